@@ -1,0 +1,1 @@
+//! Configuration, run control, composition of a process, metrics and diagnosis.

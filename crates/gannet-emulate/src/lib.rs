@@ -1,0 +1,1 @@
+//! Front ends as generators of true formats with physics-like content, seeded and paced.

@@ -1,0 +1,1 @@
+//! Packets in and out: UDP and capture files behind Source and Sink.

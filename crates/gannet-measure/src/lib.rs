@@ -1,0 +1,1 @@
+//! Quantities with units, clocks, counters, latency histograms and seeded randomness.

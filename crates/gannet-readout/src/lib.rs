@@ -1,0 +1,1 @@
+//! Streams, latency buffer, data requests, trigger records, and the files they are kept in.

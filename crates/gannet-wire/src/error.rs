@@ -1,0 +1,32 @@
+//! What can be wrong with bytes.
+
+/// Result of parsing bytes.
+pub type Result<T> = core::result::Result<T, Error>;
+
+/// Why bytes are not what a format requires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The buffer ends before the format does.
+    #[error("{format}: {got} bytes, expected at least {expected}")]
+    Truncated {
+        /// Name of the format.
+        format: &'static str,
+        /// Least number of bytes the format needs.
+        expected: usize,
+        /// Number of bytes in the buffer.
+        got: usize,
+    },
+    /// A field holds a value that the format does not allow.
+    #[error("{format}: {field} is {got:#x}, expected {expected:#x}")]
+    Value {
+        /// Name of the format.
+        format: &'static str,
+        /// Name of the field.
+        field: &'static str,
+        /// Value that the format requires.
+        expected: u64,
+        /// Value found.
+        got: u64,
+    },
+}

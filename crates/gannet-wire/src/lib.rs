@@ -1,0 +1,26 @@
+//! Every byte format of the platform as a checked view and a plain representation.
+//!
+//! # The contract
+//!
+//! Each format is one module with two layers:
+//!
+//! * a **view** over borrowed bytes (`Frame<T: AsRef<[u8]>>` or a name of the field), made by
+//!   `new_checked`, which tests length and the constants that the layout itself guarantees. After
+//!   `new_checked` has succeeded no accessor panics. Setters exist where `T: AsMut<[u8]>`;
+//! * a **`Repr`**: a plain struct of valid values, with `parse`, `buffer_len` and `emit`, and a
+//!   `Display` that prints every field with its unit.
+//!
+//! Field offsets live in a private `mod field` of each format. All integers are little-endian
+//! unless a module says otherwise (network headers are big-endian).
+//!
+//! The crate does no input or output, holds no clock, allocates only in `Repr`s of variable
+//! length, and contains no `unsafe` code.
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod geo_id;
+pub mod trigger_primitive;
+
+pub use error::{Error, Result};
+pub use geo_id::GeoId;
+pub use trigger_primitive::TriggerPrimitive;

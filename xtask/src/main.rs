@@ -1,0 +1,2 @@
+//! The whole check of the project, and the rules of its house.
+fn main() {}
