@@ -1,1 +1,14 @@
 //! Memory that a device or the kernel may write: regions and circular lists of persistent buffers.
+//!
+//! A [`Region`] owns page-aligned memory, on huge pages where they can be had. A
+//! [clop](clop::clop) lays a ring of equal cells over a region: one [`clop::Producer`] lets the
+//! network land frames in it, any number of [`clop::Reader`]s copy windows out of it later and
+//! learn from a generation check whether the frame was overwritten meanwhile.
+//!
+//! Raw memory is touched only in `sys`; everything else is safe code.
+
+pub mod clop;
+mod sys;
+
+pub use clop::{Cell, Geometry, Overwritten, Producer, Reader, clop};
+pub use sys::region::{Pages, Region, RegionError};

@@ -1,0 +1,4 @@
+//! The only place of this crate where memory is touched through raw pointers.
+
+mod cells;
+pub mod region;
