@@ -10,16 +10,25 @@
 //! * a **`Repr`**: a plain struct of valid values, with `parse`, `buffer_len` and `emit`, and a
 //!   `Display` that prints every field with its unit.
 //!
-//! Field offsets live in a private `mod field` of each format. All integers are little-endian
+//! The place of each field is stated once per format: in a private `mod field`, or in a
+//! `word_format!` table for headers made of 64-bit words. All integers are little-endian
 //! unless a module says otherwise (network headers are big-endian).
 //!
 //! The crate does no input or output, holds no clock, allocates only in `Repr`s of variable
 //! length, and contains no `unsafe` code.
 #![forbid(unsafe_code)]
 
+pub mod adc14;
+pub mod daq_ethernet;
 pub mod error;
 pub mod geo_id;
+mod layout;
+#[cfg(test)]
+mod noise;
+pub mod tdeeth;
+pub mod tpc_frame;
 pub mod trigger_primitive;
+pub mod wibeth;
 
 pub use error::{Error, Result};
 pub use geo_id::GeoId;
