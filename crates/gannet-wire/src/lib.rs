@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adc14;
+pub mod channel_map;
 pub mod daq_ethernet;
 pub mod error;
 pub mod geo_id;
@@ -30,6 +31,7 @@ pub mod tpc_frame;
 pub mod trigger_primitive;
 pub mod wibeth;
 
+pub use channel_map::{ChannelMap, StreamChannels};
 pub use error::{Error, Result};
 pub use geo_id::GeoId;
 pub use trigger_primitive::TriggerPrimitive;
