@@ -1,1 +1,4 @@
 //! Streams, latency buffer, data requests, trigger records, and the files they are kept in.
+
+pub mod latency;
+pub mod request;

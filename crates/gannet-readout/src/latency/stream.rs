@@ -1,0 +1,119 @@
+//! Windows of time cut out of one stream.
+
+use std::sync::Arc;
+
+use gannet_memory::{Overwritten, Reader};
+
+use super::index::Shared;
+
+/// A half-open span of time, in ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// First tick inside.
+    pub begin: u64,
+    /// First tick after.
+    pub end: u64,
+}
+
+/// Time stamps of the oldest and the newest frame that a buffer holds, in ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// First tick of the oldest frame.
+    pub oldest: u64,
+    /// First tick of the newest frame.
+    pub newest: u64,
+}
+
+/// The one reader of an index.
+#[derive(Debug)]
+pub struct IndexReader {
+    shared: Arc<Shared>,
+    /// Number of the oldest frame that may still be there; only moves back for late frames.
+    oldest: u64,
+}
+
+impl IndexReader {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, oldest: 0 }
+    }
+}
+
+/// The latency buffer of one stream: its index and the clop in which its frames lie.
+#[derive(Debug)]
+pub struct StreamBuffer {
+    index: IndexReader,
+    cells: Reader,
+    frame_bytes: usize,
+}
+
+impl StreamBuffer {
+    /// Buffer of the stream that `index` describes; its frames of `frame_bytes` bytes lie in
+    /// `cells`.
+    pub fn new(index: IndexReader, cells: Reader, frame_bytes: usize) -> Self {
+        Self { index, cells, frame_bytes }
+    }
+
+    /// Length of a frame in ticks.
+    pub fn ticks_per_frame(&self) -> u64 {
+        self.index.shared.ticks_per_frame()
+    }
+
+    /// Time stamp of the newest frame, without looking for the oldest.
+    pub fn newest(&self) -> Option<u64> {
+        self.index.shared.newest()
+    }
+
+    /// Oldest and newest frame held, or `None` when there is none.
+    pub fn extent(&mut self) -> Option<Extent> {
+        let shared = &self.index.shared;
+        let newest = shared.newest()?;
+        let newest_number = newest / shared.ticks_per_frame();
+        let least = newest_number.saturating_sub(shared.capacity() - 1);
+        let start = self.index.oldest.min(shared.take_backfilled()).max(least);
+        // Time that began anew in the past leaves the mark in the future.
+        let start = if start > newest_number { least } else { start };
+        for number in start..=newest_number {
+            if let Some((oldest, cell)) = shared.find(number)
+                && self.cells.is_intact(cell)
+            {
+                self.index.oldest = number;
+                return Some(Extent { oldest, newest });
+            }
+        }
+        self.index.oldest = newest_number;
+        None
+    }
+
+    /// Appends to `out` every whole frame that overlaps `window`, in the order of time, and
+    /// returns how many frames were overwritten under the reader's eyes; those are left out.
+    ///
+    /// A frame overlaps when it begins before `window.end` and ends after `window.begin`.
+    pub fn cut(&self, window: Window, out: &mut Vec<u8>) -> u64 {
+        let shared = &self.index.shared;
+        let (Some(newest), length) = (shared.newest(), shared.ticks_per_frame()) else { return 0 };
+        if window.begin >= window.end {
+            return 0;
+        }
+        let newest_number = newest / length;
+        // A frame that starts in the middle of the numbering grid may begin up to one length
+        // before the grid cell of the first tick.
+        let first = (window.begin / length)
+            .saturating_sub(1)
+            .max(newest_number.saturating_sub(shared.capacity() - 1));
+        let last = ((window.end - 1) / length).min(newest_number);
+        let mut overwritten = 0;
+        for number in first..=last {
+            let Some((start, cell)) = shared.find(number) else { continue };
+            if start >= window.end || start.saturating_add(length) <= window.begin {
+                continue;
+            }
+            let used = out.len();
+            out.resize(used + self.frame_bytes, 0);
+            if let Err(Overwritten) = self.cells.copy(cell, &mut out[used..]) {
+                out.truncate(used);
+                overwritten += 1;
+            }
+        }
+        overwritten
+    }
+}
