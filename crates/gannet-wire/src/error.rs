@@ -29,4 +29,28 @@ pub enum Error {
         /// Value found.
         got: u64,
     },
+    /// A number lies outside the range that the format, or a limit of ours, allows.
+    #[error("{format}: {field} is {got}, expected {min} to {max}")]
+    Range {
+        /// Name of the format.
+        format: &'static str,
+        /// Name of the field.
+        field: &'static str,
+        /// Least value allowed.
+        min: u64,
+        /// Largest value allowed.
+        max: u64,
+        /// Value found.
+        got: u64,
+    },
+    /// A field holds none of the values that are known.
+    #[error("{format}: {field} is {got:#x}, which is not known")]
+    Unknown {
+        /// Name of the format.
+        format: &'static str,
+        /// Name of the field.
+        field: &'static str,
+        /// Value found.
+        got: u64,
+    },
 }

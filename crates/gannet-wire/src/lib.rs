@@ -20,15 +20,21 @@
 
 pub mod adc14;
 pub mod channel_map;
+mod checksum;
 pub mod daq_ethernet;
 pub mod error;
+pub mod ethernet;
 pub mod geo_id;
+pub mod ipv4;
 mod layout;
+pub mod network;
 #[cfg(test)]
 mod noise;
+pub mod protowib;
 pub mod tdeeth;
 pub mod tpc_frame;
 pub mod trigger_primitive;
+pub mod udp;
 pub mod wibeth;
 
 pub use channel_map::{ChannelMap, StreamChannels};
