@@ -1,0 +1,203 @@
+//! A configuration text, and where in it something is wrong.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::DeserializeOwned;
+use toml::de::{DeTable, DeValue};
+
+/// Greatest distance of two names at which one is suggested for the other, as similarity.
+const SIMILAR_ENOUGH: f64 = 0.7;
+
+/// What is wrong with a configuration: where, what, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Name of the file.
+    pub file: String,
+    /// Line, counted from 1.
+    pub line: usize,
+    /// Column in characters, counted from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub cause: String,
+    /// What to write instead.
+    pub suggestion: String,
+}
+
+/// Prints `file:line:column: cause` and the suggestion on a line of its own.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, line, column, cause, suggestion } = self;
+        write!(f, "{file}:{line}:{column}: {cause}\n  {suggestion}")
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// A configuration text under its file's name.
+#[derive(Clone, Copy, Debug)]
+pub struct Document<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+impl<'a> Document<'a> {
+    /// The text of `file`.
+    pub fn new(file: &'a str, text: &'a str) -> Self {
+        Self { file, text }
+    }
+
+    /// Reads the text as a `T`.
+    ///
+    /// # Errors
+    /// The first problem: bad syntax, an unknown key, a value of the wrong kind or unit.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        toml::from_str(self.text).map_err(|error| {
+            let cause = error.message().lines().collect::<Vec<_>>().join("; ");
+            let suggestion = suggest(&cause);
+            self.problem_at(error.span().unwrap_or(0..0), cause, suggestion)
+        })
+    }
+
+    /// The problem that `cause` is with the value at `path`, for example `source[1].listen`.
+    ///
+    /// A path that the text does not contain is placed at its nearest ancestor that it contains.
+    pub fn problem(&self, path: &str, cause: String, suggestion: String) -> Problem {
+        self.problem_at(self.locate(path), format!("{path}: {cause}"), suggestion)
+    }
+
+    /// Byte range of the value at `path` or of its nearest ancestor.
+    fn locate(&self, path: &str) -> Range<usize> {
+        let Ok(root) = DeTable::parse(self.text) else { return 0..0 };
+        let mut names = path.split(['.', '[', ']']).filter(|name| !name.is_empty());
+        let Some(mut value) = names.next().and_then(|name| root.get_ref().get(name)) else {
+            return 0..0;
+        };
+        for name in names {
+            let child = match value.get_ref() {
+                DeValue::Table(table) => table.get(name),
+                DeValue::Array(array) => name.parse().ok().and_then(|i: usize| array.get(i)),
+                _ => None,
+            };
+            match child {
+                Some(child) => value = child,
+                None => break,
+            }
+        }
+        value.span()
+    }
+
+    fn problem_at(&self, span: Range<usize>, cause: String, suggestion: String) -> Problem {
+        let before = &self.text[..floor_boundary(self.text, span.start)];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Problem {
+            file: self.file.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            cause,
+            suggestion,
+        }
+    }
+}
+
+/// The largest character boundary of `text` that is not after `at`.
+fn floor_boundary(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// What to do about a message of the parser.
+fn suggest(cause: &str) -> String {
+    let mut quoted = cause.split('`').skip(1).step_by(2);
+    let first = quoted.next().unwrap_or_default();
+    let allowed: Vec<&str> = quoted.collect();
+    if cause.starts_with("unknown") {
+        return match nearest(first, &allowed) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None if allowed.is_empty() => "remove it".to_owned(),
+            None => format!("use one of: {}", allowed.join(", ")),
+        };
+    }
+    if cause.starts_with("missing field") {
+        return format!("add the key `{first}`; `gannet check --schema` describes it");
+    }
+    if cause.starts_with("duplicate") {
+        return "keep one of the two".to_owned();
+    }
+    if cause.starts_with("invalid type") || cause.starts_with("invalid value") {
+        return "write a value of the kind that is expected here".to_owned();
+    }
+    if cause.contains("; write ") {
+        return "quantities are texts with a unit".to_owned();
+    }
+    "correct the TOML here; `gannet check --schema` describes every key".to_owned()
+}
+
+/// The one of `allowed` that `name` was probably meant to be.
+fn nearest<'n>(name: &str, allowed: &[&'n str]) -> Option<&'n str> {
+    allowed
+        .iter()
+        .map(|candidate| (strsim::jaro_winkler(name, candidate), *candidate))
+        .filter(|(similarity, _)| *similarity >= SIMILAR_ENOUGH)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gannet_measure::quantity::Span;
+    use serde::Deserialize;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Table {
+        threshold: u16,
+        #[serde(default)]
+        wait: Span,
+    }
+
+    fn problem(text: &str) -> Problem {
+        Document::new("test.toml", text).read::<Table>().unwrap_err()
+    }
+
+    #[test]
+    fn good_text_is_read() {
+        let table = Document::new("test.toml", "threshold = 3\nwait = \"2 ms\"").read();
+        assert_eq!(table, Ok(Table { threshold: 3, wait: Span::ms(2) }));
+    }
+
+    #[test]
+    fn an_unknown_key_is_placed_and_the_likely_one_suggested() {
+        let found = problem("wait = \"1 s\"\n  treshold = 3\n");
+        assert_eq!((found.line, found.column), (2, 3));
+        assert!(found.cause.contains("unknown field `treshold`"), "{found}");
+        assert_eq!(found.suggestion, "did you mean `threshold`?");
+        assert!(found.to_string().starts_with("test.toml:2:3: unknown field"));
+    }
+
+    #[test]
+    fn a_bad_unit_says_which_units_there_are() {
+        let found = problem("threshold = 3\nwait = \"10 parsec\"\n");
+        assert_eq!((found.line, found.column), (2, 8));
+        assert!(found.cause.contains("min, s, ms"), "{found}");
+    }
+
+    #[test]
+    fn a_missing_key_is_named() {
+        assert!(problem("").suggestion.contains("add the key `threshold`"));
+    }
+
+    #[test]
+    fn a_path_is_found_in_tables_and_arrays() {
+        let text = "[a]\nb = 1\n[[c]]\nd = 2\n[[c]]\nd = \"\u{e9}\"\n";
+        let document = Document::new("x", text);
+        let place = |path| {
+            let problem = document.problem(path, String::new(), String::new());
+            (problem.line, problem.column)
+        };
+        assert_eq!(place("a.b"), (2, 5));
+        assert_eq!(place("c[1].d"), (6, 5));
+        assert_eq!(place("c[0].absent").0, 3);
+        assert_eq!(place("absent"), (1, 1));
+    }
+}

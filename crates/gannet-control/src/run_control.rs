@@ -1,0 +1,169 @@
+//! The life of a run as a state machine: which command is allowed when, and what it leads to.
+//!
+//! ```text
+//! initial -> configured -> running -> draining -> stopped
+//!    |           |            |          |           |
+//!    |           '------------+----------+--> error <'   (any failure; what was taken is kept)
+//! ```
+//!
+//! *Degraded* is not a state but a mark on the run: it goes on, and it has lost something.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// State of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Nothing is set up.
+    Initial,
+    /// Buffers are allocated, sockets bound, files can be made.
+    Configured,
+    /// Frames are taken.
+    Running,
+    /// No new frames are taken; what was taken is processed to the end.
+    Draining,
+    /// All is written and closed.
+    Stopped,
+    /// Something failed that the run cannot go on without.
+    Error,
+}
+
+impl State {
+    /// Every state, in the order of a run.
+    pub const ALL: [Self; 6] = [
+        Self::Initial,
+        Self::Configured,
+        Self::Running,
+        Self::Draining,
+        Self::Stopped,
+        Self::Error,
+    ];
+
+    /// Name in snake case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Initial => "initial",
+            Self::Configured => "configured",
+            Self::Running => "running",
+            Self::Draining => "draining",
+            Self::Stopped => "stopped",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What happens to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Everything was set up.
+    Configure,
+    /// Frames are taken from now on.
+    Start,
+    /// Somebody asked for the end, or the time is up.
+    Stop,
+    /// Everything that was taken is processed and written.
+    Drained,
+    /// Something failed for good.
+    Fail,
+}
+
+/// An event that the state does not allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a run that is {state} cannot {event:?}")]
+pub struct NotAllowed {
+    state: State,
+    event: Event,
+}
+
+/// One run: its state and whether it has lost anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunControl {
+    state: State,
+    degraded: bool,
+}
+
+impl Default for RunControl {
+    fn default() -> Self {
+        Self { state: State::Initial, degraded: false }
+    }
+}
+
+impl RunControl {
+    /// State now.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Whether the run has lost anything so far.
+    pub fn is_degraded(&self) -> bool {
+        self.degraded
+    }
+
+    /// Notes that something was lost; a run stays degraded to its end.
+    pub fn degrade(&mut self) {
+        self.degraded = true;
+    }
+
+    /// Takes an event and gives the new state.
+    ///
+    /// # Errors
+    /// [`NotAllowed`] when the event has no place in the present state, which then stays.
+    pub fn on(&mut self, event: Event) -> Result<State, NotAllowed> {
+        use State::{Configured, Draining, Initial, Running, Stopped};
+        self.state = match (self.state, event) {
+            (Initial, Event::Configure) => Configured,
+            (Configured, Event::Start) => Running,
+            (Configured, Event::Stop) => Stopped,
+            (Running, Event::Stop) => Draining,
+            // Asked twice, a run still drains once.
+            (Draining, Event::Stop) => Draining,
+            (Draining, Event::Drained) => Stopped,
+            (_, Event::Fail) => State::Error,
+            (state, event) => return Err(NotAllowed { state, event }),
+        };
+        Ok(self.state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_good_run_goes_through_every_state_in_order() {
+        let mut run = RunControl::default();
+        let events = [Event::Configure, Event::Start, Event::Stop, Event::Stop, Event::Drained];
+        let states = events.map(|event| run.on(event).unwrap());
+        assert_eq!(
+            states,
+            [State::Configured, State::Running, State::Draining, State::Draining, State::Stopped]
+        );
+        assert!(!run.is_degraded());
+    }
+
+    #[test]
+    fn an_event_out_of_place_changes_nothing_and_is_named() {
+        let mut run = RunControl::default();
+        let refused = run.on(Event::Start).unwrap_err();
+        assert_eq!(refused.to_string(), "a run that is initial cannot Start");
+        assert_eq!(run.state(), State::Initial);
+    }
+
+    #[test]
+    fn failure_is_possible_everywhere_and_final() {
+        for events in [&[][..], &[Event::Configure], &[Event::Configure, Event::Start]] {
+            let mut run = RunControl::default();
+            events.iter().for_each(|event| _ = run.on(*event).unwrap());
+            assert_eq!(run.on(Event::Fail), Ok(State::Error));
+            assert!(run.on(Event::Start).is_err());
+        }
+    }
+}
