@@ -53,4 +53,35 @@ pub enum Error {
         /// Value found.
         got: u64,
     },
+    /// The layout is of a version that is not known here.
+    #[error("{format}: version {got} is not known, known: {known}")]
+    Version {
+        /// Name of the format.
+        format: &'static str,
+        /// Versions that can be read.
+        known: &'static str,
+        /// Version found.
+        got: u64,
+    },
+    /// The buffer does not hold a whole number of items.
+    #[error("{format}: {got} bytes are not a whole number of {unit}-byte items")]
+    Remainder {
+        /// Name of the format.
+        format: &'static str,
+        /// Bytes of one item.
+        unit: usize,
+        /// Number of bytes in the buffer.
+        got: usize,
+    },
+    /// A text is not a name of the kind asked for.
+    #[error("{what}: the text is not of the form {expected}")]
+    Text {
+        /// What the text should name.
+        what: &'static str,
+        /// An example, or the accepted names.
+        expected: &'static str,
+    },
+    /// The writer that takes a description refused it.
+    #[error("the description could not be written")]
+    Output(#[from] core::fmt::Error),
 }
