@@ -90,7 +90,7 @@ impl<R: Reason> Account<R> {
 
     /// Counts `n` items that the stage dropped for `reason`.
     #[inline]
-    pub fn drop(&self, reason: R, n: u64) {
+    pub fn discard(&self, reason: R, n: u64) {
         self.dropped[reason.index()].add(n);
     }
 
@@ -207,9 +207,9 @@ mod tests {
         let account = Account::<TestDrop>::default();
         account.offer(10);
         account.deliver(7);
-        account.drop(TestDrop::Short, 2);
+        account.discard(TestDrop::Short, 2);
         assert_eq!(account.statement("ingest").unexplained(), 1);
-        account.drop(TestDrop::Unknown, 1);
+        account.discard(TestDrop::Unknown, 1);
         let statement = account.statement("ingest");
         assert!(statement.closes());
         assert_eq!(
@@ -223,7 +223,7 @@ mod tests {
         let account = Account::<TestDrop>::default();
         account.offer(3);
         account.deliver(2);
-        account.drop(TestDrop::Short, 1);
+        account.discard(TestDrop::Short, 1);
         let mut total = account.statement("all");
         total.absorb(&account.statement("one"));
         assert_eq!((total.offered, total.delivered, total.dropped_total()), (6, 4, 2));

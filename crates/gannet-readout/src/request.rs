@@ -4,19 +4,9 @@
 //! answer is final or its time is up. The situations and their error bits are those of DUNE's
 //! readout (DUNE-DAQ/datahandlinglibs `DefaultRequestHandlerModel`).
 
-use crate::latency::{Extent, StreamBuffer, Window};
+use gannet_wire::fragment::error_bits;
 
-/// Bits of a fragment header that say what is wrong with its data.
-///
-/// Source: DUNE-DAQ/daqdataformats `FragmentHeader.hpp`, version 5.
-pub mod error_bits {
-    /// Data asked for were not there.
-    pub const DATA_NOT_FOUND: u32 = 1 << 0;
-    /// Some of the data asked for are missing.
-    pub const INCOMPLETE: u32 = 1 << 1;
-    /// The window asked for is empty, reversed or too long.
-    pub const INVALID_WINDOW: u32 = 1 << 2;
-}
+use crate::latency::{Extent, StreamBuffer, Window};
 
 /// How a window lies to what the buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,9 @@
+//! Trigger records: the answers of all streams to one decision, put together.
+
+mod builder;
+mod encode;
+
+pub use builder::{
+    Attachment, BuildConfig, RecordBuilder, RecordDrop, RecordRequest, StreamSource,
+};
+pub use encode::{Fragment, TriggerRecord};
