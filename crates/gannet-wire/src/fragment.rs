@@ -85,6 +85,14 @@ impl Version {
         }
     }
 
+    /// What the version calls the word of bits.
+    const fn bits_name(self) -> &'static str {
+        match self {
+            Self::V5 => "error_bits",
+            Self::V6 => "status_bits",
+        }
+    }
+
     /// The version of a stored number.
     const fn from_number(number: u32) -> Option<Self> {
         match number {
@@ -216,26 +224,24 @@ impl Record for Repr {
     }
 }
 
-/// Prints every field with its unit on one line.
+/// Prints one field a line, with its unit.
 impl fmt::Display for Repr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} fragment v{} of {}, detector {}, run {}, trigger {}.{} at {} ticks, \
-             window {} to {} ticks, size {} bytes, error bits {}",
-            self.fragment_type,
-            self.version.number(),
-            self.source_id,
-            Detector::from_number(self.detector_id),
-            self.run_number,
-            self.trigger_number,
-            self.sequence_number,
-            self.trigger_timestamp,
-            self.window_begin,
-            self.window_end,
-            self.size,
-            BitNames { word: self.error_bits.into(), names: self.bit_names() }
-        )
+        let bits = BitNames { word: self.error_bits.into(), names: self.bit_names() };
+        let detector = Detector::from_number(self.detector_id);
+        writeln!(f, "{}", Self::FORMAT)?;
+        writeln!(f, "  {:<22} {}", "version", self.version.number())?;
+        writeln!(f, "  {:<22} {} bytes", "size", self.size)?;
+        writeln!(f, "  {:<22} {}", "trigger_number", self.trigger_number)?;
+        writeln!(f, "  {:<22} {} ticks", "trigger_timestamp", self.trigger_timestamp)?;
+        writeln!(f, "  {:<22} {} ticks", "window_begin", self.window_begin)?;
+        writeln!(f, "  {:<22} {} ticks", "window_end", self.window_end)?;
+        writeln!(f, "  {:<22} {}", "run_number", self.run_number)?;
+        writeln!(f, "  {:<22} {:#x} ({bits})", self.version.bits_name(), self.error_bits)?;
+        writeln!(f, "  {:<22} {}", "fragment_type", self.fragment_type)?;
+        writeln!(f, "  {:<22} {}", "sequence_number", self.sequence_number)?;
+        writeln!(f, "  {:<22} {} ({detector})", "detector_id", self.detector_id)?;
+        write!(f, "  {:<22} {}", "source_id", self.source_id)
     }
 }
 
@@ -330,19 +336,23 @@ mod tests {
     }
 
     #[test]
-    fn prints_every_field_and_the_bits_of_its_version() {
-        assert_eq!(
-            HEADER.to_string(),
-            "WIBEth fragment v5 of Detector_Readout_0x00000064, detector HD_TPC, run 27980, \
-             trigger 8.258 at 107542279690147174 ticks, window 10 to 11 ticks, size 72 bytes, \
-             error bits Incomplete"
-        );
-        let newer = Repr { version: Version::V6, error_bits: 0b101_0001, ..HEADER };
-        assert!(
-            newer.to_string().ends_with(
-                "error bits LatencyBufferEmpty, RequestWindowBeforeBuffer, EmptyFragment"
-            )
-        );
+    fn prints_one_field_a_line_and_the_bits_of_its_version() {
+        let text = HEADER.to_string();
+        assert_eq!(text.lines().count(), 13);
+        for line in [
+            "fragment",
+            "  size                   72 bytes",
+            "  window_begin           10 ticks",
+            "  error_bits             0x2 (Incomplete)",
+            "  fragment_type          WIBEth",
+            "  detector_id            3 (HD_TPC)",
+            "  source_id              Detector_Readout_0x00000064",
+        ] {
+            assert!(text.lines().any(|printed| printed == line), "{line}\n{text}");
+        }
+        let newer = Repr { version: Version::V6, error_bits: 0b1100_0001, ..HEADER }.to_string();
+        let line = "  status_bits            0xc1 (LatencyBufferEmpty, EmptyFragment, bit 7)";
+        assert!(newer.lines().any(|printed| printed == line), "{newer}");
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub mod ethernet;
 pub mod fragment;
 pub mod fragment_type;
 pub mod geo_id;
+pub mod inspect;
 pub mod ipv4;
 mod layout;
 mod little_endian;

@@ -81,11 +81,13 @@ impl Record for TimeSliceHeader {
     }
 }
 
-/// Prints every field on one line.
+/// Prints one field a line.
 impl fmt::Display for TimeSliceHeader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { number, run_number, source_id } = self;
-        write!(f, "time slice {number} of run {run_number}, source {source_id}")
+        writeln!(f, "{}", Self::FORMAT)?;
+        writeln!(f, "  {:<22} {}", "number", self.number)?;
+        writeln!(f, "  {:<22} {}", "run_number", self.run_number)?;
+        write!(f, "  {:<22} {}", "source_id", self.source_id)
     }
 }
 
@@ -114,7 +116,8 @@ mod tests {
         assert_eq!(bytes[8..16], [7, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(bytes[16..24], [0x4c, 0x6d, 0, 0, 0xff, 0xff, 0xff, 0xff]);
         assert_eq!(bytes[24..32], [2, 0, 4, 0, 1, 0, 0, 0]);
-        let text = "time slice 7 of run 27980, source TR_Builder_0x00000001";
+        let text = "time slice header\n  number                 7\n  run_number             27980\n  \
+                    source_id              TR_Builder_0x00000001";
         assert_eq!(HEADER.to_string(), text);
     }
 

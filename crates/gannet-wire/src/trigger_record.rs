@@ -93,23 +93,21 @@ impl Repr {
     pub const MAGIC: u32 = 0x3333_4444;
 }
 
-/// Prints every field with its unit on one line.
+/// Prints one field a line, with its unit.
 impl fmt::Display for Repr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "trigger record v{} of {}, run {}, trigger {}, part {} of 0 to {}, at {} ticks, \
-             trigger type {}, error bits {}",
-            self.version.number(),
-            self.source_id,
-            self.run_number,
-            self.trigger_number,
-            self.sequence_number,
-            self.max_sequence_number,
-            self.trigger_timestamp,
-            TypeMask(self.trigger_type),
-            BitNames { word: self.error_bits.into(), names: error_bits::NAMES }
-        )
+        let bits = BitNames { word: self.error_bits.into(), names: error_bits::NAMES };
+        let types = TypeMask(self.trigger_type);
+        writeln!(f, "{FORMAT}")?;
+        writeln!(f, "  {:<22} {}", "version", self.version.number())?;
+        writeln!(f, "  {:<22} {}", "trigger_number", self.trigger_number)?;
+        writeln!(f, "  {:<22} {} ticks", "trigger_timestamp", self.trigger_timestamp)?;
+        writeln!(f, "  {:<22} {}", "run_number", self.run_number)?;
+        writeln!(f, "  {:<22} {:#x} ({bits})", "error_bits", self.error_bits)?;
+        writeln!(f, "  {:<22} {:#x} ({types})", "trigger_type", self.trigger_type)?;
+        writeln!(f, "  {:<22} {}", "sequence_number", self.sequence_number)?;
+        writeln!(f, "  {:<22} {}", "max_sequence_number", self.max_sequence_number)?;
+        write!(f, "  {:<22} {}", "source_id", self.source_id)
     }
 }
 
@@ -278,12 +276,17 @@ mod tests {
     }
 
     #[test]
-    fn prints_every_field() {
-        assert_eq!(
-            HEADER.to_string(),
-            "trigger record v4 of TR_Builder_0x00000003, run 27980, trigger 8, part 1 of 0 to 2, \
-             at 16909060 ticks, trigger type HorizontalMuon, error bits Incomplete"
-        );
+    fn prints_one_field_a_line() {
+        let text = HEADER.to_string();
+        assert_eq!(text.lines().count(), 10);
+        for line in [
+            "  trigger_timestamp      16909060 ticks",
+            "  error_bits             0x1 (Incomplete)",
+            "  trigger_type           0x80 (HorizontalMuon)",
+            "  source_id              TR_Builder_0x00000003",
+        ] {
+            assert!(text.lines().any(|printed| printed == line), "{line}\n{text}");
+        }
     }
 
     #[test]

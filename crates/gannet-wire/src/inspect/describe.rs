@@ -1,0 +1,345 @@
+//! Printing a format, and what is inside it.
+
+use core::fmt::{Display, Write};
+
+use super::indented::Indented;
+use super::{Format, identify};
+use crate::component_request::ComponentRequest;
+use crate::error::{Error, Result};
+use crate::fragment::Fragment;
+use crate::fragment_type::FragmentType;
+use crate::layout::check_len;
+use crate::overlay::Overlays;
+use crate::record::Record;
+use crate::source_id::SourceId;
+use crate::time_slice::TimeSliceHeader;
+use crate::trigger_activity::TriggerActivityData;
+use crate::trigger_candidate::TriggerCandidateData;
+use crate::trigger_primitive::TriggerPrimitive;
+use crate::trigger_primitive_v1::TriggerPrimitiveV1;
+use crate::trigger_record::TriggerRecordHeader;
+use crate::{daq_ethernet, ethernet, ipv4, protowib, tdeeth, tpc_frame, udp, wibeth};
+
+/// Items printed of a list; of the others only the number is given.
+pub const ITEMS_SHOWN: usize = 16;
+
+/// Prints `bytes` as `format`, one item or field a line, what is inside indented.
+///
+/// # Errors
+/// What is wrong with the bytes, after what could be read before it has been printed;
+/// [`Error::Output`] when `out` fails.
+pub fn describe(format: Format, bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+    match format {
+        Format::Fragment => fragment(bytes, out),
+        Format::TriggerRecord => trigger_record(bytes, out),
+        Format::TimeSlice => time_slice(bytes, out),
+        Format::ComponentRequest => records::<ComponentRequest>(bytes, out),
+        Format::SourceId => records::<SourceId>(bytes, out),
+        Format::TriggerPrimitive => records::<TriggerPrimitive>(bytes, out),
+        Format::TriggerPrimitiveV1 => records::<TriggerPrimitiveV1>(bytes, out),
+        Format::TriggerActivity => objects::<TriggerActivityData, TriggerPrimitive>(bytes, out),
+        Format::TriggerCandidate => {
+            objects::<TriggerCandidateData, TriggerActivityData>(bytes, out)
+        }
+        Format::WibEth => frames(bytes, tpc_frame::FRAME_LEN, wibeth::Frame::new_checked, out),
+        Format::TdeEth => frames(bytes, tpc_frame::FRAME_LEN, tdeeth::Frame::new_checked, out),
+        Format::ProtoWib => frames(bytes, protowib::FRAME_LEN, protowib::Frame::new_checked, out),
+        Format::DaqEthernet => daq_ethernet(bytes, out),
+        Format::Ethernet => ethernet(bytes, out),
+        Format::Ipv4 => ipv4(bytes, out),
+        Format::Udp => udp(bytes, out),
+    }
+}
+
+fn fragment(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+    let fragment = Fragment::new_checked(bytes)?;
+    let (header, payload) = (fragment.header(), fragment.payload());
+    writeln!(out, "{header}\npayload, {} bytes", payload.len())?;
+    if !fragment.size_is_exact() {
+        writeln!(out, "  the header declares a fragment of {} bytes", header.size)?;
+    }
+    match payload_format(header.fragment_type, payload) {
+        Some(format) if !payload.is_empty() => describe(format, payload, &mut Indented::new(out)),
+        _ => Ok(()),
+    }
+}
+
+/// The format of a fragment's payload. Version 5 of the header does not say which version of the
+/// primitives it holds.
+fn payload_format(fragment_type: FragmentType, payload: &[u8]) -> Option<Format> {
+    let v1 = || identify(payload) == Some(Format::TriggerPrimitiveV1);
+    match fragment_type {
+        FragmentType::WibEth => Some(Format::WibEth),
+        FragmentType::TdeEth => Some(Format::TdeEth),
+        FragmentType::ProtoWib => Some(Format::ProtoWib),
+        FragmentType::TriggerPrimitive if v1() => Some(Format::TriggerPrimitiveV1),
+        FragmentType::TriggerPrimitive => Some(Format::TriggerPrimitive),
+        FragmentType::TriggerActivity => Some(Format::TriggerActivity),
+        FragmentType::TriggerCandidate => Some(Format::TriggerCandidate),
+        _ => None,
+    }
+}
+
+fn trigger_record(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+    let record = TriggerRecordHeader::new_checked(bytes)?;
+    let requests = record.component_requests();
+    writeln!(out, "{}\n{} component requests", record.header(), requests.len())?;
+    list(requests, &mut Indented::new(out))
+}
+
+fn time_slice(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+    Ok(writeln!(out, "{}", TimeSliceHeader::parse(bytes)?)?)
+}
+
+fn daq_ethernet(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+    writeln!(out, "{}", daq_ethernet::Header::new_checked(bytes)?)?;
+    Ok(writeln!(out, "payload, {} bytes", bytes.len() - daq_ethernet::HEADER_LEN)?)
+}
+
+fn ethernet(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+    let frame = ethernet::Frame::new_checked(bytes)?;
+    writeln!(out, "{frame}")?;
+    match frame.ethertype() {
+        ethernet::ETHERTYPE_IPV4 => ipv4(frame.payload(), out),
+        _ => Ok(writeln!(out, "payload, {} bytes", frame.payload().len())?),
+    }
+}
+
+fn ipv4(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+    let packet = ipv4::Packet::new_checked(bytes)?;
+    writeln!(out, "{packet}")?;
+    if !packet.verify_checksum() {
+        writeln!(out, "  the header check sum is wrong")?;
+    }
+    match packet.protocol() {
+        ipv4::PROTOCOL_UDP if !packet.is_fragment() => udp(packet.payload(), out),
+        _ => Ok(writeln!(out, "payload, {} bytes", packet.payload().len())?),
+    }
+}
+
+fn udp(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+    let datagram = udp::Datagram::new_checked(bytes)?;
+    let payload = datagram.payload();
+    writeln!(out, "{datagram}\npayload, {} bytes", payload.len())?;
+    // A carrier in a carrier is not opened: each would cost stack, and the sender sets the depth.
+    match identify(payload) {
+        None | Some(Format::Ethernet | Format::Ipv4) => Ok(()),
+        Some(format) => describe(format, payload, &mut Indented::new(out)),
+    }
+}
+
+/// Prints records that fill the bytes, one a line.
+fn records<R: Record + Display>(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+    items(R::FORMAT, bytes, R::LEN, |index, item| {
+        Ok(writeln!(out, "{index}: {}", R::parse(item)?)?)
+    })?;
+    more(bytes.len() / R::LEN, out)
+}
+
+/// Prints frames that fill the bytes, one after the other.
+fn frames<'a, F: Display>(
+    bytes: &'a [u8],
+    frame_len: usize,
+    view: impl Fn(&'a [u8]) -> Result<F>,
+    out: &mut dyn Write,
+) -> Result<()> {
+    items("frames", bytes, frame_len, |index, item| {
+        let frame = view(item)?;
+        writeln!(out, "{index}:")?;
+        Ok(writeln!(Indented::new(out), "{frame}")?)
+    })?;
+    more(bytes.len() / frame_len, out)
+}
+
+/// Hands the first items of `unit` bytes to `print`; refuses bytes that end inside an item.
+fn items<'a>(
+    format: &'static str,
+    bytes: &'a [u8],
+    unit: usize,
+    mut print: impl FnMut(usize, &'a [u8]) -> Result<()>,
+) -> Result<()> {
+    check_len(format, bytes, unit)?;
+    let mut items = bytes.chunks_exact(unit).take(ITEMS_SHOWN).enumerate();
+    items.try_for_each(|(index, item)| print(index, item))?;
+    if !bytes.len().is_multiple_of(unit) {
+        return Err(Error::Remainder { format, unit, got: bytes.len() });
+    }
+    Ok(())
+}
+
+/// Prints values one a line.
+fn list<R: Display>(values: impl ExactSizeIterator<Item = R>, out: &mut dyn Write) -> Result<()> {
+    let count = values.len();
+    for (index, value) in values.take(ITEMS_SHOWN).enumerate() {
+        writeln!(out, "{index}: {value}")?;
+    }
+    more(count, out)
+}
+
+/// Prints trigger objects that fill the bytes, each with its inputs.
+fn objects<D, I>(bytes: &[u8], out: &mut dyn Write) -> Result<()>
+where
+    D: Record + Display,
+    I: Record + Display,
+{
+    check_len(D::FORMAT, bytes, D::LEN)?;
+    let mut count = 0;
+    for object in Overlays::<D, I>::new(bytes) {
+        let object = object?;
+        if count < ITEMS_SHOWN {
+            writeln!(out, "{count}: {object}")?;
+            list(object.inputs(), &mut Indented::new(out))?;
+        }
+        count += 1;
+    }
+    more(count, out)
+}
+
+/// Says how many of `count` items are not printed.
+fn more(count: usize, out: &mut dyn Write) -> Result<()> {
+    if count > ITEMS_SHOWN {
+        writeln!(out, "... and {} more", count - ITEMS_SHOWN)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fragment;
+    use crate::source_id::Subsystem;
+    use crate::{overlay, trigger_record};
+    use core::fmt;
+
+    fn text(format: Format, bytes: &[u8]) -> (String, Result<()>) {
+        let mut text = String::new();
+        let result = describe(format, bytes, &mut text);
+        (text, result)
+    }
+
+    fn fragment_of(fragment_type: FragmentType, payload: &[u8]) -> Vec<u8> {
+        let header = fragment::Repr {
+            version: fragment::Version::V5,
+            size: 0,
+            trigger_number: 1,
+            trigger_timestamp: 2,
+            window_begin: 3,
+            window_end: 4,
+            run_number: 5,
+            error_bits: 0,
+            fragment_type,
+            sequence_number: 0,
+            detector_id: 3,
+            source_id: SourceId::new(Subsystem::Trigger, 9),
+        };
+        let mut bytes = vec![0; fragment::Repr::LEN];
+        header.with_payload_len(payload.len()).emit(&mut bytes);
+        bytes.extend(payload);
+        bytes
+    }
+
+    #[test]
+    fn a_fragment_shows_the_primitives_in_it() {
+        let primitives = TriggerPrimitive::INVALID.to_le_bytes().repeat(ITEMS_SHOWN + 2);
+        let (text, result) =
+            text(Format::Fragment, &fragment_of(FragmentType::TriggerPrimitive, &primitives));
+        assert_eq!(result, Ok(()));
+        let lines: Vec<_> = text.lines().skip(13).collect();
+        assert_eq!(lines[0], "payload, 432 bytes");
+        assert!(lines[1].starts_with("  0: channel 16777215, detector Unknown(255), start"));
+        assert_eq!(lines.len(), ITEMS_SHOWN + 2);
+        assert_eq!(lines[ITEMS_SHOWN + 1], "  ... and 2 more");
+    }
+
+    #[test]
+    fn a_fragment_with_a_wrong_size_says_so() {
+        let mut bytes = fragment_of(FragmentType::Unknown, &[1, 2, 3]);
+        bytes[8] = 70;
+        let (text, result) = text(Format::Fragment, &bytes);
+        assert_eq!(result, Ok(()));
+        assert!(text.ends_with("payload, 3 bytes\n  the header declares a fragment of 70 bytes\n"));
+    }
+
+    #[test]
+    fn an_empty_fragment_is_whole() {
+        let (text, result) = text(Format::Fragment, &fragment_of(FragmentType::WibEth, &[]));
+        assert_eq!(result, Ok(()));
+        assert!(text.ends_with("payload, 0 bytes\n"));
+    }
+
+    #[test]
+    fn old_primitives_in_a_fragment_are_recognised() {
+        let mut old = [0; 56];
+        old[0] = 1;
+        let bytes = fragment_of(FragmentType::TriggerPrimitive, &old);
+        let (text, result) = text(Format::Fragment, &bytes);
+        assert_eq!(result, Ok(()));
+        assert!(text.contains("algorithm Unknown"), "{text}");
+    }
+
+    #[test]
+    fn what_precedes_an_error_is_printed() {
+        let mut bytes = fragment_of(FragmentType::WibEth, &[0; 7200]);
+        bytes.pop();
+        let (text, result) = text(Format::Fragment, &bytes);
+        let error = Error::Truncated { format: "frames", expected: 7200, got: 7199 };
+        assert_eq!(result, Err(error));
+        assert!(text.contains("fragment_type          WIBEth"));
+    }
+
+    #[test]
+    fn a_trigger_object_shows_its_inputs() {
+        let data = TriggerActivityData::read(&[0; TriggerActivityData::LEN]);
+        let inputs = [TriggerPrimitive::INVALID; 2];
+        let mut bytes = [0; 80 + 8 + 48];
+        overlay::emit(&data, &inputs, &mut bytes);
+        let (text, result) = text(Format::TriggerActivity, &bytes);
+        assert_eq!(result, Ok(()));
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines[0].starts_with("0: algorithm Unknown") && lines[0].ends_with("2 inputs"));
+        assert!(lines[1].starts_with("  0: channel") && lines[2].starts_with("  1: channel"));
+    }
+
+    #[test]
+    fn a_trigger_record_shows_its_requests() {
+        let mut bytes = vec![0; trigger_record::buffer_len(1)];
+        let component = SourceId::new(Subsystem::DetectorReadout, 0x64);
+        let request = ComponentRequest { component, window_begin: 10, window_end: 20 };
+        let header = trigger_record::Repr {
+            version: trigger_record::Version::V4,
+            trigger_number: 1,
+            trigger_timestamp: 2,
+            run_number: 3,
+            error_bits: 0,
+            trigger_type: 0,
+            sequence_number: 0,
+            max_sequence_number: 0,
+            source_id: SourceId::new(Subsystem::TrBuilder, 0),
+        };
+        trigger_record::emit(&header, &[request], &mut bytes);
+        let (text, result) = text(Format::TriggerRecord, &bytes);
+        assert_eq!(result, Ok(()));
+        assert!(text.ends_with(
+            "1 component requests\n  0: Detector_Readout_0x00000064, window 10 to 20 ticks\n"
+        ));
+    }
+
+    #[test]
+    fn empty_bytes_are_no_format() {
+        for &format in Format::ALL {
+            assert!(text(format, &[]).1.is_err(), "{format}");
+        }
+    }
+
+    #[test]
+    fn a_writer_that_fails_is_an_error_of_the_output() {
+        struct Full;
+        impl fmt::Write for Full {
+            fn write_str(&mut self, _: &str) -> fmt::Result {
+                Err(fmt::Error)
+            }
+        }
+        let result = describe(Format::SourceId, &[2, 0, 1, 0, 0, 0, 0, 0], &mut Full);
+        assert_eq!(result, Err(Error::Output(fmt::Error)));
+    }
+}

@@ -1,0 +1,172 @@
+//! Guessing a format from markers, versions and lengths.
+
+use super::Format;
+use crate::component_request::ComponentRequest;
+use crate::detector::Detector;
+use crate::little_endian as le;
+use crate::overlay::Overlays;
+use crate::record::{Record, Records};
+use crate::source_id::{SourceId, Subsystem};
+use crate::time_slice::TimeSliceHeader;
+use crate::trigger_activity::TriggerActivityData;
+use crate::trigger_candidate::TriggerCandidateData;
+use crate::trigger_primitive::TriggerPrimitive;
+use crate::trigger_primitive_v1::{self, TriggerPrimitiveV1};
+use crate::{daq_ethernet, ethernet, fragment, ipv4, protowib, tpc_frame, trigger_record};
+
+/// A test whether bytes look like a format.
+type Test = fn(&[u8]) -> bool;
+
+/// The tests, surest first: a marker, then lengths that agree with each other, then small values.
+const TESTS: [(Format, Test); 15] = [
+    (Format::Fragment, |bytes| starts_with(bytes, fragment::Repr::MAGIC)),
+    (Format::TriggerRecord, |bytes| starts_with(bytes, trigger_record::Repr::MAGIC)),
+    (Format::TimeSlice, |bytes| starts_with(bytes, TimeSliceHeader::MAGIC)),
+    (Format::TdeEth, |bytes| is_tpc_frame(bytes) && detector(bytes) == Detector::VdTopTpc),
+    (Format::WibEth, is_tpc_frame),
+    (Format::Ethernet, is_ethernet),
+    (Format::Ipv4, is_ipv4),
+    (Format::TriggerCandidate, are_objects::<TriggerCandidateData, TriggerActivityData>),
+    (Format::TriggerActivity, are_objects::<TriggerActivityData, TriggerPrimitive>),
+    (Format::ComponentRequest, are_component_requests),
+    (Format::TriggerPrimitiveV1, are_primitives_v1),
+    (Format::TriggerPrimitive, are_records::<TriggerPrimitive>),
+    (Format::SourceId, is_source_id),
+    (Format::DaqEthernet, is_daq_ethernet),
+    (Format::ProtoWib, is_protowib),
+];
+
+/// The format that bytes most probably have.
+///
+/// A bare UDP datagram has nothing to know it by and is never guessed.
+pub fn identify(bytes: &[u8]) -> Option<Format> {
+    TESTS.iter().find(|(_, is)| is(bytes)).map(|&(format, _)| format)
+}
+
+fn starts_with(bytes: &[u8], magic: u32) -> bool {
+    bytes.starts_with(&magic.to_le_bytes())
+}
+
+fn daq_header(bytes: &[u8]) -> Option<daq_ethernet::Repr> {
+    Some(daq_ethernet::Repr::parse(&daq_ethernet::Header::new_checked(bytes).ok()?))
+}
+
+fn detector(bytes: &[u8]) -> Detector {
+    daq_header(bytes).map_or(Detector::Unknown, |daq| Detector::from_number(daq.det_id.into()))
+}
+
+/// Whole frames of 7200 bytes, of which the first says so.
+fn is_tpc_frame(bytes: &[u8]) -> bool {
+    bytes.len().is_multiple_of(tpc_frame::FRAME_LEN)
+        && daq_header(bytes).is_some_and(|daq| daq.block_length == tpc_frame::BLOCK_LENGTH)
+}
+
+/// A frame of another front end: a known detector, and a header that gives the length.
+fn is_daq_ethernet(bytes: &[u8]) -> bool {
+    let known = !matches!(detector(bytes), Detector::Unknown | Detector::Other(_));
+    known && daq_header(bytes).is_some_and(|daq| (daq.block_length as usize + 1) * 8 == bytes.len())
+}
+
+fn is_ipv4(bytes: &[u8]) -> bool {
+    ipv4::Packet::new_checked(bytes).is_ok_and(|packet| packet.verify_checksum())
+}
+
+fn is_ethernet(bytes: &[u8]) -> bool {
+    ethernet::Frame::new_checked(bytes).is_ok_and(|frame| {
+        frame.ethertype() == ethernet::ETHERTYPE_IPV4 && is_ipv4(frame.payload())
+    })
+}
+
+/// Trigger objects whose numbers of inputs lead exactly to the end.
+fn are_objects<D: Record, I: Record>(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && Overlays::<D, I>::new(bytes).all(|object| object.is_ok())
+}
+
+fn are_records<R: Record>(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && Records::<R>::new_checked(bytes).is_ok()
+}
+
+fn are_component_requests(bytes: &[u8]) -> bool {
+    are_records::<ComponentRequest>(bytes) && le::u32(bytes, 4) == u32::MAX
+}
+
+fn are_primitives_v1(bytes: &[u8]) -> bool {
+    Records::<TriggerPrimitiveV1>::new_checked(bytes).is_ok_and(|mut primitives| {
+        primitives.len() > 0
+            && primitives.all(|primitive| {
+                !matches!(primitive.sensor, trigger_primitive_v1::Type::Other(_))
+                    && !matches!(primitive.algorithm, trigger_primitive_v1::Algorithm::Other(_))
+            })
+    })
+}
+
+fn is_source_id(bytes: &[u8]) -> bool {
+    bytes.len() == SourceId::LEN
+        && SourceId::parse(bytes)
+            .is_ok_and(|source| !matches!(source.subsystem, Subsystem::Other(_)))
+}
+
+/// Whole frames of 464 bytes, one step of time apart, with reserved bits clear.
+fn is_protowib(bytes: &[u8]) -> bool {
+    let mut frames = bytes.chunks(protowib::FRAME_LEN).map(protowib::Frame::new_checked);
+    let mut expected = None;
+    bytes.iter().any(|&byte| byte != 0)
+        && frames.all(|frame| {
+            frame.is_ok_and(|frame| {
+                let wib = frame.wib();
+                let time = wib.timestamp();
+                let in_step = expected.is_none_or(|expected| expected == time);
+                expected = Some(time.wrapping_add(protowib::TICKS_PER_FRAME));
+                in_step && wib.reserved_1() == 0 && wib.reserved_2() == 0
+            })
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_made_of_nothing_or_of_text() {
+        assert_eq!(identify(&[]), None);
+        assert_eq!(identify(&[0; 464]), None);
+        assert_eq!(identify(b"# Every byte format of the platform"), None);
+    }
+
+    #[test]
+    fn a_marker_is_enough_even_when_the_rest_is_missing() {
+        assert_eq!(identify(&[0x22, 0x22, 0x11, 0x11]), Some(Format::Fragment));
+        assert_eq!(identify(&[0x44, 0x44, 0x33, 0x33, 9]), Some(Format::TriggerRecord));
+        assert_eq!(identify(&[0x66, 0x66, 0x55, 0x55, 9]), Some(Format::TimeSlice));
+    }
+
+    #[test]
+    fn versions_tell_primitives_apart() {
+        let mut bytes = [0; 168];
+        bytes[0] = 1;
+        assert_eq!(identify(&bytes[..56]), Some(Format::TriggerPrimitiveV1));
+        bytes.iter_mut().step_by(24).for_each(|version| *version = 2);
+        assert_eq!(identify(&bytes[..24]), Some(Format::TriggerPrimitive));
+        assert_eq!(identify(&bytes), Some(Format::TriggerPrimitive));
+        bytes[144] = 3;
+        assert_eq!(identify(&bytes), None);
+    }
+
+    #[test]
+    fn a_daq_frame_of_unknown_kind_is_known_by_its_length() {
+        let mut bytes = [0; 64];
+        let header = daq_ethernet::Repr { det_id: 2, block_length: 7, ..Default::default() };
+        header.emit(&mut daq_ethernet::Header::new_unchecked(&mut bytes[..]));
+        assert_eq!(identify(&bytes), Some(Format::DaqEthernet));
+        assert_eq!(identify(&bytes[..56]), None);
+    }
+
+    #[test]
+    fn protowib_frames_are_known_by_their_step_of_time() {
+        let mut bytes = [0; 2 * protowib::FRAME_LEN];
+        bytes[protowib::FRAME_LEN + 8] = 25;
+        assert_eq!(identify(&bytes), Some(Format::ProtoWib));
+        bytes[protowib::FRAME_LEN + 8] = 26;
+        assert_eq!(identify(&bytes), None);
+    }
+}
