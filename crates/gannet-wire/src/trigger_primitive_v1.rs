@@ -9,6 +9,7 @@ use crate::little_endian as le;
 use crate::numbered::numbered;
 use crate::record::Record;
 use crate::trigger_primitive::{Repr, TriggerPrimitive};
+use crate::wibeth;
 
 /// Offsets of the fields, as a C++ compiler pads the struct on a 64-bit machine.
 mod field {
@@ -46,7 +47,7 @@ numbered! {
 }
 
 /// Ticks from one TPC sample to the next: 32 ticks of 16 ns.
-pub const TPC_TICKS_PER_SAMPLE: NonZeroU64 = NonZeroU64::new(32).unwrap();
+pub const TPC_TICKS_PER_SAMPLE: NonZeroU64 = NonZeroU64::new(wibeth::TICKS_PER_SAMPLE).unwrap();
 
 /// A trigger primitive as version 1 stored it: a C++ struct with its padding.
 ///

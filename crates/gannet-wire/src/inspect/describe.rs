@@ -208,7 +208,7 @@ mod tests {
     use super::*;
     use crate::fragment;
     use crate::source_id::Subsystem;
-    use crate::{overlay, trigger_record};
+    use crate::{network, overlay, trigger_record};
     use core::fmt;
 
     fn text(format: Format, bytes: &[u8]) -> (String, Result<()>) {
@@ -322,6 +322,59 @@ mod tests {
         assert!(text.ends_with(
             "1 component requests\n  0: Detector_Readout_0x00000064, window 10 to 20 ticks\n"
         ));
+    }
+
+    fn in_ethernet(payload: &[u8]) -> Vec<u8> {
+        let addresses = network::Addresses {
+            source_hardware: ethernet::Address([2, 0, 0, 0, 0, 1]),
+            destination_hardware: ethernet::Address([2, 0, 0, 0, 0, 2]),
+            source: "10.0.0.1:1000".parse().unwrap(),
+            destination: "10.0.0.2:2000".parse().unwrap(),
+        };
+        let mut frame = vec![0; addresses.buffer_len(payload.len())];
+        addresses.emit(payload, &mut frame).unwrap();
+        frame
+    }
+
+    #[test]
+    fn an_ethernet_frame_shows_every_layer_down_to_the_front_end() {
+        for (det_id, kind) in [(10, "WIBEth frame"), (11, "TDEEth frame")] {
+            let mut payload = [0; tpc_frame::FRAME_LEN];
+            let block_length = tpc_frame::BLOCK_LENGTH;
+            let daq = daq_ethernet::Repr { det_id, block_length, ..Default::default() };
+            daq.emit(&mut daq_ethernet::Header::new_unchecked(&mut payload[..]));
+            let frame = in_ethernet(&payload);
+            assert_eq!(identify(&frame), Some(Format::Ethernet));
+            assert_eq!(identify(&frame[ethernet::HEADER_LEN..]), Some(Format::Ipv4));
+            let (text, result) = text(Format::Ethernet, &frame);
+            assert_eq!(result, Ok(()));
+            let titles = ["Ethernet frame", "IPv4 packet", "UDP datagram", kind, "ADC block"];
+            let mut lines = text.lines().map(str::trim_start);
+            for title in titles {
+                assert!(lines.any(|line| line == title), "{title}\n{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_carrier_in_a_datagram_is_not_opened() {
+        let mut frame = in_ethernet(&[]);
+        while frame.len() < 60_000 {
+            frame = in_ethernet(&frame);
+        }
+        let (text, result) = text(Format::Ethernet, &frame);
+        assert_eq!(result, Ok(()));
+        assert_eq!(text.matches("UDP datagram").count(), 1);
+    }
+
+    #[test]
+    fn a_wrong_check_sum_is_said() {
+        let mut frame = in_ethernet(&[7; 20]);
+        frame[ethernet::HEADER_LEN + 8] -= 1;
+        assert_eq!(identify(&frame), None);
+        let (text, result) = text(Format::Ethernet, &frame);
+        assert_eq!(result, Ok(()));
+        assert!(text.contains("  the header check sum is wrong\nUDP datagram"), "{text}");
     }
 
     #[test]
