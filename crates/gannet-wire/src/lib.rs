@@ -23,6 +23,8 @@
 #![forbid(unsafe_code)]
 
 pub mod adc14;
+pub mod capture;
+pub mod capture_file;
 pub mod channel_map;
 mod checksum;
 pub mod component_request;
@@ -42,6 +44,8 @@ pub mod network;
 mod noise;
 mod numbered;
 pub mod overlay;
+pub mod pcap;
+pub mod pcapng;
 pub mod protowib;
 pub mod record;
 pub mod source_id;
