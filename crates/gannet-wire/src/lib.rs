@@ -18,8 +18,8 @@
 //! `word_format!` table for headers made of 64-bit words. All integers are little-endian unless a
 //! module says otherwise (network headers are big-endian).
 //!
-//! The crate does no input or output, holds no clock, allocates only in `Repr`s of variable
-//! length, and contains no `unsafe` code.
+//! The crate does no input or output, holds no clock, and contains no `unsafe` code. It allocates
+//! only in `Repr`s of variable length and, within named limits, for capture files.
 #![forbid(unsafe_code)]
 
 pub mod adc14;
