@@ -40,7 +40,7 @@ const _: () = assert!(WINDOW_LEN > RECORD_LEN_MAX);
 /// Bytes by which the format of a file is known.
 const MAGIC_LEN: usize = 4;
 /// How a pcapng file begins, in either byte order.
-const PCAPNG_MAGIC: [u8; MAGIC_LEN] = [0x0a, 0x0d, 0x0d, 0x0a];
+pub(crate) const PCAPNG_MAGIC: [u8; MAGIC_LEN] = [0x0a, 0x0d, 0x0d, 0x0a];
 
 /// Reader that finds the format from the first bytes of the file.
 #[derive(Clone, Debug, Default)]

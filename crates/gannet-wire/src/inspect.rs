@@ -16,6 +16,7 @@
 //! # Ok::<(), gannet_wire::Error>(())
 //! ```
 
+mod capture;
 mod describe;
 mod identify;
 mod indented;
@@ -89,6 +90,10 @@ formats! {
     Ipv4 = "ipv4",
     /// UDP datagram and what it carries.
     Udp = "udp",
+    /// pcap capture and its packets.
+    Pcap = "pcap",
+    /// pcapng capture and its packets.
+    Pcapng = "pcapng",
 }
 
 /// Prints the name.

@@ -3,7 +3,7 @@
 use core::fmt::{Display, Write};
 
 use super::indented::Indented;
-use super::{Format, identify};
+use super::{Format, capture, identify};
 use crate::component_request::ComponentRequest;
 use crate::error::{Error, Result};
 use crate::fragment::Fragment;
@@ -48,6 +48,8 @@ pub fn describe(format: Format, bytes: &[u8], out: &mut dyn Write) -> Result<()>
         Format::Ethernet => ethernet(bytes, out),
         Format::Ipv4 => ipv4(bytes, out),
         Format::Udp => udp(bytes, out),
+        Format::Pcap => capture::pcap(bytes, out),
+        Format::Pcapng => capture::pcapng(bytes, out),
     }
 }
 
@@ -96,7 +98,7 @@ fn daq_ethernet(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
     Ok(writeln!(out, "payload, {} bytes", bytes.len() - daq_ethernet::HEADER_LEN)?)
 }
 
-fn ethernet(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+pub(super) fn ethernet(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
     let frame = ethernet::Frame::new_checked(bytes)?;
     writeln!(out, "{frame}")?;
     match frame.ethertype() {
@@ -105,7 +107,7 @@ fn ethernet(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
     }
 }
 
-fn ipv4(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+pub(super) fn ipv4(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
     let packet = ipv4::Packet::new_checked(bytes)?;
     writeln!(out, "{packet}")?;
     if !packet.verify_checksum() {
@@ -123,7 +125,7 @@ fn udp(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
     writeln!(out, "{datagram}\npayload, {} bytes", payload.len())?;
     // A carrier in a carrier is not opened: each would cost stack, and the sender sets the depth.
     match identify(payload) {
-        None | Some(Format::Ethernet | Format::Ipv4) => Ok(()),
+        None | Some(Format::Ethernet | Format::Ipv4 | Format::Pcap | Format::Pcapng) => Ok(()),
         Some(format) => describe(format, payload, &mut Indented::new(out)),
     }
 }
@@ -196,7 +198,7 @@ where
 }
 
 /// Says how many of `count` items are not printed.
-fn more(count: usize, out: &mut dyn Write) -> Result<()> {
+pub(super) fn more(count: usize, out: &mut dyn Write) -> Result<()> {
     if count > ITEMS_SHOWN {
         writeln!(out, "... and {} more", count - ITEMS_SHOWN)?;
     }

@@ -12,16 +12,20 @@ use crate::trigger_activity::TriggerActivityData;
 use crate::trigger_candidate::TriggerCandidateData;
 use crate::trigger_primitive::TriggerPrimitive;
 use crate::trigger_primitive_v1::{self, TriggerPrimitiveV1};
-use crate::{daq_ethernet, ethernet, fragment, ipv4, protowib, tpc_frame, trigger_record};
+use crate::{
+    capture_file, daq_ethernet, ethernet, fragment, ipv4, pcap, protowib, tpc_frame, trigger_record,
+};
 
 /// A test whether bytes look like a format.
 type Test = fn(&[u8]) -> bool;
 
 /// The tests, surest first: a marker, then lengths that agree with each other, then small values.
-const TESTS: [(Format, Test); 15] = [
+const TESTS: [(Format, Test); 17] = [
     (Format::Fragment, |bytes| starts_with(bytes, fragment::Repr::MAGIC)),
     (Format::TriggerRecord, |bytes| starts_with(bytes, trigger_record::Repr::MAGIC)),
     (Format::TimeSlice, |bytes| starts_with(bytes, TimeSliceHeader::MAGIC)),
+    (Format::Pcap, |bytes| pcap::FileHeader::parse(bytes).is_ok()),
+    (Format::Pcapng, |bytes| bytes.starts_with(&capture_file::PCAPNG_MAGIC)),
     (Format::TdeEth, |bytes| is_tpc_frame(bytes) && detector(bytes) == Detector::VdTopTpc),
     (Format::WibEth, is_tpc_frame),
     (Format::Ethernet, is_ethernet),

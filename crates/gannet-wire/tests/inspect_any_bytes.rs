@@ -1,8 +1,9 @@
 //! Whatever bytes come: each is described or refused, and nothing panics.
 
+use gannet_wire::capture::{ByteOrder, LINK_TYPE_ETHERNET};
 use gannet_wire::fragment::{Repr, Version};
 use gannet_wire::inspect::{Format, describe, identify};
-use gannet_wire::{FragmentType, Record, SourceId, Subsystem};
+use gannet_wire::{FragmentType, Record, SourceId, Subsystem, pcap, pcapng};
 use proptest::prelude::*;
 
 /// Describes `bytes` as every format, and as the one that they look like.
@@ -13,6 +14,17 @@ fn describe_all(bytes: &[u8]) {
         assert!(result.is_err() || text.ends_with('\n'), "{format}: {text:?}");
     }
     identify(bytes);
+}
+
+fn pcap_header() -> Vec<u8> {
+    pcap::FileHeader::new(LINK_TYPE_ETHERNET).emit().to_vec()
+}
+
+fn pcapng_header() -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut writer = pcapng::Writer::new(ByteOrder::Little, &mut file);
+    writer.interface(pcapng::Interface::new(LINK_TYPE_ETHERNET), &mut file).unwrap();
+    file
 }
 
 /// Beginnings of all formats that have a marker or version, so that a test gets past them.
@@ -26,6 +38,8 @@ fn beginning() -> impl Strategy<Value = Vec<u8>> {
         vec![0x22, 0x22, 0x11, 0x11, 5, 0, 0, 0],
         vec![0x44, 0x44, 0x33, 0x33, 4, 0, 0, 0],
         vec![0x66, 0x66, 0x55, 0x55, 2, 0, 0, 0],
+        pcap_header(),
+        pcapng_header(),
         vec![0x45, 0, 0, 60, 0, 0, 0, 0, 64, 17],
         vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 60, 0, 0, 0, 0, 64, 17],
     ])
