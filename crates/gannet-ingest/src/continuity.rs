@@ -1,0 +1,320 @@
+//! Whether the frames of one stream follow one another.
+//!
+//! A stream numbers its frames twice: by a 64-bit time that grows by a fixed step, and by a
+//! 12-bit sequence number that wraps every 4096 frames (134 ms of a WIBEth stream). The time
+//! decides how many frames are missing, since longer outages alias in the sequence number; the
+//! sequence number is the cross-check that tells a gap from a damaged or displaced time.
+//!
+//! | time against the newest frame      | sequence number | verdict |
+//! | --- | --- | --- |
+//! | one step later                     | any             | [`InOrder`](Verdict::InOrder), a disagreement is counted |
+//! | more steps later, fewer than 4096  | agrees          | [`Gap`](Verdict::Gap) |
+//! | within the window                  | agrees          | [`Late`](Verdict::Late) or [`Duplicate`](Verdict::Duplicate) |
+//! | anything else                      |                 | [`OutOfStep`](Verdict::OutOfStep) |
+//! | continues a frame out of step      | agrees with it  | [`Gap`](Verdict::Gap) of 4096 or more, or [`Restart`](Verdict::Restart) |
+//!
+//! So one frame whose header was damaged never moves the count; it takes two frames that agree.
+//!
+//! This is a state machine without clock, input and output.
+
+mod window;
+
+use serde::Serialize;
+use window::Window;
+
+pub use window::WINDOW_FRAMES_MAX;
+
+/// Sequence numbers count modulo this.
+pub const SEQUENCE_MODULUS: u16 = 4096;
+/// Silence, beyond three frame periods, after which a stream is stalled. With a check at least
+/// every 50 ms a stall is known within three frame periods and 100 ms.
+pub const STALL_MARGIN_NS: u64 = 50_000_000;
+
+/// What a stream is expected to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Ticks from the time of one frame to that of the next.
+    pub ticks_per_frame: u64,
+    /// Time from one frame to the next, in ns.
+    pub frame_period_ns: u64,
+    /// Newest frames that are remembered one by one, to tell late from duplicate; rounded up to
+    /// a multiple of 64, at most [`WINDOW_FRAMES_MAX`].
+    pub window_frames: usize,
+}
+
+/// How a frame stands to those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The first of the stream; the count begins with it.
+    First,
+    /// The one that was to come.
+    InOrder,
+    /// Newer than the one that was to come.
+    Gap {
+        /// Frames in between, which are missing now.
+        missing: u64,
+    },
+    /// One that was missing until now.
+    Late,
+    /// One that was there before.
+    Duplicate,
+    /// Older than the first of the stream.
+    BeforeFirst,
+    /// Its time or sequence number does not fit, or it is older than the window; not to be used.
+    OutOfStep {
+        /// Ticks from the time that was to come to that of the frame.
+        ticks: i64,
+    },
+    /// The stream goes on from another time: this frame continues the one out of step before it.
+    Restart {
+        /// Ticks from the newest frame to the frame out of step.
+        ticks: i64,
+    },
+}
+
+/// What happened to a stream so far, in frames unless said otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// All that came: in step + duplicate + before the first + out of step.
+    pub frames: u64,
+    /// Frames to be used, each for the first time.
+    pub in_step: u64,
+    /// Frames that did not come, or too late to be told from duplicates.
+    pub missing: u64,
+    /// Frames in step that filled a gap.
+    pub late: u64,
+    /// Frames that had come before.
+    pub duplicate: u64,
+    /// Frames older than the first, or than the first since the last restart.
+    pub before_first: u64,
+    /// Frames whose place is not known.
+    pub out_of_step: u64,
+    /// Times that the stream went on from another time.
+    pub restarts: u64,
+    /// Frames in order whose sequence number was not.
+    pub sequence_disagreements: u64,
+    /// Longest run of frames that were missing when the next came.
+    pub gap_max: u64,
+    /// Times that the stream fell silent.
+    pub stalls: u64,
+}
+
+/// A frame that fits nowhere, kept to see whether another continues it.
+#[derive(Clone, Copy, Debug)]
+struct Suspect {
+    timestamp: u64,
+    sequence: u16,
+    /// Number of the frame in the stream, to forget it after a while.
+    number: u64,
+}
+
+/// Checks one stream.
+#[derive(Clone, Debug)]
+pub struct Continuity {
+    rules: Rules,
+    counts: Counts,
+    window: Window,
+    /// Time of the newest frame; of no meaning before the first.
+    newest: u64,
+    /// Sequence number that the newest frame should have.
+    newest_sequence: u16,
+    /// By how much the last frame in order disagreed with its sequence number.
+    disagreement: u16,
+    suspect: Option<Suspect>,
+    heard_ns: u64,
+    stalled: bool,
+}
+
+impl Continuity {
+    /// A checker for a stream whose frames may come from `now_ns` on.
+    ///
+    /// # Panics
+    /// When a frame has no ticks.
+    pub fn new(rules: Rules, now_ns: u64) -> Self {
+        assert!(rules.ticks_per_frame > 0, "a frame lasts at least one tick");
+        Self {
+            rules,
+            counts: Counts::default(),
+            window: Window::new(rules.window_frames),
+            newest: 0,
+            newest_sequence: 0,
+            disagreement: 0,
+            suspect: None,
+            heard_ns: now_ns,
+            stalled: false,
+        }
+    }
+
+    /// What happened so far.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Time of the newest frame in step, in ticks.
+    pub fn newest(&self) -> Option<u64> {
+        (self.counts.in_step > 0).then_some(self.newest)
+    }
+
+    /// Whether the stream is silent.
+    pub fn is_stalled(&self) -> bool {
+        self.stalled
+    }
+
+    /// Looks for silence; true when it is noticed, once for each. To be called every 50 ms or
+    /// more often.
+    pub fn check_stalled(&mut self, now_ns: u64) -> bool {
+        let limit = 3 * self.rules.frame_period_ns + STALL_MARGIN_NS;
+        if self.stalled || now_ns.saturating_sub(self.heard_ns) <= limit {
+            return false;
+        }
+        self.stalled = true;
+        self.counts.stalls += 1;
+        true
+    }
+
+    /// Takes in a frame with its time in ticks and its sequence number, and judges it.
+    #[inline]
+    pub fn frame(&mut self, timestamp: u64, sequence: u16, arrival_ns: u64) -> Verdict {
+        self.counts.frames += 1;
+        self.heard_ns = arrival_ns;
+        self.stalled = false;
+        if self.counts.in_step == 0 {
+            return self.first(timestamp, sequence);
+        }
+        let ticks = timestamp.wrapping_sub(self.newest) as i64;
+        if ticks as u64 == self.rules.ticks_per_frame {
+            self.cross_check(sequence);
+            self.move_on(timestamp, 1);
+            self.counts.in_step += 1;
+            return Verdict::InOrder;
+        }
+        self.unexpected(timestamp, sequence, ticks)
+    }
+
+    fn first(&mut self, timestamp: u64, sequence: u16) -> Verdict {
+        (self.newest, self.newest_sequence) = (timestamp, sequence % SEQUENCE_MODULUS);
+        self.window.restart();
+        self.counts.in_step += 1;
+        Verdict::First
+    }
+
+    /// Compares the sequence number of the frame that was to come. One that is off for good is
+    /// followed from its second frame on, so that a jump counts once and a flipped bit once.
+    fn cross_check(&mut self, sequence: u16) {
+        let off = self.off(sequence, 1);
+        if off != 0 && off == self.disagreement {
+            self.newest_sequence = (self.newest_sequence + off) % SEQUENCE_MODULUS;
+            self.disagreement = 0;
+            return;
+        }
+        self.counts.sequence_disagreements += u64::from(off != 0);
+        self.disagreement = off;
+    }
+
+    /// By how much a sequence number is off, for a frame `steps` after the newest.
+    fn off(&self, sequence: u16, steps: i64) -> u16 {
+        let modulus = i64::from(SEQUENCE_MODULUS);
+        let expected = i64::from(self.newest_sequence) + steps % modulus;
+        (i64::from(sequence) - expected).rem_euclid(modulus) as u16
+    }
+
+    /// Makes the frame `steps` after the newest the newest; those in between are missing.
+    fn move_on(&mut self, timestamp: u64, steps: u64) {
+        self.newest = timestamp;
+        let sequence = u64::from(self.newest_sequence) + steps;
+        self.newest_sequence = (sequence % u64::from(SEQUENCE_MODULUS)) as u16;
+        self.window.advance(steps);
+        self.counts.missing = self.counts.missing.saturating_add(steps - 1);
+        self.counts.gap_max = self.counts.gap_max.max(steps - 1);
+    }
+
+    /// Whole steps in a span of ticks.
+    fn steps(&self, ticks: i64) -> Option<i64> {
+        let step = i64::try_from(self.rules.ticks_per_frame).ok()?;
+        (ticks % step == 0).then_some(ticks / step)
+    }
+
+    /// Judges a frame that is not the one that was to come.
+    #[cold]
+    fn unexpected(&mut self, timestamp: u64, sequence: u16, ticks: i64) -> Verdict {
+        let Some(steps) = self.steps(ticks).filter(|steps| self.off(sequence, *steps) == 0) else {
+            return self.suspicious(timestamp, sequence, ticks);
+        };
+        match steps {
+            2..4096 => {
+                self.move_on(timestamp, steps as u64);
+                self.counts.in_step += 1;
+                Verdict::Gap { missing: steps as u64 - 1 }
+            }
+            ..=0 if self.window.remembers(steps.unsigned_abs()) => {
+                self.earlier(steps.unsigned_abs())
+            }
+            _ => self.suspicious(timestamp, sequence, ticks),
+        }
+    }
+
+    /// Judges a frame that is `age` steps before the newest, within the window.
+    fn earlier(&mut self, age: u64) -> Verdict {
+        if !self.window.began(age) {
+            self.counts.before_first += 1;
+            return Verdict::BeforeFirst;
+        }
+        if !self.window.insert(age) {
+            self.counts.duplicate += 1;
+            return Verdict::Duplicate;
+        }
+        self.counts.in_step += 1;
+        self.counts.late += 1;
+        self.counts.missing -= 1;
+        Verdict::Late
+    }
+
+    /// Judges a frame that fits nowhere: either it continues one like it, or it is kept to see
+    /// whether another continues it.
+    fn suspicious(&mut self, timestamp: u64, sequence: u16, ticks: i64) -> Verdict {
+        if let Some((suspect, steps)) = self.continued(timestamp, sequence) {
+            self.suspect = None;
+            return self.resume(suspect, timestamp, steps);
+        }
+        let number = self.counts.frames;
+        self.suspect = Some(Suspect { timestamp, sequence, number });
+        self.counts.out_of_step += 1;
+        Verdict::OutOfStep { ticks: ticks.wrapping_sub(self.rules.ticks_per_frame as i64) }
+    }
+
+    /// The frame kept, if this one follows it, and how many steps after it.
+    fn continued(&self, timestamp: u64, sequence: u16) -> Option<(Suspect, u64)> {
+        let suspect = self.suspect?;
+        let steps = self.steps(timestamp.wrapping_sub(suspect.timestamp) as i64)?;
+        let steps = u64::try_from(steps).ok().filter(|steps| *steps > 0)?;
+        let is_fresh = self.window.covers(self.counts.frames - suspect.number);
+        let expected = u64::from(suspect.sequence) + steps;
+        let agrees = expected % u64::from(SEQUENCE_MODULUS) == u64::from(sequence);
+        (is_fresh && agrees && self.window.covers(steps)).then_some((suspect, steps))
+    }
+
+    /// Goes on with the frame `steps` after one that was out of step.
+    fn resume(&mut self, suspect: Suspect, timestamp: u64, steps: u64) -> Verdict {
+        let ticks = suspect.timestamp.wrapping_sub(self.newest) as i64;
+        let outage = self
+            .steps(ticks)
+            .filter(|outage| *outage > 0 && self.off(suspect.sequence, *outage) == 0);
+        self.counts.in_step += 1;
+        if let Some(outage) = outage {
+            // A long outage. The frame out of step was not used, but it is not missing.
+            let outage = outage as u64;
+            self.move_on(suspect.timestamp, outage);
+            self.move_on(timestamp, steps);
+            return Verdict::Gap { missing: outage - 1 + steps - 1 };
+        }
+        (self.newest, self.newest_sequence) = (suspect.timestamp, suspect.sequence);
+        self.window.restart();
+        self.disagreement = 0;
+        self.move_on(timestamp, steps);
+        self.counts.restarts += 1;
+        Verdict::Restart { ticks }
+    }
+}
+
+#[cfg(test)]
+mod tests;

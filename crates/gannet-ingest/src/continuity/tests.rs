@@ -1,0 +1,264 @@
+use super::*;
+use gannet_measure::random::Random;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+const STEP: u64 = 2048;
+const WINDOW: usize = 64;
+const RULES: Rules =
+    Rules { ticks_per_frame: STEP, frame_period_ns: 32_768, window_frames: WINDOW };
+/// Time of a real frame.
+const EPOCH: u64 = 107_544_625_968_523_275;
+
+/// A stream that numbers its frames as it should.
+struct FrontEnd {
+    timestamp: u64,
+    sequence: u16,
+}
+
+impl FrontEnd {
+    fn frame(&self, index: u64) -> (u64, u16) {
+        let sequence = (u64::from(self.sequence) + index) % 4096;
+        (self.timestamp.wrapping_add(STEP * index), sequence as u16)
+    }
+}
+
+const STREAM: FrontEnd = FrontEnd { timestamp: EPOCH, sequence: 4000 };
+
+fn checker() -> Continuity {
+    Continuity::new(RULES, 0)
+}
+
+/// Feeds frames by index; returns the verdicts.
+fn feed(checker: &mut Continuity, indices: impl IntoIterator<Item = u64>) -> Vec<Verdict> {
+    let frames = indices.into_iter().map(|index| STREAM.frame(index));
+    frames.map(|(timestamp, sequence)| checker.frame(timestamp, sequence, 0)).collect()
+}
+
+/// Every frame is in exactly one class.
+fn assert_closes(counts: &Counts) {
+    let classes = counts.in_step + counts.duplicate + counts.before_first + counts.out_of_step;
+    assert_eq!(counts.frames, classes, "{counts:?}");
+}
+
+#[test]
+fn the_verdicts_by_name() {
+    use Verdict::{BeforeFirst, Duplicate, First, Gap, InOrder, Late};
+    let mut checker = checker();
+    let verdicts = feed(&mut checker, [10, 11, 14, 12, 12, 11, 15, 13, 9]);
+    let gap = Gap { missing: 2 };
+    let expected = [First, InOrder, gap, Late, Duplicate, Duplicate, InOrder, Late, BeforeFirst];
+    assert_eq!(verdicts, expected);
+    let counts = *checker.counts();
+    assert_eq!((counts.missing, counts.late, counts.duplicate, counts.gap_max), (0, 2, 2, 2));
+    assert_eq!((counts.in_step, counts.before_first, counts.sequence_disagreements), (6, 1, 0));
+    assert_eq!(checker.newest(), Some(STREAM.frame(15).0));
+}
+
+#[test]
+fn the_sequence_number_wraps_without_a_word() {
+    let mut checker = checker();
+    feed(&mut checker, 0..10_000);
+    assert_eq!((checker.counts().in_step, checker.counts().sequence_disagreements), (10_000, 0));
+}
+
+#[test]
+fn an_outage_longer_than_the_sequence_number_is_counted_by_the_time() {
+    let mut checker = checker();
+    feed(&mut checker, 0..100);
+    let verdicts = feed(&mut checker, 40_000..40_003);
+    assert!(matches!(verdicts[0], Verdict::OutOfStep { .. }), "{verdicts:?}");
+    assert_eq!(verdicts[1..], [Verdict::Gap { missing: 39_900 }, Verdict::InOrder]);
+    assert_eq!((checker.counts().missing, checker.counts().out_of_step), (39_900, 1));
+    assert_closes(checker.counts());
+}
+
+#[test]
+fn a_frame_later_than_the_window_is_out_of_step() {
+    let mut checker = checker();
+    feed(&mut checker, (0..10).chain(11..11 + WINDOW as u64));
+    let verdicts = feed(&mut checker, [10, 100]);
+    assert!(matches!(verdicts[0], Verdict::OutOfStep { ticks } if ticks < 0), "{verdicts:?}");
+    assert_eq!(verdicts[1], Verdict::Gap { missing: 25 });
+    assert_eq!(checker.counts().restarts, 0);
+    assert_eq!(checker.counts().missing, 26, "what comes too late stays missing");
+}
+
+#[test]
+fn a_stream_that_starts_again_is_followed_from_its_second_frame() {
+    for base in [5, EPOCH - 1_000_000, EPOCH + STEP * 1000 + 7, u64::MAX - STEP] {
+        let mut checker = checker();
+        feed(&mut checker, 0..100);
+        let again = FrontEnd { timestamp: base, sequence: 0 };
+        let verdicts: Vec<_> = (0..4).map(|n| again.frame(n)).collect();
+        let verdicts: Vec<_> = verdicts.iter().map(|f| checker.frame(f.0, f.1, 0)).collect();
+        let ticks = base.wrapping_sub(STREAM.frame(99).0) as i64;
+        assert_eq!(verdicts[0], Verdict::OutOfStep { ticks: ticks.wrapping_sub(2048) });
+        assert_eq!(verdicts[1], Verdict::Restart { ticks });
+        assert_eq!(verdicts[2..], [Verdict::InOrder; 2]);
+        assert_eq!((checker.counts().restarts, checker.counts().missing), (1, 0));
+    }
+}
+
+#[test]
+fn a_sequence_jump_and_a_flipped_bit_count_once_each() {
+    let mut checker = checker();
+    feed(&mut checker, 0..10);
+    for index in 10..40 {
+        let (timestamp, sequence) = STREAM.frame(index);
+        let jump = if index >= 20 { 77 } else { 0 };
+        let flip = if index == 15 || index == 30 { 0x200 } else { 0 };
+        let sequence = ((sequence + jump) % 4096) ^ flip;
+        assert_eq!(checker.frame(timestamp, sequence, 0), Verdict::InOrder);
+    }
+    assert_eq!(checker.counts().sequence_disagreements, 3);
+}
+
+#[test]
+fn a_wrong_step_is_never_in_step() {
+    let mut checker = Continuity::new(Rules { ticks_per_frame: 2000, ..RULES }, 0);
+    feed(&mut checker, 0..1000);
+    assert_eq!((checker.counts().in_step, checker.counts().out_of_step), (1, 999));
+}
+
+#[test]
+fn silence_is_reported_once_and_in_time() {
+    const MS: u64 = 1_000_000;
+    let deadline = 3 * RULES.frame_period_ns + 100 * MS;
+    let mut checker = Continuity::new(RULES, 7);
+    let mut reported = Vec::new();
+    for now_ns in (7..1000 * MS).step_by(50 * MS as usize) {
+        if now_ns > 500 * MS && !checker.is_stalled() && checker.counts().frames == 0 {
+            panic!("a stream that never comes is stalled");
+        }
+        if checker.check_stalled(now_ns) {
+            reported.push(now_ns);
+        }
+    }
+    assert!(reported.len() == 1 && reported[0] - 7 <= deadline, "{reported:?}");
+    checker.frame(EPOCH, 0, 1000 * MS);
+    assert!(!checker.is_stalled() && !checker.check_stalled(1050 * MS));
+    assert!(checker.check_stalled(1000 * MS + deadline));
+    assert_eq!(checker.counts().stalls, 2);
+}
+
+/// Frames 0..`n` with losses and duplicates, each displaced by less than the window.
+fn disturbed(seed: u64, n: u64, loss: f64, duplicate: f64, displacement: u64) -> Vec<u64> {
+    let mut random = Random::new(seed);
+    let mut frames = Vec::new();
+    for index in 0..n {
+        if random.chance(loss) {
+            continue;
+        }
+        frames.push((index + random.below(displacement), index));
+        if random.chance(duplicate) {
+            frames.push((index + random.below(displacement), index));
+        }
+    }
+    frames.sort_by_key(|(due, _)| *due);
+    frames.into_iter().map(|(_, index)| index).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn loss_duplicates_and_reordering_are_counted_exactly(
+        seed: u64, n in 1u64..3000, loss in 0.0..0.9f64, duplicate in 0.0..0.5f64,
+        displacement in 1..WINDOW as u64,
+    ) {
+        let frames = disturbed(seed, n, loss, duplicate, displacement);
+        let mut checker = checker();
+        feed(&mut checker, frames.iter().copied());
+        let counts = *checker.counts();
+        let Some(&first) = frames.first() else { return Ok(()) };
+        let newest = *frames.iter().max().unwrap();
+        let counted: Vec<u64> = frames.iter().copied().filter(|index| *index >= first).collect();
+        let distinct: BTreeSet<u64> = counted.iter().copied().collect();
+        prop_assert_eq!(counts.missing, newest - first + 1 - distinct.len() as u64);
+        prop_assert_eq!(counts.in_step, distinct.len() as u64);
+        prop_assert_eq!(counts.duplicate, (counted.len() - distinct.len()) as u64);
+        prop_assert_eq!(counts.before_first, (frames.len() - counted.len()) as u64);
+        prop_assert_eq!((counts.out_of_step, counts.restarts), (0, 0));
+        assert_closes(&counts);
+        let (mut seen, mut high, mut late) = (BTreeSet::new(), first, 0);
+        for index in counted {
+            late += u64::from(seen.insert(index) && index < high);
+            high = high.max(index);
+        }
+        prop_assert_eq!(counts.late, late);
+    }
+
+    #[test]
+    fn outages_of_any_length_are_counted_exactly(
+        outages in proptest::collection::vec((1u64..20_000, 2u64..50), 1..20),
+    ) {
+        let (mut checker, mut next, mut lost) = (checker(), 0, 0);
+        feed(&mut checker, 0..1);
+        for (outage, frames) in outages {
+            next += outage;
+            lost += outage - 1;
+            feed(&mut checker, next..next + frames);
+            next += frames - 1;
+        }
+        prop_assert_eq!((checker.counts().missing, checker.counts().restarts), (lost, 0));
+        assert_closes(checker.counts());
+    }
+
+    #[test]
+    fn restarts_are_counted_exactly_and_lose_nothing(
+        runs in proptest::collection::vec((any::<u64>(), 1u16..4096, 2u64..200), 1..20),
+    ) {
+        let (mut checker, restarts) = (checker(), runs.len() as u64);
+        let (mut newest, mut frames) = (STREAM.frame(99), 100);
+        feed(&mut checker, 0..100);
+        for (timestamp, off, length) in runs {
+            // A sequence number that does not agree with the time tells a restart.
+            let steps = timestamp.wrapping_sub(newest.0) as i64 / STEP as i64;
+            let expected = i64::from(newest.1) + steps;
+            let sequence = (expected + i64::from(off)).rem_euclid(4096) as u16;
+            prop_assume!(timestamp.wrapping_sub(newest.0) != STEP);
+            let again = FrontEnd { timestamp, sequence };
+            for (timestamp, sequence) in (0..length).map(|n| again.frame(n)) {
+                checker.frame(timestamp, sequence, 0);
+            }
+            newest = again.frame(length - 1);
+            frames += length;
+        }
+        let counts = checker.counts();
+        prop_assert_eq!((counts.restarts, counts.out_of_step), (restarts, restarts));
+        prop_assert_eq!((counts.missing, counts.frames), (0, frames));
+        assert_closes(counts);
+    }
+
+    #[test]
+    fn one_flipped_bit_of_the_time_costs_one_frame(bit in 0u32..64, at in 1u64..100) {
+        let mut checker = checker();
+        feed(&mut checker, 0..at);
+        let (timestamp, sequence) = STREAM.frame(at);
+        let verdict = checker.frame(timestamp ^ 1 << bit, sequence, 0);
+        let out_of_step = matches!(verdict, Verdict::OutOfStep { .. });
+        prop_assert!(out_of_step, "{:?}", verdict);
+        prop_assert_eq!(feed(&mut checker, [at + 1, at + 2])[0], Verdict::Gap { missing: 1 });
+        prop_assert_eq!((checker.counts().missing, checker.counts().restarts), (1, 0));
+    }
+
+    #[test]
+    fn no_input_makes_it_panic_or_lose_a_frame(
+        frames in proptest::collection::vec((0u64..6, any::<u64>(), any::<u16>()), 0..300),
+        ticks_per_frame in 1u64..5000,
+    ) {
+        let mut checker = Continuity::new(Rules { ticks_per_frame, ..RULES }, 0);
+        let (mut timestamp, mut sequence) = (0u64, 0u16);
+        for (kind, random_time, random_sequence) in frames {
+            (timestamp, sequence) = match kind {
+                0 => (random_time, random_sequence),
+                1 => (timestamp.wrapping_sub(ticks_per_frame * (random_time % 99)), sequence),
+                _ => (timestamp.wrapping_add(ticks_per_frame), (sequence + 1) % 4096),
+            };
+            sequence %= 4096;
+            checker.frame(timestamp, sequence, 0);
+            assert_closes(checker.counts());
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The part that all sources share: the ring, the arrivals of a poll, and the account.
+
+use std::sync::Arc;
+
+use gannet_measure::ledger::Account;
+use gannet_memory::{Cell, Producer};
+
+use crate::source::{Arrival, Counters, DropSizes, Facts, SourceDrop};
+
+/// Arrivals after which a poll stops looking for more: few enough that the frames are still in
+/// the second-level cache when they are processed (64 x 7200 bytes = 450 KiB).
+pub(crate) const BATCH_FRAMES: usize = 64;
+
+/// Lands frames in a ring and keeps the account.
+#[derive(Debug)]
+pub(crate) struct Lander {
+    pub(crate) producer: Producer,
+    pub(crate) frame_len: usize,
+    pub(crate) account: Arc<Account<SourceDrop>>,
+    pub(crate) counters: Arc<Counters>,
+    arrivals: Vec<Arrival>,
+}
+
+impl Lander {
+    /// `arrivals_max` is the largest number of arrivals of one poll.
+    pub(crate) fn new(producer: Producer, frame_len: usize, arrivals_max: usize) -> Self {
+        let arrivals = Vec::with_capacity(arrivals_max);
+        Self { producer, frame_len, account: Arc::default(), counters: Arc::default(), arrivals }
+    }
+
+    /// Begins a poll.
+    pub(crate) fn clear(&mut self) {
+        self.arrivals.clear();
+    }
+
+    /// The arrivals of this poll so far.
+    pub(crate) fn arrivals(&self) -> &[Arrival] {
+        &self.arrivals
+    }
+
+    /// Whether this poll has found enough.
+    pub(crate) fn is_full(&self) -> bool {
+        self.arrivals.len() >= BATCH_FRAMES
+    }
+
+    /// Notes a frame that lies, or will lie when the poll ends, in `cell`.
+    #[inline]
+    pub(crate) fn arrive(&mut self, cell: Cell) {
+        debug_assert!(self.arrivals.len() < self.arrivals.capacity(), "arrivals are bounded");
+        self.arrivals.push(Arrival { cell, len: self.frame_len as u32 });
+    }
+
+    /// Opens the cell at the head for writing.
+    pub(crate) fn open_head(&mut self) -> &mut [u8] {
+        let end = self.cell_after(1);
+        self.producer.reserve_to(end);
+        self.producer.head_bytes_mut()
+    }
+
+    /// Copies a frame into the cell at the head and publishes it, without noting an arrival.
+    pub(crate) fn copy_to_head(&mut self, frame: &[u8]) -> Cell {
+        let cell = self.producer.head();
+        self.open_head().copy_from_slice(frame);
+        self.producer.commit_to(self.cell_after(1));
+        cell
+    }
+
+    /// The cell `n` after the head.
+    #[inline]
+    pub(crate) fn cell_after(&self, n: u64) -> Cell {
+        Cell(self.producer.head().0 + n)
+    }
+
+    /// Counts the datagram in the open cell at the head, and publishes it if it is a frame.
+    pub(crate) fn settle_head(&mut self, is_frame: bool) {
+        self.account.offer(1);
+        if !is_frame {
+            return self.account.discard(SourceDrop::WrongLength, 1);
+        }
+        let cell = self.producer.head();
+        self.producer.commit_to(self.cell_after(1));
+        self.arrive(cell);
+        self.account.deliver(1);
+    }
+
+    /// The facts of a source that has no socket.
+    pub(crate) fn facts(&self, name: String, engine: &'static str) -> Facts {
+        Facts {
+            name,
+            engine,
+            refusals: Vec::new(),
+            address: None,
+            frame_len: self.frame_len,
+            cells: self.producer.geometry().capacity(),
+            pages: self.producer.pages(),
+            kernel_buffer: None,
+            drop_sizes: DropSizes::None,
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Datagrams from a capture file, pcap or pcapng.
+
+use std::fs::File;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gannet_measure::clock::Clock;
+use gannet_measure::ledger::Account;
+use gannet_memory::Producer;
+use gannet_wire::capture::{Event, LINK_TYPE_ETHERNET, LINK_TYPE_IPV4, LINK_TYPE_RAW, Packet};
+use gannet_wire::capture_file::{Reader, Window};
+use gannet_wire::network::{Checksums, Refusal, UdpPayload, from_ethernet, from_ipv4};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::lander::{BATCH_FRAMES, Lander};
+use crate::source::{Arrival, Counters, Facts, Landing, Source, SourceDrop};
+use crate::udp::{AllowList, SenderRule};
+
+/// Fewest cells of a ring: so many that the arrivals of a poll are intact until the next.
+const CELLS_MIN: usize = 4 * BATCH_FRAMES;
+/// Packets looked at in one poll, whether or not they are ours.
+const PACKETS_MAX: usize = 16 * BATCH_FRAMES;
+
+/// Options of a capture file source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PcapConfig {
+    /// The file, pcap or pcapng.
+    pub path: PathBuf,
+    /// UDP ports whose datagrams are taken; empty for all.
+    #[serde(default)]
+    pub ports: Vec<u16>,
+    /// Senders that are listened to; empty for everybody.
+    #[serde(default)]
+    pub allow: Vec<SenderRule>,
+    /// Whether to test check sums. Captures made on the sending machine often have none.
+    #[serde(default)]
+    pub verify_checksums: bool,
+}
+
+/// Takes the UDP payloads out of a capture file, as fast as it is polled.
+///
+/// Packets that are not UDP over IPv4, or go to another port, are passed over and not counted.
+pub struct PcapSource {
+    lander: Lander,
+    config: PcapConfig,
+    allow: AllowList,
+    checksums: Checksums,
+    file: File,
+    reader: Reader,
+    window: Window,
+    clock: Arc<dyn Clock>,
+    arrival_ns: u64,
+    started: bool,
+    ended: bool,
+    /// An error that was met behind frames, for the poll after the one that delivers them.
+    failure: Option<Error>,
+}
+
+impl PcapSource {
+    /// Opens the file.
+    ///
+    /// # Errors
+    /// When it cannot be opened, the frame length is out of range or memory is short. What is in
+    /// the file is looked at in [`Source::poll`].
+    pub fn open(
+        config: &PcapConfig,
+        landing: Landing,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let path = config.path.clone();
+        let file = File::open(&path).map_err(|cause| Error::File { path, cause })?;
+        let checksums = if config.verify_checksums { Checksums::Verify } else { Checksums::Trust };
+        Ok(Self {
+            lander: Lander::new(landing.ring(CELLS_MIN)?, landing.frame_len, BATCH_FRAMES),
+            config: config.clone(),
+            allow: AllowList::new(&config.allow),
+            checksums,
+            file,
+            reader: Reader::new(),
+            window: Window::new(),
+            arrival_ns: clock.now_ns(),
+            clock,
+            started: false,
+            ended: false,
+            failure: None,
+        })
+    }
+
+    fn capture_error(&self, cause: gannet_wire::Error) -> Error {
+        let (path, position) = (self.config.path.clone(), self.reader.position());
+        Error::Capture { path, position, cause }
+    }
+
+    /// Takes the next packet out of the window; false when the file has ended.
+    fn step(&mut self) -> Result<bool, Error> {
+        let bytes = self.window.bytes();
+        let progress = match self.reader.next(bytes) {
+            Ok(progress) => progress,
+            Err(cause) => return Err(self.capture_error(cause)),
+        };
+        let wants_more = progress.event.is_none();
+        if let Some(Event::Packet(packet)) = progress.event {
+            let payload = payload(&packet, self.checksums).ok_or_else(|| Error::LinkType {
+                path: self.config.path.clone(),
+                got: packet.link_type,
+            })?;
+            land(&mut self.lander, &mut self.allow, &self.config.ports, payload);
+        }
+        self.window.consume(progress.consumed);
+        if !wants_more {
+            return Ok(true);
+        }
+        match self.file.read(self.window.spare()) {
+            Ok(0) => Ok(false),
+            Ok(len) => {
+                self.window.fill(len);
+                Ok(true)
+            }
+            Err(cause) => Err(Error::File { path: self.config.path.clone(), cause }),
+        }
+    }
+
+    /// Lands some of the next datagrams.
+    fn fill(&mut self) -> Result<(), Error> {
+        for _ in 0..PACKETS_MAX {
+            if self.lander.is_full() || self.ended {
+                break;
+            }
+            if !self.step()? {
+                self.ended = true;
+                let end = self.reader.finish(self.window.bytes());
+                return end.map_err(|cause| self.capture_error(cause));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The payload of a packet or why it has none; `None` for an unknown kind of link.
+fn payload<'a>(
+    packet: &Packet<'a>,
+    checksums: Checksums,
+) -> Option<Result<UdpPayload<'a>, Refusal>> {
+    match packet.link_type {
+        LINK_TYPE_ETHERNET => Some(from_ethernet(packet.data, checksums)),
+        LINK_TYPE_RAW | LINK_TYPE_IPV4 => Some(from_ipv4(packet.data, checksums)),
+        _ => None,
+    }
+}
+
+/// Judges one datagram, and lands it if it is a frame.
+fn land(
+    lander: &mut Lander,
+    allow: &mut AllowList,
+    ports: &[u16],
+    payload: Result<UdpPayload<'_>, Refusal>,
+) {
+    let drop = |lander: &Lander, reason| {
+        lander.account.offer(1);
+        lander.account.discard(reason, 1);
+    };
+    match payload {
+        Err(Refusal::NotIpv4 { .. } | Refusal::NotUdp { .. }) => {}
+        Err(Refusal::Fragment { .. }) => drop(lander, SourceDrop::Fragment),
+        Err(_) => drop(lander, SourceDrop::Malformed),
+        Ok(found) if !ports.is_empty() && !ports.contains(&found.destination.port()) => {}
+        Ok(found) if !allow.allows(Some(SocketAddr::V4(found.source))) => {
+            drop(lander, SourceDrop::ForeignAddress);
+        }
+        Ok(found) => {
+            let cell = lander.open_head();
+            let is_frame = found.payload.len() == cell.len();
+            if is_frame {
+                cell.copy_from_slice(found.payload);
+            }
+            lander.settle_head(is_frame);
+        }
+    }
+}
+
+impl Source for PcapSource {
+    fn start(&mut self) -> Result<(), Error> {
+        self.started = true;
+        Ok(())
+    }
+
+    fn poll(&mut self, _wait: Duration) -> Result<usize, Error> {
+        self.lander.clear();
+        if !self.started {
+            return Err(Error::NotStarted);
+        }
+        self.arrival_ns = self.clock.now_ns();
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        if let Err(failure) = self.fill() {
+            self.ended = true;
+            if self.arrivals().is_empty() {
+                return Err(failure);
+            }
+            self.failure = Some(failure);
+        }
+        Ok(self.arrivals().len())
+    }
+
+    fn arrivals(&self) -> &[Arrival] {
+        self.lander.arrivals()
+    }
+
+    fn arrival_ns(&self) -> u64 {
+        self.arrival_ns
+    }
+
+    fn producer(&self) -> &Producer {
+        &self.lander.producer
+    }
+
+    fn account(&self) -> Arc<Account<SourceDrop>> {
+        Arc::clone(&self.lander.account)
+    }
+
+    fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.lander.counters)
+    }
+
+    fn facts(&self) -> Facts {
+        let name = format!("capture file {}", self.config.path.display());
+        self.lander.facts(name, "file")
+    }
+
+    fn stop(&mut self) -> Result<(), Error> {
+        self.ended = true;
+        Ok(())
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.ended && self.failure.is_none()
+    }
+}

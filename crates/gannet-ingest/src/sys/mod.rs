@@ -1,0 +1,9 @@
+//! The only place of this crate where the operating system is called.
+
+pub(crate) mod address;
+pub(crate) mod arrival_counter;
+pub(crate) mod control;
+pub(crate) mod receive;
+pub(crate) mod ring;
+pub(crate) mod send;
+pub(crate) mod socket;

@@ -1,0 +1,209 @@
+//! A UDP socket and the options of it that matter here.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::time::Duration;
+
+use crate::sys::address::{NAME_LEN, Name};
+
+/// Option that reads the queue of a socket (`asm-generic/socket.h`).
+const SO_MEMINFO: libc::c_int = 55;
+/// Option that attaches a BPF program as filter (`asm-generic/socket.h`).
+const SO_ATTACH_BPF: libc::c_int = 50;
+/// Number of figures that `SO_MEMINFO` gives.
+const MEMINFO_LEN: usize = 9;
+
+/// The receive queue of a socket as the kernel counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Queue {
+    /// Kernel memory that waiting messages take, in bytes.
+    pub(crate) used: u32,
+    /// Memory above which messages are dropped, in bytes.
+    pub(crate) limit: u32,
+    /// Messages dropped since the socket was made, modulo 2^32. `SO_RXQ_OVFL` and
+    /// `/proc/net/udp` show the same counter.
+    pub(crate) drops: u32,
+}
+
+/// A UDP socket that never blocks.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    fd: OwnedFd,
+}
+
+/// Turns the usual return value into a result.
+fn check(value: libc::c_int) -> io::Result<libc::c_int> {
+    if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+}
+
+impl Socket {
+    /// A socket for the address family of `address`, not bound yet.
+    pub(crate) fn new(address: &SocketAddr) -> io::Result<Self> {
+        let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+        let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: takes no pointers.
+        let fd = check(unsafe { libc::socket(family, kind, 0) })?;
+        // SAFETY: the descriptor was just made and belongs to nobody else.
+        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    pub(crate) fn raw(&self) -> libc::c_int {
+        self.fd.as_raw_fd()
+    }
+
+    pub(crate) fn bind(&self, address: &SocketAddr) -> io::Result<()> {
+        let (name, len) = Name::encode(address);
+        // SAFETY: `name` holds a valid address of `len` bytes.
+        check(unsafe { libc::bind(self.raw(), name.0.as_ptr().cast(), len) }).map(drop)
+    }
+
+    /// Makes `address` the target of sends and the only sender that is heard.
+    pub(crate) fn connect(&self, address: &SocketAddr) -> io::Result<()> {
+        let (name, len) = Name::encode(address);
+        // SAFETY: `name` holds a valid address of `len` bytes.
+        check(unsafe { libc::connect(self.raw(), name.0.as_ptr().cast(), len) }).map(drop)
+    }
+
+    pub(crate) fn local_address(&self) -> io::Result<SocketAddr> {
+        let (mut name, mut len) = (Name::default(), NAME_LEN as libc::socklen_t);
+        // SAFETY: `name` has `len` bytes, and the kernel writes no more.
+        check(unsafe { libc::getsockname(self.raw(), name.0.as_mut_ptr().cast(), &mut len) })?;
+        name.decode().ok_or_else(|| io::Error::other("the socket has no IP address"))
+    }
+
+    /// Sets an option to a value of any plain type.
+    fn set<T>(&self, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
+        let len = size_of::<T>() as libc::socklen_t;
+        // SAFETY: `value` is valid for `len` bytes, which the kernel copies.
+        let result =
+            unsafe { libc::setsockopt(self.raw(), level, name, ptr::from_ref(value).cast(), len) };
+        check(result).map(drop)
+    }
+
+    fn set_flag(&self, level: libc::c_int, name: libc::c_int, on: bool) -> io::Result<()> {
+        self.set(level, name, &libc::c_int::from(on))
+    }
+
+    /// Reads an option that consists of integers; returns how many bytes the kernel wrote.
+    fn read<const N: usize>(&self, name: libc::c_int, out: &mut [u32; N]) -> io::Result<usize> {
+        let mut len = size_of_val(out) as libc::socklen_t;
+        let (fd, target) = (self.raw(), out.as_mut_ptr().cast());
+        // SAFETY: `out` is valid for `len` bytes, and the kernel writes no more.
+        check(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, name, target, &mut len) })?;
+        Ok(len as usize)
+    }
+
+    /// Lets several sockets share one address; the kernel spreads senders over them.
+    pub(crate) fn share_address(&self) -> io::Result<()> {
+        self.set_flag(libc::SOL_SOCKET, libc::SO_REUSEPORT, true)
+    }
+
+    /// Whether the kernel may hand over several datagrams of one length as one message.
+    pub(crate) fn set_coalescing(&self, on: bool) -> io::Result<()> {
+        self.set_flag(libc::SOL_UDP, libc::UDP_GRO, on)
+    }
+
+    /// Length at which messages are cut into datagrams when sent (`UDP_SEGMENT`), for trying
+    /// whether the kernel knows of it; 0 for not at all.
+    pub(crate) fn set_segment_len(&self, len: u16) -> io::Result<()> {
+        self.set(libc::SOL_UDP, libc::UDP_SEGMENT, &libc::c_int::from(len))
+    }
+
+    /// Asks for `bytes` of memory for waiting messages; returns what was obtained.
+    pub(crate) fn set_receive_buffer(&self, bytes: u64) -> io::Result<u64> {
+        self.set_buffer(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes)
+    }
+
+    /// Asks for `bytes` of memory for messages on their way out; returns what was obtained.
+    pub(crate) fn set_send_buffer(&self, bytes: u64) -> io::Result<u64> {
+        self.set_buffer(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes)
+    }
+
+    fn set_buffer(&self, force: libc::c_int, plain: libc::c_int, bytes: u64) -> io::Result<u64> {
+        // The kernel doubles the figure, as its own overhead counts against it.
+        let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX).min(1 << 30);
+        if self.set(libc::SOL_SOCKET, force, &value).is_err() {
+            self.set(libc::SOL_SOCKET, plain, &value)?;
+        }
+        let mut obtained = [0];
+        self.read(plain, &mut obtained)?;
+        Ok(u64::from(obtained[0] / 2))
+    }
+
+    /// Drops every datagram before it is queued, from now on.
+    pub(crate) fn refuse_all(&self) -> io::Result<()> {
+        let mut refuse =
+            libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
+        let program = libc::sock_fprog { len: 1, filter: &mut refuse };
+        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    }
+
+    /// Takes the filter away, if there is one.
+    pub(crate) fn accept_all(&self) -> io::Result<()> {
+        match self.set_flag(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, true) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Puts a BPF program in the place of the filter.
+    pub(crate) fn attach(&self, program: BorrowedFd<'_>) -> io::Result<()> {
+        self.set(libc::SOL_SOCKET, SO_ATTACH_BPF, &program.as_raw_fd())
+    }
+
+    /// State of the receive queue.
+    pub(crate) fn queue(&self) -> io::Result<Queue> {
+        let mut figures = [0; MEMINFO_LEN];
+        if self.read(SO_MEMINFO, &mut figures)? < size_of_val(&figures) {
+            return Err(io::Error::other("the kernel does not count drops per socket"));
+        }
+        let figure = |index: libc::c_int| figures[index as usize];
+        Ok(Queue {
+            used: figure(libc::SK_MEMINFO_RMEM_ALLOC),
+            limit: figure(libc::SK_MEMINFO_RCVBUF),
+            drops: figure(libc::SK_MEMINFO_DROPS),
+        })
+    }
+
+    /// Has each message say how many were dropped before it (`SO_RXQ_OVFL`).
+    #[cfg(test)]
+    pub(crate) fn report_drops(&self) -> io::Result<()> {
+        self.set_flag(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, true)
+    }
+
+    /// Number by which `/proc/net/udp` knows the socket.
+    pub(crate) fn inode(&self) -> io::Result<u64> {
+        // SAFETY: all-zero is a valid value of this plain structure.
+        let mut stat = unsafe { std::mem::zeroed::<libc::stat>() };
+        // SAFETY: `stat` is valid for the structure that the kernel writes.
+        check(unsafe { libc::fstat(self.raw(), &mut stat) })?;
+        Ok(stat.st_ino)
+    }
+
+    /// Waits until a message can be received.
+    pub(crate) fn wait_readable(&self, wait: Duration) -> io::Result<bool> {
+        self.wait(libc::POLLIN, wait)
+    }
+
+    /// Waits until a message can be sent.
+    pub(crate) fn wait_writable(&self, wait: Duration) -> io::Result<bool> {
+        self.wait(libc::POLLOUT, wait)
+    }
+
+    fn wait(&self, events: libc::c_short, wait: Duration) -> io::Result<bool> {
+        let mut entry = libc::pollfd { fd: self.raw(), events, revents: 0 };
+        let timeout = libc::timespec {
+            tv_sec: wait.as_secs().min(i32::MAX as u64) as libc::time_t,
+            tv_nsec: wait.subsec_nanos().into(),
+        };
+        // SAFETY: one valid entry, a valid time and no signal mask.
+        match check(unsafe { libc::ppoll(&mut entry, 1, &timeout, ptr::null()) }) {
+            Ok(ready) => Ok(ready > 0),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The kernel's part of the account: its drops, and how full its queue is.
+
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use gannet_measure::ledger::Account;
+
+use crate::source::{DropSizes, SourceDrop};
+use crate::sys::arrival_counter::{ArrivalCounter, Tally};
+use crate::sys::socket::{Queue, Socket};
+use crate::udp::drops::{DropCount, dropped_datagrams, read_proc};
+
+/// How often the counters of a running program are read again when messages keep coming.
+const READ_ATTEMPTS: usize = 1000;
+
+/// Time in which the kernel is done with a datagram that it had begun to look at.
+const SETTLE: Duration = Duration::from_micros(200);
+
+/// Where the kernel's counter of drops is read.
+enum Gauge {
+    /// From the socket.
+    Socket,
+    /// From `/proc/net/udp`, by the number of the socket. That is slow, so it is read only when
+    /// there is time.
+    Proc(u64),
+}
+
+/// Keeps the kernel's part of the account.
+pub(super) struct Books {
+    gauge: Gauge,
+    counter: Option<ArrivalCounter>,
+    drops: DropCount,
+    /// Datagrams put into the account as dropped by the kernel.
+    accounted: u64,
+}
+
+impl Books {
+    pub(super) fn new(socket: &Socket, counter: Option<ArrivalCounter>) -> io::Result<Self> {
+        let gauge = match socket.queue() {
+            Ok(_) => Gauge::Socket,
+            Err(_) => Gauge::Proc(socket.inode()?),
+        };
+        let drops = DropCount::from(0);
+        Ok(Self { gauge, counter, drops, accounted: 0 })
+    }
+
+    /// Whether the size of every drop is known.
+    pub(super) fn is_sized(&self) -> bool {
+        self.counter.is_some()
+    }
+
+    pub(super) fn drop_sizes(&self, coalesces: bool) -> DropSizes {
+        match (coalesces, self.is_sized()) {
+            (false, _) => DropSizes::One,
+            (true, true) => DropSizes::Counted,
+            (true, false) => DropSizes::Unknown,
+        }
+    }
+
+    /// Lets datagrams pass to the queue, counted if possible.
+    pub(super) fn begin(&mut self, socket: &Socket) -> io::Result<()> {
+        let before = self.queue(socket, true);
+        match &self.counter {
+            Some(counter) => socket.attach(counter.program())?,
+            None => socket.accept_all()?,
+        }
+        // Refused datagrams count as drops too, the last of them a moment after the change.
+        thread::sleep(SETTLE);
+        let after = self.queue(socket, true);
+        // Nobody has taken anything from the queue. If it is not full, it never was.
+        let was_full = after.used > after.limit / 2;
+        self.drops = DropCount::from(if was_full { before.drops } else { after.drops });
+        Ok(())
+    }
+
+    fn arrived(&self) -> Option<Tally> {
+        let counter = self.counter.as_ref()?;
+        (0..READ_ATTEMPTS).find_map(|_| counter.read())
+    }
+
+    /// State of the queue; without the drops when they are slow to read and `thorough` is false.
+    fn queue(&self, socket: &Socket, thorough: bool) -> Queue {
+        match self.gauge {
+            Gauge::Socket => socket.queue().unwrap_or_default(),
+            Gauge::Proc(inode) if thorough => {
+                Queue { drops: read_proc(inode).unwrap_or_default(), ..Queue::default() }
+            }
+            Gauge::Proc(_) => Queue::default(),
+        }
+    }
+
+    /// Reads the kernel's counters and puts new drops into the account. `empty` says that the
+    /// queue was just found empty, `last` that nothing can come any more. Returns the state of
+    /// the queue and the number of new drops in messages.
+    pub(super) fn keep(
+        &mut self,
+        socket: &Socket,
+        taken: Tally,
+        account: &Account<SourceDrop>,
+        (empty, last): (bool, bool),
+    ) -> (Queue, u64) {
+        let queue = self.queue(socket, empty || last);
+        let new = self.drops.observe(queue.drops);
+        let mut dropped = self.drops.total();
+        if dropped > 0 && (empty || last) {
+            dropped = dropped.max(self.sized(taken, last).unwrap_or_default());
+        }
+        if dropped > self.accounted {
+            account.offer(dropped - self.accounted);
+            account.discard(SourceDrop::KernelQueue, dropped - self.accounted);
+            self.accounted = dropped;
+        }
+        (queue, new)
+    }
+
+    /// Drops in datagrams, when every message that came was either taken or dropped.
+    fn sized(&self, taken: Tally, last: bool) -> Option<u64> {
+        let arrived = self.arrived()?;
+        let settled = arrived.messages == taken.messages + self.drops.total();
+        (settled || last).then(|| dropped_datagrams(arrived, taken, self.drops.total()))
+    }
+}

@@ -1,0 +1,80 @@
+//! What can be chosen about receiving over UDP.
+
+use std::net::SocketAddr;
+
+use gannet_measure::quantity::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::udp::allow::{RULES_MAX, SenderRule};
+
+/// Sockets that one address may have.
+const SOCKETS_MAX: u32 = 256;
+
+/// How datagrams are taken from the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Engine {
+    /// The fastest that the kernel offers and that counts exactly.
+    #[default]
+    Auto,
+    /// Coalesced messages, one a call (`UDP_GRO`). When few datagrams come together, it takes
+    /// them one by one, many a call, for a while.
+    Recvmsg,
+    /// Datagrams one by one, many a call; never coalesced.
+    Recvmmsg,
+    /// Coalesced messages through io_uring.
+    IoUring,
+}
+
+/// Options of a UDP source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct UdpConfig {
+    /// Addresses to listen on, each with its port.
+    pub listen: Vec<SocketAddr>,
+    /// Sockets for each address; the kernel spreads senders over them (`SO_REUSEPORT`). Each
+    /// socket is a source of its own, for a thread of its own.
+    pub sockets: u32,
+    /// How datagrams are taken from the kernel.
+    pub engine: Engine,
+    /// Kernel memory for datagrams that wait, for each socket. Without `CAP_NET_ADMIN` the
+    /// kernel gives no more than `net.core.rmem_max`.
+    pub kernel_buffer: Bytes,
+    /// Senders that are listened to; empty for everybody.
+    pub allow: Vec<SenderRule>,
+    /// Whether to count datagrams before the kernel's queue, by a small BPF program. It needs
+    /// `CAP_BPF`. With it, kernel drops are exact to the datagram even while messages are
+    /// coalesced; without it, coalescing is switched off when the queue fills.
+    pub count_before_queue: bool,
+}
+
+impl Default for UdpConfig {
+    fn default() -> Self {
+        Self {
+            listen: Vec::new(),
+            sockets: 1,
+            engine: Engine::Auto,
+            kernel_buffer: Bytes::mib(64),
+            allow: Vec::new(),
+            count_before_queue: true,
+        }
+    }
+}
+
+impl UdpConfig {
+    /// Refuses what the types cannot refuse.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        if self.listen.is_empty() {
+            return Err(Error::NoAddress);
+        }
+        let in_range = |field, got, min, max| match got {
+            got if (min..=max).contains(&got) => Ok(()),
+            got => Err(Error::Range { field, got, min, max }),
+        };
+        in_range("sockets", self.sockets.into(), 1, SOCKETS_MAX.into())?;
+        in_range("kernel_buffer", self.kernel_buffer.bytes(), 1, 1 << 30)?;
+        in_range("number of allow rules", self.allow.len() as u64, 0, RULES_MAX as u64)
+    }
+}

@@ -1,0 +1,35 @@
+//! Receiving and sending over UDP.
+//!
+//! A [`UdpSource`] owns one socket. [`open`] makes one source for each socket of a
+//! configuration. The kernel writes messages straight into the cells of the ring; nothing is
+//! copied afterwards, except a frame that comes at the end of a message of other datagrams.
+//!
+//! # Nothing is lost between start and stop
+//!
+//! A made source has its port but a filter refuses every datagram. `start` takes the filter away
+//! at one instant. `stop` connects the socket to itself, so that at one instant the kernel finds
+//! it no more for anybody, while what is queued can still be taken. Every datagram in between is
+//! taken or counted by the kernel as dropped; the modules `drops` and `books` tell how that count
+//! is made exact.
+
+mod allow;
+mod books;
+mod coalescing;
+mod config;
+mod drops;
+mod engine;
+mod intake;
+mod segments;
+mod sink;
+mod source;
+
+pub(crate) use allow::AllowList;
+pub use allow::{ParseSenderError, SenderRule};
+pub use config::{Engine, UdpConfig};
+#[cfg(test)]
+pub(crate) use drops::read_proc;
+pub use sink::{UdpSink, UdpSinkConfig};
+pub use source::{UdpSource, open};
+
+#[cfg(test)]
+mod tests;

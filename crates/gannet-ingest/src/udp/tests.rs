@@ -1,0 +1,254 @@
+//! The engines against messages of every shape, and the policies at work on real sockets.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gannet_measure::clock::{Clock, SystemClock};
+use gannet_measure::quantity::Bytes;
+use gannet_measure::random::Random;
+use gannet_memory::clop;
+
+use super::engine::{Engine as Receiver, arrivals_max};
+use super::intake::Intake;
+use super::{AllowList, Engine, UdpConfig, UdpSource, open};
+use crate::lander::Lander;
+use crate::sink::Datagram;
+use crate::source::{DropSizes, Landing, Source, SourceDrop};
+use crate::sys::ring::Ring;
+use crate::sys::send::{SEGMENTS_MAX, SendBatch};
+use crate::sys::socket::Socket;
+
+const FRAME_LEN: usize = 1000;
+const LANDING: Landing = Landing { frame_len: FRAME_LEN, cells: 1 };
+
+/// Sends messages that the kernel cuts into datagrams of any length.
+struct Sender {
+    socket: Socket,
+    batch: SendBatch,
+}
+
+impl Sender {
+    fn to(address: SocketAddr) -> Self {
+        let socket = Socket::new(&address).unwrap();
+        socket.connect(&address).unwrap();
+        Self { socket, batch: SendBatch::new() }
+    }
+
+    /// Sends `message` in datagrams of `segment` bytes, the last perhaps shorter.
+    fn send(&mut self, message: &[u8], segment: usize) {
+        let segment = if segment < message.len() { segment } else { 0 };
+        self.socket.set_segment_len(segment as u16).unwrap();
+        let message = [Datagram { header: message, body: &[] }];
+        assert_eq!(self.batch.send(&self.socket, &message, 1).unwrap(), 1);
+    }
+}
+
+fn loopback() -> UdpConfig {
+    UdpConfig { listen: vec!["127.0.0.1:0".parse().unwrap()], ..UdpConfig::default() }
+}
+
+fn source(config: &UdpConfig) -> UdpSource {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    let mut source = open(config, LANDING, &clock).unwrap().remove(0);
+    source.start().unwrap();
+    source
+}
+
+/// A message of random bytes with the length of its datagrams.
+fn message(random: &mut Random) -> (Vec<u8>, usize) {
+    // Frames; frames and a short one; others, perhaps with a frame behind; one alone.
+    let (segment, count) = match random.below(4) {
+        0 => (FRAME_LEN, 1 + random.below(60)),
+        1 => (FRAME_LEN, 1 + random.below(5)),
+        2 => (FRAME_LEN + 1 + random.below(2000) as usize, 1 + random.below(10)),
+        _ => (100 + random.below(800) as usize, 1 + random.below(10)),
+    };
+    let tail = match random.below(3) {
+        0 if segment > FRAME_LEN => FRAME_LEN,
+        1 => random.below(segment as u64) as usize,
+        _ => 0,
+    };
+    let len = segment * count as usize + tail;
+    ((0..len).map(|_| random.bits() as u8).collect(), segment)
+}
+
+/// What a receiver that gets every datagram alone would keep.
+fn frames(message: &[u8], segment: usize) -> impl Iterator<Item = Vec<u8>> {
+    message.chunks(segment).filter(|datagram| datagram.len() == FRAME_LEN).map(<[u8]>::to_vec)
+}
+
+fn taken(source: &UdpSource) -> impl Iterator<Item = Vec<u8>> {
+    let producer = source.producer();
+    source.arrivals().iter().map(|arrival| producer.bytes(arrival.cell, FRAME_LEN).to_vec())
+}
+
+#[test]
+fn messages_of_every_shape_give_their_frames() {
+    for engine in [Engine::Recvmsg, Engine::Recvmmsg, Engine::IoUring] {
+        let mut source = source(&UdpConfig { engine, ..loopback() });
+        let name = source.facts().engine;
+        let (mut sender, mut random) = (Sender::to(source.address()), Random::new(3));
+        let (mut datagrams, mut landed) = (0, 0);
+        for _ in 0..400 {
+            let (message, segment) = message(&mut random);
+            sender.send(&message, segment);
+            let expected: Vec<_> = frames(&message, segment).collect();
+            let mut found = Vec::new();
+            let due = datagrams + message.len().div_ceil(segment) as u64;
+            while datagrams < due {
+                source.poll(Duration::from_secs(1)).unwrap();
+                found.extend(taken(&source));
+                datagrams = source.account().statement(name).offered;
+            }
+            assert!(found == expected, "{name}: {} of {segment}", message.len());
+            landed += expected.len() as u64;
+        }
+        let account = source.account();
+        assert_eq!(account.delivered(), landed);
+        assert_eq!(account.dropped(SourceDrop::WrongLength), datagrams - landed);
+        assert!(account.statement(name).closes());
+    }
+}
+
+/// A socket with its ring and the engine for system calls, without the policies of a source.
+fn calls() -> (Socket, Intake, Receiver) {
+    let address = "127.0.0.1:0".parse().unwrap();
+    let socket = Socket::new(&address).unwrap();
+    socket.set_receive_buffer(4 << 20).unwrap();
+    socket.bind(&address).unwrap();
+    let (producer, _) = clop(Receiver::geometry(false, FRAME_LEN, 1)).unwrap();
+    let engine = Receiver::new(false, &producer).unwrap();
+    let lander = Lander::new(producer, FRAME_LEN, arrivals_max(FRAME_LEN));
+    (socket, Intake::new(lander, AllowList::new(&[])), engine)
+}
+
+#[test]
+fn coalesced_messages_are_taken_apart_when_singles_are_expected() {
+    for told in [true, false] {
+        let (socket, mut intake, mut engine) = calls();
+        socket.set_coalescing(true).unwrap();
+        let mut sender = Sender::to(socket.local_address().unwrap());
+        let mut random = Random::new(4);
+        let sent: Vec<Vec<u8>> = (0..20)
+            .map(|n| (0..FRAME_LEN * (1 + n % 7)).map(|_| random.bits() as u8).collect())
+            .collect();
+        sent.iter().for_each(|message| sender.send(message, FRAME_LEN));
+        if !told {
+            // The kernel keeps the messages whole but no longer tells how long their parts are.
+            socket.set_coalescing(false).unwrap();
+            intake.expect_residue(socket.queue().unwrap().used as usize);
+        }
+        let mut found = Vec::new();
+        while !engine.receive(&socket, &mut intake, false, Duration::ZERO).unwrap() {
+            for arrival in intake.lander.arrivals() {
+                found.extend_from_slice(intake.lander.producer.bytes(arrival.cell, FRAME_LEN));
+            }
+            intake.lander.clear();
+        }
+        assert!(found == sent.concat(), "told {told}");
+        assert_eq!(intake.taken().messages, 20);
+        assert!(intake.lander.account.statement("calls").closes());
+    }
+}
+
+#[test]
+fn coalescing_ends_when_it_does_not_pay_and_begins_again_when_it_does() {
+    let mut source = source(&loopback());
+    if source.facts().drop_sizes != DropSizes::Counted {
+        eprintln!("SKIPPED: {}", source.facts().refusals.join("; "));
+        return;
+    }
+    let (mut sender, counters) = (Sender::to(source.address()), source.counters());
+    let until = Instant::now() + Duration::from_secs(20);
+    for (segments, switches) in [(1, 1), (60, 2)] {
+        let message = vec![0; FRAME_LEN * segments];
+        while counters.coalescing_switches.get() < switches {
+            assert!(Instant::now() < until, "{segments} segments: no switch");
+            sender.send(&message, FRAME_LEN);
+            assert!(source.poll(Duration::from_secs(1)).unwrap() > 0);
+        }
+    }
+    let before = counters.messages.get();
+    for _ in 0..200 {
+        sender.send(&[0; 60 * FRAME_LEN], FRAME_LEN);
+        source.poll(Duration::from_secs(1)).unwrap();
+    }
+    assert_eq!(counters.coalescing_switches.get(), 2);
+    assert_eq!(counters.messages.get(), before + 200);
+}
+
+#[test]
+fn without_counting_before_the_queue_coalescing_ends_before_the_queue_is_full() {
+    let kernel_buffer = Bytes(400_000);
+    let config = UdpConfig { count_before_queue: false, kernel_buffer, ..loopback() };
+    let mut source = source(&config);
+    let (mut sender, counters) = (Sender::to(source.address()), source.counters());
+    let mut send = |messages: u64| {
+        (0..messages).for_each(|_| sender.send(&[0; 60 * FRAME_LEN], FRAME_LEN));
+        60 * messages
+    };
+    let mut sent = send(11);
+    source.poll(Duration::ZERO).unwrap();
+    assert_eq!(counters.messages.get(), 2, "coalesced at first");
+    assert_eq!(counters.coalescing_switches.get(), 1, "off in a storm");
+    assert_eq!(source.account().dropped(SourceDrop::KernelQueue), 0, "before anything is lost");
+    // Now the queue overflows, and every drop is one datagram.
+    sent += send(50);
+    source.stop().unwrap();
+    while !source.is_exhausted() {
+        source.poll(Duration::ZERO).unwrap();
+    }
+    let account = source.account().statement("source");
+    assert!(account.closes() && account.dropped_total() > 0, "{account}");
+    assert_eq!((account.offered, counters.unsized_drops.get()), (sent, 0), "{account}");
+}
+
+#[test]
+fn io_uring_goes_on_after_its_buffers_ran_out() {
+    if let Err(reason) = Ring::probe() {
+        eprintln!("SKIPPED: {reason}");
+        return;
+    }
+    let mut source = source(&UdpConfig { engine: Engine::IoUring, ..loopback() });
+    let mut sender = Sender::to(source.address());
+    let (mut sent, mut found) = (0u64, 0);
+    // More messages at once than there are buffers.
+    for _ in 0..10 {
+        for _ in 0..200 {
+            sender.send(&[0; 2 * FRAME_LEN], FRAME_LEN);
+            sent += 2;
+        }
+        while found < sent {
+            found += source.poll(Duration::from_secs(1)).unwrap() as u64;
+        }
+    }
+    assert!(source.counters().rearms.get() > 0);
+    let account = source.account().statement("source");
+    assert_eq!((account.offered, account.delivered), (sent, sent), "{account}");
+}
+
+#[test]
+fn a_message_of_many_datagrams_is_sent_as_one() {
+    let (socket, mut intake, mut engine) = calls();
+    socket.set_coalescing(true).unwrap();
+    let target = socket.local_address().unwrap();
+    let sender = Socket::new(&target).unwrap();
+    sender.connect(&target).unwrap();
+    let body = [7; FRAME_LEN - 4];
+    let headers: Vec<_> = (0..100u32).map(u32::to_le_bytes).collect();
+    let frames: Vec<_> = headers.iter().map(|header| Datagram { header, body: &body }).collect();
+    assert_eq!(SendBatch::new().send(&sender, &frames, SEGMENTS_MAX).unwrap(), 100);
+    let mut found = 0;
+    while found < 100 {
+        engine.receive(&socket, &mut intake, true, Duration::from_secs(1)).unwrap();
+        for arrival in intake.lander.arrivals() {
+            let frame = intake.lander.producer.bytes(arrival.cell, FRAME_LEN);
+            assert_eq!((&frame[..4], &frame[4..]), (&headers[found][..], &body[..]));
+            found += 1;
+        }
+        intake.lander.clear();
+    }
+    // 65507 / 1000 = 65, but at most 64 datagrams a message.
+    assert_eq!(intake.taken().messages, 2);
+}

@@ -1,0 +1,263 @@
+//! The account closes to the datagram, over real sockets, whatever is lost and however rudely
+//! the source is started and stopped.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gannet_ingest::udp::{self, Engine, UdpConfig, UdpSink, UdpSinkConfig, UdpSource};
+use gannet_ingest::{Datagram, DropSizes, Landing, Sink, Source, SourceDrop};
+use gannet_measure::clock::{Clock, SystemClock};
+use gannet_measure::quantity::Bytes;
+
+const FRAME_LEN: usize = 7200;
+const LANDING: Landing = Landing { frame_len: FRAME_LEN, cells: 1 };
+const WAIT: Duration = Duration::from_millis(20);
+
+/// Engine, whether datagrams are counted before the queue, and what is then known about drops.
+const VARIANTS: [(Engine, bool, DropSizes); 5] = [
+    (Engine::Recvmsg, true, DropSizes::Counted),
+    (Engine::Recvmsg, false, DropSizes::Unknown),
+    (Engine::Recvmmsg, true, DropSizes::One),
+    (Engine::IoUring, true, DropSizes::Counted),
+    (Engine::IoUring, false, DropSizes::Unknown),
+];
+
+fn loopback() -> UdpConfig {
+    UdpConfig { listen: vec!["127.0.0.1:0".parse().unwrap()], ..UdpConfig::default() }
+}
+
+fn open(config: &UdpConfig) -> Vec<UdpSource> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    udp::open(config, LANDING, &clock).unwrap()
+}
+
+/// Tests each configuration that this machine offers, under a name.
+fn each_variant(kernel_buffer: Bytes, test: impl Fn(&str, UdpConfig)) {
+    for (engine, count_before_queue, drop_sizes) in VARIANTS {
+        let config = UdpConfig { engine, count_before_queue, kernel_buffer, ..loopback() };
+        let facts = open(&config).remove(0).facts();
+        if facts.drop_sizes == drop_sizes && facts.refusals.is_empty() {
+            test(&format!("{} {drop_sizes:?}", facts.engine), config);
+        } else {
+            eprintln!("SKIPPED {engine:?} {drop_sizes:?}: {}", facts.refusals.join("; "));
+        }
+    }
+}
+
+/// Sends numbered frames until told to stop; returns how many.
+fn send(target: SocketAddr, coalesce: bool, go_on: impl Fn(u64) -> bool) -> u64 {
+    let config = UdpSinkConfig { coalesce, ..UdpSinkConfig::default() };
+    let mut sink = UdpSink::connect(target, &config).unwrap();
+    let body = vec![0xa5; FRAME_LEN - 8];
+    let mut number = 0u64;
+    while go_on(number) {
+        let headers: Vec<_> = (number..number + 16).map(u64::to_le_bytes).collect();
+        let frames: Vec<_> =
+            headers.iter().map(|header| Datagram { header, body: &body }).collect();
+        let sent = sink.send(&frames).unwrap();
+        assert_eq!(sent.datagrams, 16, "the kernel takes all");
+        assert_eq!(sent.bytes, 16 * FRAME_LEN as u64);
+        number += 16;
+    }
+    number
+}
+
+/// Numbers of the frames of the last poll.
+fn numbers(source: &dyn Source) -> impl Iterator<Item = u64> + '_ {
+    source.arrivals().iter().map(|arrival| {
+        let frame = source.producer().bytes(arrival.cell, FRAME_LEN);
+        assert_eq!(frame[FRAME_LEN - 1], 0xa5);
+        u64::from_le_bytes(*frame.first_chunk().unwrap())
+    })
+}
+
+/// Stops the source and takes what is left; returns the numbers.
+fn drain(source: &mut dyn Source) -> Vec<u64> {
+    let mut left = Vec::new();
+    source.stop().unwrap();
+    while !source.is_exhausted() {
+        source.poll(WAIT).unwrap();
+        left.extend(numbers(source));
+    }
+    left
+}
+
+#[test]
+fn every_datagram_of_an_overload_is_delivered_or_counted() {
+    each_variant(Bytes(400_000), |name, config| {
+        for coalesce in [true, false] {
+            let mut source = open(&config).remove(0);
+            overload(&format!("{name}, coalesced sending {coalesce}"), &mut source, coalesce);
+        }
+    });
+}
+
+/// A sender that does not care, and a receiver that takes a nap now and then.
+fn overload(name: &str, source: &mut UdpSource, coalesce: bool) {
+    source.start().unwrap();
+    let target = source.address();
+    let sender = thread::spawn(move || send(target, coalesce, |number| number < 6000));
+    let (mut received, mut polls) = (Vec::new(), 0);
+    while !sender.is_finished() {
+        source.poll(Duration::from_millis(1)).unwrap();
+        received.extend(numbers(source));
+        polls += 1;
+        if polls % 8 == 0 {
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+    received.extend(drain(source));
+    let sent = sender.join().unwrap();
+    let account = source.account().statement(name);
+    assert!(account.closes(), "{account}");
+    assert_eq!(account.delivered, received.len() as u64, "{account}");
+    assert!(received.is_sorted() && received.last() < Some(&sent), "{name}: out of order");
+    let unsized_drops = source.counters().unsized_drops.get();
+    if unsized_drops == 0 {
+        assert_eq!(account.offered, sent, "{account}");
+    } else {
+        // Perhaps known too low, and said so.
+        assert!(account.offered <= sent, "{account}");
+        assert_eq!(source.facts().drop_sizes, DropSizes::Unknown);
+        eprintln!("{name}: {unsized_drops} drops of unknown size");
+    }
+    assert!(account.dropped_total() > 0, "no overload: {account}");
+}
+
+#[test]
+fn nothing_is_lost_between_a_start_under_traffic_and_a_stop_under_traffic() {
+    each_variant(Bytes::mib(4), |name, config| {
+        let address = open(&config)[0].address();
+        let over = Arc::new(AtomicBool::new(false));
+        let sender = {
+            let over = Arc::clone(&over);
+            thread::spawn(move || {
+                let began = Instant::now();
+                send(address, true, |number| {
+                    // 100 k frames/s.
+                    let due = Duration::from_micros(10 * number);
+                    thread::sleep(due.saturating_sub(began.elapsed()));
+                    !over.load(Ordering::Relaxed)
+                })
+            })
+        };
+        for _ in 0..10 {
+            // The port is free again at once: the last source left nothing behind.
+            let config = UdpConfig { listen: vec![address], ..config.clone() };
+            start_and_stop(name, &mut open(&config).remove(0));
+        }
+        over.store(true, Ordering::Relaxed);
+        sender.join().unwrap();
+    });
+}
+
+fn start_and_stop(name: &str, source: &mut UdpSource) {
+    source.start().unwrap();
+    let (mut received, began) = (Vec::new(), Instant::now());
+    while received.len() < 500 && began.elapsed() < Duration::from_secs(10) {
+        source.poll(Duration::from_millis(1)).unwrap();
+        received.extend(numbers(source));
+    }
+    received.extend(drain(source));
+    let account = source.account().statement(name);
+    assert!(account.closes() && received.len() >= 500, "{account}");
+    let span = received.last().unwrap() - received[0] + 1;
+    let gaps = span - received.len() as u64;
+    let dropped = source.account().dropped(SourceDrop::KernelQueue);
+    let is_exact = source.counters().unsized_drops.get() == 0;
+    assert!(gaps <= dropped || !is_exact, "{gaps} frames lost without a word: {account}");
+}
+
+#[test]
+fn foreign_senders_are_counted_and_not_delivered() {
+    each_variant(Bytes::mib(4), |name, config| {
+        let friend = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let rule = friend.local_addr().unwrap().to_string().parse().unwrap();
+        let mut source = open(&UdpConfig { allow: vec![rule], ..config }).remove(0);
+        source.start().unwrap();
+        for number in 0..50u64 {
+            let mut frame = vec![0xa5; FRAME_LEN];
+            frame[..8].copy_from_slice(&number.to_le_bytes());
+            let socket = if number % 3 == 0 { &friend } else { &stranger };
+            socket.send_to(&frame, source.address()).unwrap();
+        }
+        let expected: Vec<_> = (0..50).filter(|number| number % 3 == 0).collect();
+        assert_eq!(drain(&mut source), expected, "{name}");
+        let account = source.account();
+        assert_eq!(account.dropped(SourceDrop::ForeignAddress), 33, "{name}");
+        assert!(account.statement(name).closes());
+    });
+}
+
+#[test]
+fn several_sockets_share_one_port() {
+    let config = UdpConfig { sockets: 3, ..loopback() };
+    let mut sources = open(&config);
+    assert!(sources.iter().all(|source| source.address() == sources[0].address()));
+    sources.iter_mut().for_each(|source| source.start().unwrap());
+    let senders: Vec<_> = (0..32).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+    for sender in &senders {
+        sender.send_to(&[0xa5; FRAME_LEN], sources[0].address()).unwrap();
+    }
+    let received: Vec<_> = sources.iter_mut().map(|source| drain(source).len()).collect();
+    assert_eq!(received.iter().sum::<usize>(), senders.len(), "{received:?}");
+    assert!(received.iter().all(|count| *count < senders.len()), "spread: {received:?}");
+}
+
+#[test]
+fn several_ports_are_several_sources() {
+    let any = "127.0.0.1:0".parse().unwrap();
+    let mut sources = open(&UdpConfig { listen: vec![any, any], ..UdpConfig::default() });
+    assert_ne!(sources[0].address(), sources[1].address());
+    for source in &mut sources {
+        source.start().unwrap();
+        assert_eq!(send(source.address(), true, |number| number < 32), 32);
+    }
+    for source in &mut sources {
+        assert_eq!(drain(source), (0..32).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn ipv6_and_wildcard_addresses_work() {
+    for (listen, target) in [("0.0.0.0:0", "127.0.0.1"), ("[::1]:0", "::1"), ("[::]:0", "::1")] {
+        if UdpSocket::bind((target, 0)).is_err() {
+            eprintln!("SKIPPED {listen}: this machine has no address {target}");
+            continue;
+        }
+        let config = UdpConfig { listen: vec![listen.parse().unwrap()], ..UdpConfig::default() };
+        let mut source = open(&config).remove(0);
+        source.start().unwrap();
+        let target = SocketAddr::new(target.parse().unwrap(), source.address().port());
+        assert_eq!(send(target, true, |number| number < 32), 32);
+        assert_eq!(drain(&mut source), (0..32).collect::<Vec<_>>(), "{listen}");
+    }
+}
+
+#[test]
+fn a_taken_port_is_an_error_that_says_so() {
+    let source = open(&loopback()).remove(0);
+    let config = UdpConfig { listen: vec![source.address()], ..UdpConfig::default() };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    let error = udp::open(&config, LANDING, &clock).err().unwrap().to_string();
+    assert!(error.contains(&source.address().to_string()), "{error}");
+    assert!(error.contains("ss -lunp"), "{error}");
+}
+
+#[test]
+fn a_sink_without_listener_hears_of_it_and_goes_on() {
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut sink = UdpSink::connect(nobody, &UdpSinkConfig::default()).unwrap();
+    let (mut datagrams, mut refused) = (0, 0);
+    for _ in 0..20 {
+        let sent = sink.send(&[Datagram { header: b"head", body: b"body" }]).unwrap();
+        datagrams += sent.datagrams;
+        refused += sent.refused;
+    }
+    assert_eq!(datagrams, 20);
+    assert!(refused > 0);
+}
