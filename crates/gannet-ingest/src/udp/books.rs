@@ -26,6 +26,17 @@ enum Gauge {
     Proc(u64),
 }
 
+/// What is known about the queue when the books are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// Messages may wait in it.
+    Busy,
+    /// It was just found empty.
+    Empty,
+    /// It is empty, and nothing can come any more.
+    Last,
+}
+
 /// Keeps the kernel's part of the account.
 pub(super) struct Books {
     gauge: Gauge,
@@ -60,51 +71,43 @@ impl Books {
 
     /// Lets datagrams pass to the queue, counted if possible.
     pub(super) fn begin(&mut self, socket: &Socket) -> io::Result<()> {
-        let before = self.queue(socket, true);
+        let before = self.queue(socket, Moment::Empty).unwrap_or_default();
         match &self.counter {
             Some(counter) => socket.attach(counter.program())?,
             None => socket.accept_all()?,
         }
         // Refused datagrams count as drops too, the last of them a moment after the change.
         thread::sleep(SETTLE);
-        let after = self.queue(socket, true);
+        let after = self.queue(socket, Moment::Empty).unwrap_or_default();
         // Nobody has taken anything from the queue. If it is not full, it never was.
         let was_full = after.used > after.limit / 2;
         self.drops = DropCount::from(if was_full { before.drops } else { after.drops });
         Ok(())
     }
 
-    fn arrived(&self) -> Option<Tally> {
-        let counter = self.counter.as_ref()?;
-        (0..READ_ATTEMPTS).find_map(|_| counter.read())
-    }
-
-    /// State of the queue; without the drops when they are slow to read and `thorough` is false.
-    fn queue(&self, socket: &Socket, thorough: bool) -> Queue {
+    /// State of the queue, unless it takes too long to read at this moment.
+    fn queue(&self, socket: &Socket, moment: Moment) -> Option<Queue> {
         match self.gauge {
-            Gauge::Socket => socket.queue().unwrap_or_default(),
-            Gauge::Proc(inode) if thorough => {
-                Queue { drops: read_proc(inode).unwrap_or_default(), ..Queue::default() }
-            }
-            Gauge::Proc(_) => Queue::default(),
+            Gauge::Socket => socket.queue().ok(),
+            Gauge::Proc(_) if moment == Moment::Busy => None,
+            Gauge::Proc(inode) => read_proc(inode).map(|drops| Queue { drops, ..Queue::default() }),
         }
     }
 
-    /// Reads the kernel's counters and puts new drops into the account. `empty` says that the
-    /// queue was just found empty, `last` that nothing can come any more. Returns the state of
-    /// the queue and the number of new drops in messages.
+    /// Reads the kernel's counters and puts new drops into the account. Returns the state of the
+    /// queue and the number of new drops in messages.
     pub(super) fn keep(
         &mut self,
         socket: &Socket,
         taken: Tally,
         account: &Account<SourceDrop>,
-        (empty, last): (bool, bool),
+        moment: Moment,
     ) -> (Queue, u64) {
-        let queue = self.queue(socket, empty || last);
+        let Some(queue) = self.queue(socket, moment) else { return (Queue::default(), 0) };
         let new = self.drops.observe(queue.drops);
         let mut dropped = self.drops.total();
-        if dropped > 0 && (empty || last) {
-            dropped = dropped.max(self.sized(taken, last).unwrap_or_default());
+        if dropped > 0 && moment != Moment::Busy {
+            dropped = dropped.max(self.sized(taken, moment).unwrap_or_default());
         }
         if dropped > self.accounted {
             account.offer(dropped - self.accounted);
@@ -115,9 +118,11 @@ impl Books {
     }
 
     /// Drops in datagrams, when every message that came was either taken or dropped.
-    fn sized(&self, taken: Tally, last: bool) -> Option<u64> {
-        let arrived = self.arrived()?;
+    fn sized(&self, taken: Tally, moment: Moment) -> Option<u64> {
+        let counter = self.counter.as_ref()?;
+        let arrived = (0..READ_ATTEMPTS).find_map(|_| counter.read())?;
         let settled = arrived.messages == taken.messages + self.drops.total();
-        (settled || last).then(|| dropped_datagrams(arrived, taken, self.drops.total()))
+        (settled || moment == Moment::Last)
+            .then(|| dropped_datagrams(arrived, taken, self.drops.total()))
     }
 }

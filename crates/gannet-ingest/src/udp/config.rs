@@ -16,7 +16,7 @@ const SOCKETS_MAX: u32 = 256;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Engine {
-    /// The fastest that the kernel offers and that counts exactly.
+    /// `recvmsg`, which was measured to be the fastest; what the kernel offers of it.
     #[default]
     Auto,
     /// Coalesced messages, one a call (`UDP_GRO`). When few datagrams come together, it takes
@@ -26,6 +26,18 @@ pub enum Engine {
     Recvmmsg,
     /// Coalesced messages through io_uring.
     IoUring,
+}
+
+impl Engine {
+    /// Name in reports, the one used in the configuration.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Recvmsg => "recvmsg",
+            Self::Recvmmsg => "recvmmsg",
+            Self::IoUring => "io-uring",
+        }
+    }
 }
 
 /// Options of a UDP source.

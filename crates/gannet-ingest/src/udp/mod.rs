@@ -17,9 +17,10 @@ mod books;
 mod coalescing;
 mod config;
 mod drops;
-mod engine;
 mod intake;
+mod receiver;
 mod segments;
+mod setup;
 mod sink;
 mod source;
 

@@ -7,20 +7,19 @@ use std::time::Duration;
 
 use gannet_measure::clock::Clock;
 use gannet_measure::ledger::Account;
-use gannet_memory::{Producer, clop};
+use gannet_memory::Producer;
 
 use crate::Error;
 use crate::lander::Lander;
-use crate::source::{Arrival, Counters, Facts, KernelBuffer, Landing, Source, SourceDrop};
-use crate::sys::arrival_counter::ArrivalCounter;
-use crate::sys::ring;
-use crate::sys::socket::Socket;
+use crate::source::{Arrival, Counters, Facts, Landing, Source, SourceDrop};
+use crate::sys::socket::{Queue, Socket};
 use crate::udp::allow::AllowList;
-use crate::udp::books::Books;
+use crate::udp::books::{Books, Moment};
 use crate::udp::coalescing::{Coalescing, Seen};
-use crate::udp::config::{Engine, UdpConfig};
-use crate::udp::engine::{self, arrivals_max};
+use crate::udp::config::UdpConfig;
 use crate::udp::intake::Intake;
+use crate::udp::receiver::{Receiver, arrivals_max};
+use crate::udp::setup::{Parts, set_up};
 
 /// Longest time that the kernel needs to finish with a datagram that it has found a socket for.
 const SETTLE: Duration = Duration::from_millis(1);
@@ -37,8 +36,8 @@ enum Phase {
 
 /// Takes datagrams from one UDP socket.
 pub struct UdpSource {
-    // The engine comes first, as it must let go of the socket before that is closed.
-    engine: engine::Engine,
+    // The receiver comes first, as it must let go of the socket before that is closed.
+    receiver: Receiver,
     socket: Socket,
     intake: Intake,
     books: Books,
@@ -77,56 +76,6 @@ pub fn open(
     Ok(sources)
 }
 
-/// Engines and aids that the kernel refused, with the reasons.
-#[derive(Default)]
-struct Refusals(Vec<String>);
-
-impl Refusals {
-    fn note(&mut self, what: &str, cause: impl std::fmt::Display) {
-        tracing::info!("{what} is not available: {cause}");
-        self.0.push(format!("{what}: {cause}"));
-    }
-}
-
-/// The engine to use: the one asked for if the kernel offers it, else the next.
-fn choose(asked: Engine, frame_len: usize, socket: &Socket, refusals: &mut Refusals) -> Engine {
-    if asked == Engine::Recvmmsg {
-        return asked;
-    }
-    if let Err(cause) = socket.set_coalescing(false) {
-        refusals.note("coalescing (UDP_GRO)", cause);
-        return Engine::Recvmmsg;
-    }
-    if asked == Engine::IoUring {
-        let reason = match frame_len {
-            ..ring::FRAME_LEN_MIN => {
-                format!("frames have less than {} bytes", ring::FRAME_LEN_MIN)
-            }
-            _ => match ring::Ring::probe() {
-                Ok(()) => return asked,
-                Err(cause) => cause.to_string(),
-            },
-        };
-        refusals.note("io_uring", reason);
-    }
-    Engine::Recvmsg
-}
-
-/// A socket that is bound to `address` and refuses every datagram.
-fn bind(config: &UdpConfig, address: SocketAddr) -> Result<(Socket, KernelBuffer), Error> {
-    let failed = |what| Error::socket(what, address);
-    let socket = Socket::new(&address).map_err(failed("open a socket for"))?;
-    if config.sockets > 1 {
-        socket.share_address().map_err(failed("share"))?;
-    }
-    let asked = config.kernel_buffer.bytes();
-    let obtained = socket.set_receive_buffer(asked).map_err(failed("set the buffer of"))?;
-    // Before the socket has a port, so that nothing slips in.
-    socket.refuse_all().map_err(failed("set the filter of"))?;
-    socket.bind(&address).map_err(failed("bind"))?;
-    Ok((socket, KernelBuffer { asked, obtained }))
-}
-
 impl UdpSource {
     fn open(
         config: &UdpConfig,
@@ -134,53 +83,22 @@ impl UdpSource {
         landing: Landing,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        let (socket, kernel_buffer) = bind(config, address)?;
-        let address = socket.local_address().map_err(Error::socket("ask the port of", address))?;
-        let failed = |what| Error::socket(what, address);
-        let mut refusals = Refusals::default();
+        let Parts { receiver, socket, producer, books, coalesces, facts } =
+            set_up(config, address, landing)?;
         let frame_len = landing.frame_len;
-        let chosen = choose(config.engine, frame_len, &socket, &mut refusals);
-        let coalesces = chosen != Engine::Recvmmsg;
-        let counter = match config.count_before_queue && coalesces {
-            true => ArrivalCounter::load()
-                .map_err(|cause| refusals.note("counting before the queue (BPF)", cause))
-                .ok(),
-            false => None,
-        };
-        let is_ring = chosen == Engine::IoUring;
-        let geometry = engine::Engine::geometry(is_ring, frame_len, landing.cells);
-        let (producer, _) = clop(geometry).map_err(Error::Memory)?;
-        let engine =
-            engine::Engine::new(is_ring, &producer).map_err(failed("set up io_uring for"))?;
-        let books = Books::new(&socket, counter).map_err(failed("read the counters of"))?;
-        let facts = Facts {
-            name: format!("udp {address}"),
-            engine: match chosen {
-                Engine::IoUring => "io-uring",
-                Engine::Recvmmsg => "recvmmsg",
-                Engine::Recvmsg | Engine::Auto => "recvmsg",
-            },
-            refusals: refusals.0,
-            address: Some(address),
-            frame_len,
-            cells: geometry.capacity(),
-            pages: producer.pages(),
-            kernel_buffer: Some(kernel_buffer),
-            drop_sizes: books.drop_sizes(coalesces),
-        };
         let lander = Lander::new(producer, frame_len, arrivals_max(frame_len));
-        let now_ns = clock.now_ns();
+        let coalescing = Coalescing::new(books.is_sized(), receiver.minds_few());
         Ok(Self {
-            engine,
+            receiver,
+            address: facts.address.unwrap_or(address),
             socket,
             intake: Intake::new(lander, AllowList::new(&config.allow)),
-            coalescing: coalesces.then(|| Coalescing::new(books.is_sized(), !is_ring)),
+            coalescing: coalesces.then_some(coalescing),
             books,
+            arrival_ns: clock.now_ns(),
             clock,
-            arrival_ns: now_ns,
             phase: Phase::Made,
             facts,
-            address,
         })
     }
 
@@ -198,7 +116,9 @@ impl UdpSource {
                 SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
             });
         }
-        self.socket.connect(&own).map_err(Error::socket("shut", self.address))
+        let shut = self.socket.connect(&own);
+        // Without a loopback address the filter has to do. It counts what it refuses as drops.
+        shut.or_else(|_| self.socket.refuse_all()).map_err(Error::socket("shut", self.address))
     }
 
     fn is_coalesced(&self) -> bool {
@@ -208,17 +128,19 @@ impl UdpSource {
     /// Lands what is there; says whether the queue was found empty.
     fn receive(&mut self, wait: Duration) -> Result<bool, Error> {
         let coalesced = self.is_coalesced();
-        self.engine
+        self.receiver
             .receive(&self.socket, &mut self.intake, coalesced, wait)
             .map_err(Error::socket("receive on", self.address))
     }
 
     /// Keeps the account, and decides about coalescing.
     fn keep_books(&mut self, messages: u64, datagrams: u64, empty: bool) -> Result<(), Error> {
-        let (taken, last) = (self.intake.taken(), self.phase == Phase::Exhausted);
-        let account = &self.intake.lander.account;
-        let (queue, drops) = self.books.keep(&self.socket, taken, account, (empty, last));
-        self.count_unsized(drops, self.is_coalesced());
+        let moment = match (self.phase, empty) {
+            (Phase::Exhausted, _) => Moment::Last,
+            (_, true) => Moment::Empty,
+            (_, false) => Moment::Busy,
+        };
+        let (queue, drops) = self.read_books(moment, self.is_coalesced());
         if empty {
             self.intake.expect_residue(0);
         }
@@ -234,19 +156,21 @@ impl UdpSource {
             .map_err(Error::socket("set the coalescing of", self.address))?;
         self.intake.lander.counters.coalescing_switches.add(1);
         // Until this moment messages were coalesced, those in the queue and those dropped.
-        let account = &self.intake.lander.account;
-        let (queue, drops) = self.books.keep(&self.socket, taken, account, (false, false));
-        self.count_unsized(drops, !on);
-        let queued = queue.used as usize + self.engine.held_bytes();
+        let (queue, _) = self.read_books(Moment::Busy, !on);
+        let queued = queue.used as usize + self.receiver.held_bytes();
         self.intake.expect_residue(if on { 0 } else { queued });
         Ok(())
     }
 
-    /// Notes drops of which nobody knows how many datagrams they were.
-    fn count_unsized(&self, drops: u64, coalesced: bool) {
+    /// Puts new drops into the account, and notes those whose size nobody knows because messages
+    /// were coalesced. Returns the state of the queue and the number of new drops.
+    fn read_books(&mut self, moment: Moment, coalesced: bool) -> (Queue, u64) {
+        let (taken, lander) = (self.intake.taken(), &self.intake.lander);
+        let (queue, drops) = self.books.keep(&self.socket, taken, &lander.account, moment);
         if coalesced && !self.books.is_sized() {
-            self.intake.lander.counters.unsized_drops.add(drops);
+            lander.counters.unsized_drops.add(drops);
         }
+        (queue, drops)
     }
 
     /// Empties the queue after the stop.
@@ -258,7 +182,7 @@ impl UdpSource {
             empty = self.receive(Duration::ZERO)?;
             if empty && self.intake.lander.arrivals().is_empty() {
                 self.phase = Phase::Exhausted;
-                self.engine.finish();
+                self.receiver.finish();
             }
         }
         Ok(empty)
@@ -275,7 +199,7 @@ impl Source for UdpSource {
             self.socket.set_coalescing(true).map_err(failed("set the coalescing of"))?;
         }
         let producer = &mut self.intake.lander.producer;
-        self.engine.start(&self.socket, producer).map_err(failed("start io_uring on"))?;
+        self.receiver.start(&self.socket, producer).map_err(failed("start io_uring on"))?;
         self.books.begin(&self.socket).map_err(failed("set the filter of"))?;
         self.phase = Phase::Running;
         Ok(())

@@ -9,8 +9,8 @@ use gannet_measure::quantity::Bytes;
 use gannet_measure::random::Random;
 use gannet_memory::clop;
 
-use super::engine::{Engine as Receiver, arrivals_max};
 use super::intake::Intake;
+use super::receiver::{Receiver, arrivals_max};
 use super::{AllowList, Engine, UdpConfig, UdpSource, open};
 use crate::lander::Lander;
 use crate::sink::Datagram;
@@ -111,22 +111,22 @@ fn messages_of_every_shape_give_their_frames() {
     }
 }
 
-/// A socket with its ring and the engine for system calls, without the policies of a source.
+/// A socket with its ring and the receiver by system calls, without the policies of a source.
 fn calls() -> (Socket, Intake, Receiver) {
     let address = "127.0.0.1:0".parse().unwrap();
     let socket = Socket::new(&address).unwrap();
     socket.set_receive_buffer(4 << 20).unwrap();
     socket.bind(&address).unwrap();
     let (producer, _) = clop(Receiver::geometry(false, FRAME_LEN, 1)).unwrap();
-    let engine = Receiver::new(false, &producer).unwrap();
+    let receiver = Receiver::new(false, &producer).unwrap();
     let lander = Lander::new(producer, FRAME_LEN, arrivals_max(FRAME_LEN));
-    (socket, Intake::new(lander, AllowList::new(&[])), engine)
+    (socket, Intake::new(lander, AllowList::new(&[])), receiver)
 }
 
 #[test]
 fn coalesced_messages_are_taken_apart_when_singles_are_expected() {
     for told in [true, false] {
-        let (socket, mut intake, mut engine) = calls();
+        let (socket, mut intake, mut receiver) = calls();
         socket.set_coalescing(true).unwrap();
         let mut sender = Sender::to(socket.local_address().unwrap());
         let mut random = Random::new(4);
@@ -140,7 +140,7 @@ fn coalesced_messages_are_taken_apart_when_singles_are_expected() {
             intake.expect_residue(socket.queue().unwrap().used as usize);
         }
         let mut found = Vec::new();
-        while !engine.receive(&socket, &mut intake, false, Duration::ZERO).unwrap() {
+        while !receiver.receive(&socket, &mut intake, false, Duration::ZERO).unwrap() {
             for arrival in intake.lander.arrivals() {
                 found.extend_from_slice(intake.lander.producer.bytes(arrival.cell, FRAME_LEN));
             }
@@ -205,6 +205,16 @@ fn without_counting_before_the_queue_coalescing_ends_before_the_queue_is_full() 
 }
 
 #[test]
+fn an_engine_that_cannot_be_had_is_replaced_and_the_reason_kept() {
+    let config = UdpConfig { engine: Engine::IoUring, ..loopback() };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    let source = open(&config, Landing { frame_len: 100, cells: 1 }, &clock).unwrap().remove(0);
+    let facts = source.facts();
+    assert_eq!(facts.engine, "recvmsg");
+    assert!(facts.refusals[0].starts_with("io_uring: frames have less than 512 bytes"));
+}
+
+#[test]
 fn io_uring_goes_on_after_its_buffers_ran_out() {
     if let Err(reason) = Ring::probe() {
         eprintln!("SKIPPED: {reason}");
@@ -230,7 +240,7 @@ fn io_uring_goes_on_after_its_buffers_ran_out() {
 
 #[test]
 fn a_message_of_many_datagrams_is_sent_as_one() {
-    let (socket, mut intake, mut engine) = calls();
+    let (socket, mut intake, mut receiver) = calls();
     socket.set_coalescing(true).unwrap();
     let target = socket.local_address().unwrap();
     let sender = Socket::new(&target).unwrap();
@@ -241,7 +251,7 @@ fn a_message_of_many_datagrams_is_sent_as_one() {
     assert_eq!(SendBatch::new().send(&sender, &frames, SEGMENTS_MAX).unwrap(), 100);
     let mut found = 0;
     while found < 100 {
-        engine.receive(&socket, &mut intake, true, Duration::from_secs(1)).unwrap();
+        receiver.receive(&socket, &mut intake, true, Duration::from_secs(1)).unwrap();
         for arrival in intake.lander.arrivals() {
             let frame = intake.lander.producer.bytes(arrival.cell, FRAME_LEN);
             assert_eq!((&frame[..4], &frame[4..]), (&headers[found][..], &body[..]));

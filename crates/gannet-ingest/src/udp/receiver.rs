@@ -1,4 +1,4 @@
-//! The engines that take messages from the kernel.
+//! Taking messages from the kernel, by system calls or through io_uring.
 
 use std::io;
 use std::time::Duration;
@@ -17,21 +17,21 @@ fn message_cells(frame_len: usize) -> usize {
     MESSAGE_LEN_MAX / frame_len
 }
 
-/// Largest number of frames that one poll of any engine can find.
+/// Largest number of frames that one poll can find.
 pub(super) fn arrivals_max(frame_len: usize) -> usize {
     BATCH_MESSAGES.max(BATCH_FRAMES) * message_cells(frame_len)
 }
 
 /// How messages are taken from the kernel.
-pub(super) enum Engine {
+pub(super) enum Receiver {
     /// By recvmsg(2) or recvmmsg(2).
     Calls(Calls),
     /// Through io_uring.
     Ring(Box<Ring>),
 }
 
-impl Engine {
-    /// The layout of a clop that the engine of this kind needs.
+impl Receiver {
+    /// The layout of a clop that a receiver of this kind needs.
     pub(super) fn geometry(is_ring: bool, frame_len: usize, cells: u64) -> Geometry {
         if is_ring {
             return ring::geometry(frame_len, cells);
@@ -79,7 +79,12 @@ impl Engine {
         }
     }
 
-    /// Bytes that the engine may have taken from the kernel and not yet handed on.
+    /// Whether it is slower with coalescing when few datagrams come together.
+    pub(super) fn minds_few(&self) -> bool {
+        matches!(self, Self::Calls(_))
+    }
+
+    /// Bytes that it may have taken from the kernel and not yet handed on.
     pub(super) fn held_bytes(&self) -> usize {
         match self {
             Self::Calls(_) => 0,

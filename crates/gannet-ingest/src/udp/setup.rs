@@ -1,0 +1,112 @@
+//! Making a source: the socket, and the best that the kernel offers to go with it.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use gannet_memory::{Producer, clop};
+
+use crate::Error;
+use crate::source::{Facts, KernelBuffer, Landing};
+use crate::sys::arrival_counter::ArrivalCounter;
+use crate::sys::ring::{self, Ring};
+use crate::sys::socket::Socket;
+use crate::udp::books::Books;
+use crate::udp::config::{Engine, UdpConfig};
+use crate::udp::receiver::Receiver;
+
+/// What a source is made of.
+pub(super) struct Parts {
+    pub(super) receiver: Receiver,
+    pub(super) socket: Socket,
+    pub(super) producer: Producer,
+    pub(super) books: Books,
+    /// Whether messages may be coalesced.
+    pub(super) coalesces: bool,
+    pub(super) facts: Facts,
+}
+
+/// Makes the parts of a source for one socket at `address`.
+pub(super) fn set_up(
+    config: &UdpConfig,
+    address: SocketAddr,
+    landing: Landing,
+) -> Result<Parts, Error> {
+    let (socket, kernel_buffer) = bind(config, address)?;
+    let address = socket.local_address().map_err(Error::socket("ask the port of", address))?;
+    let failed = |what| Error::socket(what, address);
+    let mut refusals = Refusals::default();
+    let engine = choose(config.engine, landing.frame_len, &socket, &mut refusals);
+    let coalesces = engine != Engine::Recvmmsg;
+    let counter = (config.count_before_queue && coalesces)
+        .then(|| refusals.unless("counting before the queue (BPF)", ArrivalCounter::load()));
+    let is_ring = engine == Engine::IoUring;
+    let geometry = Receiver::geometry(is_ring, landing.frame_len, landing.cells);
+    let (producer, _) = clop(geometry).map_err(Error::Memory)?;
+    let receiver = Receiver::new(is_ring, &producer).map_err(failed("set up io_uring for"))?;
+    let books = Books::new(&socket, counter.flatten()).map_err(failed("read the drops of"))?;
+    let facts = Facts {
+        name: format!("udp {address}"),
+        engine: engine.name(),
+        refusals: refusals.0,
+        address: Some(address),
+        frame_len: landing.frame_len,
+        cells: geometry.capacity(),
+        pages: producer.pages(),
+        kernel_buffer: Some(kernel_buffer),
+        drop_sizes: books.drop_sizes(coalesces),
+    };
+    Ok(Parts { receiver, socket, producer, books, coalesces, facts })
+}
+
+/// Engines and aids that the kernel refused, with the reasons.
+#[derive(Default)]
+struct Refusals(Vec<String>);
+
+impl Refusals {
+    /// What was asked for, unless it was refused; then that is noted.
+    fn unless<T>(&mut self, what: &str, result: Result<T, impl fmt::Display>) -> Option<T> {
+        result
+            .map_err(|cause| {
+                tracing::info!("{what} is not available: {cause}");
+                self.0.push(format!("{what}: {cause}"));
+            })
+            .ok()
+    }
+}
+
+/// The engine to use: the one asked for if the kernel offers it, else the next.
+fn choose(asked: Engine, frame_len: usize, socket: &Socket, refusals: &mut Refusals) -> Engine {
+    if asked == Engine::Recvmmsg {
+        return asked;
+    }
+    if refusals.unless("coalescing (UDP_GRO)", socket.set_coalescing(false)).is_none() {
+        return Engine::Recvmmsg;
+    }
+    if asked == Engine::IoUring && refusals.unless("io_uring", try_ring(frame_len)).is_some() {
+        return asked;
+    }
+    Engine::Recvmsg
+}
+
+/// Why io_uring cannot be used, if so.
+fn try_ring(frame_len: usize) -> Result<(), String> {
+    if frame_len < ring::FRAME_LEN_MIN {
+        return Err(format!("frames have less than {} bytes", ring::FRAME_LEN_MIN));
+    }
+    Ring::probe().map_err(|cause| cause.to_string())
+}
+
+/// A socket that is bound to `address` and refuses every datagram.
+fn bind(config: &UdpConfig, address: SocketAddr) -> Result<(Socket, KernelBuffer), Error> {
+    let failed = |what| Error::socket(what, address);
+    let socket = Socket::new(&address).map_err(failed("open a socket for"))?;
+    if config.sockets > 1 {
+        socket.share_address().map_err(failed("share"))?;
+    }
+    let asked = config.kernel_buffer.bytes();
+    let obtained = socket.set_receive_buffer(asked).map_err(failed("set the buffer of"))?;
+    // Before the socket has a port, so that nothing slips in.
+    socket.refuse_all().map_err(failed("set the filter of"))?;
+    socket.bind(&address).map_err(failed("bind"))?;
+    Ok((socket, KernelBuffer { asked, obtained }))
+}
