@@ -71,8 +71,9 @@ fn measure(engine: Engine, rate_hz: f64, ring_bytes: u64) -> Result<(), Box<dyn 
         account.delivered as f64 / messages.max(1) as f64,
         sum & 1,
     );
-    if account.offered != sent {
-        println!("    account does not close: {account}, sent {sent}");
+    let unsized_drops = source.counters().unsized_drops.get();
+    if account.offered != sent || unsized_drops > 0 {
+        println!("    {account}, sent {sent}, {unsized_drops} drops of unknown size");
     }
     source.facts().refusals.iter().for_each(|refusal| println!("    refused: {refusal}"));
     Ok(())

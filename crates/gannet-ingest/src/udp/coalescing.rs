@@ -7,9 +7,9 @@
 //!   for each message is slower than one call for 64 of them;
 //! * a coalesced message that is dropped counts as one drop, so the loss would be known too low,
 //!   unless datagrams are counted before the queue. Where they are not, coalescing ends when the
-//!   queue fills, before it is full, and every drop is one datagram again. It begins again unless
-//!   so much is lost without it that it would not help: what can be kept comes before what can be
-//!   counted. Drops of unknown size are left to two cases, a pause of the receiving thread longer
+//!   queue fills, before it is full, and every drop is one datagram again. It begins again when
+//!   all is calm, or when something is lost but not so much that it would not help: what can be
+//!   kept comes before what can be counted. Drops of unknown size are left to two cases, a pause of the receiving thread longer
 //!   than the queue lasts, and the first moments after a new beginning.
 
 /// Messages over which the number of datagrams in each is judged.
@@ -19,9 +19,10 @@ const WINDOW_MESSAGES: u64 = 64;
 const STORM_SIXTEENTHS: u64 = 12;
 /// Fill of the queue, in 1/16, at which a queue that was full counts as emptied.
 const RELIEF_SIXTEENTHS: u64 = 8;
-/// How long to go without coalescing before judging the loss, and how long a new beginning has
-/// to empty the queue.
+/// How long to go without coalescing before judging the loss.
 const TRIAL_NS: u64 = 20_000_000;
+/// How long a new beginning has to empty the queue.
+const RELIEF_NS: u64 = 10_000_000;
 /// First pause after a try in which datagrams did not come together; doubled each time.
 const PAUSE_NS_MIN: u64 = 100_000_000;
 /// Longest such pause.
@@ -90,7 +91,7 @@ impl Coalescing {
         self.drops += seen.drops;
         let changes = match self.on {
             true => (!self.sized && self.fears_drops(seen)) || self.does_not_pay(seen.now_ns),
-            false => self.may_begin(seen.now_ns),
+            false => self.may_begin(seen),
         };
         if changes {
             self.on = !self.on;
@@ -107,7 +108,7 @@ impl Coalescing {
 
     /// Whether drops of unknown size are near, or here.
     fn fears_drops(&mut self, seen: Seen) -> bool {
-        let waited = seen.now_ns.saturating_sub(self.since_ns) >= TRIAL_NS;
+        let waited = seen.now_ns.saturating_sub(self.since_ns) >= RELIEF_NS;
         self.relieved |= waited || seen.fill_sixteenths < RELIEF_SIXTEENTHS;
         self.relieved && (seen.drops > 0 || seen.fill_sixteenths >= STORM_SIXTEENTHS)
     }
@@ -127,20 +128,22 @@ impl Coalescing {
         true
     }
 
-    fn may_begin(&mut self, now_ns: u64) -> bool {
-        if self.sized || now_ns < self.not_before_ns {
-            return now_ns >= self.not_before_ns;
+    fn may_begin(&mut self, seen: Seen) -> bool {
+        if self.sized || seen.now_ns < self.not_before_ns {
+            return seen.now_ns >= self.not_before_ns;
         }
-        if now_ns.saturating_sub(self.since_ns) < TRIAL_NS {
+        if seen.now_ns.saturating_sub(self.since_ns) < TRIAL_NS {
             return false;
         }
+        let is_calm = self.drops == 0 && seen.fill_sixteenths < RELIEF_SIXTEENTHS;
         // Coalescing makes the receiver faster by less than half, so a quarter lost in addition
-        // to what was taken is about what it can save.
-        let hopeless = 4 * self.drops > self.datagrams;
-        if hopeless {
-            self.judge_anew(now_ns);
+        // to what was taken is about what it can save. A loss of a few is over already.
+        let helps = 4 * self.drops <= self.datagrams && 64 * self.drops >= self.datagrams;
+        let begins = is_calm || (self.drops > 0 && helps);
+        if !begins {
+            self.judge_anew(seen.now_ns);
         }
-        !hopeless
+        begins
     }
 }
 
@@ -186,8 +189,17 @@ mod tests {
         };
         (1..100).for_each(|ms| storm(ms, 17, false));
         (100..119).for_each(|ms| storm(ms, 10, false));
-        (119..139).for_each(|ms| storm(ms, 10, ms >= 121));
-        storm(141, 10, false);
+        (119..131).for_each(|ms| storm(ms, 10, ms >= 121));
+        storm(131, 10, false);
+    }
+
+    #[test]
+    fn without_sizes_a_full_queue_without_loss_is_left_to_itself() {
+        let mut coalescing = Coalescing::new(false, true);
+        let full = |ms| Seen { fill_sixteenths: 13, ..seen(ms, 64, 64) };
+        (1..100).for_each(|ms| assert_eq!(coalescing.observe(full(ms)), ms == 1));
+        assert!(!coalescing.is_on());
+        assert!((100..122).any(|ms| coalescing.observe(seen(ms, 7, 63))) && coalescing.is_on());
     }
 
     #[test]
