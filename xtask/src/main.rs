@@ -1,2 +1,49 @@
 //! The whole check of the project, and the rules of its house.
-fn main() {}
+//!
+//! `cargo xtask test` runs everything that a change has to pass, `cargo xtask tidy` only the rules
+//! of the house. Neither needs more than the Rust tool chain: what a machine lacks is skipped
+//! loudly, by name.
+
+mod check;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+
+/// Checks the project.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run the whole check: format, lints, rules of the house, documents, tests.
+    Test {
+        /// Also run the long versions of tests (passes GANNET_LONG=1).
+        #[arg(long)]
+        long: bool,
+    },
+    /// Check the rules of the house.
+    Tidy,
+}
+
+fn main() -> Result<ExitCode> {
+    let root = root()?;
+    let success = match Arguments::parse().task {
+        Task::Test { long } => check::run(&root, long)?,
+        Task::Tidy => tidy::run(&root)?,
+    };
+    Ok(if success { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The root of the workspace: the directory above this crate.
+fn root() -> Result<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    Ok(root.context("xtask has no parent directory")?.to_path_buf())
+}

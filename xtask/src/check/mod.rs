@@ -1,0 +1,103 @@
+//! The whole check, step by step.
+
+mod judges;
+mod steps;
+mod suite;
+mod tally;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use tally::Tally;
+
+/// What the steps need to know of each other.
+struct Check {
+    /// Root of the workspace.
+    root: PathBuf,
+    /// Where cargo builds.
+    target: PathBuf,
+    /// Whether tests run their long versions.
+    long: bool,
+    /// Interpreter with the libraries of the judges, once it is there.
+    judge_python: Option<PathBuf>,
+    /// The release build of `gannet`, once it is there.
+    gannet: Option<PathBuf>,
+    tally: Tally,
+}
+
+/// How a step ended.
+enum Outcome {
+    Passed,
+    /// With what was wrong, if the step has not printed it.
+    Failed(String),
+    /// With what was missing.
+    Skipped(String),
+    /// The step has counted its own tests, and this is how they ended.
+    Counted {
+        success: bool,
+    },
+}
+
+type Step = (&'static str, fn(&mut Check) -> Result<Outcome>);
+
+/// In this order: what answers soonest first, and builds before what uses them.
+const STEPS: [Step; 8] = [
+    ("format", steps::format),
+    ("tidy", steps::tidy),
+    ("clippy", steps::clippy),
+    ("rustdoc", steps::rustdoc),
+    ("kernels for aarch64", steps::kernels_for_aarch64),
+    ("judges' Python", judges::prepare),
+    ("release build", steps::release_build),
+    ("tests", suite::run),
+];
+
+/// Runs every step, prints the account, and says whether all is well.
+///
+/// A step that fails does not keep the next from running: one run shows all there is to mend.
+///
+/// # Errors
+/// When a program that the check starts cannot be started at all.
+pub fn run(root: &Path, long: bool) -> Result<bool> {
+    let mut check = Check {
+        root: root.to_path_buf(),
+        target: target_directory()?,
+        long,
+        judge_python: None,
+        gannet: None,
+        tally: Tally::default(),
+    };
+    let start = Instant::now();
+    let mut times = Vec::new();
+    for (name, step) in STEPS {
+        println!("\n== {name}");
+        let start = Instant::now();
+        let outcome = step(&mut check).with_context(|| format!("step {name}"))?;
+        times.push(time_line(&outcome, name, start.elapsed()));
+        check.tally.count(name, outcome);
+        println!("{}", times.last().map_or("", String::as_str));
+    }
+    println!("\n== Steps\n{}", times.join("\n"));
+    println!("{:>8.1} s  in all", start.elapsed().as_secs_f64());
+    check.tally.print();
+    Ok(check.tally.is_success())
+}
+
+fn time_line(outcome: &Outcome, name: &str, time: Duration) -> String {
+    let verdict = match outcome {
+        Outcome::Passed | Outcome::Counted { success: true } => "ok",
+        Outcome::Failed(_) | Outcome::Counted { success: false } => "FAILED",
+        Outcome::Skipped(_) => "skipped",
+    };
+    format!("{:>8.1} s  {name}: {verdict}", time.as_secs_f64())
+}
+
+/// Where cargo builds, told from where this program lies: `TARGET/PROFILE/xtask`. So it is right
+/// whatever environment or configuration moved it.
+fn target_directory() -> Result<PathBuf> {
+    let program = std::env::current_exe().context("cannot tell where xtask lies")?;
+    let target = program.parent().and_then(Path::parent);
+    Ok(target.context("xtask does not lie in a target directory")?.to_path_buf())
+}

@@ -1,0 +1,96 @@
+//! The steps that are one command each.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use super::{Check, Outcome};
+
+const AARCH64: &str = "aarch64-unknown-linux-gnu";
+
+/// Whether the code is formatted as `rustfmt.toml` says.
+pub fn format(check: &mut Check) -> Result<Outcome> {
+    if !has_component(check, "fmt") {
+        return Ok(missing_component("rustfmt"));
+    }
+    finish(cargo(check).args(["fmt", "--all", "--check"]))
+}
+
+/// The rules of the house.
+pub fn tidy(check: &mut Check) -> Result<Outcome> {
+    let tidy = crate::tidy::run(&check.root)?;
+    Ok(if tidy { Outcome::Passed } else { Outcome::Failed("see its lines above".into()) })
+}
+
+/// The lints of compiler and clippy, none of which may speak.
+pub fn clippy(check: &mut Check) -> Result<Outcome> {
+    if !has_component(check, "clippy") {
+        return Ok(missing_component("clippy"));
+    }
+    let arguments = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    finish(cargo(check).args(arguments))
+}
+
+/// The documentation of every public item, without a broken link.
+pub fn rustdoc(check: &mut Check) -> Result<Outcome> {
+    let arguments = ["doc", "--workspace", "--no-deps", "--quiet"];
+    finish(cargo(check).args(arguments).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// That the kernels compile for a machine without AVX.
+pub fn kernels_for_aarch64(check: &mut Check) -> Result<Outcome> {
+    if !has_target(check, AARCH64)? {
+        let reason = format!("no standard library for it; `rustup target add {AARCH64}` mends it");
+        return Ok(Outcome::Skipped(reason));
+    }
+    finish(cargo(check).args(["check", "--package", "gannet-kernels", "--target", AARCH64]))
+}
+
+/// The binary that end-to-end tests start: real rates need an optimised one.
+pub fn release_build(check: &mut Check) -> Result<Outcome> {
+    let outcome = finish(cargo(check).args(["build", "--release", "--package", "gannet-cli"]))?;
+    if matches!(outcome, Outcome::Passed) {
+        let name = format!("gannet{}", std::env::consts::EXE_SUFFIX);
+        check.gannet = Some(check.target.join("release").join(name));
+    }
+    Ok(outcome)
+}
+
+/// The cargo that started this program, in the root of the workspace.
+pub fn cargo(check: &Check) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(cargo);
+    command.current_dir(&check.root);
+    command
+}
+
+/// Runs a command with its output shown, and turns its exit status into an outcome.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn finish(command: &mut Command) -> Result<Outcome> {
+    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
+    Ok(if status.success() { Outcome::Passed } else { Outcome::Failed(status.to_string()) })
+}
+
+fn has_component(check: &Check, subcommand: &str) -> bool {
+    let mut command = cargo(check);
+    command.args([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn missing_component(name: &str) -> Outcome {
+    Outcome::Skipped(format!("no {name}; `rustup component add {name}` mends it"))
+}
+
+/// Whether the tool chain has the standard library of `target`.
+fn has_target(check: &Check, target: &str) -> Result<bool> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
+    let mut command = Command::new(rustc);
+    command.args(["--print", "target-libdir", "--target", target]).current_dir(&check.root);
+    let output = command.output().context("cannot start rustc")?;
+    let directory = String::from_utf8_lossy(&output.stdout);
+    Ok(output.status.success() && Path::new(directory.trim()).is_dir())
+}
