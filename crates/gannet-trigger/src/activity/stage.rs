@@ -1,0 +1,96 @@
+//! An activity maker with what all makers share: filter, prescale and counters.
+
+use std::sync::Arc;
+
+use gannet_measure::counter::Counter;
+use gannet_measure::ledger::Account;
+use gannet_wire::TriggerPrimitive;
+
+use super::{Activity, ActivityConfig, ActivityMaker, Outlet};
+use crate::error::Result;
+use crate::prescale::Prescaler;
+use crate::sampling::Sampling;
+
+gannet_measure::drop_reasons! {
+    /// Why an activity or candidate that was made does not go on.
+    pub enum MadeDrop {
+        /// It was not the one of N that the prescale keeps.
+        Prescaled => "prescaled",
+    }
+}
+
+/// Counters of an activity stage, which any thread may read.
+#[derive(Debug, Default)]
+pub struct ActivityCounters {
+    /// Activities made, kept, and prescaled away.
+    pub made: Account<MadeDrop>,
+    /// Primitives that were longer than `max_time_over_threshold` and not looked at.
+    pub too_long: Counter,
+    /// Primitives that left a window early because it held as many as it may.
+    pub overflows: Counter,
+}
+
+/// Runs one configured activity algorithm.
+#[derive(Debug)]
+pub struct ActivityStage {
+    maker: Box<dyn ActivityMaker>,
+    sampling: Sampling,
+    max_time_over_threshold: u64,
+    prescaler: Prescaler,
+    counters: Arc<ActivityCounters>,
+}
+
+impl ActivityStage {
+    /// The stage for `config`, on primitives of the given sampling.
+    ///
+    /// # Errors
+    /// As [`ActivityConfig::check`].
+    pub fn new(config: &ActivityConfig, sampling: Sampling) -> Result<Self> {
+        config.check()?;
+        Ok(Self {
+            maker: config.maker(sampling),
+            sampling,
+            max_time_over_threshold: config.max_time_over_threshold(),
+            prescaler: Prescaler::new(config.prescale()),
+            counters: Arc::default(),
+        })
+    }
+
+    /// Takes the next primitive in the order of time and appends the activities that it completes.
+    #[inline]
+    pub fn push(&mut self, tp: &TriggerPrimitive, kept: &mut Vec<Activity>) {
+        if self.sampling.time_over_threshold(tp) > self.max_time_over_threshold {
+            self.counters.too_long.add(1);
+            return;
+        }
+        let (maker, mut outlet) = self.parts(kept);
+        maker.push(tp, &mut outlet);
+    }
+
+    /// The tick at which something can be closed; see [`ActivityMaker::due`].
+    #[inline]
+    pub fn due(&self) -> Option<u64> {
+        self.maker.due()
+    }
+
+    /// Appends the activities that are complete, once data time has reached [`due`](Self::due) or
+    /// ended.
+    pub fn close(&mut self, kept: &mut Vec<Activity>) {
+        let (maker, mut outlet) = self.parts(kept);
+        maker.close(&mut outlet);
+    }
+
+    /// The counters.
+    pub fn counters(&self) -> &Arc<ActivityCounters> {
+        &self.counters
+    }
+
+    fn parts<'a>(
+        &'a mut self,
+        kept: &'a mut Vec<Activity>,
+    ) -> (&'a mut dyn ActivityMaker, Outlet<'a>) {
+        let Self { maker, prescaler, counters, .. } = self;
+        let ActivityCounters { made, overflows, .. } = &**counters;
+        (maker.as_mut(), Outlet { prescaler, made, overflows, kept })
+    }
+}

@@ -1,0 +1,168 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::fixture::{START, tp};
+
+const FRAME: u64 = 2048;
+const MS: u64 = 1_000_000;
+
+fn merger(streams: usize) -> TpMerger {
+    let config = MergeConfig { hold_ticks: FRAME, ..MergeConfig::default() };
+    TpMerger::new(&config, streams).unwrap()
+}
+
+fn starts(tps: &[TriggerPrimitive]) -> Vec<u64> {
+    tps.iter().map(|tp| tp.time_start() - START).collect()
+}
+
+#[test]
+fn releases_up_to_the_slowest_stream_less_the_hold() {
+    let (mut merger, mut out) = (merger(2), Merged::default());
+    merger.push(0, &[tp(100, 1), tp(4000, 2)], START + 3 * FRAME, &mut out);
+    merger.release(0, &mut out);
+    assert!(out.ordered.is_empty(), "stream 1 has not been heard of");
+    merger.push(1, &[tp(50, 3)], START + FRAME + 200, &mut out);
+    merger.release(0, &mut out);
+    assert_eq!(merger.released_to(), START + 200);
+    assert_eq!(starts(&out.ordered), [50, 100]);
+    merger.drain(&mut out);
+    assert_eq!(starts(&out.ordered), [50, 100, 4000]);
+    assert!(merger.counters().statement().closes());
+}
+
+#[test]
+fn equal_times_come_in_the_order_of_channels() {
+    let (mut merger, mut out) = (merger(2), Merged::default());
+    merger.push(0, &[tp(7, 30), tp(7, 10)], START + FRAME, &mut out);
+    merger.push(1, &[tp(7, 20)], START + FRAME, &mut out);
+    merger.drain(&mut out);
+    assert_eq!(out.ordered.iter().map(|tp| tp.channel()).collect::<Vec<_>>(), [10, 20, 30]);
+}
+
+#[test]
+fn a_dead_stream_holds_the_others_no_longer_than_the_bounded_wait() {
+    let (mut merger, mut out) = (merger(2), Merged::default());
+    merger.push(0, &[tp(100, 1)], START + 2 * FRAME, &mut out);
+    merger.release(0, &mut out);
+    merger.release(99 * MS, &mut out);
+    assert!(out.ordered.is_empty() && !merger.is_late(1, 99 * MS));
+    merger.release(100 * MS, &mut out);
+    assert_eq!(starts(&out.ordered), [100]);
+    assert!(merger.is_late(1, 100 * MS) && !merger.is_late(0, 100 * MS));
+}
+
+#[test]
+fn what_a_late_stream_brings_is_handed_over_beside_the_order() {
+    let (mut merger, mut out) = (merger(2), Merged::default());
+    merger.push(0, &[tp(100, 1)], START + 2 * FRAME, &mut out);
+    merger.release(0, &mut out);
+    merger.release(100 * MS, &mut out);
+    let released = merger.released_to() - START;
+    merger.push(1, &[tp(90, 5), tp(released, 6)], START + FRAME + 1, &mut out);
+    assert_eq!(starts(&out.late), [90]);
+    merger.drain(&mut out);
+    assert_eq!(starts(&out.ordered), [100, released]);
+    assert_eq!(merger.counters().primitives.dropped(MergeDrop::Late), 1);
+    assert!(merger.counters().statement().closes());
+}
+
+#[test]
+fn a_hit_longer_than_the_hold_is_named_so() {
+    let (mut merger, mut out) = (merger(1), Merged::default());
+    merger.push(0, &[], START + 2 * FRAME, &mut out);
+    merger.release(0, &mut out);
+    merger.push(0, &[tp(FRAME - 1, 1), tp(FRAME, 2)], START + 3 * FRAME, &mut out);
+    assert_eq!(starts(&out.late), [FRAME - 1]);
+    assert_eq!(merger.counters().primitives.dropped(MergeDrop::TooLong), 1);
+}
+
+#[test]
+fn a_corrupt_time_stamp_disturbs_only_its_own_primitives() {
+    let (mut merger, mut out) = (merger(2), Merged::default());
+    for stream in 0..2 {
+        merger.push(stream, &[], START + FRAME, &mut out);
+    }
+    let mut wild = tp(0, 9);
+    wild.words[1] = 1 << 63;
+    merger.push(0, &[wild], (1 << 63) + FRAME, &mut out);
+    merger.release(0, &mut out);
+    merger.release(1000 * MS, &mut out);
+    assert_eq!(out.late, [wild]);
+    assert_eq!(merger.counters().primitives.dropped(MergeDrop::OutOfTime), 1);
+    for stream in 0..2 {
+        merger.push(stream, &[tp(3 * FRAME, stream as u32)], START + 4 * FRAME, &mut out);
+    }
+    merger.release(1000 * MS, &mut out);
+    assert_eq!(merger.released_to(), START + 3 * FRAME);
+    merger.push(0, &[tp(9 * FRAME, 4)], START + 5 * FRAME, &mut out);
+    assert_eq!(out.late.len(), 2, "a primitive from the future of its stream");
+}
+
+#[test]
+fn with_no_room_left_the_oldest_go_on_and_order_is_kept() {
+    let config = MergeConfig { waiting_max: 3, ..MergeConfig::default() };
+    let mut merger = TpMerger::new(&config, 2).unwrap();
+    let mut out = Merged::default();
+    let tps: Vec<_> = [5, 1, 4, 2, 3].into_iter().map(|start| tp(start, 0)).collect();
+    merger.push(0, &tps, START + FRAME, &mut out);
+    assert_eq!(starts(&out.ordered), [1, 2]);
+    assert_eq!(merger.counters().overflows.get(), 2);
+    merger.push(1, &[tp(2, 7), tp(3, 7)], START + FRAME, &mut out);
+    assert_eq!(starts(&out.late), [2]);
+    merger.drain(&mut out);
+    assert_eq!(starts(&out.ordered), [1, 2, 3, 3, 4, 5]);
+    assert!(merger.counters().statement().closes());
+}
+
+#[test]
+fn bad_values_are_refused() {
+    let none = MergeConfig { waiting_max: 0, ..MergeConfig::default() };
+    assert!(none.check().unwrap_err().to_string().contains("waiting_max"));
+    let impatient = MergeConfig { late_after: Span(0), ..MergeConfig::default() };
+    assert!(impatient.check().unwrap_err().to_string().contains("late_after"));
+}
+
+/// Frames of each stream: the offsets and channels of the primitives that end in each.
+fn streams() -> impl Strategy<Value = Vec<Vec<Vec<(u64, u32)>>>> {
+    let frame = prop::collection::vec((0..2 * FRAME, 0u32..8), 0..4);
+    prop::collection::vec(prop::collection::vec(frame, 1..12), 1..5)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn order_of_output_does_not_depend_on_the_interleaving(
+        streams in streams(),
+        order in prop::collection::vec((0usize..60, any::<bool>()), 60),
+    ) {
+        let mut merger = merger(streams.len());
+        let mut out = Merged::default();
+        let mut expected = Vec::new();
+        let mut next = vec![0; streams.len()];
+        let mut picks = order.into_iter().cycle();
+        while next.iter().zip(&streams).any(|(&next, frames)| next < frames.len()) {
+            let (pick, release) = picks.next().unwrap();
+            let open: Vec<_> =
+                (0..streams.len()).filter(|&s| next[s] < streams[s].len()).collect();
+            let stream = open[pick % open.len()];
+            // A hit that ends in a frame began at most one frame before it.
+            let begin = next[stream] as u64 * FRAME;
+            let tps: Vec<_> = streams[stream][next[stream]]
+                .iter()
+                .map(|&(offset, channel)| tp(begin + offset, channel + 10 * stream as u32))
+                .collect();
+            expected.extend_from_slice(&tps);
+            next[stream] += 1;
+            merger.push(stream, &tps, START + begin + 2 * FRAME, &mut out);
+            if release {
+                merger.release(0, &mut out);
+            }
+        }
+        merger.drain(&mut out);
+        expected.sort_by_key(|tp| (tp.time_order(), tp.words));
+        prop_assert_eq!(&out.ordered, &expected);
+        prop_assert!(out.late.is_empty());
+        prop_assert!(merger.counters().statement().closes());
+    }
+}
