@@ -9,10 +9,13 @@
 #![forbid(unsafe_code)]
 
 pub mod activity;
+pub mod candidate;
 pub mod error;
 pub mod merge;
+pub mod module_level;
 pub mod prescale;
 pub mod sampling;
+pub mod source;
 
 pub use error::{Error, Result};
 

@@ -5,17 +5,17 @@ pub(super) const REACH: u32 = 5;
 
 /// How many hits each channel has, with the channels that have any as bits.
 ///
-/// Memory grows to the largest channel number seen, at most 34 MB for 24 bits, and is kept.
+/// Memory grows to the largest channel number seen, at most 66 MB for 24 bits, and is kept.
 #[derive(Clone, Debug, Default)]
-pub(super) struct HitChannels {
-    hits: Vec<u16>,
+pub(crate) struct HitChannels {
+    hits: Vec<u32>,
     bits: Vec<u64>,
     distinct: u32,
 }
 
 impl HitChannels {
     /// Adds a hit; says whether the channel had none before.
-    pub(super) fn insert(&mut self, channel: u32) -> bool {
+    pub(crate) fn insert(&mut self, channel: u32) -> bool {
         let index = channel as usize;
         if index >= self.hits.len() {
             self.grow(index);
@@ -30,7 +30,7 @@ impl HitChannels {
     }
 
     /// Takes away a hit that was inserted; says whether the channel has none left.
-    pub(super) fn remove(&mut self, channel: u32) -> bool {
+    pub(crate) fn remove(&mut self, channel: u32) -> bool {
         let index = channel as usize;
         self.hits[index] -= 1;
         let last = self.hits[index] == 0;
@@ -42,7 +42,7 @@ impl HitChannels {
     }
 
     /// Number of channels with hits.
-    pub(super) fn distinct(&self) -> u32 {
+    pub(crate) fn distinct(&self) -> u32 {
         self.distinct
     }
 

@@ -37,6 +37,7 @@ pub use config::{
     ActivityConfig, AdcSimpleWindow, Bundle, ChannelAdjacency, ChannelDistance, HorizontalMuon,
     Prescale,
 };
+pub(crate) use hit_channels::HitChannels;
 pub use stage::{ActivityCounters, ActivityStage, MadeDrop};
 pub use window::WINDOW_TPS_MAX;
 

@@ -1,0 +1,80 @@
+//! Candidates: activities that ask for a readout.
+//!
+//! Every activity algorithm has a candidate maker of its name. Prescale and ADCSimpleWindow make
+//! a candidate of each activity; HorizontalMuon and ChannelAdjacency look at a window of
+//! activities; ChannelDistance and Bundle collect them.
+//!
+//! Where the published makers refuse to run or leave something undone, these have a meaning:
+//! a window without a condition makes a candidate of each activity; a collection that is complete
+//! is given out at once, not when the next activity comes, and what is left at the end of a run
+//! is given out too.
+//!
+//! Source: DUNE-DAQ/triggeralgs `TriggerCandidateMaker.hpp` and the file each module names.
+
+mod activity_window;
+mod collection;
+mod config;
+mod each;
+mod kind;
+mod stage;
+
+use std::fmt;
+
+use gannet_measure::ledger::Account;
+use gannet_wire::trigger_activity::TriggerActivityData;
+use gannet_wire::trigger_candidate::TriggerCandidateData;
+
+pub use config::{
+    ActivityWindow, BundleCandidate, CandidateConfig, DistanceCandidate, EachActivity,
+};
+pub use kind::CandidateType;
+pub use stage::{CandidateCounters, CandidateStage};
+
+use crate::activity::{Activity, MadeDrop};
+use crate::prescale::Prescaler;
+
+/// Most activities of one candidate.
+pub const CANDIDATE_ACTIVITIES_MAX: usize = 1024;
+
+/// A candidate and the activities it was made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Times and type.
+    pub data: TriggerCandidateData,
+    /// The data of the activities, at most [`CANDIDATE_ACTIVITIES_MAX`]; none for a candidate that
+    /// did not come from primitives.
+    pub inputs: Vec<TriggerActivityData>,
+}
+
+/// An algorithm that makes candidates of activities.
+trait CandidateMaker: fmt::Debug + Send {
+    /// Takes the next activity.
+    fn push(&mut self, activity: &Activity, outlet: &mut Outlet);
+
+    /// Makes what is left at the end of a run.
+    fn finish(&mut self, _outlet: &mut Outlet) {}
+}
+
+/// Where a maker puts its candidates: they are counted, prescaled and kept.
+#[derive(Debug)]
+struct Outlet<'a> {
+    prescaler: &'a mut Prescaler,
+    made: &'a Account<MadeDrop>,
+    kept: &'a mut Vec<Candidate>,
+}
+
+impl Outlet<'_> {
+    /// Offers a candidate, which is built only when the prescale keeps it.
+    fn offer(&mut self, build: impl FnOnce() -> Candidate) {
+        self.made.offer(1);
+        if self.prescaler.keeps_next() {
+            self.kept.push(build());
+            self.made.deliver(1);
+        } else {
+            self.made.discard(MadeDrop::Prescaled, 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

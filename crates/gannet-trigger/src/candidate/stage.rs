@@ -1,0 +1,57 @@
+//! A candidate maker with what all makers share: prescale and counters.
+
+use std::sync::Arc;
+
+use gannet_measure::ledger::Account;
+
+use super::{Candidate, CandidateConfig, CandidateMaker, Outlet};
+use crate::activity::{Activity, MadeDrop};
+use crate::error::Result;
+use crate::prescale::Prescaler;
+
+/// Counters of a candidate stage, which any thread may read.
+#[derive(Debug, Default)]
+pub struct CandidateCounters {
+    /// Candidates made, kept, and prescaled away.
+    pub made: Account<MadeDrop>,
+}
+
+/// Runs one configured candidate algorithm.
+#[derive(Debug)]
+pub struct CandidateStage {
+    maker: Box<dyn CandidateMaker>,
+    prescaler: Prescaler,
+    counters: Arc<CandidateCounters>,
+}
+
+impl CandidateStage {
+    /// The stage for `config`.
+    ///
+    /// # Errors
+    /// As [`CandidateConfig::check`].
+    pub fn new(config: &CandidateConfig) -> Result<Self> {
+        config.check()?;
+        Ok(Self {
+            maker: config.maker(),
+            prescaler: Prescaler::new(config.prescale()),
+            counters: Arc::default(),
+        })
+    }
+
+    /// Takes the next activity and appends the candidates that it completes.
+    pub fn push(&mut self, activity: &Activity, kept: &mut Vec<Candidate>) {
+        let Self { maker, prescaler, counters } = self;
+        maker.push(activity, &mut Outlet { prescaler, made: &counters.made, kept });
+    }
+
+    /// Appends the candidates of what is left at the end of a run.
+    pub fn finish(&mut self, kept: &mut Vec<Candidate>) {
+        let Self { maker, prescaler, counters } = self;
+        maker.finish(&mut Outlet { prescaler, made: &counters.made, kept });
+    }
+
+    /// The counters.
+    pub fn counters(&self) -> &Arc<CandidateCounters> {
+        &self.counters
+    }
+}
