@@ -124,7 +124,8 @@ fn bad_values_are_refused() {
 
 /// Frames of each stream: the offsets and channels of the primitives that end in each.
 fn streams() -> impl Strategy<Value = Vec<Vec<Vec<(u64, u32)>>>> {
-    let frame = prop::collection::vec((0..2 * FRAME, 0u32..8), 0..4);
+    let frame =
+        prop::collection::vec(((0..FRAME / 8).prop_map(|eighth| eighth * 16), 0u32..4), 0..4);
     prop::collection::vec(prop::collection::vec(frame, 1..12), 1..5)
 }
 
@@ -148,10 +149,13 @@ proptest! {
             let stream = open[pick % open.len()];
             // A hit that ends in a frame began at most one frame before it.
             let begin = next[stream] as u64 * FRAME;
-            let tps: Vec<_> = streams[stream][next[stream]]
-                .iter()
-                .map(|&(offset, channel)| tp(begin + offset, channel + 10 * stream as u32))
-                .collect();
+            let hit = |&(offset, channel): &(u64, u32)| {
+                // Streams may have channels in common, with different hits.
+                let mut hit = tp(begin + offset, channel);
+                hit.words[2] += (stream as u64) << 16;
+                hit
+            };
+            let tps: Vec<_> = streams[stream][next[stream]].iter().map(hit).collect();
             expected.extend_from_slice(&tps);
             next[stream] += 1;
             merger.push(stream, &tps, START + begin + 2 * FRAME, &mut out);
@@ -160,7 +164,7 @@ proptest! {
             }
         }
         merger.drain(&mut out);
-        expected.sort_by_key(|tp| (tp.time_order(), tp.words));
+        expected.sort_by_key(|tp| (tp.time_order(), tp.words[0], tp.words[2]));
         prop_assert_eq!(&out.ordered, &expected);
         prop_assert!(out.late.is_empty());
         prop_assert!(merger.counters().statement().closes());

@@ -103,6 +103,16 @@ fn a_candidate_joins_decisions_that_it_bridges() {
 }
 
 #[test]
+fn decisions_are_issued_in_the_order_in_which_their_windows_end() {
+    let mut bench = Bench::new(ModuleLevelConfig::default());
+    [20_000, 0, 10_000].into_iter().for_each(|offset| bench.push(random(offset)));
+    bench.release(DUE);
+    assert_eq!(bench.windows(), [(-1000, 1001)]);
+    bench.release(2 * DUE);
+    assert_eq!(bench.windows()[1..], [(9000, 11_001), (19_000, 21_001)]);
+}
+
+#[test]
 fn a_candidate_after_the_wait_has_a_decision_of_its_own() {
     let mut bench = Bench::new(ModuleLevelConfig::default());
     bench.push(random(0));

@@ -1,0 +1,296 @@
+use std::collections::BTreeSet;
+
+use gannet_measure::quantity::Span;
+use gannet_wire::trigger_candidate::Type;
+use proptest::prelude::*;
+
+use super::*;
+use crate::activity::{AdcSimpleWindow, ChannelAdjacency, HorizontalMuon};
+use crate::fixture::{START, tp};
+use crate::module_level::{Decision, ModuleLevelConfig};
+use crate::source::{Periodic, Poisson, SourceConfig};
+
+const FRAME: u64 = 2048;
+
+/// The end of frame `frame` of every stream, ticks.
+fn end_of(frame: u64) -> u64 {
+    START + FRAME * (frame + 1)
+}
+
+fn chain(config: &TriggerConfig, streams: usize) -> TriggerChain {
+    TriggerChain::new(config, streams, 7, Sampling::default()).unwrap()
+}
+
+/// A track over channels 100 to 119 that begins in `frame`.
+fn track(frame: u64) -> Vec<TriggerPrimitive> {
+    (0..20).map(|i| tp(frame * FRAME + 10 * u64::from(i), 100 + i)).collect()
+}
+
+#[test]
+fn a_track_over_two_streams_becomes_one_decision() {
+    let mut chain = chain(&TriggerConfig::default(), 2);
+    let mut out = TriggerOutput::default();
+    for frame in 0..200 {
+        let tps = if frame == 10 { track(frame) } else { Vec::new() };
+        let (low, high) = tps.split_at(tps.len() / 2);
+        chain.push(1, high, end_of(frame), 0, &mut out);
+        chain.push(0, low, end_of(frame), 0, &mut out);
+        chain.advance(0, &mut out);
+    }
+    assert_eq!(out.primitives.ordered, track(10));
+    assert_eq!(out.activities.len(), 1);
+    let [decision] = &out.decided.decisions[..] else { panic!("{:?}", out.decided) };
+    assert_eq!((decision.run, decision.trigger_type), (7, Type::HorizontalMuon.mask()));
+    assert_eq!(decision.timestamp, START + 10 * FRAME);
+    assert_eq!(decision.window_begin, decision.timestamp - 1000);
+    assert_eq!(decision.window_end, decision.timestamp + 190 + 320 + 1001);
+    assert_eq!(decision.candidates[0].inputs, [out.activities[0].data]);
+}
+
+#[test]
+fn a_quiet_detector_triggers_without_a_further_primitive() {
+    let mut chain = chain(&TriggerConfig::default(), 1);
+    let mut out = TriggerOutput::default();
+    chain.push(0, &track(0), end_of(0), 0, &mut out);
+    // 8000 ticks of window, 10000 of hold.
+    chain.push(0, &[], START + 18_000, 0, &mut out);
+    chain.advance(0, &mut out);
+    assert_eq!(out.activities.len(), 1);
+}
+
+#[test]
+fn a_drain_leaves_nothing_behind() {
+    let mut chain = chain(&TriggerConfig::default(), 2);
+    let mut out = TriggerOutput::default();
+    chain.push(0, &track(0), end_of(0), 0, &mut out);
+    chain.advance(0, &mut out);
+    assert_eq!(out, TriggerOutput::default());
+    chain.drain(0, &mut out);
+    assert_eq!(out.primitives.ordered, track(0));
+    assert_eq!(out.decided.decisions.len(), 1);
+    let statements = chain.counters().statements();
+    assert_eq!(statements.len(), 4);
+    assert!(statements.iter().all(|statement| statement.closes()), "{statements:?}");
+}
+
+#[test]
+fn sources_trigger_in_data_time() {
+    let config = TriggerConfig {
+        activity: Vec::new(),
+        source: vec![SourceConfig::Periodic(Periodic {
+            interval_ticks: 100_000,
+            ..Periodic::default()
+        })],
+        ..TriggerConfig::default()
+    };
+    let mut chain = chain(&config, 1);
+    let mut out = TriggerOutput::default();
+    for frame in 0..400 {
+        chain.push(0, &[], end_of(frame), 0, &mut out);
+        chain.advance(0, &mut out);
+    }
+    let first = START.next_multiple_of(100_000);
+    let times: Vec<_> = out.decided.decisions.iter().map(|d| d.timestamp).collect();
+    // What lies before the last frame by hold, window and wait.
+    let horizon = end_of(399) - 10_000 - 1_001 - 125_000;
+    let expected: Vec<_> = (first..=horizon).step_by(100_000).collect();
+    assert_eq!(times, expected);
+}
+
+#[test]
+fn events_are_played_in_the_order_of_data_time() {
+    let periodic =
+        |interval_ticks| SourceConfig::Periodic(Periodic { interval_ticks, ..Periodic::default() });
+    let config = TriggerConfig {
+        source: vec![periodic(100_000), periodic(130_000)],
+        ..TriggerConfig::default()
+    };
+    let decisions = |step: usize| {
+        let mut chain = chain(&config, 1);
+        let mut out = TriggerOutput::default();
+        chain.push(0, &[], START + 20_000, 0, &mut out);
+        chain.advance(0, &mut out);
+        for offset in (0..=3_000_000).step_by(step) {
+            chain.push(0, &[], START + 20_000 + offset, 0, &mut out);
+            chain.advance(0, &mut out);
+        }
+        out.decided.decisions.iter().map(|d| d.timestamp).collect::<Vec<_>>()
+    };
+    let horizon = START + 3_020_000 - 10_000 - 1_001 - 125_000;
+    let times =
+        |interval: u64| (START.next_multiple_of(interval)..=horizon).step_by(interval as usize);
+    let expected: BTreeSet<u64> = times(100_000).chain(times(130_000)).collect();
+    assert_eq!(decisions(2000), Vec::from_iter(expected));
+    assert_eq!(decisions(3_000_000), decisions(2000));
+}
+
+#[test]
+fn a_leap_of_data_time_is_not_filled_with_candidates() {
+    let config = TriggerConfig {
+        source: vec![SourceConfig::Random(Poisson::default())],
+        ..TriggerConfig::default()
+    };
+    let mut chain = chain(&config, 1);
+    let mut out = TriggerOutput::default();
+    chain.push(0, &[], end_of(0), 0, &mut out);
+    chain.advance(0, &mut out);
+    for frame in 0..2 {
+        chain.push(0, &[], (1 << 62) + frame * FRAME, 0, &mut out);
+        chain.advance(0, &mut out);
+    }
+    assert!(out.decided.decisions.len() < 2);
+}
+
+#[test]
+fn configuration_is_read_with_defaults_and_checked_by_path() {
+    let text = r#"
+        [merge]
+        late_after = "50 ms"
+        [[activity]]
+        algorithm = "adc-simple-window"
+        [[activity]]
+        algorithm = "horizontal-muon"
+        prescale = 10
+        [[candidate]]
+        algorithm = "horizontal-muon"
+        trigger_on_adc = true
+        [[source]]
+        kind = "random"
+        [module_level]
+        dead_time_ticks = 1000
+    "#;
+    let config: TriggerConfig = toml::from_str(text).unwrap();
+    config.check().unwrap();
+    assert_eq!(config.merge.late_after, Span::ms(50));
+    let path = |text: &str| {
+        let config: TriggerConfig = toml::from_str(text).unwrap();
+        config.check().unwrap_err().path
+    };
+    assert_eq!(path("merge.waiting_max = 0"), "merge.waiting_max");
+    assert_eq!(path("[[activity]]\nalgorithm = \"bundle\"\nprescale = 0"), "activity[0].prescale");
+    assert_eq!(path("[[candidate]]\nalgorithm = \"bundle\""), "candidate[0].algorithm");
+    let twice = "[[candidate]]\nalgorithm = \"horizontal-muon\"\n".repeat(2);
+    assert_eq!(path(&twice), "candidate[1].algorithm");
+    let fast = "[[source]]\nkind = \"periodic\"\ninterval_ticks = 1";
+    assert_eq!(path(fast), "source[0].interval_ticks");
+    assert_eq!(
+        path("module_level.records_in_flight_max = 0"),
+        "module_level.records_in_flight_max"
+    );
+    assert_eq!(TriggerConfig::default(), toml::from_str("").unwrap());
+}
+
+/// Several algorithms and sources with small numbers, so that all of them fire.
+fn busy_config() -> TriggerConfig {
+    let window_length = 3000;
+    TriggerConfig {
+        activity: vec![
+            ActivityConfig::HorizontalMuon(HorizontalMuon {
+                window_length,
+                adjacency_threshold: 3,
+                ..HorizontalMuon::default()
+            }),
+            ActivityConfig::AdcSimpleWindow(AdcSimpleWindow {
+                window_length: 2 * window_length,
+                adc_threshold: 5000,
+                ..AdcSimpleWindow::default()
+            }),
+            ActivityConfig::ChannelAdjacency(ChannelAdjacency {
+                window_length,
+                adjacency_threshold: 4,
+                prescale: 2,
+                ..ChannelAdjacency::default()
+            }),
+        ],
+        source: vec![SourceConfig::Random(Poisson {
+            mean_interval_ticks: 8000,
+            ..Poisson::default()
+        })],
+        module_level: ModuleLevelConfig {
+            // Shorter than the windows, so that candidates come before and after decisions.
+            merge_wait_ticks: 1500,
+            dead_time_ticks: 5000,
+            records_in_flight_max: 1000,
+            ..ModuleLevelConfig::default()
+        },
+        ..TriggerConfig::default()
+    }
+}
+
+/// Runs frames of primitives through a chain in some interleaving; `picks` says which stream is
+/// next and whether the chain is advanced then.
+fn run(
+    frames: &[Vec<Vec<TriggerPrimitive>>],
+    picks: &[(usize, bool)],
+) -> (TriggerOutput, TriggerCounters) {
+    let mut chain = chain(&busy_config(), frames.len());
+    let mut out = TriggerOutput::default();
+    // All begin at the same time, so that the sources do too.
+    (0..frames.len()).for_each(|stream| chain.push(stream, &[], START + 10_001, 0, &mut out));
+    chain.advance(0, &mut out);
+    let mut next = vec![0; frames.len()];
+    let mut picks = picks.iter().cycle();
+    while next.iter().zip(frames).any(|(&next, frames)| next < frames.len()) {
+        let &(pick, advance) = picks.next().unwrap();
+        let open: Vec<_> = (0..frames.len()).filter(|&s| next[s] < frames[s].len()).collect();
+        let stream = open[pick % open.len()];
+        let frame = next[stream] as u64;
+        chain.push(stream, &frames[stream][next[stream]], end_of(frame + 5), 0, &mut out);
+        next[stream] += 1;
+        if advance {
+            chain.advance(0, &mut out);
+        }
+    }
+    chain.advance(0, &mut out);
+    chain.drain(0, &mut out);
+    (out, chain.counters())
+}
+
+/// For each stream, frames of primitives on its 16 channels.
+fn frames() -> impl Strategy<Value = Vec<Vec<Vec<TriggerPrimitive>>>> {
+    // Quiet frames between bursts, so that much happens between primitives.
+    let burst = prop::collection::vec((0..FRAME, 0u32..16), 4..12);
+    let frame = prop_oneof![5 => Just(Vec::new()), 1 => burst];
+    let stream = prop::collection::vec(frame, 20);
+    prop::collection::vec(stream, 1..4).prop_map(|streams| {
+        let stream = |(frames, first): (Vec<Vec<(u64, u32)>>, u32)| {
+            let frame = |(hits, frame): (Vec<(u64, u32)>, u64)| {
+                let place = |(offset, channel)| tp((frame + 5) * FRAME + offset, first + channel);
+                hits.into_iter().map(place).collect()
+            };
+            frames.into_iter().zip(0..).map(frame).collect()
+        };
+        streams.into_iter().zip((0..).step_by(16)).map(stream).collect()
+    })
+}
+
+/// What must not depend on the interleaving.
+fn essence(decisions: &[Decision]) -> Vec<(u64, u64, u64, u64, usize)> {
+    let essence = |d: &Decision| {
+        (d.timestamp, d.trigger_type, d.window_begin, d.window_end, d.candidates.len())
+    };
+    decisions.iter().map(essence).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn decisions_do_not_depend_on_interleaving_or_on_how_often_the_chain_is_advanced(
+        frames in frames(),
+        picks in prop::collection::vec((0usize..12, prop::bool::weighted(0.3)), 40),
+    ) {
+        let (fine, fine_counters) = run(&frames, &[(0, true), (1, true), (2, true)]);
+        let (coarse, coarse_counters) = run(&frames, &picks);
+        prop_assert_eq!(&fine.primitives, &coarse.primitives);
+        prop_assert_eq!(essence(&fine.decided.decisions), essence(&coarse.decided.decisions));
+        prop_assert_eq!(&fine.decided, &coarse.decided);
+        for (fine, coarse) in
+            fine_counters.statements().iter().zip(coarse_counters.statements())
+        {
+            prop_assert!(fine.closes(), "{}", fine);
+            prop_assert_eq!(fine, &coarse);
+        }
+        prop_assert!(!fine.decided.decisions.is_empty());
+    }
+}
