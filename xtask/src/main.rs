@@ -42,8 +42,9 @@ fn main() -> Result<ExitCode> {
     Ok(if success { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The root of the workspace: the directory above this crate.
+/// The root of the workspace: the directory above this crate, as the cargo that runs it says.
 fn root() -> Result<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    Ok(root.context("xtask has no parent directory")?.to_path_buf())
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR");
+    let manifest = manifest.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Ok(Path::new(&manifest).parent().context("xtask has no parent directory")?.to_path_buf())
 }

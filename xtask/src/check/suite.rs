@@ -4,7 +4,8 @@
 //! and returns. Written past the capture of the test harness it arrives at once; written with
 //! `println!` it is shown after the tests of its file. Both are found.
 
-use std::io::{BufRead, BufReader, Read};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
@@ -23,11 +24,18 @@ pub fn run(check: &mut Check) -> Result<Outcome> {
     set(&mut command, "GANNET_JUDGE_PYTHON", check.judge_python.as_ref());
     set(&mut command, "GANNET_BIN", check.gannet.as_ref());
     set(&mut command, "GANNET_LONG", check.long.then_some("1"));
-    let mut report = Report::default();
-    let success = read(&mut command, |line| {
-        println!("{line}");
+    let log_path = check.target.join("tests.log");
+    let cannot_write = || format!("cannot write {}", log_path.display());
+    let mut log = fs::File::create(&log_path).with_context(cannot_write)?;
+    let (mut report, mut screen) = (Report::default(), Screen::default());
+    let success = read(&mut command, |stream, line| {
+        if screen.shows(stream, line) {
+            println!("{line}");
+        }
         report.read(line);
+        writeln!(log, "{line}").with_context(cannot_write)
     })?;
+    println!("all that the tests printed: {}", log_path.display());
     report.enter(&mut check.tally, success);
     Ok(Outcome::Counted { success })
 }
@@ -39,8 +47,14 @@ fn set(command: &mut Command, name: &str, value: Option<impl AsRef<std::ffi::OsS
     };
 }
 
-/// Runs a command, shows each line of its output to `see`, and says whether it succeeded.
-fn read(command: &mut Command, mut see: impl FnMut(&str)) -> Result<bool> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stream {
+    Output,
+    Errors,
+}
+
+/// Runs a command, passes each line of its output to `see`, and says whether it succeeded.
+fn read(command: &mut Command, mut see: impl FnMut(Stream, &str) -> Result<()>) -> Result<bool> {
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -50,22 +64,45 @@ fn read(command: &mut Command, mut see: impl FnMut(&str)) -> Result<bool> {
     let output = child.stdout.take().context("no standard output")?;
     let errors = child.stderr.take().context("no standard error")?;
     let other = sender.clone();
-    thread::spawn(move || send_lines(output, &other));
-    thread::spawn(move || send_lines(errors, &sender));
-    lines.iter().for_each(|line: String| see(&line));
+    thread::spawn(move || send_lines(output, Stream::Output, &other));
+    thread::spawn(move || send_lines(errors, Stream::Errors, &sender));
+    for (stream, line) in lines {
+        see(stream, &line)?;
+    }
     Ok(child.wait().context("cannot wait for the tests")?.success())
 }
 
 /// Sends line by line what `input` gives; bytes that are no text are replaced.
-fn send_lines(input: impl Read, lines: &Sender<String>) {
+fn send_lines(input: impl Read, stream: Stream, lines: &Sender<(Stream, String)>) {
     let mut input = BufReader::new(input);
     let mut line = Vec::new();
     while matches!(input.read_until(b'\n', &mut line), Ok(1..)) {
         let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-        if lines.send(text).is_err() {
+        if lines.send((stream, text)).is_err() {
             return;
         }
         line.clear();
+    }
+}
+
+/// Leaves out what tests that passed have to say: a failure must not drown in it.
+#[derive(Debug, Default)]
+struct Screen {
+    in_successes: bool,
+}
+
+impl Screen {
+    fn shows(&mut self, stream: Stream, line: &str) -> bool {
+        if stream == Stream::Errors {
+            return true;
+        }
+        if line == "successes:" {
+            self.in_successes = true;
+        } else if line == "failures:" || line.starts_with("test result: ") {
+            self.in_successes = false;
+        }
+        let passed = line.starts_with("test ") && line.ends_with("... ok");
+        !(self.in_successes || passed || line.is_empty())
     }
 }
 
@@ -177,12 +214,35 @@ nothing was skipped: this line begins otherwise";
     }
 
     #[test]
+    fn the_screen_shows_failures_whole_and_successes_not() {
+        let output = "test a ... ok\ntest b ... FAILED\n\nsuccesses:\n---- a stdout ----\nfine\n\
+                      failures:\n---- b stdout ----\nb is wrong\ntest result: FAILED.";
+        let mut screen = Screen::default();
+        let shown = |line: &&str| screen.shows(Stream::Output, line);
+        let shown: Vec<_> = output.lines().filter(shown).collect();
+        let expected = [
+            "test b ... FAILED",
+            "failures:",
+            "---- b stdout ----",
+            "b is wrong",
+            "test result: FAILED.",
+        ];
+        assert_eq!(shown, expected);
+        assert!(Screen { in_successes: true }.shows(Stream::Errors, "warning: unused"));
+    }
+
+    #[test]
     fn both_streams_are_read_to_the_end_and_the_status_is_kept() {
         let mut seen = Vec::new();
         let mut command = Command::new("sh");
         command.args(["-c", r"echo out; printf 'err \377' >&2; exit 3"]);
-        assert!(!read(&mut command, |line| seen.push(line.to_owned())).unwrap());
+        let see = |stream, line: &str| {
+            seen.push((stream, line.to_owned()));
+            Ok(())
+        };
+        assert!(!read(&mut command, see).unwrap());
         seen.sort();
-        assert_eq!(seen, ["err \u{fffd}", "out"]);
+        let (output, errors) = ("out".to_owned(), "err \u{fffd}".to_owned());
+        assert_eq!(seen, [(Stream::Output, output), (Stream::Errors, errors)]);
     }
 }
