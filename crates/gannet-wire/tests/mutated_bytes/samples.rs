@@ -1,0 +1,189 @@
+//! Valid bytes of every format.
+
+use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
+use gannet_wire::component_request::ComponentRequest;
+use gannet_wire::inspect::Format;
+use gannet_wire::network::Addresses;
+use gannet_wire::record::Record;
+use gannet_wire::time_slice::TimeSliceHeader;
+use gannet_wire::trigger_activity::TriggerActivityData;
+use gannet_wire::trigger_candidate::TriggerCandidateData;
+use gannet_wire::trigger_primitive::TriggerPrimitive;
+use gannet_wire::trigger_primitive_v1::{self, TriggerPrimitiveV1};
+use gannet_wire::{
+    FragmentType, SourceId, Subsystem, daq_ethernet, ethernet, fragment, ipv4, overlay, pcap,
+    pcapng, protowib, tpc_frame, trigger_record, udp,
+};
+
+/// Valid bytes of `format`.
+pub fn sample(format: Format) -> Vec<u8> {
+    match format {
+        Format::Fragment => fragment_of(FragmentType::WibEth, &tpc_frames(10)),
+        Format::TriggerRecord => trigger_record(),
+        Format::TimeSlice => records::<TimeSliceHeader>(1),
+        Format::ComponentRequest => records::<ComponentRequest>(3),
+        Format::SourceId => SourceId::new(Subsystem::Trigger, 7).to_bytes(),
+        Format::TriggerPrimitive => records::<TriggerPrimitive>(20),
+        Format::TriggerPrimitiveV1 => old_primitives(),
+        Format::TriggerActivity => objects::<TriggerActivityData, TriggerPrimitive>(),
+        Format::TriggerCandidate => objects::<TriggerCandidateData, TriggerActivityData>(),
+        Format::WibEth => tpc_frames(10),
+        Format::TdeEth => tpc_frames(11),
+        Format::ProtoWib => protowib_frames(),
+        Format::DaqEthernet => daq_frame(),
+        Format::Ethernet => link_frame(),
+        Format::Ipv4 => link_frame()[ethernet::HEADER_LEN..].to_vec(),
+        Format::Udp => link_frame()[ethernet::HEADER_LEN + ipv4::HEADER_LEN..].to_vec(),
+        Format::Pcap => pcap_file(),
+        Format::Pcapng => pcapng_file(),
+        _ => panic!("no sample of {format}: make one"),
+    }
+}
+
+/// Bytes of a steady, unremarkable pattern.
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 37 % 251) as u8).collect()
+}
+
+trait ToBytes {
+    fn to_bytes(&self) -> Vec<u8>;
+}
+
+impl<R: Record> ToBytes for R {
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; R::LEN];
+        self.emit(&mut bytes);
+        bytes
+    }
+}
+
+/// A record of the pattern. What `read` takes from the first byte as it is may be a version.
+fn record<R: Record>() -> R {
+    let mut bytes = R::read(&pattern(R::LEN)).to_bytes();
+    let versions = 0..=u8::MAX;
+    let parse = |version| {
+        bytes[0] = version;
+        R::parse(&bytes).ok()
+    };
+    versions.into_iter().find_map(parse).expect("a version that is read")
+}
+
+fn records<R: Record>(count: usize) -> Vec<u8> {
+    record::<R>().to_bytes().repeat(count)
+}
+
+fn old_primitives() -> Vec<u8> {
+    let mut primitive = record::<TriggerPrimitiveV1>();
+    primitive.sensor = trigger_primitive_v1::Type::Tpc;
+    primitive.algorithm = trigger_primitive_v1::Algorithm::SimpleThreshold;
+    primitive.to_bytes().repeat(3)
+}
+
+/// Two objects with inputs.
+fn objects<D: Record, I: Record>() -> Vec<u8> {
+    let inputs: Vec<I> = std::iter::repeat_with(record).take(5).collect();
+    let mut bytes = vec![0; overlay::buffer_len::<D, I>(inputs.len())];
+    overlay::emit(&record::<D>(), &inputs, &mut bytes);
+    bytes.repeat(2)
+}
+
+fn fragment_of(fragment_type: FragmentType, payload: &[u8]) -> Vec<u8> {
+    let header = fragment::Repr {
+        version: fragment::Version::V5,
+        size: 0,
+        trigger_number: 1,
+        trigger_timestamp: 1000,
+        window_begin: 900,
+        window_end: 1100,
+        run_number: 123,
+        error_bits: 1,
+        fragment_type,
+        sequence_number: 0,
+        detector_id: 3,
+        source_id: SourceId::new(Subsystem::DetectorReadout, 9),
+    };
+    let mut bytes = header.with_payload_len(payload.len()).to_bytes();
+    bytes.extend(payload);
+    bytes
+}
+
+fn trigger_record() -> Vec<u8> {
+    let component = SourceId::new(Subsystem::DetectorReadout, 0x64);
+    let requests = [ComponentRequest { component, window_begin: 10, window_end: 20 }; 3];
+    let header = trigger_record::Repr {
+        version: trigger_record::Version::V4,
+        trigger_number: 1,
+        trigger_timestamp: 2,
+        run_number: 3,
+        error_bits: 0,
+        trigger_type: 1,
+        sequence_number: 0,
+        max_sequence_number: 0,
+        source_id: SourceId::new(Subsystem::TrBuilder, 0),
+    };
+    let mut bytes = vec![0; trigger_record::buffer_len(requests.len())];
+    trigger_record::emit(&header, &requests, &mut bytes);
+    bytes
+}
+
+/// Two frames of a front end of the TPC, told apart by their detector number.
+fn tpc_frames(det_id: u8) -> Vec<u8> {
+    let mut frame = pattern(tpc_frame::FRAME_LEN);
+    let block_length = tpc_frame::BLOCK_LENGTH;
+    let daq = daq_ethernet::Repr { det_id, block_length, version: 2, ..Default::default() };
+    daq.emit(&mut daq_ethernet::Header::new_unchecked(&mut frame[..]));
+    frame.repeat(2)
+}
+
+fn daq_frame() -> Vec<u8> {
+    let mut frame = pattern(64);
+    let daq = daq_ethernet::Repr { det_id: 2, block_length: 7, ..Default::default() };
+    daq.emit(&mut daq_ethernet::Header::new_unchecked(&mut frame[..]));
+    frame
+}
+
+/// Two frames, one step of time apart.
+fn protowib_frames() -> Vec<u8> {
+    let mut frames = vec![0; 2 * protowib::FRAME_LEN];
+    frames[protowib::FRAME_LEN + 8] = protowib::TICKS_PER_FRAME as u8;
+    frames
+}
+
+/// A front-end frame as it comes over the network.
+fn link_frame() -> Vec<u8> {
+    let addresses = Addresses {
+        source_hardware: ethernet::Address([2, 0, 0, 0, 0, 1]),
+        destination_hardware: ethernet::Address([2, 0, 0, 0, 0, 2]),
+        source: "10.0.0.1:4000".parse().unwrap(),
+        destination: "10.0.0.2:4001".parse().unwrap(),
+    };
+    let payload = &tpc_frames(10)[..tpc_frame::FRAME_LEN];
+    let mut frame = vec![0; addresses.buffer_len(payload.len())];
+    addresses.emit(payload, &mut frame).unwrap();
+    assert!(udp::Datagram::new_checked(&frame[34..]).is_ok());
+    frame
+}
+
+fn packet(data: &[u8]) -> Packet<'_> {
+    let (interface, link_type, original_len) = (0, LINK_TYPE_ETHERNET, data.len() as u32);
+    Packet { interface, link_type, timestamp_ns: Some(1 << 60), original_len, data }
+}
+
+fn pcap_file() -> Vec<u8> {
+    let mut file = Vec::new();
+    let writer = pcap::Writer::new(pcap::FileHeader::new(LINK_TYPE_ETHERNET), &mut file);
+    for frame in [&link_frame()[..], &link_frame()[..60]] {
+        writer.packet(&packet(frame), &mut file).unwrap();
+    }
+    file
+}
+
+fn pcapng_file() -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut writer = pcapng::Writer::new(Default::default(), &mut file);
+    writer.interface(pcapng::Interface::new(LINK_TYPE_ETHERNET), &mut file).unwrap();
+    for frame in [&link_frame()[..], &link_frame()[..60]] {
+        writer.packet(&packet(frame), &mut file).unwrap();
+    }
+    file
+}
