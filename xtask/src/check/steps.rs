@@ -15,7 +15,11 @@ pub fn format(check: &mut Check) -> Result<Outcome> {
     if !has_component(check, "fmt") {
         return Ok(missing_component("rustfmt"));
     }
-    finish(cargo(check).args(["fmt", "--all", "--check"]))
+    let fuzz = ["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"];
+    match finish(cargo(check).args(["fmt", "--all", "--check"]))? {
+        Outcome::Passed => finish(cargo(check).args(fuzz)),
+        other => Ok(other),
+    }
 }
 
 /// The rules of the house.
@@ -46,6 +50,12 @@ pub fn kernels_for_aarch64(check: &mut Check) -> Result<Outcome> {
         return Ok(Outcome::Skipped(reason));
     }
     finish(cargo(check).args(["check", "--package", "gannet-kernels", "--target", AARCH64]))
+}
+
+/// That the fuzz targets compile, without the fuzzer, which needs a C++ compiler.
+pub fn fuzz_targets(check: &mut Check) -> Result<Outcome> {
+    let arguments = ["check", "--manifest-path", "fuzz/Cargo.toml", "--no-default-features"];
+    finish(cargo(check).args(arguments).arg("--target-dir").arg(&check.target))
 }
 
 /// The binary that end-to-end tests start: real rates need an optimised one.

@@ -6,6 +6,9 @@
 mod mutation;
 mod samples;
 
+use std::fs;
+use std::path::Path;
+
 use gannet_wire::inspect::{Format, describe, identify};
 
 use mutation::{Random, mutate};
@@ -69,6 +72,17 @@ fn every_format_has_a_valid_sample() {
         assert_eq!(describe(format, &sample, &mut String::new()), Ok(()), "{format}");
         // A bare datagram has nothing to know it by.
         assert!(format == Format::Udp || identify(&sample) == Some(format), "{format}");
+    }
+}
+
+#[test]
+fn every_format_has_a_fuzz_target() {
+    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
+    let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).unwrap();
+    for format in Format::ALL {
+        assert!(manifest.contains(&format!("name = \"{format}\"")), "{format}");
+        let target = fs::read_to_string(fuzz.join(format!("fuzz_targets/{format}.rs"))).unwrap();
+        assert!(target.contains(&format!("Format::{format:?},")), "{format}");
     }
 }
 

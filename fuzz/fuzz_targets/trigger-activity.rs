@@ -1,0 +1,9 @@
+//! Arbitrary bytes described as `trigger-activity`.
+#![no_main]
+
+use gannet_wire::inspect::Format;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::describe_as(
+    Format::TriggerActivity,
+    bytes
+));

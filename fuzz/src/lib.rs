@@ -1,0 +1,32 @@
+//! What the fuzz targets do with arbitrary bytes: print them, or refuse them.
+
+use gannet_wire::ChannelMap;
+use gannet_wire::inspect::{Format, describe, identify};
+use gannet_wire::tpc_frame::FRAME_LEN;
+
+/// Prints `bytes` as `format`, which calls every accessor of what is accepted.
+pub fn describe_as(format: Format, bytes: &[u8]) {
+    let _ = describe(format, bytes, &mut String::new());
+}
+
+/// Prints a whole TPC frame with `bytes` at its front: a fuzzer seldom makes as many as it has.
+pub fn describe_tpc_frame(format: Format, bytes: &[u8]) {
+    let mut frame = bytes.to_vec();
+    frame.resize(FRAME_LEN.max(bytes.len()), 0);
+    describe_as(format, &frame);
+    describe_as(format, bytes);
+}
+
+/// Prints `bytes` as what they look like.
+pub fn any_format(bytes: &[u8]) {
+    if let Some(format) = identify(bytes) {
+        describe_as(format, bytes);
+    }
+}
+
+/// Reads `bytes` as a channel map.
+pub fn channel_map(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        let _ = ChannelMap::parse(text);
+    }
+}
