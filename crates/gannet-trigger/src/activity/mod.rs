@@ -1,14 +1,15 @@
 //! Activities: groups of primitives that look like one thing.
 //!
 //! [`ActivityConfig`] names an algorithm and its parameters; [`ActivityStage`] runs it on the
-//! merged primitives. Every algorithm is an [`ActivityMaker`], a state machine that sees each
-//! primitive once, in the order of time.
+//! merged primitives. Every algorithm is a state machine that sees each primitive once, in the
+//! order of time.
 //!
 //! Where the published code has an evident mistake, this one does what was meant:
 //!
 //! * HorizontalMuon starts the search for the peak at the *peak* of the last primitive, not at its
 //!   integral cut to 16 bits;
 //! * ChannelDistance does not lose channels below `max_channel_distance` to an unsigned underflow;
+//! * Prescale gives its activities a time, that of the peak, instead of 0;
 //! * sums of charge have 64 bits and do not wrap.
 //!
 //! Source: DUNE-DAQ/triggeralgs `TriggerActivityMaker.hpp` and the file each module names.
@@ -55,7 +56,7 @@ pub struct Activity {
 /// An algorithm that groups primitives into activities.
 ///
 /// Primitives come in the order of (start time, channel).
-pub trait ActivityMaker: fmt::Debug + Send {
+trait ActivityMaker: fmt::Debug + Send {
     /// Takes the next primitive.
     fn push(&mut self, tp: &TriggerPrimitive, outlet: &mut Outlet);
 
@@ -71,7 +72,7 @@ pub trait ActivityMaker: fmt::Debug + Send {
 
 /// Where a maker puts its activities: they are counted, prescaled and kept.
 #[derive(Debug)]
-pub struct Outlet<'a> {
+struct Outlet<'a> {
     prescaler: &'a mut Prescaler,
     made: &'a Account<MadeDrop>,
     overflows: &'a Counter,

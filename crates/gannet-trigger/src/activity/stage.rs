@@ -67,7 +67,8 @@ impl ActivityStage {
         maker.push(tp, &mut outlet);
     }
 
-    /// The tick at which something can be closed; see [`ActivityMaker::due`].
+    /// The tick from which on no primitive can change what [`close`](Self::close) would make, if
+    /// there is something to close: no primitive that starts there or later belongs to it.
     #[inline]
     pub fn due(&self) -> Option<u64> {
         self.maker.due()

@@ -101,6 +101,18 @@ fn a_window_counts_channels_once() {
 }
 
 #[test]
+fn a_window_forgets_the_channels_of_activities_that_left() {
+    let config = CandidateConfig::HorizontalMuon(ActivityWindow {
+        trigger_on_n_channels: true,
+        n_channels_threshold: 3,
+        window_length: 100,
+        ..ActivityWindow::default()
+    });
+    let activities = [activity(0, &[1, 2, 3], 1), activity(100, &[4], 1)];
+    assert!(candidates(config, &activities).is_empty());
+}
+
+#[test]
 fn distance_collects_up_to_a_number_of_primitives() {
     let config = |max_tp_count| {
         CandidateConfig::ChannelDistance(DistanceCandidate {

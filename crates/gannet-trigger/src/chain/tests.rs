@@ -293,4 +293,36 @@ proptest! {
         }
         prop_assert!(!fine.decided.decisions.is_empty());
     }
+
+    #[test]
+    fn any_primitives_and_any_times_are_survived_and_accounted_for(
+        calls in prop::collection::vec(
+            (0usize..2, prop::collection::vec(any::<[u64; 3]>(), 0..6), wild_time(), 0u64..1 << 40),
+            0..40,
+        ),
+    ) {
+        let mut chain = chain(&busy_config(), 2);
+        let mut out = TriggerOutput::default();
+        let mut offered = 0;
+        for (stream, words, processed_to, now_ns) in calls {
+            let near = |[a, b, c]: [u64; 3]| TriggerPrimitive {
+                words: [a, processed_to.wrapping_sub(b >> 40), c],
+            };
+            let tps: Vec<_> = words.into_iter().map(near).collect();
+            offered += tps.len();
+            chain.push(stream, &tps, processed_to, now_ns, &mut out);
+            chain.advance(now_ns, &mut out);
+        }
+        chain.drain(u64::MAX, &mut out);
+        prop_assert_eq!(out.primitives.ordered.len() + out.primitives.late.len(), offered);
+        prop_assert!(out.primitives.ordered.is_sorted_by_key(TriggerPrimitive::time_order));
+        for statement in chain.counters().statements() {
+            prop_assert!(statement.closes(), "{}", statement);
+        }
+    }
+}
+
+/// Times near one another, and others.
+fn wild_time() -> impl Strategy<Value = u64> {
+    prop_oneof![4 => START..START + 100_000, 1 => any::<u64>(), 1 => Just(u64::MAX)]
 }

@@ -76,7 +76,7 @@ mod tests {
         leader.observe(10, 0);
         leader.observe(1 << 63, 100);
         leader.observe(20, 200);
-        assert_eq!(leader.due(9999), 20);
+        assert_eq!((leader.due(3300), leader.due(9999)), (10, 20));
     }
 
     #[test]
