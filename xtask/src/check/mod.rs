@@ -57,10 +57,11 @@ const STEPS: [Step; 9] = [
 
 /// Runs every step, prints the account, and says whether all is well.
 ///
-/// A step that fails does not keep the next from running: one run shows all there is to mend.
+/// A step that fails, or cannot be started, does not keep the next from running: one run shows all
+/// there is to mend.
 ///
 /// # Errors
-/// When a program that the check starts cannot be started at all.
+/// When it cannot tell where cargo builds.
 pub fn run(root: &Path, long: bool) -> Result<bool> {
     let mut check = Check {
         root: root.to_path_buf(),
@@ -75,7 +76,8 @@ pub fn run(root: &Path, long: bool) -> Result<bool> {
     for (name, step) in STEPS {
         println!("\n== {name}");
         let start = Instant::now();
-        let outcome = step(&mut check).with_context(|| format!("step {name}"))?;
+        let outcome =
+            step(&mut check).unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")));
         times.push(time_line(&outcome, name, start.elapsed()));
         check.tally.count(name, outcome);
         println!("{}", times.last().map_or("", String::as_str));
