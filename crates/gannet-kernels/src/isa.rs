@@ -1,0 +1,129 @@
+//! Instruction sets that the kernels are written for.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::chain::Error;
+
+/// An instruction set that a kernel uses.
+///
+/// Every set can be named on every machine, so that configurations are portable; only those in
+/// [`Isa::available`] can be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Isa {
+    /// Plain Rust: the definition of the chain, on any machine.
+    Scalar,
+    /// 256-bit vectors (x86-64 since 2013).
+    Avx2,
+    /// 512-bit vectors with byte permutation (AVX-512 F, BW, VBMI: Ice Lake, Zen 4 and later).
+    Avx512,
+}
+
+impl Isa {
+    /// All instruction sets, slowest first.
+    pub const ALL: [Isa; 3] = [Isa::Scalar, Isa::Avx2, Isa::Avx512];
+
+    /// Whether this machine has the instruction set.
+    pub fn is_available(self) -> bool {
+        Kernel::detect(self).is_some()
+    }
+
+    /// The instruction sets that this machine has, slowest first. `Scalar` is always one.
+    pub fn available() -> impl Iterator<Item = Isa> {
+        Isa::ALL.into_iter().filter(|isa| isa.is_available())
+    }
+
+    /// The fastest instruction set that this machine has.
+    pub fn best() -> Isa {
+        Isa::available().last().unwrap_or(Isa::Scalar)
+    }
+
+    /// The name used in configurations and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Isa::Scalar => "scalar",
+            Isa::Avx2 => "avx2",
+            Isa::Avx512 => "avx512",
+        }
+    }
+}
+
+impl fmt::Display for Isa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Isa {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Isa::ALL
+            .into_iter()
+            .find(|isa| isa.name() == name)
+            .ok_or_else(|| Error::UnknownIsa { got: name.to_owned() })
+    }
+}
+
+/// An instruction set that was found on this machine; the vector tokens are the proof.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kernel {
+    Scalar,
+    #[cfg(target_arch = "x86_64")]
+    Avx2(crate::avx2::Avx2),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(crate::avx512::Avx512),
+}
+
+impl Kernel {
+    /// Looks for the instruction set on this machine.
+    pub(crate) fn detect(isa: Isa) -> Option<Self> {
+        match isa {
+            Isa::Scalar => Some(Self::Scalar),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => crate::avx2::Avx2::detect().map(Self::Avx2),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => crate::avx512::Avx512::detect().map(Self::Avx512),
+            #[cfg(not(target_arch = "x86_64"))]
+            Isa::Avx2 | Isa::Avx512 => None,
+        }
+    }
+
+    /// The instruction set that the kernel uses.
+    pub(crate) const fn isa(self) -> Isa {
+        match self {
+            Self::Scalar => Isa::Scalar,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(_) => Isa::Avx2,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(_) => Isa::Avx512,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for isa in Isa::ALL {
+            assert_eq!(isa.to_string().parse::<Isa>().unwrap(), isa);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_with_the_known_ones() {
+        let message = "avx1024".parse::<Isa>().unwrap_err().to_string();
+        assert!(
+            message.contains("avx1024") && message.contains("scalar, avx2, avx512"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn scalar_is_always_available_and_best_is_available() {
+        assert!(Isa::Scalar.is_available());
+        assert!(Isa::best().is_available());
+    }
+}

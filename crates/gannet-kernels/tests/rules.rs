@@ -1,0 +1,380 @@
+//! The published rules of the chain, one test a rule, on every instruction set of this machine.
+//!
+//! Each test is worked by hand. Source of the rules: DUNE-DAQ/tpglibs.
+
+use gannet_kernels::block::pack;
+use gannet_kernels::{
+    CHANNELS, ChainConfig, ChannelTable, Isa, MAX_TPS_PER_FRAME, Pedestal, RunningSum, SAMPLES, Tpg,
+};
+use gannet_wire::TriggerPrimitive;
+
+/// A chain whose pedestal stands at 0, so that samples are signals.
+fn no_pedestal(transform: Option<RunningSum>) -> ChainConfig {
+    ChainConfig {
+        subtraction: Pedestal::Fixed { accum_limit: 10, start_period: 0 },
+        initial_pedestal: 0,
+        transform,
+    }
+}
+
+fn frugal(accum_limit: u16, initial_pedestal: i16) -> ChainConfig {
+    let subtraction = Pedestal::Frugal { accum_limit };
+    ChainConfig { subtraction, initial_pedestal, transform: None }
+}
+
+/// Runs a test on every instruction set of this machine.
+fn on_every_isa(config: ChainConfig, table: &ChannelTable, test: impl Fn(Stream)) {
+    for isa in Isa::available() {
+        println!("on {isa}");
+        test(Stream { tpg: Tpg::new(&config, table, isa).unwrap(), frames: 0 });
+    }
+}
+
+/// A stream whose first sample is taken at tick 0, with 32 ticks a sample.
+struct Stream {
+    tpg: Tpg,
+    frames: u64,
+}
+
+impl Stream {
+    /// Processes one frame and gives the hits that end in it.
+    fn frame(&mut self, adc: impl Fn(usize, usize) -> u16) -> Vec<TriggerPrimitive> {
+        let mut tps = Vec::new();
+        self.tpg.process(&pack(adc), self.frames * 32 * SAMPLES as u64, &mut tps);
+        self.frames += 1;
+        tps
+    }
+
+    /// Processes one frame in which channel 0 has the given samples, then 0; all others are 0.
+    fn samples(&mut self, samples: &[u16]) -> Vec<TriggerPrimitive> {
+        self.frame(|t, c| if c == 0 { samples.get(t).copied().unwrap_or(0) } else { 0 })
+    }
+}
+
+/// Start in samples, length, peak position, integral and peak of a primitive.
+fn shape(tp: &TriggerPrimitive) -> (u64, u16, u16, u32, u16) {
+    (
+        tp.time_start() / 32,
+        tp.samples_over_threshold(),
+        tp.samples_to_peak(),
+        tp.adc_integral(),
+        tp.adc_peak(),
+    )
+}
+
+#[test]
+fn frugal_pedestal_moves_by_one_after_eleven_net_counts() {
+    on_every_isa(frugal(10, 1000), &ChannelTable::default(), |mut stream| {
+        // Channel c is above the pedestal in its last c samples, and on it before.
+        stream.frame(|t, c| if t >= SAMPLES - c { 1050 } else { 1000 });
+        let state = stream.tpg.state();
+        assert_eq!((state.pedestal[10], state.accumulator[10]), (1000, 10));
+        assert_eq!((state.pedestal[11], state.accumulator[11]), (1001, 0));
+        assert_eq!((state.pedestal[12], state.accumulator[12]), (1001, 1));
+        assert_eq!((state.pedestal[22], state.accumulator[22]), (1002, 0));
+    });
+}
+
+#[test]
+fn frugal_pedestal_follows_in_both_directions() {
+    on_every_isa(frugal(10, 1000), &ChannelTable::default(), |mut stream| {
+        stream.frame(|_, c| if c % 2 == 0 { 2000 } else { 0 });
+        let state = stream.tpg.state();
+        // 64 counts = 5 moves of 11 and 9 left over.
+        assert_eq!((state.pedestal[0], state.accumulator[0]), (1005, 9));
+        assert_eq!((state.pedestal[1], state.accumulator[1]), (995, -9));
+    });
+}
+
+#[test]
+fn frugal_pedestal_counts_above_minus_below_and_ignores_equal() {
+    on_every_isa(frugal(10, 1000), &ChannelTable::default(), |mut stream| {
+        // 20 above, 15 below, 29 equal, never more than 10 net.
+        let sample = |t: usize| match t {
+            0..10 => 1001,
+            10..25 => 999,
+            25..35 => 1001,
+            _ => 1000,
+        };
+        stream.frame(|t, _| sample(t));
+        let state = stream.tpg.state();
+        assert_eq!((state.pedestal[0], state.accumulator[0]), (1000, 5));
+    });
+}
+
+#[test]
+fn frugal_pedestal_starts_above_every_adc_value() {
+    on_every_isa(ChainConfig::default(), &ChannelTable::default(), |mut stream| {
+        assert_eq!(stream.tpg.pedestals(), [0x4000; CHANNELS]);
+        let tps = stream.frame(|t, c| if (t + c) % 2 == 0 { 0x3fff } else { 0 });
+        assert_eq!(tps, []);
+    });
+}
+
+#[test]
+fn pedestal_of_a_constant_zero_is_reached_within_200_000_samples() {
+    on_every_isa(ChainConfig::default(), &ChannelTable::default(), |mut stream| {
+        // 16384 moves of 11 samples are 180,224 samples: 2816 frames.
+        for _ in 0..2815 {
+            stream.frame(|_, _| 0);
+        }
+        assert!(stream.tpg.pedestals()[0] > 0);
+        for _ in 2815..200_000 / SAMPLES {
+            stream.frame(|_, _| 0);
+        }
+        assert_eq!(stream.tpg.pedestals(), [0; CHANNELS]);
+    });
+}
+
+#[test]
+fn signal_is_the_sample_minus_the_pedestal_after_its_move() {
+    let table = ChannelTable { threshold: [198; CHANNELS], ..ChannelTable::default() };
+    // With limit 0 the pedestal moves at every sample: 1001, 1002, 1001 here.
+    on_every_isa(frugal(0, 1000), &table, |mut stream| {
+        let tps = stream.frame(|t, _| if t < 2 { 1200 } else { 0 });
+        assert_eq!(shape(&tps[0]), (0, 1, 0, 199, 199));
+    });
+}
+
+#[test]
+fn signal_is_judged_with_the_pedestal_of_its_own_sample() {
+    on_every_isa(frugal(10, 1000), &ChannelTable::default(), |mut stream| {
+        // Ten counts below, one short of a move.
+        stream.frame(|t, _| if t < 54 { 1000 } else { 900 });
+        // Six moves, at samples 0, 11, .. 55; then 1095 is 101 above 994, but 95 above 1000.
+        stream.frame(|t, _| if t < 63 { 0 } else { 1095 });
+        assert_eq!(stream.tpg.pedestals(), [994; CHANNELS]);
+        let tps = stream.frame(|_, _| 0);
+        assert_eq!(tps.iter().map(shape).collect::<Vec<_>>(), [(127, 1, 0, 101, 101); CHANNELS]);
+    });
+}
+
+#[test]
+fn fixed_pedestal_is_frozen_after_the_start_period() {
+    let subtraction = Pedestal::Fixed { accum_limit: 10, start_period: 64 + 22 };
+    let config = ChainConfig { subtraction, ..frugal(10, 1000) };
+    on_every_isa(config, &ChannelTable::default(), |mut stream| {
+        for _ in 0..4 {
+            stream.frame(|_, _| 1050);
+        }
+        // 86 counts: 7 moves and 9 left over, then nothing any more.
+        let state = stream.tpg.state();
+        assert_eq!((state.pedestal[0], state.accumulator[0]), (1007, 9));
+    });
+}
+
+#[test]
+fn running_sum_is_memory_tenths_of_the_sum_plus_scale_tenths_of_the_signal() {
+    let sum = Some(RunningSum { absolute: false });
+    on_every_isa(no_pedestal(sum), &ChannelTable::default(), |mut stream| {
+        // R = 0.8, S = 1: 100, 80 + 100 = 180, 144 + 100 = 244, 24 * 8 + 100 = 292.
+        stream.frame(|t, _| if t < 60 { 0 } else { 100 });
+        assert_eq!(stream.tpg.state().running_sum, [292; CHANNELS]);
+    });
+}
+
+#[test]
+fn running_sum_uses_the_factors_of_each_channel() {
+    let sum = Some(RunningSum { absolute: false });
+    let mut table = ChannelTable::default();
+    (table.memory_factor[1], table.scale_factor[1]) = (0, 20);
+    on_every_isa(no_pedestal(sum), &table, |mut stream| {
+        stream.frame(|t, _| if t < 62 { 0 } else { 100 });
+        assert_eq!(stream.tpg.state().running_sum[..3], [180, 200, 180]);
+    });
+}
+
+#[test]
+fn running_sum_saturates_at_16_bits() {
+    let sum = Some(RunningSum { absolute: false });
+    let table = ChannelTable { memory_factor: [10; CHANNELS], ..ChannelTable::default() };
+    on_every_isa(no_pedestal(sum), &table, |mut stream| {
+        stream.frame(|_, _| 16_000);
+        assert_eq!(stream.tpg.state().running_sum, [i16::MAX; CHANNELS]);
+    });
+}
+
+#[test]
+fn running_sum_products_keep_their_low_16_bits() {
+    let sum = Some(RunningSum { absolute: false });
+    let table = ChannelTable { scale_factor: [100; CHANNELS], ..ChannelTable::default() };
+    on_every_isa(no_pedestal(sum), &table, |mut stream| {
+        // 1000 tenths x 100 = 100,000 = 34,464 modulo 65,536 = -31,072 as a signed number.
+        stream.frame(|t, _| if t < 63 { 0 } else { 10_000 });
+        assert_eq!(stream.tpg.state().running_sum, [-31_072; CHANNELS]);
+    });
+}
+
+#[test]
+fn absolute_running_sum_adds_negative_signals_up() {
+    let frozen = |absolute| ChainConfig {
+        initial_pedestal: 900,
+        ..no_pedestal(Some(RunningSum { absolute }))
+    };
+    for (absolute, expected) in [(true, 180), (false, -180)] {
+        on_every_isa(frozen(absolute), &ChannelTable::default(), |mut stream| {
+            stream.frame(|t, _| if t < 62 { 900 } else { 800 });
+            assert_eq!(stream.tpg.state().running_sum, [expected; CHANNELS]);
+        });
+    }
+}
+
+#[test]
+fn threshold_is_exceeded_only_by_strictly_greater_signals() {
+    on_every_isa(no_pedestal(None), &ChannelTable::default(), |mut stream| {
+        let tps = stream.samples(&[0, 100, 0, 101, 0]);
+        assert_eq!(tps.iter().map(shape).collect::<Vec<_>>(), [(3, 1, 0, 101, 101)]);
+    });
+}
+
+#[test]
+fn threshold_is_that_of_the_channel() {
+    let threshold = core::array::from_fn(|c| 100 + c as i16);
+    let table = ChannelTable { threshold, ..ChannelTable::default() };
+    on_every_isa(no_pedestal(None), &table, |mut stream| {
+        let tps = stream.frame(|t, _| if t == 5 { 132 } else { 0 });
+        let channels: Vec<u32> = tps.iter().map(TriggerPrimitive::channel).collect();
+        assert_eq!(channels, (0..32).collect::<Vec<u32>>());
+    });
+}
+
+#[test]
+fn hit_sums_its_samples_and_keeps_the_first_largest() {
+    on_every_isa(no_pedestal(None), &ChannelTable::default(), |mut stream| {
+        let tps = stream.samples(&[0, 0, 150, 300, 200, 300, 101, 99]);
+        assert_eq!(tps.iter().map(shape).collect::<Vec<_>>(), [(2, 5, 1, 1051, 300)]);
+    });
+}
+
+#[test]
+fn hit_never_ends_at_a_frame_border() {
+    on_every_isa(no_pedestal(None), &ChannelTable::default(), |mut stream| {
+        assert_eq!(stream.frame(|t, _| if t < 60 { 0 } else { 200 }), []);
+        assert_eq!(stream.frame(|_, _| 200), []);
+        let tps = stream.samples(&[200, 500]);
+        assert_eq!(tps.len(), CHANNELS);
+        // 4 samples in the first frame, 64 in the second; channel 0 has 2 more in the third.
+        assert_eq!(shape(&tps[CHANNELS - 1]), (60, 70, 69, 69 * 200 + 500, 500));
+        assert!(tps[..CHANNELS - 1].iter().all(|tp| shape(tp) == (60, 68, 0, 68 * 200, 200)));
+    });
+}
+
+#[test]
+fn hit_shorter_than_the_minimum_is_dropped_and_forgotten() {
+    let mut table = ChannelTable::default();
+    table.sot_minimum[0] = 3;
+    on_every_isa(no_pedestal(None), &table, |mut stream| {
+        let tps = stream.samples(&[0, 900, 900, 0, 200, 201, 200, 0]);
+        assert_eq!(tps.iter().map(shape).collect::<Vec<_>>(), [(4, 3, 1, 601, 201)]);
+    });
+}
+
+#[test]
+fn samples_over_threshold_stop_at_32767() {
+    on_every_isa(no_pedestal(None), &ChannelTable::default(), |mut stream| {
+        for _ in 0..513 {
+            assert_eq!(stream.frame(|_, _| 200), []);
+        }
+        // 32,832 samples were over threshold; the start is counted back from the end.
+        let tps = stream.frame(|_, _| 0);
+        assert_eq!(shape(&tps[0]), (32_832 - 32_767, 32_767, 0, 32_832 * 200, 200));
+    });
+}
+
+#[test]
+fn integral_has_32_bits_and_its_high_half_stays_full() {
+    on_every_isa(no_pedestal(None), &ChannelTable::default(), |mut stream| {
+        // 16383 x 64 a frame: 4096 frames are 4,294,705,152, 262,144 below 2^32.
+        for _ in 0..4096 {
+            stream.frame(|_, _| 16_383);
+        }
+        let integral_after = |more: usize| {
+            let mut out = Vec::new();
+            let block = pack(|t, _| if t < more { 16_383 } else { 0 });
+            stream.tpg.clone().process(&block, 0, &mut out);
+            out[0].adc_integral()
+        };
+        assert_eq!(integral_after(0), 4_294_705_152);
+        assert_eq!(integral_after(16), 4_294_967_280);
+        // One more is 16,367 past 2^32: the low half has wrapped, the high half has not.
+        assert_eq!(integral_after(17), 0xffff_0000 | 16_367);
+    });
+}
+
+#[test]
+fn primitives_come_in_time_order_then_in_channel_order() {
+    on_every_isa(no_pedestal(None), &ChannelTable::default(), |mut stream| {
+        // Odd channels end at sample 10, even ones at 20.
+        let tps = stream.frame(|t, c| if t < if c % 2 == 1 { 10 } else { 20 } { 200 } else { 0 });
+        let channels: Vec<u32> = tps.iter().map(TriggerPrimitive::channel).collect();
+        let expected: Vec<u32> = (1..64).step_by(2).chain((0..64).step_by(2)).collect();
+        assert_eq!(channels, expected);
+    });
+}
+
+#[test]
+fn masked_channel_gives_no_primitives_and_changes_no_other() {
+    let mut table = ChannelTable::default();
+    table.masked[17] = true;
+    on_every_isa(no_pedestal(None), &table, |mut stream| {
+        let tps = stream.frame(|t, _| if t == 5 { 16_383 } else { 0 });
+        let channels: Vec<u32> = tps.iter().map(TriggerPrimitive::channel).collect();
+        assert_eq!(channels, (0..64).filter(|&c| c != 17).collect::<Vec<u32>>());
+    });
+}
+
+#[test]
+fn masked_channel_still_follows_its_pedestal() {
+    let table = ChannelTable { masked: [true; CHANNELS], ..ChannelTable::default() };
+    on_every_isa(frugal(10, 1000), &table, |mut stream| {
+        stream.frame(|_, _| 1050);
+        assert_eq!(stream.tpg.pedestals(), [1005; CHANNELS]);
+    });
+}
+
+#[test]
+fn primitive_carries_version_detector_and_offline_channel() {
+    let mut table = ChannelTable { detid: 10, ticks_per_sample: 25, ..ChannelTable::default() };
+    table.channel[63] = 0x00ab_cdef;
+    on_every_isa(no_pedestal(None), &table, |mut stream| {
+        let mut out = Vec::new();
+        let block = pack(|t, c| if c == 63 && t == 7 { 200 } else { 0 });
+        stream.tpg.process(&block, 1_000_000, &mut out);
+        let tp = out[0];
+        assert_eq!((tp.version(), tp.flag(), tp.detid(), tp.channel()), (2, 0, 10, 0x00ab_cdef));
+        assert_eq!(tp.time_start(), 1_000_000 + 7 * 25);
+    });
+}
+
+#[test]
+fn hits_open_at_a_gap_are_dropped_and_counted() {
+    on_every_isa(no_pedestal(None), &ChannelTable::default(), |mut stream| {
+        stream.frame(|t, c| if c < 5 && t > 60 { 200 } else { 0 });
+        assert_eq!(stream.tpg.reset_hits(), 5);
+        assert_eq!(stream.tpg.reset_hits(), 0);
+        assert_eq!(stream.frame(|_, _| 0), []);
+    });
+}
+
+#[test]
+fn block_completes_at_most_2048_hits() {
+    on_every_isa(no_pedestal(None), &ChannelTable::default(), |mut stream| {
+        let mut out = Vec::with_capacity(MAX_TPS_PER_FRAME);
+        let capacity = out.capacity();
+        let block = pack(|t, _| if t % 2 == 1 { 200 } else { 0 });
+        stream.tpg.process(&block, 0, &mut out);
+        assert_eq!(out.len(), MAX_TPS_PER_FRAME - CHANNELS);
+        // From now on a hit is open at the border.
+        out.clear();
+        stream.tpg.process(&block, 2048, &mut out);
+        assert_eq!((out.len(), out.capacity()), (MAX_TPS_PER_FRAME, capacity));
+    });
+}
+
+#[test]
+fn isa_that_the_machine_lacks_is_refused_by_name() {
+    for isa in Isa::ALL.into_iter().filter(|isa| !isa.is_available()) {
+        let refusal = Tpg::new(&ChainConfig::default(), &ChannelTable::default(), isa);
+        assert!(refusal.unwrap_err().to_string().contains(isa.name()));
+    }
+}
