@@ -1,0 +1,139 @@
+//! What goes wrong on purpose.
+
+use gannet_measure::quantity::Span;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{ConfigError, within};
+
+/// Most outages of one configuration.
+const OUTAGES_MAX: usize = 1024;
+/// Largest distance by which a frame may come late: the emulator keeps that many a stream.
+pub(crate) const REORDER_DISTANCE_MAX: usize = 16;
+
+/// Faults and the probability of each per frame; a frame suffers at most one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Faults {
+    /// The frame is not sent.
+    pub loss: f64,
+    /// The frame is sent twice in a row.
+    pub duplicate: f64,
+    /// The frame is sent late, after `reorder_distance` later frames of its stream.
+    pub reorder: f64,
+    /// Frames by which a reordered frame is late, 1 to 16.
+    pub reorder_distance: usize,
+    /// The datagram is cut to a random length of at least one byte.
+    pub truncation: f64,
+    /// One random bit of the datagram is inverted.
+    pub bit_flip: f64,
+    /// Detector, crate, slot or stream is changed so that no configured stream is named.
+    pub wrong_id: f64,
+    /// The sequence numbers of the stream jump, from this frame on.
+    pub sequence_jump: f64,
+    /// Size of a sequence jump, 1 to 4095.
+    pub sequence_jump_size: u16,
+    /// The timestamps of the stream jump forward, from this frame on.
+    pub timestamp_jump: f64,
+    /// Size of a timestamp jump in ticks of 16 ns (2048 are one WIBEth frame).
+    pub timestamp_jump_ticks: u64,
+    /// Streams that stop, and perhaps start again.
+    pub outages: Vec<Outage>,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self {
+            loss: 0.0,
+            duplicate: 0.0,
+            reorder: 0.0,
+            reorder_distance: 1,
+            truncation: 0.0,
+            bit_flip: 0.0,
+            wrong_id: 0.0,
+            sequence_jump: 0.0,
+            sequence_jump_size: 100,
+            timestamp_jump: 0.0,
+            timestamp_jump_ticks: 204_800,
+            outages: Vec::new(),
+        }
+    }
+}
+
+impl Faults {
+    /// Probability of each kind, in the order of [`Fault`](crate::faults::Fault)'s variants.
+    pub(crate) fn probabilities(&self) -> [f64; 8] {
+        [
+            self.loss,
+            self.duplicate,
+            self.reorder,
+            self.truncation,
+            self.bit_flip,
+            self.wrong_id,
+            self.sequence_jump,
+            self.timestamp_jump,
+        ]
+    }
+
+    pub(super) fn check(&self, streams: usize) -> Result<(), ConfigError> {
+        const KEYS: [&str; 8] = [
+            "faults.loss",
+            "faults.duplicate",
+            "faults.reorder",
+            "faults.truncation",
+            "faults.bit_flip",
+            "faults.wrong_id",
+            "faults.sequence_jump",
+            "faults.timestamp_jump",
+        ];
+        let probabilities = self.probabilities();
+        for (key, probability) in KEYS.into_iter().zip(probabilities) {
+            within(key, probability, 0.0, 1.0)?;
+        }
+        let sum: f64 = probabilities.iter().sum();
+        if sum > 1.0 {
+            let expected = "the probabilities of all faults add up to more than 1; lower some";
+            return Err(ConfigError::new("faults", sum, expected));
+        }
+        let distance = self.reorder_distance as f64;
+        within("faults.reorder_distance", distance, 1.0, REORDER_DISTANCE_MAX as f64)?;
+        let size = f64::from(self.sequence_jump_size);
+        within("faults.sequence_jump_size", size, 1.0, 4095.0)?;
+        let ticks = self.timestamp_jump_ticks as f64;
+        within("faults.timestamp_jump_ticks", ticks, 1.0, (1u64 << 40) as f64)?;
+        within("faults.outages", self.outages.len() as f64, 0.0, OUTAGES_MAX as f64)?;
+        self.outages.iter().try_for_each(|outage| outage.check(streams))
+    }
+}
+
+/// A time in which one stream sends nothing.
+///
+/// Its front end goes on: after the restart timestamps and sequence numbers are where they would
+/// be without the outage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Outage {
+    /// Number of the stream, from 0, in the order of the emulator's streams.
+    pub stream: usize,
+    /// When it stops, in detector time since the first frame.
+    pub stop: Span,
+    /// When it starts again, in detector time since the first frame; never when absent.
+    #[serde(default)]
+    pub restart: Option<Span>,
+}
+
+impl Outage {
+    fn check(&self, streams: usize) -> Result<(), ConfigError> {
+        if self.stream >= streams {
+            let expected = format!("there are {streams} streams, numbered from 0");
+            return Err(ConfigError::new("faults.outages.stream", self.stream, expected));
+        }
+        match self.restart {
+            Some(restart) if restart <= self.stop => {
+                let expected = format!("must be later than stop = {}", self.stop);
+                Err(ConfigError::new("faults.outages.restart", restart, expected))
+            }
+            _ => Ok(()),
+        }
+    }
+}
