@@ -1,0 +1,85 @@
+//! What can go wrong with a raw file.
+
+use std::path::PathBuf;
+
+use gannet_wire::SourceId;
+
+/// Result of reading or writing a raw file.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a raw file could not be written or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The HDF5 file itself.
+    #[error(transparent)]
+    Hdf5(#[from] gannet_hdf5::Error),
+    /// The operating system refused.
+    #[error("{path}: cannot {action}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file of the final name is there already.
+    #[error("{path} exists; choose another file index or move it away")]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A header in the file, or given for it, is not what it should be.
+    #[error("{place}: {source}")]
+    Header {
+        /// Record or data set.
+        place: String,
+        /// What is wrong.
+        source: gannet_wire::Error,
+    },
+    /// Two parts of a record come from one source, so that its maps could not tell them apart.
+    #[error("{record}: source {source_id} appears twice; each part needs a source of its own")]
+    DuplicateSource {
+        /// Name of the record.
+        record: String,
+        /// The source.
+        source_id: SourceId,
+    },
+    /// An attribute that the layout demands is not there or is of another type.
+    #[error("{place}: attribute {name:?} is missing or not {expected}")]
+    Attribute {
+        /// File or record.
+        place: String,
+        /// Name of the attribute.
+        name: &'static str,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// The JSON text of an attribute cannot be read.
+    #[error("{place}: attribute {name:?}: {source}")]
+    Json {
+        /// File or record.
+        place: String,
+        /// Name of the attribute.
+        name: &'static str,
+        /// What is wrong, with line and column of the text.
+        source: serde_json::Error,
+    },
+    /// A data set that should be there is not.
+    #[error("{record}: no data set {what}")]
+    NoDataSet {
+        /// Name of the record.
+        record: String,
+        /// What was looked for.
+        what: String,
+    },
+    /// Two places of a file contradict each other.
+    #[error("{place}: {what}")]
+    Contradiction {
+        /// Record or data set.
+        place: String,
+        /// What does not fit.
+        what: String,
+    },
+}

@@ -1,0 +1,215 @@
+//! Writing a raw file, record after record.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use gannet_hdf5::{Group, Value, Writer};
+use gannet_wire::record::Record;
+use gannet_wire::{FragmentRepr, SourceId, TimeSliceHeader, TriggerRecordHeader};
+
+use super::error::{Error, Result};
+use super::info::{FileInfo, now_ms};
+use super::layout::{FileLayout, RecordKind, RecordNumber};
+use super::maps::RecordMaps;
+use crate::record::TriggerRecord;
+use crate::time_slice::TimeSlice;
+
+/// What the name of a file ends with until it is closed.
+pub const IN_PROGRESS: &str = ".part";
+
+/// A fragment to be written: the header, and the payload in as many pieces as it lies in.
+#[derive(Clone, Copy, Debug)]
+pub struct FragmentParts<'a> {
+    /// Header; its size is written as what the payload is, whatever it says here.
+    pub header: FragmentRepr,
+    /// Pieces of the payload, which follow each other in the file.
+    pub payload: &'a [&'a [u8]],
+}
+
+/// A raw file in progress.
+///
+/// After each record the file under the `.part` name is complete for any HDF5 reader, apart from
+/// the two attributes that [`close`](Self::close) adds. A writer that is dropped without `close`
+/// leaves the `.part` file. Memory does not grow with the size of the file, only by the name of
+/// each record.
+#[derive(Debug)]
+pub struct RawFileWriter {
+    file: Writer,
+    path: PathBuf,
+    kind: RecordKind,
+    layout: FileLayout,
+    recorded_size: u64,
+    records: u64,
+}
+
+impl RawFileWriter {
+    /// Begins a file that is to be named `path` when it is closed.
+    ///
+    /// # Errors
+    /// When `path` or its `.part` file exists, or the file cannot be written.
+    pub fn create(path: &Path, info: &FileInfo) -> Result<Self> {
+        if path.exists() {
+            return Err(Error::Exists { path: path.to_owned() });
+        }
+        let layout = FileLayout::new(info.kind);
+        let file = Writer::create(&in_progress(path), &info.to_attributes(&layout))?;
+        let (path, kind) = (path.to_owned(), info.kind);
+        Ok(Self { file, path, kind, layout, recorded_size: 0, records: 0 })
+    }
+
+    /// Writes a record: its header in the stored form, and its fragments.
+    ///
+    /// Returns the bytes by which the file grew. A record that failed is not in the file and may
+    /// be tried again.
+    ///
+    /// # Errors
+    /// When the header is not one of the file's kind, two parts have one source, the record is in
+    /// the file already, or writing fails.
+    pub fn write_record(&mut self, header: &[u8], fragments: &[FragmentParts<'_>]) -> Result<u64> {
+        let (number, source_id) = self.identify(header)?;
+        let record = self.layout.record_name(number);
+        let header_name = self.layout.header_name(source_id);
+        let names: Vec<_> = fragments.iter().map(|fragment| self.name(fragment)).collect();
+        let maps = self.maps(&record, source_id, &header_name, fragments, &names)?;
+
+        let headers: Vec<_> = fragments.iter().map(stored_header).collect();
+        let parts: Vec<Vec<&[u8]>> =
+            headers.iter().zip(fragments).map(|(header, f)| parts(header, f)).collect();
+        let header_parts = [header];
+        let mut raw_data = Group::new();
+        raw_data.data_set(&header_name, &header_parts);
+        for (name, parts) in names.iter().zip(&parts) {
+            raw_data.data_set(name, parts);
+        }
+        let mut group = Group::new();
+        for (name, text) in maps.to_attributes() {
+            group.attribute(name, Value::from(text));
+        }
+        group.group(&self.layout.raw_data_group_name, raw_data);
+
+        let grown = self.file.append(&record, &group)?;
+        self.recorded_size += header.len() as u64 + parts.iter().map(|p| total(p)).sum::<u64>();
+        self.records += 1;
+        Ok(grown)
+    }
+
+    /// Writes a trigger record; see [`write_record`](Self::write_record).
+    ///
+    /// # Errors
+    /// As [`write_record`](Self::write_record).
+    pub fn write_trigger_record(&mut self, record: &TriggerRecord) -> Result<u64> {
+        let payloads: Vec<_> = record.fragments.iter().map(|f| [&f.payload[..]]).collect();
+        let fragment = |(fragment, payload)| {
+            let fragment: &crate::record::Fragment = fragment;
+            let payload: &[&[u8]; 1] = payload;
+            FragmentParts { header: fragment.header, payload }
+        };
+        let fragments: Vec<_> = record.fragments.iter().zip(&payloads).map(fragment).collect();
+        self.write_record(&record.header_bytes(), &fragments)
+    }
+
+    /// Writes a time slice; see [`write_record`](Self::write_record).
+    ///
+    /// # Errors
+    /// As [`write_record`](Self::write_record).
+    pub fn write_time_slice(&mut self, slice: &TimeSlice) -> Result<u64> {
+        let mut header = [0; TimeSliceHeader::LEN];
+        slice.header.emit(&mut header);
+        let payload = [&slice.fragment.payload[..]];
+        let fragment = FragmentParts { header: slice.fragment.header, payload: &payload };
+        self.write_record(&header, &[fragment])
+    }
+
+    /// Number of records written.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Bytes of the file so far.
+    pub fn file_len(&self) -> u64 {
+        self.file.file_len()
+    }
+
+    /// Ends the file, puts it on the disk and gives it its name, which is returned.
+    ///
+    /// # Errors
+    /// When writing or renaming fails; the `.part` file then stays.
+    pub fn close(self) -> Result<PathBuf> {
+        let closing = [
+            ("recorded_size", Value::U64(self.recorded_size)),
+            ("closing_timestamp", Value::from(now_ms())),
+        ];
+        self.file.close(&closing)?;
+        let io = |action, path: &Path, source| Error::Io { action, path: path.to_owned(), source };
+        let part = in_progress(&self.path);
+        fs::rename(&part, &self.path).map_err(|source| io("rename", &part, source))?;
+        // The name is durable when its folder is.
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(|source| io("sync", folder, source))?;
+        Ok(self.path)
+    }
+
+    /// Number and source of a record from its header.
+    fn identify(&self, header: &[u8]) -> Result<(RecordNumber, SourceId)> {
+        let place = || format!("header of record {} of {}", self.records, self.path.display());
+        let wrong = |source| Error::Header { place: place(), source };
+        match self.kind {
+            RecordKind::TriggerRecord => {
+                let header = TriggerRecordHeader::new_checked(header).map_err(wrong)?.header();
+                let (number, sequence) = (header.trigger_number, header.sequence_number);
+                Ok((RecordNumber { number, sequence }, header.source_id))
+            }
+            RecordKind::TimeSlice => {
+                let header = TimeSliceHeader::parse(header).map_err(wrong)?;
+                Ok((RecordNumber { number: header.number, sequence: 0 }, header.source_id))
+            }
+        }
+    }
+
+    fn name(&self, fragment: &FragmentParts<'_>) -> String {
+        self.layout.fragment_name(fragment.header.source_id, fragment.header.fragment_type)
+    }
+
+    fn maps(
+        &self,
+        record: &str,
+        source_id: SourceId,
+        header_name: &str,
+        fragments: &[FragmentParts<'_>],
+        names: &[String],
+    ) -> Result<RecordMaps> {
+        let mut maps = RecordMaps::new(source_id, self.layout.path(record, header_name));
+        for (FragmentParts { header, .. }, name) in fragments.iter().zip(names) {
+            let path = self.layout.path(record, name);
+            if !maps.add(header.source_id, header.fragment_type, header.detector_id, path) {
+                let (record, source_id) = (record.to_owned(), header.source_id);
+                return Err(Error::DuplicateSource { record, source_id });
+            }
+        }
+        Ok(maps)
+    }
+}
+
+/// Name of a file until it is closed.
+fn in_progress(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(IN_PROGRESS);
+    name.into()
+}
+
+fn stored_header(fragment: &FragmentParts<'_>) -> [u8; FragmentRepr::LEN] {
+    let mut bytes = [0; FragmentRepr::LEN];
+    let payload_len = fragment.payload.iter().map(|piece| piece.len()).sum();
+    fragment.header.with_payload_len(payload_len).emit(&mut bytes);
+    bytes
+}
+
+fn parts<'a>(header: &'a [u8], fragment: &FragmentParts<'a>) -> Vec<&'a [u8]> {
+    [header].into_iter().chain(fragment.payload.iter().copied()).collect()
+}
+
+fn total(parts: &[&[u8]]) -> u64 {
+    parts.iter().map(|part| part.len() as u64).sum()
+}
