@@ -112,7 +112,12 @@ impl Writer {
         let tail = chain.encode_new();
         let mut slices: Vec<_> = data.iter().map(|slice| IoSlice::new(slice)).collect();
         slices.extend([metadata.bytes(), &padding, &tail].map(IoSlice::new));
-        self.write_behind_end(&mut slices)?;
+        if let Err(error) = self.write_behind_end(&mut slices) {
+            // Gives a full disk its space back. If that fails too, the rest is not part of the
+            // file, and the next append writes over it.
+            let _ = self.file.set_len(before);
+            return Err(error);
+        }
         self.write_at(&superblock::encode(chain.end(), superblock::LEN as u64), 0)?;
         self.end = chain.end();
         self.write_at(&chain.encode_first(), self.block.address())?;
