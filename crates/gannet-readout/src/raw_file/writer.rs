@@ -98,13 +98,11 @@ impl RawFileWriter {
     /// # Errors
     /// As [`write_record`](Self::write_record).
     pub fn write_trigger_record(&mut self, record: &TriggerRecord) -> Result<u64> {
-        let payloads: Vec<_> = record.fragments.iter().map(|f| [&f.payload[..]]).collect();
-        let fragment = |(fragment, payload)| {
-            let fragment: &crate::record::Fragment = fragment;
-            let payload: &[&[u8]; 1] = payload;
-            FragmentParts { header: fragment.header, payload }
-        };
-        let fragments: Vec<_> = record.fragments.iter().zip(&payloads).map(fragment).collect();
+        let payloads: Vec<[&[u8]; 1]> =
+            record.fragments.iter().map(|fragment| [&fragment.payload[..]]).collect();
+        let parts = record.fragments.iter().zip(&payloads);
+        let fragments: Vec<_> =
+            parts.map(|(f, payload)| FragmentParts { header: f.header, payload }).collect();
         self.write_record(&record.header_bytes(), &fragments)
     }
 
