@@ -84,6 +84,35 @@ fn trigger_records_come_back() -> Result<()> {
 }
 
 #[test]
+fn the_stored_form_of_a_record_gives_the_same_file() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut file =
+        RawFileWriter::create(&folder.path().join("a.hdf5"), &info(RecordKind::TriggerRecord))?;
+    let record = trigger_record(7);
+    let headers = record.fragment_header_bytes();
+    let fragments = headers.iter().zip(&record.fragments);
+    let stored: Vec<u8> = record
+        .header_bytes()
+        .into_iter()
+        .chain(fragments.flat_map(|(header, fragment)| [&header[..], &fragment.payload].concat()))
+        .collect();
+    // Lengths at which no part ends: header 160 bytes, then 14472 twice and 360.
+    for len in [0, 159, 161, 160 + 71, 160 + 14_471, 160 + 2 * 14_472 + 1, stored.len() - 1] {
+        assert!(matches!(file.write_stored(&stored[..len]), Err(Error::Header { .. })), "{len}");
+    }
+    file.write_stored(&stored)?;
+    let path = file.close()?;
+    let other = write_trigger_records(&folder.path().join("b.hdf5"), 7)?;
+    let (file, other) = (RawFileReader::open(&path)?, RawFileReader::open(&other)?);
+    let (record, expected) = (&file.records()[0], &other.records()[6]);
+    assert_eq!(record.maps()?, expected.maps()?);
+    for (entry, expected) in record.entries()?.iter().zip(expected.entries()?) {
+        assert_eq!((&entry.name, entry.bytes()?), (&expected.name, expected.bytes()?));
+    }
+    Ok(())
+}
+
+#[test]
 fn time_slices_come_back() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let path = write_time_slices(&folder.path().join("tp.hdf5"), 5)?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gannet_hdf5::{Group, Value, Writer};
 use gannet_wire::record::Record;
-use gannet_wire::{FragmentRepr, SourceId, TimeSliceHeader, TriggerRecordHeader};
+use gannet_wire::{FragmentRepr, SourceId, TimeSliceHeader, TriggerRecordHeader, trigger_record};
 
 use super::error::{Error, Result};
 use super::info::{FileInfo, now_ms};
@@ -66,7 +66,8 @@ impl RawFileWriter {
     /// When the header is not one of the file's kind, two parts have one source, the record is in
     /// the file already, or writing fails.
     pub fn write_record(&mut self, header: &[u8], fragments: &[FragmentParts<'_>]) -> Result<u64> {
-        let (number, source_id) = self.identify(header)?;
+        let Identity { number, source_id, header_len } = self.identify(header)?;
+        let header = &header[..header_len];
         let record = self.layout.record_name(number);
         let header_name = self.layout.header_name(source_id);
         let names: Vec<_> = fragments.iter().map(|fragment| self.name(fragment)).collect();
@@ -118,6 +119,28 @@ impl RawFileWriter {
         self.write_record(&header, &[fragment])
     }
 
+    /// Writes a record from its stored form, as the log keeps it: the header, then each fragment
+    /// with its header, whose size says where the next one begins.
+    ///
+    /// # Errors
+    /// When a fragment does not end where the bytes do, and as
+    /// [`write_record`](Self::write_record).
+    pub fn write_stored(&mut self, record: &[u8]) -> Result<u64> {
+        let (header, mut rest) = record.split_at(self.identify(record)?.header_len);
+        let mut stored = Vec::new();
+        while !rest.is_empty() {
+            let (header, payload, behind) =
+                split_fragment(rest).map_err(|source| self.wrong(source))?;
+            stored.push((header, [payload]));
+            rest = behind;
+        }
+        let fragments: Vec<_> = stored
+            .iter()
+            .map(|(header, payload)| FragmentParts { header: *header, payload })
+            .collect();
+        self.write_record(header, &fragments)
+    }
+
     /// Number of records written.
     pub fn records(&self) -> u64 {
         self.records
@@ -149,20 +172,29 @@ impl RawFileWriter {
         Ok(self.path)
     }
 
-    /// Number and source of a record from its header.
-    fn identify(&self, header: &[u8]) -> Result<(RecordNumber, SourceId)> {
-        let place = || format!("header of record {} of {}", self.records, self.path.display());
-        let wrong = |source| Error::Header { place: place(), source };
-        match self.kind {
-            RecordKind::TriggerRecord => {
-                let header = TriggerRecordHeader::new_checked(header).map_err(wrong)?.header();
+    /// What the header at the start of a record tells.
+    fn identify(&self, record: &[u8]) -> Result<Identity> {
+        let identity = match self.kind {
+            RecordKind::TriggerRecord => TriggerRecordHeader::new_checked(record).map(|record| {
+                let header = record.header();
                 let (number, sequence) = (header.trigger_number, header.sequence_number);
-                Ok((RecordNumber { number, sequence }, header.source_id))
-            }
-            RecordKind::TimeSlice => {
-                let header = TimeSliceHeader::parse(header).map_err(wrong)?;
-                Ok((RecordNumber { number: header.number, sequence: 0 }, header.source_id))
-            }
+                let header_len = trigger_record::buffer_len(record.component_requests().len());
+                let number = RecordNumber { number, sequence };
+                Identity { number, source_id: header.source_id, header_len }
+            }),
+            RecordKind::TimeSlice => TimeSliceHeader::parse(record).map(|header| Identity {
+                number: RecordNumber { number: header.number, sequence: 0 },
+                source_id: header.source_id,
+                header_len: TimeSliceHeader::LEN,
+            }),
+        };
+        identity.map_err(|source| self.wrong(source))
+    }
+
+    fn wrong(&self, source: gannet_wire::Error) -> Error {
+        Error::Header {
+            place: format!("record {} of {}", self.records, self.path.display()),
+            source,
         }
     }
 
@@ -188,6 +220,26 @@ impl RawFileWriter {
         }
         Ok(maps)
     }
+}
+
+/// What a record header tells about its record.
+struct Identity {
+    number: RecordNumber,
+    source_id: SourceId,
+    header_len: usize,
+}
+
+/// Header and payload of the first fragment, and the bytes behind it.
+fn split_fragment(bytes: &[u8]) -> gannet_wire::Result<(FragmentRepr, &[u8], &[u8])> {
+    let header = FragmentRepr::parse(bytes)?;
+    let (min, max) = (FragmentRepr::LEN as u64, bytes.len() as u64);
+    if !(min..=max).contains(&header.size) {
+        let (format, field, got) = (FragmentRepr::FORMAT, "size", header.size);
+        return Err(gannet_wire::Error::Range { format, field, min, max, got });
+    }
+    // At most `max`, which is a length in memory.
+    let (fragment, behind) = bytes.split_at(header.size as usize);
+    Ok((header, &fragment[FragmentRepr::LEN..], behind))
 }
 
 /// Name of a file until it is closed.
