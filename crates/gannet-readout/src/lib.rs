@@ -2,6 +2,7 @@
 
 pub mod latency;
 pub mod raw_file;
+pub mod log;
 pub mod record;
 pub mod request;
 pub mod time_slice;

@@ -1,0 +1,222 @@
+//! The seam to the file system, small enough that a test can stand in for it and fail on demand.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use super::sys;
+
+/// What the log asks of a file system.
+pub trait Disk: Send + Sync {
+    /// Makes the new file `path` and locks it for this process.
+    ///
+    /// # Errors
+    /// The file exists, or the system refuses.
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
+
+    /// Opens the existing file `path` for writing and locks it for this process.
+    ///
+    /// # Errors
+    /// `WouldBlock` when another process holds the lock; else what the system says.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
+
+    /// Gives the file `from` the name `to`, in the same directory.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes the file `path`.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Puts names made, changed or removed in `directory` on the disk.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn sync_directory(&self, directory: &Path) -> io::Result<()>;
+
+    /// Bytes that may still be written below `directory`.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn free_bytes(&self, directory: &Path) -> io::Result<u64>;
+}
+
+/// A file that bytes go to.
+pub trait Sink: Send {
+    /// Writes some of `bytes` at `offset` and returns how many, as [`FileExt::write_at`] does.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+
+    /// Waits until all that was written is on the disk.
+    ///
+    /// # Errors
+    /// What the system says. After an error nothing is known of the bytes written since the
+    /// last success, even if a further call succeeds: the kernel reports a lost page only once.
+    fn sync(&mut self) -> io::Result<()>;
+
+    /// Makes the file `len` bytes long.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn truncate(&mut self, len: u64) -> io::Result<()>;
+
+    /// Whether `path` still names this file.
+    ///
+    /// # Errors
+    /// What the system says, except that the path does not exist.
+    fn is_named(&self, path: &Path) -> io::Result<bool>;
+}
+
+/// Writes all of `bytes` at `offset`.
+///
+/// # Errors
+/// The first error of the sink; `WriteZero` when it takes no more bytes.
+pub fn write_all_at(sink: &mut dyn Sink, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match sink.write_at(bytes, offset) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                bytes = &bytes[written..];
+                offset += written as u64;
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The file system of the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemDisk;
+
+impl Disk for SystemDisk {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+        lock(OpenOptions::new().read(true).write(true).create_new(true).open(path)?)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+        lock(OpenOptions::new().read(true).write(true).open(path)?)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        File::open(directory)?.sync_all()
+    }
+
+    fn free_bytes(&self, directory: &Path) -> io::Result<u64> {
+        sys::free_bytes(directory)
+    }
+}
+
+/// Locks `file`; the kernel takes the lock away when the process ends, however it ends.
+fn lock(file: File) -> io::Result<Box<dyn Sink>> {
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(ErrorKind::WouldBlock.into()),
+        // Some network file systems know no locks; there the user must not recover a live file.
+        Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    Ok(Box::new(file))
+}
+
+impl Sink for File {
+    fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        FileExt::write_at(self, bytes, offset)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+
+    fn truncate(&mut self, len: u64) -> io::Result<()> {
+        self.set_len(len)
+    }
+
+    fn is_named(&self, path: &Path) -> io::Result<bool> {
+        let named = match fs::metadata(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            other => other?,
+        };
+        let mine = self.metadata()?;
+        Ok((mine.dev(), mine.ino()) == (named.dev(), named.ino()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_locked_while_it_is_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        let mut sink = SystemDisk.create(&path).unwrap();
+        write_all_at(&mut *sink, b"abc", 1).unwrap();
+        assert_eq!(SystemDisk.open(&path).err().unwrap().kind(), ErrorKind::WouldBlock);
+        drop(sink);
+        assert!(SystemDisk.open(&path).is_ok());
+        assert!(SystemDisk.create(&path).is_err(), "an existing file is never overwritten");
+        assert_eq!(fs::read(&path).unwrap(), b"\0abc");
+    }
+
+    #[test]
+    fn a_file_knows_whether_it_was_removed_or_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        let sink = SystemDisk.create(&path).unwrap();
+        assert!(sink.is_named(&path).unwrap());
+        fs::remove_file(&path).unwrap();
+        assert!(!sink.is_named(&path).unwrap());
+        fs::write(&path, b"another").unwrap();
+        assert!(!sink.is_named(&path).unwrap());
+    }
+
+    /// Takes one byte a call, is interrupted every other call, and is full after five.
+    struct Stutter(Vec<u8>, bool);
+
+    impl Sink for Stutter {
+        fn write_at(&mut self, bytes: &[u8], _: u64) -> io::Result<usize> {
+            self.1 = !self.1;
+            if self.1 {
+                return Err(ErrorKind::Interrupted.into());
+            }
+            let taken = usize::from(self.0.len() < 5);
+            self.0.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+        fn sync(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+        fn truncate(&mut self, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+        fn is_named(&self, _: &Path) -> io::Result<bool> {
+            Ok(true)
+        }
+    }
+
+    #[test]
+    fn short_and_interrupted_writes_are_continued() {
+        let mut sink = Stutter(Vec::new(), false);
+        write_all_at(&mut sink, b"abcde", 0).unwrap();
+        assert_eq!(sink.0, b"abcde");
+        let error = write_all_at(&mut sink, b"f", 5).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WriteZero);
+    }
+}

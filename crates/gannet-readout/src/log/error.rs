@@ -1,0 +1,101 @@
+//! What can go wrong with a log.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::defect::Defect;
+
+/// Why an operation on a log failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system refused an operation on a file or directory.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    Io {
+        /// What was tried, as a verb.
+        doing: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The directory of the log is not there.
+    #[error("the directory {} does not exist; create it or mount its disk", .0.display())]
+    NoDirectory(PathBuf),
+    /// Less space is left than the reserve.
+    #[error(
+        "{} has {free} B left, and {needed} B are needed to keep the reserve; \
+         free some space or lower disk_reserve",
+        directory.display()
+    )]
+    DiskReserve {
+        /// Directory of the log.
+        directory: PathBuf,
+        /// Bytes left.
+        free: u64,
+        /// Reserve and the bytes waiting to be written.
+        needed: u64,
+    },
+    /// The file that was being written has lost its name.
+    #[error("{} was removed or replaced while it was written; it held {chunks} chunks", path.display())]
+    Vanished {
+        /// The file.
+        path: PathBuf,
+        /// Acknowledged data chunks that went with it.
+        chunks: u64,
+    },
+    /// The commit buffer has no room for the chunk; commit first.
+    #[error("the commit buffer is full; commit first")]
+    BufferFull,
+    /// The log does not take such a chunk.
+    #[error("a chunk was refused: {0}")]
+    Refused(&'static str),
+    /// The bytes of a file are not as written.
+    #[error("{}: chunk {chunk} at byte {offset}: {defect}", file.display())]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// Byte at which the chunk begins.
+        offset: u64,
+        /// Number of the chunk in the file, the file header being 0.
+        chunk: u64,
+        /// What is wrong.
+        defect: Defect,
+    },
+    /// Another process is writing the file.
+    #[error("{} is being written by a running program; stop it first", .0.display())]
+    InUse(PathBuf),
+    /// Both the unfinished and the finished file exist.
+    #[error("{} exists already; move one of the two files away", .0.display())]
+    Exists(PathBuf),
+    /// A finished file does not verify. It was whole once, so this is damage of the disk.
+    #[error(
+        "{} is finished and damaged, and is left as it is; its sound chunks can still be read: \
+         {problem}",
+        file.display()
+    )]
+    FinishedDamaged {
+        /// The file.
+        file: PathBuf,
+        /// The first problem found.
+        problem: String,
+    },
+    /// The configuration holds a value that makes no sense.
+    #[error("recorder.{key}: {what}")]
+    Config {
+        /// Key in the configuration table.
+        key: &'static str,
+        /// What is wrong and what is allowed.
+        what: String,
+    },
+    /// A thread could not be started.
+    #[error("cannot start the recorder thread: {0}")]
+    Thread(io::Error),
+}
+
+impl Error {
+    /// Names what was tried on which path, for `map_err`.
+    pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { doing, path: path.to_owned(), source }
+    }
+}

@@ -1,0 +1,207 @@
+//! The payloads of the log's own chunks: file header and end of file, as one line of JSON each.
+//!
+//! JSON, so that `head -c 600 FILE` tells a person what the file is. Every text is clipped such that
+//! either chunk is exactly one block: the end chunk of a finished file is its last 4096 bytes.
+
+use serde::{Deserialize, Serialize};
+
+use super::defect::Defect;
+use super::format::Kind;
+
+/// Longest text of the caller that is stored in a file header, in bytes.
+pub const TEXT_BYTES_MAX: usize = 128;
+/// Longest error text that is stored in an end chunk, in bytes.
+pub const ERROR_BYTES_MAX: usize = 512;
+
+/// What a run is: given by who records, the same in all files of the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunInfo {
+    /// Run number.
+    pub run: u32,
+    /// Name and version of the recording program.
+    pub application: String,
+    /// Name of the machine.
+    pub host: String,
+    /// Digest of the configuration text; see [`digest`].
+    pub config_digest: String,
+    /// Frequency of the detector clock that all time stamps count, hertz.
+    pub ticks_hz: u64,
+}
+
+/// Digest of a configuration text: CRC-32C and length. It tells texts apart; it is no protection
+/// against forgery.
+pub fn digest(text: &str) -> String {
+    format!("crc32c:{:08x}:{}", crc32c::crc32c(text.as_bytes()), text.len())
+}
+
+/// Payload of the first chunk of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileHeader {
+    /// Always "gannet chunk log".
+    pub format: String,
+    /// Version of the chunk format.
+    pub version: u16,
+    /// Run number.
+    pub run: u32,
+    /// Number of this file in its run.
+    pub file_index: u32,
+    /// Time of creation, nanoseconds since 1970-01-01 UTC.
+    pub created_unix_ns: u64,
+    /// Name and version of the recording program.
+    pub application: String,
+    /// Name of the machine.
+    pub host: String,
+    /// Digest of the configuration text.
+    pub config_digest: String,
+    /// Frequency of the detector clock, hertz; 0 when unknown.
+    pub ticks_hz: u64,
+    /// The header was damaged and `recover` wrote this one from what the chunks tell.
+    #[serde(default)]
+    pub rebuilt: bool,
+}
+
+/// The text in [`FileHeader::format`].
+pub const FORMAT_NAME: &str = "gannet chunk log";
+
+impl FileHeader {
+    /// Header of file `file_index` of the run `info`.
+    pub fn new(info: &RunInfo, file_index: u32, created_unix_ns: u64) -> Self {
+        Self {
+            format: FORMAT_NAME.into(),
+            version: super::format::VERSION,
+            run: info.run,
+            file_index,
+            created_unix_ns,
+            application: clip(&info.application, TEXT_BYTES_MAX).into(),
+            host: clip(&info.host, TEXT_BYTES_MAX).into(),
+            config_digest: clip(&info.config_digest, TEXT_BYTES_MAX).into(),
+            ticks_hz: info.ticks_hz,
+            rebuilt: false,
+        }
+    }
+
+    /// The chunk's payload.
+    pub fn encode(&self) -> Vec<u8> {
+        encode_line(self)
+    }
+
+    /// Reads the payload of a file header chunk.
+    ///
+    /// # Errors
+    /// The text is not that of a file header.
+    pub fn decode(payload: &[u8]) -> Result<Self, Defect> {
+        serde_json::from_slice::<Self>(payload)
+            .ok()
+            .filter(|header| header.format == FORMAT_NAME)
+            .ok_or(Defect::Text(Kind::FILE_HEADER))
+    }
+}
+
+/// Why a file ends where it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndCause {
+    /// The run ended.
+    Closed,
+    /// The file had reached its size; the run goes on in the next one.
+    Rotated,
+    /// Writing failed; the run goes on in the next file as soon as it can.
+    Failed,
+    /// The recording program did not end the file; `recover` did.
+    Recovered,
+}
+
+/// Payload of the last chunk of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndOfFile {
+    /// Why the file ends.
+    pub cause: EndCause,
+    /// Data chunks in the file.
+    pub data_chunks: u64,
+    /// Data chunks known to have been lost from the middle of the file.
+    #[serde(default)]
+    pub chunks_missing: u64,
+    /// The error after which the file was ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl EndOfFile {
+    /// The chunk's payload.
+    pub fn encode(&self) -> Vec<u8> {
+        encode_line(self)
+    }
+
+    /// Reads the payload of an end chunk.
+    ///
+    /// # Errors
+    /// The text is not that of an end chunk.
+    pub fn decode(payload: &[u8]) -> Result<Self, Defect> {
+        serde_json::from_slice(payload).map_err(|_| Defect::Text(Kind::END_OF_FILE))
+    }
+}
+
+/// `value` as JSON and a line end.
+fn encode_line<T: Serialize>(value: &T) -> Vec<u8> {
+    // Plain structs of numbers and texts have no way to fail.
+    let mut line = serde_json::to_vec(value).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+/// At most the first `bytes_max` bytes of `text`, cut at a character.
+pub(super) fn clip(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::format::{BLOCK_BYTES, chunk_len};
+
+    #[test]
+    fn is_read_back_and_fits_one_block_whatever_the_texts() {
+        // A control character takes six bytes in JSON: the worst case.
+        let long = "\u{1}".repeat(1000);
+        let info = RunInfo {
+            run: 7,
+            application: long.clone(),
+            host: long.clone(),
+            config_digest: long.clone(),
+            ticks_hz: 62_500_000,
+        };
+        let header = FileHeader::new(&info, u32::MAX, u64::MAX);
+        assert_eq!(chunk_len(header.encode().len()), BLOCK_BYTES as u64);
+        assert_eq!(FileHeader::decode(&header.encode()), Ok(header));
+
+        let end = EndOfFile {
+            cause: EndCause::Recovered,
+            data_chunks: u64::MAX,
+            chunks_missing: u64::MAX,
+            error: Some(clip(&long, ERROR_BYTES_MAX).into()),
+        };
+        assert_eq!(chunk_len(end.encode().len()), BLOCK_BYTES as u64);
+        assert_eq!(EndOfFile::decode(&end.encode()), Ok(end));
+    }
+
+    #[test]
+    fn refuses_other_texts() {
+        assert_eq!(FileHeader::decode(b"{}"), Err(Defect::Text(Kind::FILE_HEADER)));
+        assert_eq!(EndOfFile::decode(b"\xff"), Err(Defect::Text(Kind::END_OF_FILE)));
+        let mut alien = FileHeader::new(&RunInfo::default(), 0, 0);
+        alien.format = "something else".into();
+        assert!(FileHeader::decode(&alien.encode()).is_err());
+    }
+
+    #[test]
+    fn texts_are_cut_at_a_character() {
+        assert_eq!(clip(&"ü".repeat(100), 128).len(), 128);
+        assert_eq!(clip(&format!("a{}", "ü".repeat(100)), 128).len(), 127);
+    }
+
+    #[test]
+    fn digest_tells_texts_apart() {
+        assert_eq!(digest("123456789"), "crc32c:e3069283:9");
+        assert_ne!(digest("a = 1"), digest("a = 2"));
+    }
+}

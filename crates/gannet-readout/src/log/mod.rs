@@ -1,0 +1,71 @@
+//! The log of a run: an append-only file of checked chunks, which is the truth of the run.
+//!
+//! * [`format`](mod@format) is the chunk format, pure code over byte slices;
+//! * [`Recorder`] is the thread that takes chunks from the data path and never holds it up;
+//! * [`Writer`] turns chunks into files, group by group, and survives errors of the disk;
+//! * [`Reader`] goes through a file from front to back;
+//! * [`verify()`] reads a whole file back and reports what is wrong with it;
+//! * [`recover()`] brings a file to its end that a killed program left behind.
+//!
+//! What holds at all times:
+//!
+//! * An acknowledged chunk is with the kernel, or on the disk if the configuration asks for that.
+//!   No later write touches the sectors that hold it.
+//! * A file without `.part` behind its name is whole, ends in an end chunk, and is on the disk.
+//! * Chunks are numbered through the run. A chunk may stand in two files of a run only if
+//!   writing the first of them failed; both copies have the same number.
+//!
+//! ```
+//! use gannet_readout::log::{Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo, verify};
+//!
+//! let directory = tempfile::tempdir()?;
+//! let config = RecorderConfig { directory: directory.path().into(), ..Default::default() };
+//! let recorder = Recorder::start(config, RunInfo { run: 123, ..Default::default() })?;
+//! let label = Label::new(Kind::TP_SLICE).times(1000, 2000).counts(3, 0);
+//! assert_eq!(recorder.handle().offer(Chunk::new(label, vec![1, 2, 3])), Offer::Accepted(0));
+//! assert_eq!(recorder.stop().acknowledged, 1);
+//!
+//! for entry in std::fs::read_dir(directory.path())? {
+//!     assert!(verify(&entry?.path())?.is_complete());
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod config;
+mod defect;
+mod disk;
+mod error;
+mod file;
+pub mod format;
+mod handle;
+mod metadata;
+pub mod name;
+mod queue;
+mod reader;
+mod recorder;
+mod recover;
+mod sealer;
+mod status;
+mod survey;
+mod sys;
+mod verify;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{Durability, RecorderConfig};
+pub use defect::Defect;
+pub use disk::{Disk, Sink, SystemDisk};
+pub use error::Error;
+pub use file::Seal;
+pub use format::{Kind, Label};
+pub use handle::RecorderHandle;
+pub use metadata::{EndCause, EndOfFile, FileHeader, RunInfo, digest};
+pub use queue::{Chunk, Offer, QUEUE_CHUNKS_MAX, RecordDrop};
+pub use reader::{ChunkView, Reader};
+pub use recorder::Recorder;
+pub use recover::{Outcome, Recovered, RecoveredFile, recover, recover_directory, recover_on};
+pub use status::{State, Status, UNFINISHED_MAX};
+pub use verify::{KindTotal, PROBLEMS_MAX, Report, verify, verify_source};
+pub use writer::{COMMIT_BYTES_MAX, SEALS_MAX, Writer};

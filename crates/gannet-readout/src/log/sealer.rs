@@ -1,0 +1,119 @@
+//! The thread that ends files, so that the recorder thread never waits for a whole file to
+//! reach the disk.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::disk::Disk;
+use super::error::Error;
+use super::file::Seal;
+use super::handle::Shared;
+use super::writer::SEALS_MAX;
+
+/// Pause between two attempts to end a file.
+const RETRY: Duration = Duration::from_millis(250);
+/// Attempts after the recorder was stopped.
+const TRIES_AT_STOP: u32 = 4;
+
+/// Ends files, each as often as it takes.
+pub(super) struct Sealer {
+    seals: SyncSender<Seal>,
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
+}
+
+impl Sealer {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn start(disk: Arc<dyn Disk>, shared: Arc<Shared>) -> Result<Self, Error> {
+        let (seals, received) = sync_channel(SEALS_MAX);
+        let worker = Worker { disk, shared: shared.clone(), pending: Vec::new() };
+        let thread = thread::Builder::new()
+            .name("gannet-sealer".into())
+            .spawn(move || worker.run(&received))
+            .map_err(Error::Thread)?;
+        Ok(Self { seals, shared, thread })
+    }
+
+    /// Hands a file over. When too many wait, this waits for one to be ended: a disk on which files
+    /// end more slowly than they begin is too slow, and the queue shows it.
+    pub fn push(&self, seal: Seal) {
+        if let Err(refused) = self.seals.send(seal) {
+            leave(&self.shared, &refused.0);
+        }
+    }
+
+    /// Waits until all files are ended, or have been tried often enough.
+    pub fn stop(self) {
+        drop(self.seals);
+        // A panic of the thread has been printed; its files are left for `recover`.
+        let _ = self.thread.join();
+    }
+}
+
+struct Worker {
+    disk: Arc<dyn Disk>,
+    shared: Arc<Shared>,
+    /// At most [`SEALS_MAX`] files.
+    pending: Vec<Seal>,
+}
+
+impl Worker {
+    fn run(mut self, seals: &Receiver<Seal>) {
+        loop {
+            match self.receive(seals) {
+                Ok(seal) if self.pending.len() < SEALS_MAX => self.pending.push(seal),
+                Ok(seal) => leave(&self.shared, &seal),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.attempt_all();
+        }
+        for _ in 0..TRIES_AT_STOP {
+            if self.pending.is_empty() {
+                return;
+            }
+            thread::sleep(RETRY);
+            self.attempt_all();
+        }
+        for seal in &self.pending {
+            leave(&self.shared, seal);
+        }
+    }
+
+    fn receive(&self, seals: &Receiver<Seal>) -> Result<Seal, RecvTimeoutError> {
+        match self.pending.is_empty() {
+            true => seals.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            false => seals.recv_timeout(RETRY),
+        }
+    }
+
+    fn attempt_all(&mut self) {
+        let mut pending = std::mem::take(&mut self.pending);
+        pending.retain_mut(|seal| match seal.attempt(&*self.disk) {
+            Ok(()) => {
+                self.shared.progress().files_finished += 1;
+                tracing::info!(file = %seal.path().display(), "file finished");
+                false
+            }
+            Err(error) => {
+                self.shared.progress().note_error(&error);
+                if seal.is_hopeless() && !matches!(error, Error::Vanished { .. }) {
+                    leave(&self.shared, seal);
+                }
+                !seal.is_hopeless()
+            }
+        });
+        self.pending = pending;
+    }
+}
+
+/// Remembers a file that stays a `.part` file.
+fn leave(shared: &Shared, seal: &Seal) {
+    tracing::warn!(file = %seal.path().display(), "file left unfinished");
+    shared.progress().leave_unfinished(seal.path().to_owned());
+}

@@ -1,0 +1,193 @@
+//! Whatever fails, and whenever: the acknowledged chunks are there, in order, bit for bit.
+
+use std::sync::Arc;
+
+use gannet_measure::random::Random;
+
+use super::faulty::FaultyDisk;
+use super::*;
+
+/// How a writer comes to its end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ending {
+    Close,
+    Kill,
+    PowerCut,
+}
+
+/// One life of a writer among faults drawn from `seed`. Returns the acknowledged and the
+/// appended chunks.
+fn write_among_faults(directory: &Path, seed: u64) -> (u64, u64, bool) {
+    let mut random = Random::new(seed);
+    let disk = FaultyDisk::new(seed);
+    let durability = if random.chance(0.5) { Durability::Power } else { Durability::Process };
+    let endings = [Ending::Close, Ending::Kill, Ending::PowerCut];
+    let ending = match durability {
+        Durability::Power => endings[random.below(3) as usize],
+        Durability::Process => endings[random.below(2) as usize],
+    };
+    let mut writer = Writer::new(
+        Arc::new(disk.clone()),
+        RecorderConfig { durability, ..config(directory) },
+        info(),
+    )
+    .unwrap();
+    {
+        let mut faults = disk.faults();
+        faults.write = 0.08 * random.unit();
+        faults.short_write = 0.3 * random.unit();
+        faults.other = 0.08 * random.unit();
+        // A flush that fails may take chunks that were acknowledged as safe from a kill only.
+        if durability == Durability::Power {
+            faults.sync = 0.1 * random.unit();
+        }
+        if random.chance(0.3) {
+            faults.bytes_left = Some(random.below(2_000_000));
+        }
+    }
+    let mut appended = 0;
+    let mut failed = false;
+    for _ in 0..20 + random.below(200) {
+        if writer.append(&label(appended), &[payload(appended)]).is_ok() {
+            appended += 1;
+        }
+        if random.chance(0.3) || !writer.has_room(payload(appended).len()) {
+            failed |= writer.commit().is_err();
+        }
+        if random.chance(0.1) {
+            failed |= writer.seal_pending().is_err();
+        }
+        if random.chance(0.02) {
+            disk.faults().bytes_left = None;
+        }
+    }
+    let acknowledged = match ending {
+        Ending::Close => {
+            let before = writer.acknowledged();
+            writer.close().unwrap_or(before)
+        }
+        Ending::Kill | Ending::PowerCut => writer.acknowledged(),
+    };
+    if ending == Ending::PowerCut {
+        disk.power_cut();
+    }
+    disk.process_ends();
+    (acknowledged, appended, failed)
+}
+
+#[test]
+fn acknowledged_chunks_survive_every_sequence_of_failures() {
+    let (mut failures, mut acknowledged_total) = (0, 0);
+    for seed in 0..250 {
+        let directory = scratch();
+        let (acknowledged, appended, failed) = write_among_faults(directory.path(), seed);
+        recover_all(directory.path());
+        check_kept(directory.path(), acknowledged, appended);
+        failures += u32::from(failed);
+        acknowledged_total += acknowledged;
+    }
+    assert!(failures > 100 && acknowledged_total > 5000, "{failures} {acknowledged_total}");
+}
+
+#[test]
+fn a_write_may_fail_at_every_byte() {
+    // 3 chunks of one block, and the failure at each byte of the second commit.
+    let data = [7u8; 100];
+    for left in (0..=8192).step_by(61).chain([4095, 4096, 4097, 8191, 8192]) {
+        let directory = scratch();
+        let disk = FaultyDisk::new(left);
+        let mut writer =
+            Writer::new(Arc::new(disk.clone()), config(directory.path()), info()).unwrap();
+        writer.append(&label(0), &[data]).unwrap();
+        assert_eq!(writer.commit().unwrap(), 1);
+        writer.append(&label(1), &[data]).unwrap();
+        writer.append(&label(2), &[data]).unwrap();
+        disk.faults().bytes_left = Some(left);
+        assert_eq!(writer.commit().is_ok(), left == 8192);
+        disk.faults().bytes_left = None;
+        // The same chunks go to a new file, and the failed one is ended where it was sound.
+        assert_eq!(writer.commit().unwrap(), 3);
+        assert_eq!(writer.close().unwrap(), 3);
+        let finished = files(directory.path(), ".glog");
+        assert_eq!(finished.len(), if left == 8192 { 1 } else { 2 });
+        let first = verify(&finished[0]).unwrap();
+        assert!(first.is_complete(), "{first}");
+        if left < 8192 {
+            let end = first.end.unwrap();
+            assert_eq!((end.cause, end.data_chunks), (EndCause::Failed, 1));
+            assert!(end.error.unwrap().contains("No space left"));
+        }
+        assert_eq!(chunks_in(directory.path()).len(), 3);
+        assert_eq!(files(directory.path(), ".part").len(), 0);
+    }
+}
+
+#[test]
+fn a_flush_that_failed_is_never_taken_for_done() {
+    let directory = scratch();
+    let disk = FaultyDisk::new(3);
+    let power = RecorderConfig { durability: Durability::Power, ..config(directory.path()) };
+    let mut writer = Writer::new(Arc::new(disk.clone()), power, info()).unwrap();
+    for number in 0..20 {
+        writer.append(&label(number), &[payload(number)]).unwrap();
+        writer.commit().unwrap();
+    }
+    // The flush at the end fails, and with it the end chunk may be lost.
+    disk.faults().sync = 1.0;
+    writer.end_file(EndCause::Closed);
+    assert!(writer.seal_pending().is_err());
+    disk.faults().sync = 0.0;
+    writer.seal_pending().unwrap();
+    assert_eq!(files(directory.path(), ".glog").len(), 0, "the file must not look finished");
+    drop(writer);
+    disk.process_ends();
+    recover_all(directory.path());
+    check_kept(directory.path(), 20, 20);
+}
+
+#[test]
+fn files_are_rotated_and_their_numbers_go_on() {
+    let directory = scratch();
+    let disk = Arc::new(FaultyDisk::new(0));
+    let mut writer = Writer::new(disk, config(directory.path()), info()).unwrap();
+    for number in 0..500 {
+        if !writer.has_room(payload(number).len()) {
+            writer.commit().unwrap();
+        }
+        assert_eq!(writer.append(&label(number), &[payload(number)]).unwrap(), number);
+        if number % 3 == 0 {
+            writer.commit().unwrap();
+        }
+    }
+    writer.close().unwrap();
+    let finished = files(directory.path(), ".glog");
+    assert!(finished.len() > 5);
+    let mut next = 0;
+    for (index, path) in finished.iter().enumerate() {
+        let report = verify(path).unwrap();
+        assert!(report.is_complete(), "{report}");
+        assert_eq!(report.header.unwrap().file_index, index as u32);
+        assert_eq!(report.sequence.unwrap().0, next);
+        next = report.sequence.unwrap().1;
+        assert!(report.bytes <= (1 << 20) + 2 * 4096, "{}", report.bytes);
+        let last = index + 1 == finished.len();
+        let cause = if last { EndCause::Closed } else { EndCause::Rotated };
+        assert_eq!(report.end.unwrap().cause, cause);
+    }
+    assert_eq!(next, 500);
+    check_kept(directory.path(), 500, 500);
+}
+
+#[test]
+fn an_existing_file_is_never_touched() {
+    let directory = scratch();
+    let write_one = || {
+        let disk = Arc::new(FaultyDisk::new(0));
+        let mut writer = Writer::new(disk, config(directory.path()), info()).unwrap();
+        writer.append(&label(0), &[payload(0)]).unwrap();
+        writer.close().unwrap();
+    };
+    // Three recorders of the same run, most likely in the same second.
+    (0..3).for_each(|_| write_one());
+    assert_eq!(files(directory.path(), ".glog").len(), 3);
+}

@@ -1,0 +1,299 @@
+//! Writes the log of one run: chunks into a buffer, the buffer into files, group by group.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::config::{Durability, RecorderConfig};
+use super::disk::Disk;
+use super::error::Error;
+use super::file::{OpenFile, Seal, join, times, unix_ns};
+use super::format::{Label, PAYLOAD_BYTES_MAX, chunk_len, encode_chunk};
+use super::metadata::{EndCause, RunInfo};
+use super::name::{EXTENSION, file_name, run_stem};
+
+/// Size of the commit buffer in bytes; one chunk alone may be larger.
+pub const COMMIT_BYTES_MAX: u64 = 8 << 20;
+/// Most files that wait for their end at one time.
+pub const SEALS_MAX: usize = 16;
+/// Most file names tried until one is free.
+const NAME_TRIES: u32 = 10_000;
+
+/// Writer of the files of one run.
+///
+/// [`append`](Self::append) only fills the commit buffer; [`commit`](Self::commit) writes it.
+/// After an error the buffer is kept and the spoilt file is set aside: calling `commit` again
+/// writes the same chunks to a new file. So an error delays chunks but loses none, and every
+/// chunk is in the files once, or twice with the same number if a failed file kept it too.
+pub struct Writer {
+    disk: Arc<dyn Disk>,
+    config: RecorderConfig,
+    info: RunInfo,
+    stem: String,
+    index: u32,
+    file: Option<OpenFile>,
+    buffer: Buffer,
+    acknowledged: u64,
+    pending: Vec<Seal>,
+}
+
+/// Chunks, encoded, that are not acknowledged yet.
+#[derive(Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+    chunks: u64,
+    times: Option<(u64, u64)>,
+}
+
+impl Buffer {
+    fn clear(&mut self, capacity: usize) {
+        self.bytes.clear();
+        // One giant chunk must not hold its memory for the rest of the run.
+        self.bytes.shrink_to(capacity);
+        (self.chunks, self.times) = (0, None);
+    }
+}
+
+impl Writer {
+    /// A writer for the run `info`; makes no file yet.
+    ///
+    /// # Errors
+    /// The configuration is not allowed.
+    pub fn new(disk: Arc<dyn Disk>, config: RecorderConfig, info: RunInfo) -> Result<Self, Error> {
+        config.check()?;
+        let stem = run_stem(&config.prefix, info.run, unix_ns() / 1_000_000_000);
+        let mut writer = Self {
+            disk,
+            config,
+            info,
+            stem,
+            index: 0,
+            file: None,
+            buffer: Buffer::default(),
+            acknowledged: 0,
+            pending: Vec::new(),
+        };
+        writer.buffer.bytes.reserve(writer.commit_bytes_max() as usize);
+        Ok(writer)
+    }
+
+    /// Size of the commit buffer in bytes.
+    fn commit_bytes_max(&self) -> u64 {
+        COMMIT_BYTES_MAX.min(self.config.file_size_max.bytes())
+    }
+
+    /// Whether a chunk of `payload_len` bytes may be appended before the next commit.
+    pub fn has_room(&self, payload_len: usize) -> bool {
+        let len = self.buffer.bytes.len() as u64;
+        len == 0 || len.saturating_add(chunk_len(payload_len)) <= self.commit_bytes_max()
+    }
+
+    /// Adds a chunk to the commit buffer and returns its number in the run. The payload is `parts`
+    /// one after the other.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for what the log never takes; [`Error::BufferFull`] until a commit.
+    pub fn append<P: AsRef<[u8]>>(&mut self, label: &Label, parts: &[P]) -> Result<u64, Error> {
+        let payload_len = parts.iter().map(|part| part.as_ref().len()).sum();
+        check_chunk(label, payload_len)?;
+        if !self.has_room(payload_len) {
+            return Err(Error::BufferFull);
+        }
+        let sequence = self.acknowledged + self.buffer.chunks;
+        encode_chunk(label, self.info.run, sequence, parts, &mut self.buffer.bytes);
+        self.buffer.chunks += 1;
+        self.buffer.times = join(self.buffer.times, times(label));
+        Ok(sequence)
+    }
+
+    /// Writes the buffered chunks and returns how many data chunks of the run are acknowledged:
+    /// all with a smaller number are safe. With nothing buffered it makes sure that there is a
+    /// file to write to, and space.
+    ///
+    /// # Errors
+    /// What the system says, or [`Error::DiskReserve`]. The chunks stay in the buffer.
+    pub fn commit(&mut self) -> Result<u64, Error> {
+        if self.pending.len() >= SEALS_MAX {
+            // Those that cannot be ended stay as `.part` files for `recover`; the run goes on.
+            let _ = self.seal_pending();
+            self.pending.clear();
+        }
+        let outcome = self.try_commit();
+        if let Err(error) = &outcome
+            && !matches!(error, Error::DiskReserve { .. })
+        {
+            self.set_aside(error);
+        }
+        outcome
+    }
+
+    fn try_commit(&mut self) -> Result<u64, Error> {
+        if let Some(file) = &self.file {
+            file.check_named()?;
+        }
+        self.check_space()?;
+        let bytes = self.buffer.bytes.len() as u64;
+        let size_max = self.config.file_size_max.bytes();
+        if self
+            .file
+            .as_ref()
+            .is_some_and(|file| file.content.chunks > 0 && file.content.len + bytes > size_max)
+        {
+            self.end_file(EndCause::Rotated);
+        }
+        if self.file.is_none() {
+            self.file = Some(self.create_file()?);
+        }
+        let power = self.config.durability == Durability::Power;
+        if let Some(file) = &mut self.file {
+            if bytes > 0 {
+                file.write(&self.buffer.bytes)?;
+                if power {
+                    file.sync()?;
+                }
+            }
+            file.check_named()?;
+            file.acknowledge(bytes, self.buffer.chunks, self.buffer.times);
+        }
+        self.acknowledged += self.buffer.chunks;
+        self.buffer.clear(self.commit_bytes_max() as usize);
+        Ok(self.acknowledged)
+    }
+
+    /// Refuses to write into the reserve of the disk.
+    fn check_space(&self) -> Result<(), Error> {
+        let directory = &self.config.directory;
+        let free = match self.disk.free_bytes(directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(Error::NoDirectory(directory.clone()));
+            }
+            other => other.map_err(Error::io("read the free space of", directory))?,
+        };
+        let waiting = self.buffer.bytes.len() as u64;
+        let needed = self.config.disk_reserve.bytes().saturating_add(waiting);
+        if free < needed {
+            return Err(Error::DiskReserve { directory: directory.clone(), free, needed });
+        }
+        Ok(())
+    }
+
+    /// Makes a file under the next name that is free.
+    fn create_under_free_name(&mut self) -> Result<OpenFile, Error> {
+        for _ in 0..NAME_TRIES {
+            let name = file_name(&self.stem, self.index, EXTENSION);
+            let finished = self.config.directory.join(name);
+            if !finished.exists() {
+                let first = self.acknowledged;
+                match OpenFile::create(&*self.disk, finished, &self.info, self.index, first) {
+                    Err(Error::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {}
+                    other => return other,
+                }
+            }
+            self.index += 1;
+        }
+        Err(Error::Exists(self.config.directory.join(file_name(&self.stem, self.index, EXTENSION))))
+    }
+
+    /// Makes the next file; it is on the disk if the durability asks for it.
+    fn create_file(&mut self) -> Result<OpenFile, Error> {
+        let mut file = self.create_under_free_name()?;
+        self.index += 1;
+        if self.config.durability == Durability::Power {
+            let directory = &self.config.directory;
+            let named = self.disk.sync_directory(directory).map_err(Error::io("flush", directory));
+            if let Err(error) = file.sync().and(named) {
+                let _ = self.disk.remove(&file.part);
+                return Err(error);
+            }
+        }
+        Ok(file)
+    }
+
+    /// Gives up the present file after `error`. What was acknowledged in it is kept.
+    fn set_aside(&mut self, error: &Error) {
+        let Some(file) = self.file.take() else { return };
+        if matches!(error, Error::Vanished { .. }) {
+            return;
+        }
+        if file.content.chunks == 0 {
+            let _ = self.disk.remove(&file.part);
+        } else {
+            self.pending.push(file.end(EndCause::Failed, Some(error)));
+        }
+    }
+
+    /// Ends the present file, if there is one; its seal is pending.
+    pub fn end_file(&mut self, cause: EndCause) {
+        if let Some(file) = self.file.take() {
+            self.pending.push(file.end(cause, None));
+        }
+    }
+
+    /// Hands out the files that wait for their end, for a thread that has time to wait for the disk.
+    pub fn take_pending(&mut self) -> Vec<Seal> {
+        std::mem::take(&mut self.pending)
+    }
+
+    /// Ends the files that wait for it.
+    ///
+    /// # Errors
+    /// The first error. Files with an error are tried again at the next call, unless it is
+    /// hopeless; then they stay as `.part` files for [`recover`](super::recover()).
+    pub fn seal_pending(&mut self) -> Result<(), Error> {
+        let mut first_error = Ok(());
+        let disk = &*self.disk;
+        self.pending.retain_mut(|seal| match seal.attempt(disk) {
+            Ok(()) => false,
+            Err(error) => {
+                if first_error.is_ok() {
+                    first_error = Err(error);
+                }
+                !seal.is_hopeless()
+            }
+        });
+        first_error
+    }
+
+    /// Commits what is buffered and ends the last file.
+    ///
+    /// # Errors
+    /// The first error; files that could not be ended stay for [`recover`](super::recover()).
+    pub fn close(mut self) -> Result<u64, Error> {
+        let acknowledged = self.commit()?;
+        self.end_file(EndCause::Closed);
+        self.seal_pending()?;
+        Ok(acknowledged)
+    }
+
+    /// Number of acknowledged data chunks.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    /// Number of data chunks in the commit buffer.
+    pub fn buffered_chunks(&self) -> u64 {
+        self.buffer.chunks
+    }
+
+    /// Name of the file that is being written.
+    pub fn present_file(&self) -> Option<PathBuf> {
+        self.file.as_ref().map(|file| file.part.clone())
+    }
+}
+
+/// Refuses chunks that the log never takes.
+///
+/// # Errors
+/// [`Error::Refused`] with the reason.
+pub(super) fn check_chunk(label: &Label, payload_len: usize) -> Result<(), Error> {
+    if !label.kind.is_data() {
+        return Err(Error::Refused("kinds below 16 are the log's own"));
+    }
+    if label.last_ticks < label.first_ticks {
+        return Err(Error::Refused("the last time stamp is before the first"));
+    }
+    if payload_len > PAYLOAD_BYTES_MAX {
+        return Err(Error::Refused("the payload is longer than 256 MiB"));
+    }
+    Ok(())
+}
