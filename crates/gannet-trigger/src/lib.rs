@@ -4,8 +4,10 @@
 //! Everything here is a state machine: primitives and times go in, what follows from them comes
 //! out. Nothing reads a clock, a socket or a file, and every buffer has a named maximum.
 //!
-//! Start with [`TriggerChain`], which makes decisions of the primitives of all streams:
+//! Start with [`StreamTpg`](tpg::StreamTpg), which finds the primitives of one stream, and
+//! [`TriggerChain`], which makes decisions of the primitives of all:
 //!
+//! * [`tpg`] runs the kernels on the frames of a stream, minds gaps and counts;
 //! * [`merge`] brings the primitives of many streams into one order of time;
 //! * [`activity`] groups them into activities, [`candidate`] takes those that ask for a readout;
 //! * [`source`] adds candidates at random or at fixed intervals;
@@ -55,6 +57,7 @@ pub mod module_level;
 pub mod prescale;
 pub mod sampling;
 pub mod source;
+pub mod tpg;
 
 pub use chain::{TriggerChain, TriggerConfig, TriggerCounters, TriggerOutput};
 pub use error::{Error, Result};

@@ -1,0 +1,184 @@
+//! What the chain of kernels does, by plane.
+
+use gannet_kernels::{
+    CHANNELS, ChainConfig, ChannelTable, Error as KernelError, Isa, Pedestal, RunningSum,
+};
+use gannet_wire::channel_map::{PLANES, StreamChannels};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result, require};
+use crate::sampling::Sampling;
+
+/// How trigger primitives are found in the samples. Arrays hold one value per plane: first and
+/// second induction plane, collection plane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TpgConfig {
+    /// Steps between the samples and the threshold.
+    pub chain: Chain,
+    /// Net counts of samples above or below the pedestal that it takes, and one more, to move it
+    /// by one ADC count; 0 to 126.
+    pub accum_limit: u16,
+    /// Samples of a stream after which the pedestal is frozen; for `fixed-pedestal`.
+    pub start_period: u32,
+    /// Pedestal before the first sample, ADC counts, 0 to 16384. From 16384 a stream gives no
+    /// primitives before its pedestal has come down to its samples, 46 ms from there to 8200.
+    pub initial_pedestal: u16,
+    /// A sample belongs to a hit when it is above this; ADC counts, 0 to 32767.
+    pub threshold: [u16; PLANES],
+    /// Hits of fewer samples are dropped.
+    pub sot_minimum: [u16; PLANES],
+    /// Part of the running sum that is kept from sample to sample, tenths, 0 to 10; for `abs-rs`
+    /// and `running-sum`.
+    pub memory_factor: [u8; PLANES],
+    /// Part of a sample that is added to the running sum, tenths, 1 to 10; for `abs-rs` and
+    /// `running-sum`.
+    pub scale_factor: [u8; PLANES],
+    /// Offline numbers of channels that give no primitives.
+    pub mask: Vec<u32>,
+    /// Instruction set of the kernels.
+    pub isa: IsaChoice,
+}
+
+/// Steps between the samples and the threshold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Chain {
+    /// A pedestal that follows the samples is subtracted.
+    #[default]
+    SimpleThreshold,
+    /// The same, then a running sum of absolute values.
+    AbsRs,
+    /// The same, then a running sum.
+    RunningSum,
+    /// A pedestal that is frozen after a while is subtracted.
+    FixedPedestal,
+}
+
+/// Instruction set of the kernels. All give the same primitives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum IsaChoice {
+    /// The fastest that the machine has.
+    #[default]
+    Auto,
+    /// Plain code.
+    Scalar,
+    /// 256-bit vectors; an error where the machine lacks them.
+    Avx2,
+    /// 512-bit vectors; an error where the machine lacks them.
+    Avx512,
+}
+
+impl IsaChoice {
+    /// The instruction set that is meant on this machine.
+    pub fn isa(self) -> Isa {
+        match self {
+            Self::Auto => Isa::best(),
+            Self::Scalar => Isa::Scalar,
+            Self::Avx2 => Isa::Avx2,
+            Self::Avx512 => Isa::Avx512,
+        }
+    }
+}
+
+impl Default for TpgConfig {
+    /// The published defaults.
+    ///
+    /// Source: DUNE-DAQ/appmodel `trigger.schema.xml`, classes of the AVX processors.
+    fn default() -> Self {
+        Self {
+            chain: Chain::default(),
+            accum_limit: 10,
+            start_period: 1000,
+            initial_pedestal: 16384,
+            threshold: [100; PLANES],
+            sot_minimum: [1; PLANES],
+            memory_factor: [8; PLANES],
+            scale_factor: [10; PLANES],
+            mask: Vec::new(),
+            isa: IsaChoice::default(),
+        }
+    }
+}
+
+impl TpgConfig {
+    /// Most channels that a mask may name: all that 24 bits number.
+    pub const MASK_MAX: usize = 1 << 24;
+
+    /// Tests the values against their bounds, and that this machine has the instruction set.
+    ///
+    /// # Errors
+    /// Names the field and what it must be.
+    pub fn check(&self) -> Result<()> {
+        let each = |values: &[u8], allowed: std::ops::RangeInclusive<u8>| {
+            values.iter().all(|value| allowed.contains(value))
+        };
+        require(
+            self.accum_limit <= Pedestal::ACCUM_LIMIT_MAX,
+            "accum_limit",
+            "it must be 0 to 126",
+        )?;
+        require(self.initial_pedestal <= 16384, "initial_pedestal", "it must be 0 to 16384")?;
+        let positive = self.threshold.iter().all(|&threshold| threshold <= i16::MAX as u16);
+        require(positive, "threshold", "each must be 0 to 32767")?;
+        require(each(&self.memory_factor, 0..=10), "memory_factor", "each must be 0 to 10")?;
+        require(each(&self.scale_factor, 1..=10), "scale_factor", "each must be 1 to 10")?;
+        require(
+            self.mask.len() <= Self::MASK_MAX,
+            "mask",
+            "it names more channels than there are",
+        )?;
+        let isa = self.isa.isa();
+        let unavailable = || KernelError::IsaUnavailable { isa, best: Isa::best() };
+        if isa.is_available() { Ok(()) } else { Err(Error::new("isa", unavailable().to_string())) }
+    }
+
+    /// The steps as the kernels take them.
+    pub(super) fn chain_config(&self) -> ChainConfig {
+        let accum_limit = self.accum_limit;
+        let (fixed, absolute) = match self.chain {
+            Chain::SimpleThreshold => (false, None),
+            Chain::AbsRs => (false, Some(true)),
+            Chain::RunningSum => (false, Some(false)),
+            Chain::FixedPedestal => (true, None),
+        };
+        ChainConfig {
+            subtraction: if fixed {
+                Pedestal::Fixed { accum_limit, start_period: self.start_period }
+            } else {
+                Pedestal::Frugal { accum_limit }
+            },
+            // At most 16384, which fits.
+            initial_pedestal: self.initial_pedestal as i16,
+            transform: absolute.map(|absolute| RunningSum { absolute }),
+        }
+    }
+
+    /// The numbers of each channel of a stream; channels that read no wire are masked.
+    pub(super) fn table(
+        &self,
+        channels: &StreamChannels,
+        detid: u8,
+        sampling: Sampling,
+    ) -> ChannelTable {
+        // A plane that the map does not know is taken as the first; maps have 0, 1 and 2 only.
+        let plane = |c: usize| usize::from(channels.plane[c]).min(PLANES - 1);
+        fn per_channel<T>(value: impl Fn(usize) -> T) -> [T; CHANNELS] {
+            std::array::from_fn(value)
+        }
+        ChannelTable {
+            channel: channels.offline,
+            threshold: per_channel(|c| self.threshold[plane(c)] as i16),
+            sot_minimum: per_channel(|c| self.sot_minimum[plane(c)]),
+            memory_factor: per_channel(|c| i16::from(self.memory_factor[plane(c)])),
+            scale_factor: per_channel(|c| i16::from(self.scale_factor[plane(c)])),
+            masked: per_channel(|c| {
+                !channels.is_connected(c) || self.mask.contains(&channels.offline[c])
+            }),
+            detid,
+            ticks_per_sample: sampling.ticks_per_sample,
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Trigger primitive generation (TPG) on the frames of a stream.
+//!
+//! [`TpgConfig`] says what the chain of kernels does, by plane; [`StreamTpg`] runs it on the
+//! frames of one stream, minds the gaps between them, and counts.
+
+mod channel_index;
+mod config;
+mod counters;
+mod stream;
+
+pub use config::{Chain, IsaChoice, TpgConfig};
+pub use counters::{ChannelCount, StreamCounters, TpgFrameDrop, noisiest};
+pub use stream::{FrameTiming, StreamTpg};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! The chain of kernels on the frames of one stream.
+
+use std::sync::Arc;
+
+use gannet_kernels::block::Block;
+use gannet_kernels::{Isa, Tpg};
+use gannet_wire::TriggerPrimitive;
+use gannet_wire::channel_map::StreamChannels;
+
+use super::channel_index::ChannelIndex;
+use super::config::TpgConfig;
+use super::counters::{StreamCounters, TpgFrameDrop};
+use crate::error::{Error, Result};
+use crate::sampling::Sampling;
+
+/// Frames between two publications of the pedestals.
+const PUBLISH_FRAMES: u64 = 1024;
+
+/// A frame that is older than the one expected by up to so many frames is stale. One that is older
+/// still is the start of a new series.
+const STALE_FRAMES_MAX: u64 = 64;
+
+/// How the time of frames and samples goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameTiming {
+    /// Ticks from one frame to the next.
+    pub ticks_per_frame: u64,
+    /// Ticks of the samples in it.
+    pub sampling: Sampling,
+}
+
+impl FrameTiming {
+    /// WIBEth: 64 samples of 32 ticks.
+    pub const WIBETH: Self =
+        Self { ticks_per_frame: 2048, sampling: Sampling { ticks_per_sample: 32 } };
+
+    /// TDEEth: 64 samples in 2000 ticks. The published code counts 32 ticks a sample in a frame,
+    /// where 31.25 would be exact.
+    pub const TDEETH: Self =
+        Self { ticks_per_frame: 2000, sampling: Sampling { ticks_per_sample: 32 } };
+}
+
+/// Finds the trigger primitives of one stream.
+///
+/// A hit may go on from one frame to the next. When a frame is missing between them, nothing is
+/// known of the hit there, so open hits are dropped, and counted.
+#[derive(Debug)]
+pub struct StreamTpg {
+    tpg: Tpg,
+    ticks_per_frame: u64,
+    /// Time of the next frame, once there was one.
+    expected: Option<u64>,
+    index: ChannelIndex,
+    counters: Arc<StreamCounters>,
+}
+
+impl StreamTpg {
+    /// The chain of a stream whose channels read the wires `channels` of detector `detid`.
+    ///
+    /// # Errors
+    /// As [`TpgConfig::check`], or when an offline channel number does not fit 24 bits.
+    pub fn new(
+        config: &TpgConfig,
+        channels: &StreamChannels,
+        detid: u8,
+        timing: FrameTiming,
+    ) -> Result<Self> {
+        config.check()?;
+        let table = config.table(channels, detid, timing.sampling);
+        let tpg = Tpg::new(&config.chain_config(), &table, config.isa.isa())
+            .map_err(|error| Error::new("channel_map", error.to_string()))?;
+        Ok(Self {
+            tpg,
+            ticks_per_frame: timing.ticks_per_frame,
+            expected: None,
+            index: ChannelIndex::new(&channels.offline),
+            counters: Arc::new(StreamCounters::new(channels.offline)),
+        })
+    }
+
+    /// Searches the samples of a frame and appends the primitives of the hits that end in it to
+    /// `tps`, in the order in which they end.
+    ///
+    /// `timestamp` is the time of the first sample, in ticks. Keep room for
+    /// [`MAX_TPS_PER_FRAME`](gannet_kernels::MAX_TPS_PER_FRAME) in `tps`; then nothing is
+    /// allocated.
+    pub fn process(&mut self, block: &Block, timestamp: u64, tps: &mut Vec<TriggerPrimitive>) {
+        self.counters.frames.offer(1);
+        if self.expected != Some(timestamp) && !self.accept(timestamp) {
+            return self.counters.frames.discard(TpgFrameDrop::Stale, 1);
+        }
+        let before = tps.len();
+        self.tpg.process(block, timestamp, tps);
+        self.counters.frames.deliver(1);
+        self.expected = Some(timestamp.wrapping_add(self.ticks_per_frame));
+        self.count(&tps[before..]);
+    }
+
+    /// The tick before which all hits that ended have been found; 0 before the first frame.
+    pub fn processed_to(&self) -> u64 {
+        self.expected.unwrap_or(0)
+    }
+
+    /// Drops the open hits and forgets the time of the last frame, as at the start of a run.
+    ///
+    /// Pedestals are kept.
+    pub fn begin_run(&mut self) {
+        self.tpg.reset_hits();
+        self.expected = None;
+    }
+
+    /// The instruction set in use.
+    pub fn isa(&self) -> Isa {
+        self.tpg.isa()
+    }
+
+    /// The counters.
+    pub fn counters(&self) -> &Arc<StreamCounters> {
+        &self.counters
+    }
+
+    /// Whether a frame that is not the one expected is searched all the same.
+    #[cold]
+    fn accept(&mut self, timestamp: u64) -> bool {
+        let Some(expected) = self.expected else { return true };
+        let behind = expected.saturating_sub(timestamp);
+        if (1..=STALE_FRAMES_MAX * self.ticks_per_frame).contains(&behind) {
+            return false;
+        }
+        self.counters.gaps.add(1);
+        self.counters.hits_cut.add(self.tpg.reset_hits() as u64);
+        true
+    }
+
+    fn count(&mut self, tps: &[TriggerPrimitive]) {
+        for tp in tps {
+            self.counters.channel_tps[self.index.of(tp.channel())].add(1);
+        }
+        self.counters.tps.add(tps.len() as u64);
+        if self.counters.frames.delivered() % PUBLISH_FRAMES == 1 {
+            for (gauge, pedestal) in self.counters.pedestals.iter().zip(self.tpg.pedestals()) {
+                gauge.set(pedestal.max(0) as u64);
+            }
+        }
+    }
+}
