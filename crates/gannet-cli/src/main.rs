@@ -1,2 +1,52 @@
-//! The gannet binary.
-fn main() {}
+//! The `gannet` binary: one verb a task; argument parsing and printing only.
+
+mod exit;
+mod output;
+mod verb;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+/// Front-end emulation, inspection of detector data, and care of recorded runs.
+///
+/// Data go to standard output, messages to standard error. Exit codes: 0 ok; 1 error; 2 usage;
+/// 4 configuration invalid; 6 verification failed.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+    /// Say more on standard error: once for what is done, twice for details.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Check(verb::check::Arguments),
+    Emulate(verb::emulate::Arguments),
+    Inspect(verb::inspect::Arguments),
+    Verify(verb::verify::Arguments),
+    Recover(verb::recover::Arguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    log_to_stderr(arguments.verbose);
+    exit::code(match arguments.verb {
+        Verb::Check(arguments) => verb::check::run(&arguments),
+        Verb::Emulate(arguments) => verb::emulate::run(&arguments),
+        Verb::Inspect(arguments) => verb::inspect::run(&arguments),
+        Verb::Verify(arguments) => verb::verify::run(&arguments),
+        Verb::Recover(arguments) => verb::recover::run(&arguments),
+    })
+}
+
+/// Sends log lines to standard error, as `RUST_LOG` or the number of `-v` asks.
+fn log_to_stderr(verbose: u8) {
+    let level = ["warn", "info", "debug"][usize::from(verbose.min(2))];
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}

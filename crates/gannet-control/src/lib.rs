@@ -1,4 +1,7 @@
-//! Configuration, run control, composition of a process, metrics and diagnosis.
+//! Configuration, run control, metrics, and the emulator at work.
 
 pub mod config;
+pub mod emulation;
+pub mod metrics;
 pub mod run_control;
+pub mod snapshot;

@@ -192,7 +192,11 @@ impl Streams {
         (0..self.count.min(STREAMS_MAX)).map(geo_id).collect()
     }
 
-    fn check(&self) -> Result<(), ConfigError> {
+    /// Refuses streams that the format of the identifiers has no room for.
+    ///
+    /// # Errors
+    /// The first [`ConfigError`] found.
+    pub fn check(&self) -> Result<(), ConfigError> {
         within("streams.count", self.count as f64, 1.0, STREAMS_MAX as f64)?;
         within("streams.detector", f64::from(self.detector()), 0.0, 63.0)?;
         let (_, per_crate) = self.layout();

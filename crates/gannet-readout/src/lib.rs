@@ -1,8 +1,9 @@
 //! Streams, latency buffer, data requests, trigger records, and the files they are kept in.
 
 pub mod latency;
-pub mod raw_file;
 pub mod log;
+pub mod primitives;
+pub mod raw_file;
 pub mod record;
 pub mod request;
 pub mod time_slice;

@@ -6,6 +6,7 @@ use gannet_wire::source_id::{SourceId, Subsystem};
 use gannet_wire::time_slice::TimeSliceHeader;
 use gannet_wire::{TriggerPrimitive, fragment};
 
+use crate::log::{Chunk, Kind, Label};
 use crate::record::Fragment;
 
 /// All primitives that start within one interval, and late ones that missed theirs.
@@ -17,6 +18,21 @@ pub struct TimeSlice {
     pub fragment: Fragment,
     /// Number of primitives.
     pub primitives: usize,
+}
+
+impl TimeSlice {
+    /// The slice as a chunk of the log: header, then the fragment with its header.
+    pub fn into_chunk(self) -> Chunk {
+        let mut header = vec![0; TimeSliceHeader::LEN];
+        self.header.emit(&mut header);
+        let mut fragment_header = vec![0; fragment::Repr::LEN];
+        self.fragment.header.emit(&mut fragment_header);
+        let window = &self.fragment.header;
+        let label = Label::new(Kind::TP_SLICE)
+            .times(window.window_begin, window.window_end)
+            .counts(self.primitives as u32, 0);
+        Chunk { label, parts: vec![header, fragment_header, self.fragment.payload] }
+    }
 }
 
 /// Gathers primitives into slices; a state machine without clock or thread.
@@ -31,8 +47,11 @@ pub struct SliceBuilder {
 }
 
 impl SliceBuilder {
-    /// The source that slices name as theirs.
+    /// The source that the primitives of slices name as theirs.
     pub const SOURCE: SourceId = SourceId::new(Subsystem::Trigger, 0);
+    /// The source that slices name as their builder. Files find the parts of a slice by their
+    /// source, so it differs from that of the primitives.
+    pub const BUILDER: SourceId = SourceId::new(Subsystem::TrBuilder, 0);
 
     /// Slices of `slice_ticks` ticks, cut short when one holds `primitives_max` primitives.
     ///
@@ -85,7 +104,7 @@ impl SliceBuilder {
             header: TimeSliceHeader {
                 number,
                 run_number: self.run_number,
-                source_id: Self::SOURCE,
+                source_id: Self::BUILDER,
             },
             fragment: self.fragment(number, begin, detector_id, payload),
             primitives: count,

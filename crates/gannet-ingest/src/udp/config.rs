@@ -77,7 +77,10 @@ impl Default for UdpConfig {
 
 impl UdpConfig {
     /// Refuses what the types cannot refuse.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// Names the first value that is not allowed.
+    pub fn check(&self) -> Result<(), Error> {
         if self.listen.is_empty() {
             return Err(Error::NoAddress);
         }

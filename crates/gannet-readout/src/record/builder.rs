@@ -106,6 +106,7 @@ pub struct RecordBuilder {
     config: BuildConfig,
     streams: Vec<StreamSource>,
     pending: VecDeque<Pending>,
+    closed: bool,
     account: Arc<Account<RecordDrop>>,
     response_ns: Arc<Histogram>,
 }
@@ -118,7 +119,7 @@ impl RecordBuilder {
     pub fn new(config: BuildConfig, streams: Vec<StreamSource>) -> Self {
         let pending = VecDeque::with_capacity(config.in_flight_max);
         let account = Arc::default();
-        Self { config, streams, pending, account, response_ns: Arc::default() }
+        Self { config, streams, pending, closed: false, account, response_ns: Arc::default() }
     }
 
     /// Ledger of decisions: offered, delivered as records, refused.
@@ -152,14 +153,20 @@ impl RecordBuilder {
         true
     }
 
+    /// Declares that no more data will come: every request is answered with what is there.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
     /// The next record that is complete or out of time, in the order of decisions.
     pub fn poll(&mut self, now_ns: u64) -> Option<TriggerRecord> {
         let window_ticks_max = self.config.window_ticks_max;
+        let waited_to_ns = if self.closed { u64::MAX } else { now_ns };
         for pending in &mut self.pending {
             for (stream, answer) in self.streams.iter_mut().zip(&mut pending.answers) {
                 if answer.is_none() {
                     let buffer = &mut stream.buffer;
-                    *answer = pending.data_request.attempt(buffer, now_ns, window_ticks_max);
+                    *answer = pending.data_request.attempt(buffer, waited_to_ns, window_ticks_max);
                 }
             }
         }

@@ -4,6 +4,8 @@ use gannet_wire::component_request::ComponentRequest;
 use gannet_wire::record::Record;
 use gannet_wire::{fragment, trigger_record};
 
+use crate::log::{Chunk, Kind, Label};
+
 /// One fragment: its header and the bytes it describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fragment {
@@ -45,6 +47,25 @@ impl TriggerRecord {
     /// Whether any fragment is missing data, as the header says.
     pub fn is_incomplete(&self) -> bool {
         self.header.error_bits & trigger_record::error_bits::INCOMPLETE != 0
+    }
+
+    /// The record as a chunk of the log: header, then each fragment with its header.
+    ///
+    /// The payloads are moved, not copied.
+    pub fn into_chunk(self) -> Chunk {
+        let begin = self.requests.iter().map(|request| request.window_begin).min().unwrap_or(0);
+        let end = self.requests.iter().map(|request| request.window_end).max().unwrap_or(begin);
+        let missing = self.fragments.iter().filter(|f| f.header.error_bits != 0).count();
+        let label = Label::new(Kind::TRIGGER_RECORD)
+            .times(begin, end.max(begin))
+            .counts(self.fragments.len() as u32, missing as u32);
+        let headers = self.fragment_header_bytes();
+        let mut parts = vec![self.header_bytes()];
+        for (header, fragment) in headers.into_iter().zip(self.fragments) {
+            parts.push(header.to_vec());
+            parts.push(fragment.payload);
+        }
+        Chunk { label, parts }
     }
 
     /// Bytes of the record in its stored form: header, then each fragment.

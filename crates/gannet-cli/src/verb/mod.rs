@@ -1,0 +1,7 @@
+//! One file a verb.
+
+pub mod check;
+pub mod emulate;
+pub mod inspect;
+pub mod recover;
+pub mod verify;

@@ -1,0 +1,123 @@
+//! The configuration file as it is written.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use gannet_emulate::config::Streams;
+use gannet_ingest::udp::UdpConfig;
+use gannet_measure::quantity::{Bytes, Span};
+use gannet_readout::log::RecorderConfig;
+use gannet_readout::record::BuildConfig;
+use gannet_trigger::chain::TriggerConfig;
+use gannet_trigger::tpg::TpgConfig;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The configuration of a Gannet process.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The run.
+    pub run: RunConfig,
+    /// Where frames come from, one table each.
+    #[serde(rename = "source")]
+    pub sources: Vec<SourceConfig>,
+    /// File with the DUNE channel map of the streams; a synthetic map when absent.
+    pub channel_map: Option<PathBuf>,
+    /// How trigger primitives are found.
+    pub tpg: TpgConfig,
+    /// How the trigger decides.
+    pub trigger: TriggerConfig,
+    /// How records are built and primitives are cut into slices.
+    pub record: RecordConfig,
+    /// Where and how records are written.
+    pub recorder: RecorderConfig,
+    /// Figures for a monitoring system.
+    pub metrics: MetricsConfig,
+    /// The front-end emulator that `gannet emulate` and `gannet demo` run.
+    pub emulate: gannet_emulate::Config,
+}
+
+/// The run.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RunConfig {
+    /// Number of the run, in every record and file name.
+    pub number: u32,
+    /// Name of the process in the files it writes.
+    pub application: String,
+    /// Stop by itself after this time; absent: run until stopped.
+    pub duration: Option<Span>,
+}
+
+impl Default for RunConfig {
+    fn default() -> Self {
+        Self { number: 1, application: "gannet".into(), duration: None }
+    }
+}
+
+/// A source of frames and the streams in it.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SourceConfig {
+    /// Name in reports; `source N` when empty.
+    pub name: String,
+    /// The streams that come from here: format, number and place on the detector.
+    pub streams: Streams,
+    /// Network sockets that frames come from.
+    pub udp: Option<UdpConfig>,
+    /// Capture file (pcap or pcapng) that frames come from, instead of the network.
+    pub capture: Option<PathBuf>,
+    /// How much of the past the latency buffer keeps, at the true rate of all streams.
+    pub depth: Span,
+    /// Most memory for that, over all sockets of the source.
+    pub buffer_max: Bytes,
+}
+
+impl Default for SourceConfig {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            streams: Streams::default(),
+            udp: None,
+            capture: None,
+            depth: Span::s(1),
+            buffer_max: Bytes::mib(8 << 10),
+        }
+    }
+}
+
+/// Where the frames of a resolved source come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceInput {
+    /// UDP sockets.
+    Udp(UdpConfig),
+    /// A capture file.
+    Capture(PathBuf),
+}
+
+/// How records are built and primitives are cut into slices.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RecordConfig {
+    /// Number of the first stream as a source in files; the others follow it.
+    pub source_id_first: u32,
+    /// How requests for data are answered.
+    pub request: BuildConfig,
+    /// Length of a slice of trigger primitives, in ticks; 0 records no primitives.
+    pub slice_ticks: u64,
+}
+
+impl Default for RecordConfig {
+    fn default() -> Self {
+        Self { source_id_first: 100, request: BuildConfig::default(), slice_ticks: 62_500_000 / 4 }
+    }
+}
+
+/// Figures for a monitoring system.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MetricsConfig {
+    /// Address of the Prometheus endpoint, for example `127.0.0.1:9180`; absent: none.
+    pub listen: Option<SocketAddr>,
+}

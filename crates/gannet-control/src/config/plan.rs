@@ -1,0 +1,323 @@
+//! What a run is built from: the configuration with every reference resolved and value tested.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use gannet_emulate::Format;
+use gannet_measure::quantity::Bytes;
+use gannet_wire::channel_map::StreamChannels;
+use gannet_wire::source_id::{SourceId, Subsystem};
+use gannet_wire::{ChannelMap, GeoId, tpc_frame};
+use serde::Serialize;
+
+use super::document::{Document, Problem};
+use super::model::{Config, SourceConfig, SourceInput};
+
+/// Most streams of one process.
+const STREAMS_MAX: usize = 1024;
+/// Least frames of the past that each stream keeps.
+const DEPTH_FRAMES_MIN: u64 = 256;
+
+/// A configuration that can be run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The configuration as written, defaults filled in, paths made absolute by their directory.
+    pub config: Config,
+    /// Which channel of the detector each channel of each stream is.
+    pub channel_map: ChannelMap,
+    /// The sources in the order of the file.
+    pub sources: Vec<PlannedSource>,
+    /// What the run will need.
+    pub forecast: Forecast,
+}
+
+/// A source with everything resolved.
+#[derive(Clone, Debug)]
+pub struct PlannedSource {
+    /// Name in reports.
+    pub name: String,
+    /// Where frames come from.
+    pub input: SourceInput,
+    /// Format of the frames.
+    pub format: Format,
+    /// The streams.
+    pub streams: Vec<PlannedStream>,
+    /// Frames of the past to keep, over all streams.
+    pub cells: u64,
+}
+
+/// A stream of a source.
+#[derive(Clone, Debug)]
+pub struct PlannedStream {
+    /// Place on the detector.
+    pub geo_id: GeoId,
+    /// Source that it is in files.
+    pub source_id: SourceId,
+    /// Its channels.
+    pub channels: StreamChannels,
+}
+
+/// What a run will need and make, at the true rate of all streams.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Forecast {
+    /// Streams.
+    pub streams: usize,
+    /// Frames per second.
+    pub frames_per_s: f64,
+    /// Payload bandwidth, in Gbit/s.
+    pub gbit_per_s: f64,
+    /// Memory of the landing buffers and indices, in bytes.
+    pub memory_bytes: u64,
+    /// Threads that are busy while frames come: one a socket, and three behind them.
+    pub threads: usize,
+    /// Time that the latency buffer covers, in seconds.
+    pub depth_s: f64,
+}
+
+impl Plan {
+    /// Tests `config` and resolves what it refers to; paths in it start at `directory`.
+    ///
+    /// # Errors
+    /// The first problem, placed in `document`.
+    pub fn resolve(
+        mut config: Config,
+        document: &Document<'_>,
+        directory: &Path,
+    ) -> Result<Self, Problem> {
+        absolve_paths(&mut config, directory);
+        check_rooms(&config, document)?;
+        let geo_ids = unique_streams(&config, document)?;
+        let channel_map = channel_map(&config, &geo_ids, document)?;
+        let mut next_id = config.record.source_id_first;
+        let mut sources = Vec::new();
+        for (index, source) in config.sources.iter().enumerate() {
+            let place = format!("source[{index}]");
+            sources.push(resolve_source(
+                source,
+                index,
+                &place,
+                &channel_map,
+                &mut next_id,
+                document,
+            )?);
+        }
+        let forecast = Forecast::of(&sources);
+        Ok(Self { config, channel_map, sources, forecast })
+    }
+
+    /// All streams in the order of the sources.
+    pub fn streams(&self) -> impl Iterator<Item = &PlannedStream> {
+        self.sources.iter().flat_map(|source| &source.streams)
+    }
+}
+
+/// Makes relative paths start at the directory of the configuration.
+fn absolve_paths(config: &mut Config, directory: &Path) {
+    let absolve = |path: &mut PathBuf| *path = directory.join(&*path);
+    config.channel_map.iter_mut().for_each(absolve);
+    config.sources.iter_mut().filter_map(|source| source.capture.as_mut()).for_each(absolve);
+}
+
+/// Lets every room test its own part.
+fn check_rooms(config: &Config, document: &Document<'_>) -> Result<(), Problem> {
+    let correct = |path: &str, cause: String| {
+        document.problem(path, cause, "see `gannet check --schema` for what is allowed".into())
+    };
+    if let Err(error) = config.emulate.check() {
+        let path = format!("emulate.{}", error.key);
+        return Err(document.problem(
+            &path,
+            format!("{} is not allowed", error.value),
+            error.expected,
+        ));
+    }
+    if let Err(error) = config.tpg.check() {
+        return Err(correct(&format!("tpg.{}", error.path), error.problem));
+    }
+    if let Err(error) = config.trigger.check() {
+        return Err(correct(&format!("trigger.{}", error.path), error.problem));
+    }
+    if let Err(error) = config.recorder.check() {
+        return Err(correct("recorder", error.to_string()));
+    }
+    let request = &config.record.request;
+    if request.in_flight_max == 0 || request.in_flight_max > 4096 {
+        return Err(correct("record.request.in_flight_max", "it must be 1 to 4096".into()));
+    }
+    if request.window_ticks_max == 0 {
+        return Err(correct("record.request.window_ticks_max", "it must be 1 or more".into()));
+    }
+    Ok(())
+}
+
+/// All streams, each of which may come from one source only.
+fn unique_streams(config: &Config, document: &Document<'_>) -> Result<Vec<GeoId>, Problem> {
+    let mut all: Vec<GeoId> = Vec::new();
+    for (index, source) in config.sources.iter().enumerate() {
+        let path = format!("source[{index}].streams");
+        if let Err(error) = source.streams.check() {
+            let cause = format!("{} is not allowed", error.value);
+            return Err(document.problem(&path, cause, error.expected));
+        }
+        for geo_id in source.streams.geo_ids() {
+            if all.contains(&geo_id) {
+                return Err(document.problem(
+                    &path,
+                    format!("stream {geo_id} comes from an earlier source already"),
+                    "give this source another crate or slot".into(),
+                ));
+            }
+            all.push(geo_id);
+        }
+        if all.len() > STREAMS_MAX {
+            return Err(document.problem(
+                &path,
+                format!("more than {STREAMS_MAX} streams"),
+                "share them out over several processes".into(),
+            ));
+        }
+    }
+    Ok(all)
+}
+
+/// The map of the configured file, or one made up for the streams.
+fn channel_map(
+    config: &Config,
+    geo_ids: &[GeoId],
+    document: &Document<'_>,
+) -> Result<ChannelMap, Problem> {
+    let problem = |cause: String| {
+        let suggestion = "give a DUNE channel map of 12 or 13 columns, or remove the key";
+        document.problem("channel_map", cause, suggestion.into())
+    };
+    match &config.channel_map {
+        None => ChannelMap::synthetic(geo_ids).map_err(|error| problem(error.to_string())),
+        Some(path) => {
+            let text = fs::read_to_string(path)
+                .map_err(|error| problem(format!("{}: {error}", path.display())))?;
+            ChannelMap::parse(&text)
+                .map_err(|error| problem(format!("{}: {error}", path.display())))
+        }
+    }
+}
+
+fn resolve_source(
+    source: &SourceConfig,
+    index: usize,
+    place: &str,
+    channel_map: &ChannelMap,
+    next_id: &mut u32,
+    document: &Document<'_>,
+) -> Result<PlannedSource, Problem> {
+    let input = input(source, place, document)?;
+    let mut streams = Vec::new();
+    for geo_id in source.streams.geo_ids() {
+        let channels = channel_map.stream(geo_id).ok_or_else(|| {
+            let path = format!("{place}.streams");
+            let suggestion = "use a channel map that has it, or other streams".into();
+            document.problem(
+                &path,
+                format!("stream {geo_id} is not in the channel map"),
+                suggestion,
+            )
+        })?;
+        let source_id = SourceId::new(Subsystem::DetectorReadout, *next_id);
+        *next_id = next_id.wrapping_add(1);
+        streams.push(PlannedStream { geo_id, source_id, channels: *channels });
+    }
+    let name = match source.name.as_str() {
+        "" => format!("source {}", index + 1),
+        name => name.to_owned(),
+    };
+    let cells = cells(source, streams.len() as u64, place, document)?;
+    Ok(PlannedSource { name, input, format: source.streams.format, streams, cells })
+}
+
+/// Where the frames come from; exactly one input must be given.
+fn input(
+    source: &SourceConfig,
+    place: &str,
+    document: &Document<'_>,
+) -> Result<SourceInput, Problem> {
+    match (&source.udp, &source.capture) {
+        (Some(udp), None) => {
+            udp.check().map_err(|error| {
+                let suggestion = "see `gannet check --schema` for what is allowed";
+                document.problem(&format!("{place}.udp"), error.to_string(), suggestion.into())
+            })?;
+            Ok(SourceInput::Udp(udp.clone()))
+        }
+        (None, Some(path)) => Ok(SourceInput::Capture(path.clone())),
+        (None, None) => Err(document.problem(
+            place,
+            "it has no input".into(),
+            "add `udp = { listen = [\"127.0.0.1:7000\"] }` or `capture = \"file.pcap\"`".into(),
+        )),
+        (Some(_), Some(_)) => Err(document.problem(
+            &format!("{place}.capture"),
+            "a source has one input, and `udp` is given too".into(),
+            "remove one of the two".into(),
+        )),
+    }
+}
+
+/// Frames of the past to keep.
+fn cells(
+    source: &SourceConfig,
+    streams: u64,
+    place: &str,
+    document: &Document<'_>,
+) -> Result<u64, Problem> {
+    let per_stream = source.depth.ns() as f64 * 1e-9 * source.streams.format.frames_per_s();
+    let cells = (per_stream.ceil() as u64).max(DEPTH_FRAMES_MIN) * streams;
+    let bytes = cells.saturating_mul(tpc_frame::FRAME_LEN as u64);
+    if bytes > source.buffer_max.bytes() {
+        return Err(document.problem(
+            &format!("{place}.depth"),
+            format!(
+                "{} of {streams} streams need {} of memory, and buffer_max is {}",
+                source.depth,
+                Bytes(bytes >> 20 << 20),
+                source.buffer_max
+            ),
+            "make depth shorter or buffer_max larger".into(),
+        ));
+    }
+    Ok(cells)
+}
+
+impl PlannedSource {
+    /// Frames of the past that the index of one stream holds.
+    pub fn index_frames(&self) -> usize {
+        (self.cells / self.streams.len().max(1) as u64) as usize
+    }
+}
+
+impl Forecast {
+    /// What `sources` need together.
+    fn of(sources: &[PlannedSource]) -> Self {
+        let frame_bytes = tpc_frame::FRAME_LEN as f64;
+        let rate =
+            |source: &PlannedSource| source.streams.len() as f64 * source.format.frames_per_s();
+        let frames_per_s: f64 = sources.iter().map(rate).sum();
+        let sockets = |source: &PlannedSource| match &source.input {
+            SourceInput::Udp(udp) => udp.listen.len() * udp.sockets as usize,
+            SourceInput::Capture(_) => 1,
+        };
+        let depth_s = |source: &PlannedSource| source.cells as f64 / rate(source).max(1e-9);
+        let index_bytes = |source: &PlannedSource| {
+            source.streams.len() as u64 * (source.index_frames() as u64).next_power_of_two() * 16
+        };
+        let memory = |source: &PlannedSource| {
+            source.cells * tpc_frame::FRAME_LEN as u64 + index_bytes(source)
+        };
+        Self {
+            streams: sources.iter().map(|source| source.streams.len()).sum(),
+            frames_per_s,
+            gbit_per_s: frames_per_s * frame_bytes * 8e-9,
+            memory_bytes: sources.iter().map(memory).sum(),
+            threads: sources.iter().map(sockets).sum::<usize>() + 3,
+            depth_s: sources.iter().map(depth_s).fold(f64::INFINITY, f64::min),
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! A snapshot as Prometheus metrics, and the endpoint that serves them.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use gannet_measure::histogram::Summary;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+use tiny_http::{Header, Response, Server};
+
+use crate::run_control::State;
+use crate::snapshot::Snapshot;
+
+/// Where snapshots come from.
+pub type SnapshotSource = Arc<dyn Fn() -> Snapshot + Send + Sync>;
+
+/// Turns a snapshot into metrics when somebody asks.
+struct Exporter {
+    snapshot: SnapshotSource,
+}
+
+impl fmt::Debug for Exporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Exporter")
+    }
+}
+
+type Labels<'a> = Vec<(&'static str, &'a str)>;
+
+/// Writes one family of metrics: a value for each set of labels.
+fn family<'a, M: EncodeMetric>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: impl IntoIterator<Item = (Labels<'a>, M)>,
+) -> fmt::Result {
+    let mut values = values.into_iter().peekable();
+    let Some((_, first)) = values.peek() else { return Ok(()) };
+    let kind = first.metric_type();
+    let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
+    values.try_for_each(|(labels, value)| value.encode(metric.encode_family(&labels)?))
+}
+
+/// A family of counters.
+fn counters<'a>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: impl IntoIterator<Item = (Labels<'a>, u64)>,
+) -> fmt::Result {
+    let values = values.into_iter().map(|(labels, value)| (labels, ConstCounter::new(value)));
+    family(encoder, name, help, values)
+}
+
+/// A family of gauges.
+fn gauges<'a>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: impl IntoIterator<Item = (Labels<'a>, f64)>,
+) -> fmt::Result {
+    let values = values.into_iter().map(|(labels, value)| (labels, ConstGauge::new(value)));
+    family(encoder, name, help, values)
+}
+
+impl Collector for Exporter {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let snapshot = (self.snapshot)();
+        run(&mut encoder, &snapshot)?;
+        sources(&mut encoder, &snapshot)?;
+        streams(&mut encoder, &snapshot)?;
+        ledger(&mut encoder, &snapshot)?;
+        outcome(&mut encoder, &snapshot)?;
+        latencies(&mut encoder, &snapshot)
+    }
+}
+
+fn run(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let states = State::ALL
+        .map(|state| (vec![("state", state.name())], f64::from(u8::from(state == snapshot.state))));
+    gauges(encoder, "gannet_run_state", "1 for the state of the run", states)?;
+    let degraded = f64::from(u8::from(snapshot.degraded));
+    gauges(encoder, "gannet_run_degraded", "1 when anything was lost", [(vec![], degraded)])?;
+    let elapsed = [(vec![], snapshot.elapsed_s)];
+    gauges(encoder, "gannet_run_elapsed_seconds", "Time since frames are taken", elapsed)
+}
+
+fn sources(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let by_name = |value: fn(&crate::snapshot::SourceSnapshot) -> u64| {
+        let pair = move |source: &'_ _| value(source);
+        snapshot.sources.iter().map(move |s| (vec![("source", s.name.as_str())], pair(s)))
+    };
+    counters(encoder, "gannet_source_frames", "Frames that arrived", by_name(|s| s.frames))?;
+    counters(encoder, "gannet_source_bytes", "Bytes of those frames", by_name(|s| s.bytes))?;
+    let help = "Datagrams dropped by the kernel";
+    counters(encoder, "gannet_source_kernel_drops", help, by_name(|s| s.kernel_drops))?;
+    let fill = snapshot.sources.iter().map(|s| (vec![("source", s.name.as_str())], s.buffer_fill));
+    gauges(encoder, "gannet_source_buffer_fill_ratio", "Landing buffer in use", fill)
+}
+
+fn streams(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {
+    type Value = fn(&crate::snapshot::StreamSnapshot) -> u64;
+    let figures: [(&str, &str, Value); 7] = [
+        ("gannet_stream_frames", "Frames taken", |s| s.frames),
+        ("gannet_stream_missing_frames", "Frames that never came", |s| s.missing),
+        ("gannet_stream_duplicate_frames", "Frames that came twice", |s| s.duplicate),
+        ("gannet_stream_late_frames", "Frames that came after a later one", |s| s.late),
+        ("gannet_stream_out_of_step_frames", "Frames off the time grid", |s| s.out_of_step),
+        ("gannet_stream_sequence_errors", "Wrong sequence numbers", |s| s.sequence_errors),
+        ("gannet_stream_primitives", "Trigger primitives found", |s| s.primitives),
+    ];
+    for (name, help, value) in figures {
+        let values =
+            snapshot.streams.iter().map(|s| (vec![("stream", s.geo_id.as_str())], value(s)));
+        counters(encoder, name, help, values)?;
+    }
+    let stalled = snapshot
+        .streams
+        .iter()
+        .map(|s| (vec![("stream", s.geo_id.as_str())], f64::from(u8::from(s.stalled))));
+    gauges(encoder, "gannet_stream_stalled", "1 when the stream is silent", stalled)
+}
+
+fn ledger(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let stage = |value: fn(&gannet_measure::ledger::Statement) -> u64| {
+        snapshot.ledger.iter().map(move |s| (vec![("stage", s.stage.as_str())], value(s)))
+    };
+    counters(encoder, "gannet_ledger_offered", "Items that came to a stage", stage(|s| s.offered))?;
+    let help = "Items that left a stage as they should";
+    counters(encoder, "gannet_ledger_delivered", help, stage(|s| s.delivered))?;
+    let dropped = snapshot.ledger.iter().flat_map(|s| {
+        s.dropped.iter().map(|drop| {
+            (vec![("stage", s.stage.as_str()), ("reason", drop.reason.as_str())], drop.count)
+        })
+    });
+    counters(encoder, "gannet_ledger_dropped", "Items that a stage dropped", dropped)
+}
+
+fn outcome(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let (trigger, recorder) = (&snapshot.trigger, &snapshot.recorder);
+    let figures = [
+        ("gannet_trigger_activities", "Trigger activities", trigger.activities),
+        ("gannet_trigger_candidates", "Trigger candidates", trigger.candidates),
+        ("gannet_trigger_decisions", "Trigger decisions", trigger.decisions),
+        ("gannet_trigger_dead_ticks", "Ticks without decisions", trigger.dead_ticks),
+        ("gannet_recorder_records", "Trigger records written", recorder.records),
+        ("gannet_recorder_incomplete_records", "Records that miss data", recorder.incomplete),
+        ("gannet_recorder_slices", "Time slices written", recorder.slices),
+        ("gannet_recorder_bytes", "Bytes written", recorder.bytes),
+    ];
+    for (name, help, value) in figures {
+        counters(encoder, name, help, [(vec![], value)])?;
+    }
+    let fill = [(vec![], recorder.queue_fill)];
+    gauges(encoder, "gannet_recorder_queue_fill_ratio", "Recorder queue in use", fill)?;
+    let trouble = f64::from(u8::from(recorder.trouble.is_some()));
+    gauges(encoder, "gannet_recorder_trouble", "1 when it cannot write", [(vec![], trouble)])
+}
+
+fn latencies(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let steps = [
+        ("arrival_to_primitive", snapshot.latency.arrival_to_primitive),
+        ("arrival_to_decision", snapshot.latency.arrival_to_decision),
+        ("decision_to_record", snapshot.latency.decision_to_record),
+    ];
+    let quantiles = |(step, summary): &(&'static str, Summary)| {
+        let figures = [
+            ("0.5", summary.p50),
+            ("0.99", summary.p99),
+            ("0.999", summary.p999),
+            ("1", summary.max),
+        ];
+        let step = *step;
+        figures.map(|(q, ns)| (vec![("step", step), ("quantile", q)], ns as f64 * 1e-9))
+    };
+    let values: Vec<_> = steps.iter().flat_map(quantiles).collect();
+    gauges(encoder, "gannet_latency_seconds", "How long a step takes", values)?;
+    let counts = steps.iter().map(|(step, summary)| (vec![("step", *step)], summary.count));
+    counters(encoder, "gannet_latency_samples", "Steps measured", counts)
+}
+
+/// The metrics of a snapshot in the text format of OpenMetrics.
+///
+/// # Errors
+/// Never in practice: a text can always be appended to.
+pub fn render(snapshot: SnapshotSource) -> Result<String, fmt::Error> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Exporter { snapshot }));
+    let mut out = String::new();
+    text::encode(&mut out, &registry)?;
+    Ok(out)
+}
+
+/// The endpoint: serves `/metrics` and `/snapshot.json` until it is dropped.
+pub struct Endpoint {
+    server: Arc<Server>,
+    address: SocketAddr,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Endpoint {
+    /// Listens on `address`.
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub fn open(address: SocketAddr, snapshot: SnapshotSource) -> io::Result<Self> {
+        let server = Arc::new(Server::http(address).map_err(io::Error::other)?);
+        let address = server.server_addr().to_ip().unwrap_or(address);
+        let serving = Arc::clone(&server);
+        let thread = thread::Builder::new().name("metrics".into()).spawn(move || {
+            for request in serving.incoming_requests() {
+                let answer = answer(request.url(), &snapshot);
+                // A client that went away is its own affair.
+                let _gone = request.respond(answer);
+            }
+        })?;
+        Ok(Self { server, address, thread: Some(thread) })
+    }
+
+    /// Address at which it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.server.unblock();
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
+
+/// The answer to a request for `url`.
+fn answer(url: &str, snapshot: &SnapshotSource) -> Response<io::Cursor<Vec<u8>>> {
+    let typed = |body: String, kind: &str| {
+        let response = Response::from_string(body);
+        match Header::from_bytes("Content-Type", kind) {
+            Ok(header) => response.with_header(header),
+            Err(()) => response,
+        }
+    };
+    match url {
+        "/metrics" => typed(
+            render(Arc::clone(snapshot)).unwrap_or_default(),
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        ),
+        "/snapshot.json" => {
+            typed(serde_json::to_string(&snapshot()).unwrap_or_default(), "application/json")
+        }
+        _ => Response::from_string("try /metrics or /snapshot.json\n").with_status_code(404),
+    }
+}

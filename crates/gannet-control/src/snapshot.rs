@@ -1,0 +1,145 @@
+//! What a run looks like at one moment: the one form that view, metrics, reports and tests read.
+
+use gannet_measure::histogram::Summary;
+use gannet_measure::ledger::Statement;
+use serde::Serialize;
+
+use crate::run_control::State;
+
+/// A run at one moment.
+#[derive(Clone, Debug, Serialize)]
+pub struct Snapshot {
+    /// Number of the run.
+    pub run: u32,
+    /// State of the run.
+    pub state: State,
+    /// Whether anything was lost so far.
+    pub degraded: bool,
+    /// Since frames are taken, in seconds.
+    pub elapsed_s: f64,
+    /// Each source.
+    pub sources: Vec<SourceSnapshot>,
+    /// Each stream, in the order of the sources.
+    pub streams: Vec<StreamSnapshot>,
+    /// Every stage from the network to the file, in the order of the data.
+    pub ledger: Vec<Statement>,
+    /// What the trigger did.
+    pub trigger: TriggerSnapshot,
+    /// What the recorder did.
+    pub recorder: RecorderSnapshot,
+    /// How long things took.
+    pub latency: LatencySnapshot,
+}
+
+/// One source of frames.
+#[derive(Clone, Debug, Serialize)]
+pub struct SourceSnapshot {
+    /// Name in the configuration.
+    pub name: String,
+    /// How packets are received, in words.
+    pub engine: String,
+    /// Frames that arrived.
+    pub frames: u64,
+    /// Bytes of those frames.
+    pub bytes: u64,
+    /// Datagrams that the kernel dropped because the socket buffer was full.
+    pub kernel_drops: u64,
+    /// Fraction of the landing buffer that holds frames.
+    pub buffer_fill: f64,
+    /// Bytes of the landing buffer.
+    pub buffer_bytes: u64,
+}
+
+/// One stream.
+#[derive(Clone, Debug, Serialize)]
+pub struct StreamSnapshot {
+    /// Place on the detector, `detector/crate/slot/stream`.
+    pub geo_id: String,
+    /// Frames taken.
+    pub frames: u64,
+    /// Frames that never came, by the time stamps.
+    pub missing: u64,
+    /// Frames that came twice.
+    pub duplicate: u64,
+    /// Frames that came after a later one.
+    pub late: u64,
+    /// Frames off the grid of time stamps.
+    pub out_of_step: u64,
+    /// Frames whose sequence number disagreed with their time stamp.
+    pub sequence_errors: u64,
+    /// Trigger primitives found.
+    pub primitives: u64,
+    /// Time stamp of the first frame, in ticks.
+    pub first_timestamp: Option<u64>,
+    /// Time stamp of the newest frame, in ticks.
+    pub newest_timestamp: Option<u64>,
+    /// Whether the stream is silent for longer than it may be.
+    pub stalled: bool,
+}
+
+/// What the trigger did so far.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct TriggerSnapshot {
+    /// Trigger primitives that came in.
+    pub primitives: u64,
+    /// Activities made of them.
+    pub activities: u64,
+    /// Candidates made of those.
+    pub candidates: u64,
+    /// Decisions taken.
+    pub decisions: u64,
+    /// Ticks during which no decision could be taken.
+    pub dead_ticks: u64,
+}
+
+/// What the recorder did so far.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RecorderSnapshot {
+    /// Trigger records written.
+    pub records: u64,
+    /// Records that miss data of at least one stream.
+    pub incomplete: u64,
+    /// Time slices of primitives written.
+    pub slices: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Fraction of the queue in use.
+    pub queue_fill: f64,
+    /// Finished files.
+    pub files: Vec<String>,
+    /// Why it cannot write at the moment.
+    pub trouble: Option<String>,
+}
+
+/// How long things took, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct LatencySnapshot {
+    /// From the arrival of a frame to its primitives.
+    pub arrival_to_primitive: Summary,
+    /// From the arrival of the frame that completes a decision to the decision.
+    pub arrival_to_decision: Summary,
+    /// From a decision to its finished record.
+    pub decision_to_record: Summary,
+}
+
+impl Snapshot {
+    /// Frames that arrived at all sources.
+    pub fn frames(&self) -> u64 {
+        self.sources.iter().map(|source| source.frames).sum()
+    }
+
+    /// Bytes of those frames.
+    pub fn bytes(&self) -> u64 {
+        self.sources.iter().map(|source| source.bytes).sum()
+    }
+
+    /// Frames that were sent and never arrived, by the time stamps of their streams.
+    pub fn frames_missing(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.missing).sum()
+    }
+
+    /// Datagrams that the kernel dropped.
+    pub fn kernel_drops(&self) -> u64 {
+        self.sources.iter().map(|source| source.kernel_drops).sum()
+    }
+}

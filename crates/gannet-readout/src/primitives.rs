@@ -1,0 +1,288 @@
+//! The way of trigger primitives from the receiving threads to the trigger thread.
+//!
+//! Primitives travel in batches whose memory goes round: a receiver fills one, hands it over about
+//! every millisecond, and takes an empty one back. When the trigger does not keep up, batches run
+//! out and further primitives are dropped and counted; receiving never waits.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use gannet_measure::ledger::Account;
+use gannet_wire::TriggerPrimitive;
+
+/// Primitives that one batch holds at most.
+const BATCH_PRIMITIVES: usize = 1 << 16;
+/// Segments that one batch holds at most.
+const BATCH_SEGMENTS: usize = 1 << 12;
+/// Batches of one sender.
+const BATCHES: usize = 8;
+/// How long a batch is filled before it is handed over, in nanoseconds.
+const FLUSH_NS: u64 = 1_000_000;
+
+gannet_measure::drop_reasons! {
+    /// Why trigger primitives did not reach the trigger.
+    pub enum PrimitiveDrop {
+        /// The trigger was too slow and every batch was full.
+        TriggerBusy => "trigger_busy",
+    }
+}
+
+/// Consecutive primitives of a batch that come from one stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Index of the stream.
+    pub stream: u32,
+    /// Number of primitives.
+    pub primitives: u32,
+    /// Time up to which the stream has been searched, in ticks.
+    pub searched_to: u64,
+    /// When the last frame of the segment arrived, on the clock of the receivers.
+    pub arrival_ns: u64,
+}
+
+/// Primitives of several streams, in the order in which they were found.
+#[derive(Debug)]
+pub struct Batch {
+    segments: Vec<Segment>,
+    primitives: Vec<TriggerPrimitive>,
+}
+
+impl Batch {
+    fn new() -> Self {
+        Self {
+            segments: Vec::with_capacity(BATCH_SEGMENTS),
+            primitives: Vec::with_capacity(BATCH_PRIMITIVES),
+        }
+    }
+
+    /// Each segment with its primitives.
+    pub fn segments(&self) -> impl Iterator<Item = (Segment, &[TriggerPrimitive])> {
+        let mut rest = self.primitives.as_slice();
+        self.segments.iter().map(move |segment| {
+            let (own, others) = rest.split_at(segment.primitives as usize);
+            rest = others;
+            (*segment, own)
+        })
+    }
+
+    fn clear(&mut self) {
+        self.segments.clear();
+        self.primitives.clear();
+    }
+}
+
+/// Empty batches on their way back.
+type Pool = Arc<Mutex<Vec<Batch>>>;
+
+/// The receiving thread's end.
+#[derive(Debug)]
+pub struct PrimitiveSender {
+    open: Batch,
+    opened_ns: Option<u64>,
+    full: SyncSender<Batch>,
+    pool: Pool,
+    account: Arc<Account<PrimitiveDrop>>,
+}
+
+/// The trigger thread's end; closed when every sender is gone.
+#[derive(Debug)]
+pub struct PrimitiveReceiver {
+    full: Receiver<Batch>,
+    pool: Pool,
+}
+
+/// Makes `senders` ends for receiving threads and the one end for the trigger thread.
+pub fn channel(senders: usize) -> (Vec<PrimitiveSender>, PrimitiveReceiver) {
+    let (full, receiver) = sync_channel(senders * BATCHES);
+    let batches = (0..senders * (BATCHES - 1)).map(|_| Batch::new()).collect();
+    let pool = Arc::new(Mutex::new(batches));
+    let sender = || PrimitiveSender {
+        open: Batch::new(),
+        opened_ns: None,
+        full: full.clone(),
+        pool: Arc::clone(&pool),
+        account: Arc::default(),
+    };
+    let senders = (0..senders).map(|_| sender()).collect();
+    (senders, PrimitiveReceiver { full: receiver, pool })
+}
+
+impl PrimitiveSender {
+    /// Ledger of primitives found: delivered to the trigger, or dropped.
+    pub fn account(&self) -> Arc<Account<PrimitiveDrop>> {
+        Arc::clone(&self.account)
+    }
+
+    /// Lets `find` append the primitives of one frame of a stream, and notes how far the stream
+    /// has been searched. Gives the number found.
+    ///
+    /// `find` must append at most [`BATCH_PRIMITIVES`](self) minus what a full frame may give;
+    /// a batch is handed over before it could overflow.
+    pub fn append(
+        &mut self,
+        stream: u32,
+        searched_to: u64,
+        arrival_ns: u64,
+        find: impl FnOnce(&mut Vec<TriggerPrimitive>),
+    ) -> u64 {
+        let before = self.open.primitives.len();
+        find(&mut self.open.primitives);
+        let found = (self.open.primitives.len() - before) as u64;
+        self.account.offer(found);
+        self.opened_ns.get_or_insert(arrival_ns);
+        let segment = Segment { stream, primitives: found as u32, searched_to, arrival_ns };
+        match self.open.segments.last_mut() {
+            Some(last) if last.stream == stream => {
+                last.primitives += segment.primitives;
+                (last.searched_to, last.arrival_ns) = (searched_to, arrival_ns);
+            }
+            _ => self.open.segments.push(segment),
+        }
+        let tight = self.open.primitives.len() + gannet_kernels::MAX_TPS_PER_FRAME
+            > BATCH_PRIMITIVES
+            || self.open.segments.len() == BATCH_SEGMENTS;
+        if tight {
+            self.hand_over();
+        }
+        found
+    }
+
+    /// Hands the open batch over when it has been open for long enough.
+    pub fn flush_due(&mut self, now_ns: u64) {
+        if self.opened_ns.is_some_and(|opened| now_ns.saturating_sub(opened) >= FLUSH_NS) {
+            self.hand_over();
+        }
+    }
+
+    /// Hands over what is there, waiting for the trigger if need be: the end of a run.
+    pub fn finish(mut self) {
+        let last =
+            std::mem::replace(&mut self.open, Batch { segments: vec![], primitives: vec![] });
+        let count = last.primitives.len() as u64;
+        match self.full.send(last) {
+            Ok(()) => self.account.deliver(count),
+            Err(_) => self.account.discard(PrimitiveDrop::TriggerBusy, count),
+        }
+    }
+
+    /// Exchanges the open batch for an empty one, or drops its primitives when there is none.
+    fn hand_over(&mut self) {
+        self.opened_ns = None;
+        let count = self.open.primitives.len() as u64;
+        let empty = self.pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let Some(empty) = empty else {
+            return self.lose(count);
+        };
+        match self.full.try_send(std::mem::replace(&mut self.open, empty)) {
+            Ok(()) => self.account.deliver(count),
+            Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) => {
+                self.open = batch;
+                self.lose(count);
+            }
+        }
+    }
+
+    /// Drops the primitives of the open batch but keeps how far each stream was searched, so that
+    /// the trigger does not wait for what will not come.
+    fn lose(&mut self, count: u64) {
+        self.account.discard(PrimitiveDrop::TriggerBusy, count);
+        self.open.primitives.clear();
+        let mut newest: Vec<Segment> = Vec::new();
+        for segment in self.open.segments.drain(..).rev() {
+            if newest.iter().all(|kept| kept.stream != segment.stream) {
+                newest.push(Segment { primitives: 0, ..segment });
+            }
+        }
+        self.open.segments.extend(newest.into_iter().rev());
+    }
+}
+
+/// Why there is no batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoBatch {
+    /// None came in time.
+    TimedOut,
+    /// Every sender is gone and everything has been handed over.
+    Finished,
+}
+
+impl PrimitiveReceiver {
+    /// Passes the next batch to `take`, waiting at most `wait` for it.
+    ///
+    /// # Errors
+    /// When no batch came in time, or none will ever come.
+    pub fn receive(&self, wait: Duration, take: impl FnOnce(&Batch)) -> Result<(), NoBatch> {
+        let mut batch = self.full.recv_timeout(wait).map_err(|error| match error {
+            RecvTimeoutError::Timeout => NoBatch::TimedOut,
+            RecvTimeoutError::Disconnected => NoBatch::Finished,
+        })?;
+        take(&batch);
+        batch.clear();
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner).push(batch);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn primitive(value: u64) -> TriggerPrimitive {
+        TriggerPrimitive { words: [2, value, 0] }
+    }
+
+    fn drain(receiver: &PrimitiveReceiver) -> (Vec<Segment>, Vec<u64>) {
+        let (mut segments, mut starts) = (Vec::new(), Vec::new());
+        while receiver
+            .receive(Duration::ZERO, |batch| {
+                for (segment, primitives) in batch.segments() {
+                    segments.push(segment);
+                    starts.extend(primitives.iter().map(TriggerPrimitive::time_start));
+                }
+            })
+            .is_ok()
+        {}
+        (segments, starts)
+    }
+
+    #[test]
+    fn segments_of_one_stream_are_joined_and_order_is_kept() {
+        let (mut senders, receiver) = channel(1);
+        let mut sender = senders.pop().unwrap();
+        sender.append(0, 10, 1, |out| out.push(primitive(1)));
+        sender.append(0, 20, 2, |out| out.push(primitive(2)));
+        sender.append(1, 15, 2, |_| ());
+        sender.flush_due(FLUSH_NS);
+        assert_eq!(drain(&receiver).0, [], "open for less than the time");
+        sender.flush_due(FLUSH_NS + 1);
+        let (segments, starts) = drain(&receiver);
+        assert_eq!(starts, [1, 2]);
+        assert_eq!(segments.len(), 2);
+        let first = Segment { stream: 0, primitives: 2, searched_to: 20, arrival_ns: 2 };
+        assert_eq!(segments[0], first);
+        assert_eq!(segments[1].searched_to, 15);
+    }
+
+    #[test]
+    fn a_trigger_that_does_not_keep_up_loses_counted_primitives_but_no_progress() {
+        let (mut senders, receiver) = channel(1);
+        let mut sender = senders.pop().unwrap();
+        let account = sender.account();
+        let rounds = 3 * BATCHES as u64;
+        for round in 1..=rounds {
+            sender.append(0, round, round * FLUSH_NS, |out| out.push(primitive(round)));
+            sender.append(1, round, round * FLUSH_NS, |_| ());
+            sender.flush_due((round + 1) * FLUSH_NS);
+        }
+        let (_, early) = drain(&receiver);
+        sender.finish();
+        let (segments, late) = drain(&receiver);
+        let statement = account.statement("primitives");
+        assert!(statement.closes(), "{statement}");
+        assert!(statement.dropped_total() > 0);
+        assert_eq!((early.len() + late.len()) as u64, statement.delivered);
+        assert_eq!(segments.iter().map(|segment| segment.searched_to).min(), Some(rounds));
+        assert_eq!(receiver.receive(Duration::ZERO, |_| ()), Err(NoBatch::Finished));
+    }
+}
