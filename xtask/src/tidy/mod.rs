@@ -4,6 +4,7 @@
 //! `unsafe` may live, what a document points to.
 
 mod code;
+mod dependencies;
 mod floors;
 mod leftovers;
 mod links;
@@ -23,8 +24,9 @@ use tree::Tree;
 
 type Rule = fn(&Tree) -> Vec<Finding>;
 
-const RULES: [Rule; 8] = [
+const RULES: [Rule; 9] = [
     floors::check,
+    dependencies::check,
     unsafe_places::check,
     sources::check,
     links::check,
