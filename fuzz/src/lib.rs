@@ -1,5 +1,10 @@
 //! What the fuzz targets do with arbitrary bytes: print them, or refuse them.
 
+use std::io::Cursor;
+use std::path::Path;
+
+use gannet_control::config;
+use gannet_readout::log;
 use gannet_wire::ChannelMap;
 use gannet_wire::inspect::{Format, describe, identify};
 use gannet_wire::tpc_frame::FRAME_LEN;
@@ -29,4 +34,20 @@ pub fn channel_map(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = ChannelMap::parse(text);
     }
+}
+
+/// Reads `bytes` as a configuration. Files that it names are looked for where none are.
+pub fn configuration(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && let Err(problem) = config::parse("fuzz.toml", text, Path::new("/nonexistent"))
+    {
+        assert!(problem.line > 0 && problem.column > 0, "{problem}");
+    }
+}
+
+/// Verifies `bytes` as a file of the run log, to its end, past all damage.
+pub fn log(bytes: &[u8]) {
+    let name = Path::new("fuzz.log");
+    let reader = log::Reader::new(Cursor::new(bytes), name).expect("a slice has a length");
+    let _ = log::verify_source(reader, name).map(|report| report.to_string());
 }
