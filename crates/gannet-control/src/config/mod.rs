@@ -26,8 +26,7 @@ pub fn load(path: &Path) -> Result<Plan, Problem> {
         line: 1,
         column: 1,
         cause: format!("cannot be read: {error}"),
-        suggestion: "check the path; `gannet check --example` prints a configuration to start from"
-            .into(),
+        suggestion: "check the path; `gannet check --schema` describes what the file holds".into(),
     })?;
     let directory = path.parent().unwrap_or(Path::new("."));
     parse(&file, &text, directory)

@@ -34,7 +34,7 @@ pub struct Config {
     pub recorder: RecorderConfig,
     /// Figures for a monitoring system.
     pub metrics: MetricsConfig,
-    /// The front-end emulator that `gannet emulate` and `gannet demo` run.
+    /// The front-end emulator that `gannet emulate` runs.
     pub emulate: gannet_emulate::Config,
 }
 
