@@ -3,21 +3,43 @@
 use std::process::ExitCode;
 
 use gannet_control::config::Problem;
+use gannet_control::emulation::EmulationError;
 
-/// How a verb ended that did what it was asked.
+/// Exit code of a configuration that is not right.
+const CONFIGURATION_INVALID: u8 = 4;
+
+/// How a verb ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All is well.
     Ok,
+    /// Data were lost on the way, and counted.
+    Degraded,
+    /// The machine lacks something that was asked for.
+    ResourceMissing,
     /// A file is not what it should be.
     NotVerified,
+    /// This signal asked to stop, and all that was in hand was brought to its end.
+    Interrupted(i32),
+}
+
+impl Outcome {
+    /// Code that the process ends with.
+    fn code(self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::Degraded => 3,
+            Self::ResourceMissing => 5,
+            Self::NotVerified => 6,
+            Self::Interrupted(signal) => 128u8.saturating_add(signal as u8),
+        }
+    }
 }
 
 /// Exit code of a verb; an error is printed with its causes.
 pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
     let error = match result {
-        Ok(Outcome::Ok) => return ExitCode::SUCCESS,
-        Ok(Outcome::NotVerified) => return ExitCode::from(6),
+        Ok(outcome) => return ExitCode::from(outcome.code()),
         Err(error) => error,
     };
     // A reader that closed the pipe has seen enough; that is no error of ours.
@@ -26,5 +48,24 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     eprintln!("error: {error:#}");
-    if error.is::<Problem>() { ExitCode::from(4) } else { ExitCode::FAILURE }
+    if error.is::<Problem>() {
+        return ExitCode::from(CONFIGURATION_INVALID);
+    }
+    // What a socket needs, an address or a right, is lacking on this machine.
+    match error.downcast_ref::<EmulationError>() {
+        Some(EmulationError::Sink(_)) => ExitCode::from(Outcome::ResourceMissing.code()),
+        _ => ExitCode::FAILURE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use signal_hook::consts::{SIGINT, SIGTERM};
+
+    #[test]
+    fn a_stop_by_signal_has_the_code_of_shells() {
+        assert_eq!(Outcome::Interrupted(SIGINT).code(), 130);
+        assert_eq!(Outcome::Interrupted(SIGTERM).code(), 143);
+    }
 }

@@ -2,6 +2,7 @@
 
 mod exit;
 mod output;
+mod signals;
 mod verb;
 
 use std::process::ExitCode;
@@ -12,7 +13,8 @@ use tracing_subscriber::EnvFilter;
 /// Front-end emulation, inspection of detector data, and care of recorded runs.
 ///
 /// Data go to standard output, messages to standard error. Exit codes: 0 ok; 1 error; 2 usage;
-/// 4 configuration invalid; 6 verification failed.
+/// 3 data were lost; 4 configuration invalid; 5 resource missing; 6 verification failed;
+/// 130 and 143 after a clean stop by Ctrl-C and SIGTERM.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Arguments {

@@ -10,6 +10,7 @@ use gannet_wire::ChannelMap;
 
 use crate::exit::Outcome;
 use crate::output;
+use crate::signals::Signals;
 
 /// Sends the frames that the `[emulate]` table of a configuration describes, and prints the truth.
 ///
@@ -27,6 +28,7 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let signals = Signals::install()?;
     let plan = config::load(&arguments.file)?;
     let config = &plan.config.emulate;
     let streams = config.streams.geo_ids();
@@ -34,10 +36,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let target = Target { addresses: vec![arguments.to; streams.len()], frames: None };
     let emulation = Emulation::start(config, &map, &target, None)?;
     let end = Instant::now() + Duration::from_secs(arguments.seconds);
-    while Instant::now() < end && !emulation.is_finished() {
+    while Instant::now() < end && !emulation.is_finished() && signals.received().is_none() {
         std::thread::sleep(Duration::from_millis(10));
     }
     emulation.stop();
-    output::json(&emulation.join()?)?;
-    Ok(Outcome::Ok)
+    let report = emulation.join()?;
+    output::json(&report)?;
+    Ok(match signals.received() {
+        Some(signal) => Outcome::Interrupted(signal),
+        None if report.unsent.iter().any(|&unsent| unsent > 0) => Outcome::Degraded,
+        None => Outcome::Ok,
+    })
 }
