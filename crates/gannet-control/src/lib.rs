@@ -3,5 +3,6 @@
 pub mod config;
 pub mod emulation;
 pub mod metrics;
+pub mod run;
 pub mod run_control;
 pub mod snapshot;

@@ -1,5 +1,7 @@
 //! What a run looks like at one moment: the one form that view, metrics, reports and tests read.
 
+use std::path::PathBuf;
+
 use gannet_measure::histogram::Summary;
 use gannet_measure::ledger::Statement;
 use serde::Serialize;
@@ -15,6 +17,8 @@ pub struct Snapshot {
     pub state: State,
     /// Whether anything was lost so far.
     pub degraded: bool,
+    /// What the run could not go on without, in the state `error`.
+    pub failure: Option<String>,
     /// Since frames are taken, in seconds.
     pub elapsed_s: f64,
     /// Each source.
@@ -44,6 +48,8 @@ pub struct SourceSnapshot {
     pub bytes: u64,
     /// Datagrams that the kernel dropped because the socket buffer was full.
     pub kernel_drops: u64,
+    /// Those among them that may each stand for several datagrams.
+    pub unsized_drops: u64,
     /// Fraction of the landing buffer that holds frames.
     pub buffer_fill: f64,
     /// Bytes of the landing buffer.
@@ -67,12 +73,16 @@ pub struct StreamSnapshot {
     pub out_of_step: u64,
     /// Frames whose sequence number disagreed with their time stamp.
     pub sequence_errors: u64,
+    /// Times that the stream went on from another time.
+    pub restarts: u64,
     /// Trigger primitives found.
     pub primitives: u64,
     /// Time stamp of the first frame, in ticks.
     pub first_timestamp: Option<u64>,
     /// Time stamp of the newest frame, in ticks.
     pub newest_timestamp: Option<u64>,
+    /// Times that the stream fell silent.
+    pub stalls: u64,
     /// Whether the stream is silent for longer than it may be.
     pub stalled: bool,
 }
@@ -105,8 +115,10 @@ pub struct RecorderSnapshot {
     pub bytes: u64,
     /// Fraction of the queue in use.
     pub queue_fill: f64,
-    /// Finished files.
-    pub files: Vec<String>,
+    /// Finished files, the last of them when there are very many.
+    pub files: Vec<PathBuf>,
+    /// Files that could not be finished; `gannet recover` looks at them.
+    pub unfinished: Vec<PathBuf>,
     /// Why it cannot write at the moment.
     pub trouble: Option<String>,
 }
@@ -116,7 +128,8 @@ pub struct RecorderSnapshot {
 pub struct LatencySnapshot {
     /// From the arrival of a frame to its primitives.
     pub arrival_to_primitive: Summary,
-    /// From the arrival of the frame that completes a decision to the decision.
+    /// From the arrival of the frames in which a decision's first candidate lies to the decision;
+    /// the waits that the trigger is configured to make are part of it.
     pub arrival_to_decision: Summary,
     /// From a decision to its finished record.
     pub decision_to_record: Summary,

@@ -13,6 +13,9 @@ pub type DuneTicks = Ticks<62_500_000>;
 pub type ProtoDuneTicks = Ticks<50_000_000>;
 
 impl<const HZ: u64> Ticks<HZ> {
+    /// Ticks in a second.
+    pub const HZ: u64 = HZ;
+
     /// `count` ticks.
     pub const fn new(count: u64) -> Self {
         Self(count)

@@ -4,6 +4,7 @@ pub mod latency;
 pub mod log;
 pub mod primitives;
 pub mod raw_file;
+pub mod receiver;
 pub mod record;
 pub mod request;
 pub mod time_slice;

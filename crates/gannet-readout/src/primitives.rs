@@ -114,20 +114,19 @@ impl PrimitiveSender {
         Arc::clone(&self.account)
     }
 
-    /// Lets `find` append the primitives of one frame of a stream, and notes how far the stream
-    /// has been searched. Gives the number found.
+    /// Lets `find` append the primitives of one frame of a stream and say up to which tick the
+    /// stream has been searched. Gives the number found.
     ///
-    /// `find` must append at most [`BATCH_PRIMITIVES`](self) minus what a full frame may give;
-    /// a batch is handed over before it could overflow.
+    /// `find` must append at most [`MAX_TPS_PER_FRAME`](gannet_kernels::MAX_TPS_PER_FRAME); a
+    /// batch is handed over before it could overflow.
     pub fn append(
         &mut self,
         stream: u32,
-        searched_to: u64,
         arrival_ns: u64,
-        find: impl FnOnce(&mut Vec<TriggerPrimitive>),
+        find: impl FnOnce(&mut Vec<TriggerPrimitive>) -> u64,
     ) -> u64 {
         let before = self.open.primitives.len();
-        find(&mut self.open.primitives);
+        let searched_to = find(&mut self.open.primitives);
         let found = (self.open.primitives.len() - before) as u64;
         self.account.offer(found);
         self.opened_ns.get_or_insert(arrival_ns);
@@ -232,6 +231,11 @@ mod tests {
         TriggerPrimitive { words: [2, value, 0] }
     }
 
+    fn found(out: &mut Vec<TriggerPrimitive>, value: u64, searched_to: u64) -> u64 {
+        out.push(primitive(value));
+        searched_to
+    }
+
     fn drain(receiver: &PrimitiveReceiver) -> (Vec<Segment>, Vec<u64>) {
         let (mut segments, mut starts) = (Vec::new(), Vec::new());
         while receiver
@@ -250,9 +254,9 @@ mod tests {
     fn segments_of_one_stream_are_joined_and_order_is_kept() {
         let (mut senders, receiver) = channel(1);
         let mut sender = senders.pop().unwrap();
-        sender.append(0, 10, 1, |out| out.push(primitive(1)));
-        sender.append(0, 20, 2, |out| out.push(primitive(2)));
-        sender.append(1, 15, 2, |_| ());
+        sender.append(0, 1, |out| found(out, 1, 10));
+        sender.append(0, 2, |out| found(out, 2, 20));
+        sender.append(1, 2, |_| 15);
         sender.flush_due(FLUSH_NS);
         assert_eq!(drain(&receiver).0, [], "open for less than the time");
         sender.flush_due(FLUSH_NS + 1);
@@ -271,8 +275,8 @@ mod tests {
         let account = sender.account();
         let rounds = 3 * BATCHES as u64;
         for round in 1..=rounds {
-            sender.append(0, round, round * FLUSH_NS, |out| out.push(primitive(round)));
-            sender.append(1, round, round * FLUSH_NS, |_| ());
+            sender.append(0, round * FLUSH_NS, |out| found(out, round, round));
+            sender.append(1, round * FLUSH_NS, |_| round);
             sender.flush_due((round + 1) * FLUSH_NS);
         }
         let (_, early) = drain(&receiver);

@@ -122,8 +122,9 @@ impl Bench {
         let (producer, reader) = clop(Geometry::plain(FRAME_BYTES, capacity as usize)).unwrap();
         let (writers, buffers) = (0..streams)
             .map(|_| {
-                let (writer, entries) = index(index_frames, STEP);
-                (writer, StreamBuffer::new(entries, reader.clone(), FRAME_BYTES))
+                let (mut writer, entries) = index(index_frames, STEP);
+                writer.lie_in(reader.clone());
+                (writer, StreamBuffer::new(entries, FRAME_BYTES))
             })
             .unzip();
         let model = Model {

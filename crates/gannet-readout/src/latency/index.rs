@@ -1,9 +1,9 @@
 //! Index of one stream: frame number to cell, written by one thread and read by another.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use gannet_memory::Cell;
+use gannet_memory::{Cell, Reader};
 
 /// Time stamp of an entry that holds no frame.
 const EMPTY: u64 = u64::MAX;
@@ -24,6 +24,8 @@ pub(super) struct Shared {
     newest: AtomicU64,
     /// Least frame number that was entered out of order since the reader last asked.
     backfilled: AtomicU64,
+    /// The clop in which the frames lie, known before the first is entered.
+    cells: OnceLock<Reader>,
 }
 
 /// Makes the index of one stream for at least `frames` frames, `ticks_per_frame` ticks apart.
@@ -38,6 +40,7 @@ pub fn index(frames: usize, ticks_per_frame: u64) -> (IndexWriter, super::stream
         ticks_per_frame,
         newest: AtomicU64::new(EMPTY),
         backfilled: AtomicU64::new(u64::MAX),
+        cells: OnceLock::new(),
     });
     (IndexWriter { shared: Arc::clone(&shared) }, super::stream::IndexReader::new(shared))
 }
@@ -60,6 +63,12 @@ pub struct IndexWriter {
 }
 
 impl IndexWriter {
+    /// Says in which clop the frames lie; to be called before the first is entered. A second call
+    /// changes nothing.
+    pub fn lie_in(&mut self, cells: Reader) {
+        self.shared.cells.get_or_init(|| cells);
+    }
+
     /// Enters the frame that begins at `timestamp` (ticks) and lies in `cell`.
     ///
     /// `restart` declares that time began anew with this frame: it becomes the newest even if
@@ -94,6 +103,11 @@ impl IndexWriter {
 }
 
 impl Shared {
+    /// The clop in which the frames lie, once there is one.
+    pub(super) fn cells(&self) -> Option<&Reader> {
+        self.cells.get()
+    }
+
     /// Number of frames the index can hold.
     pub(super) fn capacity(&self) -> u64 {
         self.entries.len() as u64

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gannet_memory::{Overwritten, Reader};
+use gannet_memory::Overwritten;
 
 use super::index::Shared;
 
@@ -38,19 +38,17 @@ impl IndexReader {
     }
 }
 
-/// The latency buffer of one stream: its index and the clop in which its frames lie.
+/// The latency buffer of one stream: its index, and with it the clop in which its frames lie.
 #[derive(Debug)]
 pub struct StreamBuffer {
     index: IndexReader,
-    cells: Reader,
     frame_bytes: usize,
 }
 
 impl StreamBuffer {
-    /// Buffer of the stream that `index` describes; its frames of `frame_bytes` bytes lie in
-    /// `cells`.
-    pub fn new(index: IndexReader, cells: Reader, frame_bytes: usize) -> Self {
-        Self { index, cells, frame_bytes }
+    /// Buffer of the stream that `index` describes, with frames of `frame_bytes` bytes.
+    pub fn new(index: IndexReader, frame_bytes: usize) -> Self {
+        Self { index, frame_bytes }
     }
 
     /// Length of a frame in ticks.
@@ -66,7 +64,7 @@ impl StreamBuffer {
     /// Oldest and newest frame held, or `None` when there is none.
     pub fn extent(&mut self) -> Option<Extent> {
         let shared = &self.index.shared;
-        let newest = shared.newest()?;
+        let (newest, cells) = (shared.newest()?, shared.cells()?);
         let newest_number = newest / shared.ticks_per_frame();
         let least = newest_number.saturating_sub(shared.capacity() - 1);
         let start = self.index.oldest.min(shared.take_backfilled()).max(least);
@@ -74,7 +72,7 @@ impl StreamBuffer {
         let start = if start > newest_number { least } else { start };
         for number in start..=newest_number {
             if let Some((oldest, cell)) = shared.find(number)
-                && self.cells.is_intact(cell)
+                && cells.is_intact(cell)
             {
                 self.index.oldest = number;
                 return Some(Extent { oldest, newest });
@@ -90,10 +88,11 @@ impl StreamBuffer {
     /// A frame overlaps when it begins before `window.end` and ends after `window.begin`.
     pub fn cut(&self, window: Window, out: &mut Vec<u8>) -> u64 {
         let shared = &self.index.shared;
-        let (Some(newest), length) = (shared.newest(), shared.ticks_per_frame()) else { return 0 };
+        let (Some(newest), Some(cells)) = (shared.newest(), shared.cells()) else { return 0 };
         if window.begin >= window.end {
             return 0;
         }
+        let length = shared.ticks_per_frame();
         let newest_number = newest / length;
         // A frame that starts in the middle of the numbering grid may begin up to one length
         // before the grid cell of the first tick.
@@ -109,7 +108,7 @@ impl StreamBuffer {
             }
             let used = out.len();
             out.resize(used + self.frame_bytes, 0);
-            if let Err(Overwritten) = self.cells.copy(cell, &mut out[used..]) {
+            if let Err(Overwritten) = cells.copy(cell, &mut out[used..]) {
                 out.truncate(used);
                 overwritten += 1;
             }

@@ -59,6 +59,7 @@ impl RecorderHandle {
             payload_bytes: progress.payload_bytes,
             present_file: progress.present_file,
             files_finished: progress.files_finished,
+            finished: progress.finished,
             unfinished: progress.unfinished,
             chunks_vanished: progress.chunks_vanished,
             outages: progress.outages,

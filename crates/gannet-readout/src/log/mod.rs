@@ -66,6 +66,6 @@ pub use queue::{Chunk, Offer, QUEUE_CHUNKS_MAX, RecordDrop};
 pub use reader::{ChunkView, Reader};
 pub use recorder::Recorder;
 pub use recover::{Outcome, Recovered, RecoveredFile, recover, recover_directory, recover_on};
-pub use status::{State, Status, UNFINISHED_MAX};
+pub use status::{FINISHED_MAX, State, Status, UNFINISHED_MAX};
 pub use verify::{KindTotal, PROBLEMS_MAX, Report, verify, verify_source};
 pub use writer::{COMMIT_BYTES_MAX, SEALS_MAX, Writer};

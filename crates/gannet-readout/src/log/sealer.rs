@@ -96,7 +96,7 @@ impl Worker {
         let mut pending = std::mem::take(&mut self.pending);
         pending.retain_mut(|seal| match seal.attempt(&*self.disk) {
             Ok(()) => {
-                self.shared.progress().files_finished += 1;
+                self.shared.progress().note_finished(seal.path().to_owned());
                 tracing::info!(file = %seal.path().display(), "file finished");
                 false
             }

@@ -1,5 +1,6 @@
 //! What the recorder is doing, for whoever watches it.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use gannet_measure::ledger::{Reason, Statement};
@@ -10,6 +11,9 @@ use super::queue::RecordDrop;
 
 /// Most unfinished files that a status lists.
 pub const UNFINISHED_MAX: usize = 100;
+
+/// Most finished files that a status lists; of more, the first are forgotten.
+pub const FINISHED_MAX: usize = 10_000;
 
 /// What the recorder is doing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -52,6 +56,8 @@ pub struct Status {
     pub present_file: Option<PathBuf>,
     /// Files that have their end and their finished name.
     pub files_finished: u64,
+    /// Those files, at most the last [`FINISHED_MAX`].
+    pub finished: VecDeque<PathBuf>,
     /// Files that could not be ended, at most [`UNFINISHED_MAX`]: `gannet recover` looks at them.
     pub unfinished: Vec<PathBuf>,
     /// Safe chunks that are gone, because their file was removed or replaced while it was written.
@@ -77,6 +83,7 @@ pub(super) struct Progress {
     pub payload_bytes: u64,
     pub present_file: Option<PathBuf>,
     pub files_finished: u64,
+    pub finished: VecDeque<PathBuf>,
     pub unfinished: Vec<PathBuf>,
     pub chunks_vanished: u64,
     pub outages: u64,
@@ -90,6 +97,15 @@ impl Progress {
         if let Error::Vanished { chunks, .. } = error {
             self.chunks_vanished += chunks;
         }
+    }
+
+    /// Remembers a file that is finished.
+    pub fn note_finished(&mut self, path: PathBuf) {
+        self.files_finished += 1;
+        if self.finished.len() == FINISHED_MAX {
+            self.finished.pop_front();
+        }
+        self.finished.push_back(path);
     }
 
     /// Remembers a file that stays unfinished.

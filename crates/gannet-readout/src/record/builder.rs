@@ -274,12 +274,13 @@ mod tests {
         let (producer, cells) = clop(Geometry::plain(FRAME_BYTES, 64)).unwrap();
         let (writers, streams) = (0..2)
             .map(|stream| {
-                let (writer, entries) = index(32, STEP);
+                let (mut writer, entries) = index(32, STEP);
+                writer.lie_in(cells.clone());
                 let source = StreamSource {
                     source_id: SourceId::new(Subsystem::DetectorReadout, 100 + u32::from(stream)),
                     geo_id: GeoId::new(3, 1, 0, stream),
                     fragment_type: FragmentType::WibEth,
-                    buffer: StreamBuffer::new(entries, cells.clone(), FRAME_BYTES),
+                    buffer: StreamBuffer::new(entries, FRAME_BYTES),
                 };
                 (writer, source)
             })

@@ -1,0 +1,98 @@
+//! The building thread: decisions become records, records become chunks of the log.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use gannet_measure::clock::Clock;
+use gannet_measure::counter::Counter;
+use gannet_readout::log::{Offer, RecorderHandle};
+use gannet_readout::receiver::StreamStatus;
+use gannet_readout::record::{RecordBuilder, RecordRequest, TriggerRecord};
+
+/// Time between two looks at requests that wait for data.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// What the building thread tells.
+#[derive(Debug, Default)]
+pub(super) struct BuildStatus {
+    /// Records handed to the recorder.
+    pub records: Counter,
+    /// Records that miss data of at least one stream.
+    pub incomplete: Counter,
+    /// Records that miss data which had been in the run: a stream that never came, or frames
+    /// that were overwritten before they were cut out.
+    pub damaged: Counter,
+    /// Decisions that are done with, as a record or not: the trigger's in-flight count falls.
+    pub done: AtomicU64,
+}
+
+/// Builds records and hands them to the recorder.
+pub(super) struct Builder {
+    /// Cuts windows out of the latency buffers.
+    pub records: RecordBuilder,
+    /// Figures of the streams, in the order in which the builder knows them.
+    pub streams: Vec<Arc<StreamStatus>>,
+    /// Where records go.
+    pub recorder: RecorderHandle,
+    /// Time of the deadlines.
+    pub clock: Arc<dyn Clock>,
+    /// What is told.
+    pub status: Arc<BuildStatus>,
+}
+
+impl Builder {
+    /// Builds records until the deciding thread is gone and no decision is left.
+    pub(super) fn run(mut self, decisions: &Receiver<RecordRequest>) {
+        loop {
+            match decisions.recv_timeout(RETRY) {
+                Ok(request) => self.submit(request),
+                Err(RecvTimeoutError::Timeout) => (),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.record_ready();
+        }
+        // No frame comes any more: what has not come by now is missing.
+        self.records.close();
+        self.record_ready();
+    }
+
+    fn submit(&mut self, request: RecordRequest) {
+        if !self.records.submit(request) {
+            self.status.done.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    fn record_ready(&mut self) {
+        while let Some(record) = self.records.poll(self.clock.now_ns()) {
+            self.record(record);
+        }
+    }
+
+    /// Hands a record to the recorder; while its queue is full the trigger is held off, not the
+    /// frames.
+    fn record(&self, record: TriggerRecord) {
+        self.status.records.add(1);
+        self.status.incomplete.add(u64::from(record.is_incomplete()));
+        self.status.damaged.add(u64::from(self.is_damaged(&record)));
+        let mut chunk = record.into_chunk();
+        while let Offer::Busy(back) = self.recorder.offer(chunk) {
+            chunk = back;
+            thread::sleep(RETRY);
+        }
+        self.status.done.fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether data are missing that had been in the run. A window that begins before the first
+    /// frame of a stream or ends after its last one asks for what never was.
+    fn is_damaged(&self, record: &TriggerRecord) -> bool {
+        self.streams.iter().zip(&record.fragments).any(|(stream, fragment)| {
+            let header = &fragment.header;
+            let inside = header.window_begin >= stream.first_timestamp.get()
+                && header.window_end <= stream.newest_timestamp.get();
+            header.error_bits != 0 && (inside || stream.frames.get() == 0)
+        })
+    }
+}

@@ -1,0 +1,149 @@
+//! The deciding thread: primitives of all streams in, decisions and slices of primitives out.
+
+mod arrivals;
+mod outlet;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use gannet_measure::clock::Clock;
+use gannet_measure::histogram::Histogram;
+use gannet_readout::latency::Window;
+use gannet_readout::primitives::{NoBatch, PrimitiveReceiver};
+use gannet_readout::record::{Attachment, RecordRequest};
+use gannet_trigger::candidate::Candidate;
+use gannet_trigger::module_level::Decision;
+use gannet_trigger::{TriggerChain, TriggerOutput};
+use gannet_wire::fragment_type::FragmentType;
+use gannet_wire::overlay;
+use gannet_wire::source_id::{SourceId, Subsystem};
+use gannet_wire::trigger_activity::TriggerActivityData;
+use gannet_wire::trigger_candidate::TriggerCandidateData;
+
+use super::build::BuildStatus;
+use arrivals::Arrivals;
+
+pub(super) use outlet::{Outlet, SliceDrop};
+
+/// How long the thread waits for primitives before it looks for late streams.
+const WAIT: Duration = Duration::from_millis(2);
+/// Source that trigger candidates name as theirs in records.
+const CANDIDATES: SourceId = SourceId::new(Subsystem::Trigger, 1);
+
+/// What the deciding thread tells.
+#[derive(Debug, Default)]
+pub(super) struct DecideStatus {
+    /// From the arrival of the frames in which a decision's first candidate lies to the decision,
+    /// in nanoseconds.
+    pub arrival_to_decision_ns: Histogram,
+}
+
+/// Runs the trigger on what the receiving threads find.
+pub(super) struct Decider {
+    chain: TriggerChain,
+    outlet: Outlet,
+    requests: SyncSender<RecordRequest>,
+    clock: Arc<dyn Clock>,
+    built: Arc<BuildStatus>,
+    status: Arc<DecideStatus>,
+    out: TriggerOutput,
+    arrivals: Arrivals,
+    /// Decisions that the builder was done with when last looked at.
+    done: u64,
+}
+
+impl Decider {
+    /// A decider whose decisions go to `requests` and everything else to `outlet`.
+    pub(super) fn new(
+        chain: TriggerChain,
+        outlet: Outlet,
+        requests: SyncSender<RecordRequest>,
+        clock: Arc<dyn Clock>,
+        built: Arc<BuildStatus>,
+        status: Arc<DecideStatus>,
+    ) -> Self {
+        let (out, arrivals) = (TriggerOutput::default(), Arrivals::default());
+        Self { chain, outlet, requests, clock, built, status, out, arrivals, done: 0 }
+    }
+
+    /// Decides until the receiving threads are gone and every primitive is used.
+    pub(super) fn run(mut self, primitives: &PrimitiveReceiver) {
+        loop {
+            let Self { chain, out, arrivals, clock, .. } = &mut self;
+            let received = primitives.receive(WAIT, |batch| {
+                let now_ns = clock.now_ns();
+                for (segment, found) in batch.segments() {
+                    arrivals.note(segment.searched_to, segment.arrival_ns);
+                    let stream = segment.stream as usize;
+                    chain.push(stream, found, segment.searched_to, now_ns, out);
+                }
+            });
+            let now_ns = self.clock.now_ns();
+            self.note_done();
+            self.chain.advance(now_ns, &mut self.out);
+            self.hand_on(now_ns);
+            if received == Err(NoBatch::Finished) {
+                break;
+            }
+        }
+        let now_ns = self.clock.now_ns();
+        self.chain.drain(now_ns, &mut self.out);
+        self.hand_on(now_ns);
+        self.outlet.finish();
+    }
+
+    /// Tells the trigger how many records were finished since it was last told.
+    fn note_done(&mut self) {
+        let done = self.built.done.load(Ordering::Acquire);
+        let new = done - self.done;
+        self.done = done;
+        if new > 0 {
+            self.chain.records_done(new as usize, &mut self.out);
+        }
+    }
+
+    fn hand_on(&mut self, now_ns: u64) {
+        let primitives = &self.out.primitives;
+        primitives.ordered.iter().for_each(|tp| self.outlet.primitive(*tp));
+        primitives.late.iter().for_each(|tp| self.outlet.primitive(*tp));
+        self.outlet.busy(&self.out.decided.busy);
+        for decision in &self.out.decided.decisions {
+            if let Some(arrival_ns) = self.arrivals.of(decision.timestamp) {
+                self.status.arrival_to_decision_ns.record(now_ns.saturating_sub(arrival_ns));
+            }
+            // The channel has room for all records that may be in flight, and the builder
+            // outlives this thread unless it failed, which the run notices.
+            let _builder_gone = self.requests.send(request(decision, now_ns));
+        }
+        self.out.clear();
+        self.outlet.retry(now_ns);
+    }
+}
+
+/// What the builder is asked for.
+fn request(decision: &Decision, decided_ns: u64) -> RecordRequest {
+    RecordRequest {
+        trigger_number: decision.trigger_number,
+        run_number: decision.run,
+        trigger_timestamp: decision.timestamp,
+        trigger_type: decision.trigger_type,
+        window: Window { begin: decision.window_begin, end: decision.window_end },
+        decided_ns,
+        attachments: vec![Attachment {
+            source_id: CANDIDATES,
+            fragment_type: FragmentType::TriggerCandidate,
+            detector_id: decision.candidates.first().map_or(0, |tc| u16::from(tc.data.detid)),
+            payload: decision.candidates.iter().flat_map(stored).collect(),
+        }],
+    }
+}
+
+/// A candidate with its activities as records store it.
+fn stored(candidate: &Candidate) -> Vec<u8> {
+    let len = overlay::buffer_len::<TriggerCandidateData, TriggerActivityData>;
+    let mut bytes = vec![0; len(candidate.inputs.len())];
+    overlay::emit(&candidate.data, &candidate.inputs, &mut bytes);
+    bytes
+}

@@ -1,0 +1,222 @@
+//! A run: the threads between the sockets and the files, and what they share.
+//!
+//! ```text
+//! receiving threads ──primitives──▶ deciding thread ──decisions──▶ building thread ──▶ recorder
+//!   one a socket                       merge, trigger                latency buffers     log files
+//! ```
+//!
+//! Receiving never waits for anything behind it. At the end each thread finishes when the one
+//! before it is gone, so that a drain loses nothing.
+
+mod build;
+mod decide;
+mod observe;
+mod receive;
+mod setup;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use gannet_readout::log::{Chunk, Kind, Label, Offer, Recorder};
+use gannet_readout::receiver::StreamPool;
+
+use crate::config::Plan;
+use crate::metrics::{Endpoint, SnapshotSource};
+use crate::run_control::{Event, State};
+use crate::snapshot::Snapshot;
+use observe::Observed;
+use receive::Gate;
+
+/// Why a run cannot be set up or started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// A source cannot be had.
+    #[error("source \"{source_name}\": {cause}")]
+    Source {
+        /// Name of the source.
+        source_name: String,
+        /// What went wrong.
+        #[source]
+        cause: gannet_ingest::Error,
+    },
+    /// A source was made and does not start.
+    #[error("a source does not start: {0}")]
+    Start(#[source] gannet_ingest::Error),
+    /// The primitive chain of a stream cannot be set up.
+    #[error("trigger primitives of stream {stream}: {cause}")]
+    Tpg {
+        /// Place of the stream.
+        stream: String,
+        /// What went wrong.
+        cause: String,
+    },
+    /// The trigger cannot be set up.
+    #[error("trigger.{0}")]
+    Trigger(#[from] gannet_trigger::Error),
+    /// The recorder cannot be set up.
+    #[error("recorder: {0}")]
+    Recorder(#[from] gannet_readout::log::Error),
+    /// The metrics endpoint cannot be opened.
+    #[error("metrics endpoint {address}: {cause}; choose another address in [metrics]")]
+    Metrics {
+        /// Address asked for.
+        address: std::net::SocketAddr,
+        /// What went wrong.
+        #[source]
+        cause: std::io::Error,
+    },
+    /// The system gave no thread.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] std::io::Error),
+}
+
+/// A run that is set up, running or draining. Dropping it drains it.
+pub struct Run {
+    observed: Arc<Observed>,
+    gate: Arc<Gate>,
+    pools: Vec<Arc<StreamPool>>,
+    receivers: Vec<JoinHandle<()>>,
+    starts: mpsc::Receiver<Result<(), gannet_ingest::Error>>,
+    threads: Vec<JoinHandle<()>>,
+    recorder: Option<Recorder>,
+    endpoint: Option<Endpoint>,
+}
+
+impl Run {
+    /// Sets everything up that `plan` asks for: memory, sockets, files, threads.
+    ///
+    /// `config_text` is the configuration as written; it goes into the files.
+    ///
+    /// # Errors
+    /// The first thing that could not be had; what was set up before is given back.
+    pub fn configure(plan: &Plan, config_text: &str) -> Result<Self, RunError> {
+        let run = setup::configure(plan, config_text)?;
+        run.observed.life.on(Event::Configure);
+        Ok(run)
+    }
+
+    /// A run without threads yet.
+    fn new(
+        observed: Arc<Observed>,
+        starts: mpsc::Receiver<Result<(), gannet_ingest::Error>>,
+        recorder: Recorder,
+    ) -> Self {
+        Self {
+            observed,
+            gate: Arc::default(),
+            pools: Vec::new(),
+            receivers: Vec::new(),
+            starts,
+            threads: Vec::new(),
+            recorder: Some(recorder),
+            endpoint: None,
+        }
+    }
+
+    /// Takes frames: every frame that comes after this call has returned is taken or counted.
+    ///
+    /// # Errors
+    /// When a source does not start; the run is in the state `error` then.
+    pub fn start(&self) -> Result<(), RunError> {
+        let now_ns = self.observed.clock.now_ns();
+        self.pools.iter().for_each(|pool| pool.begin(now_ns));
+        self.open_gate();
+        for start in self.starts.iter().take(self.receivers.len()) {
+            if let Err(error) = start {
+                self.observed.fail(error.to_string());
+                return Err(RunError::Start(error));
+            }
+        }
+        self.observed.life.mark_start(now_ns);
+        self.observed.life.on(Event::Start);
+        Ok(())
+    }
+
+    /// The run at this moment.
+    pub fn snapshot(&self) -> Snapshot {
+        self.observed.snapshot()
+    }
+
+    /// Where others may take snapshots from.
+    pub fn snapshot_source(&self) -> SnapshotSource {
+        let observed = Arc::clone(&self.observed);
+        Arc::new(move || observed.snapshot())
+    }
+
+    /// Address of the metrics endpoint, if there is one.
+    pub fn metrics_address(&self) -> Option<std::net::SocketAddr> {
+        self.endpoint.as_ref().map(Endpoint::address)
+    }
+
+    /// Addresses at which the sockets of the sources listen, in their order.
+    pub fn addresses(&self) -> Vec<std::net::SocketAddr> {
+        self.observed.sources.iter().filter_map(|source| source.facts.address).collect()
+    }
+
+    /// Whether every source has ended by itself, as capture files do, or has failed.
+    pub fn is_exhausted(&self) -> bool {
+        self.observed.receiving.load(Ordering::Acquire) == 0
+    }
+
+    /// State of the run.
+    pub fn state(&self) -> State {
+        self.observed.life.control().state()
+    }
+
+    /// Stops taking frames, processes what was taken to the end, closes the files, and gives the
+    /// final snapshot.
+    pub fn drain(mut self) -> Snapshot {
+        self.finish()
+    }
+
+    /// Asks for the end without waiting for it.
+    pub fn request_stop(&self) {
+        self.observed.life.on(Event::Stop);
+        self.gate.stop.store(true, Ordering::Release);
+        self.open_gate();
+    }
+
+    fn open_gate(&self) {
+        self.gate.go.store(true, Ordering::Release);
+        self.receivers.iter().for_each(|receiver| receiver.thread().unpark());
+    }
+
+    fn finish(&mut self) -> Snapshot {
+        self.request_stop();
+        let threads = self.receivers.drain(..).chain(self.threads.drain(..));
+        let defects = threads.filter_map(|thread| thread.join().err()).count();
+        self.observed.life.mark_end(self.observed.clock.now_ns());
+        if defects > 0 {
+            self.observed.fail("a thread ended by a defect; please report it".into());
+        }
+        if let Some(recorder) = self.recorder.take() {
+            record_end(&recorder, &self.observed.snapshot());
+            recorder.stop();
+            self.observed.life.on(Event::Drained);
+        }
+        self.endpoint = None;
+        self.observed.snapshot()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if self.recorder.is_some() {
+            self.finish();
+        }
+    }
+}
+
+/// Records what the run came to: state, totals, and where and why anything was lost.
+fn record_end(recorder: &Recorder, snapshot: &Snapshot) {
+    // Only numbers, texts and lists: there is no way to fail.
+    let text = serde_json::to_vec(snapshot).unwrap_or_default();
+    let mut chunk = Chunk::new(Label::new(Kind::RUN_END), text);
+    while let Offer::Busy(back) = recorder.handle().offer(chunk) {
+        chunk = back;
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}

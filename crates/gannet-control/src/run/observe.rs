@@ -1,0 +1,283 @@
+//! What the threads of a run share with whoever watches it.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gannet_ingest::{Counters, Facts, SourceDrop};
+use gannet_measure::clock::Clock;
+use gannet_measure::counter::Counter;
+use gannet_measure::histogram::Histogram;
+use gannet_measure::ledger::{Account, Statement};
+use gannet_readout::log::{self, RecorderHandle, Status};
+use gannet_readout::primitives::PrimitiveDrop;
+use gannet_readout::receiver::{FrameDrop, StreamStatus};
+use gannet_readout::record::RecordDrop;
+use gannet_trigger::TriggerCounters;
+use gannet_trigger::tpg::StreamCounters;
+use gannet_wire::GeoId;
+
+use super::build::BuildStatus;
+use super::decide::{DecideStatus, SliceDrop};
+use crate::run_control::{Event, RunControl};
+use crate::snapshot::{
+    LatencySnapshot, RecorderSnapshot, Snapshot, SourceSnapshot, StreamSnapshot, TriggerSnapshot,
+};
+
+/// Drops that lose nothing of what the run is for: what others sent here, what came twice, and
+/// what a setting keeps out.
+const HARMLESS: [(&str, &str); 11] = [
+    ("source", "foreign_address"),
+    ("frames", "unknown_stream"),
+    ("frames", "duplicate"),
+    ("merge", "too_long"),
+    ("activity", "prescaled"),
+    ("candidate", "prescaled"),
+    ("module_level", "ignored"),
+    ("module_level", "overlap"),
+    ("module_level", "paused"),
+    ("module_level", "busy"),
+    ("module_level", "dead_time"),
+];
+
+/// One source at work.
+pub(super) struct ObservedSource {
+    pub name: String,
+    pub facts: Facts,
+    pub account: Arc<Account<SourceDrop>>,
+    pub counters: Arc<Counters>,
+    pub frames: Arc<Account<FrameDrop>>,
+    pub primitives: Arc<Account<PrimitiveDrop>>,
+    pub arrival_to_primitive_ns: Arc<Histogram>,
+}
+
+/// One stream at work.
+pub(super) struct ObservedStream {
+    pub geo_id: GeoId,
+    pub status: Arc<StreamStatus>,
+    pub tpg: Arc<StreamCounters>,
+}
+
+/// Everything that can be seen of a run.
+pub(super) struct Observed {
+    pub run: u32,
+    pub clock: Arc<dyn Clock>,
+    pub sources: Vec<ObservedSource>,
+    pub streams: Vec<ObservedStream>,
+    pub trigger: TriggerCounters,
+    pub decided: Arc<DecideStatus>,
+    pub slices: Arc<Account<SliceDrop>>,
+    pub slices_made: Arc<Counter>,
+    pub records: Arc<Account<RecordDrop>>,
+    pub response_ns: Arc<Histogram>,
+    pub built: Arc<BuildStatus>,
+    pub recorder: RecorderHandle,
+    /// Receiving threads that have not ended.
+    pub receiving: AtomicUsize,
+    pub life: Life,
+}
+
+/// State of the run and the times of its begin and end.
+#[derive(Default)]
+pub(super) struct Life {
+    control: Mutex<RunControl>,
+    failure: Mutex<Option<String>>,
+    started_ns: AtomicU64,
+    /// 0 until the run has ended.
+    ended_ns: AtomicU64,
+}
+
+impl Life {
+    /// The state machine.
+    pub fn control(&self) -> MutexGuard<'_, RunControl> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Passes an event to the state machine; one that is out of place changes nothing.
+    pub fn on(&self, event: Event) {
+        if let Err(refused) = self.control().on(event) {
+            tracing::debug!(%refused);
+        }
+    }
+
+    pub fn mark_start(&self, now_ns: u64) {
+        self.started_ns.store(now_ns, Ordering::Release);
+    }
+
+    pub fn mark_end(&self, now_ns: u64) {
+        self.ended_ns.store(now_ns, Ordering::Release);
+    }
+
+    fn elapsed_s(&self, now_ns: u64) -> f64 {
+        let started_ns = self.started_ns.load(Ordering::Acquire);
+        let ended_ns = self.ended_ns.load(Ordering::Acquire);
+        let until_ns = if ended_ns == 0 { now_ns } else { ended_ns };
+        match started_ns {
+            0 => 0.0,
+            started_ns => until_ns.saturating_sub(started_ns) as f64 * 1e-9,
+        }
+    }
+}
+
+impl Observed {
+    /// Notes a failure that the run cannot go on without.
+    pub fn fail(&self, what: String) {
+        self.failure().get_or_insert(what);
+        self.life.on(Event::Fail);
+    }
+
+    fn failure(&self) -> MutexGuard<'_, Option<String>> {
+        self.life.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The run at this moment.
+    pub fn snapshot(&self) -> Snapshot {
+        let status = self.recorder.status();
+        let ledger = self.ledger(&status);
+        let streams: Vec<_> = self.streams.iter().map(ObservedStream::snapshot).collect();
+        if self.lost_anything(&ledger, &streams, &status) {
+            self.life.control().degrade();
+        }
+        let control = *self.life.control();
+        Snapshot {
+            run: self.run,
+            state: control.state(),
+            degraded: control.is_degraded(),
+            failure: self.failure().clone(),
+            elapsed_s: self.life.elapsed_s(self.clock.now_ns()),
+            sources: self.sources.iter().map(ObservedSource::snapshot).collect(),
+            streams,
+            trigger: self.trigger(&ledger),
+            recorder: self.recorder(status),
+            latency: self.latency(),
+            ledger,
+        }
+    }
+
+    /// Every stage in the order of the data.
+    fn ledger(&self, status: &Status) -> Vec<Statement> {
+        let sources = || self.sources.iter();
+        let mut ledger: Vec<Statement> = [
+            sum(sources().map(|source| source.account.statement("source"))),
+            sum(sources().map(|source| source.frames.statement("frames"))),
+            sum(self.streams.iter().map(|stream| stream.tpg.statement())),
+            sum(sources().map(|source| source.primitives.statement("primitives"))),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        ledger.extend(self.trigger.statements());
+        ledger.push(self.records.statement("records"));
+        ledger.push(self.slices.statement("slices"));
+        ledger.push(status.account.clone());
+        ledger
+    }
+
+    /// Whether anything was lost that the run is for.
+    fn lost_anything(
+        &self,
+        ledger: &[Statement],
+        streams: &[StreamSnapshot],
+        status: &Status,
+    ) -> bool {
+        let harmless = HashSet::from(HARMLESS);
+        let lossy = |statement: &Statement| {
+            let of_use = |reason: &str| !harmless.contains(&(statement.stage.as_str(), reason));
+            statement.dropped.iter().any(|drop| drop.count > 0 && of_use(&drop.reason))
+        };
+        ledger.iter().any(lossy)
+            || streams.iter().any(|stream| stream.missing > 0)
+            || self.sources.iter().any(|source| source.counters.unsized_drops.get() > 0)
+            || self.built.damaged.get() > 0
+            || status.chunks_vanished > 0
+            || matches!(status.state, log::State::Degraded { .. })
+    }
+
+    fn trigger(&self, ledger: &[Statement]) -> TriggerSnapshot {
+        let delivered = |stage: &str| {
+            ledger.iter().filter(|s| s.stage == stage).map(|s| s.delivered).sum::<u64>()
+        };
+        let module_level = &self.trigger.module_level;
+        TriggerSnapshot {
+            primitives: delivered("primitives"),
+            activities: delivered("activity"),
+            candidates: delivered("candidate"),
+            decisions: module_level.decisions.get(),
+            dead_ticks: module_level.busy_ticks.iter().map(Counter::get).sum(),
+        }
+    }
+
+    fn recorder(&self, status: Status) -> RecorderSnapshot {
+        let trouble = match status.state {
+            log::State::Degraded { error, .. } => Some(error),
+            _ => None,
+        };
+        RecorderSnapshot {
+            records: self.built.records.get(),
+            incomplete: self.built.incomplete.get(),
+            slices: self.slices_made.get(),
+            bytes: status.payload_bytes,
+            queue_fill: status.queue_bytes as f64 / status.queue_bytes_max.max(1) as f64,
+            files: status.finished.into(),
+            unfinished: status.unfinished,
+            trouble,
+        }
+    }
+
+    fn latency(&self) -> LatencySnapshot {
+        let arrivals = Histogram::default();
+        self.sources.iter().for_each(|source| arrivals.absorb(&source.arrival_to_primitive_ns));
+        LatencySnapshot {
+            arrival_to_primitive: arrivals.summary(),
+            arrival_to_decision: self.decided.arrival_to_decision_ns.summary(),
+            decision_to_record: self.response_ns.summary(),
+        }
+    }
+}
+
+impl ObservedSource {
+    fn snapshot(&self) -> SourceSnapshot {
+        let (frames, facts) = (self.account.delivered(), &self.facts);
+        SourceSnapshot {
+            name: self.name.clone(),
+            engine: facts.to_string(),
+            frames,
+            bytes: frames * facts.frame_len as u64,
+            kernel_drops: self.account.dropped(SourceDrop::KernelQueue),
+            unsized_drops: self.counters.unsized_drops.get(),
+            buffer_fill: (frames as f64 / facts.cells.max(1) as f64).min(1.0),
+            buffer_bytes: facts.cells * facts.frame_len as u64,
+        }
+    }
+}
+
+impl ObservedStream {
+    fn snapshot(&self) -> StreamSnapshot {
+        let status = &self.status;
+        let frames = status.frames.get();
+        let timestamp = |counter: &Counter| (frames > 0).then(|| counter.get());
+        StreamSnapshot {
+            geo_id: self.geo_id.to_string(),
+            frames,
+            missing: status.missing.get(),
+            duplicate: status.duplicate.get(),
+            late: status.late.get(),
+            out_of_step: status.out_of_step.get(),
+            sequence_errors: status.sequence_errors.get(),
+            restarts: status.restarts.get(),
+            primitives: status.primitives.get(),
+            first_timestamp: timestamp(&status.first_timestamp),
+            newest_timestamp: timestamp(&status.newest_timestamp),
+            stalls: status.stalls.get(),
+            stalled: status.stalled.get() == 1,
+        }
+    }
+}
+
+/// The sum of statements of one stage.
+fn sum(statements: impl Iterator<Item = Statement>) -> Option<Statement> {
+    statements.reduce(|mut total, statement| {
+        total.absorb(&statement);
+        total
+    })
+}

@@ -1,0 +1,62 @@
+//! A receiving thread: one source, from its start to the last queued frame.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::Duration;
+
+use gannet_ingest::Error;
+use gannet_readout::receiver::Receiver;
+
+use super::observe::Observed;
+
+/// How long a poll waits, which also bounds how late silence and a stop are noticed.
+const WAIT: Duration = Duration::from_millis(5);
+
+/// When receiving threads begin and end.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    /// Frames are to be taken; whoever sets it wakes the parked threads.
+    pub go: AtomicBool,
+    /// No more frames are to be taken.
+    pub stop: AtomicBool,
+}
+
+/// Takes frames from the moment the gate opens until it closes and the source is empty.
+///
+/// Tells by `started` whether the source could be started.
+pub(super) fn run(
+    mut receiver: Receiver,
+    gate: &Gate,
+    started: &Sender<Result<(), Error>>,
+    observed: &Arc<Observed>,
+) {
+    while !gate.go.load(Ordering::Acquire) {
+        thread::park();
+    }
+    if !gate.stop.load(Ordering::Acquire) {
+        let start = receiver.start();
+        let is_started = start.is_ok();
+        // Nobody listens when the start of another source failed: then this run ends.
+        let _unheard = started.send(start);
+        if is_started && let Err(error) = receive(&mut receiver, gate) {
+            tracing::error!(%error, "a source failed; its streams are silent from now on");
+            observed.fail(error.to_string());
+        }
+    }
+    receiver.finish();
+    observed.receiving.fetch_sub(1, Ordering::AcqRel);
+}
+
+fn receive(receiver: &mut Receiver, gate: &Gate) -> Result<(), Error> {
+    let mut stopping = false;
+    while !receiver.is_exhausted() {
+        if !stopping && gate.stop.load(Ordering::Acquire) {
+            receiver.stop()?;
+            stopping = true;
+        }
+        receiver.step(WAIT)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,318 @@
+//! Everything that a run needs, made in the order in which it is needed.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use gannet_emulate::Format;
+use gannet_ingest::{Landing, PcapConfig, PcapSource, Source, udp};
+use gannet_measure::clock::{Clock, SystemClock};
+use gannet_measure::ticks::DuneTicks;
+use gannet_readout::latency::{StreamBuffer, index};
+use gannet_readout::log::{self, Chunk, Kind, Label, Offer, Recorder, RunInfo};
+use gannet_readout::primitives::{self, PrimitiveReceiver, PrimitiveSender};
+use gannet_readout::receiver::{Receiver, StreamPool, StreamSetup, StreamStatus};
+use gannet_readout::record::{RecordBuilder, StreamSource};
+use gannet_readout::time_slice::SliceBuilder;
+use gannet_trigger::TriggerChain;
+use gannet_trigger::sampling::Sampling;
+use gannet_trigger::tpg::{FrameTiming, StreamTpg};
+use gannet_wire::fragment_type::FragmentType;
+use gannet_wire::tpc_frame;
+
+use super::build::Builder;
+use super::decide::{Decider, Outlet};
+use super::observe::{Observed, ObservedSource, ObservedStream};
+use super::receive::{self, Gate};
+use super::{Run, RunError};
+use crate::config::{Plan, PlannedSource, PlannedStream, SourceInput};
+use crate::metrics::Endpoint;
+
+/// Primitives that a slice holds at most, which bounds its memory at 24 MiB.
+const SLICE_PRIMITIVES_MAX: usize = 1 << 20;
+
+/// Sets up the run of `plan`; its threads wait until they may begin.
+pub(super) fn configure(plan: &Plan, config_text: &str) -> Result<Run, RunError> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    recover_earlier_runs(plan);
+    let mut parts = Parts::default();
+    for source in &plan.sources {
+        parts.add_source(plan, source, &clock)?;
+    }
+    let (senders, found) = primitives::channel(parts.sources.len());
+    let run_number = plan.config.run.number;
+    let chain = TriggerChain::new(
+        &plan.config.trigger,
+        parts.observed.len(),
+        run_number,
+        Sampling::default(),
+    )?;
+    let recorder = Recorder::start(plan.config.recorder.clone(), run_info(plan, config_text))?;
+    record_start(&recorder, plan, config_text);
+    launch(plan, clock, parts, senders, found, chain, recorder)
+}
+
+/// Finishes the files that an earlier run in the same directory could not.
+fn recover_earlier_runs(plan: &Plan) {
+    // A directory that is not there is the recorder's to report, again and again.
+    let Ok(files) = log::recover_directory(&plan.config.recorder.directory) else { return };
+    for (path, result) in files {
+        match result {
+            Ok(recovered) => tracing::info!(file = %recovered.file.display(), "recovered"),
+            Err(log::Error::InUse { .. }) => (),
+            Err(error) => tracing::warn!(file = %path.display(), %error, "not recovered"),
+        }
+    }
+}
+
+/// Sources and streams, as far as they are made.
+#[derive(Default)]
+struct Parts {
+    sources: Vec<PartSource>,
+    streams: Vec<StreamSource>,
+    observed: Vec<ObservedStream>,
+}
+
+/// A socket or file, not yet joined to its thread.
+struct PartSource {
+    name: String,
+    source: Box<dyn Source>,
+    pool: Arc<StreamPool>,
+    /// Whether it is the first of its pool.
+    watcher: bool,
+}
+
+impl Parts {
+    fn add_source(
+        &mut self,
+        plan: &Plan,
+        planned: &PlannedSource,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<(), RunError> {
+        let setups = planned
+            .streams
+            .iter()
+            .map(|stream| self.add_stream(plan, planned, stream))
+            .collect::<Result<_, _>>()?;
+        let pool = Arc::new(StreamPool::new(setups));
+        let opened = open(planned, clock)
+            .map_err(|cause| RunError::Source { source_name: planned.name.clone(), cause })?;
+        let single = opened.len() == 1;
+        for (index, source) in opened.into_iter().enumerate() {
+            let name = match single {
+                true => planned.name.clone(),
+                false => format!("{} #{}", planned.name, index + 1),
+            };
+            let pool = Arc::clone(&pool);
+            self.sources.push(PartSource { name, source, pool, watcher: index == 0 });
+        }
+        Ok(())
+    }
+
+    fn add_stream(
+        &mut self,
+        plan: &Plan,
+        planned: &PlannedSource,
+        stream: &PlannedStream,
+    ) -> Result<StreamSetup, RunError> {
+        let format = planned.format;
+        let (timing, fragment_type) = match format {
+            Format::WibEth => (FrameTiming::WIBETH, FragmentType::WibEth),
+            Format::TdeEth => (FrameTiming::TDEETH, FragmentType::TdeEth),
+        };
+        let detector = stream.geo_id.detector as u8;
+        let tpg = StreamTpg::new(&plan.config.tpg, &stream.channels, detector, timing).map_err(
+            |error| RunError::Tpg { stream: stream.geo_id.to_string(), cause: error.to_string() },
+        )?;
+        let (writer, reader) = index(planned.index_frames(), format.ticks_per_frame());
+        let status = Arc::<StreamStatus>::default();
+        self.streams.push(StreamSource {
+            source_id: stream.source_id,
+            geo_id: stream.geo_id,
+            fragment_type,
+            buffer: StreamBuffer::new(reader, tpc_frame::FRAME_LEN),
+        });
+        let number = self.observed.len() as u32;
+        self.observed.push(ObservedStream {
+            geo_id: stream.geo_id,
+            status: Arc::clone(&status),
+            tpg: Arc::clone(tpg.counters()),
+        });
+        Ok(StreamSetup {
+            geo_id: stream.geo_id,
+            number,
+            ticks_per_frame: format.ticks_per_frame(),
+            frame_period_ns: (1e9 / format.frames_per_s()) as u64,
+            index: writer,
+            tpg,
+            status,
+        })
+    }
+}
+
+/// Opens every socket of a source, or its file.
+fn open(
+    planned: &PlannedSource,
+    clock: &Arc<dyn Clock>,
+) -> Result<Vec<Box<dyn Source>>, gannet_ingest::Error> {
+    let landing = |sockets: usize| Landing {
+        frame_len: tpc_frame::FRAME_LEN,
+        cells: planned.cells.div_ceil(sockets as u64),
+    };
+    match &planned.input {
+        SourceInput::Udp(config) => {
+            let sockets = config.listen.len() * config.sockets as usize;
+            let sources = udp::open(config, landing(sockets), clock)?;
+            Ok(sources.into_iter().map(|source| Box::new(source) as Box<dyn Source>).collect())
+        }
+        SourceInput::Capture(path) => {
+            let config = PcapConfig {
+                path: path.clone(),
+                ports: Vec::new(),
+                allow: Vec::new(),
+                verify_checksums: false,
+            };
+            Ok(vec![Box::new(PcapSource::open(&config, landing(1), Arc::clone(clock))?)])
+        }
+    }
+}
+
+/// What the recorder writes into every file.
+fn run_info(plan: &Plan, config_text: &str) -> RunInfo {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    RunInfo {
+        run: plan.config.run.number,
+        application: format!("{} {}", plan.config.run.application, env!("CARGO_PKG_VERSION")),
+        host: host.trim().to_owned(),
+        config_digest: log::digest(config_text),
+        ticks_hz: DuneTicks::HZ,
+    }
+}
+
+/// Records what the run is: its configuration and its streams.
+fn record_start(recorder: &Recorder, plan: &Plan, config_text: &str) {
+    let stream = |stream: &PlannedStream| {
+        serde_json::json!({
+            "geo_id": stream.geo_id.to_string(),
+            "source_id": stream.source_id.to_string(),
+        })
+    };
+    let text = serde_json::json!({
+        "run": plan.config.run.number,
+        "application": plan.config.run.application,
+        "version": env!("CARGO_PKG_VERSION"),
+        "streams": plan.streams().map(stream).collect::<Vec<_>>(),
+        "configuration": config_text,
+    });
+    let chunk = Chunk::new(Label::new(Kind::RUN_START), text.to_string().into_bytes());
+    // The queue is empty: it takes the first chunk, or counts it as dropped.
+    let _: Offer = recorder.handle().offer(chunk);
+}
+
+/// Joins the parts to threads.
+fn launch(
+    plan: &Plan,
+    clock: Arc<dyn Clock>,
+    parts: Parts,
+    senders: Vec<PrimitiveSender>,
+    found: PrimitiveReceiver,
+    chain: TriggerChain,
+    recorder: Recorder,
+) -> Result<Run, RunError> {
+    let config = &plan.config;
+    let slice_ticks = config.record.slice_ticks;
+    let slices = (slice_ticks > 0)
+        .then(|| SliceBuilder::new(config.run.number, slice_ticks, SLICE_PRIMITIVES_MAX));
+    let outlet = Outlet::new(recorder.handle(), slices);
+    let records = RecordBuilder::new(config.record.request.clone(), parts.streams);
+    let (built, decided) = (Arc::default(), Arc::default());
+    let (requests, requested) = sync_channel(config.trigger.module_level.records_in_flight_max);
+    let (receivers, sources): (Vec<_>, Vec<_>) = parts
+        .sources
+        .into_iter()
+        .zip(senders)
+        .map(|(source, sender)| join(source, sender, &clock))
+        .unzip();
+    let statuses = parts.observed.iter().map(|stream| Arc::clone(&stream.status)).collect();
+    let observed = Arc::new(Observed {
+        run: config.run.number,
+        clock: Arc::clone(&clock),
+        sources,
+        streams: parts.observed,
+        trigger: chain.counters(),
+        decided: Arc::clone(&decided),
+        slices: outlet.account(),
+        slices_made: outlet.slices_made(),
+        records: records.account(),
+        response_ns: records.response_ns(),
+        built: Arc::clone(&built),
+        recorder: recorder.handle(),
+        receiving: AtomicUsize::new(receivers.len()),
+        life: Default::default(),
+    });
+    let builder = Builder {
+        records,
+        streams: statuses,
+        recorder: recorder.handle(),
+        clock: Arc::clone(&clock),
+        status: Arc::clone(&built),
+    };
+    let decider = Decider::new(chain, outlet, requests, clock, built, decided);
+    let (started, starts) = channel();
+    let mut run = Run::new(Arc::clone(&observed), starts, recorder);
+    let gate = Arc::clone(&run.gate);
+    run.threads.push(spawn("build", move || builder.run(&requested))?);
+    run.threads.push(spawn("decide", move || decider.run(&found))?);
+    for (pool, receiver) in receivers {
+        run.pools.extend(pool);
+        run.receivers.push(receive_on(receiver, &gate, &started, &observed)?);
+    }
+    run.endpoint = endpoint(plan, &run)?;
+    Ok(run)
+}
+
+/// A source with its receiver; the pool goes with the first receiver that shares it.
+fn join(
+    part: PartSource,
+    sender: PrimitiveSender,
+    clock: &Arc<dyn Clock>,
+) -> ((Option<Arc<StreamPool>>, Receiver), ObservedSource) {
+    let PartSource { name, source, pool, watcher } = part;
+    let (facts, account) = (source.facts(), source.account());
+    let (counters, primitives) = (source.counters(), sender.account());
+    let kept = watcher.then(|| Arc::clone(&pool));
+    let receiver = Receiver::new(source, pool, watcher, sender, Arc::clone(clock));
+    let observed = ObservedSource {
+        name,
+        facts,
+        account,
+        counters,
+        frames: receiver.account(),
+        primitives,
+        arrival_to_primitive_ns: receiver.arrival_to_primitive_ns(),
+    };
+    ((kept, receiver), observed)
+}
+
+fn receive_on(
+    receiver: Receiver,
+    gate: &Arc<Gate>,
+    started: &Sender<Result<(), gannet_ingest::Error>>,
+    observed: &Arc<Observed>,
+) -> Result<JoinHandle<()>, RunError> {
+    let (gate, started, observed) = (Arc::clone(gate), started.clone(), Arc::clone(observed));
+    spawn("receive", move || receive::run(receiver, &gate, &started, &observed))
+}
+
+fn endpoint(plan: &Plan, run: &Run) -> Result<Option<Endpoint>, RunError> {
+    let Some(address) = plan.config.metrics.listen else { return Ok(None) };
+    let endpoint = Endpoint::open(address, run.snapshot_source())
+        .map_err(|cause| RunError::Metrics { address, cause })?;
+    Ok(Some(endpoint))
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, RunError> {
+    thread::Builder::new().name(format!("gannet-{name}")).spawn(work).map_err(RunError::Thread)
+}

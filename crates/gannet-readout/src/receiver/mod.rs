@@ -1,0 +1,228 @@
+//! The work of a receiving thread: from the datagrams of a source to indexed frames and
+//! primitives.
+//!
+//! Each frame is looked at once, in the cell in which it landed: its header names the stream, the
+//! stream's time tells whether it is in order, the index makes it findable, and the trigger
+//! primitives are found in its samples.
+
+mod pool;
+mod status;
+mod stream;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gannet_ingest::{Error, Source};
+use gannet_measure::clock::Clock;
+use gannet_measure::histogram::Histogram;
+use gannet_measure::ledger::Account;
+use gannet_memory::Cell;
+use gannet_wire::{tpc_frame, wibeth};
+
+use crate::primitives::PrimitiveSender;
+use stream::Stream;
+
+pub use pool::{Claim, StreamPool};
+pub use status::StreamStatus;
+pub use stream::{StreamSetup, WINDOW_FRAMES};
+
+gannet_measure::drop_reasons! {
+    /// Why a frame that arrived was not taken.
+    pub enum FrameDrop {
+        /// Its header does not describe a frame of this length.
+        BadHeader => "bad_header",
+        /// No such stream is configured for this source.
+        UnknownStream => "unknown_stream",
+        /// Its stream comes by another socket of the source.
+        OtherSocket => "other_socket",
+        /// A frame with the same time stamp was taken before.
+        Duplicate => "duplicate",
+        /// Its time stamp does not fit those around it.
+        BadTimestamp => "bad_timestamp",
+        /// It is older than all that the latency buffer can hold.
+        TooOld => "too_old",
+    }
+}
+
+/// Time between two looks for silent streams, in nanoseconds.
+const CHECK_NS: u64 = 10_000_000;
+
+/// One source with the streams that come from it.
+pub struct Receiver {
+    source: Box<dyn Source>,
+    clock: Arc<dyn Clock>,
+    primitives: PrimitiveSender,
+    frames: Frames,
+    checked_ns: u64,
+}
+
+impl Receiver {
+    /// A receiver of the frames of `source`, which belong to streams of `pool`.
+    ///
+    /// Several receivers may share a pool: a stream belongs to the one that sees it first. The
+    /// first receiver of a pool is the `watcher`, which reports streams that nobody has seen.
+    pub fn new(
+        source: Box<dyn Source>,
+        pool: Arc<StreamPool>,
+        watcher: bool,
+        primitives: PrimitiveSender,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let frames = Frames {
+            owned: (0..pool.len()).map(|_| None).collect(),
+            pool,
+            watcher,
+            current: 0,
+            account: Arc::default(),
+            arrival_to_primitive_ns: Arc::default(),
+        };
+        Self { source, clock, primitives, frames, checked_ns: 0 }
+    }
+
+    /// The source.
+    pub fn source(&self) -> &dyn Source {
+        &*self.source
+    }
+
+    /// Ledger of frames: delivered into the latency buffer, or dropped.
+    pub fn account(&self) -> Arc<Account<FrameDrop>> {
+        Arc::clone(&self.frames.account)
+    }
+
+    /// Time from the arrival of a frame until its primitives are known, in nanoseconds.
+    pub fn arrival_to_primitive_ns(&self) -> Arc<Histogram> {
+        Arc::clone(&self.frames.arrival_to_primitive_ns)
+    }
+
+    /// Begins to take frames.
+    ///
+    /// # Errors
+    /// As [`Source::start`].
+    pub fn start(&mut self) -> Result<(), Error> {
+        self.source.start()
+    }
+
+    /// Takes the frames that are there, or waits for some at most `wait`, which should be at most
+    /// 10 ms for silent streams to be noticed in time.
+    ///
+    /// # Errors
+    /// As [`Source::poll`].
+    pub fn step(&mut self, wait: Duration) -> Result<(), Error> {
+        let arrived = self.source.poll(wait)?;
+        let arrival_ns = self.source.arrival_ns();
+        let landed = self.source.producer();
+        for arrival in self.source.arrivals() {
+            let frame = landed.bytes(arrival.cell, arrival.len as usize);
+            let taken =
+                self.frames.take(frame, arrival.cell, arrival_ns, &mut self.primitives, || {
+                    landed.reader()
+                });
+            self.frames.count(taken);
+        }
+        self.frames.publish();
+        let now_ns = self.clock.now_ns();
+        if arrived > 0 {
+            let latency = now_ns.saturating_sub(arrival_ns);
+            self.frames.arrival_to_primitive_ns.record_many(latency, arrived as u64);
+        }
+        self.primitives.flush_due(now_ns);
+        if now_ns.saturating_sub(self.checked_ns) >= CHECK_NS {
+            self.checked_ns = now_ns;
+            self.frames.check_stalled(now_ns);
+        }
+        Ok(())
+    }
+
+    /// Takes nothing more in than what is queued already.
+    ///
+    /// # Errors
+    /// As [`Source::stop`].
+    pub fn stop(&mut self) -> Result<(), Error> {
+        self.source.stop()
+    }
+
+    /// Whether no frame will come any more.
+    pub fn is_exhausted(&self) -> bool {
+        self.source.is_exhausted()
+    }
+
+    /// Hands over the primitives that are left. The frames stay readable in the latency buffer.
+    pub fn finish(self) -> Box<dyn Source> {
+        self.primitives.finish();
+        self.source
+    }
+}
+
+/// The streams of a receiver, apart from where their frames come from.
+struct Frames {
+    pool: Arc<StreamPool>,
+    /// The streams that came here first, by their place in the pool.
+    owned: Vec<Option<Box<Stream>>>,
+    watcher: bool,
+    /// Place of the stream that the last frame belonged to.
+    current: usize,
+    account: Arc<Account<FrameDrop>>,
+    arrival_to_primitive_ns: Arc<Histogram>,
+}
+
+impl Frames {
+    /// Takes one frame, or says why not.
+    #[inline]
+    fn take(
+        &mut self,
+        frame: &[u8],
+        cell: Cell,
+        arrival_ns: u64,
+        primitives: &mut PrimitiveSender,
+        cells: impl FnOnce() -> gannet_memory::Reader,
+    ) -> Result<(), FrameDrop> {
+        // What is read here lies at the same place in the frames of all front ends.
+        let frame = wibeth::Frame::new_checked(frame).map_err(|_| FrameDrop::BadHeader)?;
+        if frame.daq().block_length() != tpc_frame::BLOCK_LENGTH {
+            return Err(FrameDrop::BadHeader);
+        }
+        let key = frame.daq().geo_id();
+        let same = self.owned[self.current].as_ref().is_some_and(|stream| stream.geo_id() == key);
+        if !same {
+            self.publish();
+            let place = self.pool.find(key).ok_or(FrameDrop::UnknownStream)?;
+            if self.owned[place].is_none() {
+                match self.pool.claim(place) {
+                    Claim::Granted(mut stream) => {
+                        stream.lie_in(cells());
+                        self.owned[place] = Some(stream);
+                    }
+                    Claim::Taken => return Err(FrameDrop::OtherSocket),
+                }
+            }
+            self.current = place;
+        }
+        let stream = self.owned[self.current].as_mut().ok_or(FrameDrop::OtherSocket)?;
+        stream.take(&frame, cell, arrival_ns, primitives)
+    }
+
+    #[inline]
+    fn count(&self, taken: Result<(), FrameDrop>) {
+        self.account.offer(1);
+        match taken {
+            Ok(()) => self.account.deliver(1),
+            Err(reason) => self.account.discard(reason, 1),
+        }
+    }
+
+    /// Makes the figures of the present stream known.
+    fn publish(&mut self) {
+        if let Some(stream) = &self.owned[self.current] {
+            stream.publish();
+        }
+    }
+
+    fn check_stalled(&mut self, now_ns: u64) {
+        for stream in self.owned.iter_mut().flatten() {
+            stream.check_stalled(now_ns);
+        }
+        if self.watcher {
+            self.pool.check_stalled(now_ns);
+        }
+    }
+}

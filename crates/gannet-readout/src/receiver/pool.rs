@@ -1,0 +1,74 @@
+//! The streams of a source, each waiting for the receiver that sees it first.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gannet_wire::GeoId;
+
+use super::stream::{Stream, StreamSetup};
+
+/// Who has a stream.
+#[derive(Debug)]
+pub enum Claim {
+    /// Who asked.
+    Granted(Box<Stream>),
+    /// Another receiver.
+    Taken,
+}
+
+/// The streams that may come by any socket of a source.
+///
+/// Which socket a stream comes by is up to the front end and to the kernel, so a stream is bound
+/// to a receiver by its first frame. It stays there, because its frames lie in one clop.
+#[derive(Debug)]
+pub struct StreamPool {
+    places: HashMap<GeoId, usize>,
+    streams: Mutex<Vec<Option<Box<Stream>>>>,
+}
+
+impl StreamPool {
+    /// A pool of streams.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn new(streams: Vec<StreamSetup>) -> Self {
+        assert!(!streams.is_empty(), "a source has streams");
+        let places = streams.iter().map(|stream| stream.geo_id).zip(0..).collect();
+        let streams = streams.into_iter().map(|setup| Some(Box::new(Stream::new(setup))));
+        Self { places, streams: Mutex::new(streams.collect()) }
+    }
+
+    /// Number of streams.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Never: a pool has streams.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Expects frames from `now_ns` on: silence counts from there.
+    pub fn begin(&self, now_ns: u64) {
+        self.lock().iter_mut().flatten().for_each(|stream| stream.begin(now_ns));
+    }
+
+    /// Place of the stream with this identifier.
+    pub(super) fn find(&self, geo_id: GeoId) -> Option<usize> {
+        self.places.get(&geo_id).copied()
+    }
+
+    /// Gives a stream away, once.
+    pub(super) fn claim(&self, place: usize) -> Claim {
+        self.lock()[place].take().map_or(Claim::Taken, Claim::Granted)
+    }
+
+    /// Looks for streams that nobody has seen.
+    pub(super) fn check_stalled(&self, now_ns: u64) {
+        self.lock().iter_mut().flatten().for_each(|stream| stream.check_stalled(now_ns));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<Box<Stream>>>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
