@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use gannet_control::config::Problem;
 use gannet_control::emulation::EmulationError;
+use gannet_control::run::RunError;
 
 /// Exit code of a configuration that is not right.
 const CONFIGURATION_INVALID: u8 = 4;
@@ -50,6 +51,9 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
     eprintln!("error: {error:#}");
     if error.is::<Problem>() {
         return ExitCode::from(CONFIGURATION_INVALID);
+    }
+    if error.is::<RunError>() {
+        return ExitCode::from(Outcome::ResourceMissing.code());
     }
     // What a socket needs, an address or a right, is lacking on this machine.
     match error.downcast_ref::<EmulationError>() {

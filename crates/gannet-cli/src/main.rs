@@ -1,14 +1,17 @@
 //! The `gannet` binary: one verb a task; argument parsing and printing only.
 
 mod exit;
+mod live;
+mod log;
 mod output;
+mod report;
 mod signals;
 mod verb;
+mod view;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
 
 /// Front-end emulation, inspection of detector data, and care of recorded runs.
 ///
@@ -27,6 +30,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Run(verb::run::Arguments),
     Check(verb::check::Arguments),
     Emulate(verb::emulate::Arguments),
     Inspect(verb::inspect::Arguments),
@@ -36,19 +40,13 @@ enum Verb {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    log_to_stderr(arguments.verbose);
+    log::install(arguments.verbose);
     exit::code(match arguments.verb {
+        Verb::Run(arguments) => verb::run::run(&arguments),
         Verb::Check(arguments) => verb::check::run(&arguments),
         Verb::Emulate(arguments) => verb::emulate::run(&arguments),
         Verb::Inspect(arguments) => verb::inspect::run(&arguments),
         Verb::Verify(arguments) => verb::verify::run(&arguments),
         Verb::Recover(arguments) => verb::recover::run(&arguments),
     })
-}
-
-/// Sends log lines to standard error, as `RUST_LOG` or the number of `-v` asks.
-fn log_to_stderr(verbose: u8) {
-    let level = ["warn", "info", "debug"][usize::from(verbose.min(2))];
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use gannet_measure::histogram::Summary;
 use gannet_measure::ledger::Statement;
+use gannet_wire::TriggerPrimitive;
 use serde::Serialize;
 
 use crate::run_control::State;
@@ -100,6 +101,35 @@ pub struct TriggerSnapshot {
     pub decisions: u64,
     /// Ticks during which no decision could be taken.
     pub dead_ticks: u64,
+    /// A primitive of late.
+    pub latest_primitive: Option<PrimitiveSnapshot>,
+}
+
+/// A trigger primitive.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PrimitiveSnapshot {
+    /// Offline number of the channel.
+    pub channel: u32,
+    /// Start, in ticks.
+    pub time_start: u64,
+    /// Samples over threshold.
+    pub samples_over_threshold: u16,
+    /// Largest sample above the pedestal, in ADC counts.
+    pub adc_peak: u16,
+    /// Sum of the samples above the pedestal, in ADC counts.
+    pub adc_integral: u32,
+}
+
+impl From<TriggerPrimitive> for PrimitiveSnapshot {
+    fn from(primitive: TriggerPrimitive) -> Self {
+        Self {
+            channel: primitive.channel(),
+            time_start: primitive.time_start(),
+            samples_over_threshold: primitive.samples_over_threshold(),
+            adc_peak: primitive.adc_peak(),
+            adc_integral: primitive.adc_integral(),
+        }
+    }
 }
 
 /// What the recorder did so far.
@@ -149,6 +179,15 @@ impl Snapshot {
     /// Frames that were sent and never arrived, by the time stamps of their streams.
     pub fn frames_missing(&self) -> u64 {
         self.streams.iter().map(|stream| stream.missing).sum()
+    }
+
+    /// Frames that were lost for certain: those that never came by the time stamps of their
+    /// streams, and those that came and could not be taken into the latency buffer.
+    pub fn frames_lost(&self) -> u64 {
+        let too_old = self.ledger.iter().filter(|statement| statement.stage == "frames");
+        let drops = too_old.flat_map(|statement| &statement.dropped);
+        let not_taken = drops.filter(|drop| ["too_old", "other_socket"].contains(&&*drop.reason));
+        self.frames_missing() + not_taken.map(|drop| drop.count).sum::<u64>()
     }
 
     /// Datagrams that the kernel dropped.

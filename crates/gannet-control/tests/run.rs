@@ -47,7 +47,7 @@ fn run(text: &str, frames: u64) -> Outcome {
     let directory = tempfile::tempdir().unwrap();
     let mut plan = config::parse("test.toml", text, Path::new(".")).unwrap();
     plan.config.recorder.directory = directory.path().into();
-    let run = Run::configure(&plan, text).unwrap();
+    let run = Run::configure(&plan).unwrap();
     run.start().unwrap();
     let report = emulate(&plan, run.addresses()[0], frames);
     let snapshot = run.drain();
@@ -148,7 +148,7 @@ fn a_run_that_is_never_started_ends_cleanly() {
         let directory = tempfile::tempdir().unwrap();
         let mut plan = config::parse("test.toml", CONFIG, Path::new(".")).unwrap();
         plan.config.recorder.directory = directory.path().into();
-        Run::configure(&plan, CONFIG).unwrap().drain()
+        Run::configure(&plan).unwrap().drain()
     };
     assert_eq!(outcome.state, State::Stopped);
     assert_eq!(outcome.frames(), 0);
@@ -162,7 +162,7 @@ fn only_the_stream_that_never_comes_is_reported_silent() {
     plan.config.recorder.directory = directory.path().into();
     plan.config.emulate.streams.count = 4;
     plan.config.emulate.pace.rate_scale = 1.0;
-    let run = Run::configure(&plan, &text).unwrap();
+    let run = Run::configure(&plan).unwrap();
     run.start().unwrap();
     let begin = Instant::now();
     let to = run.addresses()[0];

@@ -4,4 +4,5 @@ pub mod check;
 pub mod emulate;
 pub mod inspect;
 pub mod recover;
+pub mod run;
 pub mod verify;

@@ -47,6 +47,11 @@ impl<'a> Document<'a> {
         Self { file, text }
     }
 
+    /// The text.
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
     /// Reads the text as a `T`.
     ///
     /// # Errors

@@ -21,7 +21,9 @@ const DEPTH_FRAMES_MIN: u64 = 256;
 /// A configuration that can be run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The configuration as written, defaults filled in, paths made absolute by their directory.
+    /// The configuration as written.
+    pub text: String,
+    /// The same, defaults filled in, paths made absolute by their directory.
     pub config: Config,
     /// Which channel of the detector each channel of each stream is.
     pub channel_map: ChannelMap,
@@ -102,7 +104,7 @@ impl Plan {
             )?);
         }
         let forecast = Forecast::of(&sources);
-        Ok(Self { config, channel_map, sources, forecast })
+        Ok(Self { text: document.text().to_owned(), config, channel_map, sources, forecast })
     }
 
     /// All streams in the order of the sources.

@@ -3,9 +3,9 @@
 mod arrivals;
 mod outlet;
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gannet_measure::clock::Clock;
@@ -16,6 +16,7 @@ use gannet_readout::record::{Attachment, RecordRequest};
 use gannet_trigger::candidate::Candidate;
 use gannet_trigger::module_level::Decision;
 use gannet_trigger::{TriggerChain, TriggerOutput};
+use gannet_wire::TriggerPrimitive;
 use gannet_wire::fragment_type::FragmentType;
 use gannet_wire::overlay;
 use gannet_wire::source_id::{SourceId, Subsystem};
@@ -38,6 +39,18 @@ pub(super) struct DecideStatus {
     /// From the arrival of the frames in which a decision's first candidate lies to the decision,
     /// in nanoseconds.
     pub arrival_to_decision_ns: Histogram,
+    latest_primitive: Mutex<Option<TriggerPrimitive>>,
+}
+
+impl DecideStatus {
+    /// A primitive of late.
+    pub fn latest_primitive(&self) -> Option<TriggerPrimitive> {
+        *self.latest_primitive.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_primitive(&self, primitive: TriggerPrimitive) {
+        *self.latest_primitive.lock().unwrap_or_else(PoisonError::into_inner) = Some(primitive);
+    }
 }
 
 /// Runs the trigger on what the receiving threads find.
@@ -108,6 +121,7 @@ impl Decider {
         let primitives = &self.out.primitives;
         primitives.ordered.iter().for_each(|tp| self.outlet.primitive(*tp));
         primitives.late.iter().for_each(|tp| self.outlet.primitive(*tp));
+        primitives.ordered.last().into_iter().for_each(|tp| self.status.note_primitive(*tp));
         self.outlet.busy(&self.out.decided.busy);
         for decision in &self.out.decided.decisions {
             if let Some(arrival_ns) = self.arrivals.of(decision.timestamp) {

@@ -88,12 +88,10 @@ pub struct Run {
 impl Run {
     /// Sets everything up that `plan` asks for: memory, sockets, files, threads.
     ///
-    /// `config_text` is the configuration as written; it goes into the files.
-    ///
     /// # Errors
     /// The first thing that could not be had; what was set up before is given back.
-    pub fn configure(plan: &Plan, config_text: &str) -> Result<Self, RunError> {
-        let run = setup::configure(plan, config_text)?;
+    pub fn configure(plan: &Plan) -> Result<Self, RunError> {
+        let run = setup::configure(plan)?;
         run.observed.life.on(Event::Configure);
         Ok(run)
     }

@@ -204,6 +204,7 @@ impl Observed {
             candidates: delivered("candidate"),
             decisions: module_level.decisions.get(),
             dead_ticks: module_level.busy_ticks.iter().map(Counter::get).sum(),
+            latest_primitive: self.decided.latest_primitive().map(Into::into),
         }
     }
 

@@ -34,7 +34,7 @@ use crate::metrics::Endpoint;
 const SLICE_PRIMITIVES_MAX: usize = 1 << 20;
 
 /// Sets up the run of `plan`; its threads wait until they may begin.
-pub(super) fn configure(plan: &Plan, config_text: &str) -> Result<Run, RunError> {
+pub(super) fn configure(plan: &Plan) -> Result<Run, RunError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     recover_earlier_runs(plan);
     let mut parts = Parts::default();
@@ -49,8 +49,8 @@ pub(super) fn configure(plan: &Plan, config_text: &str) -> Result<Run, RunError>
         run_number,
         Sampling::default(),
     )?;
-    let recorder = Recorder::start(plan.config.recorder.clone(), run_info(plan, config_text))?;
-    record_start(&recorder, plan, config_text);
+    let recorder = Recorder::start(plan.config.recorder.clone(), run_info(plan))?;
+    record_start(&recorder, plan);
     launch(plan, clock, parts, senders, found, chain, recorder)
 }
 
@@ -180,19 +180,19 @@ fn open(
 }
 
 /// What the recorder writes into every file.
-fn run_info(plan: &Plan, config_text: &str) -> RunInfo {
+fn run_info(plan: &Plan) -> RunInfo {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     RunInfo {
         run: plan.config.run.number,
         application: format!("{} {}", plan.config.run.application, env!("CARGO_PKG_VERSION")),
         host: host.trim().to_owned(),
-        config_digest: log::digest(config_text),
+        config_digest: log::digest(&plan.text),
         ticks_hz: DuneTicks::HZ,
     }
 }
 
 /// Records what the run is: its configuration and its streams.
-fn record_start(recorder: &Recorder, plan: &Plan, config_text: &str) {
+fn record_start(recorder: &Recorder, plan: &Plan) {
     let stream = |stream: &PlannedStream| {
         serde_json::json!({
             "geo_id": stream.geo_id.to_string(),
@@ -204,7 +204,7 @@ fn record_start(recorder: &Recorder, plan: &Plan, config_text: &str) {
         "application": plan.config.run.application,
         "version": env!("CARGO_PKG_VERSION"),
         "streams": plan.streams().map(stream).collect::<Vec<_>>(),
-        "configuration": config_text,
+        "configuration": plan.text,
     });
     let chunk = Chunk::new(Label::new(Kind::RUN_START), text.to_string().into_bytes());
     // The queue is empty: it takes the first chunk, or counts it as dropped.

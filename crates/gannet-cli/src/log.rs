@@ -1,0 +1,66 @@
+//! Log lines on standard error, also while a panel is drawn there.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tracing_subscriber::EnvFilter;
+
+/// Lines that wait for the panel; of more, the oldest go.
+const WAITING_MAX: usize = 1000;
+
+/// Lines that wait while a panel has the terminal; `None` while there is none.
+static WAITING: Mutex<Option<VecDeque<String>>> = Mutex::new(None);
+
+fn waiting() -> MutexGuard<'static, Option<VecDeque<String>>> {
+    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sends log lines to standard error, as `RUST_LOG` or the number of `-v` asks.
+pub fn install(verbose: u8) {
+    let level = ["warn", "info", "debug"][usize::from(verbose.min(2))];
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        .with_target(false)
+        .with_writer(|| Line)
+        .init();
+}
+
+/// Keeps lines back, for a panel that draws them itself.
+pub fn keep_back() {
+    waiting().get_or_insert_default();
+}
+
+/// The lines that were kept back.
+pub fn take() -> Vec<String> {
+    waiting().as_mut().map(|lines| lines.drain(..).collect()).unwrap_or_default()
+}
+
+/// Writes to standard error again, first what was kept back.
+pub fn release() {
+    let lines = waiting().take();
+    lines.into_iter().flatten().for_each(|line| eprintln!("{line}"));
+}
+
+/// Where the subscriber writes; one call a line.
+struct Line;
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut waiting = waiting();
+        let Some(lines) = waiting.as_mut() else {
+            return io::stderr().write(bytes);
+        };
+        if lines.len() == WAITING_MAX {
+            lines.pop_front();
+        }
+        lines.push_back(String::from_utf8_lossy(bytes).trim_end().to_owned());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}

@@ -1,0 +1,156 @@
+//! The report of a run that has ended, for people and for programs.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use gannet_control::run_control::State;
+use gannet_control::snapshot::Snapshot;
+use gannet_readout::log;
+use serde::Serialize;
+
+use crate::exit::Outcome;
+use crate::live::End;
+use crate::output::grouped;
+
+/// What a run came to.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// The last snapshot.
+    #[serde(flatten)]
+    pub snapshot: Snapshot,
+    /// Log files that were read back, each with whether every byte was as written.
+    pub verified: Vec<Verified>,
+}
+
+/// A file that was read back.
+#[derive(Debug, Serialize)]
+pub struct Verified {
+    /// The file.
+    pub file: PathBuf,
+    /// Chunks of data in it.
+    pub chunks: u64,
+    /// What is wrong with it; nothing when it is sound.
+    pub problem: Option<String>,
+}
+
+impl Report {
+    /// Reads the files of the run back.
+    pub fn new(snapshot: Snapshot) -> Self {
+        let verified = snapshot.recorder.files.iter().map(|file| verify(file)).collect();
+        Self { snapshot, verified }
+    }
+
+    /// How the run ended: lost data weigh more than the signal that ended it.
+    pub fn outcome(&self, end: End) -> anyhow::Result<Outcome> {
+        if let (State::Error, Some(failure)) = (self.snapshot.state, &self.snapshot.failure) {
+            anyhow::bail!("the run failed: {failure}");
+        }
+        let unsound = self.verified.iter().any(|file| file.problem.is_some());
+        Ok(match end {
+            _ if unsound => Outcome::NotVerified,
+            _ if self.snapshot.degraded => Outcome::Degraded,
+            End::Signal(signal) => Outcome::Interrupted(signal),
+            End::Over => Outcome::Ok,
+        })
+    }
+
+    /// Prints the report for people.
+    ///
+    /// # Errors
+    /// When standard output cannot be written.
+    pub fn print(&self) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        let snapshot = &self.snapshot;
+        writeln!(out, "run {} {}, {:.1} s", snapshot.run, verdict(snapshot), snapshot.elapsed_s)?;
+        figure(&mut out, "frames in", snapshot.frames())?;
+        figure(&mut out, "frames lost", snapshot.frames_lost())?;
+        figure(&mut out, "trigger primitives", snapshot.trigger.primitives)?;
+        figure(&mut out, "trigger activities", snapshot.trigger.activities)?;
+        figure(&mut out, "trigger decisions", snapshot.trigger.decisions)?;
+        figure(&mut out, "trigger records", snapshot.recorder.records)?;
+        if snapshot.recorder.incomplete > 0 {
+            figure(&mut out, "  incomplete", snapshot.recorder.incomplete)?;
+        }
+        self.print_latencies(&mut out)?;
+        writeln!(out, "ledger")?;
+        snapshot.ledger.iter().try_for_each(|statement| writeln!(out, "  {statement}"))?;
+        self.print_streams(&mut out)?;
+        self.print_files(&mut out)
+    }
+
+    fn print_latencies(&self, out: &mut impl Write) -> io::Result<()> {
+        let latency = &self.snapshot.latency;
+        let steps = [
+            ("arrival to primitives", latency.arrival_to_primitive),
+            ("arrival to decision", latency.arrival_to_decision),
+            ("decision to record", latency.decision_to_record),
+        ];
+        for (step, summary) in steps.iter().filter(|(_, summary)| summary.count > 0) {
+            let ms = |ns: u64| ns as f64 * 1e-6;
+            let (p50, p99) = (ms(summary.p50), ms(summary.p99));
+            writeln!(out, "  {step:<22} p50 {p50:.3} ms, p99 {p99:.3} ms")?;
+        }
+        Ok(())
+    }
+
+    /// Streams that have something to tell.
+    fn print_streams(&self, out: &mut impl Write) -> io::Result<()> {
+        for stream in &self.snapshot.streams {
+            let figures = [
+                ("missing", stream.missing),
+                ("late", stream.late),
+                ("duplicate", stream.duplicate),
+                ("out of step", stream.out_of_step),
+                ("wrong sequence numbers", stream.sequence_errors),
+                ("restarts", stream.restarts),
+            ];
+            let mut words: Vec<_> = figures
+                .iter()
+                .filter(|(_, count)| *count > 0)
+                .map(|(what, count)| format!("{what} {}", grouped(*count)))
+                .collect();
+            if stream.frames == 0 {
+                words.push("no frame came".into());
+            }
+            if !words.is_empty() {
+                writeln!(out, "stream {}: {}", stream.geo_id, words.join(", "))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn print_files(&self, out: &mut impl Write) -> io::Result<()> {
+        for Verified { file, chunks, problem } in &self.verified {
+            let file = file.display();
+            match problem {
+                None => writeln!(out, "{file}: verified, {} chunks", grouped(*chunks))?,
+                Some(problem) => writeln!(out, "{file}: NOT VERIFIED: {problem}")?,
+            }
+        }
+        for file in &self.snapshot.recorder.unfinished {
+            writeln!(out, "{}: unfinished; run `gannet recover` on it", file.display())?;
+        }
+        if let Some(trouble) = &self.snapshot.recorder.trouble {
+            writeln!(out, "recorder: {trouble}")?;
+        }
+        Ok(())
+    }
+}
+
+fn verify(file: &Path) -> Verified {
+    let (chunks, problem) = match log::verify(file) {
+        Ok(report) if report.is_complete() => (report.data_chunks, None),
+        Ok(report) => (report.data_chunks, Some(report.to_string())),
+        Err(error) => (0, Some(error.to_string())),
+    };
+    Verified { file: file.to_owned(), chunks, problem }
+}
+
+fn verdict(snapshot: &Snapshot) -> String {
+    let degraded = if snapshot.degraded { ", DEGRADED: data were lost" } else { "" };
+    format!("{}{degraded}", snapshot.state)
+}
+
+fn figure(out: &mut impl Write, name: &str, value: u64) -> io::Result<()> {
+    writeln!(out, "  {name:<22} {:>15}", grouped(value))
+}

@@ -1,0 +1,70 @@
+//! `gannet run`: take data.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use gannet_control::config::{self, Plan};
+use gannet_control::run::Run;
+
+use crate::exit::Outcome;
+use crate::report::Report;
+use crate::signals::Signals;
+use crate::view::View;
+use crate::{live, output};
+
+/// Takes data as a configuration describes, until its time is over, its files are read, or a
+/// signal (Ctrl-C) asks to stop; then drains, so that nothing that was taken is lost.
+///
+/// Exit code 3 when anything was lost, and 130 or 143 after a signal.
+///
+/// Example: gannet run detector.toml --seconds 60
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The configuration file.
+    file: PathBuf,
+    /// Number of the run, instead of the one in the configuration.
+    #[arg(long)]
+    run: Option<u32>,
+    /// Stop after this time, instead of the duration in the configuration.
+    #[arg(long, value_parser = output::seconds)]
+    seconds: Option<Duration>,
+    /// Show nothing while the run goes on.
+    #[arg(short, long)]
+    quiet: bool,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let signals = Signals::install()?;
+    let mut plan = config::load(&arguments.file)?;
+    arguments.run.into_iter().for_each(|number| plan.config.run.number = number);
+    let duration = arguments.seconds.or(plan.config.run.duration.map(|span| span.duration()));
+    let run = Run::configure(&plan)?;
+    run.start()?;
+    let until = duration.map(|duration| Instant::now() + duration);
+    let mut view = View::open(arguments.quiet);
+    announce(&mut view, &plan, &run);
+    let end = live::watch(&run, &mut view, &signals, until);
+    let report = Report::new(live::drain(run, view));
+    match arguments.json {
+        true => output::json(&report)?,
+        false => report.print()?,
+    }
+    report.outcome(end)
+}
+
+/// Says what was set up, and what it falls short of.
+pub fn announce(view: &mut View, plan: &Plan, run: &Run) {
+    let snapshot = run.snapshot();
+    for source in &snapshot.sources {
+        view.note(&format!("{}: {}", source.name, source.engine));
+    }
+    if let Some(address) = run.metrics_address() {
+        view.note(&format!("metrics: http://{address}/metrics"));
+    }
+    let streams = plan.forecast.streams;
+    let directory = plan.config.recorder.directory.display();
+    view.note(&format!("run {} is running: {streams} streams, files in {directory}", snapshot.run));
+}

@@ -1,0 +1,256 @@
+//! The live view of a run: a panel that redraws on a terminal, a line a second elsewhere.
+
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use gannet_control::snapshot::{LatencySnapshot, Snapshot};
+use gannet_measure::histogram::Summary;
+use ratatui::layout::{Constraint, Layout};
+use ratatui::prelude::CrosstermBackend;
+use ratatui::style::{Color, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Gauge, Paragraph, Widget, Wrap};
+use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
+
+use crate::log;
+use crate::output::grouped;
+
+/// Lines of the panel.
+const PANEL_LINES: u16 = 16;
+/// Time between two pictures on a terminal.
+const REDRAW: Duration = Duration::from_millis(250);
+/// Time between two lines elsewhere.
+const REPORT: Duration = Duration::from_secs(1);
+
+/// Shows snapshots of a run as they come.
+pub enum View {
+    /// A panel below the text that is there already.
+    Panel(Box<Terminal<CrosstermBackend<io::Stderr>>>, Rates),
+    /// One line per snapshot on standard error.
+    Lines(Rates),
+    /// Nothing.
+    Silent,
+}
+
+/// Figures of the last snapshot, from which rates follow.
+#[derive(Debug, Default)]
+pub struct Rates {
+    elapsed_s: f64,
+    frames: u64,
+    bytes: u64,
+    primitives: u64,
+}
+
+/// Per-second figures between two snapshots.
+struct Rate {
+    frames: f64,
+    gbit: f64,
+    primitives: f64,
+}
+
+impl Rates {
+    /// The rates since the last call.
+    fn advance(&mut self, snapshot: &Snapshot) -> Rate {
+        let now = Self {
+            elapsed_s: snapshot.elapsed_s,
+            frames: snapshot.frames(),
+            bytes: snapshot.bytes(),
+            primitives: snapshot.trigger.primitives,
+        };
+        let seconds = (now.elapsed_s - self.elapsed_s).max(1e-9);
+        let per_second = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
+        let rate = Rate {
+            frames: per_second(now.frames, self.frames),
+            gbit: per_second(now.bytes, self.bytes) * 8e-9,
+            primitives: per_second(now.primitives, self.primitives),
+        };
+        *self = now;
+        rate
+    }
+}
+
+impl View {
+    /// A panel when standard error is a terminal, lines otherwise; nothing when `quiet`.
+    pub fn open(quiet: bool) -> Self {
+        if quiet {
+            return Self::Silent;
+        }
+        if !io::stderr().is_terminal() {
+            return Self::Lines(Rates::default());
+        }
+        let options = TerminalOptions { viewport: Viewport::Inline(PANEL_LINES) };
+        match Terminal::with_options(CrosstermBackend::new(io::stderr()), options) {
+            Ok(terminal) => {
+                // Lines that come from anywhere would tear the panel.
+                log::keep_back();
+                Self::Panel(Box::new(terminal), Rates::default())
+            }
+            Err(_) => Self::Lines(Rates::default()),
+        }
+    }
+
+    /// Says something once, above the panel or as a line.
+    pub fn note(&mut self, text: &str) {
+        match self {
+            Self::Panel(terminal, _) => {
+                let width = usize::from(terminal.size().map_or(80, |size| size.width)).max(20);
+                let height = text.chars().count().div_ceil(width).max(1) as u16;
+                let _gone = terminal.insert_before(height, |buffer| {
+                    let paragraph = Paragraph::new(text).wrap(Wrap { trim: false });
+                    paragraph.render(buffer.area, buffer);
+                });
+            }
+            Self::Lines(_) => eprintln!("{text}"),
+            Self::Silent => (),
+        }
+    }
+
+    /// Time to wait between two snapshots.
+    pub fn interval(&self) -> Duration {
+        match self {
+            Self::Panel(..) => REDRAW,
+            Self::Lines(_) | Self::Silent => REPORT,
+        }
+    }
+
+    /// Shows a snapshot. A terminal that went away is not an error of the run.
+    pub fn show(&mut self, snapshot: &Snapshot) {
+        log::take().iter().for_each(|line| self.note(line));
+        match self {
+            Self::Panel(terminal, rates) => {
+                let rate = rates.advance(snapshot);
+                let _gone = terminal.draw(|frame| draw(frame, snapshot, &rate));
+            }
+            Self::Lines(rates) => {
+                let rate = rates.advance(snapshot);
+                eprintln!("{}", line(snapshot, &rate));
+            }
+            Self::Silent => (),
+        }
+    }
+
+    /// Leaves the last picture standing and frees the terminal.
+    pub fn close(self) {
+        if let Self::Panel(mut terminal, _) = self {
+            let _gone = terminal.show_cursor();
+            eprintln!();
+            log::release();
+        }
+    }
+}
+
+/// One line for logs.
+fn line(snapshot: &Snapshot, rate: &Rate) -> String {
+    format!(
+        "{:7.1} s {} {:.3} Mframe/s {:.2} Gbit/s missing {} primitives {:.0}/s decisions {} records {}{}",
+        snapshot.elapsed_s,
+        snapshot.state,
+        rate.frames * 1e-6,
+        rate.gbit,
+        snapshot.frames_missing(),
+        rate.primitives,
+        snapshot.trigger.decisions,
+        snapshot.recorder.records,
+        if snapshot.degraded { " DEGRADED" } else { "" },
+    )
+}
+
+/// The panel: state and rates, fill of the buffers, ledger and latencies.
+fn draw(frame: &mut Frame, snapshot: &Snapshot, rate: &Rate) {
+    let areas = Layout::vertical([
+        Constraint::Length(4),
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Fill(1),
+    ])
+    .split(frame.area());
+    let state = match snapshot.degraded {
+        true => format!(" {} degraded ", snapshot.state).fg(Color::Black).bg(Color::Yellow),
+        false => format!(" {} ", snapshot.state).fg(Color::Black).bg(Color::Green),
+    };
+    let title = Line::from(vec![
+        format!(" gannet run {} ", snapshot.run).bold(),
+        state,
+        format!(" {:.0} s ", snapshot.elapsed_s).into(),
+    ]);
+    let summary = Paragraph::new(vec![figures(snapshot, rate), outcome(snapshot)]);
+    frame.render_widget(summary.block(Block::bordered().title(title)), areas[0]);
+    let fullest = snapshot.sources.iter().map(|source| source.buffer_fill).fold(0.0, f64::max);
+    frame.render_widget(gauge("landing buffer", fullest, Color::Blue), areas[1]);
+    frame.render_widget(
+        gauge("recorder queue", snapshot.recorder.queue_fill, Color::Cyan),
+        areas[2],
+    );
+    frame.render_widget(Paragraph::new(details(snapshot)), areas[3]);
+}
+
+fn figures(snapshot: &Snapshot, rate: &Rate) -> Line<'static> {
+    Line::from(format!(
+        "{} streams  {:.3} Mframe/s  {:.2} Gbit/s  {:.0} primitives/s",
+        snapshot.streams.len(),
+        rate.frames * 1e-6,
+        rate.gbit,
+        rate.primitives
+    ))
+}
+
+fn outcome(snapshot: &Snapshot) -> Line<'static> {
+    let missing = snapshot.frames_missing();
+    let missing_text = format!("{} missing", grouped(missing));
+    Line::from(vec![
+        format!("{} frames  ", grouped(snapshot.frames())).into(),
+        if missing == 0 { missing_text.green() } else { missing_text.red().bold() },
+        format!(
+            "  {} activities  {} decisions  {} records",
+            grouped(snapshot.trigger.activities),
+            grouped(snapshot.trigger.decisions),
+            grouped(snapshot.recorder.records),
+        )
+        .into(),
+    ])
+}
+
+fn gauge(label: &'static str, fraction: f64, color: Color) -> Gauge<'static> {
+    let fraction = fraction.clamp(0.0, 1.0);
+    Gauge::default()
+        .ratio(fraction)
+        .label(format!("{label} {:.0} %", fraction * 100.0))
+        .gauge_style(color)
+}
+
+/// Latencies, the ledger, and what needs attention.
+fn details(snapshot: &Snapshot) -> Vec<Line<'static>> {
+    let mut lines = latency_lines(&snapshot.latency);
+    lines.extend(snapshot.ledger.iter().map(|statement| {
+        let text = statement.to_string();
+        match (statement.dropped_total(), statement.closes()) {
+            (0, true) => Line::from(text),
+            _ => Line::from(text).yellow(),
+        }
+    }));
+    let stalled = snapshot.streams.iter().filter(|stream| stream.stalled);
+    for stream in stalled.take(2) {
+        lines.push(Line::from(Span::from(format!("stream {} is silent", stream.geo_id)).red()));
+    }
+    if let Some(trouble) = &snapshot.recorder.trouble {
+        lines.push(Line::from(Span::from(format!("recorder: {trouble}")).red()));
+    }
+    lines
+}
+
+fn latency_lines(latency: &LatencySnapshot) -> Vec<Line<'static>> {
+    let row = |name: &str, summary: &Summary| {
+        let us = |ns: u64| ns as f64 * 1e-3;
+        Line::from(format!(
+            "{name:<22} p50 {:>9.1} us  p99 {:>9.1} us  max {:>9.1} us",
+            us(summary.p50),
+            us(summary.p99),
+            us(summary.max)
+        ))
+    };
+    vec![
+        row("arrival to primitive", &latency.arrival_to_primitive),
+        row("arrival to decision", &latency.arrival_to_decision),
+        row("decision to record", &latency.decision_to_record),
+    ]
+}
