@@ -30,6 +30,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Demo(verb::demo::Arguments),
     Run(verb::run::Arguments),
     Check(verb::check::Arguments),
     Emulate(verb::emulate::Arguments),
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     log::install(arguments.verbose);
     exit::code(match arguments.verb {
+        Verb::Demo(arguments) => verb::demo::run(&arguments),
         Verb::Run(arguments) => verb::run::run(&arguments),
         Verb::Check(arguments) => verb::check::run(&arguments),
         Verb::Emulate(arguments) => verb::emulate::run(&arguments),

@@ -1,6 +1,7 @@
 //! The emulator at work: frames made when they are due and sent to where they belong.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,8 @@ use serde::{Deserialize, Serialize};
 
 /// Below this wait the thread spins, because the kernel would wake it too late.
 const SPIN_NS: u64 = 100_000;
+/// Time between two looks at a receiver that has no room.
+const FLOW_WAIT: Duration = Duration::from_micros(20);
 /// Bursts between two looks at the events that were put in.
 const BURSTS_PER_REPORT: u64 = 4096;
 
@@ -48,6 +51,26 @@ pub struct Target {
     pub addresses: Vec<SocketAddr>,
     /// Frames of each stream to make; absent: until stopped.
     pub frames: Option<u64>,
+    /// Waits for the receiver; absent: sends when frames are due, as front ends do.
+    pub flow_control: Option<FlowControl>,
+}
+
+/// Keeps the datagrams on their way below what the receiver's kernel memory holds.
+///
+/// UDP has no flow control, and real front ends have none. It makes a loss-free demonstration
+/// possible on machines whose kernel gives a socket room for a few dozen frames only.
+#[derive(Clone)]
+pub struct FlowControl {
+    /// Datagrams that the receiver has taken or counted as dropped so far.
+    pub taken: Arc<dyn Fn() -> u64 + Send + Sync>,
+    /// Most datagrams on their way.
+    pub in_flight_max: u64,
+}
+
+impl fmt::Debug for FlowControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlowControl").field("in_flight_max", &self.in_flight_max).finish()
+    }
 }
 
 /// What an emulation did.
@@ -116,6 +139,7 @@ impl Emulation {
             refused: 0,
             progress: Arc::clone(&progress),
             events,
+            flow_control: target.flow_control.clone(),
         };
         let (config, frames, stopped) = (config.clone(), target.frames, Arc::clone(&stop));
         let thread = thread::Builder::new()
@@ -192,6 +216,7 @@ struct Sender {
     refused: u64,
     progress: Arc<Progress>,
     events: Option<EventSink>,
+    flow_control: Option<FlowControl>,
 }
 
 impl Sender {
@@ -212,6 +237,7 @@ impl Sender {
             }
             match pacer.next(clock.now_ns()) {
                 Some(due) => {
+                    self.await_room(due.count, stop);
                     self.send(due.stream, due.count)?;
                     bursts += 1;
                 }
@@ -236,6 +262,15 @@ impl Sender {
             refused: self.refused,
             pace: pacer.report(clock.now_ns()),
         })
+    }
+
+    /// Waits until the receiver has room for `count` datagrams more.
+    fn await_room(&self, count: usize, stop: &AtomicBool) {
+        let Some(FlowControl { taken, in_flight_max }) = &self.flow_control else { return };
+        let on_their_way = || self.progress.datagrams.get().saturating_sub(taken());
+        while on_their_way() + count as u64 > *in_flight_max && !stop.load(Ordering::Relaxed) {
+            thread::sleep(FLOW_WAIT);
+        }
     }
 
     /// Makes and sends the next `count` frames of a stream.

@@ -56,7 +56,11 @@ fn run(text: &str, frames: u64) -> Outcome {
 
 fn emulate(plan: &Plan, to: SocketAddr, frames: u64) -> EmulationReport {
     let config = &plan.config.emulate;
-    let target = Target { addresses: vec![to; config.streams.count], frames: Some(frames) };
+    let target = Target {
+        addresses: vec![to; config.streams.count],
+        frames: Some(frames),
+        flow_control: None,
+    };
     Emulation::start(config, &plan.channel_map, &target, None).unwrap().join().unwrap()
 }
 

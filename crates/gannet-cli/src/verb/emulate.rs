@@ -33,7 +33,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let config = &plan.config.emulate;
     let streams = config.streams.geo_ids();
     let map = ChannelMap::synthetic(&streams)?;
-    let target = Target { addresses: vec![arguments.to; streams.len()], frames: None };
+    let target =
+        Target { addresses: vec![arguments.to; streams.len()], frames: None, flow_control: None };
     let emulation = Emulation::start(config, &map, &target, None)?;
     let end = Instant::now() + Duration::from_secs(arguments.seconds);
     while Instant::now() < end && !emulation.is_finished() && signals.received().is_none() {

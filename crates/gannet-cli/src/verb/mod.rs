@@ -1,6 +1,7 @@
 //! One file a verb.
 
 pub mod check;
+pub mod demo;
 pub mod emulate;
 pub mod inspect;
 pub mod recover;

@@ -23,11 +23,15 @@ use gannet_readout::log::{Chunk, Kind, Label, Offer, Recorder};
 use gannet_readout::receiver::StreamPool;
 
 use crate::config::Plan;
+use crate::emulation::FlowControl;
 use crate::metrics::{Endpoint, SnapshotSource};
 use crate::run_control::{Event, State};
 use crate::snapshot::Snapshot;
 use observe::Observed;
 use receive::Gate;
+
+/// Kernel memory that one frame takes while it waits in a socket, with a margin, in bytes.
+const KERNEL_BYTES_PER_FRAME: u64 = 16 << 10;
 
 /// Why a run cannot be set up or started.
 #[derive(Debug, thiserror::Error)]
@@ -152,6 +156,15 @@ impl Run {
     /// Addresses at which the sockets of the sources listen, in their order.
     pub fn addresses(&self) -> Vec<std::net::SocketAddr> {
         self.observed.sources.iter().filter_map(|source| source.facts.address).collect()
+    }
+
+    /// Flow control for a front end in the same process that sends to the sockets of this run.
+    pub fn flow_control(&self) -> FlowControl {
+        let buffers = self.observed.sources.iter().filter_map(|source| source.facts.kernel_buffer);
+        let room = buffers.map(|buffer| buffer.obtained / KERNEL_BYTES_PER_FRAME).min();
+        let observed = Arc::clone(&self.observed);
+        let taken = move || observed.sources.iter().map(|source| source.seen()).sum();
+        FlowControl { taken: Arc::new(taken), in_flight_max: room.unwrap_or(0).max(16) }
     }
 
     /// Whether every source has ended by itself, as capture files do, or has failed.

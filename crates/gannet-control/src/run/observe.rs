@@ -8,7 +8,7 @@ use gannet_ingest::{Counters, Facts, SourceDrop};
 use gannet_measure::clock::Clock;
 use gannet_measure::counter::Counter;
 use gannet_measure::histogram::Histogram;
-use gannet_measure::ledger::{Account, Statement};
+use gannet_measure::ledger::{Account, Reason, Statement};
 use gannet_readout::log::{self, RecorderHandle, Status};
 use gannet_readout::primitives::PrimitiveDrop;
 use gannet_readout::receiver::{FrameDrop, StreamStatus};
@@ -237,6 +237,12 @@ impl Observed {
 }
 
 impl ObservedSource {
+    /// Datagrams delivered or dropped so far.
+    pub fn seen(&self) -> u64 {
+        let dropped = SourceDrop::ALL.iter().map(|reason| self.account.dropped(*reason));
+        self.account.delivered() + dropped.sum::<u64>()
+    }
+
     fn snapshot(&self) -> SourceSnapshot {
         let (frames, facts) = (self.account.delivered(), &self.facts);
         SourceSnapshot {

@@ -1,0 +1,153 @@
+//! `gannet demo`: the whole way from front end to file, on this machine.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use gannet_control::config::{self, Plan};
+use gannet_control::emulation::{Emulation, EmulationReport, EventSink, Target};
+use gannet_control::run::Run;
+use gannet_emulate::{Event, EventKind};
+use gannet_readout::log;
+
+use crate::exit::Outcome;
+use crate::live;
+use crate::output::{self, grouped};
+use crate::report::Report;
+use crate::signals::Signals;
+use crate::view::View;
+
+/// The configuration of the demonstration.
+const CONFIG: &str = include_str!("demo.toml");
+
+/// Shows everything at once: an emulated front end, UDP over loopback, trigger primitives, a
+/// trigger on tracks, records and files. Needs no rights, no network card and no set-up.
+///
+/// Example: gannet demo --seconds 10
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Stop after this time.
+    #[arg(long, default_value = "20", value_parser = output::seconds)]
+    seconds: Duration,
+    /// Directory for the files, made if need be.
+    #[arg(long, default_value = "gannet-demo")]
+    directory: PathBuf,
+    /// Print the configuration and do nothing else: a start for your own.
+    #[arg(long)]
+    print_config: bool,
+    /// Show nothing while the run goes on.
+    #[arg(short, long)]
+    quiet: bool,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    if arguments.print_config {
+        io::stdout().write_all(CONFIG.as_bytes())?;
+        return Ok(Outcome::Ok);
+    }
+    let signals = Signals::install()?;
+    let directory = &arguments.directory;
+    fs::create_dir_all(directory).with_context(|| {
+        format!("cannot make {}; choose another --directory", directory.display())
+    })?;
+    let plan = plan(directory)?;
+    let run = Run::configure(&plan)?;
+    run.start()?;
+    let tracks = Tracks::default();
+    let emulation = emulate(&plan, &run, tracks.sink())?;
+    let until = Some(Instant::now() + arguments.seconds);
+    let mut view = View::open(arguments.quiet);
+    super::run::announce(&mut view, &plan, &run);
+    let end = live::watch(&run, &mut view, &signals, until);
+    emulation.stop();
+    let sent = emulation.join()?;
+    let report = Report::new(live::drain(run, view));
+    match arguments.json {
+        true => output::json(&serde_json::json!({ "readout": report, "front_end": sent }))?,
+        false => print(&report, &sent, &tracks)?,
+    }
+    report.outcome(end)
+}
+
+/// The built-in configuration with the files in `directory`, on any free port.
+fn plan(directory: &Path) -> anyhow::Result<Plan> {
+    let mut plan = config::parse("demo.toml", CONFIG, Path::new("."))?;
+    plan.config.recorder.directory = directory.into();
+    for source in &mut plan.sources {
+        if let config::SourceInput::Udp(udp) = &mut source.input {
+            udp.listen.iter_mut().for_each(|address| address.set_port(0));
+        }
+    }
+    Ok(plan)
+}
+
+/// Starts the front end, held back to what the kernel gives the readout's sockets.
+fn emulate(plan: &Plan, run: &Run, events: EventSink) -> anyhow::Result<Emulation> {
+    let emulate = &plan.config.emulate;
+    let to = *run.addresses().first().context("the readout has no socket")?;
+    let target = Target {
+        addresses: vec![to; emulate.streams.count],
+        frames: None,
+        flow_control: Some(run.flow_control()),
+    };
+    Ok(Emulation::start(emulate, &plan.channel_map, &target, Some(events))?)
+}
+
+/// Times of the tracks that were put into the frames, in ticks.
+#[derive(Clone, Default)]
+struct Tracks(Arc<Mutex<Vec<u64>>>);
+
+impl Tracks {
+    fn sink(&self) -> EventSink {
+        let times = Arc::clone(&self.0);
+        Box::new(move |event: &Event, _| {
+            if event.kind == EventKind::Track {
+                times.lock().unwrap_or_else(PoisonError::into_inner).push(event.time_start);
+            }
+        })
+    }
+}
+
+impl Tracks {
+    /// How many tracks there were, and how many of them are in the records of `files`.
+    fn found_in(&self, files: &[PathBuf]) -> anyhow::Result<(usize, usize)> {
+        let mut windows = Vec::new();
+        for file in files {
+            let mut reader = log::Reader::open(file)?;
+            while let Some(chunk) = reader.next_chunk()? {
+                let label = chunk.header.label;
+                if label.kind == log::Kind::TRIGGER_RECORD {
+                    windows.push(label.first_ticks..=label.last_ticks);
+                }
+            }
+        }
+        let times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = times.iter().filter(|time| windows.iter().any(|window| window.contains(time)));
+        Ok((times.len(), found.count()))
+    }
+}
+
+/// Prints what happened, and what to try next.
+fn print(report: &Report, sent: &EmulationReport, tracks: &Tracks) -> anyhow::Result<()> {
+    report.print()?;
+    let mut out = io::stdout().lock();
+    let (put_in, found) = tracks.found_in(&report.snapshot.recorder.files)?;
+    writeln!(
+        out,
+        "front end: {} frames sent, {put_in} tracks put in; {found} of them are in the records",
+        grouped(sent.datagrams_taken())
+    )?;
+    let Some(file) = report.snapshot.recorder.files.first() else { return Ok(()) };
+    let file = file.display();
+    writeln!(out, "\nnext:")?;
+    writeln!(out, "  gannet inspect {file}")?;
+    writeln!(out, "  gannet export {file}")?;
+    writeln!(out, "  gannet demo --print-config > my.toml; gannet check my.toml")?;
+    Ok(())
+}
