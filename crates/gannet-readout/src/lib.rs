@@ -1,5 +1,6 @@
 //! Streams, latency buffer, data requests, trigger records, and the files they are kept in.
 
+pub mod export;
 pub mod latency;
 pub mod log;
 pub mod primitives;

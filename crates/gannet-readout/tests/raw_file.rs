@@ -1,35 +1,33 @@
 //! Raw files: written and read back, read when made elsewhere, judged by plain h5py.
 
+mod judge;
 mod raw_file_records;
 
 use std::ffi::OsStr;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use gannet_readout::raw_file::{
-    Error, RawFileReader, RawFileWriter, RecordKind, RecordNumber, Result, Role, Summary, verify,
+    Error, FileInfo, RawFileReader, RawFileWriter, RecordKind, RecordNumber, Result, Role, Summary,
+    verify,
 };
 use gannet_wire::{Fragment, FragmentType, GeoId, SourceId, Subsystem};
 use proptest::prelude::*;
-use raw_file_records::{BUILDER, info, readout, record_header, slice, trigger_record};
+use raw_file_records::{BUILDER, RUN, readout, slice, trigger_record};
 
-/// Interpreter with h5py, for the tests that compare with it.
-const PYTHON: &str = "GANNET_JUDGE_PYTHON";
 const MADE_BY_H5PY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/made_by_h5py.h5");
 
-/// Runs a script of `tests/judges`, or says loudly that it cannot.
-fn python(script: &str, arguments: &[&OsStr]) -> Option<Output> {
-    let Some(python) = std::env::var_os(PYTHON) else {
-        // Not by `eprintln`, which the test harness keeps to itself.
-        let mut stderr = std::io::stderr();
-        writeln!(stderr, "skipped: {script} was not run; set {PYTHON} to a Python with h5py")
-            .expect("standard error is open");
-        return None;
-    };
-    let judges = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/judges");
-    let output = Command::new(python).arg(judges.join(script)).args(arguments).output();
-    Some(output.expect("the interpreter starts"))
+fn info(kind: RecordKind) -> FileInfo {
+    let streams = (0..2).map(|stream| (readout(stream), vec![GeoId::new(3, 1, 0, stream)]));
+    FileInfo {
+        kind,
+        run_number: RUN,
+        file_index: 3,
+        application_name: "gannet".into(),
+        geo_ids: streams.collect(),
+        operational_environment: "np04hd".into(),
+        offline_data_stream: "cosmics".into(),
+        run_was_for_test_purposes: true,
+    }
 }
 
 fn write_trigger_records(path: &Path, records: u64) -> Result<PathBuf> {
@@ -184,7 +182,7 @@ fn records_that_do_not_fit_are_refused_and_leave_the_file_as_it_was() -> Result<
     let same_source = file.write_trigger_record(&twice);
     assert!(matches!(same_source, Err(Error::DuplicateSource { .. })));
     assert!(matches!(file.write_time_slice(&slice(3)), Err(Error::Header { .. })));
-    let short = file.write_record(&record_header(4)[..63], &[]);
+    let short = file.write_record(&trigger_record(4).header_bytes()[..63], &[]);
     assert!(matches!(short, Err(Error::Header { .. })));
     assert_eq!(verify(&file.close()?)?.records, 1);
     Ok(())
@@ -215,12 +213,8 @@ fn h5py_finds_everything_in_what_we_write() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let records = write_trigger_records(&folder.path().join("records.hdf5"), 150)?;
     let slices = write_time_slices(&folder.path().join("slices.hdf5"), 150)?;
-    let Some(output) = python("raw_file.py", &[records.as_os_str(), slices.as_os_str()]) else {
-        return Ok(());
-    };
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let files = [records.as_os_str(), slices.as_os_str()];
+    let Some(said) = judge::accepts("raw_file.py", &files) else { return Ok(()) };
     assert!(said.contains("150 records, 450 fragments"), "{said}");
     assert!(said.contains("150 records, 150 fragments"), "{said}");
     Ok(())
@@ -237,7 +231,7 @@ fn the_judge_does_find_faults() -> Result<()> {
         let mut bytes = whole.clone();
         bytes[at + offset] ^= 0x40;
         std::fs::write(&path, bytes).unwrap();
-        let Some(output) = python("raw_file.py", &[path.as_os_str()]) else {
+        let Some(output) = judge::run("raw_file.py", &[path.as_os_str()]) else {
             return Ok(());
         };
         assert_eq!(output.status.code(), Some(1), "byte {offset} of the fragment header");
@@ -252,7 +246,7 @@ fn files_of_every_form_that_h5py_makes_are_read() -> Result<()> {
         let path = folder.path().join(form);
         // 40 records make the root dense in the newer forms and split its tree in the oldest.
         let arguments = [path.as_os_str(), OsStr::new("40"), OsStr::new(form)];
-        let Some(output) = python("make_raw_file.py", &arguments) else {
+        let Some(output) = judge::run("make_raw_file.py", &arguments) else {
             return Ok(());
         };
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -144,7 +144,7 @@ pub(super) fn unix_ns() -> u64 {
 }
 
 /// The directory that `path` is in.
-pub(super) fn directory_of(path: &Path) -> &Path {
+pub(crate) fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

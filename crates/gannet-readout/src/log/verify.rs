@@ -11,7 +11,7 @@ use super::error::Error;
 use super::file::{join, times};
 use super::format::{Header, Kind};
 use super::metadata::{EndOfFile, FileHeader};
-use super::reader::Reader;
+use super::reader::{ChunkView, Reader};
 
 /// Most problems that a report lists; further ones are counted only.
 pub const PROBLEMS_MAX: usize = 100;
@@ -125,7 +125,19 @@ pub fn verify(path: &Path) -> Result<Report, Error> {
 ///
 /// # Errors
 /// What the system says.
-pub fn verify_source<R: Read + Seek>(mut reader: Reader<R>, file: &Path) -> Result<Report, Error> {
+pub fn verify_source<R: Read + Seek>(reader: Reader<R>, file: &Path) -> Result<Report, Error> {
+    verify_seeing(reader, file, |_| ())
+}
+
+/// [`verify_source`] that shows every sound chunk to `see`, for who has to look at them anyway.
+///
+/// # Errors
+/// What the system says.
+pub fn verify_seeing<R: Read + Seek>(
+    mut reader: Reader<R>,
+    file: &Path,
+    mut see: impl FnMut(&ChunkView<'_>),
+) -> Result<Report, Error> {
     let mut report = Report::empty(file, reader.file_len());
     loop {
         match reader.next_chunk() {
@@ -133,6 +145,7 @@ pub fn verify_source<R: Read + Seek>(mut reader: Reader<R>, file: &Path) -> Resu
                 let header = chunk.header;
                 report.sequence.get_or_insert((header.sequence, header.sequence));
                 report.count(&header);
+                see(&chunk);
             }
             Ok(None) => break,
             Err(error @ Error::Damaged { .. }) => {

@@ -11,7 +11,7 @@ use super::error::{Error, Result};
 use super::info::{FileInfo, now_ms};
 use super::layout::{FileLayout, RecordKind, RecordNumber};
 use super::maps::RecordMaps;
-use crate::record::TriggerRecord;
+use crate::record::{StoredRecord, TriggerRecord};
 use crate::time_slice::TimeSlice;
 
 /// What the name of a file ends with until it is closed.
@@ -51,6 +51,14 @@ impl RawFileWriter {
         if path.exists() {
             return Err(Error::Exists { path: path.to_owned() });
         }
+        Self::replace(path, info)
+    }
+
+    /// Begins a file that takes the place of `path`, if there is such a file, when it is closed.
+    ///
+    /// # Errors
+    /// When the `.part` file of `path` exists, or the file cannot be written.
+    pub fn replace(path: &Path, info: &FileInfo) -> Result<Self> {
         let layout = FileLayout::new(info.kind);
         let file = Writer::create(&in_progress(path), &info.to_attributes(&layout))?;
         let (path, kind) = (path.to_owned(), info.kind);
@@ -126,19 +134,18 @@ impl RawFileWriter {
     /// When a fragment does not end where the bytes do, and as
     /// [`write_record`](Self::write_record).
     pub fn write_stored(&mut self, record: &[u8]) -> Result<u64> {
-        let (header, mut rest) = record.split_at(self.identify(record)?.header_len);
-        let mut stored = Vec::new();
-        while !rest.is_empty() {
-            let (header, payload, behind) =
-                split_fragment(rest).map_err(|source| self.wrong(source))?;
-            stored.push((header, [payload]));
-            rest = behind;
-        }
-        let fragments: Vec<_> = stored
-            .iter()
-            .map(|(header, payload)| FragmentParts { header: *header, payload })
-            .collect();
-        self.write_record(header, &fragments)
+        let stored = match self.kind {
+            RecordKind::TriggerRecord => StoredRecord::trigger_record(record),
+            RecordKind::TimeSlice => StoredRecord::time_slice(record),
+        };
+        let stored = stored.map_err(|source| self.wrong(source))?;
+        let fragments: gannet_wire::Result<Vec<_>> = stored.fragments().collect();
+        let fragments = fragments.map_err(|source| self.wrong(source))?;
+        let payloads: Vec<[&[u8]; 1]> = fragments.iter().map(|f| [f.payload()]).collect();
+        let parts = fragments.iter().zip(&payloads);
+        let parts: Vec<_> =
+            parts.map(|(f, payload)| FragmentParts { header: f.header(), payload }).collect();
+        self.write_record(stored.header(), &parts)
     }
 
     /// Number of records written.
@@ -227,19 +234,6 @@ struct Identity {
     number: RecordNumber,
     source_id: SourceId,
     header_len: usize,
-}
-
-/// Header and payload of the first fragment, and the bytes behind it.
-fn split_fragment(bytes: &[u8]) -> gannet_wire::Result<(FragmentRepr, &[u8], &[u8])> {
-    let header = FragmentRepr::parse(bytes)?;
-    let (min, max) = (FragmentRepr::LEN as u64, bytes.len() as u64);
-    if !(min..=max).contains(&header.size) {
-        let (format, field, got) = (FragmentRepr::FORMAT, "size", header.size);
-        return Err(gannet_wire::Error::Range { format, field, min, max, got });
-    }
-    // At most `max`, which is a length in memory.
-    let (fragment, behind) = bytes.split_at(header.size as usize);
-    Ok((header, &fragment[FragmentRepr::LEN..], behind))
 }
 
 /// Name of a file until it is closed.

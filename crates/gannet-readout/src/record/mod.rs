@@ -2,8 +2,10 @@
 
 mod builder;
 mod encode;
+mod stored;
 
 pub use builder::{
     Attachment, BuildConfig, RecordBuilder, RecordDrop, RecordRequest, StreamSource,
 };
 pub use encode::{Fragment, TriggerRecord};
+pub use stored::{StoredFragments, StoredRecord};

@@ -1,34 +1,19 @@
 //! Small records to be written to raw files.
 
-use gannet_readout::raw_file::{FileInfo, RecordKind};
 use gannet_readout::record::{Fragment, TriggerRecord};
 use gannet_readout::time_slice::TimeSlice;
 use gannet_wire::record::Record;
 use gannet_wire::{
-    ComponentRequest, FragmentRepr, FragmentType, GeoId, SourceId, Subsystem, TimeSliceHeader,
+    ComponentRequest, FragmentRepr, FragmentType, SourceId, Subsystem, TimeSliceHeader,
     TriggerPrimitive, TriggerRecordRepr, fragment, trigger_record,
 };
 
 pub const BUILDER: SourceId = SourceId::new(Subsystem::TrBuilder, 0);
 const PRIMITIVES: SourceId = SourceId::new(Subsystem::Trigger, 0);
-const RUN: u32 = 27980;
+pub const RUN: u32 = 27980;
 
 pub fn readout(stream: u16) -> SourceId {
     SourceId::new(Subsystem::DetectorReadout, 100 + u32::from(stream))
-}
-
-pub fn info(kind: RecordKind) -> FileInfo {
-    let streams = (0..2).map(|stream| (readout(stream), vec![GeoId::new(3, 1, 0, stream)]));
-    FileInfo {
-        kind,
-        run_number: RUN,
-        file_index: 3,
-        application_name: "gannet".into(),
-        geo_ids: streams.collect(),
-        operational_environment: "np04hd".into(),
-        offline_data_stream: "cosmics".into(),
-        run_was_for_test_purposes: true,
-    }
 }
 
 /// A record of two streams of two frames each, and of primitives.
@@ -56,10 +41,6 @@ pub fn trigger_record(number: u64) -> TriggerRecord {
         source_id: BUILDER,
     };
     TriggerRecord { header, requests: fragments.iter().map(request).collect(), fragments }
-}
-
-pub fn record_header(number: u64) -> Vec<u8> {
-    trigger_record(number).header_bytes()
 }
 
 pub fn slice(number: u64) -> TimeSlice {

@@ -1,0 +1,85 @@
+//! Why a log could not be exported.
+
+use std::path::{Path, PathBuf};
+
+use parquet::errors::ParquetError;
+
+use crate::log::Kind;
+use crate::{log, raw_file};
+
+/// Why a log could not be exported.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The log cannot be read.
+    #[error(transparent)]
+    Log(#[from] log::Error),
+    /// The log lacks its end.
+    #[error(
+        "{} is not finished; stop the run that writes it, or run `gannet recover` on it if there \
+         is none, then export the finished file",
+        .0.display()
+    )]
+    Unfinished(PathBuf),
+    /// The bytes of the log are not as written.
+    #[error("{} does not verify and is not exported: {problem}", file.display())]
+    NotVerified {
+        /// The log.
+        file: PathBuf,
+        /// The first problem found; `verify` lists all.
+        problem: String,
+    },
+    /// A sound chunk does not hold what its kind says.
+    #[error("{}: the {kind} in chunk {sequence} of the run: {source}", file.display())]
+    Content {
+        /// The log.
+        file: PathBuf,
+        /// Number of the data chunk in the run.
+        sequence: u64,
+        /// What it should hold.
+        kind: Kind,
+        /// What is wrong.
+        source: gannet_wire::Error,
+    },
+    /// A view, or the unfinished file of one, is there already.
+    #[error("{} exists; move it away or export with --overwrite", .0.display())]
+    Exists(PathBuf),
+    /// A raw file cannot be written.
+    #[error(transparent)]
+    RawFile(#[from] raw_file::Error),
+    /// The table cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Table {
+        /// The file.
+        path: PathBuf,
+        /// What the Parquet library says.
+        source: ParquetError,
+    },
+    /// The system refused an operation on a file or directory.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    Io {
+        /// What was tried, as a verb.
+        doing: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// Whether the log is to blame: its bytes are not as they were written.
+    pub fn is_of_verification(&self) -> bool {
+        matches!(self, Self::NotVerified { .. } | Self::Log(log::Error::Damaged { .. }))
+    }
+
+    /// Names what was tried on which path, for `map_err`.
+    pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { doing, path: path.to_owned(), source }
+    }
+
+    /// Names the file that could not be written, for `map_err`.
+    pub(super) fn table(path: &Path) -> impl Fn(ParquetError) -> Self {
+        move |source| Self::Table { path: path.to_owned(), source }
+    }
+}

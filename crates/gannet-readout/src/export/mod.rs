@@ -1,0 +1,109 @@
+//! Views of a finished log that other people's tools read: DUNE raw files in HDF5, and Parquet.
+//!
+//! | view | file, of log `NAME.glog` | holds |
+//! | --- | --- | --- |
+//! | [`View::Hdf5`] | `NAME.hdf5` | trigger records in DUNE's layout, see [`raw_file`](crate::raw_file) |
+//! | [`View::Hdf5`] | `NAME_tps.hdf5` | time slices of trigger primitives in DUNE's layout |
+//! | [`View::Parquet`] | `NAME_tps.parquet` | a row per trigger primitive of all time slices, see [`COLUMNS`] |
+//!
+//! The log is read twice. First every byte of it is verified, and it is found out what is in it and
+//! where on the detector each source is: front-end frames carry their place in their own header.
+//! Then the views are written, under a name ending in `.part` until they are whole and on the
+//! disk. A log that does not verify is not exported. No file is made for a view with nothing in it.
+//! Memory is that for one chunk of the log and one row group of the table.
+//!
+//! ```no_run
+//! use std::path::Path;
+//! use gannet_readout::export::{ExportConfig, export};
+//!
+//! let log = Path::new("gannet_run000001_20261121T021000Z_f0000.glog");
+//! let exported = export(log, &ExportConfig::default(), &mut |_, _| ())?;
+//! println!("{} primitives in {:?}", exported.primitives, exported.files);
+//! # Ok::<(), gannet_readout::export::Error>(())
+//! ```
+
+mod error;
+mod primitive_table;
+mod survey;
+mod view;
+mod writing;
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+pub use error::Error;
+pub use primitive_table::{COLUMNS, Column, PrimitiveTable, ROWS_PER_GROUP_MAX, Values};
+pub use view::{UnknownView, View};
+
+use crate::log::Reader;
+use survey::Survey;
+use writing::Writing;
+
+/// What to make of a log, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportConfig {
+    /// Directory of the views; absent: that of the log.
+    pub directory: Option<PathBuf>,
+    /// Views to make.
+    pub formats: Vec<View>,
+    /// Whether views that are there already are replaced.
+    pub overwrite: bool,
+    /// Where the detector stands, for example `np04hd`, as raw files tell offline catalogues.
+    pub operational_environment: String,
+    /// Which offline stream the data belong to, for example `cosmics`, as raw files tell.
+    pub offline_data_stream: String,
+    /// Whether the run was only a test, as raw files tell.
+    pub run_was_for_test_purposes: bool,
+}
+
+impl Default for ExportConfig {
+    fn default() -> Self {
+        Self {
+            directory: None,
+            formats: View::ALL.to_vec(),
+            overwrite: false,
+            operational_environment: String::new(),
+            offline_data_stream: String::new(),
+            run_was_for_test_purposes: false,
+        }
+    }
+}
+
+/// What [`export`] made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Exported {
+    /// The files.
+    pub files: Vec<PathBuf>,
+    /// Trigger records in the raw file.
+    pub records: u64,
+    /// Time slices in the raw file.
+    pub slices: u64,
+    /// Trigger primitives in the table.
+    pub primitives: u64,
+    /// Chunks known to have been lost from the log before `recover` brought it to its end.
+    pub chunks_missing: u64,
+}
+
+/// Writes the views of the finished log `log`.
+///
+/// `progress` is called now and then with the bytes read so far, and those to be read in total.
+///
+/// # Errors
+/// When the log is not finished or does not verify ([`Error::is_of_verification`]), a view exists
+/// already, or a file cannot be read or written. Views that were not whole are removed again.
+pub fn export(
+    log: &Path,
+    config: &ExportConfig,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Exported, Error> {
+    let survey = Survey::of(log, progress)?;
+    let mut writing = Writing::begin(log, config, &survey)?;
+    let mut reader = Reader::open(log)?;
+    let len = reader.file_len();
+    while let Some(chunk) = reader.next_chunk()? {
+        writing.take(log, &chunk)?;
+        progress(len + chunk.offset + chunk.header.chunk_len(), 2 * len);
+    }
+    writing.finish()
+}

@@ -1,0 +1,204 @@
+//! Trigger primitives as a Parquet table.
+
+use std::fs::{self, File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gannet_wire::TriggerPrimitive;
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as PhysicalType};
+use parquet::data_type::{DataType, Int32Type, Int64Type};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::{ColumnPath, Type};
+
+use super::error::Error;
+use crate::log::name::part_path;
+use crate::log::{Disk, FileHeader, SystemDisk, directory_of};
+
+/// Most rows of a row group, the part of the table that a reader takes in at once: some 8 MB.
+pub const ROWS_PER_GROUP_MAX: usize = 1 << 18;
+
+/// How a column reads a primitive, by the width that Parquet stores it in.
+#[derive(Clone, Copy, Debug)]
+pub enum Values {
+    /// At most 32 bits, as bits of a signed number.
+    Narrow(fn(&TriggerPrimitive) -> i32),
+    /// At most 64 bits, as bits of a signed number.
+    Wide(fn(&TriggerPrimitive) -> i64),
+}
+
+/// A column of the table. All are unsigned whole numbers, and none is ever missing.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Name of the column and of the field of a [`TriggerPrimitive`].
+    pub name: &'static str,
+    /// Bits of the type that readers see.
+    pub bits: i8,
+    /// Unit and meaning, stored in the file under the key `unit.` and the name.
+    pub unit: &'static str,
+    /// How to read a primitive.
+    pub values: Values,
+}
+
+const fn narrow(
+    name: &'static str,
+    bits: i8,
+    unit: &'static str,
+    value: fn(&TriggerPrimitive) -> i32,
+) -> Column {
+    Column { name, bits, unit, values: Values::Narrow(value) }
+}
+
+/// The column that is compressed as differences of one row from the one before.
+const TIME_START: &str = "time_start";
+
+/// The columns, in their order: the fields of DUNE's trigger primitive, version 2.
+pub const COLUMNS: [Column; 9] = [
+    narrow("version", 8, "layout of the primitive, always 2", |tp| tp.version().into()),
+    narrow("flag", 8, "flag bits, 0 unless a producer sets them", |tp| tp.flag().into()),
+    narrow("detid", 8, "number of the detector", |tp| tp.detid().into()),
+    narrow("channel", 32, "offline channel number, of 24 bits", |tp| tp.channel() as i32),
+    Column {
+        name: TIME_START,
+        bits: 64,
+        unit: "ticks of the detector clock at ticks_hz: first sample over threshold",
+        values: Values::Wide(|tp| tp.time_start() as i64),
+    },
+    narrow("samples_over_threshold", 16, "samples", |tp| tp.samples_over_threshold().into()),
+    narrow("samples_to_peak", 16, "samples from the start to the peak", |tp| {
+        tp.samples_to_peak().into()
+    }),
+    narrow("adc_integral", 32, "ADC counts above pedestal, summed over the samples", |tp| {
+        tp.adc_integral() as i32
+    }),
+    narrow("adc_peak", 16, "ADC counts above pedestal", |tp| tp.adc_peak().into()),
+];
+
+/// A table in progress, under a name ending in `.part`.
+///
+/// Memory: one row group, and some 5 kB of directory per row group written.
+#[derive(Debug)]
+pub struct PrimitiveTable {
+    file: SerializedFileWriter<File>,
+    path: PathBuf,
+    rows: Vec<TriggerPrimitive>,
+}
+
+impl PrimitiveTable {
+    /// Begins the table of a log, which takes the place of `path` when it is closed.
+    ///
+    /// What the log's header says is stored with it, and `chunks_missing`, the number of chunks
+    /// that were lost from the log.
+    ///
+    /// # Errors
+    /// When the `.part` file of `path` exists, or the file cannot be written.
+    pub fn replace(path: &Path, log: &FileHeader, chunks_missing: u64) -> Result<Self, Error> {
+        let part = part_path(path);
+        let file = OpenOptions::new().write(true).create_new(true).open(&part);
+        let file = file.map_err(Error::io("create", &part))?;
+        let start = |schema| {
+            let properties = Arc::new(properties(log, chunks_missing));
+            SerializedFileWriter::new(file, schema, properties)
+        };
+        let file = schema().and_then(start).map_err(Error::table(&part))?;
+        Ok(Self { file, path: path.to_owned(), rows: Vec::with_capacity(ROWS_PER_GROUP_MAX) })
+    }
+
+    /// Appends a row.
+    ///
+    /// # Errors
+    /// When a row group is full and cannot be written.
+    pub fn push(&mut self, primitive: TriggerPrimitive) -> Result<(), Error> {
+        self.rows.push(primitive);
+        if self.rows.len() == ROWS_PER_GROUP_MAX { self.flush() } else { Ok(()) }
+    }
+
+    /// Ends the table, puts it on the disk and gives it its name, which is returned.
+    ///
+    /// # Errors
+    /// When writing or renaming fails; the `.part` file then stays.
+    pub fn close(mut self) -> Result<PathBuf, Error> {
+        if !self.rows.is_empty() {
+            self.flush()?;
+        }
+        let part = part_path(&self.path);
+        let file = self.file.into_inner().map_err(Error::table(&part))?;
+        file.sync_all().map_err(Error::io("flush", &part))?;
+        fs::rename(&part, &self.path).map_err(Error::io("rename", &part))?;
+        // The name is durable when its directory is.
+        let directory = directory_of(&self.path);
+        SystemDisk.sync_directory(directory).map_err(Error::io("flush", directory))?;
+        Ok(self.path)
+    }
+
+    /// Writes the gathered rows as a row group.
+    fn flush(&mut self) -> Result<(), Error> {
+        let write = |file: &mut SerializedFileWriter<File>, rows: &[TriggerPrimitive]| {
+            let mut group = file.next_row_group()?;
+            for column in &COLUMNS {
+                match column.values {
+                    Values::Narrow(value) => write_column::<Int32Type>(&mut group, rows, value)?,
+                    Values::Wide(value) => write_column::<Int64Type>(&mut group, rows, value)?,
+                }
+            }
+            group.close().map(|_| ())
+        };
+        write(&mut self.file, &self.rows).map_err(Error::table(&part_path(&self.path)))?;
+        self.rows.clear();
+        Ok(())
+    }
+}
+
+/// Writes the next column of a row group.
+fn write_column<T: DataType>(
+    group: &mut SerializedRowGroupWriter<'_, File>,
+    rows: &[TriggerPrimitive],
+    value: fn(&TriggerPrimitive) -> T::T,
+) -> ParquetResult<()> {
+    let values: Vec<T::T> = rows.iter().map(value).collect();
+    let missing = || ParquetError::General("the schema has fewer columns than the table".into());
+    let mut column = group.next_column()?.ok_or_else(missing)?;
+    column.typed::<T>().write_batch(&values, None, None)?;
+    column.close()
+}
+
+/// The columns as Parquet describes them.
+fn schema() -> ParquetResult<Arc<Type>> {
+    let field = |column: &Column| {
+        let stored = match column.values {
+            Values::Narrow(_) => PhysicalType::INT32,
+            Values::Wide(_) => PhysicalType::INT64,
+        };
+        let field = Type::primitive_type_builder(column.name, stored)
+            .with_repetition(Repetition::REQUIRED)
+            .with_logical_type(Some(LogicalType::integer(column.bits, false)));
+        field.build().map(Arc::new)
+    };
+    let fields = COLUMNS.iter().map(field).collect::<ParquetResult<_>>()?;
+    Type::group_type_builder("trigger_primitives").with_fields(fields).build().map(Arc::new)
+}
+
+/// How the table is stored, and what it says about itself.
+fn properties(log: &FileHeader, chunks_missing: u64) -> WriterProperties {
+    let entry = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
+    let about = [
+        entry("run", log.run.to_string()),
+        entry("file_index", log.file_index.to_string()),
+        entry("application", log.application.clone()),
+        entry("ticks_hz", log.ticks_hz.to_string()),
+        entry("log_chunks_missing", chunks_missing.to_string()),
+    ];
+    let units =
+        COLUMNS.iter().map(|column| entry(&format!("unit.{}", column.name), column.unit.into()));
+    let time_start = ColumnPath::from(TIME_START);
+    WriterProperties::builder()
+        .set_created_by(format!("gannet version {}", env!("CARGO_PKG_VERSION")))
+        .set_key_value_metadata(Some(about.into_iter().chain(units).collect()))
+        .set_compression(Compression::SNAPPY)
+        // Times hardly ever repeat, and rise by small steps.
+        .set_column_dictionary_enabled(time_start.clone(), false)
+        .set_column_encoding(time_start, Encoding::DELTA_BINARY_PACKED)
+        .build()
+}

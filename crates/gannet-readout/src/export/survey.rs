@@ -1,0 +1,128 @@
+//! The first reading of a log: is it sound, what is in it, and where is each source?
+
+use std::path::Path;
+
+use gannet_wire::{Fragment, FragmentType, GeoId, daq_ethernet, trigger_primitive};
+
+use super::error::Error;
+use crate::log::name::{finished_path, part_path};
+use crate::log::{ChunkView, FileHeader, Kind, Reader, verify_seeing};
+use crate::raw_file::GeoIdMap;
+use crate::record::StoredRecord;
+
+/// What a sound log holds.
+#[derive(Debug)]
+pub(super) struct Survey {
+    /// Header of the log.
+    pub header: FileHeader,
+    /// Chunks known to have been lost.
+    pub chunks_missing: u64,
+    /// What there is to export.
+    pub content: Content,
+}
+
+/// What there is to export.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    /// Trigger records.
+    pub records: u64,
+    /// Time slices.
+    pub slices: u64,
+    /// Trigger primitives of all time slices.
+    pub primitives: u64,
+    /// Where on the detector the sources are that sent frames.
+    pub geo_ids: GeoIdMap,
+}
+
+impl Survey {
+    /// Reads all of `log`.
+    pub fn of(log: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Self, Error> {
+        if finished_path(log).is_some() && log.exists() {
+            return Err(Error::Unfinished(log.to_owned()));
+        }
+        let part = part_path(log);
+        if !log.exists() && part.exists() {
+            return Err(Error::Unfinished(part));
+        }
+        let reader = Reader::open(log)?;
+        let total = 2 * reader.file_len();
+        let (mut content, mut wrong) = (Content::default(), None);
+        let report = verify_seeing(reader, log, |chunk| {
+            if wrong.is_none() {
+                wrong = content.count(chunk).err().map(|source| content_error(log, chunk, source));
+            }
+            progress(chunk.offset + chunk.header.chunk_len(), total);
+        })?;
+        let chunks_missing = report.chunks_missing;
+        if let Some(problem) = report.problems.into_iter().next() {
+            return Err(Error::NotVerified { file: log.to_owned(), problem });
+        }
+        if let Some(wrong) = wrong {
+            return Err(wrong);
+        }
+        let no_header = || "it has no header".to_owned();
+        let problem = |problem| Error::NotVerified { file: log.to_owned(), problem };
+        let header = report.header.ok_or_else(no_header).map_err(problem)?;
+        Ok(Self { header, chunks_missing, content })
+    }
+}
+
+impl Content {
+    /// Looks at one chunk. All that will be read of it again is checked here.
+    fn count(&mut self, chunk: &ChunkView<'_>) -> gannet_wire::Result<()> {
+        match chunk.header.label.kind {
+            Kind::TRIGGER_RECORD => {
+                self.records += 1;
+                for fragment in StoredRecord::trigger_record(chunk.payload)?.fragments() {
+                    self.locate(&fragment?);
+                }
+            }
+            Kind::TP_SLICE => {
+                self.slices += 1;
+                for fragment in StoredRecord::time_slice(chunk.payload)?.fragments() {
+                    self.primitives += primitives(&fragment?)?.len() as u64;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Notes where the source of a fragment is, if that is not known and the fragment tells.
+    fn locate(&mut self, fragment: &Fragment<'_>) {
+        let source = fragment.header().source_id;
+        if !self.geo_ids.contains_key(&source)
+            && let Some(geo_id) = geo_id(fragment)
+        {
+            self.geo_ids.insert(source, vec![geo_id]);
+        }
+    }
+}
+
+/// Where the first frame of a fragment comes from, if it is of a format that says so.
+fn geo_id(fragment: &Fragment<'_>) -> Option<GeoId> {
+    match fragment.header().fragment_type {
+        FragmentType::WibEth | FragmentType::TdeEth => {
+            Some(daq_ethernet::Header::new_checked(fragment.payload()).ok()?.geo_id())
+        }
+        _ => None,
+    }
+}
+
+/// The primitives of a fragment; none if it holds something else.
+pub(super) fn primitives<'a>(
+    fragment: &Fragment<'a>,
+) -> gannet_wire::Result<gannet_wire::Records<'a, gannet_wire::TriggerPrimitive>> {
+    let holds = fragment.header().fragment_type == FragmentType::TriggerPrimitive;
+    trigger_primitive::primitives(if holds { fragment.payload() } else { &[] })
+}
+
+/// Says which chunk does not hold what its kind says.
+pub(super) fn content_error(
+    log: &Path,
+    chunk: &ChunkView<'_>,
+    source: gannet_wire::Error,
+) -> Error {
+    let (sequence, kind) = (chunk.header.sequence, chunk.header.label.kind);
+    Error::Content { file: log.to_owned(), sequence, kind, source }
+}

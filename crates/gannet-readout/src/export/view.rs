@@ -1,0 +1,91 @@
+//! The views there are, and their names.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::log::name::EXTENSION;
+
+/// A form in which a log is offered to other tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum View {
+    /// DUNE raw files: trigger records, and time slices of primitives.
+    Hdf5,
+    /// A Parquet table of all trigger primitives.
+    Parquet,
+}
+
+impl View {
+    /// Every view.
+    pub const ALL: [Self; 2] = [Self::Hdf5, Self::Parquet];
+
+    /// The name, as configurations and command lines have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hdf5 => "hdf5",
+            Self::Parquet => "parquet",
+        }
+    }
+}
+
+/// Prints the name.
+impl fmt::Display for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A name that is that of no view.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no view; choose hdf5 or parquet")]
+pub struct UnknownView(pub String);
+
+/// Reads a name as [`View::name`] gives it.
+impl FromStr for View {
+    type Err = UnknownView;
+
+    fn from_str(name: &str) -> Result<Self, UnknownView> {
+        let view = Self::ALL.into_iter().find(|view| view.name() == name);
+        view.ok_or_else(|| UnknownView(name.to_owned()))
+    }
+}
+
+/// Path of a view of `log`: the log's name with `ending` in the place of its extension.
+pub(super) fn path_of(log: &Path, directory: Option<&Path>, ending: &str) -> PathBuf {
+    let is_log = log.extension().is_some_and(|extension| extension == EXTENSION);
+    let stem = if is_log { log.file_stem() } else { log.file_name() };
+    let mut name = stem.unwrap_or_default().to_owned();
+    name.push(ending);
+    match directory {
+        Some(directory) => directory.join(name),
+        None => log.with_file_name(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_configuration() {
+        for view in View::ALL {
+            assert_eq!(view.to_string().parse(), Ok(view));
+            assert_eq!(serde_json::to_value(view).unwrap(), view.name());
+        }
+        let error = "hdf".parse::<View>().unwrap_err();
+        assert_eq!(error.to_string(), "\"hdf\" is no view; choose hdf5 or parquet");
+    }
+
+    #[test]
+    fn files_are_named_after_their_log() {
+        let log = Path::new("/data/a_run000001_f0000.glog");
+        assert_eq!(path_of(log, None, ".hdf5"), Path::new("/data/a_run000001_f0000.hdf5"));
+        let elsewhere = path_of(log, Some(Path::new("x")), "_tps.parquet");
+        assert_eq!(elsewhere, Path::new("x/a_run000001_f0000_tps.parquet"));
+        assert_eq!(path_of(Path::new("run.1"), None, ".hdf5"), Path::new("run.1.hdf5"));
+    }
+}

@@ -1,0 +1,177 @@
+//! The views in progress.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::error::Error;
+use super::primitive_table::PrimitiveTable;
+use super::survey::{Survey, content_error, primitives};
+use super::view::{View, path_of};
+use super::{ExportConfig, Exported};
+use crate::log::name::part_path;
+use crate::log::{ChunkView, Kind};
+use crate::raw_file::{FileInfo, RawFileWriter, RecordKind};
+use crate::record::StoredRecord;
+
+/// The views in progress, each of them only if it will hold something.
+///
+/// Whatever is not whole when this is dropped is removed.
+#[derive(Debug)]
+pub(super) struct Writing {
+    records: Option<RawFileWriter>,
+    slices: Option<RawFileWriter>,
+    table: Option<PrimitiveTable>,
+    targets: Targets,
+    exported: Exported,
+}
+
+/// Where the views are to be.
+#[derive(Debug, Default)]
+struct Targets {
+    records: Option<PathBuf>,
+    slices: Option<PathBuf>,
+    table: Option<PathBuf>,
+    /// Whether the unfinished files are ours.
+    begun: bool,
+}
+
+impl Targets {
+    fn of(log: &Path, config: &ExportConfig, survey: &Survey) -> Self {
+        let content = &survey.content;
+        let target = |view, items: u64, ending| {
+            let wanted = items > 0 && config.formats.contains(&view);
+            wanted.then(|| path_of(log, config.directory.as_deref(), ending))
+        };
+        Self {
+            records: target(View::Hdf5, content.records, ".hdf5"),
+            slices: target(View::Hdf5, content.slices, "_tps.hdf5"),
+            table: target(View::Parquet, content.primitives, "_tps.parquet"),
+            begun: false,
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.records, &self.slices, &self.table].into_iter().flatten()
+    }
+
+    /// Makes sure that nothing stands where the views are to be.
+    fn clear(&mut self, overwrite: bool) -> Result<(), Error> {
+        for target in self.all() {
+            let part = part_path(target);
+            match overwrite {
+                true if part.exists() => {
+                    fs::remove_file(&part).map_err(Error::io("remove", &part))?
+                }
+                true => {}
+                false if target.exists() => return Err(Error::Exists(target.clone())),
+                false if part.exists() => return Err(Error::Exists(part)),
+                false => {}
+            }
+        }
+        self.begun = true;
+        Ok(())
+    }
+}
+
+/// Removes what was begun and did not get its name.
+impl Drop for Targets {
+    fn drop(&mut self) {
+        for target in self.all().filter(|_| self.begun) {
+            // What has its name is not found, and what cannot be removed does no harm.
+            let _ = fs::remove_file(part_path(target));
+        }
+    }
+}
+
+impl Writing {
+    /// Begins the views that `config` asks for and `survey` has something for.
+    pub fn begin(log: &Path, config: &ExportConfig, survey: &Survey) -> Result<Self, Error> {
+        let mut targets = Targets::of(log, config, survey);
+        targets.clear(config.overwrite)?;
+        let raw_file = |path: &Option<PathBuf>, kind| {
+            let info = file_info(config, survey, kind);
+            path.as_ref().map(|path| RawFileWriter::replace(path, &info)).transpose()
+        };
+        let table =
+            |path: &PathBuf| PrimitiveTable::replace(path, &survey.header, survey.chunks_missing);
+        let exported = Exported {
+            files: Vec::new(),
+            records: 0,
+            slices: 0,
+            primitives: 0,
+            chunks_missing: survey.chunks_missing,
+        };
+        Ok(Self {
+            records: raw_file(&targets.records, RecordKind::TriggerRecord)?,
+            slices: raw_file(&targets.slices, RecordKind::TimeSlice)?,
+            table: targets.table.as_ref().map(table).transpose()?,
+            targets,
+            exported,
+        })
+    }
+
+    /// Writes what a chunk holds to the views that show it.
+    pub fn take(&mut self, log: &Path, chunk: &ChunkView<'_>) -> Result<(), Error> {
+        match chunk.header.label.kind {
+            Kind::TRIGGER_RECORD => {
+                if let Some(records) = &mut self.records {
+                    records.write_stored(chunk.payload)?;
+                    self.exported.records += 1;
+                }
+            }
+            Kind::TP_SLICE => {
+                if let Some(slices) = &mut self.slices {
+                    slices.write_stored(chunk.payload)?;
+                    self.exported.slices += 1;
+                }
+                self.tabulate(log, chunk)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Writes the primitives of a slice to the table.
+    fn tabulate(&mut self, log: &Path, chunk: &ChunkView<'_>) -> Result<(), Error> {
+        let Some(table) = &mut self.table else { return Ok(()) };
+        let wrong = |source| content_error(log, chunk, source);
+        for fragment in StoredRecord::time_slice(chunk.payload).map_err(wrong)?.fragments() {
+            for primitive in primitives(&fragment.map_err(wrong)?).map_err(wrong)? {
+                table.push(primitive)?;
+                self.exported.primitives += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings the views to their end and gives them their names.
+    pub fn finish(mut self) -> Result<Exported, Error> {
+        for file in [self.records.take(), self.slices.take()].into_iter().flatten() {
+            self.exported.files.push(file.close()?);
+        }
+        if let Some(table) = self.table.take() {
+            self.exported.files.push(table.close()?);
+        }
+        drop(self.targets);
+        Ok(self.exported)
+    }
+}
+
+/// Attributes of a raw file of the log.
+fn file_info(config: &ExportConfig, survey: &Survey, kind: RecordKind) -> FileInfo {
+    let geo_ids = match kind {
+        RecordKind::TriggerRecord => survey.content.geo_ids.clone(),
+        // The primitives of a slice come from one source, which has no place on the detector.
+        RecordKind::TimeSlice => Default::default(),
+    };
+    FileInfo {
+        kind,
+        run_number: survey.header.run,
+        file_index: survey.header.file_index.into(),
+        application_name: survey.header.application.clone(),
+        geo_ids,
+        operational_environment: config.operational_environment.clone(),
+        offline_data_stream: config.offline_data_stream.clone(),
+        run_was_for_test_purposes: config.run_was_for_test_purposes,
+    }
+}

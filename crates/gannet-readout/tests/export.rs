@@ -1,0 +1,415 @@
+//! Logs exported to DUNE raw files and Parquet: read back here, and by plain h5py and pyarrow.
+
+mod judge;
+mod raw_file_records;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use gannet_measure::quantity::Bytes;
+use gannet_readout::export::{
+    COLUMNS, Error, ExportConfig, Exported, ROWS_PER_GROUP_MAX, View, export,
+};
+use gannet_readout::log::{
+    Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo, format, recover,
+};
+use gannet_readout::raw_file::{RawFileReader, RecordKind, Role, verify};
+use gannet_readout::record::TriggerRecord;
+use gannet_readout::time_slice::TimeSlice;
+use gannet_wire::record::Record;
+use gannet_wire::{FragmentRepr, GeoId, TimeSliceHeader, TriggerPrimitive, daq_ethernet};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::RowAccessor;
+use raw_file_records::{RUN, readout, slice, trigger_record};
+
+const RECORDS: u64 = 20;
+const SLICES: u64 = 30;
+
+/// Where the frames of a stream say that they come from.
+fn place(stream: u16) -> GeoId {
+    GeoId::new(3, 5, 6, 40 + stream)
+}
+
+/// A record whose frames carry their place; the second stream has frames from record 3 on.
+fn record(number: u64) -> TriggerRecord {
+    let mut record = trigger_record(number);
+    for (stream, fragment) in record.fragments[..2].iter_mut().enumerate() {
+        for frame in fragment.payload.chunks_exact_mut(7200) {
+            daq_ethernet::Header::new_unchecked(frame).set_geo_id(place(stream as u16));
+        }
+    }
+    if number < 3 {
+        record.fragments[1].payload.clear();
+        record.fragments[1].header.size = FragmentRepr::LEN as u64;
+    }
+    record
+}
+
+/// A finished log in `directory` that holds these chunks.
+fn log_of(directory: &Path, chunks: impl IntoIterator<Item = Chunk>) -> PathBuf {
+    let config = RecorderConfig {
+        directory: directory.into(),
+        disk_reserve: Bytes(0),
+        ..RecorderConfig::default()
+    };
+    let info = RunInfo {
+        run: RUN,
+        application: "test 1".into(),
+        ticks_hz: 62_500_000,
+        ..RunInfo::default()
+    };
+    let recorder = Recorder::start(config, info).unwrap();
+    for chunk in chunks {
+        assert!(matches!(recorder.handle().offer(chunk), Offer::Accepted(_)));
+    }
+    recorder.stop();
+    let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    files.into_iter().find(|path| path.extension().is_some_and(|e| e == "glog")).unwrap()
+}
+
+/// A log as a run leaves it.
+fn usual_log(directory: &Path) -> PathBuf {
+    let text = |kind| Chunk::new(Label::new(kind), b"{}".to_vec());
+    let records = (1..=RECORDS).map(|number| record(number).into_chunk());
+    let slices = (1..=SLICES).map(|number| slice(number).into_chunk());
+    let ends = [Kind::RUN_END, Kind::BUSY, Kind(777)].map(text);
+    log_of(directory, [text(Kind::RUN_START)].into_iter().chain(records).chain(slices).chain(ends))
+}
+
+fn export_all(log: &Path) -> Result<Exported, Error> {
+    export(log, &ExportConfig::default(), &mut |_, _| ())
+}
+
+/// The primitives of slices `1..=SLICES`, in the order of the file.
+fn expected_primitives() -> Vec<TriggerPrimitive> {
+    let parse = |bytes: &[u8]| TriggerPrimitive::parse(bytes).unwrap();
+    let payloads = (1..=SLICES).map(|number| slice(number).fragment.payload);
+    payloads.flat_map(|bytes| bytes.chunks_exact(24).map(parse).collect::<Vec<_>>()).collect()
+}
+
+/// Names in a directory, sorted.
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn with_ending(log: &Path, ending: &str) -> PathBuf {
+    let stem = log.file_stem().unwrap().to_str().unwrap();
+    log.with_file_name(format!("{stem}{ending}"))
+}
+
+/// Reads a Parquet file of primitives.
+fn rows(path: &Path) -> Vec<TriggerPrimitive> {
+    let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+    let row = |row: parquet::record::Row| {
+        assert_eq!(row.get_ubyte(0).unwrap(), TriggerPrimitive::VERSION);
+        TriggerPrimitive::new(gannet_wire::TriggerPrimitiveRepr {
+            flag: row.get_ubyte(1).unwrap(),
+            detid: row.get_ubyte(2).unwrap(),
+            channel: row.get_uint(3).unwrap(),
+            time_start: row.get_ulong(4).unwrap(),
+            samples_over_threshold: row.get_ushort(5).unwrap(),
+            samples_to_peak: row.get_ushort(6).unwrap(),
+            adc_integral: row.get_uint(7).unwrap(),
+            adc_peak: row.get_ushort(8).unwrap(),
+        })
+    };
+    reader.get_row_iter(None).unwrap().map(|next| row(next.unwrap())).collect()
+}
+
+#[test]
+fn trigger_records_come_back_from_the_raw_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = usual_log(directory.path());
+    let exported = export_all(&log).unwrap();
+    let path = with_ending(&log, ".hdf5");
+    assert_eq!(exported.files[0], path);
+    assert_eq!((exported.records, exported.slices), (RECORDS, SLICES));
+    let summary = verify(&path).unwrap();
+    assert_eq!((summary.records, summary.fragments, summary.wrong_sizes), (RECORDS, 60, 0));
+
+    let file = RawFileReader::open(&path).unwrap();
+    assert_eq!(file.kind(), RecordKind::TriggerRecord);
+    assert_eq!(file.number("run_number").unwrap(), u64::from(RUN));
+    assert_eq!(file.text("application_name").unwrap(), "test 1");
+    let geo_ids = file.geo_ids().unwrap();
+    let places: Vec<_> = (0..2).map(|stream| (readout(stream), vec![place(stream)])).collect();
+    assert_eq!(geo_ids.into_iter().collect::<Vec<_>>(), places);
+    for (read, number) in file.records().iter().zip(1..) {
+        let written = record(number);
+        assert_eq!(read.header().unwrap(), written.header_bytes());
+        let entries = read.entries().unwrap();
+        let fragments = entries.iter().filter(|entry| matches!(entry.role, Role::Fragment(..)));
+        for (read, written) in fragments.zip(&written.fragments) {
+            let mut expected = vec![0; FragmentRepr::LEN];
+            written.header.emit(&mut expected);
+            expected.extend(&written.payload);
+            assert!(read.bytes().unwrap() == expected, "{} of {number}", read.name);
+        }
+    }
+}
+
+#[test]
+fn time_slices_come_back_from_the_raw_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = usual_log(directory.path());
+    let exported = export_all(&log).unwrap();
+    let path = with_ending(&log, "_tps.hdf5");
+    assert_eq!(exported.files[1], path);
+    assert_eq!(verify(&path).unwrap().records, SLICES);
+    let file = RawFileReader::open(&path).unwrap();
+    assert_eq!(file.kind(), RecordKind::TimeSlice);
+    for (read, number) in file.records().iter().zip(1..) {
+        let TimeSlice { header, fragment, .. } = slice(number);
+        assert_eq!(TimeSliceHeader::parse(&read.header().unwrap()), Ok(header));
+        let entries = read.entries().unwrap();
+        let stored = entries.iter().find(|entry| matches!(entry.role, Role::Fragment(..)));
+        assert_eq!(stored.unwrap().bytes().unwrap()[FragmentRepr::LEN..], fragment.payload);
+    }
+}
+
+#[test]
+fn primitives_come_back_from_the_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = usual_log(directory.path());
+    let exported = export_all(&log).unwrap();
+    let path = with_ending(&log, "_tps.parquet");
+    assert_eq!(exported.files[2], path);
+    let expected = expected_primitives();
+    assert_eq!(exported.primitives, expected.len() as u64);
+    assert_eq!(rows(&path), expected);
+
+    let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+    let metadata = reader.metadata().file_metadata();
+    let about = metadata.key_value_metadata().unwrap();
+    let value = |key: &str| about.iter().find(|entry| entry.key == key).unwrap().value.as_deref();
+    assert_eq!(value("run"), Some("27980"));
+    assert_eq!(value("ticks_hz"), Some("62500000"));
+    assert_eq!(value("log_chunks_missing"), Some("0"));
+    assert!(COLUMNS.iter().all(|column| value(&format!("unit.{}", column.name)).is_some()));
+}
+
+/// A slice of `len` primitives whose fields reach the ends of their types.
+fn wide_slice(number: u64, len: u64) -> TimeSlice {
+    let primitive = |i: u64| {
+        let mut random = gannet_measure::random::Random::stream(number, i);
+        let edge = [0, u64::MAX, random.bits()][(i % 3) as usize];
+        [edge & !0xff | 2, edge, edge]
+    };
+    let payload: Vec<u8> = (0..len).flat_map(primitive).flat_map(u64::to_le_bytes).collect();
+    let mut slice = slice(number);
+    slice.primitives = len as usize;
+    slice.fragment.header.size = (FragmentRepr::LEN + payload.len()) as u64;
+    slice.fragment.payload = payload;
+    slice
+}
+
+#[test]
+fn row_groups_are_bounded_and_every_value_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let len = ROWS_PER_GROUP_MAX as u64 / 2 + 1;
+    let slices: Vec<_> = (1..=4).map(|number| wide_slice(number, len)).collect();
+    let log = log_of(directory.path(), slices.iter().map(|slice| slice.clone().into_chunk()));
+    let config = ExportConfig { formats: vec![View::Parquet], ..ExportConfig::default() };
+    let exported = export(&log, &config, &mut |_, _| ()).unwrap();
+    assert_eq!((exported.files.len(), exported.primitives), (1, 4 * len));
+    let reader = SerializedFileReader::new(File::open(&exported.files[0]).unwrap()).unwrap();
+    let groups = reader.metadata().row_groups();
+    let sizes: Vec<_> = groups.iter().map(|group| group.num_rows()).collect();
+    assert_eq!(sizes, [ROWS_PER_GROUP_MAX as i64, ROWS_PER_GROUP_MAX as i64, 4]);
+    let parse = |bytes: &[u8]| TriggerPrimitive::parse(bytes).unwrap();
+    let expected = slices.iter().flat_map(|slice| slice.fragment.payload.chunks_exact(24));
+    let read = rows(&exported.files[0]);
+    assert!(read.into_iter().eq(expected.map(parse)));
+    judge_table(&log, &exported.files[0]);
+}
+
+#[test]
+fn no_file_is_made_for_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_of(directory.path(), [record(1).into_chunk()]);
+    let exported = export_all(&log).unwrap();
+    assert_eq!(exported.files, [with_ending(&log, ".hdf5")]);
+    assert_eq!(names(directory.path()).len(), 2);
+
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_of(directory.path(), []);
+    assert_eq!(export_all(&log).unwrap().files, [] as [PathBuf; 0]);
+    assert_eq!(names(directory.path()).len(), 1);
+}
+
+#[test]
+fn views_are_replaced_only_on_demand() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = usual_log(directory.path());
+    let table = with_ending(&log, "_tps.parquet");
+    for stale in [table.clone(), with_ending(&log, "_tps.hdf5.part")] {
+        fs::write(&stale, "old").unwrap();
+        let error = export_all(&log).unwrap_err();
+        assert!(matches!(&error, Error::Exists(path) if *path == stale), "{error}");
+        assert!(error.to_string().contains("--overwrite"), "{error}");
+        assert_eq!(fs::read(&stale).unwrap(), b"old");
+        assert_eq!(names(directory.path()).len(), 2, "nothing was begun");
+        let config = ExportConfig { overwrite: true, ..ExportConfig::default() };
+        assert_eq!(export(&log, &config, &mut |_, _| ()).unwrap().files.len(), 3);
+        assert_eq!(rows(&table), expected_primitives());
+        for file in export(&log, &config, &mut |_, _| ()).unwrap().files {
+            fs::remove_file(file).unwrap();
+        }
+        assert_eq!(names(directory.path()).len(), 1);
+    }
+}
+
+#[test]
+fn views_go_where_they_are_asked_for_and_progress_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let log = usual_log(directory.path());
+    let config =
+        ExportConfig { directory: Some(elsewhere.path().into()), ..ExportConfig::default() };
+    let mut steps = Vec::new();
+    export(&log, &config, &mut |done, total| steps.push((done, total))).unwrap();
+    assert_eq!(names(elsewhere.path()).len(), 3);
+    assert_eq!(names(directory.path()).len(), 1);
+    assert!(steps.is_sorted());
+    let total = 2 * log.metadata().unwrap().len();
+    assert_eq!(steps.last(), Some(&(total, total)));
+
+    let config = ExportConfig { directory: Some("/no/such/place".into()), ..config };
+    assert!(export(&log, &config, &mut |_, _| ()).is_err());
+}
+
+#[test]
+fn a_log_without_its_end_is_refused_until_it_is_recovered() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = usual_log(directory.path());
+    // As a killed program leaves it: without end chunk, under the name of unfinished files.
+    let part = PathBuf::from(format!("{}.part", log.display()));
+    let bytes = fs::read(&log).unwrap();
+    fs::write(&part, &bytes[..bytes.len() - format::BLOCK_BYTES]).unwrap();
+    fs::remove_file(&log).unwrap();
+    for name in [&part, &log] {
+        let error = export_all(name).unwrap_err();
+        assert!(matches!(&error, Error::Unfinished(path) if *path == part), "{error}");
+        assert!(error.to_string().contains("gannet recover"), "{error}");
+    }
+    recover(&part).unwrap();
+    assert_eq!(export_all(&log).unwrap().records, RECORDS);
+}
+
+#[test]
+fn what_is_known_to_be_lost_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = usual_log(directory.path());
+    let mut bytes = fs::read(&log).unwrap();
+    // Before record 2 stand the file header, the run start and record 1.
+    let second = 2 * format::BLOCK_BYTES + format::chunk_len(record(1).len_bytes()) as usize;
+    bytes[second + 100] ^= 1;
+    let part = PathBuf::from(format!("{}.part", log.display()));
+    fs::write(&part, &bytes).unwrap();
+    fs::remove_file(&log).unwrap();
+    recover(&part).unwrap();
+    let exported = export_all(&log).unwrap();
+    assert_eq!((exported.records, exported.chunks_missing), (RECORDS - 1, 1));
+}
+
+#[test]
+fn a_damaged_log_is_refused_and_leaves_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = usual_log(directory.path());
+    let whole = fs::read(&log).unwrap();
+    let (middle, end) = (whole.len() / 2, whole.len() - format::BLOCK_BYTES);
+    for (len, flipped) in [(whole.len(), 0), (whole.len(), middle), (end, middle), (end, 0)] {
+        let mut bytes = whole[..len].to_vec();
+        bytes[flipped] ^= 4;
+        fs::write(&log, bytes).unwrap();
+        let error = export_all(&log).unwrap_err();
+        assert!(matches!(error, Error::NotVerified { .. }), "{error}");
+        assert!(error.is_of_verification());
+        assert_eq!(names(directory.path()).len(), 1);
+    }
+    fs::write(&log, &whole[..end]).unwrap();
+    assert!(export_all(&log).unwrap_err().to_string().contains("no end chunk"));
+}
+
+#[test]
+fn a_chunk_that_does_not_hold_what_it_says_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let wrong = [
+        Chunk::new(Label::new(Kind::TP_SLICE), vec![7; 100]),
+        Chunk::new(Label::new(Kind::TRIGGER_RECORD), record(1).header_bytes()[..63].to_vec()),
+        {
+            let mut chunk = slice(2).into_chunk();
+            chunk.parts[2][24] = 1;
+            chunk
+        },
+    ];
+    for chunk in wrong {
+        let log = log_of(directory.path(), [record(1).into_chunk(), chunk]);
+        let error = export_all(&log).unwrap_err();
+        assert!(matches!(error, Error::Content { sequence: 1, .. }), "{error}");
+        assert!(!error.is_of_verification());
+        assert_eq!(names(directory.path()).len(), 1);
+        fs::remove_file(log).unwrap();
+    }
+}
+
+#[test]
+fn a_view_that_cannot_be_written_leaves_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    // Two records of one number have one name in a raw file.
+    let twice = [record(1).into_chunk(), record(1).into_chunk(), slice(1).into_chunk()];
+    let log = log_of(directory.path(), twice);
+    assert!(matches!(export_all(&log), Err(Error::RawFile(_))));
+    assert_eq!(names(directory.path()).len(), 1);
+}
+
+/// Writes the primitives of a log as their stored bytes, for the judge to compare with a table.
+fn judge_table(log: &Path, table: &Path) {
+    let mut reader = gannet_readout::log::Reader::open(log).unwrap();
+    let mut stored = Vec::new();
+    while let Some(chunk) = reader.next_chunk().unwrap() {
+        if chunk.header.label.kind == Kind::TP_SLICE {
+            stored.extend(&chunk.payload[TimeSliceHeader::LEN + FragmentRepr::LEN..]);
+        }
+    }
+    let raw = table.with_extension("raw");
+    fs::write(&raw, stored).unwrap();
+    judge::accepts("primitive_table.py", &[table.as_os_str(), raw.as_os_str()]);
+}
+
+#[test]
+fn h5py_and_pyarrow_find_everything_in_what_we_export() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = usual_log(directory.path());
+    let files = export_all(&log).unwrap().files;
+    if let Some(said) = judge::accepts("raw_file.py", &[files[0].as_os_str(), files[1].as_os_str()])
+    {
+        assert!(said.contains("20 records, 60 fragments"), "{said}");
+        assert!(said.contains("30 records, 30 fragments"), "{said}");
+    }
+    judge_table(&log, &files[2]);
+}
+
+#[test]
+fn the_judge_of_tables_does_find_faults() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = usual_log(directory.path());
+    let table = export_all(&log).unwrap().files.remove(2);
+    let mut stored: Vec<u8> =
+        expected_primitives().iter().flat_map(|primitive| primitive.to_le_bytes()).collect();
+    let raw = directory.path().join("raw");
+    for byte in [1, 2, 3, 6, 8, 16, 18, 22] {
+        stored[24 * 100 + byte] ^= 1;
+        fs::write(&raw, &stored).unwrap();
+        stored[24 * 100 + byte] ^= 1;
+        let Some(output) = judge::run("primitive_table.py", &[table.as_os_str(), raw.as_os_str()])
+        else {
+            return;
+        };
+        assert_eq!(output.status.code(), Some(1), "byte {byte}");
+    }
+}
