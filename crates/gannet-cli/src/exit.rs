@@ -55,8 +55,11 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
     if error.is::<RunError>() {
         return ExitCode::from(Outcome::ResourceMissing.code());
     }
-    // What a socket needs, an address or a right, is lacking on this machine.
     match error.downcast_ref::<EmulationError>() {
+        Some(
+            EmulationError::Config(_) | EmulationError::NoReceiver(_) | EmulationError::NoPort(_),
+        ) => ExitCode::from(CONFIGURATION_INVALID),
+        // What a socket needs, an address or a right, is lacking on this machine.
         Some(EmulationError::Sink(_)) => ExitCode::from(Outcome::ResourceMissing.code()),
         _ => ExitCode::FAILURE,
     }

@@ -5,6 +5,7 @@ mod live;
 mod log;
 mod output;
 mod report;
+mod sending;
 mod signals;
 mod verb;
 mod view;
@@ -34,6 +35,7 @@ enum Verb {
     Run(verb::run::Arguments),
     Check(verb::check::Arguments),
     Emulate(verb::emulate::Arguments),
+    Replay(verb::replay::Arguments),
     Inspect(verb::inspect::Arguments),
     Verify(verb::verify::Arguments),
     Recover(verb::recover::Arguments),
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Verb::Run(arguments) => verb::run::run(&arguments),
         Verb::Check(arguments) => verb::check::run(&arguments),
         Verb::Emulate(arguments) => verb::emulate::run(&arguments),
+        Verb::Replay(arguments) => verb::replay::run(&arguments),
         Verb::Inspect(arguments) => verb::inspect::run(&arguments),
         Verb::Verify(arguments) => verb::verify::run(&arguments),
         Verb::Recover(arguments) => verb::recover::run(&arguments),

@@ -16,6 +16,15 @@ pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Prints `text` on standard output.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn text(text: &str) -> anyhow::Result<()> {
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
 /// Reads a time in seconds, for arguments.
 ///
 /// # Errors

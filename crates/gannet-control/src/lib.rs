@@ -1,8 +1,9 @@
-//! Configuration, run control, metrics, and the emulator at work.
+//! Configuration, run control, metrics, and front ends at work: emulated or recorded.
 
 pub mod config;
 pub mod emulation;
 pub mod metrics;
+pub mod recording;
 pub mod run;
 pub mod run_control;
 pub mod snapshot;

@@ -1,5 +1,7 @@
 //! When frames are due: a schedule without a clock of its own.
 
+use std::sync::Arc;
+
 use gannet_measure::histogram::{Histogram, Summary};
 use serde::Serialize;
 
@@ -56,7 +58,7 @@ pub struct Pacer {
     /// Stream whose burst ends next.
     turn: usize,
     limit: u64,
-    lateness: Histogram,
+    lateness: Arc<Histogram>,
     slips: u64,
     slipped_ns: u64,
 }
@@ -75,7 +77,7 @@ impl Pacer {
             done: vec![0; streams],
             turn: 0,
             limit: u64::MAX,
-            lateness: Histogram::default(),
+            lateness: Arc::default(),
             slips: 0,
             slipped_ns: 0,
         }
@@ -139,8 +141,8 @@ impl Pacer {
     }
 
     /// Lateness of all frames handed out, in nanoseconds.
-    pub fn lateness(&self) -> &Histogram {
-        &self.lateness
+    pub fn lateness(&self) -> Arc<Histogram> {
+        Arc::clone(&self.lateness)
     }
 
     /// The stream whose turn it is and the frame count at which its next burst ends.

@@ -2,6 +2,9 @@
 
 mod rewrite;
 
+use std::sync::Arc;
+
+use gannet_measure::histogram::Histogram;
 use gannet_wire::daq_ethernet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -98,6 +101,8 @@ pub struct ReplayCounts {
     pub bytes: u64,
     /// Passes begun.
     pub passes: u64,
+    /// Datagrams whose time stamp and sequence number were rewritten.
+    pub rewritten: u64,
     /// Datagrams too short for a DAQ header, which are replayed as they are.
     pub without_header: u64,
 }
@@ -129,6 +134,7 @@ pub struct Replay<R> {
     rewriter: Rewriter,
     headers: [u8; HEADERS_LEN],
     counts: ReplayCounts,
+    lateness: Arc<Histogram>,
     /// The packet at the present place was handed out.
     sent: bool,
     done: bool,
@@ -146,6 +152,7 @@ impl<R: Recording> Replay<R> {
             rewriter: Rewriter::default(),
             headers: [0; HEADERS_LEN],
             counts: ReplayCounts { passes: 1, ..ReplayCounts::default() },
+            lateness: Arc::default(),
             sent: false,
             done: false,
         }
@@ -154,6 +161,16 @@ impl<R: Recording> Replay<R> {
     /// What was done so far.
     pub fn counts(&self) -> ReplayCounts {
         self.counts
+    }
+
+    /// The recording, as it was given.
+    pub fn recording(&self) -> &R {
+        &self.recording
+    }
+
+    /// How long after they were due datagrams were handed out, in nanoseconds; empty if unpaced.
+    pub fn lateness(&self) -> Arc<Histogram> {
+        Arc::clone(&self.lateness)
     }
 
     /// What to do at `now_ns`.
@@ -167,6 +184,9 @@ impl<R: Recording> Replay<R> {
         let due_ns = self.due_ns();
         if now_ns < due_ns {
             return Next::Wait(due_ns);
+        }
+        if !self.pace.unpaced {
+            self.lateness.record(now_ns - due_ns);
         }
         self.send()
     }
@@ -215,6 +235,7 @@ impl<R: Recording> Replay<R> {
             self.counts.without_header += 1;
         } else {
             self.rewriter.rewrite(headers);
+            self.counts.rewritten += u64::from(self.counts.passes > 1);
         }
         self.counts.datagrams += 1;
         self.counts.bytes += packet.bytes.len() as u64;
@@ -335,7 +356,7 @@ mod tests {
         assert_eq!(lengths, [0, 3, 20, 0, 3, 20]);
         let counts = replay.counts();
         assert_eq!((counts.datagrams, counts.bytes), (6, 46));
-        assert_eq!((counts.passes, counts.without_header), (2, 4));
+        assert_eq!((counts.passes, counts.without_header, counts.rewritten), (2, 4, 1));
     }
 
     #[test]

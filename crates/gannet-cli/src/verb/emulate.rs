@@ -1,51 +1,113 @@
 //! `gannet emulate`: be the front end.
 
+use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use gannet_control::config;
-use gannet_control::emulation::{Emulation, Target};
-use gannet_wire::ChannelMap;
+use gannet_control::emulation::{self, Emulation, EmulationReport, EventFile, Target};
+use gannet_emulate::StreamTruth;
 
 use crate::exit::Outcome;
-use crate::output;
 use crate::signals::Signals;
+use crate::{output, sending};
 
-/// Sends the frames that the `[emulate]` table of a configuration describes, and prints the truth.
+/// Sends the frames that the `[emulate]` table of a configuration describes.
+///
+/// Each stream goes to the source of the same configuration that expects it, or all of them to
+/// one address. Exit code 3 when the network did not take all frames.
 ///
 /// Example: gannet emulate detector.toml --to 127.0.0.1:7000 --seconds 5
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The configuration file.
     file: PathBuf,
-    /// Address that all streams are sent to.
+    /// Address that all streams are sent to, whatever the sources of the configuration are.
+    #[arg(long, value_name = "ADDR")]
+    to: Option<SocketAddr>,
+    /// Stop after this time; without it and `--frames`, at Ctrl-C.
+    #[arg(long, value_parser = output::seconds)]
+    seconds: Option<std::time::Duration>,
+    /// Stop after this number of frames of each stream.
     #[arg(long)]
-    to: SocketAddr,
-    /// Stop after this time.
-    #[arg(long, default_value_t = 10)]
-    seconds: u64,
+    frames: Option<u64>,
+    /// Write what was made and what was done to it on purpose to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    truth: Option<PathBuf>,
+    /// Write each track and deposit with its hits to this file, one line of JSON each.
+    #[arg(long, value_name = "FILE")]
+    hits: Option<PathBuf>,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let plan = config::load(&arguments.file)?;
     let config = &plan.config.emulate;
-    let streams = config.streams.geo_ids();
-    let map = ChannelMap::synthetic(&streams)?;
-    let target =
-        Target { addresses: vec![arguments.to; streams.len()], frames: None, flow_control: None };
-    let emulation = Emulation::start(config, &map, &target, None)?;
-    let end = Instant::now() + Duration::from_secs(arguments.seconds);
-    while Instant::now() < end && !emulation.is_finished() && signals.received().is_none() {
-        std::thread::sleep(Duration::from_millis(10));
+    let addresses = match arguments.to {
+        Some(address) => vec![address; config.streams.geo_ids().len()],
+        None => emulation::addresses(&plan)?,
+    };
+    let hits = arguments.hits.as_ref().map(|path| {
+        EventFile::create(path).with_context(|| format!("cannot write {}", path.display()))
+    });
+    let hits = hits.transpose()?;
+    let target = Target { addresses, frames: arguments.frames, flow_control: None };
+    let map = emulation::channel_map(&plan)?;
+    let running = Emulation::start(config, &map, &target, hits.as_ref().map(EventFile::sink))?;
+    sending::watch(&running, &signals, arguments.seconds);
+    let report = running.join()?;
+    if arguments.json {
+        output::json(&report)?;
+    } else {
+        output::text(&table(&report))?;
     }
-    emulation.stop();
-    let report = emulation.join()?;
-    output::json(&report)?;
+    if let Some(path) = &arguments.truth {
+        let truth = serde_json::to_vec_pretty(&report)?;
+        fs::write(path, truth).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if let (Some(file), Some(path)) = (hits, &arguments.hits) {
+        file.finish().with_context(|| format!("cannot write {}", path.display()))?;
+    }
     Ok(match signals.received() {
         Some(signal) => Outcome::Interrupted(signal),
-        None if report.unsent.iter().any(|&unsent| unsent > 0) => Outcome::Degraded,
+        None if report.datagrams_unsent() > 0 => Outcome::Degraded,
         None => Outcome::Ok,
     })
+}
+
+/// The report for people: a row a stream, the sum, and the figures of all.
+fn table(report: &EmulationReport) -> String {
+    let truth = &report.truth;
+    let mut text = row(["stream", "made", "sent", "unsent", "faults"].map(str::to_owned));
+    for (stream, &unsent) in truth.streams.iter().zip(&report.unsent) {
+        text += &stream_row(stream.geo_id().to_string(), stream, unsent);
+    }
+    text += &stream_row("all".into(), &truth.total(), report.datagrams_unsent());
+    let pace = &report.pace;
+    let aim = match pace.target_hz {
+        Some(target_hz) => format!("of {target_hz:.1} aimed at"),
+        None => "unpaced".into(),
+    };
+    text += &format!("rate       {:.1} frames/s a stream, {aim}\n", pace.reached_hz);
+    text += &format!("lateness   {}\n", sending::lateness(&pace.lateness_ns));
+    text += &format!("slips      {}, {:.3} s in all\n", pace.slips, pace.slipped_ns as f64 * 1e-9);
+    text += &format!("events     {} tracks, {} deposits\n", truth.tracks, truth.deposits);
+    if report.refused > 0 {
+        text += &format!("refused    {} times: nobody listens there\n", report.refused);
+    }
+    text
+}
+
+fn stream_row(name: String, truth: &StreamTruth, unsent: u64) -> String {
+    let numbers = [truth.frames_made, truth.datagrams_sent - unsent, unsent, truth.faults.total()];
+    let [made, sent, unsent, faults] = numbers.map(|number| number.to_string());
+    row([name, made, sent, unsent, faults])
+}
+
+fn row([name, made, sent, unsent, faults]: [String; 5]) -> String {
+    format!("{name:<16} {made:>12} {sent:>12} {unsent:>8} {faults:>8}\n")
 }

@@ -5,5 +5,6 @@ pub mod demo;
 pub mod emulate;
 pub mod inspect;
 pub mod recover;
+pub mod replay;
 pub mod run;
 pub mod verify;

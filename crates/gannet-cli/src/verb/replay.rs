@@ -1,0 +1,81 @@
+//! `gannet replay`: send recorded frames again.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use gannet_control::emulation::{ReplayReport, Replaying};
+use gannet_emulate::replay::ReplayPace;
+
+use crate::exit::Outcome;
+use crate::signals::Signals;
+use crate::{output, sending};
+
+/// Sends the frames of a packet capture, a DUNE raw file or a Gannet log again.
+///
+/// They leave at the rate at which they were recorded. From the second pass on, time stamps and
+/// sequence numbers are rewritten so that a receiver sees one run. Exit code 3 when the network
+/// did not take all frames.
+///
+/// Example: gannet replay np04hd_run027980.hdf5 --to 127.0.0.1:7000 --rate-scale 0.1
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The recording: pcap, pcapng, HDF5 file of trigger records, or glog.
+    file: PathBuf,
+    /// Address that the frames are sent to.
+    #[arg(long, value_name = "ADDR")]
+    to: SocketAddr,
+    /// Factor on the recorded rate: 2 sends everything in half the time.
+    #[arg(long, value_name = "X", default_value_t = 1.0, conflicts_with = "unpaced")]
+    rate_scale: f64,
+    /// Send as fast as the network takes the frames.
+    #[arg(long)]
+    unpaced: bool,
+    /// Times that the recording is sent; 0 until Ctrl-C.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    passes: u64,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let signals = Signals::install()?;
+    let &Arguments { to, rate_scale, unpaced, passes, .. } = arguments;
+    let running =
+        Replaying::start(&arguments.file, to, ReplayPace { rate_scale, unpaced, passes })?;
+    sending::watch(&running, &signals, None);
+    let report = running.join()?;
+    if arguments.json {
+        output::json(&report)?;
+    } else {
+        output::text(&table(&report))?;
+    }
+    if let Some(failure) = report.failure {
+        anyhow::bail!("{failure}; what lies before was replayed");
+    }
+    Ok(match signals.received() {
+        Some(signal) => Outcome::Interrupted(signal),
+        None if report.unsent > 0 => Outcome::Degraded,
+        None => Outcome::Ok,
+    })
+}
+
+/// The report for people.
+fn table(report: &ReplayReport) -> String {
+    let counts = &report.counts;
+    let sent = counts.datagrams - report.unsent;
+    let mut text =
+        format!("sent       {sent} frames, {} bytes, pass {}\n", counts.bytes, counts.passes);
+    text += &format!("unsent     {} frames\n", report.unsent);
+    text += &format!("rewritten  {} frames\n", counts.rewritten);
+    text += &format!("skipped    {}\n", report.skipped);
+    text += &format!("rate       {:.1} frames/s\n", report.reached_hz);
+    text += &format!("lateness   {}\n", sending::lateness(&report.lateness_ns));
+    if counts.without_header > 0 {
+        text += &format!("headless   {} too short for a DAQ header\n", counts.without_header);
+    }
+    if report.refused > 0 {
+        text += &format!("refused    {} times: nobody listens there\n", report.refused);
+    }
+    text
+}

@@ -1,0 +1,159 @@
+//! The emulator at work.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use gannet_emulate::{
+    BURST_DATAGRAMS_MAX, Burst, Config, Emulator, Event, Hit, PaceReport, Pacer, Truth,
+};
+use gannet_ingest::Datagram;
+use gannet_measure::clock::{Clock, SystemClock};
+use gannet_measure::ticks::DuneTicks;
+use gannet_wire::ChannelMap;
+use serde::{Deserialize, Serialize};
+
+use super::send::{Outlets, wait};
+use super::{EmulationError, FlowControl, Progress, Running, Target};
+
+/// Bursts between two looks at the events that were put in.
+const BURSTS_PER_REPORT: u64 = 4096;
+
+/// What an emulation did.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EmulationReport {
+    /// What was made, what was handed to the network, and what was done to it on purpose.
+    pub truth: Truth,
+    /// Datagrams of each stream that the network did not take; they are in `datagrams_sent` of
+    /// the truth.
+    pub unsent: Vec<u64>,
+    /// Reports of the network that nobody listens.
+    pub refused: u64,
+    /// Rate reached and lateness.
+    #[serde(skip_deserializing)]
+    pub pace: PaceReport,
+}
+
+impl EmulationReport {
+    /// Datagrams that the network took.
+    pub fn datagrams_taken(&self) -> u64 {
+        self.truth.total().datagrams_sent - self.datagrams_unsent()
+    }
+
+    /// Datagrams that the network did not take.
+    pub fn datagrams_unsent(&self) -> u64 {
+        self.unsent.iter().sum()
+    }
+}
+
+/// A callback for every event put in, with its hits.
+pub type EventSink = Box<dyn FnMut(&Event, &[Hit]) + Send>;
+
+/// A running emulation.
+pub type Emulation = Running<EmulationReport>;
+
+impl Emulation {
+    /// Starts to send the frames of `config` to `target`.
+    ///
+    /// # Errors
+    /// When the configuration cannot be emulated or a socket cannot be had.
+    ///
+    /// # Panics
+    /// If `target` has fewer addresses than the configuration has streams.
+    pub fn start(
+        config: &Config,
+        map: &ChannelMap,
+        target: &Target,
+        events: Option<EventSink>,
+    ) -> Result<Self, EmulationError> {
+        let emulator = Emulator::new(config, map, unix_ticks())?;
+        let streams = emulator.streams();
+        assert!(target.addresses.len() >= streams, "each stream needs an address");
+        let clock = SystemClock::start();
+        let mut pacer = Pacer::new(&config.pace, config.streams.format, streams, clock.now_ns());
+        target.frames.into_iter().for_each(|frames| pacer.set_limit(frames));
+        let progress = Arc::new(Progress { lateness_ns: pacer.lateness(), ..Progress::default() });
+        let (outlets, outlet_of_stream) =
+            Outlets::connect(&target.addresses, Arc::clone(&progress))?;
+        let unsent = vec![0; streams];
+        let flow_control = target.flow_control.clone();
+        let sender = Sender { emulator, outlets, outlet_of_stream, unsent, events, flow_control };
+        Running::spawn("emulator", progress, move |stop| sender.run(&clock, pacer, stop))
+    }
+}
+
+/// The time of day in ticks of the DUNE clock since 1970.
+pub fn unix_ticks() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    DuneTicks::from_ns(since.as_nanos() as u64).0
+}
+
+/// The state of the sending thread.
+struct Sender {
+    emulator: Emulator,
+    outlets: Outlets,
+    outlet_of_stream: Vec<usize>,
+    unsent: Vec<u64>,
+    events: Option<EventSink>,
+    flow_control: Option<FlowControl>,
+}
+
+impl Sender {
+    fn run(
+        mut self,
+        clock: &SystemClock,
+        mut pacer: Pacer,
+        stop: &AtomicBool,
+    ) -> Result<EmulationReport, EmulationError> {
+        let mut bursts = 0u64;
+        while !pacer.is_done() {
+            if stop.load(Ordering::Relaxed) {
+                pacer.stop();
+            }
+            match pacer.next(clock.now_ns()) {
+                Some(due) => {
+                    if let Some(flow_control) = &self.flow_control {
+                        flow_control.await_room(self.outlets.progress(), due.count, stop);
+                    }
+                    let burst = self.emulator.next_burst(due.stream, due.count);
+                    let outlet = self.outlet_of_stream[due.stream];
+                    self.unsent[due.stream] += send(&mut self.outlets, outlet, &burst)?;
+                    bursts += 1;
+                }
+                None => pacer.wake_ns().into_iter().for_each(|wake_ns| wait(clock, wake_ns)),
+            }
+            if bursts.is_multiple_of(BURSTS_PER_REPORT) {
+                self.report_events();
+            }
+        }
+        for (stream, &outlet) in self.outlet_of_stream.iter().enumerate() {
+            let burst = self.emulator.flush(stream);
+            self.unsent[stream] += send(&mut self.outlets, outlet, &burst)?;
+        }
+        self.report_events();
+        Ok(EmulationReport {
+            truth: self.emulator.truth(),
+            unsent: self.unsent,
+            refused: self.outlets.refused(),
+            pace: pacer.report(clock.now_ns()),
+        })
+    }
+
+    fn report_events(&mut self) {
+        match &mut self.events {
+            Some(events) => self.emulator.report(|event, hits| events(event, hits)),
+            None => self.emulator.report(|_, _| ()),
+        }
+    }
+}
+
+/// Sends one burst, the parts of whose datagrams are gathered by the kernel; returns how many
+/// datagrams were not taken.
+fn send(outlets: &mut Outlets, outlet: usize, burst: &Burst<'_>) -> Result<u64, EmulationError> {
+    let mut parts = [Datagram { header: &[], body: &[] }; BURST_DATAGRAMS_MAX];
+    let datagrams = burst.datagrams();
+    for (part, datagram) in parts.iter_mut().zip(datagrams) {
+        *part = Datagram { header: datagram.head, body: datagram.body };
+    }
+    outlets.send(outlet, &parts[..datagrams.len()])
+}

@@ -1,0 +1,87 @@
+//! Front ends at work: frames that the emulator makes or a file holds, sent when they are due.
+
+mod emulator;
+mod event_file;
+mod flow_control;
+mod replay;
+mod running;
+mod send;
+mod target;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gannet_emulate::ConfigError;
+use gannet_measure::counter::Counter;
+use gannet_measure::histogram::Histogram;
+use gannet_wire::GeoId;
+use gannet_wire::channel_map::ChannelMapError;
+
+use crate::recording::{RecordingError, Skipped};
+
+pub use emulator::{Emulation, EmulationReport, EventSink, unix_ticks};
+pub use event_file::EventFile;
+pub use flow_control::FlowControl;
+pub use replay::{ReplayReport, Replaying};
+pub use running::Running;
+pub use target::{Target, addresses, channel_map};
+
+/// Why frames cannot be sent, or no longer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EmulationError {
+    /// The configuration asks for something that cannot be emulated.
+    #[error("emulate.{0}")]
+    Config(#[from] ConfigError),
+    /// No channel map can be made up for the streams.
+    #[error("emulate.streams: {0}")]
+    ChannelMap(#[from] ChannelMapError),
+    /// A stream has no receiver in its own configuration.
+    #[error(
+        "emulate.streams: no source with a UDP address listens to stream {0}; \
+         name an address with --to, or give a [[source]] this stream and a `udp.listen`"
+    )]
+    NoReceiver(GeoId),
+    /// The receiver takes any free port, which nobody else knows.
+    #[error(
+        "emulate.streams: the source of stream {0} listens on port 0, which means any free one; \
+         name its address with --to, or give the source a port"
+    )]
+    NoPort(GeoId),
+    /// The rate asked for cannot be kept.
+    #[error("{0}")]
+    Pace(ConfigError),
+    /// The recording cannot be read.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// The recording holds nothing to replay.
+    #[error("{} holds no front-end frames ({skipped})", path.display())]
+    NoFrames {
+        /// The file.
+        path: PathBuf,
+        /// What it holds instead.
+        skipped: Skipped,
+    },
+    /// A socket failed.
+    #[error(transparent)]
+    Sink(#[from] gannet_ingest::Error),
+    /// The system gave no thread.
+    #[error("cannot start the sending thread: {0}")]
+    Thread(std::io::Error),
+    /// The sending thread ended by a defect.
+    #[error("the sending thread ended by a defect; please report it")]
+    Defect,
+}
+
+/// Figures that change while frames are sent.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Datagrams that the network took.
+    pub datagrams: Counter,
+    /// Bytes of those.
+    pub bytes: Counter,
+    /// Datagrams that the network did not take.
+    pub unsent: Counter,
+    /// Nanoseconds by which frames were late; empty when unpaced.
+    pub lateness_ns: Arc<Histogram>,
+}

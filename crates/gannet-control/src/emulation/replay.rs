@@ -1,0 +1,159 @@
+//! A recording at work.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gannet_emulate::BURST_FRAMES_MAX;
+use gannet_emulate::replay::{Next, Replay, ReplayCounts, ReplayPace};
+use gannet_ingest::Datagram;
+use gannet_measure::clock::{Clock, SystemClock};
+use gannet_measure::histogram::Summary;
+use serde::Serialize;
+
+use super::send::{Outlets, wait};
+use super::{EmulationError, Progress, Running};
+use crate::recording::{RecordedFile, Skipped};
+
+/// What a replay did.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReplayReport {
+    /// What was handed to the network, and in how many passes.
+    #[serde(flatten)]
+    pub counts: ReplayCounts,
+    /// Datagrams that the network did not take; they are in `datagrams` too.
+    pub unsent: u64,
+    /// Reports of the network that nobody listens.
+    pub refused: u64,
+    /// What the file holds and was not replayed, over all passes.
+    pub skipped: Skipped,
+    /// Time from start to end, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Datagrams per second that the network took.
+    pub reached_hz: f64,
+    /// How late datagrams were handed out, in nanoseconds; of none when unpaced.
+    pub lateness_ns: Summary,
+    /// Why the file could not be read to its end, if it could not.
+    pub failure: Option<String>,
+}
+
+/// A running replay.
+pub type Replaying = Running<ReplayReport>;
+
+impl Replaying {
+    /// Starts to send the frames in the file `path` to `to`.
+    ///
+    /// # Errors
+    /// When the pace cannot be kept, the file holds no frames or its first ones cannot be read,
+    /// or a socket cannot be had.
+    pub fn start(path: &Path, to: SocketAddr, pace: ReplayPace) -> Result<Self, EmulationError> {
+        pace.check().map_err(EmulationError::Pace)?;
+        let recording = RecordedFile::open(path)?;
+        if recording.is_empty() {
+            let (path, skipped) = (path.to_owned(), recording.skipped());
+            return Err(EmulationError::NoFrames { path, skipped });
+        }
+        let clock = SystemClock::start();
+        let replay = Replay::new(recording, pace, clock.now_ns());
+        let progress = Progress { lateness_ns: replay.lateness(), ..Progress::default() };
+        let progress = Arc::new(progress);
+        let (outlets, _) = Outlets::connect(&[to], Arc::clone(&progress))?;
+        let sender = Sender { replay, outlets, batch: Batch::default(), unsent: 0 };
+        Running::spawn("replay", progress, move |stop| sender.run(&clock, stop))
+    }
+}
+
+/// Datagrams that are sent together.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    ends: [usize; BURST_FRAMES_MAX],
+    count: usize,
+}
+
+impl Batch {
+    fn push(&mut self, datagram: gannet_emulate::Datagram<'_>) {
+        self.bytes.extend_from_slice(datagram.head);
+        self.bytes.extend_from_slice(datagram.body);
+        self.ends[self.count] = self.bytes.len();
+        self.count += 1;
+    }
+
+    fn is_full(&self) -> bool {
+        self.count == BURST_FRAMES_MAX
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Sends all and is empty then; returns how many the network did not take.
+    fn send(&mut self, outlets: &mut Outlets) -> Result<u64, EmulationError> {
+        let mut datagrams = [Datagram { header: &[], body: &[] }; BURST_FRAMES_MAX];
+        let mut begin = 0;
+        for (datagram, &end) in datagrams.iter_mut().zip(&self.ends[..self.count]) {
+            datagram.body = &self.bytes[begin..end];
+            begin = end;
+        }
+        let unsent = outlets.send(0, &datagrams[..self.count])?;
+        self.bytes.clear();
+        self.count = 0;
+        Ok(unsent)
+    }
+}
+
+/// The state of the sending thread.
+struct Sender {
+    replay: Replay<RecordedFile>,
+    outlets: Outlets,
+    batch: Batch,
+    unsent: u64,
+}
+
+impl Sender {
+    fn run(
+        mut self,
+        clock: &SystemClock,
+        stop: &AtomicBool,
+    ) -> Result<ReplayReport, EmulationError> {
+        while !stop.load(Ordering::Relaxed) {
+            match self.replay.next(clock.now_ns()) {
+                Next::Send(datagram) => {
+                    self.batch.push(datagram);
+                    if self.batch.is_full() {
+                        self.flush()?;
+                    }
+                }
+                // What was due leaves before anything is waited for.
+                Next::Wait(_) if !self.batch.is_empty() => self.flush()?,
+                Next::Wait(due_ns) => wait(clock, due_ns),
+                Next::Done => break,
+            }
+        }
+        self.flush()?;
+        Ok(self.report(clock.now_ns()))
+    }
+
+    fn flush(&mut self) -> Result<(), EmulationError> {
+        if !self.batch.is_empty() {
+            self.unsent += self.batch.send(&mut self.outlets)?;
+        }
+        Ok(())
+    }
+
+    fn report(&self, elapsed_ns: u64) -> ReplayReport {
+        let counts = self.replay.counts();
+        let taken = (counts.datagrams - self.unsent) as f64;
+        ReplayReport {
+            counts,
+            unsent: self.unsent,
+            refused: self.outlets.refused(),
+            skipped: self.replay.recording().skipped(),
+            elapsed_ns,
+            reached_hz: taken / (elapsed_ns.max(1) as f64 * 1e-9),
+            lateness_ns: self.replay.lateness().summary(),
+            failure: self.replay.recording().failure().map(ToString::to_string),
+        }
+    }
+}
