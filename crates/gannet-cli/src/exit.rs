@@ -48,7 +48,7 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
     if error.downcast_ref::<std::io::Error>().is_some_and(broken_pipe) {
         return ExitCode::SUCCESS;
     }
-    eprintln!("error: {error:#}");
+    eprintln!("error: {}", message(&error));
     if error.is::<Problem>() {
         return ExitCode::from(CONFIGURATION_INVALID);
     }
@@ -65,6 +65,19 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
     }
 }
 
+/// The error and its causes, but those that the message before them tells already.
+fn message(error: &anyhow::Error) -> String {
+    let mut message = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if message.is_empty() {
+            message = cause;
+        } else if !message.contains(&cause) {
+            message += &format!(": {cause}");
+        }
+    }
+    message
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,5 +87,13 @@ mod tests {
     fn a_stop_by_signal_has_the_code_of_shells() {
         assert_eq!(Outcome::Interrupted(SIGINT).code(), 130);
         assert_eq!(Outcome::Interrupted(SIGTERM).code(), 143);
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let error = anyhow::anyhow!("no such file").context("cannot read a: no such file");
+        assert_eq!(message(&error), "cannot read a: no such file");
+        let error = anyhow::anyhow!("no such file").context("cannot read a");
+        assert_eq!(message(&error), "cannot read a: no such file");
     }
 }

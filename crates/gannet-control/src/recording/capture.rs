@@ -38,13 +38,15 @@ impl Capture {
         })
     }
 
+    fn damaged(&self, cause: gannet_wire::Error) -> RecordingError {
+        let (path, position) = (self.path.clone(), self.reader.position());
+        RecordingError::Capture { path, position, cause }
+    }
+
     /// Looks at the next part of the window.
     fn step(&mut self) -> Result<Step, RecordingError> {
         let progress = self.reader.next(self.window.bytes());
-        let progress = progress.map_err(|cause| match self.reader.position() {
-            0 => RecordingError::Unknown(self.path.clone()),
-            position => RecordingError::Capture { path: self.path.clone(), position, cause },
-        })?;
+        let progress = progress.map_err(|cause| self.damaged(cause))?;
         let step = match progress.event {
             None => Step::WantsMore,
             Some(Event::Statistics(_)) => Step::Passed,
@@ -103,12 +105,7 @@ impl Packets for Capture {
                 continue;
             }
             let end = self.reader.finish(self.window.bytes());
-            let (path, position) = (self.path.clone(), self.reader.position());
-            return match end {
-                Ok(()) => Ok(false),
-                Err(_) if position == 0 => Err(RecordingError::Unknown(path)),
-                Err(cause) => Err(RecordingError::Capture { path, position, cause }),
-            };
+            return end.map(|()| false).map_err(|cause| self.damaged(cause));
         }
     }
 

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use gannet_emulate::replay::{Packet, Recording};
 use gannet_readout::{log as run_log, raw_file as dune_file};
+use gannet_wire::inspect::{Format, identify};
 use serde::{Deserialize, Serialize};
 
 use capture::Capture;
@@ -30,6 +31,8 @@ use records::Records;
 
 /// How an HDF5 file begins.
 const HDF5_MAGIC: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
+/// Bytes by which any kind is known: the file header of pcap.
+const MAGIC_LEN: usize = 24;
 
 /// Why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -109,7 +112,7 @@ impl fmt::Display for Skipped {
         let Self { packets, fragments, damaged, repeated } = self;
         write!(
             f,
-            "skipped: {packets} other packets, {fragments} fragments of other types, \
+            "{packets} other packets, {fragments} fragments of other types, \
              {damaged} damaged parts, {repeated} repeated frames"
         )
     }
@@ -197,14 +200,17 @@ impl Recording for RecordedFile {
 /// Opens a file by what it begins with.
 fn open(path: &Path) -> Result<Box<dyn Packets>, RecordingError> {
     let io = |cause| RecordingError::Io { path: path.to_owned(), cause };
-    let mut magic = Vec::with_capacity(HDF5_MAGIC.len());
+    let mut magic = Vec::with_capacity(MAGIC_LEN);
     let file = File::open(path).map_err(io)?;
-    file.take(HDF5_MAGIC.len() as u64).read_to_end(&mut magic).map_err(io)?;
+    file.take(MAGIC_LEN as u64).read_to_end(&mut magic).map_err(io)?;
     if magic.starts_with(&HDF5_MAGIC) {
         return Ok(Box::new(Records::new(RawFileRecords::open(path)?)));
     }
     if magic.starts_with(&run_log::format::MAGIC) {
         return Ok(Box::new(Records::new(LogRecords::open(path)?)));
     }
-    Ok(Box::new(Capture::open(path)?))
+    match identify(&magic) {
+        Some(Format::Pcap | Format::Pcapng) => Ok(Box::new(Capture::open(path)?)),
+        _ => Err(RecordingError::Unknown(path.to_owned())),
+    }
 }
