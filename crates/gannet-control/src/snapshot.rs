@@ -74,6 +74,8 @@ pub struct StreamSnapshot {
     pub out_of_step: u64,
     /// Frames whose sequence number disagreed with their time stamp.
     pub sequence_errors: u64,
+    /// Frames out of step from which the stream went on: not taken, and not missing either.
+    pub set_aside: u64,
     /// Times that the stream went on from another time.
     pub restarts: u64,
     /// Trigger primitives found.
@@ -141,6 +143,8 @@ pub struct RecorderSnapshot {
     pub incomplete: u64,
     /// Time slices of primitives written.
     pub slices: u64,
+    /// Chunks of the log that are safe: they survive the end of this process.
+    pub acknowledged: u64,
     /// Bytes written.
     pub bytes: u64,
     /// Fraction of the queue in use.

@@ -89,6 +89,8 @@ pub struct Counts {
     pub before_first: u64,
     /// Frames whose place is not known.
     pub out_of_step: u64,
+    /// Frames out of step from which the stream went on: not used, and not missing either.
+    pub set_aside: u64,
     /// Times that the stream went on from another time.
     pub restarts: u64,
     /// Frames in order whose sequence number was not.
@@ -300,6 +302,7 @@ impl Continuity {
             .steps(ticks)
             .filter(|outage| *outage > 0 && self.off(suspect.sequence, *outage) == 0);
         self.counts.in_step += 1;
+        self.counts.set_aside += 1;
         if let Some(outage) = outage {
             // A long outage. The frame out of step was not used, but it is not missing.
             let outage = outage as u64;

@@ -1,0 +1,7 @@
+//! The readout end to end: the real binary, real sockets, real files.
+
+mod equality;
+mod hostile;
+mod interruption;
+mod ledger;
+mod process;

@@ -1,0 +1,221 @@
+//! A readout as its users have it: the `gannet` binary in a process of its own.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use gannet_control::config::{self, Plan};
+use gannet_control::emulation::{Emulation, EmulationReport, Target};
+use serde_json::Value;
+
+/// The binary under test: the release build where there is one.
+pub fn gannet() -> PathBuf {
+    std::env::var_os("GANNET_BIN").map_or(env!("CARGO_BIN_EXE_gannet").into(), PathBuf::from)
+}
+
+/// How much longer the long versions of tests are.
+pub fn scale(long: u64) -> u64 {
+    if std::env::var_os("GANNET_LONG").is_some() { long } else { 1 }
+}
+
+/// Keeps tests that move many frames from taking each other's processor.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A directory with a configuration, whose recorder writes into `out` below it.
+pub struct Bench {
+    pub directory: tempfile::TempDir,
+    pub plan: Plan,
+}
+
+impl Bench {
+    /// Writes `text` as `bench.toml`, after the tables that all tests share.
+    pub fn new(text: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let out = directory.path().join("out");
+        std::fs::create_dir(&out).unwrap();
+        let recorder = format!("{text}\n[recorder]\ndirectory = {:?}\n", out.to_str().unwrap());
+        std::fs::write(directory.path().join("bench.toml"), recorder).unwrap();
+        let plan = config::load(&directory.path().join("bench.toml")).unwrap();
+        Self { directory, plan }
+    }
+
+    pub fn config(&self) -> PathBuf {
+        self.directory.path().join("bench.toml")
+    }
+
+    pub fn out(&self) -> PathBuf {
+        self.directory.path().join("out")
+    }
+
+    /// Names of the files that the recorder has left.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.out()).unwrap();
+        let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+
+    /// Starts the emulator of the configuration: `frames` frames of each stream to `to`.
+    pub fn emulate(&self, to: SocketAddr, frames: Option<u64>) -> Emulation {
+        let config = &self.plan.config.emulate;
+        let addresses = vec![to; config.streams.count];
+        let target = Target { addresses, frames, flow_control: None };
+        Emulation::start(config, &self.plan.channel_map, &target, None).unwrap()
+    }
+
+    /// A whole run: `frames` frames of each stream from start to drain.
+    pub fn run(&self, frames: u64) -> (EmulationReport, Ended) {
+        let readout = Readout::start(&self.config());
+        let sent = self.emulate(readout.address, Some(frames)).join().unwrap();
+        (sent, readout.stop())
+    }
+}
+
+/// `gannet run` at work.
+pub struct Readout {
+    child: Child,
+    /// Where its first socket listens.
+    pub address: SocketAddr,
+    /// Where it serves its figures, if it does.
+    pub metrics: Option<SocketAddr>,
+    errors: JoinHandle<String>,
+    output: JoinHandle<String>,
+}
+
+/// `gannet run` after its end.
+pub struct Ended {
+    pub status: ExitStatus,
+    pub report: Value,
+    pub errors: String,
+}
+
+impl Readout {
+    /// Starts a readout and waits until it takes frames.
+    pub fn start(config: &Path) -> Self {
+        let mut child = Command::new(gannet())
+            .args(["run", "--json"])
+            .arg(config)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let (mut address, mut metrics, mut text) = (None, None, String::new());
+        while !text.contains("is running") {
+            let begin = text.len();
+            assert!(errors.read_line(&mut text).unwrap() > 0, "it ended at once: {text}");
+            let line = &text[begin..];
+            let after = |mark: &str| {
+                let rest = line.split_once(mark)?.1;
+                rest.split([' ', '/', '\n']).next()?.parse().ok()
+            };
+            address = address.or_else(|| after(": udp "));
+            metrics = metrics.or_else(|| after("metrics: http://"));
+        }
+        let errors = thread::spawn(move || {
+            errors.read_to_string(&mut text).unwrap();
+            text
+        });
+        let mut stdout = child.stdout.take().unwrap();
+        let output = thread::spawn(move || {
+            let mut text = String::new();
+            stdout.read_to_string(&mut text).unwrap();
+            text
+        });
+        let address = address.expect("a UDP source");
+        Self { child, address, metrics, errors, output }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks it to stop by Ctrl-C, and waits until it has drained.
+    pub fn stop(self) -> Ended {
+        let killed = Command::new("kill").args(["-INT", &self.id().to_string()]).status();
+        assert!(killed.unwrap().success());
+        self.wait()
+    }
+
+    /// Ends it on the spot.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits until it ends by itself.
+    pub fn wait(mut self) -> Ended {
+        let status = self.child.wait().unwrap();
+        let (output, errors) = (self.output.join().unwrap(), self.errors.join().unwrap());
+        let report = serde_json::from_str(&output).unwrap_or(Value::Null);
+        assert!(!report.is_null(), "{status}\n{output}\n{errors}");
+        Ended { status, report, errors }
+    }
+
+    /// The figures that it serves now.
+    pub fn snapshot(&self) -> Value {
+        use std::io::Write;
+        let address = self.metrics.expect("metrics are configured");
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        let request = "GET /snapshot.json HTTP/1.0\r\n\r\n";
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str(body).unwrap()
+    }
+}
+
+impl Ended {
+    /// The number at a JSON pointer of the report.
+    pub fn number(&self, pointer: &str) -> u64 {
+        self.report.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("{pointer}"))
+    }
+
+    /// A figure of a stage of the ledger: `offered`, `delivered`, or the name of a reason.
+    pub fn ledger(&self, stage: &str, figure: &str) -> u64 {
+        let stages = self.report["ledger"].as_array().unwrap();
+        let stage =
+            stages.iter().find(|s| s["stage"] == stage).unwrap_or_else(|| panic!("{stage}"));
+        if let Some(count) = stage[figure].as_u64() {
+            return count;
+        }
+        let reasons = stage["dropped"].as_array().unwrap();
+        let drop = reasons.iter().find(|drop| drop["reason"] == figure);
+        drop.unwrap_or_else(|| panic!("{figure}"))["count"].as_u64().unwrap()
+    }
+
+    /// Stages whose books do not close.
+    pub fn open_books(&self) -> Vec<String> {
+        let stages = self.report["ledger"].as_array().unwrap();
+        let number = |value: &Value| value.as_u64().unwrap();
+        let closes = |stage: &&Value| {
+            let dropped = stage["dropped"].as_array().unwrap().iter();
+            let dropped: u64 = dropped.map(|drop| number(&drop["count"])).sum();
+            number(&stage["offered"]) != number(&stage["delivered"]) + dropped
+        };
+        stages.iter().filter(closes).map(Value::to_string).collect()
+    }
+
+    /// Whether the kernel dropped datagrams because it gave less memory than was asked for: then
+    /// nothing can be said about tests in which it should drop none, and this says so.
+    pub fn kernel_was_short(&self, test: &str) -> bool {
+        let source = &self.report["sources"][0];
+        let short = source["engine"].as_str().unwrap().contains("asked for");
+        let dropped = source["kernel_drops"] != 0;
+        if short && dropped {
+            println!("skipped: {test}, net.core.rmem_max is too small for it");
+        }
+        short && dropped
+    }
+
+    pub fn is_degraded(&self) -> bool {
+        self.report["degraded"] == true
+    }
+}
