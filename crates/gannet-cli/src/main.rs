@@ -39,6 +39,7 @@ enum Verb {
     Inspect(verb::inspect::Arguments),
     Verify(verb::verify::Arguments),
     Recover(verb::recover::Arguments),
+    Export(verb::export::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -53,5 +54,6 @@ fn main() -> ExitCode {
         Verb::Inspect(arguments) => verb::inspect::run(&arguments),
         Verb::Verify(arguments) => verb::verify::run(&arguments),
         Verb::Recover(arguments) => verb::recover::run(&arguments),
+        Verb::Export(arguments) => verb::export::run(&arguments),
     })
 }

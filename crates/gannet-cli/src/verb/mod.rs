@@ -3,6 +3,7 @@
 pub mod check;
 pub mod demo;
 pub mod emulate;
+pub mod export;
 pub mod inspect;
 pub mod recover;
 pub mod replay;

@@ -1,0 +1,135 @@
+//! `gannet export`: make files of a log that other tools read.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use gannet_readout::export::{ExportConfig, Exported, View, export};
+use serde::Serialize;
+
+use crate::exit::Outcome;
+use crate::output;
+
+/// Makes files that other tools read of finished logs, and prints their names.
+///
+/// hdf5: trigger records in DUNE's raw-file layout (NAME.hdf5), and time slices of trigger
+/// primitives (NAME_tps.hdf5). parquet: a table of all trigger primitives (NAME_tps.parquet).
+/// A log that does not verify is not exported: exit code 6.
+///
+/// Example: gannet export gannet_run000001_20261121T021000Z_f0000.glog --format parquet --to /tmp
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The log files.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// What to make, hdf5 or parquet; may be repeated. Everything when absent.
+    #[arg(long = "format", value_name = "FORMAT")]
+    formats: Vec<View>,
+    /// Directory to write to, instead of that of the log.
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+    /// Replace files that are there already.
+    #[arg(long)]
+    overwrite: bool,
+    /// Print what was made as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How it went with one log.
+#[derive(Serialize)]
+struct Report<'a> {
+    log: &'a Path,
+    #[serde(flatten)]
+    exported: Option<Exported>,
+    error: Option<String>,
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let mut config = ExportConfig {
+        directory: arguments.to.clone(),
+        overwrite: arguments.overwrite,
+        ..ExportConfig::default()
+    };
+    if !arguments.formats.is_empty() {
+        config.formats = arguments.formats.clone();
+    }
+    let mut reports = Vec::new();
+    for log in &arguments.files {
+        let report = one(log, &config)?;
+        if !arguments.json {
+            list(&report)?;
+        }
+        reports.push(report);
+    }
+    if arguments.json {
+        output::json(&reports)?;
+    }
+    let all = reports.iter().all(|report| report.error.is_none());
+    Ok(if all { Outcome::Ok } else { Outcome::NotVerified })
+}
+
+/// Exports one log. One that does not verify is reported and does not hold up the others.
+fn one<'a>(log: &'a Path, config: &ExportConfig) -> anyhow::Result<Report<'a>> {
+    let mut progress = Progress::new(log);
+    let result = export(log, config, &mut |done, total| progress.show(done, total));
+    drop(progress);
+    match result {
+        Ok(exported) => {
+            if exported.chunks_missing > 0 {
+                let (log, missing) = (log.display(), exported.chunks_missing);
+                eprintln!("warning: {log}: {missing} chunks had been lost before it was recovered");
+            }
+            Ok(Report { log, exported: Some(exported), error: None })
+        }
+        Err(error) if error.is_of_verification() => {
+            eprintln!("error: {error}");
+            Ok(Report { log, exported: None, error: Some(error.to_string()) })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Prints the files made of one log, one a line.
+fn list(report: &Report<'_>) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let files = report.exported.iter().flat_map(|exported| &exported.files);
+    for file in files {
+        writeln!(out, "{}", file.display())?;
+    }
+    Ok(())
+}
+
+/// A line on the terminal that tells how far the work is; gone when dropped.
+struct Progress<'a> {
+    log: &'a Path,
+    terminal: bool,
+    shown: Option<Instant>,
+}
+
+impl<'a> Progress<'a> {
+    /// How often the line changes.
+    const INTERVAL: Duration = Duration::from_millis(100);
+
+    fn new(log: &'a Path) -> Self {
+        Self { log, terminal: io::stderr().is_terminal(), shown: None }
+    }
+
+    fn show(&mut self, done: u64, total: u64) {
+        let due = self.shown.is_none_or(|shown| shown.elapsed() >= Self::INTERVAL);
+        if !self.terminal || !due {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        let percent = u128::from(done) * 100 / u128::from(total.max(1));
+        eprint!("\r\x1b[K{}: {percent} %", self.log.display());
+    }
+}
+
+impl Drop for Progress<'_> {
+    fn drop(&mut self) {
+        if self.shown.is_some() {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

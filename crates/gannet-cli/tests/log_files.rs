@@ -1,0 +1,124 @@
+//! The verbs that look after recorded files, as a user calls them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use gannet_measure::quantity::Bytes;
+use gannet_readout::log::{Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo};
+use gannet_readout::time_slice::SliceBuilder;
+use gannet_wire::{TriggerPrimitive, TriggerPrimitiveRepr};
+use serde_json::Value;
+
+/// Primitives in the log.
+const PRIMITIVES: u64 = 100;
+
+/// A finished log in `directory` with some slices of primitives.
+fn log_in(directory: &Path) -> PathBuf {
+    let config = RecorderConfig {
+        directory: directory.into(),
+        disk_reserve: Bytes(0),
+        ..RecorderConfig::default()
+    };
+    let recorder = Recorder::start(config, RunInfo { run: 7, ..RunInfo::default() }).unwrap();
+    let offer = |chunk| {
+        assert!(matches!(recorder.handle().offer(chunk), Offer::Accepted(_)));
+    };
+    offer(Chunk::new(Label::new(Kind::RUN_START), b"{\"run\":7}".to_vec()));
+    let mut builder = SliceBuilder::new(7, 1000, 64);
+    for i in 0..PRIMITIVES {
+        let primitive = TriggerPrimitive::new(TriggerPrimitiveRepr {
+            channel: i as u32,
+            detid: 3,
+            flag: 0,
+            time_start: 100 * i,
+            samples_over_threshold: 9,
+            samples_to_peak: 4,
+            adc_integral: 500,
+            adc_peak: 90,
+        });
+        builder.push(primitive).into_iter().for_each(|slice| offer(slice.into_chunk()));
+    }
+    builder.finish().into_iter().for_each(|slice| offer(slice.into_chunk()));
+    assert_eq!(recorder.stop().acknowledged, 11);
+    let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    files.into_iter().find(|path| path.extension().is_some_and(|e| e == "glog")).unwrap()
+}
+
+fn gannet(arguments: &[&str], files: &[&Path]) -> Output {
+    let command = Command::new(env!("CARGO_BIN_EXE_gannet")).args(arguments).args(files).output();
+    command.expect("the program starts")
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", err(output)))
+}
+
+/// Flips a bit of byte `at`.
+fn damage(file: &Path, at: usize) {
+    let mut bytes = fs::read(file).unwrap();
+    bytes[at] ^= 1;
+    fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn export_lists_what_it_wrote() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_in(directory.path());
+    let output = gannet(&["export"], &[&log]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert_eq!(err(&output), "", "no progress without a terminal");
+    let stem = log.with_extension("");
+    let stem = stem.display();
+    assert_eq!(out(&output), format!("{stem}_tps.hdf5\n{stem}_tps.parquet\n"));
+
+    let again = gannet(&["export"], &[&log]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(err(&again).contains("--overwrite"), "{}", err(&again));
+    assert_eq!(out(&again), "");
+    let report = json(&gannet(&["export", "--overwrite", "--json"], &[&log]));
+    assert_eq!(report[0]["primitives"], PRIMITIVES);
+    assert_eq!(report[0]["slices"], 10);
+    assert_eq!(report[0]["error"], Value::Null);
+}
+
+#[test]
+fn export_makes_what_is_asked_for_where_it_is_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let log = log_in(directory.path());
+    let to = elsewhere.path().to_str().unwrap();
+    let output = gannet(&["export", "--format", "parquet", "--to", to], &[&log]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let made = PathBuf::from(out(&output).trim_end());
+    assert_eq!(made.parent(), Some(elsewhere.path()));
+    assert_eq!(fs::read(made).unwrap()[..4], *b"PAR1");
+    let wrong = gannet(&["export", "--format", "csv"], &[&log]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(err(&wrong).contains("choose hdf5 or parquet"), "{}", err(&wrong));
+}
+
+#[test]
+fn export_of_a_damaged_log_is_a_failed_verification_and_does_not_hold_up_others() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (bad, good) = (log_in(one.path()), log_in(two.path()));
+    damage(&bad, 8192);
+    let output = gannet(&["export"], &[&bad, &good]);
+    assert_eq!(output.status.code(), Some(6));
+    assert_eq!(out(&output).lines().count(), 2);
+    assert!(err(&output).contains("does not verify and is not exported"), "{}", err(&output));
+    assert_eq!(fs::read_dir(one.path()).unwrap().count(), 1);
+    let part = bad.with_extension("glog.part");
+    fs::rename(&bad, &part).unwrap();
+    let output = gannet(&["export"], &[&part]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).contains("gannet recover"), "{}", err(&output));
+}
