@@ -8,6 +8,8 @@ use gannet_control::run::RunError;
 
 /// Exit code of a configuration that is not right.
 const CONFIGURATION_INVALID: u8 = 4;
+/// Exit code of arguments that cannot be used.
+const USAGE: u8 = 2;
 
 /// How a verb ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +58,12 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
         return ExitCode::from(Outcome::ResourceMissing.code());
     }
     match error.downcast_ref::<EmulationError>() {
+        Some(EmulationError::Pace(_)) => ExitCode::from(USAGE),
         Some(
-            EmulationError::Config(_) | EmulationError::NoReceiver(_) | EmulationError::NoPort(_),
+            EmulationError::Config(_)
+            | EmulationError::ChannelMap(_)
+            | EmulationError::NoReceiver(_)
+            | EmulationError::NoPort(_),
         ) => ExitCode::from(CONFIGURATION_INVALID),
         // What a socket needs, an address or a right, is lacking on this machine.
         Some(EmulationError::Sink(_)) => ExitCode::from(Outcome::ResourceMissing.code()),

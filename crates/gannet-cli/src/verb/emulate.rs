@@ -60,17 +60,17 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let running = Emulation::start(config, &map, &target, hits.as_ref().map(EventFile::sink))?;
     sending::watch(&running, &signals, arguments.seconds);
     let report = running.join()?;
-    if arguments.json {
-        output::json(&report)?;
-    } else {
-        output::text(&table(&report))?;
-    }
     if let Some(path) = &arguments.truth {
         let truth = serde_json::to_vec_pretty(&report)?;
         fs::write(path, truth).with_context(|| format!("cannot write {}", path.display()))?;
     }
     if let (Some(file), Some(path)) = (hits, &arguments.hits) {
         file.finish().with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if arguments.json {
+        output::json(&report)?;
+    } else {
+        output::text(&table(&report))?;
     }
     Ok(match signals.received() {
         Some(signal) => Outcome::Interrupted(signal),
