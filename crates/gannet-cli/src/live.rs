@@ -50,7 +50,7 @@ pub fn watch(run: &Run, view: &mut View, signals: &Signals, until: Option<Instan
 
 /// Drains the run and shows its last figures.
 pub fn drain(run: Run, mut view: View) -> Snapshot {
-    view.note("draining: what was taken is processed to the end");
+    view.note("draining: what was taken is processed to the end, and views of the files are made");
     let snapshot = run.drain();
     view.show(&snapshot);
     view.close();

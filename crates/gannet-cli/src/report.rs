@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gannet_control::run_control::State;
 use gannet_control::snapshot::Snapshot;
-use gannet_readout::log;
+use gannet_readout::{log, raw_file};
 use serde::Serialize;
 
 use crate::exit::Outcome;
@@ -27,8 +27,8 @@ pub struct Report {
 pub struct Verified {
     /// The file.
     pub file: PathBuf,
-    /// Chunks of data in it.
-    pub chunks: u64,
+    /// Chunks of a log, records of a raw file.
+    pub items: u64,
     /// What is wrong with it; nothing when it is sound.
     pub problem: Option<String>,
 }
@@ -36,7 +36,11 @@ pub struct Verified {
 impl Report {
     /// Reads the files of the run back.
     pub fn new(snapshot: Snapshot) -> Self {
-        let verified = snapshot.recorder.files.iter().map(|file| verify(file)).collect();
+        let recorder = &snapshot.recorder;
+        let logs = recorder.files.iter().map(|file| verify_log(file));
+        let is_raw_file = |file: &&PathBuf| file.extension().is_some_and(|e| e == "hdf5");
+        let raw_files = recorder.views.iter().filter(is_raw_file).map(|file| verify_raw(file));
+        let verified = logs.chain(raw_files).collect();
         Self { snapshot, verified }
     }
 
@@ -44,6 +48,9 @@ impl Report {
     pub fn outcome(&self, end: End) -> anyhow::Result<Outcome> {
         if let (State::Error, Some(failure)) = (self.snapshot.state, &self.snapshot.failure) {
             anyhow::bail!("the run failed: {failure}");
+        }
+        if let Some(why) = self.snapshot.recorder.view_failures.first() {
+            anyhow::bail!("no views of a log file: {why}; `gannet export` makes them later");
         }
         let unsound = self.verified.iter().any(|file| file.problem.is_some());
         Ok(match end {
@@ -93,6 +100,10 @@ impl Report {
         Ok(())
     }
 
+    fn is_verified(&self, view: &Path) -> bool {
+        self.verified.iter().any(|verified| verified.file == view)
+    }
+
     /// Streams that have something to tell.
     fn print_streams(&self, out: &mut impl Write) -> io::Result<()> {
         for stream in &self.snapshot.streams {
@@ -120,30 +131,42 @@ impl Report {
     }
 
     fn print_files(&self, out: &mut impl Write) -> io::Result<()> {
-        for Verified { file, chunks, problem } in &self.verified {
+        for Verified { file, items, problem } in &self.verified {
             let file = file.display();
             match problem {
-                None => writeln!(out, "{file}: verified, {} chunks", grouped(*chunks))?,
+                None => writeln!(out, "{file}: verified, {} items", grouped(*items))?,
                 Some(problem) => writeln!(out, "{file}: NOT VERIFIED: {problem}")?,
             }
         }
-        for file in &self.snapshot.recorder.unfinished {
+        let recorder = &self.snapshot.recorder;
+        let mut tables = recorder.views.iter().filter(|view| !self.is_verified(view));
+        tables.try_for_each(|view| writeln!(out, "{}", view.display()))?;
+        recorder.view_failures.iter().try_for_each(|why| writeln!(out, "no view: {why}"))?;
+        for file in &recorder.unfinished {
             writeln!(out, "{}: unfinished; run `gannet recover` on it", file.display())?;
         }
-        if let Some(trouble) = &self.snapshot.recorder.trouble {
+        if let Some(trouble) = &recorder.trouble {
             writeln!(out, "recorder: {trouble}")?;
         }
         Ok(())
     }
 }
 
-fn verify(file: &Path) -> Verified {
-    let (chunks, problem) = match log::verify(file) {
+fn verify_raw(file: &Path) -> Verified {
+    let (items, problem) = match raw_file::verify(file) {
+        Ok(summary) => (summary.records, None),
+        Err(error) => (0, Some(error.to_string())),
+    };
+    Verified { file: file.to_owned(), items, problem }
+}
+
+fn verify_log(file: &Path) -> Verified {
+    let (items, problem) = match log::verify(file) {
         Ok(report) if report.is_complete() => (report.data_chunks, None),
         Ok(report) => (report.data_chunks, Some(report.to_string())),
         Err(error) => (0, Some(error.to_string())),
     };
-    Verified { file: file.to_owned(), chunks, problem }
+    Verified { file: file.to_owned(), items, problem }
 }
 
 fn verdict(snapshot: &Snapshot) -> String {

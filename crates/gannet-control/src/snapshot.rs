@@ -153,6 +153,10 @@ pub struct RecorderSnapshot {
     pub files: Vec<PathBuf>,
     /// Files that could not be finished; `gannet recover` looks at them.
     pub unfinished: Vec<PathBuf>,
+    /// Views of finished files that other people's tools read.
+    pub views: Vec<PathBuf>,
+    /// Why views of some file are not there.
+    pub view_failures: Vec<String>,
     /// Why it cannot write at the moment.
     pub trouble: Option<String>,
 }

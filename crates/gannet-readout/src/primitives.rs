@@ -1,8 +1,9 @@
 //! The way of trigger primitives from the receiving threads to the trigger thread.
 //!
 //! Primitives travel in batches whose memory goes round: a receiver fills one, hands it over about
-//! every millisecond, and takes an empty one back. When the trigger does not keep up, batches run
-//! out and further primitives are dropped and counted; receiving never waits.
+//! every millisecond, and takes an empty one back. While the trigger does not keep up there is no
+//! empty one, and the batch in hand is filled further; when that is full its primitives are dropped
+//! and counted. Receiving never waits.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +15,7 @@ use gannet_wire::TriggerPrimitive;
 /// Primitives that one batch holds at most.
 const BATCH_PRIMITIVES: usize = 1 << 16;
 /// Segments that one batch holds at most.
-const BATCH_SEGMENTS: usize = 1 << 12;
+const BATCH_SEGMENTS: usize = 1 << 14;
 /// Batches of one sender.
 const BATCHES: usize = 8;
 /// How long a batch is filled before it is handed over, in nanoseconds.
@@ -141,13 +142,13 @@ impl PrimitiveSender {
         let tight = self.open.primitives.len() + gannet_kernels::MAX_TPS_PER_FRAME
             > BATCH_PRIMITIVES
             || self.open.segments.len() == BATCH_SEGMENTS;
-        if tight {
-            self.hand_over();
+        if tight && !self.hand_over() {
+            self.lose();
         }
         found
     }
 
-    /// Hands the open batch over when it has been open for long enough.
+    /// Hands the open batch over when it has been open for long enough and there is an empty one.
     pub fn flush_due(&mut self, now_ns: u64) {
         if self.opened_ns.is_some_and(|opened| now_ns.saturating_sub(opened) >= FLUSH_NS) {
             self.hand_over();
@@ -165,26 +166,28 @@ impl PrimitiveSender {
         }
     }
 
-    /// Exchanges the open batch for an empty one, or drops its primitives when there is none.
-    fn hand_over(&mut self) {
-        self.opened_ns = None;
-        let count = self.open.primitives.len() as u64;
+    /// Exchanges the open batch for an empty one, if there is one.
+    fn hand_over(&mut self) -> bool {
         let empty = self.pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let Some(empty) = empty else {
-            return self.lose(count);
-        };
+        let Some(empty) = empty else { return false };
+        let count = self.open.primitives.len() as u64;
         match self.full.try_send(std::mem::replace(&mut self.open, empty)) {
-            Ok(()) => self.account.deliver(count),
+            Ok(()) => {
+                self.opened_ns = None;
+                self.account.deliver(count);
+                true
+            }
             Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) => {
                 self.open = batch;
-                self.lose(count);
+                false
             }
         }
     }
 
     /// Drops the primitives of the open batch but keeps how far each stream was searched, so that
     /// the trigger does not wait for what will not come.
-    fn lose(&mut self, count: u64) {
+    fn lose(&mut self) {
+        let count = self.open.primitives.len() as u64;
         self.account.discard(PrimitiveDrop::TriggerBusy, count);
         self.open.primitives.clear();
         let mut newest: Vec<Segment> = Vec::new();
@@ -269,15 +272,27 @@ mod tests {
     }
 
     #[test]
+    fn a_trigger_that_pauses_loses_nothing_while_a_batch_has_room() {
+        let (mut senders, receiver) = channel(1);
+        let mut sender = senders.pop().unwrap();
+        for round in 1..=1000 {
+            sender.append(0, round * FLUSH_NS, |out| found(out, round, round));
+            sender.flush_due((round + 1) * FLUSH_NS);
+        }
+        sender.finish();
+        assert_eq!(drain(&receiver).1, Vec::from_iter(1..=1000));
+    }
+
+    #[test]
     fn a_trigger_that_does_not_keep_up_loses_counted_primitives_but_no_progress() {
         let (mut senders, receiver) = channel(1);
         let mut sender = senders.pop().unwrap();
         let account = sender.account();
-        let rounds = 3 * BATCHES as u64;
+        let rounds = (2 * BATCHES * BATCH_SEGMENTS) as u64;
         for round in 1..=rounds {
             sender.append(0, round * FLUSH_NS, |out| found(out, round, round));
             sender.append(1, round * FLUSH_NS, |_| round);
-            sender.flush_due((round + 1) * FLUSH_NS);
+            sender.flush_due(round * FLUSH_NS);
         }
         let (_, early) = drain(&receiver);
         sender.finish();
@@ -286,7 +301,10 @@ mod tests {
         assert!(statement.closes(), "{statement}");
         assert!(statement.dropped_total() > 0);
         assert_eq!((early.len() + late.len()) as u64, statement.delivered);
-        assert_eq!(segments.iter().map(|segment| segment.searched_to).min(), Some(rounds));
+        for stream in 0..2 {
+            let last = segments.iter().rfind(|segment| segment.stream == stream).unwrap();
+            assert_eq!(last.searched_to, rounds);
+        }
         assert_eq!(receiver.receive(Duration::ZERO, |_| ()), Err(NoBatch::Finished));
     }
 }

@@ -39,7 +39,10 @@ impl Bench {
         let directory = tempfile::tempdir().unwrap();
         let out = directory.path().join("out");
         std::fs::create_dir(&out).unwrap();
-        let recorder = format!("{text}\n[recorder]\ndirectory = {:?}\n", out.to_str().unwrap());
+        let recorder = format!(
+            "{text}\n[recorder]\ndirectory = {:?}\n[views]\nformats = []\n",
+            out.to_str().unwrap()
+        );
         std::fs::write(directory.path().join("bench.toml"), recorder).unwrap();
         let plan = config::load(&directory.path().join("bench.toml")).unwrap();
         Self { directory, plan }

@@ -12,7 +12,9 @@ use std::fs;
 use std::path::Path;
 
 pub use document::{Document, Problem};
-pub use model::{Config, MetricsConfig, RecordConfig, RunConfig, SourceConfig, SourceInput};
+pub use model::{
+    Config, MetricsConfig, RecordConfig, RunConfig, SourceConfig, SourceInput, ViewsConfig,
+};
 pub use plan::{Forecast, Plan, PlannedSource, PlannedStream};
 
 /// Reads and resolves the configuration file at `path`.

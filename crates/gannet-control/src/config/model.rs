@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use gannet_emulate::config::Streams;
 use gannet_ingest::udp::UdpConfig;
 use gannet_measure::quantity::{Bytes, Span};
+use gannet_readout::export::{ExportConfig, View};
 use gannet_readout::log::RecorderConfig;
 use gannet_readout::record::BuildConfig;
 use gannet_trigger::chain::TriggerConfig;
@@ -32,6 +33,8 @@ pub struct Config {
     pub record: RecordConfig,
     /// Where and how records are written.
     pub recorder: RecorderConfig,
+    /// Files for other people's tools.
+    pub views: ViewsConfig,
     /// Figures for a monitoring system.
     pub metrics: MetricsConfig,
     /// The front-end emulator that `gannet emulate` runs.
@@ -111,6 +114,32 @@ pub struct RecordConfig {
 impl Default for RecordConfig {
     fn default() -> Self {
         Self { source_id_first: 100, request: BuildConfig::default(), slice_ticks: 62_500_000 / 4 }
+    }
+}
+
+/// Files for other people's tools, made of each log file when it is finished.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ViewsConfig {
+    /// What is made; empty for nothing. `gannet export` makes them at any later time.
+    pub formats: Vec<View>,
+    /// Where the detector stands, for example `np04hd`, as raw files tell offline catalogues.
+    pub operational_environment: String,
+    /// Which offline stream the data belong to, for example `cosmics`, as raw files tell.
+    pub offline_data_stream: String,
+    /// Whether the run is only a test, as raw files tell.
+    pub run_was_for_test_purposes: bool,
+}
+
+impl Default for ViewsConfig {
+    fn default() -> Self {
+        let export = ExportConfig::default();
+        Self {
+            formats: export.formats,
+            operational_environment: export.operational_environment,
+            offline_data_stream: export.offline_data_stream,
+            run_was_for_test_purposes: export.run_was_for_test_purposes,
+        }
     }
 }
 

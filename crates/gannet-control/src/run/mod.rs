@@ -13,6 +13,7 @@ mod decide;
 mod observe;
 mod receive;
 mod setup;
+mod views;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,6 +30,7 @@ use crate::run_control::{Event, State};
 use crate::snapshot::Snapshot;
 use observe::Observed;
 use receive::Gate;
+use views::ViewMaker;
 
 /// Kernel memory that one frame takes while it waits in a socket, with a margin, in bytes.
 const KERNEL_BYTES_PER_FRAME: u64 = 16 << 10;
@@ -86,6 +88,7 @@ pub struct Run {
     starts: mpsc::Receiver<Result<(), gannet_ingest::Error>>,
     threads: Vec<JoinHandle<()>>,
     recorder: Option<Recorder>,
+    views: Option<ViewMaker>,
     endpoint: Option<Endpoint>,
 }
 
@@ -114,6 +117,7 @@ impl Run {
             starts,
             threads: Vec::new(),
             recorder: Some(recorder),
+            views: None,
             endpoint: None,
         }
     }
@@ -198,15 +202,16 @@ impl Run {
     fn finish(&mut self) -> Snapshot {
         self.request_stop();
         let threads = self.receivers.drain(..).chain(self.threads.drain(..));
-        let defects = threads.filter_map(|thread| thread.join().err()).count();
+        let mut is_sound = threads.map(JoinHandle::join).filter(Result::is_err).count() == 0;
         self.observed.life.mark_end(self.observed.clock.now_ns());
-        if defects > 0 {
-            self.observed.fail("a thread ended by a defect; please report it".into());
-        }
         if let Some(recorder) = self.recorder.take() {
             record_end(&recorder, &self.observed.snapshot());
             recorder.stop();
+            is_sound &= self.views.take().is_none_or(|views| views.finish().is_ok());
             self.observed.life.on(Event::Drained);
+        }
+        if !is_sound {
+            self.observed.fail("a thread ended by a defect; please report it".into());
         }
         self.endpoint = None;
         self.observed.snapshot()

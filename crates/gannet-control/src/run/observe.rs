@@ -19,6 +19,7 @@ use gannet_wire::GeoId;
 
 use super::build::BuildStatus;
 use super::decide::{DecideStatus, SliceDrop};
+use super::views::ViewStatus;
 use crate::run_control::{Event, RunControl};
 use crate::snapshot::{
     LatencySnapshot, RecorderSnapshot, Snapshot, SourceSnapshot, StreamSnapshot, TriggerSnapshot,
@@ -72,6 +73,7 @@ pub(super) struct Observed {
     pub response_ns: Arc<Histogram>,
     pub built: Arc<BuildStatus>,
     pub recorder: RecorderHandle,
+    pub views: Arc<ViewStatus>,
     /// Receiving threads that have not ended.
     pub receiving: AtomicUsize,
     pub life: Life,
@@ -213,6 +215,7 @@ impl Observed {
             log::State::Degraded { error, .. } => Some(error),
             _ => None,
         };
+        let views = self.views.made();
         RecorderSnapshot {
             records: self.built.records.get(),
             incomplete: self.built.incomplete.get(),
@@ -222,6 +225,8 @@ impl Observed {
             queue_fill: status.queue_bytes as f64 / status.queue_bytes_max.max(1) as f64,
             files: status.finished.into(),
             unfinished: status.unfinished,
+            views: views.files,
+            view_failures: views.failures,
             trouble,
         }
     }

@@ -10,6 +10,7 @@ use gannet_emulate::Format;
 use gannet_ingest::{Landing, PcapConfig, PcapSource, Source, udp};
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::ticks::DuneTicks;
+use gannet_readout::export::ExportConfig;
 use gannet_readout::latency::{StreamBuffer, index};
 use gannet_readout::log::{self, Chunk, Kind, Label, Offer, Recorder, RunInfo};
 use gannet_readout::primitives::{self, PrimitiveReceiver, PrimitiveSender};
@@ -26,6 +27,7 @@ use super::build::Builder;
 use super::decide::{Decider, Outlet};
 use super::observe::{Observed, ObservedSource, ObservedStream};
 use super::receive::{self, Gate};
+use super::views::ViewMaker;
 use super::{Run, RunError};
 use crate::config::{Plan, PlannedSource, PlannedStream, SourceInput};
 use crate::metrics::Endpoint;
@@ -249,6 +251,7 @@ fn launch(
         response_ns: records.response_ns(),
         built: Arc::clone(&built),
         recorder: recorder.handle(),
+        views: Arc::default(),
         receiving: AtomicUsize::new(receivers.len()),
         life: Default::default(),
     });
@@ -269,6 +272,7 @@ fn launch(
         run.pools.extend(pool);
         run.receivers.push(receive_on(receiver, &gate, &started, &observed)?);
     }
+    run.views = views(plan, &observed)?;
     run.endpoint = endpoint(plan, &run)?;
     Ok(run)
 }
@@ -306,6 +310,22 @@ fn receive_on(
     spawn("receive", move || receive::run(receiver, &gate, &started, &observed))
 }
 
+fn views(plan: &Plan, observed: &Observed) -> Result<Option<ViewMaker>, RunError> {
+    let views = &plan.config.views;
+    if views.formats.is_empty() {
+        return Ok(None);
+    }
+    let config = ExportConfig {
+        formats: views.formats.clone(),
+        operational_environment: views.operational_environment.clone(),
+        offline_data_stream: views.offline_data_stream.clone(),
+        run_was_for_test_purposes: views.run_was_for_test_purposes,
+        ..ExportConfig::default()
+    };
+    let status = Arc::clone(&observed.views);
+    Ok(Some(ViewMaker::start(observed.recorder.clone(), config, status)?))
+}
+
 fn endpoint(plan: &Plan, run: &Run) -> Result<Option<Endpoint>, RunError> {
     let Some(address) = plan.config.metrics.listen else { return Ok(None) };
     let endpoint = Endpoint::open(address, run.snapshot_source())
@@ -313,6 +333,9 @@ fn endpoint(plan: &Plan, run: &Run) -> Result<Option<Endpoint>, RunError> {
     Ok(Some(endpoint))
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, RunError> {
+pub(super) fn spawn(
+    name: &str,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, RunError> {
     thread::Builder::new().name(format!("gannet-{name}")).spawn(work).map_err(RunError::Thread)
 }
