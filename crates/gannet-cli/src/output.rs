@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
+use serde::ser::{SerializeSeq, Serializer};
 
 /// Prints `value` as one JSON document on standard output.
 ///
@@ -23,6 +24,25 @@ pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
 pub fn text(text: &str) -> anyhow::Result<()> {
     io::stdout().write_all(text.as_bytes())?;
     Ok(())
+}
+
+/// Prints values as one JSON array on standard output, each as it comes.
+///
+/// # Errors
+/// The first error of the values, or when standard output cannot be written.
+pub fn json_array<T: Serialize, E>(values: impl Iterator<Item = Result<T, E>>) -> anyhow::Result<()>
+where
+    anyhow::Error: From<E>,
+{
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut serializer = serde_json::Serializer::pretty(&mut out);
+    let mut array = serializer.serialize_seq(None)?;
+    for value in values {
+        array.serialize_element(&value?)?;
+    }
+    array.end()?;
+    writeln!(out)?;
+    Ok(out.flush()?)
 }
 
 /// Reads a time in seconds, for arguments.

@@ -122,3 +122,91 @@ fn export_of_a_damaged_log_is_a_failed_verification_and_does_not_hold_up_others(
     assert_eq!(output.status.code(), Some(1));
     assert!(err(&output).contains("gannet recover"), "{}", err(&output));
 }
+
+#[test]
+fn inspect_lists_a_log_and_prints_a_chunk() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_in(directory.path());
+    let output = gannet(&["inspect"], &[&log]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let text = out(&output);
+    assert_eq!(text.lines().filter(|line| line.starts_with("chunk ")).count(), 13);
+    assert!(text.contains("chunk      2  TP slice        seq      1"), "{text}");
+    let listed = json(&gannet(&["inspect", "--json"], &[&log]));
+    assert_eq!(listed.as_array().unwrap().len(), 13);
+    assert_eq!(listed[2]["items"], 10);
+
+    let start = out(&gannet(&["inspect", "--chunk", "1"], &[&log]));
+    assert!(start.ends_with("{\n  \"run\": 7\n}\n"), "{start}");
+    let slice = out(&gannet(&["inspect", "--chunk", "2"], &[&log]));
+    assert!(slice.contains("  9: channel 9, detector HD_TPC"), "{slice}");
+    let none = gannet(&["inspect", "--chunk", "13"], &[&log]);
+    assert_eq!(none.status.code(), Some(1));
+    assert!(err(&none).contains("has no chunk 13; it has 13, counted from 0"), "{}", err(&none));
+    assert_eq!(gannet(&["inspect", "--record", "1"], &[&log]).status.code(), Some(1));
+
+    let part = log.with_extension("glog.part");
+    fs::write(&part, &fs::read(&log).unwrap()[..5 * 4096]).unwrap();
+    assert_eq!(out(&gannet(&["inspect"], &[&part])).matches("chunk ").count(), 5 + 1);
+}
+
+/// The time slices of a log as a raw file.
+fn raw_file_of(log: &Path) -> PathBuf {
+    let output = gannet(&["export", "--format", "hdf5"], &[log]);
+    PathBuf::from(out(&output).trim_end())
+}
+
+#[test]
+fn inspect_lists_a_raw_file_and_prints_a_record() {
+    let directory = tempfile::tempdir().unwrap();
+    let raw_file = raw_file_of(&log_in(directory.path()));
+    let text = out(&gannet(&["inspect"], &[&raw_file]));
+    assert!(text.starts_with("DUNE raw file, 10 records of type TimeSlice\n"), "{text}");
+    assert!(text.contains("\nTimeSlice000010, 344 bytes\n"), "{text}");
+    let listed = json(&gannet(&["inspect", "--json"], &[&raw_file]));
+    assert_eq!(listed[0]["attributes"]["run_number"], 7);
+    assert_eq!(listed[10]["data_sets"][1]["bytes"], 312);
+    let record = out(&gannet(&["inspect", "--record", "10"], &[&raw_file]));
+    assert!(record.contains("  9: channel 99, detector HD_TPC"), "{record}");
+    let wrong = gannet(&["inspect", "--chunk", "1"], &[&raw_file]);
+    assert!(err(&wrong).contains("use --record"), "{}", err(&wrong));
+}
+
+#[test]
+fn inspect_still_tells_what_bytes_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("source");
+    fs::write(&file, [2, 0, 1, 0, 0x64, 0, 0, 0]).unwrap();
+    assert_eq!(out(&gannet(&["inspect"], &[&file])), "0: Detector_Readout_0x00000064\n");
+    assert_eq!(gannet(&["inspect", "--json"], &[&file]).status.code(), Some(1));
+}
+
+#[test]
+fn verify_takes_logs_and_raw_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_in(directory.path());
+    let raw_file = raw_file_of(&log);
+    let output = gannet(&["verify"], &[&log, &raw_file]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let text = out(&output);
+    assert!(text.contains(".glog: verified: "), "{text}");
+    assert!(text.contains("_tps.hdf5: verified: 3440 bytes in 10 records, 10 fragments"), "{text}");
+    let other = directory.path().join("text");
+    fs::write(&other, "no file of ours").unwrap();
+    for file in [&other, Path::new("/no/such/file")] {
+        assert_eq!(gannet(&["verify"], &[file]).status.code(), Some(1));
+    }
+
+    // A slice number in a header, which no checksum guards.
+    let bytes = fs::read(&raw_file).unwrap();
+    let header = [0x66, 0x66, 0x55, 0x55, 2, 0, 0, 0, 1];
+    let at = bytes.windows(header.len()).position(|window| window == header).unwrap();
+    damage(&raw_file, at + 8);
+    damage(&log, 8192);
+    let output = gannet(&["verify", "--json"], &[&raw_file, &log]);
+    assert_eq!(output.status.code(), Some(6), "{}", err(&output));
+    let verdicts = json(&output);
+    assert!([0, 1].iter().all(|file| verdicts[file]["verified"] == false));
+    assert!(verdicts[0]["problem"].as_str().unwrap().contains("the header is that of 0"));
+    assert_eq!(verdicts[1]["log"]["problem_count"], 2, "the chunk, and the count at the end");
+}

@@ -123,15 +123,24 @@ impl DataSet {
         self.data_set.shape().map_err(|e| self.origin.format(e))
     }
 
+    /// Bytes of all elements, as the header of the data set tells; the largest number when that
+    /// overflows.
+    ///
+    /// # Errors
+    /// When the header of the data set is damaged.
+    pub fn len_bytes(&self) -> Result<u64> {
+        let element = self.data_set.element_size().map_err(|e| self.origin.format(e))?;
+        let len = self.shape()?.into_iter().try_fold(element, u64::checked_mul);
+        Ok(len.unwrap_or(u64::MAX))
+    }
+
     /// The stored bytes of all elements.
     ///
     /// # Errors
     /// When the data set is damaged or compressed, or claims to be larger than its file: so the
     /// memory taken is never more than the file has bytes.
     pub fn bytes(&self) -> Result<Vec<u8>> {
-        let element = self.data_set.element_size().map_err(|e| self.origin.format(e))?;
-        let size = self.shape()?.into_iter().try_fold(element, u64::checked_mul);
-        let (got, max) = (size.unwrap_or(u64::MAX), self.origin.len);
+        let (got, max) = (self.len_bytes()?, self.origin.len);
         if got > max {
             return Err(Error::TooLarge { path: self.origin.path.clone(), max, got });
         }
@@ -183,6 +192,7 @@ mod tests {
 
         let data_set = Reader::open(&path)?.root().group("group")?.data_set("data")?;
         let error = data_set.bytes().unwrap_err();
+        assert_eq!(data_set.len_bytes()?, 1 << 40);
         assert!(matches!(error, Error::TooLarge { got, .. } if got == 1 << 40), "{error}");
         Ok(())
     }

@@ -266,6 +266,11 @@ impl<'a> Fragment<'a> {
         Ok(Self { bytes })
     }
 
+    /// All bytes, from the first of the header to the last of the payload.
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// The header.
     pub fn header(&self) -> Repr {
         Repr::read(self.bytes)

@@ -1,33 +1,86 @@
 //! `gannet inspect`: what is in this file?
 
-use std::fs;
-use std::io::Write;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail, ensure};
+use gannet_readout::inspect::{FileKind, Listing, describe_chunk, describe_record, list};
 use gannet_wire::inspect::{Format, describe, identify};
 
 use crate::exit::Outcome;
+use crate::output;
 
-/// Prints what bytes are: frames, fragments, records, primitives, packet captures.
+/// Most bytes of a file that is neither log nor HDF5, as these are read at once.
+const BYTES_MAX: u64 = 1 << 30;
+
+/// Prints what a file holds: the chunks of a log, finished or not, the records of a DUNE raw file
+/// (HDF5), or what bytes are: frames, fragments, records, primitives, packet captures.
 ///
-/// Example: gannet inspect capture.pcapng
+/// Example: gannet inspect gannet_run000001_20261121T021000Z_f0000.glog --chunk 2
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The file.
     file: PathBuf,
-    /// Name of the format, when the file does not show it.
-    #[arg(long)]
+    /// Name of the format of bytes, when the file does not show it.
+    #[arg(long, conflicts_with_all = ["chunk", "record", "json"])]
     format: Option<Format>,
+    /// Print this chunk of a log in full, by its number in the list.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "json")]
+    chunk: Option<u64>,
+    /// Print the record of this number of a raw file in full.
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["chunk", "json"])]
+    record: Option<u64>,
+    /// Print the list of chunks or records as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let path = arguments.file.display();
-    let bytes = fs::read(&arguments.file).with_context(|| format!("cannot read {path}"))?;
-    let format = arguments.format.or_else(|| identify(&bytes));
-    let format = format.with_context(|| format!("{path} is of no known format; try --format"))?;
+    let file = &arguments.file;
+    let kind = match arguments.format {
+        Some(_) => None,
+        None => FileKind::of(file)?,
+    };
     let mut text = String::new();
-    describe(format, &bytes, &mut text).with_context(|| format!("{path} as {format}"))?;
-    std::io::stdout().write_all(text.as_bytes())?;
+    match (kind, arguments.chunk, arguments.record) {
+        (Some(FileKind::Log), Some(chunk), None) => describe_chunk(file, chunk, &mut text)?,
+        (Some(FileKind::RawFile), None, Some(record)) => describe_record(file, record, &mut text)?,
+        (Some(FileKind::Log), None, Some(_)) => bail!("a log has chunks; use --chunk"),
+        (Some(FileKind::RawFile), Some(_), _) => bail!("a raw file has records; use --record"),
+        (Some(kind), ..) if arguments.json => output::json_array(list(file, kind)?)?,
+        (Some(kind), ..) => print(list(file, kind)?)?,
+        (None, None, None) if !arguments.json => bytes(file, arguments.format, &mut text)?,
+        (None, ..) => bail!(
+            "{} is neither a log nor HDF5; --chunk, --record and --json are for those",
+            file.display()
+        ),
+    }
+    io::stdout().write_all(text.as_bytes())?;
     Ok(Outcome::Ok)
+}
+
+/// Prints the entries, as they are found.
+fn print(entries: Listing) -> anyhow::Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    for entry in entries {
+        writeln!(out, "{}", entry?)?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Describes a file of other bytes.
+fn bytes(file: &Path, format: Option<Format>, text: &mut String) -> anyhow::Result<()> {
+    let path = file.display();
+    let cannot_read = || format!("cannot read {path}");
+    let len = File::open(file).and_then(|file| file.metadata()).with_context(cannot_read)?.len();
+    ensure!(
+        len <= BYTES_MAX,
+        "{path} has {len} bytes and would be read at once; inspect a piece of it, for example one \
+         made by head -c {BYTES_MAX}"
+    );
+    let bytes = fs::read(file).with_context(cannot_read)?;
+    let format = format.or_else(|| identify(&bytes));
+    let format = format.with_context(|| format!("{path} is of no known format; try --format"))?;
+    describe(format, &bytes, text).with_context(|| format!("{path} as {format}"))
 }

@@ -83,3 +83,10 @@ pub enum Error {
         what: String,
     },
 }
+
+impl Error {
+    /// Whether the operating system refused, and the content of the file is not to blame.
+    pub fn is_of_system(&self) -> bool {
+        matches!(self, Self::Io { .. } | Self::Hdf5(gannet_hdf5::Error::Io { .. }))
+    }
+}

@@ -100,6 +100,11 @@ impl RawFileReader {
         &self.records
     }
 
+    /// The records, by rising number, for who needs them longer than the file.
+    pub fn into_records(self) -> Vec<RecordReader> {
+        self.records
+    }
+
     fn missing(&self, name: &'static str, expected: &'static str) -> Error {
         Error::Attribute { place: self.path.display().to_string(), name, expected }
     }
@@ -134,6 +139,14 @@ impl Entry {
     /// When the data set is damaged, compressed, or claims to be larger than the file.
     pub fn bytes(&self) -> Result<Vec<u8>> {
         Ok(self.data_set.bytes()?)
+    }
+
+    /// How many bytes are stored, without reading them.
+    ///
+    /// # Errors
+    /// When the header of the data set is damaged.
+    pub fn len_bytes(&self) -> Result<u64> {
+        Ok(self.data_set.len_bytes()?)
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use gannet_wire::record::Record;
 use gannet_wire::{Fragment, SourceId, TimeSliceHeader, TriggerRecordHeader};
+use serde::Serialize;
 
 use super::error::{Error, Result};
 use super::layout::{RecordKind, RecordNumber};
@@ -11,7 +12,7 @@ use super::maps::RecordMaps;
 use super::reader::{Entry, RawFileReader, RecordReader, Role};
 
 /// What a file holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// Number of records.
     pub records: u64,
