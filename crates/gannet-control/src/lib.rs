@@ -7,3 +7,4 @@ pub mod recording;
 pub mod run;
 pub mod run_control;
 pub mod snapshot;
+mod sys;

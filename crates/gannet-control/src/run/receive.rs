@@ -32,6 +32,10 @@ pub(super) fn run(
     started: &Sender<Result<(), Error>>,
     observed: &Arc<Observed>,
 ) {
+    // Frames wait in the kernel for a few milliseconds only; everything behind has seconds.
+    if let Err(error) = crate::sys::put_ahead() {
+        tracing::debug!(%error, "receiving runs at ordinary priority");
+    }
     while !gate.go.load(Ordering::Acquire) {
         thread::park();
     }

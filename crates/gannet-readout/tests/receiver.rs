@@ -1,0 +1,182 @@
+//! What a receiver does with the frames of a source, without any network.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gannet_ingest::{Landing, MemorySource};
+use gannet_kernels::CHANNELS;
+use gannet_measure::clock::VirtualClock;
+use gannet_readout::latency::{StreamBuffer, Window, index};
+use gannet_readout::primitives::{self, NoBatch, PrimitiveReceiver};
+use gannet_readout::receiver::{FrameDrop, Receiver, StreamPool, StreamSetup, StreamStatus};
+use gannet_trigger::tpg::{FrameTiming, StreamTpg, TpgConfig};
+use gannet_wire::channel_map::ChannelMap;
+use gannet_wire::tpc_frame::{BLOCK_LENGTH, FRAME_LEN};
+use gannet_wire::{GeoId, wibeth};
+
+const STEP: u64 = wibeth::TICKS_PER_FRAME;
+
+fn geo_id(stream: u16) -> GeoId {
+    GeoId::new(3, 1, 0, stream)
+}
+
+/// Frame `number` of a stream, flat but for the sample that the tests ask for.
+fn frame(stream: u16, number: u64, pulse: Option<usize>) -> Vec<u8> {
+    let mut bytes = vec![0; FRAME_LEN];
+    let mut frame = wibeth::Frame::new_unchecked(&mut bytes[..]);
+    frame.daq_mut().set_geo_id(geo_id(stream));
+    frame.daq_mut().set_block_length(BLOCK_LENGTH);
+    frame.daq_mut().set_timestamp(number * STEP);
+    frame.daq_mut().set_seq_id((number % 4096) as u16);
+    for channel in 0..CHANNELS {
+        (0..64).for_each(|sample| frame.set_adc(channel, sample, 1000));
+    }
+    pulse.into_iter().for_each(|sample| frame.set_adc(0, sample, 3000));
+    bytes
+}
+
+/// Two streams in one pool, and what comes of them.
+struct Bench {
+    clock: Arc<VirtualClock>,
+    pool: Arc<StreamPool>,
+    buffers: Vec<StreamBuffer>,
+    statuses: Vec<Arc<StreamStatus>>,
+}
+
+fn bench() -> Bench {
+    let map = ChannelMap::synthetic(&[geo_id(0), geo_id(1)]).unwrap();
+    let config = TpgConfig { initial_pedestal: 1000, ..TpgConfig::default() };
+    let (mut buffers, mut statuses) = (Vec::new(), Vec::new());
+    let setup = |stream: u16| {
+        let (writer, reader) = index(64, STEP);
+        let status = Arc::<StreamStatus>::default();
+        buffers.push(StreamBuffer::new(reader, FRAME_LEN));
+        statuses.push(Arc::clone(&status));
+        let channels = map.stream(geo_id(stream)).unwrap();
+        StreamSetup {
+            geo_id: geo_id(stream),
+            number: u32::from(stream),
+            ticks_per_frame: STEP,
+            frame_period_ns: 32_768,
+            index: writer,
+            tpg: StreamTpg::new(&config, channels, 3, FrameTiming::WIBETH).unwrap(),
+            status,
+        }
+    };
+    let pool = Arc::new(StreamPool::new((0..2).map(setup).collect()));
+    Bench { clock: Arc::default(), pool, buffers, statuses }
+}
+
+impl Bench {
+    /// Receivers of the same pool, each with a source of its own.
+    fn receivers(&self, inputs: Vec<Vec<Vec<u8>>>) -> (Vec<Receiver>, PrimitiveReceiver) {
+        let (senders, found) = primitives::channel(inputs.len());
+        let landing = Landing { frame_len: FRAME_LEN, cells: 64 };
+        let receiver = |(number, (frames, sender)): (usize, (Vec<Vec<u8>>, _))| {
+            let clock = self.clock.clone();
+            let source = MemorySource::of_frames(landing, clock.clone(), frames).unwrap();
+            let pool = Arc::clone(&self.pool);
+            let mut receiver = Receiver::new(Box::new(source), pool, number == 0, sender, clock);
+            receiver.start().unwrap();
+            receiver
+        };
+        let receivers = inputs.into_iter().zip(senders).enumerate().map(receiver).collect();
+        (receivers, found)
+    }
+}
+
+/// Steps until the source has ended.
+fn exhaust(receiver: &mut Receiver) {
+    while !receiver.is_exhausted() {
+        receiver.step(Duration::ZERO).unwrap();
+    }
+}
+
+#[test]
+fn frames_are_findable_and_their_primitives_handed_over() {
+    let mut bench = bench();
+    let frames = (10..20).map(|number| frame(0, number, (number == 15).then_some(32))).collect();
+    let (mut receivers, found) = bench.receivers(vec![frames]);
+    exhaust(&mut receivers[0]);
+    receivers.pop().unwrap().finish();
+
+    let mut starts = Vec::new();
+    let take = |batch: &primitives::Batch| {
+        for (segment, primitives) in batch.segments() {
+            assert_eq!((segment.stream, segment.searched_to), (0, 20 * STEP));
+            starts.extend(primitives.iter().map(|primitive| primitive.time_start()));
+        }
+    };
+    assert_eq!(found.receive(Duration::ZERO, take), Ok(()));
+    assert_eq!(found.receive(Duration::ZERO, |_| ()), Err(NoBatch::Finished));
+    assert_eq!(starts, [15 * STEP + 32 * 32]);
+
+    let mut cut = Vec::new();
+    let window = Window { begin: 12 * STEP, end: 14 * STEP };
+    assert_eq!(bench.buffers[0].cut(window, &mut cut), 0);
+    assert!(cut == [frame(0, 12, None), frame(0, 13, None)].concat());
+    let extent = bench.buffers[0].extent().unwrap();
+    assert_eq!((extent.oldest, extent.newest), (10 * STEP, 19 * STEP));
+    assert_eq!(bench.statuses[0].primitives.get(), 1);
+}
+
+#[test]
+fn frames_that_cannot_be_used_are_dropped_by_name() {
+    let bench = bench();
+    let mut short = frame(0, 5, None);
+    wibeth::Frame::new_unchecked(&mut short[..]).daq_mut().set_block_length(7);
+    let frames = vec![
+        frame(0, 4, None),
+        short,
+        frame(9, 5, None),
+        frame(0, 5, None),
+        frame(0, 5, None),
+        frame(0, 5_000_000, None),
+        frame(0, 6, None),
+    ];
+    let (mut receivers, _found) = bench.receivers(vec![frames]);
+    exhaust(&mut receivers[0]);
+    let account = receivers[0].account();
+    assert_eq!(account.delivered(), 3);
+    for reason in [
+        FrameDrop::BadHeader,
+        FrameDrop::UnknownStream,
+        FrameDrop::Duplicate,
+        FrameDrop::BadTimestamp,
+    ] {
+        assert_eq!(account.dropped(reason), 1, "{reason:?}");
+    }
+    assert!(account.statement("frames").closes());
+    assert_eq!(bench.statuses[0].missing.get(), 0);
+}
+
+#[test]
+fn a_stream_stays_with_the_receiver_that_saw_it_first() {
+    let mut bench = bench();
+    let inputs = vec![vec![frame(0, 1, None)], vec![frame(0, 2, None), frame(1, 2, None)]];
+    let (mut receivers, _found) = bench.receivers(inputs);
+    receivers.iter_mut().for_each(exhaust);
+    assert_eq!(receivers[0].account().delivered(), 1);
+    assert_eq!(receivers[1].account().delivered(), 1);
+    assert_eq!(receivers[1].account().dropped(FrameDrop::OtherSocket), 1);
+    assert_eq!(
+        bench.buffers.iter().map(StreamBuffer::newest).collect::<Vec<_>>(),
+        [Some(STEP), Some(2 * STEP)]
+    );
+    assert!(bench.buffers.iter_mut().all(|buffer| buffer.extent().is_some()));
+}
+
+#[test]
+fn silence_is_reported_within_three_frame_periods_and_100_ms() {
+    let bench = bench();
+    bench.pool.begin(0);
+    let (mut receivers, _found) = bench.receivers(vec![vec![frame(0, 1, None)]]);
+    let stalled = || bench.statuses.iter().map(|status| status.stalled.get()).collect::<Vec<_>>();
+    receivers[0].step(Duration::ZERO).unwrap();
+    bench.clock.advance_ns(40_000_000);
+    receivers[0].step(Duration::ZERO).unwrap();
+    assert_eq!(stalled(), [0, 0]);
+    bench.clock.advance_ns(60_000_000);
+    receivers[0].step(Duration::ZERO).unwrap();
+    assert_eq!(stalled(), [1, 1], "one stopped, the other never came");
+}
