@@ -1,22 +1,24 @@
 //! The live view of a run: a panel that redraws on a terminal, a line a second elsewhere.
 
+mod panel;
+
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use gannet_control::snapshot::{LatencySnapshot, Snapshot};
 use gannet_measure::histogram::Summary;
-use ratatui::layout::{Constraint, Layout};
-use ratatui::prelude::CrosstermBackend;
+use panel::Panel;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Stylize};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Gauge, Paragraph, Widget, Wrap};
-use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
+use ratatui::widgets::{Block, Gauge, Paragraph, Widget};
 
 use crate::log;
 use crate::output::grouped;
 
 /// Lines of the panel.
-const PANEL_LINES: u16 = 16;
+const PANEL_LINES: u16 = 22;
 /// Time between two pictures on a terminal.
 const REDRAW: Duration = Duration::from_millis(250);
 /// Time between two lines elsewhere.
@@ -25,7 +27,7 @@ const REPORT: Duration = Duration::from_secs(1);
 /// Shows snapshots of a run as they come.
 pub enum View {
     /// A panel below the text that is there already.
-    Panel(Box<Terminal<CrosstermBackend<io::Stderr>>>, Rates),
+    Panel(Panel, Rates),
     /// One line per snapshot on standard error.
     Lines(Rates),
     /// Nothing.
@@ -78,27 +80,16 @@ impl View {
         if !io::stderr().is_terminal() {
             return Self::Lines(Rates::default());
         }
-        let options = TerminalOptions { viewport: Viewport::Inline(PANEL_LINES) };
-        match Terminal::with_options(CrosstermBackend::new(io::stderr()), options) {
-            Ok(terminal) => {
-                // Lines that come from anywhere would tear the panel.
-                log::keep_back();
-                Self::Panel(Box::new(terminal), Rates::default())
-            }
-            Err(_) => Self::Lines(Rates::default()),
-        }
+        // Lines that come from anywhere would tear the panel.
+        log::keep_back();
+        Self::Panel(Panel::new(PANEL_LINES), Rates::default())
     }
 
     /// Says something once, above the panel or as a line.
     pub fn note(&mut self, text: &str) {
         match self {
-            Self::Panel(terminal, _) => {
-                let width = usize::from(terminal.size().map_or(80, |size| size.width)).max(20);
-                let height = text.chars().count().div_ceil(width).max(1) as u16;
-                let _gone = terminal.insert_before(height, |buffer| {
-                    let paragraph = Paragraph::new(text).wrap(Wrap { trim: false });
-                    paragraph.render(buffer.area, buffer);
-                });
+            Self::Panel(panel, _) => {
+                let _gone = panel.note(text);
             }
             Self::Lines(_) => eprintln!("{text}"),
             Self::Silent => (),
@@ -117,9 +108,9 @@ impl View {
     pub fn show(&mut self, snapshot: &Snapshot) {
         log::take().iter().for_each(|line| self.note(line));
         match self {
-            Self::Panel(terminal, rates) => {
+            Self::Panel(panel, rates) => {
                 let rate = rates.advance(snapshot);
-                let _gone = terminal.draw(|frame| draw(frame, snapshot, &rate));
+                let _gone = panel.draw(|area, buffer| draw(area, buffer, snapshot, &rate));
             }
             Self::Lines(rates) => {
                 let rate = rates.advance(snapshot);
@@ -131,9 +122,7 @@ impl View {
 
     /// Leaves the last picture standing and frees the terminal.
     pub fn close(self) {
-        if let Self::Panel(mut terminal, _) = self {
-            let _gone = terminal.show_cursor();
-            eprintln!();
+        if let Self::Panel(..) = self {
             log::release();
         }
     }
@@ -156,14 +145,14 @@ fn line(snapshot: &Snapshot, rate: &Rate) -> String {
 }
 
 /// The panel: state and rates, fill of the buffers, ledger and latencies.
-fn draw(frame: &mut Frame, snapshot: &Snapshot, rate: &Rate) {
+fn draw(area: Rect, buffer: &mut Buffer, snapshot: &Snapshot, rate: &Rate) {
     let areas = Layout::vertical([
         Constraint::Length(4),
         Constraint::Length(1),
         Constraint::Length(1),
         Constraint::Fill(1),
     ])
-    .split(frame.area());
+    .split(area);
     let state = match snapshot.degraded {
         true => format!(" {} degraded ", snapshot.state).fg(Color::Black).bg(Color::Yellow),
         false => format!(" {} ", snapshot.state).fg(Color::Black).bg(Color::Green),
@@ -174,14 +163,11 @@ fn draw(frame: &mut Frame, snapshot: &Snapshot, rate: &Rate) {
         format!(" {:.0} s ", snapshot.elapsed_s).into(),
     ]);
     let summary = Paragraph::new(vec![figures(snapshot, rate), outcome(snapshot)]);
-    frame.render_widget(summary.block(Block::bordered().title(title)), areas[0]);
+    summary.block(Block::bordered().title(title)).render(areas[0], buffer);
     let fullest = snapshot.sources.iter().map(|source| source.buffer_fill).fold(0.0, f64::max);
-    frame.render_widget(gauge("landing buffer", fullest, Color::Blue), areas[1]);
-    frame.render_widget(
-        gauge("recorder queue", snapshot.recorder.queue_fill, Color::Cyan),
-        areas[2],
-    );
-    frame.render_widget(Paragraph::new(details(snapshot)), areas[3]);
+    gauge("landing buffer", fullest, Color::Blue).render(areas[1], buffer);
+    gauge("recorder queue", snapshot.recorder.queue_fill, Color::Cyan).render(areas[2], buffer);
+    Paragraph::new(details(snapshot)).render(areas[3], buffer);
 }
 
 fn figures(snapshot: &Snapshot, rate: &Rate) -> Line<'static> {
