@@ -1,5 +1,6 @@
 //! A whole run in one process: emulator, loopback sockets, trigger, records, log.
 
+use std::io::BufRead;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::thread;
@@ -13,8 +14,10 @@ use gannet_control::snapshot::Snapshot;
 use gannet_emulate::Emulator;
 use gannet_readout::log::{self, Kind};
 use gannet_trigger::tpg::{FrameTiming, StreamTpg};
+use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
+use gannet_wire::network::Addresses;
 use gannet_wire::record::Record;
-use gannet_wire::{TriggerPrimitive, tpc_frame, wibeth};
+use gannet_wire::{TriggerPrimitive, ethernet, pcap, tpc_frame, wibeth};
 
 /// Four streams at a tenth of the true rate, with tracks that trigger.
 const CONFIG: &str = r#"
@@ -144,6 +147,109 @@ fn every_frame_is_taken_and_every_primitive_is_recorded() {
     assert_eq!(outcome.primitives(), expected);
     assert_eq!(outcome.payloads(Kind::RUN_START).len(), 1);
     assert_eq!(outcome.payloads(Kind::RUN_END).len(), 1);
+}
+
+/// Two addresses with two sockets each: a stream is where its first frame came.
+#[test]
+fn streams_come_by_any_socket_of_a_source() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = CONFIG.replace("127.0.0.1:0\"]", "127.0.0.1:0\", \"127.0.0.2:0\"], sockets = 2");
+    let mut plan = config::parse("test.toml", &text, Path::new(".")).unwrap();
+    plan.config.recorder.directory = directory.path().into();
+    let run = Run::configure(&plan).unwrap();
+    run.start().unwrap();
+    let addresses = run.addresses();
+    assert_eq!(addresses.len(), 4);
+    let config = &plan.config.emulate;
+    let target = Target {
+        addresses: vec![addresses[0], addresses[3], addresses[0], addresses[3]],
+        frames: Some(2000),
+        flow_control: None,
+    };
+    Emulation::start(config, &plan.channel_map, &target, None).unwrap().join().unwrap();
+    let snapshot = run.drain();
+    assert_eq!(snapshot.sources.len(), 4);
+    assert_eq!(snapshot.frames(), 8000);
+    assert!(!snapshot.degraded, "{:#?}", snapshot.ledger);
+    assert!(snapshot.streams.iter().all(|stream| stream.frames == 2000));
+    assert!(snapshot.trigger.decisions > 0 && snapshot.recorder.incomplete == 0);
+}
+
+#[test]
+fn a_capture_is_read_to_its_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("frames.pcap");
+    let plan = config::parse("test.toml", CONFIG, Path::new(".")).unwrap();
+    write_capture(&plan, 2000, &path);
+    let text = CONFIG.replace(
+        "udp = { listen = [\"127.0.0.1:0\"] }",
+        &format!("capture = {:?}", path.to_str().unwrap()),
+    );
+    let mut plan = config::parse("test.toml", &text, Path::new(".")).unwrap();
+    plan.config.recorder.directory = directory.path().into();
+    let run = Run::configure(&plan).unwrap();
+    run.start().unwrap();
+    while !run.is_exhausted() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let snapshot = run.drain();
+    assert_eq!(snapshot.frames(), 8000);
+    assert!(!snapshot.degraded, "{:#?}", snapshot.ledger);
+    assert!(snapshot.recorder.records > 0 && snapshot.recorder.incomplete == 0);
+}
+
+/// Writes `frames` frames of each stream as a packet capture, one stream after the other in
+/// turns.
+fn write_capture(plan: &Plan, frames: u64, path: &Path) {
+    let mut emulator = Emulator::new(&plan.config.emulate, &plan.channel_map, 1 << 40).unwrap();
+    let front_end = emulator.front_end();
+    let addresses = Addresses {
+        source_hardware: ethernet::Address([2, 0, 0, 0, 0, 1]),
+        destination_hardware: ethernet::Address([2, 0, 0, 0, 0, 2]),
+        source: "10.0.0.1:1000".parse().unwrap(),
+        destination: "10.0.0.2:7000".parse().unwrap(),
+    };
+    let mut file = Vec::new();
+    let writer = pcap::Writer::new(pcap::FileHeader::new(LINK_TYPE_ETHERNET), &mut file);
+    let mut frame = [0; tpc_frame::FRAME_LEN];
+    for index in 0..frames {
+        for stream in 0..plan.config.emulate.streams.count {
+            front_end.frame(stream, index, &mut frame);
+            let mut data = vec![0; addresses.buffer_len(frame.len())];
+            addresses.emit(&frame, &mut data).unwrap();
+            let packet = Packet {
+                interface: 0,
+                link_type: LINK_TYPE_ETHERNET,
+                timestamp_ns: Some(index * 32_768),
+                original_len: data.len() as u32,
+                data: &data,
+            };
+            writer.packet(&packet, &mut file).unwrap();
+        }
+    }
+    std::fs::write(path, file).unwrap();
+}
+
+#[test]
+fn busy_times_are_recorded() {
+    let text = CONFIG.replace(
+        "[trigger]",
+        "[trigger]\nsource = [{ kind = \"periodic\", interval_ticks = 100_000 }]\n\
+         module_level = { dead_time_ticks = 150_000 }",
+    );
+    let outcome = run(&text, 3000);
+    assert!(outcome.snapshot.trigger.dead_ticks > 0);
+    let lines: Vec<serde_json::Value> = outcome
+        .payloads(Kind::BUSY)
+        .iter()
+        .flat_map(|payload| payload.lines())
+        .map(|line| serde_json::from_str(&line.unwrap()).unwrap())
+        .collect();
+    let ticks =
+        |line: &serde_json::Value| line["end"].as_u64().unwrap() - line["begin"].as_u64().unwrap();
+    assert!(lines.iter().all(|line| line["cause"] == "dead_time"));
+    assert_eq!(lines.iter().map(ticks).sum::<u64>(), outcome.snapshot.trigger.dead_ticks);
+    assert!(!outcome.snapshot.degraded, "a trigger that is busy by configuration loses no data");
 }
 
 #[test]

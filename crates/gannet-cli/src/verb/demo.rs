@@ -57,12 +57,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         format!("cannot make {}; choose another --directory", directory.display())
     })?;
     let plan = plan(directory)?;
-    let run = Run::configure(&plan)?;
+    let mut view = View::open(arguments.quiet);
+    let run = super::run::configure(&plan, &mut view)?;
     run.start()?;
     let tracks = Tracks::default();
     let emulation = emulate(&plan, &run, tracks.sink())?;
     let until = Some(Instant::now() + arguments.seconds);
-    let mut view = View::open(arguments.quiet);
     super::run::announce(&mut view, &plan, &run);
     let end = live::watch(&run, &mut view, &signals, until);
     emulation.stop();
@@ -144,10 +144,10 @@ fn print(report: &Report, sent: &EmulationReport, tracks: &Tracks) -> anyhow::Re
         grouped(sent.datagrams_taken())
     )?;
     let Some(file) = report.snapshot.recorder.files.first() else { return Ok(()) };
-    let file = file.display();
+    let records = file.with_extension("hdf5");
     writeln!(out, "\nnext:")?;
-    writeln!(out, "  gannet inspect {file}")?;
-    writeln!(out, "  gannet export {file}")?;
-    writeln!(out, "  gannet demo --print-config > my.toml; gannet check my.toml")?;
+    writeln!(out, "  gannet inspect {} --record 1", records.display())?;
+    writeln!(out, "  gannet demo --print-config > my.toml && gannet check my.toml")?;
+    writeln!(out, "  gannet run my.toml      and, in another terminal, gannet emulate my.toml")?;
     Ok(())
 }

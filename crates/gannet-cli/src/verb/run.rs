@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use gannet_control::config::{self, Plan};
-use gannet_control::run::Run;
+use gannet_control::run::{Run, RunError};
+use gannet_measure::quantity::Bytes;
 
 use crate::exit::Outcome;
 use crate::report::Report;
@@ -41,10 +42,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut plan = config::load(&arguments.file)?;
     arguments.run.into_iter().for_each(|number| plan.config.run.number = number);
     let duration = arguments.seconds.or(plan.config.run.duration.map(|span| span.duration()));
-    let run = Run::configure(&plan)?;
+    let mut view = View::open(arguments.quiet);
+    let run = configure(&plan, &mut view)?;
     run.start()?;
     let until = duration.map(|duration| Instant::now() + duration);
-    let mut view = View::open(arguments.quiet);
     announce(&mut view, &plan, &run);
     let end = live::watch(&run, &mut view, &signals, until);
     let report = Report::new(live::drain(run, view));
@@ -53,6 +54,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         false => report.print()?,
     }
     report.outcome(end)
+}
+
+/// Sets the run up; its memory may take seconds to be had.
+pub fn configure(plan: &Plan, view: &mut View) -> Result<Run, RunError> {
+    let memory = Bytes(plan.forecast.memory_bytes >> 20 << 20);
+    view.note(&format!("allocating {memory} for the last {:.2} s", plan.forecast.depth_s));
+    Run::configure(plan)
 }
 
 /// Says what was set up, and what it falls short of.
