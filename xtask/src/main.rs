@@ -2,9 +2,10 @@
 //!
 //! `cargo xtask test` runs everything that a change has to pass, `cargo xtask tidy` only the rules
 //! of the house. Neither needs more than the Rust tool chain: what a machine lacks is skipped
-//! loudly, by name.
+//! loudly, by name. `cargo xtask docs` writes the reference pages that are made from the program.
 
 mod check;
+mod reference;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -31,6 +32,8 @@ enum Task {
     },
     /// Check the rules of the house.
     Tidy,
+    /// Write the pages of docs/reference that are made from the program.
+    Docs,
 }
 
 fn main() -> Result<ExitCode> {
@@ -38,6 +41,7 @@ fn main() -> Result<ExitCode> {
     let success = match Arguments::parse().task {
         Task::Test { long } => check::run(&root, long)?,
         Task::Tidy => tidy::run(&root)?,
+        Task::Docs => reference::run(&root)?,
     };
     Ok(if success { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

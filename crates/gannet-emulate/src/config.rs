@@ -130,7 +130,7 @@ impl Format {
     }
 }
 
-/// The streams of the emulator, numbered as on the real boards.
+/// Front-end streams, numbered as on the real boards.
 ///
 /// A WIB has eight streams, 0 to 3 on its first link and 64 to 67 on its second; a crate has five
 /// WIBs, or six on the bottom of a vertical-drift detector. A TDE card has the one stream 0; a

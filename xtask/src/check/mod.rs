@@ -43,7 +43,7 @@ enum Outcome {
 type Step = (&'static str, fn(&mut Check) -> Result<Outcome>);
 
 /// In this order: what answers soonest first, and builds before what uses them.
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     ("format", steps::format),
     ("tidy", steps::tidy),
     ("clippy", steps::clippy),
@@ -52,6 +52,7 @@ const STEPS: [Step; 9] = [
     ("fuzz targets", steps::fuzz_targets),
     ("judges' Python", judges::prepare),
     ("release build", steps::release_build),
+    ("reference pages", steps::reference_pages),
     ("tests", suite::run),
 ];
 

@@ -68,6 +68,18 @@ pub fn release_build(check: &mut Check) -> Result<Outcome> {
     Ok(outcome)
 }
 
+/// That the reference pages are what the program tells.
+pub fn reference_pages(check: &mut Check) -> Result<Outcome> {
+    let Some(gannet) = &check.gannet else {
+        return Ok(Outcome::Skipped("there is no release build to ask".into()));
+    };
+    let stale = crate::reference::stale(&check.root, gannet)?;
+    if stale.is_empty() {
+        return Ok(Outcome::Passed);
+    }
+    Ok(Outcome::Failed(format!("out of date: {}; `cargo xtask docs` mends it", stale.join(", "))))
+}
+
 /// The cargo that started this program, in the root of the workspace.
 pub fn cargo(check: &Check) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));

@@ -1,0 +1,58 @@
+//! The page about metrics tells of every family, with its type and labels, and of no other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use gannet_control::config;
+use gannet_control::metrics::render;
+use gannet_control::run::Run;
+
+const PAGE: &str = include_str!("../../../docs/reference/metrics.md");
+
+/// Type and names of labels of a family.
+type Family = (String, BTreeSet<String>);
+
+/// The families that the page tells of.
+fn told() -> BTreeMap<String, Family> {
+    let rows = PAGE.lines().filter(|line| line.starts_with("| `gannet_"));
+    let family = |row: &str| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let labels = cells[3].split(", ").filter(|label| !label.is_empty());
+        let labels = labels.map(|label| label.trim_matches('`').to_owned()).collect();
+        (cells[1].trim_matches('`').to_owned(), (cells[2].to_owned(), labels))
+    };
+    rows.map(family).collect()
+}
+
+/// The families of a text in OpenMetrics.
+fn served(text: &str) -> BTreeMap<String, Family> {
+    let mut families: BTreeMap<String, Family> = BTreeMap::new();
+    let mut current = String::new();
+    for line in text.lines() {
+        if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|it| it.split_once(' ')) {
+            current = name.to_owned();
+            families.insert(current.clone(), (kind.to_owned(), BTreeSet::new()));
+        }
+        let Some((_, labels)) = line.split_once('{').filter(|_| !line.starts_with('#')) else {
+            continue;
+        };
+        let labels = labels.rsplit_once('}').unwrap().0.split("\",");
+        let names = labels.filter_map(|label| Some(label.split_once('=')?.0.to_owned()));
+        families.get_mut(&current).unwrap().1.extend(names);
+    }
+    families
+}
+
+#[test]
+fn the_page_tells_of_every_family_and_of_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = format!(
+        "[[source]]\nstreams = {{ count = 1 }}\nudp = {{ listen = [\"127.0.0.1:0\"] }}\n\
+         depth = \"1 ms\"\n[recorder]\ndirectory = {:?}\n",
+        directory.path()
+    );
+    let plan = config::parse("page.toml", &text, Path::new(".")).unwrap();
+    let run = Run::configure(&plan).unwrap();
+    let served = served(&render(run.snapshot_source()).unwrap());
+    assert_eq!(told(), served, "left: docs/reference/metrics.md, right: what is served");
+}
