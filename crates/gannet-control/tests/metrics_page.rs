@@ -33,12 +33,15 @@ fn served(text: &str) -> BTreeMap<String, Family> {
             current = name.to_owned();
             families.insert(current.clone(), (kind.to_owned(), BTreeSet::new()));
         }
-        let Some((_, labels)) = line.split_once('{').filter(|_| !line.starts_with('#')) else {
+        let Some((name, labels)) = line.split_once('{').filter(|_| !line.starts_with('#')) else {
             continue;
         };
+        let family = families.get_mut(&current).unwrap();
+        let ending = if family.0 == "counter" { "_total" } else { "" };
+        assert_eq!(name, format!("{current}{ending}"));
         let labels = labels.rsplit_once('}').unwrap().0.split("\",");
         let names = labels.filter_map(|label| Some(label.split_once('=')?.0.to_owned()));
-        families.get_mut(&current).unwrap().1.extend(names);
+        family.1.extend(names);
     }
     families
 }

@@ -6,8 +6,8 @@ use super::Finding;
 use super::tree::{File, Tree};
 
 /// First directories of the paths that documents name in code spans.
-const ROOTS: [&str; 8] =
-    ["crates/", "xtask/", "docs/", "fuzz/", "tests/", "examples/", "deploy/", ".ci/"];
+const ROOTS: [&str; 9] =
+    ["crates/", "xtask/", "docs/", "fuzz/", "tests/", "examples/", "results/", "deploy/", ".ci/"];
 /// Tells of what was, so its paths may be gone.
 const HISTORY: &str = "CHANGELOG.md";
 
