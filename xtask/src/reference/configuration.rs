@@ -169,8 +169,13 @@ impl<'a> Page<'a> {
             };
         }
         let example = schema["examples"][0].as_str();
+        let text = match reference(value) {
+            Some("Span") => "time",
+            Some("Bytes") => "size",
+            _ => "text",
+        };
         match (type_name(schema), example) {
-            (Some("string"), Some(example)) => format!("text, such as `\"{example}\"`"),
+            (Some("string"), Some(example)) => format!("{text}, such as `\"{example}\"`"),
             (Some("string"), None) => "text".into(),
             (Some("integer"), _) => "whole number".into(),
             (Some("number"), _) => "number".into(),
@@ -312,7 +317,7 @@ mod tests {
             "| `run` | table, see below |  | The run. |",
             "## `[run]`\n\nA run.\n\nMore about it.\n",
             "| `number` | whole number | `62_500_000` | a \\| b |",
-            "| `wait` | text, such as `\"1 s\"` | absent |  |",
+            "| `wait` | time, such as `\"1 s\"` | absent |  |",
             "| `way` | `\"fast\"`, `\"slow\"` | `\"fast\"` | <br>`\"fast\"`: Quickly. |",
             "| `thresholds` | list of 2: whole number | `[1, 2]` |  |",
             "| `maker` | list of tables, see below | `[]` |  |",
