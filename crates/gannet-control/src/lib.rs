@@ -1,6 +1,7 @@
 //! Configuration, run control, metrics, and front ends at work: emulated or recorded.
 
 pub mod config;
+pub mod doctor;
 pub mod emulation;
 pub mod metrics;
 pub mod recording;

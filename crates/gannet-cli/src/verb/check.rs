@@ -1,14 +1,17 @@
 //! `gannet check`: is this configuration right, and what will it need?
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::Context;
-use gannet_control::config;
+use gannet_control::config::{self, Forecast, Plan};
+use gannet_measure::quantity::Bytes;
 
 use crate::exit::Outcome;
 use crate::output;
 
-/// Tests a configuration and prints a forecast of what it needs.
+/// Tests a configuration and prints it with every default filled in, after a forecast of the
+/// memory, cores, bandwidth and disk that it needs. The output is a configuration again.
 ///
 /// Example: gannet check detector.toml
 #[derive(Debug, clap::Args)]
@@ -19,6 +22,9 @@ pub struct Arguments {
     /// Print the JSON schema of the configuration instead.
     #[arg(long)]
     schema: bool,
+    /// Print forecast and configuration as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -27,7 +33,38 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Ok);
     }
     let file = arguments.file.as_ref().context("name a configuration file")?;
-    let plan = config::load(file)?;
-    output::json(&plan.forecast)?;
+    let Plan { config, forecast, .. } = config::load(file)?;
+    if arguments.json {
+        output::json(&serde_json::json!({ "forecast": forecast, "configuration": config }))?;
+    } else {
+        let mut out = io::stdout().lock();
+        print_forecast(&mut out, &forecast)?;
+        out.write_all(toml::to_string_pretty(&config)?.as_bytes())?;
+    }
+    if forecast.disk_time_s.is_none() {
+        let directory = config.recorder.directory.display();
+        tracing::warn!("the recorder's directory {directory} is not there; make it before the run");
+    }
     Ok(Outcome::Ok)
+}
+
+/// The forecast as lines of comment.
+fn print_forecast(out: &mut impl Write, forecast: &Forecast) -> io::Result<()> {
+    let memory = Bytes(forecast.memory_bytes >> 20 << 20);
+    let (frames, gbit) = (forecast.frames_per_s, forecast.gbit_per_s);
+    writeln!(out, "# {} streams, {frames:.0} frames/s, {gbit:.2} Gbit/s", forecast.streams)?;
+    writeln!(out, "# memory     {memory} for the last {:.2} s", forecast.depth_s)?;
+    let (threads, cores) = (forecast.threads, forecast.receive_cores);
+    writeln!(out, "# cores      {threads} threads; receiving keeps {cores:.2} cores busy")?;
+    let record = Bytes(forecast.record_bytes >> 10 << 10);
+    let disk = forecast.disk_bytes_per_s * 1e-6;
+    writeln!(
+        out,
+        "# disk       {disk:.2} MB/s with records of {record} each: 100 primitives a second and"
+    )?;
+    writeln!(out, "#            channel, the configured sources, and one activity a second")?;
+    match forecast.disk_time_s {
+        Some(seconds) => writeln!(out, "# disk full  after {:.1} h\n", seconds / 3600.0),
+        None => writeln!(out, "# disk full  unknown: the directory is not there\n"),
+    }
 }

@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod demo;
+pub mod doctor;
 pub mod emulate;
 pub mod export;
 pub mod inspect;

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 
 use gannet_emulate::Format;
 use gannet_measure::quantity::Bytes;
+use gannet_measure::ticks::DuneTicks;
+use gannet_trigger::source::SourceConfig as CandidateSource;
 use gannet_wire::channel_map::StreamChannels;
 use gannet_wire::source_id::{SourceId, Subsystem};
-use gannet_wire::{ChannelMap, GeoId, tpc_frame};
+use gannet_wire::{ChannelMap, GeoId, TriggerPrimitive, tpc_frame};
 use serde::Serialize;
 
 use super::document::{Document, Problem};
@@ -74,6 +76,17 @@ pub struct Forecast {
     pub threads: usize,
     /// Time that the latency buffer covers, in seconds.
     pub depth_s: f64,
+    /// Part of a core that receiving keeps busy, over all sockets.
+    pub receive_cores: f64,
+    /// Size of a trigger record, with the readout window of the module-level trigger, in bytes.
+    pub record_bytes: u64,
+    /// What is written a second: primitives at 100 per second and channel; a record for every
+    /// candidate of the random and periodic sources; one record more if any activity algorithm is
+    /// configured.
+    pub disk_bytes_per_s: f64,
+    /// Time after which the disk of the recorder is full at that rate, in seconds; absent when
+    /// its directory is not there.
+    pub disk_time_s: Option<f64>,
 }
 
 impl Plan {
@@ -103,7 +116,7 @@ impl Plan {
                 document,
             )?);
         }
-        let forecast = Forecast::of(&sources);
+        let forecast = Forecast::of(&config, &sources);
         Ok(Self { text: document.text().to_owned(), config, channel_map, sources, forecast })
     }
 
@@ -295,10 +308,16 @@ impl PlannedSource {
     }
 }
 
+/// Time of a core that a frame takes, from the socket to its primitives, in seconds: what
+/// `gannet bench ingest` finds on the reference machine, with the primitives.
+const RECEIVE_S_PER_FRAME: f64 = 1.7e-6;
+/// Primitives of a channel a second that disk space is foreseen for.
+const PRIMITIVES_PER_S: f64 = 100.0;
+
 impl Forecast {
     /// What `sources` need together.
-    fn of(sources: &[PlannedSource]) -> Self {
-        let frame_bytes = tpc_frame::FRAME_LEN as f64;
+    fn of(config: &Config, sources: &[PlannedSource]) -> Self {
+        let frame_bytes = tpc_frame::FRAME_LEN as u64;
         let rate =
             |source: &PlannedSource| source.streams.len() as f64 * source.format.frames_per_s();
         let frames_per_s: f64 = sources.iter().map(rate).sum();
@@ -310,16 +329,48 @@ impl Forecast {
         let index_bytes = |source: &PlannedSource| {
             source.streams.len() as u64 * (source.index_frames() as u64).next_power_of_two() * 16
         };
-        let memory = |source: &PlannedSource| {
-            source.cells * tpc_frame::FRAME_LEN as u64 + index_bytes(source)
+        let memory = |source: &PlannedSource| source.cells * frame_bytes + index_bytes(source);
+        let streams: usize = sources.iter().map(|source| source.streams.len()).sum();
+        let window_s = window_s(config);
+        // Whole frames are read out: one more of each stream than fills the window.
+        let record_frames = (frames_per_s * window_s).ceil() as u64 + streams as u64;
+        let record_bytes = record_frames * frame_bytes;
+        let primitives = match config.record.slice_ticks {
+            0 => 0.0,
+            _ => (streams * tpc_frame::CHANNELS) as f64 * PRIMITIVES_PER_S,
         };
+        let disk_bytes_per_s =
+            primitives * TriggerPrimitive::LEN as f64 + records_per_s(config) * record_bytes as f64;
+        let free = gannet_readout::log::free_bytes(&config.recorder.directory).ok();
         Self {
-            streams: sources.iter().map(|source| source.streams.len()).sum(),
+            streams,
             frames_per_s,
-            gbit_per_s: frames_per_s * frame_bytes * 8e-9,
+            gbit_per_s: frames_per_s * frame_bytes as f64 * 8e-9,
             memory_bytes: sources.iter().map(memory).sum(),
             threads: sources.iter().map(sockets).sum::<usize>() + 3,
             depth_s: sources.iter().map(depth_s).fold(f64::INFINITY, f64::min),
+            receive_cores: frames_per_s * RECEIVE_S_PER_FRAME,
+            record_bytes,
+            disk_bytes_per_s,
+            disk_time_s: free.map(|free| free as f64 / disk_bytes_per_s.max(1.0)),
         }
     }
+}
+
+/// Length of the window that is read out around a candidate without a window of its type.
+fn window_s(config: &Config) -> f64 {
+    let module_level = &config.trigger.module_level;
+    let ticks = module_level.time_before.saturating_add(module_level.time_after);
+    ticks as f64 / DuneTicks::HZ as f64
+}
+
+/// Records a second that can be foreseen.
+fn records_per_s(config: &Config) -> f64 {
+    let interval_ticks = |source: &CandidateSource| match source {
+        CandidateSource::Periodic(periodic) => periodic.interval_ticks,
+        CandidateSource::Random(poisson) => poisson.mean_interval_ticks,
+    };
+    let rate = |source| DuneTicks::HZ as f64 / interval_ticks(source).max(1) as f64;
+    let found = if config.trigger.activity.is_empty() { 0.0 } else { 1.0 };
+    config.trigger.source.iter().map(rate).sum::<f64>() + found
 }

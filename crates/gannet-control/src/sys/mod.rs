@@ -1,7 +1,10 @@
 //! What only the operating system can do.
 #![allow(unsafe_code)]
 
+use std::ffi::CString;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Nice value of threads that must not wait for others: far ahead of ordinary work, behind what
 /// keeps the machine alive.
@@ -17,4 +20,11 @@ pub(crate) fn put_ahead() -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Whether this process may make files in `directory`.
+pub(crate) fn is_writable(directory: &Path) -> bool {
+    let Ok(path) = CString::new(directory.as_os_str().as_bytes()) else { return false };
+    // SAFETY: the pointer is that of a text that ends in a zero byte and outlives the call.
+    unsafe { libc::access(path.as_ptr(), libc::W_OK | libc::X_OK) == 0 }
 }

@@ -68,5 +68,6 @@ pub use reader::{ChunkView, Reader};
 pub use recorder::Recorder;
 pub use recover::{Outcome, Recovered, RecoveredFile, recover, recover_directory, recover_on};
 pub use status::{FINISHED_MAX, State, Status, UNFINISHED_MAX};
+pub use sys::free_bytes;
 pub use verify::{KindTotal, PROBLEMS_MAX, Report, verify, verify_seeing, verify_source};
 pub use writer::{COMMIT_BYTES_MAX, SEALS_MAX, Writer};

@@ -1,0 +1,69 @@
+//! `gannet doctor`: is this machine fit for it?
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+use crossterm::style::Stylize;
+use gannet_control::config;
+use gannet_control::doctor::{Check, Needs, System, Verdict, examine};
+
+use crate::exit::Outcome;
+use crate::output;
+
+/// Looks at what this machine offers to the path from socket to file: socket buffers, packet
+/// sizes, memory, processor, rights, disk. Says what falls short and which command mends it.
+/// Nothing is changed. Exit code 5 when something would lose data or keep a run from starting.
+///
+/// Example: gannet doctor detector.toml
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Judge by what this configuration needs, instead of sixteen streams over loopback.
+    config: Option<PathBuf>,
+    /// Print the checks as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let needs = match &arguments.config {
+        Some(path) => Needs::of(&config::load(path)?),
+        None => Needs::default(),
+    };
+    let checks = examine(&System::default(), &needs);
+    match arguments.json {
+        true => output::json(&checks)?,
+        false => print(&checks)?,
+    }
+    let is_bad = checks.iter().any(|check| check.verdict == Verdict::Bad);
+    Ok(if is_bad { Outcome::ResourceMissing } else { Outcome::Ok })
+}
+
+fn print(checks: &[Check]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let names = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
+    for check in checks {
+        let verdict = colored(check.verdict);
+        writeln!(out, "{verdict}  {:<names$}  {}", check.name, check.value)?;
+        if !check.remedy.is_empty() {
+            writeln!(out, "         {}", check.reason)?;
+            writeln!(out, "         mend: {}", check.remedy)?;
+        }
+    }
+    let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();
+    let (ok, slow, bad) = (count(Verdict::Ok), count(Verdict::Slow), count(Verdict::Bad));
+    writeln!(out, "{ok} ok, {slow} slow, {bad} bad, {} unknown", count(Verdict::Unknown))
+}
+
+/// The verdict in its width, with its colour on a terminal.
+fn colored(verdict: Verdict) -> String {
+    let text = format!("{verdict:<7}");
+    if !io::stdout().is_terminal() {
+        return text;
+    }
+    match verdict {
+        Verdict::Ok => text.green(),
+        Verdict::Slow | Verdict::Unknown => text.yellow(),
+        Verdict::Bad => text.red(),
+    }
+    .to_string()
+}

@@ -1,0 +1,107 @@
+//! Sockets and interfaces.
+
+use super::rights::{Capability, has};
+use super::{Check, Needs, System, Verdict};
+
+/// Payload of a front-end frame with the headers below Ethernet.
+const FRAME_MTU: u64 = 7228;
+/// Packets that wait before the protocol stack, the kernel's default.
+const BACKLOG: u64 = 1000;
+/// The kernel's name of the loopback interface.
+const LOOPBACK: &str = "lo";
+
+pub(super) fn checks(system: &System, needs: &Needs) -> Vec<Check> {
+    let mut checks = vec![receive_buffer(system, needs.kernel_buffer), backlog(system)];
+    let interfaces = system.names("sys/class/net");
+    let concerned = |name: &&String| needs.network || *name == LOOPBACK;
+    checks.extend(interfaces.iter().filter(concerned).filter_map(|name| mtu(system, name)));
+    checks
+}
+
+fn receive_buffer(system: &System, wanted: u64) -> Check {
+    let name = "socket buffer (net.core.rmem_max)";
+    let reason = "frames wait here while the receiver is off its core; too small loses them";
+    let found = system.number("proc/sys/net/core/rmem_max");
+    let mut check = Check::bytes(name, found, wanted, Verdict::Slow, reason);
+    if check.verdict == Verdict::Slow && has(system, Capability::NetAdmin) == Some(true) {
+        check.verdict = Verdict::Ok;
+        check.value.push_str("; CAP_NET_ADMIN goes beyond");
+    }
+    check.mended_by(format!("sudo sysctl -w net.core.rmem_max={wanted}"))
+}
+
+fn backlog(system: &System) -> Check {
+    let name = "device backlog (net.core.netdev_max_backlog)";
+    let reason = "packets wait here before the protocol stack";
+    let (value, verdict) = match system.number("proc/sys/net/core/netdev_max_backlog") {
+        Some(found) if found >= BACKLOG => (found.to_string(), Verdict::Ok),
+        Some(found) => (format!("{found}, {BACKLOG} wanted"), Verdict::Bad),
+        None => ("not readable".to_owned(), Verdict::Unknown),
+    };
+    Check::new(name, value, verdict, reason)
+        .mended_by(format!("sudo sysctl -w net.core.netdev_max_backlog={BACKLOG}"))
+}
+
+/// The largest packet of an interface that is up.
+fn mtu(system: &System, interface: &str) -> Option<Check> {
+    let state = system.text(&format!("sys/class/net/{interface}/operstate"));
+    if state.as_deref() == Some("down") {
+        return None;
+    }
+    let reason = "a frame must fit one packet: of fragments, one lost loses all";
+    let (value, verdict) = match system.number(&format!("sys/class/net/{interface}/mtu")) {
+        Some(found) if found >= FRAME_MTU => (found.to_string(), Verdict::Ok),
+        Some(found) => (format!("{found}, {FRAME_MTU} wanted"), Verdict::Bad),
+        None => ("not readable".to_owned(), Verdict::Unknown),
+    };
+    let check = Check::new(format!("MTU of {interface}"), value, verdict, reason);
+    Some(check.mended_by(format!("sudo ip link set {interface} mtu 9000")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::system::fake;
+    use super::*;
+
+    #[test]
+    fn a_small_receive_buffer_is_slow_and_the_command_mends_it() {
+        let (_root, system) = fake(&[("proc/sys/net/core/rmem_max", "212992\n")]);
+        let check = receive_buffer(&system, 32 << 20);
+        assert_eq!(check.verdict, Verdict::Slow);
+        assert_eq!(check.value, "208 KiB, 32 MiB wanted");
+        assert!(check.remedy.contains("net.core.rmem_max=33554432"), "{check:?}");
+    }
+
+    #[test]
+    fn the_right_to_go_beyond_makes_the_limit_harmless() {
+        let files = [
+            ("proc/sys/net/core/rmem_max", "212992\n"),
+            ("proc/self/status", "Name:\tx\nCapEff:\t0000000000001000\n"),
+        ];
+        assert_eq!(receive_buffer(&fake(&files).1, 32 << 20).verdict, Verdict::Ok);
+    }
+
+    #[test]
+    fn interfaces_matter_when_frames_come_over_them() {
+        let (_root, system) = fake(&[
+            ("sys/class/net/eth0/mtu", "1500\n"),
+            ("sys/class/net/eth1/mtu", "1500\n"),
+            ("sys/class/net/eth1/operstate", "down\n"),
+            ("sys/class/net/lo/mtu", "65536\n"),
+        ]);
+        let found = |network| {
+            let needs = Needs { network, ..Needs::default() };
+            let mtus = checks(&system, &needs).into_iter().filter(|c| c.name.starts_with("MTU"));
+            mtus.map(|check| (check.name, check.verdict)).collect::<Vec<_>>()
+        };
+        assert_eq!(found(false), [("MTU of lo".to_owned(), Verdict::Ok)]);
+        assert_eq!(found(true)[0], ("MTU of eth0".to_owned(), Verdict::Bad));
+        assert_eq!(found(true).len(), 2);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_unknown_not_ok() {
+        let (_root, system) = fake(&[]);
+        assert!(checks(&system, &Needs::default()).iter().all(|c| c.verdict == Verdict::Unknown));
+    }
+}
