@@ -1,17 +1,20 @@
 //! What this machine offers to the path from socket to file, and what would mend it.
 //!
 //! Each [`Check`] names a value, judges it against what the data path needs, and gives the command
-//! that mends it. Nothing is changed here, and no right is needed to look.
+//! that mends it. Nothing is changed here, and no right is needed to look. Files of the kernel are
+//! read; what only trying tells is tried on a socket that refuses every datagram.
 
 mod machine;
 mod network;
 mod rights;
+mod socket;
 mod storage;
 mod system;
 
 use std::fmt;
 use std::path::PathBuf;
 
+use gannet_ingest::udp::Engine;
 use gannet_measure::quantity::Bytes;
 use serde::Serialize;
 
@@ -106,6 +109,10 @@ impl Check {
 pub struct Needs {
     /// Kernel memory asked for by the socket that asks for most, in bytes.
     pub kernel_buffer: u64,
+    /// Sockets, each with such a buffer of its own.
+    pub sockets: usize,
+    /// Whether a socket asks for io_uring.
+    pub io_uring: bool,
     /// Whether frames come from other machines.
     pub network: bool,
     /// Memory for the past of all streams, in bytes.
@@ -121,6 +128,8 @@ impl Default for Needs {
     fn default() -> Self {
         Self {
             kernel_buffer: 64 << 20,
+            sockets: 1,
+            io_uring: false,
             network: false,
             memory: 4 << 30,
             threads: 2,
@@ -137,9 +146,13 @@ impl Needs {
             SourceInput::Capture(_) => None,
         });
         let kernel_buffer = sockets.clone().map(|udp| udp.kernel_buffer.bytes()).max();
+        let number = sockets.clone().map(|udp| udp.listen.len() * udp.sockets as usize).sum();
+        let io_uring = sockets.clone().any(|udp| udp.engine == Engine::IoUring);
         let mut listen = sockets.flat_map(|udp| &udp.listen);
         Self {
             kernel_buffer: kernel_buffer.unwrap_or(0),
+            sockets: number,
+            io_uring,
             network: listen.any(|address| !address.ip().is_loopback()),
             memory: plan.forecast.memory_bytes,
             // Those behind the receiving ones are busy only now and then.
@@ -153,6 +166,7 @@ impl Needs {
 pub fn examine(system: &System, needs: &Needs) -> Vec<Check> {
     let mut checks = machine::checks(system, needs);
     checks.extend(network::checks(system, needs));
+    checks.extend(socket::checks(needs));
     checks.extend(rights::checks(system));
     checks.extend(storage::checks(needs));
     checks

@@ -7,11 +7,14 @@ use super::{Check, Needs, System, Verdict};
 const FRAME_MTU: u64 = 7228;
 /// Packets that wait before the protocol stack, the kernel's default.
 const BACKLOG: u64 = 1000;
+/// Bytes of a page, in which the kernel counts the memory of protocols.
+const PAGE_BYTES: u64 = 4096;
 /// The kernel's name of the loopback interface.
 const LOOPBACK: &str = "lo";
 
 pub(super) fn checks(system: &System, needs: &Needs) -> Vec<Check> {
-    let mut checks = vec![receive_buffer(system, needs.kernel_buffer), backlog(system)];
+    let buffer = receive_buffer(system, needs.kernel_buffer);
+    let mut checks = vec![buffer, udp_memory(system, needs), backlog(system)];
     let interfaces = system.names("sys/class/net");
     let concerned = |name: &&String| needs.network || *name == LOOPBACK;
     checks.extend(interfaces.iter().filter(concerned).filter_map(|name| mtu(system, name)));
@@ -28,6 +31,19 @@ fn receive_buffer(system: &System, wanted: u64) -> Check {
         check.value.push_str("; CAP_NET_ADMIN goes beyond");
     }
     check.mended_by(format!("sudo sysctl -w net.core.rmem_max={wanted}"))
+}
+
+/// The memory of all UDP sockets together.
+fn udp_memory(system: &System, needs: &Needs) -> Check {
+    // Twice, because the kernel counts its own overhead against it too.
+    let wanted = 2 * needs.sockets as u64 * needs.kernel_buffer;
+    let text = system.text("proc/sys/net/ipv4/udp_mem").unwrap_or_default();
+    let pages = text.split_whitespace().nth(2).and_then(|pages| pages.parse::<u64>().ok());
+    let found = pages.map(|pages| pages.saturating_mul(PAGE_BYTES));
+    let reason = "full sockets together must stay below it; beyond it the kernel drops for all";
+    let enough = wanted.div_ceil(PAGE_BYTES);
+    Check::bytes("memory of UDP (net.ipv4.udp_mem)", found, wanted, Verdict::Bad, reason)
+        .mended_by(format!("sudo sysctl -w net.ipv4.udp_mem=\"{enough} {enough} {enough}\""))
 }
 
 fn backlog(system: &System) -> Check {
@@ -79,6 +95,15 @@ mod tests {
             ("proc/self/status", "Name:\tx\nCapEff:\t0000000000001000\n"),
         ];
         assert_eq!(receive_buffer(&fake(&files).1, 32 << 20).verdict, Verdict::Ok);
+    }
+
+    #[test]
+    fn the_memory_of_udp_is_the_third_number_in_pages() {
+        let (_root, system) = fake(&[("proc/sys/net/ipv4/udp_mem", "100\t200\t65536\n")]);
+        let check = |sockets| udp_memory(&system, &Needs { sockets, ..Needs::default() });
+        assert_eq!(check(2).verdict, Verdict::Ok);
+        assert_eq!(check(3).verdict, Verdict::Bad);
+        assert!(check(3).remedy.ends_with("=\"98304 98304 98304\""), "{:?}", check(3));
     }
 
     #[test]

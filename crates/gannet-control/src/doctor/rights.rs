@@ -6,6 +6,8 @@ use super::{Check, System, Verdict};
 const OPEN_FILES: u64 = 1024;
 /// Memory that the rings of io_uring lock.
 const LOCKED_BYTES: u64 = 8 << 20;
+/// Gives the program every right that it uses: `setcap` takes away those that it does not name.
+const GIVE_RIGHTS: &str = "sudo setcap cap_net_admin,cap_bpf,cap_sys_nice+ep $(command -v gannet)";
 
 /// A capability of Linux, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +28,12 @@ pub(super) fn checks(system: &System) -> Vec<Check> {
     vec![
         right(
             system,
+            Capability::NetAdmin,
+            "CAP_NET_ADMIN",
+            "a socket's buffer may go beyond net.core.rmem_max",
+        ),
+        right(
+            system,
             Capability::SysNice,
             "CAP_SYS_NICE",
             "receiving threads run ahead of other work",
@@ -36,7 +44,6 @@ pub(super) fn checks(system: &System) -> Vec<Check> {
             "CAP_BPF",
             "frames are counted before the kernel's queue, so that every loss has its size",
         ),
-        io_uring(system),
         locked_memory(system),
         open_files(system),
     ]
@@ -48,19 +55,7 @@ fn right(system: &System, capability: Capability, name: &str, reason: &'static s
         Some(false) => ("no", Verdict::Slow),
         None => ("not readable", Verdict::Unknown),
     };
-    let give = format!("sudo setcap {}+ep $(command -v gannet)", name.to_lowercase());
-    Check::new(name, value, verdict, reason).mended_by(give)
-}
-
-fn io_uring(system: &System) -> Check {
-    let (value, verdict) = match system.number("proc/sys/kernel/io_uring_disabled") {
-        Some(0) => ("allowed", Verdict::Ok),
-        Some(_) => ("forbidden", Verdict::Slow),
-        None => ("no switch for it, as before Linux 6.6", Verdict::Unknown),
-    };
-    let reason = "one of the engines; `engine = \"auto\"` does not need it";
-    Check::new("io_uring", value, verdict, reason)
-        .mended_by("sudo sysctl -w kernel.io_uring_disabled=0")
+    Check::new(name, value, verdict, reason).mended_by(GIVE_RIGHTS)
 }
 
 /// The soft limit of the resource that `/proc/self/limits` lists under `name`.
@@ -111,8 +106,20 @@ mod tests {
         assert_eq!(has(&system, Capability::NetAdmin), Some(true));
         assert_eq!(has(&system, Capability::Bpf), Some(true));
         assert_eq!(has(&system, Capability::SysNice), Some(false));
-        let check = &checks(&system)[0];
+        let check = &checks(&system)[1];
         assert_eq!(check.verdict, Verdict::Slow);
-        assert_eq!(check.remedy, "sudo setcap cap_sys_nice+ep $(command -v gannet)");
+        assert_eq!(check.remedy, GIVE_RIGHTS);
+    }
+
+    #[test]
+    fn the_remedies_of_several_rights_do_not_undo_each_other() {
+        let (_root, system) = fake(&[("proc/self/status", "CapEff:\t0000000000000000\n")]);
+        let (_other, granted) = fake(&[("proc/self/status", "CapEff:\t000001ffffffffff\n")]);
+        let missing = |system| {
+            let checks = checks(system).into_iter().filter(|check| check.name.starts_with("CAP_"));
+            checks.map(|check| check.remedy).collect::<Vec<_>>()
+        };
+        assert_eq!(missing(&system), [GIVE_RIGHTS; 3]);
+        assert_eq!(missing(&granted), [""; 3]);
     }
 }
