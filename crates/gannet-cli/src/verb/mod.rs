@@ -1,5 +1,6 @@
 //! One file a verb.
 
+pub mod bench;
 pub mod check;
 pub mod demo;
 pub mod doctor;

@@ -1,0 +1,100 @@
+//! `gannet bench`: what does this machine reach?
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use clap::Subcommand;
+use gannet_evaluate::ingest::{self, IngestConfig, IngestReport, Step};
+use gannet_ingest::udp::Engine;
+
+use crate::exit::Outcome;
+use crate::output::{self, grouped};
+
+/// Measures what a part of the path reaches on this machine, with the limit beside it.
+///
+/// Example: gannet bench ingest
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Ingest(IngestArguments),
+}
+
+/// Finds the highest rate at which one core receives frames over loopback UDP without loss, and
+/// reads every byte of them.
+///
+/// Beside it stand what copying and reading memory give, measured in the same run. A sender and a
+/// receiver need a core each: on a busy machine the figures mean little.
+///
+/// Example: gannet bench ingest --engine recvmmsg
+#[derive(Debug, clap::Args)]
+struct IngestArguments {
+    /// How datagrams are taken from the kernel: auto, recvmsg, recvmmsg or io-uring.
+    #[arg(long, default_value = "auto", value_parser = engine)]
+    engine: Engine,
+    /// Length of a trial; the search makes two to three of each of about ten rates.
+    #[arg(long, default_value = "1", value_parser = output::seconds)]
+    seconds_per_step: Duration,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn engine(name: &str) -> Result<Engine, String> {
+    match name {
+        "auto" => Ok(Engine::Auto),
+        "recvmsg" => Ok(Engine::Recvmsg),
+        "recvmmsg" => Ok(Engine::Recvmmsg),
+        "io-uring" => Ok(Engine::IoUring),
+        _ => Err("use one of: auto, recvmsg, recvmmsg, io-uring".to_owned()),
+    }
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let What::Ingest(arguments) = &arguments.what;
+    let config = IngestConfig { engine: arguments.engine, trial: arguments.seconds_per_step };
+    let report = ingest::measure(&config, &mut progress)?;
+    match arguments.json {
+        true => output::json(&report)?,
+        false => print(&report)?,
+    }
+    Ok(Outcome::Ok)
+}
+
+fn progress(step: &Step) {
+    let megahertz = |hz: f64| hz * 1e-6;
+    eprintln!(
+        "{:.3} Mframe/s asked, {:.3} sent, {} lost of {}",
+        megahertz(step.trial.asked_hz),
+        megahertz(step.trial.reached_hz),
+        grouped(step.lost),
+        grouped(step.trial.sent)
+    );
+}
+
+fn print(report: &IngestReport) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let mut row = |name: &str, value: String| writeln!(out, "{name:<24} {value}");
+    let buffer = report.kernel_buffer_bytes >> 10;
+    row("engine", format!("{}, {buffer} KiB of kernel memory", report.engine))?;
+    let (rate, gbit) = (report.loss_free_frames_per_s * 1e-6, report.loss_free_gbit_per_s);
+    row("loss-free maximum", format!("{rate:.3} Mframe/s, {gbit:.1} Gbit/s"))?;
+    if report.sender_limited {
+        row("", "the sender could not go faster; the receiver might take more".to_owned())?;
+    }
+    let cycles = match report.cycles_per_frame {
+        Some(cycles) => format!("{cycles:.0} cycles of the time-stamp counter"),
+        None => "cycles cannot be read here".to_owned(),
+    };
+    row("cost of a frame", format!("{:.0} ns, {cycles}", report.ns_per_frame))?;
+    let saturated = report.saturated_frames_per_s * 1e-6;
+    let loss = 100.0 * report.saturated_loss;
+    row("sender unpaced", format!("{saturated:.3} Mframe/s received, {loss:.1} % lost"))?;
+    let (copy, read) = (report.copy_limit_gbit_per_s, report.read_limit_gbit_per_s);
+    row("limit: copying frames", format!("{copy:.1} Gbit/s; reached {:.2} of it", report.ratio))?;
+    row("limit: reading memory", format!("{read:.1} Gbit/s; reached {:.2} of it", gbit / read))
+}

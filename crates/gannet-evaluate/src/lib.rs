@@ -1,0 +1,10 @@
+//! Experiments: what a path reaches, and, measured in the same run, what this machine would
+//! allow.
+//!
+//! A figure without its limit says little: 20 Gbit/s may be poor or all that memory gives. So an
+//! experiment measures both, one after the other, and reports the ratio.
+
+pub mod ingest;
+pub mod limits;
+pub mod search;
+mod sys;
