@@ -14,6 +14,8 @@ const PRECISION: f64 = 1.03;
 const MAJORITY: u32 = 2;
 /// A trial that reached less than this part of its rate was held up by the sender.
 const REACHED_MIN: f64 = 0.97;
+/// Rate below which nothing is looked for, in frames per second.
+const RATE_MIN_HZ: f64 = 100.0;
 /// Rates that are tried at most.
 const RATES_MAX: usize = 40;
 
@@ -79,8 +81,8 @@ impl Search {
             (Some(passed), Some(failed)) => failed <= passed * PRECISION,
             _ => false,
         };
-        let over = narrow || self.sender_limits || self.rates >= RATES_MAX || self.rate_hz < 1.0;
-        (!over).then_some(self.rate_hz)
+        let over = narrow || self.sender_limits || self.rates >= RATES_MAX;
+        (!over && self.rate_hz >= RATE_MIN_HZ).then_some(self.rate_hz)
     }
 
     /// Takes in what came of a trial of that rate.
