@@ -14,7 +14,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Front-end emulation, inspection of detector data, and care of recorded runs.
+/// Takes detector data off the network, finds trigger primitives, decides what to keep, and writes
+/// files that other tools open. Start with `gannet demo`.
 ///
 /// Data go to standard output, messages to standard error. Exit codes: 0 ok; 1 error; 2 usage;
 /// 3 data were lost; 4 configuration invalid; 5 resource missing; 6 verification failed;

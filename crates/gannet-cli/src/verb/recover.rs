@@ -1,22 +1,78 @@
-//! `gannet recover`: bring a log to its end that a killed program left behind.
+//! `gannet recover`: bring logs to their end that a killed program left behind.
 
-use std::path::PathBuf;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
-use gannet_readout::log;
+use anyhow::Context;
+use gannet_readout::log::{self, Outcome as Ending, Recovered, RecoveredFile};
 
 use crate::exit::Outcome;
-use crate::output;
+use crate::output::{self, grouped};
 
-/// Brings a log file to its end after a crash; what was acknowledged is kept.
+/// Brings log files to their end after a crash. What was acknowledged is kept; bytes that hold no
+/// whole chunk are put aside, none is lost. A file that is finished already is only verified.
 ///
 /// Example: gannet recover gannet_run000001_20261121T021000Z_f0000.glog.part
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The unfinished log file.
-    file: PathBuf,
+    /// Unfinished log files, or directories of them.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Print what was done as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    output::json(&log::recover(&arguments.file)?)?;
+    let (mut done, mut failed) = (Vec::new(), 0);
+    for path in &arguments.files {
+        for (file, result) in recover(path)? {
+            match result {
+                Ok(recovered) => done.push(recovered),
+                Err(error) => {
+                    failed += 1;
+                    eprintln!("{}: {error}", file.display());
+                }
+            }
+        }
+    }
+    match arguments.json {
+        true => output::json(&done)?,
+        false => done.iter().try_for_each(print)?,
+    }
+    anyhow::ensure!(failed == 0, "{failed} files were not recovered");
     Ok(Outcome::Ok)
+}
+
+/// Recovers a file, or all of a directory.
+fn recover(path: &Path) -> anyhow::Result<Vec<RecoveredFile>> {
+    if path.is_dir() {
+        let cannot = || format!("cannot read {}", path.display());
+        return log::recover_directory(path).with_context(cannot);
+    }
+    Ok(vec![(path.to_owned(), log::recover(path))])
+}
+
+fn print(recovered: &Recovered) -> io::Result<()> {
+    let Recovered { file, outcome, data_chunks, chunks_missing, set_aside, bytes_set_aside } =
+        recovered;
+    let mut out = io::stdout().lock();
+    let what = match outcome {
+        Ending::AlreadyFinished => "was finished, and is as it was written",
+        Ending::Finished => "finished",
+        Ending::NothingInside => "held nothing that was acknowledged",
+    };
+    writeln!(out, "{}: {what}, {} chunks", file.display(), grouped(*data_chunks))?;
+    if *chunks_missing > 0 {
+        writeln!(out, "  {} chunks were damaged and are lost", grouped(*chunks_missing))?;
+    }
+    for aside in set_aside {
+        writeln!(
+            out,
+            "  {} bytes without a whole chunk are in {}",
+            bytes_set_aside,
+            aside.display()
+        )?;
+    }
+    Ok(())
 }
