@@ -48,10 +48,20 @@ pub fn watch(run: &Run, view: &mut View, signals: &Signals, until: Option<Instan
     }
 }
 
-/// Drains the run and shows its last figures.
+/// Drains the run, which may take long when much waits to be written, and shows how it goes.
 pub fn drain(run: Run, mut view: View) -> Snapshot {
     view.note("draining: what was taken is processed to the end, and views of the files are made");
-    let snapshot = run.drain();
+    let now = run.snapshot_source();
+    let drained = thread::spawn(move || run.drain());
+    let mut next_show = Instant::now() + view.interval();
+    while !drained.is_finished() {
+        thread::sleep(LOOK);
+        if Instant::now() >= next_show {
+            next_show += view.interval();
+            view.show(&now());
+        }
+    }
+    let snapshot = drained.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     view.show(&snapshot);
     view.close();
     snapshot

@@ -10,27 +10,33 @@ use gannet_readout::log;
 
 use crate::process::{Bench, Readout, alone, gannet, scale};
 
-/// Eight streams at the true rate, with a trigger every half millisecond.
-const CONFIG: &str = r#"
-[[source]]
-streams = { count = 8 }
-udp = { listen = ["127.0.0.1:7498"] }
-depth = "100 ms"
+/// Streams with a trigger 200 times a second. In the long version they are sixteen at the true
+/// rate, so that starts and stops happen at 0.488 Mframe/s.
+fn bench() -> Bench {
+    let (count, rate_scale) = if scale(2) == 1 { (8, 0.5) } else { (16, 1.0) };
+    Bench::new(&format!(
+        r#"
+        [[source]]
+        streams = {{ count = {count} }}
+        udp = {{ listen = ["127.0.0.1:7498"] }}
+        depth = "100 ms"
 
-[record]
-slice_ticks = 1_000_000
+        [record]
+        slice_ticks = 1_000_000
 
-[metrics]
-listen = "127.0.0.1:0"
+        [metrics]
+        listen = "127.0.0.1:0"
 
-[[trigger.source]]
-kind = "periodic"
-interval_ticks = 300_000
+        [[trigger.source]]
+        kind = "periodic"
+        interval_ticks = 312_500
 
-[emulate]
-streams = { count = 8 }
-pace = { rate_scale = 0.5 }
-"#;
+        [emulate]
+        streams = {{ count = {count} }}
+        pace = {{ rate_scale = {rate_scale} }}
+        "#
+    ))
+}
 
 fn address() -> std::net::SocketAddr {
     "127.0.0.1:7498".parse().unwrap()
@@ -45,7 +51,7 @@ fn port_is_bound() -> bool {
 #[test]
 fn starts_and_stops_amid_traffic_lose_nothing_and_leave_nothing() {
     let _alone = alone();
-    let bench = Bench::new(CONFIG);
+    let bench = bench();
     let traffic = bench.emulate(address(), None);
     let mut random = Random::new(1);
     for round in 0..5 * scale(20) {
@@ -81,7 +87,7 @@ fn chunks(file: &Path) -> u64 {
 #[test]
 fn a_kill_loses_no_acknowledged_chunk() {
     let _alone = alone();
-    let bench = Bench::new(CONFIG);
+    let bench = bench();
     let traffic = bench.emulate(address(), None);
     let mut random = Random::new(2);
     for round in 0..4 * scale(13) {
@@ -112,7 +118,7 @@ fn a_kill_loses_no_acknowledged_chunk() {
 #[test]
 fn a_directory_that_goes_away_degrades_the_run_and_recording_resumes() {
     let _alone = alone();
-    let bench = Bench::new(CONFIG);
+    let bench = bench();
     let readout = Readout::start(&bench.config());
     let traffic = bench.emulate(readout.address, None);
     let until = |what: &str, done: &dyn Fn(&serde_json::Value) -> bool| {
