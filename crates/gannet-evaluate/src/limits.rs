@@ -55,13 +55,14 @@ fn rate(mut work: impl FnMut() -> usize) -> f64 {
     bytes as f64 * 8e-9 / begin.elapsed().as_secs_f64()
 }
 
-/// Sum of the 64-bit words of `bytes`; what is left at the end is passed over.
+/// Sum of the 64-bit words of `bytes`, modulo 2^64; a last part of a word is passed over.
 #[inline]
 pub(crate) fn sum(bytes: &[u8]) -> u64 {
     // Independent sums, so that memory and not the chain of additions sets the pace.
     let mut sums = [0_u64; 8];
-    for line in bytes.as_chunks::<64>().0 {
-        for (sum, word) in sums.iter_mut().zip(line.as_chunks::<8>().0) {
+    let (lines, rest) = bytes.as_chunks::<64>();
+    for words in lines.iter().map(|line| line.as_slice()).chain([rest]) {
+        for (sum, word) in sums.iter_mut().zip(words.as_chunks::<8>().0) {
             *sum = sum.wrapping_add(u64::from_le_bytes(*word));
         }
     }
@@ -75,12 +76,14 @@ mod tests {
     #[test]
     fn every_word_is_in_the_sum() {
         let bytes: Vec<u8> = (0..7200_u32).map(|i| (i * 7) as u8).collect();
-        let whole = bytes[..7168].chunks_exact(8);
-        let naive = whole.fold(0_u64, |sum, word| {
+        let naive = bytes.chunks_exact(8).fold(0_u64, |sum, word| {
             sum.wrapping_add(u64::from_le_bytes(word.try_into().unwrap()))
         });
-        assert_eq!(sum(&bytes[..7168]), naive);
-        assert_eq!(sum(&bytes), sum(&bytes[..7168]), "7200 bytes are 112 lines and a half");
+        assert_eq!(sum(&bytes), naive, "7200 bytes are 112 lines and a half");
+        let mut last = bytes.clone();
+        last[7199] ^= 1;
+        assert_ne!(sum(&last), naive);
+        assert_eq!(sum(&[0xff; 16]), u64::MAX - 1, "modulo 2^64");
     }
 
     #[test]

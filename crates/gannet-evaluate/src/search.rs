@@ -14,8 +14,6 @@ const PRECISION: f64 = 1.03;
 const MAJORITY: u32 = 2;
 /// A trial that reached less than this part of its rate was held up by the sender.
 const REACHED_MIN: f64 = 0.97;
-/// Rate below which nothing is looked for, in frames per second.
-const RATE_MIN_HZ: f64 = 100.0;
 /// Rates that are tried at most.
 const RATES_MAX: usize = 40;
 
@@ -48,6 +46,7 @@ impl Trial {
 #[derive(Clone, Debug)]
 pub struct Search {
     rate_hz: f64,
+    least_hz: f64,
     /// Highest rate that was sent and received without loss, in frames per second.
     passed_hz: Option<f64>,
     failed_hz: Option<f64>,
@@ -60,10 +59,12 @@ pub struct Search {
 }
 
 impl Search {
-    /// A search that begins at `first_hz` frames per second.
-    pub fn new(first_hz: f64) -> Self {
+    /// A search that begins at `first_hz` and looks for nothing below `least_hz`, both in frames
+    /// per second.
+    pub fn new(first_hz: f64, least_hz: f64) -> Self {
         Self {
             rate_hz: first_hz,
+            least_hz,
             passed_hz: None,
             failed_hz: None,
             good: 0,
@@ -82,7 +83,7 @@ impl Search {
             _ => false,
         };
         let over = narrow || self.sender_limits || self.rates >= RATES_MAX;
-        (!over && self.rate_hz >= RATE_MIN_HZ).then_some(self.rate_hz)
+        (!over && self.rate_hz >= self.least_hz).then_some(self.rate_hz)
     }
 
     /// Takes in what came of a trial of that rate.
@@ -163,7 +164,7 @@ mod tests {
     /// Searches on a machine that loses beyond `capacity_hz`, sends up to `sender_hz`, and
     /// disturbs a part `noise` of all trials.
     fn search(capacity_hz: f64, sender_hz: f64, noise: f64, seed: u64) -> Search {
-        let (mut search, mut random) = (Search::new(100e3), Random::new(seed));
+        let (mut search, mut random) = (Search::new(100e3, 100.0), Random::new(seed));
         while let Some(asked_hz) = search.next_hz() {
             let reached_hz = asked_hz.min(sender_hz);
             let disturbed = random.chance(noise);

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::Subcommand;
-use gannet_evaluate::ingest::{self, IngestConfig, IngestReport, Step};
+use gannet_evaluate::ingest::{self, IngestConfig, IngestReport, STREAMS_MAX, Step};
 use gannet_ingest::udp::Engine;
 
 use crate::exit::Outcome;
@@ -39,6 +39,10 @@ struct IngestArguments {
     /// Length of a trial; the search makes two to three of each of about ten rates.
     #[arg(long, default_value = "1", value_parser = output::seconds)]
     seconds_per_step: Duration,
+    /// Streams that the rate is shared among, all to one socket.
+    #[arg(long, default_value = "16", value_name = "N",
+          value_parser = clap::value_parser!(u16).range(1..=STREAMS_MAX as i64))]
+    streams: u16,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
@@ -56,7 +60,11 @@ fn engine(name: &str) -> Result<Engine, String> {
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let What::Ingest(arguments) = &arguments.what;
-    let config = IngestConfig { engine: arguments.engine, trial: arguments.seconds_per_step };
+    let config = IngestConfig {
+        engine: arguments.engine,
+        streams: arguments.streams.into(),
+        trial: arguments.seconds_per_step,
+    };
     let report = ingest::measure(&config, &mut progress)?;
     match arguments.json {
         true => output::json(&report)?,

@@ -1,6 +1,5 @@
 //! The receiving side: a thread that takes every frame and reads every byte of it.
 
-use std::hint::black_box;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,15 +24,24 @@ pub(super) struct Receiving {
     address: SocketAddr,
     facts: Facts,
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<(u64, Duration), gannet_ingest::Error>>,
+    thread: JoinHandle<Result<Taken, gannet_ingest::Error>>,
 }
 
 /// What came.
 pub(super) struct Received {
+    pub taken: Taken,
+    pub facts: Facts,
+}
+
+/// What the thread took.
+pub(super) struct Taken {
     pub delivered: u64,
+    /// Sum of all words of these frames, modulo 2^64.
+    pub sum: u64,
+    /// Time from the first arrival to the last.
+    pub span: Duration,
     /// Processor time of the thread.
     pub cpu: Duration,
-    pub facts: Facts,
 }
 
 impl Receiving {
@@ -60,8 +68,8 @@ impl Receiving {
     /// Takes what is queued, and ends.
     pub fn finish(self) -> Result<Received, Error> {
         self.stop.store(true, Ordering::Release);
-        let (delivered, cpu) = self.thread.join().map_err(|_| Error::Defect)??;
-        Ok(Received { delivered, cpu, facts: self.facts })
+        let taken = self.thread.join().map_err(|_| Error::Defect)??;
+        Ok(Received { taken, facts: self.facts })
     }
 }
 
@@ -69,20 +77,29 @@ fn receive(
     mut source: UdpSource,
     stop: &AtomicBool,
     ready: impl FnOnce(),
-) -> Result<(u64, Duration), gannet_ingest::Error> {
+) -> Result<Taken, gannet_ingest::Error> {
     source.start()?;
     ready();
     let begin = sys::thread_time();
-    let (mut delivered, mut stopping) = (0, false);
+    let (mut delivered, mut total, mut stopping) = (0, 0_u64, false);
+    let (mut first_ns, mut last_ns) = (None, 0);
     while !source.is_exhausted() {
         if !stopping && stop.load(Ordering::Acquire) {
             source.stop()?;
             stopping = true;
         }
-        delivered += source.poll(WAIT)? as u64;
+        let arrived = source.poll(WAIT)? as u64;
+        if arrived == 0 {
+            continue;
+        }
+        delivered += arrived;
+        last_ns = source.arrival_ns();
+        first_ns.get_or_insert(last_ns);
         for arrival in source.arrivals() {
-            black_box(sum(source.producer().bytes(arrival.cell, arrival.len as usize)));
+            let frame = source.producer().bytes(arrival.cell, arrival.len as usize);
+            total = total.wrapping_add(sum(frame));
         }
     }
-    Ok((delivered, sys::thread_time() - begin))
+    let span = Duration::from_nanos(last_ns - first_ns.unwrap_or(last_ns));
+    Ok(Taken { delivered, sum: total, span, cpu: sys::thread_time() - begin })
 }

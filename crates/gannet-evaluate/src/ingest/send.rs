@@ -9,47 +9,54 @@ use gannet_emulate::{Config, Format, FrontEnd, Pacer};
 use gannet_ingest::udp::{UdpSink, UdpSinkConfig};
 use gannet_ingest::{Datagram, Sink};
 use gannet_measure::clock::{Clock, SystemClock};
+use gannet_measure::quantity::Span;
 use gannet_wire::ChannelMap;
 use gannet_wire::tpc_frame::FRAME_LEN;
 
 use super::Error;
+use crate::limits::sum;
 
-/// Streams that the rate is shared among.
-const STREAMS: usize = 16;
 /// Frames of a stream sent together.
 const BURST: usize = 9;
+/// Most of the time that the sender catches up on after a pause: a longer burst would try the
+/// kernel's buffer, not the receiver.
+const DEBT_MAX: Span = Span::ms(1);
 /// Below this wait the thread spins, because the kernel would wake it too late.
 const SPIN_NS: u64 = 60_000;
 
 /// A burst of frames of each stream.
 pub(super) struct Frames {
     bursts: Vec<Vec<u8>>,
+    /// Sums of the words of each frame.
+    sums: Vec<[u64; BURST]>,
 }
 
 /// What was sent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sent {
     pub datagrams: u64,
+    /// Sum of all words of these frames, modulo 2^64.
+    pub sum: u64,
     pub reached_hz: f64,
 }
 
 impl Frames {
-    /// Makes the frames, with noise and tracks in them.
-    pub fn make() -> Self {
-        let streams = Streams { count: STREAMS, ..Streams::default() };
+    /// Makes the frames of `streams` streams, with noise and tracks in them.
+    pub fn make(streams: usize) -> Result<Self, Error> {
+        let streams = Streams { count: streams, ..Streams::default() };
         let config = Config { streams, ..Config::default() };
-        let map = ChannelMap::synthetic(&config.streams.geo_ids());
-        let front_end = map.ok().and_then(|map| FrontEnd::new(&config, &map, 0).ok());
-        let mut bursts = vec![vec![0; BURST * FRAME_LEN]; STREAMS];
-        // The default configuration is sound; without a front end the frames would be zeros.
-        if let Some(mut front_end) = front_end {
-            for (stream, burst) in bursts.iter_mut().enumerate() {
-                for (index, frame) in burst.as_chunks_mut::<FRAME_LEN>().0.iter_mut().enumerate() {
-                    front_end.frame(stream, index as u64, frame);
-                }
+        let map = ChannelMap::synthetic(&config.streams.geo_ids())?;
+        let mut front_end = FrontEnd::new(&config, &map, 0)?;
+        let mut bursts = vec![vec![0; BURST * FRAME_LEN]; config.streams.count];
+        let mut sums = vec![[0; BURST]; config.streams.count];
+        for (stream, (burst, sums)) in bursts.iter_mut().zip(&mut sums).enumerate() {
+            let frames = burst.as_chunks_mut::<FRAME_LEN>().0;
+            for (index, (frame, its_sum)) in frames.iter_mut().zip(sums).enumerate() {
+                front_end.frame(stream, index as u64, frame);
+                *its_sum = sum(frame);
             }
         }
-        Self { bursts }
+        Ok(Self { bursts, sums })
     }
 
     /// Sends for `time` at `rate_hz` frames per second, or as fast as the network takes them.
@@ -60,36 +67,51 @@ impl Frames {
         time: Duration,
     ) -> Result<Sent, Error> {
         let mut sink = UdpSink::connect(to, &UdpSinkConfig::default())?;
-        let rate_scale = rate_hz.map(|rate| rate / STREAMS as f64 / Format::WibEth.frames_per_s());
+        let (clock, streams) = (SystemClock::start(), self.bursts.len());
+        let true_hz = streams as f64 * Format::WibEth.frames_per_s();
         let pace = Pace {
-            rate_scale: rate_scale.unwrap_or(1.0),
+            rate_scale: rate_hz.unwrap_or(true_hz) / true_hz,
             unpaced: rate_hz.is_none(),
             burst: BURST,
-            ..Pace::default()
+            debt_max: DEBT_MAX,
         };
-        let clock = SystemClock::start();
-        let mut pacer = Pacer::new(&pace, Format::WibEth, STREAMS, clock.now_ns());
+        let mut pacer = Pacer::new(&pace, Format::WibEth, streams, clock.now_ns());
         let end_ns = clock.now_ns() + time.as_nanos() as u64;
-        let mut datagrams = 0;
-        loop {
+        let (mut sent, mut begun) = (Sent::default(), false);
+        while !pacer.is_done() {
             let now_ns = clock.now_ns();
-            if now_ns >= end_ns {
-                let elapsed_s = now_ns as f64 * 1e-9;
-                return Ok(Sent { datagrams, reached_hz: datagrams as f64 / elapsed_s });
+            // All streams end at the same frame, so that what was sent is what the rate asked for.
+            if begun && now_ns >= end_ns {
+                pacer.stop();
             }
             match pacer.next(now_ns) {
-                Some(due) => datagrams += self.send_burst(&mut sink, due.stream, due.count)?,
-                None => wait(&clock, pacer.wake_ns().unwrap_or(now_ns)),
+                Some(due) => {
+                    begun = true;
+                    self.send_burst(&mut sink, due.stream, due.count, &mut sent)?;
+                }
+                None => pacer.wake_ns().into_iter().for_each(|wake_ns| wait(&clock, wake_ns)),
             }
         }
+        sent.reached_hz = sent.datagrams as f64 * 1e9 / clock.now_ns().max(1) as f64;
+        Ok(sent)
     }
 
-    fn send_burst(&self, sink: &mut UdpSink, stream: usize, count: usize) -> Result<u64, Error> {
+    fn send_burst(
+        &self,
+        sink: &mut UdpSink,
+        stream: usize,
+        count: usize,
+        sent: &mut Sent,
+    ) -> Result<(), Error> {
         let mut burst = [Datagram { header: &[], body: &[] }; BURST];
         for (datagram, frame) in burst.iter_mut().zip(self.bursts[stream].chunks_exact(FRAME_LEN)) {
             datagram.body = frame;
         }
-        Ok(sink.send(&burst[..count.min(BURST)])?.datagrams)
+        let taken = sink.send(&burst[..count.min(BURST)])?.datagrams;
+        let sums = &self.sums[stream][..taken as usize];
+        sent.sum = sums.iter().fold(sent.sum, |sum, one| sum.wrapping_add(*one));
+        sent.datagrams += taken;
+        Ok(())
     }
 }
 
