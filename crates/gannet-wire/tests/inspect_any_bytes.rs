@@ -45,6 +45,13 @@ fn beginning() -> impl Strategy<Value = Vec<u8>> {
     ])
 }
 
+#[test]
+fn nothing_behind_a_good_beginning() {
+    describe_all(&[]);
+    describe_all(&pcap_header());
+    describe_all(&pcapng_header());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 

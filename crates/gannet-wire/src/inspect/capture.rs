@@ -38,6 +38,9 @@ fn events(mut reader: Reader, bytes: &[u8], out: &mut dyn Write) -> Result<()> {
         }
         count += 1;
     }
+    if count == 0 {
+        writeln!(out, "no packets")?;
+    }
     more(count, out)?;
     reader.finish(rest)
 }
