@@ -28,7 +28,7 @@ enum What {
 /// reads every byte of them.
 ///
 /// Beside it stand what copying and reading memory give, measured in the same run. A sender and a
-/// receiver need a core each: on a busy machine the figures mean little.
+/// receiver need a core each: on a busy machine the figures mean little. It takes about 20 seconds.
 ///
 /// Example: gannet bench ingest --engine recvmmsg
 #[derive(Debug, clap::Args)]
@@ -36,8 +36,9 @@ struct IngestArguments {
     /// How datagrams are taken from the kernel: auto, recvmsg, recvmmsg or io-uring.
     #[arg(long, default_value = "auto", value_parser = engine)]
     engine: Engine,
-    /// Length of a trial; the search makes two to three of each of about ten rates.
-    #[arg(long, default_value = "1", value_parser = output::seconds)]
+    /// Length of a trial. The search makes two to four of each of about ten rates, and confirms the
+    /// result by trials twice as long.
+    #[arg(long, default_value = "0.6", value_name = "S", value_parser = output::seconds)]
     seconds_per_step: Duration,
     /// Streams that the rate is shared among, all to one socket.
     #[arg(long, default_value = "16", value_name = "N",
@@ -74,13 +75,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 fn progress(step: &Step) {
-    let megahertz = |hz: f64| hz * 1e-6;
+    let asked = match step.asked_hz {
+        Some(hz) => format!("{:.3} Mframe/s asked", hz * 1e-6),
+        None => "no pause".to_owned(),
+    };
+    let stage = format!("{:?}", step.stage).to_lowercase();
     eprintln!(
-        "{:.3} Mframe/s asked, {:.3} sent, {} lost of {}",
-        megahertz(step.trial.asked_hz),
-        megahertz(step.trial.reached_hz),
+        "{stage:<9} {asked}, {:.3} sent, {} lost of {}",
+        step.reached_hz * 1e-6,
         grouped(step.lost),
-        grouped(step.trial.sent)
+        grouped(step.sent)
     );
 }
 
@@ -90,9 +94,16 @@ fn print(report: &IngestReport) -> io::Result<()> {
     let buffer = report.kernel_buffer_bytes >> 10;
     row("engine", format!("{}, {buffer} KiB of kernel memory", report.engine))?;
     let (rate, gbit) = (report.loss_free_frames_per_s * 1e-6, report.loss_free_gbit_per_s);
-    row("loss-free maximum", format!("{rate:.3} Mframe/s, {gbit:.1} Gbit/s"))?;
+    let maximum = match rate > 0.0 {
+        true => format!("{rate:.3} Mframe/s, {gbit:.1} Gbit/s"),
+        false => "none: frames were lost at every rate; is the machine busy?".to_owned(),
+    };
+    row("loss-free maximum", maximum)?;
     if report.sender_limited {
-        row("", "the sender could not go faster; the receiver might take more".to_owned())?;
+        row(
+            "",
+            "the sender limits: asked for more it sent no faster, and nothing was lost".to_owned(),
+        )?;
     }
     let cycles = match report.cycles_per_frame {
         Some(cycles) => format!("{cycles:.0} cycles of the time-stamp counter"),

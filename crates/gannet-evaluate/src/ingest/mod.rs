@@ -16,13 +16,15 @@ use gannet_wire::tpc_frame::FRAME_LEN;
 use serde::Serialize;
 
 use crate::limits::MemoryLimits;
-use crate::search::{Search, Trial};
+use crate::search::{Limit, Search, Seen, Stage};
 use crate::sys;
 
 /// Frames of the ring that frames land in.
 const RING_FRAMES: u64 = 8192;
 /// Rate at which the search begins, in frames per second.
 const FIRST_HZ: f64 = 150e3;
+/// Trials that confirm a rate last longer than others by this factor.
+const CONFIRM_FACTOR: u32 = 2;
 /// Lowest rate of a stream that is tried, in frames per second: a trial ends with a burst of each.
 const LEAST_STREAM_HZ: f64 = 100.0;
 /// Most streams; a burst of each should stay in the cache of the sender's core.
@@ -105,12 +107,19 @@ pub struct IngestReport {
 }
 
 /// One trial.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Step {
-    /// Rates and counts.
-    #[serde(flatten)]
-    pub trial: Trial,
-    /// Frames that were lost.
+    /// What it was for.
+    pub stage: Stage,
+    /// Rate asked for, in frames per second; none when the sender did not pace itself.
+    pub asked_hz: Option<f64>,
+    /// Rate at which the sender sent, in frames per second.
+    pub reached_hz: f64,
+    /// Frames that the network took.
+    pub sent: u64,
+    /// Frames that were received.
+    pub delivered: u64,
+    /// Frames that were sent and not received.
     pub lost: u64,
     /// Rate of arrival from the first frame to the last, in frames per second.
     pub arrived_hz: f64,
@@ -127,28 +136,28 @@ pub fn measure(
     config: &IngestConfig,
     progress: &mut dyn FnMut(&Step),
 ) -> Result<IngestReport, Error> {
-    let cycles_per_s = sys::cycles_per_s();
     if !(1..=STREAMS_MAX).contains(&config.streams) {
         return Err(Error::Streams(config.streams));
     }
     let frames = send::Frames::make(config.streams)?;
-    let mut search = Search::new(FIRST_HZ, LEAST_STREAM_HZ * config.streams as f64);
+    let cycles_per_s = sys::cycles_per_s();
+    let limits = MemoryLimits::measure(FRAME_LEN, RING_FRAMES as usize);
     let mut steps = Vec::new();
-    let mut facts = None;
-    while let Some(rate_hz) = search.next_hz() {
-        let (step, seen) = trial(config, &frames, Some(rate_hz))?;
-        facts = Some(seen);
-        search.note(step.trial);
+    let mut trial = |stage, rate_hz| {
+        let (step, facts) = trial(config, &frames, stage, rate_hz)?;
         progress(&step);
         steps.push(step);
+        Ok::<_, Error>((step, facts))
+    };
+    let (saturated, facts) = trial(Stage::Saturate, None)?;
+    let least_hz = LEAST_STREAM_HZ * config.streams as f64;
+    let mut search = Search::new(FIRST_HZ, least_hz);
+    while let Some(ask) = search.next() {
+        let (step, _) = trial(ask.stage, Some(ask.rate_hz))?;
+        search.observe(Seen { reached_hz: step.reached_hz, lost: step.lost });
     }
-    let (saturated, _) = trial(config, &frames, None)?;
-    progress(&saturated);
-    let limits = MemoryLimits::measure(FRAME_LEN, RING_FRAMES as usize);
-    let facts = facts.ok_or(Error::Defect)?;
-    let found_hz = search.found_hz();
+    let (found_hz, ns_per_frame) = search.found_hz().map_or((0.0, 0.0), |hz| confirmed(&steps, hz));
     let gbit_per_s = found_hz * FRAME_LEN as f64 * 8e-9;
-    let ns_per_frame = cost_at(&steps, found_hz);
     Ok(IngestReport {
         engine: facts.engine,
         frame_bytes: FRAME_LEN,
@@ -156,11 +165,11 @@ pub fn measure(
         kernel_buffer_bytes: facts.kernel_buffer.map_or(0, |buffer| buffer.obtained),
         loss_free_frames_per_s: found_hz,
         loss_free_gbit_per_s: gbit_per_s,
-        sender_limited: search.sender_limits(),
+        sender_limited: search.limit() == Limit::Sender,
         ns_per_frame,
         cycles_per_frame: cycles_per_s.map(|rate| ns_per_frame * 1e-9 * rate),
         saturated_frames_per_s: saturated.arrived_hz,
-        saturated_loss: saturated.lost as f64 / saturated.trial.sent.max(1) as f64,
+        saturated_loss: saturated.lost as f64 / saturated.sent.max(1) as f64,
         copy_limit_gbit_per_s: limits.copy_gbit_per_s,
         read_limit_gbit_per_s: limits.read_gbit_per_s,
         ratio: gbit_per_s / limits.copy_gbit_per_s,
@@ -168,17 +177,26 @@ pub fn measure(
     })
 }
 
-/// What a frame cost the receiver in the trials without loss that were fastest.
-fn cost_at(steps: &[Step], rate_hz: f64) -> f64 {
-    let near = |step: &&Step| step.lost == 0 && step.trial.reached_hz >= 0.95 * rate_hz;
-    let costs: Vec<f64> = steps.iter().filter(near).map(|step| step.ns_per_frame).collect();
-    costs.iter().sum::<f64>() / costs.len().max(1) as f64
+/// Rate and cost of a frame, in frames per second and ns, in the trials without loss that
+/// confirmed the rate `asked_hz`.
+fn confirmed(steps: &[Step], asked_hz: f64) -> (f64, f64) {
+    let of_rate = |step: &&Step| {
+        step.stage == Stage::Confirm && step.asked_hz == Some(asked_hz) && step.lost == 0
+    };
+    let (mut count, mut rate_hz, mut cost_ns) = (0.0, 0.0, 0.0);
+    for step in steps.iter().filter(of_rate) {
+        count += 1.0;
+        rate_hz += step.reached_hz;
+        cost_ns += step.ns_per_frame;
+    }
+    (rate_hz / count, cost_ns / count)
 }
 
 /// Sends for a while at `rate_hz`, or as fast as possible, and counts what comes.
 fn trial(
     config: &IngestConfig,
     frames: &send::Frames,
+    stage: Stage,
     rate_hz: Option<f64>,
 ) -> Result<(Step, gannet_ingest::Facts), Error> {
     let udp = UdpConfig {
@@ -187,20 +205,23 @@ fn trial(
         ..UdpConfig::default()
     };
     let receiver = receive::Receiving::start(&udp, RING_FRAMES)?;
-    let sent = frames.send(receiver.address(), rate_hz, config.trial)?;
+    let factor = if stage == Stage::Confirm { CONFIRM_FACTOR } else { 1 };
+    let sent = frames.send(receiver.address(), rate_hz, factor * config.trial)?;
     let receive::Received { taken, facts } = receiver.finish()?;
     if sent.datagrams == taken.delivered && sent.sum != taken.sum {
         return Err(Error::Sum { frames: taken.delivered });
     }
-    let trial = Trial {
-        asked_hz: rate_hz.unwrap_or(sent.reached_hz),
+    let step = Step {
+        stage,
+        asked_hz: rate_hz,
         reached_hz: sent.reached_hz,
         sent: sent.datagrams,
         delivered: taken.delivered,
+        lost: sent.datagrams.saturating_sub(taken.delivered),
+        arrived_hz: taken.delivered as f64 / taken.span.as_secs_f64().max(1e-9),
+        ns_per_frame: taken.cpu.as_nanos() as f64 / taken.delivered.max(1) as f64,
     };
-    let ns_per_frame = taken.cpu.as_nanos() as f64 / taken.delivered.max(1) as f64;
-    let arrived_hz = taken.delivered as f64 / taken.span.as_secs_f64().max(1e-9);
-    Ok((Step { trial, lost: trial.lost(), arrived_hz, ns_per_frame }, facts))
+    Ok((step, facts))
 }
 
 #[cfg(test)]
@@ -213,9 +234,9 @@ mod tests {
         for engine in [Engine::Auto, Engine::Recvmsg, Engine::Recvmmsg, Engine::IoUring] {
             let trial_time = Duration::from_millis(2);
             let config = IngestConfig { engine, streams: 2, trial: trial_time };
-            let (step, facts) = trial(&config, &frames, Some(4000.0)).unwrap();
+            let (step, facts) = trial(&config, &frames, Stage::Climb, Some(4000.0)).unwrap();
             // At most nine frames of each stream, 130 kB: less than any socket's buffer.
-            let sent = step.trial.sent;
+            let sent = step.sent;
             assert!((2..=18).contains(&sent) && sent.is_multiple_of(2), "{step:?}");
             assert_eq!(step.lost, 0, "{step:?}");
             assert!(step.ns_per_frame > 0.0 && facts.address.is_some());
@@ -232,14 +253,42 @@ mod tests {
     }
 
     #[test]
-    fn the_cost_is_that_of_the_fastest_good_trials() {
-        let step = |reached_hz: f64, lost: u64, ns_per_frame: f64| Step {
-            trial: Trial { asked_hz: reached_hz, reached_hz, sent: 10, delivered: 10 - lost },
+    fn rate_and_cost_are_those_of_the_trials_that_confirmed_the_rate() {
+        let step = |stage, asked_hz: f64, lost, ns_per_frame| Step {
+            stage,
+            asked_hz: Some(asked_hz),
+            reached_hz: 0.99 * asked_hz,
+            sent: 10,
+            delivered: 10 - lost,
             lost,
-            arrived_hz: reached_hz,
+            arrived_hz: asked_hz,
             ns_per_frame,
         };
-        let steps = [step(1e5, 0, 3000.0), step(5e5, 0, 1500.0), step(5e5, 2, 9000.0)];
-        assert_eq!(cost_at(&steps, 5e5), 1500.0);
+        let steps = [
+            step(Stage::Climb, 1e5, 0, 3000.0),
+            step(Stage::Confirm, 2e5, 0, 8000.0),
+            step(Stage::Confirm, 1e5, 2, 9000.0),
+            step(Stage::Confirm, 1e5, 0, 1400.0),
+            step(Stage::Confirm, 1e5, 0, 1600.0),
+        ];
+        assert_eq!(confirmed(&steps, 1e5), (99e3, 1500.0));
+    }
+
+    #[test]
+    fn a_small_experiment_closes_the_account_of_every_trial() {
+        let trial = Duration::from_millis(5);
+        let config = IngestConfig { engine: Engine::Auto, streams: 2, trial };
+        let mut told = Vec::new();
+        let report = measure(&config, &mut |step| told.push(*step)).unwrap();
+        assert_eq!(told, report.steps);
+        assert_eq!(report.steps[0].stage, Stage::Saturate);
+        assert!(report.steps.iter().all(|step| step.sent == step.delivered + step.lost));
+        assert!(report.copy_limit_gbit_per_s > 0.0 && report.read_limit_gbit_per_s > 0.0);
+        // On a busy machine every rate may lose.
+        if report.loss_free_frames_per_s > 0.0 {
+            let last = report.steps.last().unwrap();
+            assert_eq!((last.stage, last.lost), (Stage::Confirm, 0));
+            assert!(report.ns_per_frame > 0.0 && report.ratio > 0.0);
+        }
     }
 }
