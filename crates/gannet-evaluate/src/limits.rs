@@ -1,72 +1,94 @@
 //! What memory gives on this machine, for comparison.
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use gannet_memory::{Cell, Geometry, Producer, RegionError, clop};
 use serde::Serialize;
 
-/// Buffer that no cache holds, in bytes.
+/// Bytes of the frames that are copied and read: more than the caches of a core hold.
 const BUFFER_BYTES: usize = 256 << 20;
-/// Time for which each figure is taken.
-const TIME: Duration = Duration::from_millis(400);
+/// Times that each is done. The fastest counts: a limit is what can be reached.
+const PASSES: usize = 8;
 
-/// What one core does with memory that is not in its caches.
+/// What one core does with frames in memory, on the pages that frames land on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct MemoryLimits {
     /// Copying frames of the given length into a ring, in Gbit/s of frames.
     pub copy_gbit_per_s: f64,
-    /// Adding up all bytes, in Gbit/s.
+    /// Adding up all bytes of such frames, in Gbit/s.
     pub read_gbit_per_s: f64,
 }
 
 impl MemoryLimits {
     /// Measures with frames of `frame_bytes` bytes and a ring of `ring_frames` frames.
-    pub fn measure(frame_bytes: usize, ring_frames: usize) -> Self {
-        let source = vec![0x5a_u8; BUFFER_BYTES];
-        let mut ring = vec![0_u8; frame_bytes * ring_frames];
-        let copied = rate(|| copy_frames(&source, &mut ring, frame_bytes));
-        let read = rate(|| {
-            black_box(sum(black_box(&source)));
-            source.len()
-        });
-        Self { copy_gbit_per_s: copied, read_gbit_per_s: read }
+    ///
+    /// # Errors
+    /// When the memory cannot be had.
+    ///
+    /// # Panics
+    /// When a frame or the ring has no bytes.
+    pub fn measure(frame_bytes: usize, ring_frames: usize) -> Result<Self, RegionError> {
+        let frames = BUFFER_BYTES / frame_bytes;
+        let (mut source, _) = clop(Geometry::plain(frame_bytes, frames))?;
+        let (mut ring, _) = clop(Geometry::plain(frame_bytes, ring_frames))?;
+        (0..frames).for_each(|number| land(&mut source, |cell| cell.fill(number as u8)));
+        let copied_ns = fastest_ns(|| copy_frames(&source, &mut ring));
+        let read_ns = fastest_ns(|| _ = black_box(sum_frames(&source)));
+        let bits = 8.0 * (frames * frame_bytes) as f64;
+        Ok(Self { copy_gbit_per_s: bits / copied_ns, read_gbit_per_s: bits / read_ns })
     }
 }
 
-/// Copies as many frames as fit from one end of `source` to the other, around the ring.
-fn copy_frames(source: &[u8], ring: &mut [u8], frame_bytes: usize) -> usize {
-    let mut cells = 0;
-    for (frame, place) in source.chunks_exact(frame_bytes).zip(0..) {
-        let at = place * frame_bytes % ring.len();
-        ring[at..at + frame_bytes].copy_from_slice(frame);
-        cells += 1;
+/// Copies all frames of `source` into `ring`, one after the other.
+fn copy_frames(source: &Producer, ring: &mut Producer) {
+    for number in 0..source.head().0 {
+        land(ring, |cell| cell.copy_from_slice(frame(source, number)));
     }
-    black_box(&*ring);
-    cells * frame_bytes
 }
 
-/// Rate of `work`, which says how many bytes it did, in Gbit/s; its first call warms up.
-fn rate(mut work: impl FnMut() -> usize) -> f64 {
-    work();
-    let (begin, mut bytes) = (Instant::now(), 0);
-    while begin.elapsed() < TIME {
-        bytes += work();
-    }
-    bytes as f64 * 8e-9 / begin.elapsed().as_secs_f64()
+/// Reads all frames of `source`.
+fn sum_frames(source: &Producer) -> u64 {
+    (0..source.head().0).map(|number| sum(frame(source, number))).fold(0, u64::wrapping_add)
+}
+
+/// Writes the next cell of a ring.
+fn land(ring: &mut Producer, write: impl FnOnce(&mut [u8])) {
+    let next = Cell(ring.head().0 + 1);
+    ring.reserve_to(next);
+    write(ring.head_bytes_mut());
+    ring.commit_to(next);
+}
+
+/// The bytes of a cell.
+fn frame(ring: &Producer, number: u64) -> &[u8] {
+    ring.bytes(Cell(number), ring.geometry().cell_bytes)
+}
+
+/// Time that `work` takes when nothing disturbs it, in nanoseconds.
+fn fastest_ns(mut work: impl FnMut()) -> f64 {
+    let mut time = || {
+        let begin = Instant::now();
+        work();
+        begin.elapsed().as_nanos() as f64
+    };
+    (0..PASSES).map(|_| time()).fold(f64::INFINITY, f64::min)
 }
 
 /// Sum of the 64-bit words of `bytes`, modulo 2^64; a last part of a word is passed over.
 #[inline]
 pub(crate) fn sum(bytes: &[u8]) -> u64 {
+    let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
     // Independent sums, so that memory and not the chain of additions sets the pace.
     let mut sums = [0_u64; 8];
     let (lines, rest) = bytes.as_chunks::<64>();
-    for words in lines.iter().map(|line| line.as_slice()).chain([rest]) {
-        for (sum, word) in sums.iter_mut().zip(words.as_chunks::<8>().0) {
-            *sum = sum.wrapping_add(u64::from_le_bytes(*word));
+    for line in lines {
+        for (sum, bytes) in sums.iter_mut().zip(line.as_chunks::<8>().0) {
+            *sum = sum.wrapping_add(word(bytes));
         }
     }
-    sums.iter().fold(0, |total, sum| total.wrapping_add(*sum))
+    let rest = rest.as_chunks::<8>().0.iter().map(word);
+    sums.into_iter().chain(rest).fold(0, u64::wrapping_add)
 }
 
 #[cfg(test)]
@@ -88,10 +110,12 @@ mod tests {
 
     #[test]
     fn frames_go_around_the_ring_whole() {
-        let source: Vec<u8> = (0..96).collect();
-        let mut ring = vec![0; 32];
-        assert_eq!(copy_frames(&source, &mut ring, 16), 96);
-        assert_eq!(ring[..16], source[64..80]);
-        assert_eq!(ring[16..], source[80..]);
+        let (mut source, _) = clop(Geometry::plain(64, 6)).unwrap();
+        let (mut ring, _) = clop(Geometry::plain(64, 4)).unwrap();
+        (1..=6).for_each(|value| land(&mut source, |cell| cell.fill(value)));
+        copy_frames(&source, &mut ring);
+        let kept: Vec<u8> = (2..6).map(|number| frame(&ring, number)[63]).collect();
+        assert_eq!(kept, [3, 4, 5, 6]);
+        assert_eq!(sum_frames(&source), 8 * 0x0101_0101_0101_0101 * (1 + 2 + 3 + 4 + 5 + 6));
     }
 }

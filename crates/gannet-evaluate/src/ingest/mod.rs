@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use gannet_emulate::ConfigError;
 use gannet_ingest::udp::{Engine, UdpConfig};
+use gannet_memory::RegionError;
 use gannet_wire::channel_map::ChannelMapError;
 use gannet_wire::tpc_frame::FRAME_LEN;
 use serde::Serialize;
@@ -37,6 +38,9 @@ pub enum Error {
     /// A socket failed.
     #[error(transparent)]
     Ingest(#[from] gannet_ingest::Error),
+    /// The memory to compare with cannot be had.
+    #[error(transparent)]
+    Memory(#[from] RegionError),
     /// The frames to send cannot be made.
     #[error("cannot make the frames to send: {0}")]
     Frames(#[from] ConfigError),
@@ -141,7 +145,7 @@ pub fn measure(
     }
     let frames = send::Frames::make(config.streams)?;
     let cycles_per_s = sys::cycles_per_s();
-    let limits = MemoryLimits::measure(FRAME_LEN, RING_FRAMES as usize);
+    let limits = MemoryLimits::measure(FRAME_LEN, RING_FRAMES as usize)?;
     let mut steps = Vec::new();
     let mut trial = |stage, rate_hz| {
         let (step, facts) = trial(config, &frames, stage, rate_hz)?;
