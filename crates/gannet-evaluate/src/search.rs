@@ -198,11 +198,13 @@ impl Search {
 
     fn bisect(&mut self, good_hz: f64, bad_hz: f64) -> Option<Ask> {
         let is_near = bad_hz <= good_hz * (1.0 + RESOLUTION);
-        if is_near || self.bisections == BISECTIONS_MAX {
+        let rate_hz = (good_hz * bad_hz).sqrt();
+        // A sender that falls short may hold at less than was ever asked of it.
+        if is_near || self.bisections == BISECTIONS_MAX || rate_hz < self.least_hz {
             return self.confirm(good_hz);
         }
         self.bisections += 1;
-        Some(Ask { stage: Stage::Bisect, rate_hz: (good_hz * bad_hz).sqrt() })
+        Some(Ask { stage: Stage::Bisect, rate_hz })
     }
 
     fn climb(&mut self, rate_hz: f64) -> Option<Ask> {
