@@ -77,6 +77,7 @@ impl Report {
         figure(&mut out, "trigger records", snapshot.recorder.records)?;
         if snapshot.recorder.incomplete > 0 {
             figure(&mut out, "  incomplete", snapshot.recorder.incomplete)?;
+            figure(&mut out, "  missing data there were", snapshot.recorder.damaged)?;
         }
         self.print_latencies(&mut out)?;
         writeln!(out, "ledger")?;

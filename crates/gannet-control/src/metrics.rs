@@ -151,6 +151,7 @@ fn outcome(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Res
         ("gannet_trigger_dead_ticks", "Ticks without decisions", trigger.dead_ticks),
         ("gannet_recorder_records", "Trigger records written", recorder.records),
         ("gannet_recorder_incomplete_records", "Records that miss data", recorder.incomplete),
+        ("gannet_recorder_damaged_records", "Records that miss data the run had", recorder.damaged),
         ("gannet_recorder_slices", "Time slices written", recorder.slices),
         ("gannet_recorder_bytes", "Bytes written", recorder.bytes),
     ];

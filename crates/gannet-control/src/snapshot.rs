@@ -141,6 +141,9 @@ pub struct RecorderSnapshot {
     pub records: u64,
     /// Records that miss data of at least one stream.
     pub incomplete: u64,
+    /// Records that miss data which the run had: of a stream that never came, or overwritten
+    /// before they were asked for.
+    pub damaged: u64,
     /// Time slices of primitives written.
     pub slices: u64,
     /// Chunks of the log that are safe: they survive the end of this process.

@@ -225,3 +225,18 @@ fn mistakes_are_refused_where_they_are() {
         assert_eq!(problem.line, line, "{bad}: {told}");
     }
 }
+
+#[test]
+fn what_is_hardly_meant_is_doubted() {
+    let doubts = |text: &str| {
+        let plan = config::parse("full.toml", text, Path::new(".")).unwrap();
+        plan.doubts().join("; ")
+    };
+    assert_eq!(doubts(FULL), "");
+    assert!(doubts("").contains("no [[source]]"));
+    assert!(
+        doubts(&FULL.replace("directory = \".\"", "directory = \"/no/such\"")).contains("/no/such")
+    );
+    let long = FULL.replace("time_before = 1_000", "time_before = 625_000_000");
+    assert!(doubts(&long).contains("make `depth` longer"), "{}", doubts(&long));
+}

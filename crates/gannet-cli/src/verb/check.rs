@@ -33,17 +33,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Ok);
     }
     let file = arguments.file.as_ref().context("name a configuration file")?;
-    let Plan { config, forecast, .. } = config::load(file)?;
+    let plan = config::load(file)?;
+    plan.doubts().iter().for_each(|doubt| tracing::warn!("{doubt}"));
+    let Plan { config, forecast, .. } = plan;
     if arguments.json {
         output::json(&serde_json::json!({ "forecast": forecast, "configuration": config }))?;
     } else {
         let mut out = io::stdout().lock();
         print_forecast(&mut out, &forecast)?;
         out.write_all(toml::to_string_pretty(&config)?.as_bytes())?;
-    }
-    if forecast.disk_time_s.is_none() {
-        let directory = config.recorder.directory.display();
-        tracing::warn!("the recorder's directory {directory} is not there; make it before the run");
     }
     Ok(Outcome::Ok)
 }

@@ -143,10 +143,13 @@ fn print(report: &Report, sent: &EmulationReport, tracks: &Tracks) -> anyhow::Re
         "front end: {} frames sent, {put_in} tracks put in; {found} of them are in the records",
         grouped(sent.datagrams_taken())
     )?;
-    let Some(file) = report.snapshot.recorder.files.first() else { return Ok(()) };
-    let records = file.with_extension("hdf5");
     writeln!(out, "\nnext:")?;
-    writeln!(out, "  gannet inspect {} --record 1", records.display())?;
+    let recorder = &report.snapshot.recorder;
+    match (recorder.views.first(), recorder.files.first()) {
+        (Some(view), _) => writeln!(out, "  gannet inspect {} --record 1", view.display())?,
+        (None, Some(log)) => writeln!(out, "  gannet inspect {}", log.display())?,
+        (None, None) => (),
+    }
     writeln!(out, "  gannet demo --print-config > my.toml && gannet check my.toml")?;
     writeln!(out, "  gannet run my.toml      and, in another terminal, gannet emulate my.toml")?;
     Ok(())

@@ -40,8 +40,10 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let mut plan = config::load(&arguments.file)?;
+    plan.require_sources(&arguments.file.display().to_string())?;
     arguments.run.into_iter().for_each(|number| plan.config.run.number = number);
     let duration = arguments.seconds.or(plan.config.run.duration.map(|span| span.duration()));
+    plan.doubts().iter().for_each(|doubt| tracing::warn!("{doubt}"));
     let mut view = View::open(arguments.quiet);
     let run = configure(&plan, &mut view)?;
     run.start()?;

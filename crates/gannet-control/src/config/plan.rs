@@ -120,6 +120,46 @@ impl Plan {
         Ok(Self { text: document.text().to_owned(), config, channel_map, sources, forecast })
     }
 
+    /// Refuses a configuration from whose `file` no run can be made: one without a source.
+    ///
+    /// # Errors
+    /// Says so, and what to add.
+    pub fn require_sources(&self, file: &str) -> Result<(), Problem> {
+        if !self.sources.is_empty() {
+            return Ok(());
+        }
+        let suggestion = "add a [[source]] with streams and `udp` or `capture`; \
+                          `gannet demo --print-config` shows one";
+        let cause = "there is no [[source]], so a run has nothing to take".to_owned();
+        Err(Document::new(file, &self.text).problem("source", cause, suggestion.to_owned()))
+    }
+
+    /// What is allowed and will hardly be meant, each in a sentence that says what to do.
+    pub fn doubts(&self) -> Vec<String> {
+        let Self { config, forecast, .. } = self;
+        let mut doubts = Vec::new();
+        if forecast.streams == 0 {
+            let text =
+                "there is no [[source]]: it will do for `gannet emulate --to`, not for a run";
+            return vec![text.to_owned()];
+        }
+        if forecast.disk_time_s.is_none() {
+            let directory = config.recorder.directory.display();
+            doubts.push(format!(
+                "the recorder's directory {directory} is not there; make it before the run"
+            ));
+        }
+        if longest_window_s(config) > forecast.depth_s {
+            doubts.push(format!(
+                "records read out {:.3} s, and the buffers keep {:.3} s: make `depth` longer, or \
+                 records will be incomplete",
+                longest_window_s(config),
+                forecast.depth_s
+            ));
+        }
+        doubts
+    }
+
     /// All streams in the order of the sources.
     pub fn streams(&self) -> impl Iterator<Item = &PlannedStream> {
         self.sources.iter().flat_map(|source| &source.streams)
@@ -320,7 +360,8 @@ impl Forecast {
         let frame_bytes = tpc_frame::FRAME_LEN as u64;
         let rate =
             |source: &PlannedSource| source.streams.len() as f64 * source.format.frames_per_s();
-        let frames_per_s: f64 = sources.iter().map(rate).sum();
+        // Of nothing, the sum of floating-point numbers is -0.
+        let frames_per_s = sources.iter().map(rate).sum::<f64>() + 0.0;
         let sockets = |source: &PlannedSource| match &source.input {
             SourceInput::Udp(udp) => udp.listen.len() * udp.sockets as usize,
             SourceInput::Capture(_) => 1,
@@ -348,7 +389,7 @@ impl Forecast {
             gbit_per_s: frames_per_s * frame_bytes as f64 * 8e-9,
             memory_bytes: sources.iter().map(memory).sum(),
             threads: sources.iter().map(sockets).sum::<usize>() + 3,
-            depth_s: sources.iter().map(depth_s).fold(f64::INFINITY, f64::min),
+            depth_s: sources.iter().map(depth_s).reduce(f64::min).unwrap_or(0.0),
             receive_cores: frames_per_s * RECEIVE_S_PER_FRAME,
             record_bytes,
             disk_bytes_per_s,
@@ -362,6 +403,13 @@ fn window_s(config: &Config) -> f64 {
     let module_level = &config.trigger.module_level;
     let ticks = module_level.time_before.saturating_add(module_level.time_after);
     ticks as f64 / DuneTicks::HZ as f64
+}
+
+/// Length of the longest window that is read out around one candidate.
+fn longest_window_s(config: &Config) -> f64 {
+    let by_type = config.trigger.module_level.readout.values();
+    let ticks = by_type.map(|window| window.time_before.saturating_add(window.time_after));
+    ticks.max().map_or(0.0, |ticks| ticks as f64 / DuneTicks::HZ as f64).max(window_s(config))
 }
 
 /// Records a second that can be foreseen.

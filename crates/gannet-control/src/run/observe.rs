@@ -219,6 +219,7 @@ impl Observed {
         RecorderSnapshot {
             records: self.built.records.get(),
             incomplete: self.built.incomplete.get(),
+            damaged: self.built.damaged.get(),
             slices: self.slices_made.get(),
             acknowledged: status.acknowledged,
             bytes: status.payload_bytes,
