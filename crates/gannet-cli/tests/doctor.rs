@@ -37,3 +37,21 @@ fn off_a_terminal_there_are_no_colours_and_the_exit_code_is_that_of_the_worst() 
     let bad = text.lines().any(|line| line.starts_with("bad "));
     assert_eq!(output.status.code(), Some(if bad { 5 } else { 0 }), "{text}");
 }
+
+#[test]
+fn the_table_comes_first_then_a_script_that_mends_then_one_line() {
+    let root = tempfile::tempdir().unwrap();
+    let config = root.path().join("a.toml");
+    std::fs::write(&config, "[recorder]\ndirectory = \"/no/such place\"\n").unwrap();
+    let output = doctor(&[config.to_str().unwrap()]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (table, rest) = text.split_once("\n\n").unwrap();
+    let verdicts = ["ok ", "slow ", "bad ", "unknown "];
+    let has_verdict = |line: &str| verdicts.iter().any(|verdict| line.starts_with(verdict));
+    assert!(table.lines().all(has_verdict), "{text}");
+    assert!(table.lines().all(|line| line[..9].ends_with("  ")), "{text}");
+    assert_eq!(rest.matches("\nmkdir -p '/no/such place'\n").count(), 1, "{text}");
+    let script = &rest[..rest.trim_end().rfind('\n').unwrap()];
+    let shell = Command::new("sh").args(["-n", "-c", script]).status().unwrap();
+    assert!(shell.success(), "{script}");
+}

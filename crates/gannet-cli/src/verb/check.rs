@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use gannet_control::config::{self, Forecast, Plan};
+use gannet_control::doctor::{System, memory_doubt};
 use gannet_measure::quantity::Bytes;
 
 use crate::exit::Outcome;
@@ -34,7 +35,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
     let file = arguments.file.as_ref().context("name a configuration file")?;
     let plan = config::load(file)?;
-    plan.doubts().iter().for_each(|doubt| tracing::warn!("{doubt}"));
+    let memory_doubt = memory_doubt(&System::default(), &plan);
+    plan.doubts().iter().chain(&memory_doubt).for_each(|doubt| tracing::warn!("{doubt}"));
     let Plan { config, forecast, .. } = plan;
     if arguments.json {
         output::json(&serde_json::json!({ "forecast": forecast, "configuration": config }))?;
@@ -52,15 +54,21 @@ fn print_forecast(out: &mut impl Write, forecast: &Forecast) -> io::Result<()> {
     let (frames, gbit) = (forecast.frames_per_s, forecast.gbit_per_s);
     writeln!(out, "# {} streams, {frames:.0} frames/s, {gbit:.2} Gbit/s", forecast.streams)?;
     writeln!(out, "# memory     {memory} for the last {:.2} s", forecast.depth_s)?;
-    let (threads, cores) = (forecast.threads, forecast.receive_cores);
-    writeln!(out, "# cores      {threads} threads; receiving keeps {cores:.2} cores busy")?;
-    let record = Bytes(forecast.record_bytes >> 10 << 10);
-    let disk = forecast.disk_bytes_per_s * 1e-6;
+    let (threads, percent) = (forecast.receive_threads, forecast.receive_busiest * 100.0);
     writeln!(
         out,
-        "# disk       {disk:.2} MB/s with records of {record} each: 100 primitives a second and"
+        "# cores      {} threads, {threads} of them receive; the busiest needs {percent:.0} % of a \
+         core",
+        forecast.threads
     )?;
-    writeln!(out, "#            channel, the configured sources, and one activity a second")?;
+    let record = Bytes(forecast.record_bytes >> 10 << 10);
+    let disk = forecast.disk_bytes_per_s * 1e-6;
+    writeln!(out, "# disk       {disk:.2} MB/s with records of {record} each, if there are 100")?;
+    writeln!(
+        out,
+        "#            primitives a second and channel, a record for every candidate of a"
+    )?;
+    writeln!(out, "#            random or periodic source, and one a second for activities")?;
     match forecast.disk_time_s {
         Some(seconds) => writeln!(out, "# disk full  after {:.1} h\n", seconds / 3600.0),
         None => writeln!(out, "# disk full  unknown: the directory is not there\n"),

@@ -11,8 +11,9 @@ use crate::exit::Outcome;
 use crate::output;
 
 /// Looks at what this machine offers to the path from socket to file: socket buffers, packet
-/// sizes, memory, processor, rights, disk. Says what falls short and which command mends it.
-/// Nothing is changed. Exit code 5 when something would lose data or keep a run from starting.
+/// sizes, memory, processor, rights, disk. Says what falls short, and prints the commands that
+/// mend it, to be given to a shell. Nothing is changed. Exit code 5 when something would lose data
+/// or keep a run from starting.
 ///
 /// Example: gannet doctor detector.toml
 #[derive(Debug, clap::Args)]
@@ -38,20 +39,37 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(if is_bad { Outcome::ResourceMissing } else { Outcome::Ok })
 }
 
+/// A table of all checks, then the commands that mend, then one line of summary. What is printed
+/// between table and summary can be given to a shell.
 fn print(checks: &[Check]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let names = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
     for check in checks {
         let verdict = colored(check.verdict);
         writeln!(out, "{verdict}  {:<names$}  {}", check.name, check.value)?;
-        if !check.remedy.is_empty() {
-            writeln!(out, "         {}", check.reason)?;
-            writeln!(out, "         mend: {}", check.remedy)?;
+    }
+    writeln!(out)?;
+    for (remedy, mended) in remedies(checks) {
+        for check in mended {
+            writeln!(out, "# {}: {}", check.name, check.reason)?;
         }
+        writeln!(out, "{remedy}\n")?;
     }
     let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();
     let (ok, slow, bad) = (count(Verdict::Ok), count(Verdict::Slow), count(Verdict::Bad));
     writeln!(out, "{ok} ok, {slow} slow, {bad} bad, {} unknown", count(Verdict::Unknown))
+}
+
+/// Each remedy once, with all that it mends.
+fn remedies(checks: &[Check]) -> Vec<(&str, Vec<&Check>)> {
+    let mut remedies: Vec<(&str, Vec<&Check>)> = Vec::new();
+    for check in checks.iter().filter(|check| !check.remedy.is_empty()) {
+        match remedies.iter_mut().find(|(remedy, _)| *remedy == check.remedy) {
+            Some((_, mended)) => mended.push(check),
+            None => remedies.push((&check.remedy, vec![check])),
+        }
+    }
+    remedies
 }
 
 /// The verdict in its width, with its colour on a terminal.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use gannet_control::config::{self, Plan};
+use gannet_control::doctor::{System, memory_doubt};
 use gannet_control::run::{Run, RunError};
 use gannet_measure::quantity::Bytes;
 
@@ -43,7 +44,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     plan.require_sources(&arguments.file.display().to_string())?;
     arguments.run.into_iter().for_each(|number| plan.config.run.number = number);
     let duration = arguments.seconds.or(plan.config.run.duration.map(|span| span.duration()));
-    plan.doubts().iter().for_each(|doubt| tracing::warn!("{doubt}"));
+    let memory_doubt = memory_doubt(&System::default(), &plan);
+    plan.doubts().iter().chain(&memory_doubt).for_each(|doubt| tracing::warn!("{doubt}"));
     let mut view = View::open(arguments.quiet);
     let run = configure(&plan, &mut view)?;
     run.start()?;

@@ -5,6 +5,7 @@
 //! file, line, column, cause and what to write instead.
 
 mod document;
+mod forecast;
 mod model;
 mod plan;
 
@@ -12,10 +13,11 @@ use std::fs;
 use std::path::Path;
 
 pub use document::{Document, Problem};
+pub use forecast::Forecast;
 pub use model::{
     Config, MetricsConfig, RecordConfig, RunConfig, SourceConfig, SourceInput, ViewsConfig,
 };
-pub use plan::{Forecast, Plan, PlannedSource, PlannedStream};
+pub use plan::{Plan, PlannedSource, PlannedStream};
 
 /// Reads and resolves the configuration file at `path`.
 ///

@@ -4,15 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gannet_emulate::Format;
+use gannet_ingest::udp::UdpConfig;
 use gannet_measure::quantity::Bytes;
-use gannet_measure::ticks::DuneTicks;
-use gannet_trigger::source::SourceConfig as CandidateSource;
 use gannet_wire::channel_map::StreamChannels;
 use gannet_wire::source_id::{SourceId, Subsystem};
-use gannet_wire::{ChannelMap, GeoId, TriggerPrimitive, tpc_frame};
-use serde::Serialize;
+use gannet_wire::{ChannelMap, GeoId, tpc_frame};
 
 use super::document::{Document, Problem};
+use super::forecast::{Forecast, longest_window_s};
 use super::model::{Config, SourceConfig, SourceInput};
 
 /// Most streams of one process.
@@ -59,34 +58,6 @@ pub struct PlannedStream {
     pub source_id: SourceId,
     /// Its channels.
     pub channels: StreamChannels,
-}
-
-/// What a run will need and make, at the true rate of all streams.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Forecast {
-    /// Streams.
-    pub streams: usize,
-    /// Frames per second.
-    pub frames_per_s: f64,
-    /// Payload bandwidth, in Gbit/s.
-    pub gbit_per_s: f64,
-    /// Memory of the landing buffers and indices, in bytes.
-    pub memory_bytes: u64,
-    /// Threads that are busy while frames come: one a socket, and three behind them.
-    pub threads: usize,
-    /// Time that the latency buffer covers, in seconds.
-    pub depth_s: f64,
-    /// Part of a core that receiving keeps busy, over all sockets.
-    pub receive_cores: f64,
-    /// Size of a trigger record, with the readout window of the module-level trigger, in bytes.
-    pub record_bytes: u64,
-    /// What is written a second: primitives at 100 per second and channel; a record for every
-    /// candidate of the random and periodic sources; one record more if any activity algorithm is
-    /// configured.
-    pub disk_bytes_per_s: f64,
-    /// Time after which the disk of the recorder is full at that rate, in seconds; absent when
-    /// its directory is not there.
-    pub disk_time_s: Option<f64>,
 }
 
 impl Plan {
@@ -149,12 +120,11 @@ impl Plan {
                 "the recorder's directory {directory} is not there; make it before the run"
             ));
         }
-        if longest_window_s(config) > forecast.depth_s {
+        let (window_s, depth_s) = (longest_window_s(config), forecast.depth_s);
+        if window_s > depth_s {
             doubts.push(format!(
-                "records read out {:.3} s, and the buffers keep {:.3} s: make `depth` longer, or \
-                 records will be incomplete",
-                longest_window_s(config),
-                forecast.depth_s
+                "records read out {window_s:.3} s, and the buffers keep {depth_s:.3} s: make \
+                 `depth` longer, or records will be incomplete",
             ));
         }
         doubts
@@ -346,79 +316,22 @@ impl PlannedSource {
     pub fn index_frames(&self) -> usize {
         (self.cells / self.streams.len().max(1) as u64) as usize
     }
-}
 
-/// Time of a core that a frame takes, from the socket to its primitives, in seconds: what
-/// `gannet bench ingest` finds on the reference machine, with the primitives.
-const RECEIVE_S_PER_FRAME: f64 = 1.7e-6;
-/// Primitives of a channel a second that disk space is foreseen for.
-const PRIMITIVES_PER_S: f64 = 100.0;
+    /// True rate of all its streams, in frames per second.
+    pub fn frames_per_s(&self) -> f64 {
+        self.streams.len() as f64 * self.format.frames_per_s()
+    }
 
-impl Forecast {
-    /// What `sources` need together.
-    fn of(config: &Config, sources: &[PlannedSource]) -> Self {
-        let frame_bytes = tpc_frame::FRAME_LEN as u64;
-        let rate =
-            |source: &PlannedSource| source.streams.len() as f64 * source.format.frames_per_s();
-        // Of nothing, the sum of floating-point numbers is -0.
-        let frames_per_s = sources.iter().map(rate).sum::<f64>() + 0.0;
-        let sockets = |source: &PlannedSource| match &source.input {
-            SourceInput::Udp(udp) => udp.listen.len() * udp.sockets as usize,
-            SourceInput::Capture(_) => 1,
-        };
-        let depth_s = |source: &PlannedSource| source.cells as f64 / rate(source).max(1e-9);
-        let index_bytes = |source: &PlannedSource| {
-            source.streams.len() as u64 * (source.index_frames() as u64).next_power_of_two() * 16
-        };
-        let memory = |source: &PlannedSource| source.cells * frame_bytes + index_bytes(source);
-        let streams: usize = sources.iter().map(|source| source.streams.len()).sum();
-        let window_s = window_s(config);
-        // Whole frames are read out: one more of each stream than fills the window.
-        let record_frames = (frames_per_s * window_s).ceil() as u64 + streams as u64;
-        let record_bytes = record_frames * frame_bytes;
-        let primitives = match config.record.slice_ticks {
-            0 => 0.0,
-            _ => (streams * tpc_frame::CHANNELS) as f64 * PRIMITIVES_PER_S,
-        };
-        let disk_bytes_per_s =
-            primitives * TriggerPrimitive::LEN as f64 + records_per_s(config) * record_bytes as f64;
-        let free = gannet_readout::log::free_bytes(&config.recorder.directory).ok();
-        Self {
-            streams,
-            frames_per_s,
-            gbit_per_s: frames_per_s * frame_bytes as f64 * 8e-9,
-            memory_bytes: sources.iter().map(memory).sum(),
-            threads: sources.iter().map(sockets).sum::<usize>() + 3,
-            depth_s: sources.iter().map(depth_s).reduce(f64::min).unwrap_or(0.0),
-            receive_cores: frames_per_s * RECEIVE_S_PER_FRAME,
-            record_bytes,
-            disk_bytes_per_s,
-            disk_time_s: free.map(|free| free as f64 / disk_bytes_per_s.max(1.0)),
+    /// Its sockets; absent when it is a file.
+    pub fn udp(&self) -> Option<&UdpConfig> {
+        match &self.input {
+            SourceInput::Udp(udp) => Some(udp),
+            SourceInput::Capture(_) => None,
         }
     }
-}
 
-/// Length of the window that is read out around a candidate without a window of its type.
-fn window_s(config: &Config) -> f64 {
-    let module_level = &config.trigger.module_level;
-    let ticks = module_level.time_before.saturating_add(module_level.time_after);
-    ticks as f64 / DuneTicks::HZ as f64
-}
-
-/// Length of the longest window that is read out around one candidate.
-fn longest_window_s(config: &Config) -> f64 {
-    let by_type = config.trigger.module_level.readout.values();
-    let ticks = by_type.map(|window| window.time_before.saturating_add(window.time_after));
-    ticks.max().map_or(0.0, |ticks| ticks as f64 / DuneTicks::HZ as f64).max(window_s(config))
-}
-
-/// Records a second that can be foreseen.
-fn records_per_s(config: &Config) -> f64 {
-    let interval_ticks = |source: &CandidateSource| match source {
-        CandidateSource::Periodic(periodic) => periodic.interval_ticks,
-        CandidateSource::Random(poisson) => poisson.mean_interval_ticks,
-    };
-    let rate = |source| DuneTicks::HZ as f64 / interval_ticks(source).max(1) as f64;
-    let found = if config.trigger.activity.is_empty() { 0.0 } else { 1.0 };
-    config.trigger.source.iter().map(rate).sum::<f64>() + found
+    /// Sockets, or the one file; each has a receiving thread of its own.
+    pub fn inputs(&self) -> usize {
+        self.udp().map_or(1, |udp| udp.listen.len() * udp.sockets as usize)
+    }
 }

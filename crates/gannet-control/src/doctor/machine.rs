@@ -3,12 +3,18 @@
 use std::thread::available_parallelism;
 
 use gannet_kernels::Isa;
+use gannet_measure::quantity::Bytes;
 
 use super::{Check, Needs, System, Verdict};
+use crate::config::Plan;
 
 pub(super) fn checks(system: &System, needs: &Needs) -> Vec<Check> {
     let cores = available_parallelism().map_or(1, |n| n.get());
-    let mut checks = vec![processors(cores, needs.threads), instruction_set(Isa::best())];
+    let mut checks = vec![
+        processors(cores, needs.threads),
+        busiest(needs.receive_busiest),
+        instruction_set(Isa::best()),
+    ];
     checks.extend(governor(system));
     checks.extend([clock(system), memory(system, needs.memory), huge_pages(system)]);
     checks
@@ -20,13 +26,22 @@ fn processors(cores: usize, wanted: usize) -> Check {
         cores => (format!("{cores}, {wanted} wanted"), Verdict::Slow),
     };
     Check::new("cores", value, verdict, "each socket keeps one busy, the trigger a part of one")
-        .mended_by("give the process more cores (taskset, cgroup cpuset), or use fewer sockets")
+        .mended_by("# give the process more cores (taskset, cgroup cpuset), or use fewer sockets")
+}
+
+/// The receiving thread with most to do, as foreseen.
+fn busiest(part: f64) -> Check {
+    let value = format!("{:.0} % of a core foreseen", part * 100.0);
+    let verdict = if part <= 1.0 { Verdict::Ok } else { Verdict::Slow };
+    let reason = "a socket is received by one thread; on a core of the reference machine a frame takes 1.7 us";
+    Check::new("busiest receiving thread", value, verdict, reason)
+        .mended_by("# spread the streams over more addresses or `sockets` in the configuration")
 }
 
 fn instruction_set(best: Isa) -> Check {
     let verdict = if best == Isa::Scalar { Verdict::Slow } else { Verdict::Ok };
     Check::new("instruction set", best, verdict, "primitives are found with the widest vectors")
-        .mended_by("run on a processor with AVX2 or AVX-512, or fewer streams a core")
+        .mended_by("# run on a processor with AVX2 or AVX-512, or fewer streams a core")
 }
 
 /// How the processor chooses its frequency, where it tells.
@@ -51,25 +66,40 @@ fn clock(system: &System) -> Check {
 }
 
 fn memory(system: &System, wanted: u64) -> Check {
-    let available = system.entry("proc/meminfo", "MemAvailable").and_then(|entry| {
-        entry.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
-    });
+    let available = system.memory_available();
     let reason = "buffers hold the last seconds of every stream";
     Check::bytes("memory available", available, wanted, Verdict::Bad, reason)
-        .mended_by("close other programs, or make `depth` of the sources shorter")
+        .mended_by("# close other programs, or make `depth` of the sources shorter")
+}
+
+/// What to say of a plan for which there is not enough memory.
+pub fn memory_doubt(system: &System, plan: &Plan) -> Option<String> {
+    let (wanted, available) = (plan.forecast.memory_bytes, system.memory_available()?);
+    let mib = |bytes: u64| Bytes(bytes >> 20 << 20);
+    (wanted > available).then(|| {
+        format!(
+            "the buffers need {} of memory, and {} are available: make `depth` shorter, or \
+             the run will fail",
+            mib(wanted),
+            mib(available)
+        )
+    })
 }
 
 fn huge_pages(system: &System) -> Check {
     let reserved = system.number("proc/sys/vm/nr_hugepages").unwrap_or(0);
-    let enabled = system.text("sys/kernel/mm/transparent_hugepage/enabled");
-    let is_transparent = enabled.is_some_and(|text| !text.contains("[never]"));
-    let (value, verdict) = match (reserved, is_transparent) {
-        (0, false) => ("none".to_owned(), Verdict::Slow),
-        (0, true) => ("transparent".to_owned(), Verdict::Ok),
-        (reserved, _) => (format!("{reserved} reserved"), Verdict::Ok),
-    };
+    let enabled = system.text("sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    let transparent = chosen(&enabled).unwrap_or("not in this kernel");
+    let is_transparent = ["always", "madvise"].contains(&transparent);
+    let value = format!("{reserved} reserved; transparent: {transparent}");
+    let verdict = if reserved > 0 || is_transparent { Verdict::Ok } else { Verdict::Slow };
     Check::new("huge pages", value, verdict, "fewer address translations in the buffers")
         .mended_by("echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled")
+}
+
+/// The word in brackets: how the kernel shows which of the settings it lists is the one in use.
+fn chosen(text: &str) -> Option<&str> {
+    Some(text.split_once('[')?.1.split_once(']')?.0)
 }
 
 #[cfg(test)]
@@ -88,18 +118,36 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_that_needs_more_memory_than_there_is_is_doubted() {
+        let text = "[[source]]\nstreams = { count = 4 }\nudp = { listen = [\"127.0.0.1:0\"] }\n";
+        let plan = crate::config::parse("test.toml", text, std::path::Path::new(".")).unwrap();
+        // Four streams of a second need 838 MiB.
+        let doubt = |meminfo| memory_doubt(&fake(&[("proc/meminfo", meminfo)]).1, &plan);
+        let told = doubt("MemAvailable: 819200 kB\n").unwrap();
+        assert!(told.contains("need 840 MiB") && told.contains("and 800 MiB are"), "{told}");
+        assert_eq!(doubt("MemAvailable: 921600 kB\n"), None);
+        assert_eq!(doubt("MemTotal: 1 kB\n"), None);
+    }
+
+    #[test]
     fn either_kind_of_huge_pages_will_do() {
         let path = "sys/kernel/mm/transparent_hugepage/enabled";
         let verdict = |files: &[(&str, &str)]| huge_pages(&fake(files).1).verdict;
         assert_eq!(verdict(&[(path, "always [madvise] never\n")]), Verdict::Ok);
         assert_eq!(verdict(&[(path, "always madvise [never]\n")]), Verdict::Slow);
         assert_eq!(verdict(&[("proc/sys/vm/nr_hugepages", "512\n")]), Verdict::Ok);
+        assert_eq!(verdict(&[]), Verdict::Slow);
+        let value = huge_pages(&fake(&[(path, "[always] madvise never\n")]).1).value;
+        assert_eq!(value, "0 reserved; transparent: always");
     }
 
     #[test]
     fn few_cores_and_slow_clocks_are_slow() {
         assert_eq!(processors(2, 2).verdict, Verdict::Ok);
         assert_eq!(processors(1, 2).verdict, Verdict::Slow);
+        let busy = busiest(1.7);
+        assert_eq!((busy.verdict, &busy.value[..]), (Verdict::Slow, "170 % of a core foreseen"));
+        assert_eq!(busiest(1.0).verdict, Verdict::Ok);
         let path = "sys/devices/system/clocksource/clocksource0/current_clocksource";
         assert_eq!(clock(&fake(&[(path, "tsc\n")]).1).verdict, Verdict::Ok);
         assert_eq!(clock(&fake(&[(path, "hpet\n")]).1).verdict, Verdict::Slow);

@@ -4,6 +4,7 @@
 //! that mends it. Nothing is changed here, and no right is needed to look. Files of the kernel are
 //! read; what only trying tells is tried on a socket that refuses every datagram.
 
+mod interfaces;
 mod machine;
 mod network;
 mod rights;
@@ -12,14 +13,17 @@ mod storage;
 mod system;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 
 use gannet_ingest::udp::Engine;
 use gannet_measure::quantity::Bytes;
 use serde::Serialize;
 
-use crate::config::{Plan, SourceInput};
+use crate::config::Plan;
+use crate::sys;
 
+pub use machine::memory_doubt;
 pub use system::System;
 
 /// How a value suits the data path.
@@ -58,7 +62,8 @@ pub struct Check {
     pub verdict: Verdict,
     /// Why it matters.
     pub reason: &'static str,
-    /// The command that mends it; empty when nothing needs mending.
+    /// The command that mends it; empty when nothing needs mending. Where no command can mend it,
+    /// it is a comment of the shell that begins with `#`.
     pub remedy: String,
 }
 
@@ -105,7 +110,7 @@ impl Check {
 }
 
 /// What a run needs of the machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Needs {
     /// Kernel memory asked for by the socket that asks for most, in bytes.
     pub kernel_buffer: u64,
@@ -113,27 +118,39 @@ pub struct Needs {
     pub sockets: usize,
     /// Whether a socket asks for io_uring.
     pub io_uring: bool,
-    /// Whether frames come from other machines.
-    pub network: bool,
+    /// Whether a socket asks to count datagrams before the kernel's queue.
+    pub count_before_queue: bool,
+    /// Addresses listened on; absent when no configuration names them.
+    pub listen: Option<Vec<IpAddr>>,
     /// Memory for the past of all streams, in bytes.
     pub memory: u64,
     /// Threads that are busy while frames come.
     pub threads: usize,
+    /// Part of a core that the busiest receiving thread needs.
+    pub receive_busiest: f64,
     /// Where records are written.
     pub directory: PathBuf,
+    /// Space that the recorder leaves free there, in bytes.
+    pub disk_reserve: u64,
+    /// What is written a second, in bytes.
+    pub disk_bytes_per_s: f64,
 }
 
 impl Default for Needs {
-    /// Those of sixteen streams that keep a second.
+    /// Those of sixteen streams over one socket that keep a second.
     fn default() -> Self {
         Self {
             kernel_buffer: 64 << 20,
             sockets: 1,
             io_uring: false,
-            network: false,
+            count_before_queue: true,
+            listen: None,
             memory: 4 << 30,
             threads: 2,
+            receive_busiest: 0.83,
             directory: ".".into(),
+            disk_reserve: 256 << 20,
+            disk_bytes_per_s: 3e6,
         }
     }
 }
@@ -141,23 +158,26 @@ impl Default for Needs {
 impl Needs {
     /// Those of `plan`.
     pub fn of(plan: &Plan) -> Self {
-        let sockets = plan.sources.iter().filter_map(|source| match &source.input {
-            SourceInput::Udp(udp) => Some(udp),
-            SourceInput::Capture(_) => None,
-        });
-        let kernel_buffer = sockets.clone().map(|udp| udp.kernel_buffer.bytes()).max();
-        let number = sockets.clone().map(|udp| udp.listen.len() * udp.sockets as usize).sum();
-        let io_uring = sockets.clone().any(|udp| udp.engine == Engine::IoUring);
-        let mut listen = sockets.flat_map(|udp| &udp.listen);
+        let sockets: Vec<_> = plan.sources.iter().filter_map(|source| source.udp()).collect();
+        let kernel_buffer = sockets.iter().map(|udp| udp.kernel_buffer.bytes()).max();
+        let mut listen: Vec<_> =
+            sockets.iter().flat_map(|udp| &udp.listen).map(|address| address.ip()).collect();
+        listen.sort();
+        listen.dedup();
+        let forecast = &plan.forecast;
         Self {
             kernel_buffer: kernel_buffer.unwrap_or(0),
-            sockets: number,
-            io_uring,
-            network: listen.any(|address| !address.ip().is_loopback()),
-            memory: plan.forecast.memory_bytes,
+            sockets: sockets.iter().map(|udp| udp.listen.len() * udp.sockets as usize).sum(),
+            io_uring: sockets.iter().any(|udp| udp.engine == Engine::IoUring),
+            count_before_queue: sockets.iter().any(|udp| udp.count_before_queue),
+            listen: Some(listen),
+            memory: forecast.memory_bytes,
             // Those behind the receiving ones are busy only now and then.
-            threads: plan.forecast.threads.saturating_sub(2),
+            threads: forecast.receive_threads + 1,
+            receive_busiest: forecast.receive_busiest,
             directory: plan.config.recorder.directory.clone(),
+            disk_reserve: plan.config.recorder.disk_reserve.bytes(),
+            disk_bytes_per_s: forecast.disk_bytes_per_s,
         }
     }
 }
@@ -166,8 +186,80 @@ impl Needs {
 pub fn examine(system: &System, needs: &Needs) -> Vec<Check> {
     let mut checks = machine::checks(system, needs);
     checks.extend(network::checks(system, needs));
+    checks.extend(interfaces::checks(system, needs, &sys::interface_addresses()));
     checks.extend(socket::checks(needs));
-    checks.extend(rights::checks(system));
+    checks.extend(rights::checks(system, needs));
     checks.extend(storage::checks(needs));
     checks
+}
+
+/// A path as the shell reads it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    match text.chars().all(plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::config::parse;
+
+    #[test]
+    fn needs_are_those_of_the_configuration() {
+        let text = r#"
+            [recorder]
+            directory = "/data"
+            disk_reserve = "1 GiB"
+            [[source]]
+            streams = { count = 8 }
+            udp = { listen = ["10.0.0.1:7000", "10.0.0.1:7001"], kernel_buffer = "8 MiB" }
+            [[source]]
+            streams = { count = 2, crate = 2 }
+            udp = { listen = ["[::1]:7000"], engine = "io-uring", count_before_queue = false }
+        "#;
+        let plan = parse("test.toml", text, Path::new(".")).unwrap();
+        let needs = Needs::of(&plan);
+        assert_eq!((needs.kernel_buffer, needs.sockets), (64 << 20, 3));
+        assert_eq!((needs.io_uring, needs.count_before_queue), (true, true));
+        let listen = ["10.0.0.1", "::1"].map(|ip| ip.parse().unwrap());
+        assert_eq!(needs.listen.as_deref(), Some(&listen[..]));
+        assert_eq!((needs.memory, needs.threads), (plan.forecast.memory_bytes, 4));
+        assert_eq!((needs.disk_reserve, &*needs.directory), (1 << 30, Path::new("/data")));
+    }
+
+    #[test]
+    fn every_remedy_can_be_given_to_a_shell() {
+        // A system that lacks everything, and needs that no machine meets.
+        let (_root, system) = system::fake(&[
+            ("proc/meminfo", "MemAvailable: 1 kB\n"),
+            ("proc/self/limits", "Max open files 1 1 files\nMax locked memory 1 1 bytes\n"),
+            ("proc/self/status", "CapEff:\t0\n"),
+            ("proc/sys/net/core/rmem_max", "1\n"),
+            ("proc/sys/net/core/netdev_max_backlog", "1\n"),
+            ("proc/sys/net/ipv4/udp_mem", "1 1 1\n"),
+            ("sys/class/net/eth0/mtu", "1500\n"),
+            ("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n"),
+            ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
+        ]);
+        let needs = Needs {
+            listen: Some(vec!["0.0.0.0".parse().unwrap(), "192.0.2.1".parse().unwrap()]),
+            threads: usize::MAX,
+            receive_busiest: 2.0,
+            directory: "/no/such place; (it's not)".into(),
+            ..Needs::default()
+        };
+        let checks = examine(&system, &needs);
+        let remedies: Vec<_> = checks.iter().filter(|check| !check.remedy.is_empty()).collect();
+        assert!(remedies.len() >= 16, "{remedies:#?}");
+        for check in remedies {
+            let shell = Command::new("sh").args(["-n", "-c", &check.remedy]).status().unwrap();
+            assert!(shell.success(), "{check:?}");
+        }
+    }
 }

@@ -1,24 +1,20 @@
-//! Sockets and interfaces.
+//! What the kernel's network has for sockets.
 
 use super::rights::{Capability, has};
 use super::{Check, Needs, System, Verdict};
 
-/// Payload of a front-end frame with the headers below Ethernet.
-const FRAME_MTU: u64 = 7228;
 /// Packets that wait before the protocol stack, the kernel's default.
 const BACKLOG: u64 = 1000;
 /// Bytes of a page, in which the kernel counts the memory of protocols.
 const PAGE_BYTES: u64 = 4096;
-/// The kernel's name of the loopback interface.
-const LOOPBACK: &str = "lo";
 
 pub(super) fn checks(system: &System, needs: &Needs) -> Vec<Check> {
-    let buffer = receive_buffer(system, needs.kernel_buffer);
-    let mut checks = vec![buffer, udp_memory(system, needs), backlog(system)];
-    let interfaces = system.names("sys/class/net");
-    let concerned = |name: &&String| needs.network || *name == LOOPBACK;
-    checks.extend(interfaces.iter().filter(concerned).filter_map(|name| mtu(system, name)));
-    checks
+    vec![
+        receive_buffer(system, needs.kernel_buffer),
+        default_buffer(system),
+        udp_memory(system, needs),
+        backlog(system),
+    ]
 }
 
 fn receive_buffer(system: &System, wanted: u64) -> Check {
@@ -31,6 +27,13 @@ fn receive_buffer(system: &System, wanted: u64) -> Check {
         check.value.push_str("; CAP_NET_ADMIN goes beyond");
     }
     check.mended_by(format!("sudo sysctl -w net.core.rmem_max={wanted}"))
+}
+
+/// What a socket has that asks for nothing: other people's receivers and senders on this machine.
+fn default_buffer(system: &System) -> Check {
+    let found = system.number("proc/sys/net/core/rmem_default");
+    let reason = "only programs that ask for no buffer have it; gannet asks";
+    Check::bytes("default buffer (net.core.rmem_default)", found, 0, Verdict::Ok, reason)
 }
 
 /// The memory of all UDP sockets together.
@@ -56,22 +59,6 @@ fn backlog(system: &System) -> Check {
     };
     Check::new(name, value, verdict, reason)
         .mended_by(format!("sudo sysctl -w net.core.netdev_max_backlog={BACKLOG}"))
-}
-
-/// The largest packet of an interface that is up.
-fn mtu(system: &System, interface: &str) -> Option<Check> {
-    let state = system.text(&format!("sys/class/net/{interface}/operstate"));
-    if state.as_deref() == Some("down") {
-        return None;
-    }
-    let reason = "a frame must fit one packet: of fragments, one lost loses all";
-    let (value, verdict) = match system.number(&format!("sys/class/net/{interface}/mtu")) {
-        Some(found) if found >= FRAME_MTU => (found.to_string(), Verdict::Ok),
-        Some(found) => (format!("{found}, {FRAME_MTU} wanted"), Verdict::Bad),
-        None => ("not readable".to_owned(), Verdict::Unknown),
-    };
-    let check = Check::new(format!("MTU of {interface}"), value, verdict, reason);
-    Some(check.mended_by(format!("sudo ip link set {interface} mtu 9000")))
 }
 
 #[cfg(test)]
@@ -104,24 +91,6 @@ mod tests {
         assert_eq!(check(2).verdict, Verdict::Ok);
         assert_eq!(check(3).verdict, Verdict::Bad);
         assert!(check(3).remedy.ends_with("=\"98304 98304 98304\""), "{:?}", check(3));
-    }
-
-    #[test]
-    fn interfaces_matter_when_frames_come_over_them() {
-        let (_root, system) = fake(&[
-            ("sys/class/net/eth0/mtu", "1500\n"),
-            ("sys/class/net/eth1/mtu", "1500\n"),
-            ("sys/class/net/eth1/operstate", "down\n"),
-            ("sys/class/net/lo/mtu", "65536\n"),
-        ]);
-        let found = |network| {
-            let needs = Needs { network, ..Needs::default() };
-            let mtus = checks(&system, &needs).into_iter().filter(|c| c.name.starts_with("MTU"));
-            mtus.map(|check| (check.name, check.verdict)).collect::<Vec<_>>()
-        };
-        assert_eq!(found(false), [("MTU of lo".to_owned(), Verdict::Ok)]);
-        assert_eq!(found(true)[0], ("MTU of eth0".to_owned(), Verdict::Bad));
-        assert_eq!(found(true).len(), 2);
     }
 
     #[test]

@@ -1,14 +1,11 @@
 //! What the process may do: limits and capabilities.
 
-use super::{Check, System, Verdict};
+use super::{Check, Needs, System, Verdict, quoted};
 
 /// Open files that a run with many sockets and rotating files needs.
 const OPEN_FILES: u64 = 1024;
 /// Memory that the rings of io_uring lock.
 const LOCKED_BYTES: u64 = 8 << 20;
-/// Gives the program every right that it uses: `setcap` takes away those that it does not name.
-const GIVE_RIGHTS: &str = "sudo setcap cap_net_admin,cap_bpf,cap_sys_nice+ep $(command -v gannet)";
-
 /// A capability of Linux, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Capability {
@@ -24,24 +21,28 @@ pub(super) fn has(system: &System, capability: Capability) -> Option<bool> {
     Some(mask >> capability as u32 & 1 == 1)
 }
 
-pub(super) fn checks(system: &System) -> Vec<Check> {
+pub(super) fn checks(system: &System, needs: &Needs) -> Vec<Check> {
+    let limit = system.number("proc/sys/net/core/rmem_max");
     vec![
         right(
             system,
             Capability::NetAdmin,
             "CAP_NET_ADMIN",
+            limit.is_none_or(|limit| limit < needs.kernel_buffer),
             "a socket's buffer may go beyond net.core.rmem_max",
         ),
         right(
             system,
             Capability::SysNice,
             "CAP_SYS_NICE",
+            true,
             "receiving threads run ahead of other work",
         ),
         right(
             system,
             Capability::Bpf,
             "CAP_BPF",
+            needs.count_before_queue,
             "frames are counted before the kernel's queue, so that every loss has its size",
         ),
         locked_memory(system),
@@ -49,13 +50,26 @@ pub(super) fn checks(system: &System) -> Vec<Check> {
     ]
 }
 
-fn right(system: &System, capability: Capability, name: &str, reason: &'static str) -> Check {
+fn right(
+    system: &System,
+    capability: Capability,
+    name: &str,
+    is_needed: bool,
+    reason: &'static str,
+) -> Check {
     let (value, verdict) = match has(system, capability) {
         Some(true) => ("yes", Verdict::Ok),
-        Some(false) => ("no", Verdict::Slow),
+        Some(false) if is_needed => ("no", Verdict::Slow),
+        Some(false) => ("no, and not needed", Verdict::Ok),
         None => ("not readable", Verdict::Unknown),
     };
-    Check::new(name, value, verdict, reason).mended_by(GIVE_RIGHTS)
+    Check::new(name, value, verdict, reason).mended_by(give_rights())
+}
+
+/// Gives this program every right that it uses: `setcap` takes away those that it does not name.
+fn give_rights() -> String {
+    let program = std::env::current_exe().unwrap_or_else(|_| "gannet".into());
+    format!("sudo setcap cap_net_admin,cap_bpf,cap_sys_nice+ep {}", quoted(&program))
 }
 
 /// The soft limit of the resource that `/proc/self/limits` lists under `name`.
@@ -70,7 +84,7 @@ fn locked_memory(system: &System) -> Check {
     let found = limit(system, "Max locked memory");
     let reason = "rings shared with the kernel are locked in memory";
     Check::bytes("locked memory (ulimit -l)", found, LOCKED_BYTES, Verdict::Slow, reason)
-        .mended_by("ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit file")
+        .mended_by("ulimit -l unlimited  # in a unit file: LimitMEMLOCK=infinity")
 }
 
 fn open_files(system: &System) -> Check {
@@ -81,7 +95,7 @@ fn open_files(system: &System) -> Check {
     };
     let reason = "sockets, files and clients of the metrics take one each";
     Check::new("open files (ulimit -n)", value, verdict, reason)
-        .mended_by(format!("ulimit -n {OPEN_FILES}"))
+        .mended_by(format!("ulimit -n {OPEN_FILES}  # in a unit file: LimitNOFILE={OPEN_FILES}"))
 }
 
 #[cfg(test)]
@@ -106,9 +120,9 @@ mod tests {
         assert_eq!(has(&system, Capability::NetAdmin), Some(true));
         assert_eq!(has(&system, Capability::Bpf), Some(true));
         assert_eq!(has(&system, Capability::SysNice), Some(false));
-        let check = &checks(&system)[1];
+        let check = &checks(&system, &Needs::default())[1];
         assert_eq!(check.verdict, Verdict::Slow);
-        assert_eq!(check.remedy, GIVE_RIGHTS);
+        assert_eq!(check.remedy, give_rights());
     }
 
     #[test]
@@ -116,10 +130,27 @@ mod tests {
         let (_root, system) = fake(&[("proc/self/status", "CapEff:\t0000000000000000\n")]);
         let (_other, granted) = fake(&[("proc/self/status", "CapEff:\t000001ffffffffff\n")]);
         let missing = |system| {
-            let checks = checks(system).into_iter().filter(|check| check.name.starts_with("CAP_"));
-            checks.map(|check| check.remedy).collect::<Vec<_>>()
+            let checks = checks(system, &Needs::default()).into_iter();
+            let rights = checks.filter(|check| check.name.starts_with("CAP_"));
+            rights.map(|check| check.remedy).collect::<Vec<_>>()
         };
-        assert_eq!(missing(&system), [GIVE_RIGHTS; 3]);
+        assert_eq!(missing(&system), [&*give_rights(); 3]);
         assert_eq!(missing(&granted), [""; 3]);
+    }
+
+    #[test]
+    fn a_right_that_is_not_needed_is_not_missed() {
+        let files = [
+            ("proc/self/status", "CapEff:\t0000000000000000\n"),
+            ("proc/sys/net/core/rmem_max", "67108864\n"),
+        ];
+        let (_root, system) = fake(&files);
+        let verdicts = |kernel_buffer, count_before_queue| {
+            let needs = Needs { kernel_buffer, count_before_queue, ..Needs::default() };
+            let checks = checks(&system, &needs);
+            (checks[0].verdict, checks[2].verdict)
+        };
+        assert_eq!(verdicts(64 << 20, false), (Verdict::Ok, Verdict::Ok));
+        assert_eq!(verdicts(65 << 20, true), (Verdict::Slow, Verdict::Slow));
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn checks(needs: &Needs) -> Vec<Check> {
         Ok(facts) => judge(&facts, needs),
         Err(error) => {
             let check = Check::new("UDP socket", error, Verdict::Bad, "frames come by UDP");
-            vec![check.mended_by("run outside the sandbox or firewall that forbids sockets")]
+            vec![check.mended_by("# run outside the sandbox or firewall that forbids sockets")]
         }
     }
 }
@@ -58,7 +58,7 @@ fn coalescing(facts: &Facts) -> Check {
     let verdict = if refusal.is_none() { Verdict::Ok } else { Verdict::Slow };
     let reason = "many datagrams come by one system call (UDP_GRO)";
     Check::new("coalesced receiving", outcome(refusal), verdict, reason)
-        .mended_by("run on Linux 5.0 or later")
+        .mended_by("# run on Linux 5.0 or later")
 }
 
 /// Trying is the only way: a container may forbid it though the kernel's switch allows it.
@@ -68,7 +68,7 @@ fn io_uring(facts: &Facts, needs: &Needs) -> Check {
     let verdict = if lacking { Verdict::Slow } else { Verdict::Ok };
     let reason = "one of the engines; `engine = \"auto\"` does not need it";
     Check::new("io_uring", outcome(refusal), verdict, reason).mended_by(
-        "sudo sysctl -w kernel.io_uring_disabled=0; in a container, let its seccomp profile allow it",
+        "sudo sysctl -w kernel.io_uring_disabled=0  # in a container: let seccomp allow it",
     )
 }
 

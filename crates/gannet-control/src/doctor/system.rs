@@ -22,6 +22,12 @@ impl System {
         Self { root: root.into() }
     }
 
+    /// Memory that programs may still take without swapping, in bytes, where the system tells.
+    pub fn memory_available(&self) -> Option<u64> {
+        let entry = self.entry("proc/meminfo", "MemAvailable")?;
+        entry.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+    }
+
     /// The text of a file, without the space around it.
     pub(super) fn text(&self, path: &str) -> Option<String> {
         fs::read_to_string(self.root.join(path)).ok().map(|text| text.trim().to_owned())

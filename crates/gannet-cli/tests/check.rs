@@ -1,0 +1,62 @@
+//! `gannet check` through the binary: what it prints is a configuration again.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const CONFIG: &str = r#"
+[[source]]
+streams = { count = 4 }
+udp = { listen = ["127.0.0.1:7000"] }
+"#;
+
+/// Checks `text` as a file in `directory`.
+fn check(directory: &Path, text: &str, arguments: &[&str]) -> Output {
+    fs::write(directory.join("a.toml"), text).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gannet"));
+    command.args(["check", "a.toml"]).args(arguments).current_dir(directory).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn what_is_printed_is_the_same_configuration_with_every_default() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = check(directory.path(), CONFIG, &[]);
+    assert_eq!((first.status.code(), text(&first.stderr)), (Some(0), String::new()));
+    let printed = text(&first.stdout);
+    assert!(printed.starts_with("# 4 streams, 122070 frames/s"), "{printed}");
+    assert!(printed.contains("\nkernel_buffer = \"64 MiB\"\n"), "{printed}");
+    let again = text(&check(directory.path(), &printed, &[]).stdout);
+    let settings = |text: &str| text[text.find("[run]").unwrap()..].to_owned();
+    assert_eq!(settings(&again), settings(&printed));
+}
+
+#[test]
+fn as_json_there_are_forecast_and_configuration() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = check(directory.path(), CONFIG, &["--json"]);
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["forecast"]["receive_threads"], 1);
+    assert!(value["forecast"]["disk_time_s"].as_f64().unwrap() > 0.0);
+    assert_eq!(value["configuration"]["source"][0]["streams"]["count"], 4);
+}
+
+#[test]
+fn a_missing_directory_and_too_much_memory_are_told_and_no_error() {
+    let directory = tempfile::tempdir().unwrap();
+    // Ten hours of four streams: 31 TB.
+    let text_of = format!(
+        "{CONFIG}depth = \"10 h\"\nbuffer_max = \"100 TB\"\n[recorder]\ndirectory = \"gone\"\n"
+    );
+    let output = check(directory.path(), &text_of, &[]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("directory gone is not there"), "{told}");
+    assert!(told.contains("make `depth` shorter"), "{told}");
+    assert!(text(&output.stdout).contains("# disk full  unknown"));
+}

@@ -1,0 +1,147 @@
+//! Network interfaces: where frames come in, and how large a packet may be there.
+
+use std::net::{IpAddr, UdpSocket};
+
+use super::{Check, Needs, System, Verdict};
+
+/// Payload of a front-end frame with the headers below Ethernet.
+const FRAME_MTU: u64 = 7228;
+/// The kernel's name of the loopback interface.
+const LOOPBACK: &str = "lo";
+
+/// How a configuration concerns an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    /// Frames come in there.
+    Listened,
+    /// They might: no configuration tells.
+    Possible,
+    /// None come in.
+    Unused,
+}
+
+/// `addresses` are those of the interfaces, with their names.
+pub(super) fn checks(system: &System, needs: &Needs, addresses: &[(String, IpAddr)]) -> Vec<Check> {
+    let listen = needs.listen.as_deref().unwrap_or_default();
+    let outside = listen.iter().filter(|ip| !ip.is_loopback() && !ip.is_unspecified());
+    let mut checks: Vec<_> = outside.map(|ip| address(*ip, addresses)).collect();
+    for name in system.names("sys/class/net").iter().filter(|name| is_up(system, name)) {
+        match purpose(system, name, needs, addresses) {
+            Use::Listened => checks.push(mtu(system, name, Verdict::Bad)),
+            Use::Possible => checks.push(mtu(system, name, Verdict::Slow)),
+            Use::Unused => (),
+        }
+    }
+    checks
+}
+
+fn purpose(system: &System, name: &str, needs: &Needs, addresses: &[(String, IpAddr)]) -> Use {
+    let Some(listen) = &needs.listen else {
+        // Of the interfaces that programs make, containers for example, there may be dozens.
+        let is_device = system.names(&format!("sys/class/net/{name}")).contains(&"device".into());
+        return match name {
+            LOOPBACK => Use::Listened,
+            _ if is_device => Use::Possible,
+            _ => Use::Unused,
+        };
+    };
+    let own = |ip: &IpAddr| addresses.iter().any(|(owner, own)| owner == name && own == ip);
+    let concerned = |ip: &IpAddr| match name {
+        LOOPBACK => ip.is_loopback() || own(ip),
+        // A socket on every address, or of a group, takes what comes in anywhere.
+        _ => ip.is_unspecified() || ip.is_multicast() || own(ip),
+    };
+    if listen.iter().any(concerned) { Use::Listened } else { Use::Unused }
+}
+
+fn is_up(system: &System, name: &str) -> bool {
+    system.text(&format!("sys/class/net/{name}/operstate")).as_deref() != Some("down")
+}
+
+/// Whether an address that is listened on is one of this machine.
+fn address(ip: IpAddr, addresses: &[(String, IpAddr)]) -> Check {
+    let owner = addresses.iter().find(|(_, own)| *own == ip).map(|(name, _)| name.as_str());
+    let (value, verdict) = match (owner, UdpSocket::bind((ip, 0))) {
+        (Some(name), Ok(_)) => (format!("of {name}"), Verdict::Ok),
+        (None, Ok(_)) => ("of this machine".to_owned(), Verdict::Ok),
+        (_, Err(error)) => (error.to_string(), Verdict::Bad),
+    };
+    let reason = "the configuration listens on it";
+    let (name, bits) = (format!("address {ip}"), if ip.is_ipv4() { 24 } else { 64 });
+    Check::new(name, value, verdict, reason)
+        .mended_by(format!("# sudo ip address add {ip}/{bits} dev INTERFACE, or listen on another"))
+}
+
+/// The largest packet of an interface; `short` when that is too small for a frame.
+fn mtu(system: &System, name: &str, short: Verdict) -> Check {
+    let reason = "a frame must fit one packet: of fragments, one lost loses all";
+    let (value, verdict) = match system.number(&format!("sys/class/net/{name}/mtu")) {
+        Some(found) if found >= FRAME_MTU => (found.to_string(), Verdict::Ok),
+        Some(found) => (format!("{found}, {FRAME_MTU} wanted"), short),
+        None => ("not readable".to_owned(), Verdict::Unknown),
+    };
+    Check::new(format!("MTU of {name}"), value, verdict, reason)
+        .mended_by(format!("sudo ip link set {name} mtu 9000"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::system::fake;
+    use super::*;
+
+    /// MTUs found on a machine with two networks, a container's interface and one that is down.
+    fn mtus(listen: Option<&[&str]>) -> Vec<(String, Verdict)> {
+        let (_root, system) = fake(&[
+            ("sys/class/net/eth0/mtu", "1500\n"),
+            ("sys/class/net/eth0/device/vendor", "0x8086\n"),
+            ("sys/class/net/eth1/mtu", "9000\n"),
+            ("sys/class/net/eth1/operstate", "up\n"),
+            ("sys/class/net/eth1/device/vendor", "0x8086\n"),
+            ("sys/class/net/eth2/mtu", "1500\n"),
+            ("sys/class/net/eth2/operstate", "down\n"),
+            ("sys/class/net/lo/mtu", "65536\n"),
+            ("sys/class/net/lo/operstate", "unknown\n"),
+            ("sys/class/net/veth7/mtu", "1500\n"),
+        ]);
+        let addresses = [("eth0", "10.0.0.1"), ("eth1", "10.1.0.1"), ("lo", "127.0.0.1")];
+        let addresses = addresses.map(|(name, ip)| (name.to_owned(), ip.parse().unwrap()));
+        let listen = listen.map(|ips| ips.iter().map(|ip| ip.parse().unwrap()).collect());
+        let needs = Needs { listen, ..Needs::default() };
+        let checks = checks(&system, &needs, &addresses).into_iter();
+        let mtu =
+            |check: Check| check.name.strip_prefix("MTU of ").map(|n| (n.into(), check.verdict));
+        checks.filter_map(mtu).collect()
+    }
+
+    fn found(name: &str, verdict: Verdict) -> (String, Verdict) {
+        (name.to_owned(), verdict)
+    }
+
+    #[test]
+    fn only_interfaces_that_are_listened_on_matter() {
+        assert_eq!(mtus(Some(&["10.1.0.1"])), [found("eth1", Verdict::Ok)]);
+        assert_eq!(mtus(Some(&["10.0.0.1"])), [found("eth0", Verdict::Bad)]);
+        assert_eq!(mtus(Some(&["127.0.0.2"])), [found("lo", Verdict::Ok)]);
+        assert_eq!(mtus(Some(&[])), []);
+    }
+
+    #[test]
+    fn every_interface_that_is_up_matters_to_the_unspecified_address() {
+        let expected = [("eth0", Verdict::Bad), ("eth1", Verdict::Ok), ("veth7", Verdict::Bad)];
+        assert_eq!(mtus(Some(&["0.0.0.0"])), expected.map(|(name, v)| found(name, v)));
+    }
+
+    #[test]
+    fn without_a_configuration_a_small_mtu_is_told_but_not_bad() {
+        let expected = [("eth0", Verdict::Slow), ("eth1", Verdict::Ok), ("lo", Verdict::Ok)];
+        assert_eq!(mtus(None), expected.map(|(name, v)| found(name, v)));
+    }
+
+    #[test]
+    fn an_address_of_another_machine_is_bad() {
+        // Of the range that is kept for documents, RFC 5737.
+        let check = address("192.0.2.1".parse().unwrap(), &[]);
+        assert_eq!(check.verdict, Verdict::Bad);
+        assert!(check.remedy.starts_with("# sudo ip address add 192.0.2.1/24"), "{check:?}");
+    }
+}
