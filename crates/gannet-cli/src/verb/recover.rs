@@ -24,13 +24,14 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let (mut done, mut failed) = (Vec::new(), 0);
+    let (mut done, mut failed, mut damaged) = (Vec::new(), 0, false);
     for path in &arguments.files {
         for (file, result) in recover(path)? {
             match result {
                 Ok(recovered) => done.push(recovered),
                 Err(error) => {
                     failed += 1;
+                    damaged |= matches!(error, log::Error::FinishedDamaged { .. });
                     eprintln!("{}: {error}", file.display());
                 }
             }
@@ -39,6 +40,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     match arguments.json {
         true => output::json(&done)?,
         false => done.iter().try_for_each(print)?,
+    }
+    if damaged {
+        return Ok(Outcome::NotVerified);
     }
     anyhow::ensure!(failed == 0, "{failed} files were not recovered");
     Ok(Outcome::Ok)

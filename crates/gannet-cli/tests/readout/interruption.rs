@@ -19,7 +19,7 @@ fn bench() -> Bench {
         [[source]]
         streams = {{ count = {count} }}
         udp = {{ listen = ["127.0.0.1:7498"] }}
-        depth = "100 ms"
+        depth = "300 ms"
 
         [record]
         slice_ticks = 1_000_000
@@ -38,10 +38,6 @@ fn bench() -> Bench {
     ))
 }
 
-fn address() -> std::net::SocketAddr {
-    "127.0.0.1:7498".parse().unwrap()
-}
-
 /// Whether any socket of this machine is bound to the readout's port.
 fn port_is_bound() -> bool {
     let table = std::fs::read_to_string("/proc/net/udp").unwrap();
@@ -52,7 +48,7 @@ fn port_is_bound() -> bool {
 fn starts_and_stops_amid_traffic_lose_nothing_and_leave_nothing() {
     let _alone = alone();
     let bench = bench();
-    let traffic = bench.emulate(address(), None);
+    let traffic = bench.traffic();
     let mut random = Random::new(1);
     for round in 0..5 * scale(20) {
         let readout = Readout::start(&bench.config());
@@ -73,8 +69,7 @@ fn starts_and_stops_amid_traffic_lose_nothing_and_leave_nothing() {
         assert!(log::verify(&files[0]).unwrap().is_complete());
         std::fs::remove_file(&files[0]).unwrap();
     }
-    traffic.stop();
-    traffic.join().unwrap();
+    drop(traffic);
 }
 
 /// Chunks of data in a finished file.
@@ -88,7 +83,7 @@ fn chunks(file: &Path) -> u64 {
 fn a_kill_loses_no_acknowledged_chunk() {
     let _alone = alone();
     let bench = bench();
-    let traffic = bench.emulate(address(), None);
+    let traffic = bench.traffic();
     let mut random = Random::new(2);
     for round in 0..4 * scale(13) {
         let readout = Readout::start(&bench.config());
@@ -111,8 +106,7 @@ fn a_kill_loses_no_acknowledged_chunk() {
         assert!(kept >= acknowledged, "round {round}: {kept} of {acknowledged}");
         std::fs::remove_file(file).unwrap();
     }
-    traffic.stop();
-    traffic.join().unwrap();
+    drop(traffic);
 }
 
 #[test]
@@ -120,7 +114,7 @@ fn a_directory_that_goes_away_degrades_the_run_and_recording_resumes() {
     let _alone = alone();
     let bench = bench();
     let readout = Readout::start(&bench.config());
-    let traffic = bench.emulate(readout.address, None);
+    let traffic = bench.traffic();
     let until = |what: &str, done: &dyn Fn(&serde_json::Value) -> bool| {
         let begin = Instant::now();
         while !done(&readout.snapshot()) {
@@ -139,8 +133,7 @@ fn a_directory_that_goes_away_degrades_the_run_and_recording_resumes() {
     until("frames go on", &|snapshot| frames(snapshot) > before.map(|n| n + 1000));
     std::fs::create_dir(bench.out()).unwrap();
     until("no trouble", &|snapshot| snapshot["recorder"]["trouble"].is_null());
-    traffic.stop();
-    traffic.join().unwrap();
+    drop(traffic);
     let ended = readout.stop();
     assert_eq!(ended.status.code(), Some(3), "{}", ended.report);
     assert_eq!(ended.ledger("source", "offered"), ended.ledger("frames", "delivered"));

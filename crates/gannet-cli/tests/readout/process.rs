@@ -72,11 +72,28 @@ impl Bench {
         Emulation::start(config, &self.plan.channel_map, &target, None).unwrap()
     }
 
+    /// Starts `gannet emulate`, which sends to the address in the configuration until dropped.
+    pub fn traffic(&self) -> Traffic {
+        let mut command = Command::new(gannet());
+        command.arg("emulate").arg(self.config()).stdout(Stdio::null()).stderr(Stdio::null());
+        Traffic(command.spawn().unwrap())
+    }
+
     /// A whole run: `frames` frames of each stream from start to drain.
     pub fn run(&self, frames: u64) -> (EmulationReport, Ended) {
         let readout = Readout::start(&self.config());
         let sent = self.emulate(readout.address, Some(frames)).join().unwrap();
         (sent, readout.stop())
+    }
+}
+
+/// `gannet emulate` at work.
+pub struct Traffic(Child);
+
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
     }
 }
 

@@ -10,6 +10,7 @@ mod model;
 mod plan;
 
 use std::fs;
+use std::io::{self, Read};
 use std::path::Path;
 
 pub use document::{Document, Problem};
@@ -19,21 +20,35 @@ pub use model::{
 };
 pub use plan::{Plan, PlannedSource, PlannedStream};
 
+/// Longest configuration that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
 /// Reads and resolves the configuration file at `path`.
 ///
 /// # Errors
 /// The first problem in the file, or that it cannot be read.
 pub fn load(path: &Path) -> Result<Plan, Problem> {
     let file = path.display().to_string();
-    let text = fs::read_to_string(path).map_err(|error| Problem {
+    let problem = |cause: String| Problem {
         file: file.clone(),
         line: 1,
         column: 1,
-        cause: format!("cannot be read: {error}"),
-        suggestion: "check the path; `gannet check --schema` describes what the file holds".into(),
-    })?;
+        cause,
+        suggestion: "name a configuration; `gannet check --schema` describes what it holds".into(),
+    };
+    let text = read_text(path).map_err(|error| problem(format!("cannot be read: {error}")))?;
     let directory = path.parent().unwrap_or(Path::new("."));
     parse(&file, &text, directory)
+}
+
+/// The text of a file that is not implausibly large.
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::other(format!("it is longer than {FILE_BYTES_MAX} bytes")));
+    }
+    Ok(text)
 }
 
 /// Resolves the configuration `text` of `file`; relative paths in it start at `directory`.

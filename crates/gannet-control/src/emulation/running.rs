@@ -23,14 +23,7 @@ impl<R: Send + 'static> Running<R> {
     ) -> Result<Self, EmulationError> {
         let stop = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&stop);
-        let work = move || {
-            // A front end keeps its pace whatever else the machine does.
-            if let Err(error) = crate::sys::put_ahead() {
-                tracing::debug!(%error, "sending runs at ordinary priority");
-            }
-            work(&asked)
-        };
-        let thread = thread::Builder::new().name(name.into()).spawn(work);
+        let thread = thread::Builder::new().name(name.into()).spawn(move || work(&asked));
         Ok(Self { stop, progress, thread: Some(thread.map_err(EmulationError::Thread)?) })
     }
 

@@ -205,7 +205,7 @@ impl Run {
         let mut is_sound = threads.map(JoinHandle::join).filter(Result::is_err).count() == 0;
         self.observed.life.mark_end(self.observed.clock.now_ns());
         if let Some(recorder) = self.recorder.take() {
-            record_end(&recorder, &self.observed.snapshot());
+            record_end(&recorder, self.observed.snapshot());
             recorder.stop();
             is_sound &= self.views.take().is_none_or(|views| views.finish().is_ok());
             self.observed.life.on(Event::Drained);
@@ -226,10 +226,12 @@ impl Drop for Run {
     }
 }
 
-/// Records what the run came to: state, totals, and where and why anything was lost.
-fn record_end(recorder: &Recorder, snapshot: &Snapshot) {
+/// Records what the run came to: state, totals, and where and why anything was lost. What the
+/// recorder itself did is not final yet; the log tells it.
+fn record_end(recorder: &Recorder, mut snapshot: Snapshot) {
+    snapshot.ledger.retain(|statement| statement.stage != "recorder");
     // Only numbers, texts and lists: there is no way to fail.
-    let text = serde_json::to_vec(snapshot).unwrap_or_default();
+    let text = serde_json::to_vec(&snapshot).unwrap_or_default();
     let mut chunk = Chunk::new(Label::new(Kind::RUN_END), text);
     while let Offer::Busy(back) = recorder.handle().offer(chunk) {
         chunk = back;

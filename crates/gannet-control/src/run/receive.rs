@@ -32,7 +32,9 @@ pub(super) fn run(
     started: &Sender<Result<(), Error>>,
     observed: &Arc<Observed>,
 ) {
-    // Frames wait in the kernel for a few milliseconds only; everything behind has seconds.
+    // Frames wait in the kernel for a few milliseconds only; everything behind has as long as the
+    // latency buffer is deep. The threads behind stay as they are: ahead of others too, they made
+    // the scheduler put this one on the core of a busy sender.
     if let Err(error) = crate::sys::put_ahead() {
         tracing::debug!(%error, "receiving runs at ordinary priority");
     }
