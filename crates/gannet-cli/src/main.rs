@@ -1,5 +1,6 @@
 //! The `gannet` binary: one verb a task; argument parsing and printing only.
 
+mod channel_table;
 mod exit;
 mod live;
 mod log;
@@ -40,6 +41,7 @@ enum Verb {
     Emulate(verb::emulate::Arguments),
     Replay(verb::replay::Arguments),
     Inspect(verb::inspect::Arguments),
+    Channels(verb::channels::Arguments),
     Verify(verb::verify::Arguments),
     Recover(verb::recover::Arguments),
     Export(verb::export::Arguments),
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Verb::Emulate(arguments) => verb::emulate::run(&arguments),
         Verb::Replay(arguments) => verb::replay::run(&arguments),
         Verb::Inspect(arguments) => verb::inspect::run(&arguments),
+        Verb::Channels(arguments) => verb::channels::run(&arguments),
         Verb::Verify(arguments) => verb::verify::run(&arguments),
         Verb::Recover(arguments) => verb::recover::run(&arguments),
         Verb::Export(arguments) => verb::export::run(&arguments),

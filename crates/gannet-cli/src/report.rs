@@ -4,13 +4,17 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use gannet_control::run_control::State;
-use gannet_control::snapshot::Snapshot;
+use gannet_control::snapshot::{ChannelsSnapshot, Snapshot};
 use gannet_readout::{log, raw_file};
 use serde::Serialize;
 
+use crate::channel_table;
 use crate::exit::Outcome;
 use crate::live::End;
 use crate::output::grouped;
+
+/// Channels that are listed for their rate, if no more of them are noisy.
+const LOUDEST: usize = 3;
 
 /// What a run came to.
 #[derive(Debug, Serialize)]
@@ -83,6 +87,7 @@ impl Report {
         writeln!(out, "ledger")?;
         snapshot.ledger.iter().try_for_each(|statement| writeln!(out, "  {statement}"))?;
         self.print_streams(&mut out)?;
+        self.print_channels(&mut out)?;
         self.print_files(&mut out)
     }
 
@@ -131,6 +136,14 @@ impl Report {
         Ok(())
     }
 
+    /// How many channels are noisy or dead, and those that made most primitives.
+    fn print_channels(&self, out: &mut impl Write) -> io::Result<()> {
+        let ChannelsSnapshot { noisy, dead, masked, loudest, .. } = &self.snapshot.channels;
+        writeln!(out, "channels: {noisy} noisy, {dead} dead, {masked} masked")?;
+        let listed: Vec<_> = loudest.iter().take(LOUDEST.max(*noisy as usize)).collect();
+        if listed.is_empty() { Ok(()) } else { channel_table::write(out, &listed) }
+    }
+
     fn print_files(&self, out: &mut impl Write) -> io::Result<()> {
         for Verified { file, items, problem } in &self.verified {
             let file = file.display();
@@ -142,6 +155,9 @@ impl Report {
         let recorder = &self.snapshot.recorder;
         let mut tables = recorder.views.iter().filter(|view| !self.is_verified(view));
         tables.try_for_each(|view| writeln!(out, "{}", view.display()))?;
+        let channels = &self.snapshot.channels;
+        channels.file.iter().try_for_each(|file| writeln!(out, "{}", file.display()))?;
+        channels.trouble.iter().try_for_each(|why| writeln!(out, "no table of channels: {why}"))?;
         recorder.view_failures.iter().try_for_each(|why| writeln!(out, "no view: {why}"))?;
         for file in &recorder.unfinished {
             writeln!(out, "{}: unfinished; run `gannet recover` on it", file.display())?;

@@ -1,5 +1,7 @@
-//! Configuration, run control, metrics, and front ends at work: emulated or recorded.
+//! Configuration, run control, the channels one by one, metrics, and front ends at work: emulated or
+//! recorded.
 
+pub mod channels;
 pub mod config;
 pub mod doctor;
 pub mod emulation;

@@ -14,6 +14,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use tiny_http::{Header, Response, Server};
 
+use crate::channels::{ChannelFigures, ChannelSummary};
 use crate::run_control::State;
 use crate::snapshot::Snapshot;
 
@@ -77,7 +78,8 @@ impl Collector for Exporter {
         streams(&mut encoder, &snapshot)?;
         ledger(&mut encoder, &snapshot)?;
         outcome(&mut encoder, &snapshot)?;
-        latencies(&mut encoder, &snapshot)
+        latencies(&mut encoder, &snapshot)?;
+        channels(&mut encoder, &snapshot)
     }
 }
 
@@ -162,6 +164,55 @@ fn outcome(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Res
     gauges(encoder, "gannet_recorder_queue_fill_ratio", "Recorder queue in use", fill)?;
     let trouble = f64::from(u8::from(recorder.trouble.is_some()));
     gauges(encoder, "gannet_recorder_trouble", "1 when it cannot write", [(vec![], trouble)])
+}
+
+/// Streams, the channels with the highest rates, and each channel if that is asked for.
+fn channels(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {
+    type Value = fn(&ChannelSummary) -> Option<f64>;
+    let figures: [(&str, &str, Value); 5] = [
+        ("gannet_stream_pedestal_mean_adc", "Mean pedestal", |c| c.pedestal_mean),
+        ("gannet_stream_pedestal_max_adc", "Largest pedestal", |c| {
+            c.pedestal_max.map(|max| max as f64)
+        }),
+        ("gannet_stream_noise_median_adc", "Median noise of channels", |c| c.rms_median),
+        ("gannet_stream_dead_channels", "Channels that never change", |c| Some(c.dead as f64)),
+        ("gannet_stream_noisy_channels", "Channels far above others", |c| Some(c.noisy as f64)),
+    ];
+    for (name, help, value) in figures {
+        let known = snapshot.streams.iter().filter_map(|stream| {
+            Some((vec![("stream", stream.geo_id.as_str())], value(&stream.channels)?))
+        });
+        gauges(encoder, name, help, known)?;
+    }
+    let loudest = Numbered::of(&snapshot.channels.loudest);
+    let rates = loudest.iter().map(|channel| (channel.labels(), channel.of.highest_rate_hz()));
+    gauges(encoder, "gannet_loudest_channel_rate_hertz", "Primitives a second", rates)?;
+    let Some(all) = &snapshot.channels.all else { return Ok(()) };
+    let all = Numbered::of(all);
+    let known = |value: fn(&ChannelFigures) -> Option<f64>| {
+        all.iter().filter_map(move |channel| Some((channel.labels(), value(channel.of)?)))
+    };
+    let pedestal = known(|channel| channel.pedestal.map(|pedestal| pedestal as f64));
+    gauges(encoder, "gannet_channel_pedestal_adc", "Pedestal", pedestal)?;
+    gauges(encoder, "gannet_channel_noise_adc", "Noise", known(|channel| channel.rms))?;
+    let tps = all.iter().map(|channel| (channel.labels(), channel.of.tps));
+    counters(encoder, "gannet_channel_primitives", "Trigger primitives found", tps)
+}
+
+/// A channel with its number as text.
+struct Numbered<'a> {
+    number: String,
+    of: &'a ChannelFigures,
+}
+
+impl<'a> Numbered<'a> {
+    fn of(channels: &'a [ChannelFigures]) -> Vec<Self> {
+        channels.iter().map(|of| Self { number: of.channel.to_string(), of }).collect()
+    }
+
+    fn labels(&self) -> Labels<'_> {
+        vec![("channel", &self.number), ("stream", &self.of.stream)]
+    }
 }
 
 fn latencies(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {

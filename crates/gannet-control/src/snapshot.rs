@@ -1,12 +1,14 @@
 //! What a run looks like at one moment: the one form that view, metrics, reports and tests read.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use gannet_measure::histogram::Summary;
 use gannet_measure::ledger::Statement;
 use gannet_wire::TriggerPrimitive;
 use serde::Serialize;
 
+use crate::channels::{ChannelFigures, ChannelSummary};
 use crate::run_control::State;
 
 /// A run at one moment.
@@ -34,6 +36,8 @@ pub struct Snapshot {
     pub recorder: RecorderSnapshot,
     /// How long things took.
     pub latency: LatencySnapshot,
+    /// The channels one by one.
+    pub channels: ChannelsSnapshot,
 }
 
 /// One source of frames.
@@ -88,6 +92,34 @@ pub struct StreamSnapshot {
     pub stalls: u64,
     /// Whether the stream is silent for longer than it may be.
     pub stalled: bool,
+    /// Its channels together.
+    pub channels: ChannelSummary,
+}
+
+/// The channels one by one, as of the last look at them; there is one a second and one at the end.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ChannelsSnapshot {
+    /// Channels that make far more primitives than others of their plane.
+    pub noisy: u64,
+    /// Channels whose samples never change.
+    pub dead: u64,
+    /// Channels that the configuration masks.
+    pub masked: u64,
+    /// Those with the highest rates of primitives, the highest first, at most
+    /// [`LOUDEST`](Self::LOUDEST).
+    pub loudest: Vec<ChannelFigures>,
+    /// The table of all channels.
+    pub file: Option<PathBuf>,
+    /// Why it could not be written the last time.
+    pub trouble: Option<String>,
+    /// All channels, for metrics, if these are to tell of them.
+    #[serde(skip)]
+    pub all: Option<Arc<Vec<ChannelFigures>>>,
+}
+
+impl ChannelsSnapshot {
+    /// Most channels that are ranked.
+    pub const LOUDEST: usize = 10;
 }
 
 /// What the trigger did so far.

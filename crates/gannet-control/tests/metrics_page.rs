@@ -1,9 +1,11 @@
 //! The page about metrics tells of every family, with its type and labels, and of no other.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::Path;
 
-use gannet_control::config;
+use gannet_control::config::{self, Plan};
+use gannet_control::emulation::{Emulation, Target};
 use gannet_control::metrics::render;
 use gannet_control::run::Run;
 
@@ -46,16 +48,30 @@ fn served(text: &str) -> BTreeMap<String, Family> {
     families
 }
 
+/// Sends some frames to `to`.
+fn emulate(plan: &Plan, to: SocketAddr) {
+    let target = Target { addresses: vec![to], frames: Some(100), flow_control: None };
+    let config = &plan.config.emulate;
+    Emulation::start(config, &plan.channel_map, &target, None).unwrap().join().unwrap();
+}
+
 #[test]
 fn the_page_tells_of_every_family_and_of_no_other() {
     let directory = tempfile::tempdir().unwrap();
     let text = format!(
         "[[source]]\nstreams = {{ count = 1 }}\nudp = {{ listen = [\"127.0.0.1:0\"] }}\n\
-         depth = \"1 ms\"\n[recorder]\ndirectory = {:?}\n",
+         depth = \"1 ms\"\n[channels]\nmetrics = true\n[recorder]\ndirectory = {:?}\n\
+         [tpg]\nthreshold = [10, 10, 10]\ninitial_pedestal = 840\n\
+         [emulate]\nstreams = {{ count = 1 }}\npace = {{ rate_scale = 0.1 }}\n",
         directory.path()
     );
     let plan = config::parse("page.toml", &text, Path::new(".")).unwrap();
     let run = Run::configure(&plan).unwrap();
-    let served = served(&render(run.snapshot_source()).unwrap());
+    run.start().unwrap();
+    emulate(&plan, run.addresses()[0]);
+    // The last look at the channels is part of the drain.
+    let snapshots = run.snapshot_source();
+    run.drain();
+    let served = served(&render(snapshots).unwrap());
     assert_eq!(told(), served, "left: docs/reference/metrics.md, right: what is served");
 }

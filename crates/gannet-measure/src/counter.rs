@@ -1,4 +1,4 @@
-//! Event counters that one thread writes and any thread reads.
+//! Counters and gauges that one thread writes and any thread reads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,6 +36,33 @@ impl Counter {
     }
 }
 
+/// A figure with a fraction that is not known until it is first set; one writer, any number of
+/// readers.
+#[derive(Debug)]
+pub struct Gauge(AtomicU64);
+
+/// Not known.
+impl Default for Gauge {
+    fn default() -> Self {
+        Self(AtomicU64::new(f64::NAN.to_bits()))
+    }
+}
+
+impl Gauge {
+    /// Replaces the figure.
+    #[inline]
+    pub fn set(&self, value: f64) {
+        self.0.store(value.to_bits(), Ordering::Relaxed);
+    }
+
+    /// The figure now; `None` before it was set, or when it was set to what is no number.
+    #[inline]
+    pub fn get(&self) -> Option<f64> {
+        let value = f64::from_bits(self.0.load(Ordering::Relaxed));
+        (!value.is_nan()).then_some(value)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,5 +77,13 @@ mod tests {
         assert_eq!(counter.get(), 5);
         counter.raise(9);
         assert_eq!(counter.get(), 9);
+    }
+
+    #[test]
+    fn a_gauge_is_unknown_until_it_is_set() {
+        let gauge = Gauge::default();
+        assert_eq!(gauge.get(), None);
+        gauge.set(0.0);
+        assert_eq!(gauge.get(), Some(0.0));
     }
 }

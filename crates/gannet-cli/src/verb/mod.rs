@@ -1,6 +1,7 @@
 //! One file a verb.
 
 pub mod bench;
+pub mod channels;
 pub mod check;
 pub mod demo;
 pub mod doctor;

@@ -2,10 +2,12 @@
 
 mod panel;
 
+use std::fmt::Write;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use gannet_control::snapshot::{LatencySnapshot, Snapshot};
+use gannet_control::channels::Condition;
+use gannet_control::snapshot::{ChannelsSnapshot, LatencySnapshot, Snapshot};
 use gannet_measure::histogram::Summary;
 use panel::Panel;
 use ratatui::buffer::Buffer;
@@ -218,10 +220,26 @@ fn details(snapshot: &Snapshot) -> Vec<Line<'static>> {
     for stream in stalled.take(2) {
         lines.push(Line::from(Span::from(format!("stream {} is silent", stream.geo_id)).red()));
     }
+    lines.extend(unwell(&snapshot.channels));
     if let Some(trouble) = &snapshot.recorder.trouble {
         lines.push(Line::from(Span::from(format!("recorder: {trouble}")).red()));
     }
     lines
+}
+
+/// How many channels are noisy or dead, and which are the noisiest.
+fn unwell(channels: &ChannelsSnapshot) -> Option<Line<'static>> {
+    let ChannelsSnapshot { noisy, dead, loudest, .. } = channels;
+    if noisy + dead == 0 {
+        return None;
+    }
+    let mut text = format!("channels: {noisy} noisy, {dead} dead");
+    let noisy = loudest.iter().filter(|channel| channel.condition == Condition::Noisy);
+    for channel in noisy.take(3) {
+        let _infallible =
+            write!(text, "; {} makes {:.0} TP/s", channel.channel, channel.highest_rate_hz());
+    }
+    Some(Line::from(text).yellow())
 }
 
 fn latency_lines(latency: &LatencySnapshot) -> Vec<Line<'static>> {

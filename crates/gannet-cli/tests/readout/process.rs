@@ -40,7 +40,8 @@ impl Bench {
         let out = directory.path().join("out");
         std::fs::create_dir(&out).unwrap();
         let recorder = format!(
-            "{text}\n[recorder]\ndirectory = {:?}\n[views]\nformats = []\n",
+            "{text}\n[recorder]\ndirectory = {:?}\n[views]\nformats = []\n\
+             [channels]\nfile = false\n",
             out.to_str().unwrap()
         );
         std::fs::write(directory.path().join("bench.toml"), recorder).unwrap();

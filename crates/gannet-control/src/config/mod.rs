@@ -16,7 +16,8 @@ use std::path::Path;
 pub use document::{Document, Problem};
 pub use forecast::Forecast;
 pub use model::{
-    Config, MetricsConfig, RecordConfig, RunConfig, SourceConfig, SourceInput, ViewsConfig,
+    ChannelsConfig, Config, MetricsConfig, RecordConfig, RunConfig, SourceConfig, SourceInput,
+    ViewsConfig,
 };
 pub use plan::{Plan, PlannedSource, PlannedStream};
 

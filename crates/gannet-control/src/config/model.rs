@@ -37,6 +37,8 @@ pub struct Config {
     pub views: ViewsConfig,
     /// Figures for a monitoring system.
     pub metrics: MetricsConfig,
+    /// What is kept of the channels one by one.
+    pub channels: ChannelsConfig,
     /// The front-end emulator that `gannet emulate` runs.
     pub emulate: gannet_emulate::Config,
 }
@@ -149,4 +151,24 @@ impl Default for ViewsConfig {
 pub struct MetricsConfig {
     /// Address of the Prometheus endpoint, for example `127.0.0.1:9180`; absent: none.
     pub listen: Option<SocketAddr>,
+}
+
+/// What is kept of the channels one by one: pedestal, noise, rate of primitives.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ChannelsConfig {
+    /// Whether a table of them, `*_channels.csv`, is written beside the log; `gannet channels`
+    /// makes a mask of it.
+    pub file: bool,
+    /// Time after which the table is written anew while the run goes on; it is at its end too.
+    pub file_every: Span,
+    /// Whether the metrics tell of each channel: three series a channel. Without it they have
+    /// figures of each stream, and of the channels with most primitives.
+    pub metrics: bool,
+}
+
+impl Default for ChannelsConfig {
+    fn default() -> Self {
+        Self { file: true, file_every: Span::s(10), metrics: false }
+    }
 }

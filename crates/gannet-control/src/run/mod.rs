@@ -9,6 +9,7 @@
 //! before it is gone, so that a drain loses nothing.
 
 mod build;
+mod channels;
 mod decide;
 mod observe;
 mod receive;
@@ -28,6 +29,7 @@ use crate::emulation::FlowControl;
 use crate::metrics::{Endpoint, SnapshotSource};
 use crate::run_control::{Event, State};
 use crate::snapshot::Snapshot;
+use channels::ChannelMonitor;
 use observe::Observed;
 use receive::Gate;
 use views::ViewMaker;
@@ -88,6 +90,7 @@ pub struct Run {
     starts: mpsc::Receiver<Result<(), gannet_ingest::Error>>,
     threads: Vec<JoinHandle<()>>,
     recorder: Option<Recorder>,
+    channels: Option<ChannelMonitor>,
     views: Option<ViewMaker>,
     endpoint: Option<Endpoint>,
 }
@@ -117,6 +120,7 @@ impl Run {
             starts,
             threads: Vec::new(),
             recorder: Some(recorder),
+            channels: None,
             views: None,
             endpoint: None,
         }
@@ -204,6 +208,7 @@ impl Run {
         let threads = self.receivers.drain(..).chain(self.threads.drain(..));
         let mut is_sound = threads.map(JoinHandle::join).filter(Result::is_err).count() == 0;
         self.observed.life.mark_end(self.observed.clock.now_ns());
+        is_sound &= self.channels.take().is_none_or(|channels| channels.finish().is_ok());
         if let Some(recorder) = self.recorder.take() {
             record_end(&recorder, self.observed.snapshot());
             recorder.stop();

@@ -18,8 +18,10 @@ use gannet_trigger::tpg::StreamCounters;
 use gannet_wire::GeoId;
 
 use super::build::BuildStatus;
+use super::channels::ChannelStatus;
 use super::decide::{DecideStatus, SliceDrop};
 use super::views::ViewStatus;
+use crate::channels::ChannelSummary;
 use crate::run_control::{Event, RunControl};
 use crate::snapshot::{
     LatencySnapshot, RecorderSnapshot, Snapshot, SourceSnapshot, StreamSnapshot, TriggerSnapshot,
@@ -74,6 +76,7 @@ pub(super) struct Observed {
     pub built: Arc<BuildStatus>,
     pub recorder: RecorderHandle,
     pub views: Arc<ViewStatus>,
+    pub channels: Arc<ChannelStatus>,
     /// Receiving threads that have not ended.
     pub receiving: AtomicUsize,
     pub life: Life,
@@ -136,7 +139,9 @@ impl Observed {
     pub fn snapshot(&self) -> Snapshot {
         let status = self.recorder.status();
         let ledger = self.ledger(&status);
-        let streams: Vec<_> = self.streams.iter().map(ObservedStream::snapshot).collect();
+        let (channels, summaries) = self.channels.now();
+        let streams = self.streams.iter().zip(summaries);
+        let streams: Vec<_> = streams.map(|(stream, channels)| stream.snapshot(channels)).collect();
         if self.lost_anything(&ledger, &streams, &status) {
             self.life.control().degrade();
         }
@@ -152,6 +157,7 @@ impl Observed {
             trigger: self.trigger(&ledger),
             recorder: self.recorder(status),
             latency: self.latency(),
+            channels,
             ledger,
         }
     }
@@ -266,7 +272,7 @@ impl ObservedSource {
 }
 
 impl ObservedStream {
-    fn snapshot(&self) -> StreamSnapshot {
+    fn snapshot(&self, channels: ChannelSummary) -> StreamSnapshot {
         let status = &self.status;
         let frames = status.frames.get();
         let timestamp = |counter: &Counter| (frames > 0).then(|| counter.get());
@@ -285,6 +291,7 @@ impl ObservedStream {
             newest_timestamp: timestamp(&status.newest_timestamp),
             stalls: status.stalls.get(),
             stalled: status.stalled.get() == 1,
+            channels,
         }
     }
 }

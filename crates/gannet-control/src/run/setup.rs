@@ -24,11 +24,13 @@ use gannet_wire::fragment_type::FragmentType;
 use gannet_wire::tpc_frame;
 
 use super::build::Builder;
+use super::channels::{ChannelMonitor, ChannelStatus};
 use super::decide::{Decider, Outlet};
 use super::observe::{Observed, ObservedSource, ObservedStream};
 use super::receive::{self, Gate};
 use super::views::ViewMaker;
 use super::{Run, RunError};
+use crate::channels::StreamSurvey;
 use crate::config::{Plan, PlannedSource, PlannedStream, SourceInput};
 use crate::metrics::Endpoint;
 
@@ -75,6 +77,7 @@ struct Parts {
     sources: Vec<PartSource>,
     streams: Vec<StreamSource>,
     observed: Vec<ObservedStream>,
+    surveyed: Vec<StreamSurvey>,
 }
 
 /// A socket or file, not yet joined to its thread.
@@ -141,6 +144,11 @@ impl Parts {
             geo_id: stream.geo_id,
             status: Arc::clone(&status),
             tpg: Arc::clone(tpg.counters()),
+        });
+        self.surveyed.push(StreamSurvey {
+            geo_id: stream.geo_id,
+            frames_per_s: format.frames_per_s(),
+            counters: Arc::clone(tpg.counters()),
         });
         Ok(StreamSetup {
             geo_id: stream.geo_id,
@@ -237,6 +245,7 @@ fn launch(
         .zip(senders)
         .map(|(source, sender)| join(source, sender, &clock))
         .unzip();
+    let surveyed = parts.surveyed;
     let statuses = parts.observed.iter().map(|stream| Arc::clone(&stream.status)).collect();
     let observed = Arc::new(Observed {
         run: config.run.number,
@@ -252,6 +261,7 @@ fn launch(
         built: Arc::clone(&built),
         recorder: recorder.handle(),
         views: Arc::default(),
+        channels: Arc::new(ChannelStatus::new(surveyed.len())),
         receiving: AtomicUsize::new(receivers.len()),
         life: Default::default(),
     });
@@ -272,6 +282,7 @@ fn launch(
         run.pools.extend(pool);
         run.receivers.push(receive_on(receiver, &gate, &started, &observed)?);
     }
+    run.channels = Some(ChannelMonitor::start(surveyed, &plan.config.channels, &observed)?);
     run.views = views(plan, &observed)?;
     run.endpoint = endpoint(plan, &run)?;
     Ok(run)

@@ -156,6 +156,11 @@ impl TpgConfig {
         }
     }
 
+    /// Which channels of a stream the mask names.
+    pub(super) fn masked(&self, channels: &StreamChannels) -> [bool; CHANNELS] {
+        channels.offline.map(|channel| self.mask.contains(&channel))
+    }
+
     /// The numbers of each channel of a stream; channels that read no wire are masked.
     pub(super) fn table(
         &self,
@@ -168,15 +173,14 @@ impl TpgConfig {
         fn per_channel<T>(value: impl Fn(usize) -> T) -> [T; CHANNELS] {
             std::array::from_fn(value)
         }
+        let masked = self.masked(channels);
         ChannelTable {
             channel: channels.offline,
             threshold: per_channel(|c| self.threshold[plane(c)] as i16),
             sot_minimum: per_channel(|c| self.sot_minimum[plane(c)]),
             memory_factor: per_channel(|c| i16::from(self.memory_factor[plane(c)])),
             scale_factor: per_channel(|c| i16::from(self.scale_factor[plane(c)])),
-            masked: per_channel(|c| {
-                !channels.is_connected(c) || self.mask.contains(&channels.offline[c])
-            }),
+            masked: per_channel(|c| !channels.is_connected(c) || masked[c]),
             detid,
             ticks_per_sample: sampling.ticks_per_sample,
         }

@@ -1,8 +1,9 @@
-//! Counters of the streams, and the channels that make most primitives.
+//! What a stream tells of itself and of its channels.
 
 use gannet_kernels::CHANNELS;
-use gannet_measure::counter::Counter;
+use gannet_measure::counter::{Counter, Gauge};
 use gannet_measure::ledger::{Account, Statement};
+use gannet_wire::channel_map::StreamChannels;
 
 gannet_measure::drop_reasons! {
     /// Why a frame was not searched for primitives.
@@ -23,25 +24,33 @@ pub struct StreamCounters {
     pub hits_cut: Counter,
     /// Primitives found.
     pub tps: Counter,
-    /// Offline numbers of the channels.
-    pub channels: [u32; CHANNELS],
+    /// Which wires the channels read.
+    pub channels: StreamChannels,
+    /// Channels that are told by configuration to give no primitives.
+    pub masked: [bool; CHANNELS],
     /// Primitives found, by channel.
     pub channel_tps: [Counter; CHANNELS],
     /// Pedestals, ADC counts, by channel; brought up to date every 1024 frames.
     pub pedestals: [Counter; CHANNELS],
+    /// Noise about the pedestal, ADC counts, by channel: root mean square of Gaussian noise with
+    /// the same quartiles. Sampled; unknown until a channel was looked at, 0 when all samples of
+    /// the last look were equal.
+    pub noise: [Gauge; CHANNELS],
 }
 
 impl StreamCounters {
-    /// Counters for channels with these offline numbers, all zero.
-    pub(super) fn new(channels: [u32; CHANNELS]) -> Self {
+    /// Counters for channels that read these wires, all zero.
+    pub(super) fn new(channels: StreamChannels, masked: [bool; CHANNELS]) -> Self {
         Self {
             frames: Account::default(),
             gaps: Counter::default(),
             hits_cut: Counter::default(),
             tps: Counter::default(),
             channels,
+            masked,
             channel_tps: std::array::from_fn(|_| Counter::default()),
             pedestals: std::array::from_fn(|_| Counter::default()),
+            noise: std::array::from_fn(|_| Gauge::default()),
         }
     }
 
@@ -49,33 +58,4 @@ impl StreamCounters {
     pub fn statement(&self) -> Statement {
         self.frames.statement("tpg")
     }
-}
-
-/// How many primitives a channel has made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChannelCount {
-    /// Offline number of the channel.
-    pub channel: u32,
-    /// Primitives.
-    pub tps: u64,
-}
-
-/// The `n` channels of all `streams` that have made most primitives, the first most; channels
-/// that have made none are not listed.
-pub fn noisiest<'a>(
-    streams: impl IntoIterator<Item = &'a StreamCounters>,
-    n: usize,
-) -> Vec<ChannelCount> {
-    let counts = |stream: &'a StreamCounters| {
-        stream
-            .channels
-            .iter()
-            .zip(&stream.channel_tps)
-            .map(|(&channel, tps)| ChannelCount { channel, tps: tps.get() })
-    };
-    let mut all: Vec<_> =
-        streams.into_iter().flat_map(counts).filter(|count| count.tps > 0).collect();
-    all.sort_by_key(|count| (std::cmp::Reverse(count.tps), count.channel));
-    all.truncate(n);
-    all
 }

@@ -6,10 +6,11 @@
 mod channel_index;
 mod config;
 mod counters;
+mod noise;
 mod stream;
 
 pub use config::{Chain, IsaChoice, TpgConfig};
-pub use counters::{ChannelCount, StreamCounters, TpgFrameDrop, noisiest};
+pub use counters::{StreamCounters, TpgFrameDrop};
 pub use stream::{FrameTiming, StreamTpg};
 
 #[cfg(test)]

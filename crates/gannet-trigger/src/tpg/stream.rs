@@ -10,6 +10,7 @@ use gannet_wire::channel_map::StreamChannels;
 use super::channel_index::ChannelIndex;
 use super::config::TpgConfig;
 use super::counters::{StreamCounters, TpgFrameDrop};
+use super::noise::NoiseMonitor;
 use crate::error::{Error, Result};
 use crate::sampling::Sampling;
 
@@ -51,6 +52,7 @@ pub struct StreamTpg {
     /// Time of the next frame, once there was one.
     expected: Option<u64>,
     index: ChannelIndex,
+    noise: NoiseMonitor,
     counters: Arc<StreamCounters>,
 }
 
@@ -69,12 +71,14 @@ impl StreamTpg {
         let table = config.table(channels, detid, timing.sampling);
         let tpg = Tpg::new(&config.chain_config(), &table, config.isa.isa())
             .map_err(|error| Error::new("channel_map", error.to_string()))?;
+        let counters = StreamCounters::new(*channels, config.masked(channels));
         Ok(Self {
             tpg,
             ticks_per_frame: timing.ticks_per_frame,
             expected: None,
             index: ChannelIndex::new(&channels.offline),
-            counters: Arc::new(StreamCounters::new(channels.offline)),
+            noise: NoiseMonitor::default(),
+            counters: Arc::new(counters),
         })
     }
 
@@ -94,6 +98,7 @@ impl StreamTpg {
         self.counters.frames.deliver(1);
         self.expected = Some(timestamp.wrapping_add(self.ticks_per_frame));
         self.count(&tps[before..]);
+        self.noise.frame(block, &self.counters.noise);
     }
 
     /// The tick before which all hits that ended have been found; 0 before the first frame.

@@ -148,19 +148,19 @@ fn stale_frames_are_left_out_and_a_new_series_is_begun() {
 }
 
 #[test]
-fn counts_tell_the_noisiest_channels() {
-    let (mut one, mut two) = (stream(&config()), stream(&config()));
-    for frame in 0..5 {
-        process(&mut one, &pulse(3, 10..12, 300), frame);
+fn a_stream_tells_of_each_channel() {
+    let config = TpgConfig { mask: vec![1004], ..config() };
+    let mut stream = stream(&config);
+    for frame in 0..512 {
+        process(&mut stream, &pulse(3, 10..12, 300), frame);
     }
-    process(&mut two, &pulse(9, 10..12, 300), 0);
-    process(&mut two, &pulse(4, 10..12, 300), 1);
-    let streams = [one.counters(), two.counters()];
-    let rank = noisiest(streams.into_iter().map(|counters| &**counters), 2);
-    let count = |channel, tps| ChannelCount { channel, tps };
-    assert_eq!(rank, [count(1003, 5), count(1004, 1)]);
-    assert_eq!(one.counters().tps.get(), 5);
-    assert_eq!(one.counters().pedestals[0].get(), 900);
+    let counters = stream.counters();
+    let tps = |channel: usize| counters.channel_tps[channel].get();
+    assert_eq!((tps(3), tps(4), counters.tps.get()), (512, 0, 512));
+    assert_eq!((counters.pedestals[0].get(), counters.noise[5].get()), (900, Some(0.0)));
+    assert!(counters.noise[3].get() > Some(0.0), "{:?}", counters.noise[3]);
+    assert_eq!((counters.channels.offline[4], counters.channels.plane[63]), (1004, 2));
+    assert_eq!([3, 4, 5].map(|channel| counters.masked[channel]), [false, true, false]);
 }
 
 #[test]

@@ -1,0 +1,155 @@
+//! The thread that looks at the channels once a second, and keeps a table of them in a file.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::RunError;
+use super::observe::Observed;
+use crate::channels::{
+    ChannelFigures, ChannelSummary, Condition, StreamSurvey, Survey, count, file, loudest,
+};
+use crate::config::ChannelsConfig;
+use crate::snapshot::ChannelsSnapshot;
+
+/// Time between two looks.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What the thread shares with whoever watches it.
+#[derive(Debug)]
+pub(super) struct ChannelStatus {
+    last: Mutex<Last>,
+    /// No frame will come any more.
+    complete: AtomicBool,
+}
+
+/// The last look.
+#[derive(Clone, Debug, Default)]
+struct Last {
+    channels: ChannelsSnapshot,
+    /// By stream.
+    summaries: Vec<ChannelSummary>,
+}
+
+impl ChannelStatus {
+    /// Nothing is known yet of the channels of `streams` streams.
+    pub fn new(streams: usize) -> Self {
+        let summaries = vec![ChannelSummary::default(); streams];
+        let last = Last { summaries, ..Last::default() };
+        Self { last: Mutex::new(last), complete: AtomicBool::new(false) }
+    }
+
+    /// The last look at all channels, and at those of each stream.
+    pub fn now(&self) -> (ChannelsSnapshot, Vec<ChannelSummary>) {
+        let Last { channels, summaries } = self.lock().clone();
+        (channels, summaries)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Looks at the channels until told that the run is over.
+pub(super) struct ChannelMonitor {
+    status: Arc<ChannelStatus>,
+    thread: JoinHandle<()>,
+}
+
+impl ChannelMonitor {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the system gives none.
+    pub fn start(
+        streams: Vec<StreamSurvey>,
+        config: &ChannelsConfig,
+        observed: &Arc<Observed>,
+    ) -> Result<Self, RunError> {
+        let status = Arc::clone(&observed.channels);
+        let monitor = Monitor {
+            survey: Survey::new(streams),
+            config: config.clone(),
+            observed: Arc::clone(observed),
+            begin: Instant::now(),
+            written: Instant::now(),
+        };
+        let thread = super::setup::spawn("channels", move || monitor.run())?;
+        Ok(Self { status, thread })
+    }
+
+    /// Takes a last look; to be called when no frame will come any more.
+    pub fn finish(self) -> thread::Result<()> {
+        self.status.complete.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+        self.thread.join()
+    }
+}
+
+struct Monitor {
+    survey: Survey,
+    config: ChannelsConfig,
+    observed: Arc<Observed>,
+    begin: Instant,
+    /// When the table was written last.
+    written: Instant,
+}
+
+impl Monitor {
+    fn run(mut self) {
+        let mut next = self.begin + LOOK;
+        loop {
+            let wait = next.saturating_duration_since(Instant::now());
+            let complete = self.observed.channels.complete.load(Ordering::Acquire);
+            if !complete && !wait.is_zero() {
+                thread::park_timeout(wait);
+                continue;
+            }
+            self.look(complete);
+            if complete {
+                return;
+            }
+            next = Instant::now() + LOOK;
+        }
+    }
+
+    fn look(&mut self, complete: bool) {
+        let channels = Arc::new(self.survey.look(self.begin.elapsed()));
+        let status = Arc::clone(&self.observed.channels);
+        self.tell(&mut status.lock(), &channels);
+        let is_due = complete || self.written.elapsed() >= self.config.file_every.duration();
+        let is_begun = channels.iter().any(|channel| channel.pedestal.is_some());
+        if self.config.file && is_due && is_begun {
+            self.written = Instant::now();
+            let written = self.write(&channels);
+            let mut last = status.lock();
+            match written {
+                Ok(file) => (last.channels.file, last.channels.trouble) = (file, None),
+                Err(trouble) => last.channels.trouble = Some(trouble),
+            }
+        }
+    }
+
+    fn tell(&self, last: &mut Last, channels: &Arc<Vec<ChannelFigures>>) {
+        let ranked = loudest(channels, ChannelsSnapshot::LOUDEST);
+        last.channels.noisy = count(channels, Condition::Noisy);
+        last.channels.dead = count(channels, Condition::Dead);
+        last.channels.masked = count(channels, Condition::Masked);
+        last.channels.loudest = ranked.into_iter().cloned().collect();
+        last.channels.all = self.config.metrics.then(|| Arc::clone(channels));
+        last.summaries = self.survey.summaries(channels);
+    }
+
+    /// Writes the table beside the log; while there is no log there is nothing beside it.
+    fn write(&self, channels: &[ChannelFigures]) -> Result<Option<PathBuf>, String> {
+        let recorder = self.observed.recorder.status();
+        let log = recorder.present_file.as_ref().or(recorder.finished.back());
+        let Some(path) = log.and_then(|log| file::beside(log)) else { return Ok(None) };
+        match file::write(&path, channels) {
+            Ok(()) => Ok(Some(path)),
+            Err(error) => Err(format!("cannot write {}: {error}", path.display())),
+        }
+    }
+}
