@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use gannet_control::config::Problem;
 use gannet_control::emulation::EmulationError;
 use gannet_control::run::RunError;
+use gannet_evaluate::tpg;
 
 /// Exit code of a configuration that is not right.
 const CONFIGURATION_INVALID: u8 = 4;
@@ -57,6 +58,9 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
     if error.is::<RunError>() {
         return ExitCode::from(Outcome::ResourceMissing.code());
     }
+    if let Some(error) = error.downcast_ref::<tpg::Error>() {
+        return ExitCode::from(bench_code(error));
+    }
     match error.downcast_ref::<EmulationError>() {
         Some(EmulationError::Pace(_)) => ExitCode::from(USAGE),
         Some(
@@ -68,6 +72,19 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
         // What a socket needs, an address or a right, is lacking on this machine.
         Some(EmulationError::Sink(_)) => ExitCode::from(Outcome::ResourceMissing.code()),
         _ => ExitCode::FAILURE,
+    }
+}
+
+/// Exit code of a search for primitives that was not measured.
+fn bench_code(error: &tpg::Error) -> u8 {
+    match error {
+        tpg::Error::OutOfRange { .. } => USAGE,
+        tpg::Error::Kernels(_)
+        | tpg::Error::Memory(_)
+        | tpg::Error::Full { .. }
+        | tpg::Error::Threads { .. } => Outcome::ResourceMissing.code(),
+        tpg::Error::Differs { .. } | tpg::Error::Uneven { .. } => Outcome::NotVerified.code(),
+        _ => 1,
     }
 }
 
@@ -93,6 +110,16 @@ mod tests {
     fn a_stop_by_signal_has_the_code_of_shells() {
         assert_eq!(Outcome::Interrupted(SIGINT).code(), 130);
         assert_eq!(Outcome::Interrupted(SIGTERM).code(), 143);
+    }
+
+    #[test]
+    fn a_benchmark_that_the_machine_cannot_run_lacks_a_resource() {
+        let isa = gannet_kernels::Isa::Avx512;
+        let best = gannet_kernels::Isa::Scalar;
+        let error = gannet_kernels::Error::IsaUnavailable { isa, best };
+        assert_eq!(bench_code(&error.into()), 5);
+        assert_eq!(bench_code(&tpg::Error::Threads { asked: 2, available: 1 }), 5);
+        assert_eq!(bench_code(&tpg::Error::Uneven { first: 1, second: 2 }), 6);
     }
 
     #[test]

@@ -8,3 +8,4 @@ pub mod ingest;
 pub mod limits;
 pub mod search;
 mod sys;
+pub mod tpg;

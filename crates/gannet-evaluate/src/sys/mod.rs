@@ -1,5 +1,8 @@
-//! Clocks that the standard library does not read.
+//! What the standard library does not offer: clocks of the thread and the processor, and ways to
+//! read memory.
 #![allow(unsafe_code)]
+
+pub mod read;
 
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};

@@ -136,7 +136,7 @@ impl TpgConfig {
     }
 
     /// The steps as the kernels take them.
-    pub(super) fn chain_config(&self) -> ChainConfig {
+    pub fn chain_config(&self) -> ChainConfig {
         let accum_limit = self.accum_limit;
         let (fixed, absolute) = match self.chain {
             Chain::SimpleThreshold => (false, None),

@@ -1,28 +1,13 @@
-//! `gannet bench`: what does this machine reach?
+//! `gannet bench ingest`: how many frames a second arrive without loss?
 
 use std::io::{self, Write};
 use std::time::Duration;
 
-use clap::Subcommand;
 use gannet_evaluate::ingest::{self, IngestConfig, IngestReport, STREAMS_MAX, Step};
 use gannet_ingest::udp::Engine;
 
 use crate::exit::Outcome;
 use crate::output::{self, grouped};
-
-/// Measures what a part of the path reaches on this machine, with the limit beside it.
-///
-/// Example: gannet bench ingest
-#[derive(Debug, clap::Args)]
-pub struct Arguments {
-    #[command(subcommand)]
-    what: What,
-}
-
-#[derive(Debug, Subcommand)]
-enum What {
-    Ingest(IngestArguments),
-}
 
 /// Finds the highest rate at which one core receives frames over loopback UDP without loss, and
 /// reads every byte of them.
@@ -32,7 +17,7 @@ enum What {
 ///
 /// Example: gannet bench ingest --engine recvmmsg
 #[derive(Debug, clap::Args)]
-struct IngestArguments {
+pub struct Arguments {
     /// How datagrams are taken from the kernel: auto, recvmsg, recvmmsg or io-uring.
     #[arg(long, default_value = "auto", value_parser = engine)]
     engine: Engine,
@@ -60,7 +45,6 @@ fn engine(name: &str) -> Result<Engine, String> {
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let What::Ingest(arguments) = &arguments.what;
     let config = IngestConfig {
         engine: arguments.engine,
         streams: arguments.streams.into(),

@@ -1,0 +1,31 @@
+//! `gannet bench`: what does this machine reach?
+
+mod ingest;
+mod names;
+mod tpg;
+
+use clap::Subcommand;
+
+use crate::exit::Outcome;
+
+/// Measures what a part of the path reaches on this machine, with the limit beside it.
+///
+/// Example: gannet bench ingest
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Ingest(ingest::Arguments),
+    Tpg(tpg::Arguments),
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    match &arguments.what {
+        What::Ingest(arguments) => ingest::run(arguments),
+        What::Tpg(arguments) => tpg::run(arguments),
+    }
+}

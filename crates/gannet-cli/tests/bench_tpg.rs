@@ -1,0 +1,89 @@
+//! `gannet bench tpg` through the binary: fields, table, picture and exit codes.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn bench(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gannet"));
+    let quick = ["--working-set", "1MiB", "--seconds", "0.05"];
+    command.args(["bench", "tpg"]).args(quick).args(arguments).output().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_single_result_stands_at_the_top_and_in_the_list() {
+    let report = json(&bench(&["--json", "--hit-rate", "90000", "--chain", "abs-rs"]));
+    assert_eq!(report["results"].as_array().unwrap().len(), 1);
+    let fields = report["results"][0].as_object().unwrap();
+    assert!(fields.iter().all(|(name, value)| report[name] == *value), "{report}");
+    assert_eq!((&report["chain"], &report["hit_rate_hz"]), (&"abs-rs".into(), &90000.0.into()));
+    assert_eq!((&report["threads"], &report["streams"]), (&1.into(), &1.into()));
+    assert_eq!(report["working_set_bytes"], 1 << 20);
+    assert_eq!(report["distinct_frames"], 145, "of 7200 bytes in 1 MiB");
+    for field in ["gbit_per_s", "limit_gbit_per_s", "ratio", "ns_per_frame", "tp_per_s"] {
+        assert!(report[field].as_f64().unwrap() > 0.0, "{field} of {report}");
+    }
+    assert!(report["isa"].is_string() && report["cycles_per_sample"].as_f64() != Some(0.0));
+    let per_frame = report["tps"].as_f64().unwrap() / report["frames"].as_f64().unwrap();
+    assert!((1.0..=190.0).contains(&per_frame), "{per_frame}: running sums join hits");
+}
+
+#[test]
+fn a_scan_gives_a_table_row_for_each_rate_and_a_picture() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("scan.svg");
+    let svg = file.to_str().unwrap();
+    let output = bench(&["--hit-rate", "1000..10000", "--isa", "scalar", "--svg", svg]);
+    let (table, log) = (String::from_utf8(output.stdout), String::from_utf8(output.stderr));
+    let (table, log) = (table.unwrap(), log.unwrap());
+    let rates = ["1000", "1800", "3200", "5600", "10000"];
+    let row = |line: &str, rate| line.split_whitespace().nth(2) == Some(rate);
+    for rate in rates {
+        assert_eq!(table.lines().filter(|line| row(line, rate)).count(), 1, "{rate} in {table}");
+    }
+    assert!(log.contains("5 of 5:"), "{log}");
+    let picture = fs::read_to_string(file).unwrap();
+    assert_well_formed(&picture);
+    assert!(picture.starts_with("<svg") && picture.contains("rate, Gbit/s"), "{picture}");
+}
+
+/// Every element is closed in its order, and no character is left that XML would not have.
+fn assert_well_formed(document: &str) {
+    let mut open = Vec::new();
+    let (mut rest, mut elements) = (document, 0);
+    while let Some((text, tag)) = rest.split_once('<') {
+        assert!(!text.contains('>') && !text.contains("& "), "stray character in {text:?}");
+        let (tag, after) = tag.split_once('>').expect("a tag ends");
+        assert_eq!(tag.matches('"').count() % 2, 0, "open quote in <{tag}>");
+        match tag.strip_prefix('/') {
+            Some(name) => assert_eq!(open.pop(), Some(name.trim())),
+            None if tag.ends_with('/') => elements += 1,
+            None => open.push(tag.split_whitespace().next().unwrap()),
+        }
+        rest = after;
+    }
+    assert!(open.is_empty() && elements > 10, "{open:?} open after {elements} elements");
+}
+
+#[test]
+fn what_cannot_be_measured_says_why() {
+    let refused = |arguments: &[&str], code| {
+        let output = bench(arguments);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
+        message
+    };
+    assert!(refused(&["--chain", "fir"], 2).contains("simple-threshold, "));
+    assert!(refused(&["--hit-rate", "1e6"], 2).contains("choose 0 to 150000"));
+    assert!(refused(&["--streams", "512"], 2).contains("working set = 1 MiB is out of range"));
+    assert!(refused(&["--threads", "1024"], 5).contains("1024 threads were asked for"));
+    assert!(refused(&["--svg", "/dev/null", "--hit-rate", "100"], 1).contains("two hit rates"));
+    #[cfg(not(target_arch = "x86_64"))]
+    assert!(refused(&["--isa", "avx2"], 5).contains("does not have avx2"));
+}

@@ -1,0 +1,221 @@
+//! Threads that search or read at the same time, each its own memory.
+
+use std::hint::{black_box, spin_loop};
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Scope;
+use std::time::{Duration, Instant};
+
+use gannet_kernels::Isa;
+use gannet_memory::{Cell, Geometry, Pages, Producer, clop};
+
+use super::content::Content;
+use super::wibeth::{self, FRAME_LEN, Finder, Setup};
+use super::{Error, Way};
+use crate::sys;
+
+/// Time from an order to the start, long enough for all threads to wake up.
+const HEAD_START: Duration = Duration::from_micros(500);
+/// Frames of a stream after which its pedestals have settled: they start at most 8 counts off,
+/// which takes 88 samples, and a fixed pedestal is frozen after 1000.
+const SETTLING_FRAMES: usize = 32;
+/// Frames of a thread that are searched by the scalar chain too, to compare.
+const VERIFIED_FRAMES_MAX: usize = 1024;
+
+/// What the threads of a measurement have before them.
+#[derive(Clone, Debug)]
+pub(super) struct Load {
+    pub setup: Setup,
+    pub isa: Isa,
+    /// Streams of a thread.
+    pub streams: usize,
+    /// Frames in the memory of a thread, a multiple of the streams.
+    pub frames: usize,
+    /// Frames of them that differ from each other, a multiple of the streams.
+    pub distinct: usize,
+    pub content: Content,
+}
+
+/// What a thread does with all its frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Adds up the bytes.
+    Read(Way),
+    /// Searches primitives.
+    Find,
+}
+
+/// What a thread has got ready.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ready {
+    /// Kind of pages of its memory.
+    pub pages: Pages,
+    /// Frames whose primitives were compared with those of the scalar chain.
+    pub verified: usize,
+}
+
+/// What came of a pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pass {
+    /// Sum of the rates of the threads, in Gbit/s of whole frames.
+    pub gbit_per_s: f64,
+    /// Time of the slowest thread.
+    pub slowest: Duration,
+    /// Primitives that all threads found.
+    pub tps: u64,
+    /// Part of their time for which the threads had a core.
+    pub running: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    work: Work,
+    rounds: u32,
+    begin: Instant,
+}
+
+/// What one thread did.
+#[derive(Clone, Copy, Debug)]
+struct Done {
+    elapsed: Duration,
+    /// Processor time of the thread.
+    cpu: Duration,
+    tps: u64,
+}
+
+struct Hand {
+    orders: Sender<Order>,
+    done: Receiver<Done>,
+}
+
+/// The threads. They end when this is dropped.
+pub(super) struct Crew {
+    hands: Vec<Hand>,
+    frames: usize,
+}
+
+impl Crew {
+    /// Starts `threads` threads, and waits until each has its memory filled and its frames
+    /// verified.
+    ///
+    /// # Errors
+    /// When a thread lacks memory, or finds other primitives than the scalar chain.
+    pub fn start<'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        threads: usize,
+        load: &'scope Load,
+    ) -> Result<(Self, Vec<Ready>), Error> {
+        let (mut hands, mut preparing) = (Vec::new(), Vec::new());
+        for thread in 0..threads {
+            let (orders, ordered) = channel();
+            let (finished, done) = channel();
+            let (ready, is_ready) = channel();
+            scope.spawn(move || match Bench::new(load, thread) {
+                Ok((bench, facts)) => {
+                    _ = ready.send(Ok(facts));
+                    bench.serve(&ordered, &finished);
+                }
+                Err(error) => _ = ready.send(Err(error)),
+            });
+            hands.push(Hand { orders, done });
+            preparing.push(is_ready);
+        }
+        let ready = preparing.iter().map(|ready| ready.recv().map_err(|_| Error::Defect)?);
+        let ready = ready.collect::<Result<_, Error>>()?;
+        Ok((Self { hands, frames: load.frames }, ready))
+    }
+
+    /// Range of all threads.
+    pub fn all(&self) -> Range<usize> {
+        0..self.hands.len()
+    }
+
+    /// Lets some threads go over their frames `rounds` times, starting at the same instant.
+    ///
+    /// # Errors
+    /// When a thread has ended by a defect.
+    pub fn pass(&self, threads: Range<usize>, work: Work, rounds: u32) -> Result<Pass, Error> {
+        let hands = &self.hands[threads];
+        let order = Order { work, rounds, begin: Instant::now() + HEAD_START };
+        for hand in hands {
+            hand.orders.send(order).map_err(|_| Error::Defect)?;
+        }
+        let bits = (self.frames * FRAME_LEN) as f64 * 8.0 * f64::from(rounds);
+        let (mut pass, mut all, mut cpu) = (Pass::default(), Duration::ZERO, Duration::ZERO);
+        for hand in hands {
+            let done = hand.done.recv().map_err(|_| Error::Defect)?;
+            pass.gbit_per_s += bits / done.elapsed.as_nanos().max(1) as f64;
+            pass.slowest = pass.slowest.max(done.elapsed);
+            pass.tps += done.tps;
+            all += done.elapsed;
+            cpu += done.cpu;
+        }
+        pass.running = (cpu.as_secs_f64() / all.as_secs_f64().max(1e-9)).min(1.0);
+        Ok(pass)
+    }
+}
+
+/// The memory and the chains of one thread.
+struct Bench {
+    memory: Producer,
+    finder: Finder,
+}
+
+impl Bench {
+    /// Lays out the frames, compares the primitives of some with the scalar chain, and lets the
+    /// pedestals settle.
+    fn new(load: &Load, thread: usize) -> Result<(Self, Ready), Error> {
+        // A single cell: the frames lie back to back, on the pages that frames land on.
+        let (mut memory, _) = clop(Geometry::plain(load.frames * FRAME_LEN, 1))?;
+        memory.reserve_to(Cell(1));
+        let seed = (thread * load.streams) as u64;
+        let bytes = memory.head_bytes_mut();
+        wibeth::fill(bytes, load.streams, load.distinct, &load.content, seed);
+        memory.commit_to(Cell(1));
+        let finder = Finder::new(&load.setup, load.isa, load.streams)?;
+        let mut bench = Self { memory, finder };
+        let verified = match load.isa {
+            Isa::Scalar => 0,
+            isa => {
+                let (setup, frames) = (&load.setup, VERIFIED_FRAMES_MAX);
+                wibeth::verify(setup, isa, load.streams, bench.frames(), frames)?
+            }
+        };
+        let rounds = (SETTLING_FRAMES * load.streams).div_ceil(load.frames);
+        bench.find(rounds as u32);
+        bench.finder.settle();
+        let ready = Ready { pages: bench.memory.pages(), verified };
+        Ok((bench, ready))
+    }
+
+    fn frames(&self) -> &[u8] {
+        self.memory.bytes(Cell(0), self.memory.geometry().cell_bytes)
+    }
+
+    fn find(&mut self, rounds: u32) -> u64 {
+        let frames = self.memory.bytes(Cell(0), self.memory.geometry().cell_bytes);
+        self.finder.pass(frames, rounds)
+    }
+
+    /// Works until nobody can order any more.
+    fn serve(mut self, orders: &Receiver<Order>, done: &Sender<Done>) {
+        for order in orders {
+            while Instant::now() < order.begin {
+                spin_loop();
+            }
+            let (begin, cpu) = (Instant::now(), sys::thread_time());
+            let tps = match order.work {
+                Work::Read(way) => {
+                    (0..order.rounds).for_each(|_| _ = black_box(way.sum(self.frames())));
+                    0
+                }
+                Work::Find => self.find(order.rounds),
+            };
+            let (elapsed, cpu) = (begin.elapsed(), sys::thread_time() - cpu);
+            self.finder.rewind();
+            if done.send(Done { elapsed, cpu, tps }).is_err() {
+                return;
+            }
+        }
+    }
+}

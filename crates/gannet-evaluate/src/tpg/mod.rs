@@ -1,0 +1,312 @@
+//! How fast one core, or several, find trigger primitives in frames that lie in memory, and how
+//! fast the same memory can be read.
+//!
+//! Passes of searching and of reading take turns over the same frames, and medians are taken, so
+//! that what disturbs the machine disturbs both. Whether the instruction set finds what the scalar
+//! chain finds is tested beforehand; every pass must find the same number of primitives.
+
+mod content;
+mod crew;
+mod passes;
+mod plot;
+mod report;
+mod wibeth;
+mod working_set;
+
+use std::thread;
+use std::time::Duration;
+
+use gannet_kernels::Isa;
+use gannet_measure::quantity::Bytes;
+use gannet_memory::RegionError;
+use gannet_trigger::tpg::{Chain, IsaChoice};
+
+use self::content::Content;
+use self::crew::{Crew, Load};
+use self::passes::Passes;
+use self::report::{Measured, Point};
+use self::wibeth::{FRAME_LEN, Setup};
+use crate::sys;
+
+pub use self::content::HIT_RATE_MAX_HZ;
+pub use self::plot::{PlotError, svg};
+pub use self::report::{TpgReport, TpgResult};
+pub use self::working_set::WorkingSet;
+pub use crate::sys::read::Way;
+
+/// Most streams of a thread.
+pub const STREAMS_MAX: usize = 512;
+/// Most threads.
+pub const THREADS_MAX: usize = 1024;
+/// Largest working set of a thread.
+pub const WORKING_SET_MAX: Bytes = Bytes(1 << 40);
+/// Largest threshold, ADC counts.
+pub const THRESHOLD_MAX: u16 = i16::MAX as u16;
+
+/// Frames of a thread that differ from each other, where its memory holds so many: too many for
+/// a branch predictor to learn.
+const DISTINCT_FRAMES: usize = 3200;
+/// Why the experiment cannot be made, or came to nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The kernels refuse the chain or the instruction set.
+    #[error(transparent)]
+    Kernels(#[from] gannet_kernels::Error),
+    /// The memory of the frames cannot be had.
+    #[error(transparent)]
+    Memory(#[from] RegionError),
+    /// Less memory is free than the frames take.
+    #[error("the frames of all threads take {needed}, but only {free} of memory are free")]
+    Full {
+        /// Memory of all threads.
+        needed: Bytes,
+        /// Memory that can be had without pushing anything out.
+        free: Bytes,
+    },
+    /// More threads than the machine runs at a time.
+    #[error("{asked} threads were asked for; this machine runs {available} at a time")]
+    Threads {
+        /// Threads asked for.
+        asked: usize,
+        /// Threads that run at a time.
+        available: usize,
+    },
+    /// A number of the plan is out of its range.
+    #[error("{what} = {got} is out of range; choose {allowed}")]
+    OutOfRange {
+        /// What the number is.
+        what: &'static str,
+        /// The number.
+        got: String,
+        /// What it may be.
+        allowed: String,
+    },
+    /// An instruction set finds other primitives than the scalar chain.
+    #[error(
+        "frame {frame}: the primitives found with {isa} are not those of the scalar chain; please \
+         report it"
+    )]
+    Differs {
+        /// The instruction set.
+        isa: Isa,
+        /// Number of the first such frame in the memory of a thread.
+        frame: usize,
+    },
+    /// Two passes over the same frames from the same state found different numbers of primitives.
+    #[error(
+        "a pass found {second} primitives where the one before found {first} in the same frames; \
+         the memory or the program is not sound"
+    )]
+    Uneven {
+        /// Primitives of a pass.
+        first: u64,
+        /// Primitives of a later pass.
+        second: u64,
+    },
+    /// A thread ended by a defect.
+    #[error("a thread of the experiment ended by a defect; please report it")]
+    Defect,
+}
+
+/// What is measured: every hit rate with every working set.
+#[derive(Clone, Debug)]
+pub struct TpgPlan {
+    /// Steps between the samples and the threshold.
+    pub chain: Chain,
+    /// Instruction set of the kernels.
+    pub isa: IsaChoice,
+    /// Hits a second on each channel, `0..=`[`HIT_RATE_MAX_HZ`].
+    pub hit_rates_hz: Vec<f64>,
+    /// Memory of a thread.
+    pub working_sets: Vec<WorkingSet>,
+    /// Threads that search at the same time, each in its own memory.
+    pub threads: usize,
+    /// Streams of a thread, each with its own chain; their frames lie in turn.
+    pub streams: usize,
+    /// A sample belongs to a hit when it is above this; ADC counts, at most [`THRESHOLD_MAX`].
+    pub threshold: u16,
+    /// Length of one measurement, without preparation. Three passes of each kind are made even if
+    /// they take longer.
+    pub time: Duration,
+}
+
+impl Default for TpgPlan {
+    /// The setting of the published comparison: 100 hits a second on each channel, 512 MiB,
+    /// threshold 60.
+    fn default() -> Self {
+        Self {
+            chain: Chain::default(),
+            isa: IsaChoice::default(),
+            hit_rates_hz: vec![100.0],
+            working_sets: vec![WorkingSet::Size(Bytes::mib(512))],
+            threads: 1,
+            streams: 1,
+            threshold: 60,
+            time: Duration::from_secs(1),
+        }
+    }
+}
+
+/// Makes the experiment; `progress` hears of every result.
+///
+/// # Errors
+/// When a number of the plan is out of range, when the machine lacks the instruction set, the
+/// threads or the memory, or when primitives are not what they must be.
+pub fn measure(plan: &TpgPlan, progress: &mut dyn FnMut(&TpgResult)) -> Result<TpgReport, Error> {
+    check(plan)?;
+    let cycles_per_s = sys::cycles_per_s();
+    let mut results = Vec::new();
+    for set in &plan.working_sets {
+        let mut way = None;
+        for &hit_rate_hz in &plan.hit_rates_hz {
+            let point = Point { working_set: set.bytes(), hit_rate_hz };
+            let measured = measure_one(plan, &point, way)?;
+            // How memory is read fastest does not depend on what is in it.
+            way = Some(measured.way);
+            let result = measured.result(plan, &point, cycles_per_s);
+            progress(&result);
+            results.push(result);
+        }
+    }
+    let only = (results.len() == 1).then(|| results[0].clone());
+    Ok(TpgReport { only, results })
+}
+
+/// Tests that the plan can be made on this machine.
+fn check(plan: &TpgPlan) -> Result<(), Error> {
+    let isa = plan.isa.isa();
+    if !isa.is_available() {
+        return Err(gannet_kernels::Error::IsaUnavailable { isa, best: Isa::best() }.into());
+    }
+    within("threads", plan.threads, 1, THREADS_MAX)?;
+    let available = thread::available_parallelism().map_or(1, usize::from);
+    if plan.threads > available {
+        return Err(Error::Threads { asked: plan.threads, available });
+    }
+    within("streams", plan.streams, 1, STREAMS_MAX)?;
+    within("threshold", plan.threshold, 0, THRESHOLD_MAX)?;
+    for &hz in &plan.hit_rates_hz {
+        within("hit rate in Hz", hz, 0.0, HIT_RATE_MAX_HZ)?;
+    }
+    let least = Bytes((plan.streams * FRAME_LEN) as u64);
+    for set in &plan.working_sets {
+        within("working set", set.bytes(), least, WORKING_SET_MAX)?;
+        let needed = Bytes(set.bytes().0 * plan.threads as u64);
+        // The system would rather end a program than refuse it memory.
+        if let Some(free) = working_set::free_memory().filter(|free| *free < needed) {
+            return Err(Error::Full { needed, free });
+        }
+    }
+    Ok(())
+}
+
+fn within<T: PartialOrd + ToString>(
+    what: &'static str,
+    got: T,
+    least: T,
+    most: T,
+) -> Result<(), Error> {
+    if (&least..=&most).contains(&&got) {
+        return Ok(());
+    }
+    let allowed = format!("{} to {}", least.to_string(), most.to_string());
+    Err(Error::OutOfRange { what, got: got.to_string(), allowed })
+}
+
+/// Measures one hit rate with one working set; `way` is the fastest way to read, if it is known.
+fn measure_one(plan: &TpgPlan, point: &Point, way: Option<Way>) -> Result<Measured, Error> {
+    let frames = point.working_set.0 as usize / FRAME_LEN / plan.streams * plan.streams;
+    let load = Load {
+        setup: Setup::new(plan),
+        isa: plan.isa.isa(),
+        streams: plan.streams,
+        frames,
+        distinct: frames.min(DISTINCT_FRAMES.next_multiple_of(plan.streams)),
+        content: Content::new(point.hit_rate_hz),
+    };
+    thread::scope(|scope| {
+        let (crew, ready) = Crew::start(scope, plan.threads, &load)?;
+        let way = way.map_or_else(|| passes::fastest_way(&crew, plan.time), Ok)?;
+        let passes = Passes::make(&crew, way, plan.time)?;
+        Ok(Measured { frames, distinct: load.distinct, ready, way, passes })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tiny() -> TpgPlan {
+        TpgPlan {
+            working_sets: vec![WorkingSet::Size(Bytes::mib(1))],
+            time: Duration::from_millis(5),
+            ..TpgPlan::default()
+        }
+    }
+
+    #[test]
+    fn every_hit_rate_is_measured_with_every_working_set() {
+        let plan = TpgPlan {
+            hit_rates_hz: vec![10e3, 90e3],
+            working_sets: vec![WorkingSet::Size(Bytes(144_000)), WorkingSet::Size(Bytes::mib(1))],
+            streams: 3,
+            ..tiny()
+        };
+        let mut heard = 0;
+        let report = measure(&plan, &mut |_| heard += 1).unwrap();
+        assert!(report.only.is_none() && report.results.len() == 4 && heard == 4);
+        let facts = report.results.iter().map(|r| (r.working_set_bytes, r.hit_rate_hz));
+        let sizes = [144_000, 1 << 20];
+        assert!(facts.eq(sizes.iter().flat_map(|&size| [(size, 10e3), (size, 90e3)])));
+        for result in &report.results {
+            let frames = result.working_set_bytes / 7200 / 3 * 3;
+            assert_eq!(result.distinct_frames, frames);
+            assert!(result.frames.is_multiple_of(frames) && result.frames > 0, "{result:?}");
+            // All frames of a pass together hold this many hits, give or take few.
+            let hits = result.hit_rate_hz * 64.0 * result.frames as f64 * 2048.0 / 62.5e6;
+            let found = result.tps as f64 / hits;
+            assert!((0.8..1.2).contains(&found), "{found} of the hits: {result:?}");
+        }
+    }
+
+    #[test]
+    fn the_figures_of_a_result_agree_with_each_other() {
+        let report = measure(&tiny(), &mut |_| ()).unwrap();
+        let result = report.only.unwrap();
+        let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
+        assert!(near(result.ratio, result.gbit_per_s / result.limit_gbit_per_s));
+        assert!(near(result.ns_per_frame, 57_600.0 / result.gbit_per_s));
+        assert!(near(result.tps_per_frame, result.tps as f64 / result.frames as f64));
+        assert!(near(result.tp_per_s, result.tps_per_frame * 1e9 / result.ns_per_frame));
+        assert_eq!((result.one_thread_gbit_per_s, result.scaling), (None, None));
+    }
+
+    #[test]
+    fn threads_are_compared_with_one_alone() {
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(2);
+        let plan = TpgPlan { threads, isa: IsaChoice::Scalar, ..tiny() };
+        let report = measure(&plan, &mut |_| ()).unwrap();
+        let result = &report.results[0];
+        assert_eq!(result.scaling.is_some(), threads > 1);
+        assert_eq!(result.verified_frames, 0, "nothing to compare the scalar chain with");
+        assert!(result.frames.is_multiple_of(145 * threads as u64));
+    }
+
+    #[test]
+    fn what_the_machine_lacks_is_refused_by_name() {
+        let refusal = |plan: TpgPlan| measure(&plan, &mut |_| ()).unwrap_err().to_string();
+        let refused = refusal(TpgPlan { threads: THREADS_MAX, ..tiny() });
+        assert!(refused.starts_with("1024 threads were asked for"), "{refused}");
+        let refused = refusal(TpgPlan { streams: 513, ..tiny() });
+        assert_eq!(refused, "streams = 513 is out of range; choose 1 to 512");
+        let refused = refusal(TpgPlan { hit_rates_hz: vec![2e5], ..tiny() });
+        assert_eq!(refused, "hit rate in Hz = 200000 is out of range; choose 0 to 150000");
+        let working_sets = vec![WorkingSet::Size(Bytes(7199))];
+        let refused = refusal(TpgPlan { working_sets, ..tiny() });
+        assert!(refused.starts_with("working set = 7199 B is out of range"), "{refused}");
+        let working_sets = vec![WorkingSet::Size(WORKING_SET_MAX)];
+        let refused = refusal(TpgPlan { working_sets, ..tiny() });
+        assert!(refused.starts_with("the frames of all threads take 1 TiB, but only"), "{refused}");
+    }
+}

@@ -1,0 +1,138 @@
+//! The figures of the experiment.
+
+use gannet_measure::quantity::Bytes;
+use gannet_trigger::tpg::Chain;
+use serde::Serialize;
+
+use super::crew::Ready;
+use super::passes::{Passes, median};
+use super::wibeth::{FRAME_LEN, FRAME_SAMPLES};
+use super::{TpgPlan, Way};
+
+/// Bits of a frame.
+const FRAME_BITS: f64 = (8 * FRAME_LEN) as f64;
+
+/// What was found at one hit rate with one working set.
+#[derive(Clone, Debug, Serialize)]
+pub struct TpgResult {
+    /// Instruction set of the kernels.
+    pub isa: &'static str,
+    /// Steps between the samples and the threshold.
+    pub chain: Chain,
+    /// A sample belongs to a hit when it is above this; ADC counts.
+    pub threshold: u16,
+    /// Hits a second on each channel.
+    pub hit_rate_hz: f64,
+    /// Memory of a thread that was asked for; it holds as many whole frames as fit.
+    pub working_set_bytes: u64,
+    /// Kind of pages of the memory.
+    pub pages: String,
+    /// Threads that searched at the same time.
+    pub threads: usize,
+    /// Streams of a thread.
+    pub streams: usize,
+    /// Frames of a thread that differ from each other.
+    pub distinct_frames: u64,
+    /// Frames whose primitives were found to be those of the scalar chain; none of that chain
+    /// itself.
+    pub verified_frames: u64,
+    /// Passes that the medians are of.
+    pub passes: usize,
+    /// Frames that all threads search in a pass.
+    pub frames: u64,
+    /// Primitives that they find in it, the same in each.
+    pub tps: u64,
+    /// Rate of searching whole frames, all threads together.
+    pub gbit_per_s: f64,
+    /// Rate of reading the same memory by as many threads in the same run, in the fastest way.
+    pub limit_gbit_per_s: f64,
+    /// The fastest way.
+    pub limit_way: Way,
+    /// Rate of searching over that of reading.
+    pub ratio: f64,
+    /// Time of a thread for a frame.
+    pub ns_per_frame: f64,
+    /// Ticks of the time-stamp counter for a sample of one channel, where it can be read.
+    pub cycles_per_sample: Option<f64>,
+    /// Primitives found in a frame, on average.
+    pub tps_per_frame: f64,
+    /// Primitives found in a second of searching, all threads together.
+    pub tp_per_s: f64,
+    /// Part of the time of searching for which the threads had a core; on a machine with nothing
+    /// else to do it is 1.
+    pub running_share: f64,
+    /// Rate of one thread alone, in the same run; none with one thread.
+    pub one_thread_gbit_per_s: Option<f64>,
+    /// Rate of all threads over that of one; none with one thread.
+    pub scaling: Option<f64>,
+}
+
+/// What the experiment found.
+#[derive(Clone, Debug, Serialize)]
+pub struct TpgReport {
+    /// The result, if there is exactly one: as a document its fields stand at the top.
+    #[serde(flatten)]
+    pub only: Option<TpgResult>,
+    /// All results: for each working set, all hit rates.
+    pub results: Vec<TpgResult>,
+}
+
+/// What varies within the experiment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Point {
+    pub working_set: Bytes,
+    pub hit_rate_hz: f64,
+}
+
+/// What was measured at one point.
+#[derive(Debug)]
+pub(super) struct Measured {
+    /// Frames in the memory of a thread.
+    pub frames: usize,
+    /// Frames of them that differ from each other.
+    pub distinct: usize,
+    /// What each thread had got ready.
+    pub ready: Vec<Ready>,
+    /// The fastest way to read.
+    pub way: Way,
+    pub passes: Passes,
+}
+
+impl Measured {
+    /// The figures that follow.
+    pub fn result(&self, plan: &TpgPlan, point: &Point, cycles_per_s: Option<f64>) -> TpgResult {
+        let Self { ready, way, passes, .. } = self;
+        let (gbit_per_s, limit) = (median(&passes.find), median(&passes.read));
+        let alone = (plan.threads > 1).then(|| median(&passes.find_alone));
+        let frames = (self.frames * plan.threads) as u64 * u64::from(passes.rounds);
+        let ns_per_frame = plan.threads as f64 * FRAME_BITS / gbit_per_s;
+        let ns_per_sample = ns_per_frame / FRAME_SAMPLES as f64;
+        let tps_per_frame = passes.tps as f64 / frames as f64;
+        TpgResult {
+            isa: plan.isa.isa().name(),
+            chain: plan.chain,
+            threshold: plan.threshold,
+            hit_rate_hz: point.hit_rate_hz,
+            working_set_bytes: point.working_set.0,
+            pages: ready.first().map(|ready| ready.pages.to_string()).unwrap_or_default(),
+            threads: plan.threads,
+            streams: plan.streams,
+            distinct_frames: self.distinct as u64,
+            verified_frames: ready.iter().map(|ready| ready.verified as u64).sum(),
+            passes: passes.find.len(),
+            frames,
+            tps: passes.tps,
+            gbit_per_s,
+            limit_gbit_per_s: limit,
+            limit_way: *way,
+            ratio: gbit_per_s / limit,
+            ns_per_frame,
+            cycles_per_sample: cycles_per_s.map(|rate| ns_per_sample * 1e-9 * rate),
+            tps_per_frame,
+            tp_per_s: tps_per_frame * gbit_per_s * 1e9 / FRAME_BITS,
+            running_share: passes.running.iter().sum::<f64>() / passes.running.len() as f64,
+            one_thread_gbit_per_s: alone,
+            scaling: alone.map(|alone| gbit_per_s / alone),
+        }
+    }
+}
