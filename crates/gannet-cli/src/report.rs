@@ -103,6 +103,12 @@ impl Report {
             let (p50, p99) = (ms(summary.p50), ms(summary.p99));
             writeln!(out, "  {step:<22} p50 {p50:.3} ms, p99 {p99:.3} ms")?;
         }
+        let search = (self.snapshot.tpg_share, self.snapshot.tpg_ns_per_frame());
+        if let (Some(share), Some(ns)) = search {
+            let percent = share * 100.0;
+            let step = "search for primitives";
+            writeln!(out, "  {step:<22} {percent:.1} % of receiving, {ns:.0} ns a frame")?;
+        }
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use tiny_http::{Header, Response, Server};
 
 use crate::channels::{ChannelFigures, ChannelSummary};
 use crate::run_control::State;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, SourceSnapshot};
 
 /// Where snapshots come from.
 pub type SnapshotSource = Arc<dyn Fn() -> Snapshot + Send + Sync>;
@@ -94,7 +94,7 @@ fn run(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result 
 }
 
 fn sources(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {
-    let by_name = |value: fn(&crate::snapshot::SourceSnapshot) -> u64| {
+    let by_name = |value: fn(&SourceSnapshot) -> u64| {
         let pair = move |source: &'_ _| value(source);
         snapshot.sources.iter().map(move |s| (vec![("source", s.name.as_str())], pair(s)))
     };
@@ -102,6 +102,15 @@ fn sources(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Res
     counters(encoder, "gannet_source_bytes", "Bytes of those frames", by_name(|s| s.bytes))?;
     let help = "Datagrams dropped by the kernel";
     counters(encoder, "gannet_source_kernel_drops", help, by_name(|s| s.kernel_drops))?;
+    let seconds = |value: fn(&SourceSnapshot) -> f64| {
+        let sources = snapshot.sources.iter();
+        sources.map(move |s| (vec![("source", s.name.as_str())], ConstCounter::new(value(s))))
+    };
+    let (cpu, busy) = (seconds(|s| s.receive_cpu_s), seconds(|s| s.tpg_busy_s));
+    let help = "Processor time of the receiving thread";
+    family(encoder, "gannet_source_receive_cpu_seconds", help, cpu)?;
+    let help = "Time of it in the search for primitives";
+    family(encoder, "gannet_source_tpg_busy_seconds", help, busy)?;
     let fill = snapshot.sources.iter().map(|s| (vec![("source", s.name.as_str())], s.buffer_fill));
     gauges(encoder, "gannet_source_buffer_fill_ratio", "Landing buffer in use", fill)
 }

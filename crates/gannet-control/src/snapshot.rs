@@ -24,6 +24,9 @@ pub struct Snapshot {
     pub failure: Option<String>,
     /// Since frames are taken, in seconds.
     pub elapsed_s: f64,
+    /// Fraction of the processor time of the receiving threads that goes into the search for
+    /// primitives.
+    pub tpg_share: Option<f64>,
     /// Each source.
     pub sources: Vec<SourceSnapshot>,
     /// Each stream, in the order of the sources.
@@ -59,6 +62,13 @@ pub struct SourceSnapshot {
     pub buffer_fill: f64,
     /// Bytes of the landing buffer.
     pub buffer_bytes: u64,
+    /// Processor time of the receiving thread, in seconds.
+    pub receive_cpu_s: f64,
+    /// Part of that in which primitives were searched for, in seconds; estimated from one frame in
+    /// 61.
+    pub tpg_busy_s: f64,
+    /// Time that the search of a frame takes, in nanoseconds.
+    pub tpg_ns_per_frame: Option<f64>,
 }
 
 /// One stream.
@@ -231,6 +241,14 @@ impl Snapshot {
         let drops = too_old.flat_map(|statement| &statement.dropped);
         let not_taken = drops.filter(|drop| ["too_old", "other_socket"].contains(&&*drop.reason));
         self.frames_missing() + not_taken.map(|drop| drop.count).sum::<u64>()
+    }
+
+    /// Time that the search of a frame takes, in nanoseconds, as a mean over the sources.
+    pub fn tpg_ns_per_frame(&self) -> Option<f64> {
+        let timed = || self.sources.iter().filter_map(|s| Some((s.frames, s.tpg_ns_per_frame?)));
+        let frames: u64 = timed().map(|(frames, _)| frames).sum();
+        let ns: f64 = timed().map(|(frames, ns)| frames as f64 * ns).sum();
+        (frames > 0).then(|| ns / frames as f64)
     }
 
     /// Datagrams that the kernel dropped.

@@ -20,7 +20,7 @@ use crate::log;
 use crate::output::grouped;
 
 /// Lines of the panel.
-const PANEL_LINES: u16 = 22;
+const PANEL_LINES: u16 = 23;
 /// Time between two pictures on a terminal.
 const REDRAW: Duration = Duration::from_millis(250);
 /// Time between two lines elsewhere.
@@ -173,12 +173,14 @@ fn draw(area: Rect, buffer: &mut Buffer, snapshot: &Snapshot, rate: &Rate) {
 }
 
 fn figures(snapshot: &Snapshot, rate: &Rate) -> Line<'static> {
+    let search = snapshot.tpg_share.map(|share| format!("  search {:.0} %", share * 100.0));
     Line::from(format!(
-        "{} streams  {:.3} Mframe/s  {:.2} Gbit/s  {:.0} primitives/s",
+        "{} streams  {:.3} Mframe/s  {:.2} Gbit/s  {:.0} primitives/s{}",
         snapshot.streams.len(),
         rate.frames * 1e-6,
         rate.gbit,
-        rate.primitives
+        rate.primitives,
+        search.unwrap_or_default()
     ))
 }
 

@@ -11,7 +11,7 @@ use gannet_measure::histogram::Histogram;
 use gannet_measure::ledger::{Account, Reason, Statement};
 use gannet_readout::log::{self, RecorderHandle, Status};
 use gannet_readout::primitives::PrimitiveDrop;
-use gannet_readout::receiver::{FrameDrop, StreamStatus};
+use gannet_readout::receiver::{FrameDrop, SearchTime, StreamStatus};
 use gannet_readout::record::RecordDrop;
 use gannet_trigger::TriggerCounters;
 use gannet_trigger::tpg::StreamCounters;
@@ -52,6 +52,9 @@ pub(super) struct ObservedSource {
     pub frames: Arc<Account<FrameDrop>>,
     pub primitives: Arc<Account<PrimitiveDrop>>,
     pub arrival_to_primitive_ns: Arc<Histogram>,
+    pub search_time: Arc<SearchTime>,
+    /// Processor time of the receiving thread.
+    pub receive_cpu_ns: Arc<Counter>,
 }
 
 /// One stream at work.
@@ -146,13 +149,15 @@ impl Observed {
             self.life.control().degrade();
         }
         let control = *self.life.control();
+        let sources: Vec<_> = self.sources.iter().map(ObservedSource::snapshot).collect();
         Snapshot {
             run: self.run,
             state: control.state(),
             degraded: control.is_degraded(),
             failure: self.failure().clone(),
             elapsed_s: self.life.elapsed_s(self.clock.now_ns()),
-            sources: self.sources.iter().map(ObservedSource::snapshot).collect(),
+            tpg_share: tpg_share(&sources),
+            sources,
             streams,
             trigger: self.trigger(&ledger),
             recorder: self.recorder(status),
@@ -267,6 +272,9 @@ impl ObservedSource {
             unsized_drops: self.counters.unsized_drops.get(),
             buffer_fill: (frames as f64 / facts.cells.max(1) as f64).min(1.0),
             buffer_bytes: facts.cells * facts.frame_len as u64,
+            receive_cpu_s: self.receive_cpu_ns.get() as f64 * 1e-9,
+            tpg_busy_s: self.search_time.busy_ns.get() as f64 * 1e-9,
+            tpg_ns_per_frame: self.search_time.ns_per_frame(),
         }
     }
 }
@@ -294,6 +302,13 @@ impl ObservedStream {
             channels,
         }
     }
+}
+
+/// Fraction of the processor time of receiving that goes into the search for primitives.
+fn tpg_share(sources: &[SourceSnapshot]) -> Option<f64> {
+    let cpu_s: f64 = sources.iter().map(|source| source.receive_cpu_s).sum();
+    let busy_s: f64 = sources.iter().map(|source| source.tpg_busy_s).sum();
+    (cpu_s > 0.0 && busy_s > 0.0).then(|| busy_s / cpu_s)
 }
 
 /// The sum of statements of one stage.

@@ -7,12 +7,17 @@ use std::thread;
 use std::time::Duration;
 
 use gannet_ingest::Error;
+use gannet_measure::counter::Counter;
 use gannet_readout::receiver::Receiver;
 
 use super::observe::Observed;
+use crate::sys;
 
 /// How long a poll waits, which also bounds how late silence and a stop are noticed.
 const WAIT: Duration = Duration::from_millis(5);
+
+/// Time between two publications of the thread's processor time, in nanoseconds.
+const PUBLISH_NS: u64 = 10_000_000;
 
 /// When receiving threads begin and end.
 #[derive(Debug, Default)]
@@ -25,17 +30,19 @@ pub(super) struct Gate {
 
 /// Takes frames from the moment the gate opens until it closes and the source is empty.
 ///
-/// Tells by `started` whether the source could be started.
+/// Tells by `started` whether the source could be started, and by `cpu_ns` the processor time that
+/// the thread has used.
 pub(super) fn run(
     mut receiver: Receiver,
     gate: &Gate,
     started: &Sender<Result<(), Error>>,
+    cpu_ns: &Counter,
     observed: &Arc<Observed>,
 ) {
     // Frames wait in the kernel for a few milliseconds only; everything behind has as long as the
     // latency buffer is deep. The threads behind stay as they are: ahead of others too, they made
     // the scheduler put this one on the core of a busy sender.
-    if let Err(error) = crate::sys::put_ahead() {
+    if let Err(error) = sys::put_ahead() {
         tracing::debug!(%error, "receiving runs at ordinary priority");
     }
     while !gate.go.load(Ordering::Acquire) {
@@ -46,23 +53,35 @@ pub(super) fn run(
         let is_started = start.is_ok();
         // Nobody listens when the start of another source failed: then this run ends.
         let _unheard = started.send(start);
-        if is_started && let Err(error) = receive(&mut receiver, gate) {
+        if is_started && let Err(error) = receive(&mut receiver, gate, cpu_ns, observed) {
             tracing::error!(%error, "a source failed; its streams are silent from now on");
             observed.fail(error.to_string());
         }
     }
     receiver.finish();
+    cpu_ns.set(sys::thread_time_ns());
     observed.receiving.fetch_sub(1, Ordering::AcqRel);
 }
 
-fn receive(receiver: &mut Receiver, gate: &Gate) -> Result<(), Error> {
+fn receive(
+    receiver: &mut Receiver,
+    gate: &Gate,
+    cpu_ns: &Counter,
+    observed: &Observed,
+) -> Result<(), Error> {
     let mut stopping = false;
+    let mut publish_ns = 0;
     while !receiver.is_exhausted() {
         if !stopping && gate.stop.load(Ordering::Acquire) {
             receiver.stop()?;
             stopping = true;
         }
         receiver.step(WAIT)?;
+        let now_ns = observed.clock.now_ns();
+        if now_ns >= publish_ns {
+            publish_ns = now_ns + PUBLISH_NS;
+            cpu_ns.set(sys::thread_time_ns());
+        }
     }
     Ok(())
 }

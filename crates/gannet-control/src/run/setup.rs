@@ -278,9 +278,9 @@ fn launch(
     let gate = Arc::clone(&run.gate);
     run.threads.push(spawn("build", move || builder.run(&requested))?);
     run.threads.push(spawn("decide", move || decider.run(&found))?);
-    for (pool, receiver) in receivers {
+    for (place, (pool, receiver)) in receivers.into_iter().enumerate() {
         run.pools.extend(pool);
-        run.receivers.push(receive_on(receiver, &gate, &started, &observed)?);
+        run.receivers.push(receive_on(receiver, place, &gate, &started, &observed)?);
     }
     run.channels = Some(ChannelMonitor::start(surveyed, &plan.config.channels, &observed)?);
     run.views = views(plan, &observed)?;
@@ -307,18 +307,23 @@ fn join(
         frames: receiver.account(),
         primitives,
         arrival_to_primitive_ns: receiver.arrival_to_primitive_ns(),
+        search_time: receiver.search_time(),
+        receive_cpu_ns: Arc::default(),
     };
     ((kept, receiver), observed)
 }
 
+/// Starts the thread of the receiver of source `place`.
 fn receive_on(
     receiver: Receiver,
+    place: usize,
     gate: &Arc<Gate>,
     started: &Sender<Result<(), gannet_ingest::Error>>,
     observed: &Arc<Observed>,
 ) -> Result<JoinHandle<()>, RunError> {
     let (gate, started, observed) = (Arc::clone(gate), started.clone(), Arc::clone(observed));
-    spawn("receive", move || receive::run(receiver, &gate, &started, &observed))
+    let cpu_ns = Arc::clone(&observed.sources[place].receive_cpu_ns);
+    spawn("receive", move || receive::run(receiver, &gate, &started, &cpu_ns, &observed))
 }
 
 fn views(plan: &Plan, observed: &Observed) -> Result<Option<ViewMaker>, RunError> {

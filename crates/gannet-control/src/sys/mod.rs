@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -22,6 +23,19 @@ pub(crate) fn put_ahead() -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Processor time of the calling thread, in nanoseconds; 0 where the system does not tell.
+pub(crate) fn thread_time_ns() -> u64 {
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: `time` has room for the structure.
+    let rc = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, time.as_mut_ptr()) };
+    if rc != 0 {
+        return 0;
+    }
+    // SAFETY: clock_gettime returned 0, so the kernel has filled the structure.
+    let time = unsafe { time.assume_init() };
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
 /// Whether this process may make files in `directory`.
@@ -77,6 +91,13 @@ fn address(pointer: *const libc::sockaddr) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_takes_processor_time() {
+        let begin = thread_time_ns();
+        let work = (0..10_000_000_u64).fold(0, |a, b| std::hint::black_box(a ^ b));
+        assert!(thread_time_ns() > begin, "{work}");
+    }
 
     #[test]
     fn every_address_of_an_interface_can_be_listened_on() {

@@ -7,6 +7,7 @@
 
 mod pool;
 mod status;
+mod stopwatch;
 mod stream;
 
 use std::sync::Arc;
@@ -20,10 +21,12 @@ use gannet_memory::Cell;
 use gannet_wire::{tpc_frame, wibeth};
 
 use crate::primitives::PrimitiveSender;
+use stopwatch::Stopwatch;
 use stream::Stream;
 
 pub use pool::{Claim, StreamPool};
 pub use status::StreamStatus;
+pub use stopwatch::SearchTime;
 pub use stream::{StreamSetup, WINDOW_FRAMES};
 
 gannet_measure::drop_reasons! {
@@ -75,6 +78,7 @@ impl Receiver {
             current: 0,
             account: Arc::default(),
             arrival_to_primitive_ns: Arc::default(),
+            stopwatch: Stopwatch::new(Arc::clone(&clock)),
         };
         Self { source, clock, primitives, frames, checked_ns: 0 }
     }
@@ -92,6 +96,11 @@ impl Receiver {
     /// Time from the arrival of a frame until its primitives are known, in nanoseconds.
     pub fn arrival_to_primitive_ns(&self) -> Arc<Histogram> {
         Arc::clone(&self.frames.arrival_to_primitive_ns)
+    }
+
+    /// Time spent in the search for primitives.
+    pub fn search_time(&self) -> Arc<SearchTime> {
+        self.frames.stopwatch.time()
     }
 
     /// Begins to take frames.
@@ -163,6 +172,7 @@ struct Frames {
     current: usize,
     account: Arc<Account<FrameDrop>>,
     arrival_to_primitive_ns: Arc<Histogram>,
+    stopwatch: Stopwatch,
 }
 
 impl Frames {
@@ -198,7 +208,7 @@ impl Frames {
             self.current = place;
         }
         let stream = self.owned[self.current].as_mut().ok_or(FrameDrop::OtherSocket)?;
-        stream.take(&frame, cell, arrival_ns, primitives)
+        stream.take(&frame, cell, arrival_ns, primitives, &mut self.stopwatch)
     }
 
     #[inline]

@@ -9,6 +9,7 @@ use gannet_wire::{GeoId, wibeth};
 
 use super::FrameDrop;
 use super::status::StreamStatus;
+use super::stopwatch::Stopwatch;
 use crate::latency::{IndexWriter, Placement};
 use crate::primitives::PrimitiveSender;
 
@@ -76,6 +77,7 @@ impl Stream {
         cell: Cell,
         arrival_ns: u64,
         primitives: &mut PrimitiveSender,
+        stopwatch: &mut Stopwatch,
     ) -> Result<(), FrameDrop> {
         let (timestamp, sequence) = (frame.timestamp(), frame.daq().seq_id());
         let verdict = self.continuity.frame(timestamp, sequence, arrival_ns);
@@ -93,7 +95,7 @@ impl Stream {
             tpg.begin_run();
         }
         let found = primitives.append(*number, arrival_ns, |out| {
-            tpg.process(frame.adc_block(), timestamp, out);
+            stopwatch.run(|| tpg.process(frame.adc_block(), timestamp, out));
             tpg.processed_to()
         });
         if status.frames.get() == 0 {
