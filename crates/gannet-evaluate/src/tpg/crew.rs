@@ -10,7 +10,8 @@ use gannet_kernels::Isa;
 use gannet_memory::{Cell, Geometry, Pages, Producer, clop};
 
 use super::content::Content;
-use super::wibeth::{self, FRAME_LEN, Finder, Setup};
+use super::finder::{Finder, Setup, verify};
+use super::format::Format;
 use super::{Error, Way};
 use crate::sys;
 
@@ -91,7 +92,8 @@ struct Hand {
 /// The threads. They end when this is dropped.
 pub(super) struct Crew {
     hands: Vec<Hand>,
-    frames: usize,
+    /// Bits of the memory of a thread.
+    bits: f64,
 }
 
 impl Crew {
@@ -100,7 +102,7 @@ impl Crew {
     ///
     /// # Errors
     /// When a thread lacks memory, or finds other primitives than the scalar chain.
-    pub fn start<'scope>(
+    pub fn start<'scope, F: Format>(
         scope: &'scope Scope<'scope, '_>,
         threads: usize,
         load: &'scope Load,
@@ -110,7 +112,7 @@ impl Crew {
             let (orders, ordered) = channel();
             let (finished, done) = channel();
             let (ready, is_ready) = channel();
-            scope.spawn(move || match Bench::new(load, thread) {
+            scope.spawn(move || match Bench::<F>::new(load, thread) {
                 Ok((bench, facts)) => {
                     _ = ready.send(Ok(facts));
                     bench.serve(&ordered, &finished);
@@ -122,7 +124,8 @@ impl Crew {
         }
         let ready = preparing.iter().map(|ready| ready.recv().map_err(|_| Error::Defect)?);
         let ready = ready.collect::<Result<_, Error>>()?;
-        Ok((Self { hands, frames: load.frames }, ready))
+        let bits = (8 * load.frames * F::FRAME_LEN) as f64;
+        Ok((Self { hands, bits }, ready))
     }
 
     /// Range of all threads.
@@ -140,7 +143,7 @@ impl Crew {
         for hand in hands {
             hand.orders.send(order).map_err(|_| Error::Defect)?;
         }
-        let bits = (self.frames * FRAME_LEN) as f64 * 8.0 * f64::from(rounds);
+        let bits = self.bits * f64::from(rounds);
         let (mut pass, mut all, mut cpu) = (Pass::default(), Duration::ZERO, Duration::ZERO);
         for hand in hands {
             let done = hand.done.recv().map_err(|_| Error::Defect)?;
@@ -156,21 +159,25 @@ impl Crew {
 }
 
 /// The memory and the chains of one thread.
-struct Bench {
+struct Bench<F> {
     memory: Producer,
-    finder: Finder,
+    finder: Finder<F>,
 }
 
-impl Bench {
+impl<F: Format> Bench<F> {
     /// Lays out the frames, compares the primitives of some with the scalar chain, and lets the
     /// pedestals settle.
     fn new(load: &Load, thread: usize) -> Result<(Self, Ready), Error> {
         // A single cell: the frames lie back to back, on the pages that frames land on.
-        let (mut memory, _) = clop(Geometry::plain(load.frames * FRAME_LEN, 1))?;
+        let (mut memory, _) = clop(Geometry::plain(load.frames * F::FRAME_LEN, 1))?;
         memory.reserve_to(Cell(1));
         let seed = (thread * load.streams) as u64;
-        let bytes = memory.head_bytes_mut();
-        wibeth::fill(bytes, load.streams, load.distinct, &load.content, seed);
+        let (distinct, repeated) =
+            memory.head_bytes_mut().split_at_mut(load.distinct * F::FRAME_LEN);
+        F::fill(distinct, load.streams, &load.content, seed);
+        for part in repeated.chunks_mut(distinct.len()) {
+            part.copy_from_slice(&distinct[..part.len()]);
+        }
         memory.commit_to(Cell(1));
         let finder = Finder::new(&load.setup, load.isa, load.streams)?;
         let mut bench = Self { memory, finder };
@@ -178,7 +185,7 @@ impl Bench {
             Isa::Scalar => 0,
             isa => {
                 let (setup, frames) = (&load.setup, VERIFIED_FRAMES_MAX);
-                wibeth::verify(setup, isa, load.streams, bench.frames(), frames)?
+                verify::<F>(setup, isa, load.streams, bench.frames(), frames)?
             }
         };
         let rounds = (SETTLING_FRAMES * load.streams).div_ceil(load.frames);
@@ -217,5 +224,50 @@ impl Bench {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tpg::TpgPlan;
+    use crate::tpg::wibeth::WibEth;
+
+    fn load() -> Load {
+        let (setup, content) = (Setup::new(&TpgPlan::default()), Content::new(20e3));
+        Load { setup, isa: Isa::best(), streams: 2, frames: 10, distinct: 4, content }
+    }
+
+    #[test]
+    fn frames_repeat_after_the_distinct_ones_and_threads_have_others() {
+        let load = load();
+        let frames = |bench: &Bench<WibEth>| -> Vec<Vec<u8>> {
+            bench.frames().chunks(WibEth::FRAME_LEN).map(<[u8]>::to_vec).collect()
+        };
+        let (first, ready) = Bench::<WibEth>::new(&load, 0).unwrap();
+        let (second, _) = Bench::<WibEth>::new(&load, 1).unwrap();
+        let (first, second) = (frames(&first), frames(&second));
+        assert_eq!(
+            (first.len(), ready.verified),
+            (10, if load.isa == Isa::Scalar { 0 } else { 10 })
+        );
+        assert!((4..10).all(|i| first[i] == first[i % 4]));
+        assert!((0..10).all(|i| (0..4).all(|j| first[i][32..] != second[j][32..])));
+    }
+
+    #[test]
+    fn passes_find_the_same_again_and_more_in_more_rounds_and_threads() {
+        let load = load();
+        std::thread::scope(|scope| {
+            let (crew, ready) = Crew::start::<WibEth>(scope, 2, &load).unwrap();
+            assert_eq!(ready.len(), 2);
+            let find = |threads, rounds| crew.pass(threads, Work::Find, rounds).unwrap().tps;
+            let (one, all) = (find(0..1, 3), find(crew.all(), 3));
+            assert!(0 < one && one < all && find(0..1, 1) < one);
+            let read = crew.pass(crew.all(), Work::Read(Way::Plain), 2).unwrap();
+            assert_eq!(read.tps, 0);
+            assert!(read.gbit_per_s > 0.0);
+            assert_eq!((find(0..1, 3), find(crew.all(), 3)), (one, all));
+        });
     }
 }

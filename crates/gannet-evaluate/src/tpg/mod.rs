@@ -7,6 +7,8 @@
 
 mod content;
 mod crew;
+mod finder;
+mod format;
 mod passes;
 mod plot;
 mod report;
@@ -23,9 +25,11 @@ use gannet_trigger::tpg::{Chain, IsaChoice};
 
 use self::content::Content;
 use self::crew::{Crew, Load};
+use self::finder::Setup;
+use self::format::Format;
 use self::passes::Passes;
 use self::report::{Measured, Point};
-use self::wibeth::{FRAME_LEN, Setup};
+use self::wibeth::WibEth;
 use crate::sys;
 
 pub use self::content::HIT_RATE_MAX_HZ;
@@ -161,7 +165,7 @@ pub fn measure(plan: &TpgPlan, progress: &mut dyn FnMut(&TpgResult)) -> Result<T
         let mut way = None;
         for &hit_rate_hz in &plan.hit_rates_hz {
             let point = Point { working_set: set.bytes(), hit_rate_hz };
-            let measured = measure_one(plan, &point, way)?;
+            let measured = measure_one::<WibEth>(plan, &point, way)?;
             // How memory is read fastest does not depend on what is in it.
             way = Some(measured.way);
             let result = measured.result(plan, &point, cycles_per_s);
@@ -189,7 +193,7 @@ fn check(plan: &TpgPlan) -> Result<(), Error> {
     for &hz in &plan.hit_rates_hz {
         within("hit rate in Hz", hz, 0.0, HIT_RATE_MAX_HZ)?;
     }
-    let least = Bytes((plan.streams * FRAME_LEN) as u64);
+    let least = Bytes((plan.streams * WibEth::FRAME_LEN) as u64);
     for set in &plan.working_sets {
         within("working set", set.bytes(), least, WORKING_SET_MAX)?;
         let needed = Bytes(set.bytes().0 * plan.threads as u64);
@@ -215,8 +219,12 @@ fn within<T: PartialOrd + ToString>(
 }
 
 /// Measures one hit rate with one working set; `way` is the fastest way to read, if it is known.
-fn measure_one(plan: &TpgPlan, point: &Point, way: Option<Way>) -> Result<Measured, Error> {
-    let frames = point.working_set.0 as usize / FRAME_LEN / plan.streams * plan.streams;
+fn measure_one<F: Format>(
+    plan: &TpgPlan,
+    point: &Point,
+    way: Option<Way>,
+) -> Result<Measured, Error> {
+    let frames = point.working_set.0 as usize / F::FRAME_LEN / plan.streams * plan.streams;
     let load = Load {
         setup: Setup::new(plan),
         isa: plan.isa.isa(),
@@ -226,10 +234,18 @@ fn measure_one(plan: &TpgPlan, point: &Point, way: Option<Way>) -> Result<Measur
         content: Content::new(point.hit_rate_hz),
     };
     thread::scope(|scope| {
-        let (crew, ready) = Crew::start(scope, plan.threads, &load)?;
+        let (crew, ready) = Crew::start::<F>(scope, plan.threads, &load)?;
         let way = way.map_or_else(|| passes::fastest_way(&crew, plan.time), Ok)?;
         let passes = Passes::make(&crew, way, plan.time)?;
-        Ok(Measured { frames, distinct: load.distinct, ready, way, passes })
+        Ok(Measured {
+            frame_bits: (8 * F::FRAME_LEN) as f64,
+            frame_samples: F::SAMPLES as f64,
+            frames,
+            distinct: load.distinct,
+            ready,
+            way,
+            passes,
+        })
     })
 }
 

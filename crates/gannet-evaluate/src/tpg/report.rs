@@ -6,11 +6,7 @@ use serde::Serialize;
 
 use super::crew::Ready;
 use super::passes::{Passes, median};
-use super::wibeth::{FRAME_LEN, FRAME_SAMPLES};
 use super::{TpgPlan, Way};
-
-/// Bits of a frame.
-const FRAME_BITS: f64 = (8 * FRAME_LEN) as f64;
 
 /// What was found at one hit rate with one working set.
 #[derive(Clone, Debug, Serialize)]
@@ -87,6 +83,10 @@ pub(super) struct Point {
 /// What was measured at one point.
 #[derive(Debug)]
 pub(super) struct Measured {
+    /// Bits of a frame.
+    pub frame_bits: f64,
+    /// Samples of all channels in a frame.
+    pub frame_samples: f64,
     /// Frames in the memory of a thread.
     pub frames: usize,
     /// Frames of them that differ from each other.
@@ -105,8 +105,8 @@ impl Measured {
         let (gbit_per_s, limit) = (median(&passes.find), median(&passes.read));
         let alone = (plan.threads > 1).then(|| median(&passes.find_alone));
         let frames = (self.frames * plan.threads) as u64 * u64::from(passes.rounds);
-        let ns_per_frame = plan.threads as f64 * FRAME_BITS / gbit_per_s;
-        let ns_per_sample = ns_per_frame / FRAME_SAMPLES as f64;
+        let ns_per_frame = plan.threads as f64 * self.frame_bits / gbit_per_s;
+        let ns_per_sample = ns_per_frame / self.frame_samples;
         let tps_per_frame = passes.tps as f64 / frames as f64;
         TpgResult {
             isa: plan.isa.isa().name(),
@@ -129,7 +129,7 @@ impl Measured {
             ns_per_frame,
             cycles_per_sample: cycles_per_s.map(|rate| ns_per_sample * 1e-9 * rate),
             tps_per_frame,
-            tp_per_s: tps_per_frame * gbit_per_s * 1e9 / FRAME_BITS,
+            tp_per_s: tps_per_frame * gbit_per_s * 1e9 / self.frame_bits,
             running_share: passes.running.iter().sum::<f64>() / passes.running.len() as f64,
             one_thread_gbit_per_s: alone,
             scaling: alone.map(|alone| gbit_per_s / alone),

@@ -230,7 +230,12 @@ fn line(out: &mut impl Write, mut cells: impl Iterator<Item = String>) -> io::Re
 /// What the table does not say of the results with one working set.
 fn notes(out: &mut impl Write, result: &TpgResult) -> io::Result<()> {
     let memory = Bytes(result.working_set_bytes);
-    writeln!(out, "{memory}: on {}, read fastest by {}", result.pages, result.limit_way)?;
+    let (distinct, pages) = (grouped(result.distinct_frames), &result.pages);
+    writeln!(
+        out,
+        "{memory}: {distinct} distinct frames on {pages}, read fastest by {}",
+        result.limit_way
+    )?;
     match result.verified_frames {
         0 => Ok(()),
         frames => writeln!(

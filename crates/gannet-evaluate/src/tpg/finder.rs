@@ -1,0 +1,174 @@
+//! The chains that run over frames in memory.
+
+use std::marker::PhantomData;
+
+use gannet_kernels::{CHANNELS, ChainConfig, ChannelTable, Isa, MAX_TPS_PER_FRAME, Tpg};
+use gannet_trigger::tpg::TpgConfig;
+use gannet_wire::TriggerPrimitive;
+
+use super::content::PEDESTAL;
+use super::format::Format;
+use super::{Error, TpgPlan};
+
+/// What the chain of every stream does.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    config: ChainConfig,
+    table: ChannelTable,
+}
+
+impl Setup {
+    /// The chain of `plan` with the published parameters but the threshold, its pedestal near
+    /// that of the content.
+    pub fn new(plan: &TpgPlan) -> Self {
+        let config = TpgConfig {
+            chain: plan.chain,
+            initial_pedestal: PEDESTAL as u16,
+            ..TpgConfig::default()
+        };
+        let threshold = [plan.threshold as i16; CHANNELS];
+        let table = ChannelTable { threshold, ..ChannelTable::default() };
+        Self { config: config.chain_config(), table }
+    }
+
+    fn chain(&self, isa: Isa) -> Result<Tpg, Error> {
+        Ok(Tpg::new(&self.config, &self.table, isa)?)
+    }
+}
+
+/// The chains of the streams of one thread.
+#[derive(Debug)]
+pub(super) struct Finder<F> {
+    /// Those of each stream in turn.
+    chains: Vec<Tpg>,
+    /// State that every pass begins with.
+    settled: Vec<Tpg>,
+    tps: Vec<TriggerPrimitive>,
+    format: PhantomData<F>,
+}
+
+impl<F: Format> Finder<F> {
+    /// Chains for `streams` streams.
+    ///
+    /// # Errors
+    /// When the kernels refuse the chain.
+    pub fn new(setup: &Setup, isa: Isa, streams: usize) -> Result<Self, Error> {
+        let chains = vec![setup.chain(isa)?; streams * F::CHAINS];
+        Ok(Self {
+            settled: chains.clone(),
+            chains,
+            tps: Vec::with_capacity(F::CHAINS * MAX_TPS_PER_FRAME),
+            format: PhantomData,
+        })
+    }
+
+    /// Searches all frames of `memory` `rounds` times, and counts the primitives.
+    pub fn pass(&mut self, memory: &[u8], rounds: u32) -> u64 {
+        let (mut count, mut timestamp) = (0, 0);
+        let turn = self.chains.len() / F::CHAINS * F::FRAME_LEN;
+        for _ in 0..rounds {
+            for frames in memory.chunks_exact(turn) {
+                let frames = frames.chunks_exact(F::FRAME_LEN);
+                for (chains, frame) in self.chains.chunks_exact_mut(F::CHAINS).zip(frames) {
+                    self.tps.clear();
+                    F::search(chains, frame, timestamp, &mut self.tps);
+                    count += self.tps.len() as u64;
+                }
+                timestamp += F::TICKS;
+            }
+        }
+        count
+    }
+
+    /// Searches one frame, of the stream whose turn it is at this number.
+    fn search(&mut self, number: usize, frame: &[u8]) -> &[TriggerPrimitive] {
+        let streams = self.chains.len() / F::CHAINS;
+        let chains = &mut self.chains[number % streams * F::CHAINS..][..F::CHAINS];
+        self.tps.clear();
+        F::search(chains, frame, (number / streams) as u64 * F::TICKS, &mut self.tps);
+        &self.tps
+    }
+
+    /// Takes the state of now as that which passes begin with.
+    pub fn settle(&mut self) {
+        self.settled.clone_from(&self.chains);
+    }
+
+    /// Goes back to the state that passes begin with, so that each finds the same.
+    pub fn rewind(&mut self) {
+        self.chains.clone_from(&self.settled);
+    }
+}
+
+/// Compares the primitives of the first `frames` frames with those of the scalar chain, and gives
+/// the number of frames compared.
+///
+/// # Errors
+/// [`Error::Differs`] at the first frame with others.
+pub(super) fn verify<F: Format>(
+    setup: &Setup,
+    isa: Isa,
+    streams: usize,
+    memory: &[u8],
+    frames: usize,
+) -> Result<usize, Error> {
+    let mut finder = Finder::<F>::new(setup, isa, streams)?;
+    let mut scalar = Finder::<F>::new(setup, Isa::Scalar, streams)?;
+    let frames = memory.chunks_exact(F::FRAME_LEN).take(frames);
+    let count = frames.len();
+    for (number, frame) in frames.enumerate() {
+        if finder.search(number, frame) != scalar.search(number, frame) {
+            return Err(Error::Differs { isa, frame: number });
+        }
+    }
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tpg::content::Content;
+    use crate::tpg::wibeth::WibEth;
+
+    fn memory(frames: usize, streams: usize) -> Vec<u8> {
+        let mut memory = vec![0; frames * WibEth::FRAME_LEN];
+        WibEth::fill(&mut memory, streams, &Content::new(20e3), 1);
+        memory
+    }
+
+    #[test]
+    fn a_pass_after_rewinding_finds_the_same() {
+        let (memory, streams) = (memory(96, 3), 3);
+        let setup = Setup::new(&TpgPlan::default());
+        let mut finder = Finder::<WibEth>::new(&setup, Isa::best(), streams).unwrap();
+        finder.pass(&memory, 2);
+        finder.settle();
+        let found = finder.pass(&memory, 3);
+        assert!(found > 0);
+        finder.pass(&memory, 1);
+        finder.rewind();
+        assert_eq!(finder.pass(&memory, 3), found);
+    }
+
+    #[test]
+    fn every_instruction_set_agrees_with_the_scalar_chain() {
+        let memory = memory(64, 2);
+        let setup = Setup::new(&TpgPlan::default());
+        for isa in Isa::available() {
+            assert_eq!(verify::<WibEth>(&setup, isa, 2, &memory, 40).unwrap(), 40);
+            assert_eq!(verify::<WibEth>(&setup, isa, 2, &memory, 400).unwrap(), 64);
+        }
+    }
+
+    #[test]
+    fn a_pass_finds_what_its_frames_hold_one_by_one() {
+        let (memory, streams) = (memory(12, 4), 4);
+        let new = || Finder::<WibEth>::new(&Setup::new(&TpgPlan::default()), Isa::Scalar, streams);
+        let (mut one_by_one, mut count) = (new().unwrap(), 0);
+        for (number, frame) in memory.chunks(WibEth::FRAME_LEN).enumerate() {
+            count += one_by_one.search(number, frame).len() as u64;
+        }
+        assert!(count > 0);
+        assert_eq!(new().unwrap().pass(&memory, 1), count);
+    }
+}
