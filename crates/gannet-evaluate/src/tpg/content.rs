@@ -2,8 +2,6 @@
 
 use gannet_measure::random::Random;
 
-/// Samples of a channel in a second: one in 512 ns.
-pub const SAMPLES_PER_S: f64 = 62.5e6 / 32.0;
 /// Highest rate of hits of a channel; beyond it hardly a sample would lie between them.
 pub const HIT_RATE_MAX_HZ: f64 = 150e3;
 
@@ -27,21 +25,25 @@ const PEDESTAL_SPREAD: u64 = 8;
 #[derive(Clone, Debug)]
 pub(super) struct Content {
     noise: Vec<i16>,
-    hit_rate_hz: f64,
+    gaps: Gaps,
 }
 
 impl Content {
-    /// Content with `hit_rate_hz` hits a second on each channel, `0..=HIT_RATE_MAX_HZ`.
-    pub fn new(hit_rate_hz: f64) -> Self {
+    /// Content with `hit_rate_hz` hits a second on each channel, `0..=HIT_RATE_MAX_HZ`, at
+    /// `samples_per_s` samples a second.
+    pub fn new(hit_rate_hz: f64, samples_per_s: f64) -> Self {
         let mut random = Random::new(0);
         let mut noise = || (random.normal() * NOISE_RMS).round() as i16;
-        Self { noise: (0..NOISE_VALUES).map(|_| noise()).collect(), hit_rate_hz }
+        Self {
+            noise: (0..NOISE_VALUES).map(|_| noise()).collect(),
+            gaps: Gaps::new(hit_rate_hz / samples_per_s),
+        }
     }
 
     /// Samples of one stream of `CHANNELS` channels, different for each seed.
     pub fn stream<const CHANNELS: usize>(&self, seed: u64) -> Stream<'_, CHANNELS> {
         let mut random = Random::new(seed);
-        let gaps = Gaps::new(self.hit_rate_hz);
+        let gaps = self.gaps;
         let channels = std::array::from_fn(|_| Channel {
             pedestal: PEDESTAL - PEDESTAL_SPREAD as i16
                 + random.below(2 * PEDESTAL_SPREAD + 1) as i16,
@@ -106,9 +108,9 @@ struct Gaps {
 }
 
 impl Gaps {
-    fn new(hit_rate_hz: f64) -> Self {
-        let beyond_min = SAMPLES_PER_S / hit_rate_hz - f64::from(HIT_SAMPLES + GAP_MIN);
-        Self { mean: (hit_rate_hz > 0.0).then(|| (1.0 / beyond_min).ln_1p().recip()) }
+    fn new(hits_per_sample: f64) -> Self {
+        let beyond_min = 1.0 / hits_per_sample - f64::from(HIT_SAMPLES + GAP_MIN);
+        Self { mean: (hits_per_sample > 0.0).then(|| (1.0 / beyond_min).ln_1p().recip()) }
     }
 
     fn draw(&self, random: &mut Random) -> u32 {
@@ -121,9 +123,11 @@ impl Gaps {
 mod tests {
     use super::*;
 
+    const SAMPLES_PER_S: f64 = 62.5e6 / 32.0;
+
     /// Hits that begin, and the samples of hits, in `samples` samples of 64 channels.
     fn count(hit_rate_hz: f64, samples: usize) -> (f64, f64) {
-        let content = Content::new(hit_rate_hz);
+        let content = Content::new(hit_rate_hz, SAMPLES_PER_S);
         let mut stream = content.stream::<64>(7);
         let (mut row, mut over) = ([0; 64], [false; 64]);
         let (mut hits, mut inside) = (0, 0);
@@ -154,7 +158,7 @@ mod tests {
 
     #[test]
     fn noise_and_pedestals_are_as_told() {
-        let content = Content::new(0.0);
+        let content = Content::new(0.0, SAMPLES_PER_S);
         let mut stream = content.stream::<64>(1);
         let mut row = [0; 64];
         let (n, mut sum, mut squares) = (20_000, [0.0; 64], [0.0; 64]);

@@ -17,9 +17,9 @@ use crate::sys;
 
 /// Time from an order to the start, long enough for all threads to wake up.
 const HEAD_START: Duration = Duration::from_micros(500);
-/// Frames of a stream after which its pedestals have settled: they start at most 8 counts off,
+/// Samples of a stream after which its pedestals have settled: they start at most 8 counts off,
 /// which takes 88 samples, and a fixed pedestal is frozen after 1000.
-const SETTLING_FRAMES: usize = 32;
+const SETTLING_SAMPLES: usize = 2048;
 /// Frames of a thread that are searched by the scalar chain too, to compare.
 const VERIFIED_FRAMES_MAX: usize = 1024;
 
@@ -188,7 +188,8 @@ impl<F: Format> Bench<F> {
                 verify::<F>(setup, isa, load.streams, bench.frames(), frames)?
             }
         };
-        let rounds = (SETTLING_FRAMES * load.streams).div_ceil(load.frames);
+        let settling_frames = SETTLING_SAMPLES.div_ceil(F::SAMPLES) * load.streams;
+        let rounds = settling_frames.div_ceil(load.frames);
         bench.find(rounds as u32);
         bench.finder.settle();
         let ready = Ready { pages: bench.memory.pages(), verified };
@@ -234,7 +235,7 @@ mod tests {
     use crate::tpg::wibeth::WibEth;
 
     fn load() -> Load {
-        let (setup, content) = (Setup::new(&TpgPlan::default()), Content::new(20e3));
+        let (setup, content) = (Setup::new::<WibEth>(&TpgPlan::default()), Content::new(20e3, 2e6));
         Load { setup, isa: Isa::best(), streams: 2, frames: 10, distinct: 4, content }
     }
 

@@ -20,14 +20,18 @@ pub(super) struct Setup {
 impl Setup {
     /// The chain of `plan` with the published parameters but the threshold, its pedestal near
     /// that of the content.
-    pub fn new(plan: &TpgPlan) -> Self {
+    pub fn new<F: Format>(plan: &TpgPlan) -> Self {
         let config = TpgConfig {
             chain: plan.chain,
             initial_pedestal: PEDESTAL as u16,
             ..TpgConfig::default()
         };
         let threshold = [plan.threshold as i16; CHANNELS];
-        let table = ChannelTable { threshold, ..ChannelTable::default() };
+        let table = ChannelTable {
+            threshold,
+            ticks_per_sample: F::TICKS_PER_SAMPLE,
+            ..ChannelTable::default()
+        };
         Self { config: config.chain_config(), table }
     }
 
@@ -132,14 +136,14 @@ mod tests {
 
     fn memory(frames: usize, streams: usize) -> Vec<u8> {
         let mut memory = vec![0; frames * WibEth::FRAME_LEN];
-        WibEth::fill(&mut memory, streams, &Content::new(20e3), 1);
+        WibEth::fill(&mut memory, streams, &Content::new(20e3, 2e6), 1);
         memory
     }
 
     #[test]
     fn a_pass_after_rewinding_finds_the_same() {
         let (memory, streams) = (memory(96, 3), 3);
-        let setup = Setup::new(&TpgPlan::default());
+        let setup = Setup::new::<WibEth>(&TpgPlan::default());
         let mut finder = Finder::<WibEth>::new(&setup, Isa::best(), streams).unwrap();
         finder.pass(&memory, 2);
         finder.settle();
@@ -153,7 +157,7 @@ mod tests {
     #[test]
     fn every_instruction_set_agrees_with_the_scalar_chain() {
         let memory = memory(64, 2);
-        let setup = Setup::new(&TpgPlan::default());
+        let setup = Setup::new::<WibEth>(&TpgPlan::default());
         for isa in Isa::available() {
             assert_eq!(verify::<WibEth>(&setup, isa, 2, &memory, 40).unwrap(), 40);
             assert_eq!(verify::<WibEth>(&setup, isa, 2, &memory, 400).unwrap(), 64);
@@ -163,7 +167,9 @@ mod tests {
     #[test]
     fn a_pass_finds_what_its_frames_hold_one_by_one() {
         let (memory, streams) = (memory(12, 4), 4);
-        let new = || Finder::<WibEth>::new(&Setup::new(&TpgPlan::default()), Isa::Scalar, streams);
+        let new = || {
+            Finder::<WibEth>::new(&Setup::new::<WibEth>(&TpgPlan::default()), Isa::Scalar, streams)
+        };
         let (mut one_by_one, mut count) = (new().unwrap(), 0);
         for (number, frame) in memory.chunks(WibEth::FRAME_LEN).enumerate() {
             count += one_by_one.search(number, frame).len() as u64;

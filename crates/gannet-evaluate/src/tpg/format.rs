@@ -1,6 +1,6 @@
 //! What the timing of passes need not know of a format of frames.
 
-use gannet_kernels::Tpg;
+use gannet_kernels::{CHANNELS, Tpg};
 use gannet_wire::TriggerPrimitive;
 
 use super::content::Content;
@@ -9,12 +9,21 @@ use super::content::Content;
 pub(super) trait Format {
     /// Bytes that are searched at once: a frame, or several that belong together.
     const FRAME_LEN: usize;
-    /// Samples of all channels in them.
+    /// Samples of a channel in them.
     const SAMPLES: usize;
-    /// Ticks from the first of a stream to the next.
-    const TICKS: u64;
-    /// Chains of 64 channels that a stream takes.
+    /// Chains that a stream takes, one for 64 channels.
     const CHAINS: usize;
+    /// Ticks from one sample to the next.
+    const TICKS_PER_SAMPLE: u32;
+    /// Ticks in a second.
+    const TICKS_PER_S: f64;
+
+    /// Samples of all channels.
+    const ALL_SAMPLES: usize = Self::SAMPLES * Self::CHAINS * CHANNELS;
+    /// Ticks from the first of a stream to the next.
+    const TICKS: u64 = Self::SAMPLES as u64 * Self::TICKS_PER_SAMPLE as u64;
+    /// Samples of a channel in a second.
+    const SAMPLES_PER_S: f64 = Self::TICKS_PER_S / Self::TICKS_PER_SAMPLE as f64;
 
     /// Fills `memory` with frames of `streams` streams in turn, all different. The streams take
     /// their samples from the seeds `seed`, `seed + 1` and so on.

@@ -226,12 +226,12 @@ fn measure_one<F: Format>(
 ) -> Result<Measured, Error> {
     let frames = point.working_set.0 as usize / F::FRAME_LEN / plan.streams * plan.streams;
     let load = Load {
-        setup: Setup::new(plan),
+        setup: Setup::new::<F>(plan),
         isa: plan.isa.isa(),
         streams: plan.streams,
         frames,
         distinct: frames.min(DISTINCT_FRAMES.next_multiple_of(plan.streams)),
-        content: Content::new(point.hit_rate_hz),
+        content: Content::new(point.hit_rate_hz, F::SAMPLES_PER_S),
     };
     thread::scope(|scope| {
         let (crew, ready) = Crew::start::<F>(scope, plan.threads, &load)?;
@@ -239,7 +239,7 @@ fn measure_one<F: Format>(
         let passes = Passes::make(&crew, way, plan.time)?;
         Ok(Measured {
             frame_bits: (8 * F::FRAME_LEN) as f64,
-            frame_samples: F::SAMPLES as f64,
+            frame_samples: F::ALL_SAMPLES as f64,
             frames,
             distinct: load.distinct,
             ready,

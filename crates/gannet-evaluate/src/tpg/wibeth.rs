@@ -17,9 +17,10 @@ pub(super) struct WibEth;
 
 impl Format for WibEth {
     const FRAME_LEN: usize = tpc_frame::FRAME_LEN;
-    const SAMPLES: usize = CHANNELS * SAMPLES;
-    const TICKS: u64 = TICKS_PER_FRAME;
+    const SAMPLES: usize = SAMPLES;
     const CHAINS: usize = 1;
+    const TICKS_PER_SAMPLE: u32 = 32;
+    const TICKS_PER_S: f64 = 62.5e6;
 
     fn fill(memory: &mut [u8], streams: usize, content: &Content, seed: u64) {
         for number in 0..streams {
@@ -64,7 +65,7 @@ mod tests {
     #[test]
     fn streams_are_dealt_out_in_turn() {
         let mut memory = vec![0; 4 * WibEth::FRAME_LEN];
-        WibEth::fill(&mut memory, 2, &Content::new(20e3), 1);
+        WibEth::fill(&mut memory, 2, &Content::new(20e3, 2e6), 1);
         let frames: Vec<_> = memory.chunks(WibEth::FRAME_LEN).collect();
         let facts = frames.iter().map(|frame| {
             let frame = Frame::new_checked(frame).unwrap();
