@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use gannet_kernels::block::Block;
 use gannet_kernels::{
-    BLOCK_LEN, ChainConfig, ChannelTable, Error, Isa, MAX_TPS_PER_FRAME, RunningSum, SAMPLES, Tpg,
+    BLOCK_LEN, ChainConfig, ChannelTable, Error, Isa, MAX_TPS_PER_FRAME, SAMPLES, Tpg, Transform,
     block,
 };
 
@@ -88,8 +88,10 @@ fn main() -> Result<(), Error> {
     };
     let chain = argument(1, "threshold");
     let transform = match chain.as_str() {
-        "rs" => Some(RunningSum { absolute: false }),
-        "absrs" => Some(RunningSum { absolute: true }),
+        "rs" => Some(Transform::RunningSum { absolute: false }),
+        "fabs" => Some(Transform::FeedbackSum { absolute: true }),
+        "fir" => Some(Transform::Fir),
+        "absrs" => Some(Transform::RunningSum { absolute: true }),
         _ => None,
     };
     let (rate_hz, mib) = (number(2, 100.0), number(3, 512.0));
@@ -108,6 +110,11 @@ fn main() -> Result<(), Error> {
     let config = ChainConfig { initial_pedestal: PEDESTAL as i16, transform, ..Default::default() };
     let table = ChannelTable { threshold: [60; 64], ..Default::default() };
     let mut tpg = Tpg::new(&config, &table, isa)?;
+    tpg.set_path(match argument(5, "adaptive").as_str() {
+        "sparse" => gannet_kernels::Path::Sparse,
+        "dense" => gannet_kernels::Path::Dense,
+        _ => gannet_kernels::Path::Adaptive,
+    });
     let mut tps = Vec::with_capacity(2 * MAX_TPS_PER_FRAME);
     let mut tp_count = 0;
     let seconds = fastest(passes, || {

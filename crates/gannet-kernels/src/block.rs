@@ -30,11 +30,6 @@ pub const BLOCK_LEN: usize = SAMPLES * ROW_LEN;
 /// two samples, so 32 on each channel.
 pub const MAX_TPS_PER_FRAME: usize = CHANNELS * SAMPLES / 2;
 
-/// Bytes between the row being processed and the cache lines fetched meanwhile. Measured best of
-/// 0, 1, 4, 8 and 16 KiB from the last-level cache.
-#[cfg(target_arch = "x86_64")]
-pub(crate) const PREFETCH_AHEAD: usize = 1024;
-
 /// A packed block.
 pub type Block = [u8; BLOCK_LEN];
 /// A packed row.

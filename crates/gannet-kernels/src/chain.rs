@@ -1,8 +1,6 @@
-//! What the chain does: configuration, per-channel numbers, and their checked form.
+//! What the chain does: configuration and per-channel numbers.
 
-use gannet_wire::TriggerPrimitive;
-
-use crate::block::{CHANNELS, SAMPLES};
+use crate::block::CHANNELS;
 use crate::isa::Isa;
 
 /// Result of setting up a chain.
@@ -46,6 +44,18 @@ pub enum Error {
         /// Value given.
         got: i16,
     },
+    /// A threshold is no possible multiple of the interquartile range.
+    #[error(
+        "threshold of channel {index} of the stream is {got}; with the FIR filter it is a multiple \
+         of the interquartile range, 0..={max}",
+        max = ChannelTable::FIR_THRESHOLD_MAX
+    )]
+    FirThreshold {
+        /// Index of the channel in the stream.
+        index: usize,
+        /// Value given.
+        got: i16,
+    },
     /// An offline channel number does not fit the 24 bits of a trigger primitive.
     #[error("channel number of channel {index} of the stream is {got}; it must fit 24 bits")]
     ChannelNumber {
@@ -84,24 +94,59 @@ impl Pedestal {
     /// Largest `accum_limit`: the vector kernels keep accumulators in 8 bits.
     pub const ACCUM_LIMIT_MAX: u16 = 126;
 
-    const fn accum_limit(self) -> u16 {
+    pub(crate) const fn accum_limit(self) -> u16 {
         match self {
             Self::Frugal { accum_limit } | Self::Fixed { accum_limit, .. } => accum_limit,
         }
     }
 }
 
-/// A running sum between pedestal subtraction and threshold: `RS = R*RS + S*signal`.
+/// The step between pedestal subtraction and threshold.
 ///
-/// `R` and `S` are [`ChannelTable::memory_factor`] and [`ChannelTable::scale_factor`]. Integral
-/// and peak of the primitives are then those of the sum, not of the ADC counts.
-///
-/// Source: DUNE-DAQ/tpglibs `AVXRunSumProcessor`, `AVXAbsRunSumProcessor`.
+/// `R` and `S` are [`ChannelTable::memory_factor`] and [`ChannelTable::scale_factor`], in tenths;
+/// a tenth of a 16-bit number is taken as DUNE's code takes it, by a rounding multiplication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RunningSum {
-    /// Sum the absolute value of the signal, so that bipolar induction pulses add up.
-    pub absolute: bool,
+pub enum Transform {
+    /// `sum = R * sum + S * signal`. Integral and peak of the primitives are those of the sum.
+    ///
+    /// Source: DUNE-DAQ/tpglibs `AVXRunSumProcessor`, `AVXAbsRunSumProcessor`.
+    RunningSum {
+        /// Sum the absolute value of the signal, so that bipolar induction pulses add up.
+        absolute: bool,
+    },
+    /// `sum = R * sum + S * |signal|`, or `R * sum + signal / 10` if not absolute, from which
+    /// its own frugal median is subtracted before it is compared and fed back.
+    ///
+    /// As in the code that it comes from, pedestals start from the first sample, integral and
+    /// peak are those of the signal, the integral is a signed 16-bit number that saturates, and
+    /// the peak is that of all samples since the hit before.
+    ///
+    /// Source: DUNE-DAQ/fdreadoutlibs `ProcessAbsRSAVX2.hpp`, `ProcessStandardRSAVX2.hpp`.
+    FeedbackSum {
+        /// As for `RunningSum`.
+        absolute: bool,
+    },
+    /// A low-pass filter of seven taps, [`FIR_TAPS`], over the samples two to eight steps back.
+    /// The threshold is a multiple of the interquartile range of the samples, which frugal
+    /// estimates of both quartiles give; [`ChannelTable::threshold`] holds the multiple.
+    ///
+    /// Primitives are as for `FeedbackSum`, with the filtered signal.
+    ///
+    /// Source: DUNE-DAQ/fdreadoutlibs `wib/tpg/ProcessAVX2.hpp`, `DesignFIR.cpp`.
+    Fir,
 }
+
+impl Transform {
+    /// Whether pedestals start from the first sample, whatever [`ChainConfig::initial_pedestal`]
+    /// says.
+    pub const fn starts_from_sample(self) -> bool {
+        matches!(self, Self::FeedbackSum { .. } | Self::Fir)
+    }
+}
+
+/// Taps of the low-pass filter, in 64ths: a Hamming window over a sinc with its cut-off at a
+/// tenth of the Nyquist frequency. They are those of six sums of neighbours.
+pub const FIR_TAPS: [i16; 7] = [1, 6, 15, 20, 15, 6, 1];
 
 /// The processing steps of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +156,7 @@ pub struct ChainConfig {
     /// Pedestal before the first sample, ADC counts, `0..=PEDESTAL_UNSET`.
     pub initial_pedestal: i16,
     /// Step between pedestal subtraction and threshold.
-    pub transform: Option<RunningSum>,
+    pub transform: Option<Transform>,
 }
 
 impl ChainConfig {
@@ -137,6 +182,8 @@ pub struct ChannelTable {
     /// Offline channel numbers, 24 bits each.
     pub channel: [u32; CHANNELS],
     /// A sample belongs to a hit when it is strictly greater than this; ADC counts, 0 or more.
+    /// For [`Transform::Fir`] the multiple of the interquartile range, at most
+    /// [`ChannelTable::FIR_THRESHOLD_MAX`].
     pub threshold: [i16; CHANNELS],
     /// Hits of fewer samples are dropped.
     pub sot_minimum: [u16; CHANNELS],
@@ -150,6 +197,12 @@ pub struct ChannelTable {
     pub detid: u8,
     /// Clock ticks from one sample to the next.
     pub ticks_per_sample: u32,
+}
+
+impl ChannelTable {
+    /// Largest threshold of [`Transform::Fir`]: its product with one count and the sum of the
+    /// taps must fit 16 bits.
+    pub const FIR_THRESHOLD_MAX: i16 = 511;
 }
 
 impl Default for ChannelTable {
@@ -166,129 +219,5 @@ impl Default for ChannelTable {
             detid: 0,
             ticks_per_sample: 32,
         }
-    }
-}
-
-/// A chain in the form that the kernels use: checked, and laid out for vector loads.
-#[derive(Clone, Debug)]
-#[repr(align(64))]
-pub(crate) struct Parameters {
-    /// Thresholds; `i16::MAX` on masked channels, which no signal exceeds.
-    pub(crate) threshold: [i16; CHANNELS],
-    pub(crate) memory_factor: [i16; CHANNELS],
-    pub(crate) scale_factor: [i16; CHANNELS],
-    pub(crate) sot_minimum: [u16; CHANNELS],
-    /// First word of a primitive of each channel, without its samples over threshold.
-    pub(crate) word0: [u64; CHANNELS],
-    pub(crate) ticks_per_sample: u64,
-    /// `0..=Pedestal::ACCUM_LIMIT_MAX`.
-    pub(crate) accum_limit: i8,
-    /// Samples after which the pedestal is frozen.
-    pub(crate) start_period: Option<u32>,
-    pub(crate) transform: Option<RunningSum>,
-}
-
-impl Parameters {
-    /// Checks a chain and its table.
-    pub(crate) fn new(config: &ChainConfig, table: &ChannelTable) -> Result<Self> {
-        let limit = config.subtraction.accum_limit();
-        if limit > Pedestal::ACCUM_LIMIT_MAX {
-            return Err(Error::AccumLimit { got: limit });
-        }
-        if !(0..=ChainConfig::PEDESTAL_UNSET).contains(&config.initial_pedestal) {
-            return Err(Error::InitialPedestal { got: config.initial_pedestal });
-        }
-        for (index, (&threshold, &channel)) in
-            table.threshold.iter().zip(&table.channel).enumerate()
-        {
-            if threshold < 0 {
-                return Err(Error::Threshold { index, got: threshold });
-            }
-            if channel > 0xff_ffff {
-                return Err(Error::ChannelNumber { index, got: channel });
-            }
-        }
-        Ok(Self {
-            threshold: core::array::from_fn(|c| {
-                if table.masked[c] { i16::MAX } else { table.threshold[c] }
-            }),
-            memory_factor: table.memory_factor,
-            scale_factor: table.scale_factor,
-            sot_minimum: table.sot_minimum,
-            word0: table.channel.map(|channel| {
-                u64::from(TriggerPrimitive::VERSION)
-                    | u64::from(table.detid) << 16
-                    | u64::from(channel) << 24
-            }),
-            ticks_per_sample: u64::from(table.ticks_per_sample),
-            accum_limit: limit as i8,
-            start_period: match config.subtraction {
-                Pedestal::Frugal { .. } => None,
-                Pedestal::Fixed { start_period, .. } => Some(start_period),
-            },
-            transform: config.transform,
-        })
-    }
-
-    /// How many of the next `SAMPLES` samples still move the pedestal, after `seen` samples.
-    pub(crate) fn moving_samples(&self, seen: u64) -> usize {
-        match self.start_period {
-            None => SAMPLES,
-            Some(period) => u64::from(period).saturating_sub(seen).min(SAMPLES as u64) as usize,
-        }
-    }
-
-    /// Most counts that a pedestal can move within one block: it needs `accum_limit + 1` samples
-    /// for each move but the first, whose counts may come from the block before.
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) fn moves_max(&self) -> i16 {
-        (SAMPLES as i16 - 1) / (i16::from(self.accum_limit) + 1) + 1
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refusal(config: ChainConfig, table: ChannelTable) -> Error {
-        Parameters::new(&config, &table).unwrap_err()
-    }
-
-    #[test]
-    fn an_accumulator_limit_beyond_eight_bits_is_refused() {
-        let subtraction = Pedestal::Frugal { accum_limit: 127 };
-        let config = ChainConfig { subtraction, ..ChainConfig::default() };
-        assert_eq!(refusal(config, ChannelTable::default()), Error::AccumLimit { got: 127 });
-    }
-
-    #[test]
-    fn an_initial_pedestal_outside_the_adc_range_is_refused() {
-        for got in [-1, 0x4001] {
-            let config = ChainConfig { initial_pedestal: got, ..ChainConfig::default() };
-            assert_eq!(refusal(config, ChannelTable::default()), Error::InitialPedestal { got });
-        }
-    }
-
-    #[test]
-    fn a_negative_threshold_is_refused_by_channel() {
-        let mut table = ChannelTable::default();
-        table.threshold[7] = -1;
-        let error = refusal(ChainConfig::default(), table);
-        assert_eq!(error, Error::Threshold { index: 7, got: -1 });
-    }
-
-    #[test]
-    fn a_channel_number_of_25_bits_is_refused() {
-        let mut table = ChannelTable::default();
-        table.channel[63] = 1 << 24;
-        let error = refusal(ChainConfig::default(), table);
-        assert_eq!(error, Error::ChannelNumber { index: 63, got: 1 << 24 });
-    }
-
-    #[test]
-    #[cfg(target_arch = "x86_64")]
-    fn the_pedestal_moves_at_most_six_counts_in_a_block_at_the_published_limit() {
-        let p = Parameters::new(&ChainConfig::default(), &ChannelTable::default()).unwrap();
-        assert_eq!(p.moves_max(), 6);
     }
 }

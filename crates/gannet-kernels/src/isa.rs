@@ -15,7 +15,7 @@ pub enum Isa {
     Scalar,
     /// 256-bit vectors (x86-64 since 2013).
     Avx2,
-    /// 512-bit vectors with byte permutation (AVX-512 F, BW, VBMI: Ice Lake, Zen 4 and later).
+    /// 512-bit vectors with byte permutation (AVX-512 F, BW, VBMI, VBMI2: Ice Lake, Zen 4 and later).
     Avx512,
 }
 

@@ -1,58 +1,43 @@
-//! The work on one block, and the primitives that come of it.
+//! The work of one call, and the primitives that come of it.
 
 use gannet_wire::TriggerPrimitive;
 
-use crate::block::{Block, MAX_TPS_PER_FRAME};
-use crate::chain::Parameters;
-use crate::state::State;
+use crate::block::MAX_TPS_PER_FRAME;
+use crate::parameters::Parameters;
+use crate::samples::Samples;
+use crate::state::{Hits, State};
 
-/// One block, and all that a kernel needs to process it.
+/// The samples of a call, and all that a kernel needs to process them.
 pub(crate) struct Job<'a> {
     pub(crate) parameters: &'a Parameters,
     pub(crate) state: &'a mut State,
-    pub(crate) block: &'a Block,
+    pub(crate) samples: &'a Samples<'a>,
     /// Time of the first sample, ticks.
     pub(crate) timestamp: u64,
     pub(crate) completed: &'a mut Completed,
 }
 
 impl Job<'_> {
+    /// Time of sample `t`, ticks.
+    #[inline(always)]
+    pub(crate) fn time(&self, t: usize) -> u64 {
+        self.timestamp.wrapping_add(self.parameters.ticks_per_sample.wrapping_mul(t as u64))
+    }
+
     /// Completes the hits of the channels in `ended`, one bit each, which fell below threshold
-    /// at sample `t` of the block.
-    #[inline]
+    /// at sample `t`. The state stays as it is.
+    #[inline(always)]
     pub(crate) fn complete(&mut self, t: usize, mut ended: u64) {
-        let ticks = self.parameters.ticks_per_sample.wrapping_mul(t as u64);
-        let time = self.timestamp.wrapping_add(ticks);
+        let time = self.time(t);
         while ended != 0 {
-            self.complete_channel(ended.trailing_zeros() as usize, time);
+            let channel = ended.trailing_zeros() as usize;
+            self.completed.push(self.parameters, &self.state.hits, channel, time);
             ended &= ended - 1;
         }
     }
-
-    /// Completes the hit of a channel, unless it is shorter than the channel's minimum. The
-    /// state stays as it is.
-    #[inline]
-    fn complete_channel(&mut self, channel: usize, time: u64) {
-        let (parameters, state) = (self.parameters, &self.state);
-        let sot = state.samples_over_threshold[channel] as u16;
-        if sot < parameters.sot_minimum[channel] {
-            return;
-        }
-        let length = parameters.ticks_per_sample.wrapping_mul(u64::from(sot));
-        self.completed.push(TriggerPrimitive {
-            words: [
-                parameters.word0[channel] | u64::from(sot) << 48,
-                time.wrapping_sub(length),
-                u64::from(state.samples_to_peak[channel] as u16)
-                    | u64::from(state.integral_low[channel]) << 16
-                    | u64::from(state.integral_high[channel]) << 32
-                    | u64::from(state.peak[channel] as u16) << 48,
-            ],
-        });
-    }
 }
 
-/// The primitives that one block completes.
+/// The primitives that one call completes.
 ///
 /// A fixed array rather than a growing vector: a call to grow, even if never taken, makes the
 /// compiler save all vector registers around each hit.
@@ -67,18 +52,47 @@ impl Completed {
         Self { tps: Box::new([TriggerPrimitive::default(); MAX_TPS_PER_FRAME]), count: 0 }
     }
 
-    #[inline]
-    fn push(&mut self, tp: TriggerPrimitive) {
+    /// Primitives so far.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Adds the primitive of a hit that ended at `time`, unless it is too short. Whether it is
+    /// makes no branch.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, parameters: &Parameters, hits: &Hits, channel: usize, time: u64) {
         debug_assert!(self.count < MAX_TPS_PER_FRAME, "more hits than samples allow");
-        if let Some(free) = self.tps.get_mut(self.count) {
-            *free = tp;
-            self.count += 1;
-        }
+        self.tps[self.count % MAX_TPS_PER_FRAME] = primitive(parameters, hits, channel, time);
+        self.count += usize::from(is_long(parameters, hits, channel));
     }
 
     /// Moves the primitives to the end of `out`.
     pub(crate) fn drain_into(&mut self, out: &mut Vec<TriggerPrimitive>) {
         out.extend_from_slice(&self.tps[..self.count]);
         self.count = 0;
+    }
+}
+
+/// Whether a hit has the samples that its channel asks for.
+#[inline(always)]
+fn is_long(parameters: &Parameters, hits: &Hits, channel: usize) -> bool {
+    hits.samples_over_threshold[channel] as u16 >= parameters.sot_minimum[channel]
+}
+
+/// The primitive of a hit that ended at `time`.
+#[inline(always)]
+fn primitive(parameters: &Parameters, hits: &Hits, channel: usize, time: u64) -> TriggerPrimitive {
+    let sot = u64::from(hits.samples_over_threshold[channel] as u16);
+    let length = parameters.ticks_per_sample.wrapping_mul(sot);
+    TriggerPrimitive {
+        words: [
+            parameters.word0[channel] | sot << 48,
+            time.wrapping_sub(length),
+            u64::from(hits.samples_to_peak[channel] as u16)
+                | u64::from(hits.integral_low[channel]) << 16
+                | u64::from(hits.integral_high[channel]) << 32
+                | u64::from(hits.peak[channel] as u16) << 48,
+        ],
     }
 }

@@ -38,6 +38,8 @@ pub mod block;
 pub mod chain;
 pub mod isa;
 mod job;
+mod parameters;
+pub mod samples;
 pub mod state;
 pub mod tpg;
 
@@ -46,9 +48,12 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod vector;
 
 pub use block::{BLOCK_LEN, CHANNELS, MAX_TPS_PER_FRAME, SAMPLES};
-pub use chain::{ChainConfig, ChannelTable, Error, Pedestal, Result, RunningSum};
+pub use chain::{ChainConfig, ChannelTable, Error, FIR_TAPS, Pedestal, Result, Transform};
 pub use isa::Isa;
+pub use samples::Samples;
 pub use state::State;
-pub use tpg::Tpg;
+pub use tpg::{Path, Tpg};

@@ -4,28 +4,41 @@
 //! instructions. The vector kernels are tested against this file.
 //!
 //! Source: DUNE-DAQ/tpglibs, processors and pipeline as of 2026 (32-bit integral, minimum of
-//! samples over threshold).
+//! samples over threshold); DUNE-DAQ/fdreadoutlibs for [`Transform::FeedbackSum`] and
+//! [`Transform::Fir`].
 
-use crate::block::{self, CHANNELS};
-use crate::chain::Parameters;
+use crate::block::CHANNELS;
+use crate::chain::{FIR_TAPS, Transform};
 use crate::job::Job;
-use crate::state::State;
+use crate::parameters::Parameters;
+use crate::state::{HISTORY, Hits, State};
 
-/// Runs the chain over a block.
+/// Runs the chain over the samples of a job.
 pub(crate) fn process(job: &mut Job) {
-    let parameters = job.parameters;
-    let moving = parameters.moving_samples(job.state.samples);
-    for (t, row) in block::rows(job.block).iter().enumerate() {
+    let (p, samples) = (job.parameters, job.samples);
+    let moving = p.moving_samples(job.state.samples, samples.count());
+    for t in 0..samples.count() {
         for c in 0..CHANNELS {
-            let adc = block::sample(row, c) as i16;
-            let signal = subtract_pedestal(parameters, job.state, c, adc, t < moving);
-            let signal = transform(parameters, job.state, c, signal);
-            let signal = over_threshold(signal, parameters.threshold[c]);
-            if signal == 0 && job.state.samples_over_threshold[c] != 0 {
-                job.complete(t, 1 << c);
-                clear_hit(job.state, c);
-            } else {
-                extend_hit(job.state, c, signal);
+            let adc = samples.sample(t, c) as i16;
+            if let Some(Transform::Fir) = p.transform {
+                move_quartiles(p, job.state, c, adc);
+            }
+            let signal = subtract_pedestal(p, job.state, c, adc, t < moving);
+            match p.transform {
+                None => find_hit(job, t, c, over_threshold(signal, p.threshold[c])),
+                Some(Transform::RunningSum { absolute }) => {
+                    let sum = running_sum(p, job.state, c, signal, absolute);
+                    find_hit(job, t, c, over_threshold(sum, p.threshold[c]));
+                }
+                Some(Transform::FeedbackSum { absolute }) => {
+                    let sum = feedback_sum(p, job.state, c, signal, absolute);
+                    find_hit_over(job, t, c, signal, sum > p.threshold[c]);
+                }
+                Some(Transform::Fir) => {
+                    let filtered = filter(job.state, c, signal);
+                    let over = filtered > range_threshold(p, job.state, c);
+                    find_hit_over(job, t, c, filtered >> FIR_SHIFT, over);
+                }
             }
         }
     }
@@ -56,14 +69,61 @@ fn move_pedestal(pedestal: &mut i16, accumulator: &mut i16, adc: i16, limit: i16
     }
 }
 
-/// The running sum of the signal, or the signal itself in a chain without one.
-fn transform(p: &Parameters, state: &mut State, c: usize, signal: i16) -> i16 {
-    let Some(running_sum) = p.transform else { return signal };
-    let signal = if running_sum.absolute { signal.wrapping_abs() } else { signal };
+/// The running sum of the signal.
+fn running_sum(p: &Parameters, state: &mut State, c: usize, signal: i16, absolute: bool) -> i16 {
+    let signal = if absolute { signal.wrapping_abs() } else { signal };
     let kept = tenth(state.running_sum[c]).wrapping_mul(p.memory_factor[c]);
     let added = tenth(signal).wrapping_mul(p.scale_factor[c]);
     state.running_sum[c] = kept.saturating_add(added);
     state.running_sum[c]
+}
+
+/// The running sum of the signal less its own median, which is what is fed back.
+fn feedback_sum(p: &Parameters, state: &mut State, c: usize, signal: i16, absolute: bool) -> i16 {
+    let kept = state.running_sum[c].wrapping_mul(p.memory_factor[c]);
+    let added =
+        if absolute { signal.wrapping_abs().wrapping_mul(p.scale_factor[c]) } else { signal };
+    let sum = tenth(kept.wrapping_add(added));
+    let (median, accumulator) = (&mut state.sum_median[c], &mut state.sum_accumulator[c]);
+    move_pedestal(median, accumulator, sum, i16::from(p.accum_limit));
+    state.running_sum[c] = sum.wrapping_sub(*median);
+    state.running_sum[c]
+}
+
+/// Moves the first quartile by a sample below the pedestal, the third by one above it.
+fn move_quartiles(p: &Parameters, state: &mut State, c: usize, adc: i16) {
+    let side = match adc.cmp(&state.pedestal[c]) {
+        core::cmp::Ordering::Less => 0,
+        core::cmp::Ordering::Equal => return,
+        core::cmp::Ordering::Greater => 1,
+    };
+    let quartile = &mut state.quartile[side][c];
+    let accumulator = &mut state.quartile_accumulator[side][c];
+    move_pedestal(quartile, accumulator, adc, i16::from(p.accum_limit));
+}
+
+/// Largest signal whose filtered value fits 16 bits.
+pub(crate) const FIR_SIGNAL_MAX: i16 = i16::MAX >> FIR_SHIFT;
+/// Binary logarithm of the sum of the taps.
+pub(crate) const FIR_SHIFT: u32 = 6;
+
+/// The filtered signals up to two samples before this one; remembers this one.
+fn filter(state: &mut State, c: usize, signal: i16) -> i16 {
+    let filtered = FIR_TAPS
+        .iter()
+        .zip(&state.history)
+        .fold(0i16, |sum, (tap, signals)| sum.wrapping_add(tap.wrapping_mul(signals[c])));
+    for t in 1..HISTORY {
+        state.history[t - 1][c] = state.history[t][c];
+    }
+    state.history[HISTORY - 1][c] = signal.min(FIR_SIGNAL_MAX);
+    filtered
+}
+
+/// The threshold of filtered signals: a multiple of the interquartile range.
+fn range_threshold(p: &Parameters, state: &State, c: usize) -> i16 {
+    let range = state.quartile[1][c].wrapping_sub(state.quartile[0][c]);
+    range.min(p.range_max[c]).wrapping_mul(p.range_factor[c]).max(p.threshold[c])
 }
 
 /// A tenth as `_mm256_mulhrs_epi16` with 32768 / 10 = 3276 gives it: a little small, rounded.
@@ -76,38 +136,60 @@ fn over_threshold(signal: i16, threshold: i16) -> i16 {
     if signal > threshold { signal } else { 0 }
 }
 
-/// Adds a sample to the hit of a channel; 0 leaves it as it is.
-fn extend_hit(state: &mut State, c: usize, signal: i16) {
-    let (low, carry) = state.integral_low[c].overflowing_add(signal as u16);
-    state.integral_low[c] = low;
-    state.integral_high[c] = state.integral_high[c].saturating_add(u16::from(carry));
-    if signal > state.peak[c] {
-        state.peak[c] = signal;
-        state.samples_to_peak[c] = state.samples_over_threshold[c];
-    }
-    if signal > 0 {
-        state.samples_over_threshold[c] = state.samples_over_threshold[c].saturating_add(1);
+/// Ends the hit of a channel at a signal of 0, else adds the signal to it.
+fn find_hit(job: &mut Job, t: usize, c: usize, signal: i16) {
+    if signal == 0 && job.state.hits.samples_over_threshold[c] != 0 {
+        job.complete(t, 1 << c);
+        job.state.hits.clear(c);
+    } else {
+        extend_hit(&mut job.state.hits, c, signal);
     }
 }
 
-/// Closes the hit of a channel.
-fn clear_hit(state: &mut State, c: usize) {
-    state.samples_over_threshold[c] = 0;
-    state.integral_low[c] = 0;
-    state.integral_high[c] = 0;
-    state.peak[c] = 0;
-    state.samples_to_peak[c] = 0;
+/// Adds a signal to the hit of a channel; 0 leaves it as it is.
+fn extend_hit(hits: &mut Hits, c: usize, signal: i16) {
+    let (low, carry) = hits.integral_low[c].overflowing_add(signal as u16);
+    hits.integral_low[c] = low;
+    hits.integral_high[c] = hits.integral_high[c].saturating_add(u16::from(carry));
+    raise_peak(hits, c, signal);
+    if signal > 0 {
+        hits.samples_over_threshold[c] = hits.samples_over_threshold[c].saturating_add(1);
+    }
+}
+
+/// The hits of the older generation: `over` threshold by another quantity than the signal that
+/// is summed, which may be negative; the sum has 16 bits; the peak may lie before the hit, or
+/// on the sample that ends it.
+fn find_hit_over(job: &mut Job, t: usize, c: usize, signal: i16, over: bool) {
+    let hits = &mut job.state.hits;
+    raise_peak(hits, c, signal);
+    if over {
+        let charge = (hits.integral_low[c] as i16).saturating_add(signal);
+        hits.integral_low[c] = charge as u16;
+        hits.samples_over_threshold[c] = hits.samples_over_threshold[c].saturating_add(1);
+    } else if hits.samples_over_threshold[c] != 0 {
+        job.complete(t, 1 << c);
+        job.state.hits.clear(c);
+    }
+}
+
+/// Notes a signal that is higher than all before, and when it came.
+fn raise_peak(hits: &mut Hits, c: usize, signal: i16) {
+    if signal > hits.peak[c] {
+        hits.peak[c] = signal;
+        hits.samples_to_peak[c] = hits.samples_over_threshold[c];
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chain::{ChainConfig, ChannelTable, RunningSum};
+    use crate::chain::{ChainConfig, ChannelTable};
 
-    fn chain(transform: Option<RunningSum>) -> (Parameters, State) {
+    fn chain(transform: Option<Transform>) -> (Parameters, State) {
         let config = ChainConfig { transform, ..ChainConfig::default() };
         let parameters = Parameters::new(&config, &ChannelTable::default()).unwrap();
-        (parameters, State::new(config.initial_pedestal))
+        (parameters, State::new([config.initial_pedestal; CHANNELS]))
     }
 
     #[test]
@@ -131,18 +213,18 @@ mod tests {
 
     #[test]
     fn running_sum_decays_by_its_memory_factor() {
-        let (parameters, mut state) = chain(Some(RunningSum { absolute: false }));
+        let (parameters, mut state) = chain(None);
         let input = [100, 100, 100, 0, 0, -1000];
-        let sums = input.map(|signal| transform(&parameters, &mut state, 0, signal));
+        let sums = input.map(|signal| running_sum(&parameters, &mut state, 0, signal, false));
         // 8 x 10, 8 x 18 and 100 each; then 8 x 24 = 192, 8 x 19 = 152, 8 x 15 - 1000.
         assert_eq!(sums, [100, 180, 244, 192, 152, -880]);
     }
 
     #[test]
     fn absolute_value_of_the_smallest_number_wraps() {
-        let (parameters, mut state) = chain(Some(RunningSum { absolute: true }));
-        assert_eq!(transform(&parameters, &mut state, 0, i16::MIN), -32_760);
-        assert_eq!(transform(&parameters, &mut state, 1, -100), 100);
+        let (parameters, mut state) = chain(None);
+        assert_eq!(running_sum(&parameters, &mut state, 0, i16::MIN, true), -32_760);
+        assert_eq!(running_sum(&parameters, &mut state, 1, -100, true), 100);
     }
 
     #[test]

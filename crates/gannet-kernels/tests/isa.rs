@@ -1,9 +1,13 @@
-//! Every instruction set gives the bits of the scalar definition.
+//! Every instruction set gives the bits of the scalar definition, on each of its paths.
+//!
+//! With `GANNET_LONG=1` at least 10^8 samples are compared per instruction set.
 
 use gannet_kernels::block::{ADC_MAX, pack};
 use gannet_kernels::{
-    CHANNELS, ChainConfig, ChannelTable, Isa, MAX_TPS_PER_FRAME, Pedestal, RunningSum, SAMPLES, Tpg,
+    CHANNELS, ChainConfig, ChannelTable, Isa, MAX_TPS_PER_FRAME, Path, Pedestal, SAMPLES, Samples,
+    Tpg, Transform,
 };
+use gannet_wire::protowib;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::io::Write;
@@ -13,13 +17,13 @@ macro_rules! equals_scalar {
     ($($name:ident: $isa:expr;)*) => {$(
         mod $name {
             #[test]
-            fn equals_scalar_on_random_chains_and_blocks() {
-                super::compare_random(super::Case::any(), $isa, 200);
+            fn equals_scalar_on_random_chains_and_samples() {
+                super::compare_random(super::Case::any(), $isa);
             }
 
             #[test]
             fn equals_scalar_on_hits_in_all_phases() {
-                super::compare_random(super::Case::hits(), $isa, 200);
+                super::compare_random(super::Case::hits(), $isa);
             }
 
             #[test]
@@ -80,9 +84,28 @@ struct Case {
     config: ChainConfig,
     table: ChannelTable,
     signal: Signal,
+    packing: Packing,
+    path: Path,
     seed: u64,
     timestamp: u64,
-    frames: usize,
+    calls: usize,
+}
+
+/// How the samples come.
+#[derive(Clone, Copy, Debug)]
+enum Packing {
+    /// As blocks of 64 samples of 14 bits.
+    Block,
+    /// As a COLDATA block of some ProtoDUNE-SP frames a call, of 12 bits.
+    Coldata { block: usize, frames: usize },
+}
+
+impl Packing {
+    fn any() -> impl Strategy<Value = Self> {
+        let coldata = (0..protowib::BLOCKS, prop_oneof![Just(12), 1..=SAMPLES])
+            .prop_map(|(block, frames)| Self::Coldata { block, frames });
+        prop_oneof![2 => Just(Self::Block), 1 => coldata]
+    }
 }
 
 impl Case {
@@ -121,21 +144,27 @@ impl Case {
                 initial_pedestal,
                 transform,
             });
-        (config, table(threshold), signal, any::<u64>(), any::<u64>(), 1..8usize).prop_map(
-            |(config, table, signal, seed, timestamp, frames)| Self {
-                config,
-                table,
-                signal,
-                seed,
-                timestamp,
-                frames,
+        let path = prop_oneof![Just(Path::Adaptive), Just(Path::Sparse), Just(Path::Dense)];
+        let times = (any::<u64>(), 1..8usize);
+        (config, table(threshold), signal, Packing::any(), path, any::<u64>(), times).prop_map(
+            |(config, mut table, signal, packing, path, seed, (timestamp, calls))| {
+                if config.transform == Some(Transform::Fir) {
+                    table.threshold = table.threshold.map(|t| t % 8);
+                }
+                Self { config, table, signal, packing, path, seed, timestamp, calls }
             },
         )
     }
 }
 
-fn transform() -> impl Strategy<Value = Option<RunningSum>> {
-    proptest::option::of(any::<bool>().prop_map(|absolute| RunningSum { absolute }))
+fn transform() -> impl Strategy<Value = Option<Transform>> {
+    let sums = any::<bool>().prop_flat_map(|absolute| {
+        prop_oneof![
+            Just(Transform::RunningSum { absolute }),
+            Just(Transform::FeedbackSum { absolute })
+        ]
+    });
+    proptest::option::weighted(0.75, prop_oneof![4 => sums, 1 => Just(Transform::Fir)])
 }
 
 /// Different numbers on every channel.
@@ -190,44 +219,82 @@ fn can_run(isa: Isa) -> bool {
     isa.is_available()
 }
 
-fn compare_random(cases: impl Strategy<Value = Case>, isa: Isa, count: u32) {
+/// Cases of one test; each has four calls of 64 samples of 64 channels on average.
+fn cases() -> u32 {
+    if std::env::var_os("GANNET_LONG").is_some() { 8000 } else { 300 }
+}
+
+fn compare_random(strategy: impl Strategy<Value = Case>, isa: Isa) {
     if can_run(isa) {
-        let config = Config { cases: count, failure_persistence: None, ..Config::default() };
-        TestRunner::new(config).run(&cases, |case| compare(&case, isa)).unwrap();
+        let config = Config { cases: cases(), failure_persistence: None, ..Config::default() };
+        TestRunner::new(config).run(&strategy, |case| compare(&case, isa)).unwrap();
     }
 }
 
-/// Runs both kernels over the frames of a case; primitives and state must agree after each.
+/// Runs both kernels over the samples of a case; primitives and state must agree after each call.
 fn compare(case: &Case, isa: Isa) -> Result<(), TestCaseError> {
     let mut scalar = Tpg::new(&case.config, &case.table, Isa::Scalar).unwrap();
     let mut vector = Tpg::new(&case.config, &case.table, isa).unwrap();
+    vector.set_path(case.path);
     let (mut expected, mut got) = (Vec::new(), Vec::with_capacity(MAX_TPS_PER_FRAME));
-    for frame in 0..case.frames {
-        let block = pack(|t, c| case.signal.adc(case.seed, frame * SAMPLES + t, c));
-        let step = u64::from(case.table.ticks_per_sample) * (frame * SAMPLES) as u64;
-        let timestamp = case.timestamp.wrapping_add(step);
+    let mut time = 0;
+    for call in 0..case.calls {
+        let adc = |t: usize, c: usize| case.signal.adc(case.seed, time + t, c);
+        let (block, frames);
+        let samples = match case.packing {
+            Packing::Block => {
+                block = pack(adc);
+                Samples::block(&block)
+            }
+            Packing::Coldata { block, frames: count } => {
+                frames = pack_coldata(block, count, adc);
+                Samples::coldata(&frames, block).unwrap()
+            }
+        };
+        let ticks = u64::from(case.table.ticks_per_sample).wrapping_mul(time as u64);
+        let timestamp = case.timestamp.wrapping_add(ticks);
         expected.clear();
         got.clear();
-        scalar.process(&block, timestamp, &mut expected);
-        vector.process(&block, timestamp, &mut got);
-        prop_assert_eq!(&got, &expected, "primitives of frame {}", frame);
-        prop_assert_eq!(vector.state(), scalar.state(), "state after frame {}", frame);
+        scalar.process_samples(&samples, timestamp, &mut expected);
+        vector.process_samples(&samples, timestamp, &mut got);
+        prop_assert_eq!(&got, &expected, "primitives of call {}", call);
+        prop_assert_eq!(vector.state(), scalar.state(), "state after call {}", call);
         prop_assert!(got.capacity() == MAX_TPS_PER_FRAME, "room was kept, yet `out` grew");
+        time += samples.count();
     }
     Ok(())
 }
 
+/// Frames whose COLDATA block `block` holds the low 12 bits of `adc`, and all else noise.
+fn pack_coldata(
+    block: usize,
+    count: usize,
+    adc: impl Fn(usize, usize) -> u16,
+) -> Vec<[u8; protowib::FRAME_LEN]> {
+    let frame = |t: usize| {
+        let noise = core::array::from_fn(|i| mix((t * protowib::FRAME_LEN + i) as u64) as u8);
+        let mut frame = protowib::Frame::new_unchecked(noise);
+        (0..CHANNELS).for_each(|c| frame.block_mut(block).set_adc(c, adc(t, c)));
+        frame.into_inner()
+    };
+    (0..count).map(frame).collect()
+}
+
 /// From the published initial pedestal down to the samples, with pulses all the way.
 fn compare_convergence(isa: Isa) {
-    let case = Case {
+    let case = |path| Case {
         config: ChainConfig::default(),
         table: ChannelTable { threshold: [60; CHANNELS], ..ChannelTable::default() },
         signal: Signal::Pulses { pedestal: 15_500, noise: 8, height: 700 },
+        packing: Packing::Block,
+        path,
         seed: 7,
         timestamp: 107_544_625_968_525_251,
-        frames: 300,
+        calls: 300,
     };
     if can_run(isa) {
-        compare(&case, isa).unwrap();
+        for path in [Path::Adaptive, Path::Sparse, Path::Dense] {
+            compare(&case(path), isa).unwrap();
+        }
     }
 }

@@ -4,12 +4,12 @@
 
 use gannet_kernels::block::pack;
 use gannet_kernels::{
-    CHANNELS, ChainConfig, ChannelTable, Isa, MAX_TPS_PER_FRAME, Pedestal, RunningSum, SAMPLES, Tpg,
+    CHANNELS, ChainConfig, ChannelTable, Isa, MAX_TPS_PER_FRAME, Pedestal, SAMPLES, Tpg, Transform,
 };
 use gannet_wire::TriggerPrimitive;
 
 /// A chain whose pedestal stands at 0, so that samples are signals.
-fn no_pedestal(transform: Option<RunningSum>) -> ChainConfig {
+fn no_pedestal(transform: Option<Transform>) -> ChainConfig {
     ChainConfig {
         subtraction: Pedestal::Fixed { accum_limit: 10, start_period: 0 },
         initial_pedestal: 0,
@@ -165,7 +165,7 @@ fn fixed_pedestal_is_frozen_after_the_start_period() {
 
 #[test]
 fn running_sum_is_memory_tenths_of_the_sum_plus_scale_tenths_of_the_signal() {
-    let sum = Some(RunningSum { absolute: false });
+    let sum = Some(Transform::RunningSum { absolute: false });
     on_every_isa(no_pedestal(sum), &ChannelTable::default(), |mut stream| {
         // R = 0.8, S = 1: 100, 80 + 100 = 180, 144 + 100 = 244, 24 * 8 + 100 = 292.
         stream.frame(|t, _| if t < 60 { 0 } else { 100 });
@@ -175,7 +175,7 @@ fn running_sum_is_memory_tenths_of_the_sum_plus_scale_tenths_of_the_signal() {
 
 #[test]
 fn running_sum_uses_the_factors_of_each_channel() {
-    let sum = Some(RunningSum { absolute: false });
+    let sum = Some(Transform::RunningSum { absolute: false });
     let mut table = ChannelTable::default();
     (table.memory_factor[1], table.scale_factor[1]) = (0, 20);
     on_every_isa(no_pedestal(sum), &table, |mut stream| {
@@ -186,7 +186,7 @@ fn running_sum_uses_the_factors_of_each_channel() {
 
 #[test]
 fn running_sum_saturates_at_16_bits() {
-    let sum = Some(RunningSum { absolute: false });
+    let sum = Some(Transform::RunningSum { absolute: false });
     let table = ChannelTable { memory_factor: [10; CHANNELS], ..ChannelTable::default() };
     on_every_isa(no_pedestal(sum), &table, |mut stream| {
         stream.frame(|_, _| 16_000);
@@ -196,7 +196,7 @@ fn running_sum_saturates_at_16_bits() {
 
 #[test]
 fn running_sum_products_keep_their_low_16_bits() {
-    let sum = Some(RunningSum { absolute: false });
+    let sum = Some(Transform::RunningSum { absolute: false });
     let table = ChannelTable { scale_factor: [100; CHANNELS], ..ChannelTable::default() };
     on_every_isa(no_pedestal(sum), &table, |mut stream| {
         // 1000 tenths x 100 = 100,000 = 34,464 modulo 65,536 = -31,072 as a signed number.
@@ -209,7 +209,7 @@ fn running_sum_products_keep_their_low_16_bits() {
 fn absolute_running_sum_adds_negative_signals_up() {
     let frozen = |absolute| ChainConfig {
         initial_pedestal: 900,
-        ..no_pedestal(Some(RunningSum { absolute }))
+        ..no_pedestal(Some(Transform::RunningSum { absolute }))
     };
     for (absolute, expected) in [(true, 180), (false, -180)] {
         on_every_isa(frozen(absolute), &ChannelTable::default(), |mut stream| {

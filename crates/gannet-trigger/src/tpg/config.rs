@@ -1,7 +1,7 @@
 //! What the chain of kernels does, by plane.
 
 use gannet_kernels::{
-    CHANNELS, ChainConfig, ChannelTable, Error as KernelError, Isa, Pedestal, RunningSum,
+    CHANNELS, ChainConfig, ChannelTable, Error as KernelError, Isa, Pedestal, Transform,
 };
 use gannet_wire::channel_map::{PLANES, StreamChannels};
 use schemars::JsonSchema;
@@ -25,15 +25,16 @@ pub struct TpgConfig {
     /// Pedestal before the first sample, ADC counts, 0 to 16384. From 16384 a stream gives no
     /// primitives before its pedestal has come down to its samples, 46 ms from there to 8200.
     pub initial_pedestal: u16,
-    /// A sample belongs to a hit when it is above this; ADC counts, 0 to 32767.
+    /// A sample belongs to a hit when it is above this; ADC counts, 0 to 32767. For `fir` in
+    /// interquartile ranges, 0 to 511.
     pub threshold: [u16; PLANES],
     /// Hits of fewer samples are dropped.
     pub sot_minimum: [u16; PLANES],
-    /// Part of the running sum that is kept from sample to sample, tenths, 0 to 10; for `abs-rs`
-    /// and `running-sum`.
+    /// Part of the running sum that is kept from sample to sample, tenths, 0 to 10; for the chains
+    /// with a running sum.
     pub memory_factor: [u8; PLANES],
-    /// Part of a sample that is added to the running sum, tenths, 1 to 10; for `abs-rs` and
-    /// `running-sum`.
+    /// Part of a sample that is added to the running sum, tenths, 1 to 10; for the chains with a
+    /// running sum but `running-sum-feedback`, which adds a tenth.
     pub scale_factor: [u8; PLANES],
     /// Offline numbers of channels that give no primitives.
     pub mask: Vec<u32>,
@@ -54,6 +55,13 @@ pub enum Chain {
     RunningSum,
     /// A pedestal that is frozen after a while is subtracted.
     FixedPedestal,
+    /// The running sum of absolute values of DUNE's code of 2023, from which its own median is
+    /// subtracted before it is fed back. Primitives sum the samples, not the running sum.
+    AbsRsFeedback,
+    /// The same, of the values themselves.
+    RunningSumFeedback,
+    /// A low-pass filter, with a threshold in interquartile ranges of the samples.
+    Fir,
 }
 
 /// Instruction set of the kernels. All give the same primitives.
@@ -123,6 +131,12 @@ impl TpgConfig {
         require(self.initial_pedestal <= 16384, "initial_pedestal", "it must be 0 to 16384")?;
         let positive = self.threshold.iter().all(|&threshold| threshold <= i16::MAX as u16);
         require(positive, "threshold", "each must be 0 to 32767")?;
+        let multiple = |&threshold: &u16| threshold <= ChannelTable::FIR_THRESHOLD_MAX as u16;
+        require(
+            self.chain != Chain::Fir || self.threshold.iter().all(multiple),
+            "threshold",
+            "with chain \"fir\" each is a multiple of the interquartile range, 0 to 511",
+        )?;
         require(each(&self.memory_factor, 0..=10), "memory_factor", "each must be 0 to 10")?;
         require(each(&self.scale_factor, 1..=10), "scale_factor", "each must be 1 to 10")?;
         require(
@@ -138,21 +152,23 @@ impl TpgConfig {
     /// The steps as the kernels take them.
     pub fn chain_config(&self) -> ChainConfig {
         let accum_limit = self.accum_limit;
-        let (fixed, absolute) = match self.chain {
-            Chain::SimpleThreshold => (false, None),
-            Chain::AbsRs => (false, Some(true)),
-            Chain::RunningSum => (false, Some(false)),
-            Chain::FixedPedestal => (true, None),
+        let transform = match self.chain {
+            Chain::SimpleThreshold | Chain::FixedPedestal => None,
+            Chain::AbsRs => Some(Transform::RunningSum { absolute: true }),
+            Chain::RunningSum => Some(Transform::RunningSum { absolute: false }),
+            Chain::AbsRsFeedback => Some(Transform::FeedbackSum { absolute: true }),
+            Chain::RunningSumFeedback => Some(Transform::FeedbackSum { absolute: false }),
+            Chain::Fir => Some(Transform::Fir),
         };
         ChainConfig {
-            subtraction: if fixed {
+            subtraction: if self.chain == Chain::FixedPedestal {
                 Pedestal::Fixed { accum_limit, start_period: self.start_period }
             } else {
                 Pedestal::Frugal { accum_limit }
             },
             // At most 16384, which fits.
             initial_pedestal: self.initial_pedestal as i16,
-            transform: absolute.map(|absolute| RunningSum { absolute }),
+            transform,
         }
     }
 

@@ -111,6 +111,13 @@ pub struct Block<T> {
     buffer: T,
 }
 
+impl<'a> Block<&'a [u8]> {
+    /// The block that these bytes are.
+    pub const fn of(bytes: &'a [u8; BLOCK_LEN]) -> Self {
+        Self { buffer: bytes }
+    }
+}
+
 impl<T: AsRef<[u8]>> Block<T> {
     pub(super) const fn new_unchecked(buffer: T) -> Self {
         Self { buffer }

@@ -1,0 +1,106 @@
+//! Open hits of all channels.
+
+use super::Lanes;
+use super::transform::Transform;
+use crate::state::Hits;
+
+#[derive(Clone, Copy)]
+pub(super) struct HitLanes<L: Lanes> {
+    sot: L::Words,
+    low: L::Words,
+    high: L::Words,
+    peak: L::Words,
+    to_peak: L::Words,
+    /// Whether any of `high` may be other than 0, which is rare.
+    has_high: bool,
+}
+
+impl<L: Lanes> HitLanes<L> {
+    #[inline(always)]
+    pub(super) fn load(lanes: L, hits: &Hits) -> Self {
+        let high = lanes.load(&hits.integral_high);
+        Self {
+            sot: lanes.load(&hits.samples_over_threshold),
+            low: lanes.load(&hits.integral_low),
+            high,
+            has_high: lanes.any(lanes.below_unsigned(lanes.splat(0), high)),
+            peak: lanes.load(&hits.peak),
+            to_peak: lanes.load(&hits.samples_to_peak),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn store(&self, lanes: L, hits: &mut Hits) {
+        lanes.store(&mut hits.samples_over_threshold, self.sot);
+        lanes.store(&mut hits.integral_low, self.low);
+        lanes.store(&mut hits.integral_high, self.high);
+        lanes.store(&mut hits.peak, self.peak);
+        lanes.store(&mut hits.samples_to_peak, self.to_peak);
+    }
+
+    /// Stores the hits of a chain that does not sum aside, with nothing left on channels without.
+    #[inline(always)]
+    pub(super) fn store_tidy(mut self, lanes: L, hits: &mut Hits) {
+        self.to_peak = lanes.keep(self.open(lanes), self.to_peak);
+        self.store(lanes, hits);
+    }
+
+    /// The channels with an open hit.
+    #[inline(always)]
+    pub(super) fn open(&self, lanes: L) -> L::Channels {
+        lanes.above(self.sot, lanes.splat(0))
+    }
+
+    /// Goes on from a sample whose `ended` hits have been taken care of.
+    #[inline(always)]
+    pub(super) fn advance<T: Transform<L>>(
+        &mut self,
+        lanes: L,
+        value: L::Words,
+        over: L::Channels,
+        ended: L::Channels,
+    ) {
+        if T::SUMS_ASIDE { self.clear(lanes, ended) } else { self.extend(lanes, value, over) }
+    }
+
+    /// Adds a sample to the hits over threshold. All other channels are cleared: their hit either
+    /// has just ended or did not exist. Only their time to the peak is left, which the first
+    /// sample of a hit sets anew.
+    #[inline(always)]
+    fn extend(&mut self, lanes: L, value: L::Words, over: L::Channels) {
+        let one = lanes.splat(1);
+        self.low = lanes.keep(over, lanes.add(self.low, value));
+        let carry = lanes.both(over, lanes.below_unsigned(self.low, value));
+        if self.has_high || lanes.any(carry) {
+            let high = lanes.add_saturating_unsigned(self.high, lanes.keep(carry, one));
+            self.high = lanes.keep(over, high);
+            self.has_high = true;
+        }
+        let higher = lanes.above(value, self.peak);
+        self.to_peak = lanes.choose(higher, self.sot, self.to_peak);
+        self.peak = lanes.keep(over, lanes.max(self.peak, value));
+        self.sot = lanes.keep(over, lanes.add_saturating(self.sot, one));
+    }
+
+    /// Adds a sample to the hits over threshold, and to the search for the peak everywhere. The
+    /// others stay as they are.
+    #[inline(always)]
+    pub(super) fn extend_aside(&mut self, lanes: L, value: L::Words, over: L::Channels) {
+        let higher = lanes.above(value, self.peak);
+        self.peak = lanes.max(self.peak, value);
+        self.to_peak = lanes.choose(higher, self.sot, self.to_peak);
+        self.low = lanes.add_saturating(self.low, lanes.keep(over, value));
+        self.sot = lanes.add_saturating(self.sot, lanes.keep(over, lanes.splat(1)));
+    }
+
+    /// Closes hits.
+    #[inline(always)]
+    fn clear(&mut self, lanes: L, ended: L::Channels) {
+        let zero = lanes.splat(0);
+        for quantity in
+            [&mut self.sot, &mut self.low, &mut self.high, &mut self.peak, &mut self.to_peak]
+        {
+            *quantity = lanes.choose(ended, zero, *quantity);
+        }
+    }
+}
