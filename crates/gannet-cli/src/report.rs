@@ -83,6 +83,9 @@ impl Report {
             figure(&mut out, "  incomplete", snapshot.recorder.incomplete)?;
             figure(&mut out, "  missing data there were", snapshot.recorder.damaged)?;
         }
+        if snapshot.recorder.raw_frames + snapshot.recorder.raw_dropped > 0 {
+            figure(&mut out, "raw frames", snapshot.recorder.raw_frames)?;
+        }
         self.print_latencies(&mut out)?;
         writeln!(out, "ledger")?;
         snapshot.ledger.iter().try_for_each(|statement| writeln!(out, "  {statement}"))?;

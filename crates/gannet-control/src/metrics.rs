@@ -164,6 +164,9 @@ fn outcome(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Res
         ("gannet_recorder_incomplete_records", "Records that miss data", recorder.incomplete),
         ("gannet_recorder_damaged_records", "Records that miss data the run had", recorder.damaged),
         ("gannet_recorder_slices", "Time slices written", recorder.slices),
+        ("gannet_recorder_raw_frames", "Raw frames taken", recorder.raw_frames),
+        ("gannet_recorder_raw_bytes", "Bytes of those frames", recorder.raw_bytes),
+        ("gannet_recorder_raw_dropped_frames", "Raw frames dropped", recorder.raw_dropped),
         ("gannet_recorder_bytes", "Bytes written", recorder.bytes),
     ];
     for (name, help, value) in figures {

@@ -188,6 +188,12 @@ pub struct RecorderSnapshot {
     pub damaged: u64,
     /// Time slices of primitives written.
     pub slices: u64,
+    /// Frames of streams that are recorded as they come, handed to the recorder.
+    pub raw_frames: u64,
+    /// Bytes of those frames.
+    pub raw_bytes: u64,
+    /// Frames of those streams that were dropped: overwritten before they were copied, or refused.
+    pub raw_dropped: u64,
     /// Chunks of the log that are safe: they survive the end of this process.
     pub acknowledged: u64,
     /// Bytes written.

@@ -64,6 +64,7 @@ directory = "."
 prefix = "full"
 file_size_max = "1 GiB"
 durability = "process"
+raw_streams = []
 
 [views]
 formats = ["hdf5"]
@@ -215,6 +216,9 @@ fn mistakes_are_refused_where_they_are() {
         ("count = 2,", "count = 2000,", "1024"),
         ("algorithm = \"channel-distance\"", "algorithm = \"muon\"", "horizontal-muon"),
         ("crate = 3", "crate = 5000", "1023"),
+        ("raw_streams = []", "raw_streams = \"some\"", "\"all\", or a list of streams"),
+        ("raw_streams = []", "raw_streams = [\"3/1/0\"]", "detector/crate/slot/stream"),
+        ("raw_streams = []", "raw_streams = [\"3/9/0/0\"]", "comes from no [[source]]"),
         ("\"10.0.0.0/24\"", "\"10.0.0.0/240\"", "10.0.0.0/240"),
     ] {
         let text = FULL.replacen(good, bad, 1);
@@ -237,6 +241,8 @@ fn what_is_hardly_meant_is_doubted() {
     assert!(
         doubts(&FULL.replace("directory = \".\"", "directory = \"/no/such\"")).contains("/no/such")
     );
+    let raw = FULL.replace("raw_streams = []", "raw_streams = [\"3/1/0/0\", \"3/1/0/1\"]");
+    assert!(doubts(&raw).contains("439 MB/s (3.52 Gbit/s)"), "{}", doubts(&raw));
     let long = FULL.replace("time_before = 1_000", "time_before = 625_000_000");
     assert!(doubts(&long).contains("make `depth` longer"), "{}", doubts(&long));
 }

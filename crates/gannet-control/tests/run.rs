@@ -243,3 +243,42 @@ fn only_the_stream_that_never_comes_is_reported_silent() {
     }
     emulation.join().unwrap();
 }
+
+/// A recorder without a directory takes nothing, so the streams run over their buffers of 256
+/// frames; then the directory is there, and recording goes on.
+#[test]
+fn raw_frames_that_the_recorder_takes_too_late_are_lost_by_name() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("out");
+    let text = CONFIG.replace("[tpg]", "depth = \"1 ms\"\n[tpg]").replace("200.0", "0.0");
+    let text = format!("{text}\n[recorder]\nraw_streams = \"all\"\nqueue_bytes_max = \"1 MiB\"\n");
+    let mut plan = config::parse("test.toml", &text, Path::new(".")).unwrap();
+    plan.config.recorder.directory.clone_from(&directory);
+    let run = Run::configure(&plan).unwrap();
+    run.start().unwrap();
+    emulate(&plan, run.addresses()[0], 2000);
+    std::fs::create_dir(&directory).unwrap();
+    let begin = Instant::now();
+    while run.snapshot().recorder.acknowledged == 0 {
+        assert!(begin.elapsed() < Duration::from_secs(10));
+        thread::sleep(Duration::from_millis(10));
+    }
+    let snapshot = run.drain();
+    let statement = |stage: &str| snapshot.ledger.iter().find(|s| s.stage == stage).unwrap();
+    let raw = statement("raw_frames");
+    assert!(raw.closes(), "{raw}");
+    assert_eq!(raw.offered, 8000);
+    let dropped = |reason: &str| raw.dropped.iter().find(|d| d.reason == reason).unwrap().count;
+    // All but the buffers, a chunk in hand for each stream, and 9 MiB with the recorder.
+    assert!(dropped("recorder_busy") >= 8000 - 4 * (256 + 128) - 1312, "{raw}");
+    assert_eq!(snapshot.recorder.raw_frames, raw.delivered);
+    assert_eq!(snapshot.recorder.raw_dropped, raw.dropped_total());
+    assert_eq!(statement("recorder").dropped_total(), 0);
+    assert!(snapshot.degraded);
+
+    let [file] = &snapshot.recorder.files[..] else { panic!("{:?}", snapshot.recorder) };
+    let report = log::verify(file).unwrap();
+    let total = &report.kinds[&Kind::RAW_FRAMES.0];
+    assert!(report.is_complete(), "{report}");
+    assert_eq!((total.items, total.items_missing), (raw.delivered, raw.dropped_total()));
+}

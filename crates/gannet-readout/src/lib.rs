@@ -6,6 +6,7 @@ pub mod latency;
 pub mod log;
 pub mod primitives;
 pub mod raw_file;
+pub mod raw_stream;
 pub mod receiver;
 pub mod record;
 pub mod request;

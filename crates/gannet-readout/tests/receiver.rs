@@ -59,6 +59,7 @@ fn bench() -> Bench {
             ticks_per_frame: STEP,
             frame_period_ns: 32_768,
             index: writer,
+            intake: None,
             tpg: StreamTpg::new(&config, channels, 3, FrameTiming::WIBETH).unwrap(),
             status,
         }

@@ -1,6 +1,9 @@
 //! Where on the detector a stream comes from.
 
 use core::fmt;
+use core::str::FromStr;
+
+use crate::error::Error;
 
 /// Geographic identifier of a stream: detector, crate, slot and stream number.
 ///
@@ -53,9 +56,32 @@ impl fmt::Display for GeoId {
     }
 }
 
+/// Reads the form that is printed.
+impl FromStr for GeoId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wrong = || Error::Text { what: "stream", expected: "detector/crate/slot/stream" };
+        let mut parts = text.split('/').map(|part| part.parse::<u16>().map_err(|_| wrong()));
+        let mut part = || parts.next().unwrap_or_else(|| Err(wrong()));
+        let geo_id = Self::new(part()?, part()?, part()?, part()?);
+        if parts.next().is_none() { Ok(geo_id) } else { Err(wrong()) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn is_read_as_it_is_printed() {
+        assert_eq!("3/1/0/64".parse(), Ok(GeoId::new(3, 1, 0, 64)));
+        for wrong in
+            ["", "3", "3/1/0", "3/1/0/64/0", "3/1/0/", "3/1/0/x", "3/1/0/65536", "-3/1/0/1"]
+        {
+            assert!(wrong.parse::<GeoId>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn packs_as_detector_crate_slot_stream_from_the_low_end() {

@@ -158,7 +158,10 @@ impl<'a> Page<'a> {
             (Some(Below::Table(_)), _) => return "table, see below".into(),
             (Some(Below::Named(_)), _) => return "tables by name, see below".into(),
             (Some(Below::List(_)), _) => return "list of tables, see below".into(),
-            (None, Some(choices)) => return one_of(choices.iter().map(|choice| &choice["const"])),
+            (None, Some(choices)) => {
+                let kinds: Vec<_> = choices.iter().map(|choice| self.kind(choice)).collect();
+                return kinds.join(", ");
+            }
             (None, None) => (),
         }
         if let Some(items) = schema.get("items") {
@@ -297,6 +300,7 @@ mod tests {
                     "number": {"type": "integer", "default": 62_500_000, "description": "a | b"},
                     "wait": {"anyOf": [{"$ref": "#/$defs/Span"}, {"type": "null"}], "default": null},
                     "way": {"$ref": "#/$defs/Way", "default": "fast"},
+                    "which": {"oneOf": [{"const": "all"}, {"type": "array", "items": {"type": "string"}}]},
                     "thresholds": {"type": "array", "items": {"type": "integer"},
                         "minItems": 2, "maxItems": 2, "default": [1, 2]},
                 }},
@@ -319,6 +323,7 @@ mod tests {
             "| `number` | whole number | `62_500_000` | a \\| b |",
             "| `wait` | time, such as `\"1 s\"` | absent |  |",
             "| `way` | `\"fast\"`, `\"slow\"` | `\"fast\"` | <br>`\"fast\"`: Quickly. |",
+            "| `which` | `\"all\"`, list: text | absent |  |",
             "| `thresholds` | list of 2: whole number | `[1, 2]` |  |",
             "| `maker` | list of tables, see below | `[]` |  |",
             "## `[[maker]]`\n\n### `[[maker]]` with `kind = \"one\"`\n\nThe first.\n",

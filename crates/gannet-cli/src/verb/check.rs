@@ -61,6 +61,11 @@ fn print_forecast(out: &mut impl Write, forecast: &Forecast) -> io::Result<()> {
          core",
         forecast.threads
     )?;
+    if forecast.raw_streams > 0 {
+        let (streams, rate) = (forecast.raw_streams, forecast.raw_bytes_per_s);
+        let (mega, gbit) = (rate * 1e-6, rate * 8e-9);
+        writeln!(out, "# raw        {mega:.0} MB/s ({gbit:.2} Gbit/s) of {streams} streams")?;
+    }
     let record = Bytes(forecast.record_bytes >> 10 << 10);
     let disk = forecast.disk_bytes_per_s * 1e-6;
     writeln!(out, "# disk       {disk:.2} MB/s with records of {record} each, if there are 100")?;

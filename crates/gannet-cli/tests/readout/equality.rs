@@ -9,7 +9,7 @@ use gannet_wire::{FragmentRepr, TimeSliceHeader, TriggerPrimitive, tpc_frame, wi
 use crate::process::{Bench, Ended, alone, scale};
 
 /// The recorded primitives, sorted.
-fn recorded(bench: &Bench) -> Vec<[u64; 3]> {
+pub fn recorded(bench: &Bench) -> Vec<[u64; 3]> {
     let mut all = Vec::new();
     for file in bench.files() {
         let mut reader = Reader::open(&file).unwrap();

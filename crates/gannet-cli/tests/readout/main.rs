@@ -5,3 +5,4 @@ mod hostile;
 mod interruption;
 mod ledger;
 mod process;
+mod raw_streams;

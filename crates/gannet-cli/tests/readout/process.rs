@@ -36,11 +36,16 @@ pub struct Bench {
 impl Bench {
     /// Writes `text` as `bench.toml`, after the tables that all tests share.
     pub fn new(text: &str) -> Self {
+        Self::with_recorder(text, "")
+    }
+
+    /// The same with more lines in the recorder's table.
+    pub fn with_recorder(text: &str, lines: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let out = directory.path().join("out");
         std::fs::create_dir(&out).unwrap();
         let recorder = format!(
-            "{text}\n[recorder]\ndirectory = {:?}\n[views]\nformats = []\n\
+            "{text}\n[recorder]\ndirectory = {:?}\n{lines}\n[views]\nformats = []\n\
              [channels]\nfile = false\n",
             out.to_str().unwrap()
         );

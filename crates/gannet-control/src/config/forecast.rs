@@ -15,7 +15,8 @@ const RECEIVE_S_PER_FRAME: f64 = 1.7e-6;
 const PRIMITIVES_PER_S: f64 = 100.0;
 /// Records a second that disk space is foreseen for where activities are looked for.
 const ACTIVITY_RECORDS_PER_S: f64 = 1.0;
-/// Threads behind the receiving ones: they decide, build and record.
+/// Threads behind the receiving ones: they decide, build and record. One more copies streams that
+/// are recorded as they come.
 const THREADS_BEHIND: usize = 3;
 /// Bytes of a frame.
 const FRAME_BYTES: u64 = tpc_frame::FRAME_LEN as u64;
@@ -33,7 +34,8 @@ pub struct Forecast {
     pub gbit_per_s: f64,
     /// Memory of the landing buffers and indices, in bytes.
     pub memory_bytes: u64,
-    /// Threads that are busy while frames come: the receiving ones, and three behind them.
+    /// Threads that are busy while frames come: the receiving ones, and three behind them, or four
+    /// where streams are recorded as they come.
     pub threads: usize,
     /// Time that the latency buffer covers, in seconds.
     pub depth_s: f64,
@@ -47,9 +49,13 @@ pub struct Forecast {
     /// Size of a trigger record of all streams, with the readout window that the module-level
     /// trigger gives candidates of no special type, in bytes.
     pub record_bytes: u64,
-    /// What is written a second: primitives of 24 bytes at 100 per second and channel; a record
-    /// for every candidate of the random and periodic sources; one record more if any activity
-    /// algorithm is configured.
+    /// Streams that are recorded as they come.
+    pub raw_streams: usize,
+    /// What is written a second of those.
+    pub raw_bytes_per_s: f64,
+    /// What is written a second: the streams that are recorded as they come; primitives of 24 bytes
+    /// at 100 per second and channel; a record for every candidate of the random and periodic
+    /// sources; one record more if any activity algorithm is configured.
     pub disk_bytes_per_s: f64,
     /// Time after which the disk of the recorder is full at that rate, in seconds; absent when
     /// its directory is not there.
@@ -72,22 +78,49 @@ impl Forecast {
         let depth_s =
             |source: &PlannedSource| source.cells as f64 / source.frames_per_s().max(1e-9);
         let record_bytes = record_bytes(config, streams, frames_per_s);
-        let disk_bytes_per_s =
-            primitive_bytes_per_s(config, streams) + records_per_s(config) * record_bytes as f64;
+        let raw = |source: &PlannedSource| source.raw_streams(&config.recorder.raw_streams);
+        let raw_frames_per_s =
+            |source: &PlannedSource| raw(source) as f64 * source.format.frames_per_s();
+        let raw_streams = sources.iter().map(raw).sum();
+        let raw_bytes_per_s =
+            sources.iter().map(raw_frames_per_s).sum::<f64>() * FRAME_BYTES as f64 + 0.0;
+        let disk_bytes_per_s = raw_bytes_per_s
+            + primitive_bytes_per_s(config, streams)
+            + records_per_s(config) * record_bytes as f64;
         Self {
             streams,
             frames_per_s,
             gbit_per_s: frames_per_s * FRAME_BYTES as f64 * 8e-9,
             memory_bytes: sources.iter().map(memory_bytes).sum(),
-            threads: receive_threads + THREADS_BEHIND,
+            threads: receive_threads + THREADS_BEHIND + usize::from(raw_streams > 0),
             depth_s: sources.iter().map(depth_s).reduce(f64::min).unwrap_or(0.0),
             receive_threads,
             receive_cores: frames_per_s * RECEIVE_S_PER_FRAME,
             receive_busiest: sources.iter().map(busy).fold(0.0, f64::max),
             record_bytes,
+            raw_streams,
+            raw_bytes_per_s,
             disk_bytes_per_s,
             disk_time_s: free.map(|free| free as f64 / disk_bytes_per_s.max(1.0)),
         }
+    }
+
+    /// That the disk must keep up with the streams that are recorded as they come, if there are any.
+    pub(super) fn raw_doubt(&self) -> Option<String> {
+        let Self { raw_streams, raw_bytes_per_s, disk_time_s, .. } = self;
+        let lasts = match disk_time_s {
+            Some(seconds) => format!("its free space lasts {:.0} s", seconds),
+            None => "its free space is not known".to_owned(),
+        };
+        (*raw_streams > 0).then(|| {
+            format!(
+                "{raw_streams} streams are recorded as they come: at the true rate the disk must \
+                 write {:.0} MB/s ({:.2} Gbit/s) without a pause longer than the buffers are deep, \
+                 and {lasts}; list fewer in `raw_streams` if it does not",
+                raw_bytes_per_s * 1e-6,
+                raw_bytes_per_s * 8e-9,
+            )
+        })
     }
 }
 
@@ -214,6 +247,10 @@ mod tests {
         let activity = forecast("", None);
         assert_near(activity.disk_bytes_per_s, primitives + record);
         assert_eq!(activity.disk_time_s, None);
+        let raw = forecast("recorder = { raw_streams = [\"3/1/0/0\", \"3/2/0/1\"] }\n", None);
+        assert_eq!((raw.raw_streams, raw.threads), (2, 7));
+        assert_near(raw.raw_bytes_per_s, 2.0 * 62.5e6 / 2048.0 * 7200.0);
+        assert_near(raw.disk_bytes_per_s, activity.disk_bytes_per_s + raw.raw_bytes_per_s);
         let nothing = "record = { slice_ticks = 0 }\ntrigger = { activity = [] }\n";
         assert_eq!(forecast(nothing, None).disk_bytes_per_s, 0.0);
     }

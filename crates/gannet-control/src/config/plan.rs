@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use gannet_emulate::Format;
 use gannet_ingest::udp::UdpConfig;
 use gannet_measure::quantity::Bytes;
+use gannet_readout::log::RawStreams;
 use gannet_wire::channel_map::StreamChannels;
 use gannet_wire::source_id::{SourceId, Subsystem};
 use gannet_wire::{ChannelMap, GeoId, tpc_frame};
@@ -87,6 +88,7 @@ impl Plan {
                 document,
             )?);
         }
+        check_raw_streams(&config, &geo_ids, document)?;
         let forecast = Forecast::of(&config, &sources);
         Ok(Self { text: document.text().to_owned(), config, channel_map, sources, forecast })
     }
@@ -120,6 +122,7 @@ impl Plan {
                 "the recorder's directory {directory} is not there; make it before the run"
             ));
         }
+        doubts.extend(forecast.raw_doubt());
         let (window_s, depth_s) = (longest_window_s(config), forecast.depth_s);
         if window_s > depth_s {
             doubts.push(format!(
@@ -173,6 +176,21 @@ fn check_rooms(config: &Config, document: &Document<'_>) -> Result<(), Problem> 
         return Err(correct("record.request.window_ticks_max", "it must be 1 or more".into()));
     }
     Ok(())
+}
+
+/// Refuses to record streams that come from nowhere.
+fn check_raw_streams(
+    config: &Config,
+    geo_ids: &[GeoId],
+    document: &Document<'_>,
+) -> Result<(), Problem> {
+    let listed = config.recorder.raw_streams.listed();
+    let Some(stranger) = listed.iter().find(|stream| !geo_ids.contains(stream)) else {
+        return Ok(());
+    };
+    let cause = format!("stream {stranger} comes from no [[source]]");
+    let suggestion = "list streams of the sources by detector/crate/slot/stream, or write \"all\"";
+    Err(document.problem("recorder.raw_streams", cause, suggestion.into()))
 }
 
 /// All streams, each of which may come from one source only.
@@ -320,6 +338,11 @@ impl PlannedSource {
     /// True rate of all its streams, in frames per second.
     pub fn frames_per_s(&self) -> f64 {
         self.streams.len() as f64 * self.format.frames_per_s()
+    }
+
+    /// How many of its streams `choice` takes.
+    pub fn raw_streams(&self, choice: &RawStreams) -> usize {
+        self.streams.iter().filter(|stream| choice.contains(stream.geo_id)).count()
     }
 
     /// Its sockets; absent when it is a file.

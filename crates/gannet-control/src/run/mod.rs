@@ -12,6 +12,7 @@ mod build;
 mod channels;
 mod decide;
 mod observe;
+mod raw;
 mod receive;
 mod setup;
 mod views;

@@ -11,11 +11,13 @@ use gannet_measure::histogram::Histogram;
 use gannet_measure::ledger::{Account, Reason, Statement};
 use gannet_readout::log::{self, RecorderHandle, Status};
 use gannet_readout::primitives::PrimitiveDrop;
+use gannet_readout::raw_stream::RawDrop;
 use gannet_readout::receiver::{FrameDrop, SearchTime, StreamStatus};
 use gannet_readout::record::RecordDrop;
 use gannet_trigger::TriggerCounters;
 use gannet_trigger::tpg::StreamCounters;
 use gannet_wire::GeoId;
+use gannet_wire::tpc_frame::FRAME_LEN;
 
 use super::build::BuildStatus;
 use super::channels::ChannelStatus;
@@ -77,6 +79,8 @@ pub(super) struct Observed {
     pub records: Arc<Account<RecordDrop>>,
     pub response_ns: Arc<Histogram>,
     pub built: Arc<BuildStatus>,
+    /// Frames of streams that are recorded as they come, where there are any.
+    pub raw: Option<Arc<Account<RawDrop>>>,
     pub recorder: RecorderHandle,
     pub views: Arc<ViewStatus>,
     pub channels: Arc<ChannelStatus>,
@@ -182,6 +186,7 @@ impl Observed {
         ledger.extend(self.trigger.statements());
         ledger.push(self.records.statement("records"));
         ledger.push(self.slices.statement("slices"));
+        ledger.extend(self.raw.iter().map(|raw| raw.statement("raw_frames")));
         ledger.push(status.account.clone());
         ledger
     }
@@ -227,11 +232,16 @@ impl Observed {
             _ => None,
         };
         let views = self.views.made();
+        let raw = self.raw.as_ref().map(|raw| raw.statement("raw_frames"));
+        let raw_frames = raw.as_ref().map_or(0, |raw| raw.delivered);
         RecorderSnapshot {
             records: self.built.records.get(),
             incomplete: self.built.incomplete.get(),
             damaged: self.built.damaged.get(),
             slices: self.slices_made.get(),
+            raw_frames,
+            raw_bytes: raw_frames * FRAME_LEN as u64,
+            raw_dropped: raw.map_or(0, |raw| raw.dropped_total()),
             acknowledged: status.acknowledged,
             bytes: status.payload_bytes,
             queue_fill: status.queue_bytes as f64 / status.queue_bytes_max.max(1) as f64,

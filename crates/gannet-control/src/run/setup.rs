@@ -1,6 +1,8 @@
 //! Everything that a run needs, made in the order in which it is needed.
 
+use std::convert::Infallible;
 use std::fs;
+use std::iter::repeat;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{Sender, channel, sync_channel};
@@ -11,7 +13,7 @@ use gannet_ingest::{Landing, PcapConfig, PcapSource, Source, udp};
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::ticks::DuneTicks;
 use gannet_readout::export::ExportConfig;
-use gannet_readout::latency::{StreamBuffer, index};
+use gannet_readout::latency::{IntakeReader, IntakeWriter, StreamBuffer, index, intake};
 use gannet_readout::log::{self, Chunk, Kind, Label, Offer, Recorder, RunInfo};
 use gannet_readout::primitives::{self, PrimitiveReceiver, PrimitiveSender};
 use gannet_readout::receiver::{Receiver, StreamPool, StreamSetup, StreamStatus};
@@ -27,6 +29,7 @@ use super::build::Builder;
 use super::channels::{ChannelMonitor, ChannelStatus};
 use super::decide::{Decider, Outlet};
 use super::observe::{Observed, ObservedSource, ObservedStream};
+use super::raw::RawRecorder;
 use super::receive::{self, Gate};
 use super::views::ViewMaker;
 use super::{Run, RunError};
@@ -78,6 +81,8 @@ struct Parts {
     streams: Vec<StreamSource>,
     observed: Vec<ObservedStream>,
     surveyed: Vec<StreamSurvey>,
+    /// Streams that are recorded as they come.
+    raw: Vec<IntakeReader>,
 }
 
 /// A socket or file, not yet joined to its thread.
@@ -139,6 +144,8 @@ impl Parts {
             fragment_type,
             buffer: StreamBuffer::new(reader, tpc_frame::FRAME_LEN),
         });
+        let raw = plan.config.recorder.raw_streams.contains(stream.geo_id);
+        let intake = raw.then(|| self.add_raw(planned.index_frames()));
         let number = self.observed.len() as u32;
         self.observed.push(ObservedStream {
             geo_id: stream.geo_id,
@@ -156,9 +163,17 @@ impl Parts {
             ticks_per_frame: format.ticks_per_frame(),
             frame_period_ns: (1e9 / format.frames_per_s()) as u64,
             index: writer,
+            intake,
             tpg,
             status,
         })
+    }
+
+    /// Lets a stream that keeps `frames` frames be recorded as it comes.
+    fn add_raw(&mut self, frames: usize) -> IntakeWriter {
+        let (writer, reader) = intake(frames);
+        self.raw.push(reader);
+        writer
     }
 }
 
@@ -232,10 +247,7 @@ fn launch(
     recorder: Recorder,
 ) -> Result<Run, RunError> {
     let config = &plan.config;
-    let slice_ticks = config.record.slice_ticks;
-    let slices = (slice_ticks > 0)
-        .then(|| SliceBuilder::new(config.run.number, slice_ticks, SLICE_PRIMITIVES_MAX));
-    let outlet = Outlet::new(recorder.handle(), slices);
+    let outlet = Outlet::new(recorder.handle(), slices(plan));
     let records = RecordBuilder::new(config.record.request.clone(), parts.streams);
     let (built, decided) = (Arc::default(), Arc::default());
     let (requests, requested) = sync_channel(config.trigger.module_level.records_in_flight_max);
@@ -246,6 +258,8 @@ fn launch(
         .map(|(source, sender)| join(source, sender, &clock))
         .unzip();
     let surveyed = parts.surveyed;
+    let (receiving, at_work) = channel();
+    let raw = RawRecorder::new(parts.raw, recorder.handle(), Arc::clone(&clock), at_work);
     let statuses = parts.observed.iter().map(|stream| Arc::clone(&stream.status)).collect();
     let observed = Arc::new(Observed {
         run: config.run.number,
@@ -259,6 +273,7 @@ fn launch(
         records: records.account(),
         response_ns: records.response_ns(),
         built: Arc::clone(&built),
+        raw: raw.account(),
         recorder: recorder.handle(),
         views: Arc::default(),
         channels: Arc::new(ChannelStatus::new(surveyed.len())),
@@ -278,14 +293,24 @@ fn launch(
     let gate = Arc::clone(&run.gate);
     run.threads.push(spawn("build", move || builder.run(&requested))?);
     run.threads.push(spawn("decide", move || decider.run(&found))?);
-    for (place, (pool, receiver)) in receivers.into_iter().enumerate() {
+    if observed.raw.is_some() {
+        run.threads.push(spawn("raw", move || raw.run())?);
+    }
+    let receivers = receivers.into_iter().zip(repeat(receiving)).enumerate();
+    for (place, ((pool, receiver), receiving)) in receivers {
         run.pools.extend(pool);
-        run.receivers.push(receive_on(receiver, place, &gate, &started, &observed)?);
+        run.receivers.push(receive_on(receiver, place, &gate, &started, &observed, receiving)?);
     }
     run.channels = Some(ChannelMonitor::start(surveyed, &plan.config.channels, &observed)?);
     run.views = views(plan, &observed)?;
     run.endpoint = endpoint(plan, &run)?;
     Ok(run)
+}
+
+/// Cuts primitives into slices, if they are to be recorded.
+fn slices(plan: &Plan) -> Option<SliceBuilder> {
+    let (run, ticks) = (plan.config.run.number, plan.config.record.slice_ticks);
+    (ticks > 0).then(|| SliceBuilder::new(run, ticks, SLICE_PRIMITIVES_MAX))
 }
 
 /// A source with its receiver; the pool goes with the first receiver that shares it.
@@ -320,10 +345,14 @@ fn receive_on(
     gate: &Arc<Gate>,
     started: &Sender<Result<(), gannet_ingest::Error>>,
     observed: &Arc<Observed>,
+    receiving: Sender<Infallible>,
 ) -> Result<JoinHandle<()>, RunError> {
     let (gate, started, observed) = (Arc::clone(gate), started.clone(), Arc::clone(observed));
     let cpu_ns = Arc::clone(&observed.sources[place].receive_cpu_ns);
-    spawn("receive", move || receive::run(receiver, &gate, &started, &cpu_ns, &observed))
+    spawn("receive", move || {
+        receive::run(receiver, &gate, &started, &cpu_ns, &observed);
+        drop(receiving);
+    })
 }
 
 fn views(plan: &Plan, observed: &Observed) -> Result<Option<ViewMaker>, RunError> {

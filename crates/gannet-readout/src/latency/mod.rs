@@ -2,10 +2,13 @@
 //!
 //! Frames stay in the clop in which they landed. What this module adds is an index per stream from
 //! time stamp to cell: [`IndexWriter`] belongs to the receiving thread, [`StreamBuffer`] to the
-//! thread that answers data requests.
+//! thread that answers data requests. Where a stream is recorded as it comes, an intake remembers
+//! the order of its frames too: [`IntakeWriter`] and [`IntakeReader`].
 
 mod index;
+mod intake;
 mod stream;
 
 pub use index::{IndexWriter, Placement, index};
+pub use intake::{IntakeReader, IntakeWriter, Next, intake};
 pub use stream::{Extent, StreamBuffer, Window};

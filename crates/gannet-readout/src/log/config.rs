@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
+use super::raw_streams::RawStreams;
 
 /// What an acknowledged chunk survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -38,6 +39,10 @@ pub struct RecorderConfig {
     pub durability: Durability,
     /// Space that is left free on the disk: recording pauses before the disk is full.
     pub disk_reserve: Bytes,
+    /// Streams whose frames are recorded as they come, from the first frame of the run on:
+    /// `"none"`, `"all"`, or a list such as `["3/1/0/0", "3/1/0/1"]`, each stream by detector,
+    /// crate, slot and stream. A stream at the true rate is 220 MB/s.
+    pub raw_streams: RawStreams,
 }
 
 impl Default for RecorderConfig {
@@ -50,6 +55,7 @@ impl Default for RecorderConfig {
             commit_interval: Span::ms(100),
             durability: Durability::Process,
             disk_reserve: Bytes::mib(256),
+            raw_streams: RawStreams::None,
         }
     }
 }
@@ -140,7 +146,7 @@ mod tests {
     fn the_schema_describes_every_key() {
         let schema = schemars::schema_for!(RecorderConfig);
         let properties = schema.get("properties").unwrap().as_object().unwrap();
-        assert_eq!(properties.len(), 7);
+        assert_eq!(properties.len(), 8);
         assert!(properties.values().all(|property| property.get("description").is_some()));
     }
 }

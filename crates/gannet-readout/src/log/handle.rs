@@ -48,6 +48,12 @@ impl RecorderHandle {
         self.shared.acknowledged.load(Ordering::Acquire)
     }
 
+    /// Part of the queue's memory in use, 0 to 1.
+    pub fn queue_fill(&self) -> f64 {
+        let queue = &self.shared.queue;
+        queue.fill().1 as f64 / queue.bytes_max().max(1) as f64
+    }
+
     /// What the recorder is doing now.
     pub fn status(&self) -> Status {
         let progress = self.shared.progress().clone();

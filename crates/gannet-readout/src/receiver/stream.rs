@@ -10,7 +10,7 @@ use gannet_wire::{GeoId, wibeth};
 use super::FrameDrop;
 use super::status::StreamStatus;
 use super::stopwatch::Stopwatch;
-use crate::latency::{IndexWriter, Placement};
+use crate::latency::{IndexWriter, IntakeWriter, Placement};
 use crate::primitives::PrimitiveSender;
 
 /// Newest frames of a stream that are told apart one by one. A frame that is late by more is
@@ -30,6 +30,8 @@ pub struct StreamSetup {
     pub frame_period_ns: u64,
     /// Makes the frames findable.
     pub index: IndexWriter,
+    /// Remembers the order of the frames that are searched; present where they are recorded raw.
+    pub intake: Option<IntakeWriter>,
     /// Finds the primitives.
     pub tpg: StreamTpg,
     /// Where the figures go.
@@ -66,6 +68,7 @@ impl Stream {
     }
 
     pub(super) fn lie_in(&mut self, cells: Reader) {
+        self.setup.intake.iter_mut().for_each(|intake| intake.lie_in(cells.clone()));
         self.setup.index.lie_in(cells);
     }
 
@@ -87,17 +90,21 @@ impl Stream {
             _ => (),
         }
         let restart = matches!(verdict, Verdict::Restart { .. });
-        let StreamSetup { index, tpg, status, number, .. } = &mut self.setup;
+        let StreamSetup { index, intake, tpg, status, number, .. } = &mut self.setup;
         if index.insert(timestamp, cell, restart) == Placement::TooOld {
             return Err(FrameDrop::TooOld);
         }
         if restart {
             tpg.begin_run();
         }
+        let mut searched = false;
         let found = primitives.append(*number, arrival_ns, |out| {
-            stopwatch.run(|| tpg.process(frame.adc_block(), timestamp, out));
+            searched = stopwatch.run(|| tpg.process(frame.adc_block(), timestamp, out));
             tpg.processed_to()
         });
+        if searched && let Some(intake) = intake {
+            intake.push(cell);
+        }
         if status.frames.get() == 0 {
             status.first_timestamp.set(timestamp);
         }

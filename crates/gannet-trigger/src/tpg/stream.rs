@@ -88,10 +88,18 @@ impl StreamTpg {
     /// `timestamp` is the time of the first sample, in ticks. Keep room for
     /// [`MAX_TPS_PER_FRAME`](gannet_kernels::MAX_TPS_PER_FRAME) in `tps`; then nothing is
     /// allocated.
-    pub fn process(&mut self, block: &Block, timestamp: u64, tps: &mut Vec<TriggerPrimitive>) {
+    ///
+    /// Says whether the frame was searched; a stale one is not.
+    pub fn process(
+        &mut self,
+        block: &Block,
+        timestamp: u64,
+        tps: &mut Vec<TriggerPrimitive>,
+    ) -> bool {
         self.counters.frames.offer(1);
         if self.expected != Some(timestamp) && !self.accept(timestamp) {
-            return self.counters.frames.discard(TpgFrameDrop::Stale, 1);
+            self.counters.frames.discard(TpgFrameDrop::Stale, 1);
+            return false;
         }
         let before = tps.len();
         self.tpg.process(block, timestamp, tps);
@@ -99,6 +107,7 @@ impl StreamTpg {
         self.expected = Some(timestamp.wrapping_add(self.ticks_per_frame));
         self.count(&tps[before..]);
         self.noise.frame(block, &self.counters.noise);
+        true
     }
 
     /// The tick before which all hits that ended have been found; 0 before the first frame.

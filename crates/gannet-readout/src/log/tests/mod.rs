@@ -44,6 +44,7 @@ fn config(directory: &Path) -> RecorderConfig {
         commit_interval: Span::ms(1),
         durability: Durability::Process,
         disk_reserve: Bytes(0),
+        ..RecorderConfig::default()
     }
 }
 

@@ -1,0 +1,162 @@
+//! Streams recorded as they come: the log holds every frame that was taken, and the chain finds in
+//! them what it found live.
+
+use std::collections::BTreeMap;
+
+use gannet_emulate::Emulator;
+use gannet_readout::log::{ChunkView, Kind, Reader, verify};
+use gannet_readout::raw_stream::CHUNK_FRAMES;
+use gannet_trigger::tpg::{FrameTiming, StreamTpg};
+use gannet_wire::tpc_frame::FRAME_LEN;
+use gannet_wire::{GeoId, daq_ethernet, wibeth};
+
+use crate::equality::recorded;
+use crate::process::{Bench, Ended, alone};
+
+/// Four streams at a tenth of the true rate, with tracks that trigger.
+fn config(source: &str, emulate: &str) -> String {
+    format!(
+        r#"
+        [[source]]
+        streams = {{ count = 4 }}
+        udp = {{ listen = ["127.0.0.1:0"] }}
+        {source}
+        [tpg]
+        threshold = [60, 60, 60]
+        [emulate]
+        seed = 5
+        streams = {{ count = 4 }}
+        pace = {{ rate_scale = 0.1 }}
+        tracks = {{ rate_hz = 200.0 }}
+        {emulate}
+        "#
+    )
+}
+
+/// Calls `take` with each chunk of raw frames of the log.
+fn raw_chunks(bench: &Bench, mut take: impl FnMut(&ChunkView<'_>)) {
+    for file in bench.files() {
+        assert!(verify(&file).unwrap().is_complete());
+        let mut reader = Reader::open(&file).unwrap();
+        while let Some(chunk) = reader.next_chunk().unwrap() {
+            if chunk.header.label.kind == Kind::RAW_FRAMES {
+                take(&chunk);
+            }
+        }
+    }
+}
+
+/// Frames of the log by stream, in its order; each chunk must be as it says.
+fn raw_frames(bench: &Bench) -> BTreeMap<GeoId, Vec<Vec<u8>>> {
+    let mut streams: BTreeMap<GeoId, Vec<Vec<u8>>> = BTreeMap::new();
+    raw_chunks(bench, |chunk| {
+        let frames = chunk.payload.chunks_exact(FRAME_LEN);
+        let label = &chunk.header.label;
+        assert!(frames.remainder().is_empty() && frames.len() <= CHUNK_FRAMES);
+        assert_eq!((label.items as usize, label.items_missing), (frames.len(), 0));
+        let headers = frames.clone().map(daq_ethernet::Header::new_unchecked);
+        let times: Vec<u64> = headers.clone().map(|daq| daq.timestamp()).collect();
+        assert!(times.is_sorted_by(|one, next| one < next));
+        assert_eq!([label.first_ticks, label.last_ticks], [times[0], times[times.len() - 1]]);
+        let geo_ids: Vec<GeoId> = headers.map(|daq| daq.geo_id()).collect();
+        assert!(geo_ids.iter().all(|geo_id| *geo_id == geo_ids[0]), "one stream a chunk");
+        streams.entry(geo_ids[0]).or_default().extend(frames.map(<[u8]>::to_vec));
+    });
+    streams
+}
+
+/// The primitives that the chain finds in the frames of the log, sorted.
+fn found_again(bench: &Bench, streams: &BTreeMap<GeoId, Vec<Vec<u8>>>) -> Vec<[u64; 3]> {
+    let mut found = Vec::new();
+    for planned in bench.plan.streams() {
+        let Some(frames) = streams.get(&planned.geo_id) else { continue };
+        let detector = planned.geo_id.detector as u8;
+        let config = &bench.plan.config.tpg;
+        let mut tpg =
+            StreamTpg::new(config, &planned.channels, detector, FrameTiming::WIBETH).unwrap();
+        for frame in frames {
+            let frame = wibeth::Frame::new_unchecked(&frame[..]);
+            assert!(tpg.process(frame.adc_block(), frame.timestamp(), &mut found));
+        }
+    }
+    let mut words: Vec<_> = found.iter().map(|primitive| primitive.words).collect();
+    words.sort_unstable();
+    words
+}
+
+/// The emulator of the configuration, at the times of the run that has ended.
+fn emulator(bench: &Bench, ended: &Ended) -> Emulator {
+    let mut config = bench.plan.config.emulate.clone();
+    config.start_timestamp = Some(ended.number("/streams/0/first_timestamp"));
+    Emulator::new(&config, &bench.plan.channel_map, 0).unwrap()
+}
+
+#[test]
+fn the_log_holds_every_frame_from_the_first_on_and_gives_the_same_primitives() {
+    let _alone = alone();
+    let bench = Bench::with_recorder(&config("", ""), "raw_streams = \"all\"");
+    let frames = 4000;
+    let (_, ended) = bench.run(frames);
+    if ended.kernel_was_short("raw streams") {
+        return;
+    }
+    assert!(!ended.is_degraded(), "{}", ended.report);
+    assert_eq!(ended.open_books(), [""; 0]);
+    for figure in ["offered", "delivered"] {
+        assert_eq!(ended.ledger("raw_frames", figure), 4 * frames);
+    }
+    assert_eq!(ended.number("/recorder/raw_bytes"), 4 * frames * FRAME_LEN as u64);
+    assert!(ended.number("/trigger/decisions") > 0);
+
+    let streams = raw_frames(&bench);
+    let mut emulator = emulator(&bench, &ended);
+    let mut expected = [0; FRAME_LEN];
+    for (stream, planned) in bench.plan.streams().enumerate() {
+        let recorded = &streams[&planned.geo_id];
+        assert_eq!(recorded.len() as u64, frames);
+        for (index, frame) in (0..).zip(recorded) {
+            emulator.front_end().frame(stream, index, &mut expected);
+            assert!(frame[..] == expected, "stream {stream}, frame {index}");
+        }
+    }
+    let live = recorded(&bench);
+    assert!(live.len() > 100, "{}", live.len());
+    assert!(found_again(&bench, &streams) == live, "{} primitives differ", live.len());
+}
+
+/// Frames that come twice, late or never: the log holds those that were searched, in that order.
+#[test]
+fn faulty_streams_give_the_same_primitives_too() {
+    let _alone = alone();
+    let faults = "faults = { loss = 0.01, duplicate = 0.01, reorder = 0.01, reorder_distance = 3, \
+                  timestamp_jump = 0.001 }";
+    let bench = Bench::with_recorder(&config("", faults), "raw_streams = \"all\"");
+    let (_, ended) = bench.run(4000);
+    if ended.kernel_was_short("faulty raw streams") {
+        return;
+    }
+    assert!(ended.is_degraded(), "{}", ended.report);
+    assert_eq!(ended.open_books(), [""; 0]);
+    let searched = ended.ledger("tpg", "delivered");
+    assert!(ended.ledger("tpg", "stale") > 0, "{}", ended.report);
+    assert_eq!(ended.ledger("raw_frames", "offered"), searched);
+    assert_eq!(ended.ledger("raw_frames", "delivered"), searched);
+    let streams = raw_frames(&bench);
+    assert_eq!(streams.values().map(Vec::len).sum::<usize>() as u64, searched);
+    let live = recorded(&bench);
+    assert!(found_again(&bench, &streams) == live, "{} primitives differ", live.len());
+}
+
+#[test]
+fn only_the_streams_that_are_listed_are_recorded() {
+    let _alone = alone();
+    let bench = Bench::with_recorder(&config("", ""), "raw_streams = [\"3/1/0/1\"]");
+    let (_, ended) = bench.run(500);
+    if ended.kernel_was_short("listed raw streams") {
+        return;
+    }
+    let streams = raw_frames(&bench);
+    assert_eq!(streams.keys().map(GeoId::to_string).collect::<Vec<_>>(), ["3/1/0/1"]);
+    assert_eq!(streams.values().map(Vec::len).sum::<usize>(), 500);
+    assert_eq!(ended.ledger("raw_frames", "delivered"), 500);
+}
