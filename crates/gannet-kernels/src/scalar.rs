@@ -221,6 +221,32 @@ mod tests {
     }
 
     #[test]
+    fn taps_are_those_of_the_published_design() {
+        // A Hamming window over a sinc, cut off at a tenth of the Nyquist frequency.
+        use core::f64::consts::PI;
+        let tap = |m: i32| {
+            let window = 0.54 - 0.46 * (2.0 * PI * f64::from(m) / 6.0).cos();
+            let x = 0.1 * PI * f64::from(m - 3);
+            window * if x == 0.0 { 1.0 } else { x.sin() / x }
+        };
+        let sum: f64 = (0..7).map(tap).sum();
+        let taps: Vec<i16> = (0..7).map(|m| (64.0 * tap(m) / sum).round() as i16).collect();
+        assert_eq!(taps, FIR_TAPS);
+        assert_eq!(FIR_TAPS.iter().sum::<i16>(), 1 << FIR_SHIFT);
+    }
+
+    #[test]
+    fn threshold_of_the_filter_stops_where_16_bits_end() {
+        let config = ChainConfig { transform: Some(Transform::Fir), ..ChainConfig::default() };
+        let table = ChannelTable { threshold: [5; CHANNELS], ..ChannelTable::default() };
+        let parameters = Parameters::new(&config, &table).unwrap();
+        let mut state = State::new([900; CHANNELS]);
+        assert_eq!(range_threshold(&parameters, &state, 0), 40 * 320);
+        state.quartile[1][0] = 2000;
+        assert_eq!(range_threshold(&parameters, &state, 0), 102 * 320);
+    }
+
+    #[test]
     fn absolute_value_of_the_smallest_number_wraps() {
         let (parameters, mut state) = chain(None);
         assert_eq!(running_sum(&parameters, &mut state, 0, i16::MIN, true), -32_760);

@@ -1,12 +1,14 @@
 //! The published rules of the chain, one test a rule, on every instruction set of this machine.
 //!
-//! Each test is worked by hand. Source of the rules: DUNE-DAQ/tpglibs.
+//! Each test is worked by hand. Source of the rules: DUNE-DAQ/tpglibs, and DUNE-DAQ/fdreadoutlibs
+//! for the sums with feedback and the filter.
 
 use gannet_kernels::block::pack;
 use gannet_kernels::{
-    CHANNELS, ChainConfig, ChannelTable, Isa, MAX_TPS_PER_FRAME, Pedestal, SAMPLES, Tpg, Transform,
+    CHANNELS, ChainConfig, ChannelTable, Isa, MAX_TPS_PER_FRAME, Pedestal, SAMPLES, Samples, Tpg,
+    Transform,
 };
-use gannet_wire::TriggerPrimitive;
+use gannet_wire::{TriggerPrimitive, protowib};
 
 /// A chain whose pedestal stands at 0, so that samples are signals.
 fn no_pedestal(transform: Option<Transform>) -> ChainConfig {
@@ -299,6 +301,238 @@ fn integral_has_32_bits_and_its_high_half_stays_full() {
         // One more is 16,367 past 2^32: the low half has wrapped, the high half has not.
         assert_eq!(integral_after(17), 0xffff_0000 | 16_367);
     });
+}
+
+/// A chain of the older generation, whose pedestal stands at the first sample.
+fn frozen_at_first_sample(transform: Transform) -> ChainConfig {
+    ChainConfig {
+        subtraction: Pedestal::Fixed { accum_limit: 10, start_period: 0 },
+        ..ChainConfig { transform: Some(transform), ..ChainConfig::default() }
+    }
+}
+
+const ABSOLUTE_FEEDBACK: Transform = Transform::FeedbackSum { absolute: true };
+
+#[test]
+fn pedestal_of_the_older_chains_starts_from_the_first_sample() {
+    for transform in [ABSOLUTE_FEEDBACK, Transform::Fir] {
+        on_every_isa(frozen_at_first_sample(transform), &ChannelTable::default(), |mut stream| {
+            stream.frame(|t, c| if t == 0 { 500 + c as u16 } else { 7000 });
+            assert_eq!(stream.tpg.pedestals(), core::array::from_fn(|c| 500 + c as i16));
+        });
+    }
+}
+
+#[test]
+fn known_pedestals_take_the_place_of_the_first_sample() {
+    on_every_isa(frozen_at_first_sample(Transform::Fir), &ChannelTable::default(), |mut stream| {
+        stream.tpg.set_pedestals([900; CHANNELS]);
+        stream.frame(|_, _| 900);
+        let state = stream.tpg.state();
+        assert_eq!(
+            (state.pedestal[5], state.quartile[0][5], state.quartile[1][5]),
+            (900, 880, 920)
+        );
+    });
+}
+
+#[test]
+fn feedback_sum_takes_the_tenth_of_the_whole() {
+    let table = ChannelTable { threshold: [i16::MAX; CHANNELS], ..ChannelTable::default() };
+    on_every_isa(frozen_at_first_sample(ABSOLUTE_FEEDBACK), &table, |mut stream| {
+        // (8 * 0 + 10 * 100) / 10, (800 + 1000) / 10, (1440 + 1000) / 10, for 100 below as above.
+        stream.frame(|t, c| match t {
+            0..61 => 900,
+            _ if c % 2 == 0 => 1000,
+            _ => 800,
+        });
+        assert_eq!(stream.tpg.state().running_sum, [244; CHANNELS]);
+    });
+}
+
+#[test]
+fn feedback_sum_that_is_not_absolute_adds_a_tenth_of_the_signal_whatever_the_scale() {
+    let table = ChannelTable { scale_factor: [90; CHANNELS], ..ChannelTable::default() };
+    let config = frozen_at_first_sample(Transform::FeedbackSum { absolute: false });
+    on_every_isa(config, &table, |mut stream| {
+        // 1000 / 10, then (800 - 1000) / 10.
+        stream.frame(|t, _| {
+            if t == 62 {
+                2000
+            } else if t == 63 {
+                0
+            } else {
+                1000
+            }
+        });
+        assert_eq!(stream.tpg.state().running_sum, [-20; CHANNELS]);
+    });
+}
+
+#[test]
+fn feedback_sum_is_fed_back_without_its_median() {
+    // Signals of 10 give sums of 10, 18, 24, 29, 33, 36, 39, 41, 43, 44, 45: eleven above the
+    // median of 0, which moves to 1 with the last. The next sum is (8 * 44 + 100) / 10 = 45 again.
+    for (signals, median, fed_back) in [(10, 0, 44), (11, 1, 44), (12, 1, 44)] {
+        let config = frozen_at_first_sample(ABSOLUTE_FEEDBACK);
+        on_every_isa(config, &ChannelTable::default(), |mut stream| {
+            stream.frame(|t, _| if t < SAMPLES - signals { 900 } else { 910 });
+            let state = stream.tpg.state();
+            assert_eq!((state.sum_median[3], state.running_sum[3]), (median, fed_back));
+        });
+    }
+}
+
+#[test]
+fn feedback_sum_decides_and_the_signal_is_summed() {
+    on_every_isa(
+        frozen_at_first_sample(ABSOLUTE_FEEDBACK),
+        &ChannelTable::default(),
+        |mut stream| {
+            // Sums: 90, 172, 238, 190, 152, 122, 97. The hit is the five above 100.
+            let samples = [900, 990, 1000, 1000];
+            let tps =
+                stream.frame(|t, c| if c == 0 { *samples.get(t).unwrap_or(&900) } else { 900 });
+            assert_eq!(tps.iter().map(shape).collect::<Vec<_>>(), [(2, 5, 0, 200, 100)]);
+        },
+    );
+}
+
+#[test]
+fn integral_of_the_older_chains_is_signed_and_saturates_at_16_bits() {
+    let table = ChannelTable {
+        memory_factor: [5; CHANNELS],
+        scale_factor: [1; CHANNELS],
+        ..ChannelTable::default()
+    };
+    on_every_isa(frozen_at_first_sample(ABSOLUTE_FEEDBACK), &table, |mut stream| {
+        // 1500 up and 300 down make sums of 150 and 105, then 52. Three of 16083 make 1608, 2412
+        // and 2814, then the sum is halved: 1407, 703, 351, 175, 88.
+        let tps = stream.frame(|t, c| match (c, t) {
+            (0, 1) => 1800,
+            (0, 2) => 0,
+            (0, 10..13) => 16_383,
+            _ => 300,
+        });
+        assert_eq!(
+            tps.iter().map(shape).collect::<Vec<_>>(),
+            [(1, 2, 0, 1200, 1500), (10, 7, 0, 32_767, 16_083)]
+        );
+    });
+}
+
+#[test]
+fn peak_of_the_older_chains_is_that_of_all_samples_since_the_hit_before() {
+    // No memory and half the scale: a hit where the signal is over 200, which 150 is not.
+    let table = ChannelTable {
+        memory_factor: [0; CHANNELS],
+        scale_factor: [5; CHANNELS],
+        ..ChannelTable::default()
+    };
+    on_every_isa(frozen_at_first_sample(ABSOLUTE_FEEDBACK), &table, |mut stream| {
+        // The first hit is by samples below the pedestal; its peak came before it.
+        let samples = [900, 1050, 900, 500, 500, 900, 1200, 1300, 900];
+        let tps = stream.frame(|t, c| if c == 0 { *samples.get(t).unwrap_or(&900) } else { 900 });
+        let charge = -800i16 as u16;
+        assert_eq!(
+            tps.iter().map(shape).collect::<Vec<_>>(),
+            [(3, 2, 0, u32::from(charge), 150), (6, 2, 1, 700, 400)]
+        );
+    });
+}
+
+#[test]
+fn filter_spreads_a_sample_over_the_second_to_the_eighth_step_after_it() {
+    let table = ChannelTable { threshold: [0; CHANNELS], ..ChannelTable::default() };
+    on_every_isa(frozen_at_first_sample(Transform::Fir), &table, |mut stream| {
+        // 64 times the taps, of which primitives carry 64ths: 1, 6, 15, 20, 15, 6, 1.
+        let tps = stream.frame(|t, c| if c == 9 && t == 10 { 964 } else { 900 });
+        assert_eq!(tps.iter().map(shape).collect::<Vec<_>>(), [(12, 7, 3, 64, 20)]);
+    });
+}
+
+#[test]
+fn filter_remembers_samples_across_calls() {
+    let table = ChannelTable { threshold: [0; CHANNELS], ..ChannelTable::default() };
+    on_every_isa(frozen_at_first_sample(Transform::Fir), &table, |mut stream| {
+        assert_eq!(stream.frame(|t, c| if c == 9 && t == 59 { 964 } else { 900 }), []);
+        let tps = stream.frame(|_, _| 900);
+        assert_eq!(tps.iter().map(shape).collect::<Vec<_>>(), [(61, 7, 3, 64, 20)]);
+    });
+}
+
+#[test]
+fn filter_takes_samples_up_to_511() {
+    let table = ChannelTable { threshold: [0; CHANNELS], ..ChannelTable::default() };
+    on_every_isa(frozen_at_first_sample(Transform::Fir), &table, |mut stream| {
+        let tps = stream.frame(|t, c| if c == 9 && t == 10 { 9000 } else { 900 });
+        // 511 / 64 of the taps, each cut to an integer.
+        assert_eq!(
+            tps.iter().map(shape).collect::<Vec<_>>(),
+            [(12, 7, 3, 7 + 47 + 119 + 159 + 119 + 47 + 7, 159)]
+        );
+    });
+}
+
+#[test]
+fn threshold_of_the_filter_is_a_multiple_of_the_interquartile_range() {
+    let table = ChannelTable { threshold: [1; CHANNELS], ..ChannelTable::default() };
+    on_every_isa(frozen_at_first_sample(Transform::Fir), &table, |mut stream| {
+        // The range is 40 at first: 2560 in 64ths. 20 * 128 is not above it, 20 * 129 is.
+        let tps = stream.frame(|t, c| match (c, t) {
+            (3, 10) => 900 + 128,
+            (4, 10) => 900 + 129,
+            _ => 900,
+        });
+        let channels: Vec<u32> = tps.iter().map(TriggerPrimitive::channel).collect();
+        assert_eq!(channels, [4]);
+        assert_eq!(shape(&tps[0]), (15, 1, 0, 40, 40));
+    });
+}
+
+#[test]
+fn quartiles_follow_the_samples_on_their_side_of_the_pedestal() {
+    on_every_isa(frozen_at_first_sample(Transform::Fir), &ChannelTable::default(), |mut stream| {
+        // Eleven samples at 5 above: the upper quartile comes in from 20 by one. Then eleven
+        // far below: the lower one goes out from -20 by one.
+        stream.frame(|t, _| match t {
+            1..12 => 905,
+            12..23 => 800,
+            _ => 900,
+        });
+        let state = stream.tpg.state();
+        assert_eq!((state.quartile[0][0], state.quartile[1][0]), (879, 919));
+    });
+}
+
+#[test]
+fn samples_of_12_bits_take_the_same_chain() {
+    let table = ChannelTable { ticks_per_sample: 25, ..ChannelTable::default() };
+    on_every_isa(no_pedestal(None), &table, |mut stream| {
+        // Twelve frames: channel 37 of block 2 is over threshold in frames 3 to 5.
+        let mut frames = [[0; protowib::FRAME_LEN]; protowib::FRAMES_PER_SUPERCHUNK];
+        for (t, adc) in [(3, 150), (4, 4095), (5, 200)] {
+            let mut frame = protowib::Frame::new_unchecked(&mut frames[t][..]);
+            frame.block_mut(2).set_adc(37, adc);
+        }
+        let mut tps = Vec::new();
+        for block in 0..protowib::BLOCKS {
+            let samples = Samples::coldata(&frames, block).unwrap();
+            stream.tpg.process_samples(&samples, 1000, &mut tps);
+        }
+        assert_eq!(tps.len(), 1);
+        assert_eq!((tps[0].channel(), tps[0].time_start()), (37, 1000 + 3 * 25));
+        assert_eq!((tps[0].adc_integral(), tps[0].adc_peak()), (4445, 4095));
+    });
+}
+
+#[test]
+fn frames_that_are_too_many_or_blocks_that_are_not_there_are_no_samples() {
+    let frames = [[0; protowib::FRAME_LEN]; SAMPLES + 1];
+    assert!(Samples::coldata(&frames, 0).is_none());
+    assert!(Samples::coldata(&frames[1..], protowib::BLOCKS).is_none());
+    assert_eq!(Samples::coldata(&frames[1..], 3).unwrap().count(), SAMPLES);
+    assert_eq!(Samples::coldata(&[], 0).unwrap().count(), 0);
 }
 
 #[test]
