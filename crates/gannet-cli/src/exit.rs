@@ -6,6 +6,7 @@ use gannet_control::config::Problem;
 use gannet_control::emulation::EmulationError;
 use gannet_control::run::RunError;
 use gannet_evaluate::tpg;
+use gannet_kernels::Error as KernelError;
 
 /// Exit code of a configuration that is not right.
 const CONFIGURATION_INVALID: u8 = 4;
@@ -78,11 +79,11 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
 /// Exit code of a search for primitives that was not measured.
 fn bench_code(error: &tpg::Error) -> u8 {
     match error {
-        tpg::Error::OutOfRange { .. } => USAGE,
-        tpg::Error::Kernels(_)
+        tpg::Error::Kernels(KernelError::IsaUnavailable { .. })
         | tpg::Error::Memory(_)
         | tpg::Error::Full { .. }
         | tpg::Error::Threads { .. } => Outcome::ResourceMissing.code(),
+        tpg::Error::OutOfRange { .. } | tpg::Error::Kernels(_) => USAGE,
         tpg::Error::Differs { .. } | tpg::Error::Uneven { .. } => Outcome::NotVerified.code(),
         _ => 1,
     }
@@ -116,7 +117,7 @@ mod tests {
     fn a_benchmark_that_the_machine_cannot_run_lacks_a_resource() {
         let isa = gannet_kernels::Isa::Avx512;
         let best = gannet_kernels::Isa::Scalar;
-        let error = gannet_kernels::Error::IsaUnavailable { isa, best };
+        let error = KernelError::IsaUnavailable { isa, best };
         assert_eq!(bench_code(&error.into()), 5);
         assert_eq!(bench_code(&tpg::Error::Threads { asked: 2, available: 1 }), 5);
         assert_eq!(bench_code(&tpg::Error::Uneven { first: 1, second: 2 }), 6);

@@ -79,7 +79,7 @@ fn what_cannot_be_measured_says_why() {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
         message
     };
-    assert!(refused(&["--chain", "fir"], 2).contains("simple-threshold, "));
+    assert!(refused(&["--chain", "threshold"], 2).contains("simple-threshold, "));
     assert!(refused(&["--hit-rate", "1e6"], 2).contains("choose 0 to 150000"));
     assert!(refused(&["--streams", "512"], 2).contains("working set = 1 MiB is out of range"));
     assert!(refused(&["--threads", "1024"], 5).contains("1024 threads were asked for"));

@@ -2,19 +2,20 @@
 
 use std::marker::PhantomData;
 
-use gannet_kernels::{CHANNELS, ChainConfig, ChannelTable, Isa, MAX_TPS_PER_FRAME, Tpg};
+use gannet_kernels::{CHANNELS, ChainConfig, ChannelTable, Isa, MAX_TPS_PER_FRAME, Path, Tpg};
 use gannet_trigger::tpg::TpgConfig;
 use gannet_wire::TriggerPrimitive;
 
 use super::content::PEDESTAL;
 use super::format::Format;
-use super::{Error, TpgPlan};
+use super::{Error, PathChoice, TpgPlan};
 
 /// What the chain of every stream does.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
     config: ChainConfig,
     table: ChannelTable,
+    path: Path,
 }
 
 impl Setup {
@@ -32,11 +33,18 @@ impl Setup {
             ticks_per_sample: F::TICKS_PER_SAMPLE,
             ..ChannelTable::default()
         };
-        Self { config: config.chain_config(), table }
+        let path = match plan.path {
+            PathChoice::Adaptive => Path::Adaptive,
+            PathChoice::Sparse => Path::Sparse,
+            PathChoice::Dense => Path::Dense,
+        };
+        Self { config: config.chain_config(), table, path }
     }
 
     fn chain(&self, isa: Isa) -> Result<Tpg, Error> {
-        Ok(Tpg::new(&self.config, &self.table, isa)?)
+        let mut chain = Tpg::new(&self.config, &self.table, isa)?;
+        chain.set_path(self.path);
+        Ok(chain)
     }
 }
 

@@ -2,8 +2,21 @@
 
 use gannet_kernels::{CHANNELS, Tpg};
 use gannet_wire::TriggerPrimitive;
+use serde::{Deserialize, Serialize};
 
 use super::content::Content;
+
+/// Names of the formats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FrameFormat {
+    /// WIBEth frames: 64 samples of 64 channels, 14 bits each, 7200 bytes.
+    #[default]
+    WibEth,
+    /// Super-chunks of 12 ProtoDUNE-SP frames: 12 samples of 256 channels, 12 bits each, 5568
+    /// bytes.
+    ProtoWib,
+}
 
 /// A format of frames in memory.
 pub(super) trait Format {

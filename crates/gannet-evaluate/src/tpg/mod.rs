@@ -11,6 +11,7 @@ mod finder;
 mod format;
 mod passes;
 mod plot;
+mod protowib;
 mod report;
 mod wibeth;
 mod working_set;
@@ -22,17 +23,20 @@ use gannet_kernels::Isa;
 use gannet_measure::quantity::Bytes;
 use gannet_memory::RegionError;
 use gannet_trigger::tpg::{Chain, IsaChoice};
+use serde::{Deserialize, Serialize};
 
 use self::content::Content;
 use self::crew::{Crew, Load};
 use self::finder::Setup;
 use self::format::Format;
 use self::passes::Passes;
+use self::protowib::ProtoWib;
 use self::report::{Measured, Point};
 use self::wibeth::WibEth;
 use crate::sys;
 
 pub use self::content::HIT_RATE_MAX_HZ;
+pub use self::format::FrameFormat;
 pub use self::plot::{PlotError, svg};
 pub use self::report::{TpgReport, TpgResult};
 pub use self::working_set::WorkingSet;
@@ -120,6 +124,10 @@ pub struct TpgPlan {
     pub chain: Chain,
     /// Instruction set of the kernels.
     pub isa: IsaChoice,
+    /// Form of the vector kernels.
+    pub path: PathChoice,
+    /// Format of the frames.
+    pub format: FrameFormat,
     /// Hits a second on each channel, `0..=`[`HIT_RATE_MAX_HZ`].
     pub hit_rates_hz: Vec<f64>,
     /// Memory of a thread.
@@ -135,6 +143,19 @@ pub struct TpgPlan {
     pub time: Duration,
 }
 
+/// Form of the vector kernels. All give the same primitives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PathChoice {
+    /// The one that suits the hits of the frames before.
+    #[default]
+    Adaptive,
+    /// The one for rare hits.
+    Sparse,
+    /// The one for frequent hits.
+    Dense,
+}
+
 impl Default for TpgPlan {
     /// The setting of the published comparison: 100 hits a second on each channel, 512 MiB,
     /// threshold 60.
@@ -142,6 +163,8 @@ impl Default for TpgPlan {
         Self {
             chain: Chain::default(),
             isa: IsaChoice::default(),
+            path: PathChoice::default(),
+            format: FrameFormat::default(),
             hit_rates_hz: vec![100.0],
             working_sets: vec![WorkingSet::Size(Bytes::mib(512))],
             threads: 1,
@@ -158,14 +181,25 @@ impl Default for TpgPlan {
 /// When a number of the plan is out of range, when the machine lacks the instruction set, the
 /// threads or the memory, or when primitives are not what they must be.
 pub fn measure(plan: &TpgPlan, progress: &mut dyn FnMut(&TpgResult)) -> Result<TpgReport, Error> {
-    check(plan)?;
+    match plan.format {
+        FrameFormat::WibEth => measure_all::<WibEth>(plan, progress),
+        FrameFormat::ProtoWib => measure_all::<ProtoWib>(plan, progress),
+    }
+}
+
+/// Measures every hit rate with every working set.
+fn measure_all<F: Format>(
+    plan: &TpgPlan,
+    progress: &mut dyn FnMut(&TpgResult),
+) -> Result<TpgReport, Error> {
+    check(plan, F::FRAME_LEN)?;
     let cycles_per_s = sys::cycles_per_s();
     let mut results = Vec::new();
     for set in &plan.working_sets {
         let mut way = None;
         for &hit_rate_hz in &plan.hit_rates_hz {
             let point = Point { working_set: set.bytes(), hit_rate_hz };
-            let measured = measure_one::<WibEth>(plan, &point, way)?;
+            let measured = measure_one::<F>(plan, &point, way)?;
             // How memory is read fastest does not depend on what is in it.
             way = Some(measured.way);
             let result = measured.result(plan, &point, cycles_per_s);
@@ -178,7 +212,7 @@ pub fn measure(plan: &TpgPlan, progress: &mut dyn FnMut(&TpgResult)) -> Result<T
 }
 
 /// Tests that the plan can be made on this machine.
-fn check(plan: &TpgPlan) -> Result<(), Error> {
+fn check(plan: &TpgPlan, frame_len: usize) -> Result<(), Error> {
     let isa = plan.isa.isa();
     if !isa.is_available() {
         return Err(gannet_kernels::Error::IsaUnavailable { isa, best: Isa::best() }.into());
@@ -193,7 +227,7 @@ fn check(plan: &TpgPlan) -> Result<(), Error> {
     for &hz in &plan.hit_rates_hz {
         within("hit rate in Hz", hz, 0.0, HIT_RATE_MAX_HZ)?;
     }
-    let least = Bytes((plan.streams * WibEth::FRAME_LEN) as u64);
+    let least = Bytes((plan.streams * frame_len) as u64);
     for set in &plan.working_sets {
         within("working set", set.bytes(), least, WORKING_SET_MAX)?;
         let needed = Bytes(set.bytes().0 * plan.threads as u64);
@@ -238,8 +272,8 @@ fn measure_one<F: Format>(
         let way = way.map_or_else(|| passes::fastest_way(&crew, plan.time), Ok)?;
         let passes = Passes::make(&crew, way, plan.time)?;
         Ok(Measured {
-            frame_bits: (8 * F::FRAME_LEN) as f64,
-            frame_samples: F::ALL_SAMPLES as f64,
+            frame_bytes: F::FRAME_LEN,
+            frame_samples: F::ALL_SAMPLES,
             frames,
             distinct: load.distinct,
             ready,
@@ -296,6 +330,34 @@ mod tests {
         assert!(near(result.tps_per_frame, result.tps as f64 / result.frames as f64));
         assert!(near(result.tp_per_s, result.tps_per_frame * 1e9 / result.ns_per_frame));
         assert_eq!((result.one_thread_gbit_per_s, result.scaling), (None, None));
+    }
+
+    #[test]
+    fn frames_of_twelve_bits_are_measured_too() {
+        let plan = TpgPlan {
+            format: FrameFormat::ProtoWib,
+            hit_rates_hz: vec![50e3],
+            streams: 2,
+            ..tiny()
+        };
+        let result = measure(&plan, &mut |_| ()).unwrap().only.unwrap();
+        assert_eq!((result.frame_bytes, result.distinct_frames), (5568, 188));
+        let hits = 50e3 * 256.0 * result.frames as f64 * 12.0 / 2e6;
+        let found = result.tps as f64 / hits;
+        assert!((0.8..1.2).contains(&found), "{found} of the hits: {result:?}");
+        assert!(Isa::best() == Isa::Scalar || result.verified_frames == 188);
+    }
+
+    #[test]
+    fn every_path_finds_the_same() {
+        let found = |path| {
+            let plan = TpgPlan { path, hit_rates_hz: vec![90e3], ..tiny() };
+            let result = measure(&plan, &mut |_| ()).unwrap().only.unwrap();
+            result.tps_per_frame.round()
+        };
+        let paths = [PathChoice::Adaptive, PathChoice::Sparse, PathChoice::Dense];
+        let [adaptive, sparse, dense] = paths.map(found);
+        assert!(adaptive > 0.0 && adaptive == sparse && adaptive == dense);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::crew::Ready;
 use super::passes::{Passes, median};
-use super::{TpgPlan, Way};
+use super::{FrameFormat, PathChoice, TpgPlan, Way};
 
 /// What was found at one hit rate with one working set.
 #[derive(Clone, Debug, Serialize)]
@@ -15,6 +15,12 @@ pub struct TpgResult {
     pub isa: &'static str,
     /// Steps between the samples and the threshold.
     pub chain: Chain,
+    /// Form of the vector kernels.
+    pub path: PathChoice,
+    /// Format of the frames.
+    pub format: FrameFormat,
+    /// Length of what counts as a frame here; with `protowib` a super-chunk.
+    pub frame_bytes: usize,
     /// A sample belongs to a hit when it is above this; ADC counts.
     pub threshold: u16,
     /// Hits a second on each channel.
@@ -83,10 +89,9 @@ pub(super) struct Point {
 /// What was measured at one point.
 #[derive(Debug)]
 pub(super) struct Measured {
-    /// Bits of a frame.
-    pub frame_bits: f64,
+    pub frame_bytes: usize,
     /// Samples of all channels in a frame.
-    pub frame_samples: f64,
+    pub frame_samples: usize,
     /// Frames in the memory of a thread.
     pub frames: usize,
     /// Frames of them that differ from each other.
@@ -102,15 +107,19 @@ impl Measured {
     /// The figures that follow.
     pub fn result(&self, plan: &TpgPlan, point: &Point, cycles_per_s: Option<f64>) -> TpgResult {
         let Self { ready, way, passes, .. } = self;
+        let frame_bits = (8 * self.frame_bytes) as f64;
         let (gbit_per_s, limit) = (median(&passes.find), median(&passes.read));
         let alone = (plan.threads > 1).then(|| median(&passes.find_alone));
         let frames = (self.frames * plan.threads) as u64 * u64::from(passes.rounds);
-        let ns_per_frame = plan.threads as f64 * self.frame_bits / gbit_per_s;
-        let ns_per_sample = ns_per_frame / self.frame_samples;
+        let ns_per_frame = plan.threads as f64 * frame_bits / gbit_per_s;
+        let ns_per_sample = ns_per_frame / self.frame_samples as f64;
         let tps_per_frame = passes.tps as f64 / frames as f64;
         TpgResult {
             isa: plan.isa.isa().name(),
             chain: plan.chain,
+            path: plan.path,
+            format: plan.format,
+            frame_bytes: self.frame_bytes,
             threshold: plan.threshold,
             hit_rate_hz: point.hit_rate_hz,
             working_set_bytes: point.working_set.0,
@@ -129,7 +138,7 @@ impl Measured {
             ns_per_frame,
             cycles_per_sample: cycles_per_s.map(|rate| ns_per_sample * 1e-9 * rate),
             tps_per_frame,
-            tp_per_s: tps_per_frame * gbit_per_s * 1e9 / self.frame_bits,
+            tp_per_s: tps_per_frame * gbit_per_s * 1e9 / frame_bits,
             running_share: passes.running.iter().sum::<f64>() / passes.running.len() as f64,
             one_thread_gbit_per_s: alone,
             scaling: alone.map(|alone| gbit_per_s / alone),

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use gannet_evaluate::tpg::{
-    self, HIT_RATE_MAX_HZ, STREAMS_MAX, THREADS_MAX, THRESHOLD_MAX, TpgPlan, TpgReport, TpgResult,
-    WorkingSet,
+    self, FrameFormat, HIT_RATE_MAX_HZ, PathChoice, STREAMS_MAX, THREADS_MAX, THRESHOLD_MAX,
+    TpgPlan, TpgReport, TpgResult, WorkingSet,
 };
 use gannet_measure::quantity::Bytes;
 use gannet_trigger::tpg::{Chain, IsaChoice};
@@ -31,7 +31,7 @@ const HIT_RATE: &str = "100";
 /// Beside it stands the rate at which the same threads read the same memory, in the fastest of
 /// several ways, measured in turn with the search. Every pass must find the same number of
 /// primitives, and those of the first 1024 frames of each thread must be those of the scalar chain.
-/// Rates count whole frames of 7200 bytes. Cycles are ticks of the time-stamp counter. On a busy
+/// Rates count whole frames. Cycles are ticks of the time-stamp counter. On a busy
 /// machine the figures mean little.
 ///
 /// As JSON it is an object with `results`, one for each working set and hit rate; the fields of a
@@ -46,6 +46,12 @@ pub struct Arguments {
     /// Instruction set; auto is the fastest that the machine has.
     #[arg(long, default_value = "auto", value_parser = names::parser::<IsaChoice>())]
     isa: IsaChoice,
+    /// Form of the vector kernels: for rare hits, for frequent ones, or what suits the frame.
+    #[arg(long, default_value = "adaptive", value_parser = names::parser::<PathChoice>())]
+    path: PathChoice,
+    /// Format of the frames: WIBEth, or super-chunks of 12 ProtoDUNE-SP frames.
+    #[arg(long, default_value = "wibeth", value_parser = names::parser::<FrameFormat>())]
+    format: FrameFormat,
     /// Hits per second on each channel: a number, several with commas, or a scan as 100..90000 in
     /// steps of equal factors [default: 100, with --svg 100..90000].
     #[arg(long, value_name = "HZ", value_parser = hit_rates)]
@@ -125,6 +131,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let plan = TpgPlan {
         chain: arguments.chain,
         isa: arguments.isa,
+        path: arguments.path,
+        format: arguments.format,
         hit_rates_hz,
         working_sets: arguments.working_set.clone(),
         threads: arguments.threads.into(),
@@ -167,8 +175,9 @@ fn title(plan: &TpgPlan) -> String {
     let plural = |n: usize| if n == 1 { "" } else { "s" };
     let (threads, streams) = (plan.threads, plan.streams);
     let (t, s) = (plural(threads), plural(streams));
+    let (format, path) = (names::name(&plan.format), names::name(&plan.path));
     format!(
-        "{chain}, {isa}, {threads} thread{t} of {streams} stream{s}, threshold {}",
+        "{format}, {chain}, {isa}, {path}, {threads} thread{t} of {streams} stream{s}, threshold {}",
         plan.threshold
     )
 }
