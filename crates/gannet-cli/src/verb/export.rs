@@ -8,13 +8,14 @@ use gannet_readout::export::{ExportConfig, Exported, View, export};
 use serde::Serialize;
 
 use crate::exit::Outcome;
-use crate::output;
+use crate::output::{self, grouped};
 
 /// Makes files that other tools read of finished logs, and prints their names.
 ///
 /// hdf5: trigger records in DUNE's raw-file layout (NAME.hdf5), and time slices of trigger
 /// primitives (NAME_tps.hdf5). parquet: a table of all trigger primitives (NAME_tps.parquet).
-/// A log that does not verify is not exported: exit code 6.
+/// Streams that were recorded as they came stay in the log. A log that does not verify is not
+/// exported: exit code 6.
 ///
 /// Example: gannet export gannet_run000001_20261121T021000Z_f0000.glog --format parquet --to /tmp
 #[derive(Debug, clap::Args)]
@@ -79,6 +80,10 @@ fn one<'a>(log: &'a Path, config: &ExportConfig) -> anyhow::Result<Report<'a>> {
             if exported.chunks_missing > 0 {
                 let (log, missing) = (log.display(), exported.chunks_missing);
                 eprintln!("warning: {log}: {missing} chunks had been lost before it was recovered");
+            }
+            if exported.raw_frames > 0 {
+                let (log, frames) = (log.display(), grouped(exported.raw_frames));
+                eprintln!("{log}: {frames} raw frames stay in the log; `gannet replay` sends them");
             }
             Ok(Report { log, exported: Some(exported), error: None })
         }

@@ -2,6 +2,7 @@
 //! them what it found live.
 
 use std::collections::BTreeMap;
+use std::process::{Command, Output};
 
 use gannet_emulate::Emulator;
 use gannet_readout::log::{ChunkView, Kind, Reader, verify};
@@ -9,9 +10,10 @@ use gannet_readout::raw_stream::CHUNK_FRAMES;
 use gannet_trigger::tpg::{FrameTiming, StreamTpg};
 use gannet_wire::tpc_frame::FRAME_LEN;
 use gannet_wire::{GeoId, daq_ethernet, wibeth};
+use serde_json::Value;
 
 use crate::equality::recorded;
-use crate::process::{Bench, Ended, alone};
+use crate::process::{Bench, Readout, alone, gannet};
 
 /// Four streams at a tenth of the true rate, with tracks that trigger.
 fn config(source: &str, emulate: &str) -> String {
@@ -84,11 +86,24 @@ fn found_again(bench: &Bench, streams: &BTreeMap<GeoId, Vec<Vec<u8>>>) -> Vec<[u
     words
 }
 
-/// The emulator of the configuration, at the times of the run that has ended.
-fn emulator(bench: &Bench, ended: &Ended) -> Emulator {
+/// The frames are those that the emulator made, from its first on.
+fn assert_emulated(bench: &Bench, streams: &BTreeMap<GeoId, Vec<Vec<u8>>>) {
+    let first = |frames: &Vec<Vec<u8>>| daq_ethernet::Header::new_unchecked(&frames[0]).timestamp();
     let mut config = bench.plan.config.emulate.clone();
-    config.start_timestamp = Some(ended.number("/streams/0/first_timestamp"));
-    Emulator::new(&config, &bench.plan.channel_map, 0).unwrap()
+    config.start_timestamp = streams.values().map(first).min();
+    let mut emulator = Emulator::new(&config, &bench.plan.channel_map, 0).unwrap();
+    let mut expected = [0; FRAME_LEN];
+    for (stream, planned) in bench.plan.streams().enumerate() {
+        for (index, frame) in (0..).zip(&streams[&planned.geo_id]) {
+            emulator.front_end().frame(stream, index, &mut expected);
+            assert!(frame[..] == expected, "stream {stream}, frame {index}");
+        }
+    }
+}
+
+/// The output of the binary with these arguments and then the files of the bench.
+fn gannet_on_files(bench: &Bench, arguments: &[&str]) -> Output {
+    Command::new(gannet()).args(arguments).args(bench.files()).output().unwrap()
 }
 
 #[test]
@@ -109,16 +124,8 @@ fn the_log_holds_every_frame_from_the_first_on_and_gives_the_same_primitives() {
     assert!(ended.number("/trigger/decisions") > 0);
 
     let streams = raw_frames(&bench);
-    let mut emulator = emulator(&bench, &ended);
-    let mut expected = [0; FRAME_LEN];
-    for (stream, planned) in bench.plan.streams().enumerate() {
-        let recorded = &streams[&planned.geo_id];
-        assert_eq!(recorded.len() as u64, frames);
-        for (index, frame) in (0..).zip(recorded) {
-            emulator.front_end().frame(stream, index, &mut expected);
-            assert!(frame[..] == expected, "stream {stream}, frame {index}");
-        }
-    }
+    assert!(streams.values().all(|recorded| recorded.len() as u64 == frames));
+    assert_emulated(&bench, &streams);
     let live = recorded(&bench);
     assert!(live.len() > 100, "{}", live.len());
     assert!(found_again(&bench, &streams) == live, "{} primitives differ", live.len());
@@ -159,4 +166,74 @@ fn only_the_streams_that_are_listed_are_recorded() {
     assert_eq!(streams.keys().map(GeoId::to_string).collect::<Vec<_>>(), ["3/1/0/1"]);
     assert_eq!(streams.values().map(Vec::len).sum::<usize>(), 500);
     assert_eq!(ended.ledger("raw_frames", "delivered"), 500);
+}
+
+/// Records stand before raw frames of the same time in the log; the readout of the replay still
+/// gets each frame once, in order.
+#[test]
+fn a_replay_gives_the_same_frames_and_primitives_to_another_readout() {
+    let _alone = alone();
+    let bench = Bench::with_recorder(&config("", ""), "raw_streams = \"all\"");
+    let again = Bench::with_recorder(&config("", ""), "raw_streams = \"all\"");
+    let (_, ended) = bench.run(3000);
+    if ended.kernel_was_short("replay of raw streams") {
+        return;
+    }
+    assert!(ended.number("/recorder/records") > 0);
+    let readout = Readout::start(&again.config());
+    let to = readout.address.to_string();
+    let output = gannet_on_files(&bench, &["replay", "--to", &to, "--rate-scale", "0.1", "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let replayed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(replayed["datagrams"], 4 * 3000);
+    let ended = readout.stop();
+    if ended.kernel_was_short("replay of raw streams") {
+        return;
+    }
+    assert!(!ended.is_degraded(), "{}", ended.report);
+    assert!(raw_frames(&again) == raw_frames(&bench));
+    assert!(recorded(&again) == recorded(&bench));
+}
+
+#[test]
+fn what_a_killed_run_leaves_is_recovered_from_the_first_frame_on() {
+    let _alone = alone();
+    let bench = Bench::with_recorder(&config("", ""), "raw_streams = \"all\"");
+    let readout = Readout::start(&bench.config());
+    bench.emulate(readout.address, Some(3000)).join().unwrap();
+    readout.kill();
+    assert_eq!(gannet_on_files(&bench, &["verify"]).status.code(), Some(6));
+    assert_eq!(gannet_on_files(&bench, &["recover"]).status.code(), Some(0));
+    assert_eq!(gannet_on_files(&bench, &["verify"]).status.code(), Some(0));
+    let streams = raw_frames(&bench);
+    assert_eq!(streams.len(), 4);
+    assert!(streams.values().all(|frames| frames.len() >= CHUNK_FRAMES));
+    assert_emulated(&bench, &streams);
+}
+
+#[test]
+fn raw_frames_are_listed_and_stay_in_the_log() {
+    let _alone = alone();
+    let bench = Bench::with_recorder(&config("", ""), "raw_streams = [\"3/1/0/2\"]");
+    let (_, ended) = bench.run(500);
+    if ended.kernel_was_short("raw frames in a listing") {
+        return;
+    }
+    let listed = gannet_on_files(&bench, &["inspect", "--json"]);
+    let listed: Vec<Value> = serde_json::from_slice(&listed.stdout).unwrap();
+    let raw: Vec<_> = listed.iter().filter(|entry| entry["kind"] == "raw frames").collect();
+    assert!(raw.iter().all(|entry| entry["stream"] == "3/1/0/2"), "{raw:?}");
+    assert_eq!(raw.iter().map(|entry| entry["items"].as_u64().unwrap()).sum::<u64>(), 500);
+    let place = raw[0]["chunk"].to_string();
+    let printed = gannet_on_files(&bench, &["inspect", "--chunk", &place]);
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    let header = printed.lines().next().unwrap();
+    assert!(header.contains("raw frames") && header.contains("stream 3/1/0/2  ticks"), "{header}");
+    assert!(printed.lines().count() > 16, "{printed}");
+
+    let exported = gannet_on_files(&bench, &["export", "--json"]);
+    let reports: Value = serde_json::from_slice(&exported.stdout).unwrap();
+    assert_eq!(reports[0]["raw_frames"], 500);
+    let told = String::from_utf8(exported.stderr).unwrap();
+    assert!(told.contains("500 raw frames stay in the log"), "{told}");
 }

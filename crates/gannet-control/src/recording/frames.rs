@@ -39,28 +39,48 @@ impl Frames {
     /// Takes the frames of a fragment, which is all of `bytes`.
     pub fn add_fragment(&mut self, bytes: Vec<u8>) {
         match Fragment::new_checked(&bytes).map(|fragment| fragment.header().fragment_type) {
-            Ok(kind) => self.add_payload(kind, bytes, Fragment::HEADER_LEN),
+            Ok(kind) => self.add_payload(kind, bytes, Fragment::HEADER_LEN, |_, _| false),
             Err(_) => self.add_damage(),
         }
     }
 
     /// Takes the frames of a fragment whose payload begins at byte `begin`.
-    pub fn add_payload(&mut self, kind: FragmentType, bytes: Vec<u8>, begin: usize) {
+    ///
+    /// Those that the recording `holds_elsewhere`, by stream and time stamp, count as repeated.
+    pub fn add_payload(
+        &mut self,
+        kind: FragmentType,
+        bytes: Vec<u8>,
+        begin: usize,
+        holds_elsewhere: impl Fn(GeoId, u64) -> bool,
+    ) {
         match kind {
-            FragmentType::WibEth | FragmentType::TdeEth => self.add_rows(bytes, begin),
+            FragmentType::WibEth | FragmentType::TdeEth => {
+                self.add_rows_unless(bytes, begin, holds_elsewhere);
+            }
             _ => self.skipped.fragments += 1,
         }
     }
 
     /// Takes frames that lie back to back in `bytes`, from byte `begin` on.
     pub fn add_rows(&mut self, bytes: Vec<u8>, begin: usize) {
+        self.add_rows_unless(bytes, begin, |_, _| false);
+    }
+
+    /// The same without the frames for which `holds_elsewhere`.
+    fn add_rows_unless(
+        &mut self,
+        bytes: Vec<u8>,
+        begin: usize,
+        holds_elsewhere: impl Fn(GeoId, u64) -> bool,
+    ) {
         let frames = bytes[begin.min(bytes.len())..].chunks_exact(FRAME_LEN);
         self.skipped.damaged += u64::from(!frames.remainder().is_empty());
         let part = self.parts.len();
         for (index, frame) in frames.enumerate() {
             let daq = daq_ethernet::Header::new_unchecked(frame);
-            let timestamp = daq.timestamp();
-            if self.earlier.is_first(daq.geo_id(), timestamp) {
+            let (geo_id, timestamp) = (daq.geo_id(), daq.timestamp());
+            if !holds_elsewhere(geo_id, timestamp) && self.earlier.is_first(geo_id, timestamp) {
                 let at = begin + index * FRAME_LEN;
                 self.order.push_back(Place { timestamp, time: timestamp, part, at });
             } else {

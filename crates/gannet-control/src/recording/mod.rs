@@ -2,7 +2,8 @@
 //!
 //! * a packet capture, pcap or pcapng: the payload of every UDP datagram;
 //! * a DUNE raw file of trigger records (HDF5), of any writer;
-//! * a Gannet log: its trigger records and raw frames.
+//! * a Gannet log: its trigger records and raw frames. Between the first and the last raw frame of a
+//!   stream, only raw frames of it are given.
 //!
 //! Records are read one at a time; the frames of all its fragments come in the order of their
 //! time stamps, and a frame that several records hold comes once.

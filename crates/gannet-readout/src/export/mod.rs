@@ -9,7 +9,8 @@
 //! The log is read twice. First every byte of it is verified, and it is found out what is in it and
 //! where on the detector each source is: front-end frames carry their place in their own header.
 //! Then the views are written, under a name ending in `.part` until they are whole and on the
-//! disk. A log that does not verify is not exported. No file is made for a view with nothing in it.
+//! disk. Streams that were recorded as they came stay in the log: no view shows them. A log that does
+//! not verify is not exported. No file is made for a view with nothing in it.
 //! Memory is that for one chunk of the log and one row group of the table.
 //!
 //! ```no_run
@@ -81,6 +82,8 @@ pub struct Exported {
     pub slices: u64,
     /// Trigger primitives in the table.
     pub primitives: u64,
+    /// Frames of streams that were recorded as they came; they stay in the log.
+    pub raw_frames: u64,
     /// Chunks known to have been lost from the log before `recover` brought it to its end.
     pub chunks_missing: u64,
 }

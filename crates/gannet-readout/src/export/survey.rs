@@ -30,6 +30,8 @@ pub(super) struct Content {
     pub slices: u64,
     /// Trigger primitives of all time slices.
     pub primitives: u64,
+    /// Frames of streams that were recorded as they came.
+    pub raw_frames: u64,
     /// Where on the detector the sources are that sent frames.
     pub geo_ids: GeoIdMap,
 }
@@ -83,6 +85,7 @@ impl Content {
                     self.primitives += primitives(&fragment?)?.len() as u64;
                 }
             }
+            Kind::RAW_FRAMES => self.raw_frames += u64::from(chunk.header.label.items),
             _ => {}
         }
         Ok(())

@@ -99,6 +99,7 @@ impl Writing {
             records: 0,
             slices: 0,
             primitives: 0,
+            raw_frames: survey.content.raw_frames,
             chunks_missing: survey.chunks_missing,
         };
         Ok(Self {

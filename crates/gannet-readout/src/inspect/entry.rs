@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use gannet_wire::daq_ethernet;
 use serde::Serialize;
 
 use crate::log::{ChunkView, EndOfFile, FileHeader, Kind};
@@ -33,6 +34,9 @@ pub struct ChunkEntry {
     /// Number in the run; absent for the log's own chunks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequence: Option<u64>,
+    /// Stream of the frames in a chunk of raw frames, `detector/crate/slot/stream`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<String>,
     /// Earliest time stamp, ticks.
     pub first_ticks: u64,
     /// Latest time stamp, ticks.
@@ -61,11 +65,16 @@ impl ChunkEntry {
             Kind::END_OF_FILE => (None, EndOfFile::decode(chunk.payload).ok()),
             _ => (None, None),
         };
+        let stream = (kind == Kind::RAW_FRAMES)
+            .then(|| daq_ethernet::Header::new_checked(chunk.payload).ok())
+            .flatten()
+            .map(|first| first.geo_id().to_string());
         Self {
             chunk: index,
             offset: chunk.offset,
             kind: kind.to_string(),
             sequence: kind.is_data().then_some(chunk.header.sequence),
+            stream,
             first_ticks: label.first_ticks,
             last_ticks: label.last_ticks,
             items: label.items,
@@ -91,6 +100,9 @@ impl fmt::Display for ChunkEntry {
         }
         if self.items_missing > 0 {
             write!(f, ", {} missing", self.items_missing)?;
+        }
+        if let Some(stream) = &self.stream {
+            write!(f, "  stream {stream}")?;
         }
         if self.last_ticks > 0 {
             write!(f, "  ticks {} to {}", self.first_ticks, self.last_ticks)?;

@@ -115,6 +115,31 @@ impl<R: Read + Seek> Reader<R> {
         Ok(None)
     }
 
+    /// Passes the header of every chunk of the file to `see`, with as much of its payload as lies in
+    /// its first block. The payloads are neither read nor checked; damage is stepped over. The
+    /// reader stays where it is.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn glance(&mut self, mut see: impl FnMut(&Header, &[u8])) -> Result<(), Error> {
+        let mut at = 0;
+        while at < self.len {
+            let got = (self.len - at).min(BLOCK_BYTES as u64) as usize;
+            match self.fill(at, 0..got) {
+                Err(Error::Damaged { .. }) => return Ok(()),
+                other => other?,
+            }
+            let Ok(header) = Header::decode(&self.buffer[..got]) else {
+                at += BLOCK_BYTES as u64;
+                continue;
+            };
+            let end = got.min(HEADER_BYTES + header.payload_len as usize);
+            see(&header, &self.buffer[HEADER_BYTES..end]);
+            at += header.chunk_len();
+        }
+        Ok(())
+    }
+
     /// Reads the chunk at byte `at` into the buffer and checks it in itself.
     fn load(&mut self, at: u64) -> Result<Header, Error> {
         let got = (self.len - at).min(BLOCK_BYTES as u64);
