@@ -17,6 +17,8 @@ mod lanes;
 mod pedestal;
 mod transform;
 
+use core::ops::Range;
+
 use crate::block::{Row, SAMPLES};
 use crate::chain::Transform as Config;
 use crate::job::Job;
@@ -57,12 +59,29 @@ pub(crate) fn process<L: Lanes>(lanes: L, job: &mut Job, batch: &mut Batch) {
 #[inline(always)]
 fn choose_form<L: Lanes, T: Transform<L>>(lanes: L, job: &mut Job, batch: &mut Batch) {
     match (job.samples.rows, batch.is_dense()) {
-        (Rows::Adc14(rows), false) => process_rows::<L, T, _, false>(lanes, job, batch, rows),
-        (Rows::Adc14(rows), true) => process_rows::<L, T, _, true>(lanes, job, batch, rows),
-        (Rows::Coldata(rows), false) => process_rows::<L, T, _, false>(lanes, job, batch, rows),
-        (Rows::Coldata(rows), true) => process_rows::<L, T, _, true>(lanes, job, batch, rows),
+        (Rows::Adc14(rows), false) => process_all::<L, T, _, false>(lanes, job, batch, rows),
+        (Rows::Adc14(rows), true) => process_all::<L, T, _, true>(lanes, job, batch, rows),
+        (Rows::Coldata(rows), false) => process_all::<L, T, _, false>(lanes, job, batch, rows),
+        (Rows::Coldata(rows), true) => process_all::<L, T, _, true>(lanes, job, batch, rows),
     }
     batch.expect(job.completed, job.samples.count());
+}
+
+/// Runs the chain over rows that move the pedestal, then over those that do not.
+#[inline(always)]
+fn process_all<L: Lanes, T: Transform<L>, P: Packed<L>, const DENSE: bool>(
+    lanes: L,
+    job: &mut Job,
+    batch: &mut Batch,
+    rows: P,
+) {
+    let count = rows.count();
+    let moving = job.parameters.moving_samples(job.state.samples, count);
+    let rebase = job.parameters.rows_to_rebase().min(moving);
+    for piece in [0..rebase, rebase..moving] {
+        process_rows::<L, T, P, true, DENSE>(lanes, job, batch, rows, piece);
+    }
+    process_rows::<L, T, P, false, DENSE>(lanes, job, batch, rows, moving..count);
 }
 
 /// Rows in one of the packed formats.
@@ -117,32 +136,31 @@ struct Sample<L: Lanes> {
 }
 
 #[inline(always)]
-fn process_rows<L: Lanes, T: Transform<L>, P: Packed<L>, const DENSE: bool>(
+fn process_rows<L: Lanes, T: Transform<L>, P: Packed<L>, const MOVING: bool, const DENSE: bool>(
     lanes: L,
     job: &mut Job,
     batch: &mut Batch,
     rows: P,
+    range: Range<usize>,
 ) {
-    let count = rows.count();
-    let moving = job.parameters.moving_samples(job.state.samples, count);
+    if range.is_empty() {
+        return;
+    }
     let screen = pedestal::screen(lanes, job.parameters);
     let mut pedestal = PedestalLanes::load(lanes, job.parameters, job.state);
-    let rebase_at = job.parameters.rows_to_rebase();
     let mut transform = T::load(lanes, job.parameters, job.state);
     let mut hits = HitLanes::load(lanes, &job.state.hits);
     let mut open = hits.open(lanes);
     let mut any_open = lanes.any(open);
-    for t in 0..count {
+    let end = range.end;
+    for t in range {
         let row = rows.row(t);
-        if t == rebase_at {
-            pedestal.rebase(lanes);
-        }
         lanes.prefetch(row, PREFETCH_AHEAD);
         let adc = P::unpack(lanes, row);
         let rise = pedestal.rise(lanes, adc);
         let narrow = lanes.narrow(rise);
         let before = pedestal;
-        if t < moving {
+        if MOVING {
             pedestal.step(lanes, narrow);
         }
         if T::IS_SIGNAL && !DENSE && !any_open && !lanes.any_byte_above(narrow, screen) {
@@ -178,7 +196,7 @@ fn process_rows<L: Lanes, T: Transform<L>, P: Packed<L>, const DENSE: bool>(
             any_open = any_over;
         }
         open = over;
-        if DENSE && ((t + 1).is_multiple_of(BATCH) || t + 1 == count) {
+        if DENSE && ((t + 1).is_multiple_of(BATCH) || t + 1 == end) {
             batch.complete(job.parameters, job.completed);
         }
     }

@@ -12,8 +12,6 @@ pub(super) struct PedestalLanes<L: Lanes> {
     offset: L::Bytes,
     accumulator: L::Bytes,
     limits: L::Frugal,
-    /// Most counts that pedestals move before they get another base.
-    moves_max: L::Words,
 }
 
 impl<L: Lanes> PedestalLanes<L> {
@@ -26,7 +24,6 @@ impl<L: Lanes> PedestalLanes<L> {
             offset: lanes.narrow(moves_max),
             accumulator: lanes.pack_accumulators(limits, lanes.load(&state.accumulator)),
             limits,
-            moves_max,
         }
     }
 
@@ -36,14 +33,6 @@ impl<L: Lanes> PedestalLanes<L> {
         lanes.store(&mut state.pedestal, pedestal);
         let accumulator = lanes.unpack_accumulators(self.limits, self.accumulator);
         lanes.store(&mut state.accumulator, accumulator);
-    }
-
-    /// Makes room for further moves.
-    #[inline(always)]
-    pub(super) fn rebase(&mut self, lanes: L) {
-        let pedestal = lanes.add(self.base, lanes.widen_unsigned(self.offset));
-        self.base = lanes.subtract(pedestal, self.moves_max);
-        self.offset = lanes.narrow(self.moves_max);
     }
 
     /// Samples minus the base.
