@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use gannet_emulate::Emulator;
 use gannet_readout::log::{ChunkView, Kind, Reader, verify};
@@ -15,14 +17,16 @@ use serde_json::Value;
 use crate::equality::recorded;
 use crate::process::{Bench, Readout, alone, gannet};
 
+/// Bytes of the frames of a full chunk.
+const CHUNK_BYTES: u64 = (CHUNK_FRAMES * FRAME_LEN) as u64;
+
 /// Four streams at a tenth of the true rate, with tracks that trigger.
-fn config(source: &str, emulate: &str) -> String {
+fn config(emulate: &str) -> String {
     format!(
         r#"
         [[source]]
         streams = {{ count = 4 }}
         udp = {{ listen = ["127.0.0.1:0"] }}
-        {source}
         [tpg]
         threshold = [60, 60, 60]
         [emulate]
@@ -109,7 +113,7 @@ fn gannet_on_files(bench: &Bench, arguments: &[&str]) -> Output {
 #[test]
 fn the_log_holds_every_frame_from_the_first_on_and_gives_the_same_primitives() {
     let _alone = alone();
-    let bench = Bench::with_recorder(&config("", ""), "raw_streams = \"all\"");
+    let bench = Bench::with_recorder(&config(""), "raw_streams = \"all\"");
     let frames = 4000;
     let (_, ended) = bench.run(frames);
     if ended.kernel_was_short("raw streams") {
@@ -137,7 +141,7 @@ fn faulty_streams_give_the_same_primitives_too() {
     let _alone = alone();
     let faults = "faults = { loss = 0.01, duplicate = 0.01, reorder = 0.01, reorder_distance = 3, \
                   timestamp_jump = 0.001 }";
-    let bench = Bench::with_recorder(&config("", faults), "raw_streams = \"all\"");
+    let bench = Bench::with_recorder(&config(faults), "raw_streams = \"all\"");
     let (_, ended) = bench.run(4000);
     if ended.kernel_was_short("faulty raw streams") {
         return;
@@ -157,7 +161,7 @@ fn faulty_streams_give_the_same_primitives_too() {
 #[test]
 fn only_the_streams_that_are_listed_are_recorded() {
     let _alone = alone();
-    let bench = Bench::with_recorder(&config("", ""), "raw_streams = [\"3/1/0/1\"]");
+    let bench = Bench::with_recorder(&config(""), "raw_streams = [\"3/1/0/1\"]");
     let (_, ended) = bench.run(500);
     if ended.kernel_was_short("listed raw streams") {
         return;
@@ -173,8 +177,8 @@ fn only_the_streams_that_are_listed_are_recorded() {
 #[test]
 fn a_replay_gives_the_same_frames_and_primitives_to_another_readout() {
     let _alone = alone();
-    let bench = Bench::with_recorder(&config("", ""), "raw_streams = \"all\"");
-    let again = Bench::with_recorder(&config("", ""), "raw_streams = \"all\"");
+    let bench = Bench::with_recorder(&config(""), "raw_streams = \"all\"");
+    let again = Bench::with_recorder(&config(""), "raw_streams = \"all\"");
     let (_, ended) = bench.run(3000);
     if ended.kernel_was_short("replay of raw streams") {
         return;
@@ -198,23 +202,34 @@ fn a_replay_gives_the_same_frames_and_primitives_to_another_readout() {
 #[test]
 fn what_a_killed_run_leaves_is_recovered_from_the_first_frame_on() {
     let _alone = alone();
-    let bench = Bench::with_recorder(&config("", ""), "raw_streams = \"all\"");
+    let text = config("[metrics]\nlisten = \"127.0.0.1:0\"");
+    // Nothing but raw frames takes room in the log.
+    let text = text.replace("rate_hz = 200.0", "rate_hz = 0.0");
+    let bench = Bench::with_recorder(&text, "raw_streams = \"all\"");
     let readout = Readout::start(&bench.config());
-    bench.emulate(readout.address, Some(3000)).join().unwrap();
+    let sending = bench.emulate(readout.address, Some(6000));
+    let begin = Instant::now();
+    // Safe bytes: at least two chunks of each stream.
+    while readout.snapshot()["recorder"]["bytes"].as_u64() < Some(8 * CHUNK_BYTES) {
+        assert!(begin.elapsed() < Duration::from_secs(30), "{}", readout.snapshot());
+        thread::sleep(Duration::from_millis(10));
+    }
     readout.kill();
+    sending.join().unwrap();
     assert_eq!(gannet_on_files(&bench, &["verify"]).status.code(), Some(6));
     assert_eq!(gannet_on_files(&bench, &["recover"]).status.code(), Some(0));
     assert_eq!(gannet_on_files(&bench, &["verify"]).status.code(), Some(0));
     let streams = raw_frames(&bench);
     assert_eq!(streams.len(), 4);
-    assert!(streams.values().all(|frames| frames.len() >= CHUNK_FRAMES));
+    let bytes: usize = streams.values().flatten().map(Vec::len).sum();
+    assert!(bytes as u64 >= 4 * CHUNK_BYTES, "{bytes}");
     assert_emulated(&bench, &streams);
 }
 
 #[test]
 fn raw_frames_are_listed_and_stay_in_the_log() {
     let _alone = alone();
-    let bench = Bench::with_recorder(&config("", ""), "raw_streams = [\"3/1/0/2\"]");
+    let bench = Bench::with_recorder(&config(""), "raw_streams = [\"3/1/0/2\"]");
     let (_, ended) = bench.run(500);
     if ended.kernel_was_short("raw frames in a listing") {
         return;
