@@ -5,6 +5,7 @@ mod exit;
 mod live;
 mod log;
 mod output;
+mod progress;
 mod report;
 mod sending;
 mod signals;
@@ -45,6 +46,7 @@ enum Verb {
     Verify(verb::verify::Arguments),
     Recover(verb::recover::Arguments),
     Export(verb::export::Arguments),
+    Find(verb::find::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -63,5 +65,6 @@ fn main() -> ExitCode {
         Verb::Verify(arguments) => verb::verify::run(&arguments),
         Verb::Recover(arguments) => verb::recover::run(&arguments),
         Verb::Export(arguments) => verb::export::run(&arguments),
+        Verb::Find(arguments) => verb::find::run(&arguments),
     })
 }

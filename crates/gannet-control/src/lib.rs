@@ -1,13 +1,15 @@
-//! Configuration, run control, the channels one by one, metrics, and front ends at work: emulated or
-//! recorded.
+//! Configuration, run control, the channels one by one, metrics, front ends at work (emulated or
+//! recorded), and primitives found again in recorded frames.
 
 pub mod channels;
 pub mod config;
 pub mod doctor;
 pub mod emulation;
+pub mod find;
 pub mod metrics;
 pub mod recording;
 pub mod run;
 pub mod run_control;
+pub mod run_start;
 pub mod snapshot;
 mod sys;

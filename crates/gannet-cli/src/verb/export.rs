@@ -1,14 +1,14 @@
 //! `gannet export`: make files of a log that other tools read.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use gannet_readout::export::{ExportConfig, Exported, View, export};
 use serde::Serialize;
 
 use crate::exit::Outcome;
 use crate::output::{self, grouped};
+use crate::progress::Progress;
 
 /// Makes files that other tools read of finished logs, and prints their names.
 ///
@@ -72,7 +72,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 
 /// Exports one log. One that does not verify is reported and does not hold up the others.
 fn one<'a>(log: &'a Path, config: &ExportConfig) -> anyhow::Result<Report<'a>> {
-    let mut progress = Progress::new(log);
+    let mut progress = Progress::new(log.display());
     let result = export(log, config, &mut |done, total| progress.show(done, total));
     drop(progress);
     match result {
@@ -103,38 +103,4 @@ fn list(report: &Report<'_>) -> io::Result<()> {
         writeln!(out, "{}", file.display())?;
     }
     Ok(())
-}
-
-/// A line on the terminal that tells how far the work is; gone when dropped.
-struct Progress<'a> {
-    log: &'a Path,
-    terminal: bool,
-    shown: Option<Instant>,
-}
-
-impl<'a> Progress<'a> {
-    /// How often the line changes.
-    const INTERVAL: Duration = Duration::from_millis(100);
-
-    fn new(log: &'a Path) -> Self {
-        Self { log, terminal: io::stderr().is_terminal(), shown: None }
-    }
-
-    fn show(&mut self, done: u64, total: u64) {
-        let due = self.shown.is_none_or(|shown| shown.elapsed() >= Self::INTERVAL);
-        if !self.terminal || !due {
-            return;
-        }
-        self.shown = Some(Instant::now());
-        let percent = u128::from(done) * 100 / u128::from(total.max(1));
-        eprint!("\r\x1b[K{}: {percent} %", self.log.display());
-    }
-}
-
-impl Drop for Progress<'_> {
-    fn drop(&mut self) {
-        if self.shown.is_some() {
-            eprint!("\r\x1b[K");
-        }
-    }
 }

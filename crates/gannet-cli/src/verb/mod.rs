@@ -7,6 +7,7 @@ pub mod demo;
 pub mod doctor;
 pub mod emulate;
 pub mod export;
+pub mod find;
 pub mod inspect;
 pub mod recover;
 pub mod replay;

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use gannet_emulate::Emulator;
 use gannet_readout::log::{ChunkView, Kind, Reader, verify};
+use gannet_readout::raw_file::RawFileReader;
 use gannet_readout::raw_stream::CHUNK_FRAMES;
 use gannet_trigger::tpg::{FrameTiming, StreamTpg};
 use gannet_wire::tpc_frame::FRAME_LEN;
-use gannet_wire::{GeoId, daq_ethernet, wibeth};
+use gannet_wire::{Fragment, GeoId, daq_ethernet, trigger_primitive, wibeth};
 use serde_json::Value;
 
 use crate::equality::recorded;
@@ -90,6 +91,23 @@ fn found_again(bench: &Bench, streams: &BTreeMap<GeoId, Vec<Vec<u8>>>) -> Vec<[u
     words
 }
 
+/// The primitives that `gannet find` finds in the log without being told anything else, sorted.
+fn found_by_the_program(bench: &Bench) -> Vec<[u64; 3]> {
+    let out = bench.directory.path().join("found.hdf5");
+    let output = gannet_on_files(bench, &["find", "--out", out.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let file = RawFileReader::open(&out).unwrap();
+    let entries = file.records().iter().flat_map(|slice| slice.entries().unwrap());
+    let mut words = Vec::new();
+    for bytes in entries.map(|entry| entry.bytes().unwrap()) {
+        let Ok(fragment) = Fragment::new_checked(&bytes) else { continue };
+        let found = trigger_primitive::primitives(fragment.payload()).unwrap();
+        words.extend(found.map(|primitive| primitive.words));
+    }
+    words.sort_unstable();
+    words
+}
+
 /// The frames are those that the emulator made, from its first on.
 fn assert_emulated(bench: &Bench, streams: &BTreeMap<GeoId, Vec<Vec<u8>>>) {
     let first = |frames: &Vec<Vec<u8>>| daq_ethernet::Header::new_unchecked(&frames[0]).timestamp();
@@ -133,6 +151,7 @@ fn the_log_holds_every_frame_from_the_first_on_and_gives_the_same_primitives() {
     let live = recorded(&bench);
     assert!(live.len() > 100, "{}", live.len());
     assert!(found_again(&bench, &streams) == live, "{} primitives differ", live.len());
+    assert!(found_by_the_program(&bench) == live, "{} primitives differ", live.len());
 }
 
 /// Frames that come twice, late or never: the log holds those that were searched, in that order.
@@ -156,6 +175,7 @@ fn faulty_streams_give_the_same_primitives_too() {
     assert_eq!(streams.values().map(Vec::len).sum::<usize>() as u64, searched);
     let live = recorded(&bench);
     assert!(found_again(&bench, &streams) == live, "{} primitives differ", live.len());
+    assert!(found_by_the_program(&bench) == live, "{} primitives differ", live.len());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use gannet_wire::network::{Checksums, from_ethernet, from_ipv4};
 use super::{Packets, RecordingError, Skipped};
 
 /// UDP payloads of a capture file; it holds a window of the file and one packet in memory.
-pub(super) struct Capture {
+pub(crate) struct Capture {
     path: PathBuf,
     file: File,
     reader: Reader,

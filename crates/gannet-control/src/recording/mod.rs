@@ -25,7 +25,7 @@ use gannet_readout::{log as run_log, raw_file as dune_file};
 use gannet_wire::inspect::{Format, identify};
 use serde::{Deserialize, Serialize};
 
-use capture::Capture;
+pub(crate) use capture::Capture;
 use log::LogRecords;
 use raw_file::RawFileRecords;
 use records::Records;
@@ -120,7 +120,7 @@ impl fmt::Display for Skipped {
 }
 
 /// Packets of a file in the order in which they are to be replayed.
-trait Packets: Send {
+pub(crate) trait Packets: Send {
     /// Goes to the next packet, or from the start to the first; false after the last.
     fn advance(&mut self) -> Result<bool, RecordingError>;
 
@@ -198,20 +198,38 @@ impl Recording for RecordedFile {
     }
 }
 
-/// Opens a file by what it begins with.
+/// The kinds of files that frames are recorded in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    RawFile,
+    Log,
+    Capture,
+}
+
+impl FileKind {
+    /// The kind of a file, by what it begins with.
+    pub fn of(path: &Path) -> Result<Self, RecordingError> {
+        let io = |cause| RecordingError::Io { path: path.to_owned(), cause };
+        let mut magic = Vec::with_capacity(MAGIC_LEN);
+        let file = File::open(path).map_err(io)?;
+        file.take(MAGIC_LEN as u64).read_to_end(&mut magic).map_err(io)?;
+        if magic.starts_with(&HDF5_MAGIC) {
+            return Ok(Self::RawFile);
+        }
+        if magic.starts_with(&run_log::format::MAGIC) {
+            return Ok(Self::Log);
+        }
+        match identify(&magic) {
+            Some(Format::Pcap | Format::Pcapng) => Ok(Self::Capture),
+            _ => Err(RecordingError::Unknown(path.to_owned())),
+        }
+    }
+}
+
 fn open(path: &Path) -> Result<Box<dyn Packets>, RecordingError> {
-    let io = |cause| RecordingError::Io { path: path.to_owned(), cause };
-    let mut magic = Vec::with_capacity(MAGIC_LEN);
-    let file = File::open(path).map_err(io)?;
-    file.take(MAGIC_LEN as u64).read_to_end(&mut magic).map_err(io)?;
-    if magic.starts_with(&HDF5_MAGIC) {
-        return Ok(Box::new(Records::new(RawFileRecords::open(path)?)));
-    }
-    if magic.starts_with(&run_log::format::MAGIC) {
-        return Ok(Box::new(Records::new(LogRecords::open(path)?)));
-    }
-    match identify(&magic) {
-        Some(Format::Pcap | Format::Pcapng) => Ok(Box::new(Capture::open(path)?)),
-        _ => Err(RecordingError::Unknown(path.to_owned())),
-    }
+    Ok(match FileKind::of(path)? {
+        FileKind::RawFile => Box::new(Records::new(RawFileRecords::open(path)?)),
+        FileKind::Log => Box::new(Records::new(LogRecords::open(path)?)),
+        FileKind::Capture => Box::new(Capture::open(path)?),
+    })
 }

@@ -36,6 +36,7 @@ use super::{Run, RunError};
 use crate::channels::StreamSurvey;
 use crate::config::{Plan, PlannedSource, PlannedStream, SourceInput};
 use crate::metrics::Endpoint;
+use crate::run_start::RunStart;
 
 /// Primitives that a slice holds at most, which bounds its memory at 24 MiB.
 const SLICE_PRIMITIVES_MAX: usize = 1 << 20;
@@ -218,20 +219,7 @@ fn run_info(plan: &Plan) -> RunInfo {
 
 /// Records what the run is: its configuration and its streams.
 fn record_start(recorder: &Recorder, plan: &Plan) {
-    let stream = |stream: &PlannedStream| {
-        serde_json::json!({
-            "geo_id": stream.geo_id.to_string(),
-            "source_id": stream.source_id.to_string(),
-        })
-    };
-    let text = serde_json::json!({
-        "run": plan.config.run.number,
-        "application": plan.config.run.application,
-        "version": env!("CARGO_PKG_VERSION"),
-        "streams": plan.streams().map(stream).collect::<Vec<_>>(),
-        "configuration": plan.text,
-    });
-    let chunk = Chunk::new(Label::new(Kind::RUN_START), text.to_string().into_bytes());
+    let chunk = Chunk::new(Label::new(Kind::RUN_START), RunStart::of(plan).encode());
     // The queue is empty: it takes the first chunk, or counts it as dropped.
     let _: Offer = recorder.handle().offer(chunk);
 }

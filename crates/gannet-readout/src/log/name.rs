@@ -24,6 +24,17 @@ pub fn file_name(stem: &str, index: u32, extension: &str) -> String {
     format!("{stem}_f{index:04}.{extension}")
 }
 
+/// Path of file `index` of the run whose file `path` is another, both finished; `None` when the
+/// name of `path` does not follow the pattern.
+pub fn sibling(path: &Path, index: u32) -> Option<PathBuf> {
+    let finished = finished_path(path);
+    let path = finished.as_deref().unwrap_or(path);
+    let (stem, rest) = path.file_name()?.to_str()?.rsplit_once("_f")?;
+    let (digits, extension) = rest.split_once('.')?;
+    let is_index = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    is_index.then(|| path.with_file_name(file_name(stem, index, extension)))
+}
+
 /// Name of the unfinished file that will become `finished`.
 pub fn part_path(finished: &Path) -> PathBuf {
     let mut name = finished.as_os_str().to_owned();
@@ -71,6 +82,17 @@ mod tests {
         let stem = run_stem("demo", 123, 1_795_227_000);
         assert_eq!(file_name(&stem, 0, EXTENSION), "demo_run000123_20261121T021000Z_f0000.glog");
         assert_eq!(file_name(&stem, 12_345, "hdf5"), format!("{stem}_f12345.hdf5"));
+    }
+
+    #[test]
+    fn the_files_of_a_run_are_found_from_any_of_them() {
+        let first = Path::new("/data/a_f_run000001_f0000.glog");
+        for name in ["a_f_run000001_f0012.glog", "a_f_run000001_f12345.glog.part"] {
+            assert_eq!(sibling(&Path::new("/data").join(name), 0).as_deref(), Some(first));
+        }
+        for name in ["a.glog", "a_f.glog", "a_fx1.glog", "a_f0001", "a_f00ü.glog"] {
+            assert_eq!(sibling(Path::new(name), 0), None, "{name}");
+        }
     }
 
     #[test]

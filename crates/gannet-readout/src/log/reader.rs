@@ -140,22 +140,63 @@ impl<R: Read + Seek> Reader<R> {
         Ok(())
     }
 
+    /// The header of the next chunk, and the byte at which it begins; `None` at the end of the
+    /// file. The payload is stepped over unread, but for that of file header and end chunk.
+    ///
+    /// # Errors
+    /// As [`next_chunk`](Self::next_chunk), without what is wrong with a payload.
+    pub fn next_header(&mut self) -> Result<Option<(u64, Header)>, Error> {
+        if self.at == self.len {
+            return Ok(None);
+        }
+        let offset = self.at;
+        let mut header = self.load_header(offset)?;
+        self.check_place(&header).map_err(|defect| self.damaged(defect))?;
+        let kind = header.label.kind;
+        if kind == Kind::FILE_HEADER || kind == Kind::END_OF_FILE {
+            header = self.load(offset)?;
+        }
+        self.accept(&header).map_err(|defect| self.damaged(defect))?;
+        Ok(Some((offset, header)))
+    }
+
+    /// Reads the chunk at byte `offset` of the file into `chunk`, whatever was read before, and
+    /// stays where it is. The payload begins at [`HEADER_BYTES`].
+    ///
+    /// # Errors
+    /// As [`next_chunk`](Self::next_chunk); place and number of the chunk are not checked.
+    pub fn read_chunk(&mut self, offset: u64, chunk: &mut Vec<u8>) -> Result<Header, Error> {
+        std::mem::swap(&mut self.buffer, chunk);
+        let header = self.load(offset);
+        std::mem::swap(&mut self.buffer, chunk);
+        let header = header?;
+        chunk.truncate(HEADER_BYTES + header.payload_len as usize);
+        Ok(header)
+    }
+
     /// Reads the chunk at byte `at` into the buffer and checks it in itself.
     fn load(&mut self, at: u64) -> Result<Header, Error> {
-        let got = (self.len - at).min(BLOCK_BYTES as u64);
-        self.fill(at, 0..got as usize)?;
-        let header = Header::decode(&self.buffer[..got as usize])
-            .map_err(|defect| self.damaged_at(at, defect))?;
+        let header = self.load_header(at)?;
         let len = header.chunk_len();
-        if len > self.len - at {
-            let defect = Defect::Truncated { expected: len, got: self.len - at };
-            return Err(self.damaged_at(at, defect));
-        }
         // The header CRC held and the file is that long: the buffer may grow to this length.
-        self.fill(at, got as usize..len as usize)?;
+        self.fill(at, BLOCK_BYTES.min(len as usize)..len as usize)?;
         header
             .check_rest(&self.buffer[HEADER_BYTES..len as usize])
             .map_err(|defect| self.damaged_at(at, defect))?;
+        Ok(header)
+    }
+
+    /// Reads the first block of the chunk at byte `at` into the buffer, and checks the header and
+    /// that the file is long enough for the rest.
+    fn load_header(&mut self, at: u64) -> Result<Header, Error> {
+        let got = self.len.saturating_sub(at).min(BLOCK_BYTES as u64);
+        self.fill(at, 0..got as usize)?;
+        let header = Header::decode(&self.buffer[..got as usize])
+            .map_err(|defect| self.damaged_at(at, defect))?;
+        let (expected, got) = (header.chunk_len(), self.len - at);
+        if expected > got {
+            return Err(self.damaged_at(at, Defect::Truncated { expected, got }));
+        }
         Ok(header)
     }
 
@@ -207,10 +248,11 @@ impl<R: Read + Seek> Reader<R> {
 
     /// Goes past the chunk in the buffer.
     fn accept(&mut self, header: &Header) -> Result<(), Defect> {
-        let payload = &self.buffer[HEADER_BYTES..HEADER_BYTES + header.payload_len as usize];
+        // Of data chunks the payload may not have been read.
+        let payload = || &self.buffer[HEADER_BYTES..HEADER_BYTES + header.payload_len as usize];
         let counted = match header.label.kind {
             Kind::FILE_HEADER => {
-                let file_header = FileHeader::decode(payload)?;
+                let file_header = FileHeader::decode(payload())?;
                 if file_header.run != header.run {
                     return Err(Defect::Run { expected: file_header.run, got: header.run });
                 }
@@ -218,7 +260,7 @@ impl<R: Read + Seek> Reader<R> {
                 0
             }
             Kind::END_OF_FILE => {
-                self.end = Some(EndOfFile::decode(payload)?);
+                self.end = Some(EndOfFile::decode(payload())?);
                 0
             }
             Kind::GAP => u64::from(header.label.items_missing),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gannet_kernels::block::Block;
-use gannet_kernels::{Isa, Tpg};
+use gannet_kernels::{CHANNELS, Isa, Tpg};
 use gannet_wire::TriggerPrimitive;
 use gannet_wire::channel_map::StreamChannels;
 
@@ -121,6 +121,12 @@ impl StreamTpg {
     pub fn begin_run(&mut self) {
         self.tpg.reset_hits();
         self.expected = None;
+    }
+
+    /// Starts the pedestals of the 64 channels again at these ADC counts, 0 to 16384, as for
+    /// samples that do not follow those seen before. Open hits are kept.
+    pub fn set_pedestals(&mut self, pedestals: [i16; CHANNELS]) {
+        self.tpg.set_pedestals(pedestals);
     }
 
     /// The instruction set in use.

@@ -4,6 +4,7 @@ use std::io::Cursor;
 
 use proptest::prelude::*;
 
+use super::format::HEADER_BYTES;
 use super::*;
 
 fn report_of(bytes: &[u8]) -> Report {
@@ -196,5 +197,36 @@ proptest! {
     #[test]
     fn any_bytes_are_verified_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..20_000)) {
         prop_assert!(!report_of(&bytes).is_sound());
+    }
+}
+
+#[test]
+fn headers_alone_tell_of_the_same_chunks_which_are_then_read_one_by_one() {
+    let (bytes, offsets) = file_of(40..44, 5000);
+    let open = || Reader::new(Cursor::new(&bytes[..]), "memory").unwrap();
+    let (mut whole, mut skimmed, mut chunk) = (open(), open(), Vec::new());
+    for expected in &offsets[..6] {
+        let (offset, header) = skimmed.next_header().unwrap().unwrap();
+        let view = whole.next_chunk().unwrap().unwrap();
+        assert_eq!((offset, header), (*expected as u64, view.header));
+        assert_eq!(skimmed.read_chunk(offset, &mut chunk).unwrap(), header);
+        assert_eq!(&chunk[HEADER_BYTES..], view.payload);
+    }
+    assert_eq!(skimmed.next_header().unwrap(), None);
+    assert_eq!((skimmed.file_header(), skimmed.end()), (whole.file_header(), whole.end()));
+}
+
+#[test]
+fn a_damaged_payload_is_found_when_its_chunk_is_read() {
+    let (mut bytes, offsets) = file_of(0..2, 5000);
+    bytes[offsets[1] + 4500] ^= 1;
+    let mut reader = Reader::new(Cursor::new(bytes), "memory").unwrap();
+    let mut headers = 0;
+    while reader.next_header().unwrap().is_some() {
+        headers += 1;
+    }
+    assert_eq!(headers, 4);
+    for (offset, is_sound) in [(offsets[1], false), (offsets[2], true), (1 << 30, false)] {
+        assert_eq!(reader.read_chunk(offset as u64, &mut Vec::new()).is_ok(), is_sound);
     }
 }

@@ -1,0 +1,231 @@
+//! `gannet find`: find trigger primitives in recorded frames.
+
+mod values;
+
+use std::path::PathBuf;
+
+use anyhow::ensure;
+use gannet_control::find::{Changes, FindConfig, FindReport, FrameSource, PedestalStart, find};
+use gannet_trigger::tpg::{Chain, IsaChoice};
+
+use crate::exit::Outcome;
+use crate::output;
+use crate::progress::Progress;
+use values::{ByPlane, Channels, Thresholds};
+
+/// Finds trigger primitives in recorded frames, and counts or writes them.
+///
+/// Chain and channels are those of the run that recorded the files, unless options say otherwise;
+/// DUNE raw files and captures do not tell them: give --config or --channel-map. Raw frames of a
+/// log that go back to the start of the run give exactly the primitives that the run recorded. In
+/// the windows of trigger records pedestals begin at the median of each channel in the first frame,
+/// and again when no frames came for 0.1 s; hits that are open at the end of a window are dropped.
+///
+/// Example: gannet find gannet_run000001_20261121T021000Z_f0000.glog --threshold 60 --out tps.parquet
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Files of one run: logs, or DUNE raw files (HDF5) of trigger records, or pcap and pcapng.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Write the primitives to this file: a table (.parquet), or time slices in DUNE's raw-file
+    /// layout (.hdf5). May be repeated.
+    #[arg(long, value_name = "FILE", conflicts_with = "scan_threshold")]
+    out: Vec<PathBuf>,
+    /// Replace files that are there already.
+    #[arg(long)]
+    overwrite: bool,
+    /// Configuration of the run, instead of what the files tell.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// DUNE channel map, instead of that of the run.
+    #[arg(long, value_name = "FILE")]
+    channel_map: Option<PathBuf>,
+    /// Steps before the threshold: simple-threshold, abs-rs, running-sum, fixed-pedestal,
+    /// abs-rs-feedback, running-sum-feedback, fir.
+    #[arg(long, value_parser = values::named::<Chain>)]
+    chain: Option<Chain>,
+    /// Threshold in ADC counts, of all planes or of planes 0, 1 and 2: 60 or 60,60,80. For chain fir
+    /// in interquartile ranges.
+    #[arg(long, value_name = "N[,N,N]")]
+    threshold: Option<ByPlane<u16>>,
+    /// Count primitives for many thresholds of all planes in one pass: 40..120:20, or a list.
+    #[arg(long, value_name = "RANGE", conflicts_with = "threshold")]
+    scan_threshold: Option<Thresholds>,
+    /// Fewest samples of a hit, of all planes or by plane.
+    #[arg(long, value_name = "N[,N,N]")]
+    sot_minimum: Option<ByPlane<u16>>,
+    /// Part of the running sum that is kept from sample to sample, tenths; of all planes or by plane.
+    #[arg(long, value_name = "N[,N,N]")]
+    memory_factor: Option<ByPlane<u8>>,
+    /// Part of a sample that is added to the running sum, tenths; of all planes or by plane.
+    #[arg(long, value_name = "N[,N,N]")]
+    scale_factor: Option<ByPlane<u8>>,
+    /// Net counts beyond which the pedestal moves.
+    #[arg(long, value_name = "N")]
+    accum_limit: Option<u16>,
+    /// Pedestals before the first sample: run (what its configuration says), median (of the first
+    /// frame, by channel), or ADC counts. When absent: run for raw frames from the start of the
+    /// run, median for all else.
+    #[arg(long, value_name = "WHAT")]
+    initial_pedestal: Option<PedestalStart>,
+    /// Channels without primitives, instead of those of the run: offline numbers such as
+    /// 7,100-163, or a file of them.
+    #[arg(long, value_name = "LIST")]
+    mask: Option<Channels>,
+    /// Which frames of logs: raw or records. When absent: raw where there are any.
+    #[arg(long, value_name = "WHICH", value_parser = values::frames)]
+    frames: Option<FrameSource>,
+    /// Instruction set: auto, scalar, avx2, avx512.
+    #[arg(long, default_value = "auto", value_parser = values::named::<IsaChoice>)]
+    isa: IsaChoice,
+    /// Threads that search; all cores when absent.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Arguments {
+    fn config(&self) -> FindConfig {
+        let changes = Changes {
+            chain: self.chain,
+            threshold: self.threshold.map(|by_plane| by_plane.0),
+            sot_minimum: self.sot_minimum.map(|by_plane| by_plane.0),
+            memory_factor: self.memory_factor.map(|by_plane| by_plane.0),
+            scale_factor: self.scale_factor.map(|by_plane| by_plane.0),
+            accum_limit: self.accum_limit,
+            mask: self.mask.as_ref().map(|channels| channels.0.clone()),
+            isa: self.isa,
+        };
+        FindConfig {
+            files: self.files.clone(),
+            config: self.config.clone(),
+            channel_map: self.channel_map.clone(),
+            changes,
+            pedestals: self.initial_pedestal,
+            frames: self.frames,
+            threads: self.threads,
+            outputs: self.out.clone(),
+            overwrite: self.overwrite,
+            thresholds: self.scan_threshold.iter().flat_map(|scan| scan.0.clone()).collect(),
+        }
+    }
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    ensure!(arguments.threads != Some(0), "--threads 0: at least one thread must search");
+    let mut progress = Progress::new("find");
+    let report = find(&arguments.config(), &mut |done, total| progress.show(done, total));
+    drop(progress);
+    let report = report?;
+    warn(&report);
+    match arguments.json {
+        true => output::json(&report)?,
+        false => output::text(&text(&report))?,
+    }
+    Ok(Outcome::Ok)
+}
+
+/// Says what the figures alone do not.
+fn warn(report: &FindReport) {
+    if let Some(stream) = &report.unmapped_stream {
+        let frames = report.frames_unmapped;
+        eprintln!(
+            "warning: {frames} frames of stream {stream} and others like it are not searched: \
+             their channels are not known; give --channel-map"
+        );
+    }
+    if report.chunks_missing > 0 {
+        let missing = report.chunks_missing;
+        eprintln!("warning: {missing} chunks had been lost before the logs were recovered");
+    }
+    if report.frames_missing > 0 {
+        let missing = report.frames_missing;
+        eprintln!("warning: {missing} frames were searched by the run, but not recorded");
+    }
+    if report.damaged > 0 {
+        eprintln!("warning: {} parts are damaged and not searched", report.damaged);
+    }
+    if report.out_of_order > 0 {
+        let (late, files) = (report.out_of_order, "the files are far out of the order of time");
+        eprintln!("warning: {late} primitives are written behind later ones: {files}");
+    }
+}
+
+/// The report for people.
+fn text(report: &FindReport) -> String {
+    let (total, tpg, grouped) = (&report.total, &report.tpg, output::grouped);
+    let planes = |values: &[u64]| values.iter().map(|&n| grouped(n)).collect::<Vec<_>>().join(", ");
+    let pedestals = match report.pedestals {
+        PedestalStart::Run => format!("as in the run, at {}", tpg.initial_pedestal),
+        PedestalStart::Median => "at the median of the first frame".to_owned(),
+        PedestalStart::Counts(counts) => format!("at {counts}"),
+    };
+    let mut text = format!("run         {}: {}\n", report.run, report.source);
+    let chain = serde_json::to_value(tpg.chain).unwrap_or_default();
+    text += &format!("chain       {}, {}\n", chain.as_str().unwrap_or_default(), report.isa);
+    if report.thresholds.is_empty() {
+        let counts = tpg.threshold.map(u64::from);
+        text += &format!("thresholds  {} by plane\n", planes(&counts));
+    }
+    text += &format!("pedestals   begin {pedestals}\n");
+    text += &format!(
+        "frames      {} of {} streams in {:.6} s, {} gaps\n",
+        grouped(total.frames),
+        report.streams.len(),
+        total.span_s,
+        grouped(total.gaps)
+    );
+    if total.stale + total.repeated + total.hits_cut > 0 {
+        text += &format!(
+            "left out    {} frames out of order, {} repeated, {} open hits at gaps\n",
+            grouped(total.stale),
+            grouped(total.repeated),
+            grouped(total.hits_cut)
+        );
+    }
+    text += &format!(
+        "speed       {:.2} Gbit/s, {} frames/s, {:.3} s\n",
+        report.gbit_per_s,
+        grouped(report.frames_per_s as u64),
+        report.wall_s
+    );
+    if report.thresholds.is_empty() {
+        let (tps, by_plane) = (grouped(total.tps), planes(&total.tps_by_plane));
+        let rate = total.hz_per_channel;
+        text += &format!("primitives  {tps}: {by_plane} by plane; {rate:.2} Hz per channel\n\n");
+        text += &streams(report);
+    } else {
+        text += "\n";
+        text += &thresholds(report);
+    }
+    report.files.iter().for_each(|file| text += &format!("{}\n", file.display()));
+    text
+}
+
+/// A line for each stream.
+fn streams(report: &FindReport) -> String {
+    let mut text = format!(
+        "{:<14} {:>12} {:>8} {:>14} {:>14} {:>14} {:>14}\n",
+        "stream", "frames", "gaps", "primitives", "plane 0", "plane 1", "plane 2"
+    );
+    for stream in &report.streams {
+        let [u, v, w] = stream.tps_by_plane;
+        text += &format!(
+            "{:<14} {:>12} {:>8} {:>14} {u:>14} {v:>14} {w:>14}\n",
+            stream.stream, stream.frames, stream.gaps, stream.tps
+        );
+    }
+    text
+}
+
+/// A line for each threshold.
+fn thresholds(report: &FindReport) -> String {
+    let mut text = format!("{:>9} {:>14} {:>16}\n", "threshold", "primitives", "Hz per channel");
+    for tried in &report.thresholds {
+        let (threshold, tps, rate) = (tried.threshold, tried.tps, tried.hz_per_channel);
+        text += &format!("{threshold:>9} {tps:>14} {rate:>16.2}\n");
+    }
+    text
+}

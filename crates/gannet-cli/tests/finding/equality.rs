@@ -1,0 +1,162 @@
+//! Raw frames give what the run recorded.
+
+use std::fs;
+use std::path::Path;
+
+use gannet_control::run_start::RunStart;
+use gannet_readout::log::{Chunk, Kind, Label};
+use gannet_wire::wibeth::Frame;
+
+use super::recordings::{self, RUN, Row, emulated, raw_frames, run_start, searched, slices};
+use super::{Slice, find, gannet, primitives_in, slices_in};
+
+const FRAMES: u64 = 600;
+
+/// What `gannet export` makes of a log of the slices: a table, and slices.
+fn exported(directory: &Path, chunks: Vec<Chunk>) -> (Vec<u8>, Vec<Slice>) {
+    let log = recordings::log(&directory.join("recorded"), RUN, chunks);
+    assert_eq!(gannet(&[&"export", &log[0]]).status.code(), Some(0));
+    let made = |ending: &str| {
+        let name = log[0].to_str().unwrap().replace(".glog", ending);
+        std::path::PathBuf::from(name)
+    };
+    (fs::read(made("_tps.parquet")).unwrap(), slices_in(&made("_tps.hdf5")))
+}
+
+#[test]
+fn raw_frames_from_the_start_give_what_the_run_recorded_record_for_record() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let plan = recordings::plan(directory.path());
+    let frames = emulated(&plan, FRAMES);
+    let expected = searched(&plan, &frames);
+    assert!(expected.len() > 1000, "{}", expected.len());
+    let recorded = slices(&plan, &expected);
+    assert!(recorded.len() > 3);
+
+    let chunks = [vec![run_start(&plan)], raw_frames(&frames)].concat();
+    let mut log = recordings::log(&at("log"), RUN, chunks);
+    assert!(log.len() > 2, "the run has several files");
+    log.reverse();
+    let (table, slices) = exported(directory.path(), recorded);
+    for threads in ["1", "2", "5"] {
+        let (parquet, hdf5) = (at("found.parquet"), at("found.hdf5"));
+        let options = ["--threads", threads, "--overwrite", "--out"];
+        let report = find(
+            &log,
+            &[&options[0], &options[1], &options[2], &"--out", &parquet, &"--out", &hdf5],
+        );
+        assert_eq!(report["total"]["tps"], expected.len(), "{report}");
+        assert_eq!((&report["pedestals"], &report["source"]), (&"run".into(), &"raw".into()));
+        assert_eq!(
+            (&report["total"]["frames"], &report["total"]["gaps"]),
+            (&(3 * FRAMES).into(), &0.into())
+        );
+        assert_eq!((&report["run"], &report["out_of_order"]), (&RUN.into(), &0.into()));
+        assert!(slices_in(&hdf5) == slices, "{threads} threads: the slices differ");
+        assert!(fs::read(&parquet).unwrap() == table, "{threads} threads: the tables differ");
+    }
+}
+
+#[test]
+fn the_start_in_an_older_log_and_a_configuration_give_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let plan = recordings::plan(directory.path());
+    let frames = emulated(&plan, 300);
+    let expected = searched(&plan, &frames);
+    let older = RunStart {
+        run: RUN,
+        configuration: recordings::CONFIG.replace("map.txt", "../map.txt"),
+        ..RunStart::default()
+    };
+    let older = Chunk::new(Label::new(Kind::RUN_START), older.encode());
+    let log = recordings::log(&at("older"), RUN, [vec![older], raw_frames(&frames)].concat());
+    find(&log, &[&"--out", &at("older.hdf5")]);
+    let capture = at("capture.pcap");
+    recordings::capture(&capture, &frames);
+    let config = recordings::config_in(directory.path());
+    let options: [&dyn AsRef<std::ffi::OsStr>; 6] =
+        [&"--config", &config, &"--initial-pedestal", &"run", &"--out", &at("capture.hdf5")];
+    let report = find(&[capture], &options);
+    assert_eq!(report["source"], "capture");
+    assert!(!expected.is_empty());
+    assert!(primitives_in(&at("older.hdf5")) == expected, "older log");
+    assert!(primitives_in(&at("capture.hdf5")) == expected, "capture");
+}
+
+#[test]
+fn missing_and_displaced_frames_are_treated_as_in_the_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("found.hdf5");
+    let plan = recordings::plan(directory.path());
+    let mut frames = emulated(&plan, 400);
+    let index = |row: &Row| (Frame::new_unchecked(&row.1[..]).timestamp() >> 11) % 400;
+    let complete = searched(&plan, &frames);
+    // Frames of stream 1 are lost one by one, and all streams have an outage.
+    frames.retain(|row| !(row.0 == 1 && index(row) % 7 == 0 || (250..253).contains(&index(row))));
+    // Frames of one stream come after the next two of it, and some come twice.
+    for place in (600..900).step_by(60) {
+        frames.swap(place, place + 3);
+        frames.insert(place + 20, frames[place + 15].clone());
+    }
+    let expected = searched(&plan, &frames);
+    assert!(expected != complete && expected.len() > 100);
+    let log = [vec![run_start(&plan)], raw_frames(&frames)].concat();
+    let log = recordings::log(&directory.path().join("log"), RUN, log);
+    let report = find(&log, &[&"--out", &out]);
+    assert!(primitives_in(&out) == expected, "{report}");
+    assert!(report["total"]["gaps"].as_u64().unwrap() > 50, "{report}");
+    assert!(report["total"]["stale"].as_u64().unwrap() > 5, "{report}");
+    assert!(report["total"]["hits_cut"].as_u64().unwrap() > 0, "{report}");
+}
+
+#[test]
+fn options_change_the_chain_as_the_configuration_would() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("found.hdf5");
+    let mut plan = recordings::plan(directory.path());
+    let frames = emulated(&plan, 300);
+    let log = [vec![run_start(&plan)], raw_frames(&frames)].concat();
+    let log = recordings::log(&directory.path().join("log"), RUN, log);
+    plan.config.tpg.chain = gannet_trigger::tpg::Chain::AbsRs;
+    plan.config.tpg.threshold = [90, 95, 100];
+    plan.config.tpg.sot_minimum = [2; 3];
+    plan.config.tpg.memory_factor = [7; 3];
+    plan.config.tpg.scale_factor = [2, 3, 4];
+    plan.config.tpg.accum_limit = 1;
+    plan.config.tpg.initial_pedestal = 8000;
+    plan.config.tpg.mask = (9000..9030).collect();
+    let options = "--chain abs-rs --threshold 90,95,100 --sot-minimum 2 --memory-factor 7 \
+                   --scale-factor 2,3,4 --accum-limit 1 --initial-pedestal 8000 \
+                   --mask 9000-9029 --isa scalar --out";
+    let options: Vec<&str> = options.split_whitespace().collect();
+    let mut options: Vec<&dyn AsRef<std::ffi::OsStr>> = options.iter().map(|o| o as _).collect();
+    options.push(&out);
+    let report = find(&log, &options);
+    let expected = searched(&plan, &frames);
+    assert!(!expected.is_empty() && report["isa"] == "scalar");
+    assert!(primitives_in(&out) == expected, "{report}");
+}
+
+#[test]
+fn a_scan_counts_what_each_threshold_gives() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = recordings::plan(directory.path());
+    let frames = emulated(&plan, 400);
+    let log = [vec![run_start(&plan)], raw_frames(&frames)].concat();
+    let log = recordings::log(&directory.path().join("log"), RUN, log);
+    let scan = find(&log, &[&"--scan-threshold", &"40..120:40"]);
+    let tried = scan["thresholds"].as_array().unwrap();
+    assert_eq!(tried.len(), 3);
+    let mut last = u64::MAX;
+    for (threshold, tried) in [40, 80, 120].into_iter().zip(tried) {
+        let alone = find(&log, &[&"--threshold", &threshold.to_string()]);
+        let tps = tried["tps"].as_u64().unwrap();
+        assert_eq!((&tried["threshold"], &alone["total"]["tps"]), (&threshold.into(), &tps.into()));
+        assert!(tps > 0 && tps < last, "{scan}");
+        let rate = tps as f64 / (3.0 * 64.0 * 400.0 * 32.768e-6);
+        assert!((tried["hz_per_channel"].as_f64().unwrap() / rate - 1.0).abs() < 1e-9, "{scan}");
+        last = tps;
+    }
+}

@@ -1,0 +1,105 @@
+//! What cannot be searched is refused by name, with what to do, and leaves no file.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
+use gannet_control::config::Plan;
+use gannet_readout::log::{Chunk, Kind, Label};
+use gannet_readout::record::TriggerRecord;
+
+use super::recordings::{self, RUN, calm, raw_frames, records, run_start, searched, slices};
+use super::{errors, gannet};
+
+/// Expects `gannet find` to fail and all words in its message.
+fn refused(arguments: &[&dyn AsRef<OsStr>], code: i32, words: &[&str]) {
+    let output = gannet(&[&[&"find" as &dyn AsRef<OsStr>], arguments].concat());
+    let message = errors(&output);
+    assert_eq!(output.status.code(), Some(code), "{message}");
+    for word in words {
+        assert!(message.contains(word), "{word:?} is not in {message:?}");
+    }
+}
+
+fn prepare() -> (tempfile::TempDir, Plan) {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = recordings::plan(directory.path());
+    (directory, plan)
+}
+
+#[test]
+fn files_without_frames_are_refused() {
+    let (directory, plan) = prepare();
+    let at = |name: &str| directory.path().join(name);
+    let primitives = slices(&plan, &searched(&plan, &calm(&plan, 300)));
+    let log = recordings::log(&at("log"), RUN, [vec![run_start(&plan)], primitives].concat());
+    refused(&[&log[0]], 1, &["trigger primitives only", "gannet export"]);
+    refused(&[&log[0], &"--frames", &"raw"], 1, &["holds no raw frames"]);
+    recordings::raw_file_of_slices(&at("slices.hdf5"), &plan);
+    refused(&[&at("slices.hdf5")], 1, &["slices.hdf5", "time slices", "trigger records"]);
+    let empty = records(&[], &[(0, 10)]).into_iter().map(TriggerRecord::into_chunk).collect();
+    let log = recordings::log(&at("empty"), RUN, [vec![run_start(&plan)], empty].concat());
+    refused(&[&log[0]], 1, &["no WIBEth or TDEEth frames", "1 parts of other content"]);
+    refused(&[&log[0], &"--frames", &"raw"], 1, &["1 trigger records", "--frames records"]);
+    fs::write(at("text"), "not frames").unwrap();
+    refused(&[&at("text")], 1, &["text is neither a packet capture"]);
+    refused(&[&at("absent")], 1, &["absent", "No such file"]);
+}
+
+#[test]
+fn files_that_do_not_belong_together_are_refused() {
+    let (directory, plan) = prepare();
+    let at = |name: &str| directory.path().join(name);
+    let frames = raw_frames(&calm(&plan, 2));
+    let one = recordings::log(&at("one"), 1, frames.clone());
+    let two = recordings::log(&at("two"), 2, frames);
+    refused(&[&one[0], &two[0]], 1, &["run 2", "run 1", "one run at a time"]);
+    recordings::capture(&at("x.pcap"), &calm(&plan, 1));
+    refused(&[&one[0], &at("x.pcap")], 1, &["x.pcap is of another kind"]);
+}
+
+#[test]
+fn streams_whose_channels_are_not_known_are_refused() {
+    let (directory, plan) = prepare();
+    let at = |name: &str| directory.path().join(name);
+    let frames = calm(&plan, 2);
+    recordings::capture(&at("x.pcap"), &frames);
+    refused(&[&at("x.pcap")], 1, &["x.pcap", "--config", "--channel-map"]);
+    let log = recordings::log(&at("log"), RUN, raw_frames(&frames));
+    refused(&[&log[0]], 1, &["start of its run", "f0000.glog", "--config"]);
+    let map = "5 4 APA1 1 0 1 1 0 1 1 1 1 0\n";
+    fs::write(at("other.txt"), map).unwrap();
+    let config = recordings::config_in(directory.path());
+    let options: [&dyn AsRef<OsStr>; 5] =
+        [&log[0], &"--config", &config, &"--channel-map", &at("other.txt")];
+    refused(&options, 1, &["stream 3/1/0/0", "--channel-map"]);
+    fs::write(at("other.txt"), "5 4\n").unwrap();
+    refused(&options, 1, &["other.txt", "line 1", "columns"]);
+    let broken = Chunk::new(Label::new(Kind::RUN_START), b"{\"configuration\":\"x = 1\"}".to_vec());
+    let log = recordings::log(&at("broken"), RUN, [vec![broken], raw_frames(&frames)].concat());
+    refused(&[&log[0]], 1, &["configuration that", "unknown field", "--config"]);
+}
+
+#[test]
+fn outputs_are_not_overwritten_and_not_left_half_done() {
+    let (directory, plan) = prepare();
+    let at = |name: &str| directory.path().join(name);
+    let log = [vec![run_start(&plan)], raw_frames(&calm(&plan, 2))].concat();
+    let log = recordings::log(&at("log"), RUN, log);
+    fs::write(at("there.parquet"), "mine").unwrap();
+    refused(
+        &[&log[0], &"--out", &at("there.parquet")],
+        1,
+        &["there.parquet exists", "--overwrite"],
+    );
+    assert_eq!(fs::read(at("there.parquet")).unwrap(), b"mine");
+    refused(&[&log[0], &"--out", &at("tps.csv")], 1, &["tps.csv", ".parquet or .hdf5"]);
+    refused(&[&log[0], &"--threshold", &"40000"], 1, &["tpg.threshold", "0 to 32767"]);
+    refused(&[&log[0], &"--chain", &"fur"], 2, &["simple-threshold"]);
+    refused(&[&log[0], &"--threads", &"0"], 1, &["--threads 0"]);
+    let empty = records(&[], &[(0, 10)]).into_iter().map(TriggerRecord::into_chunk).collect();
+    let log = recordings::log(&at("empty"), RUN, [vec![run_start(&plan)], empty].concat());
+    refused(&[&log[0], &"--out", &at("none.parquet")], 1, &["no WIBEth"]);
+    let left = |path: &Path| path.exists();
+    assert!(!left(&at("none.parquet")) && !left(&at("none.parquet.part")));
+}

@@ -1,0 +1,151 @@
+//! Why no primitives could be searched for.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use gannet_readout::{export, log, raw_file};
+use gannet_wire::GeoId;
+use gannet_wire::channel_map::ChannelMapError;
+
+use crate::config::Problem;
+use crate::recording::RecordingError;
+
+/// Why no primitives could be searched for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FindError {
+    /// No file was named.
+    #[error("no file is named")]
+    NoFiles,
+    /// The system refused an operation on a file.
+    #[error("cannot {doing} {}: {cause}", path.display())]
+    Io {
+        /// What was tried, as a verb.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        cause: io::Error,
+    },
+    /// A log cannot be read.
+    #[error(transparent)]
+    Log(#[from] log::Error),
+    /// A raw file cannot be read or written.
+    #[error(transparent)]
+    RawFile(#[from] raw_file::Error),
+    /// A file is of no known kind, or a capture cannot be read.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// The table cannot be written.
+    #[error(transparent)]
+    Table(#[from] export::Error),
+    /// The files are of several kinds.
+    #[error(
+        "{} is of another kind than {}; name logs only, raw files only, or captures only",
+        other.display(),
+        first.display()
+    )]
+    Kinds {
+        /// The first file.
+        first: PathBuf,
+        /// The file that is of another kind.
+        other: PathBuf,
+    },
+    /// The files are of several runs.
+    #[error(
+        "{} is of run {got}, and the files before it of run {expected}; name one run at a time",
+        path.display()
+    )]
+    Runs {
+        /// The file.
+        path: PathBuf,
+        /// Run of the files before.
+        expected: u32,
+        /// Run of this file.
+        got: u32,
+    },
+    /// There is nothing to search in.
+    #[error("{} holds no raw frames to search in: {holds}", path.display())]
+    NoFrames {
+        /// The first file.
+        path: PathBuf,
+        /// What is there, and what to do.
+        holds: String,
+    },
+    /// The files do not say how the run found primitives and which channels it read.
+    #[error(
+        "{} does not tell the start of its run, and so not its channels: name the first file of \
+         the run (…_f0000.glog) too, or the run's configuration with --config",
+        .0.display()
+    )]
+    NoStart(PathBuf),
+    /// The file does not say which channels its streams read.
+    #[error(
+        "{} does not tell which channels its streams read: give the run's configuration with \
+         --config, or a channel map with --channel-map",
+        .0.display()
+    )]
+    NoChannels(PathBuf),
+    /// The configuration in a log cannot be used.
+    #[error(
+        "the configuration that {} tells cannot be used: {problem}\n  give the run's \
+         configuration with --config",
+        path.display()
+    )]
+    Start {
+        /// The log.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The configuration given cannot be used.
+    #[error(transparent)]
+    Config(#[from] Problem),
+    /// The channel map given cannot be used.
+    #[error("{}: {cause}", path.display())]
+    ChannelMap {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        cause: ChannelMapError,
+    },
+    /// No frame is of a stream whose channels are known.
+    #[error(
+        "the channels of stream {stream} are not known, nor those of any other stream in the \
+         files: give a channel map that has them with --channel-map, or the run's configuration \
+         with --config"
+    )]
+    Unmapped {
+        /// The first stream met.
+        stream: GeoId,
+    },
+    /// The chain cannot be set up.
+    #[error("tpg.{0}")]
+    Tpg(#[from] gannet_trigger::Error),
+    /// More thresholds are to be tried than at once is possible.
+    #[error("{got} thresholds are too many at once; try at most {max}")]
+    Thresholds {
+        /// Thresholds asked for.
+        got: usize,
+        /// Most that are tried in one pass.
+        max: usize,
+    },
+    /// It is not known how to write such a file.
+    #[error("{}: name a file that ends in .parquet or .hdf5", .0.display())]
+    Output(PathBuf),
+    /// A file, or the unfinished form of one, is there already.
+    #[error("{} exists; move it away or give --overwrite", .0.display())]
+    Exists(PathBuf),
+    /// The system gave no thread.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] io::Error),
+}
+
+impl FindError {
+    /// Names what was tried on which path, for `map_err`.
+    pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |cause| Self::Io { doing, path: path.to_owned(), cause }
+    }
+}

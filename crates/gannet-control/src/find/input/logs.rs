@@ -1,0 +1,267 @@
+//! Logs: raw frames in the order of recording, or trigger records in the order of time.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use gannet_readout::log::format::{HEADER_BYTES, Header};
+use gannet_readout::log::name;
+use gannet_readout::log::{Error, FileHeader, Kind, Reader, RunInfo};
+use gannet_readout::record::StoredRecord;
+use gannet_wire::record::Record;
+use gannet_wire::{FragmentRepr, FragmentType};
+
+use super::{Part, Parts, Skipped, Survey, same_run};
+use crate::find::batch::Batch;
+use crate::find::config::FrameSource;
+use crate::find::error::FindError;
+use crate::find::streams::Streams;
+use crate::run_start::RunStart;
+
+/// Logs that were looked through.
+struct Logs {
+    files: Vec<Reader<File>>,
+    source: FrameSource,
+    skipped: Skipped,
+}
+
+/// One log that was looked through.
+struct Log {
+    path: PathBuf,
+    reader: Reader<File>,
+    header: FileHeader,
+    /// Chunks of frames and records.
+    chunks: Vec<(u64, Header)>,
+    slices: u64,
+    start: Option<RunStart>,
+    damaged: u64,
+}
+
+/// Looks all chunks through; of each only the header is read.
+pub(super) fn survey(paths: &[PathBuf], asked: Option<FrameSource>) -> Result<Survey, FindError> {
+    let mut logs =
+        paths.iter().map(|path| Log::look_through(path)).collect::<Result<Vec<_>, _>>()?;
+    let mut run = None;
+    for log in &logs {
+        same_run(&mut run, log.header.run, &log.path)?;
+    }
+    logs.sort_by_key(|log| log.header.file_index);
+    let has = |kind| logs.iter().any(|log| log.chunks.iter().any(|(_, h)| h.label.kind == kind));
+    let source = match asked {
+        Some(asked) => asked,
+        None if has(Kind::RAW_FRAMES) => FrameSource::Raw,
+        None => FrameSource::Records,
+    };
+    let kind = match source {
+        FrameSource::Records => Kind::TRIGGER_RECORD,
+        FrameSource::Raw | FrameSource::Capture => Kind::RAW_FRAMES,
+    };
+    if !has(kind) {
+        return Err(no_frames(&paths[0], &logs, source));
+    }
+    let (mut parts, missing) = parts(&logs, kind);
+    if source == FrameSource::Records {
+        parts.sort_by_key(|part| part.first);
+    }
+    let header = logs[0].header.clone();
+    let from_start = source == FrameSource::Raw && header.file_index == 0;
+    let start = start(&mut logs);
+    let ends = logs.iter().filter_map(|log| log.reader.end());
+    let chunks_missing = ends.map(|end| end.chunks_missing).sum();
+    let damaged = logs.iter().map(|log| log.damaged).sum();
+    let files = logs.into_iter().map(|log| log.reader).collect();
+    let skipped = Skipped { damaged, other: 0 };
+    let input = Box::new(Logs { files, source, skipped });
+    Ok(Survey {
+        input,
+        parts,
+        source,
+        header,
+        chunks_missing,
+        frames_missing: if source == FrameSource::Raw { missing } else { 0 },
+        start,
+        from_start,
+        geo_ids: Vec::new(),
+    })
+}
+
+/// The chunks of a kind, each once, as after a failure of the disk some stand in two files; and the
+/// items that are missing in them.
+fn parts(logs: &[Log], kind: Kind) -> (Vec<Part>, u64) {
+    let (mut parts, mut next, mut missing) = (Vec::new(), 0, 0);
+    for (file, log) in logs.iter().enumerate() {
+        for (place, header) in &log.chunks {
+            if header.sequence < next {
+                continue;
+            }
+            next = header.sequence + 1;
+            if header.label.kind == kind {
+                missing += u64::from(header.label.items_missing);
+                let (first, len) = (header.label.first_ticks, header.chunk_len());
+                // The first frame of a window begins before it.
+                let first = first.saturating_sub(2 * gannet_wire::wibeth::TICKS_PER_FRAME);
+                parts.push(Part { file, place: *place, first, len });
+            }
+        }
+    }
+    (parts, missing)
+}
+
+/// The start of the run, from the files named or the first file of the run beside them.
+fn start(logs: &mut [Log]) -> Option<(PathBuf, RunStart)> {
+    if let Some(log) = logs.iter_mut().find(|log| log.start.is_some()) {
+        return log.start.take().map(|start| (log.path.clone(), start));
+    }
+    let first = name::sibling(&logs[0].path, 0)?;
+    let log = Log::look_at_start(&first).ok()?;
+    let is_same = log.header.run == logs[0].header.run;
+    log.start.filter(|_| is_same).map(|start| (first, start))
+}
+
+fn no_frames(path: &Path, logs: &[Log], source: FrameSource) -> FindError {
+    let count = |kind| -> usize {
+        let of_kind = |log: &Log| log.chunks.iter().filter(|(_, h)| h.label.kind == kind).count();
+        logs.iter().map(of_kind).sum()
+    };
+    let (raw, records) = (count(Kind::RAW_FRAMES), count(Kind::TRIGGER_RECORD));
+    let slices: u64 = logs.iter().map(|log| log.slices).sum();
+    let holds = match source {
+        FrameSource::Records if raw > 0 => "no trigger records; search with --frames raw".into(),
+        FrameSource::Raw if records > 0 => {
+            format!("{records} trigger records; search those with --frames records")
+        }
+        _ if slices > 0 => format!(
+            "trigger primitives only ({slices} time slices), which `gannet export` makes tables \
+             of; name a log with trigger records or raw frames"
+        ),
+        _ => "neither trigger records nor raw frames".into(),
+    };
+    FindError::NoFrames { path: path.to_owned(), holds }
+}
+
+impl Log {
+    fn open(path: &Path) -> Result<Self, FindError> {
+        let header = FileHeader::new(&RunInfo::default(), 0, 0);
+        let (reader, path) = (Reader::open(path)?, path.to_owned());
+        let (chunks, slices, start, damaged) = (Vec::new(), 0, None, 0);
+        Ok(Self { path, reader, header, chunks, slices, start, damaged })
+    }
+
+    fn look_through(path: &Path) -> Result<Self, FindError> {
+        let mut log = Self::open(path)?;
+        while log.step()? {}
+        Ok(log.with_header())
+    }
+
+    /// Looks at the first chunks only, where the start of the run is.
+    fn look_at_start(path: &Path) -> Result<Self, FindError> {
+        const CHUNKS: usize = 16;
+        let mut log = Self::open(path)?;
+        for _ in 0..CHUNKS {
+            if log.start.is_some() || !log.step()? {
+                break;
+            }
+        }
+        Ok(log.with_header())
+    }
+
+    fn with_header(mut self) -> Self {
+        match self.reader.file_header() {
+            Some(header) => self.header = header.clone(),
+            None => self.header.run = self.reader.run().unwrap_or(0),
+        }
+        self
+    }
+
+    /// Looks at the next chunk; false at the end. Damage is stepped over.
+    fn step(&mut self) -> Result<bool, FindError> {
+        let damage = match self.reader.next_header() {
+            Ok(None) => return Ok(false),
+            Ok(Some((offset, header))) => {
+                self.note(offset, header);
+                return Ok(true);
+            }
+            Err(damage @ Error::Damaged { .. }) => damage,
+            Err(error) => return Err(error.into()),
+        };
+        tracing::warn!("{damage}; going on behind it");
+        self.damaged += 1;
+        Ok(self.reader.resync()?.is_some())
+    }
+
+    fn note(&mut self, offset: u64, header: Header) {
+        match header.label.kind {
+            Kind::RAW_FRAMES | Kind::TRIGGER_RECORD => self.chunks.push((offset, header)),
+            Kind::TP_SLICE => self.slices += 1,
+            Kind::RUN_START => {
+                let mut chunk = Vec::new();
+                let read = self.reader.read_chunk(offset, &mut chunk);
+                let start = read.ok().and_then(|_| RunStart::decode(&chunk[HEADER_BYTES..]).ok());
+                self.damaged += u64::from(start.is_none());
+                self.start = self.start.take().or(start);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Parts for Logs {
+    fn read(
+        &mut self,
+        part: &Part,
+        batch: &mut Batch,
+        streams: &mut Streams<'_>,
+    ) -> Result<bool, FindError> {
+        let (buffer, chunk) = batch.buffer();
+        match self.files[part.file].read_chunk(part.place, chunk) {
+            Err(damage @ Error::Damaged { .. }) => {
+                tracing::warn!("{damage}; going on behind it");
+                self.skipped.damaged += 1;
+            }
+            Err(error) => return Err(error.into()),
+            Ok(header) if self.source == FrameSource::Records => {
+                debug_assert_eq!(header.label.kind, Kind::TRIGGER_RECORD);
+                self.record(buffer, batch, streams);
+            }
+            Ok(_) => {
+                let end = chunk.len();
+                batch.add_rows(buffer, HEADER_BYTES..end, None, streams);
+            }
+        }
+        Ok(false)
+    }
+
+    fn skipped(&self) -> Skipped {
+        self.skipped
+    }
+}
+
+impl Logs {
+    /// Takes the frames of the record that fills a chunk.
+    fn record(&mut self, buffer: usize, batch: &mut Batch, streams: &mut Streams<'_>) {
+        let chunk = &batch.bytes(buffer)[HEADER_BYTES..];
+        let Ok(record) = StoredRecord::trigger_record(chunk) else {
+            self.skipped.damaged += 1;
+            return;
+        };
+        let mut begin = HEADER_BYTES + record.header().len();
+        let mut rows = Vec::new();
+        for fragment in record.fragments() {
+            let Ok(fragment) = fragment else {
+                self.skipped.damaged += 1;
+                break;
+            };
+            let (header, len) = (fragment.header(), fragment.as_bytes().len());
+            match header.fragment_type {
+                FragmentType::WibEth | FragmentType::TdeEth => {
+                    let window = header.window_begin..header.window_end;
+                    rows.push((begin + FragmentRepr::LEN..begin + len, window));
+                }
+                _ => self.skipped.other += 1,
+            }
+            begin += len;
+        }
+        for (range, window) in rows {
+            batch.add_rows(buffer, range, Some(window), streams);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! How the run that a file is from found its primitives, and which channels its streams read.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use gannet_emulate::Format;
+use gannet_trigger::tpg::TpgConfig;
+use gannet_wire::channel_map::StreamChannels;
+use gannet_wire::{ChannelMap, GeoId};
+
+use super::config::FindConfig;
+use super::error::FindError;
+use super::input::Recording;
+use crate::config::{self, Plan, RecordConfig};
+use crate::run_start::RunStart;
+
+/// Detector of the front ends that send TDEEth frames: VD top TPC.
+const TDE_DETECTOR: u16 = 11;
+
+/// How primitives are to be found, and in which channels.
+#[derive(Debug)]
+pub(super) struct Origin {
+    /// The chain of the run.
+    pub tpg: TpgConfig,
+    /// Length of a slice of primitives, in ticks.
+    pub slice_ticks: u64,
+    streams: HashMap<GeoId, (Format, StreamChannels)>,
+    /// Takes the place of the channels of the run.
+    map: Option<ChannelMap>,
+}
+
+impl Origin {
+    /// What `config` gives, and the recording tells.
+    pub fn of(config: &FindConfig, recording: &Recording) -> Result<Self, FindError> {
+        let map = config.channel_map.as_deref().map(read_map).transpose()?;
+        let given = config.config.as_deref().map(config::load).transpose()?;
+        let mut origin = match given.as_ref().map(Self::of_plan) {
+            Some(given) if map.is_some() || !given.streams.is_empty() => given,
+            // A configuration without sources tells how to search, the recording where.
+            Some(given) => Self { tpg: given.tpg, ..Self::recorded(recording, false)? },
+            None => Self::recorded(recording, map.is_some())?,
+        };
+        origin.map = map;
+        Ok(origin)
+    }
+
+    /// What the recording tells.
+    fn recorded(recording: &Recording, has_map: bool) -> Result<Self, FindError> {
+        match recording.start() {
+            Some((path, start)) => Self::of_start(path, start, has_map),
+            None => Self::of_geo_ids(recording, has_map),
+        }
+    }
+
+    /// Format and channels of a stream, if it is known.
+    pub fn stream(&self, geo_id: GeoId) -> Option<(Format, StreamChannels)> {
+        let of_run = self.streams.get(&geo_id).copied();
+        let Some(map) = &self.map else { return of_run };
+        let by_detector = match geo_id.detector {
+            TDE_DETECTOR => Format::TdeEth,
+            _ => Format::WibEth,
+        };
+        let format = of_run.map_or(by_detector, |(format, _)| format);
+        map.stream(geo_id).map(|channels| (format, *channels))
+    }
+
+    fn of_plan(plan: &Plan) -> Self {
+        let streams = plan.sources.iter().flat_map(|source| {
+            source.streams.iter().map(|s| (s.geo_id, (source.format, s.channels)))
+        });
+        Self {
+            tpg: plan.config.tpg.clone(),
+            slice_ticks: plan.config.record.slice_ticks,
+            streams: streams.collect(),
+            map: None,
+        }
+    }
+
+    /// What the start of a run tells in the log `path`.
+    fn of_start(path: &Path, start: &RunStart, has_map: bool) -> Result<Self, FindError> {
+        let streams: Option<HashMap<_, _>> = start
+            .streams
+            .iter()
+            .map(|stream| stream.channels().map(|(geo_id, format, c)| (geo_id, (format, c))))
+            .collect();
+        if let (Some(tpg), Some(streams)) = (&start.tpg, streams.filter(|s| !s.is_empty())) {
+            let slice_ticks = start.slice_ticks.unwrap_or(RecordConfig::default().slice_ticks);
+            return Ok(Self { tpg: tpg.clone(), slice_ticks, streams, map: None });
+        }
+        // An older log: what it tells is the text of the configuration.
+        let file = format!("configuration in {}", path.display());
+        let directory = path.parent().unwrap_or(Path::new("."));
+        let plan = config::parse(&file, &start.configuration, directory).map_err(|problem| {
+            FindError::Start { path: path.to_owned(), problem: problem.to_string() }
+        })?;
+        match plan.sources.is_empty() && !has_map {
+            true => Err(FindError::NoChannels(path.to_owned())),
+            false => Ok(Self::of_plan(&plan)),
+        }
+    }
+
+    /// The published chain for streams of which only the places are known: their channels are
+    /// numbered as a run without channel map numbers them.
+    fn of_geo_ids(recording: &Recording, has_map: bool) -> Result<Self, FindError> {
+        let path = recording.first_file();
+        if recording.is_log() {
+            return Err(FindError::NoStart(path.to_owned()));
+        }
+        let geo_ids = recording.geo_ids();
+        if geo_ids.is_empty() && !has_map {
+            return Err(FindError::NoChannels(path.to_owned()));
+        }
+        let refused = |cause| FindError::ChannelMap { path: path.to_owned(), cause };
+        let map = ChannelMap::synthetic(geo_ids).map_err(refused)?;
+        let format = |geo_id: GeoId| match geo_id.detector {
+            TDE_DETECTOR => Format::TdeEth,
+            _ => Format::WibEth,
+        };
+        Ok(Self {
+            tpg: TpgConfig::default(),
+            slice_ticks: RecordConfig::default().slice_ticks,
+            streams: map.iter().map(|(geo_id, c)| (geo_id, (format(geo_id), *c))).collect(),
+            map: None,
+        })
+    }
+}
+
+fn read_map(path: &Path) -> Result<ChannelMap, FindError> {
+    let text = fs::read_to_string(path).map_err(FindError::io("read", path))?;
+    let refused = |cause| FindError::ChannelMap { path: path.to_owned(), cause };
+    ChannelMap::parse(&text).map_err(refused)
+}

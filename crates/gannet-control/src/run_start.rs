@@ -1,0 +1,135 @@
+//! What the log of a run says about the run at its start: the chunk of kind `RUN_START`.
+//!
+//! It is one JSON object. Since version 0.1 of this program it holds, besides the text of the
+//! configuration, what followed from it: how primitives were found, and which wires the channels of
+//! each stream read. So the primitives can be found again without the files that the configuration
+//! refers to. Logs without these parts are read too.
+
+use gannet_emulate::Format;
+use gannet_trigger::tpg::TpgConfig;
+use gannet_wire::GeoId;
+use gannet_wire::channel_map::StreamChannels;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Plan, PlannedSource, PlannedStream};
+
+/// The start of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunStart {
+    /// Run number.
+    pub run: u32,
+    /// Name of the recording process.
+    pub application: String,
+    /// Version of the recording program.
+    pub version: String,
+    /// The streams in their order.
+    pub streams: Vec<StreamStart>,
+    /// How primitives were found; absent in older logs.
+    pub tpg: Option<TpgConfig>,
+    /// Length of a slice of primitives, in ticks; absent in older logs.
+    pub slice_ticks: Option<u64>,
+    /// Text of the configuration.
+    pub configuration: String,
+}
+
+/// A stream of the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StreamStart {
+    /// Place on the detector, as detector/crate/slot/stream.
+    pub geo_id: String,
+    /// Source that it is in files.
+    pub source_id: String,
+    /// Format of its frames; absent in older logs.
+    pub format: Option<Format>,
+    /// Offline number of each of the 64 channels; empty in older logs.
+    pub offline: Vec<u32>,
+    /// Plane of each of the 64 channels; empty in older logs.
+    pub plane: Vec<u8>,
+}
+
+impl RunStart {
+    /// The start of the run of `plan`.
+    pub fn of(plan: &Plan) -> Self {
+        let streams = |source: &PlannedSource| {
+            let format = source.format;
+            let streams = source.streams.iter().map(move |stream| StreamStart::of(stream, format));
+            streams.collect::<Vec<_>>()
+        };
+        let config = &plan.config;
+        Self {
+            run: config.run.number,
+            application: config.run.application.clone(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            streams: plan.sources.iter().flat_map(streams).collect(),
+            tpg: Some(config.tpg.clone()),
+            slice_ticks: Some(config.record.slice_ticks),
+            configuration: plan.text.clone(),
+        }
+    }
+
+    /// The payload of the chunk.
+    pub fn encode(&self) -> Vec<u8> {
+        // Plain structs of numbers and texts have no way to fail.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Reads the payload of a chunk.
+    ///
+    /// # Errors
+    /// It is not the start of a run, or one that a later version of this program wrote.
+    pub fn decode(payload: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(payload)
+    }
+}
+
+impl StreamStart {
+    fn of(stream: &PlannedStream, format: Format) -> Self {
+        Self {
+            geo_id: stream.geo_id.to_string(),
+            source_id: stream.source_id.to_string(),
+            format: Some(format),
+            offline: stream.channels.offline.to_vec(),
+            plane: stream.channels.plane.to_vec(),
+        }
+    }
+
+    /// Place, format and channels of the stream, if all of them are told.
+    pub fn channels(&self) -> Option<(GeoId, Format, StreamChannels)> {
+        let geo_id: GeoId = self.geo_id.parse().ok()?;
+        let offline = self.offline[..].try_into().ok()?;
+        let plane = self.plane[..].try_into().ok()?;
+        Some((geo_id, self.format?, StreamChannels { offline, plane }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+    use std::path::Path;
+
+    #[test]
+    fn what_a_run_needs_to_be_found_again_is_read_back() {
+        let text = "[[source]]\nstreams = { count = 3 }\nudp = { listen = [\"127.0.0.1:0\"] }\n\
+                    [tpg]\nthreshold = [60, 61, 62]\nmask = [7]\n[record]\nslice_ticks = 1000\n";
+        let plan = config::parse("run.toml", text, Path::new(".")).unwrap();
+        let start = RunStart::decode(&RunStart::of(&plan).encode()).unwrap();
+        assert_eq!(start.tpg.as_ref(), Some(&plan.config.tpg));
+        assert_eq!((start.slice_ticks, &start.configuration[..]), (Some(1000), text));
+        let told: Vec<_> = start.streams.iter().map(|s| s.channels().unwrap()).collect();
+        let planned = plan.streams().map(|s| (s.geo_id, Format::WibEth, s.channels));
+        assert_eq!(told, planned.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_start_in_an_older_log_is_read_without_the_newer_parts() {
+        let old = br#"{"application":"a","configuration":"x = 1","run":7,"version":"0.0.1",
+            "streams":[{"geo_id":"3/1/0/64","source_id":"Detector_Readout_0x00000064"}]}"#;
+        let start = RunStart::decode(old).unwrap();
+        assert_eq!((start.run, start.tpg, &start.configuration[..]), (7, None, "x = 1"));
+        assert_eq!(start.streams[0].channels(), None);
+        assert!(RunStart::decode(b"{\"run\":").is_err());
+    }
+}
