@@ -60,6 +60,8 @@ pub(crate) struct Frugal {
 }
 
 impl Lanes for Avx2 {
+    const PAIRS: bool = false;
+
     type Words = [__m256i; GROUPS];
     /// In the order of `_mm256_packs_epi16`.
     type Bytes = [__m256i; GROUPS / 2];

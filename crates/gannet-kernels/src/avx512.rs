@@ -21,6 +21,9 @@ const LANES: usize = CHANNELS / 2;
 pub(crate) struct Avx512(());
 
 impl Avx512 {
+    /// Largest limit of the frugal estimate: an accumulator after a sample must have 6 bits.
+    pub(crate) const ACCUM_LIMIT_MAX: u16 = 30;
+
     /// Looks for the instruction set on this machine.
     pub(crate) fn detect() -> Option<Self> {
         let found = is_x86_feature_detected!("avx512f")
@@ -53,16 +56,37 @@ macro_rules! on_both {
     };
 }
 
-/// Limits of the frugal estimate. Accumulators are kept plus the limit, so that those beyond it
-/// on either side are the ones that are larger than `span` as unsigned numbers.
+/// What the frugal estimate needs in registers. All that follows from an accumulator after a
+/// sample is looked up in tables of 64 bytes, which is a shorter chain than a comparison and the
+/// use of its mask.
 #[derive(Clone, Copy)]
 pub(crate) struct Frugal {
-    limit: __m512i,
-    span: __m512i,
+    /// What accumulators are kept above 0 by.
+    bias: __m512i,
     one: __m512i,
+    /// The accumulator that follows.
+    next: __m512i,
+    /// The move of the pedestal.
+    moved: __m512i,
+}
+
+/// The tables of a limit: accumulators `-limit - 1 ..= limit + 1` are at `0 ..= 2 * limit + 2`.
+const fn frugal_tables(limit: i8) -> [[u8; 64]; 2] {
+    let bias = limit as u8 + 1;
+    let (mut next, mut moved) = ([0; 64], [0; 64]);
+    let mut i = 0;
+    while i <= 2 * bias && i < 64 {
+        let (up, down) = (i == 2 * bias, i == 0);
+        next[i as usize] = if up || down { bias } else { i };
+        moved[i as usize] = (up as i8 - down as i8) as u8;
+        i += 1;
+    }
+    [next, moved]
 }
 
 impl Lanes for Avx512 {
+    const PAIRS: bool = true;
+
     type Words = [__m512i; 2];
     /// In the order of `_mm512_packs_epi16`.
     type Bytes = __m512i;
@@ -269,48 +293,49 @@ impl Lanes for Avx512 {
 
     #[inline(always)]
     fn frugal(self, limit: i8) -> Frugal {
-        // SAFETY: `self` is the proof that the machine has the instruction.
+        let [next, moved] = frugal_tables(limit);
+        // SAFETY: the references cover the 64 bytes read; the loads need no alignment. `self` is
+        // the proof that the machine has the instructions.
         unsafe {
             Frugal {
-                limit: _mm512_set1_epi8(limit),
-                span: _mm512_set1_epi8((2 * limit as u8) as i8),
+                bias: _mm512_set1_epi8(limit + 1),
                 // Hidden from the compiler, which would turn the clamp to +-1 into compare masks.
                 one: black_box(_mm512_set1_epi8(1)),
+                next: _mm512_loadu_si512(next.as_ptr().cast()),
+                moved: _mm512_loadu_si512(moved.as_ptr().cast()),
             }
         }
     }
 
     #[inline(always)]
-    fn pack_accumulators(self, limits: Frugal, accumulators: Self::Words) -> Self::Bytes {
+    fn pack_accumulators(self, frugal: Frugal, accumulators: Self::Words) -> Self::Bytes {
         // SAFETY: `self` is the proof that the machine has the instruction.
-        unsafe { _mm512_add_epi8(self.narrow(accumulators), limits.limit) }
+        unsafe { _mm512_add_epi8(self.narrow(accumulators), frugal.bias) }
     }
 
     #[inline(always)]
-    fn unpack_accumulators(self, limits: Frugal, accumulators: Self::Bytes) -> Self::Words {
+    fn unpack_accumulators(self, frugal: Frugal, accumulators: Self::Bytes) -> Self::Words {
         // SAFETY: `self` is the proof that the machine has the instruction.
-        unsafe { self.widen(_mm512_sub_epi8(accumulators, limits.limit)) }
+        unsafe { self.widen(_mm512_sub_epi8(accumulators, frugal.bias)) }
     }
 
-    /// The sign is arithmetic, which is a shorter chain than compare masks. A pedestal that moves
-    /// does so by the sign of the sample that moves it.
     #[inline(always)]
     fn move_pedestals(
         self,
-        limits: Frugal,
+        frugal: Frugal,
         rise: Self::Bytes,
         offset: &mut Self::Bytes,
         accumulators: &mut Self::Bytes,
     ) {
         // SAFETY: `self` is the proof that the machine has the instructions.
         unsafe {
-            let minus_one = _mm512_sub_epi8(_mm512_setzero_si512(), limits.one);
-            let sign = _mm512_min_epi8(_mm512_subs_epi8(rise, *offset), limits.one);
+            let minus_one = _mm512_sub_epi8(_mm512_setzero_si512(), frugal.one);
+            let sign = _mm512_min_epi8(_mm512_subs_epi8(rise, *offset), frugal.one);
             let sign = _mm512_max_epi8(sign, minus_one);
             let counted = _mm512_add_epi8(*accumulators, sign);
-            let moves = _mm512_cmpgt_epu8_mask(counted, limits.span);
-            *accumulators = _mm512_mask_mov_epi8(counted, moves, limits.limit);
-            *offset = _mm512_mask_add_epi8(*offset, moves, *offset, sign);
+            *accumulators = _mm512_permutexvar_epi8(counted, frugal.next);
+            let moved = _mm512_permutexvar_epi8(counted, frugal.moved);
+            *offset = _mm512_add_epi8(*offset, moved);
         }
     }
 }

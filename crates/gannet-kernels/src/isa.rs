@@ -16,6 +16,7 @@ pub enum Isa {
     /// 256-bit vectors (x86-64 since 2013).
     Avx2,
     /// 512-bit vectors with byte permutation (AVX-512 F, BW, VBMI, VBMI2: Ice Lake, Zen 4 and later).
+    /// Chains with an accumulator limit above 30 run with 256-bit vectors.
     Avx512,
 }
 
@@ -87,6 +88,23 @@ impl Kernel {
             #[cfg(not(target_arch = "x86_64"))]
             Isa::Avx2 | Isa::Avx512 => None,
         }
+    }
+
+    /// The kernel that runs chains with this accumulator limit where this one cannot.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn for_accum_limit(self, limit: u16) -> Option<Self> {
+        match self {
+            Self::Avx512(_) if limit > crate::avx512::Avx512::ACCUM_LIMIT_MAX => {
+                Self::detect(Isa::Avx2)
+            }
+            _ => Some(self),
+        }
+    }
+
+    /// The kernel that runs chains with this accumulator limit where this one cannot.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(crate) fn for_accum_limit(self, _: u16) -> Option<Self> {
+        Some(self)
     }
 
     /// The instruction set that the kernel uses.

@@ -51,7 +51,9 @@ impl Tpg {
             parameters: Parameters::new(config, table)?,
             state: State::new([config.initial_pedestal; CHANNELS]),
             completed: Completed::new(),
-            kernel: Kernel::detect(isa).ok_or(Error::IsaUnavailable { isa, best: Isa::best() })?,
+            kernel: Kernel::detect(isa)
+                .and_then(|kernel| kernel.for_accum_limit(config.subtraction.accum_limit()))
+                .ok_or(Error::IsaUnavailable { isa, best: Isa::best() })?,
             #[cfg(target_arch = "x86_64")]
             batch: Batch::new(),
             unstarted: config.transform.is_some_and(Transform::starts_from_sample),

@@ -10,6 +10,7 @@ use gannet_kernels::{
 use gannet_wire::protowib;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use std::cell::Cell;
 use std::io::Write;
 
 /// One test per instruction set: random chains on random blocks, compared with scalar.
@@ -219,20 +220,28 @@ fn can_run(isa: Isa) -> bool {
     isa.is_available()
 }
 
-/// Cases of one test; each has four calls of 64 samples of 64 channels on average.
-fn cases() -> u32 {
-    if std::env::var_os("GANNET_LONG").is_some() { 8000 } else { 300 }
+/// Cases of one test, and the samples that they must have come to.
+fn amount() -> (u32, usize) {
+    if std::env::var_os("GANNET_LONG").is_some() { (8000, 50_000_000) } else { (1000, 0) }
 }
 
 fn compare_random(strategy: impl Strategy<Value = Case>, isa: Isa) {
     if can_run(isa) {
-        let config = Config { cases: cases(), failure_persistence: None, ..Config::default() };
-        TestRunner::new(config).run(&strategy, |case| compare(&case, isa)).unwrap();
+        let (cases, at_least) = amount();
+        let config = Config { cases, failure_persistence: None, ..Config::default() };
+        let compared = Cell::new(0);
+        TestRunner::new(config)
+            .run(&strategy, |case| {
+                compare(&case, isa).map(|samples| compared.set(compared.get() + samples))
+            })
+            .unwrap();
+        assert!(compared.get() >= at_least, "only {} samples were compared", compared.get());
     }
 }
 
-/// Runs both kernels over the samples of a case; primitives and state must agree after each call.
-fn compare(case: &Case, isa: Isa) -> Result<(), TestCaseError> {
+/// Runs both kernels over the samples of a case; primitives and state must agree after each call. Gives
+/// the number of samples.
+fn compare(case: &Case, isa: Isa) -> Result<usize, TestCaseError> {
     let mut scalar = Tpg::new(&case.config, &case.table, Isa::Scalar).unwrap();
     let mut vector = Tpg::new(&case.config, &case.table, isa).unwrap();
     vector.set_path(case.path);
@@ -262,7 +271,7 @@ fn compare(case: &Case, isa: Isa) -> Result<(), TestCaseError> {
         prop_assert!(got.capacity() == MAX_TPS_PER_FRAME, "room was kept, yet `out` grew");
         time += samples.count();
     }
-    Ok(())
+    Ok(time * CHANNELS)
 }
 
 /// Frames whose COLDATA block `block` holds the low 12 bits of `adc`, and all else noise.

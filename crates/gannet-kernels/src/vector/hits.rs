@@ -38,10 +38,12 @@ impl<L: Lanes> HitLanes<L> {
         lanes.store(&mut hits.samples_to_peak, self.to_peak);
     }
 
-    /// Stores the hits of a chain that does not sum aside, with nothing left on channels without.
+    /// Stores the hits, with nothing left on channels without.
     #[inline(always)]
-    pub(super) fn store_tidy(mut self, lanes: L, hits: &mut Hits) {
-        self.to_peak = lanes.keep(self.open(lanes), self.to_peak);
+    pub(super) fn store_tidy<T: Transform<L>>(mut self, lanes: L, hits: &mut Hits) {
+        if !T::SUMS_ASIDE {
+            self.to_peak = lanes.keep(self.open(lanes), self.to_peak);
+        }
         self.store(lanes, hits);
     }
 
@@ -82,10 +84,18 @@ impl<L: Lanes> HitLanes<L> {
         self.sot = lanes.keep(over, lanes.add_saturating(self.sot, one));
     }
 
-    /// Adds a sample to the hits over threshold, and to the search for the peak everywhere. The
-    /// others stay as they are.
+    /// In a chain that sums aside, adds a sample to the hits over threshold, and to the search for
+    /// the peak everywhere.
     #[inline(always)]
-    pub(super) fn extend_aside(&mut self, lanes: L, value: L::Words, over: L::Channels) {
+    pub(super) fn extend_aside<T: Transform<L>>(
+        &mut self,
+        lanes: L,
+        value: L::Words,
+        over: L::Channels,
+    ) {
+        if !T::SUMS_ASIDE {
+            return;
+        }
         let higher = lanes.above(value, self.peak);
         self.peak = lanes.max(self.peak, value);
         self.to_peak = lanes.choose(higher, self.sot, self.to_peak);

@@ -8,6 +8,9 @@ use crate::state::Word16;
 /// A value of the type is the proof that the machine has the instruction set, so every operation
 /// is safe. All are inlined into one function that the instruction set is enabled for.
 pub(crate) trait Lanes: Copy {
+    /// Whether there are registers for two rows at once, which spares half of the questions.
+    const PAIRS: bool;
+
     /// A 16-bit quantity, channel 0 first.
     type Words: Copy;
     /// An 8-bit quantity, in an order that only the instruction set knows.

@@ -15,25 +15,19 @@ mod batch;
 mod hits;
 mod lanes;
 mod pedestal;
+mod search;
 mod transform;
-
-use core::ops::Range;
 
 use crate::block::{Row, SAMPLES};
 use crate::chain::Transform as Config;
 use crate::job::Job;
 use crate::samples::{Coldata, Rows};
 
-use batch::BATCH;
-use hits::HitLanes;
-use pedestal::PedestalLanes;
+use search::search;
 use transform::{FeedbackSum, Filter, RunningSum, Threshold, Transform};
 
 pub(crate) use batch::Batch;
 pub(crate) use lanes::Lanes;
-
-/// Bytes between the row being processed and the cache lines fetched meanwhile.
-const PREFETCH_AHEAD: usize = 1024;
 
 /// Runs the chain over the samples of a job.
 #[inline(always)]
@@ -79,9 +73,9 @@ fn process_all<L: Lanes, T: Transform<L>, P: Packed<L>, const DENSE: bool>(
     let moving = job.parameters.moving_samples(job.state.samples, count);
     let rebase = job.parameters.rows_to_rebase().min(moving);
     for piece in [0..rebase, rebase..moving] {
-        process_rows::<L, T, P, true, DENSE>(lanes, job, batch, rows, piece);
+        search::<L, T, P, true, DENSE>(lanes, job, batch, rows, piece);
     }
-    process_rows::<L, T, P, false, DENSE>(lanes, job, batch, rows, moving..count);
+    search::<L, T, P, false, DENSE>(lanes, job, batch, rows, moving..count);
 }
 
 /// Rows in one of the packed formats.
@@ -122,89 +116,5 @@ impl<L: Lanes> Packed<L> for Coldata<'_> {
     #[inline(always)]
     fn unpack(lanes: L, row: &Row) -> L::Words {
         lanes.unpack_coldata(row)
-    }
-}
-
-/// One sample of all channels.
-#[derive(Clone, Copy)]
-struct Sample<L: Lanes> {
-    adc: L::Words,
-    /// The sample minus the pedestal before this sample moved it.
-    level: L::Words,
-    /// The sample minus the pedestal.
-    signal: L::Words,
-}
-
-#[inline(always)]
-fn process_rows<L: Lanes, T: Transform<L>, P: Packed<L>, const MOVING: bool, const DENSE: bool>(
-    lanes: L,
-    job: &mut Job,
-    batch: &mut Batch,
-    rows: P,
-    range: Range<usize>,
-) {
-    if range.is_empty() {
-        return;
-    }
-    let screen = pedestal::screen(lanes, job.parameters);
-    let mut pedestal = PedestalLanes::load(lanes, job.parameters, job.state);
-    let mut transform = T::load(lanes, job.parameters, job.state);
-    let mut hits = HitLanes::load(lanes, &job.state.hits);
-    let mut open = hits.open(lanes);
-    let mut any_open = lanes.any(open);
-    let end = range.end;
-    for t in range {
-        let row = rows.row(t);
-        lanes.prefetch(row, PREFETCH_AHEAD);
-        let adc = P::unpack(lanes, row);
-        let rise = pedestal.rise(lanes, adc);
-        let narrow = lanes.narrow(rise);
-        let before = pedestal;
-        if MOVING {
-            pedestal.step(lanes, narrow);
-        }
-        if T::IS_SIGNAL && !DENSE && !any_open && !lanes.any_byte_above(narrow, screen) {
-            continue;
-        }
-        let (value, over) = transform.step(
-            lanes,
-            Sample { adc, level: before.signal(lanes, rise), signal: pedestal.signal(lanes, rise) },
-        );
-        let ended = lanes.without(open, over);
-        if DENSE {
-            if T::SUMS_ASIDE {
-                hits.extend_aside(lanes, value, over);
-            }
-            hits.store(lanes, batch.place());
-            let time = job.time(t);
-            let list = |bits, channels: &mut _| lanes.list(bits, channels);
-            batch.wait(time, lanes.bits(ended), list);
-            hits.advance::<T>(lanes, value, over, ended);
-        } else {
-            let any_over = lanes.any(over);
-            if any_over || any_open || T::SUMS_ASIDE {
-                if T::SUMS_ASIDE {
-                    hits.extend_aside(lanes, value, over);
-                }
-                let ended = lanes.bits(ended);
-                if ended != 0 {
-                    hits.store(lanes, &mut job.state.hits);
-                    job.complete(t, ended);
-                }
-                hits.advance::<T>(lanes, value, over, lanes.without(open, over));
-            }
-            any_open = any_over;
-        }
-        open = over;
-        if DENSE && ((t + 1).is_multiple_of(BATCH) || t + 1 == end) {
-            batch.complete(job.parameters, job.completed);
-        }
-    }
-    pedestal.store(lanes, job.state);
-    transform.store(lanes, job.state);
-    if T::SUMS_ASIDE {
-        hits.store(lanes, &mut job.state.hits);
-    } else {
-        hits.store_tidy(lanes, &mut job.state.hits);
     }
 }

@@ -41,10 +41,10 @@ impl<L: Lanes> PedestalLanes<L> {
         lanes.subtract(adc, self.base)
     }
 
-    /// Samples minus the pedestals.
+    /// The present offsets, for [`signal`].
     #[inline(always)]
-    pub(super) fn signal(&self, lanes: L, rise: L::Words) -> L::Words {
-        lanes.subtract(rise, lanes.widen_unsigned(self.offset))
+    pub(super) fn offset(&self) -> L::Bytes {
+        self.offset
     }
 
     /// One sample of the frugal estimate, on the rises saturated to 8 bits.
@@ -52,6 +52,12 @@ impl<L: Lanes> PedestalLanes<L> {
     pub(super) fn step(&mut self, lanes: L, rise: L::Bytes) {
         lanes.move_pedestals(self.limits, rise, &mut self.offset, &mut self.accumulator);
     }
+}
+
+/// Samples minus pedestals, of samples minus the base and offsets over it.
+#[inline(always)]
+pub(super) fn signal<L: Lanes>(lanes: L, rise: L::Words, offset: L::Bytes) -> L::Words {
+    lanes.subtract(rise, lanes.widen_unsigned(offset))
 }
 
 /// The rise above which a channel may be over threshold.

@@ -1,7 +1,8 @@
 //! The steps between pedestal subtraction and hits.
 
+use super::Lanes;
 use super::pedestal::FrugalLanes;
-use super::{Lanes, Sample};
+use super::search::Sample;
 use crate::parameters::Parameters;
 use crate::scalar::{FIR_SHIFT, FIR_SIGNAL_MAX};
 use crate::state::{HISTORY, State};
