@@ -60,6 +60,7 @@ pub(crate) struct Frugal {
 }
 
 impl Lanes for Avx2 {
+    const DENSE_FROM: usize = 20;
     const PAIRS: bool = false;
 
     type Words = [__m256i; GROUPS];

@@ -13,9 +13,6 @@ pub(super) const BATCH: usize = 16;
 /// are written at once.
 const ENDINGS: usize = BATCH / 2 * CHANNELS + CHANNELS;
 
-/// Primitives of [`SAMPLES`] samples from which on the dense path is expected to suit the next.
-const DENSE_FROM: usize = 16;
-
 /// Hits that end in some rows. What it holds lives for one call; the room is kept.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
@@ -60,9 +57,10 @@ impl Batch {
         }
     }
 
-    /// Expects of the next samples what `samples` have brought.
-    pub(super) fn expect(&mut self, completed: &Completed, samples: usize) {
-        self.dense = completed.count() * SAMPLES >= DENSE_FROM * samples;
+    /// Expects of the next samples what so many have brought: that the dense path suits them if
+    /// there were at least `dense_from` primitives for [`SAMPLES`] samples.
+    pub(super) fn expect(&mut self, completed: &Completed, samples: usize, dense_from: usize) {
+        self.dense = completed.count() * SAMPLES >= dense_from * samples;
     }
 
     /// The place for the hits of the row that [`Batch::wait`] will tell of.

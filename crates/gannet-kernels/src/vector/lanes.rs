@@ -10,6 +10,8 @@ use crate::state::Word16;
 pub(crate) trait Lanes: Copy {
     /// Whether there are registers for two rows at once, which spares half of the questions.
     const PAIRS: bool;
+    /// Primitives of [`SAMPLES`](crate::SAMPLES) samples from which on the dense path is the faster one.
+    const DENSE_FROM: usize;
 
     /// A 16-bit quantity, channel 0 first.
     type Words: Copy;

@@ -58,7 +58,7 @@ fn choose_form<L: Lanes, T: Transform<L>>(lanes: L, job: &mut Job, batch: &mut B
         (Rows::Coldata(rows), false) => process_all::<L, T, _, false>(lanes, job, batch, rows),
         (Rows::Coldata(rows), true) => process_all::<L, T, _, true>(lanes, job, batch, rows),
     }
-    batch.expect(job.completed, job.samples.count());
+    batch.expect(job.completed, job.samples.count(), L::DENSE_FROM);
 }
 
 /// Runs the chain over rows that move the pedestal, then over those that do not.

@@ -11,7 +11,7 @@ use crate::block::Row;
 use crate::job::Job;
 
 /// Bytes between the row being processed and the cache lines fetched meanwhile.
-const PREFETCH_AHEAD: usize = 1024;
+const PREFETCH_AHEAD: usize = 1536;
 
 /// Runs the chain over some rows, of which all or none move the pedestal.
 #[inline(always)]
@@ -156,13 +156,16 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
         let (value, over) = self.transform.step(lanes, sample);
         let ended = lanes.without(self.open, over);
         let any_over = lanes.any(over);
+        if !DENSE && !T::SUMS_ASIDE && !(any_over | self.any_open) {
+            return;
+        }
         if DENSE {
             self.hits.extend_aside::<T>(lanes, value, over);
             self.hits.store(lanes, batch.place());
             let list = |bits, channels: &mut _| lanes.list(bits, channels);
             batch.wait(job.time(t), lanes.bits(ended), list);
             self.hits.advance::<T>(lanes, value, over, ended);
-        } else if T::SUMS_ASIDE || any_over | self.any_open {
+        } else {
             self.hits.extend_aside::<T>(lanes, value, over);
             if lanes.any(ended) {
                 self.hits.store(lanes, &mut job.state.hits);
