@@ -134,12 +134,11 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn prefetch(self, row: &Row, bytes_ahead: usize) {
-        let line: *const i8 = row.as_ptr().wrapping_add(bytes_ahead).cast();
-        // SAFETY: a prefetch reads nothing, so any address will do.
-        unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(line);
-            _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(64));
+    fn prefetch<const LINES: usize>(self, row: &Row, bytes_ahead: usize) {
+        let first: *const i8 = row.as_ptr().wrapping_add(bytes_ahead).cast();
+        for line in 0..LINES {
+            // SAFETY: a prefetch reads nothing, so any address will do.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(64 * line)) }
         }
     }
 

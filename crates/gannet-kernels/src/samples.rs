@@ -20,6 +20,9 @@ pub(crate) enum Rows<'a> {
     Coldata(Coldata<'a>),
 }
 
+/// Bytes of a ProtoDUNE-SP frame before its first COLDATA block.
+const HEADER: usize = protowib::FRAME_LEN - protowib::BLOCKS * ROW_LEN;
+
 /// One COLDATA block of some ProtoDUNE-SP frames.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Coldata<'a> {
@@ -82,8 +85,23 @@ impl<'a> Coldata<'a> {
     #[inline(always)]
     pub(crate) fn row(&self, t: usize) -> &'a Row {
         const { assert!(coldata::BLOCK_LEN == ROW_LEN && coldata::CHANNELS == CHANNELS) };
-        const HEADER: usize = protowib::FRAME_LEN - protowib::BLOCKS * ROW_LEN;
         let blocks: &[Row] = self.frames[t][HEADER..].as_chunks().0;
         &blocks[self.block]
+    }
+
+    /// Whether this is the first block of the frames.
+    #[inline(always)]
+    pub(crate) fn is_first(&self) -> bool {
+        self.block == 0
+    }
+
+    /// Bytes from the start of row `t` to its share of what lies behind the frames in memory: two
+    /// cache lines of those that all rows of the other blocks share out.
+    #[inline(always)]
+    pub(crate) fn bytes_behind(&self, t: usize) -> usize {
+        const SHARE: usize = 128;
+        let before = self.block.saturating_sub(1) * self.frames.len() + t;
+        let row = t * protowib::FRAME_LEN + HEADER + self.block * ROW_LEN;
+        self.frames.len() * protowib::FRAME_LEN + before * SHARE - row
     }
 }

@@ -29,7 +29,7 @@ pub(crate) trait Lanes: Copy {
     /// The samples of a COLDATA block.
     fn unpack_coldata(self, row: &Row) -> Self::Words;
     /// Fetches the cache lines that come so many bytes after the start of a row.
-    fn prefetch(self, row: &Row, bytes_ahead: usize);
+    fn prefetch<const LINES: usize>(self, row: &Row, bytes_ahead: usize);
 
     fn add(self, a: Self::Words, b: Self::Words) -> Self::Words;
     fn add_saturating(self, a: Self::Words, b: Self::Words) -> Self::Words;

@@ -7,11 +7,7 @@ use super::hits::HitLanes;
 use super::pedestal::{self, PedestalLanes};
 use super::transform::Transform;
 use super::{Lanes, Packed};
-use crate::block::Row;
 use crate::job::Job;
-
-/// Bytes between the row being processed and the cache lines fetched meanwhile.
-const PREFETCH_AHEAD: usize = 1536;
 
 /// Runs the chain over some rows, of which all or none move the pedestal.
 #[inline(always)]
@@ -35,8 +31,8 @@ pub(super) fn search<
     let (start, end) = (range.start, range.end.min(rows.count()));
     let mut t = start;
     while L::PAIRS && t + 1 < end {
-        let first = search.look::<P, MOVING>(rows.row(t));
-        let second = search.look::<P, MOVING>(rows.row(t + 1));
+        let first = search.look::<P, MOVING>(rows, t);
+        let second = search.look::<P, MOVING>(rows, t + 1);
         if DENSE || search.may_hit(first) | search.may_hit(second) {
             search.step::<DENSE>(job, batch, t, first);
             search.step::<DENSE>(job, batch, t + 1, second);
@@ -47,7 +43,7 @@ pub(super) fn search<
         }
     }
     while t < end {
-        let row = search.look::<P, MOVING>(rows.row(t));
+        let row = search.look::<P, MOVING>(rows, t);
         if DENSE || search.may_hit(row) {
             search.step::<DENSE>(job, batch, t, row);
         }
@@ -119,9 +115,10 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
 
     /// Unpacks a row and takes the step of the pedestal.
     #[inline(always)]
-    fn look<P: Packed<L>, const MOVING: bool>(&mut self, row: &Row) -> Seen<L> {
+    fn look<P: Packed<L>, const MOVING: bool>(&mut self, rows: P, t: usize) -> Seen<L> {
         let lanes = self.lanes;
-        lanes.prefetch(row, PREFETCH_AHEAD);
+        let row = rows.row(t);
+        rows.prefetch(lanes, t);
         let adc = P::unpack(lanes, row);
         let rise = self.pedestal.rise(lanes, adc);
         let narrow = lanes.narrow(rise);
