@@ -21,13 +21,13 @@ pub(crate) enum Rows<'a> {
 }
 
 /// Bytes of a ProtoDUNE-SP frame before its first COLDATA block.
-const HEADER: usize = protowib::FRAME_LEN - protowib::BLOCKS * ROW_LEN;
+pub(crate) const HEADER: usize = protowib::FRAME_LEN - protowib::BLOCKS * ROW_LEN;
 
 /// One COLDATA block of some ProtoDUNE-SP frames.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Coldata<'a> {
     frames: &'a [[u8; protowib::FRAME_LEN]],
-    block: usize,
+    pub(crate) block: usize,
 }
 
 impl<'a> Samples<'a> {
@@ -87,21 +87,5 @@ impl<'a> Coldata<'a> {
         const { assert!(coldata::BLOCK_LEN == ROW_LEN && coldata::CHANNELS == CHANNELS) };
         let blocks: &[Row] = self.frames[t][HEADER..].as_chunks().0;
         &blocks[self.block]
-    }
-
-    /// Whether this is the first block of the frames.
-    #[inline(always)]
-    pub(crate) fn is_first(&self) -> bool {
-        self.block == 0
-    }
-
-    /// Bytes from the start of row `t` to its share of what lies behind the frames in memory: two
-    /// cache lines of those that all rows of the other blocks share out.
-    #[inline(always)]
-    pub(crate) fn bytes_behind(&self, t: usize) -> usize {
-        const SHARE: usize = 128;
-        let before = self.block.saturating_sub(1) * self.frames.len() + t;
-        let row = t * protowib::FRAME_LEN + HEADER + self.block * ROW_LEN;
-        self.frames.len() * protowib::FRAME_LEN + before * SHARE - row
     }
 }

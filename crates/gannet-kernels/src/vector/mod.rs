@@ -18,10 +18,12 @@ mod pedestal;
 mod search;
 mod transform;
 
-use crate::block::{Row, SAMPLES};
+use gannet_wire::protowib;
+
+use crate::block::{ROW_LEN, Row, SAMPLES};
 use crate::chain::Transform as Config;
 use crate::job::Job;
-use crate::samples::{Coldata, Rows};
+use crate::samples::{Coldata, HEADER, Rows};
 
 use search::search;
 use transform::{FeedbackSum, Filter, RunningSum, Threshold, Transform};
@@ -113,6 +115,16 @@ impl<L: Lanes> Packed<L> for &[Row; SAMPLES] {
     }
 }
 
+/// Bytes from the start of row `t` to its share of what lies behind the frames in memory: two cache
+/// lines of those that all rows of the blocks but the first share out.
+#[inline(always)]
+fn bytes_behind(rows: &Coldata, t: usize) -> usize {
+    const SHARE: usize = 128;
+    let rows_before = rows.block.saturating_sub(1) * rows.frames() + t;
+    let row = t * protowib::FRAME_LEN + HEADER + rows.block * ROW_LEN;
+    rows.frames() * protowib::FRAME_LEN + rows_before * SHARE - row
+}
+
 impl<L: Lanes> Packed<L> for Coldata<'_> {
     #[inline(always)]
     fn count(self) -> usize {
@@ -129,10 +141,10 @@ impl<L: Lanes> Packed<L> for Coldata<'_> {
     #[inline(always)]
     fn prefetch(&self, lanes: L, t: usize) {
         let row = Coldata::row(self, t);
-        if self.is_first() {
+        if self.block == 0 {
             lanes.prefetch::<8>(row, PREFETCH_AHEAD);
         } else {
-            lanes.prefetch::<2>(row, self.bytes_behind(t));
+            lanes.prefetch::<2>(row, bytes_behind(self, t));
         }
     }
 
