@@ -2,7 +2,7 @@
 
 use gannet_wire::TriggerPrimitive;
 
-use crate::block::MAX_TPS_PER_FRAME;
+use crate::block::{CHANNELS, MAX_TPS_PER_FRAME};
 use crate::parameters::Parameters;
 use crate::samples::Samples;
 use crate::state::{Hits, State};
@@ -28,12 +28,13 @@ impl Job<'_> {
     /// at sample `t`. The state stays as it is.
     #[inline(always)]
     pub(crate) fn complete(&mut self, t: usize, mut ended: u64) {
-        let time = self.time(t);
-        while ended != 0 {
+        let (time, hits) = (self.time(t), &self.state.hits);
+        let channels = core::iter::from_fn(|| {
             let channel = ended.trailing_zeros() as usize;
-            self.completed.push(self.parameters, &self.state.hits, channel, time);
-            ended &= ended - 1;
-        }
+            ended &= ended.wrapping_sub(1);
+            (channel < CHANNELS).then_some((channel, hits, time))
+        });
+        self.completed.extend(self.parameters, channels);
     }
 }
 
@@ -58,13 +59,22 @@ impl Completed {
         self.count
     }
 
-    /// Adds the primitive of a hit that ended at `time`, unless it is too short. Whether it is
-    /// makes no branch.
+    /// Adds the primitives of `ended` hits: the channel, all hits at that time, and the time. Those
+    /// that are too short are left out; whether one is makes no branch.
     #[inline(always)]
-    pub(crate) fn push(&mut self, parameters: &Parameters, hits: &Hits, channel: usize, time: u64) {
-        debug_assert!(self.count < MAX_TPS_PER_FRAME, "more hits than samples allow");
-        self.tps[self.count % MAX_TPS_PER_FRAME] = primitive(parameters, hits, channel, time);
-        self.count += usize::from(is_long(parameters, hits, channel));
+    pub(crate) fn extend<'a>(
+        &mut self,
+        parameters: &Parameters,
+        ended: impl Iterator<Item = (usize, &'a Hits, u64)>,
+    ) {
+        let (tps, mut count) = (&mut *self.tps, self.count);
+        for (channel, hits, time) in ended {
+            debug_assert!(count < MAX_TPS_PER_FRAME, "more hits than samples allow");
+            let sot = hits.samples_over_threshold[channel] as u16;
+            tps[count % MAX_TPS_PER_FRAME] = primitive(parameters, hits, channel, sot, time);
+            count += usize::from(sot >= parameters.sot_minimum[channel]);
+        }
+        self.count = count;
     }
 
     /// Moves the primitives to the end of `out`.
@@ -74,16 +84,16 @@ impl Completed {
     }
 }
 
-/// Whether a hit has the samples that its channel asks for.
+/// The primitive of a hit of `sot` samples that ended at `time`.
 #[inline(always)]
-fn is_long(parameters: &Parameters, hits: &Hits, channel: usize) -> bool {
-    hits.samples_over_threshold[channel] as u16 >= parameters.sot_minimum[channel]
-}
-
-/// The primitive of a hit that ended at `time`.
-#[inline(always)]
-fn primitive(parameters: &Parameters, hits: &Hits, channel: usize, time: u64) -> TriggerPrimitive {
-    let sot = u64::from(hits.samples_over_threshold[channel] as u16);
+fn primitive(
+    parameters: &Parameters,
+    hits: &Hits,
+    channel: usize,
+    sot: u16,
+    time: u64,
+) -> TriggerPrimitive {
+    let sot = u64::from(sot);
     let length = parameters.ticks_per_sample.wrapping_mul(sot);
     TriggerPrimitive {
         words: [

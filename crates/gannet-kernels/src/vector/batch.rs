@@ -97,10 +97,12 @@ impl Batch {
     /// Puts the primitives of all hits that end together.
     #[inline(always)]
     pub(super) fn complete(&mut self, parameters: &Parameters, completed: &mut Completed) {
-        for (&place, &channel) in self.places.iter().zip(&*self.channels).take(self.endings) {
-            let (place, channel) = (usize::from(place) % BATCH, usize::from(channel) % CHANNELS);
-            completed.push(parameters, &self.hits[place], channel, self.times[place]);
-        }
+        let endings = self.places.iter().zip(&*self.channels).take(self.endings);
+        let ended = endings.map(|(&place, &channel)| {
+            let place = usize::from(place) % BATCH;
+            (usize::from(channel) % CHANNELS, &self.hits[place], self.times[place])
+        });
+        completed.extend(parameters, ended);
         self.endings = 0;
         self.rows = 0;
     }
