@@ -85,7 +85,7 @@ const fn frugal_tables(limit: i8) -> [[u8; 64]; 2] {
 }
 
 impl Lanes for Avx512 {
-    const DENSE_FROM: usize = 10;
+    const DENSE_FROM: usize = 12;
     const PAIRS: bool = true;
 
     type Words = [__m512i; 2];
