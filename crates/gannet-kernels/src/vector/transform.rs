@@ -146,8 +146,10 @@ pub(super) struct Filter<L: Lanes> {
     delayed: [L::Words; 2],
     /// For each sum, its latest term.
     terms: [L::Words; 6],
-    /// The signals on which the state of the filter depends, older first.
+    /// The last signals, in a ring.
     history: [L::Words; HISTORY],
+    /// Place of the oldest of them.
+    oldest: usize,
     range_max: L::Words,
     range_factor: L::Words,
     threshold: L::Words,
@@ -188,6 +190,7 @@ impl<L: Lanes> Transform<L> for Filter<L> {
             delayed: [older, newer],
             terms: [zero; 6],
             history,
+            oldest: 0,
             range_max: lanes.load(&parameters.range_max),
             range_factor: lanes.load(&parameters.range_factor),
             threshold: lanes.load(&parameters.threshold),
@@ -204,8 +207,8 @@ impl<L: Lanes> Transform<L> for Filter<L> {
             lanes.store(&mut state.quartile[side], self.quartile[side].estimate);
             lanes.store(&mut state.quartile_accumulator[side], self.quartile[side].accumulator);
         }
-        for (state, signal) in state.history.iter_mut().zip(self.history) {
-            lanes.store(state, signal);
+        for (i, state) in state.history.iter_mut().enumerate() {
+            lanes.store(state, self.history[(self.oldest + i) % HISTORY]);
         }
     }
 
@@ -223,8 +226,8 @@ impl<L: Lanes> Transform<L> for Filter<L> {
         let filtered = self.sum(lanes, older);
         let signal = lanes.min(sample.signal, lanes.splat(FIR_SIGNAL_MAX));
         self.delayed = [newer, signal];
-        self.history.rotate_left(1);
-        self.history[HISTORY - 1] = signal;
+        self.history[self.oldest % HISTORY] = signal;
+        self.oldest += 1;
         let range = lanes.subtract(self.quartile[1].estimate, self.quartile[0].estimate);
         let limit = lanes.multiply(lanes.min(range, self.range_max), self.range_factor);
         let over = lanes.above(filtered, lanes.max(limit, self.threshold));
