@@ -20,7 +20,7 @@ const LOUDEST: usize = 10;
 pub struct Arguments {
     /// The table of channels, *_channels.csv.
     file: PathBuf,
-    /// Print the key `mask` of the table [tpg] instead: the channels that were masked in the run,
+    /// Print the key `mask` of the table `tpg` instead: the channels that were masked in the run,
     /// and the noisy ones.
     #[arg(long, conflicts_with = "json")]
     mask: bool,

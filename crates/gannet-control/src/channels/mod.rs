@@ -1,7 +1,7 @@
 //! The channels of a run one by one: pedestal, noise, rate of primitives, and which of them are
 //! noisy or dead.
 //!
-//! [`Survey`] makes the figures from the counters of the streams, [`file`] keeps them as a table,
+//! [`Survey`] makes the figures from the counters of the streams, [`mod@file`] keeps them as a table,
 //! [`mask`] makes a list for the configuration of them. Rates are per second of detector time: the
 //! frames that were searched tell it, so a slow front end or a file that is read at once makes no
 //! difference.

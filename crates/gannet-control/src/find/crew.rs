@@ -128,9 +128,10 @@ fn read(
             fresh[stream % works.len()].push(chain);
             stream += 1;
         }
-        let batch = Arc::new(batch);
-        for (work, fresh) in works.iter().zip(fresh) {
-            if work.send(Work { batch: Arc::clone(&batch), fresh }).is_err() {
+        // The batch is nobody's but the searchers', so that the last of them hands its memory on.
+        let shares = std::iter::repeat_n(Arc::new(batch), works.len());
+        for ((work, fresh), batch) in works.iter().zip(fresh).zip(shares) {
+            if work.send(Work { batch, fresh }).is_err() {
                 return Ok(());
             }
         }
@@ -180,15 +181,15 @@ fn write(
     let mut order = TimeOrder::default();
     loop {
         let mut complete_to = u64::MAX;
+        let mut searched = None;
         for find in finds {
             let Ok(Found { batch, tps }) = find.recv() else { return Ok((order, outputs)) };
             order.add(&tps);
             complete_to = batch.complete_to;
-            if let Some(batch) = Arc::into_inner(batch) {
-                // The reader may be done, and need no memory.
-                let _ = spent.send(batch);
-            }
+            searched = Some(batch);
         }
+        // The reader waits for one batch for each that it sent, unless it is done.
+        let _ = spent.send(searched.and_then(Arc::into_inner).unwrap_or_default());
         release(&mut order, complete_to, &mut outputs)?;
     }
 }
