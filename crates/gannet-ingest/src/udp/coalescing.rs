@@ -14,6 +14,9 @@
 
 /// Messages over which the number of datagrams in each is judged.
 const WINDOW_MESSAGES: u64 = 64;
+/// Messages after which it ends although the queue is not empty. Of what is queued then nobody
+/// knows any more how it was put together.
+const PATIENCE_MESSAGES: u64 = 64 * WINDOW_MESSAGES;
 /// Fill of the queue, in 1/16, from which drops are near. The kernel returns memory late, so the
 /// true fill may be less by a quarter of the queue.
 const STORM_SIXTEENTHS: u64 = 12;
@@ -40,6 +43,8 @@ pub(super) struct Seen {
     pub(super) drops: u64,
     /// Fill of the queue in 1/16.
     pub(super) fill_sixteenths: u64,
+    /// Whether the queue was found empty.
+    pub(super) is_empty: bool,
 }
 
 /// Decides whether messages are coalesced.
@@ -84,13 +89,18 @@ impl Coalescing {
         self.on
     }
 
+    /// Whether it was given up lately because datagrams did not come together.
+    pub(super) fn has_given_up(&self, now_ns: u64) -> bool {
+        now_ns < self.not_before_ns
+    }
+
     /// Takes in what a poll has seen; says whether the decision has changed.
     pub(super) fn observe(&mut self, seen: Seen) -> bool {
         self.messages += seen.messages;
         self.datagrams += seen.datagrams;
         self.drops += seen.drops;
         let changes = match self.on {
-            true => (!self.sized && self.fears_drops(seen)) || self.does_not_pay(seen.now_ns),
+            true => (!self.sized && self.fears_drops(seen)) || self.does_not_pay(seen),
             false => self.may_begin(seen),
         };
         if changes {
@@ -114,7 +124,7 @@ impl Coalescing {
     }
 
     /// Whether datagrams do not come together.
-    fn does_not_pay(&mut self, now_ns: u64) -> bool {
+    fn does_not_pay(&mut self, seen: Seen) -> bool {
         if self.messages < WINDOW_MESSAGES || !self.minds_few {
             return false;
         }
@@ -123,7 +133,10 @@ impl Coalescing {
             (self.messages, self.datagrams) = (0, 0);
             return false;
         }
-        self.not_before_ns = now_ns + self.pause_ns;
+        if !seen.is_empty && self.messages < PATIENCE_MESSAGES {
+            return false;
+        }
+        self.not_before_ns = seen.now_ns + self.pause_ns;
         self.pause_ns = (2 * self.pause_ns).min(PAUSE_NS_MAX);
         true
     }
@@ -154,7 +167,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn seen(ms: u64, messages: u64, datagrams: u64) -> Seen {
-        Seen { now_ns: ms * MS, messages, datagrams, ..Seen::default() }
+        Seen { now_ns: ms * MS, messages, datagrams, is_empty: true, ..Seen::default() }
     }
 
     #[test]
@@ -216,6 +229,17 @@ mod tests {
             (3000..20_000).for_each(|ms| _ = coalescing.observe(seen(ms, 64, 576)));
             assert!(coalescing.is_on(), "stays on when it pays");
         }
+    }
+
+    #[test]
+    fn it_is_given_up_when_the_queue_is_empty_unless_that_never_comes() {
+        let mut coalescing = Coalescing::new(true, true);
+        let busy = |ms| Seen { is_empty: false, ..seen(ms, 64, 64) };
+        (0..30).for_each(|ms| assert!(!coalescing.observe(busy(ms))));
+        assert!(coalescing.observe(seen(30, 1, 1)) && !coalescing.is_on());
+        let mut coalescing = Coalescing::new(true, true);
+        let given_up = (0..200).find(|&ms| coalescing.observe(busy(ms)));
+        assert_eq!(given_up, Some(63), "after 64 * 64 messages");
     }
 
     #[test]

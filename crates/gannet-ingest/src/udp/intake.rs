@@ -17,11 +17,12 @@ pub(super) struct Intake {
     /// Bytes that may still come as coalesced messages after coalescing was switched off. The
     /// kernel then no longer tells the length of their datagrams.
     residue: usize,
+    residue_is_few: bool,
 }
 
 impl Intake {
     pub(super) fn new(lander: Lander, allow: AllowList) -> Self {
-        Self { lander, allow, taken: Tally::default(), residue: 0 }
+        Self { lander, allow, taken: Tally::default(), residue: 0, residue_is_few: false }
     }
 
     /// Whether the engine has to ask for the sender of each message.
@@ -34,9 +35,11 @@ impl Intake {
         self.taken
     }
 
-    /// Expects coalesced messages without a word about it, up to `bytes` of them.
-    pub(super) fn expect_residue(&mut self, bytes: usize) {
+    /// Expects coalesced messages without a word about it, up to `bytes` of them; only a `few` of
+    /// them if datagrams did not come together before.
+    pub(super) fn expect_residue(&mut self, bytes: usize, few: bool) {
         self.residue = bytes;
+        self.residue_is_few = few;
     }
 
     /// Counts a message and says which frames of it are to be landed.
@@ -45,7 +48,11 @@ impl Intake {
         let mut segment = received.segment;
         if self.residue > 0 && segment.is_none() {
             self.residue = self.residue.saturating_sub(received.len);
-            segment = Some(frame_len);
+            // What is longer than a frame may be a frame with a shorter datagram behind it, or one
+            // long datagram. Where few come together it is taken for the latter.
+            if !self.residue_is_few || received.len >= 2 * frame_len {
+                segment = Some(frame_len);
+            }
         }
         let segments = Segments::of(received.len, segment, frame_len);
         let datagrams = segments.datagrams;

@@ -142,15 +142,16 @@ impl UdpSource {
         };
         let (queue, drops) = self.read_books(moment, self.is_coalesced());
         if empty {
-            self.intake.expect_residue(0);
+            self.intake.expect_residue(0, false);
         }
         let Some(coalescing) = &mut self.coalescing else { return Ok(()) };
         let fill_sixteenths = 16 * u64::from(queue.used) / u64::from(queue.limit.max(1));
         let now_ns = self.arrival_ns;
-        if !coalescing.observe(Seen { now_ns, messages, datagrams, drops, fill_sixteenths }) {
+        let seen = Seen { now_ns, messages, datagrams, drops, fill_sixteenths, is_empty: empty };
+        if !coalescing.observe(seen) {
             return Ok(());
         }
-        let on = coalescing.is_on();
+        let (on, few) = (coalescing.is_on(), coalescing.has_given_up(now_ns));
         self.socket
             .set_coalescing(on)
             .map_err(Error::socket("set the coalescing of", self.address))?;
@@ -158,7 +159,7 @@ impl UdpSource {
         // Until this moment messages were coalesced, those in the queue and those dropped.
         let (queue, _) = self.read_books(Moment::Busy, !on);
         let queued = queue.used as usize + self.receiver.held_bytes();
-        self.intake.expect_residue(if on { 0 } else { queued });
+        self.intake.expect_residue(if on { 0 } else { queued }, few);
         Ok(())
     }
 

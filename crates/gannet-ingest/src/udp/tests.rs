@@ -137,7 +137,7 @@ fn coalesced_messages_are_taken_apart_when_singles_are_expected() {
         if !told {
             // The kernel keeps the messages whole but no longer tells how long their parts are.
             socket.set_coalescing(false).unwrap();
-            intake.expect_residue(socket.queue().unwrap().used as usize);
+            intake.expect_residue(socket.queue().unwrap().used as usize, false);
         }
         let mut found = Vec::new();
         while !receiver.receive(&socket, &mut intake, false, Duration::ZERO).unwrap() {
