@@ -1,0 +1,11 @@
+//! A switchless torus of direct links, as state machines without input or output.
+//!
+//! [`Lattice`] is the shape of the machine: one to three rings of any size. [`Faults`] is what of
+//! it does not work.
+#![forbid(unsafe_code)]
+
+pub mod faults;
+pub mod lattice;
+
+pub use faults::Faults;
+pub use lattice::{Cable, Direction, Lattice, LatticeError, Node};
