@@ -6,6 +6,8 @@
 
 pub mod faults;
 pub mod lattice;
+pub mod routes;
 
 pub use faults::Faults;
 pub use lattice::{Cable, Direction, Lattice, LatticeError, Node};
+pub use routes::Routes;

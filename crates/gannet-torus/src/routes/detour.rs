@@ -1,0 +1,113 @@
+//! Nodes to pass on the way where the direct way of dimension order is broken.
+
+use std::collections::HashMap;
+
+use super::ring::Rings;
+use super::{Journey, in_order};
+use super::{LOCAL, Position};
+use crate::faults::Faults;
+use crate::lattice::{Direction, Lattice, Node};
+
+/// For each pair of nodes without a direct way: the node between them.
+///
+/// A packet turns off early, before the fault, and starts dimension order anew at that node.
+#[derive(Clone, Debug)]
+pub struct Detours {
+    via: HashMap<(Node, Node), Node>,
+}
+
+impl Detours {
+    /// Finds a node on the way for every pair of connected nodes that has no direct way, so that
+    /// the whole way is short. Pairs for which one such node does not suffice get none.
+    ///
+    /// `None` when every pair has a direct way.
+    pub fn find(faults: &Faults, rings: &Rings) -> Option<Self> {
+        let lattice = faults.lattice();
+        let lengths = Lengths::measure(faults, rings);
+        let mut via = HashMap::new();
+        for from in lattice.all().filter(|&node| faults.node_works(node)) {
+            for to in lattice.all().filter(|&node| faults.node_works(node)) {
+                if lengths.get(from, to).is_none()
+                    && let Some(between) = lengths.shortest_between(from, to)
+                {
+                    via.insert((from, to), between);
+                }
+            }
+        }
+        (!lengths.are_complete(faults)).then_some(Self { via })
+    }
+
+    /// The node to pass between two nodes, if their direct way is broken.
+    #[inline]
+    pub fn via(&self, from: Node, to: Node) -> Option<Node> {
+        self.via.get(&(from, to)).copied()
+    }
+}
+
+/// Lengths of all direct ways.
+struct Lengths {
+    lattice: Lattice,
+    /// By source, then destination; `NONE` where the way is broken.
+    hops: Vec<u16>,
+}
+
+const NONE: u16 = u16::MAX;
+
+impl Lengths {
+    fn measure(faults: &Faults, rings: &Rings) -> Self {
+        let lattice = faults.lattice();
+        let nodes = lattice.nodes();
+        let mut hops = vec![NONE; nodes * nodes];
+        for from in lattice.all().filter(|&node| faults.node_works(node)) {
+            for to in lattice.all().filter(|&node| faults.node_works(node)) {
+                if let Some(length) = direct_length(lattice, faults, rings, from, to) {
+                    hops[from.index() * nodes + to.index()] = length;
+                }
+            }
+        }
+        Self { lattice, hops }
+    }
+
+    fn get(&self, from: Node, to: Node) -> Option<u16> {
+        let length = self.hops[from.index() * self.lattice.nodes() + to.index()];
+        (length != NONE).then_some(length)
+    }
+
+    fn shortest_between(&self, from: Node, to: Node) -> Option<Node> {
+        let length = |between| Some(self.get(from, between)? + self.get(between, to)?);
+        let ways = self.lattice.all().filter_map(|between| Some((length(between)?, between)));
+        ways.min().map(|(_, between)| between)
+    }
+
+    fn are_complete(&self, faults: &Faults) -> bool {
+        let nodes = self.lattice.nodes();
+        let alive = nodes - faults.dead_nodes();
+        self.hops.iter().filter(|&&length| length != NONE).count() == alive * alive
+    }
+}
+
+/// Links of the direct way, if every one of them works.
+fn direct_length(
+    lattice: Lattice,
+    faults: &Faults,
+    rings: &Rings,
+    from: Node,
+    to: Node,
+) -> Option<u16> {
+    let destination = lattice.coordinates(to);
+    let journey = Journey { source: from, destination, via: destination };
+    let mut position = Position { at: lattice.coordinates(from), port: LOCAL, class: 0 };
+    let mut length = 0;
+    while position.at != destination {
+        let hop = in_order(rings, position, destination, &journey)?;
+        let direction = Direction::ALL[usize::from(hop.port)];
+        let node = lattice.node(position.at);
+        if !faults.link_works(node, direction) {
+            return None;
+        }
+        let at = lattice.coordinates(lattice.neighbour(node, direction));
+        position = Position { at, port: hop.port ^ 1, class: hop.class };
+        length += 1;
+    }
+    Some(length)
+}

@@ -1,0 +1,186 @@
+//! Where a packet goes next: dimension order, ways round faults, and trees.
+//!
+//! A route is a sequence of [`Hop`]s: a port, and the *class* of virtual channels to use on it.
+//! Classes are what keeps routes free of deadlock; a router divides its virtual channels evenly
+//! among them. [`Routes::around`] plans the routes of a machine with faults, by the simplest means
+//! that reach every node, and installs nothing that [`check`](check::check) has not walked.
+
+pub mod check;
+mod detour;
+mod plan;
+mod ring;
+mod tree;
+
+use crate::faults::Faults;
+use crate::lattice::{Coordinates, DIMENSIONS, LINKS, Lattice, Node};
+use detour::Detours;
+use ring::Rings;
+use tree::Tree;
+
+pub use plan::{MAX_CHECKED_NODES, Means, Refused};
+
+/// The port of a router that leads to its own node; ports 0 to 5 are the links.
+pub const LOCAL: u8 = LINKS as u8;
+
+/// Ports of a router: six links and the node.
+pub const PORTS: usize = LINKS + 1;
+
+/// Most classes of virtual channels that any routes use.
+pub const MAX_CLASSES: u8 = 4;
+
+/// One step of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// A link by the number of its direction, or [`LOCAL`].
+    pub port: u8,
+    /// Class of virtual channels on that link.
+    pub class: u8,
+}
+
+/// Where the head of a packet stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Position {
+    /// The node it has reached.
+    pub at: Coordinates,
+    /// The port it came in by; [`LOCAL`] at its source.
+    pub port: u8,
+    /// The class of the virtual channel it came in by.
+    pub class: u8,
+}
+
+/// Where a packet has to go.
+#[derive(Clone, Copy, Debug)]
+pub struct Journey {
+    /// The node that sent it.
+    pub source: Node,
+    /// Its destination.
+    pub destination: Coordinates,
+    /// A node to pass on the way, where the direct way is broken; else the destination.
+    pub via: Coordinates,
+}
+
+/// The routes of a machine.
+#[derive(Clone, Debug)]
+pub struct Routes {
+    lattice: Lattice,
+    plan: Plan,
+}
+
+#[derive(Clone, Debug)]
+enum Plan {
+    /// x before y before z, with a class for packets that cross the dateline of a ring; with
+    /// detours, a second pair of classes behind the node that is passed on the way.
+    DimensionOrder { rings: Rings, detours: Option<Detours> },
+    /// x before y before z in one class, for routers that keep a bubble free in each ring.
+    Bubble { rings: Rings },
+    /// Up a tree, then down.
+    Tree(Tree),
+}
+
+impl Routes {
+    /// Dimension order on a lattice without faults: two classes.
+    pub fn dimension_order(lattice: Lattice) -> Self {
+        let rings = Rings::new(&Faults::none(lattice));
+        Self { lattice, plan: Plan::DimensionOrder { rings, detours: None } }
+    }
+
+    /// Dimension order in one class, which is free of deadlock only under bubble flow control
+    /// (Carrion, Beivide, Gregorio and Vallejo, "A flow control mechanism to avoid message deadlock
+    /// in k-ary n-cube networks", 1997).
+    pub fn bubble(lattice: Lattice) -> Self {
+        Self { lattice, plan: Plan::Bubble { rings: Rings::new(&Faults::none(lattice)) } }
+    }
+
+    /// The lattice of the machine.
+    pub fn lattice(&self) -> Lattice {
+        self.lattice
+    }
+
+    /// Classes of virtual channels that the routes need.
+    pub fn classes(&self) -> u8 {
+        match &self.plan {
+            Plan::DimensionOrder { detours: None, .. } => 2,
+            Plan::DimensionOrder { detours: Some(_), .. } => 4,
+            Plan::Bubble { .. } | Plan::Tree(_) => 1,
+        }
+    }
+
+    /// The node that packets between two nodes must pass on their way, if any.
+    #[inline]
+    pub fn via(&self, from: Node, to: Node) -> Option<Node> {
+        match &self.plan {
+            Plan::DimensionOrder { detours: Some(detours), .. } => detours.via(from, to),
+            _ => None,
+        }
+    }
+
+    /// The next step of a packet; `None` where the faults leave it none.
+    #[inline]
+    pub fn hop(&self, position: Position, journey: &Journey) -> Option<Hop> {
+        if position.at == journey.destination {
+            return Some(Hop { port: LOCAL, class: 0 });
+        }
+        match &self.plan {
+            Plan::DimensionOrder { rings, detours: None } => {
+                in_order(rings, position, journey.destination, journey)
+            }
+            Plan::DimensionOrder { rings, detours: Some(_) } => past_via(rings, position, journey),
+            Plan::Bubble { rings } => {
+                let hop = in_order(rings, position, journey.destination, journey)?;
+                Some(Hop { class: 0, ..hop })
+            }
+            Plan::Tree(tree) => {
+                tree.hop(self.lattice.node(position.at), self.lattice.node(journey.destination))
+            }
+        }
+    }
+}
+
+/// Dimension order: the first dimension in which packet and target differ. Within a ring a packet
+/// keeps its direction and its class.
+#[inline]
+fn in_order(
+    rings: &Rings,
+    position: Position,
+    target: Coordinates,
+    journey: &Journey,
+) -> Option<Hop> {
+    let at = position.at;
+    let dimension = (0..DIMENSIONS).find(|&dimension| at[dimension] != target[dimension])?;
+    if usize::from(position.port) / 2 == dimension {
+        return Some(Hop { port: position.port ^ 1, class: position.class });
+    }
+    let even = || evenly(journey, dimension);
+    let entry = rings.enter(at, dimension, target[dimension], even)?;
+    Some(Hop { port: entry.direction as u8, class: u8::from(entry.crosses_dateline) })
+}
+
+/// Dimension order to the node on the way in classes 0 and 1, then on in classes 2 and 3. No
+/// packet comes back from the second pair to the first, so the two cannot wait for each other.
+#[inline]
+fn past_via(rings: &Rings, position: Position, journey: &Journey) -> Option<Hop> {
+    const BEHIND: u8 = 2;
+    let is_behind = position.port != LOCAL && position.class >= BEHIND;
+    if !is_behind && position.at != journey.via {
+        return in_order(rings, position, journey.via, journey);
+    }
+    let position = if is_behind {
+        Position { class: position.class - BEHIND, ..position }
+    } else {
+        Position { port: LOCAL, ..position }
+    };
+    let hop = in_order(rings, position, journey.destination, journey)?;
+    Some(Hop { class: hop.class + BEHIND, ..hop })
+}
+
+/// Decides between two ways of equal length, so that half of all pairs of nodes go each way.
+#[inline]
+fn evenly(journey: &Journey, dimension: usize) -> bool {
+    let [x, y, z] = journey.destination.map(u32::from);
+    let pair = journey.source.0.wrapping_mul(0x9e37_79b9)
+        ^ x.wrapping_mul(0x85eb_ca6b)
+        ^ y.wrapping_mul(0xc2b2_ae35)
+        ^ z.wrapping_mul(0x27d4_eb2f);
+    let mixed = (pair ^ (pair >> 15)).wrapping_mul(0x2c1b_3c6d);
+    mixed >> (29 + dimension) & 1 == 0
+}
