@@ -7,6 +7,7 @@ use gannet_control::config;
 use gannet_readout::log;
 use gannet_wire::ChannelMap;
 use gannet_wire::inspect::{Format, describe, identify};
+use gannet_wire::lofamo::{Assembler, FaultDescriptorRepr, HostWatchdogRepr, NicWatchdogRepr};
 use gannet_wire::tpc_frame::FRAME_LEN;
 
 /// Prints `bytes` as `format`, which calls every accessor of what is accepted.
@@ -50,4 +51,21 @@ pub fn log(bytes: &[u8]) {
     let name = Path::new("fuzz.log");
     let reader = log::Reader::new(Cursor::new(bytes), name).expect("a slice has a length");
     let _ = log::verify_source(reader, name).map(|report| report.to_string());
+}
+
+/// Prints `bytes` as the registers of LO|FA|MO, and takes them as the spare bits of credit words.
+pub fn lofamo(bytes: &[u8]) {
+    let (words, _) = bytes.as_chunks();
+    for word in words.iter().map(|&word| u64::from_le_bytes(word)) {
+        let host = HostWatchdogRepr::from_word(word);
+        let nic = NicWatchdogRepr::from_word(word);
+        let descriptor = FaultDescriptorRepr::from_word(word);
+        assert_eq!([host.word(), nic.word(), descriptor.word()], [word; 3]);
+        let _ = format!("{host}{nic}{descriptor}");
+    }
+    let mut assembler = Assembler::default();
+    let (words, _) = bytes.as_chunks();
+    for word in words.iter().map(|&word| u16::from_le_bytes(word)) {
+        let _ = assembler.take(word).map(|diagnostic| diagnostic.to_string());
+    }
 }

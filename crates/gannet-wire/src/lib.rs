@@ -39,6 +39,7 @@ pub mod inspect;
 pub mod ipv4;
 mod layout;
 mod little_endian;
+pub mod lofamo;
 pub mod network;
 #[cfg(test)]
 mod noise;
