@@ -90,6 +90,8 @@ formats! {
     Ipv4 = "ipv4",
     /// UDP datagram and what it carries.
     Udp = "udp",
+    /// Packet of an APElink: header, payload and footer.
+    ApeLink = "apelink",
     /// pcap capture and its packets.
     Pcap = "pcap",
     /// pcapng capture and its packets.

@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adc14;
+pub mod apelink;
 pub mod capture;
 pub mod capture_file;
 pub mod channel_map;

@@ -18,7 +18,7 @@ use crate::trigger_candidate::TriggerCandidateData;
 use crate::trigger_primitive::TriggerPrimitive;
 use crate::trigger_primitive_v1::TriggerPrimitiveV1;
 use crate::trigger_record::TriggerRecordHeader;
-use crate::{daq_ethernet, ethernet, ipv4, protowib, tdeeth, tpc_frame, udp, wibeth};
+use crate::{apelink, daq_ethernet, ethernet, ipv4, protowib, tdeeth, tpc_frame, udp, wibeth};
 
 /// Items printed of a list; of the others only the number is given.
 pub const ITEMS_SHOWN: usize = 16;
@@ -48,6 +48,7 @@ pub fn describe(format: Format, bytes: &[u8], out: &mut dyn Write) -> Result<()>
         Format::Ethernet => ethernet(bytes, out),
         Format::Ipv4 => ipv4(bytes, out),
         Format::Udp => udp(bytes, out),
+        Format::ApeLink => apelink(bytes, out),
         Format::Pcap => capture::pcap(bytes, out),
         Format::Pcapng => capture::pcapng(bytes, out),
     }
@@ -96,6 +97,15 @@ fn time_slice(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
 fn daq_ethernet(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
     writeln!(out, "{}", daq_ethernet::Header::new_checked(bytes)?)?;
     Ok(writeln!(out, "payload, {} bytes", bytes.len() - daq_ethernet::HEADER_LEN)?)
+}
+
+fn apelink(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+    let packet = apelink::Packet::new_checked(bytes)?;
+    writeln!(out, "{packet}")?;
+    if !packet.verify_crc() {
+        writeln!(out, "  the check sum is wrong")?;
+    }
+    Ok(())
 }
 
 pub(super) fn ethernet(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
@@ -356,6 +366,18 @@ mod tests {
                 assert!(lines.any(|line| line == title), "{title}\n{text}");
             }
         }
+    }
+
+    #[test]
+    fn a_packet_of_an_apelink_shows_whether_its_sum_is_right() {
+        let mut bytes = [0; 64];
+        let (header, footer) = (apelink::Header::default(), apelink::Footer::default());
+        apelink::packet::emit(&header, &[7; 30], footer, &mut bytes);
+        assert_eq!(identify(&bytes), Some(Format::ApeLink));
+        assert!(text(Format::ApeLink, &bytes).0.contains("payload, 30 bytes\nAPElink footer\n"));
+        bytes[20] ^= 1;
+        assert_eq!(identify(&bytes), None);
+        assert!(text(Format::ApeLink, &bytes).0.ends_with("\n  the check sum is wrong\n"));
     }
 
     #[test]

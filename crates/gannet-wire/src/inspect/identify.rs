@@ -13,14 +13,15 @@ use crate::trigger_candidate::TriggerCandidateData;
 use crate::trigger_primitive::TriggerPrimitive;
 use crate::trigger_primitive_v1::{self, TriggerPrimitiveV1};
 use crate::{
-    capture_file, daq_ethernet, ethernet, fragment, ipv4, pcap, protowib, tpc_frame, trigger_record,
+    apelink, capture_file, daq_ethernet, ethernet, fragment, ipv4, pcap, protowib, tpc_frame,
+    trigger_record,
 };
 
 /// A test whether bytes look like a format.
 type Test = fn(&[u8]) -> bool;
 
 /// The tests, surest first: a marker, then lengths that agree with each other, then small values.
-const TESTS: [(Format, Test); 17] = [
+const TESTS: [(Format, Test); 18] = [
     (Format::Fragment, |bytes| starts_with(bytes, fragment::Repr::MAGIC)),
     (Format::TriggerRecord, |bytes| starts_with(bytes, trigger_record::Repr::MAGIC)),
     (Format::TimeSlice, |bytes| starts_with(bytes, TimeSliceHeader::MAGIC)),
@@ -30,6 +31,7 @@ const TESTS: [(Format, Test); 17] = [
     (Format::WibEth, is_tpc_frame),
     (Format::Ethernet, is_ethernet),
     (Format::Ipv4, is_ipv4),
+    (Format::ApeLink, is_apelink),
     (Format::TriggerCandidate, are_objects::<TriggerCandidateData, TriggerActivityData>),
     (Format::TriggerActivity, are_objects::<TriggerActivityData, TriggerPrimitive>),
     (Format::ComponentRequest, are_component_requests),
@@ -78,6 +80,13 @@ fn is_ipv4(bytes: &[u8]) -> bool {
 fn is_ethernet(bytes: &[u8]) -> bool {
     ethernet::Frame::new_checked(bytes).is_ok_and(|frame| {
         frame.ethertype() == ethernet::ETHERTYPE_IPV4 && is_ipv4(frame.payload())
+    })
+}
+
+/// A packet with the right check sum that ends where the bytes do.
+fn is_apelink(bytes: &[u8]) -> bool {
+    apelink::Packet::new_checked(bytes).is_ok_and(|packet| {
+        packet.packet_len() == bytes.len() && packet.footer().is_some() && packet.verify_crc()
     })
 }
 

@@ -1,5 +1,6 @@
 //! Valid bytes of every format.
 
+use gannet_wire::apelink;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::component_request::ComponentRequest;
 use gannet_wire::inspect::Format;
@@ -34,6 +35,7 @@ pub fn sample(format: Format) -> Vec<u8> {
         Format::Ethernet => link_frame(),
         Format::Ipv4 => link_frame()[ethernet::HEADER_LEN..].to_vec(),
         Format::Udp => link_frame()[ethernet::HEADER_LEN + ipv4::HEADER_LEN..].to_vec(),
+        Format::ApeLink => apelink_packet(),
         Format::Pcap => pcap_file(),
         Format::Pcapng => pcapng_file(),
         _ => panic!("no sample of {format}: make one"),
@@ -167,6 +169,14 @@ fn link_frame() -> Vec<u8> {
 fn packet(data: &[u8]) -> Packet<'_> {
     let (interface, link_type, original_len) = (0, LINK_TYPE_ETHERNET, data.len() as u32);
     Packet { interface, link_type, timestamp_ns: Some(1 << 60), original_len, data }
+}
+
+fn apelink_packet() -> Vec<u8> {
+    let mut bytes = vec![0; 8 * apelink::WORD_LEN];
+    let header = apelink::Header { hops: 3, ..Default::default() };
+    let len = apelink::packet::emit(&header, &pattern(77), Default::default(), &mut bytes);
+    bytes.truncate(len);
+    bytes
 }
 
 fn pcap_file() -> Vec<u8> {
