@@ -5,10 +5,17 @@
 //! network land frames in it, any number of [`clop::Reader`]s copy windows out of it later and
 //! learn from a generation check whether the frame was overwritten meanwhile.
 //!
+//! Memory that far nodes reach by RDMA is entered in [`RegisteredBuffers`]; a [`Tlb`] keeps the
+//! translations of addresses that were used last.
+//!
 //! Raw memory is touched only in `sys`; everything else is safe code.
 
 pub mod clop;
+pub mod registration;
 mod sys;
+pub mod tlb;
 
 pub use clop::{Cell, Geometry, Overwritten, Producer, Reader, clop};
+pub use registration::{RegisterError, RegisteredBuffers, Registration};
 pub use sys::region::{Pages, Region, RegionError};
+pub use tlb::{Mapping, PageSize, Refusal, Replacement, Tlb};

@@ -96,6 +96,8 @@ formats! {
     Pcap = "pcap",
     /// pcapng capture and its packets.
     Pcapng = "pcapng",
+    /// RDMA packet of the torus.
+    Rdma = "rdma",
 }
 
 /// Prints the name.

@@ -49,6 +49,7 @@ pub mod overlay;
 pub mod pcap;
 pub mod pcapng;
 pub mod protowib;
+pub mod rdma;
 pub mod record;
 pub mod source_id;
 pub mod tdeeth;

@@ -18,7 +18,9 @@ use crate::trigger_candidate::TriggerCandidateData;
 use crate::trigger_primitive::TriggerPrimitive;
 use crate::trigger_primitive_v1::TriggerPrimitiveV1;
 use crate::trigger_record::TriggerRecordHeader;
-use crate::{apelink, daq_ethernet, ethernet, ipv4, protowib, tdeeth, tpc_frame, udp, wibeth};
+use crate::{
+    apelink, daq_ethernet, ethernet, ipv4, protowib, rdma, tdeeth, tpc_frame, udp, wibeth,
+};
 
 /// Items printed of a list; of the others only the number is given.
 pub const ITEMS_SHOWN: usize = 16;
@@ -51,6 +53,7 @@ pub fn describe(format: Format, bytes: &[u8], out: &mut dyn Write) -> Result<()>
         Format::ApeLink => apelink(bytes, out),
         Format::Pcap => capture::pcap(bytes, out),
         Format::Pcapng => capture::pcapng(bytes, out),
+        Format::Rdma => Ok(writeln!(out, "{}", rdma::Packet::new_checked(bytes)?)?),
     }
 }
 

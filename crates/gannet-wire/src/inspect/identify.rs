@@ -13,7 +13,7 @@ use crate::trigger_candidate::TriggerCandidateData;
 use crate::trigger_primitive::TriggerPrimitive;
 use crate::trigger_primitive_v1::{self, TriggerPrimitiveV1};
 use crate::{
-    apelink, capture_file, daq_ethernet, ethernet, fragment, ipv4, pcap, protowib, tpc_frame,
+    apelink, capture_file, daq_ethernet, ethernet, fragment, ipv4, pcap, protowib, rdma, tpc_frame,
     trigger_record,
 };
 
@@ -21,7 +21,7 @@ use crate::{
 type Test = fn(&[u8]) -> bool;
 
 /// The tests, surest first: a marker, then lengths that agree with each other, then small values.
-const TESTS: [(Format, Test); 18] = [
+const TESTS: [(Format, Test); 19] = [
     (Format::Fragment, |bytes| starts_with(bytes, fragment::Repr::MAGIC)),
     (Format::TriggerRecord, |bytes| starts_with(bytes, trigger_record::Repr::MAGIC)),
     (Format::TimeSlice, |bytes| starts_with(bytes, TimeSliceHeader::MAGIC)),
@@ -29,6 +29,7 @@ const TESTS: [(Format, Test); 18] = [
     (Format::Pcapng, |bytes| bytes.starts_with(&capture_file::PCAPNG_MAGIC)),
     (Format::TdeEth, |bytes| is_tpc_frame(bytes) && detector(bytes) == Detector::VdTopTpc),
     (Format::WibEth, is_tpc_frame),
+    (Format::Rdma, is_rdma),
     (Format::Ethernet, is_ethernet),
     (Format::Ipv4, is_ipv4),
     (Format::ApeLink, is_apelink),
@@ -71,6 +72,10 @@ fn is_tpc_frame(bytes: &[u8]) -> bool {
 fn is_daq_ethernet(bytes: &[u8]) -> bool {
     let known = !matches!(detector(bytes), Detector::Unknown | Detector::Other(_));
     known && daq_header(bytes).is_some_and(|daq| (daq.block_length as usize + 1) * 8 == bytes.len())
+}
+
+fn is_rdma(bytes: &[u8]) -> bool {
+    rdma::Packet::new_checked(bytes).is_ok_and(|packet| packet.verify_checksum())
 }
 
 fn is_ipv4(bytes: &[u8]) -> bool {

@@ -13,7 +13,7 @@ use gannet_wire::trigger_primitive::TriggerPrimitive;
 use gannet_wire::trigger_primitive_v1::{self, TriggerPrimitiveV1};
 use gannet_wire::{
     FragmentType, SourceId, Subsystem, daq_ethernet, ethernet, fragment, ipv4, overlay, pcap,
-    pcapng, protowib, tpc_frame, trigger_record, udp,
+    pcapng, protowib, rdma, tpc_frame, trigger_record, udp,
 };
 
 /// Valid bytes of `format`.
@@ -38,6 +38,7 @@ pub fn sample(format: Format) -> Vec<u8> {
         Format::ApeLink => apelink_packet(),
         Format::Pcap => pcap_file(),
         Format::Pcapng => pcapng_file(),
+        Format::Rdma => rdma_packet(),
         _ => panic!("no sample of {format}: make one"),
     }
 }
@@ -196,4 +197,12 @@ fn pcapng_file() -> Vec<u8> {
         writer.packet(&packet(frame), &mut file).unwrap();
     }
     file
+}
+
+fn rdma_packet() -> Vec<u8> {
+    let mut packet = vec![0; rdma::HEADER_LEN];
+    packet.extend(pattern(200));
+    let operation = rdma::Operation::Put;
+    rdma::Repr { operation, length: 5000, ..Default::default() }.seal(&mut packet);
+    packet
 }
