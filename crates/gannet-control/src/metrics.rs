@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -279,7 +280,9 @@ impl Endpoint {
         let serving = Arc::clone(&server);
         let thread = thread::Builder::new().name("metrics".into()).spawn(move || {
             for request in serving.incoming_requests() {
-                let answer = answer(request.url(), &snapshot);
+                let answer = catch_unwind(AssertUnwindSafe(|| answer(request.url(), &snapshot)));
+                let defect = |_panic| Response::from_string("a defect\n").with_status_code(500);
+                let answer = answer.unwrap_or_else(defect);
                 // A client that went away is its own affair.
                 let _gone = request.respond(answer);
             }

@@ -76,15 +76,16 @@ impl ChannelMonitor {
             begin: Instant::now(),
             written: Instant::now(),
         };
-        let thread = super::setup::spawn("channels", move || monitor.run())?;
+        let thread = super::setup::spawn("channels", observed, move || monitor.run())?;
         Ok(Self { status, thread })
     }
 
     /// Takes a last look; to be called when no frame will come any more.
-    pub fn finish(self) -> thread::Result<()> {
+    pub fn finish(self) {
         self.status.complete.store(true, Ordering::Release);
         self.thread.thread().unpark();
-        self.thread.join()
+        // If it panicked, the run has failed.
+        let _panic = self.thread.join();
     }
 }
 

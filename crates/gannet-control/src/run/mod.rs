@@ -19,8 +19,9 @@ mod views;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use gannet_readout::log::{Chunk, Kind, Label, Offer, Recorder};
 use gannet_readout::receiver::StreamPool;
@@ -37,6 +38,9 @@ use views::ViewMaker;
 
 /// Kernel memory that one frame takes while it waits in a socket, with a margin, in bytes.
 const KERNEL_BYTES_PER_FRAME: u64 = 16 << 10;
+
+/// Time between two looks at whether the receiving threads are still there.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Why a run cannot be set up or started.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +84,9 @@ pub enum RunError {
     /// The system gave no thread.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] std::io::Error),
+    /// A receiving thread panicked.
+    #[error("a receiving thread ended by a defect; please report it")]
+    Defect,
 }
 
 /// A run that is set up, running or draining. Dropping it drains it.
@@ -135,8 +142,8 @@ impl Run {
         let now_ns = self.observed.clock.now_ns();
         self.pools.iter().for_each(|pool| pool.begin(now_ns));
         self.open_gate();
-        for start in self.starts.iter().take(self.receivers.len()) {
-            if let Err(error) = start {
+        for _ in &self.receivers {
+            if let Err(error) = self.next_start()? {
                 self.observed.fail(error.to_string());
                 return Err(RunError::Start(error));
             }
@@ -144,6 +151,17 @@ impl Run {
         self.observed.life.mark_start(now_ns);
         self.observed.life.on(Event::Start);
         Ok(())
+    }
+
+    /// Whether the next source has started; a thread that is gone does not say.
+    fn next_start(&self) -> Result<Result<(), gannet_ingest::Error>, RunError> {
+        loop {
+            match self.starts.recv_timeout(LOOK) {
+                Ok(start) => return Ok(start),
+                Err(RecvTimeoutError::Timeout) if self.state() != State::Error => {}
+                Err(_) => return Err(RunError::Defect),
+            }
+        }
     }
 
     /// The run at this moment.
@@ -206,18 +224,17 @@ impl Run {
 
     fn finish(&mut self) -> Snapshot {
         self.request_stop();
-        let threads = self.receivers.drain(..).chain(self.threads.drain(..));
-        let mut is_sound = threads.map(JoinHandle::join).filter(Result::is_err).count() == 0;
+        for thread in self.receivers.drain(..).chain(self.threads.drain(..)) {
+            // A thread that panicked has said so: the run has failed.
+            let _panic = thread.join();
+        }
         self.observed.life.mark_end(self.observed.clock.now_ns());
-        is_sound &= self.channels.take().is_none_or(|channels| channels.finish().is_ok());
+        self.channels.take().into_iter().for_each(ChannelMonitor::finish);
         if let Some(recorder) = self.recorder.take() {
             record_end(&recorder, self.observed.snapshot());
             recorder.stop();
-            is_sound &= self.views.take().is_none_or(|views| views.finish().is_ok());
+            self.views.take().into_iter().for_each(ViewMaker::finish);
             self.observed.life.on(Event::Drained);
-        }
-        if !is_sound {
-            self.observed.fail("a thread ended by a defect; please report it".into());
         }
         self.endpoint = None;
         self.observed.snapshot()

@@ -138,6 +138,11 @@ impl Observed {
         self.life.on(Event::Fail);
     }
 
+    /// Notes that a thread is gone before its time: half a run is none.
+    pub fn fail_by_defect(&self, thread: &str) {
+        self.fail(format!("the thread \"{thread}\" ended by a defect; please report it"));
+    }
+
     fn failure(&self) -> MutexGuard<'_, Option<String>> {
         self.life.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -145,6 +150,9 @@ impl Observed {
     /// The run at this moment.
     pub fn snapshot(&self) -> Snapshot {
         let status = self.recorder.status();
+        if status.state == log::State::Failed {
+            self.fail_by_defect("recorder");
+        }
         let ledger = self.ledger(&status);
         let (channels, summaries) = self.channels.now();
         let streams = self.streams.iter().zip(summaries);
@@ -208,7 +216,7 @@ impl Observed {
             || self.sources.iter().any(|source| source.counters.unsized_drops.get() > 0)
             || self.built.damaged.get() > 0
             || status.chunks_vanished > 0
-            || matches!(status.state, log::State::Degraded { .. })
+            || matches!(status.state, log::State::Degraded { .. } | log::State::Failed)
     }
 
     fn trigger(&self, ledger: &[Statement]) -> TriggerSnapshot {
@@ -229,6 +237,7 @@ impl Observed {
     fn recorder(&self, status: Status) -> RecorderSnapshot {
         let trouble = match status.state {
             log::State::Degraded { error, .. } => Some(error),
+            log::State::Failed => status.last_error,
             _ => None,
         };
         let views = self.views.made();

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::fs;
 use std::iter::repeat;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{Sender, channel, sync_channel};
@@ -279,10 +280,10 @@ fn launch(
     let (started, starts) = channel();
     let mut run = Run::new(Arc::clone(&observed), starts, recorder);
     let gate = Arc::clone(&run.gate);
-    run.threads.push(spawn("build", move || builder.run(&requested))?);
-    run.threads.push(spawn("decide", move || decider.run(&found))?);
+    run.threads.push(spawn("build", &observed, move || builder.run(&requested))?);
+    run.threads.push(spawn("decide", &observed, move || decider.run(&found))?);
     if observed.raw.is_some() {
-        run.threads.push(spawn("raw", move || raw.run())?);
+        run.threads.push(spawn("raw", &observed, move || raw.run())?);
     }
     let receivers = receivers.into_iter().zip(repeat(receiving)).enumerate();
     for (place, ((pool, receiver), receiving)) in receivers {
@@ -335,15 +336,15 @@ fn receive_on(
     observed: &Arc<Observed>,
     receiving: Sender<Infallible>,
 ) -> Result<JoinHandle<()>, RunError> {
-    let (gate, started, observed) = (Arc::clone(gate), started.clone(), Arc::clone(observed));
+    let (gate, started, seen) = (Arc::clone(gate), started.clone(), Arc::clone(observed));
     let cpu_ns = Arc::clone(&observed.sources[place].receive_cpu_ns);
-    spawn("receive", move || {
-        receive::run(receiver, &gate, &started, &cpu_ns, &observed);
+    spawn("receive", observed, move || {
+        receive::run(receiver, &gate, &started, &cpu_ns, &seen);
         drop(receiving);
     })
 }
 
-fn views(plan: &Plan, observed: &Observed) -> Result<Option<ViewMaker>, RunError> {
+fn views(plan: &Plan, observed: &Arc<Observed>) -> Result<Option<ViewMaker>, RunError> {
     let views = &plan.config.views;
     if views.formats.is_empty() {
         return Ok(None);
@@ -355,8 +356,7 @@ fn views(plan: &Plan, observed: &Observed) -> Result<Option<ViewMaker>, RunError
         run_was_for_test_purposes: views.run_was_for_test_purposes,
         ..ExportConfig::default()
     };
-    let status = Arc::clone(&observed.views);
-    Ok(Some(ViewMaker::start(observed.recorder.clone(), config, status)?))
+    Ok(Some(ViewMaker::start(config, observed)?))
 }
 
 fn endpoint(plan: &Plan, run: &Run) -> Result<Option<Endpoint>, RunError> {
@@ -366,9 +366,46 @@ fn endpoint(plan: &Plan, run: &Run) -> Result<Option<Endpoint>, RunError> {
     Ok(Some(endpoint))
 }
 
+/// Starts a thread of the run that `observed` shows. If it panics, the run fails as a whole.
 pub(super) fn spawn(
-    name: &str,
+    name: &'static str,
+    observed: &Arc<Observed>,
     work: impl FnOnce() + Send + 'static,
 ) -> Result<JoinHandle<()>, RunError> {
-    thread::Builder::new().name(format!("gannet-{name}")).spawn(work).map_err(RunError::Thread)
+    let observed = Arc::clone(observed);
+    let guarded = move || {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+            observed.fail_by_defect(name);
+            resume_unwind(panic);
+        }
+    };
+    thread::Builder::new().name(format!("gannet-{name}")).spawn(guarded).map_err(RunError::Thread)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config;
+    use crate::run_control::State;
+
+    #[test]
+    fn a_thread_that_panics_fails_the_run_which_still_drains() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = "[[source]]\nstreams = { count = 1 }\ndepth = \"10 ms\"\n\
+                    udp = { listen = [\"127.0.0.1:0\"] }\n";
+        let mut plan = config::parse("run.toml", text, Path::new(".")).unwrap();
+        plan.config.recorder.directory = directory.path().into();
+        let run = Run::configure(&plan).unwrap();
+        run.start().unwrap();
+        assert_eq!(run.snapshot().state, State::Running);
+        let thread = spawn("odd", &run.observed, || panic!("on purpose")).unwrap();
+        assert!(thread.join().is_err());
+        assert_eq!(run.snapshot().state, State::Error);
+        let last = run.drain();
+        assert_eq!(last.state, State::Error);
+        let failure = last.failure.unwrap();
+        assert!(failure.contains("\"odd\" ended by a defect"), "{failure}");
+    }
 }

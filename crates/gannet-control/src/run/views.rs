@@ -10,6 +10,7 @@ use gannet_readout::export::{ExportConfig, export};
 use gannet_readout::log::RecorderHandle;
 
 use super::RunError;
+use super::observe::Observed;
 
 /// Time between two looks at the recorder.
 const LOOK: Duration = Duration::from_millis(200);
@@ -53,20 +54,19 @@ impl ViewMaker {
     ///
     /// # Errors
     /// When the system gives none.
-    pub fn start(
-        recorder: RecorderHandle,
-        config: ExportConfig,
-        status: Arc<ViewStatus>,
-    ) -> Result<Self, RunError> {
-        let shared = Arc::clone(&status);
-        let thread = super::setup::spawn("views", move || run(&recorder, &config, &shared))?;
+    pub fn start(config: ExportConfig, observed: &Arc<Observed>) -> Result<Self, RunError> {
+        let (status, shared) = (Arc::clone(&observed.views), Arc::clone(&observed.views));
+        let recorder = observed.recorder.clone();
+        let work = move || run(&recorder, &config, &shared);
+        let thread = super::setup::spawn("views", observed, work)?;
         Ok(Self { status, thread })
     }
 
     /// Waits for the views of all logs; to be called when the recorder has ended.
-    pub fn finish(self) -> thread::Result<()> {
+    pub fn finish(self) {
         self.status.complete.store(true, Ordering::Release);
-        self.thread.join()
+        // If it panicked, the run has failed.
+        let _panic = self.thread.join();
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::queue::{Chunk, Offer, Queue};
-use super::status::{Progress, Status};
+use super::status::{Progress, State, Status};
 
 /// Access to a recorder for any number of threads.
 #[derive(Clone)]
@@ -60,7 +60,7 @@ impl RecorderHandle {
         let queue = &self.shared.queue;
         let (queue_chunks, queue_bytes) = queue.fill();
         Status {
-            state: progress.state,
+            state: if progress.failed { State::Failed } else { progress.state },
             acknowledged: self.acknowledged(),
             payload_bytes: progress.payload_bytes,
             present_file: progress.present_file,

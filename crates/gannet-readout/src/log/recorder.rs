@@ -122,25 +122,23 @@ struct Worker {
 
 /// The life of the recorder thread.
 fn run(mut worker: Worker, sealer: Sealer) {
-    let outcome = catch_unwind(AssertUnwindSafe(|| worker.record(&sealer)));
+    let shared = worker.shared.clone();
+    let note_defect = |_panic| shared.progress().note_defect();
+    catch_unwind(AssertUnwindSafe(|| worker.record(&sealer))).unwrap_or_else(note_defect);
     let reason = worker.outage.map_or(RecordDrop::WriteError, |outage| outage.reason);
-    let shared = &worker.shared;
     let lost = shared.queue.give_up(shared.acknowledged.load(Ordering::Acquire), reason);
-    worker.writer.end_file(EndCause::Closed);
-    worker.hand_over_seals(&sealer);
-    sealer.stop();
-    let mut progress = worker.shared.progress();
-    progress.present_file = None;
-    progress.state = match (&outcome, &progress.state) {
-        (Err(_), _) => {
-            let error = "the recorder thread failed; this is a defect of the program".to_owned();
-            progress.last_error = Some(error.clone());
-            State::degraded(RecordDrop::WriteError, error)
-        }
-        // The final state of a run that lost chunks says so.
-        (Ok(()), State::Degraded { .. }) if lost > 0 => return,
-        _ => State::Stopped,
+    let end = || {
+        worker.writer.end_file(EndCause::Closed);
+        worker.hand_over_seals(&sealer);
     };
+    catch_unwind(AssertUnwindSafe(end)).unwrap_or_else(note_defect);
+    sealer.stop();
+    let mut progress = shared.progress();
+    progress.present_file = None;
+    // The final state of a run that lost chunks says so.
+    if lost == 0 || !matches!(progress.state, State::Degraded { .. }) {
+        progress.state = State::Stopped;
+    }
 }
 
 impl Worker {

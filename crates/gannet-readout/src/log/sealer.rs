@@ -43,6 +43,8 @@ impl Sealer {
     /// end more slowly than they begin is too slow, and the queue shows it.
     pub fn push(&self, seal: Seal) {
         if let Err(refused) = self.seals.send(seal) {
+            // The thread is gone before its time.
+            self.shared.progress().note_defect();
             leave(&self.shared, &refused.0);
         }
     }
@@ -50,8 +52,10 @@ impl Sealer {
     /// Waits until all files are ended, or have been tried often enough.
     pub fn stop(self) {
         drop(self.seals);
-        // A panic of the thread has been printed; its files are left for `recover`.
-        let _ = self.thread.join();
+        // After a panic its files are left for `recover`.
+        if self.thread.join().is_err() {
+            self.shared.progress().note_defect();
+        }
     }
 }
 

@@ -33,6 +33,8 @@ pub enum State {
     },
     /// The recorder has ended.
     Stopped,
+    /// A thread of the recorder ended by a defect of the program.
+    Failed,
 }
 
 impl State {
@@ -88,6 +90,8 @@ pub(super) struct Progress {
     pub chunks_vanished: u64,
     pub outages: u64,
     pub last_error: Option<String>,
+    /// A thread panicked; nothing takes that back.
+    pub failed: bool,
 }
 
 impl Progress {
@@ -97,6 +101,13 @@ impl Progress {
         if let Error::Vanished { chunks, .. } = error {
             self.chunks_vanished += chunks;
         }
+    }
+
+    /// Remembers that a thread panicked.
+    pub fn note_defect(&mut self) {
+        let defect = "a thread of the recorder failed; this is a defect of the program";
+        self.last_error = Some(defect.into());
+        self.failed = true;
     }
 
     /// Remembers a file that is finished.

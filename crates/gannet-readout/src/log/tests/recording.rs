@@ -167,6 +167,30 @@ fn a_stop_in_an_outage_gives_up_and_counts() {
 }
 
 #[test]
+fn a_defect_ends_the_recorder_and_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = FaultyDisk::new(5);
+    let recorder =
+        Recorder::start_on(Arc::new(disk.clone()), config(directory.path()), info()).unwrap();
+    let handle = recorder.handle();
+    offer_patiently(&handle, 0);
+    wait_until("the first chunk", || handle.acknowledged() == 1);
+    // A lock that is poisoned makes every operation panic.
+    let poison = std::thread::spawn(move || {
+        let _held = disk.faults();
+        panic!("poison");
+    });
+    assert!(poison.join().is_err());
+    let _accepted_or_stopped = handle.offer(chunk(1));
+    wait_until("the defect", || handle.status().state == State::Failed);
+    assert_eq!(handle.offer(chunk(2)), Offer::Dropped(RecordDrop::Stopped));
+    let status = recorder.stop();
+    assert_eq!(status.state, State::Failed);
+    assert!(status.last_error.unwrap().contains("defect of the program"));
+    assert!(status.account.closes(), "{}", status.account);
+}
+
+#[test]
 fn waits_for_a_missing_directory() {
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("not_yet");
