@@ -8,6 +8,8 @@ use gannet_control::run::RunError;
 use gannet_evaluate::tpg;
 use gannet_kernels::Error as KernelError;
 
+use crate::log;
+
 /// Exit code of a configuration that is not right.
 const CONFIGURATION_INVALID: u8 = 4;
 /// Exit code of arguments that cannot be used.
@@ -47,12 +49,7 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
         Ok(outcome) => return ExitCode::from(outcome.code()),
         Err(error) => error,
     };
-    // A reader that closed the pipe has seen enough; that is no error of ours.
-    let broken_pipe = |io: &std::io::Error| io.kind() == std::io::ErrorKind::BrokenPipe;
-    if error.downcast_ref::<std::io::Error>().is_some_and(broken_pipe) {
-        return ExitCode::SUCCESS;
-    }
-    eprintln!("error: {}", message(&error));
+    log::say(format_args!("error: {}", message(&error)));
     if error.is::<Problem>() {
         return ExitCode::from(CONFIGURATION_INVALID);
     }

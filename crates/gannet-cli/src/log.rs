@@ -1,6 +1,7 @@
 //! Log lines on standard error, also while a panel is drawn there.
 
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -41,7 +42,19 @@ pub fn take() -> Vec<String> {
 /// Writes to standard error again, first what was kept back.
 pub fn release() {
     let lines = waiting().take();
-    lines.into_iter().flatten().for_each(|line| eprintln!("{line}"));
+    lines.into_iter().flatten().for_each(say);
+}
+
+/// Says a line of words for people on standard error; the only way there but for the panel.
+///
+/// Where standard error is full or closed, nobody listens: that stops nothing.
+pub fn say(line: impl Display) {
+    put(format!("{line}\n"));
+}
+
+/// Puts text on standard error as it is, with the same care.
+pub fn put(text: impl AsRef<[u8]>) {
+    let _unheard = io::stderr().write_all(text.as_ref());
 }
 
 /// Where the subscriber writes; one call a line.
@@ -51,7 +64,9 @@ impl Write for Line {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut waiting = waiting();
         let Some(lines) = waiting.as_mut() else {
-            return io::stderr().write(bytes);
+            // The subscriber would complain of an error on standard error, and panic when it cannot.
+            put(bytes);
+            return Ok(bytes.len());
         };
         if lines.len() == WAITING_MAX {
             lines.pop_front();
@@ -61,6 +76,6 @@ impl Write for Line {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
+        Ok(())
     }
 }

@@ -1,5 +1,8 @@
 //! The `gannet` binary: one verb a task; argument parsing and printing only.
 
+// These panic where the stream cannot be written: `log::say` and `output::print` do not.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 mod channel_table;
 mod exit;
 mod live;

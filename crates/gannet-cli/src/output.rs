@@ -1,20 +1,75 @@
 //! Numbers and documents as text, both ways.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
 use std::time::Duration;
 
+use anyhow::Context;
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
+
+/// Standard output, which remembers why it could not be written.
+pub struct Output {
+    out: BufWriter<StdoutLock<'static>>,
+    failure: Option<io::Error>,
+}
+
+impl Output {
+    fn note<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        result.map_err(|error| {
+            let kind = error.kind();
+            self.failure.get_or_insert(error);
+            kind.into()
+        })
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes);
+        self.note(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.out.flush();
+        self.note(flushed)
+    }
+}
+
+/// Prints what `write` writes on standard output; the only way there.
+///
+/// A reader that closed the pipe has seen enough: `write` ends early then, and that is no error.
+///
+/// # Errors
+/// When standard output cannot be written for another cause, or the error of `write`.
+pub fn print<E>(write: impl FnOnce(&mut Output) -> Result<(), E>) -> anyhow::Result<()>
+where
+    anyhow::Error: From<E>,
+{
+    #[expect(clippy::disallowed_methods, reason = "all others come here")]
+    let mut out = Output { out: BufWriter::new(io::stdout().lock()), failure: None };
+    let result = write(&mut out).map_err(anyhow::Error::from).and_then(|()| Ok(out.flush()?));
+    match out.failure {
+        None => result,
+        Some(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Some(error) => Err(error).context("cannot write standard output"),
+    }
+}
+
+/// Whether standard output is a terminal.
+pub fn is_terminal() -> bool {
+    #[expect(clippy::disallowed_methods, reason = "nothing is written")]
+    io::stdout().is_terminal()
+}
 
 /// Prints `value` as one JSON document on standard output.
 ///
 /// # Errors
 /// When standard output cannot be written.
 pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, value)?;
-    writeln!(out)?;
-    Ok(())
+    print(|out| -> anyhow::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, value)?;
+        Ok(writeln!(out)?)
+    })
 }
 
 /// Prints `text` on standard output.
@@ -22,8 +77,7 @@ pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
 /// # Errors
 /// When standard output cannot be written.
 pub fn text(text: &str) -> anyhow::Result<()> {
-    io::stdout().write_all(text.as_bytes())?;
-    Ok(())
+    print(|out| out.write_all(text.as_bytes()))
 }
 
 /// Prints values as one JSON array on standard output, each as it comes.
@@ -34,15 +88,15 @@ pub fn json_array<T: Serialize, E>(values: impl Iterator<Item = Result<T, E>>) -
 where
     anyhow::Error: From<E>,
 {
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    let mut serializer = serde_json::Serializer::pretty(&mut out);
-    let mut array = serializer.serialize_seq(None)?;
-    for value in values {
-        array.serialize_element(&value?)?;
-    }
-    array.end()?;
-    writeln!(out)?;
-    Ok(out.flush()?)
+    print::<anyhow::Error>(|out| {
+        let mut serializer = serde_json::Serializer::pretty(&mut *out);
+        let mut array = serializer.serialize_seq(None)?;
+        for value in values {
+            array.serialize_element(&value?)?;
+        }
+        array.end()?;
+        Ok(writeln!(out)?)
+    })
 }
 
 /// Reads a time in seconds, for arguments.

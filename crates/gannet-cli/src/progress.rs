@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
+use crate::log;
+
 /// A line on the terminal that tells how far the work is; gone when dropped.
 pub struct Progress {
     name: String,
@@ -28,14 +30,14 @@ impl Progress {
         }
         self.shown = Some(Instant::now());
         let percent = u128::from(done) * 100 / u128::from(total.max(1));
-        eprint!("\r\x1b[K{}: {percent} %", self.name);
+        log::put(format!("\r\x1b[K{}: {percent} %", self.name));
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.shown.is_some() {
-            eprint!("\r\x1b[K");
+            log::put("\r\x1b[K");
         }
     }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::channel_table;
 use crate::exit::Outcome;
 use crate::live::End;
-use crate::output::grouped;
+use crate::output::{self, grouped};
 
 /// Channels that are listed for their rate, if no more of them are noisy.
 const LOUDEST: usize = 3;
@@ -69,8 +69,11 @@ impl Report {
     ///
     /// # Errors
     /// When standard output cannot be written.
-    pub fn print(&self) -> io::Result<()> {
-        let mut out = io::stdout().lock();
+    pub fn print(&self) -> anyhow::Result<()> {
+        output::print(|out| self.write(out))
+    }
+
+    fn write(&self, mut out: &mut impl Write) -> io::Result<()> {
         let snapshot = &self.snapshot;
         writeln!(out, "run {} {}, {:.1} s", snapshot.run, verdict(snapshot), snapshot.elapsed_s)?;
         figure(&mut out, "frames in", snapshot.frames())?;

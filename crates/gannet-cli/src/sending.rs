@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use gannet_control::emulation::{Progress, Running};
 use gannet_measure::histogram::Summary;
 
+use crate::log;
 use crate::signals::Signals;
 
 /// Time between two looks at whether to stop.
@@ -26,7 +27,7 @@ pub fn watch<R>(running: &Running<R>, signals: &Signals, seconds: Option<Duratio
         thread::sleep(LOOK);
         if last.at.elapsed() >= LINE {
             let now = Figures::of(&progress, Instant::now());
-            eprintln!("{}", now.line(&last, start, &progress));
+            log::say(now.line(&last, start, &progress));
             last = now;
         }
     }

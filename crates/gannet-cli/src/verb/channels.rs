@@ -41,9 +41,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if arguments.json {
         output::json(&channels)?;
     } else if arguments.mask {
-        print_mask(&channels)?;
+        output::print(|out| print_mask(out, &channels))?;
     } else {
-        print(&channels)?;
+        output::print(|out| print(out, &channels))?;
     }
     Ok(Outcome::Ok)
 }
@@ -60,16 +60,14 @@ fn judge(channels: &mut [ChannelFigures], limit_hz: f64) {
 }
 
 /// One line of words for people, as a comment, then the key.
-fn print_mask(channels: &[ChannelFigures]) -> io::Result<()> {
+fn print_mask(out: &mut impl Write, channels: &[ChannelFigures]) -> io::Result<()> {
     let (noisy, masked) = (count(channels, Condition::Noisy), count(channels, Condition::Masked));
-    let mut out = io::stdout().lock();
     writeln!(out, "# {noisy} noisy channels, and {masked} masked before; belongs under [tpg]")?;
     out.write_all(mask::toml(&mask::channels(channels)).as_bytes())
 }
 
 /// The loudest channels, then those that are dead or masked.
-fn print(channels: &[ChannelFigures]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+fn print(out: &mut impl Write, channels: &[ChannelFigures]) -> io::Result<()> {
     let of = |condition| count(channels, condition);
     let (noisy, dead, masked) = (of(Condition::Noisy), of(Condition::Dead), of(Condition::Masked));
     let total = channels.len();
@@ -78,5 +76,5 @@ fn print(channels: &[ChannelFigures]) -> io::Result<()> {
     let mut listed = loudest(channels, LOUDEST.max(noisy as usize));
     listed.retain(|channel| matches!(channel.condition, Condition::Good | Condition::Noisy));
     listed.extend(silent(Condition::Dead).chain(silent(Condition::Masked)));
-    channel_table::write(&mut out, &listed)
+    channel_table::write(out, &listed)
 }

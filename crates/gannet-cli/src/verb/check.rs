@@ -41,9 +41,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if arguments.json {
         output::json(&serde_json::json!({ "forecast": forecast, "configuration": config }))?;
     } else {
-        let mut out = io::stdout().lock();
-        print_forecast(&mut out, &forecast)?;
-        out.write_all(toml::to_string_pretty(&config)?.as_bytes())?;
+        let config = toml::to_string_pretty(&config)?;
+        output::print(|out| {
+            print_forecast(out, &forecast)?;
+            out.write_all(config.as_bytes())
+        })?;
     }
     Ok(Outcome::Ok)
 }

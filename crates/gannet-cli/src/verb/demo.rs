@@ -48,7 +48,7 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if arguments.print_config {
-        io::stdout().write_all(CONFIG.as_bytes())?;
+        output::text(CONFIG)?;
         return Ok(Outcome::Ok);
     }
     let signals = Signals::install()?;
@@ -136,8 +136,16 @@ impl Tracks {
 /// Prints what happened, and what to try next.
 fn print(report: &Report, sent: &EmulationReport, tracks: &Tracks) -> anyhow::Result<()> {
     report.print()?;
-    let mut out = io::stdout().lock();
-    let (put_in, found) = tracks.found_in(&report.snapshot.recorder.files)?;
+    let found = tracks.found_in(&report.snapshot.recorder.files)?;
+    output::print(|out| print_next(out, report, sent, found))
+}
+
+fn print_next(
+    out: &mut impl Write,
+    report: &Report,
+    sent: &EmulationReport,
+    (put_in, found): (usize, usize),
+) -> io::Result<()> {
     writeln!(
         out,
         "front end: {} frames sent, {put_in} tracks put in; {found} of them are in the records",
@@ -151,6 +159,5 @@ fn print(report: &Report, sent: &EmulationReport, tracks: &Tracks) -> anyhow::Re
         (None, None) => (),
     }
     writeln!(out, "  gannet demo --print-config > my.toml && gannet check my.toml")?;
-    writeln!(out, "  gannet run my.toml      and, in another terminal, gannet emulate my.toml")?;
-    Ok(())
+    writeln!(out, "  gannet run my.toml      and, in another terminal, gannet emulate my.toml")
 }

@@ -1,6 +1,6 @@
 //! `gannet doctor`: is this machine fit for it?
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use crossterm::style::Stylize;
@@ -33,7 +33,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let checks = examine(&System::default(), &needs);
     match arguments.json {
         true => output::json(&checks)?,
-        false => print(&checks)?,
+        false => output::print(|out| print(out, &checks))?,
     }
     let is_bad = checks.iter().any(|check| check.verdict == Verdict::Bad);
     Ok(if is_bad { Outcome::ResourceMissing } else { Outcome::Ok })
@@ -41,8 +41,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 
 /// A table of all checks, then the commands that mend, then one line of summary. What is printed
 /// between table and summary can be given to a shell.
-fn print(checks: &[Check]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+fn print(out: &mut impl Write, checks: &[Check]) -> io::Result<()> {
     let names = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
     for check in checks {
         let verdict = colored(check.verdict);
@@ -75,7 +74,7 @@ fn remedies(checks: &[Check]) -> Vec<(&str, Vec<&Check>)> {
 /// The verdict in its width, with its colour on a terminal.
 fn colored(verdict: Verdict) -> String {
     let text = format!("{verdict:<7}");
-    if !io::stdout().is_terminal() {
+    if !output::is_terminal() {
         return text;
     }
     match verdict {

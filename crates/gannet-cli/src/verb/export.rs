@@ -7,6 +7,7 @@ use gannet_readout::export::{ExportConfig, Exported, View, export};
 use serde::Serialize;
 
 use crate::exit::Outcome;
+use crate::log;
 use crate::output::{self, grouped};
 use crate::progress::Progress;
 
@@ -59,7 +60,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     for log in &arguments.files {
         let report = one(log, &config)?;
         if !arguments.json {
-            list(&report)?;
+            output::print(|out| list(out, &report))?;
         }
         reports.push(report);
     }
@@ -79,16 +80,20 @@ fn one<'a>(log: &'a Path, config: &ExportConfig) -> anyhow::Result<Report<'a>> {
         Ok(exported) => {
             if exported.chunks_missing > 0 {
                 let (log, missing) = (log.display(), exported.chunks_missing);
-                eprintln!("warning: {log}: {missing} chunks had been lost before it was recovered");
+                log::say(format_args!(
+                    "warning: {log}: {missing} chunks had been lost before it was recovered"
+                ));
             }
             if exported.raw_frames > 0 {
                 let (log, frames) = (log.display(), grouped(exported.raw_frames));
-                eprintln!("{log}: {frames} raw frames stay in the log; `gannet replay` sends them");
+                log::say(format_args!(
+                    "{log}: {frames} raw frames stay in the log; `gannet replay` sends them"
+                ));
             }
             Ok(Report { log, exported: Some(exported), error: None })
         }
         Err(error) if error.is_of_verification() => {
-            eprintln!("error: {error}");
+            log::say(format_args!("error: {error}"));
             Ok(Report { log, exported: None, error: Some(error.to_string()) })
         }
         Err(error) => Err(error.into()),
@@ -96,8 +101,7 @@ fn one<'a>(log: &'a Path, config: &ExportConfig) -> anyhow::Result<Report<'a>> {
 }
 
 /// Prints the files made of one log, one a line.
-fn list(report: &Report<'_>) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+fn list(out: &mut impl Write, report: &Report<'_>) -> io::Result<()> {
     let files = report.exported.iter().flat_map(|exported| &exported.files);
     for file in files {
         writeln!(out, "{}", file.display())?;

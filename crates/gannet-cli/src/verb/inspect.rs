@@ -1,7 +1,7 @@
 //! `gannet inspect`: what is in this file?
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
@@ -49,24 +49,23 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         (Some(FileKind::Log), None, Some(_)) => bail!("a log has chunks; use --chunk"),
         (Some(FileKind::RawFile), Some(_), _) => bail!("a raw file has records; use --record"),
         (Some(kind), ..) if arguments.json => output::json_array(list(file, kind)?)?,
-        (Some(kind), ..) => print(list(file, kind)?)?,
+        (Some(kind), ..) => output::print(|out| print(out, list(file, kind)?))?,
         (None, None, None) if !arguments.json => bytes(file, arguments.format, &mut text)?,
         (None, ..) => bail!(
             "{} is neither a log nor HDF5; --chunk, --record and --json are for those",
             file.display()
         ),
     }
-    io::stdout().write_all(text.as_bytes())?;
+    output::text(&text)?;
     Ok(Outcome::Ok)
 }
 
 /// Prints the entries, as they are found.
-fn print(entries: Listing) -> anyhow::Result<()> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
+fn print(out: &mut impl Write, entries: Listing) -> anyhow::Result<()> {
     for entry in entries {
         writeln!(out, "{}", entry?)?;
     }
-    Ok(out.flush()?)
+    Ok(())
 }
 
 /// Describes a file of other bytes.

@@ -4,9 +4,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use gannet_readout::log::{self, Outcome as Ending, Recovered, RecoveredFile};
+use gannet_readout::log::{self as run_log, Outcome as Ending, Recovered, RecoveredFile};
 
 use crate::exit::Outcome;
+use crate::log;
 use crate::output::{self, grouped};
 
 /// Brings log files to their end after a crash. What was acknowledged is kept; bytes that hold no
@@ -31,15 +32,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
                 Ok(recovered) => done.push(recovered),
                 Err(error) => {
                     failed += 1;
-                    damaged |= matches!(error, log::Error::FinishedDamaged { .. });
-                    eprintln!("{}: {error}", file.display());
+                    damaged |= matches!(error, run_log::Error::FinishedDamaged { .. });
+                    log::say(format_args!("{}: {error}", file.display()));
                 }
             }
         }
     }
     match arguments.json {
         true => output::json(&done)?,
-        false => done.iter().try_for_each(print)?,
+        false => output::print(|out| done.iter().try_for_each(|one| print(out, one)))?,
     }
     if damaged {
         return Ok(Outcome::NotVerified);
@@ -52,15 +53,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 fn recover(path: &Path) -> anyhow::Result<Vec<RecoveredFile>> {
     if path.is_dir() {
         let cannot = || format!("cannot read {}", path.display());
-        return log::recover_directory(path).with_context(cannot);
+        return run_log::recover_directory(path).with_context(cannot);
     }
-    Ok(vec![(path.to_owned(), log::recover(path))])
+    Ok(vec![(path.to_owned(), run_log::recover(path))])
 }
 
-fn print(recovered: &Recovered) -> io::Result<()> {
+fn print(out: &mut impl Write, recovered: &Recovered) -> io::Result<()> {
     let Recovered { file, outcome, data_chunks, chunks_missing, set_aside, bytes_set_aside } =
         recovered;
-    let mut out = io::stdout().lock();
     let what = match outcome {
         Ending::AlreadyFinished => "was finished, and is as it was written",
         Ending::Finished => "finished",

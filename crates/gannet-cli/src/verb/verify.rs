@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     for file in &arguments.files {
         let verdict = verify(file)?;
         if !arguments.json {
-            verdict.print()?;
+            output::print(|out| verdict.print(out))?;
         }
         verdicts.push(verdict);
     }
@@ -80,8 +80,8 @@ fn verify(file: &Path) -> anyhow::Result<Verdict<'_>> {
 }
 
 impl Verdict<'_> {
-    fn print(&self) -> io::Result<()> {
-        let (mut out, file) = (io::stdout().lock(), self.file.display());
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let file = self.file.display();
         match &self.found {
             Found::Log(report) => write!(out, "{report}"),
             Found::Problem(problem) => writeln!(out, "{file}: WRONG: {problem}"),

@@ -93,7 +93,7 @@ impl View {
             Self::Panel(panel, _) => {
                 let _gone = panel.note(text);
             }
-            Self::Lines(_) => eprintln!("{text}"),
+            Self::Lines(_) => log::say(text),
             Self::Silent => (),
         }
     }
@@ -116,7 +116,7 @@ impl View {
             }
             Self::Lines(rates) => {
                 let rate = rates.advance(snapshot);
-                eprintln!("{}", line(snapshot, &rate));
+                log::say(line(snapshot, &rate));
             }
             Self::Silent => (),
         }

@@ -7,6 +7,7 @@ use gannet_evaluate::ingest::{self, IngestConfig, IngestReport, STREAMS_MAX, Ste
 use gannet_ingest::udp::Engine;
 
 use crate::exit::Outcome;
+use crate::log;
 use crate::output::{self, grouped};
 
 /// Finds the highest rate at which one core receives frames over loopback UDP without loss, and
@@ -53,7 +54,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let report = ingest::measure(&config, &mut progress)?;
     match arguments.json {
         true => output::json(&report)?,
-        false => print(&report)?,
+        false => output::print(|out| print(out, &report))?,
     }
     Ok(Outcome::Ok)
 }
@@ -64,16 +65,15 @@ fn progress(step: &Step) {
         None => "no pause".to_owned(),
     };
     let stage = format!("{:?}", step.stage).to_lowercase();
-    eprintln!(
+    log::say(format_args!(
         "{stage:<9} {asked}, {:.3} sent, {} lost of {}",
         step.reached_hz * 1e-6,
         grouped(step.lost),
         grouped(step.sent)
-    );
+    ));
 }
 
-fn print(report: &IngestReport) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+fn print(out: &mut impl Write, report: &IngestReport) -> io::Result<()> {
     let mut row = |name: &str, value: String| writeln!(out, "{name:<24} {value}");
     let buffer = report.kernel_buffer_bytes >> 10;
     row("engine", format!("{}, {buffer} KiB of kernel memory", report.engine))?;

@@ -15,6 +15,7 @@ use gannet_trigger::tpg::{Chain, IsaChoice};
 
 use super::names;
 use crate::exit::Outcome;
+use crate::log;
 use crate::output::{self, grouped};
 
 /// Points of a scan over hit rates for each factor of ten.
@@ -150,23 +151,23 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if let Some(file) = &arguments.svg {
         let picture = tpg::svg(&title(&plan), &report.results)?;
         fs::write(file, picture).with_context(|| format!("cannot write {}", file.display()))?;
-        eprintln!("{}: written", file.display());
+        log::say(format_args!("{}: written", file.display()));
     }
     match arguments.json {
         true => output::json(&report)?,
-        false => print(&plan, &report)?,
+        false => output::print(|out| print(out, &plan, &report))?,
     }
     Ok(Outcome::Ok)
 }
 
 fn progress(done: usize, count: usize, result: &TpgResult) {
-    eprintln!(
+    log::say(format_args!(
         "{done:>3} of {count}: {:>6} Hz, {}: {:.1} Gbit/s, reading {:.1}",
         result.hit_rate_hz,
         Bytes(result.working_set_bytes),
         result.gbit_per_s,
         result.limit_gbit_per_s
-    );
+    ));
 }
 
 /// What all results have in common.
@@ -206,19 +207,18 @@ fn optional(value: Option<f64>, digits: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
 }
 
-fn print(plan: &TpgPlan, report: &TpgReport) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+fn print(out: &mut impl Write, plan: &TpgPlan, report: &TpgReport) -> io::Result<()> {
     writeln!(out, "{}", title(plan))?;
     let several: &[Column] = if plan.threads > 1 { &SCALING } else { &[] };
     let columns = || COLUMNS.iter().chain(several);
-    line(&mut out, columns().map(|(heading, ..)| (*heading).to_owned()))?;
-    line(&mut out, columns().map(|(_, unit, _)| (*unit).to_owned()))?;
+    line(out, columns().map(|(heading, ..)| (*heading).to_owned()))?;
+    line(out, columns().map(|(_, unit, _)| (*unit).to_owned()))?;
     for result in &report.results {
-        line(&mut out, columns().map(|(.., value)| value(result)))?;
+        line(out, columns().map(|(.., value)| value(result)))?;
     }
     let of_sets = |a: &TpgResult, b: &TpgResult| a.working_set_bytes == b.working_set_bytes;
     for results in report.results.chunk_by(of_sets) {
-        notes(&mut out, &results[0])?;
+        notes(out, &results[0])?;
     }
     let share = report.results.iter().map(|result| result.running_share).fold(1.0, f64::min);
     if share < QUIET_SHARE {

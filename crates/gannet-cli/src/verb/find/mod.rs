@@ -9,8 +9,8 @@ use gannet_control::find::{Changes, FindConfig, FindReport, FrameSource, Pedesta
 use gannet_trigger::tpg::{Chain, IsaChoice};
 
 use crate::exit::Outcome;
-use crate::output;
 use crate::progress::Progress;
+use crate::{log, output};
 use values::{ByPlane, Channels, Thresholds};
 
 /// Finds trigger primitives in recorded frames, and counts or writes them.
@@ -131,25 +131,29 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 fn warn(report: &FindReport) {
     if let Some(stream) = &report.unmapped_stream {
         let frames = report.frames_unmapped;
-        eprintln!(
+        log::say(format_args!(
             "warning: {frames} frames of stream {stream} and others like it are not searched: \
              their channels are not known; give --channel-map"
-        );
+        ));
     }
     if report.chunks_missing > 0 {
         let missing = report.chunks_missing;
-        eprintln!("warning: {missing} chunks had been lost before the logs were recovered");
+        log::say(format_args!(
+            "warning: {missing} chunks had been lost before the logs were recovered"
+        ));
     }
     if report.frames_missing > 0 {
         let missing = report.frames_missing;
-        eprintln!("warning: {missing} frames were searched by the run, but not recorded");
+        log::say(format_args!(
+            "warning: {missing} frames were searched by the run, but not recorded"
+        ));
     }
     if report.damaged > 0 {
-        eprintln!("warning: {} parts are damaged and not searched", report.damaged);
+        log::say(format_args!("warning: {} parts are damaged and not searched", report.damaged));
     }
     if report.out_of_order > 0 {
         let (late, files) = (report.out_of_order, "the files are far out of the order of time");
-        eprintln!("warning: {late} primitives are written behind later ones: {files}");
+        log::say(format_args!("warning: {late} primitives are written behind later ones: {files}"));
     }
 }
 
