@@ -7,6 +7,7 @@
 pub mod faults;
 pub mod lattice;
 pub mod routes;
+pub mod simulator;
 
 pub use faults::Faults;
 pub use lattice::{Cable, Direction, Lattice, LatticeError, Node};

@@ -110,8 +110,9 @@ fn walk(
 ) -> Result<u32, Unfit> {
     let lattice = routes.lattice();
     let destination = lattice.coordinates(to);
-    let via = routes.via(from, to).map_or(destination, |via| lattice.coordinates(via));
-    let journey = Journey { source: from, destination, via };
+    let via = routes.way(from, to).ok_or(Unfit::Unreachable { from, to })?;
+    let journey =
+        Journey { source: lattice.coordinates(from), destination, via: lattice.coordinates(via) };
     let mut position = Position { at: lattice.coordinates(from), port: LOCAL, class: 0 };
     let mut at = from;
     let mut last = None;

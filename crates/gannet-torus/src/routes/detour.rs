@@ -95,7 +95,7 @@ fn direct_length(
     to: Node,
 ) -> Option<u16> {
     let destination = lattice.coordinates(to);
-    let journey = Journey { source: from, destination, via: destination };
+    let journey = Journey { source: lattice.coordinates(from), destination, via: destination };
     let mut position = Position { at: lattice.coordinates(from), port: LOCAL, class: 0 };
     let mut length = 0;
     while position.at != destination {

@@ -51,8 +51,8 @@ pub struct Position {
 /// Where a packet has to go.
 #[derive(Clone, Copy, Debug)]
 pub struct Journey {
-    /// The node that sent it.
-    pub source: Node,
+    /// Where it was sent from.
+    pub source: Coordinates,
     /// Its destination.
     pub destination: Coordinates,
     /// A node to pass on the way, where the direct way is broken; else the destination.
@@ -64,6 +64,8 @@ pub struct Journey {
 pub struct Routes {
     lattice: Lattice,
     plan: Plan,
+    /// With faults: the connected part of each node, none for dead ones.
+    parts: Option<Vec<Option<u32>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -81,14 +83,15 @@ impl Routes {
     /// Dimension order on a lattice without faults: two classes.
     pub fn dimension_order(lattice: Lattice) -> Self {
         let rings = Rings::new(&Faults::none(lattice));
-        Self { lattice, plan: Plan::DimensionOrder { rings, detours: None } }
+        Self { lattice, plan: Plan::DimensionOrder { rings, detours: None }, parts: None }
     }
 
     /// Dimension order in one class, which is free of deadlock only under bubble flow control
     /// (Carrion, Beivide, Gregorio and Vallejo, "A flow control mechanism to avoid message deadlock
     /// in k-ary n-cube networks", 1997).
     pub fn bubble(lattice: Lattice) -> Self {
-        Self { lattice, plan: Plan::Bubble { rings: Rings::new(&Faults::none(lattice)) } }
+        let plan = Plan::Bubble { rings: Rings::new(&Faults::none(lattice)) };
+        Self { lattice, plan, parts: None }
     }
 
     /// The lattice of the machine.
@@ -105,12 +108,20 @@ impl Routes {
         }
     }
 
-    /// The node that packets between two nodes must pass on their way, if any.
+    /// The node that a packet from `from` heads for first: a node to pass on the way where the direct
+    /// way is broken, else `to`. `None` when `to` cannot be reached.
     #[inline]
-    pub fn via(&self, from: Node, to: Node) -> Option<Node> {
+    pub fn way(&self, from: Node, to: Node) -> Option<Node> {
+        if let Some(parts) = &self.parts
+            && (parts[from.index()].is_none() || parts[from.index()] != parts[to.index()])
+        {
+            return None;
+        }
         match &self.plan {
-            Plan::DimensionOrder { detours: Some(detours), .. } => detours.via(from, to),
-            _ => None,
+            Plan::DimensionOrder { detours: Some(detours), .. } => {
+                Some(detours.via(from, to).unwrap_or(to))
+            }
+            _ => Some(to),
         }
     }
 
@@ -173,14 +184,14 @@ fn past_via(rings: &Rings, position: Position, journey: &Journey) -> Option<Hop>
     Some(Hop { class: hop.class + BEHIND, ..hop })
 }
 
-/// Decides between two ways of equal length, so that half of all pairs of nodes go each way.
+/// Decides between two ways of equal length round the ring of `dimension`, so that every link of a
+/// ring gets the same share and each pair of nodes keeps to one way.
 #[inline]
 fn evenly(journey: &Journey, dimension: usize) -> bool {
-    let [x, y, z] = journey.destination.map(u32::from);
-    let pair = journey.source.0.wrapping_mul(0x9e37_79b9)
-        ^ x.wrapping_mul(0x85eb_ca6b)
-        ^ y.wrapping_mul(0xc2b2_ae35)
-        ^ z.wrapping_mul(0x27d4_eb2f);
-    let mixed = (pair ^ (pair >> 15)).wrapping_mul(0x2c1b_3c6d);
-    mixed >> (29 + dimension) & 1 == 0
+    // Going half way round, source and destination differ by a constant in this dimension: what
+    // they add to the sum must be counted once.
+    let sum =
+        |place: Coordinates| place.iter().map(|&coordinate| u32::from(coordinate)).sum::<u32>();
+    let all = sum(journey.source) + sum(journey.destination);
+    (all + u32::from(journey.destination[dimension])).is_multiple_of(2)
 }

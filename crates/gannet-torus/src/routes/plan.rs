@@ -78,7 +78,8 @@ impl Routes {
             }
             Means::Tree => Plan::Tree(Tree::new(faults)),
         };
-        Some(Self { lattice, plan })
+        let parts = (!faults.is_empty()).then(|| faults.parts());
+        Some(Self { lattice, plan, parts })
     }
 }
 

@@ -1,0 +1,222 @@
+//! Warm-up, window and drain: how a load is measured.
+
+use std::time::Instant;
+
+use gannet_measure::histogram::Summary;
+use serde::Serialize;
+
+use super::engine::Simulation;
+use super::tally::Tally;
+use crate::lattice::LINKS;
+
+/// How long the network runs before it is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarmUp {
+    /// This many cycles.
+    Cycles(u32),
+    /// Until latency and throughput of successive blocks of cycles agree within 5 %, at most
+    /// [`MAX_BLOCKS`] blocks.
+    Steady,
+}
+
+/// The blocks of a warm-up after which the network is measured, steady or not.
+const MAX_BLOCKS: u32 = 10;
+
+/// When a load is measured.
+///
+/// Packets made within the window are followed until the last of them has arrived, while sources go
+/// on sending: so neither the start of a run nor its end falsifies latencies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// Before the window.
+    pub warm_up: WarmUp,
+    /// Cycles of the window.
+    pub measure: u32,
+    /// Cycles to wait for the packets of the window, after it.
+    pub drain: u32,
+}
+
+impl Default for Windows {
+    fn default() -> Self {
+        Self { warm_up: WarmUp::Steady, measure: 5000, drain: 10_000 }
+    }
+}
+
+/// How the load spreads over links, in flits per cycle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct LinkLoad {
+    /// Mean over all links.
+    pub mean: f64,
+    /// The busiest link.
+    pub max: f64,
+}
+
+/// What was measured at one load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Flits per node and cycle that sources offered.
+    pub load: f64,
+    /// Flits per node and cycle that arrived within the window.
+    pub accepted: f64,
+    /// Flits per cycle that the node sent which got the least into the network.
+    pub accepted_least: f64,
+    /// Whether accepted falls behind offered by more than 2 %, or packets of the window were still
+    /// under way at the end.
+    pub saturated: bool,
+    /// Cycles from the making of a packet to the arrival of its last flit, over packets of the
+    /// window that arrived.
+    pub latency: Summary,
+    /// Packets of the window.
+    pub packets: u64,
+    /// Packets of the window that had not arrived when the simulation ended.
+    pub unfinished: u64,
+    /// Load of links within the window.
+    pub link_load: LinkLoad,
+    /// Cycles before the window.
+    pub warm_up_cycles: u32,
+    /// Cycles of the window.
+    pub window_cycles: u32,
+    /// Cycles in all.
+    pub cycles: u32,
+    /// Flits that passed a router, over all cycles.
+    pub flit_visits: u64,
+    /// Seconds that the simulation took.
+    pub wall_s: f64,
+    /// Bytes of memory per node.
+    pub bytes_per_node: usize,
+    /// By node and link: flits within the window.
+    #[serde(skip)]
+    pub links: Vec<[u32; LINKS]>,
+}
+
+impl Report {
+    /// Simulated cycles per second of wall time.
+    pub fn cycles_per_s(&self) -> f64 {
+        f64::from(self.cycles) / self.wall_s
+    }
+
+    /// Flits passing a router per second of wall time.
+    pub fn flit_visits_per_s(&self) -> f64 {
+        self.flit_visits as f64 / self.wall_s
+    }
+}
+
+impl Simulation {
+    /// Measures the load that the simulation was made with.
+    pub fn measure(&mut self, windows: &Windows) -> Report {
+        let begin = Instant::now();
+        let first = self.now();
+        let before = self.tally().visits;
+        self.warm_up(windows.warm_up);
+        let from = self.now();
+        let to = from.saturating_add(windows.measure);
+        self.set_window(from..to);
+        self.advance(windows.measure);
+        self.drain(to, windows.drain);
+        let tally = self.tally();
+        Report {
+            cycles: self.now() - first,
+            flit_visits: tally.visits - before,
+            wall_s: begin.elapsed().as_secs_f64(),
+            warm_up_cycles: from - first,
+            ..self.report(&tally, windows.measure, to)
+        }
+    }
+
+    fn warm_up(&mut self, warm_up: WarmUp) {
+        let block = match warm_up {
+            WarmUp::Cycles(cycles) => return self.advance(cycles),
+            WarmUp::Steady => self.block(),
+        };
+        let mut last = None;
+        for _ in 0..MAX_BLOCKS {
+            let now = self.now();
+            let before = self.tally();
+            self.set_window(now.saturating_sub(block)..now + block);
+            self.advance(block);
+            let figures = Figures::between(&before, &self.tally());
+            if last.replace(figures).is_some_and(|last: Figures| last.agrees(&figures)) {
+                break;
+            }
+        }
+        self.forget();
+    }
+
+    /// Cycles of a block of the warm-up: long enough for packets to cross the machine a few times.
+    fn block(&self) -> u32 {
+        let setup = self.setup();
+        let hop = setup.router_delay + setup.link_delay - 1;
+        (4 * setup.lattice.diameter() * hop).max(1000)
+    }
+
+    /// Goes on until all packets of the window have arrived, at most `limit` cycles.
+    fn drain(&mut self, window_end: u32, limit: u32) {
+        const STRIDE: u32 = 100;
+        let end = self.now().saturating_add(limit);
+        while self.now() < end && self.is_unfinished(window_end) {
+            self.advance(STRIDE.min(end - self.now()));
+        }
+    }
+
+    fn is_unfinished(&self, window_end: u32) -> bool {
+        let tally = self.tally();
+        tally.marked_done < tally.marked || self.has_backlog(window_end)
+    }
+
+    fn report(&self, tally: &Tally, measure: u32, window_end: u32) -> Report {
+        let nodes = self.setup().lattice.nodes() as f64;
+        let cycles = f64::from(measure.max(1));
+        let accepted = tally.window_flits as f64 / nodes / cycles;
+        let unfinished = tally.marked - tally.marked_done;
+        let latency = tally.latency.summary();
+        Report {
+            load: self.load(),
+            accepted,
+            accepted_least: f64::from(tally.sent.iter().copied().min().unwrap_or(0)) / cycles,
+            saturated: accepted < 0.98 * self.load() || self.is_unfinished(window_end),
+            latency,
+            packets: tally.marked,
+            unfinished,
+            link_load: self.link_load(tally, cycles),
+            warm_up_cycles: 0,
+            window_cycles: measure,
+            cycles: 0,
+            flit_visits: 0,
+            wall_s: 0.0,
+            bytes_per_node: self.bytes_per_node(),
+            links: tally.links.clone(),
+        }
+    }
+
+    fn link_load(&self, tally: &Tally, cycles: f64) -> LinkLoad {
+        let lattice = self.setup().lattice;
+        let links = lattice.nodes() * 2 * lattice.dimensions().count();
+        let flits = tally.links.as_flattened();
+        let sum: u64 = flits.iter().map(|&flits| u64::from(flits)).sum();
+        let max = flits.iter().copied().max().unwrap_or(0);
+        LinkLoad { mean: sum as f64 / links.max(1) as f64 / cycles, max: f64::from(max) / cycles }
+    }
+}
+
+/// What the warm-up looks at.
+#[derive(Clone, Copy, Debug)]
+struct Figures {
+    latency: f64,
+    flits: f64,
+}
+
+impl Figures {
+    fn between(before: &Tally, after: &Tally) -> Self {
+        let packets = after.latency.count() - before.latency.count();
+        let cycles = after.latency.sum() - before.latency.sum();
+        Self {
+            latency: cycles as f64 / packets.max(1) as f64,
+            flits: (after.delivered_flits - before.delivered_flits) as f64,
+        }
+    }
+
+    fn agrees(&self, other: &Self) -> bool {
+        let close = |a: f64, b: f64| (a - b).abs() <= 0.05 * a.max(b);
+        close(self.latency, other.latency) && close(self.flits, other.flits)
+    }
+}

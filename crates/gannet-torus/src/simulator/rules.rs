@@ -1,0 +1,125 @@
+//! What all routers of a simulation have in common.
+
+use std::sync::Arc;
+
+use super::packet::Packing;
+use super::{FlowControl, Setup};
+use crate::lattice::DIMENSIONS;
+use crate::routes::{LOCAL, MAX_CLASSES, PORTS, Routes};
+
+/// Cycles from the source to the first router, and of a credit on its way back there.
+pub(super) const INJECTION_DELAY: u32 = 2;
+
+/// Shared by all routers, and replaced as a whole when routes change.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    pub routes: Arc<Routes>,
+    pub packing: Packing,
+    pub flow_control: FlowControl,
+    /// Virtual channels of a link.
+    pub vcs: u8,
+    /// Flits that a virtual channel holds.
+    pub depth: u16,
+    /// Age in cycles above which the oldest packet goes first.
+    pub patience: u32,
+    /// Cycles from the grant of the switch to the arrival at the next router.
+    pub flit_delay: u32,
+    /// Cycles from the grant of the switch to the arrival at the node.
+    pub ejection_delay: u32,
+    /// Cycles from the grant of the switch to the return of its credit upstream.
+    pub credit_delay: u32,
+    /// Output channels by port and class, see [`Rules::channels`].
+    channels: [u64; PORTS * MAX_CLASSES as usize],
+}
+
+impl Rules {
+    /// Rules for routers that number their channels `port * stride + vc`.
+    pub fn new(setup: &Setup, routes: Arc<Routes>, stride: usize) -> Self {
+        Self {
+            packing: Packing::new(routes.lattice()),
+            flow_control: setup.flow_control,
+            vcs: setup.vcs,
+            depth: setup.vc_depth,
+            patience: setup.patience,
+            flit_delay: setup.router_delay + setup.link_delay - 2,
+            ejection_delay: setup.router_delay - 1,
+            credit_delay: setup.link_delay + 1,
+            channels: channels(&routes, setup.vcs, stride),
+            routes,
+        }
+    }
+
+    /// Cycles from the grant of the switch at the port to the node until its credit is back.
+    pub fn ejection_loop(&self) -> u32 {
+        self.ejection_delay + 2
+    }
+
+    /// Longest time ahead, in cycles, at which anything arrives.
+    pub fn horizon(&self) -> u32 {
+        self.flit_delay.max(self.credit_delay).max(self.ejection_loop()).max(INJECTION_DELAY)
+    }
+
+    /// Cycles that nothing takes less than on its way from one node to another.
+    pub fn lookahead(&self) -> u32 {
+        self.flit_delay.min(self.credit_delay)
+    }
+
+    /// Output channels, by bit, for a wish as the router keeps it: port and class.
+    #[inline]
+    pub fn channels(&self, want: u8) -> u64 {
+        self.channels[usize::from(want)]
+    }
+}
+
+/// The virtual channels of each port, divided evenly among the classes.
+fn channels(routes: &Routes, vcs: u8, stride: usize) -> [u64; PORTS * MAX_CLASSES as usize] {
+    let mut channels = [0; PORTS * MAX_CLASSES as usize];
+    let classes = routes.classes();
+    let share = |class: u8| u32::from(vcs) * u32::from(class) / u32::from(classes);
+    for port in 0..PORTS {
+        for class in 0..classes {
+            let (first, end) = if port == usize::from(LOCAL) {
+                (0, u32::from(vcs))
+            } else {
+                (share(class), share(class + 1))
+            };
+            let run = (1u64 << end) - (1u64 << first);
+            channels[port * usize::from(MAX_CLASSES) + usize::from(class)] = run << (port * stride);
+        }
+    }
+    channels
+}
+
+/// The class that virtual channel `vc` belongs to.
+#[inline]
+pub(super) fn class_of(vc: u8, vcs: u8, classes: u8) -> u8 {
+    // The inverse of `share` above: the last class that starts at or before the channel.
+    ((u32::from(vc) * u32::from(classes) + u32::from(classes) - 1) / u32::from(vcs)) as u8
+}
+
+/// Dimensions are looked at in order, so a packet that goes straight on keeps to its ring.
+#[inline]
+pub(super) fn goes_straight(from: u8, to: u8) -> bool {
+    from / 2 == to / 2 && usize::from(to) < 2 * DIMENSIONS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_class_of_a_channel_is_the_one_it_was_given_to() {
+        for vcs in 1..=8u8 {
+            for classes in 1..=vcs.min(4) {
+                for vc in 0..vcs {
+                    let share = |class: u8| u32::from(vcs) * u32::from(class) / u32::from(classes);
+                    let class = class_of(vc, vcs, classes);
+                    assert!(
+                        (share(class)..share(class + 1)).contains(&u32::from(vc)),
+                        "channel {vc} of {vcs}, {classes} classes: {class}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What is simulated.
+
+use serde::Serialize;
+use thiserror::Error;
+
+use super::traffic::Pattern;
+use crate::lattice::Lattice;
+
+/// When a packet may take a virtual channel of its next link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowControl {
+    /// As soon as the channel is free; a packet that is blocked may lie across many routers.
+    #[default]
+    Wormhole,
+    /// When there is room for the whole packet; a packet that is blocked lies in at most two.
+    VirtualCutThrough,
+    /// As virtual cut-through, and a packet enters a ring only where room for one more packet is
+    /// left behind it. Rings then need no dateline, and all channels serve all packets.
+    Bubble,
+}
+
+/// A machine, and how it is simulated.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Setup {
+    /// The shape of the machine.
+    pub lattice: Lattice,
+    /// Flits of a packet.
+    pub packet_flits: u16,
+    /// Virtual channels of a link, 1 to 8.
+    pub vcs: u8,
+    /// Flits that a virtual channel can hold.
+    pub vc_depth: u16,
+    /// Cycles of a hop over a link of one cycle, that cycle included.
+    pub router_delay: u32,
+    /// Cycles on a link.
+    pub link_delay: u32,
+    /// When packets move on.
+    pub flow_control: FlowControl,
+    /// Age in cycles above which the oldest packet goes first; younger ones take turns.
+    pub patience: u32,
+    /// Cycles after which a source sends a lost packet again; `None` leaves it lost.
+    pub replay_after: Option<u32>,
+    /// Seed of all randomness.
+    pub seed: u64,
+    /// Threads; the result does not depend on them.
+    pub threads: usize,
+}
+
+/// What is wrong with a setup.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum SetupError {
+    /// A value is outside its range.
+    #[error("{name} is {value}: it must be {range}")]
+    Range {
+        /// The value.
+        name: &'static str,
+        /// What it is.
+        value: String,
+        /// What it may be.
+        range: String,
+    },
+    /// Queues would need more memory than is sensible.
+    #[error(
+        "queues of {vc_depth} flits in {vcs} channels of {nodes} nodes need {gib} GiB: make the lattice \
+         or the queues smaller"
+    )]
+    Memory {
+        /// Flits of a channel.
+        vc_depth: u16,
+        /// Channels of a link.
+        vcs: u8,
+        /// Nodes of the lattice.
+        nodes: usize,
+        /// Memory that would be needed.
+        gib: usize,
+    },
+}
+
+/// Most memory for packets that a simulation allocates.
+const MAX_BYTES: usize = 64 << 30;
+
+/// Most virtual channels of a link.
+pub(super) const MAX_VCS: u8 = 8;
+
+impl Setup {
+    /// A lattice with the defaults of everything else: packets of one flit, 4 channels of 16
+    /// flits, hops of 4 cycles.
+    pub fn new(lattice: Lattice) -> Self {
+        Self {
+            lattice,
+            packet_flits: 1,
+            vcs: 4,
+            vc_depth: 16,
+            router_delay: 4,
+            link_delay: 1,
+            flow_control: FlowControl::default(),
+            patience: 1000,
+            replay_after: None,
+            seed: 1,
+            threads: 1,
+        }
+    }
+
+    /// Checks the values against each other, for traffic of this pattern.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError`], naming the value, what it is and what it may be.
+    pub fn check(&self, pattern: &Pattern, load: f64) -> Result<(), SetupError> {
+        let longest = match pattern {
+            Pattern::Trace(trace) => trace.longest(),
+            _ => self.packet_flits,
+        };
+        let least_vcs = if self.flow_control == FlowControl::Bubble { 1 } else { 2 };
+        let least_depth = match self.flow_control {
+            FlowControl::Wormhole => 1,
+            FlowControl::VirtualCutThrough => longest,
+            FlowControl::Bubble => longest.saturating_mul(2),
+        };
+        between("the number of flits of a packet", self.packet_flits, 1, 4096)?;
+        between("the number of virtual channels", self.vcs, least_vcs, MAX_VCS)?;
+        between(
+            "the depth of a virtual channel in flits",
+            self.vc_depth,
+            least_depth.max(1),
+            4096,
+        )?;
+        between("the delay of a router in cycles", self.router_delay, 3, 200)?;
+        between("the delay of a link in cycles", self.link_delay, 1, 1000)?;
+        between("the number of threads", self.threads, 1, self.lattice.nodes().min(256))?;
+        let most = f64::from(longest.max(1));
+        if !(load >= 0.0 && load <= most.min(1.0)) {
+            let range = "0 to 1 flit per node and cycle".to_owned();
+            return Err(SetupError::Range { name: "the load", value: load.to_string(), range });
+        }
+        self.check_memory(pattern)
+    }
+
+    fn check_memory(&self, pattern: &Pattern) -> Result<(), SetupError> {
+        let (vcs, nodes) = (usize::from(self.vcs).next_power_of_two(), self.lattice.nodes());
+        let bytes = 7 * vcs * usize::from(self.places(pattern)) * 24 * nodes;
+        if bytes > MAX_BYTES {
+            let (vc_depth, vcs, gib) = (self.vc_depth, self.vcs, bytes >> 30);
+            return Err(SetupError::Memory { vc_depth, vcs, nodes, gib });
+        }
+        Ok(())
+    }
+
+    /// Packets that a virtual channel holds at most behind the one in front, those that are only
+    /// partly in it included.
+    pub(super) fn places(&self, pattern: &Pattern) -> u16 {
+        match pattern {
+            Pattern::Trace(_) => self.vc_depth,
+            _ => (self.vc_depth - 1).div_ceil(self.packet_flits),
+        }
+    }
+}
+
+fn between<T: PartialOrd + ToString + Copy>(
+    name: &'static str,
+    value: T,
+    least: T,
+    most: T,
+) -> Result<(), SetupError> {
+    if value >= least && value <= most {
+        return Ok(());
+    }
+    let range = format!("{} to {}", least.to_string(), most.to_string());
+    Err(SetupError::Range { name, value: value.to_string(), range })
+}

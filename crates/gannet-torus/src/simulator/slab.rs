@@ -1,0 +1,399 @@
+//! A part of the nodes, simulated cycle by cycle.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::packet::Packet;
+use super::router::{Queues, Router, Send};
+use super::rules::{INJECTION_DELAY, Rules};
+use super::source::Source;
+use super::tally::Tally;
+use super::traffic::Traffic;
+use crate::lattice::{Direction, LINKS, Lattice, Node};
+use crate::routes::{LOCAL, PORTS};
+
+/// What reaches a router in one cycle.
+#[derive(Clone, Copy, Debug, Default)]
+struct Due {
+    /// Flits, by input channel.
+    flits: u64,
+    /// Credits, by output channel; above those, by channel of the source.
+    credits: u64,
+}
+
+/// Something for a node of another slab.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Message {
+    node: u32,
+    /// Cycle at which it arrives.
+    at: u32,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Flit {
+        channel: u8,
+        packet: Option<Packet>,
+        /// The flit is the last of a packet that was damaged after its head had gone on.
+        damages: bool,
+    },
+    Credit {
+        channel: u8,
+    },
+    Lost(Packet),
+}
+
+/// A run of nodes with all their state.
+#[derive(Debug)]
+pub(super) struct Slab<const V: usize> {
+    rules: Arc<Rules>,
+    traffic: Arc<Traffic>,
+    nodes: Range<u32>,
+    /// First node of each slab, and the end of the last.
+    borders: Arc<[u32]>,
+    routers: Vec<Router<V>>,
+    sources: Vec<Source<V>>,
+    neighbours: Vec<[u32; LINKS]>,
+    queues: Queues,
+    /// What arrives, by cycle modulo its length, then node.
+    wheel: Vec<Vec<Due>>,
+    sends: Vec<Send>,
+    /// Messages made in the current stretch of cycles, by slab.
+    outgoing: Vec<Vec<Message>>,
+    /// Packets made in these cycles are marked.
+    window: Range<u32>,
+    /// Sources that are stopped start no packets.
+    paused: bool,
+    replay_after: Option<u32>,
+    pub tally: Tally,
+}
+
+/// What a slab is made from.
+pub(super) struct Plan {
+    pub rules: Arc<Rules>,
+    pub traffic: Arc<Traffic>,
+    pub borders: Arc<[u32]>,
+    /// Packets that an input channel holds at most behind the one in front.
+    pub places: u16,
+    pub seed: u64,
+    pub replay_after: Option<u32>,
+}
+
+impl<const V: usize> Slab<V> {
+    const CHANNELS: usize = PORTS * V;
+
+    pub fn new(index: usize, plan: &Plan) -> Self {
+        let lattice = plan.traffic.lattice;
+        let nodes = plan.borders[index]..plan.borders[index + 1];
+        let count = nodes.len();
+        let wheel_len = (plan.rules.horizon() as usize + 1).next_power_of_two();
+        let router = |node| Router::new(lattice.coordinates(Node(node)), &plan.rules);
+        let source = |node| Source::new(plan.traffic.generator(Node(node), plan.seed), &plan.rules);
+        Self {
+            routers: nodes.clone().map(router).collect(),
+            sources: nodes.clone().map(source).collect(),
+            neighbours: nodes.clone().map(|node| neighbours(lattice, Node(node))).collect(),
+            queues: Queues::new(count, Self::CHANNELS, plan.places),
+            wheel: vec![vec![Due::default(); count]; wheel_len],
+            sends: Vec::with_capacity(PORTS),
+            outgoing: vec![Vec::new(); plan.borders.len() - 1],
+            window: 0..0,
+            paused: false,
+            replay_after: plan.replay_after,
+            tally: Tally::new(count),
+            rules: plan.rules.clone(),
+            traffic: plan.traffic.clone(),
+            borders: plan.borders.clone(),
+            nodes,
+        }
+    }
+
+    /// Bytes of memory that the slab holds, counters included.
+    pub fn bytes(&self) -> usize {
+        let again: usize = self.sources.iter().map(|source| source.again.capacity()).sum();
+        size_of_val(&*self.routers)
+            + size_of_val(&*self.sources)
+            + again * size_of::<(u32, Packet)>()
+            + size_of_val(&*self.neighbours)
+            + self.queues.bytes()
+            + self.wheel.iter().map(|turn| size_of_val(&**turn)).sum::<usize>()
+            + size_of_val(&*self.tally.links)
+            + 2 * size_of_val(&*self.tally.sent)
+    }
+
+    /// Marks packets made in `window`, and counts what moves in it.
+    pub fn set_window(&mut self, window: Range<u32>) {
+        self.window = window;
+    }
+
+    /// Stops or restarts the making of packets.
+    pub fn set_paused(&mut self, paused: bool) {
+        self.paused = paused;
+    }
+
+    /// Replaces the rules, when no packet is under way.
+    pub fn set_rules(&mut self, rules: Arc<Rules>) {
+        self.rules = rules;
+    }
+
+    /// Whether no packet is in any router, on any link, or half sent by its source.
+    pub fn is_empty(&self) -> bool {
+        self.routers.iter().all(Router::is_empty) && !self.sources.iter().any(Source::is_sending)
+    }
+
+    /// Whether a packet made before `cycle` still waits at its source.
+    pub fn has_backlog(&self, cycle: u32) -> bool {
+        self.sources
+            .iter()
+            .any(|source| source.generator.next_at() < cycle || !source.again.is_empty())
+    }
+
+    /// Simulates the cycles of `cycles`.
+    pub fn advance(&mut self, cycles: Range<u32>) {
+        for now in cycles {
+            for node in 0..self.routers.len() {
+                self.visit(node, now);
+            }
+        }
+    }
+
+    /// One cycle of one node.
+    #[inline]
+    fn visit(&mut self, node: usize, now: u32) {
+        let due = std::mem::take(self.due(node, now));
+        let router = &mut self.routers[node];
+        let source = &mut self.sources[node];
+        let mut queue = self.queues.of(node);
+        if due.flits != 0 {
+            router.arrive(due.flits, &self.rules);
+        }
+        if due.credits != 0 {
+            router.credit(due.credits & ((1 << Self::CHANNELS) - 1));
+            source.credit(due.credits >> Self::CHANNELS);
+        }
+        if router.is_busy() {
+            router.step(now, &self.rules, &mut queue, &mut self.sends);
+            self.forward(node, now);
+        }
+        if self.sources[node].is_busy(now) {
+            self.feed(node, now);
+        }
+    }
+
+    /// The cell of the wheel for `node` at cycle `at`.
+    #[inline]
+    fn due(&mut self, node: usize, at: u32) -> &mut Due {
+        let turn = at as usize & (self.wheel.len() - 1);
+        &mut self.wheel[turn][node]
+    }
+
+    /// Moves what passed the switch of a router in this cycle.
+    fn forward(&mut self, node: usize, now: u32) {
+        let mut sends = std::mem::take(&mut self.sends);
+        for send in sends.drain(..) {
+            self.return_credit(node, now, send.input);
+            self.tally.visits += 1;
+            match send.output {
+                None if send.head => self.lose(send.packet, now),
+                None => {}
+                Some(output) if usize::from(output) / V == usize::from(LOCAL) => {
+                    self.deliver(node, now, output, &send);
+                }
+                Some(output) => self.transmit(node, now, output, &send),
+            }
+        }
+        self.sends = sends;
+    }
+
+    #[inline]
+    fn return_credit(&mut self, node: usize, now: u32, input: u8) {
+        let port = usize::from(input) / V;
+        if port == usize::from(LOCAL) {
+            let channel = usize::from(input) % V;
+            self.due(node, now + INJECTION_DELAY).credits |= 1 << (Self::CHANNELS + channel);
+            return;
+        }
+        let (upstream, channel) = (self.neighbours[node][port], opposite::<V>(input));
+        let at = now + self.rules.credit_delay;
+        match self.local(upstream) {
+            Some(upstream) => self.due(upstream, at).credits |= 1 << channel,
+            None => self.post(upstream, at, What::Credit { channel }),
+        }
+    }
+
+    /// Sends a flit over a link.
+    #[inline]
+    fn transmit(&mut self, node: usize, now: u32, output: u8, send: &Send) {
+        let port = usize::from(output) / V;
+        if self.window.contains(&now) {
+            self.tally.links[node][port] += 1;
+        }
+        let (downstream, channel) = (self.neighbours[node][port], opposite::<V>(output));
+        let at = now + self.rules.flit_delay;
+        let packet = send.head.then_some(send.packet);
+        let damages = send.tail && !send.head && send.packet.damaged;
+        match self.local(downstream) {
+            Some(downstream) => self.receive(downstream, at, channel, packet, damages),
+            None => self.post(downstream, at, What::Flit { channel, packet, damages }),
+        }
+    }
+
+    /// Lets a flit arrive at a node of this slab.
+    #[inline]
+    fn receive(
+        &mut self,
+        node: usize,
+        at: u32,
+        channel: u8,
+        packet: Option<Packet>,
+        damages: bool,
+    ) {
+        self.due(node, at).flits |= 1 << channel;
+        if packet.is_some() || damages {
+            let mut queue = self.queues.of(node);
+            match packet {
+                Some(packet) => self.routers[node].expect(channel, packet, &mut queue),
+                None => self.routers[node].damage_last(channel, &mut queue),
+            }
+        }
+    }
+
+    /// Hands a flit to the node.
+    #[inline]
+    fn deliver(&mut self, node: usize, now: u32, output: u8, send: &Send) {
+        let at = now + self.rules.ejection_delay;
+        let credit_at = now + self.rules.ejection_loop();
+        self.due(node, credit_at).credits |= 1 << output;
+        self.tally.delivered_flits += 1;
+        if self.window.contains(&at) {
+            self.tally.window_flits += 1;
+            self.tally.taken[node] += 1;
+        }
+        if !send.tail {
+            return;
+        }
+        if send.packet.damaged {
+            self.lose(send.packet, now);
+            return;
+        }
+        self.tally.delivered += 1;
+        if self.window.contains(&send.packet.born) {
+            self.tally.marked_done += 1;
+            self.tally.latency.record(u64::from(at - send.packet.born));
+        }
+    }
+
+    /// Counts a lost packet, and tells its source.
+    fn lose(&mut self, packet: Packet, now: u32) {
+        self.tally.lost += 1;
+        let Some(wait) = self.replay_after else {
+            self.tally.marked_done += u64::from(self.window.contains(&packet.born));
+            return;
+        };
+        let packet = Packet { damaged: false, replays: packet.replays.saturating_add(1), ..packet };
+        let source = self.traffic.lattice.node(self.rules.packing.unpack(packet.source)).0;
+        match self.local(source) {
+            Some(source) => self.sources[source].again.push_back((now + wait, packet)),
+            None => self.post(source, now + wait, What::Lost(packet)),
+        }
+    }
+
+    /// Lets the source of a node send a flit.
+    fn feed(&mut self, node: usize, now: u32) {
+        let id = Node(self.nodes.start + node as u32);
+        if !self.sources[node].is_sending() {
+            if self.paused || !self.sources[node].choose_channel(self.rules.vcs) {
+                return;
+            }
+            let Some(packet) = self.next_packet(node, id, now) else { return };
+            self.sources[node].start(&packet);
+            let channel = self.sources[node].send_flit().expect("the channel has room");
+            self.inject(node, now, channel, Some(packet));
+        } else if let Some(channel) = self.sources[node].send_flit() {
+            self.inject(node, now, channel, None);
+        }
+    }
+
+    #[inline]
+    fn inject(&mut self, node: usize, now: u32, vc: u8, packet: Option<Packet>) {
+        let channel = LOCAL * V as u8 + vc;
+        self.receive(node, now + INJECTION_DELAY, channel, packet, false);
+        if self.window.contains(&now) {
+            self.tally.sent[node] += 1;
+        }
+    }
+
+    /// The packet that a node sends next: a lost one again, or a new one.
+    fn next_packet(&mut self, node: usize, id: Node, now: u32) -> Option<Packet> {
+        if self.sources[node].has_lost(now) {
+            let (_, packet) = self.sources[node].again.pop_front()?;
+            let to = self.traffic.lattice.node(self.rules.packing.unpack(packet.destination));
+            let packet = self.routed(id, to, packet)?;
+            self.tally.replayed += 1;
+            return Some(packet);
+        }
+        let source = &mut self.sources[node];
+        if source.generator.next_at() > now {
+            return None;
+        }
+        let made = source.generator.make(id, &self.traffic);
+        self.tally.made += 1;
+        self.tally.marked += u64::from(self.window.contains(&made.born));
+        let packet = Packet { born: made.born, flits: made.flits, ..Packet::default() };
+        self.routed(id, made.destination, packet)
+    }
+
+    /// Gives a packet its way, unless its destination cannot be reached.
+    fn routed(&mut self, from: Node, to: Node, packet: Packet) -> Option<Packet> {
+        let Some(via) = self.rules.routes.way(from, to) else {
+            self.tally.refused += 1;
+            self.tally.marked_done += u64::from(self.window.contains(&packet.born));
+            return None;
+        };
+        let (lattice, packing) = (self.traffic.lattice, self.rules.packing);
+        let place = |node| packing.pack(lattice.coordinates(node));
+        Some(Packet { source: place(from), destination: place(to), via: place(via), ..packet })
+    }
+
+    /// The place of a node in this slab, if it is here.
+    #[inline]
+    fn local(&self, node: u32) -> Option<usize> {
+        self.nodes.contains(&node).then(|| (node - self.nodes.start) as usize)
+    }
+
+    fn post(&mut self, node: u32, at: u32, what: What) {
+        let slab = self.borders.partition_point(|&first| first <= node) - 1;
+        self.outgoing[slab].push(Message { node, at, what });
+    }
+
+    /// Messages for another slab since they were last taken; `into` is emptied first.
+    pub fn take_outgoing(&mut self, slab: usize, into: &mut Vec<Message>) {
+        into.clear();
+        std::mem::swap(&mut self.outgoing[slab], into);
+    }
+
+    /// Takes in the messages of another slab.
+    pub fn accept(&mut self, messages: &[Message]) {
+        for message in messages {
+            let node = (message.node - self.nodes.start) as usize;
+            match message.what {
+                What::Flit { channel, packet, damages } => {
+                    self.receive(node, message.at, channel, packet, damages);
+                }
+                What::Credit { channel } => self.due(node, message.at).credits |= 1 << channel,
+                What::Lost(packet) => self.sources[node].again.push_back((message.at, packet)),
+            }
+        }
+    }
+}
+
+/// The same virtual channel at the other end of its link.
+#[inline]
+fn opposite<const V: usize>(channel: u8) -> u8 {
+    channel ^ V as u8
+}
+
+fn neighbours(lattice: Lattice, node: Node) -> [u32; LINKS] {
+    std::array::from_fn(|link| lattice.neighbour(node, Direction::ALL[link]).0)
+}

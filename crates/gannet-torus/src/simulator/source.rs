@@ -1,0 +1,90 @@
+//! The sending side of a node: packets wait here until the router takes them.
+
+use std::collections::VecDeque;
+
+use super::packet::Packet;
+use super::rules::Rules;
+use super::traffic::Generator;
+
+/// One node's queue into its router, a flit per cycle.
+///
+/// The queue has no end, yet holds nothing: packets are drawn from the generator when their turn
+/// comes, with the time at which they were made.
+#[derive(Clone, Debug)]
+pub(super) struct Source<const V: usize> {
+    pub generator: Generator,
+    /// Packets that were lost and wait to be sent again, with the cycle at which they may.
+    pub again: VecDeque<(u32, Packet)>,
+    /// Flits of the packet under way that have not been sent.
+    left: u16,
+    /// Channel of the packet under way, or of the last one.
+    vc: u8,
+    /// Free places of each channel into the router.
+    credits: [u16; V],
+}
+
+impl<const V: usize> Source<V> {
+    pub fn new(generator: Generator, rules: &Rules) -> Self {
+        Self { generator, again: VecDeque::new(), left: 0, vc: 0, credits: [rules.depth; V] }
+    }
+
+    /// Whether it has a flit to send or a packet to make in cycle `now`.
+    #[inline]
+    pub fn is_busy(&self, now: u32) -> bool {
+        self.left != 0 || self.generator.next_at() <= now || self.has_lost(now)
+    }
+
+    /// Whether a lost packet may be sent again.
+    #[inline]
+    pub fn has_lost(&self, now: u32) -> bool {
+        self.again.front().is_some_and(|&(due, _)| due <= now)
+    }
+
+    /// Whether the packet under way has flits left.
+    #[inline]
+    pub fn is_sending(&self) -> bool {
+        self.left != 0
+    }
+
+    /// Takes credits back, by channel.
+    #[inline]
+    pub fn credit(&mut self, channels: u64) {
+        for (vc, credits) in self.credits.iter_mut().enumerate() {
+            *credits += (channels >> vc & 1) as u16;
+        }
+    }
+
+    /// Whether any channel has room for the first flit of a packet; it becomes the channel of that
+    /// packet.
+    #[inline]
+    pub fn choose_channel(&mut self, vcs: u8) -> bool {
+        let next = |vc: u8| if vc + 1 >= vcs { 0 } else { vc + 1 };
+        let mut vc = self.vc;
+        for _ in 0..vcs {
+            vc = next(vc);
+            if self.credits[usize::from(vc)] > 0 {
+                self.vc = vc;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Starts to send a packet.
+    #[inline]
+    pub fn start(&mut self, packet: &Packet) {
+        self.left = packet.flits;
+    }
+
+    /// Sends a flit if there is room: the channel that it goes to.
+    #[inline]
+    pub fn send_flit(&mut self) -> Option<u8> {
+        let credits = &mut self.credits[usize::from(self.vc)];
+        if *credits == 0 {
+            return None;
+        }
+        *credits -= 1;
+        self.left -= 1;
+        Some(self.vc)
+    }
+}

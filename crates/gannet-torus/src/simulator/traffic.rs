@@ -1,0 +1,339 @@
+//! Who sends to whom, and when.
+
+use std::sync::Arc;
+
+use gannet_measure::random::Random;
+use thiserror::Error;
+
+use crate::lattice::{Coordinates, DIMENSIONS, Direction, Lattice, Node};
+
+/// Traffic patterns.
+///
+/// Tornado, neighbour and bit complement are the usual ones (Dally and Towles, "Principles and
+/// practices of interconnection networks", 2004), taken per coordinate, so that they are defined
+/// for every lattice.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pattern {
+    /// Any node, the sender included.
+    Uniform,
+    /// The next node in every dimension at once.
+    Neighbour,
+    /// `ceil(k / 2) - 1` nodes on in every ring of k.
+    Tornado,
+    /// The node at the mirrored coordinates.
+    BitComplement,
+    /// One node in the middle for a part of all packets, any node for the rest.
+    HotSpot {
+        /// Part of the packets that go to it, 0 to 1.
+        fraction: f64,
+    },
+    /// Bursts of one packet to each neighbour, all nodes at once: a sweep over a divided volume.
+    Halo,
+    /// Bursts of one packet to every other node, all nodes at once.
+    AllToAll,
+    /// The packets of a file.
+    Trace(Arc<Trace>),
+}
+
+/// A packet of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracedPacket {
+    /// Cycle at which it is made.
+    pub cycle: u32,
+    /// Where it goes.
+    pub destination: Node,
+    /// Its length in flits.
+    pub flits: u16,
+}
+
+/// The packets of a trace, by source, in the order of their cycles.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    by_source: Vec<Vec<TracedPacket>>,
+}
+
+/// What is wrong with a line of a trace.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("line {line}: {problem}")]
+pub struct TraceError {
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl Trace {
+    /// Reads lines `cycle,source,destination,flits`; empty lines, lines that begin with `#`, and a
+    /// first line of names are passed over.
+    ///
+    /// # Errors
+    ///
+    /// The first line that is not four numbers, or names a node outside the lattice.
+    pub fn parse(text: &str, lattice: Lattice) -> Result<Self, TraceError> {
+        let mut by_source = vec![Vec::new(); lattice.nodes()];
+        for (line, content) in (1..).zip(text.lines()) {
+            let content = content.trim();
+            let is_title = line == 1 && content.starts_with("cycle");
+            if content.is_empty() || content.starts_with('#') || is_title {
+                continue;
+            }
+            let (source, packet) =
+                traced(content, lattice).map_err(|problem| TraceError { line, problem })?;
+            by_source[source.index()].push(packet);
+        }
+        for packets in &mut by_source {
+            packets.sort_by_key(|packet: &TracedPacket| packet.cycle);
+        }
+        Ok(Self { by_source })
+    }
+
+    /// Number of packets.
+    pub fn len(&self) -> usize {
+        self.by_source.iter().map(Vec::len).sum()
+    }
+
+    /// Whether there are no packets.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Length of the longest packet, in flits.
+    pub fn longest(&self) -> u16 {
+        self.by_source.iter().flatten().map(|packet| packet.flits).max().unwrap_or(0)
+    }
+
+    /// Cycle of the last packet.
+    pub fn last_cycle(&self) -> u32 {
+        self.by_source.iter().flatten().map(|packet| packet.cycle).max().unwrap_or(0)
+    }
+}
+
+fn traced(line: &str, lattice: Lattice) -> Result<(Node, TracedPacket), String> {
+    let mut numbers = line.split(',').map(|field| {
+        field.trim().parse::<u32>().map_err(|_| format!("`{}` is no whole number", field.trim()))
+    });
+    let mut next = |name: &str| {
+        numbers.next().unwrap_or_else(|| {
+            Err(format!("{name} is missing; expected cycle,source,destination,flits"))
+        })
+    };
+    let (cycle, source) = (next("the cycle")?, next("the source")?);
+    let (destination, flits) = (next("the destination")?, next("the number of flits")?);
+    if let Some(node) = [source, destination].into_iter().find(|&n| n as usize >= lattice.nodes()) {
+        return Err(format!("there is no node {node}: {lattice} has {} nodes", lattice.nodes()));
+    }
+    let flits = u16::try_from(flits).ok().filter(|&flits| flits > 0);
+    let flits = flits.ok_or("a packet has 1 to 65535 flits")?;
+    Ok((Node(source), TracedPacket { cycle, destination: Node(destination), flits }))
+}
+
+/// Makes the packets of one node.
+#[derive(Clone, Debug)]
+pub(super) struct Generator {
+    random: Random,
+    /// Packets made so far, for patterns that go round.
+    made: u32,
+    /// Cycle at which the packet that is next was made.
+    born: u32,
+}
+
+/// What all generators of a simulation have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Traffic {
+    pub lattice: Lattice,
+    pub pattern: Pattern,
+    /// Flits of a packet.
+    pub flits: u16,
+    /// Logarithm of the probability that a node makes no packet in a cycle.
+    log_idle: f64,
+    /// Cycles from one burst to the next.
+    burst_period: f64,
+}
+
+/// No packet will be made any more.
+pub(super) const NEVER: u32 = u32::MAX;
+
+impl Traffic {
+    /// Traffic of `load` flits per node and cycle.
+    pub fn new(lattice: Lattice, pattern: Pattern, load: f64, flits: u16) -> Self {
+        let packets = load / f64::from(flits);
+        let burst = match pattern {
+            Pattern::Halo => 2 * lattice.dimensions().count(),
+            Pattern::AllToAll => lattice.nodes() - 1,
+            _ => 1,
+        };
+        let burst_period = (burst as f64 / packets).max(1.0);
+        Self { lattice, pattern, flits, log_idle: (-packets.min(1.0)).ln_1p(), burst_period }
+    }
+
+    /// The generator of one node, and its first packet.
+    pub fn generator(&self, node: Node, seed: u64) -> Generator {
+        let random = Random::stream(seed, u64::from(node.0));
+        let mut generator = Generator { random, made: 0, born: 0 };
+        generator.born = match self.pattern {
+            Pattern::Halo | Pattern::AllToAll | Pattern::Trace(_) => self.burst_start(node, 0),
+            _ => self.gap(&mut generator.random).saturating_sub(1),
+        };
+        generator
+    }
+
+    /// Cycles to the next packet of a node that makes one with equal probability in each cycle.
+    fn gap(&self, random: &mut Random) -> u32 {
+        if self.log_idle == 0.0 {
+            return NEVER;
+        }
+        let gap = (1.0 - random.unit()).ln() / self.log_idle;
+        if gap < f64::from(u32::MAX / 2) { 1 + gap as u32 } else { NEVER }
+    }
+
+    /// Cycle of packet `number` of a node, for patterns whose times are not random.
+    fn burst_start(&self, node: Node, number: u32) -> u32 {
+        let burst = match &self.pattern {
+            Pattern::Halo => 2 * self.lattice.dimensions().count() as u32,
+            Pattern::AllToAll => self.lattice.nodes() as u32 - 1,
+            Pattern::Trace(trace) => {
+                let packet = trace.by_source[node.index()].get(number as usize);
+                return packet.map_or(NEVER, |packet| packet.cycle);
+            }
+            _ => return NEVER,
+        };
+        if burst == 0 || !self.burst_period.is_finite() {
+            return NEVER;
+        }
+        (f64::from(number / burst) * self.burst_period) as u32
+    }
+
+    fn destination(&self, node: Node, made: u32, random: &mut Random) -> Node {
+        let nodes = self.lattice.nodes() as u32;
+        let each = |coordinate: fn(u16, u16) -> u16| {
+            let (place, sizes) = (self.lattice.coordinates(node), self.lattice.sizes());
+            let moved: Coordinates = std::array::from_fn(|d| {
+                if d < DIMENSIONS { coordinate(place[d], sizes[d]) } else { 0 }
+            });
+            self.lattice.node(moved)
+        };
+        match &self.pattern {
+            Pattern::Uniform => Node(random.below(u64::from(nodes)) as u32),
+            Pattern::Neighbour => each(|x, k| ((u32::from(x) + 1) % u32::from(k)) as u16),
+            Pattern::Tornado => {
+                each(|x, k| ((u32::from(x) + u32::from(k).div_ceil(2) - 1) % u32::from(k)) as u16)
+            }
+            Pattern::BitComplement => each(|x, k| k - 1 - x),
+            Pattern::HotSpot { fraction } => {
+                if random.chance(*fraction) {
+                    self.lattice.node(self.lattice.sizes().map(|size| size / 2))
+                } else {
+                    Node(random.below(u64::from(nodes)) as u32)
+                }
+            }
+            Pattern::Halo => {
+                let links = 2 * self.lattice.dimensions().count() as u32;
+                let turn = (made % links) as usize;
+                let dimension =
+                    self.lattice.dimensions().nth(turn / 2).expect("turn is below links");
+                self.lattice.neighbour(node, Direction::of(dimension, turn.is_multiple_of(2)))
+            }
+            Pattern::AllToAll => Node((node.0 + 1 + made % (nodes - 1)) % nodes),
+            Pattern::Trace(trace) => trace.by_source[node.index()][made as usize].destination,
+        }
+    }
+}
+
+/// A packet as it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Made {
+    pub born: u32,
+    pub destination: Node,
+    pub flits: u16,
+}
+
+impl Generator {
+    /// Cycle at which the next packet is made, or [`NEVER`].
+    #[inline]
+    pub fn next_at(&self) -> u32 {
+        self.born
+    }
+
+    /// Makes the next packet, which must be due.
+    pub fn make(&mut self, node: Node, traffic: &Traffic) -> Made {
+        let destination = traffic.destination(node, self.made, &mut self.random);
+        let flits = match &traffic.pattern {
+            Pattern::Trace(trace) => trace.by_source[node.index()][self.made as usize].flits,
+            _ => traffic.flits,
+        };
+        let made = Made { born: self.born, destination, flits };
+        self.made = self.made.wrapping_add(1);
+        self.born = match traffic.pattern {
+            Pattern::Halo | Pattern::AllToAll | Pattern::Trace(_) => {
+                traffic.burst_start(node, self.made)
+            }
+            _ => self.born.saturating_add(traffic.gap(&mut self.random)),
+        };
+        made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traffic(lattice: &str, pattern: Pattern, load: f64, flits: u16) -> Traffic {
+        Traffic::new(lattice.parse().unwrap(), pattern, load, flits)
+    }
+
+    fn first(traffic: &Traffic, node: u32, count: usize) -> Vec<Made> {
+        let mut generator = traffic.generator(Node(node), 1);
+        (0..count).map(|_| generator.make(Node(node), traffic)).collect()
+    }
+
+    #[test]
+    fn load_is_flits_per_cycle() {
+        for (load, flits) in [(0.3, 1), (0.9, 18), (1.0, 1), (0.01, 4)] {
+            let traffic = traffic("8x8x8", Pattern::Uniform, load, flits);
+            let last = *first(&traffic, 5, 20_000).last().unwrap();
+            let measured = 20_000.0 * f64::from(flits) / f64::from(last.born + 1);
+            assert!((measured / load - 1.0).abs() < 0.03, "{measured} for {load}");
+        }
+    }
+
+    #[test]
+    fn patterns_go_where_their_definition_says() {
+        let to = |lattice, pattern, node| {
+            first(&traffic(lattice, pattern, 0.5, 1), node, 1)[0].destination.0
+        };
+        assert_eq!(to("8x8", Pattern::Tornado, 0), 3 + 3 * 8);
+        assert_eq!(to("5x4", Pattern::Tornado, 0), 2 + 5);
+        assert_eq!(to("8x8", Pattern::Neighbour, 63), 0);
+        assert_eq!(to("8x8", Pattern::BitComplement, 1), 62);
+        assert_eq!(to("3x1x1", Pattern::AllToAll, 2), 0);
+    }
+
+    #[test]
+    fn bursts_reach_everybody_once() {
+        let halo: Vec<Made> = first(&traffic("4x4", Pattern::Halo, 0.5, 2), 0, 5);
+        let to: Vec<u32> = halo.iter().map(|made| made.destination.0).collect();
+        assert_eq!(to, [1, 3, 4, 12, 1]);
+        let born: Vec<u32> = halo.iter().map(|made| made.born).collect();
+        assert_eq!(born, [0, 0, 0, 0, 16]);
+        let mut all: Vec<u32> = first(&traffic("4x2", Pattern::AllToAll, 0.5, 1), 3, 7)
+            .iter()
+            .map(|m| m.destination.0)
+            .collect();
+        all.sort_unstable();
+        assert_eq!(all, [0, 1, 2, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn traces_are_read_and_their_errors_placed() {
+        let lattice: Lattice = "2x2".parse().unwrap();
+        let trace =
+            Trace::parse("cycle,source,destination,flits\n9,0,3,2\n# x\n4, 0, 1, 1\n", lattice)
+                .unwrap();
+        assert_eq!((trace.len(), trace.longest(), trace.last_cycle()), (2, 2, 9));
+        let made = first(&Traffic::new(lattice, Pattern::Trace(Arc::new(trace)), 0.0, 1), 0, 2);
+        assert_eq!(made.iter().map(|made| made.born).collect::<Vec<_>>(), [4, 9]);
+        for (text, line) in [("1,2,3\n", 1), ("\n1,0,4,1", 2), ("1,0,1,0", 1), ("1,0,x,1", 1)] {
+            assert_eq!(Trace::parse(text, lattice).unwrap_err().line, line, "{text}");
+        }
+    }
+}
