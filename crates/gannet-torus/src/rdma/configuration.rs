@@ -1,0 +1,188 @@
+//! The sizes, patience and costs of an engine.
+
+use gannet_memory::{PageSize, Replacement};
+use gannet_wire::rdma::DATA_LEN;
+use serde::Serialize;
+
+use crate::lattice::Node;
+
+/// A rate in bytes per second at which copying takes no time.
+pub const UNLIMITED: u64 = u64::MAX;
+
+/// All that an engine is made from.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    /// The node that the engine belongs to.
+    pub node: Node,
+    /// First epoch of the sequence numbers. A node that starts anew takes another one than it had,
+    /// at most 127 further on, so that far nodes do not take its packets for old ones.
+    pub epoch: u8,
+    /// How much is kept.
+    pub limits: Limits,
+    /// When packets are acknowledged and sent again.
+    pub replay: Replay,
+    /// What each step costs.
+    pub timing: Timing,
+    /// The cache of address translations.
+    pub translation: TranslationCache,
+    /// What happens to an arriving PUT whose completion finds no room.
+    pub overflow: Overflow,
+}
+
+impl Configuration {
+    /// Default sizes and patience; no step takes time.
+    pub fn new(node: Node) -> Self {
+        Self {
+            node,
+            epoch: 0,
+            limits: Limits::default(),
+            replay: Replay::default(),
+            timing: Timing::IMMEDIATE,
+            translation: TranslationCache::default(),
+            overflow: Overflow::Hold,
+        }
+    }
+}
+
+/// How much an engine keeps. All of it is allocated when the engine is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Nodes that it exchanges packets with.
+    pub peers: usize,
+    /// PUTs and GETs posted and not completed, at most 32768.
+    pub posts: usize,
+    /// GETs of other nodes that are being answered, at most 32768.
+    pub replies: usize,
+    /// Completions not yet polled; one for each post, and at least one more for what arrives.
+    pub completions: usize,
+    /// Packets that are being written to memory. More are dropped, and come again.
+    pub receive_queue: usize,
+    /// Packets read from memory, or being read, and not yet taken by the link.
+    pub transmit_queue: usize,
+    /// Bytes of data in a packet, at most 4096. The default leaves room for the end-to-end header
+    /// in a link packet of 4096 bytes.
+    pub data_bytes: usize,
+    /// Registered buffers.
+    pub buffers: usize,
+    /// Pages of all registered buffers together.
+    pub pages: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            peers: 64,
+            posts: 256,
+            replies: 256,
+            completions: 1024,
+            receive_queue: 64,
+            transmit_queue: 4,
+            data_bytes: DATA_LEN,
+            buffers: 256,
+            pages: 1 << 16,
+        }
+    }
+}
+
+/// When packets are acknowledged and sent again. Times are in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replay {
+    /// A packet without acknowledgement is sent again after this time, then after twice, four
+    /// times and so on.
+    pub timeout_ns: u64,
+    /// The longest of these times.
+    pub timeout_max_ns: u64,
+    /// How often a packet is sent before its destination is given up.
+    pub attempts: u8,
+    /// A packet is sent again at once when one that was sent so many packets later has arrived.
+    pub reorder: u32,
+    /// An acknowledgement is sent after so many packets, and after the last one of a message.
+    pub ack_packets: u8,
+    /// An acknowledgement waits no longer than this for more packets, or for one to ride on.
+    pub ack_delay_ns: u64,
+    /// A GET fails when no packet of its answer came for this time after the request had arrived.
+    pub get_timeout_ns: u64,
+}
+
+impl Default for Replay {
+    fn default() -> Self {
+        Self {
+            timeout_ns: 200_000,
+            timeout_max_ns: 20_000_000,
+            attempts: 16,
+            reorder: 8,
+            ack_packets: 4,
+            ack_delay_ns: 10_000,
+            get_timeout_ns: 1_000_000_000,
+        }
+    }
+}
+
+/// What the steps of an engine cost. Times are in nanoseconds, rates in bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Timing {
+    /// DMA engines that read memory to send, at most [`ENGINES_MAX`](super::ENGINES_MAX). They
+    /// share the bus but wait at the same time.
+    pub read_engines: usize,
+    /// From the start of a DMA read to its first byte.
+    pub read_latency_ns: u64,
+    /// Whether commands are fetched ahead. Otherwise each message waits once more for
+    /// `read_latency_ns`, while its command is read from host memory.
+    pub prefetch: bool,
+    /// Rate of reads over the bus.
+    pub read_bytes_per_s: u64,
+    /// DMA controllers that write what arrives, at most [`ENGINES_MAX`](super::ENGINES_MAX).
+    pub write_engines: usize,
+    /// From the translated address to the first byte written.
+    pub write_setup_ns: u64,
+    /// Rate of writes over the bus.
+    pub write_bytes_per_s: u64,
+    /// Asking the TLB for a page.
+    pub tlb_ns: u64,
+    /// Finding a page in the table of buffers; one page at a time.
+    pub walk_ns: u64,
+}
+
+impl Timing {
+    /// Nothing takes time: the engine as software.
+    pub const IMMEDIATE: Self = Self {
+        read_engines: 1,
+        read_latency_ns: 0,
+        prefetch: true,
+        read_bytes_per_s: UNLIMITED,
+        write_engines: 1,
+        write_setup_ns: 0,
+        write_bytes_per_s: UNLIMITED,
+        tlb_ns: 0,
+        walk_ns: 0,
+    };
+}
+
+/// The cache of address translations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TranslationCache {
+    /// Translations kept; with 0 every page is looked for in the table of buffers.
+    pub entries: usize,
+    /// Size of the pages.
+    pub page_size: PageSize,
+    /// Which translation makes room for a new one.
+    pub replacement: Replacement,
+}
+
+impl Default for TranslationCache {
+    fn default() -> Self {
+        Self { entries: 128, page_size: PageSize::KiB4, replacement: Replacement::LeastRecent }
+    }
+}
+
+/// What happens to an arriving PUT whose completion finds the queue full.
+///
+/// Completions of PUTs and GETs of this node always find room: it is kept when they are posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overflow {
+    /// Its sender waits until the host has polled: nothing is lost, but all that this sender has
+    /// posted to the node stands still.
+    Hold,
+    /// The data are kept, the completion is dropped and counted.
+    Drop,
+}

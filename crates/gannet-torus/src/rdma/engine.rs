@@ -1,0 +1,396 @@
+//! The RDMA engine of a node: descriptors, completions and time.
+
+mod arriving;
+mod post;
+mod sending;
+
+use std::collections::{HashMap, VecDeque};
+
+use gannet_memory::{RegisterError, Registration, Tlb};
+use gannet_wire::rdma::{DATA_LEN_MAX, NODE_BITS, Repr};
+use serde::Serialize;
+use thiserror::Error;
+
+use super::completion::{Completion, Failure, Request};
+use super::configuration::Configuration;
+use super::dma::Dma;
+use super::memory::PhysicalMemory;
+use super::operations::{Backlog, Kind, Operation, Operations};
+use super::receive_window::ReceiveWindow;
+use super::send_window::{Expiry, SendWindow};
+use super::translation::{Extents, Translation};
+
+pub use post::{Get, PostError, Put};
+pub use sending::Outgoing;
+
+/// Counts of what happened, since the engine was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Packets with data or a request sent for the first time.
+    pub sent: u64,
+    /// Packets sent again because an acknowledgement did not come in time.
+    pub timeouts: u64,
+    /// Packets sent again because later ones had overtaken them.
+    pub overtaken: u64,
+    /// Packets that only acknowledge or refuse.
+    pub control: u64,
+    /// Arrived packets whose bytes were damaged.
+    pub corrupt: u64,
+    /// Arrived packets that are for another node.
+    pub misdelivered: u64,
+    /// Arrived packets that had arrived before.
+    pub duplicates: u64,
+    /// Arrived packets of an epoch that is over, or further ahead than allowed.
+    pub stale: u64,
+    /// Arrived packets dropped because the receive queue was full.
+    pub overruns: u64,
+    /// Arrived packets of one node more than there is room for.
+    pub strangers: u64,
+    /// Arrived packets refused with a reason.
+    pub refused: u64,
+    /// Arrived data that this node no longer wants.
+    pub unwanted: u64,
+    /// Completions dropped because the queue was full ([`Overflow::Drop`](super::Overflow::Drop)).
+    pub completions_dropped: u64,
+    /// Times that a node was given up.
+    pub given_up: u64,
+}
+
+/// Why a buffer cannot be registered with an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RegistrationError {
+    /// The table refuses it.
+    #[error(transparent)]
+    Table(#[from] RegisterError),
+    /// A page lies outside the memory of the engine.
+    #[error("the page at physical address {0:#x} is not in the memory of the engine")]
+    OutsideMemory(u64),
+}
+
+/// Packets to and from one other node.
+#[derive(Clone, Debug)]
+struct Flow {
+    peer: u32,
+    send: SendWindow,
+    receive: ReceiveWindow,
+    backlog: Backlog,
+    /// A refusal to be told: sequence number, request and reason.
+    refusal: Option<(u32, u32, u32)>,
+    /// Whether the flow waits in [`Engine::ready`].
+    is_ready: bool,
+    /// Whether the flow waits in [`Engine::control`].
+    is_in_control: bool,
+}
+
+/// A packet read from memory, or being read.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    flow: u16,
+    epoch: u8,
+    sequence: u32,
+    extents: Extents,
+    ready_at: u64,
+}
+
+/// A packet being written to memory.
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    flow: u16,
+    epoch: u8,
+    sequence: u32,
+    done_at: u64,
+}
+
+/// The RDMA engine of a node. See the [module](super) for what it promises.
+///
+/// Times are in nanoseconds from any origin and must not go back from one call to the next.
+#[derive(Clone, Debug)]
+pub struct Engine<M> {
+    configuration: Configuration,
+    memory: M,
+    translation: Translation,
+    flows: Vec<Flow>,
+    flow_of: HashMap<u32, u16>,
+    operations: Operations,
+    /// Answers to GETs that have arrived and are not yet operations.
+    answers_to_come: usize,
+    completions: VecDeque<Completion>,
+    /// Whether a completion waits for room in the queue.
+    is_held: bool,
+    read_dma: Dma,
+    reads: VecDeque<Read>,
+    write_dma: Dma,
+    writes: VecDeque<Write>,
+    /// Flows with packets to read, in turn.
+    ready: VecDeque<u16>,
+    /// Flows with an acknowledgement or refusal to tell.
+    control: VecDeque<u16>,
+    /// No acknowledgement, packet or GET is due before.
+    timer_at: u64,
+    now: u64,
+    counters: Counters,
+}
+
+impl<M: PhysicalMemory> Engine<M> {
+    /// An engine that reads and writes `memory`.
+    ///
+    /// # Panics
+    /// When the configuration allows no peer, queue or engine, has not more completions than posts, a
+    /// packet larger than a page, more DMA engines than [`ENGINES_MAX`](super::ENGINES_MAX), or a
+    /// node number of more than 20 bits.
+    pub fn new(configuration: Configuration, memory: M) -> Self {
+        let (limits, timing) = (&configuration.limits, &configuration.timing);
+        assert!((1..1 << 15).contains(&limits.peers), "1 to 32767 peers");
+        assert!(
+            limits.posts < 1 << 15 && limits.replies < 1 << 15,
+            "below 32768 posts and replies"
+        );
+        assert!(limits.completions > limits.posts, "a completion for each post and one to arrive");
+        assert!(
+            (1..=DATA_LEN_MAX).contains(&limits.data_bytes),
+            "1 to {DATA_LEN_MAX} bytes of data"
+        );
+        assert!(limits.receive_queue > 0 && limits.transmit_queue > 0, "queues of no packets");
+        assert!(configuration.node.0 < 1 << NODE_BITS, "a node number of {NODE_BITS} bits");
+        Self {
+            translation: Translation::new(&configuration.translation, limits, timing),
+            flows: Vec::with_capacity(limits.peers),
+            flow_of: HashMap::with_capacity(limits.peers),
+            operations: Operations::new(limits.posts, limits.replies),
+            answers_to_come: 0,
+            completions: VecDeque::with_capacity(limits.completions),
+            is_held: false,
+            read_dma: Dma::new(timing.read_engines, timing.read_bytes_per_s),
+            reads: VecDeque::with_capacity(limits.transmit_queue),
+            write_dma: Dma::new(timing.write_engines, timing.write_bytes_per_s),
+            writes: VecDeque::with_capacity(limits.receive_queue),
+            ready: VecDeque::with_capacity(limits.peers),
+            control: VecDeque::with_capacity(limits.peers),
+            timer_at: u64::MAX,
+            now: 0,
+            counters: Counters::default(),
+            configuration,
+            memory,
+        }
+    }
+
+    /// The memory.
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// The memory, to be filled by the host.
+    pub fn memory_mut(&mut self) -> &mut M {
+        &mut self.memory
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The cache of address translations, with its counts of hits and misses.
+    pub fn tlb(&self) -> &Tlb {
+        &self.translation.tlb
+    }
+
+    /// Lets other nodes access a buffer.
+    ///
+    /// # Errors
+    /// When the table refuses it or a page lies outside the memory.
+    pub fn register(&mut self, buffer: &Registration) -> Result<(), RegistrationError> {
+        let page_bytes = self.translation.buffers.page_size().bytes();
+        let outside = |&&page: &&u64| !self.memory.contains(page, page_bytes);
+        if let Some(&page) = buffer.pages.iter().find(outside) {
+            return Err(RegistrationError::OutsideMemory(page));
+        }
+        Ok(self.translation.buffers.register(buffer)?)
+    }
+
+    /// Ends the access to the buffer of `process` that starts at `start`; gives whether there was
+    /// one. Packets of an answer that are being read, at most the transmit queue, still leave.
+    pub fn deregister(&mut self, process: u16, start: u64) -> bool {
+        let pages = self.translation.buffers.deregister(process, start);
+        if let Some(pages) = pages.clone() {
+            self.translation.tlb.invalidate(process, pages);
+        }
+        pages.is_some()
+    }
+
+    /// The next event, oldest first.
+    pub fn poll_completion(&mut self) -> Option<Completion> {
+        let completion = self.completions.pop_front()?;
+        if self.is_held {
+            self.is_held = false;
+            for index in 0..self.flows.len() as u16 {
+                if self.deliver(index) {
+                    self.mark_control(index);
+                }
+            }
+        }
+        Some(completion)
+    }
+
+    /// Goes on to `now` without a packet in or out.
+    pub fn advance(&mut self, now: u64) {
+        self.now = self.now.max(now);
+        self.settle_writes();
+        self.run_timers();
+        self.start_reads();
+    }
+
+    /// When the engine has to be called next if nothing arrives or is posted; `None` if never.
+    ///
+    /// Packets that wait for the link ([`Engine::has_packet`]) are not counted: only the link
+    /// knows when it takes them.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let may_read = !self.ready.is_empty() && self.reads.len() < self.transmit_queue();
+        let times = [
+            self.timer_at,
+            self.writes.front().map_or(u64::MAX, |write| write.done_at),
+            self.reads
+                .iter()
+                .map(|read| read.ready_at)
+                .find(|&at| at > self.now)
+                .unwrap_or(u64::MAX),
+            if may_read { self.read_dma.idle_at() } else { u64::MAX },
+        ];
+        times.into_iter().min().filter(|&at| at != u64::MAX)
+    }
+
+    /// Whether a packet waits for the link.
+    pub fn has_packet(&self) -> bool {
+        !self.control.is_empty() || self.reads.front().is_some_and(|read| read.ready_at <= self.now)
+    }
+
+    fn transmit_queue(&self) -> usize {
+        self.configuration.limits.transmit_queue
+    }
+
+    fn flow(&mut self, index: u16) -> &mut Flow {
+        &mut self.flows[usize::from(index)]
+    }
+
+    /// The flow to and from `peer`, made if there is room.
+    fn flow_to(&mut self, peer: u32) -> Option<u16> {
+        if let Some(&flow) = self.flow_of.get(&peer) {
+            return Some(flow);
+        }
+        if self.flows.len() == self.configuration.limits.peers {
+            return None;
+        }
+        let index = self.flows.len() as u16;
+        self.flows.push(Flow {
+            peer,
+            send: SendWindow::new(self.configuration.epoch),
+            receive: ReceiveWindow::new(),
+            backlog: Backlog::EMPTY,
+            refusal: None,
+            is_ready: false,
+            is_in_control: false,
+        });
+        self.flow_of.insert(peer, index);
+        Some(index)
+    }
+
+    /// Puts the flow in turn to be read from, if it has a packet that may be sent.
+    fn mark_ready(&mut self, index: u16) {
+        let flow = self.flow(index);
+        let may_send =
+            flow.send.has_pending() || (!flow.backlog.is_empty() && flow.send.has_room());
+        if may_send && !flow.is_ready {
+            flow.is_ready = true;
+            self.ready.push_back(index);
+        }
+    }
+
+    /// Has the flow tell the other node what it has received, or refused.
+    fn mark_control(&mut self, index: u16) {
+        let flow = self.flow(index);
+        if !flow.is_in_control {
+            flow.is_in_control = true;
+            self.control.push_back(index);
+        }
+    }
+
+    /// Header of a packet of the flow, with all that it has to acknowledge.
+    fn header(&mut self, index: u16) -> Repr {
+        let source = self.configuration.node.0;
+        let flow = self.flow(index);
+        let (acknowledged_epoch, acknowledged, selective) = flow.receive.acknowledge();
+        Repr {
+            epoch: flow.send.epoch,
+            acknowledged_epoch,
+            source,
+            destination: flow.peer,
+            acknowledged,
+            selective,
+            ..Repr::default()
+        }
+    }
+
+    /// Acts on acknowledgements, packets and GETs whose time has come.
+    fn run_timers(&mut self) {
+        if self.now < self.timer_at {
+            return;
+        }
+        for index in 0..self.flows.len() as u16 {
+            self.run_flow_timers(index);
+        }
+        while let Some(request) = self.operations.any(|it| it.deadline <= self.now) {
+            self.complete(request, Err(Failure::Unreachable));
+        }
+        let replay = self.configuration.replay;
+        let deadline = |flow: &Flow| flow.send.deadline(&replay).min(flow.receive.acknowledge_at);
+        let flows = self.flows.iter().map(deadline).min().unwrap_or(u64::MAX);
+        self.timer_at = flows.min(self.operations.deadline());
+    }
+
+    fn run_flow_timers(&mut self, index: u16) {
+        let (now, replay) = (self.now, self.configuration.replay);
+        let flow = self.flow(index);
+        if flow.receive.acknowledge_at <= now {
+            flow.receive.acknowledge_at = u64::MAX;
+            self.mark_control(index);
+        }
+        match self.flow(index).send.expire(now, &replay) {
+            Expiry::Replay(0) => {}
+            Expiry::Replay(count) => {
+                self.counters.timeouts += u64::from(count);
+                self.mark_ready(index);
+            }
+            Expiry::GiveUp => self.give_up(index),
+        }
+    }
+
+    /// Fails all that was posted to the node of a flow, and begins the next epoch.
+    fn give_up(&mut self, index: u16) {
+        self.counters.given_up += 1;
+        let flow = self.flow(index);
+        flow.send.restart();
+        flow.backlog = Backlog::EMPTY;
+        while let Some(request) = self.operations.any(|it| it.flow == index) {
+            self.complete(request, Err(Failure::Unreachable));
+        }
+    }
+
+    /// Ends an operation and tells the host if it had posted it.
+    fn complete(&mut self, request: u32, outcome: Result<(), Failure>) {
+        let Some(operation) = self.operations.remove(request) else { return };
+        let Operation { kind, flow, tag, .. } = operation;
+        let peer = crate::Node(self.flow(flow).peer);
+        let request = Request(request);
+        let completion = match kind {
+            Kind::Put { .. } => Completion::TxDone { request, destination: peer, tag, outcome },
+            Kind::Get { .. } => Completion::GetDone { request, source: peer, tag, outcome },
+            Kind::Reply { .. } => return,
+        };
+        self.completions.push_back(completion);
+    }
+
+    /// Room in the completion queue that no post has taken for itself.
+    fn free_completions(&self) -> usize {
+        let taken = self.completions.len() + self.operations.posts();
+        self.configuration.limits.completions.saturating_sub(taken)
+    }
+}

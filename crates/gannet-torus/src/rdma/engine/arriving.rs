@@ -1,0 +1,323 @@
+//! From packets to memory and completions.
+
+use gannet_wire::rdma::{Operation as Says, Packet, Repr, WINDOW};
+
+use super::super::completion::{Completion, Failure, Reason};
+use super::super::configuration::Overflow;
+use super::super::dma::Claim;
+use super::super::memory::PhysicalMemory;
+use super::super::operations::{Kind, Operation};
+use super::super::receive_window::{Arrival, Delivery};
+use super::{Engine, Write};
+use crate::lattice::Node;
+
+/// What an accepted packet leads to: when its place is known, bytes to be written, and what is
+/// told when its turn comes.
+struct Accepted {
+    ready: u64,
+    bytes: usize,
+    delivery: Delivery,
+}
+
+impl<M: PhysicalMemory> Engine<M> {
+    /// Whether the receive queue has room. A link with credits holds packets back while it has
+    /// not; otherwise they are dropped, and sent again by their source.
+    pub fn can_receive(&self) -> bool {
+        self.writes.len() < self.configuration.limits.receive_queue
+    }
+
+    /// Takes the payload of a packet that a link has brought. What cannot be used is counted.
+    pub fn packet_in(&mut self, now: u64, payload: &[u8]) {
+        self.advance(now);
+        let Ok(packet) = Packet::new_checked(payload) else {
+            self.counters.corrupt += 1;
+            return;
+        };
+        if !packet.verify_checksum() {
+            self.counters.corrupt += 1;
+            return;
+        }
+        let header = Repr::parse(&packet.header());
+        if header.destination != self.configuration.node.0 {
+            self.counters.misdelivered += 1;
+            return;
+        }
+        let Some(index) = self.flow_to(header.source) else {
+            self.counters.strangers += 1;
+            return;
+        };
+        self.acknowledged(index, &header);
+        match header.operation {
+            Says::Ack => {}
+            Says::Refused => self.refused(index, &header),
+            _ => self.arrived(index, &header, packet.data()),
+        }
+        self.settle_writes();
+        self.mark_ready(index);
+        self.start_reads();
+    }
+
+    /// Ends what the other node has acknowledged.
+    fn acknowledged(&mut self, index: u16, header: &Repr) {
+        let get_timeout_ns = self.configuration.replay.get_timeout_ns;
+        let reorder = self.configuration.replay.reorder;
+        let send = &mut self.flows[usize::from(index)].send;
+        if send.epoch != header.acknowledged_epoch {
+            return;
+        }
+        let (mut done, mut count) = ([0; WINDOW as usize], 0);
+        let overtaken =
+            send.acknowledge(header.acknowledged, header.selective, reorder, |request| {
+                done[count] = request;
+                count += 1;
+            });
+        self.counters.overtaken += u64::from(overtaken);
+        for &request in &done[..count] {
+            let Some(operation) = self.operations.find(request) else { continue };
+            operation.outstanding -= 1;
+            if !operation.is_packed || operation.outstanding > 0 {
+                continue;
+            }
+            if let Kind::Get { .. } = operation.kind {
+                operation.deadline = self.now.saturating_add(get_timeout_ns);
+                self.timer_at = self.timer_at.min(operation.deadline);
+            } else {
+                self.complete(request, Ok(()));
+            }
+        }
+    }
+
+    /// Ends a PUT or GET that the other node refuses. Its packets keep their numbers and say
+    /// nothing any more, so that the numbers after them can be delivered.
+    fn refused(&mut self, index: u16, header: &Repr) {
+        let flow = &mut self.flows[usize::from(index)];
+        let concerns = flow.send.slot(header.sequence).is_some_and(|slot| {
+            slot.request == header.request && header.acknowledged_epoch == flow.send.epoch
+        });
+        let Some(operation) = self.operations.find(header.request).filter(|_| concerns) else {
+            return;
+        };
+        flow.send.abandon(header.request);
+        let reason = Reason::from_number(header.tag);
+        if reason == Reason::Busy && matches!(operation.kind, Kind::Get { .. }) {
+            (operation.outstanding, operation.is_packed) = (0, false);
+            self.enqueue(index, header.request);
+        } else {
+            flow.backlog.pop(&mut self.operations, header.request);
+            self.complete(header.request, Err(Failure::Refused(reason)));
+        }
+    }
+
+    /// Accepts a numbered packet unless it was here before.
+    fn arrived(&mut self, index: u16, header: &Repr, data: &[u8]) {
+        let receive = &mut self.flows[usize::from(index)].receive;
+        if receive.is_new_epoch(header.epoch) {
+            self.answers_to_come -= receive.restart(header.epoch);
+        }
+        match receive.classify(header.epoch, header.sequence) {
+            Arrival::Fresh => {}
+            Arrival::Duplicate => {
+                self.counters.duplicates += 1;
+                return self.mark_control(index);
+            }
+            Arrival::Beyond | Arrival::Stale => {
+                self.counters.stale += 1;
+                return;
+            }
+        }
+        if !self.can_receive() {
+            self.counters.overruns += 1;
+            return;
+        }
+        let claim = self.write_dma.claim(self.now);
+        match self.accept(claim, index, header, data) {
+            Ok(accepted) => self.begin_write(claim, index, header, accepted),
+            Err(reason) => {
+                self.counters.refused += 1;
+                let refusal = &mut self.flow(index).refusal;
+                refusal.get_or_insert((header.sequence, header.request, reason.number()));
+                self.mark_control(index);
+            }
+        }
+    }
+
+    fn accept(
+        &mut self,
+        claim: Claim,
+        index: u16,
+        header: &Repr,
+        data: &[u8],
+    ) -> Result<Accepted, Reason> {
+        let nothing = Accepted { ready: claim.start, bytes: 0, delivery: Delivery::Nothing };
+        match header.operation {
+            Says::Put => self.accept_put(claim, header, data),
+            Says::Get => self.accept_get(claim, header),
+            Says::Reply => Ok(self.accept_reply(claim, index, header, data).unwrap_or(nothing)),
+            Says::ReplyRefused => {
+                let outcome = Err(Failure::Refused(Reason::from_number(header.tag)));
+                let delivery = Delivery::GetDone { request: header.request, outcome };
+                Ok(Accepted { delivery, ..nothing })
+            }
+            _ => Ok(nothing),
+        }
+    }
+
+    fn accept_put(&mut self, claim: Claim, header: &Repr, data: &[u8]) -> Result<Accepted, Reason> {
+        let address = header.base + u64::from(header.offset);
+        let ready = self.write(claim, header.process, address, data)?;
+        let delivery = match is_last(header, data) {
+            true => Delivery::RxDone {
+                process: header.process,
+                address: header.base,
+                length: header.length,
+                tag: header.tag,
+            },
+            false => Delivery::Nothing,
+        };
+        Ok(Accepted { ready, bytes: data.len(), delivery })
+    }
+
+    fn accept_get(&mut self, claim: Claim, header: &Repr) -> Result<Accepted, Reason> {
+        let &Repr { process, base: address, length, tag, request, .. } = header;
+        self.translation
+            .buffers
+            .check(process, address, length.into(), false)
+            .map_err(Reason::Access)?;
+        if self.operations.replies() + self.answers_to_come >= self.configuration.limits.replies {
+            return Err(Reason::Busy);
+        }
+        self.answers_to_come += 1;
+        let delivery = Delivery::Answer { request, process, address, length, tag };
+        Ok(Accepted { ready: claim.start, bytes: 0, delivery })
+    }
+
+    /// Writes data that this node has asked for; `None` if it has not, or no longer wants them.
+    fn accept_reply(
+        &mut self,
+        claim: Claim,
+        index: u16,
+        header: &Repr,
+        data: &[u8],
+    ) -> Option<Accepted> {
+        let request = header.request;
+        let wanted = self
+            .operations
+            .find(request)
+            .filter(|operation| operation.flow == index && operation.length == header.length);
+        let Some((operation, Kind::Get { process, address })) = wanted.map(|operation| {
+            let kind = operation.kind;
+            (operation, kind)
+        }) else {
+            self.counters.unwanted += 1;
+            return None;
+        };
+        operation.deadline = self.now.saturating_add(self.configuration.replay.get_timeout_ns);
+        match self.write(claim, process, address + u64::from(header.offset), data) {
+            Ok(ready) => {
+                let delivery = match is_last(header, data) {
+                    true => Delivery::GetDone { request, outcome: Ok(()) },
+                    false => Delivery::Nothing,
+                };
+                Some(Accepted { ready, bytes: data.len(), delivery })
+            }
+            Err(reason) => {
+                self.complete(request, Err(Failure::Refused(reason)));
+                None
+            }
+        }
+    }
+
+    /// Copies data to a virtual address of this node; gives when the model knows the place.
+    ///
+    /// The bytes are in memory at once. Nobody is told before the model has written them.
+    fn write(
+        &mut self,
+        claim: Claim,
+        process: u16,
+        address: u64,
+        data: &[u8],
+    ) -> Result<u64, Reason> {
+        let (ready, extents) =
+            self.translation.translate(claim.start, process, address, data.len(), true);
+        let mut rest = data;
+        for (physical, bytes) in extents.map_err(Reason::Access)?.iter() {
+            let (piece, after) = rest.split_at(bytes);
+            self.memory.write(physical, piece);
+            rest = after;
+        }
+        Ok(ready + self.configuration.timing.write_setup_ns)
+    }
+
+    fn begin_write(&mut self, claim: Claim, index: u16, header: &Repr, accepted: Accepted) {
+        let Accepted { ready, bytes, delivery } = accepted;
+        let done = self.write_dma.transfer(claim, ready, bytes);
+        let done_at = self.writes.back().map_or(done, |before| before.done_at.max(done));
+        let &Repr { epoch, sequence, .. } = header;
+        self.flow(index).receive.arrive(sequence, delivery);
+        self.writes.push_back(Write { flow: index, epoch, sequence, done_at });
+    }
+
+    /// Takes note of the packets that are written by now.
+    pub(super) fn settle_writes(&mut self) {
+        let replay = self.configuration.replay;
+        while let Some(write) = self.writes.front().copied()
+            && write.done_at <= self.now
+        {
+            self.writes.pop_front();
+            let acknowledge_at = self.now.saturating_add(replay.ack_delay_ns);
+            let receive = &mut self.flow(write.flow).receive;
+            let is_news = receive.place(write.epoch, write.sequence, replay.ack_packets);
+            receive.acknowledge_at = receive.acknowledge_at.min(acknowledge_at);
+            self.timer_at = self.timer_at.min(acknowledge_at);
+            if is_news {
+                self.mark_control(write.flow);
+            }
+            self.deliver(write.flow);
+        }
+    }
+
+    /// Does what the packets ask whose turn has come; gives whether there were any.
+    pub(super) fn deliver(&mut self, index: u16) -> bool {
+        let mut is_news = false;
+        while let Some(delivery) = self.flow(index).receive.front() {
+            match delivery {
+                Delivery::Nothing => {}
+                Delivery::RxDone { process, address, length, tag } => {
+                    let source = Node(self.flow(index).peer);
+                    let done = Completion::RxDone { source, process, address, length, tag };
+                    if self.free_completions() > 0 {
+                        self.completions.push_back(done);
+                    } else if self.configuration.overflow == Overflow::Drop {
+                        self.counters.completions_dropped += 1;
+                    } else {
+                        self.is_held = true;
+                        break;
+                    }
+                }
+                Delivery::Answer { request, process, address, length, tag } => {
+                    self.answers_to_come -= 1;
+                    let kind = Kind::Reply { request };
+                    let reply = Operation::new(kind, index, (process, address), length, tag);
+                    let reply = self.operations.insert(reply);
+                    self.enqueue(index, reply.0);
+                }
+                Delivery::GetDone { request, outcome } => self.get_done(index, request, outcome),
+            }
+            self.flow(index).receive.advance();
+            is_news = true;
+        }
+        is_news
+    }
+
+    fn get_done(&mut self, index: u16, request: u32, outcome: Result<(), Failure>) {
+        let operation = self.operations.find(request);
+        if operation.is_some_and(|it| it.flow == index && matches!(it.kind, Kind::Get { .. })) {
+            self.complete(request, outcome);
+        }
+    }
+}
+
+/// Whether a packet carries the end of its message.
+fn is_last(header: &Repr, data: &[u8]) -> bool {
+    header.offset as usize + data.len() == header.length as usize
+}

@@ -1,0 +1,219 @@
+//! From descriptors to packets.
+
+use gannet_wire::rdma::{HEADER_LEN, Operation as Says, Repr};
+
+use super::super::completion::Reason;
+use super::super::memory::PhysicalMemory;
+use super::super::operations::{Kind, Operation};
+use super::super::send_window::Slot;
+use super::super::translation::Extents;
+use super::{Engine, Read};
+use crate::lattice::Node;
+
+/// What the header of a link says of a packet that was handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Node to route the packet to.
+    pub destination: Node,
+    /// Virtual address of its data at the destination; 0 if it has none or the destination alone
+    /// knows.
+    pub address: u64,
+    /// Bytes that were written: end-to-end header and data.
+    pub length: usize,
+}
+
+impl<M: PhysicalMemory> Engine<M> {
+    /// Writes the next packet for the link to the start of `out`, if there is one.
+    ///
+    /// # Panics
+    /// When `out` is shorter than [`HEADER_LEN`] and the `data_bytes` of the configuration together.
+    pub fn next_packet(&mut self, now: u64, out: &mut [u8]) -> Option<Outgoing> {
+        self.advance(now);
+        let outgoing = self.control_packet(out).or_else(|| self.data_packet(out));
+        self.start_reads();
+        outgoing
+    }
+
+    /// A packet that only acknowledges or refuses.
+    fn control_packet(&mut self, out: &mut [u8]) -> Option<Outgoing> {
+        let index = self.control.pop_front()?;
+        self.flow(index).is_in_control = false;
+        let refusal = self.flow(index).refusal.take();
+        let header = self.header(index);
+        let header = match refusal {
+            Some((sequence, request, tag)) => {
+                Repr { operation: Says::Refused, sequence, request, tag, ..header }
+            }
+            None => header,
+        };
+        header.seal(&mut out[..HEADER_LEN]);
+        self.counters.control += 1;
+        Some(Outgoing { destination: Node(header.destination), address: 0, length: HEADER_LEN })
+    }
+
+    /// The next packet that has been read and is still wanted.
+    fn data_packet(&mut self, out: &mut [u8]) -> Option<Outgoing> {
+        while let Some(read) = self.reads.front().copied() {
+            if read.ready_at > self.now {
+                return None;
+            }
+            self.reads.pop_front();
+            let send = &self.flow(read.flow).send;
+            if send.epoch == read.epoch
+                && let Some(&slot) = send.slot(read.sequence)
+                && send.is_wanted(read.sequence)
+            {
+                return Some(self.seal_data(&read, slot, out));
+            }
+        }
+        None
+    }
+
+    fn seal_data(&mut self, read: &Read, slot: Slot, out: &mut [u8]) -> Outgoing {
+        let operation = self.operations.find(slot.request).copied();
+        let says = packet_header(&slot, operation.as_ref());
+        let carries = matches!(says.operation, Says::Put | Says::Reply);
+        let mut length = HEADER_LEN;
+        for (physical, bytes) in read.extents.iter().filter(|_| carries) {
+            self.memory.read(physical, &mut out[length..length + bytes]);
+            length += bytes;
+        }
+        let common = self.header(read.flow);
+        let header = Repr {
+            epoch: common.epoch,
+            acknowledged_epoch: common.acknowledged_epoch,
+            source: common.source,
+            destination: common.destination,
+            acknowledged: common.acknowledged,
+            selective: common.selective,
+            sequence: read.sequence,
+            ..says
+        };
+        header.seal(&mut out[..length]);
+        let (now, replay) = (self.now, self.configuration.replay);
+        let expires = self.flow(read.flow).send.sent(read.sequence, now, &replay);
+        self.timer_at = self.timer_at.min(expires);
+        let is_put = header.operation == Says::Put;
+        let address = if is_put { header.base + u64::from(header.offset) } else { 0 };
+        Outgoing { destination: Node(header.destination), address, length }
+    }
+
+    /// Gives idle DMA engines something to read.
+    pub(super) fn start_reads(&mut self) {
+        while self.reads.len() < self.transmit_queue() && self.read_dma.idle_at() <= self.now {
+            let Some(index) = self.ready.pop_front() else { return };
+            self.flow(index).is_ready = false;
+            if let Some(sequence) = self.next_sequence(index) {
+                self.start_read(index, sequence);
+            }
+            self.mark_ready(index);
+        }
+    }
+
+    /// A packet to be sent again, or else the next one of the operation whose turn it is.
+    fn next_sequence(&mut self, index: u16) -> Option<u32> {
+        let data_bytes = self.configuration.limits.data_bytes as u32;
+        let flow = &mut self.flows[usize::from(index)];
+        if let Some(sequence) = flow.send.take_pending() {
+            return Some(sequence);
+        }
+        if !flow.send.has_room() {
+            return None;
+        }
+        let request = flow.backlog.first(&self.operations)?;
+        let operation = self.operations.find(request)?;
+        let slot = pack(operation, request, data_bytes);
+        if operation.is_packed {
+            flow.backlog.pop(&mut self.operations, request);
+        }
+        self.counters.sent += 1;
+        Some(flow.send.push(slot))
+    }
+
+    fn start_read(&mut self, index: u16, sequence: u32) {
+        let flow = &self.flows[usize::from(index)];
+        let epoch = flow.send.epoch;
+        let Some(&slot) = flow.send.slot(sequence) else { return };
+        let timing = self.configuration.timing;
+        let claim = self.read_dma.claim(self.now);
+        let mut ready = claim.start;
+        if slot.offset == 0 && !timing.prefetch {
+            ready += timing.read_latency_ns;
+        }
+        let extents = self.find_source(&mut ready, &slot);
+        let bytes = extents.iter().map(|(_, bytes)| bytes).sum();
+        if bytes > 0 {
+            ready += timing.read_latency_ns;
+        }
+        let done = self.read_dma.transfer(claim, ready, bytes);
+        // The link takes packets in the order in which they were begun.
+        let ready_at = self.reads.back().map_or(done, |before| before.ready_at.max(done));
+        self.reads.push_back(Read { flow: index, epoch, sequence, extents, ready_at });
+    }
+
+    /// Where the data of a packet lie. A reply whose memory is no longer registered turns into a
+    /// refusal.
+    fn find_source(&mut self, ready: &mut u64, slot: &Slot) -> Extents {
+        let length = usize::from(slot.length);
+        let Some(operation) = self.operations.find(slot.request) else { return Extents::default() };
+        match operation.kind {
+            Kind::Put { source } => Extents::contiguous(source + u64::from(slot.offset), length),
+            Kind::Get { .. } => Extents::default(),
+            Kind::Reply { .. } => {
+                let (process, address) = (operation.process, operation.base);
+                let address = address + u64::from(slot.offset);
+                let found = self.translation.translate(*ready, process, address, length, false);
+                *ready = found.0;
+                found.1.unwrap_or_else(|refusal| {
+                    self.refuse_reply(slot.request, Reason::Access(refusal));
+                    Extents::default()
+                })
+            }
+        }
+    }
+
+    fn refuse_reply(&mut self, request: u32, reason: Reason) {
+        let Some(operation) = self.operations.find(request) else { return };
+        (operation.refused, operation.is_packed) = (Some(reason), true);
+        let flow = usize::from(operation.flow);
+        self.flows[flow].backlog.pop(&mut self.operations, request);
+    }
+}
+
+/// Takes the next packet out of an operation.
+fn pack(operation: &mut Operation, request: u32, data_bytes: u32) -> Slot {
+    operation.outstanding += 1;
+    let offset = operation.packed;
+    let length = match operation.kind {
+        Kind::Get { .. } => 0,
+        _ => (operation.length - offset).min(data_bytes),
+    };
+    operation.packed += length;
+    operation.is_packed =
+        operation.packed == operation.length || matches!(operation.kind, Kind::Get { .. });
+    Slot::new(request, offset, length as u16)
+}
+
+/// What a packet says, but for where it goes and what it acknowledges.
+fn packet_header(slot: &Slot, operation: Option<&Operation>) -> Repr {
+    let Some(operation) = operation else {
+        return Repr { operation: Says::Skip, ..Repr::default() };
+    };
+    let header = Repr {
+        base: operation.base,
+        process: operation.process,
+        offset: slot.offset,
+        length: operation.length,
+        tag: operation.tag,
+        request: slot.request,
+        ..Repr::default()
+    };
+    match (operation.kind, operation.refused) {
+        (Kind::Put { .. }, _) => Repr { operation: Says::Put, ..header },
+        (Kind::Get { .. }, _) => Repr { operation: Says::Get, ..header },
+        (Kind::Reply { request }, None) => Repr { operation: Says::Reply, request, ..header },
+        (Kind::Reply { request }, Some(reason)) => {
+            Repr { operation: Says::ReplyRefused, request, tag: reason.number(), ..header }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! RDMA between the nodes of a torus: PUT and GET with completion events, nothing lost, nothing
+//! twice.
+//!
+//! An [`Engine`] is the RDMA part of the network interface of one node, as a state machine without
+//! input or output. It is given descriptors ([`Engine::post_put`], [`Engine::post_get`]), packets
+//! that a link brings ([`Engine::packet_in`]) and the time; it gives packets for a link
+//! ([`Engine::next_packet`]), completions ([`Engine::poll_completion`]) and the time at which it
+//! wants to be called again ([`Engine::next_deadline`]). It copies to and from a
+//! [`PhysicalMemory`]. The same engine runs in software, at once, and as a model of hardware, with
+//! the costs of [`Timing`].
+//!
+//! What it promises, whatever the path loses, doubles, swaps or damages:
+//!
+//! * data of a PUT are written once, before its [`Completion::RxDone`], and never after it;
+//! * [`Completion::TxDone`] says that the data are in the far memory. Only then may the source be
+//!   changed, since packets are sent again from there;
+//! * completions of PUTs from one node come in the order in which they were posted there;
+//! * what cannot be done is told: a refused address with its reason, a silent node as
+//!   [`Failure::Unreachable`]. Data of such a PUT may have arrived in part, or all.
+//!
+//! How: the packets from one node to another are numbered, at most [`WINDOW`] of them are under
+//! way, and the receiver tells the next number it waits for and which later ones it has. What is
+//! not told in time is sent again, with growing patience; after so many times the engine gives the
+//! node up and begins a new epoch of numbers. See [`gannet_wire::rdma`] for the header that carries
+//! this.
+//!
+//! What it does not do: wait for a process that does not take its completions ([`Overflow`] says
+//! what happens then), order packets of different nodes, or encrypt.
+//!
+//! # Examples
+//!
+//! ```
+//! use gannet_memory::Registration;
+//! use gannet_torus::Node;
+//! use gannet_torus::rdma::{Completion, Configuration, Engine, Put};
+//!
+//! let mut near = Engine::new(Configuration::new(Node(0)), vec![7; 4096]);
+//! let mut far = Engine::new(Configuration::new(Node(1)), vec![0; 4096]);
+//! far.register(&Registration {
+//!     process: 3, start: 0x10000, length: 4096, writable: true, pages: &[0],
+//! })?;
+//!
+//! near.post_put(0, &Put {
+//!     source: 0, destination: Node(1), process: 3, address: 0x10010, length: 100, tag: 42,
+//! })?;
+//! let mut packet = [0; 4096];
+//! while let Some(outgoing) = near.next_packet(0, &mut packet) {
+//!     far.packet_in(0, &packet[..outgoing.length]);
+//! }
+//! assert!(matches!(far.poll_completion(), Some(Completion::RxDone { tag: 42, length: 100, .. })));
+//! assert_eq!(far.memory()[0x10..][..100], [7; 100]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Sources: the order of events and the parameters of the model are those of APEnet+ (TX physical
+//! and RX virtual address, TX_DONE, RX_DONE, TLB with miss path, two DMA engines); end-to-end
+//! acknowledgement and replay are ours.
+
+mod completion;
+mod configuration;
+mod dma;
+mod engine;
+mod memory;
+mod operations;
+mod receive_window;
+mod send_window;
+mod translation;
+
+pub use completion::{Completion, Failure, Reason, Request};
+pub use configuration::{
+    Configuration, Limits, Overflow, Replay, Timing, TranslationCache, UNLIMITED,
+};
+pub use dma::ENGINES_MAX;
+pub use engine::{Counters, Engine, Get, Outgoing, PostError, Put, RegistrationError};
+pub use gannet_wire::rdma::WINDOW;
+pub use memory::PhysicalMemory;

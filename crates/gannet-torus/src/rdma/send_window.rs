@@ -1,0 +1,318 @@
+//! Packets under way to one node, until it has acknowledged them.
+
+use gannet_wire::rdma::WINDOW;
+
+use super::configuration::Replay;
+
+/// A packet under way: which piece of which operation it carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Slot {
+    /// The operation; 0 or one that has ended means that the packet says nothing.
+    pub request: u32,
+    /// Place in the message, bytes.
+    pub offset: u32,
+    /// Bytes of data.
+    pub length: u16,
+    /// How often it was sent.
+    sends: u8,
+    /// When it was sent last.
+    sent_at: u64,
+}
+
+impl Slot {
+    pub fn new(request: u32, offset: u32, length: u16) -> Self {
+        Self { request, offset, length, sends: 0, sent_at: 0 }
+    }
+}
+
+/// What waiting has led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expiry {
+    /// So many packets are to be sent again.
+    Replay(u32),
+    /// A packet was sent as often as allowed.
+    GiveUp,
+}
+
+/// Up to [`WINDOW`] packets, numbered from `base`. Bit `i` of a mask speaks of number `base + i`.
+#[derive(Clone, Debug)]
+pub(super) struct SendWindow {
+    pub epoch: u8,
+    base: u32,
+    count: u32,
+    slots: [Slot; WINDOW as usize],
+    /// To be sent, or sent again.
+    pending: u32,
+    /// Sent and waited for.
+    sent: u32,
+    /// Told to have arrived, ahead of their turn.
+    placed: u32,
+}
+
+/// Mask of the lowest `count` bits, of which there may be 32.
+fn low(count: u32) -> u32 {
+    1u32.checked_shl(count).map_or(u32::MAX, |bit| bit - 1)
+}
+
+fn bits(mask: u32) -> impl Iterator<Item = u32> {
+    std::iter::successors(Some(mask), |left| Some(left & left.wrapping_sub(1)))
+        .take_while(|&left| left != 0)
+        .map(u32::trailing_zeros)
+}
+
+impl SendWindow {
+    pub fn new(epoch: u8) -> Self {
+        let slots = [Slot::default(); WINDOW as usize];
+        Self { epoch, base: 0, count: 0, slots, pending: 0, sent: 0, placed: 0 }
+    }
+
+    /// Forgets all packets and numbers those of the next epoch from 0.
+    pub fn restart(&mut self) {
+        *self = Self::new(self.epoch.wrapping_add(1));
+    }
+
+    pub fn has_room(&self) -> bool {
+        self.count < WINDOW
+    }
+
+    pub fn has_pending(&self) -> bool {
+        self.pending != 0
+    }
+
+    /// Adds a packet and gives its number; it is at once taken to be sent.
+    pub fn push(&mut self, slot: Slot) -> u32 {
+        debug_assert!(self.has_room());
+        let sequence = self.base.wrapping_add(self.count);
+        self.count += 1;
+        *self.slot_mut(sequence) = slot;
+        sequence
+    }
+
+    /// Takes the first packet that is to be sent again.
+    pub fn take_pending(&mut self) -> Option<u32> {
+        let index = bits(self.pending).next()?;
+        self.pending &= !(1 << index);
+        Some(self.base.wrapping_add(index))
+    }
+
+    fn slot_mut(&mut self, sequence: u32) -> &mut Slot {
+        &mut self.slots[(sequence % WINDOW) as usize]
+    }
+
+    /// The packet of a number under way.
+    pub fn slot(&self, sequence: u32) -> Option<&Slot> {
+        let under_way = sequence.wrapping_sub(self.base) < self.count;
+        under_way.then(|| &self.slots[(sequence % WINDOW) as usize])
+    }
+
+    /// Whether sending the packet may tell its receiver something. The first one always may: its
+    /// answer tells whether the receiver still holds the sender back.
+    pub fn is_wanted(&self, sequence: u32) -> bool {
+        let index = sequence.wrapping_sub(self.base);
+        index == 0 || self.placed >> index & 1 == 0
+    }
+
+    /// Notes that the link has taken a packet; gives the time at which it expires.
+    pub fn sent(&mut self, sequence: u32, now: u64, replay: &Replay) -> u64 {
+        self.sent |= 1 << sequence.wrapping_sub(self.base);
+        let slot = self.slot_mut(sequence);
+        slot.sends = slot.sends.saturating_add(1);
+        slot.sent_at = now;
+        now.saturating_add(timeout(slot.sends, replay))
+    }
+
+    /// Notes what the receiver told; hands out the operations of the packets that are done, and
+    /// marks those that seem lost. Gives the number of the latter.
+    pub fn acknowledge(
+        &mut self,
+        acknowledged: u32,
+        selective: u32,
+        reorder: u32,
+        mut done: impl FnMut(u32),
+    ) -> u32 {
+        let count = acknowledged.wrapping_sub(self.base);
+        if count > self.count {
+            return 0;
+        }
+        for index in 0..count {
+            done(self.slots[(self.base.wrapping_add(index) % WINDOW) as usize].request);
+        }
+        let shift = |mask: u32| mask.checked_shr(count).unwrap_or(0);
+        (self.pending, self.sent) = (shift(self.pending), shift(self.sent));
+        self.placed = shift(self.placed);
+        (self.base, self.count) = (acknowledged, self.count - count);
+        self.placed |= selective & low(self.count);
+        self.pending &= !self.placed;
+        if self.placed & 1 == 1 {
+            // The receiver answers: it has the packet, and only waits for its host.
+            self.slot_mut(acknowledged).sends = 1;
+        }
+        self.mark_overtaken(reorder)
+    }
+
+    /// Marks what was sent once and overtaken by `reorder` packets; later losses of the same
+    /// packet are left to time, since what overtook it may have done so before.
+    fn mark_overtaken(&mut self, reorder: u32) -> u32 {
+        let last = u32::BITS - self.placed.leading_zeros();
+        let overtaken = self.sent & !self.placed & low(last.saturating_sub(reorder));
+        let mut marked = 0;
+        for index in bits(overtaken) {
+            if self.slots[(self.base.wrapping_add(index) % WINDOW) as usize].sends == 1 {
+                self.pending |= 1 << index;
+                self.sent &= !(1 << index);
+                marked += 1;
+            }
+        }
+        marked
+    }
+
+    /// Packets whose time is watched: those sent and not known to have arrived, and the first one,
+    /// which asks a receiver that holds back whether it goes on.
+    fn watched(&self) -> u32 {
+        self.sent & (!self.placed | 1)
+    }
+
+    /// When the first packet expires.
+    pub fn deadline(&self, replay: &Replay) -> u64 {
+        let expires = |index: u32| {
+            let slot = &self.slots[(self.base.wrapping_add(index) % WINDOW) as usize];
+            slot.sent_at.saturating_add(timeout(slot.sends, replay))
+        };
+        bits(self.watched()).map(expires).min().unwrap_or(u64::MAX)
+    }
+
+    /// Marks the packets that have expired.
+    pub fn expire(&mut self, now: u64, replay: &Replay) -> Expiry {
+        let mut replayed = 0;
+        for index in bits(self.watched()) {
+            let slot = self.slots[(self.base.wrapping_add(index) % WINDOW) as usize];
+            if slot.sent_at.saturating_add(timeout(slot.sends, replay)) > now {
+                continue;
+            }
+            if slot.sends >= replay.attempts {
+                return Expiry::GiveUp;
+            }
+            self.pending |= 1 << index;
+            self.sent &= !(1 << index);
+            replayed += 1;
+        }
+        Expiry::Replay(replayed)
+    }
+
+    /// Makes all packets of an operation say nothing, and sends them at once.
+    pub fn abandon(&mut self, request: u32) {
+        for index in 0..self.count {
+            let slot = &mut self.slots[(self.base.wrapping_add(index) % WINDOW) as usize];
+            if slot.request == request {
+                *slot = Slot::default();
+                if self.sent >> index & 1 == 1 && self.placed >> index & 1 == 0 {
+                    self.sent &= !(1 << index);
+                    self.pending |= 1 << index;
+                }
+            }
+        }
+    }
+}
+
+/// Time that a packet has after it was sent for the `sends`-th time.
+fn timeout(sends: u8, replay: &Replay) -> u64 {
+    let doublings = u32::from(sends.saturating_sub(1)).min(32);
+    let grown = u128::from(replay.timeout_ns) << doublings;
+    grown.min(u128::from(replay.timeout_max_ns.max(replay.timeout_ns))) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replay() -> Replay {
+        Replay { timeout_ns: 100, timeout_max_ns: 350, attempts: 4, ..Replay::default() }
+    }
+
+    fn window(packets: u32) -> SendWindow {
+        let mut window = SendWindow::new(0);
+        window.base = u32::MAX - 2;
+        for number in 0..packets {
+            let sequence = window.push(Slot::new(number + 1, 0, 1));
+            window.sent(sequence, 0, &replay());
+        }
+        window
+    }
+
+    fn pending(window: &mut SendWindow) -> Vec<u32> {
+        let base = window.base;
+        std::iter::from_fn(|| window.take_pending()).map(|s| s.wrapping_sub(base)).collect()
+    }
+
+    #[test]
+    fn numbers_wrap_and_the_window_is_bounded() {
+        let mut window = window(WINDOW);
+        assert!(!window.has_room());
+        let mut done = Vec::new();
+        window.acknowledge(2, 0, 8, |request| done.push(request));
+        assert_eq!((window.base, window.count, done), (2, WINDOW - 5, vec![1, 2, 3, 4, 5]));
+        window.acknowledge(2 + WINDOW, 0, 8, |_| panic!("more than was sent"));
+        window.acknowledge(1, 0, 8, |_| panic!("an old acknowledgement"));
+        window.acknowledge(2 + WINDOW - 5, u32::MAX, 8, |_| ());
+        assert_eq!((window.count, window.placed, window.sent), (0, 0, 0));
+        assert_eq!(window.deadline(&replay()), u64::MAX);
+    }
+
+    #[test]
+    fn what_was_overtaken_is_sent_again_once_without_waiting() {
+        let mut window = window(12);
+        let base = window.base;
+        window.acknowledge(base, 0b0000_0010, 3, |_| ());
+        assert!(pending(&mut window).is_empty());
+        window.acknowledge(base, 0b0010_0010, 3, |_| ());
+        assert_eq!(pending(&mut window), [0, 2]);
+        for index in [0, 2] {
+            window.sent(base.wrapping_add(index), 10, &replay());
+        }
+        window.acknowledge(base, 0b0010_0010, 3, |_| ());
+        assert!(pending(&mut window).is_empty());
+    }
+
+    #[test]
+    fn patience_doubles_to_its_limit_and_ends() {
+        let mut window = window(1);
+        let (mut now, mut waits) = (0, Vec::new());
+        loop {
+            let next = window.deadline(&replay());
+            assert_eq!(window.expire(next - 1, &replay()), Expiry::Replay(0));
+            waits.push(next - now);
+            now = next;
+            if window.expire(now, &replay()) == Expiry::GiveUp {
+                break;
+            }
+            let sequence = window.take_pending().unwrap();
+            window.sent(sequence, now, &replay());
+        }
+        assert_eq!(waits, [100, 200, 350, 350]);
+    }
+
+    #[test]
+    fn a_receiver_that_holds_back_is_asked_for_ever() {
+        let mut window = window(3);
+        let base = window.base;
+        for round in 1..100 {
+            window.acknowledge(base, 0b111, 8, |_| panic!("not done"));
+            let now = window.deadline(&replay());
+            assert_eq!(window.expire(now, &replay()), Expiry::Replay(1), "round {round}");
+            assert_eq!(window.take_pending(), Some(base));
+            assert!(window.is_wanted(base) && !window.is_wanted(base.wrapping_add(1)));
+            window.sent(base, now, &replay());
+        }
+    }
+
+    #[test]
+    fn an_abandoned_operation_leaves_empty_packets() {
+        let mut window = window(4);
+        let base = window.base;
+        window.slots[(base.wrapping_add(2) % WINDOW) as usize].request = 2;
+        window.abandon(2);
+        assert_eq!(pending(&mut window), [1, 2]);
+        assert_eq!(window.slot(base.wrapping_add(2)), Some(&Slot::default()));
+        assert_eq!(window.slot(base.wrapping_add(4)), None);
+    }
+}

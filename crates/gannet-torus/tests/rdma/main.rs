@@ -1,0 +1,118 @@
+//! RDMA engines over paths that lose, double, delay and damage packets: everything arrives once
+//! and intact, or the host is told why not.
+
+mod path;
+mod refusals;
+mod traffic;
+
+use gannet_memory::{PageSize, Replacement};
+use gannet_torus::rdma::{Configuration, Timing, TranslationCache};
+
+use path::Faults;
+use traffic::{Culprit, Traffic};
+
+/// Runs one trial; a failure prints its seed.
+fn trial(
+    nodes: usize,
+    count: usize,
+    faults: Faults,
+    seed: u64,
+    configure: impl Fn(&mut Configuration),
+) -> Traffic {
+    let _culprit = Culprit(format!("{nodes} nodes, {count} messages, seed {seed}, {faults:?}"));
+    let mut traffic = Traffic::new(nodes, count, faults, seed, configure);
+    traffic.run();
+    traffic
+}
+
+/// Costs of hardware, so that packets queue, and the TLB is small.
+fn hardware(configuration: &mut Configuration) {
+    configuration.timing = Timing {
+        read_engines: 2,
+        read_latency_ns: 800,
+        prefetch: false,
+        read_bytes_per_s: 4_000_000_000,
+        write_engines: 2,
+        write_setup_ns: 100,
+        write_bytes_per_s: 4_000_000_000,
+        tlb_ns: 124,
+        walk_ns: 1900,
+    };
+    configuration.translation = TranslationCache {
+        entries: 16,
+        page_size: PageSize::KiB4,
+        replacement: Replacement::Random { seed: 3 },
+    };
+}
+
+#[test]
+fn a_perfect_path_needs_no_packet_twice() {
+    let traffic = trial(4, 600, Faults::NONE, 1, |_| ());
+    for engine in &traffic.path.engines {
+        let counters = engine.counters();
+        assert_eq!((counters.timeouts, counters.overtaken, counters.duplicates), (0, 0, 0));
+        assert_eq!((counters.corrupt, counters.stale, counters.overruns), (0, 0, 0));
+    }
+}
+
+#[test]
+fn five_percent_loss_and_bit_errors_lose_nothing() {
+    let faults = Faults { loss: 0.05, bit_errors: 1e-6, jitter_ns: 2000, ..Faults::NONE };
+    let (mut lost, mut damaged) = (0, 0);
+    for seed in 0..8 {
+        let traffic = trial(2 + seed as usize % 7, 600, faults, seed, |_| ());
+        lost += traffic.path.lost;
+        damaged += traffic.path.damaged;
+        let corrupt: u64 = traffic.path.engines.iter().map(|it| it.counters().corrupt).sum();
+        assert_eq!(corrupt, traffic.path.damaged);
+    }
+    assert!(lost > 500 && damaged > 20, "{lost} lost and {damaged} damaged packets prove little");
+}
+
+#[test]
+fn any_mixture_of_faults_loses_nothing() {
+    for seed in 100..130 {
+        let mut random = gannet_measure::random::Random::new(seed);
+        let faults = Faults {
+            loss: 0.3 * random.unit(),
+            duplication: 0.2 * random.unit(),
+            bit_errors: 1e-5 * random.unit(),
+            delay_ns: random.below(20_000),
+            jitter_ns: random.below(300_000),
+        };
+        let nodes = 2 + random.below(7) as usize;
+        let immediate = random.below(2) == 0;
+        trial(nodes, 150, faults, seed, |configuration| {
+            configuration.replay.attempts = 60;
+            if !immediate {
+                hardware(configuration);
+            }
+        });
+    }
+}
+
+#[test]
+fn tiny_queues_slow_down_and_lose_nothing() {
+    let faults = Faults { loss: 0.02, jitter_ns: 500, ..Faults::NONE };
+    for seed in 200..206 {
+        trial(3, 200, faults, seed, |configuration| {
+            hardware(configuration);
+            let limits = &mut configuration.limits;
+            (limits.posts, limits.completions) = (2, 3);
+            (limits.replies, limits.receive_queue, limits.transmit_queue) = (1, 2, 1);
+            limits.data_bytes = 1000;
+            configuration.replay.attempts = 200;
+        });
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let faults = Faults { loss: 0.1, duplication: 0.1, jitter_ns: 5000, ..Faults::NONE };
+    let run = || {
+        let traffic = trial(4, 200, faults, 9, hardware);
+        let counters: Vec<_> = traffic.path.engines.iter().map(|it| *it.counters()).collect();
+        (traffic.path.now, counters)
+    };
+    assert_eq!(run(), run());
+}

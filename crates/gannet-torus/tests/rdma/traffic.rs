@@ -1,0 +1,286 @@
+//! Random PUTs and GETs between all nodes, and what memory and completions must then be.
+//!
+//! The model is the plainest there is: a map from tag to what was asked. As soon as a message is
+//! told to be complete, its memory is compared and overwritten, so that data written later, or
+//! twice, are seen at the end.
+
+use std::collections::{HashMap, VecDeque};
+
+use gannet_measure::random::Random;
+use gannet_memory::Registration;
+use gannet_torus::Node;
+use gannet_torus::rdma::{Completion, Configuration, Engine, Get, PostError, Put};
+
+use crate::path::{Faults, Memory, Path};
+
+/// Bytes that each node offers to be read; they do not change.
+const SOURCE_BYTES: usize = 64 << 10;
+/// Virtual address of these.
+const SOURCE_AT: u64 = 0x7000_0000_0000;
+/// Place that a message is written to, with room between messages.
+const SLOT_BYTES: u64 = 24 << 10;
+const MESSAGE_BYTES_MAX: u64 = 20 << 10;
+/// Virtual address of the first slot: not at the start of a page.
+const SLOTS_AT: u64 = 0x1234_5a10;
+const PAGE: u64 = 4096;
+/// What memory holds before a message and after it was compared.
+const UNTOUCHED: u8 = 0xee;
+const TAKEN: u8 = 0xdd;
+
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    is_get: bool,
+    /// Node whose source is read.
+    from: usize,
+    /// Node whose slot is written.
+    to: usize,
+    offset: u64,
+    length: u64,
+    slot: u64,
+}
+
+pub struct Traffic {
+    pub path: Path,
+    messages: Vec<Message>,
+    to_post: Vec<VecDeque<u32>>,
+    /// Physical page of each page of the slots, by node.
+    pages: Vec<Vec<u64>>,
+    /// Tags of PUTs by source and destination that are to come, in order.
+    expected: HashMap<(usize, usize), VecDeque<u32>>,
+    pub rx_done: usize,
+    pub tx_done: usize,
+    pub get_done: usize,
+}
+
+/// Prints how to repeat a trial that fails.
+pub struct Culprit(pub String);
+
+impl Drop for Culprit {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("repeat with {}", self.0);
+        }
+    }
+}
+
+fn source(node: usize) -> Vec<u8> {
+    let mut random = Random::stream(1, node as u64);
+    std::iter::repeat_with(|| random.bits() as u8).take(SOURCE_BYTES).collect()
+}
+
+impl Traffic {
+    /// `count` messages among `nodes` nodes, drawn by `seed`.
+    pub fn new(
+        nodes: usize,
+        count: usize,
+        faults: Faults,
+        seed: u64,
+        configure: impl Fn(&mut Configuration),
+    ) -> Self {
+        let mut random = Random::new(seed);
+        let (mut messages, mut slots) = (Vec::new(), vec![0; nodes]);
+        let mut to_post = vec![VecDeque::new(); nodes];
+        let mut expected: HashMap<_, VecDeque<u32>> = HashMap::new();
+        for tag in 0..count as u32 {
+            let message = draw_message(&mut random, nodes, &mut slots);
+            let poster = if message.is_get { message.to } else { message.from };
+            to_post[poster].push_back(tag);
+            if !message.is_get {
+                expected.entry((message.from, message.to)).or_default().push_back(tag);
+            }
+            messages.push(message);
+        }
+        let mut pages = Vec::new();
+        let engines = (0..nodes).map(|node| {
+            let mut configuration = Configuration::new(Node(node as u32));
+            configuration.epoch = random.bits() as u8;
+            configure(&mut configuration);
+            let (engine, frames) = engine(configuration, slots[node], &mut random);
+            pages.push(frames);
+            engine
+        });
+        let engines = engines.collect();
+        let path = Path::new(engines, faults, seed);
+        Self { path, messages, to_post, pages, expected, rx_done: 0, tx_done: 0, get_done: 0 }
+    }
+
+    /// Runs until every message is complete on all sides, then until the path is quiet.
+    pub fn run(&mut self) {
+        let puts = self.messages.iter().filter(|message| !message.is_get).count();
+        let gets = self.messages.len() - puts;
+        let mut steps = 0u64;
+        while (self.rx_done, self.tx_done, self.get_done) != (puts, puts, gets) {
+            self.post();
+            self.poll();
+            assert!(self.path.step() || self.to_post.iter().any(|left| !left.is_empty()), "stuck");
+            steps += 1;
+            assert!(steps < 20_000_000, "no end");
+        }
+        while self.path.step() {
+            self.poll();
+        }
+        self.check_memory();
+    }
+
+    fn post(&mut self) {
+        for node in 0..self.to_post.len() {
+            while let Some(&tag) = self.to_post[node].front() {
+                match self.post_one(node, tag) {
+                    Ok(()) => self.to_post[node].pop_front(),
+                    Err(PostError::Full) => break,
+                    Err(error) => panic!("{error}"),
+                };
+            }
+        }
+    }
+
+    fn post_one(&mut self, node: usize, tag: u32) -> Result<(), PostError> {
+        let Message { is_get, from, to, offset, length, slot } = self.messages[tag as usize];
+        let (now, length) = (self.path.now, length as u32);
+        let place = SLOTS_AT + slot * SLOT_BYTES;
+        let engine = &mut self.path.engines[node];
+        if is_get {
+            let get = Get {
+                source: Node(from as u32),
+                process: 1,
+                address: SOURCE_AT + offset,
+                local_process: 0,
+                local_address: place,
+                length,
+                tag,
+            };
+            engine.post_get(now, &get)?;
+        } else {
+            let destination = Node(to as u32);
+            let put = Put { source: offset, destination, process: 0, address: place, length, tag };
+            engine.post_put(now, &put)?;
+        }
+        Ok(())
+    }
+
+    pub fn poll(&mut self) {
+        for node in 0..self.path.engines.len() {
+            while let Some(completion) = self.path.engines[node].poll_completion() {
+                self.take(node, completion);
+            }
+        }
+    }
+
+    fn take(&mut self, node: usize, completion: Completion) {
+        match completion {
+            Completion::TxDone { destination, tag, outcome, .. } => {
+                let message = self.messages[tag as usize];
+                assert_eq!(
+                    (outcome, message.to, message.from),
+                    (Ok(()), destination.index(), node)
+                );
+                self.tx_done += 1;
+            }
+            Completion::RxDone { source, process, address, length, tag } => {
+                let message = self.messages[tag as usize];
+                assert_eq!((message.from, message.to, process), (source.index(), node, 0));
+                assert_eq!(address, SLOTS_AT + message.slot * SLOT_BYTES);
+                assert_eq!(u64::from(length), message.length);
+                let next = self.expected.get_mut(&(source.index(), node)).unwrap().pop_front();
+                assert_eq!(next, Some(tag), "out of order, or twice");
+                self.compare_and_take(tag);
+                self.rx_done += 1;
+            }
+            Completion::GetDone { source, tag, outcome, .. } => {
+                let message = self.messages[tag as usize];
+                assert_eq!((outcome, message.to, message.from), (Ok(()), node, source.index()));
+                self.compare_and_take(tag);
+                self.get_done += 1;
+            }
+        }
+    }
+
+    /// Compares the message with its source, and marks its memory as taken.
+    fn compare_and_take(&mut self, tag: u32) {
+        let message = self.messages[tag as usize];
+        let source = source(message.from);
+        for index in 0..message.length {
+            let physical = self.physical(message.to, message.slot * SLOT_BYTES + index);
+            let byte = &mut self.path.engines[message.to].memory_mut()[physical];
+            assert_eq!(*byte, source[(message.offset + index) as usize], "{message:?} at {index}");
+            *byte = TAKEN;
+        }
+    }
+
+    /// Nothing outside the messages was written, and nothing in them after they were complete.
+    fn check_memory(&self) {
+        for (node, engine) in self.path.engines.iter().enumerate() {
+            assert_eq!(engine.memory()[..SOURCE_BYTES], source(node));
+            let mut expected = engine.memory().clone();
+            expected[SOURCE_BYTES..].fill(UNTOUCHED);
+            for message in self.messages.iter().filter(|message| message.to == node) {
+                for index in 0..message.length {
+                    expected[self.physical(node, message.slot * SLOT_BYTES + index)] = TAKEN;
+                }
+            }
+            assert!(
+                *engine.memory() == expected,
+                "node {node} was written where or when it may not"
+            );
+        }
+    }
+
+    /// Index in the memory of `node` of byte `at` of its slots.
+    fn physical(&self, node: usize, at: u64) -> usize {
+        let at = at + SLOTS_AT % PAGE;
+        (self.pages[node][(at / PAGE) as usize] + at % PAGE) as usize
+    }
+}
+
+fn draw_message(random: &mut Random, nodes: usize, slots: &mut [u64]) -> Message {
+    let from = random.below(nodes as u64) as usize;
+    let to = random.below(nodes as u64) as usize;
+    let length = match random.below(6) {
+        0 => random.below(3),
+        1 => 4047 + random.below(3),
+        2 => random.below(MESSAGE_BYTES_MAX),
+        _ => random.below(600),
+    };
+    slots[to] += 1;
+    Message {
+        is_get: random.below(4) == 0,
+        from,
+        to,
+        offset: random.below(SOURCE_BYTES as u64 - length),
+        length,
+        slot: slots[to] - 1,
+    }
+}
+
+/// An engine with its source at the start of memory, and slots on pages in no order.
+fn engine(
+    mut configuration: Configuration,
+    slots: u64,
+    random: &mut Random,
+) -> (Engine<Memory>, Vec<u64>) {
+    let node = configuration.node.index();
+    let slot_bytes = slots.max(1) * SLOT_BYTES;
+    let count = (SLOTS_AT % PAGE + slot_bytes).div_ceil(PAGE);
+    let mut frames: Vec<u64> = (0..count).map(|page| SOURCE_BYTES as u64 + page * PAGE).collect();
+    for last in (1..frames.len()).rev() {
+        frames.swap(last, random.below(last as u64 + 1) as usize);
+    }
+    configuration.limits.pages = frames.len() + SOURCE_BYTES / PAGE as usize;
+    let mut memory = source(node);
+    memory.resize(SOURCE_BYTES + (count * PAGE) as usize, UNTOUCHED);
+    let mut engine = Engine::new(configuration, memory);
+    let identity: Vec<u64> = (0..SOURCE_BYTES as u64).step_by(PAGE as usize).collect();
+    let length = SOURCE_BYTES as u64;
+    let readable =
+        Registration { process: 1, start: SOURCE_AT, length, writable: false, pages: &identity };
+    engine.register(&readable).unwrap();
+    let writable = Registration {
+        process: 0,
+        start: SLOTS_AT,
+        length: slot_bytes,
+        writable: true,
+        pages: &frames,
+    };
+    engine.register(&writable).unwrap();
+    (engine, frames)
+}
