@@ -53,12 +53,16 @@ pub struct Traffic {
 }
 
 /// Prints how to repeat a trial that fails.
-pub struct Culprit(pub String);
+pub struct Culprit {
+    pub test: &'static str,
+    pub seed: u64,
+}
 
 impl Drop for Culprit {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("repeat with {}", self.0);
+            let Self { test, seed } = self;
+            eprintln!("GANNET_SEED={seed} cargo test -p gannet-torus --test rdma {test}");
         }
     }
 }
