@@ -3,11 +3,13 @@
 //! [`Lattice`] is the shape of the machine: one to three rings of any size. [`Faults`] is what of
 //! it does not work.
 //!
-//! [`rdma`] moves data between the memories of two nodes.
+//! [`link`] carries packets over a cable that loses and damages words. [`rdma`] moves data between
+//! the memories of two nodes.
 #![forbid(unsafe_code)]
 
 pub mod faults;
 pub mod lattice;
+pub mod link;
 pub mod rdma;
 pub mod routes;
 pub mod simulator;

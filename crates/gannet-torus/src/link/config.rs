@@ -1,0 +1,110 @@
+//! What the two ends of a link agree on.
+
+use gannet_wire::apelink::{
+    DATA_USED_MAX, HEADERS_USED_MAX, NEXT_MODULUS, PAYLOAD_WORDS_MAX, VIRTUAL_CHANNELS,
+};
+use thiserror::Error;
+
+/// Most packets that may be sent and not yet acknowledged.
+pub const WINDOW_PACKETS_MAX: usize = NEXT_MODULUS as usize / 2;
+/// Most words that the replay buffer may have: 16 MiB.
+pub const WINDOW_WORDS_MAX: usize = 1 << 20;
+
+/// Parameters of a link; both ends have the same but for the session.
+///
+/// Times are in ticks of the caller's clock. The defaults take a clock of word times; for another
+/// clock set [`timeout`](Self::timeout) and [`dead_after`](Self::dead_after).
+///
+/// FIFO sizes are those of the public core: APE-group/APEIRON, VHDL `link_pkg`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Virtual channels, 1 to 4.
+    pub virtual_channels: usize,
+    /// Words of the data FIFO of each virtual channel.
+    pub fifo_words: usize,
+    /// Headers of the header FIFO of each virtual channel.
+    pub fifo_headers: usize,
+    /// Safety margin that a receiver adds to both used counts, words and headers. The published
+    /// core needs one because it does not know what is on its way; here it may be 0.
+    pub margin: usize,
+    /// Words of packets between two credits on a busy line.
+    pub credit_interval: u32,
+    /// Most packets sent and not yet acknowledged.
+    pub window_packets: usize,
+    /// Most words of payload sent and not yet acknowledged: the replay buffer.
+    pub window_words: usize,
+    /// Whether packets that were lost or damaged on the line are sent again.
+    pub retransmit: bool,
+    /// Time after which a packet that was sent and not acknowledged is sent again or given up,
+    /// ticks: longer than a round trip, the longest packet and a credit.
+    pub timeout: u64,
+    /// Time without a good credit after which the line counts as dead, ticks.
+    pub dead_after: u64,
+    /// Number of this life of this end, not 0. A restarted end has to take another one; with
+    /// retransmission, most of the time the ends notice if it does not.
+    pub session: u8,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            virtual_channels: 2,
+            fifo_words: 512,
+            fifo_headers: 128,
+            margin: 0,
+            credit_interval: 128,
+            window_packets: 256,
+            window_words: 1280,
+            retransmit: true,
+            timeout: 4096,
+            dead_after: 4096,
+            session: 1,
+        }
+    }
+}
+
+/// Why a link cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{field} of a link is {got}: it must be {min} to {max}")]
+pub struct ConfigError {
+    /// Name of the field.
+    pub field: &'static str,
+    /// Least value allowed.
+    pub min: u64,
+    /// Largest value allowed.
+    pub max: u64,
+    /// Value given.
+    pub got: u64,
+}
+
+impl Config {
+    /// Tests every field against what the format and our limits allow.
+    ///
+    /// # Errors
+    ///
+    /// The first field that is out of its range.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let words = usize::from(DATA_USED_MAX);
+        let headers = usize::from(HEADERS_USED_MAX);
+        for (field, min, max, got) in [
+            ("virtual_channels", 1, VIRTUAL_CHANNELS, self.virtual_channels),
+            ("fifo_words", 1, words.saturating_sub(self.margin), self.fifo_words),
+            ("fifo_headers", 1, headers.saturating_sub(self.margin), self.fifo_headers),
+            ("window_packets", 1, WINDOW_PACKETS_MAX, self.window_packets),
+            ("window_words", PAYLOAD_WORDS_MAX, WINDOW_WORDS_MAX, self.window_words),
+            ("session", 1, usize::from(u8::MAX), usize::from(self.session)),
+            ("credit_interval", 1, u32::MAX as usize, self.credit_interval as usize),
+        ] {
+            if !(min..=max).contains(&got) {
+                let [min, max, got] = [min, max, got].map(|value| value as u64);
+                return Err(ConfigError { field, min, max, got });
+            }
+        }
+        Ok(())
+    }
+
+    /// Most words of payload that a packet may have on this link.
+    pub(super) fn packet_words_max(&self) -> usize {
+        self.fifo_words.saturating_sub(self.margin).min(PAYLOAD_WORDS_MAX)
+    }
+}

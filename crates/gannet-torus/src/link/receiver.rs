@@ -1,0 +1,309 @@
+//! The receiving half: words become packets and credits.
+
+use std::collections::VecDeque;
+
+use gannet_wire::apelink::secded::{self, Decoded};
+use gannet_wire::apelink::{
+    Crc, Credit, ESCAPED_START, Footer, Header, MAGIC, PAYLOAD_LEN_MAX, START, Used,
+    VIRTUAL_CHANNELS, Word,
+};
+
+use super::config::Config;
+use super::counters::Counters;
+use super::fifo::{Arrival, Fifo};
+use super::transmitter::HEADER_ONLY_MAX;
+use super::window::Origin;
+
+/// What a receiver waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// START; other words of packets are passed over.
+    Start,
+    /// The header of a packet.
+    Header,
+    /// Words of payload.
+    Payload,
+    /// The footer of a packet.
+    Footer,
+}
+
+/// What a word has completed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Received {
+    Credit(Credit),
+    Packet(u8),
+    HeaderOnly,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Receiver {
+    config: Config,
+    fifos: Vec<Fifo>,
+    header_only: VecDeque<Header>,
+    stage: Stage,
+    /// The last word was MAGIC: the next one is a control word.
+    after_magic: bool,
+    header: Header,
+    /// Words of payload that are still to come.
+    left: usize,
+    crc: Crc,
+    /// Sequence number of the next packet.
+    expected: u32,
+    resend: bool,
+    /// Both ends number packets alike.
+    accepting: bool,
+    /// When the last word of the packet under way came.
+    progress_at: u64,
+}
+
+impl Receiver {
+    pub(super) fn new(config: &Config) -> Self {
+        let fifo = Fifo::new(config.fifo_words, config.fifo_headers);
+        Self {
+            config: *config,
+            fifos: (0..config.virtual_channels).map(|_| fifo.clone()).collect(),
+            header_only: VecDeque::with_capacity(HEADER_ONLY_MAX),
+            stage: Stage::Start,
+            after_magic: false,
+            header: Header::default(),
+            left: 0,
+            crc: Crc::of_header(0),
+            expected: 0,
+            resend: false,
+            accepting: false,
+            progress_at: 0,
+        }
+    }
+
+    pub(super) fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// The FIFO of a virtual channel, if the link has it.
+    pub(super) fn fifo(&self, vc: u8) -> Option<&Fifo> {
+        self.fifos.get(usize::from(vc))
+    }
+
+    pub(super) fn fifo_mut(&mut self, vc: u8) -> Option<&mut Fifo> {
+        self.fifos.get_mut(usize::from(vc))
+    }
+
+    pub(super) fn take_header_only(&mut self) -> Option<Header> {
+        self.header_only.pop_front()
+    }
+
+    /// What a credit tells of the FIFOs: used and margin, by virtual channel.
+    pub(super) fn used(&self) -> [Used; VIRTUAL_CHANNELS] {
+        let margin = self.config.margin as u16;
+        let mut told = [Used::default(); VIRTUAL_CHANNELS];
+        for (told, fifo) in told.iter_mut().zip(&self.fifos) {
+            let used = fifo.used();
+            *told = Used { data: used.data + margin, headers: used.headers + margin };
+        }
+        told
+    }
+
+    pub(super) fn expected(&self) -> u32 {
+        self.expected
+    }
+
+    /// Whether packets have to be sent again.
+    pub(super) fn resend(&self) -> bool {
+        self.resend && self.config.retransmit
+    }
+
+    pub(super) fn accept_packets(&mut self, accepting: bool) {
+        self.accepting = accepting;
+    }
+
+    /// Begins a new numbering; packets that have arrived stay.
+    pub(super) fn restart(&mut self) {
+        self.abandon();
+        (self.expected, self.resend, self.accepting) = (0, false, false);
+    }
+
+    /// Takes the word of a word time.
+    pub(super) fn receive(
+        &mut self,
+        word: Word,
+        now: u64,
+        counters: &mut Counters,
+    ) -> Option<Received> {
+        if std::mem::take(&mut self.after_magic) {
+            match word {
+                MAGIC => self.content(MAGIC, now, counters),
+                ESCAPED_START => self.content(START, now, counters),
+                START => self.start(now, counters),
+                _ => Self::credit(word, counters),
+            }
+        } else {
+            match word {
+                MAGIC => {
+                    self.after_magic = true;
+                    counters.rx_magic += 1;
+                    None
+                }
+                // The MAGIC in front of it was lost or damaged.
+                START => self.start(now, counters),
+                _ => self.content(word, now, counters),
+            }
+        }
+    }
+
+    fn credit(word: Word, counters: &mut Counters) -> Option<Received> {
+        let credit = Credit::from_word(word);
+        match credit {
+            Some(_) => counters.rx_credits += 1,
+            None => counters.rx_credit_errors += 1,
+        }
+        credit.map(Received::Credit)
+    }
+
+    fn start(&mut self, now: u64, counters: &mut Counters) -> Option<Received> {
+        counters.rx_start += 1;
+        if self.stage != Stage::Start {
+            counters.cut_packets += 1;
+            self.refuse();
+        }
+        self.stage = Stage::Header;
+        self.progress_at = now;
+        None
+    }
+
+    /// Takes a word of a packet.
+    fn content(&mut self, word: Word, now: u64, counters: &mut Counters) -> Option<Received> {
+        self.progress_at = now;
+        match self.stage {
+            Stage::Start => None,
+            Stage::Header => self.header(word, counters),
+            Stage::Payload => {
+                self.crc.add(word);
+                self.fifos[usize::from(self.header.virtual_channel)].push(word);
+                self.left -= 1;
+                if self.left == 0 {
+                    self.stage = Stage::Footer;
+                }
+                None
+            }
+            Stage::Footer => self.footer(word, counters),
+        }
+    }
+
+    fn header(&mut self, word: Word, counters: &mut Counters) -> Option<Received> {
+        let word = match secded::decode(word) {
+            Decoded::Clean(word) => word,
+            Decoded::Corrected(word) => {
+                counters.header_errors += 1;
+                word
+            }
+            Decoded::Uncorrectable => {
+                counters.fatal_header_errors += 1;
+                self.refuse();
+                return None;
+            }
+        };
+        let header = Header::from_word(word);
+        let exists = usize::from(header.virtual_channel) < self.fifos.len();
+        if usize::from(header.size) > PAYLOAD_LEN_MAX || !exists {
+            counters.header_refused += 1;
+            self.refuse();
+            return None;
+        }
+        counters.rx_headers += 1;
+        if !self.accepting {
+            counters.strangers += 1;
+            self.stage = Stage::Start;
+            return None;
+        }
+        if header.is_header_only() {
+            return self.header_only(header, counters);
+        }
+        self.header = header;
+        self.crc = Crc::of_header(word);
+        self.left = header.payload_words();
+        self.fifos[usize::from(header.virtual_channel)].begin(self.left);
+        self.stage = if self.left == 0 { Stage::Footer } else { Stage::Payload };
+        None
+    }
+
+    fn header_only(&mut self, header: Header, counters: &mut Counters) -> Option<Received> {
+        self.stage = Stage::Start;
+        if self.header_only.len() == HEADER_ONLY_MAX {
+            counters.header_only_dropped += 1;
+            return None;
+        }
+        self.header_only.push_back(header);
+        counters.rx_header_only += 1;
+        Some(Received::HeaderOnly)
+    }
+
+    fn footer(&mut self, word: Word, counters: &mut Counters) -> Option<Received> {
+        counters.rx_footers += 1;
+        let footer = Footer::from_word(word);
+        if !footer.seals(self.crc) {
+            counters.crc_errors += 1;
+            self.refuse();
+            return None;
+        }
+        let ahead = footer.sequence.wrapping_sub(self.expected);
+        if ahead > u32::MAX / 2 {
+            counters.duplicates += 1;
+            self.abandon();
+            return None;
+        }
+        if ahead > 0 {
+            counters.sequence_gaps += 1;
+            if self.config.retransmit {
+                self.refuse();
+                return None;
+            }
+            counters.lost_packets += u64::from(ahead);
+        }
+        self.accept(&footer, counters)
+    }
+
+    fn accept(&mut self, footer: &Footer, counters: &mut Counters) -> Option<Received> {
+        let vc = self.header.virtual_channel;
+        let origin = Origin { source: footer.source, time: footer.time };
+        let accepted = self.fifos[usize::from(vc)].accept(Arrival { header: self.header, origin });
+        if !accepted {
+            counters.overflows += 1;
+            if self.config.retransmit {
+                self.refuse();
+                return None;
+            }
+        }
+        self.stage = Stage::Start;
+        self.resend = false;
+        self.expected = footer.sequence.wrapping_add(1);
+        counters.rx_packets += u64::from(accepted);
+        accepted.then_some(Received::Packet(vc))
+    }
+
+    /// Drops the packet under way, and demands it again.
+    fn refuse(&mut self) {
+        self.resend = true;
+        self.abandon();
+    }
+
+    /// Drops the packet under way, if any.
+    fn abandon(&mut self) {
+        if matches!(self.stage, Stage::Payload | Stage::Footer) {
+            self.fifos[usize::from(self.header.virtual_channel)].abandon();
+        }
+        self.stage = Stage::Start;
+    }
+
+    /// Drops a packet that does not go on.
+    pub(super) fn tick(&mut self, now: u64, counters: &mut Counters) {
+        if now.saturating_sub(self.progress_at) <= self.config.dead_after {
+            return;
+        }
+        match self.stage {
+            Stage::Start => return,
+            Stage::Header => counters.header_timeouts += 1,
+            Stage::Payload | Stage::Footer => counters.data_timeouts += 1,
+        }
+        self.refuse();
+    }
+}

@@ -1,0 +1,359 @@
+//! The sending half: packets and credits become words.
+
+use std::collections::VecDeque;
+
+use gannet_wire::apelink::{
+    Crc, Credit, ESCAPED_START, Footer, Header, MAGIC, START, Used, VIRTUAL_CHANNELS, Word,
+};
+use thiserror::Error;
+
+use super::config::Config;
+use super::counters::Counters;
+use super::window::{Entry, Origin, Window};
+
+/// Most packets of a header only that wait for the line.
+pub(super) const HEADER_ONLY_MAX: usize = 16;
+
+/// Why a packet is not taken now, or never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// The two ends do not hear each other.
+    #[error("the link is not up: try again after Event::Up")]
+    NotUp,
+    /// The receive FIFO has no room for the packet.
+    #[error("no credit on virtual channel {0}: try again later")]
+    NoCredit(u8),
+    /// The replay buffer, or the queue of packets of a header only, is full.
+    #[error("too much waits for acknowledgement: try again later")]
+    WindowFull,
+    /// The packet before has not been given whole.
+    #[error("the packet before lacks {0} words of payload: push them first")]
+    Unfinished(usize),
+    /// The link has no such virtual channel.
+    #[error("virtual channel {0} does not exist on this link")]
+    VirtualChannel(u8),
+    /// The payload is longer than the format or the FIFOs of the link allow.
+    #[error("a payload of {got} bytes is too long for this link: at most {max}")]
+    TooLong {
+        /// Bytes of the payload.
+        got: usize,
+        /// Most bytes of a payload.
+        max: usize,
+    },
+    /// The type of the header says that nothing follows it.
+    #[error("a packet of a header only has no payload")]
+    HeaderOnly,
+}
+
+/// What is sent next of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Between,
+    Header,
+    HeaderOnly(Word),
+    Payload(usize),
+    Footer,
+}
+
+/// The second word of a pair of which the first has been sent.
+#[derive(Clone, Copy, Debug)]
+enum Second {
+    Word(Word),
+    Credit,
+}
+
+/// Room of a far FIFO that packets of the window have been promised.
+#[derive(Clone, Copy, Debug, Default)]
+struct Promised {
+    data: usize,
+    headers: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Transmitter {
+    config: Config,
+    window: Window,
+    header_only: VecDeque<Word>,
+    place: Place,
+    second: Option<Second>,
+    crc: Crc,
+    /// Words sent since the last credit.
+    since_credit: u32,
+    credit_due: bool,
+    /// What the far FIFOs hold, by the last credit.
+    far: [Used; VIRTUAL_CHANNELS],
+    promised: [Promised; VIRTUAL_CHANNELS],
+    rewind_due: bool,
+    /// The packet for which a demand to send again has been met; further ones are old.
+    answered: Option<u32>,
+}
+
+impl Transmitter {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            config: *config,
+            window: Window::new(config.window_packets, config.window_words),
+            header_only: VecDeque::with_capacity(HEADER_ONLY_MAX),
+            place: Place::Between,
+            second: None,
+            crc: Crc::of_header(0),
+            since_credit: 0,
+            credit_due: false,
+            far: [Used::default(); VIRTUAL_CHANNELS],
+            promised: [Promised::default(); VIRTUAL_CHANNELS],
+            rewind_due: false,
+            answered: None,
+        }
+    }
+
+    /// Why a packet with `header` cannot be taken now.
+    pub(super) fn refuses(&self, header: &Header) -> Result<(), Refused> {
+        let vc = header.virtual_channel;
+        if usize::from(vc) >= self.config.virtual_channels {
+            return Err(Refused::VirtualChannel(vc));
+        }
+        if header.is_header_only() {
+            let full = self.header_only.len() == HEADER_ONLY_MAX;
+            return if full { Err(Refused::WindowFull) } else { Ok(()) };
+        }
+        let words = header.payload_words();
+        let max = self.config.packet_words_max();
+        if words > max {
+            return Err(Refused::TooLong { got: header.size.into(), max: max * 16 });
+        }
+        if self.window.missing() > 0 {
+            return Err(Refused::Unfinished(self.window.missing()));
+        }
+        if !self.has_credit(vc.into(), words) {
+            return Err(Refused::NoCredit(vc));
+        }
+        if self.window.has_room(words) { Ok(()) } else { Err(Refused::WindowFull) }
+    }
+
+    /// Whether the far FIFO has room for a packet of `words` beside all that was promised.
+    fn has_credit(&self, vc: usize, words: usize) -> bool {
+        let (far, promised) = (&self.far[vc], &self.promised[vc]);
+        usize::from(far.data) + promised.data + words <= self.config.fifo_words
+            && usize::from(far.headers) + promised.headers < self.config.fifo_headers
+    }
+
+    /// Takes a packet that [`refuses`](Self::refuses) does not.
+    pub(super) fn begin(&mut self, header: &Header, origin: Origin) {
+        if header.is_header_only() {
+            self.header_only.push_back(header.to_word());
+            return;
+        }
+        let promised = &mut self.promised[usize::from(header.virtual_channel)];
+        promised.data += header.payload_words();
+        promised.headers += 1;
+        self.window.begin(header, origin);
+    }
+
+    /// Words that the packet begun last still lacks.
+    pub(super) fn missing(&self) -> usize {
+        self.window.missing()
+    }
+
+    /// Adds a word to the packet begun last, which lacks some.
+    pub(super) fn push(&mut self, word: Word) {
+        self.window.push(word);
+    }
+
+    /// Whether nothing but credits is sent until another packet is taken.
+    pub(super) fn is_idle(&self) -> bool {
+        self.place == Place::Between
+            && self.second.is_none()
+            && self.window.is_done()
+            && self.header_only.is_empty()
+            && !self.rewind_due
+    }
+
+    /// Sends a credit before anything else.
+    pub(super) fn hasten_credit(&mut self) {
+        self.credit_due = true;
+    }
+
+    /// The word of this word time. `credit` is asked when a credit word is sent.
+    pub(super) fn next(
+        &mut self,
+        now: u64,
+        up: bool,
+        credit: impl FnOnce() -> Credit,
+        counters: &mut Counters,
+    ) -> Word {
+        match self.second.take() {
+            Some(Second::Word(word)) => return word,
+            Some(Second::Credit) => {
+                counters.tx_credits += 1;
+                return credit().to_word();
+            }
+            None => {}
+        }
+        let due = self.credit_due || self.since_credit >= self.config.credit_interval;
+        if !due && let Some(word) = self.packet_word(now, up, counters) {
+            self.since_credit += if self.second.is_some() { 2 } else { 1 };
+            return word;
+        }
+        (self.credit_due, self.since_credit) = (false, 0);
+        counters.tx_magic += 1;
+        self.second = Some(Second::Credit);
+        MAGIC
+    }
+
+    /// The next word of a packet; nothing if there is none, or its source has run dry.
+    fn packet_word(&mut self, now: u64, up: bool, counters: &mut Counters) -> Option<Word> {
+        match self.place {
+            Place::Between => self.start(up, counters),
+            Place::Header => {
+                let entry = self.window.current()?;
+                let (header, words) = (entry.header, entry.words);
+                self.crc = Crc::of_header(header);
+                self.place = if words == 0 { Place::Footer } else { Place::Payload(0) };
+                counters.tx_headers += 1;
+                Some(self.content(header, counters))
+            }
+            Place::HeaderOnly(header) => {
+                self.place = Place::Between;
+                counters.tx_headers += 1;
+                Some(self.content(header, counters))
+            }
+            Place::Payload(index) => self.payload(index, up, counters),
+            Place::Footer => {
+                let Origin { source, time } = self.window.current()?.origin;
+                let footer = Footer { crc: 0, sequence: self.window.sequence(), source, time };
+                self.window.advance(now);
+                self.place = Place::Between;
+                counters.tx_footers += 1;
+                Some(self.content(footer.sealed(self.crc).to_word(), counters))
+            }
+        }
+    }
+
+    fn start(&mut self, up: bool, counters: &mut Counters) -> Option<Word> {
+        if self.rewind_due {
+            self.rewind_due = false;
+            self.window.rewind();
+            counters.tx_rewinds += 1;
+        }
+        if !up {
+            return None;
+        }
+        if let Some(header) = self.header_only.pop_front() {
+            self.place = Place::HeaderOnly(header);
+        } else {
+            self.window.current()?;
+            self.place = Place::Header;
+        }
+        counters.tx_magic += 1;
+        counters.tx_start += 1;
+        self.second = Some(Second::Word(START));
+        Some(MAGIC)
+    }
+
+    fn payload(&mut self, index: usize, up: bool, counters: &mut Counters) -> Option<Word> {
+        let Some(word) = self.window.word(index) else {
+            // A source that has run dry must not hold up what has to be sent again.
+            if self.rewind_due {
+                self.place = Place::Between;
+                return self.start(up, counters);
+            }
+            return None;
+        };
+        let last = self.window.current().is_none_or(|entry| index + 1 == entry.words);
+        self.place = if last { Place::Footer } else { Place::Payload(index + 1) };
+        self.crc.add(word);
+        counters.tx_payload_words += 1;
+        Some(self.content(word, counters))
+    }
+
+    /// A word of a packet, or the first of the two that stand for it.
+    fn content(&mut self, word: Word, counters: &mut Counters) -> Word {
+        let second = match word {
+            MAGIC => MAGIC,
+            START => ESCAPED_START,
+            _ => return word,
+        };
+        counters.tx_magic += 1;
+        counters.tx_escapes += 1;
+        self.second = Some(Second::Word(second));
+        MAGIC
+    }
+
+    /// Takes note of a good credit of the session that this end is in; `false` if the other end
+    /// acknowledges what cannot be, because one of them has restarted without a new session.
+    pub(super) fn apply(&mut self, credit: &Credit, now: u64, counters: &mut Counters) -> bool {
+        self.far = credit.used;
+        let acknowledged = self.window.acknowledged(credit.next);
+        self.release(acknowledged.unwrap_or(0), counters);
+        if self.config.retransmit {
+            self.answer(credit);
+            return acknowledged.is_some();
+        }
+        // What was given up has moved the window past what the other end expects.
+        self.give_up(now, counters);
+        true
+    }
+
+    /// Frees the first `count` packets, but for one that is under way again.
+    fn release(&mut self, count: usize, counters: &mut Counters) {
+        if self.place == Place::Between {
+            self.window.skip_to(count);
+        }
+        for _ in 0..count {
+            let Some(entry) = self.window.release() else { break };
+            self.free(&entry);
+            counters.tx_acknowledged += 1;
+        }
+    }
+
+    /// Goes back if the other end demands it, once for each packet that it may have lost.
+    fn answer(&mut self, credit: &Credit) {
+        let base = self.window.base();
+        let demanded = credit.resend && self.window.acknowledged(credit.next) == Some(0);
+        if demanded && self.window.awaits() && self.answered != Some(base) {
+            self.answered = Some(base);
+            self.rewind_due = true;
+        }
+    }
+
+    /// Frees what packets have reserved that must have been lost: a credit that was made long
+    /// after they were sent does not count them.
+    fn give_up(&mut self, now: u64, counters: &mut Counters) {
+        while self.is_overdue(now) {
+            let Some(entry) = self.window.release() else { break };
+            self.free(&entry);
+            counters.tx_given_up += 1;
+        }
+    }
+
+    fn is_overdue(&self, now: u64) -> bool {
+        let sent_at = self.window.first_sent_at();
+        sent_at.is_some_and(|at| now.saturating_sub(at) >= self.config.timeout)
+    }
+
+    fn free(&mut self, entry: &Entry) {
+        let promised = &mut self.promised[entry.virtual_channel];
+        promised.data -= entry.words;
+        promised.headers -= 1;
+    }
+
+    /// Goes back if an acknowledgement is overdue.
+    pub(super) fn tick(&mut self, now: u64) {
+        self.rewind_due |= self.config.retransmit && self.is_overdue(now);
+    }
+
+    /// Begins a new numbering. What was sent and not acknowledged is sent again, or given up.
+    pub(super) fn restart(&mut self, counters: &mut Counters) {
+        if !self.config.retransmit {
+            while let Some(entry) = self.window.release() {
+                self.free(&entry);
+                counters.tx_given_up += 1;
+            }
+        }
+        self.window.renumber();
+        self.place = Place::Between;
+        self.rewind_due = false;
+        self.answered = None;
+    }
+}

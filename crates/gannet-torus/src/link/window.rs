@@ -1,0 +1,236 @@
+//! Packets taken for sending and not yet acknowledged: send queue and replay buffer in one.
+
+use std::collections::VecDeque;
+
+use gannet_wire::apelink::{Header, NEXT_MODULUS, Word};
+
+/// Where and when a packet began its way through the torus; routers hand it on unchanged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Number of the node, 20 bits.
+    pub source: u32,
+    /// Time, ns modulo 2^44.
+    pub time: u64,
+}
+
+/// A packet of the window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) header: Word,
+    pub(super) virtual_channel: usize,
+    /// Words of payload.
+    pub(super) words: usize,
+    pub(super) origin: Origin,
+    /// When its footer was sent last.
+    sent_at: u64,
+    /// Number of its first word among all that were ever pushed.
+    first_word: u64,
+}
+
+/// The window. Packets before `cursor` have been sent, at least once since the last rewind.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    entries: VecDeque<Entry>,
+    entries_max: usize,
+    words: VecDeque<Word>,
+    words_max: usize,
+    /// Number of the first word of `words` among all that were ever pushed.
+    words_before: u64,
+    /// Words that packets of the window have or will have.
+    words_reserved: usize,
+    /// Sequence number of the first packet.
+    base: u32,
+    cursor: usize,
+    /// Packets from the first that have ever been sent under their number.
+    sent: usize,
+    /// Words that the last packet still lacks.
+    missing: usize,
+}
+
+impl Window {
+    pub(super) fn new(entries_max: usize, words_max: usize) -> Self {
+        Self {
+            entries: VecDeque::with_capacity(entries_max),
+            entries_max,
+            words: VecDeque::with_capacity(words_max),
+            words_max,
+            words_before: 0,
+            words_reserved: 0,
+            base: 0,
+            cursor: 0,
+            sent: 0,
+            missing: 0,
+        }
+    }
+
+    /// Whether a packet of `words` finds place.
+    pub(super) fn has_room(&self, words: usize) -> bool {
+        self.entries.len() < self.entries_max && self.words_reserved + words <= self.words_max
+    }
+
+    /// Words that the last packet still lacks.
+    pub(super) fn missing(&self) -> usize {
+        self.missing
+    }
+
+    /// Appends a packet whose payload words follow by [`push`](Self::push).
+    pub(super) fn begin(&mut self, header: &Header, origin: Origin) {
+        let words = header.payload_words();
+        self.entries.push_back(Entry {
+            header: header.to_word(),
+            virtual_channel: usize::from(header.virtual_channel),
+            words,
+            origin,
+            sent_at: 0,
+            first_word: self.words_before + self.words.len() as u64,
+        });
+        self.words_reserved += words;
+        self.missing = words;
+    }
+
+    /// Adds a word to the last packet.
+    pub(super) fn push(&mut self, word: Word) {
+        self.words.push_back(word);
+        self.missing -= 1;
+    }
+
+    /// The packet to be sent next, or under way.
+    pub(super) fn current(&self) -> Option<&Entry> {
+        self.entries.get(self.cursor)
+    }
+
+    /// Sequence number of the packet at the cursor.
+    pub(super) fn sequence(&self) -> u32 {
+        self.base.wrapping_add(self.cursor as u32)
+    }
+
+    /// Word `index` of the payload of the packet at the cursor, if it is there yet.
+    pub(super) fn word(&self, index: usize) -> Option<Word> {
+        let first = self.current()?.first_word - self.words_before;
+        self.words.get(first as usize + index).copied()
+    }
+
+    /// Notes that the packet at the cursor has been sent whole.
+    pub(super) fn advance(&mut self, now: u64) {
+        if let Some(entry) = self.entries.get_mut(self.cursor) {
+            entry.sent_at = now;
+            self.cursor += 1;
+            self.sent = self.sent.max(self.cursor);
+        }
+    }
+
+    /// Goes back to the first packet.
+    pub(super) fn rewind(&mut self) {
+        self.cursor = 0;
+    }
+
+    /// When the first packet was sent, if it has been since the last rewind.
+    pub(super) fn first_sent_at(&self) -> Option<u64> {
+        if self.cursor > 0 { self.entries.front().map(|entry| entry.sent_at) } else { None }
+    }
+
+    /// How many packets `next`, a sequence number modulo [`NEXT_MODULUS`], acknowledges; nothing if
+    /// it lies outside of what was sent.
+    pub(super) fn acknowledged(&self, next: u16) -> Option<usize> {
+        let count = u32::from(next).wrapping_sub(self.base) % NEXT_MODULUS;
+        (count as usize <= self.sent).then_some(count as usize)
+    }
+
+    /// Whether packets have been sent that are still here.
+    pub(super) fn awaits(&self) -> bool {
+        self.sent > 0
+    }
+
+    /// Sequence number of the first packet.
+    pub(super) fn base(&self) -> u32 {
+        self.base
+    }
+
+    /// Takes the first packet out if it has been sent and is not under way again.
+    pub(super) fn release(&mut self) -> Option<Entry> {
+        if self.cursor == 0 {
+            return None;
+        }
+        let entry = self.entries.pop_front()?;
+        self.words.drain(..entry.words);
+        self.words_before += entry.words as u64;
+        self.words_reserved -= entry.words;
+        self.base = self.base.wrapping_add(1);
+        self.cursor -= 1;
+        self.sent -= 1;
+        Some(entry)
+    }
+
+    /// Skips the first packets of a replay: those that `count` says are acknowledged need not be
+    /// sent again. Only between packets.
+    pub(super) fn skip_to(&mut self, count: usize) {
+        self.cursor = self.cursor.max(count);
+    }
+
+    /// Numbers the packets from 0 and goes back to the first.
+    pub(super) fn renumber(&mut self) {
+        (self.base, self.cursor, self.sent) = (0, 0, 0);
+    }
+
+    /// Whether there is nothing to be sent.
+    pub(super) fn is_done(&self) -> bool {
+        self.cursor == self.entries.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(packets: u16) -> Window {
+        let mut window = Window::new(8, 64);
+        for size in 0..packets {
+            window.begin(&Header { size: 16 * size, ..Header::default() }, Origin::default());
+            (0..size).for_each(|word| window.push((100 * size + word).into()));
+        }
+        window
+    }
+
+    #[test]
+    fn words_belong_to_their_packet_after_release_and_rewind() {
+        let mut window = window(4);
+        (0..4).for_each(|now| window.advance(now));
+        assert!(window.is_done());
+        (0..2).for_each(|_| assert!(window.release().is_some()));
+        window.rewind();
+        assert_eq!((window.sequence(), window.word(1), window.word(5)), (2, Some(201), None));
+        window.advance(9);
+        assert_eq!((window.sequence(), window.word(2)), (3, Some(302)));
+    }
+
+    #[test]
+    fn only_what_was_sent_can_be_acknowledged() {
+        let mut window = window(4);
+        window.advance(0);
+        window.advance(0);
+        assert_eq!(window.acknowledged(2), Some(2));
+        assert_eq!(window.acknowledged(3), None);
+        assert_eq!(window.acknowledged(4095), None);
+        window.rewind();
+        assert_eq!(window.acknowledged(2), Some(2), "a replay does not undo what was sent");
+        assert!(window.release().is_none(), "the first packet is under way again");
+    }
+
+    #[test]
+    fn numbers_wrap() {
+        let mut window = window(3);
+        window.base = u32::MAX - 1;
+        (0..3).for_each(|_| window.advance(0));
+        assert_eq!(window.acknowledged(1), Some(3));
+        (0..3).for_each(|_| assert!(window.release().is_some()));
+        assert_eq!(window.sequence(), 1);
+    }
+
+    #[test]
+    fn room_is_reserved_when_a_packet_begins() {
+        let mut window = Window::new(2, 10);
+        window.begin(&Header { size: 160, ..Header::default() }, Origin::default());
+        assert!(!window.has_room(1) && window.has_room(0));
+        assert_eq!(window.missing(), 10);
+    }
+}
