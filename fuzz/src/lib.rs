@@ -1,13 +1,17 @@
 //! What the fuzz targets do with arbitrary bytes: print them, or refuse them.
 
+use std::fmt::Display;
 use std::io::Cursor;
 use std::path::Path;
 
 use gannet_control::config;
 use gannet_readout::log;
+use gannet_torus::link::{Config, Link, Origin};
 use gannet_wire::ChannelMap;
+use gannet_wire::apelink::{Credit, Header, MAGIC, START, WORD_LEN, words_of};
 use gannet_wire::inspect::{Format, describe, identify};
 use gannet_wire::lofamo::{Assembler, FaultDescriptorRepr, HostWatchdogRepr, NicWatchdogRepr};
+use gannet_wire::record::Record;
 use gannet_wire::tpc_frame::FRAME_LEN;
 
 /// Prints `bytes` as `format`, which calls every accessor of what is accepted.
@@ -68,4 +72,46 @@ pub fn lofamo(bytes: &[u8]) {
     for word in words.iter().map(|&word| u16::from_le_bytes(word)) {
         let _ = assembler.take(word).map(|diagnostic| diagnostic.to_string());
     }
+}
+
+/// Reads `bytes` as a record; one that is read is written and read again as the same.
+pub fn record<R: Record + PartialEq + Display>(bytes: &[u8]) {
+    let Ok(record) = R::parse(bytes) else { return };
+    let mut copy = vec![0; R::LEN];
+    record.emit(&mut copy);
+    assert!(R::parse(&copy).is_ok_and(|again| again == record), "{record}");
+}
+
+/// Lets an end of a link receive `bytes`. The low bits of the first byte of each word say whether
+/// it is a control word or has its check bits made right, so that all of the end is reached.
+pub fn link(bytes: &[u8]) {
+    let mut end = Link::new(Config::default()).expect("the default is valid");
+    let mut buffer = [0; 4096];
+    for (now, word) in (0..).zip(words_of(bytes)) {
+        let header = Header::from_word(word);
+        let word = match word & 7 {
+            0 => MAGIC,
+            1 => START,
+            2 => header.to_word(),
+            3 => Header { size: header.size % 64, virtual_channel: 0, ..header }.to_word(),
+            4 => Credit { session: 9, echo: 1, ..credit(word.to_le_bytes()) }.to_word(),
+            _ => word,
+        };
+        end.receive(word, now);
+        end.tick(now);
+        if bytes[0] & 8 != 0 {
+            let _ = end.send(Header::default(), Origin::default(), &bytes[..bytes.len().min(99)]);
+        }
+        end.transmit(now);
+        for vc in 0..2 {
+            end.take(vc, &mut buffer[..usize::from(bytes[0])]);
+        }
+        end.take_header_only();
+    }
+}
+
+/// A credit with fields from these bytes.
+fn credit(bytes: [u8; WORD_LEN]) -> Credit {
+    let next = u16::from_le_bytes([bytes[1], bytes[2] % 16]);
+    Credit { next, diagnostics: bytes[3].into(), resend: bytes[4] & 1 == 1, ..Credit::default() }
 }

@@ -240,6 +240,13 @@ impl Link {
         (!was_up).then_some(Event::Up)
     }
 
+    /// Numbers both directions from `sequence` on, before the first packet.
+    #[cfg(test)]
+    pub(super) fn number_from(&mut self, sequence: u32) {
+        self.transmitter.number_from(sequence);
+        self.receiver.number_from(sequence);
+    }
+
     /// Begins a new numbering, which the other end has to answer first.
     fn restart(&mut self) {
         self.counters.restarts += 1;

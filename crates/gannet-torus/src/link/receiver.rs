@@ -116,6 +116,12 @@ impl Receiver {
         self.accepting = accepting;
     }
 
+    /// Expects packets from `sequence` on, before the first one.
+    #[cfg(test)]
+    pub(super) fn number_from(&mut self, sequence: u32) {
+        self.expected = sequence;
+    }
+
     /// Begins a new numbering; packets that have arrived stay.
     pub(super) fn restart(&mut self) {
         self.abandon();

@@ -343,6 +343,12 @@ impl Transmitter {
         self.rewind_due |= self.config.retransmit && self.is_overdue(now);
     }
 
+    /// Numbers packets from `sequence` on, before the first one.
+    #[cfg(test)]
+    pub(super) fn number_from(&mut self, sequence: u32) {
+        self.window.renumber(sequence);
+    }
+
     /// Begins a new numbering. What was sent and not acknowledged is sent again, or given up.
     pub(super) fn restart(&mut self, counters: &mut Counters) {
         if !self.config.retransmit {
@@ -351,7 +357,7 @@ impl Transmitter {
                 counters.tx_given_up += 1;
             }
         }
-        self.window.renumber();
+        self.window.renumber(0);
         self.place = Place::Between;
         self.rewind_due = false;
         self.answered = None;

@@ -167,9 +167,9 @@ impl Window {
         self.cursor = self.cursor.max(count);
     }
 
-    /// Numbers the packets from 0 and goes back to the first.
-    pub(super) fn renumber(&mut self) {
-        (self.base, self.cursor, self.sent) = (0, 0, 0);
+    /// Numbers the packets from `base` and goes back to the first.
+    pub(super) fn renumber(&mut self, base: u32) {
+        (self.base, self.cursor, self.sent) = (base, 0, 0);
     }
 
     /// Whether there is nothing to be sent.

@@ -1,7 +1,8 @@
 //! Any payload passes unchanged, whatever is inserted into it.
 
 use gannet_wire::apelink::{
-    Credit, Destination, ESCAPED_START, HEADER_ONLY, Header, MAGIC, START, Word,
+    Crc, Credit, Destination, ESCAPED_START, Footer, HEADER_ONLY, Header, MAGIC, START, Word,
+    secded,
 };
 use proptest::prelude::*;
 
@@ -90,22 +91,84 @@ fn a_payload_of_nothing_but_magic_passes() {
     assert_eq!(pair.ends[0].counters().tx_escapes, 256);
 }
 
+/// The first four bytes of a payload word with which the packet has the sum `crc`.
+///
+/// The sum is linear over GF(2): the change that each of 32 bits makes is measured, and the bits
+/// are chosen by elimination.
+fn payload_for(crc: u32, header: Word, footer: &Footer) -> [u8; 4] {
+    let sum = |bits: u32| {
+        let mut sum = Crc::of_header(header);
+        sum.add(bits.into());
+        sum.with_footer(footer)
+    };
+    let mut rows: Vec<(u32, u32)> = (0..32).map(|bit| (sum(1 << bit) ^ sum(0), 1 << bit)).collect();
+    let (mut wanted, mut bits) = (sum(0) ^ crc, 0);
+    for bit in 0..32 {
+        let at = rows.iter().position(|(change, _)| change >> bit & 1 == 1).unwrap();
+        let (change, from) = rows.swap_remove(at);
+        for row in rows.iter_mut().filter(|(other, _)| other >> bit & 1 == 1) {
+            *row = (row.0 ^ change, row.1 ^ from);
+        }
+        if wanted >> bit & 1 == 1 {
+            (wanted, bits) = (wanted ^ change, bits ^ from);
+        }
+    }
+    assert_eq!((wanted, sum(bits)), (0, crc));
+    bits.to_le_bytes()
+}
+
 #[test]
-fn headers_and_footers_that_are_control_words_pass() {
-    // A header may be found whose word is MAGIC but for check bits; the words of a footer are free.
-    // So both are tried at the machines: the header by the words around it, the footer by its time.
-    let mut pair = Pair::new(Config::default(), 2, quiet(), 0);
-    pair.bring_up();
-    for word in [MAGIC, START] {
-        let time = (word >> 84) as u64;
-        let origin = Origin { source: (word >> 64) as u32, time };
-        let header = Header::from_word(word);
-        let header = Header { virtual_channel: 0, packet_type: 1, ..header };
-        pair.ends[0].send(header, origin, b"x").unwrap();
+fn a_footer_that_is_a_control_word_passes() {
+    for control in [MAGIC, START] {
+        let mut footer = Footer::from_word(control);
+        let crc = std::mem::take(&mut footer.crc);
+        let header = Header { size: 4, ..Header::default() };
+        let payload = payload_for(crc, header.to_word(), &footer);
+        assert_eq!(Footer { crc, ..footer }.to_word(), control);
+
+        let mut pair = Pair::new(Config::default(), 2, quiet(), 0);
+        pair.ends.iter_mut().for_each(|end| end.number_from(footer.sequence));
+        pair.bring_up();
+        let origin = Origin { source: footer.source, time: footer.time };
+        pair.ends[0].send(header, origin, &payload).unwrap();
         pair.run_until(1000, |pair| !pair.arrived[1].is_empty());
-        let (_, got, from, payload) = pair.arrived[1].pop().unwrap();
-        assert_eq!((got, payload), (Header { size: 1, ..header }, b"x".to_vec()));
-        assert_eq!(from, Origin { source: origin.source & 0xf_ffff, time });
+        assert_eq!(pair.arrived[1][0].2, origin);
+        assert_eq!(pair.ends[0].counters().tx_escapes, 1, "the footer is sent as two words");
+        assert_eq!(pair.ends[1].counters().crc_errors, 0);
+    }
+}
+
+#[test]
+fn no_right_header_is_a_control_word() {
+    for control in [MAGIC, START, ESCAPED_START] {
+        assert!(!secded::is_clean(control));
+    }
+}
+
+#[test]
+fn sequence_numbers_wrap() {
+    let mut pair = Pair::new(Config::default(), 0, quiet(), 0);
+    pair.ends.iter_mut().for_each(|end| end.number_from(u32::MAX - 5000));
+    pair.bring_up();
+    (0..10_000).for_each(|number| pair.send(Header::default(), &numbered(number, 2)));
+    pair.run_until(10_000, |pair| pair.arrived[1].len() == 10_000);
+    assert!(pair.payloads().into_iter().eq((0..10_000).map(|number| numbered(number, 2))));
+    assert_eq!(pair.ends[0].counters().restarts, 0);
+}
+
+#[test]
+fn four_channels_may_share_a_link() {
+    let mut pair = Pair::new(Config { virtual_channels: 4, ..Config::default() }, 9, quiet(), 0);
+    pair.bring_up();
+    for number in 0..400 {
+        let header = Header { virtual_channel: (number % 4) as u8, ..Header::default() };
+        pair.send(header, &numbered(number, 60));
+    }
+    pair.run_until(100_000, |pair| pair.arrived[1].len() == 400);
+    for vc in 0..4u32 {
+        let got = pair.arrived[1].iter().filter(|(channel, ..)| u32::from(*channel) == vc);
+        let sent = (0..100).map(|number| numbered(4 * number + vc, 60));
+        assert!(got.map(|(.., payload)| payload.clone()).eq(sent));
     }
 }
 

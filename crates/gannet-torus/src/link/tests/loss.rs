@@ -156,6 +156,33 @@ fn single_header_errors_are_corrected_and_fatal_ones_drop_the_packet() {
 }
 
 #[test]
+fn a_lost_packet_comes_again_on_demand_long_before_the_timeout() {
+    let config = Config { timeout: 1_000_000, ..Config::default() };
+    let mut pair = Pair::new(config, 20, Noise::default(), 0);
+    pair.bring_up();
+    pair.lines[0].inject_fatal_header_errors(1);
+    (0..5).for_each(|number| pair.send(Header::default(), &numbered(number, 20)));
+    pair.run_until(500, |pair| pair.arrived[1].len() == 5);
+    assert_eq!(pair.ends[0].counters().tx_rewinds, 1, "one demand, one answer");
+    assert_eq!(pair.ends[1].counters().duplicates, 0);
+}
+
+#[test]
+fn packets_sent_again_because_acknowledgements_were_lost_are_known_as_duplicates() {
+    let mut pair = Pair::new(Config::default(), 20, Noise::default(), 0);
+    pair.bring_up();
+    pair.lines[1].set_noise(Noise { credit_loss: 1.0, ..Noise::default() });
+    (0..5).for_each(|number| pair.send(Header::default(), &numbered(number, 20)));
+    // Longer than the timeout, and shorter than what makes the line count as dead.
+    (0..4090).for_each(|_| pair.step());
+    pair.lines[1].set_noise(Noise { credit_loss: 0.99, ..Noise::default() });
+    pair.run_until(50_000, |pair| pair.ends[0].counters().tx_acknowledged == 5);
+    let got = pair.ends[1].counters();
+    assert!(pair.ends[0].counters().tx_rewinds > 0 && got.duplicates > 0, "{got:?}");
+    assert_eq!((got.sequence_gaps, pair.arrived[1].len()), (0, 5));
+}
+
+#[test]
 fn a_forged_packet_in_a_payload_is_never_taken_for_one() {
     // The words of a whole packet, with a right sum and number, as payload of another: whatever
     // words are lost, it must not come out.

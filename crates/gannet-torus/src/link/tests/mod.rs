@@ -1,5 +1,6 @@
 //! Two ends and two lines, driven word by word.
 
+mod any_words;
 mod framing;
 mod loss;
 mod sessions;
