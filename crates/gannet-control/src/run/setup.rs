@@ -215,6 +215,7 @@ fn run_info(plan: &Plan) -> RunInfo {
         host: host.trim().to_owned(),
         config_digest: log::digest(&plan.text),
         ticks_hz: DuneTicks::HZ,
+        started_unix_ns: 0,
     }
 }
 

@@ -49,7 +49,7 @@ pub struct ChunkEntry {
     pub payload_bytes: u32,
     /// What a file header says.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub header: Option<FileHeader>,
+    pub header: Option<Box<FileHeader>>,
     /// What an end chunk says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<EndOfFile>,
@@ -61,7 +61,7 @@ impl ChunkEntry {
         let label = &chunk.header.label;
         let kind = label.kind;
         let (header, end) = match kind {
-            Kind::FILE_HEADER => (FileHeader::decode(chunk.payload).ok(), None),
+            Kind::FILE_HEADER => (FileHeader::decode(chunk.payload).ok().map(Box::new), None),
             Kind::END_OF_FILE => (None, EndOfFile::decode(chunk.payload).ok()),
             _ => (None, None),
         };

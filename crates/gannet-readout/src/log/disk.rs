@@ -135,6 +135,12 @@ fn lock(file: File) -> io::Result<Box<dyn Sink>> {
     Ok(Box::new(file))
 }
 
+/// Whether a running program holds `path` open as the file that it writes.
+pub fn is_being_written(path: &Path) -> bool {
+    File::open(path)
+        .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
 impl Sink for File {
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         FileExt::write_at(self, bytes, offset)
@@ -169,7 +175,9 @@ mod tests {
         let mut sink = SystemDisk.create(&path).unwrap();
         write_all_at(&mut *sink, b"abc", 1).unwrap();
         assert_eq!(SystemDisk.open(&path).err().unwrap().kind(), ErrorKind::WouldBlock);
+        assert!(is_being_written(&path));
         drop(sink);
+        assert!(!is_being_written(&path) && !is_being_written(&directory.path().join("b")));
         assert!(SystemDisk.open(&path).is_ok());
         assert!(SystemDisk.create(&path).is_err(), "an existing file is never overwritten");
         assert_eq!(fs::read(&path).unwrap(), b"\0abc");

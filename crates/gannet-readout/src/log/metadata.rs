@@ -26,6 +26,9 @@ pub struct RunInfo {
     pub config_digest: String,
     /// Frequency of the detector clock that all time stamps count, hertz.
     pub ticks_hz: u64,
+    /// Start of the run, nanoseconds since 1970-01-01 UTC, which tells it from another run of the
+    /// same number; 0: the time at which its recorder is made.
+    pub started_unix_ns: u64,
 }
 
 /// Digest of a configuration text: CRC-32C and length. It tells texts apart; it is no protection
@@ -55,6 +58,9 @@ pub struct FileHeader {
     pub config_digest: String,
     /// Frequency of the detector clock, hertz; 0 when unknown.
     pub ticks_hz: u64,
+    /// Start of the run, nanoseconds since 1970-01-01 UTC; 0 when unknown, as in older logs.
+    #[serde(default)]
+    pub run_started_unix_ns: u64,
     /// The header was damaged and `recover` wrote this one from what the chunks tell.
     #[serde(default)]
     pub rebuilt: bool,
@@ -76,6 +82,7 @@ impl FileHeader {
             host: clip(&info.host, TEXT_BYTES_MAX).into(),
             config_digest: clip(&info.config_digest, TEXT_BYTES_MAX).into(),
             ticks_hz: info.ticks_hz,
+            run_started_unix_ns: info.started_unix_ns,
             rebuilt: false,
         }
     }
@@ -169,6 +176,7 @@ mod tests {
             host: long.clone(),
             config_digest: long.clone(),
             ticks_hz: 62_500_000,
+            started_unix_ns: u64::MAX,
         };
         let header = FileHeader::new(&info, u32::MAX, u64::MAX);
         assert_eq!(chunk_len(header.encode().len()), BLOCK_BYTES as u64);

@@ -57,7 +57,7 @@ mod tests;
 
 pub use config::{Durability, RecorderConfig};
 pub use defect::Defect;
-pub use disk::{Disk, Sink, SystemDisk};
+pub use disk::{Disk, Sink, SystemDisk, is_being_written};
 pub use error::Error;
 pub use file::Seal;
 pub(crate) use file::directory_of;

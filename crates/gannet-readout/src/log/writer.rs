@@ -59,9 +59,16 @@ impl Writer {
     ///
     /// # Errors
     /// The configuration is not allowed.
-    pub fn new(disk: Arc<dyn Disk>, config: RecorderConfig, info: RunInfo) -> Result<Self, Error> {
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        config: RecorderConfig,
+        mut info: RunInfo,
+    ) -> Result<Self, Error> {
         config.check()?;
-        let stem = run_stem(&config.prefix, info.run, unix_ns() / 1_000_000_000);
+        if info.started_unix_ns == 0 {
+            info.started_unix_ns = unix_ns();
+        }
+        let stem = run_stem(&config.prefix, info.run, info.started_unix_ns / 1_000_000_000);
         let mut writer = Self {
             disk,
             config,

@@ -61,6 +61,7 @@ fn info() -> RunInfo {
         host: "here".into(),
         config_digest: digest(""),
         ticks_hz: 62_500_000,
+        started_unix_ns: 0,
     }
 }
 
