@@ -60,3 +60,24 @@ fn a_missing_directory_and_too_much_memory_are_told_and_no_error() {
     assert!(told.contains("make `depth` shorter"), "{told}");
     assert!(text(&output.stdout).contains("# disk full  unknown"));
 }
+
+#[test]
+fn a_mask_beside_the_channel_map_and_a_pedestal_frozen_above_all_samples_are_doubted() {
+    let directory = tempfile::tempdir().unwrap();
+    let told = |tpg: &str| {
+        let output = check(directory.path(), &format!("{CONFIG}[tpg]\n{tpg}"), &[]);
+        assert_eq!(output.status.code(), Some(0));
+        text(&output.stderr)
+    };
+    let mask = told("mask = [3, 700000, 1600]");
+    assert!(mask.contains("tpg.mask: 1 masked channels") && mask.contains(": 700000"), "{mask}");
+    let frozen = told("chain = \"fixed-pedestal\"");
+    assert!(frozen.contains("16384 to 16294 at best") && frozen.contains("180224"), "{frozen}");
+    for fine in [
+        "initial_pedestal = 900",
+        "start_period = 180_224",
+        "accum_limit = 0\nstart_period = 16_000",
+    ] {
+        assert_eq!(told(&format!("chain = \"fixed-pedestal\"\n{fine}")), "", "{fine}");
+    }
+}

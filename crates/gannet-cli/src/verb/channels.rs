@@ -21,16 +21,23 @@ pub struct Arguments {
     /// The table of channels, *_channels.csv.
     file: PathBuf,
     /// Print the key `mask` of the table `tpg` instead: the channels that were masked in the run,
-    /// and the noisy ones.
+    /// and the noisy ones. `gannet find --mask` reads it, too.
     #[arg(long, conflicts_with = "json")]
     mask: bool,
     /// Take channels as noisy that make more primitives a second than this, whatever the others
     /// do.
-    #[arg(long, value_name = "HZ")]
+    #[arg(long, value_name = "HZ", value_parser = rate)]
     noisy_above: Option<f64>,
     /// Print all channels as JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// Reads a rate in Hz.
+fn rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| format!("\"{text}\" is not a number of Hz"))?;
+    let is_rate = rate.is_finite() && rate >= 0.0;
+    if is_rate { Ok(rate) } else { Err("a rate is 0 or more, and finite".to_owned()) }
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {

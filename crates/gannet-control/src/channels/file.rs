@@ -107,7 +107,8 @@ fn write_line(out: &mut impl Write, channel: &ChannelFigures) -> io::Result<()> 
 /// When it cannot be read, or is none.
 pub fn read(path: &Path) -> Result<Vec<ChannelFigures>, FileError> {
     let text = read_text(path).map_err(|cause| FileError::Read { file: path.into(), cause })?;
-    let mut lines = text.lines();
+    // Spreadsheets put a byte-order mark before what they write.
+    let mut lines = text.trim_start_matches('\u{feff}').lines();
     if lines.next() != Some(&COLUMNS.join(",")) {
         return Err(FileError::Columns { file: path.into() });
     }
@@ -155,8 +156,11 @@ fn integer<T: FromStr<Err = ParseIntError>>(text: &str, column: &str) -> Result<
     text.parse().map_err(|error| format!("{column}: {error}"))
 }
 
+/// A noise or a rate, which is finite and not negative.
 fn float(text: &str, column: &str) -> Result<f64, String> {
-    text.parse().map_err(|error: ParseFloatError| format!("{column}: {error}"))
+    let value: f64 = text.parse().map_err(|error: ParseFloatError| format!("{column}: {error}"))?;
+    let is_sound = value.is_finite() && value >= 0.0;
+    if is_sound { Ok(value) } else { Err(format!("{column}: {text} is not 0 or more and finite")) }
 }
 
 #[cfg(test)]
@@ -189,6 +193,8 @@ mod tests {
         let text = fs::read_to_string(&path).unwrap();
         assert_eq!(text.lines().nth(1).unwrap(), "3,3/0/0/0,0,,,0,0.000,0.000,good");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing else is left");
+        fs::write(&path, format!("\u{feff}{text}")).unwrap();
+        assert_eq!(read(&path).unwrap(), channels(), "a byte-order mark is no column");
     }
 
     #[test]
@@ -215,6 +221,10 @@ mod tests {
         assert!(line(&good.replacen('3', "x", 1)).contains("channel: invalid digit"));
         assert!(line(&good.replace("0.000,good", "zero,good")).contains("recent_tp_rate_hz: "));
         assert!(line(&good.replace("good", "bad")).contains("expected good, noisy"));
+        for figure in ["nan", "inf", "-0.1"] {
+            let told = line(&good.replace("0.000,good", &format!("{figure},good")));
+            assert!(told.contains(&format!("recent_tp_rate_hz: {figure} is not 0")), "{told}");
+        }
         assert!(read(Path::new("/no/such/file")).unwrap_err().to_string().contains("cannot read"));
     }
 }

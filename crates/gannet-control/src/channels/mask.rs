@@ -1,5 +1,6 @@
 //! A list of channels that are to give no primitives, as the configuration takes it.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use super::{ChannelFigures, Condition};
@@ -17,6 +18,26 @@ pub fn channels(channels: &[ChannelFigures]) -> Vec<u32> {
     numbers.sort_unstable();
     numbers.dedup();
     numbers
+}
+
+/// Channels of `mask` that are not among those that are read, in rising order.
+pub fn unread(mask: &[u32], read: impl Iterator<Item = u32>) -> Vec<u32> {
+    let read: HashSet<u32> = read.collect();
+    let mut unread: Vec<u32> = mask.iter().copied().filter(|c| !read.contains(c)).collect();
+    unread.sort_unstable();
+    unread.dedup();
+    unread
+}
+
+/// What to say of masked channels that are not read; nothing when there are none.
+pub fn doubt(unread: &[u32]) -> Option<String> {
+    const NAMED: usize = 8;
+    let named: Vec<_> = unread.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = if unread.len() > NAMED { ", and more" } else { "" };
+    (!unread.is_empty()).then(|| {
+        let (count, named) = (unread.len(), named.join(", "));
+        format!("{count} masked channels are not in the channel map: {named}{more}")
+    })
 }
 
 /// `channels` as the key `mask` of the table `[tpg]`.
@@ -54,6 +75,15 @@ mod tests {
         let channel =
             |(channel, condition)| ChannelFigures { channel, condition, ..Default::default() };
         assert_eq!(channels(&all.map(channel)), [4, 9]);
+    }
+
+    #[test]
+    fn channels_that_nobody_reads_are_named() {
+        assert_eq!(unread(&[9, 3, 4, 3], [4, 5].into_iter()), [3, 9]);
+        assert_eq!(doubt(&[]), None);
+        assert_eq!(doubt(&[3, 9]).unwrap(), "2 masked channels are not in the channel map: 3, 9");
+        let many = doubt(&(0..20).collect::<Vec<_>>()).unwrap();
+        assert!(many.starts_with("20 ") && many.ends_with("6, 7, and more"), "{many}");
     }
 
     #[test]

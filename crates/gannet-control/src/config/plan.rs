@@ -14,6 +14,7 @@ use gannet_wire::{ChannelMap, GeoId, tpc_frame};
 use super::document::{Document, Problem};
 use super::forecast::{Forecast, longest_window_s};
 use super::model::{Config, SourceConfig, SourceInput};
+use crate::channels::mask;
 
 /// Most streams of one process.
 const STREAMS_MAX: usize = 1024;
@@ -123,6 +124,10 @@ impl Plan {
             ));
         }
         doubts.extend(forecast.raw_doubt());
+        doubts.extend(config.tpg.doubt().map(|doubt| format!("tpg: {doubt}")));
+        let read = self.channel_map.iter().flat_map(|(_, channels)| channels.offline);
+        let unread = mask::doubt(&mask::unread(&config.tpg.mask, read));
+        doubts.extend(unread.map(|doubt| format!("tpg.mask: {doubt}")));
         let (window_s, depth_s) = (longest_window_s(config), forecast.depth_s);
         if window_s > depth_s {
             doubts.push(format!(

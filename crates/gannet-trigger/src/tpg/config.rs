@@ -149,6 +149,28 @@ impl TpgConfig {
         if isa.is_available() { Ok(()) } else { Err(Error::new("isa", unavailable().to_string())) }
     }
 
+    /// What is allowed and will hardly be meant: a pedestal that is frozen above all samples, so
+    /// that nothing is found.
+    pub fn doubt(&self) -> Option<String> {
+        /// Pedestals that begin above this begin above the samples of every plane.
+        const ABOVE_SAMPLES: u16 = 12_288;
+        /// Frozen below this, they have come down to the samples of most planes.
+        const DOWN: u32 = 512;
+        let (begin, samples) = (u32::from(self.initial_pedestal), self.start_period);
+        let samples_per_count = u32::from(self.accum_limit) + 1;
+        let frozen = begin.saturating_sub(samples / samples_per_count);
+        let is_high = self.initial_pedestal > ABOVE_SAMPLES && frozen > DOWN;
+        (self.chain == Chain::FixedPedestal && is_high).then(|| {
+            format!(
+                "chain fixed-pedestal freezes pedestals after start_period = {samples} samples, when \
+                 they have come from initial_pedestal = {begin} to {frozen} at best: channels with \
+                 samples below that give no primitives; set an initial_pedestal near their samples, \
+                 or a start_period of {} samples",
+                begin * samples_per_count
+            )
+        })
+    }
+
     /// The steps as the kernels take them.
     pub fn chain_config(&self) -> ChainConfig {
         let accum_limit = self.accum_limit;
