@@ -1,9 +1,11 @@
 //! Exit codes, and how an error becomes one.
 
+use std::fmt;
 use std::process::ExitCode;
 
 use gannet_control::config::Problem;
 use gannet_control::emulation::EmulationError;
+use gannet_control::find::FindError;
 use gannet_control::run::RunError;
 use gannet_evaluate::tpg;
 use gannet_kernels::Error as KernelError;
@@ -14,6 +16,18 @@ use crate::log;
 const CONFIGURATION_INVALID: u8 = 4;
 /// Exit code of arguments that cannot be used.
 const USAGE: u8 = 2;
+
+/// Arguments that can only be judged together, or not before they are used.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
 
 /// How a verb ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +73,12 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
     if let Some(error) = error.downcast_ref::<tpg::Error>() {
         return ExitCode::from(bench_code(error));
     }
+    if let Some(error) = error.downcast_ref::<FindError>() {
+        return ExitCode::from(find_code(error));
+    }
+    if error.is::<Usage>() {
+        return ExitCode::from(USAGE);
+    }
     match error.downcast_ref::<EmulationError>() {
         Some(EmulationError::Pace(_)) => ExitCode::from(USAGE),
         Some(
@@ -70,6 +90,25 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
         // What a socket needs, an address or a right, is lacking on this machine.
         Some(EmulationError::Sink(_)) => ExitCode::from(Outcome::ResourceMissing.code()),
         _ => ExitCode::FAILURE,
+    }
+}
+
+/// Exit code of a search in files that did not come to its end.
+fn find_code(error: &FindError) -> u8 {
+    match error {
+        FindError::Option { option, .. } if option == "isa" => Outcome::ResourceMissing.code(),
+        FindError::Option { .. }
+        | FindError::Thresholds { .. }
+        | FindError::Output(_)
+        | FindError::Directory(_)
+        | FindError::Twice(_)
+        | FindError::OwnInput(_) => USAGE,
+        FindError::Config(_)
+        | FindError::Start { .. }
+        | FindError::Tpg(_)
+        | FindError::NoChannelMap { .. }
+        | FindError::ChannelMap { .. } => CONFIGURATION_INVALID,
+        _ => 1,
     }
 }
 

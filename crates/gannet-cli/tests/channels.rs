@@ -151,6 +151,11 @@ fn noisy_channels_are_found_ranked_and_masked() {
 
     // The mask stands at the end of the file, which is the table [tpg].
     let mask = text(&bench.gannet(&["channels", table, "--mask"]).stdout);
+    fs::write(bench.path("mask.toml"), &mask).unwrap();
+    let find = ["find", "frames.pcap", "--config", "run.toml", "--mask", "mask.toml", "--json"];
+    let found: Value = serde_json::from_slice(&bench.gannet(&find).stdout).unwrap();
+    let masked: Vec<_> = found["tpg"]["mask"].as_array().unwrap().clone();
+    assert_eq!(masked, [offline(NOISY[1]), offline(NOISY[0])], "{found}");
     fs::write(bench.path("run.toml"), format!("{CONFIG}{mask}")).unwrap();
     let channels = &bench.run("2")["channels"];
     assert_eq!((&channels["noisy"], &channels["masked"]), (&0.into(), &2.into()), "{channels}");
@@ -165,6 +170,11 @@ fn other_files_are_refused_and_no_table_is_kept_unasked() {
     let output = bench.gannet(&["channels", "run.toml"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("is no table of channels"), "{}", text(&output.stderr));
+    for limit in ["nan", "-1", "inf", "many"] {
+        let output = bench.gannet(&["channels", "a.csv", &format!("--noisy-above={limit}")]);
+        assert_eq!(output.status.code(), Some(2), "{limit}");
+        assert!(text(&output.stderr).contains("--noisy-above"), "{}", text(&output.stderr));
+    }
     let config = format!("{CONFIG}[channels]\nfile = false\n");
     fs::write(bench.path("run.toml"), config).unwrap();
     let report = bench.run("1");

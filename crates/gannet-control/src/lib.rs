@@ -7,6 +7,7 @@ pub mod doctor;
 pub mod emulation;
 pub mod find;
 pub mod metrics;
+pub mod paths;
 pub mod recording;
 pub mod run;
 pub mod run_control;

@@ -1,6 +1,7 @@
 //! `gannet find` as a user runs it, on logs, raw files and captures of known frames.
 
 mod equality;
+mod losses;
 mod recordings;
 mod refusals;
 mod windows;
@@ -22,12 +23,19 @@ fn gannet(arguments: &[&dyn AsRef<OsStr>]) -> Output {
 
 /// Runs `gannet find --json` on files and expects success; the report.
 fn find(files: &[PathBuf], options: &[&dyn AsRef<OsStr>]) -> Value {
+    let (code, report, errors) = find_told(files, options);
+    assert_eq!(code, Some(0), "{errors}");
+    report
+}
+
+/// Runs `gannet find --json` on files: exit code, report and what it said.
+fn find_told(files: &[PathBuf], options: &[&dyn AsRef<OsStr>]) -> (Option<i32>, Value, String) {
     let mut arguments: Vec<&dyn AsRef<OsStr>> = vec![&"find", &"--json"];
     arguments.extend(files.iter().map(|file| file as &dyn AsRef<OsStr>));
     arguments.extend(options);
     let output = gannet(&arguments);
-    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
-    serde_json::from_slice(&output.stdout).expect("standard output is one JSON document")
+    let report = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    (output.status.code(), report, errors(&output))
 }
 
 fn errors(output: &Output) -> String {

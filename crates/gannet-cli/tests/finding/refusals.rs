@@ -59,12 +59,64 @@ fn files_that_do_not_belong_together_are_refused() {
 }
 
 #[test]
+fn two_runs_of_one_number_are_refused() {
+    let (directory, plan) = prepare();
+    let at = |name: &str| directory.path().join(name);
+    let frames = raw_frames(&calm(&plan, 600));
+    let run =
+        |name| recordings::log(&at(name), RUN, [vec![run_start(&plan)], frames.clone()].concat());
+    let (one, two) = (run("one"), run("two"));
+    let words = ["one", "two", "two different runs of number 4711", "the start", "one run"];
+    refused(&[&one[0], &two[0]], 1, &words);
+    refused(&[&one[0], &two[1]], 1, &words);
+    // A later file of another run does not lend its start, either.
+    fs::remove_file(&one[0]).unwrap();
+    fs::rename(&two[0], &one[0]).unwrap();
+    refused(&[&one[1]], 1, &["start of its run", "--config"]);
+
+    let windows = records(&calm(&plan, 60), &[(10, 20), (30, 40)]);
+    let mut others = windows.clone();
+    others[1].header.trigger_timestamp += 1;
+    recordings::raw_file(&at("a.hdf5"), &plan, &windows);
+    recordings::raw_file(&at("b.hdf5"), &plan, &others);
+    let config = recordings::config_in(directory.path());
+    let words = ["a.hdf5", "b.hdf5", "number 4711", "trigger record 2.0"];
+    refused(&[&at("a.hdf5"), &at("b.hdf5"), &"--config", &config], 1, &words);
+    // The same file under another name is no other run.
+    fs::copy(at("a.hdf5"), at("c.hdf5")).unwrap();
+    super::find(&[at("a.hdf5"), at("c.hdf5")], &[&"--config", &config]);
+}
+
+#[test]
+fn a_search_never_writes_what_it_reads() {
+    let (directory, plan) = prepare();
+    let at = |name: &str| directory.path().join(name);
+    recordings::raw_file(&at("raw.hdf5"), &plan, &records(&calm(&plan, 60), &[(10, 20)]));
+    let before = fs::read(at("raw.hdf5")).unwrap();
+    fs::hard_link(at("raw.hdf5"), at("link.hdf5")).unwrap();
+    fs::create_dir(at("d.hdf5")).unwrap();
+    let config = recordings::config_in(directory.path());
+    let (raw, link, detour) = (at("raw.hdf5"), at("link.hdf5"), at("d.hdf5/../raw.hdf5"));
+    let options: [&dyn AsRef<OsStr>; 5] = [&raw, &"--config", &config, &"--overwrite", &"--out"];
+    for out in [&raw, &link, &detour] {
+        let arguments = [&options[..], &[out]].concat();
+        refused(&arguments, 2, &["is read by this search"]);
+    }
+    refused(&[&options[..], &[&at("d.hdf5")]].concat(), 2, &["d.hdf5 is a directory"]);
+    let twice: [&dyn AsRef<OsStr>; 3] = [&at("x.parquet"), &"--out", &at("d.hdf5/../x.parquet")];
+    refused(&[&options[..], &twice].concat(), 2, &["x.parquet is to be written twice"]);
+    assert_eq!(fs::read(at("raw.hdf5")).unwrap(), before);
+}
+
+#[test]
 fn streams_whose_channels_are_not_known_are_refused() {
     let (directory, plan) = prepare();
     let at = |name: &str| directory.path().join(name);
     let frames = calm(&plan, 2);
     recordings::capture(&at("x.pcap"), &frames);
     refused(&[&at("x.pcap")], 1, &["x.pcap", "--config", "--channel-map"]);
+    recordings::raw_file(&at("raw.hdf5"), &plan, &records(&frames, &[(0, 2)]));
+    refused(&[&at("raw.hdf5")], 1, &["raw.hdf5", "--config", "--channel-map"]);
     let log = recordings::log(&at("log"), RUN, raw_frames(&frames));
     refused(&[&log[0]], 1, &["start of its run", "f0000.glog", "--config"]);
     let map = "5 4 APA1 1 0 1 1 0 1 1 1 1 0\n";
@@ -74,10 +126,12 @@ fn streams_whose_channels_are_not_known_are_refused() {
         [&log[0], &"--config", &config, &"--channel-map", &at("other.txt")];
     refused(&options, 1, &["stream 3/1/0/0", "--channel-map"]);
     fs::write(at("other.txt"), "5 4\n").unwrap();
-    refused(&options, 1, &["other.txt", "line 1", "columns"]);
+    refused(&options, 4, &["other.txt", "line 1", "columns"]);
+    refused(&[&log[0], &"--channel-map", &at("gone.txt")], 4, &["channel map", "gone.txt"]);
+    refused(&[&log[0], &"--config", &at("gone.toml")], 4, &["gone.toml"]);
     let broken = Chunk::new(Label::new(Kind::RUN_START), b"{\"configuration\":\"x = 1\"}".to_vec());
     let log = recordings::log(&at("broken"), RUN, [vec![broken], raw_frames(&frames)].concat());
-    refused(&[&log[0]], 1, &["configuration that", "unknown field", "--config"]);
+    refused(&[&log[0]], 4, &["configuration that", "unknown field", "--config"]);
 }
 
 #[test]
@@ -93,10 +147,16 @@ fn outputs_are_not_overwritten_and_not_left_half_done() {
         &["there.parquet exists", "--overwrite"],
     );
     assert_eq!(fs::read(at("there.parquet")).unwrap(), b"mine");
-    refused(&[&log[0], &"--out", &at("tps.csv")], 1, &["tps.csv", ".parquet or .hdf5"]);
-    refused(&[&log[0], &"--threshold", &"40000"], 1, &["tpg.threshold", "0 to 32767"]);
+    refused(&[&log[0], &"--out", &at("tps.csv")], 2, &["tps.csv", ".parquet or .hdf5"]);
+    refused(&[&log[0], &"--threshold", &"40000"], 2, &["--threshold: each must be 0 to 32767"]);
+    let scan: [&dyn AsRef<OsStr>; 3] = [&log[0], &"--scan-threshold", &"60,40000"];
+    refused(&scan, 2, &["--scan-threshold: each must be 0 to 32767"]);
+    refused(&[&log[0], &"--memory-factor", &"11"], 2, &["--memory-factor: each must be 0 to 10"]);
+    refused(&[&log[0], &"--chain", &"fir", &"--threshold", &"512"], 2, &["--threshold: ", "511"]);
     refused(&[&log[0], &"--chain", &"fur"], 2, &["simple-threshold"]);
-    refused(&[&log[0], &"--threads", &"0"], 1, &["--threads 0"]);
+    refused(&[&log[0], &"--threads", &"0"], 2, &["--threads", "1..=256"]);
+    refused(&[&log[0], &"--threads", &"257"], 2, &["--threads", "1..=256"]);
+    refused(&[&log[0], &"--mask", &at("gone")], 2, &["--mask", "gone cannot be read"]);
     let empty = records(&[], &[(0, 10)]).into_iter().map(TriggerRecord::into_chunk).collect();
     let log = recordings::log(&at("empty"), RUN, [vec![run_start(&plan)], empty].concat());
     refused(&[&log[0], &"--out", &at("none.parquet")], 1, &["no WIBEth"]);

@@ -50,15 +50,14 @@ fn windows_give_what_the_whole_stream_gives_in_them_from_log_and_raw_file() {
 }
 
 #[test]
-fn without_a_map_the_streams_of_a_raw_file_are_numbered_as_a_run_numbers_them() {
+fn with_a_map_alone_the_streams_of_a_raw_file_are_searched_by_the_published_chain() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
-    let mut plan = recordings::plan(directory.path());
+    let plan = recordings::plan(directory.path());
     let raw = at("raw.hdf5");
     recordings::raw_file(&raw, &plan, &records(&calm(&plan, 400), &WINDOWS[..1]));
-    let report = find(&[raw], &[&"--out", &at("found.hdf5")]);
-    let text = recordings::CONFIG.replace("channel_map = \"map.txt\"", "");
-    plan = gannet_control::config::parse("run.toml", &text, directory.path()).unwrap();
+    let map = at("map.txt");
+    let report = find(&[raw], &[&"--channel-map", &map, &"--out", &at("found.hdf5")]);
     let numbers: Vec<u32> = plan.streams().flat_map(|stream| stream.channels.offline).collect();
     let found = primitives_in(&at("found.hdf5"));
     assert!(!found.is_empty() && found.iter().all(|tp| numbers.contains(&tp.channel())));

@@ -18,6 +18,7 @@ use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
 use gannet_kernels::MAX_TPS_PER_FRAME;
 use gannet_wire::TriggerPrimitive;
 
+use super::Progress;
 use super::batch::Batch;
 use super::chain::StreamChain;
 use super::error::FindError;
@@ -58,7 +59,7 @@ pub(super) fn search(
     streams: &mut Streams<'_>,
     threads: usize,
     outputs: Vec<Output>,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &mut Progress<'_>,
 ) -> Result<Finished, FindError> {
     scope(|scope| {
         let (spent, free) = channel();
@@ -109,7 +110,7 @@ fn read(
     streams: &mut Streams<'_>,
     works: &[SyncSender<Work>],
     free: &Receiver<Batch>,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &mut Progress<'_>,
 ) -> Result<(), FindError> {
     let (mut stream, mut batches) = (0, 0);
     loop {
@@ -136,7 +137,9 @@ fn read(
             }
         }
         let (done, total) = recording.progress();
-        progress(done, total);
+        if progress(done, total).is_break() {
+            return Err(FindError::Interrupted);
+        }
         if !more {
             return Ok(());
         }

@@ -65,6 +65,22 @@ pub enum FindError {
         /// Run of this file.
         got: u32,
     },
+    /// The files are of several runs with the same number.
+    #[error(
+        "{} and {} are of two different runs of number {run}: {what}; name the files of one run",
+        other.display(),
+        path.display()
+    )]
+    SameNumber {
+        /// Number of both runs.
+        run: u32,
+        /// The file.
+        path: PathBuf,
+        /// A file before it.
+        other: PathBuf,
+        /// In what they differ.
+        what: String,
+    },
     /// There is nothing to search in.
     #[error("{} holds no raw frames to search in: {holds}", path.display())]
     NoFrames {
@@ -102,6 +118,15 @@ pub enum FindError {
     /// The configuration given cannot be used.
     #[error(transparent)]
     Config(#[from] Problem),
+    /// The channel map given cannot be read.
+    #[error("cannot read the channel map {}: {cause}", path.display())]
+    NoChannelMap {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        cause: io::Error,
+    },
     /// The channel map given cannot be used.
     #[error("{}: {cause}", path.display())]
     ChannelMap {
@@ -132,18 +157,44 @@ pub enum FindError {
         /// Most that are tried in one pass.
         max: usize,
     },
+    /// An option gives the chain a value that it cannot have.
+    #[error("--{option}: {problem}")]
+    Option {
+        /// The option, without dashes.
+        option: String,
+        /// What its value must be.
+        problem: String,
+    },
     /// It is not known how to write such a file.
     #[error("{}: name a file that ends in .parquet or .hdf5", .0.display())]
     Output(PathBuf),
     /// A file, or the unfinished form of one, is there already.
     #[error("{} exists; move it away or give --overwrite", .0.display())]
     Exists(PathBuf),
+    /// A directory stands where a file is to be written.
+    #[error("{} is a directory; name a file that ends in .parquet or .hdf5", .0.display())]
+    Directory(PathBuf),
+    /// Two outputs are one file.
+    #[error("{} is to be written twice; name it once", .0.display())]
+    Twice(PathBuf),
+    /// An output would replace what is read.
+    #[error("{} is read by this search and cannot be written by it; name another file", .0.display())]
+    OwnInput(PathBuf),
+    /// Whoever watches asked for the end.
+    #[error("the search was interrupted; nothing was written")]
+    Interrupted,
     /// The system gave no thread.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
 }
 
 impl FindError {
+    /// The option whose name is `prefix` and the field of the chain that is wrong.
+    pub(super) fn option(prefix: &str, error: gannet_trigger::Error) -> Self {
+        let option = format!("{prefix}{}", error.path.replace('_', "-"));
+        Self::Option { option, problem: error.problem }
+    }
+
     /// Names what was tried on which path, for `map_err`.
     pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |cause| Self::Io { doing, path: path.to_owned(), cause }

@@ -10,9 +10,14 @@
 //! | log, DUNE raw file | windows of trigger records | by time, each frame once |
 //! | packet capture | UDP payloads of 7200 bytes | as they came |
 //!
-//! Raw frames that go back to the start of the run give the primitives that the run recorded, record
-//! for record. In windows the search begins again and again: see [`PedestalStart`]. A hit that is
-//! open when frames are missing is dropped, as in the run.
+//! Raw frames that go back to the start of the run give the primitives that the run recorded. Their
+//! order and their slices are the same, too, but for primitives that the run had to hand on late:
+//! of a stream that was behind by more than `trigger.merge.late_after`, of a hit longer than
+//! `trigger.merge.hold_ticks`, and after time stamps had jumped. When the run wrote those depends on
+//! the moments at which datagrams came, which no file tells; here they stand where they start.
+//!
+//! In windows the search begins again and again: see [`PedestalStart`]. A hit that is open when
+//! frames are missing is dropped, as in the run.
 //!
 //! Files are looked through once for what they hold, headers only, and then read part by part:
 //! memory is that for some batches of frames and for the primitives of some 20 ms, and more only
@@ -30,17 +35,20 @@ mod output;
 mod report;
 mod streams;
 
+use std::ops::ControlFlow;
 use std::thread;
 use std::time::Instant;
 
 use gannet_kernels::CHANNELS;
 use gannet_measure::ticks::DuneTicks;
+use gannet_trigger::tpg::{IsaChoice, TpgConfig};
+use gannet_wire::channel_map::PLANES;
 use gannet_wire::tpc_frame::FRAME_LEN;
 
 pub use chain::RESTART_TICKS;
 pub use config::{Changes, FindConfig, FrameSource, PedestalStart};
 pub use error::FindError;
-pub use report::{FindReport, StreamReport, ThresholdReport, Totals};
+pub use report::{Break, FindReport, StreamReport, ThresholdReport, Totals};
 
 use crate::config::RecordConfig;
 use chain::{ChainSettings, StreamChain};
@@ -50,29 +58,29 @@ use origin::Origin;
 use output::Output;
 use streams::Streams;
 
+/// Is told now and then the bytes read so far and those to be read in total, and says whether the
+/// search is to go on.
+pub type Progress<'a> = dyn FnMut(u64, u64) -> ControlFlow<()> + 'a;
+
 /// Most thresholds that are tried in one pass.
 pub const THRESHOLDS_MAX: usize = 64;
 /// Most searching threads.
-const THREADS_MAX: usize = 256;
+pub const THREADS_MAX: usize = 256;
 
 /// Searches the files of `config`.
 ///
-/// `progress` is called now and then with the bytes read so far, and those to be read in total.
-///
 /// # Errors
-/// When a file cannot be read or written, the files do not belong together or hold no frames, or
-/// the chain cannot be set up. Outputs that were not whole are removed again.
-pub fn find(
-    config: &FindConfig,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<FindReport, FindError> {
+/// When a file cannot be read or written, the files do not belong together or hold no frames, the
+/// chain cannot be set up, or `progress` asks for the end. Outputs that were not whole are removed
+/// again.
+pub fn find(config: &FindConfig, progress: &mut Progress<'_>) -> Result<FindReport, FindError> {
     let begin = Instant::now();
-    output::check(&config.outputs, config.overwrite)?;
+    output::check(config)?;
     let got = config.thresholds.len();
     if got > THRESHOLDS_MAX {
         return Err(FindError::Thresholds { got, max: THRESHOLDS_MAX });
     }
-    let mut recording = Recording::open(config)?;
+    let mut recording = Recording::open(config, progress)?;
     let origin = Origin::of(config, &recording)?;
     let settings = settings(config, &recording, &origin)?;
     let outputs = outputs(config, &recording, &origin)?;
@@ -84,6 +92,7 @@ pub fn find(
         return Err(nothing_searched(&recording, &streams));
     }
     let mut report = report(&recording, &settings, &streams, &finished);
+    report.masked_unread = origin.unread(&report.tpg.mask);
     report.files = config.outputs.clone();
     report.wall_s = begin.elapsed().as_secs_f64();
     report.frames_per_s = report.total.frames as f64 / report.wall_s;
@@ -97,8 +106,14 @@ fn settings(
     recording: &Recording,
     origin: &Origin,
 ) -> Result<ChainSettings, FindError> {
+    // The instruction set of the run need not be one of this machine.
+    TpgConfig { isa: IsaChoice::Auto, ..origin.tpg.clone() }.check()?;
     let tpg = config.changes.apply(origin.tpg.clone());
-    tpg.check()?;
+    tpg.check().map_err(|error| FindError::option("", error))?;
+    for &threshold in &config.thresholds {
+        let tried = TpgConfig { threshold: [threshold; PLANES], ..tpg.clone() };
+        tried.check().map_err(|error| FindError::option("scan-", error))?;
+    }
     let of_kind =
         if recording.is_from_start() { PedestalStart::Run } else { PedestalStart::Median };
     Ok(ChainSettings {
@@ -162,6 +177,9 @@ fn report(
         damaged: skipped.damaged,
         other: skipped.other,
         chunks_missing: recording.chunks_missing(),
+        unfinished: recording.unfinished().to_vec(),
+        breaks: recording.breaks().to_vec(),
+        masked_unread: Vec::new(),
         frames_missing: recording.frames_missing(),
         out_of_order: finished.out_of_order,
         thresholds: thresholds(settings, &finished.chains),

@@ -12,6 +12,7 @@ use gannet_wire::{ChannelMap, GeoId};
 use super::config::FindConfig;
 use super::error::FindError;
 use super::input::Recording;
+use crate::channels::mask;
 use crate::config::{self, Plan, RecordConfig};
 use crate::run_start::RunStart;
 
@@ -49,7 +50,7 @@ impl Origin {
     fn recorded(recording: &Recording, has_map: bool) -> Result<Self, FindError> {
         match recording.start() {
             Some((path, start)) => Self::of_start(path, start, has_map),
-            None => Self::of_geo_ids(recording, has_map),
+            None => Self::unknown(recording, has_map),
         }
     }
 
@@ -100,34 +101,36 @@ impl Origin {
         }
     }
 
-    /// The published chain for streams of which only the places are known: their channels are
-    /// numbered as a run without channel map numbers them.
-    fn of_geo_ids(recording: &Recording, has_map: bool) -> Result<Self, FindError> {
+    /// The published chain, where a channel map is given that takes the place of the run's.
+    fn unknown(recording: &Recording, has_map: bool) -> Result<Self, FindError> {
         let path = recording.first_file();
         if recording.is_log() {
             return Err(FindError::NoStart(path.to_owned()));
         }
-        let geo_ids = recording.geo_ids();
-        if geo_ids.is_empty() && !has_map {
+        if !has_map {
             return Err(FindError::NoChannels(path.to_owned()));
         }
-        let refused = |cause| FindError::ChannelMap { path: path.to_owned(), cause };
-        let map = ChannelMap::synthetic(geo_ids).map_err(refused)?;
-        let format = |geo_id: GeoId| match geo_id.detector {
-            TDE_DETECTOR => Format::TdeEth,
-            _ => Format::WibEth,
-        };
         Ok(Self {
             tpg: TpgConfig::default(),
             slice_ticks: RecordConfig::default().slice_ticks,
-            streams: map.iter().map(|(geo_id, c)| (geo_id, (format(geo_id), *c))).collect(),
+            streams: HashMap::new(),
             map: None,
         })
+    }
+
+    /// Masked channels that no stream of the run, or of the channel map given, reads.
+    pub fn unread(&self, mask: &[u32]) -> Vec<u32> {
+        let of_run = || self.streams.values().flat_map(|(_, channels)| channels.offline);
+        match &self.map {
+            Some(map) => mask::unread(mask, map.iter().flat_map(|(_, channels)| channels.offline)),
+            None => mask::unread(mask, of_run()),
+        }
     }
 }
 
 fn read_map(path: &Path) -> Result<ChannelMap, FindError> {
-    let text = fs::read_to_string(path).map_err(FindError::io("read", path))?;
+    let text = fs::read_to_string(path)
+        .map_err(|cause| FindError::NoChannelMap { path: path.to_owned(), cause })?;
     let refused = |cause| FindError::ChannelMap { path: path.to_owned(), cause };
     ChannelMap::parse(&text).map_err(refused)
 }

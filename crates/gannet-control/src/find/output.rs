@@ -10,7 +10,9 @@ use gannet_readout::raw_file::{FileInfo, RawFileWriter, RecordKind};
 use gannet_readout::time_slice::SliceBuilder;
 use gannet_wire::TriggerPrimitive;
 
+use super::config::FindConfig;
 use super::error::FindError;
+use crate::paths::is_same_file;
 
 /// Primitives that a slice holds at most, as in a run.
 const SLICE_PRIMITIVES_MAX: usize = 1 << 20;
@@ -48,12 +50,23 @@ fn ending(path: &Path) -> Result<Ending, FindError> {
 }
 
 /// Tests that all files can be begun, before anything is read.
-pub(super) fn check(paths: &[PathBuf], overwrite: bool) -> Result<(), FindError> {
-    for path in paths {
+pub(super) fn check(config: &FindConfig) -> Result<(), FindError> {
+    let inputs = || config.files.iter().chain(&config.config).chain(&config.channel_map);
+    for (place, path) in config.outputs.iter().enumerate() {
         ending(path)?;
+        if path.is_dir() {
+            return Err(FindError::Directory(path.clone()));
+        }
+        if config.outputs[..place].iter().any(|other| is_same_file(path, other)) {
+            return Err(FindError::Twice(path.clone()));
+        }
         let part = part_path(path);
+        let is_read = |path: &Path| inputs().any(|input| is_same_file(path, input));
+        if is_read(path) || is_read(&part) {
+            return Err(FindError::OwnInput(path.clone()));
+        }
         match [path, &part].into_iter().find(|path| path.exists()) {
-            Some(there) if !overwrite => return Err(FindError::Exists(there.clone())),
+            Some(there) if !config.overwrite => return Err(FindError::Exists(there.clone())),
             _ => {}
         }
     }

@@ -35,6 +35,12 @@ pub struct FindReport {
     pub other: u64,
     /// Chunks known to be lost from the logs.
     pub chunks_missing: u64,
+    /// Logs that have no end although nobody writes them any more.
+    pub unfinished: Vec<PathBuf>,
+    /// Places where files of the run are missing between two.
+    pub breaks: Vec<Break>,
+    /// Masked channels that the channel map does not have.
+    pub masked_unread: Vec<u32>,
     /// Frames that the run searched and could not record, as the chunks of raw frames tell.
     pub frames_missing: u64,
     /// Primitives written behind one that starts later.
@@ -49,6 +55,25 @@ pub struct FindReport {
     pub frames_per_s: f64,
     /// Gigabits of whole frames searched a second.
     pub gbit_per_s: f64,
+}
+
+/// A place where files of the run are missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Break {
+    /// The file before it.
+    pub after: PathBuf,
+    /// The file behind it.
+    pub before: PathBuf,
+    /// Chunks between them.
+    pub chunks: u64,
+}
+
+impl FindReport {
+    /// Whether anything is missing or damaged that the run took.
+    pub fn is_lossy(&self) -> bool {
+        let lost = self.damaged + self.chunks_missing + self.frames_missing;
+        lost > 0 || !self.unfinished.is_empty() || !self.breaks.is_empty()
+    }
 }
 
 /// Sums over all streams.

@@ -2,14 +2,19 @@
 
 mod values;
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use anyhow::ensure;
-use gannet_control::find::{Changes, FindConfig, FindReport, FrameSource, PedestalStart, find};
-use gannet_trigger::tpg::{Chain, IsaChoice};
+use gannet_control::channels::mask;
+use gannet_control::find::{
+    Break, Changes, FindConfig, FindError, FindReport, FrameSource, PedestalStart, THREADS_MAX,
+    find,
+};
+use gannet_trigger::tpg::{Chain, IsaChoice, TpgConfig};
 
 use crate::exit::Outcome;
 use crate::progress::Progress;
+use crate::signals::Signals;
 use crate::{log, output};
 use values::{ByPlane, Channels, Thresholds};
 
@@ -17,9 +22,15 @@ use values::{ByPlane, Channels, Thresholds};
 ///
 /// Chain and channels are those of the run that recorded the files, unless options say otherwise;
 /// DUNE raw files and captures do not tell them: give --config or --channel-map. Raw frames of a
-/// log that go back to the start of the run give exactly the primitives that the run recorded. In
-/// the windows of trigger records pedestals begin at the median of each channel in the first frame,
-/// and again when no frames came for 0.1 s; hits that are open at the end of a window are dropped.
+/// log that go back to the start of the run give exactly the primitives that the run recorded. They
+/// are written in the order of their start. The run does so too, but for those that came too late:
+/// of a stream that was behind by more than trigger.merge.late_after, of a hit longer than
+/// trigger.merge.hold_ticks, and after time stamps had jumped; it wrote those when they came, and
+/// its time slices are cut differently there.
+///
+/// In the windows of trigger records pedestals begin at the median of each channel in the first
+/// frame, and again when no frames came for 0.1 s; hits that are open at the end of a window are
+/// dropped. Exit code 3 when something of the files is damaged or missing: what is left is searched.
 ///
 /// Example: gannet find gannet_run000001_20261121T021000Z_f0000.glog --threshold 60 --out tps.parquet
 #[derive(Debug, clap::Args)]
@@ -69,8 +80,8 @@ pub struct Arguments {
     #[arg(long, value_name = "WHAT")]
     initial_pedestal: Option<PedestalStart>,
     /// Channels without primitives, instead of those of the run: offline numbers such as
-    /// 7,100-163, or a file of them.
-    #[arg(long, value_name = "LIST")]
+    /// 7,100-163, or a file of them, such as `gannet channels --mask` prints.
+    #[arg(long, value_name = "LIST|FILE")]
     mask: Option<Channels>,
     /// Which frames of logs: raw or records. When absent: raw where there are any.
     #[arg(long, value_name = "WHICH", value_parser = values::frames)]
@@ -79,8 +90,9 @@ pub struct Arguments {
     #[arg(long, default_value = "auto", value_parser = values::named::<IsaChoice>)]
     isa: IsaChoice,
     /// Threads that search; all cores when absent.
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
+    #[arg(long, value_name = "N",
+          value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX as i64))]
+    threads: Option<u16>,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
@@ -105,7 +117,7 @@ impl Arguments {
             changes,
             pedestals: self.initial_pedestal,
             frames: self.frames,
-            threads: self.threads,
+            threads: self.threads.map(usize::from),
             outputs: self.out.clone(),
             overwrite: self.overwrite,
             thresholds: self.scan_threshold.iter().flat_map(|scan| scan.0.clone()).collect(),
@@ -114,46 +126,72 @@ impl Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    ensure!(arguments.threads != Some(0), "--threads 0: at least one thread must search");
+    let signals = Signals::install()?;
     let mut progress = Progress::new("find");
-    let report = find(&arguments.config(), &mut |done, total| progress.show(done, total));
+    let report = find(&arguments.config(), &mut |done, total| {
+        progress.show(done, total);
+        if signals.received().is_none() {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
+    });
     drop(progress);
+    if let (Err(FindError::Interrupted), Some(signal)) = (&report, signals.received()) {
+        log::say(FindError::Interrupted);
+        return Ok(Outcome::Interrupted(signal));
+    }
     let report = report?;
     warn(&report);
     match arguments.json {
         true => output::json(&report)?,
         false => output::text(&text(&report))?,
     }
-    Ok(Outcome::Ok)
+    Ok(if report.is_lossy() { Outcome::Degraded } else { Outcome::Ok })
 }
 
 /// Says what the figures alone do not.
 fn warn(report: &FindReport) {
+    let warn = |text: String| log::say(format_args!("warning: {text}"));
+    let initial_pedestal = match report.pedestals {
+        PedestalStart::Run => report.tpg.initial_pedestal,
+        PedestalStart::Counts(counts) => counts,
+        PedestalStart::Median => 0,
+    };
+    TpgConfig { initial_pedestal, ..report.tpg.clone() }.doubt().into_iter().for_each(warn);
+    mask::doubt(&report.masked_unread).into_iter().for_each(warn);
+    for file in &report.unfinished {
+        let file = file.display();
+        warn(format!("{file} has no end: what stood there is lost; `gannet recover` ends it"));
+    }
+    for Break { after, before, chunks } in &report.breaks {
+        let (after, before) = (after.display(), before.display());
+        warn(format!(
+            "{chunks} chunks of the run are missing between {after} and {before}: name the files \
+             between them, too"
+        ));
+    }
     if let Some(stream) = &report.unmapped_stream {
         let frames = report.frames_unmapped;
-        log::say(format_args!(
-            "warning: {frames} frames of stream {stream} and others like it are not searched: \
-             their channels are not known; give --channel-map"
+        warn(format!(
+            "{frames} frames of stream {stream} and others like it are not searched: their channels \
+             are not known; give --channel-map"
         ));
     }
     if report.chunks_missing > 0 {
         let missing = report.chunks_missing;
-        log::say(format_args!(
-            "warning: {missing} chunks had been lost before the logs were recovered"
-        ));
+        warn(format!("{missing} chunks had been lost before the logs were recovered"));
     }
     if report.frames_missing > 0 {
         let missing = report.frames_missing;
-        log::say(format_args!(
-            "warning: {missing} frames were searched by the run, but not recorded"
-        ));
+        warn(format!("{missing} frames were searched by the run, but not recorded"));
     }
     if report.damaged > 0 {
-        log::say(format_args!("warning: {} parts are damaged and not searched", report.damaged));
+        warn(format!("{} parts are damaged and not searched", report.damaged));
     }
     if report.out_of_order > 0 {
         let (late, files) = (report.out_of_order, "the files are far out of the order of time");
-        log::say(format_args!("warning: {late} primitives are written behind later ones: {files}"));
+        warn(format!("{late} primitives are written behind later ones: {files}"));
     }
 }
 

@@ -1,6 +1,7 @@
 //! The values of options.
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 use std::str::FromStr;
 
@@ -54,19 +55,22 @@ impl FromStr for Thresholds {
         let wrong = || "give first..last:step, for example 40..120:20, or a list".to_owned();
         let number = |text: &str| text.parse::<u16>().map_err(|_| wrong());
         let Some((first, rest)) = text.split_once("..") else {
-            return text.split(',').map(number).collect::<Result<_, _>>().map(Self);
+            let listed: Vec<u16> = text.split(',').map(number).collect::<Result<_, _>>()?;
+            return bounded(listed);
         };
         let (last, step) = rest.split_once(':').ok_or_else(wrong)?;
         let (first, last, step) = (number(first)?, number(last)?, number(step)?);
         if step == 0 || last < first {
             return Err(wrong());
         }
-        let tried: Vec<u16> =
-            (first..=last).step_by(step.into()).take(THRESHOLDS_MAX + 1).collect();
-        match tried.len() <= THRESHOLDS_MAX {
-            true => Ok(Self(tried)),
-            false => Err(format!("these are more than {THRESHOLDS_MAX} thresholds")),
-        }
+        bounded((first..=last).step_by(step.into()).take(THRESHOLDS_MAX + 1).collect())
+    }
+}
+
+fn bounded(tried: Vec<u16>) -> Result<Thresholds, String> {
+    match tried.len() <= THRESHOLDS_MAX {
+        true => Ok(Thresholds(tried)),
+        false => Err(format!("these are more than {THRESHOLDS_MAX} thresholds")),
     }
 }
 
@@ -79,22 +83,30 @@ impl FromStr for Channels {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let path = Path::new(text);
-        if !path.is_file() {
-            return parse_channels(text).map(Self);
-        }
-        match fs::metadata(path) {
-            Ok(metadata) if metadata.len() > CHANNELS_BYTES_MAX => {
-                Err(format!("the file is longer than {CHANNELS_BYTES_MAX} bytes"))
-            }
-            _ => {
-                let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-                let lines = text.lines().map(|line| line.split('#').next().unwrap_or(""));
-                let text = lines.collect::<Vec<_>>().join(" ");
-                parse_channels(text.trim_start_matches("mask")).map(Self)
-            }
+        let is_list = |c: char| c.is_ascii_digit() || c.is_whitespace() || ",-[]".contains(c);
+        // A list is no name of a file, unless there is one of that name.
+        match text.chars().all(is_list) && !Path::new(text).exists() {
+            true => parse_channels(text).map(Self),
+            false => read_channels(Path::new(text)).map(Self),
         }
     }
+}
+
+/// Reads a file of channels: lists, or the key `mask` of a configuration.
+fn read_channels(path: &Path) -> Result<Vec<u32>, String> {
+    let cannot = |error: io::Error| format!("{} cannot be read: {error}", path.display());
+    let mut text = String::new();
+    let file = File::open(path).map_err(cannot)?;
+    file.take(CHANNELS_BYTES_MAX + 1).read_to_string(&mut text).map_err(cannot)?;
+    if text.len() as u64 > CHANNELS_BYTES_MAX {
+        return Err(format!("{} is longer than {CHANNELS_BYTES_MAX} bytes", path.display()));
+    }
+    let text = text.trim_start_matches('\u{feff}');
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or(""));
+    let text = lines.collect::<Vec<_>>().join(" ");
+    let text = text.trim();
+    let list = text.strip_prefix("mask").unwrap_or(text);
+    parse_channels(list).map_err(|problem| format!("{}: {problem}", path.display()))
 }
 
 fn parse_channels(text: &str) -> Result<Vec<u32>, String> {
@@ -116,7 +128,10 @@ fn parse_channels(text: &str) -> Result<Vec<u32>, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use gannet_control::channels::mask;
     use gannet_trigger::tpg::Chain;
 
     #[test]
@@ -133,7 +148,7 @@ mod tests {
         assert_eq!("40..120:20".parse(), Ok(Thresholds(vec![40, 60, 80, 100, 120])));
         assert_eq!("40..119:40".parse(), Ok(Thresholds(vec![40, 80])));
         assert_eq!("7,5".parse(), Ok(Thresholds(vec![7, 5])));
-        for wrong in ["", "40..20:5", "1..9:0", "1..9", "1..60000:1", "a..b:c"] {
+        for wrong in ["", "40..20:5", "1..9:0", "1..9", "1..60000:1", "a..b:c", &"5,".repeat(65)] {
             assert!(wrong.parse::<Thresholds>().is_err(), "{wrong}");
         }
     }
@@ -148,6 +163,16 @@ mod tests {
         let file = directory.path().join("mask.toml");
         fs::write(&file, "mask = [ # noisy\n  5, 6,\n  8-9 # 7 is good\n]\n").unwrap();
         assert_eq!(file.to_str().unwrap().parse(), Ok(Channels(vec![5, 6, 8, 9])));
+        let absent = "gone/mask.toml".parse::<Channels>().unwrap_err();
+        assert!(absent.starts_with("gone/mask.toml cannot be read: No such file"), "{absent}");
+        fs::write(&file, "4, seven").unwrap();
+        let wrong = file.to_str().unwrap().parse::<Channels>().unwrap_err();
+        assert!(wrong.contains("mask.toml: \"seven\" is no channel"), "{wrong}");
+        for channels in [vec![], vec![3], (0..400).map(|n| 31 * n).collect::<Vec<_>>()] {
+            let text = format!("# noisy; belongs under [tpg]\n{}", mask::toml(&channels));
+            fs::write(&file, text).unwrap();
+            assert_eq!(file.to_str().unwrap().parse(), Ok(Channels(channels)));
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::find::batch::{BATCH_BYTES, Batch};
 use crate::find::config::FrameSource;
 use crate::find::error::FindError;
 use crate::find::streams::Streams;
-use crate::recording::{Capture, Packets};
+use crate::recording::{Capture, Packets, RecordingError};
 
 /// Longest time that a stream may be behind another in a capture, in ticks: 1 s.
 const BEHIND_MAX: u64 = 62_500_000;
@@ -19,6 +19,7 @@ const BEHIND_MAX: u64 = 62_500_000;
 /// Captures in the order in which they were named.
 struct Captures {
     files: Vec<Capture>,
+    damaged: u64,
     other: u64,
 }
 
@@ -31,7 +32,7 @@ pub(super) fn survey(paths: &[PathBuf]) -> Result<Survey, FindError> {
         parts.push(Part { file, place: 0, first: 0, len });
     }
     Ok(Survey {
-        input: Box::new(Captures { files, other: 0 }),
+        input: Box::new(Captures { files, damaged: 0, other: 0 }),
         parts,
         source: FrameSource::Capture,
         header: FileHeader::new(&RunInfo::default(), 0, 0),
@@ -39,7 +40,8 @@ pub(super) fn survey(paths: &[PathBuf]) -> Result<Survey, FindError> {
         frames_missing: 0,
         start: None,
         from_start: false,
-        geo_ids: Vec::new(),
+        unfinished: Vec::new(),
+        breaks: Vec::new(),
     })
 }
 
@@ -55,9 +57,20 @@ impl Parts for Captures {
         memory.clear();
         let mut is_over = false;
         while memory.len() < BATCH_BYTES as usize {
-            if !capture.advance()? {
-                is_over = true;
-                break;
+            match capture.advance() {
+                Ok(true) => {}
+                Ok(false) => {
+                    is_over = true;
+                    break;
+                }
+                // What stands before the damage is searched.
+                Err(damage @ RecordingError::Capture { .. }) => {
+                    tracing::warn!("{damage}; the rest of the file is not searched");
+                    self.damaged += 1;
+                    is_over = true;
+                    break;
+                }
+                Err(error) => return Err(error.into()),
             }
             let bytes = capture.packet().bytes;
             match bytes.len() {
@@ -75,6 +88,6 @@ impl Parts for Captures {
 
     fn skipped(&self) -> Skipped {
         let packets: u64 = self.files.iter().map(|file| file.skipped().packets).sum();
-        Skipped { damaged: 0, other: self.other + packets }
+        Skipped { damaged: self.damaged, other: self.other + packets }
     }
 }

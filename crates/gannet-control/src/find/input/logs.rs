@@ -5,15 +5,18 @@ use std::path::{Path, PathBuf};
 
 use gannet_readout::log::format::{HEADER_BYTES, Header};
 use gannet_readout::log::name;
-use gannet_readout::log::{Error, FileHeader, Kind, Reader, RunInfo};
+use gannet_readout::log::{Error, FileHeader, Kind, Reader, RunInfo, is_being_written};
 use gannet_readout::record::StoredRecord;
 use gannet_wire::record::Record;
 use gannet_wire::{FragmentRepr, FragmentType};
 
-use super::{Part, Parts, Skipped, Survey, same_run};
+use super::one_run::{Identity, OneRun};
+use super::{Part, Parts, Skipped, Survey};
+use crate::find::Progress;
 use crate::find::batch::Batch;
 use crate::find::config::FrameSource;
 use crate::find::error::FindError;
+use crate::find::report::Break;
 use crate::find::streams::Streams;
 use crate::run_start::RunStart;
 
@@ -31,20 +34,28 @@ struct Log {
     header: FileHeader,
     /// Chunks of frames and records.
     chunks: Vec<(u64, Header)>,
+    /// Number of the first data chunk.
+    begin: Option<u64>,
     slices: u64,
     start: Option<RunStart>,
     damaged: u64,
+    /// A running program writes it: it has no end, and its last chunk may not be whole.
+    is_live: bool,
 }
 
 /// Looks all chunks through; of each only the header is read.
-pub(super) fn survey(paths: &[PathBuf], asked: Option<FrameSource>) -> Result<Survey, FindError> {
-    let mut logs =
-        paths.iter().map(|path| Log::look_through(path)).collect::<Result<Vec<_>, _>>()?;
-    let mut run = None;
-    for log in &logs {
-        same_run(&mut run, log.header.run, &log.path)?;
+pub(super) fn survey(
+    paths: &[PathBuf],
+    asked: Option<FrameSource>,
+    progress: &mut Progress<'_>,
+) -> Result<Survey, FindError> {
+    let (mut logs, mut one_run) = (Vec::new(), OneRun::default());
+    for path in paths {
+        let log = Log::look_through(path, progress)?;
+        one_run.admit(path, Identity::of_log(&log.header))?;
+        logs.push(log);
     }
-    logs.sort_by_key(|log| log.header.file_index);
+    logs.sort_by_key(|log| (log.begin, log.header.file_index));
     let has = |kind| logs.iter().any(|log| log.chunks.iter().any(|(_, h)| h.label.kind == kind));
     let source = match asked {
         Some(asked) => asked,
@@ -63,10 +74,13 @@ pub(super) fn survey(paths: &[PathBuf], asked: Option<FrameSource>) -> Result<Su
         parts.sort_by_key(|part| part.first);
     }
     let header = logs[0].header.clone();
-    let from_start = source == FrameSource::Raw && header.file_index == 0;
+    let from_start = source == FrameSource::Raw && logs[0].begin == Some(0);
     let start = start(&mut logs);
     let ends = logs.iter().filter_map(|log| log.reader.end());
     let chunks_missing = ends.map(|end| end.chunks_missing).sum();
+    let is_unfinished = |log: &&Log| log.reader.end().is_none() && !log.is_live;
+    let unfinished = logs.iter().filter(is_unfinished).map(|log| log.path.clone()).collect();
+    let breaks = breaks(&logs);
     let damaged = logs.iter().map(|log| log.damaged).sum();
     let files = logs.into_iter().map(|log| log.reader).collect();
     let skipped = Skipped { damaged, other: 0 };
@@ -80,8 +94,28 @@ pub(super) fn survey(paths: &[PathBuf], asked: Option<FrameSource>) -> Result<Su
         frames_missing: if source == FrameSource::Raw { missing } else { 0 },
         start,
         from_start,
-        geo_ids: Vec::new(),
+        unfinished,
+        breaks,
     })
+}
+
+/// Where chunks are missing between the end of a file and the begin of the next one.
+fn breaks(logs: &[Log]) -> Vec<Break> {
+    let mut breaks = Vec::new();
+    let mut reached: Option<(u64, &Log)> = None;
+    for log in logs {
+        if let (Some((end, last)), Some(begin)) = (reached, log.begin)
+            && begin > end
+        {
+            let (after, before) = (last.path.clone(), log.path.clone());
+            breaks.push(Break { after, before, chunks: begin - end });
+        }
+        let end = log.reader.sequence().unwrap_or(0);
+        if reached.is_none_or(|(farthest, _)| end >= farthest) {
+            reached = Some((end, log));
+        }
+    }
+    breaks
 }
 
 /// The chunks of a kind, each once, as after a failure of the disk some stand in two files; and the
@@ -113,8 +147,10 @@ fn start(logs: &mut [Log]) -> Option<(PathBuf, RunStart)> {
     }
     let first = name::sibling(&logs[0].path, 0)?;
     let log = Log::look_at_start(&first).ok()?;
-    let is_same = log.header.run == logs[0].header.run;
-    log.start.filter(|_| is_same).map(|start| (first, start))
+    let mut one_run = OneRun::default();
+    one_run.admit(&logs[0].path, Identity::of_log(&logs[0].header)).ok()?;
+    one_run.admit(&first, Identity::of_log(&log.header)).ok()?;
+    log.start.map(|start| (first, start))
 }
 
 fn no_frames(path: &Path, logs: &[Log], source: FrameSource) -> FindError {
@@ -141,14 +177,20 @@ fn no_frames(path: &Path, logs: &[Log], source: FrameSource) -> FindError {
 impl Log {
     fn open(path: &Path) -> Result<Self, FindError> {
         let header = FileHeader::new(&RunInfo::default(), 0, 0);
+        // Asked first: a file that is finished meanwhile has its end.
+        let is_live = is_being_written(path);
         let (reader, path) = (Reader::open(path)?, path.to_owned());
-        let (chunks, slices, start, damaged) = (Vec::new(), 0, None, 0);
-        Ok(Self { path, reader, header, chunks, slices, start, damaged })
+        let (chunks, begin, slices, start, damaged) = (Vec::new(), None, 0, None, 0);
+        Ok(Self { path, reader, header, chunks, begin, slices, start, damaged, is_live })
     }
 
-    fn look_through(path: &Path) -> Result<Self, FindError> {
+    fn look_through(path: &Path, progress: &mut Progress<'_>) -> Result<Self, FindError> {
         let mut log = Self::open(path)?;
-        while log.step()? {}
+        while log.step()? {
+            if progress(0, 0).is_break() {
+                return Err(FindError::Interrupted);
+            }
+        }
         Ok(log.with_header())
     }
 
@@ -183,12 +225,17 @@ impl Log {
             Err(damage @ Error::Damaged { .. }) => damage,
             Err(error) => return Err(error.into()),
         };
-        tracing::warn!("{damage}; going on behind it");
-        self.damaged += 1;
-        Ok(self.reader.resync()?.is_some())
+        let is_passed = self.reader.resync()?.is_some();
+        if is_passed || !self.is_live {
+            let rest = if is_passed { "going on behind it" } else { "nothing is behind it" };
+            tracing::warn!("{damage}; {rest}");
+            self.damaged += 1;
+        }
+        Ok(is_passed)
     }
 
     fn note(&mut self, offset: u64, header: Header) {
+        self.begin.get_or_insert(header.sequence);
         match header.label.kind {
             Kind::RAW_FRAMES | Kind::TRIGGER_RECORD => self.chunks.push((offset, header)),
             Kind::TP_SLICE => self.slices += 1,

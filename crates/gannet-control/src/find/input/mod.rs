@@ -2,16 +2,18 @@
 
 mod captures;
 mod logs;
+mod one_run;
 mod raw_files;
 
 use std::path::{Path, PathBuf};
 
 use gannet_readout::log::FileHeader;
-use gannet_wire::GeoId;
 
+use super::Progress;
 use super::batch::Batch;
 use super::config::{FindConfig, FrameSource};
 use super::error::FindError;
+use super::report::Break;
 use super::streams::Streams;
 use crate::recording::FileKind;
 use crate::run_start::RunStart;
@@ -67,7 +69,10 @@ struct Survey {
     start: Option<(PathBuf, RunStart)>,
     /// Whether the frames go back to the start of the run.
     from_start: bool,
-    geo_ids: Vec<GeoId>,
+    /// Logs without end that nobody writes.
+    unfinished: Vec<PathBuf>,
+    /// Where files are missing.
+    breaks: Vec<Break>,
 }
 
 /// The files to be searched.
@@ -84,7 +89,7 @@ pub(super) struct Recording {
 
 impl Recording {
     /// Looks the files of `config` through.
-    pub fn open(config: &FindConfig) -> Result<Self, FindError> {
+    pub fn open(config: &FindConfig, progress: &mut Progress<'_>) -> Result<Self, FindError> {
         let files = &config.files;
         let first_file = files.first().ok_or(FindError::NoFiles)?;
         let kind = FileKind::of(first_file)?;
@@ -95,7 +100,7 @@ impl Recording {
             }
         }
         let survey = match kind {
-            FileKind::Log => logs::survey(files, config.frames)?,
+            FileKind::Log => logs::survey(files, config.frames, progress)?,
             FileKind::RawFile => raw_files::survey(files)?,
             FileKind::Capture => captures::survey(files)?,
         };
@@ -159,11 +164,6 @@ impl Recording {
         self.survey.start.as_ref().map(|(path, start)| (path.as_path(), start))
     }
 
-    /// Where on the detector the sources are, in their order, as raw files tell.
-    pub fn geo_ids(&self) -> &[GeoId] {
-        &self.survey.geo_ids
-    }
-
     /// The first file named.
     pub fn first_file(&self) -> &Path {
         &self.first_file
@@ -184,6 +184,16 @@ impl Recording {
         self.survey.chunks_missing
     }
 
+    /// Logs without end that nobody writes.
+    pub fn unfinished(&self) -> &[PathBuf] {
+        &self.survey.unfinished
+    }
+
+    /// Where files of the run are missing.
+    pub fn breaks(&self) -> &[Break] {
+        &self.survey.breaks
+    }
+
     /// Frames that the run searched and could not record.
     pub fn frames_missing(&self) -> u64 {
         self.survey.frames_missing
@@ -193,13 +203,5 @@ impl Recording {
     pub fn skipped(&self) -> Skipped {
         let skipped = self.survey.input.skipped();
         Skipped { damaged: skipped.damaged + self.damaged_frames, ..skipped }
-    }
-}
-
-/// Refuses a file of another run than those before.
-fn same_run(run: &mut Option<u32>, got: u32, path: &Path) -> Result<(), FindError> {
-    match *run.get_or_insert(got) {
-        expected if expected == got => Ok(()),
-        expected => Err(FindError::Runs { path: path.to_owned(), expected, got }),
     }
 }

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use gannet_readout::log::{FileHeader, RunInfo};
-use gannet_readout::raw_file::{RawFileReader, RecordKind, RecordReader, Role};
-use gannet_wire::{Fragment, FragmentType, GeoId, Subsystem, TriggerRecordHeader, wibeth};
+use gannet_readout::raw_file::{RawFileReader, RecordKind, RecordNumber, RecordReader, Role};
+use gannet_wire::{Fragment, FragmentType, TriggerRecordHeader, wibeth};
 
-use super::{Part, Parts, Skipped, Survey, same_run};
+use super::one_run::{Identity, OneRun};
+use super::{Part, Parts, Skipped, Survey};
 use crate::find::batch::Batch;
 use crate::find::config::FrameSource;
 use crate::find::error::FindError;
@@ -24,8 +25,8 @@ struct RawFiles {
 
 /// Looks the records through; of each only the header is read.
 pub(super) fn survey(paths: &[PathBuf]) -> Result<Survey, FindError> {
-    let (mut files, mut parts, mut geo_ids) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut run, mut skipped) = (None, Skipped::default());
+    let (mut files, mut parts) = (Vec::new(), Vec::new());
+    let (mut run, mut one_run, mut skipped) = (0, OneRun::default(), Skipped::default());
     for (file, path) in paths.iter().enumerate() {
         let reader = RawFileReader::open(path)?;
         if reader.kind() != RecordKind::TriggerRecord {
@@ -33,14 +34,18 @@ pub(super) fn survey(paths: &[PathBuf]) -> Result<Survey, FindError> {
                          records, or the log";
             return Err(FindError::NoFrames { path: path.clone(), holds: holds.into() });
         }
-        same_run(&mut run, reader.number("run_number")? as u32, path)?;
+        run = reader.number("run_number")? as u32;
+        let mut identity = Identity::of_raw_file(run, &reader);
         for (place, record) in reader.records().iter().enumerate() {
-            match look_at(record) {
-                Some((first, len)) => parts.push(Part { file, place: place as u64, first, len }),
-                None => skipped.damaged += 1,
-            }
+            let Some((trigger, first, len)) = look_at(record) else {
+                skipped.damaged += 1;
+                continue;
+            };
+            let RecordNumber { number, sequence } = record.number();
+            identity.once(format!("trigger record {number}.{sequence}"), trigger);
+            parts.push(Part { file, place: place as u64, first, len });
         }
-        geo_ids.extend(places(&reader));
+        one_run.admit(path, identity)?;
         files.push(reader);
     }
     if parts.is_empty() {
@@ -48,14 +53,7 @@ pub(super) fn survey(paths: &[PathBuf]) -> Result<Survey, FindError> {
         return Err(FindError::NoFrames { path: paths[0].clone(), holds });
     }
     parts.sort_by_key(|part| part.first);
-    let info = RunInfo { run: run.unwrap_or(0), ..RunInfo::default() };
-    geo_ids.sort_by_key(|(source, _)| *source);
-    let mut unique: Vec<GeoId> = Vec::new();
-    for (_, geo_id) in geo_ids {
-        if !unique.contains(&geo_id) {
-            unique.push(geo_id);
-        }
-    }
+    let info = RunInfo { run, ..RunInfo::default() };
     Ok(Survey {
         input: Box::new(RawFiles { files, skipped }),
         parts,
@@ -65,20 +63,13 @@ pub(super) fn survey(paths: &[PathBuf]) -> Result<Survey, FindError> {
         frames_missing: 0,
         start: None,
         from_start: false,
-        geo_ids: unique,
+        unfinished: Vec::new(),
+        breaks: Vec::new(),
     })
 }
 
-/// Sources of a file that are on the detector, by number, and their places.
-fn places(reader: &RawFileReader) -> Vec<(u32, GeoId)> {
-    // Without them a channel map must be given; that is told later.
-    let map = reader.geo_ids().unwrap_or_default();
-    let readout = map.into_iter().filter(|(id, _)| id.subsystem == Subsystem::DetectorReadout);
-    readout.flat_map(|(id, places)| places.into_iter().map(move |place| (id.id, place))).collect()
-}
-
-/// First tick and bytes of a record, if its header can be read.
-fn look_at(record: &RecordReader) -> Option<(u64, u64)> {
+/// Tick of the trigger, first tick and bytes of a record, if its header can be read.
+fn look_at(record: &RecordReader) -> Option<(u64, u64, u64)> {
     let bytes = record.header().ok()?;
     let header = TriggerRecordHeader::new_checked(&bytes).ok()?;
     let begin = header.component_requests().map(|request| request.window_begin).min();
@@ -87,7 +78,7 @@ fn look_at(record: &RecordReader) -> Option<(u64, u64)> {
     let entries = record.entries().ok()?;
     let len = entries.iter().filter_map(|entry| entry.len_bytes().ok()).sum();
     // The first frame of a window begins before it.
-    Some((first.saturating_sub(2 * wibeth::TICKS_PER_FRAME), len))
+    Some((trigger, first.saturating_sub(2 * wibeth::TICKS_PER_FRAME), len))
 }
 
 impl Parts for RawFiles {
@@ -98,7 +89,11 @@ impl Parts for RawFiles {
         streams: &mut Streams<'_>,
     ) -> Result<bool, FindError> {
         let record = &self.files[part.file].records()[part.place as usize];
-        for entry in record.entries()? {
+        let Ok(entries) = record.entries() else {
+            self.skipped.damaged += 1;
+            return Ok(false);
+        };
+        for entry in entries {
             // The header of a fragment says what it is, whatever the data set is called.
             if matches!(entry.role, Role::Header(_)) {
                 continue;
