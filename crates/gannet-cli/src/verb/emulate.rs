@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use anyhow::Context;
 use gannet_control::config;
 use gannet_control::emulation::{self, Emulation, EmulationReport, EventFile, Target};
+use gannet_control::paths::is_same_file;
 use gannet_emulate::StreamTruth;
 
-use crate::exit::Outcome;
+use crate::exit::{Outcome, Usage};
 use crate::signals::Signals;
 use crate::{output, sending};
 
@@ -51,6 +52,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         Some(address) => vec![address; config.streams.geo_ids().len()],
         None => emulation::addresses(&plan)?,
     };
+    let inputs = [Some(&arguments.file), plan.config.channel_map.as_ref()];
+    keep_inputs(arguments, inputs.into_iter().flatten())?;
     let hits = arguments.hits.as_ref().map(|path| {
         EventFile::create(path).with_context(|| format!("cannot write {}", path.display()))
     });
@@ -77,6 +80,25 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         None if report.datagrams_unsent() > 0 => Outcome::Degraded,
         None => Outcome::Ok,
     })
+}
+
+/// Refuses to write over what is read, or twice to one file.
+fn keep_inputs<'a>(
+    arguments: &'a Arguments,
+    inputs: impl Iterator<Item = &'a PathBuf>,
+) -> Result<(), Usage> {
+    let mut taken: Vec<&PathBuf> = inputs.collect();
+    for (option, path) in [("--truth", &arguments.truth), ("--hits", &arguments.hits)] {
+        let Some(path) = path else { continue };
+        if taken.iter().any(|other| is_same_file(path, other)) {
+            let path = path.display();
+            return Err(Usage(format!(
+                "{option} {path} would replace another file of this command"
+            )));
+        }
+        taken.push(path);
+    }
+    Ok(())
 }
 
 /// The report for people: a row a stream, the sum, and the figures of all.

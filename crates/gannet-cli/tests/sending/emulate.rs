@@ -99,6 +99,22 @@ fn it_runs_until_a_signal_and_still_reports() {
 }
 
 #[test]
+fn it_never_writes_over_what_it_reads() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = configuration(directory.path(), "");
+    let before = std::fs::read(&file).unwrap();
+    let new = directory.path().join("truth.json");
+    let to = "127.0.0.1:9";
+    for option in ["--truth", "--hits"] {
+        let output = run(&[&"emulate", &file, &"--to", &to, &option, &file], 2);
+        assert!(errors(&output).contains(option), "{}", errors(&output));
+    }
+    run(&[&"emulate", &file, &"--to", &to, &"--truth", &new, &"--hits", &new], 2);
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+    assert!(!new.exists());
+}
+
+#[test]
 fn it_stops_by_itself_after_the_seconds_given() {
     let directory = tempfile::tempdir().unwrap();
     let file = configuration(directory.path(), "");
