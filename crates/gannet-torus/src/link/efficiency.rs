@@ -205,13 +205,15 @@ mod tests {
 
     #[test]
     fn the_least_fifo_is_just_enough() {
-        let mut model = LinkModel { round_trip: 700.0, ..model(64.0, 32.0) };
-        model.fifo_words = model.fifo_least();
-        assert_eq!(model.efficiency(), model.framing() * model.credits());
-        model.fifo_words -= model.payload_words;
-        model.answer_interval = 0.0;
-        model.fifo_words -= model.payload_words;
-        assert!(model.flow_limit() < model.framing() * model.credits());
+        let line = LinkModel { round_trip: 700.0, ..model(64.0, 32.0) };
+        let with = |packets_less: f64| LinkModel {
+            fifo_words: line.fifo_least() - packets_less * line.payload_words,
+            ..line
+        };
+        let limit = line.framing() * line.credits();
+        assert_eq!(with(0.0).efficiency(), limit);
+        assert!(with(1.0).efficiency() < limit);
+        assert_near(with(4.0).efficiency(), (line.fifo_least() - 256.0) / line.loop_time(), 1e-9);
     }
 
     /// One end with its line, and what it sends.
