@@ -4,12 +4,15 @@
 //! it does not work.
 //!
 //! [`link`] carries packets over a cable that loses and damages words. [`rdma`] moves data between
-//! the memories of two nodes.
+//! the memories of two nodes. [`lofamo`] makes nodes aware of faults, and [`awareness`] measures how
+//! soon a master knows of them.
 #![forbid(unsafe_code)]
 
+pub mod awareness;
 pub mod faults;
 pub mod lattice;
 pub mod link;
+pub mod lofamo;
 pub mod rdma;
 pub mod routes;
 pub mod simulator;

@@ -1,0 +1,89 @@
+//! How late things happen.
+
+use gannet_measure::random::Random;
+use serde::Serialize;
+
+/// Most nodes of a simulated lattice.
+pub const NODES_MAX: usize = 4096;
+
+/// How far periods stray.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Jitter {
+    /// Each period is longer or shorter by up to this part of it, evenly distributed.
+    pub period: f64,
+    /// Part of the actions of hosts that come late because the operating system ran something else.
+    pub late_chance: f64,
+    /// Longest such lateness, as part of the watchdog period. Latenesses are distributed
+    /// exponentially, with a quarter of this as mean, and cut off here.
+    pub late_max: f64,
+}
+
+impl Default for Jitter {
+    /// 1 % of each period; one action of a host in a thousand late, by at most 5 % of the watchdog
+    /// period.
+    fn default() -> Self {
+        Self { period: 0.01, late_chance: 0.001, late_max: 0.05 }
+    }
+}
+
+impl Jitter {
+    /// `period_ns` with its jitter.
+    #[inline]
+    pub fn stray(&self, period_ns: u64, random: &mut Random) -> u64 {
+        let range = (period_ns as f64 * self.period) as u64;
+        period_ns - range + random.below(2 * range + 1)
+    }
+
+    /// How late an action of a host is at a watchdog period of `period_ns`; mostly 0.
+    #[inline]
+    pub fn late(&self, period_ns: u64, random: &mut Random) -> u64 {
+        if !random.chance(self.late_chance) {
+            return 0;
+        }
+        let max = period_ns as f64 * self.late_max;
+        random.exponential(max / 4.0).min(max) as u64
+    }
+}
+
+/// How long things take that do not depend on the watchdog period, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Surroundings {
+    /// How far periods stray.
+    pub jitter: Jitter,
+    /// From one credit word of a link to the next.
+    pub credit_ns: u64,
+    /// Time of flight of a link.
+    pub flight_ns: u64,
+    /// From an interrupt to the program that waits for it.
+    pub wake_ns: u64,
+    /// Least delay of the service network.
+    pub service_ns: u64,
+    /// Mean of what comes on top of it, exponentially distributed.
+    pub service_queue_ns: u64,
+    /// Longest delay of the service network.
+    pub service_max_ns: u64,
+}
+
+impl Default for Surroundings {
+    /// A credit word a microsecond, 10 us to wake a program, and 40 to 150 us of service network.
+    fn default() -> Self {
+        Self {
+            jitter: Jitter::default(),
+            credit_ns: 1000,
+            flight_ns: 500,
+            wake_ns: 10_000,
+            service_ns: 40_000,
+            service_queue_ns: 10_000,
+            service_max_ns: 150_000,
+        }
+    }
+}
+
+impl Surroundings {
+    /// Delay of one message over the service network.
+    #[inline]
+    pub fn service_delay(&self, random: &mut Random) -> u64 {
+        let queue = random.exponential(self.service_queue_ns as f64) as u64;
+        (self.service_ns + queue).min(self.service_max_ns)
+    }
+}

@@ -1,0 +1,48 @@
+//! LO|FA|MO, the LOcal FAult MOnitor: every node watches itself and its neighbours, and a master
+//! knows the state of the whole.
+//!
+//! Three machines without input or output: time, registers and diagnostics go in, actions come out.
+//!
+//! * [`Host`] beats its register, watches its [`Nic`], and tells the master over the service network
+//!   what it learns;
+//! * [`Nic`] watches host, sensors and links of its node, tells the neighbours, keeps what they say
+//!   of themselves, and passes it on where a host cannot bring it to the master;
+//! * [`Master`] keeps the [`Picture`] of the whole.
+//!
+//! [`Sender`] and the [`Assembler`](gannet_wire::lofamo::Assembler) carry diagnostics in the spare
+//! bits of credit words: no packet is added. [`Timing`] holds both ways to watch: *poll*, as
+//! published, and *push*. [`awareness`](crate::awareness) measures them.
+//!
+//! Source: arXiv:1307.0433. The protocol between the machines is not published and is ours.
+
+mod carrier;
+mod error_rate;
+mod host;
+mod link_monitor;
+mod master;
+mod news;
+mod nic;
+mod picture;
+mod report;
+mod thresholds;
+mod timing;
+mod watch;
+
+pub use carrier::Sender;
+pub use error_rate::ErrorRate;
+pub use host::{Host, HostAction};
+pub use link_monitor::LinkMonitor;
+pub use master::{Master, MasterAction};
+pub use news::NEWS_MAX;
+pub use nic::{Nic, NicAction};
+pub use picture::{Heard, Picture};
+pub use report::{Answer, Author, Report};
+pub use thresholds::{Limits, Readings, Thresholds};
+pub use timing::{Mode, Timing};
+pub use watch::Watch;
+
+/// Whether epoch `a` comes after `b`, of numbers that wrap around.
+#[inline]
+pub(crate) fn is_after(a: u8, b: u8) -> bool {
+    a != b && a.wrapping_sub(b) < 128
+}
