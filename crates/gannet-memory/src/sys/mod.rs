@@ -1,4 +1,5 @@
 //! The only place of this crate where memory is touched through raw pointers.
 
 mod cells;
+pub mod prefetch;
 pub mod region;

@@ -9,6 +9,8 @@ use super::setup::{FlowControl, Setup, SetupError};
 use super::slab::{Plan, Slab};
 use super::tally::Tally;
 use super::traffic::{Pattern, Traffic};
+use crate::faults::Faults;
+use crate::lattice::{Direction, Node};
 use crate::routes::Routes;
 
 /// A machine under simulation.
@@ -16,7 +18,8 @@ pub struct Simulation {
     setup: Setup,
     load: f64,
     now: u32,
-    engine: Box<dyn Engine + Send>,
+    faults: Faults,
+    pub(super) engine: Box<dyn Engine + Send>,
 }
 
 impl std::fmt::Debug for Simulation {
@@ -61,12 +64,22 @@ impl Simulation {
             4 => Box::new(Slabs::<4>::new(setup, routes, traffic, places)),
             _ => Box::new(Slabs::<8>::new(setup, routes, traffic, places)),
         };
-        Ok(Self { setup: setup.clone(), load, now: 0, engine })
+        let faults = Faults::none(setup.lattice);
+        Ok(Self { setup: setup.clone(), load, now: 0, faults, engine })
     }
 
     /// What is simulated.
     pub fn setup(&self) -> &Setup {
         &self.setup
+    }
+
+    /// What has failed so far.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    pub(super) fn faults_mut(&mut self) -> &mut Faults {
+        &mut self.faults
     }
 
     /// Flits per node and cycle that are offered.
@@ -109,11 +122,20 @@ impl Simulation {
 }
 
 /// The slabs of a simulation, whatever the number of virtual channels.
-trait Engine {
+pub(super) trait Engine {
     fn advance(&mut self, cycles: Range<u32>);
     fn set_window(&mut self, window: Range<u32>);
     fn forget(&mut self);
     fn has_backlog(&self, cycle: u32) -> bool;
+    fn unfinished(&self) -> u64;
+    fn is_empty(&self) -> bool;
+    fn set_paused(&mut self, paused: bool);
+    fn set_routes(&mut self, setup: &Setup, routes: Arc<Routes>);
+    fn fail_cable(&mut self, ends: [(Node, Direction); 2], now: u32);
+    fn mend_cable(&mut self, ends: [(Node, Direction); 2]);
+    fn fail_node(&mut self, node: Node, now: u32);
+    fn hang_host(&mut self, node: Node);
+    fn set_flaky(&mut self, ends: [(Node, Direction); 2], loss: f64);
     fn tally(&self) -> Tally;
     fn bytes(&self) -> usize;
 }
@@ -158,6 +180,54 @@ impl<const V: usize> Engine for Slabs<V> {
 
     fn has_backlog(&self, cycle: u32) -> bool {
         self.slabs.iter().any(|slab| slab.has_backlog(cycle))
+    }
+
+    fn unfinished(&self) -> u64 {
+        self.slabs
+            .iter()
+            .map(|slab| slab.tally.marked.wrapping_sub(slab.tally.marked_done))
+            .fold(0, u64::wrapping_add)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.slabs.iter().all(Slab::is_empty)
+    }
+
+    fn set_paused(&mut self, paused: bool) {
+        self.slabs.iter_mut().for_each(|slab| slab.set_paused(paused));
+    }
+
+    fn set_routes(&mut self, setup: &Setup, routes: Arc<Routes>) {
+        let rules = Arc::new(Rules::new(setup, routes, V));
+        self.slabs.iter_mut().for_each(|slab| slab.set_rules(rules.clone()));
+    }
+
+    fn fail_cable(&mut self, ends: [(Node, Direction); 2], now: u32) {
+        for slab in &mut self.slabs {
+            ends.iter().for_each(|&(node, direction)| slab.fail_link(node, direction, now));
+        }
+    }
+
+    fn mend_cable(&mut self, ends: [(Node, Direction); 2]) {
+        for (end, far) in [(ends[0], ends[1]), (ends[1], ends[0])] {
+            let held = self.slabs.iter().find_map(|slab| slab.occupancy(far.0, far.1));
+            let held = held.expect("every node is in one of the slabs");
+            self.slabs.iter_mut().for_each(|slab| slab.mend_link(end.0, end.1, held));
+        }
+    }
+
+    fn fail_node(&mut self, node: Node, now: u32) {
+        self.slabs.iter_mut().for_each(|slab| slab.fail_node(node, now));
+    }
+
+    fn hang_host(&mut self, node: Node) {
+        self.slabs.iter_mut().for_each(|slab| slab.hang_host(node));
+    }
+
+    fn set_flaky(&mut self, ends: [(Node, Direction); 2], loss: f64) {
+        for slab in &mut self.slabs {
+            ends.iter().for_each(|&(node, direction)| slab.set_flaky(node, direction, loss));
+        }
     }
 
     fn tally(&self) -> Tally {

@@ -159,8 +159,7 @@ impl Simulation {
     }
 
     fn is_unfinished(&self, window_end: u32) -> bool {
-        let tally = self.tally();
-        tally.marked_done < tally.marked || self.has_backlog(window_end)
+        self.engine.unfinished() > 0 || self.has_backlog(window_end)
     }
 
     fn report(&self, tally: &Tally, measure: u32, window_end: u32) -> Report {
@@ -168,12 +167,13 @@ impl Simulation {
         let cycles = f64::from(measure.max(1));
         let accepted = tally.window_flits as f64 / nodes / cycles;
         let unfinished = tally.marked - tally.marked_done;
+        let offered = self.load().min(tally.marked_flits as f64 / nodes / cycles);
         let latency = tally.latency.summary();
         Report {
             load: self.load(),
             accepted,
             accepted_least: f64::from(tally.sent.iter().copied().min().unwrap_or(0)) / cycles,
-            saturated: accepted < 0.98 * self.load() || self.is_unfinished(window_end),
+            saturated: accepted < 0.98 * offered || self.is_unfinished(window_end),
             latency,
             packets: tally.marked,
             unfinished,

@@ -17,6 +17,7 @@
 mod arbiter;
 mod crew;
 mod engine;
+mod fault;
 mod measure;
 mod packet;
 mod router;
@@ -28,6 +29,7 @@ mod tally;
 mod traffic;
 
 pub use engine::Simulation;
+pub use fault::{Event, Switched, Totals};
 pub use measure::{LinkLoad, Report, WarmUp, Windows};
 pub use setup::{FlowControl, Setup, SetupError};
 pub use traffic::{Pattern, Trace, TraceError, TracedPacket};

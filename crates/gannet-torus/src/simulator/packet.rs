@@ -3,7 +3,7 @@
 use crate::lattice::{Coordinates, DIMENSIONS, Lattice};
 
 /// Coordinates packed into one word.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place(u32);
 
 /// How the coordinates of a lattice are packed: as many bits for each as its size needs.

@@ -6,28 +6,33 @@
 //! (McKeown, "The iSLIP scheduling algorithm for input-queued switches", 1999): outputs grant,
 //! inputs accept, and a turn moves on only when it was used.
 
+use gannet_memory::prefetch;
+
 use super::FlowControl;
 use super::arbiter::{next_from, take_lowest};
 use super::packet::Packet;
 use super::rules::{Rules, class_of, goes_straight};
-use crate::lattice::Coordinates;
+use crate::lattice::{Coordinates, LINKS};
 use crate::routes::{Hop, Journey, LOCAL, MAX_CLASSES, PORTS, Position};
 
 /// Stands for the output of a packet that has nowhere to go: its flits are thrown away.
 const NOWHERE: u8 = u8::MAX;
 
-/// A virtual channel at the receiving end of a link.
+/// A virtual channel at the receiving end of a link: one cache line.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
 struct Input {
     /// The packet in front, while there are any.
     front: Packet,
+    /// The packet behind it, while there are two.
+    second: Packet,
     /// Flits that have arrived and not been sent on.
     flits: u16,
     /// Flits of the packet in front that have not been sent on, here or on the way here.
     left: u16,
-    /// Place in the queue of the packet behind the one in front.
+    /// Place in the queue of the third packet.
     head: u16,
-    /// Packets, on their way here or here, the one in front included.
+    /// Packets, on their way here or here, the first two included.
     packets: u16,
     /// Flits that the next channel must have room for.
     room: u16,
@@ -79,6 +84,8 @@ pub(super) struct Router<const V: usize> {
 /// A flit that passes the switch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Send {
+    /// The router, by its place in the slab.
+    pub router: u32,
     /// The input channel it came from.
     pub input: u8,
     /// The output channel it goes to; [`None`] when it is thrown away.
@@ -91,7 +98,7 @@ pub(super) struct Send {
     pub packet: Packet,
 }
 
-/// The packets behind those in front: for each input channel of each router a ring of places.
+/// The packets behind the first two: for each input channel of each router a ring of places.
 ///
 /// The first places of all channels of all routers lie together, then the second places, and so on.
 /// A ring that runs empty starts again at its first place, so that under low load a simulation
@@ -123,13 +130,14 @@ impl Queues {
     /// The queues of one router.
     #[inline]
     pub fn of(&mut self, router: usize) -> Queue<'_> {
-        Queue { first: router * self.channels, all: self }
+        Queue { first: router * self.channels, router, all: self }
     }
 }
 
 /// The packets that wait at one router.
 pub(super) struct Queue<'a> {
     all: &'a mut Queues,
+    router: usize,
     first: usize,
 }
 
@@ -172,10 +180,132 @@ impl<const V: usize> Router<V> {
         }
     }
 
+    /// Asks for the memory that every cycle needs.
+    #[inline]
+    pub fn prefetch_core(&self) {
+        prefetch(&self.visible);
+        prefetch(&self.outputs);
+        prefetch(&self.lane);
+    }
+
+    /// Asks for the memory of the channels that have flits, and of those where `flits` will arrive.
+    #[inline]
+    pub fn prefetch_inputs(&self, flits: u64) {
+        let mut channels = self.visible | flits;
+        while channels != 0 {
+            self.prefetch_input(take_lowest(&mut channels));
+        }
+    }
+
+    /// Asks for the memory of one channel.
+    #[inline]
+    pub fn prefetch_input(&self, channel: u8) {
+        prefetch(&self.inputs[usize::from(channel) / V][usize::from(channel) % V]);
+    }
+
     /// Whether a step would do anything.
     #[inline]
     pub fn is_busy(&self) -> bool {
         self.waiting != 0 || self.active & self.visible != 0
+    }
+
+    /// Lets the link at `port` fail at its sending end: packets that need it are thrown away.
+    pub fn fail_output(&mut self, port: u8) {
+        self.dead_links |= 1 << port;
+        for channel in 0..Self::CHANNELS as u8 {
+            let bit = 1 << channel;
+            let Input { want, output, .. } = *self.input(channel);
+            let holds = self.active & !self.doomed & bit != 0
+                && usize::from(output) / V == usize::from(port);
+            let waits = self.waiting & bit != 0 && want / MAX_CLASSES == port;
+            if holds {
+                self.free |= 1 << output;
+            }
+            if holds || waits {
+                self.input(channel).output = NOWHERE;
+                self.waiting &= !bit;
+                self.active |= bit;
+                self.doomed |= bit;
+            }
+        }
+    }
+
+    /// Lets the link at `port` fail at its receiving end, where nothing will arrive any more. A packet
+    /// of which a part has arrived is completed and marked as damaged; packets of which nothing has
+    /// arrived are handed to `lose`.
+    pub fn fail_input(&mut self, port: u8, queue: &mut Queue, mut lose: impl FnMut(Packet)) {
+        for vc in 0..V as u8 {
+            let channel = port * V as u8 + vc;
+            let begun = (self.waiting | self.active) >> channel & 1 == 1;
+            let mut missing = self.awaited(channel, begun, queue);
+            while missing > 0 {
+                let input = self.input(channel);
+                let last = input.packets - 1;
+                let packet = *self.nth(channel, last, queue);
+                if last == 0 && begun || missing < packet.flits {
+                    self.nth(channel, last, queue).damaged = true;
+                    self.input(channel).flits += missing;
+                    self.visible |= 1 << channel;
+                    break;
+                }
+                missing -= packet.flits;
+                self.input(channel).packets -= 1;
+                lose(packet);
+            }
+        }
+    }
+
+    /// Flits of the packets of a channel that have not arrived.
+    fn awaited(&mut self, channel: u8, begun: bool, queue: &mut Queue) -> u16 {
+        let Input { packets, left, flits, .. } = *self.input(channel);
+        let mut expected = 0;
+        for packet in 0..packets {
+            let is_begun = packet == 0 && begun;
+            expected += if is_begun { left } else { self.nth(channel, packet, queue).flits };
+        }
+        expected - flits
+    }
+
+    /// A packet of a channel, counted from the one in front.
+    fn nth<'a>(&'a mut self, channel: u8, n: u16, queue: &'a mut Queue) -> &'a mut Packet {
+        let input = self.input(channel);
+        match n {
+            0 => &mut input.front,
+            1 => &mut input.second,
+            n => {
+                let place = queue.behind(input.head, n - 2);
+                queue.at(channel, place)
+            }
+        }
+    }
+
+    /// Forgets everything, as a router that has lost its power; packets whose head was here are
+    /// handed to `lose`.
+    pub fn fail(&mut self, rules: &Rules, queue: &mut Queue, mut lose: impl FnMut(Packet)) {
+        for channel in 0..Self::CHANNELS as u8 {
+            let begun = (self.waiting | self.active) >> channel & 1 == 1;
+            let Input { packets, left, front, output, .. } = *self.input(channel);
+            // A head that has gone to the node itself is not in any other router.
+            let stays = usize::from(output) / V == usize::from(LOCAL);
+            let head_is_gone = begun && left != front.flits && !stays;
+            for packet in u16::from(head_is_gone)..packets {
+                lose(*self.nth(channel, packet, queue));
+            }
+        }
+        *self = Self { dead_links: (1 << LINKS) - 1, ..Self::new(self.place, rules) };
+    }
+
+    /// Flits that the channels of `port` hold.
+    pub fn occupancy(&self, port: u8) -> [u16; V] {
+        self.inputs[usize::from(port)].map(|input| input.flits)
+    }
+
+    /// Takes the link at `port` back into service, when its far end holds these flits.
+    pub fn mend_output(&mut self, port: u8, occupancy: [u16; V], rules: &Rules) {
+        self.dead_links &= !(1 << port);
+        for (output, held) in self.outputs[usize::from(port)].iter_mut().zip(occupancy) {
+            output.credits = rules.depth.saturating_sub(held);
+        }
     }
 
     /// Whether no packet is here or on its way here.
@@ -198,24 +328,19 @@ impl<const V: usize> Router<V> {
     pub fn expect(&mut self, channel: u8, packet: Packet, queue: &mut Queue) {
         let input = self.input(channel);
         input.packets += 1;
-        if input.packets == 1 {
-            input.front = packet;
-        } else {
-            let place = queue.behind(input.head, input.packets - 2);
-            *queue.at(channel, place) = packet;
+        match input.packets {
+            1 => input.front = packet,
+            2 => input.second = packet,
+            packets => *queue.at(channel, queue.behind(input.head, packets - 3)) = packet,
         }
     }
 
     /// Marks the packet last expected on `channel` as damaged.
     pub fn damage_last(&mut self, channel: u8, queue: &mut Queue) {
         let input = self.input(channel);
-        match input.packets {
-            0 => {}
-            1 => input.front.damaged = true,
-            packets => {
-                let place = queue.behind(input.head, packets - 2);
-                queue.at(channel, place).damaged = true;
-            }
+        let packets = input.packets;
+        if packets > 0 {
+            self.nth(channel, packets - 1, queue).damaged = true;
         }
     }
 
@@ -280,8 +405,9 @@ impl<const V: usize> Router<V> {
             if self.waiting != 0 { self.allocate_channels(now, rules) } else { (0, 0) };
         let ready = self.active & self.visible;
         if ready != 0 {
-            self.discard(ready & self.doomed, rules, queue, sends);
-            self.allocate_switch(now, ready & !self.doomed, rules, queue, sends);
+            let doomed = self.doomed;
+            self.discard(ready & doomed, rules, queue, sends);
+            self.allocate_switch(now, ready & !doomed, rules, queue, sends);
         }
         self.waiting &= !granted;
         self.active |= granted;
@@ -486,9 +612,10 @@ impl<const V: usize> Router<V> {
         let (tail, is_dry, output) = (input.left == 0, input.flits == 0, input.output);
         if tail {
             input.packets -= 1;
-            if input.packets > 0 {
-                input.front = *queue.at(channel, input.head);
-                input.head = if input.packets == 1 { 0 } else { queue.behind(input.head, 1) };
+            input.front = input.second;
+            if input.packets > 1 {
+                input.second = *queue.at(channel, input.head);
+                input.head = if input.packets == 2 { 0 } else { queue.behind(input.head, 1) };
             }
             self.active &= !bit;
         }
@@ -506,7 +633,8 @@ impl<const V: usize> Router<V> {
                 self.begin(channel, rules);
             }
         }
-        sends.push(Send { input: channel, output, head, tail, packet });
+        let router = queue.router as u32;
+        sends.push(Send { router, input: channel, output, head, tail, packet });
     }
 }
 

@@ -147,12 +147,12 @@ impl Setup {
         Ok(())
     }
 
-    /// Packets that a virtual channel holds at most behind the one in front, those that are only
-    /// partly in it included.
+    /// Packets that a virtual channel holds at most behind the first two, those that are only partly
+    /// in it included.
     pub(super) fn places(&self, pattern: &Pattern) -> u16 {
         match pattern {
-            Pattern::Trace(_) => self.vc_depth,
-            _ => (self.vc_depth - 1).div_ceil(self.packet_flits),
+            Pattern::Trace(_) => (self.vc_depth - 1).max(1),
+            _ => (self.vc_depth - 1).div_ceil(self.packet_flits).max(2) - 1,
         }
     }
 }

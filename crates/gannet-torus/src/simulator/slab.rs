@@ -1,7 +1,11 @@
 //! A part of the nodes, simulated cycle by cycle.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+
+use gannet_measure::random::Random;
+use gannet_memory::prefetch;
 
 use super::packet::Packet;
 use super::router::{Queues, Router, Send};
@@ -11,6 +15,12 @@ use super::tally::Tally;
 use super::traffic::Traffic;
 use crate::lattice::{Direction, LINKS, Lattice, Node};
 use crate::routes::{LOCAL, PORTS};
+
+/// Nodes that memory is asked for ahead of its use, where the routers exceed a cache.
+const PREFETCH_AHEAD: usize = 4;
+
+/// Bytes of routers above which they are taken not to stay in a cache.
+const CACHE: usize = 1 << 20;
 
 /// What reaches a router in one cycle.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,7 +68,10 @@ pub(super) struct Slab<const V: usize> {
     queues: Queues,
     /// What arrives, by cycle modulo its length, then node.
     wheel: Vec<Vec<Due>>,
-    sends: Vec<Send>,
+    /// Flits that have passed a switch and have not been moved on, of the last nodes and of those
+    /// before.
+    sends: [Vec<Send>; 2],
+    prefetches: bool,
     /// Messages made in the current stretch of cycles, by slab.
     outgoing: Vec<Vec<Message>>,
     /// Packets made in these cycles are marked.
@@ -66,6 +79,9 @@ pub(super) struct Slab<const V: usize> {
     /// Sources that are stopped start no packets.
     paused: bool,
     replay_after: Option<u32>,
+    /// Links that damage packets, by node of the slab and port, and which part of them.
+    flaky: BTreeMap<(usize, usize), f64>,
+    seed: u64,
     pub tally: Tally,
 }
 
@@ -74,7 +90,7 @@ pub(super) struct Plan {
     pub rules: Arc<Rules>,
     pub traffic: Arc<Traffic>,
     pub borders: Arc<[u32]>,
-    /// Packets that an input channel holds at most behind the one in front.
+    /// Packets that an input channel holds at most behind the first two.
     pub places: u16,
     pub seed: u64,
     pub replay_after: Option<u32>,
@@ -96,11 +112,14 @@ impl<const V: usize> Slab<V> {
             neighbours: nodes.clone().map(|node| neighbours(lattice, Node(node))).collect(),
             queues: Queues::new(count, Self::CHANNELS, plan.places),
             wheel: vec![vec![Due::default(); count]; wheel_len],
-            sends: Vec::with_capacity(PORTS),
+            sends: Default::default(),
+            prefetches: count * size_of::<Router<V>>() > CACHE,
             outgoing: vec![Vec::new(); plan.borders.len() - 1],
             window: 0..0,
             paused: false,
             replay_after: plan.replay_after,
+            flaky: BTreeMap::new(),
+            seed: plan.seed,
             tally: Tally::new(count),
             rules: plan.rules.clone(),
             traffic: plan.traffic.clone(),
@@ -150,11 +169,35 @@ impl<const V: usize> Slab<V> {
     }
 
     /// Simulates the cycles of `cycles`.
+    ///
+    /// Nodes of one cycle do not see each other, so the flits that leave them are moved on a few
+    /// nodes later, when the memory they go to has arrived.
     pub fn advance(&mut self, cycles: Range<u32>) {
         for now in cycles {
             for node in 0..self.routers.len() {
+                if self.prefetches {
+                    self.prefetch(node, now);
+                }
                 self.visit(node, now);
+                if node % PREFETCH_AHEAD == 0 {
+                    self.forward(now);
+                }
             }
+            self.forward(now);
+            self.forward(now);
+        }
+    }
+
+    /// Asks for the memory of the nodes that will be visited soon after `node`.
+    #[inline]
+    fn prefetch(&self, node: usize, now: u32) {
+        if let Some(router) = self.routers.get(node + 2 * PREFETCH_AHEAD) {
+            router.prefetch_core();
+        }
+        if let Some(router) = self.routers.get(node + PREFETCH_AHEAD) {
+            let turn = now as usize & (self.wheel.len() - 1);
+            router.prefetch_inputs(self.wheel[turn][node + PREFETCH_AHEAD].flits);
+            prefetch(&self.sources[node + PREFETCH_AHEAD]);
         }
     }
 
@@ -173,8 +216,11 @@ impl<const V: usize> Slab<V> {
             source.credit(due.credits >> Self::CHANNELS);
         }
         if router.is_busy() {
-            router.step(now, &self.rules, &mut queue, &mut self.sends);
-            self.forward(node, now);
+            let before = self.sends[0].len();
+            router.step(now, &self.rules, &mut queue, &mut self.sends[0]);
+            if self.prefetches {
+                self.prefetch_downstream(node, before);
+            }
         }
         if self.sources[node].is_busy(now) {
             self.feed(node, now);
@@ -188,10 +234,22 @@ impl<const V: usize> Slab<V> {
         &mut self.wheel[turn][node]
     }
 
-    /// Moves what passed the switch of a router in this cycle.
-    fn forward(&mut self, node: usize, now: u32) {
-        let mut sends = std::mem::take(&mut self.sends);
+    /// Asks for the memory that the last flits of a node go to.
+    #[inline]
+    fn prefetch_downstream(&self, node: usize, first: usize) {
+        for output in self.sends[0][first..].iter().filter_map(|send| send.output) {
+            let link = self.neighbours[node].get(usize::from(output) / V);
+            if let Some(downstream) = link.and_then(|&node| self.local(node)) {
+                self.routers[downstream].prefetch_input(opposite::<V>(output));
+            }
+        }
+    }
+
+    /// Moves on the flits of some nodes before the last.
+    fn forward(&mut self, now: u32) {
+        let mut sends = std::mem::take(&mut self.sends[1]);
         for send in sends.drain(..) {
+            let node = send.router as usize;
             self.return_credit(node, now, send.input);
             self.tally.visits += 1;
             match send.output {
@@ -203,7 +261,7 @@ impl<const V: usize> Slab<V> {
                 Some(output) => self.transmit(node, now, output, &send),
             }
         }
-        self.sends = sends;
+        self.sends[1] = std::mem::replace(&mut self.sends[0], sends);
     }
 
     #[inline]
@@ -231,7 +289,10 @@ impl<const V: usize> Slab<V> {
         }
         let (downstream, channel) = (self.neighbours[node][port], opposite::<V>(output));
         let at = now + self.rules.flit_delay;
-        let packet = send.head.then_some(send.packet);
+        let mut packet = send.head.then_some(send.packet);
+        if !self.flaky.is_empty() && self.is_damaged(node, port, now) {
+            packet.iter_mut().for_each(|packet| packet.damaged = true);
+        }
         let damages = send.tail && !send.head && send.packet.damaged;
         match self.local(downstream) {
             Some(downstream) => self.receive(downstream, at, channel, packet, damages),
@@ -294,7 +355,7 @@ impl<const V: usize> Slab<V> {
         let packet = Packet { damaged: false, replays: packet.replays.saturating_add(1), ..packet };
         let source = self.traffic.lattice.node(self.rules.packing.unpack(packet.source)).0;
         match self.local(source) {
-            Some(source) => self.sources[source].again.push_back((now + wait, packet)),
+            Some(source) => self.sources[source].send_again(now + wait, packet),
             None => self.post(source, now + wait, What::Lost(packet)),
         }
     }
@@ -339,7 +400,10 @@ impl<const V: usize> Slab<V> {
         }
         let made = source.generator.make(id, &self.traffic);
         self.tally.made += 1;
-        self.tally.marked += u64::from(self.window.contains(&made.born));
+        if self.window.contains(&made.born) {
+            self.tally.marked += 1;
+            self.tally.marked_flits += u64::from(made.flits);
+        }
         let packet = Packet { born: made.born, flits: made.flits, ..Packet::default() };
         self.routed(id, made.destination, packet)
     }
@@ -354,6 +418,73 @@ impl<const V: usize> Slab<V> {
         let (lattice, packing) = (self.traffic.lattice, self.rules.packing);
         let place = |node| packing.pack(lattice.coordinates(node));
         Some(Packet { source: place(from), destination: place(to), via: place(via), ..packet })
+    }
+
+    /// Lets a link fail at the end of `node`, between two cycles.
+    pub fn fail_link(&mut self, node: Node, direction: Direction, now: u32) {
+        let Some(node) = self.local(node.0) else { return };
+        let port = direction as u8;
+        self.silence(node, port);
+        let mut lost = Vec::new();
+        self.routers[node].fail_output(port);
+        self.routers[node].fail_input(port, &mut self.queues.of(node), |packet| lost.push(packet));
+        lost.into_iter().for_each(|packet| self.lose(packet, now));
+    }
+
+    /// Takes what is on its way over a link away: flits that come in, and credits.
+    fn silence(&mut self, node: usize, port: u8) {
+        let channels = ((1u64 << V) - 1) << (usize::from(port) * V);
+        for turn in &mut self.wheel {
+            turn[node].flits &= !channels;
+            turn[node].credits &= !channels;
+        }
+    }
+
+    /// Takes a link back into service at the end of `node`, when its far end holds these flits.
+    pub fn mend_link(&mut self, node: Node, direction: Direction, occupancy: [u16; V]) {
+        let Some(node) = self.local(node.0) else { return };
+        self.silence(node, direction as u8);
+        self.routers[node].mend_output(direction as u8, occupancy, &self.rules);
+    }
+
+    /// Flits that `node` holds of the link in `direction`, if it is here.
+    pub fn occupancy(&self, node: Node, direction: Direction) -> Option<[u16; V]> {
+        Some(self.routers[self.local(node.0)?].occupancy(direction as u8))
+    }
+
+    /// Lets a node lose its power, after its links have failed at their far ends.
+    pub fn fail_node(&mut self, node: Node, now: u32) {
+        let Some(node) = self.local(node.0) else { return };
+        for turn in &mut self.wheel {
+            turn[node] = Due::default();
+        }
+        let mut lost = Vec::new();
+        let queue = &mut self.queues.of(node);
+        self.routers[node].fail(&self.rules, queue, |packet| lost.push(packet));
+        self.sources[node].fail();
+        lost.into_iter().for_each(|packet| self.lose(packet, now));
+    }
+
+    /// Lets the host of a node make no packets any more.
+    pub fn hang_host(&mut self, node: Node) {
+        if let Some(node) = self.local(node.0) {
+            self.sources[node].hang();
+        }
+    }
+
+    /// Lets a link damage this part of the packets that leave `node` over it.
+    pub fn set_flaky(&mut self, node: Node, direction: Direction, loss: f64) {
+        if let Some(node) = self.local(node.0) {
+            self.flaky.insert((node, direction as usize), loss);
+        }
+    }
+
+    /// Whether a packet that leaves over this link now is damaged on it.
+    fn is_damaged(&self, node: usize, port: usize, now: u32) -> bool {
+        self.flaky.get(&(node, port)).is_some_and(|&loss| {
+            let link = (u64::from(self.nodes.start) + node as u64) << 3 | port as u64;
+            Random::stream(self.seed ^ link, u64::from(now)).chance(loss)
+        })
     }
 
     /// The place of a node in this slab, if it is here.
@@ -382,7 +513,7 @@ impl<const V: usize> Slab<V> {
                     self.receive(node, message.at, channel, packet, damages);
                 }
                 What::Credit { channel } => self.due(node, message.at).credits |= 1 << channel,
-                What::Lost(packet) => self.sources[node].again.push_back((message.at, packet)),
+                What::Lost(packet) => self.sources[node].send_again(message.at, packet),
             }
         }
     }

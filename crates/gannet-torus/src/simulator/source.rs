@@ -15,6 +15,7 @@ pub(super) struct Source<const V: usize> {
     pub generator: Generator,
     /// Packets that were lost and wait to be sent again, with the cycle at which they may.
     pub again: VecDeque<(u32, Packet)>,
+    is_dead: bool,
     /// Flits of the packet under way that have not been sent.
     left: u16,
     /// Channel of the packet under way, or of the last one.
@@ -25,7 +26,27 @@ pub(super) struct Source<const V: usize> {
 
 impl<const V: usize> Source<V> {
     pub fn new(generator: Generator, rules: &Rules) -> Self {
-        Self { generator, again: VecDeque::new(), left: 0, vc: 0, credits: [rules.depth; V] }
+        Self {
+            generator,
+            again: VecDeque::new(),
+            is_dead: false,
+            left: 0,
+            vc: 0,
+            credits: [rules.depth; V],
+        }
+    }
+
+    /// Makes and sends nothing any more; what was lost stays lost.
+    pub fn fail(&mut self) {
+        self.generator.stop();
+        self.again.clear();
+        self.left = 0;
+        self.is_dead = true;
+    }
+
+    /// Makes no packets any more, and finishes what it has begun.
+    pub fn hang(&mut self) {
+        self.generator.stop();
     }
 
     /// Whether it has a flit to send or a packet to make in cycle `now`.
@@ -38,6 +59,19 @@ impl<const V: usize> Source<V> {
     #[inline]
     pub fn has_lost(&self, now: u32) -> bool {
         self.again.front().is_some_and(|&(due, _)| due <= now)
+    }
+
+    /// Queues a lost packet, to be sent again from cycle `due` on.
+    ///
+    /// The order does not depend on the order in which losses become known.
+    pub fn send_again(&mut self, due: u32, packet: Packet) {
+        if self.is_dead {
+            return;
+        }
+        let key = |&(due, packet): &(u32, Packet)| (due, packet.born, packet.destination);
+        let entry = (due, packet);
+        let place = self.again.partition_point(|other| key(other) <= key(&entry));
+        self.again.insert(place, entry);
     }
 
     /// Whether the packet under way has flits left.

@@ -21,6 +21,8 @@ pub(super) struct Tally {
     /// Packets made within the window, and those of them that arrived or were lost.
     pub marked: u64,
     pub marked_done: u64,
+    /// Flits of marked packets.
+    pub marked_flits: u64,
     /// Cycles from the making of a marked packet to the arrival of its last flit.
     pub latency: Histogram,
     /// Flits that arrived within the window.
@@ -68,6 +70,7 @@ impl Tally {
         self.visits += part.visits;
         self.marked += part.marked;
         self.marked_done += part.marked_done;
+        self.marked_flits += part.marked_flits;
         self.latency.absorb(&part.latency);
         self.window_flits += part.window_flits;
         self.sent.extend_from_slice(&part.sent);

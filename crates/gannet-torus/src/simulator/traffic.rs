@@ -254,6 +254,11 @@ impl Generator {
         self.born
     }
 
+    /// Makes no packets any more.
+    pub fn stop(&mut self) {
+        self.born = NEVER;
+    }
+
     /// Makes the next packet, which must be due.
     pub fn make(&mut self, node: Node, traffic: &Traffic) -> Made {
         let destination = traffic.destination(node, self.made, &mut self.random);

@@ -1,0 +1,152 @@
+//! Faults while a machine runs, and the change to other routes.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::engine::Simulation;
+use crate::lattice::{Cable, Direction, Node};
+use crate::routes::{Means, Refused, Routes};
+
+/// Something that happens to a machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event {
+    /// A cable fails: what is on it is lost, and packets that need it are thrown away.
+    CableDown(Cable),
+    /// A cable works again as it should.
+    CableUp(Cable),
+    /// A cable damages this part of the packets that it carries.
+    CableFlaky(Cable, f64),
+    /// A node loses its power, with all that it holds.
+    NodeDown(Node),
+    /// A host hangs: it sends no more, while its router goes on.
+    HostHung(Node),
+}
+
+/// How the change to other routes went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Switched {
+    /// How the new routes get round the faults.
+    pub means: Means,
+    /// Cycles for which sources had to wait until the last packet on old routes was gone.
+    pub drain_cycles: u32,
+    /// Links of the longest new route.
+    pub longest: u32,
+}
+
+/// What has become of all packets so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// Packets made.
+    pub made: u64,
+    /// Packets that arrived.
+    pub delivered: u64,
+    /// Packets that were not sent, since there is no way to their destination.
+    pub refused: u64,
+    /// Times that a packet was lost.
+    pub lost: u64,
+    /// Times that a lost packet was sent again.
+    pub replayed: u64,
+}
+
+/// Cycles after which a network that has not emptied is taken to be stuck.
+const STUCK: u32 = 1_000_000;
+
+impl Simulation {
+    /// Lets something happen now, between two cycles. Routes stay as they are.
+    pub fn apply(&mut self, event: Event) {
+        let now = self.now();
+        match event {
+            Event::CableDown(cable) => {
+                self.faults_mut().kill_cable(cable);
+                let ends = self.ends(cable);
+                self.engine.fail_cable(ends, now);
+            }
+            Event::CableUp(cable) => self.mend_cable(cable),
+            Event::CableFlaky(cable, loss) => {
+                let ends = self.ends(cable);
+                self.engine.set_flaky(ends, loss);
+            }
+            Event::NodeDown(node) => self.fail_node(node),
+            Event::HostHung(node) => self.engine.hang_host(node),
+        }
+    }
+
+    fn mend_cable(&mut self, cable: Cable) {
+        let ends = self.ends(cable);
+        self.engine.set_flaky(ends, 0.0);
+        let was_dead = !self.faults().cable_works(cable);
+        self.faults_mut().mend_cable(cable);
+        let (from, direction) = ends[0];
+        if was_dead && self.faults().link_works(from, direction) {
+            self.engine.mend_cable(ends);
+        }
+    }
+
+    fn fail_node(&mut self, node: Node) {
+        let (lattice, now) = (self.setup().lattice, self.now());
+        self.faults_mut().kill_node(node);
+        for direction in Direction::ALL.into_iter().filter(|&direction| lattice.has(direction)) {
+            let ends = self.ends(lattice.cable(node, direction));
+            self.engine.fail_cable(ends, now);
+        }
+        self.engine.fail_node(node, now);
+    }
+
+    /// The link at each end of a cable.
+    fn ends(&self, cable: Cable) -> [(Node, Direction); 2] {
+        let plus = Direction::of(cable.dimension, true);
+        let far = self.setup().lattice.neighbour(cable.from, plus);
+        [(cable.from, plus), (far, plus.opposite())]
+    }
+
+    /// Changes to routes round the faults that are there now.
+    ///
+    /// Old and new routes are never mixed, since together they might deadlock: sources wait until
+    /// the last packet on old routes is gone.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`], when no routes pass the check; the old ones stay.
+    ///
+    /// # Panics
+    ///
+    /// When the network does not empty, which the check of its routes has excluded.
+    pub fn reroute(&mut self) -> Result<Switched, Refused> {
+        let (routes, means, proven) = Routes::around(self.faults(), self.setup().vcs)?;
+        let before = self.now();
+        self.empty();
+        let setup = self.setup().clone();
+        self.engine.set_routes(&setup, Arc::new(routes));
+        self.engine.set_paused(false);
+        let drain_cycles = self.now() - before;
+        Ok(Switched { means, drain_cycles, longest: proven.longest })
+    }
+
+    /// Lets sources wait until no packet is under way.
+    ///
+    /// # Panics
+    ///
+    /// When the network does not empty.
+    pub fn empty(&mut self) {
+        const STRIDE: u32 = 8;
+        self.engine.set_paused(true);
+        let begin = self.now();
+        while !self.engine.is_empty() {
+            assert!(self.now() - begin < STUCK, "the network is stuck: seed {}", self.setup().seed);
+            self.advance(STRIDE);
+        }
+    }
+
+    /// What has become of all packets so far.
+    pub fn totals(&self) -> Totals {
+        let tally = self.tally();
+        Totals {
+            made: tally.made,
+            delivered: tally.delivered,
+            refused: tally.refused,
+            lost: tally.lost,
+            replayed: tally.replayed,
+        }
+    }
+}

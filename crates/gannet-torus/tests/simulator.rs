@@ -1,0 +1,237 @@
+//! The simulator as its users see it: accuracy, conservation, faults, threads.
+
+use gannet_measure::random::Random;
+use gannet_torus::simulator::{
+    Event, FlowControl, Pattern, Report, Setup, Simulation, WarmUp, Windows,
+};
+use gannet_torus::{Faults, Lattice, Node, Routes};
+
+fn setup(lattice: &str) -> Setup {
+    Setup::new(lattice.parse().unwrap())
+}
+
+fn measured(setup: &Setup, pattern: Pattern, load: f64, cycles: u32) -> Report {
+    let windows = Windows { warm_up: WarmUp::Steady, measure: cycles, drain: 2 * cycles };
+    Simulation::new(setup, pattern, load).unwrap().measure(&windows)
+}
+
+#[track_caller]
+fn assert_close(measured: f64, expected: f64, part: f64) {
+    let off = measured / expected - 1.0;
+    assert!(off.abs() <= part, "{measured} is {:.1} % from {expected}", 100.0 * off);
+}
+
+#[test]
+fn latency_without_load_is_that_of_the_pipeline() {
+    for (lattice, flits) in [("4x4x4", 1), ("5x3", 1), ("8", 4), ("4x4x4", 18), ("2x2x2", 2)] {
+        let setup = Setup { packet_flits: flits, vc_depth: 36, ..setup(lattice) };
+        let report = measured(&setup, Pattern::Uniform, 0.0005 * f64::from(flits), 200_000);
+        let hops = setup.lattice.mean_distance();
+        assert_close(report.latency.mean, 6.0 + 4.0 * hops + f64::from(flits - 1), 0.02);
+    }
+    let slow = Setup { router_delay: 6, link_delay: 3, ..setup("8x8") };
+    let report = measured(&slow, Pattern::Neighbour, 0.01, 20_000);
+    assert_eq!(report.latency.p50, 2 + 1 + 5 + 2 * 8);
+}
+
+/// Measured with BookSim2 (commit 28f43299) in the same two configurations.
+#[test]
+fn latency_under_load_is_that_of_the_reference() {
+    let four = setup("4x4x4");
+    let two = Setup { vcs: 2, ..four.clone() };
+    let rows = [
+        (&four, Pattern::Neighbour, 0.5, 18.0, 0.01),
+        (&four, Pattern::Uniform, 0.3, 18.4, 0.01),
+        (&four, Pattern::Uniform, 0.5, 19.1, 0.015),
+        (&two, Pattern::Neighbour, 0.3, 18.7, 0.01),
+        (&two, Pattern::Uniform, 0.3, 19.3, 0.015),
+        (&two, Pattern::Uniform, 0.5, 22.7, 0.03),
+    ];
+    for (setup, pattern, load, latency, part) in rows {
+        assert_close(measured(setup, pattern, load, 5000).latency.mean, latency, part);
+    }
+}
+
+#[test]
+fn throughput_in_overload_is_that_of_the_reference() {
+    let four = setup("4x4x4");
+    let two = Setup { vcs: 2, ..four.clone() };
+    let peak = |setup, pattern: Pattern| {
+        let loads = [0.5, 0.65, 0.7, 0.9, 1.0];
+        let accepted = loads.map(|load| measured(setup, pattern.clone(), load, 2000).accepted);
+        accepted.into_iter().fold(0.0, f64::max)
+    };
+    assert_close(peak(&four, Pattern::Uniform), 0.895, 0.03);
+    assert_close(peak(&four, Pattern::Neighbour), 1.0, 0.01);
+    assert_close(peak(&two, Pattern::Uniform), 0.657, 0.03);
+    assert_close(peak(&two, Pattern::Neighbour), 0.5, 0.01);
+}
+
+#[test]
+fn overload_by_tornado_neither_collapses_nor_starves_a_node() {
+    let setup = setup("8x8");
+    let peak = measured(&setup, Pattern::Tornado, 0.25, 3000).accepted;
+    for load in [0.35, 0.6, 1.0] {
+        let report = measured(&setup, Pattern::Tornado, load, 3000);
+        assert!(report.saturated);
+        assert!(report.accepted >= 0.9 * peak, "{} of {peak} at {load}", report.accepted);
+        assert!(report.accepted_least >= 0.5 * report.accepted, "{}", report.accepted_least);
+    }
+}
+
+#[test]
+fn threads_do_not_change_the_result() {
+    for pattern in [Pattern::Uniform, Pattern::Tornado, Pattern::HotSpot { fraction: 0.1 }] {
+        let results: Vec<(Report, String)> = [1, 2, 3, 5]
+            .map(|threads| {
+                let setup = Setup { threads, replay_after: Some(500), seed: 7, ..setup("4x3x5") };
+                let mut simulation = Simulation::new(&setup, pattern.clone(), 0.4).unwrap();
+                simulation.advance(300);
+                simulation.apply(Event::NodeDown(Node(17)));
+                simulation.apply(Event::CableFlaky(setup.lattice.cables().nth(8).unwrap(), 0.2));
+                simulation.advance(300);
+                simulation.reroute().unwrap();
+                let mut report = simulation.measure(&Windows {
+                    warm_up: WarmUp::Steady,
+                    measure: 1000,
+                    drain: 3000,
+                });
+                report.wall_s = 0.0;
+                report.bytes_per_node = 0;
+                (report, format!("{:?}", simulation.totals()))
+            })
+            .into();
+        for other in &results[1..] {
+            assert_eq!(*other, results[0], "{pattern:?}");
+        }
+    }
+}
+
+/// A script of random faults, with a change of routes after each.
+fn survive(setup: &Setup, pattern: Pattern, seed: u64) {
+    let random = &mut Random::new(seed);
+    let mut simulation = Simulation::new(setup, pattern.clone(), 0.3).unwrap();
+    let name = format!("{} {pattern:?} seed {seed}", setup.lattice);
+    for _ in 0..1 + random.below(4) {
+        simulation.advance(50 + random.below(200) as u32);
+        let cables: Vec<_> = setup.lattice.cables().collect();
+        let cable = cables[random.below(cables.len() as u64) as usize];
+        let node = Node(random.below(setup.lattice.nodes() as u64) as u32);
+        simulation.apply(match random.below(5) {
+            0 => Event::NodeDown(node),
+            1 => Event::CableFlaky(cable, 0.1),
+            2 => Event::CableUp(cable),
+            _ => Event::CableDown(cable),
+        });
+        simulation.advance(random.below(100) as u32);
+        simulation.reroute().unwrap_or_else(|refused| panic!("{name}: {refused}"));
+    }
+    simulation.advance(200);
+    simulation.empty();
+    let totals = simulation.totals();
+    assert_eq!(totals.made, totals.delivered + totals.refused + totals.lost, "{name}: {totals:?}");
+    assert!(totals.delivered > totals.lost, "{name}: {totals:?}");
+}
+
+#[test]
+fn every_packet_is_accounted_for_whatever_fails() {
+    for seed in 0..60 {
+        let flits = [1, 2, 5, 18][seed as usize % 4];
+        let base = [setup("4x4x4"), setup("5x3x2"), setup("6x4"), setup("7")]
+            [seed as usize / 4 % 4]
+            .clone();
+        let flow_control =
+            [FlowControl::Wormhole, FlowControl::VirtualCutThrough][seed as usize / 16 % 2];
+        let setup = Setup { packet_flits: flits, vc_depth: 20, flow_control, seed, ..base };
+        survive(&setup, Pattern::Uniform, seed);
+    }
+}
+
+#[test]
+fn lost_packets_are_sent_again_until_they_arrive() {
+    let setup = Setup { packet_flits: 3, replay_after: Some(200), ..setup("4x4x4") };
+    let mut simulation = Simulation::new(&setup, Pattern::Uniform, 0.2).unwrap();
+    simulation.advance(500);
+    let cables: Vec<_> = setup.lattice.cables().collect();
+    simulation.apply(Event::CableDown(cables[5]));
+    simulation.apply(Event::CableFlaky(cables[50], 0.3));
+    simulation.apply(Event::HostHung(Node(9)));
+    simulation.advance(500);
+    assert!(simulation.totals().lost > 0);
+    simulation.reroute().unwrap();
+    simulation.apply(Event::CableFlaky(cables[50], 0.0));
+    // Sources go on for long enough that all replays are due, then the network empties.
+    simulation.advance(2000);
+    let before = simulation.totals();
+    simulation.empty();
+    let totals = simulation.totals();
+    assert_eq!(before.lost, totals.lost);
+    assert_eq!(totals.lost, totals.replayed);
+    assert_eq!(totals.made, totals.delivered + totals.refused);
+    assert_eq!(totals.refused, 0);
+}
+
+#[test]
+fn every_flow_control_drains_from_overload() {
+    for flow_control in [FlowControl::Wormhole, FlowControl::VirtualCutThrough, FlowControl::Bubble]
+    {
+        for (lattice, flits, vcs) in [("4x4x4", 1, 2), ("8", 4, 2), ("5x6", 9, 4), ("3x2x4", 2, 8)]
+        {
+            let setup =
+                Setup { packet_flits: flits, vcs, vc_depth: 18, flow_control, ..setup(lattice) };
+            for pattern in [Pattern::Uniform, Pattern::Tornado, Pattern::AllToAll, Pattern::Halo] {
+                let mut simulation = Simulation::new(&setup, pattern, 1.0).unwrap();
+                simulation.advance(1500);
+                simulation.empty();
+                let totals = simulation.totals();
+                assert_eq!(totals.made, totals.delivered, "{flow_control:?} {lattice}");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_channel_suffices_for_bubbles() {
+    let setup = Setup { vcs: 1, flow_control: FlowControl::Bubble, ..setup("8x8") };
+    let mut simulation = Simulation::new(&setup, Pattern::Uniform, 1.0).unwrap();
+    simulation.advance(3000);
+    simulation.empty();
+    assert_eq!(simulation.totals().made, simulation.totals().delivered);
+}
+
+#[test]
+fn routes_round_random_faults_drain_from_overload() {
+    for seed in 0..200 {
+        let lattice: Lattice =
+            ["4x4x4", "5x3x2", "8x3", "2x3x5"][seed as usize % 4].parse().unwrap();
+        let random = &mut Random::new(seed);
+        let (nodes, cables) = (random.below(8) as usize, random.below(16) as usize);
+        let faults = Faults::random(lattice, nodes, cables, random);
+        let (routes, means, _) = Routes::around(&faults, 4).unwrap();
+        let setup = Setup { seed, ..Setup::new(lattice) };
+        let mut simulation =
+            Simulation::with_routes(&setup, routes, Pattern::Uniform, 1.0).unwrap();
+        simulation.advance(300);
+        simulation.empty();
+        let totals = simulation.totals();
+        assert_eq!(totals.made, totals.delivered + totals.refused, "seed {seed}, {means:?}");
+    }
+}
+
+#[test]
+fn values_out_of_range_are_named() {
+    let refused = |setup: Setup, load| {
+        Simulation::new(&setup, Pattern::Uniform, load).unwrap_err().to_string()
+    };
+    let base = || setup("4x4");
+    assert!(refused(base(), 1.5).contains("the load is 1.5"));
+    assert!(refused(base(), f64::NAN).contains("the load"));
+    assert!(
+        refused(Setup { vcs: 1, ..base() }, 0.1)
+            .contains("virtual channels is 1: it must be 2 to 8")
+    );
+    assert!(refused(Setup { threads: 17, ..base() }, 0.1).contains("threads"));
+    let whole = FlowControl::VirtualCutThrough;
+    let deep = Setup { packet_flits: 20, flow_control: whole, ..base() };
+    assert!(refused(deep, 0.1).contains("depth of a virtual channel"));
+}
