@@ -24,8 +24,9 @@
 //! again because only this copy is covered from end to end. A link packet carries at most 4096
 //! bytes, which leaves [`DATA_LEN`] for data.
 //!
-//! * `sequence` counts the packets from one node to another, modulo 2^32, in each `epoch`. Packets
-//!   of [`Operation::Ack`] and [`Operation::Refused`] are not counted and carry the number that they are
+//! * `sequence` counts the packets from one node to another, modulo 2^32, in each `epoch`. Epochs
+//!   are 1 to 255, and 0 in `acknowledged_epoch` says that nothing has been received. Packets of
+//!   [`Operation::Ack`] and [`Operation::Refused`] are not counted and carry the number that they are
 //!   about, or 0.
 //! * `acknowledged` is the next sequence number that the sender of the packet waits for, in the
 //!   epoch `acknowledged_epoch` of the way back. Bit `i` of `selective` says that number
@@ -100,9 +101,9 @@ word_format! {
     repr Repr;
     format "RDMA header", 6 words;
 
-    /// Counts how often the source began to count packets anew, modulo 256.
+    /// Counts how often the source began to count packets anew, 1 to 255.
     epoch, set_epoch: u8 = word 0, bits 0..=7;
-    /// Epoch of the packets that are acknowledged.
+    /// Epoch of the packets that are acknowledged; 0 if there are none.
     acknowledged_epoch, set_acknowledged_epoch: u8 = word 0, bits 8..=15;
     /// Node that sent the packet.
     source, set_source: u32 = word 0, bits 16..=35;

@@ -14,8 +14,9 @@ pub const UNLIMITED: u64 = u64::MAX;
 pub struct Configuration {
     /// The node that the engine belongs to.
     pub node: Node,
-    /// First epoch of the sequence numbers. A node that starts anew takes another one than it had,
-    /// at most 127 further on, so that far nodes do not take its packets for old ones.
+    /// First epoch of the sequence numbers, 1 to 255. A node that starts anew best takes another
+    /// one than it had, at most 127 further on. Otherwise far nodes take its packets for old ones,
+    /// and its first requests to them fail as unreachable.
     pub epoch: u8,
     /// How much is kept.
     pub limits: Limits,
@@ -34,7 +35,7 @@ impl Configuration {
     pub fn new(node: Node) -> Self {
         Self {
             node,
-            epoch: 0,
+            epoch: 1,
             limits: Limits::default(),
             replay: Replay::default(),
             timing: Timing::IMMEDIATE,

@@ -14,6 +14,7 @@ use thiserror::Error;
 use super::completion::{Completion, Failure, Request};
 use super::configuration::Configuration;
 use super::dma::Dma;
+use super::epoch::Epoch;
 use super::memory::PhysicalMemory;
 use super::operations::{Backlog, Kind, Operation, Operations};
 use super::receive_window::ReceiveWindow;
@@ -40,7 +41,7 @@ pub struct Counters {
     pub misdelivered: u64,
     /// Arrived packets that had arrived before.
     pub duplicates: u64,
-    /// Arrived packets of an epoch that is over, or further ahead than allowed.
+    /// Arrived packets of another epoch, or further ahead than allowed.
     pub stale: u64,
     /// Arrived packets dropped because the receive queue was full.
     pub overruns: u64,
@@ -86,7 +87,7 @@ struct Flow {
 #[derive(Clone, Copy, Debug)]
 struct Read {
     flow: u16,
-    epoch: u8,
+    epoch: Epoch,
     sequence: u32,
     extents: Extents,
     ready_at: u64,
@@ -96,7 +97,7 @@ struct Read {
 #[derive(Clone, Copy, Debug)]
 struct Write {
     flow: u16,
-    epoch: u8,
+    epoch: Epoch,
     sequence: u32,
     done_at: u64,
 }
@@ -156,7 +157,7 @@ impl<M: PhysicalMemory> Engine<M> {
             translation: Translation::new(&configuration.translation, limits, timing),
             flows: Vec::with_capacity(limits.peers),
             flow_of: HashMap::with_capacity(limits.peers),
-            operations: Operations::new(limits.posts, limits.replies),
+            operations: Operations::new(limits.posts, limits.replies, configuration.epoch),
             answers_to_come: 0,
             completions: VecDeque::with_capacity(limits.completions),
             is_held: false,
@@ -282,7 +283,7 @@ impl<M: PhysicalMemory> Engine<M> {
         let index = self.flows.len() as u16;
         self.flows.push(Flow {
             peer,
-            send: SendWindow::new(self.configuration.epoch),
+            send: SendWindow::new(Epoch::first(self.configuration.epoch)),
             receive: ReceiveWindow::new(),
             backlog: Backlog::EMPTY,
             refusal: None,
@@ -319,8 +320,8 @@ impl<M: PhysicalMemory> Engine<M> {
         let flow = self.flow(index);
         let (acknowledged_epoch, acknowledged, selective) = flow.receive.acknowledge();
         Repr {
-            epoch: flow.send.epoch,
-            acknowledged_epoch,
+            epoch: flow.send.epoch.number(),
+            acknowledged_epoch: acknowledged_epoch.number(),
             source,
             destination: flow.peer,
             acknowledged,
@@ -363,12 +364,14 @@ impl<M: PhysicalMemory> Engine<M> {
         }
     }
 
-    /// Fails all that was posted to the node of a flow, and begins the next epoch.
+    /// Fails all that was posted to the node of a flow.
     fn give_up(&mut self, index: u16) {
-        self.counters.given_up += 1;
         let flow = self.flow(index);
-        flow.send.restart();
+        flow.send.give_up();
         flow.backlog = Backlog::EMPTY;
+        // Empty packets of an earlier time may have been given up, which concerns nobody.
+        let is_loss = self.operations.any(|it| it.flow == index).is_some();
+        self.counters.given_up += u64::from(is_loss);
         while let Some(request) = self.operations.any(|it| it.flow == index) {
             self.complete(request, Err(Failure::Unreachable));
         }

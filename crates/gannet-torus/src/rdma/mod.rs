@@ -21,7 +21,9 @@
 //! How: the packets from one node to another are numbered, at most [`WINDOW`] of them are under
 //! way, and the receiver tells the next number it waits for and which later ones it has. What is
 //! not told in time is sent again, with growing patience; after so many times the engine gives the
-//! node up and begins a new epoch of numbers. See [`gannet_wire::rdma`] for the header that carries
+//! node up: what was posted to it fails, and empty packets take the place of those under way, so
+//! that nothing is numbered anew and taken twice. Only when the other node says that it knows
+//! nothing of the numbers, since it has started anew, a new epoch of them begins. See [`gannet_wire::rdma`] for the header that carries
 //! this.
 //!
 //! What it does not do: wait for a process that does not take its completions ([`Overflow`] says
@@ -61,6 +63,7 @@ mod completion;
 mod configuration;
 mod dma;
 mod engine;
+mod epoch;
 mod memory;
 mod operations;
 mod receive_window;

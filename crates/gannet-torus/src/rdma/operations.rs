@@ -78,10 +78,16 @@ pub(super) struct Operations {
 }
 
 impl Operations {
-    pub fn new(posts_max: usize, replies_max: usize) -> Self {
+    /// An empty table. Requests of a node that started anew differ by its `epoch` from those that
+    /// it may still get answers to.
+    pub fn new(posts_max: usize, replies_max: usize, epoch: u8) -> Self {
         let count = posts_max + replies_max;
         assert!(count <= OPERATIONS_MAX, "at most {OPERATIONS_MAX} posts and replies");
-        Self { slots: vec![(0, None); count], free: (0..count as u16).rev().collect(), posts: 0 }
+        Self {
+            slots: vec![(u16::from(epoch) << 8, None); count],
+            free: (0..count as u16).rev().collect(),
+            posts: 0,
+        }
     }
 
     /// Number of operations that descriptors of this node made.
@@ -190,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_request_is_not_found_after_its_end() {
-        let mut operations = Operations::new(1, 1);
+        let mut operations = Operations::new(1, 1, 0);
         let first = operations.insert(put(0)).0;
         let reply = Operation { kind: Kind::Reply { request: 9 }, ..put(1) };
         let second = operations.insert(reply).0;
@@ -205,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_backlog_keeps_the_order() {
-        let mut operations = Operations::new(4, 0);
+        let mut operations = Operations::new(4, 0, 255);
         let requests: Vec<u32> = (0..3).map(|_| operations.insert(put(0)).0).collect();
         let mut backlog = Backlog::EMPTY;
         for &request in &requests {

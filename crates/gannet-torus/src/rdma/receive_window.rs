@@ -2,20 +2,60 @@
 
 use gannet_wire::rdma::WINDOW;
 
-use super::completion::Failure;
+use super::completion::Reason;
+use super::epoch::Epoch;
 
 /// What is to be done when all packets up to this one are in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Delivery {
-    /// Nothing: the packet is not the last one of its message, or has none.
+    /// Nothing: the packet fills a place.
     #[default]
     Nothing,
-    /// A PUT has ended.
-    RxDone { process: u16, address: u64, length: u32, tag: u32 },
+    /// A piece of a PUT.
+    Put { piece: Piece, process: u16, address: u64, tag: u32 },
     /// A GET of the other node is to be answered.
     Answer { request: u32, process: u16, address: u64, length: u32, tag: u32 },
-    /// A GET of this node has ended.
-    GetDone { request: u32, outcome: Result<(), Failure> },
+    /// A piece of the answer to a GET of this node.
+    Reply { piece: Piece },
+    /// A GET of this node has failed.
+    ReplyRefused { request: u32, reason: Reason },
+}
+
+impl Delivery {
+    /// Whether it leads to more than going on.
+    pub fn is_end(&self) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Put { piece, .. } | Self::Reply { piece } => piece.is_last(),
+            Self::Answer { .. } | Self::ReplyRefused { .. } => true,
+        }
+    }
+}
+
+/// Which part of its message a packet has carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub request: u32,
+    pub offset: u32,
+    pub bytes: u32,
+    /// Bytes of the message.
+    pub length: u32,
+}
+
+impl Piece {
+    pub fn is_last(&self) -> bool {
+        self.offset + self.bytes == self.length
+    }
+}
+
+/// How far the message has come whose pieces are delivered.
+///
+/// A sender that gives a message up fills the places of its missing pieces. Then the last piece
+/// may well be there, but the message is not whole.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    request: u32,
+    bytes: u32,
 }
 
 /// What a sequence number says of a packet.
@@ -27,21 +67,22 @@ pub(super) enum Arrival {
     Duplicate,
     /// It is further ahead than may be; its sender does not keep to the window.
     Beyond,
-    /// It belongs to an epoch that its sender has given up.
+    /// It belongs to another epoch: one that is over, or one whose beginning this node has missed.
     Stale,
 }
 
 /// The next [`WINDOW`] packets of an epoch. Bit `i` of a mask speaks of number `next + i`.
 #[derive(Clone, Debug)]
 pub(super) struct ReceiveWindow {
-    /// Absent before the first packet.
-    epoch: Option<u8>,
+    /// None before the first packet.
+    epoch: Epoch,
     next: u32,
     /// Accepted.
     arrived: u32,
     /// Accepted, and their data are in memory.
     placed: u32,
     deliveries: [Delivery; WINDOW as usize],
+    progress: Progress,
     /// Packets placed since the last acknowledgement.
     unacknowledged: u8,
     /// When they are to be acknowledged.
@@ -51,32 +92,34 @@ pub(super) struct ReceiveWindow {
 impl ReceiveWindow {
     pub fn new() -> Self {
         Self {
-            epoch: None,
+            epoch: Epoch::NONE,
             next: 0,
             arrived: 0,
             placed: 0,
             deliveries: [Delivery::Nothing; WINDOW as usize],
+            progress: Progress::default(),
             unacknowledged: 0,
             acknowledge_at: u64::MAX,
         }
     }
 
-    /// Whether a packet of `epoch` begins a new count of the numbers.
-    pub fn is_new_epoch(&self, epoch: u8) -> bool {
-        self.epoch.is_none_or(|current| (1..128).contains(&epoch.wrapping_sub(current)))
+    /// Whether a packet begins a new count of the numbers. Its number is then one of the first:
+    /// a larger one says that its sender goes on with what this node has forgotten.
+    pub fn is_restart(&self, epoch: Epoch, sequence: u32) -> bool {
+        epoch.is_after(self.epoch) && sequence < WINDOW
     }
 
     /// Begins a new count; gives the number of answers that will not be asked for again.
-    pub fn restart(&mut self, epoch: u8) -> usize {
+    pub fn restart(&mut self, epoch: Epoch) -> usize {
         let answers = self.deliveries.iter().filter(|it| matches!(it, Delivery::Answer { .. }));
         let answers = answers.count();
-        *self = Self { epoch: Some(epoch), ..Self::new() };
+        *self = Self { epoch, ..Self::new() };
         answers
     }
 
-    pub fn classify(&self, epoch: u8, sequence: u32) -> Arrival {
+    pub fn classify(&self, epoch: Epoch, sequence: u32) -> Arrival {
         let index = sequence.wrapping_sub(self.next);
-        if self.epoch != Some(epoch) {
+        if self.epoch != epoch {
             Arrival::Stale
         } else if index >= 1 << 31 {
             Arrival::Duplicate
@@ -98,20 +141,29 @@ impl ReceiveWindow {
 
     /// Notes that the data of an accepted packet are in memory. Gives whether that is news to tell
     /// at once: something is out of order, has ended, or `ack_packets` have come.
-    pub fn place(&mut self, epoch: u8, sequence: u32, ack_packets: u8) -> bool {
-        if self.epoch != Some(epoch) {
+    pub fn place(&mut self, epoch: Epoch, sequence: u32, ack_packets: u8) -> bool {
+        if self.epoch != epoch {
             return false;
         }
         self.placed |= 1 << sequence.wrapping_sub(self.next);
         self.unacknowledged = self.unacknowledged.saturating_add(1);
         self.placed & self.placed.wrapping_add(1) != 0
-            || self.deliveries[(sequence % WINDOW) as usize] != Delivery::Nothing
+            || self.deliveries[(sequence % WINDOW) as usize].is_end()
             || self.unacknowledged >= ack_packets
     }
 
     /// The delivery whose turn it is.
     pub fn front(&self) -> Option<Delivery> {
         (self.placed & 1 == 1).then(|| self.deliveries[(self.next % WINDOW) as usize])
+    }
+
+    /// Takes note of a piece in its turn; gives whether it and all before it of its message came.
+    pub fn is_whole_so_far(&mut self, piece: &Piece) -> bool {
+        let is_next = (piece.request, piece.offset) == (self.progress.request, self.progress.bytes);
+        let is_whole = piece.offset == 0 || is_next;
+        let bytes = if is_whole { piece.offset + piece.bytes } else { 0 };
+        self.progress = Progress { request: if is_whole { piece.request } else { 0 }, bytes };
+        is_whole
     }
 
     /// Goes on to the next one.
@@ -122,9 +174,9 @@ impl ReceiveWindow {
     }
 
     /// Epoch, next number and later ones, for a packet that tells them; none is owed after that.
-    pub fn acknowledge(&mut self) -> (u8, u32, u32) {
+    pub fn acknowledge(&mut self) -> (Epoch, u32, u32) {
         (self.unacknowledged, self.acknowledge_at) = (0, u64::MAX);
-        (self.epoch.unwrap_or(0), self.next, self.placed)
+        (self.epoch, self.next, self.placed)
     }
 }
 
@@ -135,17 +187,32 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn epochs_follow_each_other_round_the_circle() {
+    fn an_epoch_begins_with_its_first_numbers() {
+        let epoch = Epoch::first;
         let mut window = ReceiveWindow::new();
-        assert!(window.is_new_epoch(7));
-        window.restart(250);
-        assert!(window.is_new_epoch(251) && window.is_new_epoch(3));
-        assert!(!window.is_new_epoch(250) && !window.is_new_epoch(249));
-        assert_eq!(window.classify(249, 0), Arrival::Stale);
-        window
-            .arrive(0, Delivery::Answer { request: 1, process: 0, address: 0, length: 0, tag: 0 });
-        assert_eq!(window.restart(251), 1);
-        assert!(!window.place(250, 0, 1) && window.front().is_none());
+        assert!(!window.is_restart(epoch(7), WINDOW));
+        assert!(window.is_restart(epoch(7), WINDOW - 1));
+        window.restart(epoch(250));
+        assert!(window.is_restart(epoch(251), 0) && window.is_restart(epoch(3), 0));
+        assert!(!window.is_restart(epoch(250), 0) && !window.is_restart(epoch(249), 0));
+        assert!(!window.is_restart(epoch(251), WINDOW));
+        assert_eq!(window.classify(epoch(249), 0), Arrival::Stale);
+        let (process, address, length, tag) = (0, 0, 0, 0);
+        window.arrive(0, Delivery::Answer { request: 1, process, address, length, tag });
+        assert_eq!(window.restart(epoch(251)), 1);
+        assert!(!window.place(epoch(250), 0, 1) && window.front().is_none());
+    }
+
+    #[test]
+    fn a_message_without_one_of_its_pieces_is_not_whole() {
+        let mut window = ReceiveWindow::new();
+        let mut whole = |request, offset| {
+            window.is_whole_so_far(&Piece { request, offset, bytes: 10, length: 30 })
+        };
+        assert!(whole(1, 0) && whole(1, 10) && whole(1, 20));
+        assert!(whole(2, 0) && !whole(2, 20) && !whole(2, 10));
+        assert!(!whole(3, 10) && !whole(3, 20));
+        assert!(whole(4, 0) && !whole(5, 10) && whole(6, 0));
     }
 
     proptest! {
@@ -155,7 +222,7 @@ mod tests {
             steps in proptest::collection::vec(0u32..40, 1..400),
         ) {
             let mut window = ReceiveWindow::new();
-            window.restart(0);
+            window.restart(Epoch::first(1));
             window.next = start;
             let mut seen = BTreeSet::new();
             let mut delivered = 0;
@@ -168,17 +235,18 @@ mod tests {
                     _ if number >= delivered + u64::from(WINDOW) => Arrival::Beyond,
                     _ => Arrival::Fresh,
                 };
-                prop_assert_eq!(window.classify(0, sequence), expected);
+                prop_assert_eq!(window.classify(Epoch::first(1), sequence), expected);
                 if expected != Arrival::Fresh {
                     continue;
                 }
                 seen.insert(number);
                 let tag = number as u32;
+                let piece = Piece { request: 1, offset: 0, bytes: 0, length: 0 };
                 window.arrive(
-                    sequence, Delivery::RxDone { process: 0, address: 0, length: 0, tag },
+                    sequence, Delivery::Put { piece, process: 0, address: 0, tag },
                 );
-                prop_assert!(window.place(0, sequence, 4));
-                while let Some(Delivery::RxDone { tag, .. }) = window.front() {
+                prop_assert!(window.place(Epoch::first(1), sequence, 4));
+                while let Some(Delivery::Put { tag, .. }) = window.front() {
                     prop_assert_eq!(u64::from(tag), delivered);
                     prop_assert!(seen.contains(&delivered));
                     delivered += 1;

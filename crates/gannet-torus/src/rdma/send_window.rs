@@ -3,6 +3,7 @@
 use gannet_wire::rdma::WINDOW;
 
 use super::configuration::Replay;
+use super::epoch::Epoch;
 
 /// A packet under way: which piece of which operation it carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +38,9 @@ pub(super) enum Expiry {
 /// Up to [`WINDOW`] packets, numbered from `base`. Bit `i` of a mask speaks of number `base + i`.
 #[derive(Clone, Debug)]
 pub(super) struct SendWindow {
-    pub epoch: u8,
+    pub epoch: Epoch,
+    /// What the receiver last reported, if it was not about these numbers.
+    reported: Option<Epoch>,
     base: u32,
     count: u32,
     slots: [Slot; WINDOW as usize],
@@ -61,14 +64,30 @@ fn bits(mask: u32) -> impl Iterator<Item = u32> {
 }
 
 impl SendWindow {
-    pub fn new(epoch: u8) -> Self {
+    pub fn new(epoch: Epoch) -> Self {
         let slots = [Slot::default(); WINDOW as usize];
-        Self { epoch, base: 0, count: 0, slots, pending: 0, sent: 0, placed: 0 }
+        Self { epoch, reported: None, base: 0, count: 0, slots, pending: 0, sent: 0, placed: 0 }
     }
 
-    /// Forgets all packets and numbers those of the next epoch from 0.
-    pub fn restart(&mut self) {
-        *self = Self::new(self.epoch.wrapping_add(1));
+    /// Gives up all packets under way, after whose operations nobody asks any more.
+    ///
+    /// The receiver may have them or not, so their numbers are not used again: empty packets take
+    /// their places, and are sent with the next request. A receiver that has reported other
+    /// numbers has none of these; then they begin anew, in the epoch after the one it has reported.
+    pub fn give_up(&mut self) {
+        let next = match self.reported {
+            Some(Epoch::NONE) => self.epoch.next(),
+            Some(reported) => reported.next(),
+            None => self.epoch,
+        };
+        if next != self.epoch {
+            *self = Self::new(next);
+            return;
+        }
+        for index in 0..self.count {
+            self.slots[(self.base.wrapping_add(index) % WINDOW) as usize] = Slot::default();
+        }
+        (self.sent, self.pending) = (0, low(self.count) & (!self.placed | 1));
     }
 
     pub fn has_room(&self) -> bool {
@@ -125,15 +144,18 @@ impl SendWindow {
     /// marks those that seem lost. Gives the number of the latter.
     pub fn acknowledge(
         &mut self,
+        epoch: Epoch,
         acknowledged: u32,
         selective: u32,
         reorder: u32,
         mut done: impl FnMut(u32),
     ) -> u32 {
         let count = acknowledged.wrapping_sub(self.base);
-        if count > self.count {
+        if epoch != self.epoch || count > self.count {
+            self.reported = Some(epoch);
             return 0;
         }
+        self.reported = None;
         for index in 0..count {
             done(self.slots[(self.base.wrapping_add(index) % WINDOW) as usize].request);
         }
@@ -230,7 +252,7 @@ mod tests {
     }
 
     fn window(packets: u32) -> SendWindow {
-        let mut window = SendWindow::new(0);
+        let mut window = SendWindow::new(Epoch::first(1));
         window.base = u32::MAX - 2;
         for number in 0..packets {
             let sequence = window.push(Slot::new(number + 1, 0, 1));
@@ -249,11 +271,11 @@ mod tests {
         let mut window = window(WINDOW);
         assert!(!window.has_room());
         let mut done = Vec::new();
-        window.acknowledge(2, 0, 8, |request| done.push(request));
+        window.acknowledge(Epoch::first(1), 2, 0, 8, |request| done.push(request));
         assert_eq!((window.base, window.count, done), (2, WINDOW - 5, vec![1, 2, 3, 4, 5]));
-        window.acknowledge(2 + WINDOW, 0, 8, |_| panic!("more than was sent"));
-        window.acknowledge(1, 0, 8, |_| panic!("an old acknowledgement"));
-        window.acknowledge(2 + WINDOW - 5, u32::MAX, 8, |_| ());
+        window.acknowledge(Epoch::first(1), 2 + WINDOW, 0, 8, |_| panic!("more than was sent"));
+        window.acknowledge(Epoch::first(1), 1, 0, 8, |_| panic!("an old acknowledgement"));
+        window.acknowledge(Epoch::first(1), 2 + WINDOW - 5, u32::MAX, 8, |_| ());
         assert_eq!((window.count, window.placed, window.sent), (0, 0, 0));
         assert_eq!(window.deadline(&replay()), u64::MAX);
     }
@@ -262,14 +284,14 @@ mod tests {
     fn what_was_overtaken_is_sent_again_once_without_waiting() {
         let mut window = window(12);
         let base = window.base;
-        window.acknowledge(base, 0b0000_0010, 3, |_| ());
+        window.acknowledge(Epoch::first(1), base, 0b0000_0010, 3, |_| ());
         assert!(pending(&mut window).is_empty());
-        window.acknowledge(base, 0b0010_0010, 3, |_| ());
+        window.acknowledge(Epoch::first(1), base, 0b0010_0010, 3, |_| ());
         assert_eq!(pending(&mut window), [0, 2]);
         for index in [0, 2] {
             window.sent(base.wrapping_add(index), 10, &replay());
         }
-        window.acknowledge(base, 0b0010_0010, 3, |_| ());
+        window.acknowledge(Epoch::first(1), base, 0b0010_0010, 3, |_| ());
         assert!(pending(&mut window).is_empty());
     }
 
@@ -296,13 +318,35 @@ mod tests {
         let mut window = window(3);
         let base = window.base;
         for round in 1..100 {
-            window.acknowledge(base, 0b111, 8, |_| panic!("not done"));
+            window.acknowledge(Epoch::first(1), base, 0b111, 8, |_| panic!("not done"));
             let now = window.deadline(&replay());
             assert_eq!(window.expire(now, &replay()), Expiry::Replay(1), "round {round}");
             assert_eq!(window.take_pending(), Some(base));
             assert!(window.is_wanted(base) && !window.is_wanted(base.wrapping_add(1)));
             window.sent(base, now, &replay());
         }
+    }
+
+    #[test]
+    fn numbers_are_used_again_only_if_the_receiver_has_none_of_them() {
+        let after = |reported: &[(u8, u32)]| {
+            let mut window = window(5);
+            for &(epoch, acknowledged) in reported {
+                let acknowledged = window.base.wrapping_add(acknowledged);
+                window.acknowledge(Epoch::from_number(epoch), acknowledged, 0b100, 8, |_| ());
+            }
+            window.give_up();
+            (window.epoch.number(), window.count, window.pending)
+        };
+        assert_eq!(after(&[]), (1, 5, 0b11111));
+        assert_eq!(after(&[(1, 1)]), (1, 4, 0b1011));
+        assert_eq!(after(&[(0, 0)]), (2, 0, 0));
+        assert_eq!(after(&[(7, 1)]), (8, 0, 0));
+        // An epoch before this one: the receiver will take this one for the next.
+        assert_eq!(after(&[(255, 0)]), (1, 5, 0b11111));
+        // A report of other numbers that came late.
+        assert_eq!(after(&[(7, 1), (1, 0)]), (1, 5, 0b11011));
+        assert_eq!(after(&[(1, 6)]), (2, 0, 0));
     }
 
     #[test]

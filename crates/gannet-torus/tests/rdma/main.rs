@@ -126,6 +126,35 @@ fn tiny_queues_slow_down_and_lose_nothing() {
 }
 
 #[test]
+fn nodes_given_up_too_early_get_nothing_twice() {
+    let mut failures = 0;
+    for seed in seeds(300..316) {
+        let test = "nodes_given_up_too_early";
+        let _culprit = Culprit { test, seed };
+        // Packets and acknowledgements outlive the epoch they belong to.
+        let faults = Faults {
+            loss: 0.25,
+            duplication: 0.2,
+            bit_errors: 1e-6,
+            delay_ns: 1000,
+            jitter_ns: 300_000,
+        };
+        let mut traffic = Traffic::new(3, 300, faults, seed, |configuration| {
+            let replay = &mut configuration.replay;
+            (replay.timeout_ns, replay.timeout_max_ns, replay.attempts) = (60_000, 90_000, 4);
+            replay.get_timeout_ns = 400_000;
+            (configuration.limits.posts, configuration.limits.completions) = (4, 16);
+        });
+        traffic.may_fail = true;
+        traffic.run();
+        failures += traffic.failures();
+        let stale: u64 = traffic.path.engines.iter().map(|it| it.counters().stale).sum();
+        assert!(stale > 0 && traffic.failures() < 300, "{stale} {}", traffic.failures());
+    }
+    assert!(failures > 0);
+}
+
+#[test]
 fn the_same_seed_gives_the_same_run() {
     let faults = Faults { loss: 0.1, duplication: 0.1, jitter_ns: 5000, ..Faults::NONE };
     let run = || {

@@ -2,14 +2,15 @@
 //!
 //! The model is the plainest there is: a map from tag to what was asked. As soon as a message is
 //! told to be complete, its memory is compared and overwritten, so that data written later, or
-//! twice, are seen at the end.
+//! twice, are seen at the end. Where nodes may be given up, a PUT that failed may have arrived in
+//! part or whole, but not twice, and a GET that failed writes nothing any more.
 
 use std::collections::{HashMap, VecDeque};
 
 use gannet_measure::random::Random;
 use gannet_memory::Registration;
 use gannet_torus::Node;
-use gannet_torus::rdma::{Completion, Configuration, Engine, Get, PostError, Put};
+use gannet_torus::rdma::{Completion, Configuration, Engine, Failure, Get, PostError, Put};
 
 use crate::path::{Faults, Memory, Path};
 
@@ -26,6 +27,8 @@ const PAGE: u64 = 4096;
 /// What memory holds before a message and after it was compared.
 const UNTOUCHED: u8 = 0xee;
 const TAKEN: u8 = 0xdd;
+/// What the memory of a GET holds after it has failed.
+const FAILED: u8 = 0xcc;
 
 #[derive(Clone, Copy, Debug)]
 struct Message {
@@ -47,9 +50,12 @@ pub struct Traffic {
     pages: Vec<Vec<u64>>,
     /// Tags of PUTs by source and destination that are to come, in order.
     expected: HashMap<(usize, usize), VecDeque<u32>>,
-    pub rx_done: usize,
-    pub tx_done: usize,
-    pub get_done: usize,
+    /// By tag: what the node that posted it was told.
+    outcomes: Vec<Option<Result<(), Failure>>>,
+    /// By tag: whether the node that was written was told.
+    arrived: Vec<bool>,
+    /// Whether nodes may be given up.
+    pub may_fail: bool,
 }
 
 /// Prints how to repeat a trial that fails.
@@ -105,15 +111,19 @@ impl Traffic {
         });
         let engines = engines.collect();
         let path = Path::new(engines, faults, seed);
-        Self { path, messages, to_post, pages, expected, rx_done: 0, tx_done: 0, get_done: 0 }
+        let (outcomes, arrived) = (vec![None; count], vec![false; count]);
+        Self { path, messages, to_post, pages, expected, outcomes, arrived, may_fail: false }
     }
 
-    /// Runs until every message is complete on all sides, then until the path is quiet.
+    /// Messages that failed.
+    pub fn failures(&self) -> usize {
+        self.outcomes.iter().filter(|outcome| matches!(outcome, Some(Err(_)))).count()
+    }
+
+    /// Runs until every message is complete, and on until the path is quiet.
     pub fn run(&mut self) {
-        let puts = self.messages.iter().filter(|message| !message.is_get).count();
-        let gets = self.messages.len() - puts;
         let mut steps = 0u64;
-        while (self.rx_done, self.tx_done, self.get_done) != (puts, puts, gets) {
+        while self.outcomes.contains(&None) {
             self.post();
             self.poll();
             assert!(self.path.step() || self.to_post.iter().any(|left| !left.is_empty()), "stuck");
@@ -122,6 +132,12 @@ impl Traffic {
         }
         while self.path.step() {
             self.poll();
+        }
+        self.poll();
+        for (tag, message) in self.messages.iter().enumerate() {
+            let is_ok = self.outcomes[tag] == Some(Ok(()));
+            assert!(is_ok || self.may_fail, "{message:?} failed");
+            assert!(!is_ok || message.is_get || self.arrived[tag], "{message:?} did not arrive");
         }
         self.check_memory();
     }
@@ -174,40 +190,55 @@ impl Traffic {
         match completion {
             Completion::TxDone { destination, tag, outcome, .. } => {
                 let message = self.messages[tag as usize];
-                assert_eq!(
-                    (outcome, message.to, message.from),
-                    (Ok(()), destination.index(), node)
-                );
-                self.tx_done += 1;
+                assert_eq!((message.from, message.to), (node, destination.index()));
+                assert_eq!(self.outcomes[tag as usize].replace(outcome), None);
             }
             Completion::RxDone { source, process, address, length, tag } => {
                 let message = self.messages[tag as usize];
                 assert_eq!((message.from, message.to, process), (source.index(), node, 0));
                 assert_eq!(address, SLOTS_AT + message.slot * SLOT_BYTES);
                 assert_eq!(u64::from(length), message.length);
-                let next = self.expected.get_mut(&(source.index(), node)).unwrap().pop_front();
-                assert_eq!(next, Some(tag), "out of order, or twice");
-                self.compare_and_take(tag);
-                self.rx_done += 1;
+                self.take_its_turn(tag);
+                self.arrived[tag as usize] = true;
+                self.compare(tag);
+                self.fill(tag, TAKEN);
             }
             Completion::GetDone { source, tag, outcome, .. } => {
                 let message = self.messages[tag as usize];
-                assert_eq!((outcome, message.to, message.from), (Ok(()), node, source.index()));
-                self.compare_and_take(tag);
-                self.get_done += 1;
+                assert_eq!((message.from, message.to), (source.index(), node));
+                assert_eq!(self.outcomes[tag as usize].replace(outcome), None);
+                if outcome.is_ok() {
+                    self.compare(tag);
+                }
+                self.fill(tag, if outcome.is_ok() { TAKEN } else { FAILED });
             }
         }
     }
 
-    /// Compares the message with its source, and marks its memory as taken.
-    fn compare_and_take(&mut self, tag: u32) {
+    /// PUTs arrive in the order in which they were posted; those that failed may be missing.
+    fn take_its_turn(&mut self, tag: u32) {
+        let message = self.messages[tag as usize];
+        let expected = self.expected.get_mut(&(message.from, message.to)).unwrap();
+        while expected.pop_front().expect("out of order, or twice") != tag {
+            assert!(self.may_fail, "one before {tag} is missing");
+        }
+    }
+
+    fn compare(&self, tag: u32) {
         let message = self.messages[tag as usize];
         let source = source(message.from);
         for index in 0..message.length {
             let physical = self.physical(message.to, message.slot * SLOT_BYTES + index);
-            let byte = &mut self.path.engines[message.to].memory_mut()[physical];
-            assert_eq!(*byte, source[(message.offset + index) as usize], "{message:?} at {index}");
-            *byte = TAKEN;
+            let byte = self.path.engines[message.to].memory()[physical];
+            assert_eq!(byte, source[(message.offset + index) as usize], "{message:?} at {index}");
+        }
+    }
+
+    fn fill(&mut self, tag: u32, value: u8) {
+        let message = self.messages[tag as usize];
+        for index in 0..message.length {
+            let physical = self.physical(message.to, message.slot * SLOT_BYTES + index);
+            self.path.engines[message.to].memory_mut()[physical] = value;
         }
     }
 
@@ -217,15 +248,32 @@ impl Traffic {
             assert_eq!(engine.memory()[..SOURCE_BYTES], source(node));
             let mut expected = engine.memory().clone();
             expected[SOURCE_BYTES..].fill(UNTOUCHED);
-            for message in self.messages.iter().filter(|message| message.to == node) {
-                for index in 0..message.length {
-                    expected[self.physical(node, message.slot * SLOT_BYTES + index)] = TAKEN;
+            for (tag, message) in self.messages.iter().enumerate() {
+                if message.to == node {
+                    self.expect(tag, engine.memory(), &mut expected);
                 }
             }
             assert!(
                 *engine.memory() == expected,
                 "node {node} was written where or when it may not"
             );
+        }
+    }
+
+    /// Enters what the memory of a message must hold.
+    fn expect(&self, tag: usize, memory: &Memory, expected: &mut Memory) {
+        let message = self.messages[tag];
+        let source = source(message.from);
+        for index in 0..message.length {
+            let physical = self.physical(message.to, message.slot * SLOT_BYTES + index);
+            let sent = source[(message.offset + index) as usize];
+            expected[physical] = match self.outcomes[tag] {
+                _ if self.arrived[tag] => TAKEN,
+                Some(Err(_)) if message.is_get => FAILED,
+                Some(Ok(())) => TAKEN,
+                _ if memory[physical] == sent => sent,
+                _ => UNTOUCHED,
+            };
         }
     }
 

@@ -5,9 +5,10 @@ use gannet_wire::rdma::{Operation as Says, Packet, Repr, WINDOW};
 use super::super::completion::{Completion, Failure, Reason};
 use super::super::configuration::Overflow;
 use super::super::dma::Claim;
+use super::super::epoch::Epoch;
 use super::super::memory::PhysicalMemory;
 use super::super::operations::{Kind, Operation};
-use super::super::receive_window::{Arrival, Delivery};
+use super::super::receive_window::{Arrival, Delivery, Piece};
 use super::{Engine, Write};
 use crate::lattice::Node;
 
@@ -62,12 +63,10 @@ impl<M: PhysicalMemory> Engine<M> {
         let get_timeout_ns = self.configuration.replay.get_timeout_ns;
         let reorder = self.configuration.replay.reorder;
         let send = &mut self.flows[usize::from(index)].send;
-        if send.epoch != header.acknowledged_epoch {
-            return;
-        }
+        let epoch = Epoch::from_number(header.acknowledged_epoch);
         let (mut done, mut count) = ([0; WINDOW as usize], 0);
         let overtaken =
-            send.acknowledge(header.acknowledged, header.selective, reorder, |request| {
+            send.acknowledge(epoch, header.acknowledged, header.selective, reorder, |request| {
                 done[count] = request;
                 count += 1;
             });
@@ -92,7 +91,7 @@ impl<M: PhysicalMemory> Engine<M> {
     fn refused(&mut self, index: u16, header: &Repr) {
         let flow = &mut self.flows[usize::from(index)];
         let concerns = flow.send.slot(header.sequence).is_some_and(|slot| {
-            slot.request == header.request && header.acknowledged_epoch == flow.send.epoch
+            slot.request == header.request && header.acknowledged_epoch == flow.send.epoch.number()
         });
         let Some(operation) = self.operations.find(header.request).filter(|_| concerns) else {
             return;
@@ -111,18 +110,20 @@ impl<M: PhysicalMemory> Engine<M> {
     /// Accepts a numbered packet unless it was here before.
     fn arrived(&mut self, index: u16, header: &Repr, data: &[u8]) {
         let receive = &mut self.flows[usize::from(index)].receive;
-        if receive.is_new_epoch(header.epoch) {
-            self.answers_to_come -= receive.restart(header.epoch);
+        let epoch = Epoch::from_number(header.epoch);
+        if receive.is_restart(epoch, header.sequence) {
+            self.answers_to_come -= receive.restart(epoch);
         }
-        match receive.classify(header.epoch, header.sequence) {
+        match receive.classify(epoch, header.sequence) {
             Arrival::Fresh => {}
             Arrival::Duplicate => {
                 self.counters.duplicates += 1;
                 return self.mark_control(index);
             }
             Arrival::Beyond | Arrival::Stale => {
+                // The answer tells the sender which epoch and number are expected.
                 self.counters.stale += 1;
-                return;
+                return self.mark_control(index);
             }
         }
         if !self.can_receive() {
@@ -154,8 +155,8 @@ impl<M: PhysicalMemory> Engine<M> {
             Says::Get => self.accept_get(claim, header),
             Says::Reply => Ok(self.accept_reply(claim, index, header, data).unwrap_or(nothing)),
             Says::ReplyRefused => {
-                let outcome = Err(Failure::Refused(Reason::from_number(header.tag)));
-                let delivery = Delivery::GetDone { request: header.request, outcome };
+                let (request, reason) = (header.request, Reason::from_number(header.tag));
+                let delivery = Delivery::ReplyRefused { request, reason };
                 Ok(Accepted { delivery, ..nothing })
             }
             _ => Ok(nothing),
@@ -165,15 +166,8 @@ impl<M: PhysicalMemory> Engine<M> {
     fn accept_put(&mut self, claim: Claim, header: &Repr, data: &[u8]) -> Result<Accepted, Reason> {
         let address = header.base + u64::from(header.offset);
         let ready = self.write(claim, header.process, address, data)?;
-        let delivery = match is_last(header, data) {
-            true => Delivery::RxDone {
-                process: header.process,
-                address: header.base,
-                length: header.length,
-                tag: header.tag,
-            },
-            false => Delivery::Nothing,
-        };
+        let &Repr { process, base: address, tag, .. } = header;
+        let delivery = Delivery::Put { piece: piece(header, data), process, address, tag };
         Ok(Accepted { ready, bytes: data.len(), delivery })
     }
 
@@ -214,10 +208,7 @@ impl<M: PhysicalMemory> Engine<M> {
         operation.deadline = self.now.saturating_add(self.configuration.replay.get_timeout_ns);
         match self.write(claim, process, address + u64::from(header.offset), data) {
             Ok(ready) => {
-                let delivery = match is_last(header, data) {
-                    true => Delivery::GetDone { request, outcome: Ok(()) },
-                    false => Delivery::Nothing,
-                };
+                let delivery = Delivery::Reply { piece: piece(header, data) };
                 Some(Accepted { ready, bytes: data.len(), delivery })
             }
             Err(reason) => {
@@ -252,7 +243,7 @@ impl<M: PhysicalMemory> Engine<M> {
         let Accepted { ready, bytes, delivery } = accepted;
         let done = self.write_dma.transfer(claim, ready, bytes);
         let done_at = self.writes.back().map_or(done, |before| before.done_at.max(done));
-        let &Repr { epoch, sequence, .. } = header;
+        let (epoch, sequence) = (Epoch::from_number(header.epoch), header.sequence);
         self.flow(index).receive.arrive(sequence, delivery);
         self.writes.push_back(Write { flow: index, epoch, sequence, done_at });
     }
@@ -282,16 +273,16 @@ impl<M: PhysicalMemory> Engine<M> {
         while let Some(delivery) = self.flow(index).receive.front() {
             match delivery {
                 Delivery::Nothing => {}
-                Delivery::RxDone { process, address, length, tag } => {
-                    let source = Node(self.flow(index).peer);
-                    let done = Completion::RxDone { source, process, address, length, tag };
-                    if self.free_completions() > 0 {
-                        self.completions.push_back(done);
-                    } else if self.configuration.overflow == Overflow::Drop {
-                        self.counters.completions_dropped += 1;
-                    } else {
+                Delivery::Put { piece, process, address, tag } => {
+                    if piece.is_last() && !self.has_room_for_completion() {
                         self.is_held = true;
                         break;
+                    }
+                    let is_whole = self.flow(index).receive.is_whole_so_far(&piece);
+                    if piece.is_last() && is_whole {
+                        let source = Node(self.flow(index).peer);
+                        let length = piece.length;
+                        self.tell(Completion::RxDone { source, process, address, length, tag });
                     }
                 }
                 Delivery::Answer { request, process, address, length, tag } => {
@@ -301,12 +292,34 @@ impl<M: PhysicalMemory> Engine<M> {
                     let reply = self.operations.insert(reply);
                     self.enqueue(index, reply.0);
                 }
-                Delivery::GetDone { request, outcome } => self.get_done(index, request, outcome),
+                Delivery::Reply { piece } => {
+                    let is_whole = self.flow(index).receive.is_whole_so_far(&piece);
+                    if piece.is_last() {
+                        let outcome = if is_whole { Ok(()) } else { Err(Failure::Unreachable) };
+                        self.get_done(index, piece.request, outcome);
+                    }
+                }
+                Delivery::ReplyRefused { request, reason } => {
+                    self.get_done(index, request, Err(Failure::Refused(reason)));
+                }
             }
             self.flow(index).receive.advance();
             is_news = true;
         }
         is_news
+    }
+
+    /// Whether the completion of a PUT that has arrived may be told, or dropped, now.
+    fn has_room_for_completion(&self) -> bool {
+        self.free_completions() > 0 || self.configuration.overflow == Overflow::Drop
+    }
+
+    fn tell(&mut self, completion: Completion) {
+        if self.free_completions() > 0 {
+            self.completions.push_back(completion);
+        } else {
+            self.counters.completions_dropped += 1;
+        }
     }
 
     fn get_done(&mut self, index: u16, request: u32, outcome: Result<(), Failure>) {
@@ -317,7 +330,8 @@ impl<M: PhysicalMemory> Engine<M> {
     }
 }
 
-/// Whether a packet carries the end of its message.
-fn is_last(header: &Repr, data: &[u8]) -> bool {
-    header.offset as usize + data.len() == header.length as usize
+/// Which part of its message a packet carries.
+fn piece(header: &Repr, data: &[u8]) -> Piece {
+    let &Repr { request, offset, length, .. } = header;
+    Piece { request, offset, bytes: data.len() as u32, length }
 }
