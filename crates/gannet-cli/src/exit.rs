@@ -1,7 +1,8 @@
 //! Exit codes, and how an error becomes one.
 
-use std::fmt;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::{fmt, io};
 
 use gannet_control::config::Problem;
 use gannet_control::emulation::EmulationError;
@@ -28,6 +29,23 @@ impl fmt::Display for Usage {
 }
 
 impl std::error::Error for Usage {}
+
+/// A file to be written at the end of long work cannot be begun.
+#[derive(Debug)]
+pub struct Unwritable {
+    /// The file.
+    pub file: PathBuf,
+    /// What the system said.
+    pub cause: io::Error,
+}
+
+impl fmt::Display for Unwritable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot write {}: {}", self.file.display(), self.cause)
+    }
+}
+
+impl std::error::Error for Unwritable {}
 
 /// How a verb ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +93,9 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
     }
     if let Some(error) = error.downcast_ref::<FindError>() {
         return ExitCode::from(find_code(error));
+    }
+    if error.is::<Unwritable>() {
+        return ExitCode::from(Outcome::ResourceMissing.code());
     }
     if error.is::<Usage>() {
         return ExitCode::from(USAGE);

@@ -72,6 +72,15 @@ fn assert_well_formed(document: &str) {
 }
 
 #[test]
+fn hits_that_the_pedestal_follows_are_told() {
+    let output = bench(&["--hit-rate", "90000,110000", "--isa", "scalar"]);
+    let table = String::from_utf8(output.stdout).unwrap();
+    let notes: Vec<_> = table.lines().filter(|line| line.contains("pedestal follows")).collect();
+    assert_eq!(notes.len(), 1, "{table}");
+    assert!(notes[0].starts_with("110000 Hz: hits take 56 % of the samples"), "{table}");
+}
+
+#[test]
 fn what_cannot_be_measured_says_why() {
     let refused = |arguments: &[&str], code| {
         let output = bench(arguments);
@@ -83,7 +92,21 @@ fn what_cannot_be_measured_says_why() {
     assert!(refused(&["--hit-rate", "1e6"], 2).contains("choose 0 to 150000"));
     assert!(refused(&["--streams", "512"], 2).contains("working set = 1 MiB is out of range"));
     assert!(refused(&["--threads", "1024"], 5).contains("1024 threads were asked for"));
-    assert!(refused(&["--svg", "/dev/null", "--hit-rate", "100"], 1).contains("two hit rates"));
+    let root = tempfile::tempdir().unwrap();
+    let at = |name: &str| root.path().join(name).to_str().unwrap().to_owned();
+    let (new, there) = (at("new.svg"), at("there.svg"));
+    fs::write(&there, "mine").unwrap();
+    for one in ["100", "100,100", "0,100"] {
+        assert!(refused(&["--svg", &new, "--hit-rate", one], 2).contains("two hit rates"));
+    }
+    assert!(refused(&["--svg", &at("gone/a.svg")], 5).contains("gone/a.svg: No such file"));
+    assert!(refused(&["--svg", &at("")], 2).contains("is a directory"));
+    assert!(refused(&["--svg", &there], 1).contains("give --overwrite"));
+    // Refused for another cause, it leaves nothing, and what was there as it was.
+    let late = ["--streams", "512", "--overwrite", "--svg"];
+    refused(&[&late[..], &[&new]].concat(), 2);
+    refused(&[&late[..], &[&there]].concat(), 2);
+    assert_eq!((fs::read(&there).unwrap(), fs::exists(&new).unwrap()), (b"mine".to_vec(), false));
     #[cfg(not(target_arch = "x86_64"))]
     assert!(refused(&["--isa", "avx2"], 5).contains("does not have avx2"));
 }

@@ -21,6 +21,11 @@ pub(super) const PEDESTAL: i16 = 900;
 /// Farthest that the pedestal of a channel lies from [`PEDESTAL`], ADC counts.
 const PEDESTAL_SPREAD: u64 = 8;
 
+/// Part of the samples that hits take up, at a rate of them and of samples.
+pub(super) fn occupancy(hit_rate_hz: f64, samples_per_s: f64) -> f64 {
+    hit_rate_hz * f64::from(HIT_SAMPLES) / samples_per_s
+}
+
 /// Samples with hits at a given rate.
 #[derive(Clone, Debug)]
 pub(super) struct Content {
@@ -152,6 +157,9 @@ mod tests {
             assert!((found_hz / rate_hz - 1.0).abs() < 0.1, "{rate_hz} asked, {found_hz} found");
             let length = inside / hits;
             assert!((length - f64::from(HIT_SAMPLES)).abs() < 0.1, "{length} samples a hit");
+            let share = inside / 64.0 / samples as f64;
+            let told = occupancy(rate_hz, SAMPLES_PER_S);
+            assert!((share / told - 1.0).abs() < 0.1, "{share} of the samples, {told} told");
         }
         assert_eq!(count(0.0, 1000), (0.0, 0.0), "no hits at a rate of 0");
     }

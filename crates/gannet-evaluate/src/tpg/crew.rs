@@ -2,7 +2,8 @@
 
 use std::hint::{black_box, spin_loop};
 use std::ops::Range;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
@@ -12,11 +13,13 @@ use gannet_memory::{Cell, Geometry, Pages, Producer, clop};
 use super::content::Content;
 use super::finder::{Finder, Setup, verify};
 use super::format::Format;
-use super::{Error, Way};
+use super::{Error, Step, Way};
 use crate::sys;
 
 /// Time from an order to the start, long enough for all threads to wake up.
 const HEAD_START: Duration = Duration::from_micros(500);
+/// Time between two looks at threads that prepare.
+const LOOK: Duration = Duration::from_millis(100);
 /// Samples of a stream after which its pedestals have settled: they start at most 8 counts off,
 /// which takes 88 samples, and a fixed pedestal is frozen after 1000.
 const SETTLING_SAMPLES: usize = 2048;
@@ -24,7 +27,7 @@ const SETTLING_SAMPLES: usize = 2048;
 const VERIFIED_FRAMES_MAX: usize = 1024;
 
 /// What the threads of a measurement have before them.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Load {
     pub setup: Setup,
     pub isa: Isa,
@@ -35,6 +38,8 @@ pub(super) struct Load {
     /// Frames of them that differ from each other, a multiple of the streams.
     pub distinct: usize,
     pub content: Content,
+    /// Bytes of frames that all threads have laid out.
+    pub laid_out: AtomicU64,
 }
 
 /// What a thread does with all its frames.
@@ -106,6 +111,7 @@ impl Crew {
         scope: &'scope Scope<'scope, '_>,
         threads: usize,
         load: &'scope Load,
+        progress: &mut dyn FnMut(Step<'_>),
     ) -> Result<(Self, Vec<Ready>), Error> {
         let (mut hands, mut preparing) = (Vec::new(), Vec::new());
         for thread in 0..threads {
@@ -122,8 +128,21 @@ impl Crew {
             hands.push(Hand { orders, done });
             preparing.push(is_ready);
         }
-        let ready = preparing.iter().map(|ready| ready.recv().map_err(|_| Error::Defect)?);
-        let ready = ready.collect::<Result<_, Error>>()?;
+        let total = (threads * load.frames * F::FRAME_LEN) as u64;
+        let mut tell = || {
+            let done = load.laid_out.load(Ordering::Relaxed);
+            progress(Step::Preparing { done, total });
+        };
+        tell();
+        let mut wait = |ready: &Receiver<Result<Ready, Error>>| loop {
+            match ready.recv_timeout(LOOK) {
+                Ok(ready) => return ready,
+                Err(RecvTimeoutError::Timeout) => tell(),
+                Err(RecvTimeoutError::Disconnected) => return Err(Error::Defect),
+            }
+        };
+        let ready = preparing.iter().map(&mut wait).collect::<Result<_, Error>>()?;
+        tell();
         let bits = (8 * load.frames * F::FRAME_LEN) as f64;
         Ok((Self { hands, bits }, ready))
     }
@@ -175,8 +194,10 @@ impl<F: Format> Bench<F> {
         let (distinct, repeated) =
             memory.head_bytes_mut().split_at_mut(load.distinct * F::FRAME_LEN);
         F::fill(distinct, load.streams, &load.content, seed);
+        load.laid_out.fetch_add(distinct.len() as u64, Ordering::Relaxed);
         for part in repeated.chunks_mut(distinct.len()) {
             part.copy_from_slice(&distinct[..part.len()]);
+            load.laid_out.fetch_add(part.len() as u64, Ordering::Relaxed);
         }
         memory.commit_to(Cell(1));
         let finder = Finder::new(&load.setup, load.isa, load.streams)?;
@@ -236,7 +257,15 @@ mod tests {
 
     fn load() -> Load {
         let (setup, content) = (Setup::new::<WibEth>(&TpgPlan::default()), Content::new(20e3, 2e6));
-        Load { setup, isa: Isa::best(), streams: 2, frames: 10, distinct: 4, content }
+        Load {
+            setup,
+            isa: Isa::best(),
+            streams: 2,
+            frames: 10,
+            distinct: 4,
+            content,
+            laid_out: AtomicU64::new(0),
+        }
     }
 
     #[test]
@@ -260,7 +289,7 @@ mod tests {
     fn passes_find_the_same_again_and_more_in_more_rounds_and_threads() {
         let load = load();
         std::thread::scope(|scope| {
-            let (crew, ready) = Crew::start::<WibEth>(scope, 2, &load).unwrap();
+            let (crew, ready) = Crew::start::<WibEth>(scope, 2, &load, &mut |_| ()).unwrap();
             assert_eq!(ready.len(), 2);
             let find = |threads, rounds| crew.pass(threads, Work::Find, rounds).unwrap().tps;
             let (one, all) = (find(0..1, 3), find(crew.all(), 3));

@@ -16,6 +16,7 @@ mod report;
 mod wibeth;
 mod working_set;
 
+use std::sync::atomic::AtomicU64;
 use std::thread;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ use crate::sys;
 
 pub use self::content::HIT_RATE_MAX_HZ;
 pub use self::format::FrameFormat;
-pub use self::plot::{PlotError, svg};
+pub use self::plot::{PlotError, is_drawable, svg};
 pub use self::report::{TpgReport, TpgResult};
 pub use self::working_set::WorkingSet;
 pub use crate::sys::read::Way;
@@ -175,12 +176,28 @@ impl Default for TpgPlan {
     }
 }
 
-/// Makes the experiment; `progress` hears of every result.
+/// How far the experiment is.
+#[derive(Clone, Copy, Debug)]
+pub enum Step<'a> {
+    /// Frames are laid out in the memory of all threads.
+    Preparing {
+        /// Bytes laid out so far.
+        done: u64,
+        /// Bytes to be laid out.
+        total: u64,
+    },
+    /// Memory is laid out, and passes are made.
+    Measuring,
+    /// A point is done.
+    Measured(&'a TpgResult),
+}
+
+/// Makes the experiment; `progress` hears of every step.
 ///
 /// # Errors
 /// When a number of the plan is out of range, when the machine lacks the instruction set, the
 /// threads or the memory, or when primitives are not what they must be.
-pub fn measure(plan: &TpgPlan, progress: &mut dyn FnMut(&TpgResult)) -> Result<TpgReport, Error> {
+pub fn measure(plan: &TpgPlan, progress: &mut dyn FnMut(Step<'_>)) -> Result<TpgReport, Error> {
     match plan.format {
         FrameFormat::WibEth => measure_all::<WibEth>(plan, progress),
         FrameFormat::ProtoWib => measure_all::<ProtoWib>(plan, progress),
@@ -190,7 +207,7 @@ pub fn measure(plan: &TpgPlan, progress: &mut dyn FnMut(&TpgResult)) -> Result<T
 /// Measures every hit rate with every working set.
 fn measure_all<F: Format>(
     plan: &TpgPlan,
-    progress: &mut dyn FnMut(&TpgResult),
+    progress: &mut dyn FnMut(Step<'_>),
 ) -> Result<TpgReport, Error> {
     check(plan, F::FRAME_LEN)?;
     let cycles_per_s = sys::cycles_per_s();
@@ -199,11 +216,11 @@ fn measure_all<F: Format>(
         let mut way = None;
         for &hit_rate_hz in &plan.hit_rates_hz {
             let point = Point { working_set: set.bytes(), hit_rate_hz };
-            let measured = measure_one::<F>(plan, &point, way)?;
+            let measured = measure_one::<F>(plan, &point, way, progress)?;
             // How memory is read fastest does not depend on what is in it.
             way = Some(measured.way);
             let result = measured.result(plan, &point, cycles_per_s);
-            progress(&result);
+            progress(Step::Measured(&result));
             results.push(result);
         }
     }
@@ -257,6 +274,7 @@ fn measure_one<F: Format>(
     plan: &TpgPlan,
     point: &Point,
     way: Option<Way>,
+    progress: &mut dyn FnMut(Step<'_>),
 ) -> Result<Measured, Error> {
     let frames = point.working_set.0 as usize / F::FRAME_LEN / plan.streams * plan.streams;
     let load = Load {
@@ -266,14 +284,17 @@ fn measure_one<F: Format>(
         frames,
         distinct: frames.min(DISTINCT_FRAMES.next_multiple_of(plan.streams)),
         content: Content::new(point.hit_rate_hz, F::SAMPLES_PER_S),
+        laid_out: AtomicU64::new(0),
     };
     thread::scope(|scope| {
-        let (crew, ready) = Crew::start::<F>(scope, plan.threads, &load)?;
+        let (crew, ready) = Crew::start::<F>(scope, plan.threads, &load, progress)?;
+        progress(Step::Measuring);
         let way = way.map_or_else(|| passes::fastest_way(&crew, plan.time), Ok)?;
         let passes = Passes::make(&crew, way, plan.time)?;
         Ok(Measured {
             frame_bytes: F::FRAME_LEN,
             frame_samples: F::ALL_SAMPLES,
+            occupancy: content::occupancy(point.hit_rate_hz, F::SAMPLES_PER_S),
             frames,
             distinct: load.distinct,
             ready,
@@ -304,7 +325,8 @@ mod tests {
             ..tiny()
         };
         let mut heard = 0;
-        let report = measure(&plan, &mut |_| heard += 1).unwrap();
+        let count = |step: Step<'_>| heard += u32::from(matches!(step, Step::Measured(_)));
+        let report = measure(&plan, &mut { count }).unwrap();
         assert!(report.only.is_none() && report.results.len() == 4 && heard == 4);
         let facts = report.results.iter().map(|r| (r.working_set_bytes, r.hit_rate_hz));
         let sizes = [144_000, 1 << 20];
@@ -318,6 +340,29 @@ mod tests {
             let found = result.tps as f64 / hits;
             assert!((0.8..1.2).contains(&found), "{found} of the hits: {result:?}");
         }
+    }
+
+    #[test]
+    fn what_is_laid_out_is_told_up_to_all_of_it() {
+        let mut told = Vec::new();
+        let plan = TpgPlan { working_sets: vec![WorkingSet::Size(Bytes::mib(4))], ..tiny() };
+        let hear = |step: Step<'_>| {
+            if let Step::Preparing { done, total } = step {
+                told.push((done, total));
+            }
+        };
+        measure(&plan, &mut { hear }).unwrap();
+        let total = (4 << 20) / 7200 * 7200;
+        assert!(told.is_sorted() && told.iter().all(|step| step.1 == total), "{told:?}");
+        assert_eq!((told[0].0, told.last()), (0, Some(&(total, total))));
+    }
+
+    #[test]
+    fn hits_that_take_half_of_the_samples_are_told() {
+        let plan = TpgPlan { hit_rates_hz: vec![90e3, 110e3], ..tiny() };
+        let results = measure(&plan, &mut |_| ()).unwrap().results;
+        assert!((results[0].occupancy - 0.4608).abs() < 1e-9, "{}", results[0].occupancy);
+        assert!(results[1].occupancy > 0.5);
     }
 
     #[test]

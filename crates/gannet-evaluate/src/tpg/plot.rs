@@ -67,21 +67,28 @@ const CURVES: [(Stroke, &str); 3] = [
     (Stroke::Dotted, "primitives, right"),
 ];
 
+/// Whether results at these hit rates make a picture.
+pub fn is_drawable(hit_rates_hz: &[f64]) -> bool {
+    let mut positive = hit_rates_hz.iter().filter(|rate| **rate > 0.0);
+    positive.next().is_some_and(|first| positive.any(|rate| rate != first))
+}
+
 /// Draws the rates of searching and reading, and that of the primitives, against the hit rate: an
 /// SVG document.
 ///
 /// # Errors
 /// When there are fewer than two hit rates above 0.
 pub fn svg(title: &str, results: &[TpgResult]) -> Result<String, PlotError> {
+    let hit_rates_hz: Vec<f64> = results.iter().map(|result| result.hit_rate_hz).collect();
+    if !is_drawable(&hit_rates_hz) {
+        return Err(PlotError::TooFew);
+    }
     let mut results: Vec<&TpgResult> = results.iter().filter(|r| r.hit_rate_hz > 0.0).collect();
     results.sort_by(|a, b| a.hit_rate_hz.total_cmp(&b.hit_rate_hz));
     let (Some(first), Some(last)) = (results.first(), results.last()) else {
         return Err(PlotError::TooFew);
     };
     let hit_rates = first.hit_rate_hz..last.hit_rate_hz;
-    if hit_rates.is_empty() {
-        return Err(PlotError::TooFew);
-    }
     let mut sets: Vec<u64> = results.iter().map(|result| result.working_set_bytes).collect();
     sets.sort_unstable();
     sets.dedup();

@@ -25,6 +25,9 @@ pub struct TpgResult {
     pub threshold: u16,
     /// Hits a second on each channel.
     pub hit_rate_hz: f64,
+    /// Part of the samples that hits take up. From one half on the pedestal follows the hits, and
+    /// what is found are the gaps between them at best.
+    pub occupancy: f64,
     /// Memory of a thread that was asked for; it holds as many whole frames as fit.
     pub working_set_bytes: u64,
     /// Kind of pages of the memory.
@@ -92,6 +95,8 @@ pub(super) struct Measured {
     pub frame_bytes: usize,
     /// Samples of all channels in a frame.
     pub frame_samples: usize,
+    /// Part of the samples that hits take up.
+    pub occupancy: f64,
     /// Frames in the memory of a thread.
     pub frames: usize,
     /// Frames of them that differ from each other.
@@ -122,6 +127,7 @@ impl Measured {
             frame_bytes: self.frame_bytes,
             threshold: plan.threshold,
             hit_rate_hz: point.hit_rate_hz,
+            occupancy: self.occupancy,
             working_set_bytes: point.working_set.0,
             pages: ready.first().map(|ready| ready.pages.to_string()).unwrap_or_default(),
             threads: plan.threads,

@@ -1,22 +1,23 @@
 //! `gannet bench tpg`: how fast are trigger primitives found in memory?
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use gannet_evaluate::tpg::{
-    self, FrameFormat, HIT_RATE_MAX_HZ, PathChoice, STREAMS_MAX, THREADS_MAX, THRESHOLD_MAX,
-    TpgPlan, TpgReport, TpgResult, WorkingSet,
+    self, FrameFormat, HIT_RATE_MAX_HZ, PathChoice, PlotError, STREAMS_MAX, Step, THREADS_MAX,
+    THRESHOLD_MAX, TpgPlan, TpgReport, TpgResult, WorkingSet,
 };
 use gannet_measure::quantity::Bytes;
 use gannet_trigger::tpg::{Chain, IsaChoice};
 
 use super::names;
-use crate::exit::Outcome;
+use crate::exit::{Outcome, Unwritable, Usage};
 use crate::log;
 use crate::output::{self, grouped};
+use crate::progress::Progress;
 
 /// Points of a scan over hit rates for each factor of ten.
 const POINTS_PER_DECADE: f64 = 4.0;
@@ -24,6 +25,8 @@ const POINTS_PER_DECADE: f64 = 4.0;
 const SCAN: &str = "100..90000";
 /// Below this part of the time with a core, the figures are those of a busy machine.
 const QUIET_SHARE: f64 = 0.98;
+/// From this part of the samples on that hits take up, the median of the samples is in the hits.
+const FOLLOWS: f64 = 0.5;
 /// Hit rate, unless others are asked for.
 const HIT_RATE: &str = "100";
 
@@ -80,6 +83,9 @@ pub struct Arguments {
     /// Draw the rates against the hit rate into this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Replace that file if it is there already.
+    #[arg(long, requires = "svg")]
+    overwrite: bool,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
@@ -129,6 +135,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let default = if arguments.svg.is_some() { SCAN } else { HIT_RATE };
     let rates = arguments.hit_rate.clone().map_or_else(|| hit_rates(default), Ok);
     let HitRates(hit_rates_hz) = rates.map_err(anyhow::Error::msg)?;
+    if let Some(file) = &arguments.svg {
+        check_picture(file, arguments.overwrite, &hit_rates_hz)?;
+    }
     let plan = TpgPlan {
         chain: arguments.chain,
         isa: arguments.isa,
@@ -142,10 +151,18 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         time: arguments.seconds,
     };
     let (count, mut done) = (plan.hit_rates_hz.len() * plan.working_sets.len(), 0);
-    let report = tpg::measure(&plan, &mut |result| {
-        done += 1;
-        if count > 1 {
-            progress(done, count, result);
+    let mut line = None;
+    let report = tpg::measure(&plan, &mut |step| match step {
+        Step::Preparing { done, total } => {
+            let line = line.get_or_insert_with(|| Progress::new("preparing frames"));
+            line.show(done, total);
+        }
+        Step::Measuring => drop(line.take()),
+        Step::Measured(result) => {
+            done += 1;
+            if count > 1 {
+                progress(done, count, result);
+            }
         }
     })?;
     if let Some(file) = &arguments.svg {
@@ -158,6 +175,28 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         false => output::print(|out| print(out, &plan, &report))?,
     }
     Ok(Outcome::Ok)
+}
+
+/// Tests whether the picture can be drawn and written, before anything is measured for it.
+fn check_picture(file: &Path, overwrite: bool, hit_rates_hz: &[f64]) -> anyhow::Result<()> {
+    let shown = file.display();
+    if !tpg::is_drawable(hit_rates_hz) {
+        return Err(Usage(PlotError::TooFew.to_string()).into());
+    }
+    if file.is_dir() {
+        return Err(Usage(format!("--svg {shown} is a directory; name a file")).into());
+    }
+    let is_there = file.exists();
+    if is_there && !overwrite {
+        return Err(anyhow!("{shown} exists; move it away or give --overwrite"));
+    }
+    let cannot = |cause| Unwritable { file: file.to_owned(), cause };
+    File::options().append(true).create(true).open(file).map_err(cannot)?;
+    if !is_there {
+        // It is written at the end; nothing is left of a measurement that does not come to it.
+        fs::remove_file(file).map_err(cannot)?;
+    }
+    Ok(())
 }
 
 fn progress(done: usize, count: usize, result: &TpgResult) {
@@ -219,6 +258,14 @@ fn print(out: &mut impl Write, plan: &TpgPlan, report: &TpgReport) -> io::Result
     let of_sets = |a: &TpgResult, b: &TpgResult| a.working_set_bytes == b.working_set_bytes;
     for results in report.results.chunk_by(of_sets) {
         notes(out, &results[0])?;
+    }
+    for result in report.results.iter().filter(|result| result.occupancy >= FOLLOWS) {
+        let (hz, percent) = (result.hit_rate_hz, 100.0 * result.occupancy);
+        writeln!(
+            out,
+            "{hz} Hz: hits take {percent:.0} % of the samples, so the pedestal follows them; what is \
+             found are no longer the hits"
+        )?;
     }
     let share = report.results.iter().map(|result| result.running_share).fold(1.0, f64::min);
     if share < QUIET_SHARE {
