@@ -107,6 +107,21 @@ fn export_makes_what_is_asked_for_where_it_is_asked_for() {
 }
 
 #[test]
+fn export_keeps_logs_of_one_name_apart() {
+    let (one, two, to) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let log = log_in(one.path());
+    let twin = two.path().join(log.file_name().unwrap());
+    fs::copy(&log, &twin).unwrap();
+    let options = ["export", "--overwrite", "--to", to.path().to_str().unwrap()];
+    let output = gannet(&options, &[&log, &twin]);
+    assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+    assert!(err(&output).contains("files of one name"), "{}", err(&output));
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 0);
+    assert_eq!(gannet(&options, &[&log]).status.code(), Some(0));
+}
+
+#[test]
 fn export_of_a_damaged_log_is_a_failed_verification_and_does_not_hold_up_others() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (bad, good) = (log_in(one.path()), log_in(two.path()));

@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use gannet_control::paths::is_same_file;
 use gannet_readout::export::{ExportConfig, Exported, View, export};
 use serde::Serialize;
 
-use crate::exit::Outcome;
+use crate::exit::{Outcome, Usage};
 use crate::log;
 use crate::output::{self, grouped};
 use crate::progress::Progress;
@@ -48,6 +49,9 @@ struct Report<'a> {
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    if arguments.to.is_some() {
+        keep_apart(&arguments.files)?;
+    }
     let mut config = ExportConfig {
         directory: arguments.to.clone(),
         overwrite: arguments.overwrite,
@@ -69,6 +73,21 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
     let all = reports.iter().all(|report| report.error.is_none());
     Ok(if all { Outcome::Ok } else { Outcome::NotVerified })
+}
+
+/// Refuses two logs of one name, whose files would replace each other in one directory.
+fn keep_apart(logs: &[PathBuf]) -> Result<(), Usage> {
+    for (place, log) in logs.iter().enumerate() {
+        let is_twin =
+            |other: &&PathBuf| other.file_name() == log.file_name() && !is_same_file(other, log);
+        if let Some(twin) = logs[..place].iter().find(is_twin) {
+            let (log, twin) = (log.display(), twin.display());
+            return Err(Usage(format!(
+                "{twin} and {log} would make files of one name; export them to two directories"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Exports one log. One that does not verify is reported and does not hold up the others.
