@@ -14,8 +14,8 @@ use crate::lattice::LINKS;
 pub enum WarmUp {
     /// This many cycles.
     Cycles(u32),
-    /// Until latency and throughput of successive blocks of cycles agree within 5 %, at most
-    /// [`MAX_BLOCKS`] blocks.
+    /// Until latency and throughput of successive blocks of cycles agree within 5 %, at most ten
+    /// blocks.
     Steady,
 }
 
