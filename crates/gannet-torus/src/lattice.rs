@@ -103,8 +103,19 @@ impl fmt::Display for Direction {
     }
 }
 
+impl FromStr for Direction {
+    type Err = String;
+
+    /// Reads `X+` to `Z-`, in capitals or not.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = |direction: &Self| direction.name().eq_ignore_ascii_case(text.trim());
+        let none = || format!("`{text}` is no link: links are X+, X-, Y+, Y-, Z+ and Z-");
+        Self::ALL.into_iter().find(named).ok_or_else(none)
+    }
+}
+
 /// A cable, named by the node from which it leads in a plus direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Cable {
     /// The node at the end whose link is a plus direction.
     pub from: Node,

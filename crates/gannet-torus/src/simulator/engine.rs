@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::agenda::{Agenda, Happening};
 use super::crew;
 use super::rules::Rules;
 use super::setup::{FlowControl, Setup, SetupError};
@@ -19,6 +20,7 @@ pub struct Simulation {
     load: f64,
     now: u32,
     faults: Faults,
+    agenda: Agenda,
     pub(super) engine: Box<dyn Engine + Send>,
 }
 
@@ -65,7 +67,8 @@ impl Simulation {
             _ => Box::new(Slabs::<8>::new(setup, routes, traffic, places)),
         };
         let faults = Faults::none(setup.lattice);
-        Ok(Self { setup: setup.clone(), load, now: 0, faults, engine })
+        let agenda = Agenda::default();
+        Ok(Self { setup: setup.clone(), load, now: 0, faults, agenda, engine })
     }
 
     /// What is simulated.
@@ -92,11 +95,30 @@ impl Simulation {
         self.now
     }
 
-    /// Simulates `cycles` more cycles.
+    /// Simulates `cycles` more cycles, with all that is to happen in them.
     pub fn advance(&mut self, cycles: u32) {
+        let end = self.now.saturating_add(cycles);
+        while self.now < end {
+            let stop = self.agenda.next_at().map_or(end, |next| next.clamp(self.now, end));
+            self.run(stop - self.now);
+            self.keep_agenda();
+        }
+    }
+
+    /// Simulates `cycles` more cycles, in which nothing happens but traffic.
+    pub(super) fn run(&mut self, cycles: u32) {
         let end = self.now.saturating_add(cycles);
         self.engine.advance(self.now..end);
         self.now = end;
+    }
+
+    pub(super) fn agenda(&mut self) -> &mut Agenda {
+        &mut self.agenda
+    }
+
+    /// What has happened so far, in order.
+    pub fn history(&self) -> &[Happening] {
+        self.agenda.history()
     }
 
     /// Bytes of memory per node.

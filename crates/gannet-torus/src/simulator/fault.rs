@@ -9,7 +9,8 @@ use crate::lattice::{Cable, Direction, Node};
 use crate::routes::{Means, Refused, Routes};
 
 /// Something that happens to a machine.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A cable fails: what is on it is lost, and packets that need it are thrown away.
     CableDown(Cable),
@@ -134,7 +135,7 @@ impl Simulation {
         let begin = self.now();
         while !self.engine.is_empty() {
             assert!(self.now() - begin < STUCK, "the network is stuck: seed {}", self.setup().seed);
-            self.advance(STRIDE);
+            self.run(STRIDE);
         }
     }
 

@@ -14,6 +14,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod agenda;
 mod arbiter;
 mod crew;
 mod engine;
@@ -22,14 +23,17 @@ mod measure;
 mod packet;
 mod router;
 mod rules;
+mod script;
 mod setup;
 mod slab;
 mod source;
 mod tally;
 mod traffic;
 
+pub use agenda::{Happening, What};
 pub use engine::Simulation;
 pub use fault::{Event, Switched, Totals};
 pub use measure::{LinkLoad, Report, WarmUp, Windows};
+pub use script::{Script, ScriptError};
 pub use setup::{FlowControl, Setup, SetupError};
 pub use traffic::{Pattern, Trace, TraceError, TracedPacket};

@@ -1,0 +1,197 @@
+//! Faults that happen by themselves while a machine runs.
+
+use std::collections::VecDeque;
+
+use gannet_measure::random::Random;
+use thiserror::Error;
+
+use super::fault::Event;
+use crate::lattice::{Cable, Direction, Lattice, Node};
+
+/// Events in the order of their cycles.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Script {
+    events: VecDeque<(u32, Event)>,
+}
+
+/// What is wrong with a line of a script.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("line {line}: {problem}")]
+pub struct ScriptError {
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// The lines that a script may have.
+const FORMS: &str = "cycle,cable-down,NODE,LINK; cycle,cable-up,NODE,LINK; \
+                     cycle,cable-flaky,NODE,LINK,PART; cycle,node-down,NODE; \
+                     cycle,host-hung,NODE; cycle,cut,X|Y|Z,COORDINATE";
+
+impl Script {
+    /// These events, in the order of their cycles.
+    pub fn new(mut events: Vec<(u32, Event)>) -> Self {
+        events.sort_by_key(|&(cycle, _)| cycle);
+        Self { events: events.into() }
+    }
+
+    /// `count` events at random cycles before `until`: half of them dead cables, the others flaky
+    /// cables, dead nodes and hung hosts in equal parts.
+    pub fn random(lattice: Lattice, count: usize, until: u32, random: &mut Random) -> Self {
+        let cables: Vec<Cable> = lattice.cables().collect();
+        let event = |random: &mut Random| {
+            let node = Node(random.below(lattice.nodes() as u64) as u32);
+            let cable = cables.get(random.below(cables.len() as u64) as usize).copied();
+            match (random.below(6), cable) {
+                (0, _) | (_, None) => Event::NodeDown(node),
+                (1, _) => Event::HostHung(node),
+                (2, Some(cable)) => Event::CableFlaky(cable, 0.01 + 0.19 * random.unit()),
+                (_, Some(cable)) => Event::CableDown(cable),
+            }
+        };
+        let events = (0..count).map(|_| (random.below(u64::from(until)) as u32, event(random)));
+        Self::new(events.collect())
+    }
+
+    /// Reads lines of a cycle, a kind of event, and where: `100,cable-down,12,X+`,
+    /// `100,cable-up,12,X+`, `100,cable-flaky,12,X+,0.05`, `100,node-down,12`, `100,host-hung,12`, or
+    /// `100,cut,X,3` for all cables from x = 3 to x = 4. Empty lines, and lines that begin with `#`,
+    /// are passed over.
+    ///
+    /// # Errors
+    ///
+    /// The first line that is none of these, or names what the lattice does not have.
+    pub fn parse(text: &str, lattice: Lattice) -> Result<Self, ScriptError> {
+        let mut events = Vec::new();
+        for (line, content) in (1..).zip(text.lines()) {
+            let content = content.trim();
+            if content.is_empty() || content.starts_with('#') {
+                continue;
+            }
+            let place = |problem| ScriptError { line, problem };
+            let fields: Vec<&str> = content.split(',').map(str::trim).collect();
+            let (cycle, rest) = fields.split_first().expect("splitting gives one field at least");
+            let cycle = number(cycle, "cycle").map_err(place)?;
+            let happen = Line { lattice }.events(rest).map_err(place)?;
+            events.extend(happen.into_iter().map(|event| (cycle, event)));
+        }
+        Ok(Self::new(events))
+    }
+
+    /// Events that are still to come, with their cycles.
+    pub fn events(&self) -> impl Iterator<Item = &(u32, Event)> {
+        self.events.iter()
+    }
+
+    /// Cycle of the next event.
+    pub(super) fn next_at(&self) -> Option<u32> {
+        self.events.front().map(|&(cycle, _)| cycle)
+    }
+
+    /// Takes the next event, if it is due.
+    pub(super) fn take(&mut self, now: u32) -> Option<Event> {
+        self.events.pop_front_if(|&mut (cycle, _)| cycle <= now).map(|(_, event)| event)
+    }
+}
+
+/// Reads one line.
+struct Line {
+    lattice: Lattice,
+}
+
+impl Line {
+    fn events(&self, fields: &[&str]) -> Result<Vec<Event>, String> {
+        let event = match *fields {
+            ["cable-down", node, link] => Event::CableDown(self.cable(node, link)?),
+            ["cable-up", node, link] => Event::CableUp(self.cable(node, link)?),
+            ["cable-flaky", node, link, part] => {
+                let loss = part.parse().ok().filter(|loss| (0.0..=1.0).contains(loss));
+                let loss = loss.ok_or_else(|| format!("`{part}` is no part of packets, 0 to 1"))?;
+                Event::CableFlaky(self.cable(node, link)?, loss)
+            }
+            ["node-down", node] => Event::NodeDown(self.node(node)?),
+            ["host-hung", node] => Event::HostHung(self.node(node)?),
+            ["cut", dimension, coordinate] => return self.cut(dimension, coordinate),
+            _ => return Err(format!("`{}` is no event; lines are {FORMS}", fields.join(","))),
+        };
+        Ok(vec![event])
+    }
+
+    fn node(&self, text: &str) -> Result<Node, String> {
+        let (node, nodes) = (number(text, "node")?, self.lattice.nodes());
+        if (node as usize) < nodes {
+            return Ok(Node(node));
+        }
+        Err(format!("there is no node {node}: {} has {nodes} nodes", self.lattice))
+    }
+
+    fn cable(&self, node: &str, link: &str) -> Result<Cable, String> {
+        let node = self.node(node)?;
+        let direction: Direction = link.parse()?;
+        if !self.lattice.has(direction) {
+            return Err(format!("{} has no links {direction}", self.lattice));
+        }
+        Ok(self.lattice.cable(node, direction))
+    }
+
+    /// All cables from one coordinate to the next.
+    fn cut(&self, dimension: &str, coordinate: &str) -> Result<Vec<Event>, String> {
+        let direction: Direction = format!("{dimension}+").parse()?;
+        let (dimension, at) = (direction.dimension(), number(coordinate, "coordinate")?);
+        let lattice = self.lattice;
+        if !lattice.has(direction) || at >= u32::from(lattice.sizes()[dimension]) {
+            return Err(format!("{lattice} has no cables {direction} at coordinate {at}"));
+        }
+        let is_cut = |node: &Node| u32::from(lattice.coordinates(*node)[dimension]) == at;
+        let cable = |node| Event::CableDown(lattice.cable(node, direction));
+        Ok(lattice.all().filter(is_cut).map(cable).collect())
+    }
+}
+
+fn number(text: &str, name: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("`{text}` is no {name}: a whole number is expected"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Script, ScriptError> {
+        Script::parse(text, "4x3".parse().unwrap())
+    }
+
+    #[test]
+    fn events_are_read_in_the_order_of_their_cycles() {
+        let script = parse("# faults\n\n90, node-down, 5\n10,cable-down,0,X-\n").unwrap();
+        let events: Vec<_> = script.events().copied().collect();
+        let cable = Cable { from: Node(3), dimension: 0 };
+        assert_eq!(events, [(10, Event::CableDown(cable)), (90, Event::NodeDown(Node(5)))]);
+        assert_eq!(parse("7,cut,X,1").unwrap().events().count(), 3);
+    }
+
+    #[test]
+    fn errors_name_the_line_and_what_is_wrong() {
+        for (text, problem) in [
+            ("\nx,node-down,1", "line 2: `x` is no cycle"),
+            ("1,node-down,12", "line 1: there is no node 12: 4x3x1 has 12 nodes"),
+            ("1,cable-down,1,Z+", "line 1: 4x3x1 has no links Z+"),
+            ("1,cable-down,1,W+", "line 1: `W+` is no link"),
+            ("1,cable-flaky,1,X+,2", "line 1: `2` is no part"),
+            ("1,cut,Y,3", "line 1: 4x3x1 has no cables Y+ at coordinate 3"),
+            ("1,explode,3", "line 1: `explode,3` is no event"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.starts_with(problem), "{error}");
+        }
+    }
+
+    #[test]
+    fn random_scripts_are_those_of_their_seed() {
+        let lattice = "4x4x4".parse().unwrap();
+        let script = |seed| Script::random(lattice, 20, 1000, &mut Random::new(seed));
+        assert_eq!(script(3), script(3));
+        assert_ne!(script(3), script(4));
+        assert!(script(3).events().all(|&(cycle, _)| cycle < 1000));
+    }
+}
