@@ -1,20 +1,21 @@
 //! A part of the nodes, simulated cycle by cycle.
 
+mod failure;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use gannet_measure::random::Random;
 use gannet_memory::prefetch;
 
-use super::packet::Packet;
-use super::router::{Queues, Router, Send};
-use super::rules::{INJECTION_DELAY, Rules};
-use super::source::Source;
-use super::tally::Tally;
-use super::traffic::Traffic;
 use crate::lattice::{Direction, LINKS, Lattice, Node};
 use crate::routes::{LOCAL, PORTS};
+use crate::simulator::packet::Packet;
+use crate::simulator::router::{Queues, Router, Send};
+use crate::simulator::rules::{INJECTION_DELAY, Rules};
+use crate::simulator::source::Source;
+use crate::simulator::tally::Tally;
+use crate::simulator::traffic::Traffic;
 
 /// Nodes that memory is asked for ahead of its use, where the routers exceed a cache.
 const PREFETCH_AHEAD: usize = 4;
@@ -33,7 +34,7 @@ struct Due {
 
 /// Something for a node of another slab.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Message {
+pub(in crate::simulator) struct Message {
     node: u32,
     /// Cycle at which it arrives.
     at: u32,
@@ -56,7 +57,7 @@ enum What {
 
 /// A run of nodes with all their state.
 #[derive(Debug)]
-pub(super) struct Slab<const V: usize> {
+pub(in crate::simulator) struct Slab<const V: usize> {
     rules: Arc<Rules>,
     traffic: Arc<Traffic>,
     nodes: Range<u32>,
@@ -86,7 +87,7 @@ pub(super) struct Slab<const V: usize> {
 }
 
 /// What a slab is made from.
-pub(super) struct Plan {
+pub(in crate::simulator) struct Plan {
     pub rules: Arc<Rules>,
     pub traffic: Arc<Traffic>,
     pub borders: Arc<[u32]>,
@@ -418,73 +419,6 @@ impl<const V: usize> Slab<V> {
         let (lattice, packing) = (self.traffic.lattice, self.rules.packing);
         let place = |node| packing.pack(lattice.coordinates(node));
         Some(Packet { source: place(from), destination: place(to), via: place(via), ..packet })
-    }
-
-    /// Lets a link fail at the end of `node`, between two cycles.
-    pub fn fail_link(&mut self, node: Node, direction: Direction, now: u32) {
-        let Some(node) = self.local(node.0) else { return };
-        let port = direction as u8;
-        self.silence(node, port);
-        let mut lost = Vec::new();
-        self.routers[node].fail_output(port);
-        self.routers[node].fail_input(port, &mut self.queues.of(node), |packet| lost.push(packet));
-        lost.into_iter().for_each(|packet| self.lose(packet, now));
-    }
-
-    /// Takes what is on its way over a link away: flits that come in, and credits.
-    fn silence(&mut self, node: usize, port: u8) {
-        let channels = ((1u64 << V) - 1) << (usize::from(port) * V);
-        for turn in &mut self.wheel {
-            turn[node].flits &= !channels;
-            turn[node].credits &= !channels;
-        }
-    }
-
-    /// Takes a link back into service at the end of `node`, when its far end holds these flits.
-    pub fn mend_link(&mut self, node: Node, direction: Direction, occupancy: [u16; V]) {
-        let Some(node) = self.local(node.0) else { return };
-        self.silence(node, direction as u8);
-        self.routers[node].mend_output(direction as u8, occupancy, &self.rules);
-    }
-
-    /// Flits that `node` holds of the link in `direction`, if it is here.
-    pub fn occupancy(&self, node: Node, direction: Direction) -> Option<[u16; V]> {
-        Some(self.routers[self.local(node.0)?].occupancy(direction as u8))
-    }
-
-    /// Lets a node lose its power, after its links have failed at their far ends.
-    pub fn fail_node(&mut self, node: Node, now: u32) {
-        let Some(node) = self.local(node.0) else { return };
-        for turn in &mut self.wheel {
-            turn[node] = Due::default();
-        }
-        let mut lost = Vec::new();
-        let queue = &mut self.queues.of(node);
-        self.routers[node].fail(&self.rules, queue, |packet| lost.push(packet));
-        self.sources[node].fail();
-        lost.into_iter().for_each(|packet| self.lose(packet, now));
-    }
-
-    /// Lets the host of a node make no packets any more.
-    pub fn hang_host(&mut self, node: Node) {
-        if let Some(node) = self.local(node.0) {
-            self.sources[node].hang();
-        }
-    }
-
-    /// Lets a link damage this part of the packets that leave `node` over it.
-    pub fn set_flaky(&mut self, node: Node, direction: Direction, loss: f64) {
-        if let Some(node) = self.local(node.0) {
-            self.flaky.insert((node, direction as usize), loss);
-        }
-    }
-
-    /// Whether a packet that leaves over this link now is damaged on it.
-    fn is_damaged(&self, node: usize, port: usize, now: u32) -> bool {
-        self.flaky.get(&(node, port)).is_some_and(|&loss| {
-            let link = (u64::from(self.nodes.start) + node as u64) << 3 | port as u64;
-            Random::stream(self.seed ^ link, u64::from(now)).chance(loss)
-        })
     }
 
     /// The place of a node in this slab, if it is here.
