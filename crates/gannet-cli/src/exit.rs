@@ -8,8 +8,9 @@ use gannet_control::config::Problem;
 use gannet_control::emulation::EmulationError;
 use gannet_control::find::FindError;
 use gannet_control::run::RunError;
-use gannet_evaluate::tpg;
+use gannet_evaluate::{torus, tpg};
 use gannet_kernels::Error as KernelError;
+use gannet_torus::routes::Refused;
 
 use crate::log;
 
@@ -100,6 +101,9 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
     if error.is::<Usage>() {
         return ExitCode::from(USAGE);
     }
+    if let Some(error) = error.downcast_ref::<torus::Error>() {
+        return ExitCode::from(torus_code(error));
+    }
     match error.downcast_ref::<EmulationError>() {
         Some(EmulationError::Pace(_)) => ExitCode::from(USAGE),
         Some(
@@ -143,6 +147,14 @@ fn bench_code(error: &tpg::Error) -> u8 {
         tpg::Error::OutOfRange { .. } | tpg::Error::Kernels(_) => USAGE,
         tpg::Error::Differs { .. } | tpg::Error::Uneven { .. } => Outcome::NotVerified.code(),
         _ => 1,
+    }
+}
+
+/// Exit code of a torus that was not measured.
+fn torus_code(error: &torus::Error) -> u8 {
+    match error {
+        torus::Error::Refused(Refused::Unfit(_)) => 1,
+        _ => USAGE,
     }
 }
 

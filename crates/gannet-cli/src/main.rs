@@ -3,6 +3,7 @@
 // These panic where the stream cannot be written: `log::say` and `output::print` do not.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+mod background;
 mod channel_table;
 mod exit;
 mod live;
@@ -50,6 +51,7 @@ enum Verb {
     Recover(verb::recover::Arguments),
     Export(verb::export::Arguments),
     Find(verb::find::Arguments),
+    Torus(verb::torus::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -69,5 +71,6 @@ fn main() -> ExitCode {
         Verb::Recover(arguments) => verb::recover::run(&arguments),
         Verb::Export(arguments) => verb::export::run(&arguments),
         Verb::Find(arguments) => verb::find::run(&arguments),
+        Verb::Torus(arguments) => verb::torus::run(&arguments),
     })
 }

@@ -8,4 +8,5 @@ pub mod ingest;
 pub mod limits;
 pub mod search;
 mod sys;
+pub mod torus;
 pub mod tpg;

@@ -12,4 +12,5 @@ pub mod inspect;
 pub mod recover;
 pub mod replay;
 pub mod run;
+pub mod torus;
 pub mod verify;

@@ -97,6 +97,12 @@ impl Trace {
         self.len() == 0
     }
 
+    /// All packets with their sources.
+    pub fn packets(&self) -> impl Iterator<Item = (Node, &TracedPacket)> {
+        let sources = (0..).map(Node).zip(&self.by_source);
+        sources.flat_map(|(source, packets)| packets.iter().map(move |packet| (source, packet)))
+    }
+
     /// Length of the longest packet, in flits.
     pub fn longest(&self) -> u16 {
         self.by_source.iter().flatten().map(|packet| packet.flits).max().unwrap_or(0)

@@ -1,0 +1,252 @@
+//! The options of a machine, the same for every verb that simulates one.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::ValueEnum;
+use gannet_evaluate::torus::{Experiment, Machine, Timing, pattern_name};
+use gannet_torus::simulator::{FlowControl, Pattern, Setup, Trace, WarmUp};
+use gannet_torus::{Direction, Lattice};
+
+use super::loads::{self, Loads};
+
+/// A machine, its traffic and its faults.
+#[derive(Debug, clap::Args)]
+pub struct MachineArguments {
+    /// Sizes of the rings in x, y and z, such as 8x8x8 or 16x4.
+    #[arg(long, default_value = "8x8x8", value_name = "SIZES")]
+    lattice: Lattice,
+    /// Who sends to whom.
+    #[arg(long, default_value = "uniform")]
+    pattern: PatternName,
+    /// Part of the packets that go to the hot spot, 0 to 1; the others go anywhere.
+    #[arg(long, default_value = "0.1", value_name = "PART", value_parser = part)]
+    hot_spot_fraction: f64,
+    /// Packets of the pattern `trace`: lines `cycle,source,destination,flits`.
+    #[arg(long, value_name = "FILE", required_if_eq("pattern", "trace"))]
+    trace: Option<PathBuf>,
+    /// Flits that each node makes in a cycle: a number, several with commas, or a range as
+    /// 0.1..1.0:0.1 [default: 0.3].
+    #[arg(long, value_name = "LOAD", value_parser = loads::parse)]
+    load: Option<Loads>,
+    /// Flits of a packet.
+    #[arg(long, default_value = "1", value_name = "N")]
+    packet_flits: u16,
+    /// Virtual channels of a link, 1 to 8.
+    #[arg(long, default_value = "4", value_name = "N")]
+    vcs: u8,
+    /// Flits that a virtual channel holds.
+    #[arg(long, default_value = "16", value_name = "FLITS")]
+    vc_depth: u16,
+    /// Cycles of a hop over a link of one cycle, that cycle included.
+    #[arg(long, default_value = "4", value_name = "CYCLES")]
+    router_delay: u32,
+    /// Cycles on a link.
+    #[arg(long, default_value = "1", value_name = "CYCLES")]
+    link_delay: u32,
+    /// When a packet may move on: as soon as there is room for a flit, for all of it, or, where it
+    /// enters a ring, for one packet more.
+    #[arg(long, default_value = "wormhole", value_name = "RULE")]
+    flow_control: FlowControlName,
+    /// Age in cycles above which the oldest packet goes first, or off [default: 1000].
+    #[arg(long, value_name = "CYCLES", value_parser = patience)]
+    patience: Option<u32>,
+    /// Nodes that do not work or were never installed, by number; several with commas.
+    #[arg(long, value_name = "NODE", value_delimiter = ',')]
+    dead_node: Vec<u32>,
+    /// Cables that do not work, each by a node and a link of it, as 5:X+; several with commas.
+    #[arg(long, value_name = "NODE:LINK", value_delimiter = ',', value_parser = link)]
+    dead_link: Vec<(u32, Direction)>,
+    /// Seed of all randomness: the same seed gives the same result.
+    #[arg(long, default_value = "1", value_name = "N")]
+    seed: u64,
+    /// Threads; the result does not depend on them.
+    #[arg(long, default_value = "1", value_name = "N")]
+    threads: usize,
+    /// Cycles before anything is measured, or steady: until latency and throughput are, for which
+    /// up to ten stretches are looked at [default: steady].
+    #[arg(long, value_name = "CYCLES", value_parser = warm_up)]
+    warm_up: Option<WarmUp>,
+    /// Cycles that are measured [default: 5000, or more until 40 000 packets are made].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    cycles: Option<u32>,
+    /// Cycles to wait at most for the packets of the measurement to arrive.
+    #[arg(long, default_value = "10000", value_name = "N",
+          value_parser = clap::value_parser!(u32).range(0..=1 << 30))]
+    drain: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PatternName {
+    /// Any node, the sender included.
+    Uniform,
+    /// The next node in every dimension at once.
+    #[value(alias = "neighbor")]
+    Neighbour,
+    /// Just less than half way round every ring.
+    Tornado,
+    /// The node at the mirrored coordinates.
+    #[value(alias = "bitcomp")]
+    BitComplement,
+    /// One node in the middle for a part of the packets, any node for the others.
+    #[value(alias = "hotspot")]
+    HotSpot,
+    /// Bursts of a packet to each neighbour.
+    Halo,
+    /// Bursts of a packet to every other node.
+    #[value(alias = "alltoall")]
+    AllToAll,
+    /// The packets of a file.
+    Trace,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FlowControlName {
+    Wormhole,
+    VirtualCutThrough,
+    Bubble,
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    let part = text.parse().ok().filter(|part| (0.0..=1.0).contains(part));
+    part.ok_or_else(|| format!("`{text}` is no part of all packets; choose 0 to 1"))
+}
+
+fn patience(text: &str) -> Result<u32, String> {
+    match text {
+        "off" => Ok(u32::MAX),
+        _ => text.parse().map_err(|_| format!("`{text}` is neither a number of cycles nor off")),
+    }
+}
+
+fn warm_up(text: &str) -> Result<WarmUp, String> {
+    match text {
+        "steady" => Ok(WarmUp::Steady),
+        _ => match text.parse() {
+            Ok(cycles) if cycles <= 1 << 30 => Ok(WarmUp::Cycles(cycles)),
+            _ => Err(format!("`{text}` is neither a number of cycles nor steady")),
+        },
+    }
+}
+
+fn link(text: &str) -> Result<(u32, Direction), String> {
+    let parts = text.split_once(':').and_then(|(node, name)| {
+        let named = |d: &Direction| d.name().eq_ignore_ascii_case(name.trim());
+        Some((node.trim().parse().ok()?, Direction::ALL.into_iter().find(named)?))
+    });
+    parts.ok_or_else(|| format!("`{text}` is no link: write a node and X+ to Z-, as 5:X+"))
+}
+
+impl MachineArguments {
+    /// Loads to measure, in flits per node and cycle.
+    pub fn loads(&self) -> Vec<f64> {
+        self.load.as_ref().map_or_else(|| vec![0.3], |loads| loads.0.clone())
+    }
+
+    /// Whether the loads were asked for.
+    pub fn has_loads(&self) -> bool {
+        self.load.is_some()
+    }
+
+    /// The machine with its routes and its limits.
+    ///
+    /// # Errors
+    /// When a value is out of range, the trace cannot be read, or no routes lead round the faults.
+    pub fn experiment(&self) -> anyhow::Result<Experiment> {
+        let mut machine = Machine::new(self.setup(), self.pattern()?);
+        for &node in &self.dead_node {
+            machine.kill_node(node)?;
+        }
+        for &(node, direction) in &self.dead_link {
+            machine.kill_link(node, direction)?;
+        }
+        let timing = Timing { warm_up: self.warm_up, window: self.cycles, drain: self.drain };
+        Ok(Experiment::new(machine, timing)?)
+    }
+
+    fn setup(&self) -> Setup {
+        let setup = Setup::new(self.lattice);
+        Setup {
+            packet_flits: self.packet_flits,
+            vcs: self.vcs,
+            vc_depth: self.vc_depth,
+            router_delay: self.router_delay,
+            link_delay: self.link_delay,
+            flow_control: match self.flow_control {
+                FlowControlName::Wormhole => FlowControl::Wormhole,
+                FlowControlName::VirtualCutThrough => FlowControl::VirtualCutThrough,
+                FlowControlName::Bubble => FlowControl::Bubble,
+            },
+            patience: self.patience.unwrap_or(setup.patience),
+            seed: self.seed,
+            threads: self.threads,
+            ..setup
+        }
+    }
+
+    fn pattern(&self) -> anyhow::Result<Pattern> {
+        Ok(match self.pattern {
+            PatternName::Uniform => Pattern::Uniform,
+            PatternName::Neighbour => Pattern::Neighbour,
+            PatternName::Tornado => Pattern::Tornado,
+            PatternName::BitComplement => Pattern::BitComplement,
+            PatternName::HotSpot => Pattern::HotSpot { fraction: self.hot_spot_fraction },
+            PatternName::Halo => Pattern::Halo,
+            PatternName::AllToAll => Pattern::AllToAll,
+            PatternName::Trace => {
+                let file = self.trace.as_ref().context("the pattern trace needs --trace FILE")?;
+                let text = std::fs::read_to_string(file)
+                    .with_context(|| format!("cannot read {}", file.display()))?;
+                let trace = Trace::parse(&text, self.lattice)
+                    .with_context(|| file.display().to_string())?;
+                Pattern::Trace(Arc::new(trace))
+            }
+        })
+    }
+}
+
+/// A line that tells machine, traffic and faults.
+pub fn title(machine: &Machine) -> String {
+    let Setup { lattice, packet_flits, vcs, vc_depth, router_delay, link_delay, .. } =
+        machine.setup;
+    let plural = if packet_flits == 1 { "" } else { "s" };
+    let pattern = pattern_name(&machine.pattern);
+    let rule = match machine.setup.flow_control {
+        FlowControl::Wormhole => "wormhole",
+        FlowControl::VirtualCutThrough => "virtual cut-through",
+        FlowControl::Bubble => "bubble",
+    };
+    let mut title = format!(
+        "{lattice}, {pattern}, {packet_flits} flit{plural} a packet, {vcs} x {vc_depth} flits, \
+         {rule}, {} cycles a hop",
+        router_delay + link_delay - 1
+    );
+    let (nodes, cables) = (machine.faults.dead_nodes(), machine.faults.dead_cables());
+    if nodes + cables > 0 {
+        title += &format!(", {nodes} dead nodes and {cables} dead cables");
+    }
+    title
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_read_and_wrong_ones_refused() {
+        assert_eq!(link("5:X+"), Ok((5, Direction::XPlus)));
+        assert_eq!(link(" 63 : z-"), Ok((63, Direction::ZMinus)));
+        for bad in ["5", "X+", "5:W+", "-1:X+", "5:X"] {
+            assert!(link(bad).unwrap_err().contains("5:X+"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn words_stand_for_numbers_where_they_may() {
+        assert_eq!((patience("off"), patience("12")), (Ok(u32::MAX), Ok(12)));
+        assert_eq!(warm_up("steady"), Ok(WarmUp::Steady));
+        assert_eq!(warm_up("0"), Ok(WarmUp::Cycles(0)));
+        assert!(patience("never").is_err() && warm_up("-1").is_err() && part("1.5").is_err());
+    }
+}

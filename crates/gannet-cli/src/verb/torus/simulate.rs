@@ -1,0 +1,245 @@
+//! `gannet torus simulate`: what does this machine do under this load?
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
+
+use anyhow::Context;
+use gannet_evaluate::torus::{
+    self, Error, Experiment, Limits, LinkTable, LoadReport, Point, Saturation,
+};
+
+use super::machine::{MachineArguments, title};
+use crate::background;
+use crate::exit::Outcome;
+use crate::log;
+use crate::output;
+use crate::progress::Progress;
+
+/// Simulates a torus flit by flit and prints throughput and latency, with their limits beside them.
+///
+/// With several loads it gives the latency-load curve. Latencies count cycles from the making of a
+/// packet to the arrival of its last flit. The limits follow from the routes alone: the latency of
+/// a packet that meets no other, and the load at which the busiest link or receiver is full. The
+/// same seed gives the same figures on any number of threads.
+///
+/// As JSON it is an object with setup, limits and `points`, one for each load; the fields of the
+/// last point stand at the top, too. Ctrl-C prints what is done so far.
+///
+/// Example: gannet torus simulate --lattice 4x4x4 --load 0.1..0.9:0.1 --svg curve.svg
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    machine: MachineArguments,
+    /// Also search the highest load of which at least 98 % are accepted, and the peak throughput.
+    #[arg(long)]
+    saturation: bool,
+    /// Also tell the load of the links at the last load; as JSON, of every link.
+    #[arg(long)]
+    links: bool,
+    /// Draw latency and throughput against the load into this file.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the measurement has come to.
+enum Step {
+    Point(Box<Point>),
+    Trial(Box<Point>),
+    Saturation(Box<Saturation>),
+    Failed(Error),
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let experiment = arguments.machine.experiment()?;
+    let is_trace = experiment.own_load().is_some();
+    if is_trace && (arguments.machine.has_loads() || arguments.saturation) {
+        return Err(Error::TraceLoad.into());
+    }
+    let mut report = LoadReport::new(&experiment);
+    let title = title(experiment.machine());
+    let lattice = experiment.machine().setup.lattice;
+    let signal = measure(arguments, experiment, &mut report)?;
+    if arguments.links {
+        report.links = report.last.as_ref().map(|point| point.link_table(lattice));
+    }
+    if let Some(file) = &arguments.svg {
+        let picture = torus::curve_svg(&title, &report)?;
+        fs::write(file, picture).with_context(|| format!("cannot write {}", file.display()))?;
+        log::say(format_args!("{}: written", file.display()));
+    }
+    match arguments.json {
+        true => output::json(&report)?,
+        false => output::print(|out| print(out, &title, &report))?,
+    }
+    Ok(signal.map_or(Outcome::Ok, Outcome::Interrupted))
+}
+
+/// Measures all loads, and where the machine saturates; the number of a signal that ended it.
+fn measure(
+    arguments: &Arguments,
+    experiment: Experiment,
+    report: &mut LoadReport,
+) -> anyhow::Result<Option<i32>> {
+    let loads = match experiment.own_load() {
+        Some(load) => vec![load],
+        None => arguments.machine.loads(),
+    };
+    let (count, saturation) = (loads.len(), arguments.saturation);
+    let mut progress = Progress::new("simulating");
+    progress.show(0, count as u64);
+    let mut failed = None;
+    let work = move |steps: &Sender<Step>| work(&experiment, &loads, saturation, steps);
+    let signal = background::until_signal(work, |step| match step {
+        Step::Point(point) => {
+            report.add(*point);
+            let done = report.points.len();
+            if count > 1 {
+                log::say(format_args!(
+                    "{done:>3} of {count}: {}",
+                    line_of(&report.points[done - 1])
+                ));
+            }
+            progress.show(done as u64, count as u64);
+        }
+        Step::Trial(point) => log::say(format_args!("saturation: {}", line_of(&point))),
+        Step::Saturation(saturation) => report.saturation = Some(*saturation),
+        Step::Failed(error) => failed = Some(error),
+    })?;
+    failed.map_or(Ok(signal), |error| Err(error.into()))
+}
+
+fn work(experiment: &Experiment, loads: &[f64], saturation: bool, steps: &Sender<Step>) {
+    // Nobody hears the steps when a signal has ended the verb.
+    let send = |step| _ = steps.send(step);
+    for &load in loads {
+        match experiment.measure(load) {
+            Ok(point) => send(Step::Point(Box::new(point))),
+            Err(error) => return send(Step::Failed(error)),
+        }
+    }
+    if saturation {
+        let mut trial = |point: &Point| send(Step::Trial(Box::new(point.clone())));
+        match experiment.saturation(&mut trial) {
+            Ok(found) => send(Step::Saturation(Box::new(found))),
+            Err(error) => send(Step::Failed(error)),
+        }
+    }
+}
+
+fn line_of(point: &Point) -> String {
+    let Point { load, accepted, latency_mean_cycles, .. } = point;
+    let saturated = if point.saturated { ", saturated" } else { "" };
+    format!("load {load}: {accepted:.4} accepted, {latency_mean_cycles:.1} cycles{saturated}")
+}
+
+/// Heading, unit and value of a column.
+type Column = (&'static str, &'static str, fn(&Point, &Limits) -> String);
+
+const COLUMNS: [Column; 8] = [
+    ("load", "flit/cycle", |p, _| format!("{:.4}", p.load)),
+    ("accepted", "flit/cycle", |p, _| format!("{:.4}", p.accepted)),
+    ("of bound", "", |p, l| format!("{:.2}", p.accepted / l.saturation_bound)),
+    ("latency", "cycles", |p, _| latency(p, format!("{:.1}", p.latency_mean_cycles))),
+    ("of alone", "", |p, l| {
+        latency(p, format!("{:.2}", p.latency_mean_cycles / l.zero_load_latency_cycles))
+    }),
+    ("p99", "cycles", |p, _| latency(p, p.latency_p99_cycles.to_string())),
+    ("links", "mean", |p, _| format!("{:.3}", p.link_load_mean)),
+    ("links", "max", |p, _| format!("{:.3}", p.link_load_max)),
+];
+
+/// A latency, marked where it says little.
+fn latency(point: &Point, value: String) -> String {
+    if point.saturated { format!("({value})") } else { value }
+}
+
+fn print(mut out: &mut impl Write, title: &str, report: &LoadReport) -> io::Result<()> {
+    let limits = &report.limits;
+    writeln!(out, "{title}")?;
+    print_limits(&mut out, limits)?;
+    line(&mut out, COLUMNS.iter().map(|(heading, ..)| (*heading).to_owned()))?;
+    line(&mut out, COLUMNS.iter().map(|(_, unit, _)| (*unit).to_owned()))?;
+    for point in &report.points {
+        line(&mut out, COLUMNS.iter().map(|(.., value)| value(point, limits)))?;
+    }
+    if report.points.iter().any(|point| point.saturated) {
+        writeln!(
+            out,
+            "in brackets: saturated, the latency grows with the length of the simulation"
+        )?;
+    }
+    if let Some(saturation) = &report.saturation {
+        print_saturation(&mut out, saturation)?;
+    }
+    if let Some(links) = &report.links {
+        print_links(&mut out, links)?;
+    }
+    let Some(point) = &report.last else { return Ok(()) };
+    writeln!(
+        out,
+        "simulated with {:.0} cycles/s, {:.3e} flit visits/s, {} bytes a node",
+        point.cycles_per_s, point.flit_visits_per_s, point.bytes_per_node
+    )
+}
+
+fn print_limits(out: &mut impl Write, limits: &Limits) -> io::Result<()> {
+    let Limits { mean_hops, max_hops, max_channel_load, .. } = limits;
+    let alone = limits.zero_load_latency_cycles;
+    writeln!(
+        out,
+        "a packet alone: {alone:.1} cycles over {mean_hops:.2} links, at most {max_hops}"
+    )?;
+    let (bound, ejection) = (limits.saturation_bound, limits.ejection_bound);
+    let why = match () {
+        () if ejection < limits.channel_bound.min(1.0) => "the node that receives most",
+        () if limits.channel_bound < 1.0 => "the busiest link",
+        () => "the sources",
+    };
+    writeln!(
+        out,
+        "bound: {bound:.4} flits per node and cycle, by {why}; the busiest link carries \
+         {max_channel_load:.3} of the load"
+    )?;
+    if limits.reachable < 1.0 {
+        let lost = 100.0 * (1.0 - limits.reachable);
+        writeln!(
+            out,
+            "{lost:.2} % of the packets are refused: their source or destination is dead"
+        )?;
+    }
+    Ok(())
+}
+
+fn line(out: &mut impl Write, mut cells: impl Iterator<Item = String>) -> io::Result<()> {
+    cells.try_for_each(|cell| write!(out, "{cell:>11}"))?;
+    writeln!(out)
+}
+
+fn print_saturation(out: &mut impl Write, found: &Saturation) -> io::Result<()> {
+    let Saturation { load, bound, ratio, peak_accepted, peak_load, .. } = found;
+    writeln!(out, "saturation: {load:.4}, {ratio:.2} of the bound {bound:.4}")?;
+    writeln!(out, "peak: {peak_accepted:.4} accepted at a load of {peak_load:.4}")?;
+    let least = found.overload_accepted_least;
+    let least = least.map_or(String::new(), |least| format!(", the least of a node {least:.4}"));
+    let accepted = found.overload_accepted;
+    writeln!(out, "overload: {accepted:.4} accepted at a load of 1{least}")
+}
+
+fn print_links(out: &mut impl Write, links: &LinkTable) -> io::Result<()> {
+    writeln!(out, "links, flits per cycle at the last load")?;
+    for direction in &links.directions {
+        let (name, mean, max) = (direction.direction, direction.mean, direction.max);
+        writeln!(out, "  all {name}  mean {mean:.4}, max {max:.4}")?;
+    }
+    for link in &links.busiest {
+        let [x, y, z] = link.at;
+        let (node, direction, load) = (link.node, link.direction, link.load);
+        writeln!(out, "  {node} ({x}, {y}, {z}) {direction}  {load:.4}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! One machine, measured at one load after the other.
+
+use gannet_torus::Routes;
+use gannet_torus::routes::Means;
+use gannet_torus::simulator::{Pattern, Simulation, WarmUp, Windows};
+
+use super::Error;
+use super::limits::Limits;
+use super::machine::Machine;
+use super::point::Point;
+
+/// Cycles of a window, unless chance would show.
+const WINDOW: u32 = 5000;
+/// Packets in a window below which chance would move the throughput by half a percent.
+const PACKETS_LEAST: f64 = 40_000.0;
+/// Cycles of the longest window that is chosen for want of packets.
+const WINDOW_MAX: f64 = 200_000.0;
+
+/// When a load is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Before the window; `None` is steady, for a trace nothing.
+    pub warm_up: Option<WarmUp>,
+    /// Cycles of the window; `None` is 5000, or more until chance moves the throughput by half a
+    /// percent at most, for a trace until its last packet.
+    pub window: Option<u32>,
+    /// Cycles to wait for the packets of the window, after it.
+    pub drain: u32,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { warm_up: None, window: None, drain: Windows::default().drain }
+    }
+}
+
+/// A machine ready to be measured: its routes and its limits.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    machine: Machine,
+    routes: Routes,
+    means: Option<Means>,
+    limits: Limits,
+    timing: Timing,
+}
+
+impl Experiment {
+    /// Plans the routes of a machine and walks them.
+    ///
+    /// # Errors
+    /// When a value of the setup is out of range or the faults leave no fit routes.
+    pub fn new(machine: Machine, timing: Timing) -> Result<Self, Error> {
+        machine.setup.check(&machine.pattern, 0.0)?;
+        let (routes, means) = machine.routes()?;
+        let limits = Limits::new(&machine, &routes);
+        Ok(Self { machine, routes, means, limits, timing })
+    }
+
+    /// What is measured.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// How its routes get round the faults, if there are any.
+    pub fn means(&self) -> Option<Means> {
+        self.means
+    }
+
+    /// What it could do at best.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The machine at the start of a simulation.
+    ///
+    /// # Errors
+    /// When the load is out of range.
+    pub fn simulation(&self, load: f64) -> Result<Simulation, Error> {
+        let Machine { setup, pattern, .. } = &self.machine;
+        Ok(Simulation::with_routes(setup, self.routes.clone(), pattern.clone(), load)?)
+    }
+
+    /// The load that a trace brings; `None` for patterns whose load can be chosen.
+    pub fn own_load(&self) -> Option<f64> {
+        let Pattern::Trace(trace) = &self.machine.pattern else { return None };
+        let flits: u64 = trace.packets().map(|(_, packet)| u64::from(packet.flits)).sum();
+        let cycles = f64::from(trace.last_cycle()) + 1.0;
+        Some(flits as f64 / cycles / self.machine.setup.lattice.nodes() as f64)
+    }
+
+    /// Measures one load in flits per node and cycle; a trace brings its own.
+    ///
+    /// # Errors
+    /// When the load is out of range.
+    pub fn measure(&self, load: f64) -> Result<Point, Error> {
+        let own = self.own_load();
+        // The simulator would judge a trace by the load, which is not even.
+        let report = self.simulation(own.map_or(load, |_| 0.0))?.measure(&self.windows(load));
+        Ok(Point::new(report, own.unwrap_or(load), &self.limits, &self.machine.faults))
+    }
+
+    fn windows(&self, load: f64) -> Windows {
+        let drain = self.timing.drain;
+        if let Pattern::Trace(trace) = &self.machine.pattern {
+            let warm_up = self.timing.warm_up.unwrap_or(WarmUp::Cycles(0));
+            let measure = self.timing.window.unwrap_or(trace.last_cycle().saturating_add(1));
+            return Windows { warm_up, measure, drain };
+        }
+        let setup = &self.machine.setup;
+        let packets_per_cycle = setup.lattice.nodes() as f64 * load / f64::from(setup.packet_flits);
+        let wanted = (PACKETS_LEAST / packets_per_cycle).min(WINDOW_MAX) as u32;
+        let measure = self.timing.window.unwrap_or(wanted.max(WINDOW));
+        Windows { warm_up: self.timing.warm_up.unwrap_or(WarmUp::Steady), measure, drain }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gannet_torus::simulator::{Setup, Trace};
+
+    #[test]
+    fn a_trace_is_followed_to_its_last_packet() {
+        let setup = Setup::new("4x4".parse().unwrap());
+        let trace = Trace::parse("0,0,5,4\n100,3,0,2\n199,1,2,2\n", setup.lattice).unwrap();
+        let machine = Machine::new(setup, Pattern::Trace(trace.into()));
+        let experiment = Experiment::new(machine, Timing::default()).unwrap();
+        let point = experiment.measure(0.9).unwrap();
+        assert_eq!((point.packets, point.unfinished, point.saturated), (3, 0, false));
+        assert_eq!(point.load, 8.0 / 200.0 / 16.0);
+    }
+
+    #[test]
+    fn small_machines_are_measured_for_longer() {
+        let window = |lattice: &str, load| {
+            let machine = Machine::new(Setup::new(lattice.parse().unwrap()), Pattern::Uniform);
+            Experiment::new(machine, Timing::default()).unwrap().windows(load).measure
+        };
+        assert_eq!(window("8x8x8", 0.3), 5000);
+        assert_eq!(window("4x4", 0.25), 10_000);
+        assert_eq!(window("2", 0.0), 200_000);
+    }
+
+    #[test]
+    fn a_machine_with_faults_is_judged_by_what_can_arrive() {
+        let mut machine = Machine::new(Setup::new("4x4".parse().unwrap()), Pattern::Uniform);
+        machine.kill_node(3).unwrap();
+        let point = Experiment::new(machine, Timing::default()).unwrap().measure(0.2).unwrap();
+        assert!(!point.saturated && point.keeps_up() && point.accepted_least.is_none());
+        assert!(point.accepted < 0.19, "{point:?}");
+    }
+}

@@ -1,0 +1,88 @@
+//! A machine, its faults and its traffic.
+
+use gannet_torus::routes::Means;
+use gannet_torus::simulator::{FlowControl, Pattern, Setup};
+use gannet_torus::{Direction, Faults, Node, Routes};
+
+use super::Error;
+
+/// A machine that is measured.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Routers and links.
+    pub setup: Setup,
+    /// Who sends to whom.
+    pub pattern: Pattern,
+    /// What does not work.
+    pub faults: Faults,
+}
+
+impl Machine {
+    /// A machine without faults.
+    pub fn new(setup: Setup, pattern: Pattern) -> Self {
+        let faults = Faults::none(setup.lattice);
+        Self { setup, pattern, faults }
+    }
+
+    /// Marks a node as dead.
+    ///
+    /// # Errors
+    /// When the lattice has no such node.
+    pub fn kill_node(&mut self, node: u32) -> Result<(), Error> {
+        let node = self.known(node)?;
+        self.faults.kill_node(node);
+        Ok(())
+    }
+
+    /// Marks the cable at a link of a node as dead.
+    ///
+    /// # Errors
+    /// When the lattice has no such node or link.
+    pub fn kill_link(&mut self, node: u32, direction: Direction) -> Result<(), Error> {
+        let (node, lattice) = (self.known(node)?, self.setup.lattice);
+        if !lattice.has(direction) {
+            return Err(Error::NoLink { node, direction, lattice });
+        }
+        self.faults.kill_cable(lattice.cable(node, direction));
+        Ok(())
+    }
+
+    fn known(&self, node: u32) -> Result<Node, Error> {
+        let lattice = self.setup.lattice;
+        if (node as usize) < lattice.nodes() {
+            Ok(Node(node))
+        } else {
+            Err(Error::NoNode { node, lattice })
+        }
+    }
+
+    /// The routes of all packets, and by which means they get round the faults if there are any.
+    ///
+    /// # Errors
+    /// When no routes round the faults are fit.
+    pub fn routes(&self) -> Result<(Routes, Option<Means>), Error> {
+        if !self.faults.is_empty() {
+            let (routes, means, _) = Routes::around(&self.faults, self.setup.vcs)?;
+            return Ok((routes, Some(means)));
+        }
+        let lattice = self.setup.lattice;
+        Ok(match self.setup.flow_control {
+            FlowControl::Bubble => (Routes::bubble(lattice), None),
+            _ => (Routes::dimension_order(lattice), None),
+        })
+    }
+}
+
+/// The name of a pattern, as on the command line.
+pub fn pattern_name(pattern: &Pattern) -> &'static str {
+    match pattern {
+        Pattern::Uniform => "uniform",
+        Pattern::Neighbour => "neighbour",
+        Pattern::Tornado => "tornado",
+        Pattern::BitComplement => "bit-complement",
+        Pattern::HotSpot { .. } => "hot-spot",
+        Pattern::Halo => "halo",
+        Pattern::AllToAll => "all-to-all",
+        Pattern::Trace(_) => "trace",
+    }
+}

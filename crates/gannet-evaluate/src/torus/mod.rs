@@ -1,0 +1,61 @@
+//! What a torus does under load, and what it could do at best.
+//!
+//! An [`Experiment`] measures one machine at one load after the other in the simulator of
+//! `gannet-torus`. Beside every figure stands its [limit](Limits): the latency of a packet that
+//! meets no other, and the load at which the busiest link is full.
+
+mod experiment;
+mod flows;
+mod limits;
+mod machine;
+mod plot;
+mod point;
+mod report;
+mod saturation;
+
+use gannet_torus::routes::Refused;
+use gannet_torus::simulator::SetupError;
+use gannet_torus::{Lattice, Node};
+
+pub use self::experiment::{Experiment, Timing};
+pub use self::limits::Limits;
+pub use self::machine::{Machine, pattern_name};
+pub use self::plot::{PlotError, curve_svg};
+pub use self::point::{LinkTable, LoadedLink, Point};
+pub use self::report::{Fault, LoadReport, SetupFacts};
+pub use self::saturation::Saturation;
+
+/// Why a machine is not measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A value of the setup is outside its range.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// No routes lead round the faults.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// A node that the lattice does not have.
+    #[error("there is no node {node}: {lattice} has {nodes}, numbered from 0", nodes = .lattice.nodes())]
+    NoNode {
+        /// The number that was asked for.
+        node: u32,
+        /// The lattice.
+        lattice: Lattice,
+    },
+    /// A link that the lattice does not have.
+    #[error("{node} has no link {direction}: {lattice} is one node wide there")]
+    NoLink {
+        /// The node.
+        node: Node,
+        /// The link.
+        direction: gannet_torus::Direction,
+        /// The lattice.
+        lattice: Lattice,
+    },
+    /// A trace has times of its own, so its load cannot be chosen.
+    #[error(
+        "the packets of a trace have their times: leave out the load and the saturation search"
+    )]
+    TraceLoad,
+}

@@ -1,0 +1,181 @@
+//! What was measured at one load.
+
+use gannet_torus::lattice::LINKS;
+use gannet_torus::simulator::Report;
+use gannet_torus::{Direction, Faults, Lattice, Node};
+use serde::Serialize;
+
+use super::limits::Limits;
+
+/// Part of the offered load that a network which keeps up accepts at least, as in BookSim.
+const ACCEPTED_LEAST: f64 = 0.98;
+/// Links that are listed as the busiest.
+const BUSIEST: usize = 10;
+
+/// What was measured at one load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// Flits per node and cycle that sources make.
+    pub load: f64,
+    /// Those of them whose destination can be reached.
+    pub offered: f64,
+    /// Flits per node and cycle that arrived.
+    pub accepted: f64,
+    /// Flits per cycle of the node that got the least into the network; absent where some cannot
+    /// send.
+    pub accepted_least: Option<f64>,
+    /// Whether the network fell behind what was offered: latencies then tell how long the
+    /// simulation lasted, and little else.
+    pub saturated: bool,
+    /// Cycles from the making of a packet to the arrival of its last flit.
+    pub latency_mean_cycles: f64,
+    /// Median of the same.
+    pub latency_p50_cycles: u64,
+    /// 99th percentile of the same.
+    pub latency_p99_cycles: u64,
+    /// 99.9th percentile of the same.
+    pub latency_p999_cycles: u64,
+    /// Largest of the same.
+    pub latency_max_cycles: u64,
+    /// Packets that were followed.
+    pub packets: u64,
+    /// Those of them that had not arrived when the simulation ended.
+    pub unfinished: u64,
+    /// Flits per cycle on a link, mean over all links.
+    pub link_load_mean: f64,
+    /// Flits per cycle on the busiest link.
+    pub link_load_max: f64,
+    /// Cycles before the window.
+    pub warm_up_cycles: u32,
+    /// Cycles of the window.
+    pub window_cycles: u32,
+    /// Cycles in all.
+    pub cycles: u32,
+    /// Flits that passed a router, over all cycles.
+    pub flit_visits: u64,
+    /// Seconds that the simulation took.
+    pub wall_s: f64,
+    /// Simulated cycles per second.
+    pub cycles_per_s: f64,
+    /// Flits passing a router per second.
+    pub flit_visits_per_s: f64,
+    /// Bytes of memory per node.
+    pub bytes_per_node: usize,
+    /// By node and link: flits within the window.
+    #[serde(skip)]
+    pub links: Vec<[u32; LINKS]>,
+}
+
+impl Point {
+    /// The point of a report, of a machine with these limits and faults, at this load.
+    pub(super) fn new(report: Report, load: f64, limits: &Limits, faults: &Faults) -> Self {
+        let offered = load * limits.reachable;
+        let falls_behind = report.accepted < ACCEPTED_LEAST * offered;
+        let saturated = if faults.is_empty() {
+            report.saturated
+        } else {
+            falls_behind || report.unfinished > 0
+        };
+        Self {
+            load,
+            offered,
+            accepted: report.accepted,
+            accepted_least: faults.is_empty().then_some(report.accepted_least),
+            saturated,
+            latency_mean_cycles: report.latency.mean,
+            latency_p50_cycles: report.latency.p50,
+            latency_p99_cycles: report.latency.p99,
+            latency_p999_cycles: report.latency.p999,
+            latency_max_cycles: report.latency.max,
+            packets: report.packets,
+            unfinished: report.unfinished,
+            link_load_mean: report.link_load.mean,
+            link_load_max: report.link_load.max,
+            warm_up_cycles: report.warm_up_cycles,
+            window_cycles: report.window_cycles,
+            cycles: report.cycles,
+            flit_visits: report.flit_visits,
+            wall_s: report.wall_s,
+            cycles_per_s: report.cycles_per_s(),
+            flit_visits_per_s: report.flit_visits_per_s(),
+            bytes_per_node: report.bytes_per_node,
+            links: report.links,
+        }
+    }
+
+    /// Whether the network takes what it is offered.
+    pub fn keeps_up(&self) -> bool {
+        self.accepted >= ACCEPTED_LEAST * self.offered
+    }
+
+    /// How the load spreads over the links.
+    pub fn link_table(&self, lattice: Lattice) -> LinkTable {
+        let cycles = f64::from(self.window_cycles.max(1));
+        let mut links: Vec<LoadedLink> = Vec::with_capacity(self.links.len() * LINKS);
+        for (node, flits) in lattice.all().zip(&self.links) {
+            for direction in Direction::ALL.into_iter().filter(|&d| lattice.has(d)) {
+                let load = f64::from(flits[direction.index()]) / cycles;
+                links.push(LoadedLink::new(lattice, node, direction, load));
+            }
+        }
+        let directions = Direction::ALL.into_iter().filter(|&d| lattice.has(d)).map(|direction| {
+            let loads = links.iter().filter(|link| link.direction == direction.name());
+            let (mut sum, mut max, mut count) = (0.0, 0.0_f64, 0_usize);
+            for link in loads {
+                (sum, max, count) = (sum + link.load, max.max(link.load), count + 1);
+            }
+            DirectionLoad { direction: direction.name(), mean: sum / count.max(1) as f64, max }
+        });
+        let directions = directions.collect();
+        let mut busiest = links.clone();
+        busiest.sort_by(|a, b| b.load.total_cmp(&a.load));
+        busiest.truncate(BUSIEST);
+        let (mean, max) = (self.link_load_mean, self.link_load_max);
+        LinkTable { mean, max, directions, busiest, links }
+    }
+}
+
+/// Flits per cycle on links.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LinkTable {
+    /// Mean over all links.
+    pub mean: f64,
+    /// The busiest link.
+    pub max: f64,
+    /// By direction.
+    pub directions: Vec<DirectionLoad>,
+    /// The busiest links, from the top.
+    pub busiest: Vec<LoadedLink>,
+    /// All links, by node and direction.
+    pub links: Vec<LoadedLink>,
+}
+
+/// Flits per cycle on the links of a direction.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DirectionLoad {
+    /// `X+` to `Z-`.
+    pub direction: &'static str,
+    /// Mean over its links.
+    pub mean: f64,
+    /// The busiest of them.
+    pub max: f64,
+}
+
+/// Flits per cycle on one link.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LoadedLink {
+    /// The node that sends.
+    pub node: Node,
+    /// Its coordinates.
+    pub at: [u16; 3],
+    /// The link: `X+` to `Z-`.
+    pub direction: &'static str,
+    /// Flits per cycle.
+    pub load: f64,
+}
+
+impl LoadedLink {
+    fn new(lattice: Lattice, node: Node, direction: Direction, load: f64) -> Self {
+        Self { node, at: lattice.coordinates(node), direction: direction.name(), load }
+    }
+}
