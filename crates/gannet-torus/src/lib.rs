@@ -6,6 +6,9 @@
 //! [`link`] carries packets over a cable that loses and damages words. [`rdma`] moves data between
 //! the memories of two nodes. [`lofamo`] makes nodes aware of faults, and [`awareness`] measures how
 //! soon a master knows of them.
+//!
+//! [`routes`] plans the way of packets round faults, [`simulator`] carries them flit by flit, and
+//! [`survival`] tries both against random faults.
 #![forbid(unsafe_code)]
 
 pub mod awareness;
@@ -16,6 +19,7 @@ pub mod lofamo;
 pub mod rdma;
 pub mod routes;
 pub mod simulator;
+pub mod survival;
 
 pub use faults::Faults;
 pub use lattice::{Cable, Direction, Lattice, LatticeError, Node};

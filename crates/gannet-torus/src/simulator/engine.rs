@@ -150,6 +150,7 @@ pub(super) trait Engine {
     fn forget(&mut self);
     fn has_backlog(&self, cycle: u32) -> bool;
     fn unfinished(&self) -> u64;
+    fn waiting_again(&self) -> u64;
     fn is_empty(&self) -> bool;
     fn set_paused(&mut self, paused: bool);
     fn set_routes(&mut self, setup: &Setup, routes: Arc<Routes>);
@@ -209,6 +210,10 @@ impl<const V: usize> Engine for Slabs<V> {
             .iter()
             .map(|slab| slab.tally.marked.wrapping_sub(slab.tally.marked_done))
             .fold(0, u64::wrapping_add)
+    }
+
+    fn waiting_again(&self) -> u64 {
+        self.slabs.iter().map(Slab::waiting_again).sum()
     }
 
     fn is_empty(&self) -> bool {

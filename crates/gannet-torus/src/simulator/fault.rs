@@ -117,9 +117,7 @@ impl Simulation {
         let (routes, means, proven) = Routes::around(self.faults(), self.setup().vcs)?;
         let before = self.now();
         self.empty();
-        let setup = self.setup().clone();
-        self.engine.set_routes(&setup, Arc::new(routes));
-        self.engine.set_paused(false);
+        self.install(routes);
         let drain_cycles = self.now() - before;
         Ok(Switched { means, drain_cycles, longest: proven.longest })
     }
@@ -131,12 +129,34 @@ impl Simulation {
     /// When the network does not empty.
     pub fn empty(&mut self) {
         const STRIDE: u32 = 8;
-        self.engine.set_paused(true);
+        self.pause();
         let begin = self.now();
-        while !self.engine.is_empty() {
+        while !self.is_empty() {
             assert!(self.now() - begin < STUCK, "the network is stuck: seed {}", self.setup().seed);
             self.run(STRIDE);
         }
+    }
+
+    /// Lets sources finish the packets that they have begun, and begin no more.
+    pub fn pause(&mut self) {
+        self.engine.set_paused(true);
+    }
+
+    /// Whether no packet is under way; packets may wait at their sources.
+    pub fn is_empty(&self) -> bool {
+        self.engine.is_empty()
+    }
+
+    /// Changes to other routes, and lets sources go on. The routes are not checked.
+    ///
+    /// # Panics
+    ///
+    /// When packets are under way: old and new routes must not be mixed.
+    pub fn install(&mut self, routes: Routes) {
+        assert!(self.is_empty(), "packets on old routes are under way");
+        let setup = self.setup().clone();
+        self.engine.set_routes(&setup, Arc::new(routes));
+        self.engine.set_paused(false);
     }
 
     /// What has become of all packets so far.

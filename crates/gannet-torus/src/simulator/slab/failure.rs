@@ -6,6 +6,11 @@ use super::{Due, Slab};
 use crate::lattice::{Direction, Node};
 
 impl<const V: usize> Slab<V> {
+    /// Lost packets that wait to be sent again.
+    pub fn waiting_again(&self) -> u64 {
+        self.sources.iter().map(|source| source.again.len() as u64).sum()
+    }
+
     /// Lets a link fail at the end of `node`, between two cycles.
     pub fn fail_link(&mut self, node: Node, direction: Direction, now: u32) {
         let Some(node) = self.local(node.0) else { return };
