@@ -13,7 +13,7 @@
 //! (64), a kind (4) and a CRC-16 of both (16).
 //!
 //! The receiver takes a message only from seven words in order, of one toggle, and with the right
-//! check. A lost or torn word costs one message, and the sender repeats what it has to say: so a
+//! check; a word that comes again at once counts once, since credits are sent at their own pace. A lost or torn word costs one message, and the sender repeats what it has to say: so a
 //! loss delays and never misleads.
 //!
 //! Source: that diagnostics ride in spare bits of credit words, arXiv:1307.0433; the coding is ours.
@@ -93,6 +93,7 @@ pub struct Assembler {
     /// Words taken of the message under way.
     taken: u16,
     toggle: u16,
+    last: Option<u16>,
 }
 
 impl Assembler {
@@ -101,13 +102,16 @@ impl Assembler {
     /// Words of credit words that failed their own check must be left out, not passed in.
     #[inline]
     pub fn take(&mut self, word: u16) -> Option<Diagnostic> {
+        if self.last.replace(word) == Some(word) {
+            return None;
+        }
         let (index, toggle) = (word >> INDEX_SHIFT, word & TOGGLE);
         if word == IDLE_WORD || index > 0 && (index != self.taken || toggle != self.toggle) {
             self.taken = 0;
             return None;
         }
         if index == 0 {
-            *self = Self { toggle, ..Self::default() };
+            *self = Self { toggle, last: Some(word), ..Self::default() };
         }
         self.bits |= u128::from(word & 0xfff) << (PART_BITS * u32::from(index));
         self.taken = index + 1;
@@ -179,6 +183,14 @@ mod tests {
                 assert_eq!(all(&mut Assembler::default(), &words), [], "{cut}, {apart} apart");
             }
         }
+    }
+
+    #[test]
+    fn words_that_come_again_count_once() {
+        let sent = [diagnostic(1 << 50, true), diagnostic(1 << 50, true), diagnostic(9, false)];
+        let line = sent.iter().enumerate().flat_map(|(at, it)| it.words(at % 2 == 1));
+        let line: Vec<u16> = line.flat_map(|word| [word; 3]).collect();
+        assert_eq!(all(&mut Assembler::default(), &line), sent);
     }
 
     proptest! {
