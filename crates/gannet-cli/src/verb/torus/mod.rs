@@ -1,5 +1,6 @@
 //! `gannet torus`: a switchless machine before a cable is bought.
 
+mod faults;
 mod loads;
 mod machine;
 mod simulate;
@@ -8,7 +9,7 @@ use clap::Subcommand;
 
 use crate::exit::Outcome;
 
-/// Simulates a torus of direct links, flit by flit.
+/// Simulates a torus of direct links: its traffic flit by flit, and how soon faults are known.
 ///
 /// Example: gannet torus simulate --lattice 4x4x4 --load 0.1..0.9:0.1
 #[derive(Debug, clap::Args)]
@@ -20,10 +21,12 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum What {
     Simulate(simulate::Arguments),
+    Faults(faults::Arguments),
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     match &arguments.what {
         What::Simulate(arguments) => simulate::run(arguments),
+        What::Faults(arguments) => faults::run(arguments),
     }
 }

@@ -1,0 +1,183 @@
+//! A picture of how long a torus takes to become aware of a fault.
+
+use gannet_torus::awareness::{CampaignReport, Distribution, FaultKind};
+use plotters::coord::Shift;
+use plotters::element::DashedPathElement;
+use plotters::prelude::*;
+
+/// Awareness time over the watchdog period that was published: 0.9 s at 500 ms.
+///
+/// Source: Ammendola et al., arXiv:1307.0433.
+pub const PUBLISHED_PERIODS: f64 = 1.8;
+
+/// Width and height in pixels.
+const SIZE: (u32, u32) = (900, 520);
+const HEAD: i32 = 64;
+/// Text and axes: readable on white and on black.
+const INK: RGBColor = RGBColor(128, 128, 128);
+const COLOURS: [RGBColor; 2] = [RGBColor(58, 128, 217), RGBColor(217, 112, 30)];
+const FONT: &str = "sans-serif";
+const LARGE: i32 = 21;
+const SMALL: i32 = 17;
+/// Bins of a curve over the whole scale.
+const BINS: f64 = 80.0;
+
+/// Why there is no picture.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlotError {
+    /// Nothing to draw, or things that do not go together.
+    #[error(
+        "a picture needs campaigns at one watchdog period in which hosts hung, and at most one of \
+         each mode; ask for one --period and one --lattice"
+    )]
+    Unfit,
+    /// The picture cannot be drawn.
+    #[error("cannot draw the picture: {0}")]
+    Drawing(String),
+}
+
+impl PlotError {
+    fn drawing(error: impl ToString) -> Self {
+        Self::Drawing(error.to_string())
+    }
+}
+
+/// A curve: its name and colour, and the part of faults known in each stretch of time.
+struct Curve<'a> {
+    name: &'static str,
+    colour: RGBColor,
+    hung: &'a Distribution,
+}
+
+impl<'a> Curve<'a> {
+    fn of(report: &'a CampaignReport, colour: RGBColor) -> Option<Self> {
+        let hung = report.kinds.iter().find(|kind| kind.kind == FaultKind::HostHung)?;
+        Some(Self { name: report.mode.name(), colour, hung: &hung.awareness })
+    }
+
+    /// The part of faults known within each bin of `bin_s`, as a line of steps.
+    fn steps(&self, bin_s: f64, bins: usize) -> Vec<(f64, f64)> {
+        let mut counts = vec![0.0; bins];
+        for (index, &count) in self.hung.histogram.iter().enumerate() {
+            // Middle of the bin that was counted; its width is a part of ours.
+            let at = ((index as f64 + 0.5) * self.hung.bin_s / bin_s) as usize;
+            counts[at.min(bins - 1)] += count as f64;
+        }
+        let all = self.hung.count.max(1) as f64;
+        let step = |(index, count): (usize, &f64)| {
+            let (left, height) = (index as f64 * bin_s, 100.0 * count / all);
+            [(left, height), (left + bin_s, height)]
+        };
+        counts.iter().enumerate().flat_map(step).collect()
+    }
+}
+
+/// Draws how long it took until hung hosts were known, in each mode, beside the published figure:
+/// an SVG document.
+///
+/// # Errors
+/// When the reports are not of one lattice and watchdog period, or tell of no hung host.
+pub fn svg(reports: &[CampaignReport]) -> Result<String, PlotError> {
+    let Some(first) = reports.first() else { return Err(PlotError::Unfit) };
+    let same = |it: &CampaignReport| it.lattice == first.lattice && it.period_s == first.period_s;
+    let curves: Vec<Curve> =
+        reports.iter().zip(COLOURS).filter_map(|(it, colour)| Curve::of(it, colour)).collect();
+    let twice =
+        reports.len() == 2 && reports[0].mode == first.mode && reports[1].mode == first.mode;
+    if !reports.iter().all(same) || curves.len() != reports.len() || twice {
+        return Err(PlotError::Unfit);
+    }
+    let mut text = String::new();
+    let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+    let (head, body) = root.split_vertically(HEAD);
+    let title = format!(
+        "{}: time until a hung host is known, watchdog period {} ms",
+        first.lattice,
+        first.period_s * 1e3
+    );
+    draw_head(&head, &title, &curves).map_err(PlotError::drawing)?;
+    draw_curves(&body, &curves, first.period_s).map_err(PlotError::drawing)?;
+    root.present().map_err(PlotError::drawing)?;
+    drop((head, body, root));
+    Ok(text)
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
+
+fn draw_head<'a>(head: &Area<'a>, title: &str, curves: &[Curve]) -> Drawn<'a> {
+    let (large, small) = ((FONT, LARGE).into_font(), (FONT, SMALL).into_font());
+    head.draw(&Text::new(title.to_owned(), (70, 12), large.color(&INK)))?;
+    let mut x = 70;
+    for curve in curves {
+        head.draw(&PathElement::new([(x, 50), (x + 30, 50)], curve.colour.stroke_width(3)))?;
+        let (mean, max) = (curve.hung.mean_s * 1e3, curve.hung.max_s * 1e3);
+        let name = format!("{}: mean {mean:.0} ms, longest {max:.0}", curve.name);
+        head.draw(&Text::new(name, (x + 38, 42), small.clone().color(&INK)))?;
+        x += 300;
+    }
+    head.draw(&DashedPathElement::new([(x, 50), (x + 30, 50)], 6, 5, INK.stroke_width(2)))?;
+    head.draw(&Text::new("published: 1.8 periods", (x + 38, 42), small.color(&INK)))
+}
+
+fn draw_curves<'a>(body: &Area<'a>, curves: &[Curve], period_s: f64) -> Drawn<'a> {
+    let published_s = PUBLISHED_PERIODS * period_s;
+    let longest = curves.iter().map(|curve| curve.hung.max_s).fold(published_s, f64::max);
+    let bin_s = 1.05 * longest / BINS;
+    let lines: Vec<_> = curves.iter().map(|curve| curve.steps(bin_s, BINS as usize)).collect();
+    let top = lines.iter().flatten().map(|point| point.1).fold(f64::MIN_POSITIVE, f64::max) * 1.08;
+    let mut chart = ChartBuilder::on(body)
+        .margin(10)
+        .margin_top(0)
+        .x_label_area_size(46)
+        .y_label_area_size(58)
+        .build_cartesian_2d(0.0..1.05 * longest, 0.0..top)?;
+    chart
+        .configure_mesh()
+        .axis_style(INK)
+        .bold_line_style(INK.mix(0.35))
+        .light_line_style(INK.mix(0.12))
+        .label_style((FONT, SMALL).into_font().color(&INK))
+        .x_desc("time from the fault until the master knows, s")
+        .y_desc("part of the faults, % a bin")
+        .draw()?;
+    for (curve, line) in curves.iter().zip(lines) {
+        chart.draw_series([PathElement::new(line, curve.colour.stroke_width(2))])?;
+    }
+    let published = [(published_s, 0.0), (published_s, top)];
+    chart.draw_series([DashedPathElement::new(published, 6, 5, INK.stroke_width(2))])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gannet_torus::awareness::{Campaign, Surroundings, run_campaign};
+    use gannet_torus::lofamo::Mode;
+
+    #[test]
+    fn a_picture_has_both_modes_and_the_published_line() {
+        let report = |mode| {
+            let campaign = Campaign {
+                lattice: "3x3".parse().unwrap(),
+                mode,
+                period_ns: 500_000_000,
+                trials: 40,
+                faults: 6,
+                seed: 1,
+                surroundings: Surroundings::default(),
+                threads: 1,
+            };
+            run_campaign(&campaign, &mut |_| ())
+        };
+        let reports = Mode::ALL.map(report);
+        let picture = svg(&reports).unwrap();
+        for text in ["3x3x1", "500 ms", "poll: mean", "push: mean", "published", "% a bin"] {
+            assert!(picture.contains(text), "{text} is not in {picture}");
+        }
+        assert!(matches!(svg(&[]), Err(PlotError::Unfit)));
+        let twice = [reports[0].clone(), reports[0].clone()];
+        assert!(matches!(svg(&twice), Err(PlotError::Unfit)));
+    }
+}
