@@ -17,6 +17,7 @@ pub mod tlb;
 
 pub use clop::{Cell, Geometry, Overwritten, Producer, Reader, clop};
 pub use registration::{RegisterError, RegisteredBuffers, Registration};
+pub use sys::huge::vec_on_huge_pages;
 pub use sys::prefetch::prefetch;
 pub use sys::region::{Pages, Region, RegionError};
 pub use tlb::{Mapping, PageSize, Refusal, Replacement, Tlb};

@@ -1,5 +1,6 @@
 //! The only place of this crate where memory is touched through raw pointers.
 
 mod cells;
+pub mod huge;
 pub mod prefetch;
 pub mod region;

@@ -1,6 +1,9 @@
 //! Where packets wait.
 
+use std::iter::repeat_n;
+
 use crate::simulator::packet::Packet;
+use crate::simulator::slab::filled;
 
 /// The packets behind the first two: for each input channel of each router a ring of places.
 ///
@@ -19,12 +22,8 @@ pub(in crate::simulator) struct Queues {
 impl Queues {
     pub fn new(routers: usize, channels: usize, places: u16) -> Self {
         let round = routers * channels;
-        Self {
-            packets: vec![Packet::default(); round * usize::from(places)],
-            places,
-            channels,
-            round,
-        }
+        let len = round * usize::from(places);
+        Self { packets: filled(len, repeat_n(Packet::default(), len)), places, channels, round }
     }
 
     pub fn bytes(&self) -> usize {

@@ -3,10 +3,11 @@
 mod failure;
 
 use std::collections::BTreeMap;
+use std::iter::repeat_n;
 use std::ops::Range;
 use std::sync::Arc;
 
-use gannet_memory::prefetch;
+use gannet_memory::{prefetch, vec_on_huge_pages};
 
 use crate::lattice::{Direction, LINKS, Lattice, Node};
 use crate::routes::{LOCAL, PORTS};
@@ -108,11 +109,11 @@ impl<const V: usize> Slab<V> {
         let router = |node| Router::new(lattice.coordinates(Node(node)), &plan.rules);
         let source = |node| Source::new(plan.traffic.generator(Node(node), plan.seed), &plan.rules);
         Self {
-            routers: nodes.clone().map(router).collect(),
+            routers: filled(count, nodes.clone().map(router)),
             sources: nodes.clone().map(source).collect(),
             neighbours: nodes.clone().map(|node| neighbours(lattice, Node(node))).collect(),
             queues: Queues::new(count, Self::CHANNELS, plan.places),
-            wheel: vec![vec![Due::default(); count]; wheel_len],
+            wheel: (0..wheel_len).map(|_| filled(count, repeat_n(Due::default(), count))).collect(),
             sends: Default::default(),
             prefetches: count * size_of::<Router<V>>() > CACHE,
             outgoing: vec![Vec::new(); plan.borders.len() - 1],
@@ -451,6 +452,13 @@ impl<const V: usize> Slab<V> {
             }
         }
     }
+}
+
+/// A table of `len` values that is read here and there.
+pub(in crate::simulator) fn filled<T>(len: usize, values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut table = vec_on_huge_pages(len);
+    table.extend(values);
+    table
 }
 
 /// The same virtual channel at the other end of its link.
