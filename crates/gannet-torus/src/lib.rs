@@ -4,7 +4,7 @@
 //! it does not work.
 //!
 //! [`link`] carries packets over a cable that loses and damages words. [`rdma`] moves data between
-//! the memories of two nodes. [`lofamo`] makes nodes aware of faults, and [`awareness`] measures how
+//! the memories of two nodes. [`node`] joins links and engine of a node by a router. [`lofamo`] makes nodes aware of faults, and [`awareness`] measures how
 //! soon a master knows of them.
 //!
 //! [`routes`] plans the way of packets round faults, [`simulator`] carries them flit by flit, and
@@ -16,6 +16,7 @@ pub mod faults;
 pub mod lattice;
 pub mod link;
 pub mod lofamo;
+pub mod node;
 pub mod rdma;
 pub mod routes;
 pub mod simulator;

@@ -104,7 +104,7 @@ impl Config {
     }
 
     /// Most words of payload that a packet may have on this link.
-    pub(super) fn packet_words_max(&self) -> usize {
+    pub(crate) fn packet_words_max(&self) -> usize {
         self.fifo_words.saturating_sub(self.margin).min(PAYLOAD_WORDS_MAX)
     }
 }

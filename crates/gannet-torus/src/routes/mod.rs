@@ -108,6 +108,11 @@ impl Routes {
         }
     }
 
+    /// Whether the routes are free of deadlock only in routers that keep a bubble free in each ring.
+    pub fn needs_bubbles(&self) -> bool {
+        matches!(self.plan, Plan::Bubble { .. })
+    }
+
     /// The node that a packet from `from` heads for first: a node to pass on the way where the direct
     /// way is broken, else `to`. `None` when `to` cannot be reached.
     #[inline]

@@ -1,0 +1,135 @@
+//! What a node is made from, and why it cannot be.
+
+use gannet_wire::apelink::WORD_LEN;
+use gannet_wire::rdma::HEADER_LEN;
+use thiserror::Error;
+
+use crate::lattice::{Lattice, Node};
+use crate::routes::Routes;
+use crate::{link, rdma};
+
+/// Most packets of the engine that may wait for a link.
+pub const INJECTION_PACKETS_MAX: usize = 64;
+
+/// All that a node is made from. Times are in nanoseconds, those of the links too.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    /// The engine; its node is the node.
+    pub engine: rdma::Configuration,
+    /// Each of the links.
+    pub link: link::Config,
+    /// A packet that has made so many hops and is not there is dropped: it goes in circles.
+    pub hop_limit: u16,
+    /// Packets of the engine that may wait for a link, 1 to [`INJECTION_PACKETS_MAX`]; as many of
+    /// them wait before one for another link is held up.
+    pub injection_packets: usize,
+}
+
+impl Configuration {
+    /// Defaults for a node of a network in which a word takes `word_ns` on a line.
+    ///
+    /// The hop limit is what the format counts to.
+    pub fn new(node: Node, word_ns: u64) -> Self {
+        let link = link::Config::default();
+        Self {
+            engine: rdma::Configuration::new(node),
+            link: link::Config {
+                timeout: link.timeout * word_ns,
+                dead_after: link.dead_after * word_ns,
+                ..link
+            },
+            hop_limit: gannet_wire::apelink::HOPS_MAX,
+            injection_packets: 8,
+        }
+    }
+
+    /// Tests what the links do not test.
+    pub(super) fn check(&self, lattice: Lattice) -> Result<(), ConfigurationError> {
+        let node = self.engine.node;
+        if node.index() >= lattice.nodes() {
+            return Err(ConfigurationError::NotInLattice(node, lattice));
+        }
+        if !(1..=INJECTION_PACKETS_MAX).contains(&self.injection_packets) {
+            return Err(ConfigurationError::InjectionPackets(self.injection_packets));
+        }
+        let max = self.link.packet_words_max() * WORD_LEN;
+        let got = HEADER_LEN + self.engine.limits.data_bytes;
+        if got > max {
+            return Err(ConfigurationError::PacketBytes { got, max });
+        }
+        Ok(())
+    }
+}
+
+/// Why a node cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ConfigurationError {
+    /// A parameter of the links is out of its range.
+    #[error(transparent)]
+    Link(#[from] link::ConfigError),
+    /// The first routes do not fit.
+    #[error(transparent)]
+    Routes(#[from] UnfitRoutes),
+    /// The lattice has no such node.
+    #[error("{0} is not in a lattice of {1}")]
+    NotInLattice(Node, Lattice),
+    /// No packets, or too many, may wait for a link.
+    #[error("{0} packets may wait for a link: it must be 1 to {INJECTION_PACKETS_MAX}")]
+    InjectionPackets(usize),
+    /// Packets of the engine do not fit the FIFOs of the links.
+    #[error("packets of {got} bytes with header do not fit the links, which take {max}")]
+    PacketBytes {
+        /// Bytes of the longest packet.
+        got: usize,
+        /// Most bytes that a link takes.
+        max: usize,
+    },
+}
+
+/// Why a node does not take routes.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum UnfitRoutes {
+    /// They are for another machine.
+    #[error("routes of a lattice of {got} do not fit a node of {expected}")]
+    Lattice {
+        /// Lattice of the routes.
+        got: Lattice,
+        /// Lattice of the node.
+        expected: Lattice,
+    },
+    /// Each class needs a virtual channel of its own.
+    #[error(
+        "the routes need {classes} virtual channels and the links have {channels}: plan routes with \
+         fewer classes, or make links with more channels"
+    )]
+    Channels {
+        /// Classes of the routes.
+        classes: u8,
+        /// Virtual channels of each link.
+        channels: usize,
+    },
+    /// The node does not keep bubbles free.
+    #[error("routes in one class that need bubbles deadlock here: take dimension order")]
+    Bubble,
+}
+
+/// Tests whether links with `channels` virtual channels on `lattice` can follow `routes`.
+pub(super) fn check_routes(
+    routes: &Routes,
+    lattice: Lattice,
+    channels: usize,
+) -> Result<(), UnfitRoutes> {
+    if routes.lattice() != lattice {
+        return Err(UnfitRoutes::Lattice { got: routes.lattice(), expected: lattice });
+    }
+    if routes.needs_bubbles() {
+        return Err(UnfitRoutes::Bubble);
+    }
+    let classes = routes.classes();
+    if usize::from(classes) > channels {
+        return Err(UnfitRoutes::Channels { classes, channels });
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! Packets of the engine that wait for a link.
+
+use std::collections::VecDeque;
+
+use gannet_wire::apelink::PAYLOAD_LEN_MAX;
+
+use crate::rdma::Outgoing;
+
+/// A packet that waits, and the output it waits for.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    pub outgoing: Outgoing,
+    pub output: usize,
+    pub bytes: Box<[u8]>,
+}
+
+/// Bounded place for packets, in the order of their coming. Those for one output leave in that
+/// order; those for another pass them.
+#[derive(Clone, Debug)]
+pub(super) struct Injection {
+    waiting: VecDeque<Waiting>,
+    free: Vec<Box<[u8]>>,
+}
+
+impl Injection {
+    /// Place for `packets`; all memory is allocated here.
+    pub fn new(packets: usize) -> Self {
+        let buffer = || vec![0; PAYLOAD_LEN_MAX].into_boxed_slice();
+        Self {
+            waiting: VecDeque::with_capacity(packets),
+            free: std::iter::repeat_with(buffer).take(packets).collect(),
+        }
+    }
+
+    pub fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Takes a packet that `fill` writes to a buffer and finds an output for, if there is room and
+    /// it does; `None` if `fill` has no packet.
+    pub fn push(
+        &mut self,
+        fill: impl FnOnce(&mut [u8]) -> Option<(Outgoing, Option<usize>)>,
+    ) -> Option<()> {
+        let mut bytes = self.free.pop()?;
+        let filled = fill(&mut bytes);
+        match filled {
+            Some((outgoing, Some(output))) => {
+                self.waiting.push_back(Waiting { outgoing, output, bytes });
+            }
+            _ => self.free.push(bytes),
+        }
+        filled.map(|_| ())
+    }
+
+    /// The oldest packet for `output`.
+    pub fn first(&self, output: usize) -> Option<&Waiting> {
+        self.waiting.iter().find(|waiting| waiting.output == output)
+    }
+
+    /// Takes the oldest packet for `output` out once `send` has read it.
+    pub fn pop(&mut self, output: usize, send: impl FnOnce(&Waiting)) {
+        let Some(at) = self.waiting.iter().position(|waiting| waiting.output == output) else {
+            return;
+        };
+        if let Some(waiting) = self.waiting.remove(at) {
+            send(&waiting);
+            self.free.push(waiting.bytes);
+        }
+    }
+
+    /// Outputs that are waited for, one bit each.
+    pub fn outputs(&self) -> u32 {
+        self.waiting.iter().fold(0, |bits, waiting| bits | 1 << waiting.output)
+    }
+
+    /// Finds an output anew for every packet; those for which there is none leave.
+    pub fn redirect(&mut self, mut output: impl FnMut(&Outgoing) -> Option<usize>) {
+        for _ in 0..self.waiting.len() {
+            let Some(mut waiting) = self.waiting.pop_front() else { return };
+            match output(&waiting.outgoing) {
+                Some(output) => {
+                    waiting.output = output;
+                    self.waiting.push_back(waiting);
+                }
+                None => self.free.push(waiting.bytes),
+            }
+        }
+    }
+}

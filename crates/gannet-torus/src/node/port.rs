@@ -1,0 +1,112 @@
+//! A link of a node, and what is kept beside it.
+
+use gannet_wire::apelink::{Header, Word};
+
+use crate::link::{Config, ConfigError, Counters, Event, Link, Origin, Refused, State};
+
+/// Bits of a word.
+const WORD_BITS: u64 = Word::BITS as u64;
+
+/// What a link heard in a credit word.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard {
+    pub diagnostics: u16,
+    /// Bits that came since the last good credit.
+    pub bits: u64,
+    /// Errors in them.
+    pub errors: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Port {
+    pub link: Link,
+    /// When the link was first looked after.
+    since: Option<u64>,
+    is_down: bool,
+    /// Packets with a footer given to the link.
+    given: u64,
+    /// Words that came since the last good credit.
+    words: u64,
+    /// Errors up to the last good credit.
+    errors: u64,
+}
+
+impl Port {
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        let link = Link::new(config)?;
+        Ok(Self { link, since: None, is_down: false, given: 0, words: 0, errors: 0 })
+    }
+
+    /// The word to be sent, and whether it is a credit.
+    pub fn transmit(&mut self, now: u64) -> (Word, bool) {
+        let before = self.link.counters().tx_credits;
+        let word = self.link.transmit(now);
+        (word, self.link.counters().tx_credits != before)
+    }
+
+    /// Takes a word: what happened, and what was heard if it was a good credit.
+    pub fn receive(&mut self, word: Word, now: u64) -> (Option<Event>, Option<Heard>) {
+        let before = self.link.counters().rx_credits;
+        let event = self.link.receive(word, now);
+        self.words += 1;
+        if event == Some(Event::Up) {
+            self.is_down = false;
+        }
+        let heard = self.link.counters().rx_credits != before;
+        (event, heard.then(|| self.heard()))
+    }
+
+    fn heard(&mut self) -> Heard {
+        let errors = errors(self.link.counters());
+        let since = errors.saturating_sub(std::mem::replace(&mut self.errors, errors));
+        Heard {
+            diagnostics: self.link.diagnostics().map_or(0, |diagnostics| diagnostics.bits),
+            bits: std::mem::take(&mut self.words) * WORD_BITS,
+            errors: since.min(u32::MAX.into()) as u32,
+        }
+    }
+
+    /// Looks whether the line has died, or has never lived.
+    pub fn tick(&mut self, now: u64) -> Option<Event> {
+        let event = self.link.tick(now);
+        let is_late = now.saturating_sub(*self.since.get_or_insert(now)) > self.dead_after();
+        let silent = self.link.state() == State::Down && is_late;
+        if event == Some(Event::Down) || silent && !self.is_down {
+            self.is_down = true;
+            return Some(Event::Down);
+        }
+        event
+    }
+
+    fn dead_after(&self) -> u64 {
+        self.link.config().dead_after
+    }
+
+    /// When the line will have been silent for too long.
+    pub fn deadline(&self) -> Option<u64> {
+        let heard = self.link.last_credit().or(self.since)?;
+        (!self.is_down).then_some(heard + self.dead_after() + 1)
+    }
+
+    pub fn send(&mut self, header: Header, origin: Origin, payload: &[u8]) -> Result<(), Refused> {
+        self.link.send(header, origin, payload)?;
+        self.given += 1;
+        Ok(())
+    }
+
+    /// Packets given to the link that the other end has not acknowledged.
+    pub fn under_way(&self) -> u64 {
+        let counters = self.link.counters();
+        self.given - counters.tx_acknowledged - counters.tx_given_up
+    }
+}
+
+/// What speaks of a bad line.
+fn errors(counters: &Counters) -> u64 {
+    counters.rx_credit_errors
+        + counters.header_errors
+        + counters.fatal_header_errors
+        + counters.header_refused
+        + counters.crc_errors
+        + counters.cut_packets
+}

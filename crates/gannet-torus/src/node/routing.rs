@@ -1,0 +1,241 @@
+//! Packets from input to output.
+
+use gannet_wire::apelink::{Destination, Header, TIME_BITS};
+
+use super::arbiter::{EJECTION, INJECTION, OUTPUTS, channel, port_of};
+use super::event::{Event, Reason};
+use super::guide::Came;
+use super::torus_node::TorusNode;
+use crate::lattice::LINKS;
+use crate::link::{Arrival, Origin, Refused};
+use crate::rdma::{Outgoing, PhysicalMemory};
+
+/// Times in footers count up to this and begin anew.
+const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
+
+/// What came of an attempt to move a packet.
+enum Move {
+    /// It has left its input.
+    Done,
+    /// It has to wait.
+    Waits,
+}
+
+impl<M: PhysicalMemory> TorusNode<M> {
+    /// A packet is whole in the FIFO of a link.
+    pub(super) fn arrived(&mut self, port: usize, vc: u8) {
+        self.is_stirred = true;
+        self.look(port, vc);
+    }
+
+    /// Finds the output of the oldest packet of a FIFO; those that have none are dropped.
+    fn look(&mut self, port: usize, vc: u8) {
+        let input = channel(port, vc);
+        while let Some(arrival) = self.front(port, vc) {
+            let came = Came { source: arrival.origin.source, port: port as u8, class: vc };
+            match self.guide.output(&arrival.header, came) {
+                Ok(output) => return self.arbiter.want(input, 1 << output),
+                Err(reason) => self.drop_first(port, vc, reason),
+            }
+        }
+        self.arbiter.want(input, 0);
+    }
+
+    fn front(&self, port: usize, vc: u8) -> Option<Arrival> {
+        self.ports[port].as_ref()?.link.front(vc).copied()
+    }
+
+    /// Drops the oldest packet of a FIFO.
+    fn drop_first(&mut self, port: usize, vc: u8, reason: Reason) {
+        let arrival = self.ports[port].as_mut().and_then(|port| port.link.pop(vc));
+        if let Some(Arrival { header, origin }) = arrival {
+            self.counters.taken += 1;
+            self.counters.drop_one(reason, false);
+            self.tell(Event::Dropped { reason, source: origin.source, header });
+        }
+    }
+
+    /// Finds all outputs anew: routes or links have changed.
+    pub(super) fn look_at_all(&mut self) {
+        for port in 0..LINKS {
+            let channels =
+                self.ports[port].as_ref().map_or(0, |p| p.link.config().virtual_channels);
+            (0..channels as u8).for_each(|vc| self.look(port, vc));
+        }
+        let Self { guide, injection, counters, .. } = self;
+        injection.redirect(|outgoing| match guide.first_output(outgoing.destination) {
+            Ok(output) => Some(output),
+            Err(reason) => {
+                counters.drop_one(reason, false);
+                None
+            }
+        });
+        self.look_at_injection();
+        self.is_stirred = true;
+    }
+
+    /// Enters which outputs packets of the engine wait for.
+    pub(super) fn look_at_injection(&mut self) {
+        let allowed = if self.is_paused { 1 << EJECTION } else { u32::MAX };
+        self.arbiter.want(INJECTION, self.injection.outputs() & allowed);
+    }
+
+    /// Moves packets while any of them has room where it goes.
+    pub(super) fn move_packets(&mut self, now: u64) {
+        self.is_stirred = false;
+        self.take_from_engine(now);
+        let mut moved = true;
+        while moved {
+            moved = false;
+            for output in 0..OUTPUTS {
+                while let Some(input) = self.arbiter.turn(output)
+                    && let Move::Done = self.move_one(input, output, now)
+                {
+                    self.arbiter.served(output, input);
+                    moved = true;
+                }
+            }
+        }
+    }
+
+    fn take_from_engine(&mut self, now: u64) {
+        let Self { guide, engine, injection, counters, .. } = self;
+        while engine.has_packet() {
+            let pushed = injection.push(|bytes| {
+                let outgoing = engine.next_packet(now, bytes)?;
+                counters.injected += 1;
+                match guide.first_output(outgoing.destination) {
+                    Ok(output) => Some((outgoing, Some(output))),
+                    Err(reason) => {
+                        counters.drop_one(reason, false);
+                        Some((outgoing, None))
+                    }
+                }
+            });
+            if pushed.is_none() {
+                break;
+            }
+        }
+        self.look_at_injection();
+    }
+
+    fn move_one(&mut self, input: usize, output: usize, now: u64) -> Move {
+        if input == INJECTION {
+            return if output == EJECTION { self.loop_back(now) } else { self.inject(output, now) };
+        }
+        let (port, vc) = port_of(input);
+        let Some(arrival) = self.front(port, vc) else {
+            self.arbiter.want(input, 0);
+            return Move::Waits;
+        };
+        let moved = if output == EJECTION {
+            self.deliver(port, vc, now)
+        } else {
+            self.forward(port, vc, arrival, output)
+        };
+        if let Move::Done = moved {
+            self.look(port, vc);
+        }
+        moved
+    }
+
+    /// Gives the oldest packet of a FIFO to the engine.
+    fn deliver(&mut self, port: usize, vc: u8, now: u64) -> Move {
+        // A packet that finds the engine busy stays in the FIFO.
+        if !self.engine.can_receive() {
+            return self.wait_for_engine();
+        }
+        let from = self.ports[port].as_mut();
+        let Some(arrival) = from.and_then(|port| port.link.take(vc, &mut self.buffer)) else {
+            return Move::Waits;
+        };
+        let size = usize::from(arrival.header.size);
+        self.engine.packet_in(now, &self.buffer[..size]);
+        let latency = (now & TIME_MASK).wrapping_sub(arrival.origin.time) & TIME_MASK;
+        let counters = &mut self.counters;
+        counters.taken += 1;
+        counters.delivered += 1;
+        counters.delivered_hops += u64::from(arrival.header.hops);
+        counters.latency_ns = counters.latency_ns.saturating_add(latency);
+        counters.latency_max_ns = counters.latency_max_ns.max(latency);
+        Move::Done
+    }
+
+    /// Tries again at the next call: the engine has room after a time, without a word coming.
+    fn wait_for_engine(&mut self) -> Move {
+        self.is_stirred = true;
+        Move::Waits
+    }
+
+    /// Gives the oldest packet of a FIFO to another link, or drops it if that never takes it.
+    fn forward(&mut self, port: usize, vc: u8, arrival: Arrival, output: usize) -> Move {
+        let (out, class) = port_of(output);
+        let hops = arrival.header.hops + 1;
+        let header = Header { virtual_channel: class, hops, ..arrival.header };
+        match self.ports[out].as_ref().map(|out| out.link.can_send(&header)) {
+            Some(Ok(())) => {}
+            Some(Err(Refused::NotUp | Refused::NoCredit(_) | Refused::WindowFull)) => {
+                return Move::Waits;
+            }
+            _ => {
+                self.drop_first(port, vc, Reason::LinkRefuses);
+                return Move::Done;
+            }
+        }
+        let size = usize::from(header.size);
+        if let Some(port) = &mut self.ports[port] {
+            port.link.take(vc, &mut self.buffer);
+        }
+        self.counters.taken += 1;
+        let payload = &self.buffer[..size];
+        match self.ports[out].as_mut().map(|out| out.send(header, arrival.origin, payload)) {
+            Some(Ok(())) => self.counters.forwarded += 1,
+            _ => self.counters.drop_one(Reason::LinkRefuses, false),
+        }
+        Move::Done
+    }
+
+    /// Gives a packet of the engine to a link.
+    fn inject(&mut self, output: usize, now: u64) -> Move {
+        let (out, class) = port_of(output);
+        let (Some(waiting), Some(port)) = (self.injection.first(output), self.ports[out].as_mut())
+        else {
+            return Move::Waits;
+        };
+        let Outgoing { destination, address, length } = waiting.outgoing;
+        let header = Header {
+            virtual_channel: class,
+            process: self.guide.epoch.into(),
+            destination: Destination::Node(destination.0),
+            size: length as u16,
+            address,
+            hops: 1,
+            ..Header::default()
+        };
+        let origin = Origin { source: self.guide.node.0, time: now & TIME_MASK };
+        match port.send(header, origin, &waiting.bytes[..length]) {
+            Ok(()) => self.counters.forwarded += 1,
+            Err(Refused::NotUp | Refused::NoCredit(_) | Refused::WindowFull) => {
+                return Move::Waits;
+            }
+            Err(_) => self.counters.drop_one(Reason::LinkRefuses, false),
+        }
+        self.injection.pop(output, |_| ());
+        self.look_at_injection();
+        Move::Done
+    }
+
+    /// Gives a packet of the engine for its own node back to it.
+    fn loop_back(&mut self, now: u64) -> Move {
+        if !self.engine.can_receive() {
+            return self.wait_for_engine();
+        }
+        let Self { injection, engine, counters, .. } = self;
+        injection.pop(EJECTION, |waiting| {
+            engine.packet_in(now, &waiting.bytes[..waiting.outgoing.length]);
+            counters.delivered += 1;
+        });
+        self.look_at_injection();
+        Move::Done
+    }
+}

@@ -1,0 +1,275 @@
+//! The node: words, time and descriptors in; words and events out.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use gannet_wire::apelink::{PAYLOAD_LEN_MAX, Word};
+use gannet_wire::lofamo::Diagnostic;
+
+use super::arbiter::Arbiter;
+use super::configuration::{Configuration, ConfigurationError, UnfitRoutes, check_routes};
+use super::event::{Counters, EVENTS_MAX, Event, Signal};
+use super::guide::Guide;
+use super::injection::Injection;
+use super::monitor::Monitor;
+use super::port::Port;
+use crate::lattice::{Direction, LINKS, Node};
+use crate::link::{self, Link};
+use crate::lofamo::{Nic, Thresholds, Timing};
+use crate::rdma::{Engine, PhysicalMemory};
+use crate::routes::Routes;
+
+/// A node of a torus. See the [module](super).
+///
+/// Times are in nanoseconds from any origin and must not go back from one call to the next.
+#[derive(Debug)]
+pub struct TorusNode<M> {
+    pub(super) guide: Guide,
+    pub(super) engine: Engine<M>,
+    pub(super) ports: [Option<Port>; LINKS],
+    pub(super) arbiter: Arbiter,
+    pub(super) injection: Injection,
+    pub(super) counters: Counters,
+    pub(super) is_paused: bool,
+    /// Something has come or gone since packets were last moved.
+    pub(super) is_stirred: bool,
+    /// The packet on its way from one link to another.
+    pub(super) buffer: Box<[u8]>,
+    pub(super) signals: VecDeque<Signal>,
+    events: VecDeque<Event>,
+    notices: VecDeque<Diagnostic>,
+    monitor: Option<Monitor>,
+    virtual_channels: usize,
+    now: u64,
+}
+
+impl<M: PhysicalMemory> TorusNode<M> {
+    /// A node whose engine reads and writes `memory`, and which follows `routes` of number `epoch`.
+    ///
+    /// All memory is allocated here.
+    ///
+    /// # Errors
+    /// When a parameter is out of its range, or the routes do not fit.
+    ///
+    /// # Panics
+    /// As [`Engine::new`].
+    pub fn new(
+        configuration: Configuration,
+        memory: M,
+        routes: Arc<Routes>,
+        epoch: u8,
+    ) -> Result<Self, ConfigurationError> {
+        let Configuration { engine, link, hop_limit, injection_packets } = configuration.clone();
+        let lattice = routes.lattice();
+        configuration.check(lattice)?;
+        check_routes(&routes, lattice, link.virtual_channels)?;
+        let mut ports = [const { None }; LINKS];
+        for direction in Direction::ALL.into_iter().filter(|&direction| lattice.has(direction)) {
+            ports[direction.index()] = Some(Port::new(link)?);
+        }
+        Ok(Self {
+            guide: Guide::new(engine.node, routes, epoch, hop_limit),
+            engine: Engine::new(engine, memory),
+            ports,
+            arbiter: Arbiter::new(),
+            injection: Injection::new(injection_packets),
+            counters: Counters::default(),
+            is_paused: false,
+            is_stirred: false,
+            buffer: vec![0; PAYLOAD_LEN_MAX].into_boxed_slice(),
+            signals: VecDeque::with_capacity(EVENTS_MAX),
+            events: VecDeque::with_capacity(EVENTS_MAX),
+            notices: VecDeque::with_capacity(EVENTS_MAX),
+            monitor: None,
+            virtual_channels: link.virtual_channels,
+            now: 0,
+        })
+    }
+
+    /// The node with a fault monitor, which tells its neighbours by the spare bits of credits.
+    pub fn with_monitor(mut self, timing: Timing, thresholds: Thresholds) -> Self {
+        let mut monitor = Monitor::new(self.guide.lattice(), self.node(), timing, thresholds);
+        for (port, direction) in self.ports.iter_mut().zip(Direction::ALL) {
+            if let Some(port) = port {
+                port.link.set_diagnostics(monitor.bits(direction, 0));
+            }
+        }
+        self.monitor = Some(monitor);
+        self
+    }
+
+    /// The node that it is.
+    pub fn node(&self) -> Node {
+        self.guide.node
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Engine<M> {
+        &self.engine
+    }
+
+    /// The engine, to register memory, post and poll. What is posted leaves at the next
+    /// [`advance`](Self::advance).
+    pub fn engine_mut(&mut self) -> &mut Engine<M> {
+        &mut self.engine
+    }
+
+    /// The link in `direction`, if the lattice has it.
+    pub fn link(&self, direction: Direction) -> Option<&Link> {
+        self.ports[direction.index()].as_ref().map(|port| &port.link)
+    }
+
+    /// What the node has done.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The fault monitor, if there is one.
+    pub fn nic(&self) -> Option<&Nic> {
+        self.monitor.as_ref().map(|monitor| &monitor.nic)
+    }
+
+    /// The fault monitor, for the beats of the host and what its sensors read.
+    pub fn nic_mut(&mut self) -> Option<&mut Nic> {
+        self.monitor.as_mut().map(|monitor| &mut monitor.nic)
+    }
+
+    /// Number of the routes that the node follows.
+    pub fn epoch(&self) -> u8 {
+        self.guide.epoch
+    }
+
+    /// Follows other routes from now on; their number must not be that of the ones before.
+    ///
+    /// # Errors
+    /// When the routes do not fit; the node goes on as before.
+    pub fn set_routes(&mut self, routes: Arc<Routes>, epoch: u8) -> Result<(), UnfitRoutes> {
+        check_routes(&routes, self.guide.lattice(), self.virtual_channels)?;
+        self.guide.follow(routes, epoch);
+        self.look_at_all();
+        Ok(())
+    }
+
+    /// Lets no packet of the engine enter the network, until [`resume`](Self::resume).
+    pub fn pause(&mut self) {
+        self.is_paused = true;
+        self.look_at_injection();
+    }
+
+    /// Ends a pause.
+    pub fn resume(&mut self) {
+        self.is_paused = false;
+        self.look_at_injection();
+        self.is_stirred = true;
+    }
+
+    /// Whether no packet of the network is in this node, or on its way from it to the next.
+    pub fn is_drained(&self) -> bool {
+        self.ports.iter().flatten().all(|port| {
+            let waits = (0..self.virtual_channels as u8).any(|vc| port.link.front(vc).is_some());
+            !waits && port.under_way() == 0
+        })
+    }
+
+    /// The word to be sent on the link in `direction` in this word time; nothing if the lattice has
+    /// no such link.
+    pub fn transmit(&mut self, direction: Direction, now: u64) -> Option<Word> {
+        let port = self.ports[direction.index()].as_mut()?;
+        let (word, is_credit) = port.transmit(now);
+        if is_credit && let Some(monitor) = &mut self.monitor {
+            port.link.set_diagnostics(monitor.bits(direction, now));
+        }
+        Some(word)
+    }
+
+    /// Takes a word that the link in `direction` has brought. Packets move at the next
+    /// [`advance`](Self::advance).
+    pub fn receive(&mut self, direction: Direction, word: Word, now: u64) {
+        let Some(port) = self.ports[direction.index()].as_mut() else { return };
+        let (event, heard) = port.receive(word, now);
+        if let Some(heard) = heard {
+            self.is_stirred = true;
+            if let Some(monitor) = &mut self.monitor {
+                let (notices, untold) = (&mut self.notices, &mut self.counters.untold);
+                monitor.hear(direction, heard, now, |notice| keep(notices, notice, untold));
+            }
+        }
+        match event {
+            Some(link::Event::Packet(vc)) => self.arrived(direction.index(), vc),
+            Some(link::Event::HeaderOnly) => self.signal_arrived(direction),
+            Some(event) => self.link_event(direction, event),
+            None => {}
+        }
+    }
+
+    /// Lets everything happen that can: deadlines, and packets that have room where they go.
+    pub fn advance(&mut self, now: u64) {
+        self.now = now;
+        for direction in Direction::ALL {
+            let port = self.ports[direction.index()].as_mut();
+            if let Some(event) = port.and_then(|port| port.tick(now)) {
+                self.link_event(direction, event);
+            }
+        }
+        if let Some(monitor) = &mut self.monitor {
+            let (notices, untold) = (&mut self.notices, &mut self.counters.untold);
+            monitor.poll(now, |notice| keep(notices, notice, untold));
+        }
+        self.engine.advance(now);
+        if self.is_stirred || self.has_packet() {
+            self.move_packets(now);
+        }
+    }
+
+    /// When [`advance`](Self::advance) has something to do if no word comes before; `None` if never.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let links = self.ports.iter().flatten().filter_map(Port::deadline);
+        let monitor = self.nic().and_then(Nic::deadline_ns);
+        let soon = (self.is_stirred || self.has_packet()).then_some(self.now);
+        links.chain(self.engine.next_deadline()).chain(monitor).chain(soon).min()
+    }
+
+    /// Whether the engine has a packet for which there is room.
+    fn has_packet(&self) -> bool {
+        self.engine.has_packet() && self.injection.has_room()
+    }
+
+    /// The next event, oldest first.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// The next signal that arrived for this node.
+    pub fn next_signal(&mut self) -> Option<Signal> {
+        self.signals.pop_front()
+    }
+
+    /// What the fault monitor wants the host to know.
+    pub fn next_notice(&mut self) -> Option<Diagnostic> {
+        self.notices.pop_front()
+    }
+
+    pub(super) fn tell(&mut self, event: Event) {
+        keep(&mut self.events, event, &mut self.counters.untold);
+    }
+
+    fn link_event(&mut self, direction: Direction, event: link::Event) {
+        self.tell(Event::Link(direction, event));
+        self.is_stirred = true;
+        match event {
+            link::Event::Down => self.guide.set_down(direction, true),
+            link::Event::Up => self.guide.set_down(direction, false),
+            _ => return,
+        }
+        self.look_at_all();
+    }
+}
+
+/// Appends to a queue of what is told, unless the host lets it fill up.
+pub(super) fn keep<T>(queue: &mut VecDeque<T>, news: T, untold: &mut u64) {
+    if queue.len() < EVENTS_MAX {
+        queue.push_back(news);
+    } else {
+        *untold += 1;
+    }
+}
