@@ -1,10 +1,13 @@
 //! Random sets of faults.
 
+use std::fmt;
+
 use gannet_measure::random::Random;
 use serde::Serialize;
 
 use crate::faults::Faults;
-use crate::lattice::Lattice;
+use crate::lattice::{Direction, Lattice};
+use crate::simulator::Event;
 
 /// How many nodes and cables fail in a trial: from the first number to the last, each as likely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -25,6 +28,32 @@ impl FaultCounts {
         let (nodes, cables) = (between(self.nodes), between(self.cables));
         let nodes = (nodes as usize).min(lattice.nodes() - 1);
         Faults::random(lattice, nodes, cables as usize, random)
+    }
+}
+
+/// The events that bring these faults about.
+pub(super) fn events(faults: &Faults) -> impl Iterator<Item = Event> {
+    let lattice = faults.lattice();
+    let nodes = lattice.all().filter(|&node| !faults.node_works(node)).map(Event::NodeDown);
+    let cables = lattice.cables().filter(|&cable| !faults.cable_works(cable));
+    nodes.chain(cables.map(Event::CableDown))
+}
+
+/// A set of faults in words.
+pub(super) struct Told<'a>(pub &'a Faults);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        let (faults, lattice) = (self.0, self.0.lattice());
+        write!(out, "{} dead nodes:", faults.dead_nodes())?;
+        for node in lattice.all().filter(|&node| !faults.node_works(node)) {
+            write!(out, " {}", node.0)?;
+        }
+        write!(out, "; {} dead cables:", faults.dead_cables())?;
+        for cable in lattice.cables().filter(|&cable| !faults.cable_works(cable)) {
+            write!(out, " {}:{}", cable.from.0, Direction::of(cable.dimension, true))?;
+        }
+        Ok(())
     }
 }
 

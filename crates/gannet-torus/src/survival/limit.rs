@@ -33,6 +33,9 @@ pub enum Error {
         /// Most of them.
         most: u32,
     },
+    /// A trial could have no fault at all.
+    #[error("0 dead nodes and 0 dead cables at the least: nothing would fail in some trials")]
+    NoFault,
     /// A time is outside its range.
     #[error("{what} takes {cycles} cycles: choose 1 to {most}{hint}")]
     Cycles {

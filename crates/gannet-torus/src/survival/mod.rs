@@ -2,21 +2,33 @@
 //! [`simulator`](crate::simulator).
 //!
 //! [`RoutingCampaign`] draws sets of dead nodes and cables, plans routes round each, proves them
-//! anew by other means than the planner, and lets an overload on them drain. Trial `i` of a campaign depends on its seed and `i`
+//! anew by other means than the planner, and lets an overload on them drain. [`RerouteCampaign`]
+//! breaks something of a machine under load: packets are lost until the fault is known and other
+//! routes are in use, and then sent again. Trial `i` of a campaign depends on its seed and `i`
 //! alone, so that a trial can be told again, and on any number of threads the report is the same.
 
 mod draw;
 mod limit;
 mod proof;
+mod reroute;
+mod reroute_report;
+mod reroute_trial;
 mod routing;
 mod routing_report;
 mod routing_trial;
+mod series;
 mod story;
 mod trials;
+mod warning;
 
 pub use draw::FaultCounts;
 pub use limit::Error;
+pub use reroute::{RerouteCampaign, run_reroute};
+pub use reroute_report::RerouteReport;
+pub use reroute_trial::{RerouteResult, run_reroute_trial, tell_reroute_trial};
 pub use routing::{RoutingCampaign, run_routing};
 pub use routing_report::{Figures, Refusal, RoutingReport, Row};
 pub use routing_trial::{Routed, RoutingResult, run_routing_trial, tell_routing_trial};
+pub use series::{Instant, Series};
 pub use trials::{Failure, TRIALS_MAX};
+pub use warning::Warning;

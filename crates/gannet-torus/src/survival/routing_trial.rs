@@ -1,17 +1,15 @@
 //! One set of faults: routes round it, their proof, and an overload that has to drain.
 
-use std::fmt;
-
 use gannet_measure::random::Random;
 
+use super::draw::{Told, events};
 use super::proof::{Proof, prove};
 use super::routing::RoutingCampaign;
 use super::story::Story;
 use crate::faults::Faults;
-use crate::lattice::Direction;
 use crate::routes::check::Proven;
 use crate::routes::{Means, Routes};
-use crate::simulator::{Event, Pattern, Setup, Simulation};
+use crate::simulator::{Pattern, Setup, Simulation};
 
 /// Cycles after which a network that has not drained is taken to be stuck. It holds some hundred
 /// flits a node, and one that is not stuck moves one of them in every few cycles.
@@ -146,11 +144,7 @@ fn try_out(
 fn broken(setup: &Setup, faults: &Faults, routes: Routes, load: f64) -> Result<Simulation, String> {
     let simulation = Simulation::with_routes(setup, routes, Pattern::Uniform, load);
     let mut simulation = simulation.map_err(|error| error.to_string())?;
-    let lattice = setup.lattice;
-    let nodes = lattice.all().filter(|&node| !faults.node_works(node));
-    nodes.for_each(|node| simulation.apply(Event::NodeDown(node)));
-    let cables = lattice.cables().filter(|&cable| !faults.cable_works(cable));
-    cables.for_each(|cable| simulation.apply(Event::CableDown(cable)));
+    events(faults).for_each(|event| simulation.apply(event));
     Ok(simulation)
 }
 
@@ -204,24 +198,6 @@ fn drain(simulation: &mut Simulation, proof: &Proof, story: &mut Story) -> Resul
             Err(format!("packets were refused though all nodes are connected: {totals:?}"))
         }
         () => Ok(cycles),
-    }
-}
-
-/// A set of faults in words.
-struct Told<'a>(&'a Faults);
-
-impl fmt::Display for Told<'_> {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        let (faults, lattice) = (self.0, self.0.lattice());
-        write!(out, "{} dead nodes:", faults.dead_nodes())?;
-        for node in lattice.all().filter(|&node| !faults.node_works(node)) {
-            write!(out, " {}", node.0)?;
-        }
-        write!(out, "; {} dead cables:", faults.dead_cables())?;
-        for cable in lattice.cables().filter(|&cable| !faults.cable_works(cable)) {
-            write!(out, " {}:{}", cable.from.0, Direction::of(cable.dimension, true))?;
-        }
-        Ok(())
     }
 }
 
