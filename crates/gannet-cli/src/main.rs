@@ -5,6 +5,7 @@
 
 mod background;
 mod channel_table;
+mod destination;
 mod exit;
 mod live;
 mod log;

@@ -1,5 +1,6 @@
 //! `gannet torus` through the binary: documents, tables, pictures and exit codes.
 
+mod plan;
 mod simulate;
 
 use std::process::{Command, Output};

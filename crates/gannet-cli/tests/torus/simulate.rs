@@ -96,7 +96,7 @@ fn a_curve_is_drawn() {
     let picture = fs::read_to_string(file).unwrap();
     assert_well_formed(&picture);
     assert!(picture.contains("latency, cycles") && picture.contains("4x4x1, uniform"));
-    let message = refused(&[&QUICK[..], &["--svg", "/dev/null"]].concat(), 1);
+    let message = refused(&[&QUICK[..], &["--svg", "/dev/null"]].concat(), 2);
     assert!(message.contains("two loads at least"), "{message}");
 }
 

@@ -8,11 +8,13 @@ mod experiment;
 mod flows;
 mod limits;
 mod machine;
+pub mod plan;
 mod plot;
 mod point;
 mod report;
 mod saturation;
 
+use gannet_torus::lattice::MAX_NODES;
 use gannet_torus::routes::Refused;
 use gannet_torus::simulator::SetupError;
 use gannet_torus::{Lattice, Node};
@@ -52,6 +54,36 @@ pub enum Error {
         direction: gannet_torus::Direction,
         /// The lattice.
         lattice: Lattice,
+    },
+    /// Ports that do not make whole rings.
+    #[error("{ports} ports make no rings: a node has 2, 4 or 6 of them")]
+    Ports {
+        /// Ports of a node.
+        ports: usize,
+    },
+    /// Too few or too many nodes.
+    #[error("a machine of {nodes} nodes cannot be planned: choose 2 to {MAX_NODES}")]
+    Nodes {
+        /// Nodes that were asked for.
+        nodes: usize,
+    },
+    /// The lattice asked for has too few places.
+    #[error("{lattice} has {places} places for {nodes} nodes: make it larger", places = .lattice.nodes())]
+    TooSmall {
+        /// The lattice.
+        lattice: Lattice,
+        /// Nodes that were asked for.
+        nodes: usize,
+    },
+    /// The lattice asked for has more dimensions than nodes have ports.
+    #[error("{lattice} needs {needed} ports a node, not {ports}: join fewer sizes by x")]
+    TooFewPorts {
+        /// The lattice.
+        lattice: Lattice,
+        /// Ports that it needs.
+        needed: usize,
+        /// Ports that nodes have.
+        ports: usize,
     },
     /// A trace has times of its own, so its load cannot be chosen.
     #[error(

@@ -3,13 +3,16 @@
 mod faults;
 mod loads;
 mod machine;
+mod plan;
+mod quantity;
 mod simulate;
 
 use clap::Subcommand;
 
 use crate::exit::Outcome;
 
-/// Simulates a torus of direct links: its traffic flit by flit, and how soon faults are known.
+/// Plans a switchless machine, a torus of direct links: its cables, its traffic flit by flit, and
+/// how soon its faults are known.
 ///
 /// Example: gannet torus simulate --lattice 4x4x4 --load 0.1..0.9:0.1
 #[derive(Debug, clap::Args)]
@@ -21,12 +24,14 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum What {
     Simulate(simulate::Arguments),
+    Plan(plan::Arguments),
     Faults(faults::Arguments),
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     match &arguments.what {
         What::Simulate(arguments) => simulate::run(arguments),
+        What::Plan(arguments) => plan::run(arguments),
         What::Faults(arguments) => faults::run(arguments),
     }
 }

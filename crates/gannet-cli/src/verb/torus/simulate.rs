@@ -1,18 +1,17 @@
 //! `gannet torus simulate`: what does this machine do under this load?
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 
-use anyhow::Context;
 use gannet_evaluate::torus::{
-    self, Error, Experiment, Limits, LinkTable, LoadReport, Point, Saturation,
+    self, Error, Experiment, Limits, LinkTable, LoadReport, PlotError, Point, Saturation,
 };
 
 use super::machine::{MachineArguments, title};
 use crate::background;
-use crate::exit::Outcome;
+use crate::destination::Destination;
+use crate::exit::{Outcome, Usage};
 use crate::log;
 use crate::output;
 use crate::progress::Progress;
@@ -41,6 +40,9 @@ pub struct Arguments {
     /// Draw latency and throughput against the load into this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Replace that file if it is there already.
+    #[arg(long, requires = "svg")]
+    overwrite: bool,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
@@ -60,6 +62,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if is_trace && (arguments.machine.has_loads() || arguments.saturation) {
         return Err(Error::TraceLoad.into());
     }
+    let picture = arguments.picture(is_trace)?;
     let mut report = LoadReport::new(&experiment);
     let title = title(experiment.machine());
     let lattice = experiment.machine().setup.lattice;
@@ -67,16 +70,32 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if arguments.links {
         report.links = report.last.as_ref().map(|point| point.link_table(lattice));
     }
-    if let Some(file) = &arguments.svg {
-        let picture = torus::curve_svg(&title, &report)?;
-        fs::write(file, picture).with_context(|| format!("cannot write {}", file.display()))?;
-        log::say(format_args!("{}: written", file.display()));
+    if let Some(picture) = picture {
+        match torus::curve_svg(&title, &report) {
+            Ok(curve) => picture.write(&curve)?,
+            // A signal came before there were two points.
+            Err(_) if signal.is_some() => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     match arguments.json {
         true => output::json(&report)?,
         false => output::print(|out| print(out, &title, &report))?,
     }
     Ok(signal.map_or(Outcome::Ok, Outcome::Interrupted))
+}
+
+impl Arguments {
+    /// Where the picture goes, if one is asked for and there will be a curve to draw.
+    fn picture(&self, is_trace: bool) -> anyhow::Result<Option<Destination>> {
+        let Some(file) = &self.svg else { return Ok(None) };
+        let mut loads = self.machine.loads();
+        loads.dedup();
+        if is_trace || (loads.len() < 2 && !self.saturation) {
+            return Err(Usage(PlotError::TooFew.to_string()).into());
+        }
+        Ok(Some(Destination::begin(file, self.overwrite)?))
+    }
 }
 
 /// Measures all loads, and where the machine saturates; the number of a signal that ended it.

@@ -1,0 +1,280 @@
+//! `gannet torus plan`: which machine, how it is cabled, what it does and what it survives.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
+
+use gannet_evaluate::torus::Error;
+use gannet_evaluate::torus::plan::{self, Demand, Plan, Prices, Stage};
+use gannet_measure::quantity::Span;
+use gannet_torus::Lattice;
+
+use super::quantity::{rate, rate_text};
+use crate::background;
+use crate::destination::Destination;
+use crate::exit::Outcome;
+use crate::log;
+use crate::output::{self, grouped};
+use crate::progress::Progress;
+
+/// Plans a switchless machine: its shape, the list of its cables, what it carries and what it
+/// survives, with one switch beside it.
+///
+/// Shapes are ranked by the uniform traffic that they carry, then by the length of ways and the
+/// places that stay empty. Bounds follow from the routes; --simulate also measures what routers of
+/// the usual size reach. Failures are drawn at random.
+///
+/// Example: gannet torus plan --nodes 64 --ports 6 --rate 100Gbit/s --cabling cables.csv
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Nodes of the machine.
+    #[arg(long, value_name = "N")]
+    nodes: usize,
+    /// Ports of each node for the torus: 2, 4 or 6.
+    #[arg(long, value_name = "P")]
+    ports: usize,
+    /// Rate of a link in one direction, such as 100Gbit/s.
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    rate: f64,
+    /// Plan this lattice instead of the best; its last places may stay empty.
+    #[arg(long, value_name = "SIZES")]
+    lattice: Option<Lattice>,
+    /// Payload of a packet.
+    #[arg(long, default_value = "4096", value_name = "BYTES",
+          value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    packet_bytes: u32,
+    /// Time of a hop, such as 500ns; without it there are no latencies.
+    #[arg(long, value_name = "TIME")]
+    hop_time: Option<Span>,
+    /// Failures up to which survival is looked at: 1, 2, 5, 10 and so on up to this number.
+    #[arg(long, default_value = "10", value_name = "K")]
+    fail: usize,
+    /// Random machines for each number of failures [default: 100, and routes for as many of them as
+    /// take a few seconds].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    trials: Option<u32>,
+    /// Seed of the failures.
+    #[arg(long, default_value = "1", value_name = "N")]
+    seed: u64,
+    /// Also measure the saturation of each pattern in the simulator, which takes a while.
+    #[arg(long)]
+    simulate: bool,
+    /// Write the list of cables, port to port, as CSV into this file.
+    #[arg(long, value_name = "FILE")]
+    cabling: Option<PathBuf>,
+    /// Replace that file if it is there already.
+    #[arg(long, requires = "cabling")]
+    overwrite: bool,
+    /// Ports of the switch to compare with [default: enough].
+    #[arg(long, value_name = "N")]
+    switch_ports: Option<usize>,
+    /// Price of that switch, in any currency.
+    #[arg(long, value_name = "PRICE", value_parser = price)]
+    switch_cost: Option<f64>,
+    /// Price of a cable.
+    #[arg(long, value_name = "PRICE", value_parser = price)]
+    cable_cost: Option<f64>,
+    /// Print the plan as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn price(text: &str) -> Result<f64, String> {
+    let price = text.parse().ok().filter(|price: &f64| price.is_finite() && *price >= 0.0);
+    price.ok_or_else(|| format!("`{text}` is no price"))
+}
+
+enum Step {
+    Stage(Stage),
+    Done(Box<Result<Plan, Error>>),
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let file = arguments.cabling.as_deref();
+    let file = file.map(|file| Destination::begin(file, arguments.overwrite)).transpose()?;
+    let demand = arguments.demand();
+    let work = move |steps: &Sender<Step>| {
+        // Nobody hears the steps when a signal has ended the verb.
+        let plan = plan::plan(&demand, &mut |stage| _ = steps.send(Step::Stage(stage)));
+        _ = steps.send(Step::Done(Box::new(plan)));
+    };
+    let mut progress = Progress::new("planning");
+    let mut planned = None;
+    let signal = background::until_signal(work, |step| match step {
+        Step::Stage(stage) => {
+            if arguments.simulate && stage.name != "failures" {
+                log::say(format_args!("{} of {}: {}", stage.done + 1, stage.total, stage.name));
+            }
+            progress.show(stage.done as u64, stage.total as u64);
+        }
+        Step::Done(plan) => planned = Some(*plan),
+    })?;
+    drop(progress);
+    let Some(plan) = planned else {
+        return Ok(signal.map_or(Outcome::Ok, Outcome::Interrupted));
+    };
+    let plan = plan?;
+    if let Some(file) = file {
+        file.write(&plan::csv(&plan.wires))?;
+    }
+    match arguments.json {
+        true => output::json(&plan)?,
+        false => output::print(|out| print(out, &plan))?,
+    }
+    Ok(Outcome::Ok)
+}
+
+impl Arguments {
+    fn demand(&self) -> Demand {
+        Demand {
+            packet_bytes: self.packet_bytes,
+            hop_ns: self.hop_time.map(|time| time.ns() as f64),
+            lattice: self.lattice,
+            fail: self.fail,
+            trials: self.trials.map(|trials| trials as usize),
+            seed: self.seed,
+            simulate: self.simulate,
+            switch_ports: self.switch_ports,
+            prices: Prices { cable: self.cable_cost, switch: self.switch_cost },
+            ..Demand::new(self.nodes, self.ports, self.rate)
+        }
+    }
+}
+
+fn print(mut out: &mut impl Write, plan: &Plan) -> io::Result<()> {
+    print_shapes(&mut out, plan)?;
+    print_machine(&mut out, plan)?;
+    print_patterns(&mut out, plan)?;
+    print_survival(&mut out, plan)?;
+    print_switch(&mut out, plan)
+}
+
+fn print_shapes(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
+    let demand = &plan.demand;
+    let (nodes, rate) = (demand.nodes, rate_text(demand.rate_bit_per_s));
+    writeln!(out, "shapes for {nodes} nodes of {} ports at {rate}", demand.ports)?;
+    writeln!(
+        out,
+        "  {:<12} {:>6} {:>8} {:>10} {:>9} {:>10} {:>14}",
+        "lattice", "empty", "cables", "mean hops", "max hops", "bisection", "uniform bound"
+    )?;
+    for shape in &plan.shapes {
+        writeln!(
+            out,
+            "  {:<12} {:>6} {:>8} {:>10.2} {:>9} {:>10} {:>14.3}",
+            shape.lattice,
+            shape.missing,
+            shape.cables,
+            shape.mean_hops,
+            shape.max_hops,
+            shape.bisection_links,
+            shape.uniform_bound
+        )?;
+    }
+    writeln!(out)
+}
+
+fn print_machine(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
+    writeln!(out, "{} planned", plan.lattice)?;
+    let mut row = |name: &str, value: String| writeln!(out, "  {name:<20} {value}");
+    if plan.missing > 0 {
+        row("empty places", format!("{}, the last ones", plan.missing))?;
+    }
+    let (cables, places) = (grouped(plan.cables as u64), plan.longest_cable_places);
+    let order = match places {
+        2 => "; no longer than two places, with rings laid out as 0, k-1, 1, k-2, ...",
+        _ => "; all of one place",
+    };
+    row("cables", format!("{cables}{order}"))?;
+    let bisection = rate_text(plan.bisection_bit_per_s);
+    row("bisection", format!("{} links, {bisection}, both ways", plan.bisection_links))?;
+    row("hops", format!("{:.2} on average, {} at most", plan.mean_hops, plan.max_hops))?;
+    if let (Some(mean), Some(longest)) = (plan.zero_load_latency_ns, plan.longest_latency_ns) {
+        let bytes = plan.demand.packet_bytes;
+        let (mean, longest) = (mean * 1e-3, longest * 1e-3);
+        let value = format!("{mean:.2} us on average, {longest:.2} us at most, {bytes} bytes");
+        row("latency, idle", value)?;
+    }
+    row("payload", format!("{:.3} of the rate in packets of the APElink", plan.payload_share))?;
+    if let Some(cables) = plan.separating_cables {
+        let less = cables.saturating_sub(1);
+        row("cables that may fail", format!("any {less}; the wrong {cables} separate a part"))?;
+    }
+    writeln!(out)
+}
+
+fn print_patterns(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
+    writeln!(
+        out,
+        "  {:<16} {:>9} {:>13} {:>8} {:>16} {:>10} {:>16}",
+        "pattern", "mean hops", "busiest link", "bound", "of a node", "measured", "of a node"
+    )?;
+    for pattern in &plan.patterns {
+        let measured = pattern.measured.map_or("-".to_owned(), |load| format!("{load:.3}"));
+        let measured_rate = pattern.measured_bit_per_s.map_or("-".to_owned(), rate_text);
+        writeln!(
+            out,
+            "  {:<16} {:>9.2} {:>13.3} {:>8.3} {:>16} {measured:>10} {measured_rate:>16}",
+            pattern.pattern,
+            pattern.mean_hops,
+            pattern.max_channel_load,
+            pattern.bound,
+            rate_text(pattern.bound_bit_per_s),
+        )?;
+    }
+    writeln!(out)
+}
+
+fn print_survival(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
+    writeln!(
+        out,
+        "  {:<14} {:>10} {:>13} {:>8} {:>11} {:>8}",
+        "random dead", "connected", "largest part", "routed", "more hops", "trials"
+    )?;
+    let percent = |part: f64| format!("{:.1} %", 100.0 * part);
+    for row in &plan.survival {
+        let routed = row.routed.map_or("-".to_owned(), percent);
+        let more = row.extra_hops.map_or("-".to_owned(), |hops| format!("{hops:+.3}"));
+        writeln!(
+            out,
+            "  {:<14} {:>10} {:>13} {routed:>8} {more:>11} {:>8}",
+            match row.failed {
+                1 => format!("1 {}", row.what.trim_end_matches('s')),
+                failed => format!("{failed} {}", row.what),
+            },
+            percent(row.connected),
+            percent(row.largest_part),
+            match row.routed_trials {
+                routed if routed == row.trials => routed.to_string(),
+                routed => format!("{}/{routed}", row.trials),
+            }
+        )?;
+    }
+    writeln!(out)
+}
+
+fn print_switch(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
+    let switch = &plan.switch;
+    let mut row = |name: &str, torus: String, other: String| {
+        writeln!(out, "  {name:<22} {torus:>16} {other:>16}")
+    };
+    row("compared", plan.lattice.clone(), "one switch".to_owned())?;
+    let cables = |count: usize| grouped(count as u64);
+    row("cables", cables(plan.cables), cables(switch.cables))?;
+    row("links on the way", format!("{:.2}", plan.mean_hops), switch.hops.to_string())?;
+    let uniform = plan.patterns.first().map_or(0.0, |pattern| pattern.bound_bit_per_s);
+    row("a node to any, bound", rate_text(uniform), rate_text(switch.node_bit_per_s))?;
+    let ports = plan.demand.ports as f64 * plan.demand.rate_bit_per_s;
+    row("a node's links", rate_text(ports), rate_text(switch.node_bit_per_s))?;
+    let (torus, other) = (plan.bisection_bit_per_s, switch.bisection_bit_per_s);
+    row("bisection, both ways", rate_text(torus), rate_text(other))?;
+    if plan.cost.is_some() || switch.cost.is_some() {
+        let cost = |cost: Option<f64>| cost.map_or("not given".to_owned(), |c| format!("{c:.0}"));
+        row("cables and switch", cost(plan.cost), cost(switch.cost))?;
+    }
+    if !switch.fits {
+        let ports = plan.demand.switch_ports.unwrap_or(0);
+        writeln!(out, "  a switch of {ports} ports is too small for {} nodes", plan.demand.nodes)?;
+    }
+    Ok(())
+}

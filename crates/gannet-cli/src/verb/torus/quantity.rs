@@ -1,0 +1,54 @@
+//! Rates as arguments: a number and a unit.
+
+/// Units of a rate in bit/s.
+const UNITS: [(&str, f64); 9] = [
+    ("Tbit/s", 1e12),
+    ("Gbit/s", 1e9),
+    ("Mbit/s", 1e6),
+    ("kbit/s", 1e3),
+    ("bit/s", 1.0),
+    ("TB/s", 8e12),
+    ("GB/s", 8e9),
+    ("MB/s", 8e6),
+    ("kB/s", 8e3),
+];
+
+/// Reads a rate, such as `100Gbit/s`, in bit/s.
+///
+/// # Errors
+/// When the text is no rate, with the units there are.
+pub fn rate(text: &str) -> Result<f64, String> {
+    let rate = UNITS.iter().find_map(|(unit, factor)| {
+        let number: f64 = text.trim().strip_suffix(unit)?.trim().parse().ok()?;
+        Some(number * factor)
+    });
+    rate.filter(|rate| rate.is_finite() && *rate > 0.0).ok_or_else(|| {
+        let units = UNITS.map(|(unit, _)| unit).join(", ");
+        format!("`{text}` is no rate; write a number and one of the units {units}, as 100Gbit/s")
+    })
+}
+
+/// A rate in the unit that suits it.
+pub fn rate_text(bit_per_s: f64) -> String {
+    let (unit, factor) =
+        UNITS[..5].iter().find(|(_, factor)| bit_per_s >= *factor).unwrap_or(&UNITS[4]);
+    let digits = if bit_per_s / factor < 100.0 { 1 } else { 0 };
+    format!("{:.digits$} {unit}", bit_per_s / factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read_and_printed() {
+        assert_eq!((rate("100Gbit/s"), rate("2.5 GB/s")), (Ok(1e11), Ok(2e10)));
+        assert_eq!(
+            (rate_text(1e11), rate_text(6.4e12)),
+            ("100 Gbit/s".into(), "6.4 Tbit/s".into())
+        );
+        for bad in ["100", "100 Gbit", "-1 Gbit/s", "fast", "0 bit/s"] {
+            assert!(rate(bad).unwrap_err().contains("100Gbit/s"), "{bad}");
+        }
+    }
+}

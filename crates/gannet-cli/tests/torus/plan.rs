@@ -1,0 +1,83 @@
+//! `gannet torus plan`.
+
+use std::collections::HashSet;
+use std::fs;
+
+use super::{json, refused, text, torus};
+
+const CUBE: [&str; 7] = ["plan", "--nodes", "64", "--ports", "6", "--rate", "100Gbit/s"];
+
+#[test]
+fn sixty_four_nodes_of_six_ports_are_a_cube_of_192_cables() {
+    let plan =
+        json(&[&CUBE[..], &["--fail", "2", "--trials", "5", "--hop-time", "500 ns"]].concat());
+    assert_eq!((&plan["lattice"], &plan["cables"]), (&"4x4x4".into(), &192.into()));
+    assert_eq!((&plan["missing"], &plan["separating_cables"]), (&0.into(), &6.into()));
+    assert_eq!(plan["bisection_bit_per_s"], 6.4e12);
+    assert_eq!(plan["shapes"][0]["lattice"], plan["lattice"]);
+    let latency = plan["zero_load_latency_ns"].as_f64().unwrap();
+    assert!((latency - (3.0 * 500.0 + 260.0 * 1.28)).abs() < 1e-6, "{latency}");
+    let tornado = plan["patterns"].as_array().unwrap().iter().find(|p| p["pattern"] == "tornado");
+    assert_eq!(tornado.unwrap()["bound_bit_per_s"], 100e9);
+    let survival = plan["survival"].as_array().unwrap();
+    assert_eq!(survival.len(), 4, "1 and 2 cables, 1 and 2 nodes");
+    assert!(survival.iter().all(|row| row["connected"] == 1.0 && row["routed"] == 1.0));
+    assert!(survival[0]["extra_hops"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn every_port_is_on_the_list_of_cables_once() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("cables.csv");
+    let cabling = ["--cabling", file.to_str().unwrap(), "--fail", "0"];
+    let output = torus(&[&CUBE[..], &cabling].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let list = fs::read_to_string(&file).unwrap();
+    let mut lines = list.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let names = lines.next().unwrap();
+    let column = |name| names.iter().position(|other| *other == name).unwrap();
+    let [from, from_port, to, to_port] = ["from", "from_port", "to", "to_port"].map(column);
+    let rows: Vec<_> = lines.collect();
+    let ports = rows.iter().flat_map(|row| [(row[from], row[from_port]), (row[to], row[to_port])]);
+    assert_eq!((rows.len(), ports.collect::<HashSet<_>>().len()), (192, 384));
+    assert!(rows.iter().all(|row| ["1", "2"].contains(row.last().unwrap())), "{list}");
+    let message = refused(&[&CUBE[..], &cabling].concat(), 1);
+    assert!(message.contains("give --overwrite"), "{message}");
+}
+
+#[test]
+fn the_table_compares_with_a_switch_and_prices_that_are_given() {
+    let prices = ["--switch-ports", "32", "--switch-cost", "1000", "--cable-cost", "10"];
+    let output = torus(&[&CUBE[..], &prices, &["--fail", "1", "--trials", "2"]].concat());
+    let table = text(&output.stdout);
+    let row = |name: &str| {
+        let line = table.lines().find(|line| line.trim().starts_with(name)).expect(name);
+        line.split_whitespace().rev().take(2).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(row("cables and switch"), ["1640", "1920"]);
+    assert!(table.contains("a switch of 32 ports is too small for 64 nodes"), "{table}");
+    assert!(table.contains("any 5; the wrong 6 separate a part"), "{table}");
+}
+
+#[test]
+fn saturation_is_measured_when_asked_for() {
+    let ring = ["plan", "--nodes", "4", "--ports", "2", "--rate", "1Gbit/s", "--simulate"];
+    let plan = json(&[&ring[..], &["--fail", "0"]].concat());
+    for pattern in plan["patterns"].as_array().unwrap() {
+        let (bound, measured) = (&pattern["bound"], &pattern["measured"]);
+        let ratio = measured.as_f64().unwrap() / bound.as_f64().unwrap();
+        assert!((0.3..1.03).contains(&ratio), "{pattern}");
+    }
+}
+
+#[test]
+fn what_cannot_be_planned_says_why() {
+    let ports = ["plan", "--nodes", "64", "--ports", "5", "--rate", "1Gbit/s"];
+    assert!(refused(&ports, 2).contains("2, 4 or 6"));
+    let rate = ["plan", "--nodes", "64", "--ports", "6", "--rate", "100"];
+    assert!(refused(&rate, 2).contains("as 100Gbit/s"));
+    let small = [&CUBE[..], &["--lattice", "4x4x3"]].concat();
+    assert!(refused(&small, 2).contains("48 places for 64 nodes"));
+    let few = ["plan", "--nodes", "8", "--ports", "4", "--rate", "1Gbit/s", "--lattice", "2x2x2"];
+    assert!(refused(&few, 2).contains("needs 6 ports"));
+}

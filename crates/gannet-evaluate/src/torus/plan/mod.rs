@@ -1,0 +1,182 @@
+//! A switchless machine on paper: shape, cables, throughput, and what it survives.
+
+mod cabling;
+mod connectivity;
+mod demand;
+mod resilience;
+mod shape;
+mod throughput;
+
+use gannet_torus::{Faults, Lattice, Node};
+use serde::Serialize;
+
+pub use self::cabling::{Wire, cabling, csv};
+pub use self::demand::{Demand, Prices};
+pub use self::resilience::Survival;
+pub use self::shape::{Shape, shapes};
+pub use self::throughput::PatternPlan;
+use super::Error;
+use super::limits::Limits;
+use super::machine::Machine;
+use gannet_torus::routes::MAX_CHECKED_NODES;
+use gannet_torus::simulator::{Pattern, Setup};
+
+/// Where a plan is; `done` of `total` steps of the named work are done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// The work.
+    pub name: &'static str,
+    /// Steps done.
+    pub done: usize,
+    /// All steps.
+    pub total: usize,
+}
+
+/// A machine on paper.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// What was asked for.
+    pub demand: Demand,
+    /// Shapes that do it, the best first.
+    pub shapes: Vec<Shape>,
+    /// The one that is planned.
+    pub lattice: String,
+    /// Places of it that stay empty, from the last node down.
+    pub missing: usize,
+    /// Cables between nodes.
+    pub cables: usize,
+    /// Places between the ends of the longest cable, when nodes stand in the order of the cabling.
+    pub longest_cable_places: u16,
+    /// Links, both ways counted, between the halves of the machine along its longest ring.
+    pub bisection_links: usize,
+    /// Their rate together.
+    pub bisection_bit_per_s: f64,
+    /// Mean links of a packet to any node.
+    pub mean_hops: f64,
+    /// Links of the longest route.
+    pub max_hops: u32,
+    /// Nanoseconds from node to node over the mean way for a packet that meets no other, if the
+    /// time of a hop is known.
+    pub zero_load_latency_ns: Option<f64>,
+    /// The same over the longest way.
+    pub longest_latency_ns: Option<f64>,
+    /// Part of a link's rate that is payload in packets of the APElink.
+    pub payload_share: f64,
+    /// What each pattern of traffic can reach.
+    pub patterns: Vec<PatternPlan>,
+    /// Cables of which the loss can separate a part at worst; any fewer cannot. Absent for large
+    /// machines with empty places.
+    pub separating_cables: Option<usize>,
+    /// What random failures do.
+    pub survival: Vec<Survival>,
+    /// The same nodes on one switch.
+    pub switch: demand::Switch,
+    /// What of the prices of the torus is known.
+    pub cost: Option<f64>,
+    /// All cables; a table of its own.
+    #[serde(skip)]
+    pub wires: Vec<Wire>,
+}
+
+/// Plans a machine; `progress` hears where the plan is.
+///
+/// # Errors
+/// When nodes or ports are out of range, or the lattice asked for does not fit them.
+pub fn plan(demand: &Demand, progress: &mut dyn FnMut(Stage)) -> Result<Plan, Error> {
+    demand.check()?;
+    let shapes = shapes(demand.nodes, demand.ports / 2);
+    let lattice = match demand.lattice {
+        Some(lattice) => lattice,
+        None => shapes[0].sizes,
+    };
+    let faults = empty_places(lattice, demand.nodes);
+    let wires = cabling(&faults);
+    // Routes round empty places are walked pair by pair; of a larger machine, all places are taken
+    // for filled.
+    let walked = lattice.nodes() <= MAX_CHECKED_NODES;
+    let routed = if walked { faults.clone() } else { Faults::none(lattice) };
+    let machine = |pattern| Machine { setup: Setup::new(lattice), pattern, faults: routed.clone() };
+    let uniform = machine(Pattern::Uniform);
+    let (routes, _) = uniform.routes()?;
+    let limits = Limits::new(&uniform, &routes);
+    let patterns = throughput::patterns(demand, &machine, progress)?;
+    let survival = resilience::survival(demand, &faults, progress);
+    let bisection_links = connectivity::bisection_links(&faults);
+    Ok(Plan {
+        lattice: lattice.to_string(),
+        missing: lattice.nodes() - demand.nodes,
+        cables: wires.len(),
+        longest_cable_places: wires.iter().map(|wire| wire.places).max().unwrap_or(0),
+        bisection_links,
+        bisection_bit_per_s: bisection_links as f64 * demand.rate_bit_per_s,
+        mean_hops: limits.mean_hops,
+        max_hops: limits.max_hops,
+        zero_load_latency_ns: demand.latency_ns(limits.mean_hops),
+        longest_latency_ns: demand.latency_ns(f64::from(limits.max_hops)),
+        payload_share: demand.payload_share(),
+        patterns,
+        separating_cables: connectivity::separating_cables(&faults),
+        survival,
+        switch: demand.switch(),
+        cost: demand.prices.cable.map(|cable| cable * wires.len() as f64),
+        shapes: shapes.into_iter().take(shape::LISTED).collect(),
+        demand: demand.clone(),
+        wires,
+    })
+}
+
+/// A lattice whose last places are empty.
+fn empty_places(lattice: Lattice, nodes: usize) -> Faults {
+    let mut faults = Faults::none(lattice);
+    (nodes..lattice.nodes()).for_each(|node| faults.kill_node(Node(node as u32)));
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(nodes: usize, ports: usize, lattice: Option<&str>) -> Plan {
+        let lattice = lattice.map(|text| text.parse().unwrap());
+        let demand = Demand { lattice, fail: 2, ..Demand::new(nodes, ports, 100e9) };
+        plan(&demand, &mut |_| ()).unwrap()
+    }
+
+    #[test]
+    fn sixty_four_nodes_make_a_cube() {
+        let plan = planned(64, 6, None);
+        assert_eq!((plan.lattice.as_str(), plan.missing, plan.cables), ("4x4x4", 0, 192));
+        assert_eq!((plan.bisection_links, plan.bisection_bit_per_s), (64, 6.4e12));
+        assert_eq!((plan.mean_hops, plan.max_hops, plan.separating_cables), (3.0, 6, Some(6)));
+        assert_eq!(plan.longest_cable_places, 2);
+        assert_eq!(plan.zero_load_latency_ns, None);
+        let survival = &plan.survival[0];
+        assert_eq!((survival.failed, survival.connected, survival.routed), (1, 1.0, Some(1.0)));
+    }
+
+    #[test]
+    fn a_published_machine_has_its_published_figures() {
+        let plan = planned(16, 4, Some("4x4x1"));
+        assert_eq!((plan.bisection_links, plan.mean_hops, plan.cables), (16, 2.0, 32));
+    }
+
+    #[test]
+    fn empty_places_take_their_cables_with_them() {
+        let plan = planned(62, 6, Some("4x4x4"));
+        assert_eq!((plan.missing, plan.cables), (2, 192 - 11), "the two share a cable");
+        assert_eq!(plan.separating_cables, Some(5), "the neighbours have five left");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let refused = |nodes, ports, lattice: Option<&str>| {
+            let lattice = lattice.map(|text| text.parse().unwrap());
+            let demand = Demand { lattice, ..Demand::new(nodes, ports, 1e9) };
+            plan(&demand, &mut |_| ()).unwrap_err().to_string()
+        };
+        assert!(refused(64, 3, None).contains("2, 4 or 6"));
+        assert!(refused(1, 6, None).contains("2 to 1048576"));
+        assert!(refused(65, 6, Some("4x4x4")).contains("has 64 places for 65 nodes"));
+        assert!(refused(16, 4, Some("4x2x2")).contains("needs 6 ports"));
+    }
+}
