@@ -1,5 +1,6 @@
 //! `gannet torus` through the binary: documents, tables, pictures and exit codes.
 
+mod animate;
 mod plan;
 mod simulate;
 

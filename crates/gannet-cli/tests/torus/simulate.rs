@@ -138,6 +138,19 @@ fn routes_lead_round_dead_nodes_and_cables() {
 }
 
 #[test]
+fn packets_lost_to_a_script_are_sent_again() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("script.csv");
+    fs::write(&file, "300,cable-down,0,X+\n400,node-down,9\n").unwrap();
+    let script = ["--script", file.to_str().unwrap(), "--reroute-after", "100", "--load", "0.3"];
+    let lost = quick(&script);
+    assert!(lost["lost"].as_u64().unwrap() > 0, "{lost}");
+    assert_eq!(lost["replayed"], 0);
+    let again = quick(&[&script[..], &["--replay-after", "50"]].concat());
+    assert!(again["replayed"].as_u64().unwrap() > 0, "{again}");
+}
+
+#[test]
 fn what_cannot_be_simulated_says_why() {
     let message = |arguments: &[&str]| refused(&[&["simulate"], arguments].concat(), 2);
     assert!(message(&["--lattice", "8x8x"]).contains("such as 8x8x8"));

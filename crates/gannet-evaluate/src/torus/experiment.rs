@@ -2,7 +2,7 @@
 
 use gannet_torus::Routes;
 use gannet_torus::routes::Means;
-use gannet_torus::simulator::{Pattern, Simulation, WarmUp, Windows};
+use gannet_torus::simulator::{Event, Pattern, Simulation, WarmUp, Windows};
 
 use super::Error;
 use super::limits::Limits;
@@ -76,8 +76,18 @@ impl Experiment {
     /// # Errors
     /// When the load is out of range.
     pub fn simulation(&self, load: f64) -> Result<Simulation, Error> {
-        let Machine { setup, pattern, .. } = &self.machine;
-        Ok(Simulation::with_routes(setup, self.routes.clone(), pattern.clone(), load)?)
+        let Machine { setup, pattern, faults, script, reroute_after } = &self.machine;
+        let routes = self.routes.clone();
+        let mut simulation = Simulation::with_routes(setup, routes, pattern.clone(), load)?;
+        let lattice = setup.lattice;
+        for node in lattice.all().filter(|&node| !faults.node_works(node)) {
+            simulation.apply(Event::NodeDown(node));
+        }
+        for cable in lattice.cables().filter(|&cable| !faults.cable_works(cable)) {
+            simulation.apply(Event::CableDown(cable));
+        }
+        simulation.schedule(script.clone(), *reroute_after);
+        Ok(simulation)
     }
 
     /// The load that a trace brings; `None` for patterns whose load can be chosen.
@@ -95,8 +105,10 @@ impl Experiment {
     pub fn measure(&self, load: f64) -> Result<Point, Error> {
         let own = self.own_load();
         // The simulator would judge a trace by the load, which is not even.
-        let report = self.simulation(own.map_or(load, |_| 0.0))?.measure(&self.windows(load));
-        Ok(Point::new(report, own.unwrap_or(load), &self.limits, &self.machine.faults))
+        let mut simulation = self.simulation(own.map_or(load, |_| 0.0))?;
+        let report = simulation.measure(&self.windows(load));
+        let (load, totals) = (own.unwrap_or(load), simulation.totals());
+        Ok(Point::new(report, load, totals, &self.limits, &self.machine.faults))
     }
 
     fn windows(&self, load: f64) -> Windows {

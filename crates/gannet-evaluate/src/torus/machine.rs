@@ -1,7 +1,7 @@
 //! A machine, its faults and its traffic.
 
 use gannet_torus::routes::Means;
-use gannet_torus::simulator::{FlowControl, Pattern, Setup};
+use gannet_torus::simulator::{FlowControl, Pattern, Script, Setup};
 use gannet_torus::{Direction, Faults, Node, Routes};
 
 use super::Error;
@@ -13,15 +13,19 @@ pub struct Machine {
     pub setup: Setup,
     /// Who sends to whom.
     pub pattern: Pattern,
-    /// What does not work.
+    /// What does not work from the start.
     pub faults: Faults,
+    /// What fails while it runs.
+    pub script: Script,
+    /// Cycles from an event to the change to routes round it; `None` leaves routes as they are.
+    pub reroute_after: Option<u32>,
 }
 
 impl Machine {
     /// A machine without faults.
     pub fn new(setup: Setup, pattern: Pattern) -> Self {
         let faults = Faults::none(setup.lattice);
-        Self { setup, pattern, faults }
+        Self { setup, pattern, faults, script: Script::default(), reroute_after: None }
     }
 
     /// Marks a node as dead.

@@ -4,6 +4,7 @@
 //! `gannet-torus`. Beside every figure stands its [limit](Limits): the latency of a packet that
 //! meets no other, and the load at which the busiest link is full.
 
+mod animation;
 mod experiment;
 mod flows;
 mod limits;
@@ -19,6 +20,7 @@ use gannet_torus::routes::Refused;
 use gannet_torus::simulator::SetupError;
 use gannet_torus::{Lattice, Node};
 
+pub use self::animation::{Animation, CurvePoint, Frame, Mark};
 pub use self::experiment::{Experiment, Timing};
 pub use self::limits::Limits;
 pub use self::machine::{Machine, pattern_name};
@@ -84,6 +86,16 @@ pub enum Error {
         needed: usize,
         /// Ports that nodes have.
         ports: usize,
+    },
+    /// More frames than a page of some megabytes holds.
+    #[error("{frames} frames of {nodes} nodes are too much for a page: show at most {most}")]
+    TooManyFrames {
+        /// Frames that were asked for.
+        frames: usize,
+        /// Nodes of the lattice.
+        nodes: usize,
+        /// Frames that fit.
+        most: usize,
     },
     /// A trace has times of its own, so its load cannot be chosen.
     #[error(

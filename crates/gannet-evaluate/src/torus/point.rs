@@ -1,7 +1,7 @@
 //! What was measured at one load.
 
 use gannet_torus::lattice::LINKS;
-use gannet_torus::simulator::Report;
+use gannet_torus::simulator::{Report, Totals};
 use gannet_torus::{Direction, Faults, Lattice, Node};
 use serde::Serialize;
 
@@ -41,6 +41,10 @@ pub struct Point {
     pub packets: u64,
     /// Those of them that had not arrived when the simulation ended.
     pub unfinished: u64,
+    /// Packets lost to faults, over all cycles.
+    pub lost: u64,
+    /// Lost packets that were sent again, over all cycles.
+    pub replayed: u64,
     /// Flits per cycle on a link, mean over all links.
     pub link_load_mean: f64,
     /// Flits per cycle on the busiest link.
@@ -68,7 +72,13 @@ pub struct Point {
 
 impl Point {
     /// The point of a report, of a machine with these limits and faults, at this load.
-    pub(super) fn new(report: Report, load: f64, limits: &Limits, faults: &Faults) -> Self {
+    pub(super) fn new(
+        report: Report,
+        load: f64,
+        totals: Totals,
+        limits: &Limits,
+        faults: &Faults,
+    ) -> Self {
         let offered = load * limits.reachable;
         let falls_behind = report.accepted < ACCEPTED_LEAST * offered;
         let saturated = if faults.is_empty() {
@@ -89,6 +99,8 @@ impl Point {
             latency_max_cycles: report.latency.max,
             packets: report.packets,
             unfinished: report.unfinished,
+            lost: totals.lost,
+            replayed: totals.replayed,
             link_load_mean: report.link_load.mean,
             link_load_max: report.link_load.max,
             warm_up_cycles: report.warm_up_cycles,

@@ -1,12 +1,13 @@
 //! The options of a machine, the same for every verb that simulates one.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::ValueEnum;
 use gannet_evaluate::torus::{Experiment, Machine, Timing, pattern_name};
-use gannet_torus::simulator::{FlowControl, Pattern, Setup, Trace, WarmUp};
+use gannet_torus::simulator::{FlowControl, Pattern, Script, Setup, Trace, WarmUp};
 use gannet_torus::{Direction, Lattice};
 
 use super::loads::{self, Loads};
@@ -58,6 +59,16 @@ pub struct MachineArguments {
     /// Cables that do not work, each by a node and a link of it, as 5:X+; several with commas.
     #[arg(long, value_name = "NODE:LINK", value_delimiter = ',', value_parser = link)]
     dead_link: Vec<(u32, Direction)>,
+    /// Faults that come while it runs, as lines `100,cable-down,12,X+`, `100,cable-up,12,X+`,
+    /// `100,cable-flaky,12,X+,0.05`, `100,node-down,12`, `100,host-hung,12` or `100,cut,X,3`.
+    #[arg(long, value_name = "FILE")]
+    script: Option<PathBuf>,
+    /// Cycles from each of them to new routes round it; without it routes stay as they are.
+    #[arg(long, value_name = "CYCLES", requires = "script")]
+    reroute_after: Option<u32>,
+    /// Cycles after which a lost packet is sent again; without it, it stays lost.
+    #[arg(long, value_name = "CYCLES")]
+    replay_after: Option<u32>,
     /// Seed of all randomness: the same seed gives the same result.
     #[arg(long, default_value = "1", value_name = "N")]
     seed: u64,
@@ -152,8 +163,27 @@ impl MachineArguments {
     /// The machine with its routes and its limits.
     ///
     /// # Errors
-    /// When a value is out of range, the trace cannot be read, or no routes lead round the faults.
+    /// When a value is out of range, a file cannot be read, or no routes lead round the faults.
     pub fn experiment(&self) -> anyhow::Result<Experiment> {
+        let mut machine = self.machine()?;
+        if let Some(file) = &self.script {
+            let script = Script::parse(&read(file)?, self.lattice);
+            machine.script = script.with_context(|| file.display().to_string())?;
+            machine.reroute_after = self.reroute_after;
+        }
+        let timing = Timing { warm_up: self.warm_up, window: self.cycles, drain: self.drain };
+        Ok(Experiment::new(machine, timing)?)
+    }
+
+    /// The machine without its script, to be measured at other times.
+    ///
+    /// # Errors
+    /// As [`experiment`](Self::experiment).
+    pub fn timed(&self, timing: Timing) -> anyhow::Result<Experiment> {
+        Ok(Experiment::new(self.machine()?, timing)?)
+    }
+
+    fn machine(&self) -> anyhow::Result<Machine> {
         let mut machine = Machine::new(self.setup(), self.pattern()?);
         for &node in &self.dead_node {
             machine.kill_node(node)?;
@@ -161,8 +191,7 @@ impl MachineArguments {
         for &(node, direction) in &self.dead_link {
             machine.kill_link(node, direction)?;
         }
-        let timing = Timing { warm_up: self.warm_up, window: self.cycles, drain: self.drain };
-        Ok(Experiment::new(machine, timing)?)
+        Ok(machine)
     }
 
     fn setup(&self) -> Setup {
@@ -178,6 +207,7 @@ impl MachineArguments {
                 FlowControlName::VirtualCutThrough => FlowControl::VirtualCutThrough,
                 FlowControlName::Bubble => FlowControl::Bubble,
             },
+            replay_after: self.replay_after,
             patience: self.patience.unwrap_or(setup.patience),
             seed: self.seed,
             threads: self.threads,
@@ -196,14 +226,16 @@ impl MachineArguments {
             PatternName::AllToAll => Pattern::AllToAll,
             PatternName::Trace => {
                 let file = self.trace.as_ref().context("the pattern trace needs --trace FILE")?;
-                let text = std::fs::read_to_string(file)
-                    .with_context(|| format!("cannot read {}", file.display()))?;
-                let trace = Trace::parse(&text, self.lattice)
+                let trace = Trace::parse(&read(file)?, self.lattice)
                     .with_context(|| file.display().to_string())?;
                 Pattern::Trace(Arc::new(trace))
             }
         })
     }
+}
+
+fn read(file: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
 /// A line that tells machine, traffic and faults.

@@ -1,5 +1,6 @@
 //! `gannet torus`: a switchless machine before a cable is bought.
 
+mod animate;
 mod faults;
 mod loads;
 mod machine;
@@ -25,6 +26,7 @@ pub struct Arguments {
 enum What {
     Simulate(simulate::Arguments),
     Plan(plan::Arguments),
+    Animate(animate::Arguments),
     Faults(faults::Arguments),
 }
 
@@ -32,6 +34,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     match &arguments.what {
         What::Simulate(arguments) => simulate::run(arguments),
         What::Plan(arguments) => plan::run(arguments),
+        What::Animate(arguments) => animate::run(arguments),
         What::Faults(arguments) => faults::run(arguments),
     }
 }

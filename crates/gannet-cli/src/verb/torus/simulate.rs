@@ -192,6 +192,10 @@ fn print(mut out: &mut impl Write, title: &str, report: &LoadReport) -> io::Resu
             "in brackets: saturated, the latency grows with the length of the simulation"
         )?;
     }
+    if let Some(point) = report.points.iter().rfind(|point| point.lost > 0) {
+        let Point { load, lost, replayed, .. } = point;
+        writeln!(out, "at a load of {load:.4}, {lost} packets were lost, {replayed} sent again")?;
+    }
     if let Some(saturation) = &report.saturation {
         print_saturation(&mut out, saturation)?;
     }

@@ -95,7 +95,8 @@ pub fn plan(demand: &Demand, progress: &mut dyn FnMut(Stage)) -> Result<Plan, Er
     // for filled.
     let walked = lattice.nodes() <= MAX_CHECKED_NODES;
     let routed = if walked { faults.clone() } else { Faults::none(lattice) };
-    let machine = |pattern| Machine { setup: Setup::new(lattice), pattern, faults: routed.clone() };
+    let machine =
+        |pattern| Machine { faults: routed.clone(), ..Machine::new(Setup::new(lattice), pattern) };
     let uniform = machine(Pattern::Uniform);
     let (routes, _) = uniform.routes()?;
     let limits = Limits::new(&uniform, &routes);
