@@ -1,11 +1,9 @@
 //! `gannet bench tpg`: how fast are trigger primitives found in memory?
 
-use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
 use gannet_evaluate::tpg::{
     self, FrameFormat, HIT_RATE_MAX_HZ, PathChoice, PlotError, STREAMS_MAX, Step, THREADS_MAX,
     THRESHOLD_MAX, TpgPlan, TpgReport, TpgResult, WorkingSet,
@@ -14,7 +12,8 @@ use gannet_measure::quantity::Bytes;
 use gannet_trigger::tpg::{Chain, IsaChoice};
 
 use super::names;
-use crate::exit::{Outcome, Unwritable, Usage};
+use crate::destination::Destination;
+use crate::exit::{Outcome, Usage};
 use crate::log;
 use crate::output::{self, grouped};
 use crate::progress::Progress;
@@ -135,9 +134,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let default = if arguments.svg.is_some() { SCAN } else { HIT_RATE };
     let rates = arguments.hit_rate.clone().map_or_else(|| hit_rates(default), Ok);
     let HitRates(hit_rates_hz) = rates.map_err(anyhow::Error::msg)?;
-    if let Some(file) = &arguments.svg {
-        check_picture(file, arguments.overwrite, &hit_rates_hz)?;
-    }
+    let file = arguments.svg.as_deref();
+    let file = file.map(|file| picture(file, arguments.overwrite, &hit_rates_hz)).transpose()?;
     let plan = TpgPlan {
         chain: arguments.chain,
         isa: arguments.isa,
@@ -165,10 +163,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             }
         }
     })?;
-    if let Some(file) = &arguments.svg {
-        let picture = tpg::svg(&title(&plan), &report.results)?;
-        fs::write(file, picture).with_context(|| format!("cannot write {}", file.display()))?;
-        log::say(format_args!("{}: written", file.display()));
+    if let Some(file) = file {
+        file.write(&tpg::svg(&title(&plan), &report.results)?)?;
     }
     match arguments.json {
         true => output::json(&report)?,
@@ -177,26 +173,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::Ok)
 }
 
-/// Tests whether the picture can be drawn and written, before anything is measured for it.
-fn check_picture(file: &Path, overwrite: bool, hit_rates_hz: &[f64]) -> anyhow::Result<()> {
-    let shown = file.display();
+/// Where the picture goes, if it can be drawn and written; found out before anything is measured
+/// for it.
+fn picture(file: &Path, overwrite: bool, hit_rates_hz: &[f64]) -> anyhow::Result<Destination> {
     if !tpg::is_drawable(hit_rates_hz) {
         return Err(Usage(PlotError::TooFew.to_string()).into());
     }
-    if file.is_dir() {
-        return Err(Usage(format!("--svg {shown} is a directory; name a file")).into());
-    }
-    let is_there = file.exists();
-    if is_there && !overwrite {
-        return Err(anyhow!("{shown} exists; move it away or give --overwrite"));
-    }
-    let cannot = |cause| Unwritable { file: file.to_owned(), cause };
-    File::options().append(true).create(true).open(file).map_err(cannot)?;
-    if !is_there {
-        // It is written at the end; nothing is left of a measurement that does not come to it.
-        fs::remove_file(file).map_err(cannot)?;
-    }
-    Ok(())
+    Destination::begin(file, overwrite)
 }
 
 fn progress(done: usize, count: usize, result: &TpgResult) {
