@@ -19,8 +19,8 @@ const COLOURS: [RGBColor; 2] = [RGBColor(58, 128, 217), RGBColor(217, 112, 30)];
 const FONT: &str = "sans-serif";
 const LARGE: i32 = 21;
 const SMALL: i32 = 17;
-/// Bins of a curve over the whole scale.
-const BINS: f64 = 80.0;
+/// The scales reach this much beyond the greatest value.
+const HEADROOM: f64 = 1.08;
 
 /// Why there is no picture.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +43,7 @@ impl PlotError {
     }
 }
 
-/// A curve: its name and colour, and the part of faults known in each stretch of time.
+/// A curve: its name and colour, and when hung hosts were known.
 struct Curve<'a> {
     name: &'static str,
     colour: RGBColor,
@@ -56,20 +56,17 @@ impl<'a> Curve<'a> {
         Some(Self { name: report.mode.name(), colour, hung: &hung.awareness })
     }
 
-    /// The part of faults known within each bin of `bin_s`, as a line of steps.
-    fn steps(&self, bin_s: f64, bins: usize) -> Vec<(f64, f64)> {
-        let mut counts = vec![0.0; bins];
-        for (index, &count) in self.hung.histogram.iter().enumerate() {
-            // Middle of the bin that was counted; its width is a part of ours.
-            let at = ((index as f64 + 0.5) * self.hung.bin_s / bin_s) as usize;
-            counts[at.min(bins - 1)] += count as f64;
-        }
-        let all = self.hung.count.max(1) as f64;
-        let step = |(index, count): (usize, &f64)| {
-            let (left, height) = (index as f64 * bin_s, 100.0 * count / all);
+    /// The part of faults known within each hundredth of `period_s`, in %, as a line of steps.
+    fn steps(&self, period_s: f64) -> Vec<(f64, f64)> {
+        let bin_s = self.hung.bin_s;
+        let scale = 100.0 / self.hung.count.max(1) as f64 * (period_s / 100.0) / bin_s;
+        let step = |(index, &count): (usize, &u64)| {
+            let (left, height) = (index as f64 * bin_s, scale * count as f64);
             [(left, height), (left + bin_s, height)]
         };
-        counts.iter().enumerate().flat_map(step).collect()
+        let bins = self.hung.histogram.iter();
+        let end = (bins.len() as f64 * bin_s, 0.0);
+        bins.enumerate().flat_map(step).chain([end]).collect()
     }
 }
 
@@ -124,15 +121,15 @@ fn draw_head<'a>(head: &Area<'a>, title: &str, curves: &[Curve]) -> Drawn<'a> {
 fn draw_curves<'a>(body: &Area<'a>, curves: &[Curve], period_s: f64) -> Drawn<'a> {
     let published_s = PUBLISHED_PERIODS * period_s;
     let longest = curves.iter().map(|curve| curve.hung.max_s).fold(published_s, f64::max);
-    let bin_s = 1.05 * longest / BINS;
-    let lines: Vec<_> = curves.iter().map(|curve| curve.steps(bin_s, BINS as usize)).collect();
-    let top = lines.iter().flatten().map(|point| point.1).fold(f64::MIN_POSITIVE, f64::max) * 1.08;
+    let lines: Vec<_> = curves.iter().map(|curve| curve.steps(period_s)).collect();
+    let highest = lines.iter().flatten().map(|point| point.1).fold(f64::MIN_POSITIVE, f64::max);
+    let (right, top) = (HEADROOM * longest, HEADROOM * highest);
     let mut chart = ChartBuilder::on(body)
         .margin(10)
         .margin_top(0)
         .x_label_area_size(46)
         .y_label_area_size(58)
-        .build_cartesian_2d(0.0..1.05 * longest, 0.0..top)?;
+        .build_cartesian_2d(0.0..right, 0.0..top)?;
     chart
         .configure_mesh()
         .axis_style(INK)
@@ -140,7 +137,7 @@ fn draw_curves<'a>(body: &Area<'a>, curves: &[Curve], period_s: f64) -> Drawn<'a
         .light_line_style(INK.mix(0.12))
         .label_style((FONT, SMALL).into_font().color(&INK))
         .x_desc("time from the fault until the master knows, s")
-        .y_desc("part of the faults, % a bin")
+        .y_desc("faults known, % in T/100")
         .draw()?;
     for (curve, line) in curves.iter().zip(lines) {
         chart.draw_series([PathElement::new(line, curve.colour.stroke_width(2))])?;
@@ -173,7 +170,7 @@ mod tests {
         };
         let reports = Mode::ALL.map(report);
         let picture = svg(&reports).unwrap();
-        for text in ["3x3x1", "500 ms", "poll: mean", "push: mean", "published", "% a bin"] {
+        for text in ["3x3x1", "500 ms", "poll: mean", "push: mean", "published", "% in T/100"] {
             assert!(picture.contains(text), "{text} is not in {picture}");
         }
         assert!(matches!(svg(&[]), Err(PlotError::Unfit)));

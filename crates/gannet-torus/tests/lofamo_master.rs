@@ -1,0 +1,171 @@
+//! What a master makes of reports, one by one.
+
+use gannet_torus::lofamo::{
+    Answer, Author, Heard, Master, MasterAction, Mode, Picture, Report, Timing,
+};
+use gannet_torus::{Direction, Lattice, Node};
+use gannet_wire::lofamo::{FaultDescriptorRepr, HostWatchdogRepr, Status};
+
+const MS_NS: u64 = 1_000_000;
+const N: Status = Status::Normal;
+const F: Status = Status::Failed;
+
+/// A master of a ring of four, which asks for what is in the list.
+struct Desk {
+    master: Master,
+    asked: Vec<MasterAction>,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let lattice: Lattice = "4".parse().unwrap();
+        let master = Master::new(lattice, Timing::new(Mode::Push, 100 * MS_NS));
+        Self { master, asked: Vec::new() }
+    }
+
+    /// A desk that has heard of all nodes that they are well.
+    fn of_healthy() -> Self {
+        let mut desk = Self::new();
+        (0..4).for_each(|node| desk.says(0, node, &descriptor(node, 1, N, [N, N])));
+        desk
+    }
+
+    /// The host of `from` reports at this time.
+    fn says(&mut self, now_ms: u64, from: u32, descriptor: &FaultDescriptorRepr) {
+        let (from, descriptor) = (Node(from), *descriptor);
+        let report = Report { from, descriptor, author: Author::Nic, relayed: false };
+        self.asked.clear();
+        self.master.report(now_ms * MS_NS, &report, &mut |action| self.asked.push(action));
+    }
+
+    fn answers(&mut self, now_ms: u64, number: u32, own: &FaultDescriptorRepr) {
+        let answer = Answer {
+            from: Node(own.origin),
+            number,
+            host: HostWatchdogRepr { host: own.host, ..HostWatchdogRepr::default() },
+            descriptor: Some(*own),
+        };
+        self.asked.clear();
+        self.master.answer(now_ms * MS_NS, &answer, &mut |action| self.asked.push(action));
+    }
+
+    fn poll(&mut self, now_ms: u64) {
+        self.asked.clear();
+        self.master.poll(now_ms * MS_NS, &mut |action| self.asked.push(action));
+    }
+
+    fn picture(&self, node: u32) -> &Picture {
+        self.master.picture(Node(node))
+    }
+
+    /// Number of the probe of `node` that was asked for.
+    fn probe(&self, node: u32) -> Option<u32> {
+        self.asked.iter().find_map(|action| match *action {
+            MasterAction::Probe(probed, number) if probed == Node(node) => Some(number),
+            _ => None,
+        })
+    }
+}
+
+/// What `origin` says of its host and its links X+ and X-.
+fn descriptor(
+    origin: u32,
+    epoch: u8,
+    host: Status,
+    [plus, minus]: [Status; 2],
+) -> FaultDescriptorRepr {
+    let nic = Status::Normal;
+    let unknown = Status::Unknown;
+    let descriptor = FaultDescriptorRepr { host, nic, epoch, origin, ..Default::default() };
+    descriptor.with_links([plus, minus, unknown, unknown, unknown, unknown])
+}
+
+#[test]
+fn what_was_never_heard_stays_unknown() {
+    let mut desk = Desk::new();
+    desk.poll(1_000_000);
+    assert!(desk.master.pictures().iter().all(|picture| *picture == Picture::default()));
+    assert_eq!((desk.picture(3).host, desk.master.epoch()), (Status::Unknown, 0));
+    desk.says(5, 1, &descriptor(0, 9, F, [N, N]));
+    assert_eq!(desk.picture(0).heard, Heard::Neighbour(Node(1)));
+    assert_eq!((desk.picture(0).host, desk.picture(1).host), (F, Status::Unknown));
+}
+
+#[test]
+fn reports_are_acknowledged_also_old_ones_but_old_ones_change_nothing() {
+    let mut desk = Desk::of_healthy();
+    desk.says(10, 1, &descriptor(0, 3, F, [N, N]));
+    let acknowledge = MasterAction::Acknowledge { to: Node(1), origin: Node(0), epoch: 3 };
+    assert_eq!(desk.asked, [acknowledge, MasterAction::Changed(Node(0))]);
+    let epoch = desk.master.epoch();
+    desk.says(11, 3, &descriptor(0, 2, N, [N, N]));
+    let acknowledge = MasterAction::Acknowledge { to: Node(3), origin: Node(0), epoch: 2 };
+    assert_eq!(desk.asked, [acknowledge]);
+    assert_eq!((desk.picture(0).host, desk.master.epoch()), (F, epoch));
+    desk.says(20, 3, &descriptor(0, 4, N, [N, N]));
+    assert_eq!((desk.picture(0).host, desk.master.epoch()), (N, epoch + 1));
+}
+
+#[test]
+fn reports_of_nodes_that_are_not_there_are_ignored() {
+    let mut desk = Desk::of_healthy();
+    desk.says(1, 1, &descriptor(4, 3, F, [N, N]));
+    assert_eq!(desk.asked, []);
+    desk.says(1, 4, &descriptor(1, 3, F, [N, N]));
+    assert_eq!(desk.asked, []);
+    desk.answers(1, 0, &descriptor(0x00ff_ffff, 3, F, [N, N]));
+    assert_eq!(desk.asked, []);
+}
+
+/// Node 2 falls silent: its neighbours 1 and 3 say so, and nobody answers.
+fn silence(desk: &mut Desk) -> u32 {
+    desk.says(10, 1, &descriptor(1, 2, N, [F, N]));
+    assert_eq!(desk.probe(2), None, "another way leads there");
+    desk.says(10, 3, &descriptor(3, 2, N, [N, F]));
+    desk.probe(2).expect("no way leads to node 2")
+}
+
+#[test]
+fn a_node_to_which_nothing_leads_and_which_does_not_answer_is_gone() {
+    let mut desk = Desk::of_healthy();
+    silence(&mut desk);
+    desk.poll(10);
+    assert_eq!(desk.picture(2).nic, N, "it still has time to answer");
+    desk.poll(11);
+    let picture = desk.picture(2);
+    assert_eq!((picture.nic, picture.host), (F, Status::Unknown));
+    assert_eq!((picture.heard, picture.since_ns), (Heard::Inferred, 11 * MS_NS));
+    // Its last words come late, and do not make it live.
+    desk.says(12, 3, &descriptor(2, 2, Status::Sick, [N, N]));
+    assert_eq!(desk.picture(2).nic, F);
+    // Back again, with a count that begins anew.
+    desk.says(9000, 2, &descriptor(2, 0, N, [N, N]));
+    assert_eq!((desk.picture(2).nic, desk.picture(2).heard), (N, Heard::Own));
+}
+
+#[test]
+fn a_node_whose_cables_are_all_cut_answers_and_is_not_gone() {
+    let mut desk = Desk::of_healthy();
+    let number = silence(&mut desk);
+    let own = descriptor(2, 2, N, [F, F]);
+    desk.answers(10, number.wrapping_sub(1), &own);
+    assert_eq!(desk.picture(2).links[0], N, "an answer to another probe");
+    desk.answers(10, number, &own);
+    desk.poll(11);
+    assert_eq!((desk.picture(2).nic, desk.picture(2).host), (N, N));
+    assert_eq!(desk.master.link(Node(2), Direction::XPlus), F);
+}
+
+#[test]
+fn a_host_that_shows_links_that_are_dead_has_a_dead_nic() {
+    let mut desk = Desk::of_healthy();
+    let number = silence(&mut desk);
+    desk.answers(10, number, &descriptor(2, 1, N, [N, N]));
+    assert_eq!((desk.picture(2).nic, desk.picture(2).host), (F, N));
+    // From now on only the master can watch this host.
+    let later_ms = desk.master.deadline_ns().unwrap() / MS_NS + 60;
+    desk.poll(later_ms);
+    assert!(desk.probe(2).is_some());
+    desk.poll(later_ms + 1);
+    assert_eq!(desk.picture(2).host, Status::Unknown);
+}
