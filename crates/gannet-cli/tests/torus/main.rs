@@ -1,6 +1,8 @@
 //! `gannet torus` through the binary: documents, tables, pictures and exit codes.
 
+mod ablate;
 mod animate;
+mod link;
 mod plan;
 mod simulate;
 

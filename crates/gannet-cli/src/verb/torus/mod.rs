@@ -1,7 +1,9 @@
 //! `gannet torus`: a switchless machine before a cable is bought.
 
+mod ablate;
 mod animate;
 mod faults;
+mod link;
 mod loads;
 mod machine;
 mod plan;
@@ -27,6 +29,8 @@ enum What {
     Simulate(simulate::Arguments),
     Plan(plan::Arguments),
     Animate(animate::Arguments),
+    Ablate(ablate::Arguments),
+    Link(link::Arguments),
     Faults(faults::Arguments),
 }
 
@@ -35,6 +39,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         What::Simulate(arguments) => simulate::run(arguments),
         What::Plan(arguments) => plan::run(arguments),
         What::Animate(arguments) => animate::run(arguments),
+        What::Ablate(arguments) => ablate::run(arguments),
+        What::Link(arguments) => link::run(arguments),
         What::Faults(arguments) => faults::run(arguments),
     }
 }
