@@ -84,7 +84,7 @@ pub struct CurvePoint {
 
 impl From<&Point> for CurvePoint {
     fn from(point: &Point) -> Self {
-        let latency = (!point.saturated).then(|| short(point.latency_mean_cycles));
+        let latency = point.latency_mean_cycles.filter(|_| !point.saturated).map(short);
         Self { load: point.load, accepted: short(point.accepted), latency }
     }
 }

@@ -75,16 +75,22 @@ pub fn curve_svg(title: &str, report: &LoadReport) -> Result<String, PlotError> 
 fn draw_latency<'a>(area: &Area<'a>, points: &[&Point], limits: &Limits) -> Drawn<'a> {
     let alone = limits.zero_load_latency_cycles;
     let steady = || points.iter().filter(|point| !point.saturated);
-    let slowest = steady().map(|point| point.latency_p99_cycles as f64).fold(2.0 * alone, f64::max);
+    let longest = steady().filter_map(|point| point.latency_p99_cycles).max().unwrap_or(0) as f64;
+    let slowest = longest.max(2.0 * alone);
     let top = (1.08 * slowest).min(LATENCY_TOP * alone);
     let loads = 0.0..1.04 * points.iter().map(|point| point.load).fold(0.0, f64::max);
     let (names, body) = area.split_vertically(LEGEND);
     let mut chart = axes(&body, loads.clone(), 0.0..top, "latency, cycles")?;
-    let curve = |value: fn(&Point) -> f64| -> Curve {
-        steady().map(|point| (point.load, value(point))).filter(|at| at.1 <= top).collect()
+    let curve = |value: fn(&Point) -> Option<f64>| -> Curve {
+        let places = steady().filter_map(|point| Some((point.load, value(point)?)));
+        places.filter(|at| at.1 <= top).collect()
     };
     series(&mut chart, curve(|point| point.latency_mean_cycles), BLUE)?;
-    series(&mut chart, curve(|point| point.latency_p99_cycles as f64), ORANGE)?;
+    series(
+        &mut chart,
+        curve(|point| point.latency_p99_cycles.map(|cycles| cycles as f64)),
+        ORANGE,
+    )?;
     chart.draw_series([dashed(vec![(0.0, alone), (loads.end, alone)])])?;
     bound(&mut chart, limits, top, loads.end)?;
     let limits = (None, "packet alone, bound of load");

@@ -27,16 +27,17 @@ pub struct Point {
     /// Whether the network fell behind what was offered: latencies then tell how long the
     /// simulation lasted, and little else.
     pub saturated: bool,
-    /// Cycles from the making of a packet to the arrival of its last flit.
-    pub latency_mean_cycles: f64,
+    /// Cycles from the making of a packet to the arrival of its last flit; absent where none of the
+    /// packets that were followed has arrived.
+    pub latency_mean_cycles: Option<f64>,
     /// Median of the same.
-    pub latency_p50_cycles: u64,
+    pub latency_p50_cycles: Option<u64>,
     /// 99th percentile of the same.
-    pub latency_p99_cycles: u64,
+    pub latency_p99_cycles: Option<u64>,
     /// 99.9th percentile of the same.
-    pub latency_p999_cycles: u64,
+    pub latency_p999_cycles: Option<u64>,
     /// Largest of the same.
-    pub latency_max_cycles: u64,
+    pub latency_max_cycles: Option<u64>,
     /// Packets that were followed.
     pub packets: u64,
     /// Those of them that had not arrived when the simulation ended.
@@ -86,17 +87,18 @@ impl Point {
         } else {
             falls_behind || report.unfinished > 0
         };
+        let some = report.latency.count > 0;
         Self {
             load,
             offered,
             accepted: report.accepted,
             accepted_least: faults.is_empty().then_some(report.accepted_least),
             saturated,
-            latency_mean_cycles: report.latency.mean,
-            latency_p50_cycles: report.latency.p50,
-            latency_p99_cycles: report.latency.p99,
-            latency_p999_cycles: report.latency.p999,
-            latency_max_cycles: report.latency.max,
+            latency_mean_cycles: some.then_some(report.latency.mean),
+            latency_p50_cycles: some.then_some(report.latency.p50),
+            latency_p99_cycles: some.then_some(report.latency.p99),
+            latency_p999_cycles: some.then_some(report.latency.p999),
+            latency_max_cycles: some.then_some(report.latency.max),
             packets: report.packets,
             unfinished: report.unfinished,
             lost: totals.lost,

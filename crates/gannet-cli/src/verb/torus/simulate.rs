@@ -151,9 +151,11 @@ fn work(experiment: &Experiment, loads: &[f64], saturation: bool, steps: &Sender
 }
 
 fn line_of(point: &Point) -> String {
-    let Point { load, accepted, latency_mean_cycles, .. } = point;
+    let Point { load, accepted, .. } = point;
+    let latency = point.latency_mean_cycles.map(|cycles| format!(", {cycles:.1} cycles"));
+    let latency = latency.unwrap_or_default();
     let saturated = if point.saturated { ", saturated" } else { "" };
-    format!("load {load}: {accepted:.4} accepted, {latency_mean_cycles:.1} cycles{saturated}")
+    format!("load {load}: {accepted:.4} accepted{latency}{saturated}")
 }
 
 /// Heading, unit and value of a column.
@@ -163,18 +165,25 @@ const COLUMNS: [Column; 8] = [
     ("load", "flit/cycle", |p, _| format!("{:.4}", p.load)),
     ("accepted", "flit/cycle", |p, _| format!("{:.4}", p.accepted)),
     ("of bound", "", |p, l| format!("{:.2}", p.accepted / l.saturation_bound)),
-    ("latency", "cycles", |p, _| latency(p, format!("{:.1}", p.latency_mean_cycles))),
-    ("of alone", "", |p, l| {
-        latency(p, format!("{:.2}", p.latency_mean_cycles / l.zero_load_latency_cycles))
+    ("latency", "cycles", |p, _| {
+        latency(p, p.latency_mean_cycles.map(|cycles| format!("{cycles:.1}")))
     }),
-    ("p99", "cycles", |p, _| latency(p, p.latency_p99_cycles.to_string())),
+    ("of alone", "", |p, l| {
+        let of_alone = |cycles| format!("{:.2}", cycles / l.zero_load_latency_cycles);
+        latency(p, p.latency_mean_cycles.map(of_alone))
+    }),
+    ("p99", "cycles", |p, _| latency(p, p.latency_p99_cycles.map(|cycles| cycles.to_string()))),
     ("links", "mean", |p, _| format!("{:.3}", p.link_load_mean)),
     ("links", "max", |p, _| format!("{:.3}", p.link_load_max)),
 ];
 
-/// A latency, marked where it says little.
-fn latency(point: &Point, value: String) -> String {
-    if point.saturated { format!("({value})") } else { value }
+/// A latency, marked where it says little, or a dash where there is none.
+fn latency(point: &Point, value: Option<String>) -> String {
+    match value {
+        None => "-".to_owned(),
+        Some(value) if point.saturated => format!("({value})"),
+        Some(value) => value,
+    }
 }
 
 fn print(mut out: &mut impl Write, title: &str, report: &LoadReport) -> io::Result<()> {
