@@ -8,6 +8,7 @@ pub mod awareness;
 pub mod ingest;
 pub mod limits;
 pub mod search;
+pub mod survival;
 mod sys;
 pub mod torus;
 pub mod tpg;

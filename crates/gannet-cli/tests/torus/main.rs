@@ -5,6 +5,7 @@ mod animate;
 mod link;
 mod plan;
 mod simulate;
+mod survival;
 
 use std::process::{Command, Output};
 

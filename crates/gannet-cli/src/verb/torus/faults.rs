@@ -1,11 +1,15 @@
 //! `gannet torus faults`: how soon does a master know of a fault?
 
+mod reroute;
+mod routing;
+mod trials;
+
 use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::ValueEnum;
+use clap::{Subcommand, ValueEnum};
 use gannet_evaluate::awareness::svg;
 use gannet_measure::quantity::Span;
 use gannet_torus::Lattice;
@@ -37,9 +41,14 @@ const HOURS_MAX: f64 = 8784.0;
 /// The exit code is 6 when such a fault was missed, or something healthy was called broken. Each
 /// trial that failed is listed with the command that replays it.
 ///
+/// What the network makes of faults is told by `routing` and `reroute`.
+///
 /// Example: gannet torus faults --lattice 4x4x1 --trials 1000 --hours 1
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Arguments {
+    #[command(subcommand)]
+    study: Option<Study>,
     /// Sizes of the rings in x, y and z, such as 4x4x4 or 4x4; several with commas.
     #[arg(long, default_value = "4x4x4", value_name = "SIZES", value_delimiter = ',',
           value_parser = lattice)]
@@ -83,6 +92,12 @@ pub struct Arguments {
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Study {
+    Routing(routing::Arguments),
+    Reroute(reroute::Arguments),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -162,6 +177,11 @@ struct Report {
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    match &arguments.study {
+        Some(Study::Routing(arguments)) => return routing::run(arguments),
+        Some(Study::Reroute(arguments)) => return reroute::run(arguments),
+        None => {}
+    }
     if let Some(index) = arguments.trial {
         return replay(arguments, index);
     }

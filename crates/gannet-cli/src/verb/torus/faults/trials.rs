@@ -1,0 +1,176 @@
+//! What the studies of routing and of rerouting have in common.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::ValueEnum;
+use gannet_torus::Lattice;
+use gannet_torus::simulator::{FlowControl, Setup};
+use gannet_torus::survival::{FaultCounts, TRIALS_MAX};
+
+use crate::destination::Destination;
+use crate::log;
+use crate::output::grouped;
+use crate::progress::Progress;
+
+/// Trials of a study, and what fails in them.
+#[derive(Debug, clap::Args)]
+pub struct TrialArguments {
+    /// Number of trials.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=TRIALS_MAX))]
+    pub trials: Option<u64>,
+    /// Dead nodes of a trial: a number, or a range as 0..8, from which one is drawn.
+    #[arg(long, value_name = "RANGE")]
+    pub dead_nodes: Option<Count>,
+    /// Dead cables of a trial, likewise.
+    #[arg(long, value_name = "RANGE")]
+    pub dead_cables: Option<Count>,
+    /// Seed; trial I depends on it and on I alone.
+    #[arg(long, default_value = "1", value_name = "SEED")]
+    pub seed: u64,
+    /// Run this trial only, and tell what happens in it.
+    #[arg(long, value_name = "I", conflicts_with = "svg")]
+    pub trial: Option<u64>,
+    /// When a packet may move on.
+    #[arg(long, default_value = "wormhole", value_name = "RULE")]
+    pub flow_control: Rule,
+    /// Threads; the results do not depend on them.
+    #[arg(long, default_value = "1", value_name = "N",
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: u16,
+    /// Draw the result into this file.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Replace that file if it is there already.
+    #[arg(long, requires = "svg")]
+    pub overwrite: bool,
+    /// Print the report as JSON.
+    #[arg(long, conflicts_with = "trial")]
+    pub json: bool,
+}
+
+/// When a packet moves on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Rule {
+    /// As soon as there is room for a flit.
+    Wormhole,
+    /// When there is room for all of it.
+    VirtualCutThrough,
+}
+
+/// A number, or a range of which one is drawn, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count(pub (u32, u32));
+
+impl FromStr for Count {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| {
+            let number = text.trim().parse::<u32>();
+            number.map_err(|_| format!("`{text}` is no number; write 3 or a range as 0..8"))
+        };
+        let (least, most) = match text.split_once("..") {
+            Some((least, most)) => (number(least)?, number(most.trim_start_matches('='))?),
+            None => (number(text)?, number(text)?),
+        };
+        if least > most {
+            return Err(format!("{least} is more than {most}"));
+        }
+        Ok(Self((least, most)))
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self.0 {
+            (least, most) if least == most => write!(out, "{least}"),
+            (least, most) => write!(out, "{least}..{most}"),
+        }
+    }
+}
+
+impl TrialArguments {
+    /// What fails, with defaults for what is not said.
+    pub fn counts(&self, default: FaultCounts) -> FaultCounts {
+        FaultCounts {
+            nodes: self.dead_nodes.map_or(default.nodes, |count| count.0),
+            cables: self.dead_cables.map_or(default.cables, |count| count.0),
+        }
+    }
+
+    /// The setup with seed, threads and flow control.
+    pub fn setup(&self, setup: Setup) -> Setup {
+        let flow_control = match self.flow_control {
+            Rule::Wormhole => FlowControl::Wormhole,
+            Rule::VirtualCutThrough => FlowControl::VirtualCutThrough,
+        };
+        Setup { seed: self.seed, threads: self.threads.into(), flow_control, ..setup }
+    }
+
+    /// Where the picture goes, found out before the work begins.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn picture(&self) -> anyhow::Result<Option<Destination>> {
+        self.svg.as_ref().map(|file| Destination::begin(file, self.overwrite)).transpose()
+    }
+}
+
+/// The options by which a machine, its traffic and its faults are told, for a command.
+pub fn options(setup: &Setup, load: f64, counts: &FaultCounts) -> String {
+    let Setup { lattice, vcs, vc_depth, packet_flits, seed, flow_control, .. } = setup;
+    let rule = match flow_control {
+        FlowControl::Wormhole => "",
+        _ => " --flow-control virtual-cut-through",
+    };
+    let (nodes, cables) = (Count(counts.nodes), Count(counts.cables));
+    format!(
+        "--lattice {lattice} --vcs {vcs} --vc-depth {vc_depth} --packet-flits {packet_flits}{rule} \
+         --load {load} --dead-nodes {nodes} --dead-cables {cables} --seed {seed}"
+    )
+}
+
+/// Tells how far the trials are: a line of the terminal, or one line for each tenth.
+pub struct Done {
+    name: String,
+    trials: u64,
+    tenths: u64,
+    progress: Progress,
+}
+
+impl Done {
+    pub fn new(lattice: Lattice, trials: u64) -> Self {
+        let name = lattice.to_string();
+        Self { progress: Progress::new(&name), name, trials, tenths: 0 }
+    }
+
+    pub fn show(&mut self, done: u64) {
+        self.progress.show(done, self.trials);
+        let tenths = 10 * done / self.trials;
+        if tenths > self.tenths && done < self.trials && self.trials >= 10_000 {
+            self.tenths = tenths;
+            let (done, all) = (grouped(done), grouped(self.trials));
+            log::say(format_args!("{}: {done} of {all} trials", self.name));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_numbers_or_ranges() {
+        let read = |text: &str| text.parse::<Count>().map(|count| count.0);
+        assert_eq!((read("3"), read("0..8"), read("1..=2")), (Ok((3, 3)), Ok((0, 8)), Ok((1, 2))));
+        for bad in ["", "x", "2..1", "..3", "-1", "1.."] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+        assert_eq!(
+            (Count((3, 3)).to_string(), Count((0, 8)).to_string()),
+            ("3".into(), "0..8".into())
+        );
+    }
+}
