@@ -45,6 +45,7 @@ fn draw<'a>(area: &Area<'a>, rows: &[Row], name: &str) -> Drawn<'a> {
         .disable_x_mesh()
         .label_style((FONT, SMALL).into_font().color(&INK))
         .x_label_formatter(&|faults| format!("{faults:.0}"))
+        .y_label_formatter(&|part| format!("{part:.0}"))
         .x_desc(name)
         .y_desc("part of the trials, %")
         .draw()?;

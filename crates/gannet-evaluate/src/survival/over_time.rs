@@ -105,6 +105,7 @@ fn axes<'a, 'b>(
     top: f64,
     name: &str,
 ) -> Result<Chart<'a, 'b>, Failed<'b>> {
+    let digits = if top < 1.0 { 2 } else { usize::from(top < 10.0) };
     let mut chart = ChartBuilder::on(area)
         .margin(12)
         .margin_top(0)
@@ -117,6 +118,8 @@ fn axes<'a, 'b>(
         .bold_line_style(INK.mix(0.35))
         .light_line_style(INK.mix(0.0))
         .label_style((FONT, SMALL).into_font().color(&INK))
+        .x_label_formatter(&|cycles| format!("{cycles:.0}"))
+        .y_label_formatter(&|value| format!("{value:.digits$}"))
         .x_desc("cycles after the fault")
         .y_desc(name)
         .x_labels(7)

@@ -244,6 +244,7 @@ impl Trial<'_> {
         let shortest = AFTER + self.replay_after;
         self.advance(shortest.saturating_sub(self.result.replay_cycles));
         self.close(2);
+        self.recorder.close();
         self.drain()?;
         let totals = self.simulation.totals();
         self.tell(|_| format!("drained: {totals:?}"));

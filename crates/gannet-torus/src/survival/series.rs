@@ -112,13 +112,21 @@ pub(super) struct Recorder {
     clock: u32,
     totals: Totals,
     arrivals: Arrivals,
+    /// Nothing is noted any more.
+    is_closed: bool,
 }
 
 impl Recorder {
     /// From now on, which is the beginning of the first stretch.
     pub fn new(bins: Bins, simulation: &mut Simulation) -> Self {
         simulation.follow();
-        Self { bins, clock: 0, totals: simulation.totals(), arrivals: Arrivals::default() }
+        let (totals, arrivals) = (simulation.totals(), Arrivals::default());
+        Self { bins, clock: 0, totals, arrivals, is_closed: false }
+    }
+
+    /// Notes nothing any more.
+    pub fn close(&mut self) {
+        self.is_closed = true;
     }
 
     /// Begins to count latencies anew.
@@ -142,7 +150,7 @@ impl Recorder {
         let (totals, arrivals) = (simulation.totals(), simulation.arrivals());
         let index = (self.clock / self.bins.stretch) as usize;
         self.clock += cycles;
-        if index < STRETCHES_MAX {
+        if index < STRETCHES_MAX && !self.is_closed {
             let bins = &mut self.bins.bins;
             if bins.len() <= index {
                 bins.resize(index + 1, Bin::default());
@@ -177,7 +185,10 @@ mod tests {
         }
         recorder.follow(&mut simulation);
         recorder.advance(&mut simulation, 1000);
-        let delivered = simulation.totals().delivered - before.delivered;
+        recorder.close();
+        let after = simulation.totals();
+        recorder.advance(&mut simulation, 100);
+        let delivered = after.delivered - before.delivered;
         let sum: u64 = recorder.bins.bins.iter().map(|bin| bin.packets).sum();
         assert_eq!((sum, recorder.bins.bins.len()), (delivered, 100));
         let series = recorder.bins.series(2, 16);

@@ -59,7 +59,8 @@ pub struct Arguments {
     /// Time of a cycle.
     #[arg(long, default_value = "5ns", value_name = "TIME", value_parser = cycle)]
     cycle: Span,
-    /// Cycles after which a lost packet is sent again, or never.
+    /// Cycles after which a lost packet is sent again, or never. Much shorter than the time until the
+    /// fault is known, it makes a storm: packets to what is broken are lost again each time.
     #[arg(long, default_value = "1000", value_name = "CYCLES", value_parser = replay_after)]
     replay_after: Replay,
     #[command(flatten)]
