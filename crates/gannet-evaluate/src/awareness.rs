@@ -1,9 +1,11 @@
 //! A picture of how long a torus takes to become aware of a fault.
 
 use gannet_torus::awareness::{CampaignReport, Distribution, FaultKind};
-use plotters::coord::Shift;
-use plotters::element::DashedPathElement;
 use plotters::prelude::*;
+
+use crate::picture::{
+    self, Area, COLOURS, Drawn, HEADROOM, INK, LARGE, SMALL, Stroke, letters, limit, line,
+};
 
 /// Awareness time over the watchdog period that was published: 0.9 s at 500 ms.
 ///
@@ -13,15 +15,6 @@ pub const PUBLISHED_PERIODS: f64 = 1.8;
 /// Width and height in pixels.
 const SIZE: (u32, u32) = (900, 520);
 const HEAD: i32 = 64;
-/// Text and axes: readable on white and on black.
-const INK: RGBColor = RGBColor(128, 128, 128);
-const COLOURS: [RGBColor; 2] = [RGBColor(58, 128, 217), RGBColor(217, 112, 30)];
-const FONT: &str = "sans-serif";
-const LARGE: i32 = 21;
-const SMALL: i32 = 17;
-/// The scales reach this much beyond the greatest value.
-const HEADROOM: f64 = 1.08;
-
 /// Why there is no picture.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -35,12 +28,6 @@ pub enum PlotError {
     /// The picture cannot be drawn.
     #[error("cannot draw the picture: {0}")]
     Drawing(String),
-}
-
-impl PlotError {
-    fn drawing(error: impl ToString) -> Self {
-        Self::Drawing(error.to_string())
-    }
 }
 
 /// A curve: its name and colour, and when hung hosts were known.
@@ -85,37 +72,31 @@ pub fn svg(reports: &[CampaignReport]) -> Result<String, PlotError> {
     if !reports.iter().all(same) || curves.len() != reports.len() || twice {
         return Err(PlotError::Unfit);
     }
-    let mut text = String::new();
-    let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-    let (head, body) = root.split_vertically(HEAD);
     let title = format!(
         "{}: time until a hung host is known, watchdog period {} ms",
         first.lattice,
         first.period_s * 1e3
     );
-    draw_head(&head, &title, &curves).map_err(PlotError::drawing)?;
-    draw_curves(&body, &curves, first.period_s).map_err(PlotError::drawing)?;
-    root.present().map_err(PlotError::drawing)?;
-    drop((head, body, root));
-    Ok(text)
+    let draw = |root: &Area<'_>| {
+        let (head, body) = root.split_vertically(HEAD);
+        draw_head(&head, &title, &curves)?;
+        draw_curves(&body, &curves, first.period_s)
+    };
+    picture::document(SIZE, draw).map_err(PlotError::Drawing)
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
-
 fn draw_head<'a>(head: &Area<'a>, title: &str, curves: &[Curve]) -> Drawn<'a> {
-    let (large, small) = ((FONT, LARGE).into_font(), (FONT, SMALL).into_font());
-    head.draw(&Text::new(title.to_owned(), (70, 12), large.color(&INK)))?;
+    head.draw(&Text::new(title.to_owned(), (70, 12), letters(LARGE)))?;
     let mut x = 70;
     for curve in curves {
-        head.draw(&PathElement::new([(x, 50), (x + 30, 50)], curve.colour.stroke_width(3)))?;
+        head.draw(&line(vec![(x, 50), (x + 30, 50)], Stroke::Solid, curve.colour))?;
         let (mean, max) = (curve.hung.mean_s * 1e3, curve.hung.max_s * 1e3);
         let name = format!("{}: mean {mean:.0} ms, longest {max:.0}", curve.name);
-        head.draw(&Text::new(name, (x + 38, 42), small.clone().color(&INK)))?;
+        head.draw(&Text::new(name, (x + 38, 42), letters(SMALL)))?;
         x += 300;
     }
-    head.draw(&DashedPathElement::new([(x, 50), (x + 30, 50)], 6, 5, INK.stroke_width(2)))?;
-    head.draw(&Text::new("published: 1.8 periods", (x + 38, 42), small.color(&INK)))
+    head.draw(&limit(vec![(x, 50), (x + 30, 50)]))?;
+    head.draw(&Text::new("published: 1.8 periods", (x + 38, 42), letters(SMALL)))
 }
 
 fn draw_curves<'a>(body: &Area<'a>, curves: &[Curve], period_s: f64) -> Drawn<'a> {
@@ -135,15 +116,14 @@ fn draw_curves<'a>(body: &Area<'a>, curves: &[Curve], period_s: f64) -> Drawn<'a
         .axis_style(INK)
         .bold_line_style(INK.mix(0.35))
         .light_line_style(INK.mix(0.12))
-        .label_style((FONT, SMALL).into_font().color(&INK))
+        .label_style(letters(SMALL))
         .x_desc("time from the fault until the master knows, s")
         .y_desc("faults known, % in T/100")
         .draw()?;
-    for (curve, line) in curves.iter().zip(lines) {
-        chart.draw_series([PathElement::new(line, curve.colour.stroke_width(2))])?;
+    for (curve, steps) in curves.iter().zip(lines) {
+        chart.draw_series([line(steps, Stroke::Solid, curve.colour)])?;
     }
-    let published = [(published_s, 0.0), (published_s, top)];
-    chart.draw_series([DashedPathElement::new(published, 6, 5, INK.stroke_width(2))])?;
+    chart.draw_series([limit(vec![(published_s, 0.0), (published_s, top)])])?;
     Ok(())
 }
 

@@ -7,6 +7,7 @@
 pub mod awareness;
 pub mod ingest;
 pub mod limits;
+mod picture;
 pub mod search;
 pub mod survival;
 mod sys;

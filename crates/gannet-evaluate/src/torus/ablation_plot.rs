@@ -1,35 +1,25 @@
 //! The picture of bandwidth against message size, with and without TLB.
 
 use gannet_torus::rdma::ablation::{Ablations, TlbRow};
-use plotters::coord::Shift;
-use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
 use super::plot::PlotError;
+use crate::picture::{
+    self, Area, BLUE, Drawn, INK, LARGE, ORANGE, SMALL, Stroke, letters, limit, line,
+};
 
 /// Width and height in pixels.
 const SIZE: (u32, u32) = (900, 520);
 /// Height of the title and the names of the curves.
 const HEAD: i32 = 68;
-/// Text and axes: readable on white and on black.
-const INK: RGBColor = RGBColor(128, 128, 128);
-const BLUE: RGBColor = RGBColor(58, 128, 217);
-const ORANGE: RGBColor = RGBColor(217, 112, 30);
-const FONT: &str = "sans-serif";
-const LARGE: i32 = 19;
-const SMALL: i32 = 16;
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
-
-/// Name, colour, whether the TLB is there, and rate in GB/s.
-type Curve = (&'static str, RGBColor, bool, fn(&TlbRow) -> f64);
+/// Name, colour, stroke, and rate in GB/s.
+type Curve = (&'static str, RGBColor, Stroke, fn(&TlbRow) -> f64);
 
 const CURVES: [Curve; 4] = [
-    ("host, TLB", BLUE, true, |row| row.host_with * 1e-9),
-    ("host, none", BLUE, false, |row| row.host_without * 1e-9),
-    ("GPU, TLB", ORANGE, true, |row| row.gpu_with * 1e-9),
-    ("GPU, none", ORANGE, false, |row| row.gpu_without * 1e-9),
+    ("host, TLB", BLUE, Stroke::Solid, |row| row.host_with * 1e-9),
+    ("host, none", BLUE, Stroke::Dotted, |row| row.host_without * 1e-9),
+    ("GPU, TLB", ORANGE, Stroke::Solid, |row| row.gpu_with * 1e-9),
+    ("GPU, none", ORANGE, Stroke::Dotted, |row| row.gpu_without * 1e-9),
 ];
 
 /// Draws bandwidth to host and GPU memory against the size of messages, with and without TLB, below
@@ -38,43 +28,24 @@ const CURVES: [Curve; 4] = [
 /// # Errors
 /// When it cannot be drawn.
 pub fn ablation_svg(ablations: &Ablations) -> Result<String, PlotError> {
-    let drawing = |error: DrawingAreaErrorKind<_>| PlotError::Drawing(error.to_string());
-    let mut text = String::new();
-    let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-    let (head, body) = root.split_vertically(HEAD);
-    draw_head(&head).map_err(drawing)?;
-    draw_curves(&body, ablations).map_err(drawing)?;
-    root.present().map_err(drawing)?;
-    drop((head, body, root));
-    Ok(text)
+    let draw = |root: &Area<'_>| {
+        let (head, body) = root.split_vertically(HEAD);
+        draw_head(&head)?;
+        draw_curves(&body, ablations)
+    };
+    picture::document(SIZE, draw).map_err(PlotError::Drawing)
 }
 
 fn draw_head<'a>(head: &Area<'a>) -> Drawn<'a> {
-    let large = (FONT, LARGE).into_font().color(&INK);
-    head.draw(&Text::new("RDMA PUT with and without TLB", (20, 14), large))?;
-    let small = (FONT, SMALL).into_font().color(&INK);
+    head.draw(&Text::new("RDMA PUT with and without TLB", (20, 14), letters(LARGE)))?;
     let mut x = 72;
-    for (name, colour, with, _) in CURVES {
-        draw_line(head, vec![(x, 54), (x + 28, 54)], colour, with)?;
-        head.draw(&Text::new(name, (x + 34, 47), small.clone()))?;
+    for (name, colour, stroke, _) in CURVES {
+        head.draw(&line(vec![(x, 54), (x + 28, 54)], stroke, colour))?;
+        head.draw(&Text::new(name, (x + 34, 47), letters(SMALL)))?;
         x += 140;
     }
-    head.draw(&DashedPathElement::new(vec![(x, 54), (x + 28, 54)], 5, 4, INK.stroke_width(1)))?;
-    head.draw(&Text::new("link", (x + 34, 47), small))
-}
-
-/// A line, dotted without TLB.
-fn draw_line<'a>(
-    area: &Area<'a>,
-    points: Vec<(i32, i32)>,
-    colour: RGBColor,
-    is_solid: bool,
-) -> Drawn<'a> {
-    let style = colour.stroke_width(2);
-    match is_solid {
-        true => area.draw(&PathElement::new(points, style)),
-        false => area.draw(&DashedPathElement::new(points, 2, 5, style)),
-    }
+    head.draw(&limit(vec![(x, 54), (x + 28, 54)]))?;
+    head.draw(&Text::new("link", (x + 34, 47), letters(SMALL)))
 }
 
 fn draw_curves<'a>(body: &Area<'a>, ablations: &Ablations) -> Drawn<'a> {
@@ -86,7 +57,6 @@ fn draw_curves<'a>(body: &Area<'a>, ablations: &Ablations) -> Drawn<'a> {
     // A link far faster than all else is no limit worth to be seen.
     let fastest = fastest.fold(f64::MIN_POSITIVE, f64::max);
     let top = 1.1 * if link < 2.0 * fastest { link.max(fastest) } else { fastest };
-    let label = (FONT, SMALL).into_font().color(&INK);
     let mut chart = ChartBuilder::on(body)
         .margin(12)
         .margin_top(0)
@@ -98,23 +68,18 @@ fn draw_curves<'a>(body: &Area<'a>, ablations: &Ablations) -> Drawn<'a> {
         .axis_style(INK)
         .bold_line_style(INK.mix(0.35))
         .light_line_style(INK.mix(0.0))
-        .label_style(label)
+        .label_style(letters(SMALL))
         .x_desc("bytes of a message")
         .y_desc("bandwidth, GB/s")
         .x_label_formatter(&size)
         .draw()?;
-    for (_, colour, with, rate) in CURVES {
+    for (_, colour, stroke, rate) in CURVES {
         let points: Vec<(f64, f64)> =
             rows.iter().map(|row| (row.bytes as f64, rate(row))).collect();
-        let style = colour.stroke_width(2);
-        match with {
-            true => _ = chart.draw_series([PathElement::new(points, style)])?,
-            false => _ = chart.draw_series([DashedPathElement::new(points, 2, 5, style)])?,
-        }
+        chart.draw_series([line(points, stroke, colour)])?;
     }
     if link <= top {
-        let line = vec![(first, link), (last, link)];
-        chart.draw_series([DashedPathElement::new(line, 5, 4, INK.stroke_width(1))])?;
+        chart.draw_series([limit(vec![(first, link), (last, link)])])?;
     }
     Ok(())
 }

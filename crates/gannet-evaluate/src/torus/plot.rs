@@ -2,14 +2,15 @@
 
 use std::ops::Range;
 
-use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
-use plotters::element::{DashedPathElement, DynElement, IntoDynElement};
 use plotters::prelude::*;
 
 use super::limits::Limits;
 use super::point::Point;
 use super::report::LoadReport;
+use crate::picture::{
+    self, Area, BLUE, Drawn, Fault, INK, LARGE, ORANGE, SMALL, Stroke, letters, limit, line,
+};
 
 /// Width and height in pixels.
 const SIZE: (u32, u32) = (1000, 520);
@@ -17,13 +18,6 @@ const SIZE: (u32, u32) = (1000, 520);
 const HEAD: i32 = 44;
 /// Height of the names of the curves.
 const LEGEND: i32 = 26;
-/// Text and axes: readable on white and on black.
-const INK: RGBColor = RGBColor(128, 128, 128);
-const BLUE: RGBColor = RGBColor(58, 128, 217);
-const ORANGE: RGBColor = RGBColor(217, 112, 30);
-const FONT: &str = "sans-serif";
-const LARGE: i32 = 19;
-const SMALL: i32 = 16;
 /// Latencies above this many times that of a packet alone lie outside the picture.
 const LATENCY_TOP: f64 = 8.0;
 
@@ -39,8 +33,6 @@ pub enum PlotError {
     Drawing(String),
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 type Curve = Vec<(f64, f64)>;
 
@@ -50,7 +42,6 @@ type Curve = Vec<(f64, f64)>;
 /// # Errors
 /// When there are fewer than two loads.
 pub fn curve_svg(title: &str, report: &LoadReport) -> Result<String, PlotError> {
-    let drawing = |error: DrawingAreaErrorKind<_>| PlotError::Drawing(error.to_string());
     let points = report.curve();
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return Err(PlotError::TooFew);
@@ -58,17 +49,14 @@ pub fn curve_svg(title: &str, report: &LoadReport) -> Result<String, PlotError> 
     if first.load >= last.load {
         return Err(PlotError::TooFew);
     }
-    let mut text = String::new();
-    let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-    let (head, body) = root.split_vertically(HEAD);
-    let style = (FONT, LARGE).into_font().color(&INK);
-    head.draw(&Text::new(title.to_owned(), (20, 14), style)).map_err(drawing)?;
-    let (left, right) = body.split_horizontally(SIZE.0 as i32 / 2);
-    draw_latency(&left, &points, &report.limits).map_err(drawing)?;
-    draw_throughput(&right, &points, &report.limits).map_err(drawing)?;
-    root.present().map_err(drawing)?;
-    drop((left, right, head, body, root));
-    Ok(text)
+    let draw = |root: &Area<'_>| {
+        let (head, body) = root.split_vertically(HEAD);
+        head.draw(&Text::new(title.to_owned(), (20, 14), letters(LARGE)))?;
+        let (left, right) = body.split_horizontally(SIZE.0 as i32 / 2);
+        draw_latency(&left, &points, &report.limits)?;
+        draw_throughput(&right, &points, &report.limits)
+    };
+    picture::document(SIZE, draw).map_err(PlotError::Drawing)
 }
 
 /// Latency against load, as far as it means anything.
@@ -91,7 +79,7 @@ fn draw_latency<'a>(area: &Area<'a>, points: &[&Point], limits: &Limits) -> Draw
         curve(|point| point.latency_p99_cycles.map(|cycles| cycles as f64)),
         ORANGE,
     )?;
-    chart.draw_series([dashed(vec![(0.0, alone), (loads.end, alone)])])?;
+    chart.draw_series([limit(vec![(0.0, alone), (loads.end, alone)])])?;
     bound(&mut chart, limits, top, loads.end)?;
     let limits = (None, "packet alone, bound of load");
     legend(&names, &[(Some(BLUE), "mean"), (Some(ORANGE), "99th percentile"), limits])
@@ -105,7 +93,7 @@ fn draw_throughput<'a>(area: &Area<'a>, points: &[&Point], limits: &Limits) -> D
     let (names, body) = area.split_vertically(LEGEND);
     let mut chart = axes(&body, 0.0..right, 0.0..top, "accepted, flits per node and cycle")?;
     series(&mut chart, accepted, BLUE)?;
-    chart.draw_series([dashed(vec![(0.0, 0.0), (most, most)])])?;
+    chart.draw_series([limit(vec![(0.0, 0.0), (most, most)])])?;
     bound(&mut chart, limits, top, right)?;
     legend(&names, &[(Some(BLUE), "accepted"), (None, "all that is offered, bound of load")])
 }
@@ -115,8 +103,7 @@ fn axes<'a, 'b>(
     loads: Range<f64>,
     values: Range<f64>,
     name: &str,
-) -> Result<Chart<'a, 'b>, DrawingAreaErrorKind<<SVGBackend<'b> as DrawingBackend>::ErrorType>> {
-    let label = (FONT, SMALL).into_font().color(&INK);
+) -> Result<Chart<'a, 'b>, Fault<'b>> {
     let mut chart = ChartBuilder::on(area)
         .margin(12)
         .margin_top(0)
@@ -128,7 +115,7 @@ fn axes<'a, 'b>(
         .axis_style(INK)
         .bold_line_style(INK.mix(0.35))
         .light_line_style(INK.mix(0.0))
-        .label_style(label)
+        .label_style(letters(SMALL))
         .x_desc("offered, flits per node and cycle")
         .y_desc(name)
         .x_labels(8)
@@ -140,7 +127,7 @@ fn axes<'a, 'b>(
 /// A measured curve with its points.
 fn series<'b>(chart: &mut Chart<'_, 'b>, curve: Curve, colour: RGBColor) -> Drawn<'b> {
     chart.draw_series(curve.iter().map(|&at| Circle::new(at, 3, colour.filled())))?;
-    chart.draw_series([PathElement::new(curve, colour.stroke_width(2))])?;
+    chart.draw_series([line(curve, Stroke::Solid, colour)])?;
     Ok(())
 }
 
@@ -148,27 +135,21 @@ fn series<'b>(chart: &mut Chart<'_, 'b>, curve: Curve, colour: RGBColor) -> Draw
 fn bound<'b>(chart: &mut Chart<'_, 'b>, limits: &Limits, top: f64, right: f64) -> Drawn<'b> {
     let load = limits.saturation_bound;
     if load <= right {
-        chart.draw_series([dashed(vec![(load, 0.0), (load, top)])])?;
+        chart.draw_series([limit(vec![(load, 0.0), (load, top)])])?;
     }
     Ok(())
 }
 
-/// A line that no measurement surpasses.
-fn dashed<'b>(line: Curve) -> DynElement<'static, SVGBackend<'b>, (f64, f64)> {
-    DashedPathElement::new(line, 5, 4, INK.stroke_width(1)).into_dyn()
-}
-
 /// Names of the curves, side by side; those without a colour are drawn dashed.
 fn legend<'b>(area: &Area<'b>, names: &[(Option<RGBColor>, &str)]) -> Drawn<'b> {
-    let style = (FONT, SMALL).into_font().color(&INK);
     let mut x = 72;
     for (colour, name) in names {
-        let line = vec![(x, 12), (x + 22, 12)];
-        match colour {
-            Some(colour) => area.draw(&PathElement::new(line, colour.stroke_width(2)))?,
-            None => area.draw(&DashedPathElement::new(line, 5, 4, INK.stroke_width(1)))?,
-        }
-        area.draw(&Text::new((*name).to_owned(), (x + 28, 5), style.clone()))?;
+        let ends = vec![(x, 12), (x + 22, 12)];
+        area.draw(&match colour {
+            Some(colour) => line(ends, Stroke::Solid, *colour),
+            None => limit(ends),
+        })?;
+        area.draw(&Text::new((*name).to_owned(), (x + 28, 5), letters(SMALL)))?;
         x += 44 + 7 * name.len() as i32;
     }
     Ok(())

@@ -3,34 +3,17 @@
 use std::ops::Range;
 
 use gannet_measure::quantity::Bytes;
-use plotters::coord::Shift;
-use plotters::element::{DashedPathElement, DynElement, IntoDynElement};
 use plotters::prelude::*;
 
 use super::report::TpgResult;
+use crate::picture::{
+    self, Area, COLOURS, Drawn, HEADROOM, INK, LARGE, SMALL, Stroke, letters, line,
+};
 
 /// Width and height in pixels.
 const SIZE: (u32, u32) = (900, 560);
 /// Height of the title and the legend.
 const HEAD: i32 = 64;
-/// Text and axes: readable on white and on black.
-const INK: RGBColor = RGBColor(128, 128, 128);
-/// Lines of the working sets, in turn: readable on white and on black.
-const COLOURS: [RGBColor; 6] = [
-    RGBColor(58, 128, 217),
-    RGBColor(217, 112, 30),
-    RGBColor(42, 157, 100),
-    RGBColor(200, 80, 140),
-    RGBColor(140, 110, 210),
-    RGBColor(150, 130, 50),
-];
-const FONT: &str = "sans-serif";
-/// Heights of lines of text; letters are a good deal smaller.
-const LARGE: i32 = 21;
-const SMALL: i32 = 17;
-/// The scales reach this much beyond the greatest value.
-const HEADROOM: f64 = 1.08;
-
 /// Why there is no picture.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -44,20 +27,6 @@ pub enum PlotError {
     /// The picture cannot be drawn.
     #[error("cannot draw the picture: {0}")]
     Drawing(String),
-}
-
-impl PlotError {
-    fn drawing(error: impl ToString) -> Self {
-        Self::Drawing(error.to_string())
-    }
-}
-
-/// A way to draw a line.
-#[derive(Clone, Copy)]
-enum Stroke {
-    Solid,
-    Dashed,
-    Dotted,
 }
 
 /// What is drawn of a result, with its name in the legend.
@@ -92,32 +61,26 @@ pub fn svg(title: &str, results: &[TpgResult]) -> Result<String, PlotError> {
     let mut sets: Vec<u64> = results.iter().map(|result| result.working_set_bytes).collect();
     sets.sort_unstable();
     sets.dedup();
-    let mut text = String::new();
-    let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-    let (head, body) = root.split_vertically(HEAD);
-    draw_head(&head, title, &sets).map_err(PlotError::drawing)?;
-    draw_curves(&body, &results, &sets, hit_rates).map_err(PlotError::drawing)?;
-    root.present().map_err(PlotError::drawing)?;
-    drop((head, body, root));
-    Ok(text)
+    let draw = |root: &Area<'_>| {
+        let (head, body) = root.split_vertically(HEAD);
+        draw_head(&head, title, &sets)?;
+        draw_curves(&body, &results, &sets, hit_rates)
+    };
+    picture::document(SIZE, draw).map_err(PlotError::Drawing)
 }
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
 
 /// What the curves have in common, and what tells them apart.
 fn draw_head<'a>(head: &Area<'a>, title: &str, sets: &[u64]) -> Drawn<'a> {
-    let (large, small) = ((FONT, LARGE).into_font(), (FONT, SMALL).into_font());
-    head.draw(&Text::new(title.to_owned(), (70, 12), large.color(&INK)))?;
+    head.draw(&Text::new(title.to_owned(), (70, 12), letters(LARGE)))?;
     let mut x = 70;
     for (stroke, name) in CURVES {
         head.draw(&line(vec![(x, 50), (x + 34, 50)], stroke, INK))?;
-        head.draw(&Text::new(name, (x + 42, 42), small.clone().color(&INK)))?;
+        head.draw(&Text::new(name, (x + 42, 42), letters(SMALL)))?;
         x += 185;
     }
     for (set, colour) in sets.iter().zip(COLOURS.into_iter().cycle()) {
         head.draw(&Circle::new((x, 50), 5, colour.filled()))?;
-        head.draw(&Text::new(Bytes(*set).to_string(), (x + 10, 42), small.clone().color(&INK)))?;
+        head.draw(&Text::new(Bytes(*set).to_string(), (x + 10, 42), letters(SMALL)))?;
         x += 85;
     }
     Ok(())
@@ -135,7 +98,7 @@ fn draw_curves<'a>(
     };
     let gbit_top = top(|result| result.gbit_per_s.max(result.limit_gbit_per_s));
     let tp_top = top(|result| result.tp_per_s * 1e-6);
-    let label = (FONT, SMALL).into_font().color(&INK);
+    let label = letters(SMALL);
     let mut chart = ChartBuilder::on(body)
         .margin(10)
         .margin_top(0)
@@ -177,20 +140,6 @@ fn draw_curves<'a>(
         chart.draw_secondary_series([line(tps, Stroke::Dotted, colour)])?;
     }
     Ok(())
-}
-
-/// A line through `points`.
-fn line<'a, Coord: Clone + 'static>(
-    points: Vec<Coord>,
-    stroke: Stroke,
-    colour: RGBColor,
-) -> DynElement<'static, SVGBackend<'a>, Coord> {
-    let style = colour.stroke_width(2);
-    match stroke {
-        Stroke::Solid => PathElement::new(points, style).into_dyn(),
-        Stroke::Dashed => DashedPathElement::new(points, 9, 6, style).into_dyn(),
-        Stroke::Dotted => DashedPathElement::new(points, 2, 5, style).into_dyn(),
-    }
 }
 
 /// A hit rate as a label: `100`, `2k`, `90k`.
