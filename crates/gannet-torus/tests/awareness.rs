@@ -102,6 +102,19 @@ fn a_trial_is_replayed_by_its_number() {
     }
 }
 
+/// Each has a host that falls sick after its NIC died: nobody but the host can tell.
+#[test]
+fn a_host_without_a_nic_tells_that_it_is_sick() {
+    let campaign = campaign("4x4x1", Mode::Push, 100 * MS_NS, 1);
+    for index in [114, 146, 161, 168, 391] {
+        let (told, story) = tell_trial(&campaign.trial(index));
+        assert_eq!((told.undetected.len(), told.late.len()), (0, 0), "{index}: {told:?}");
+        let ill = story.iter().filter(|it| it.1.starts_with("FAULT: host sick"));
+        let known = story.iter().filter(|it| it.1.contains("s: host sick"));
+        assert_eq!(ill.count(), known.count(), "{index}: {story:#?}");
+    }
+}
+
 fn quiet(mode: Mode, hours: f64) -> Quiet {
     Quiet {
         lattice: "4x4x1".parse().unwrap(),

@@ -169,3 +169,16 @@ fn a_host_that_shows_links_that_are_dead_has_a_dead_nic() {
     desk.poll(later_ms + 1);
     assert_eq!(desk.picture(2).host, Status::Unknown);
 }
+
+/// The host of a dead NIC answers: what ails one of its parts is not lost.
+#[test]
+fn an_answer_without_a_nic_tells_of_the_parts_of_the_host() {
+    let mut desk = Desk::of_healthy();
+    desk.says(10, 1, &descriptor(1, 2, N, [F, N]));
+    desk.says(10, 3, &descriptor(3, 2, N, [N, F]));
+    let number = desk.probe(2).unwrap();
+    let host = HostWatchdogRepr { host: N, cpu: F, ..HostWatchdogRepr::default() };
+    let answer = Answer { from: Node(2), number, host, descriptor: None };
+    desk.master.answer(11 * MS_NS, &answer, &mut |_| ());
+    assert_eq!((desk.picture(2).host, desk.picture(2).nic), (Status::Sick, F));
+}

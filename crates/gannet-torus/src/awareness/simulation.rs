@@ -142,14 +142,14 @@ impl Simulation {
                 nic.credit(0, direction, &mut |_| ());
                 desk.flowing |= 1 << direction.index();
             }
-            let word = host.beat();
+            let word = host.beat(&mut |_| ());
             match self.timing.mode {
                 Mode::Push => nic.beat(0, word, &mut |_| ()),
                 Mode::Poll => nic.check(0, word, &mut |_| ()),
             }
             host.nic_register(0, nic.tick(), &mut |_| ());
             // A beat that the next look will find, as in any stretch of time.
-            (desk.host_register, desk.nic_register) = (host.beat(), nic.tick());
+            (desk.host_register, desk.nic_register) = (host.beat(&mut |_| ()), nic.tick());
             (desk.host_timer_ns, desk.nic_timer_ns) = (NEVER, NEVER);
         }
         for node in self.lattice.all() {
@@ -278,7 +278,8 @@ impl Simulation {
         if !self.truth.host_works(node) {
             return;
         }
-        let word = self.hosts[node.index()].beat();
+        let mut word = 0;
+        self.host(node, |host, out| word = host.beat(&mut |a| out.push(a)));
         self.desks[node.index()].host_register = word;
         if self.timing.mode == Mode::Push && self.truth.nic_works(node) {
             let now_ns = self.now_ns;

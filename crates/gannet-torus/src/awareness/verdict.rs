@@ -27,17 +27,19 @@ pub(super) fn is_known(master: &Master, fault: &Fault) -> bool {
 /// The rule of reachability: whether the master must learn of the fault, given all that is broken
 /// in the end.
 ///
-/// What a NIC says must be heard. A NIC that is dead must have a witness that is heard, or a host
-/// of its own that can speak with the master. This asks for more than the published rule, which
+/// What a NIC says must be heard. A host that can speak with the master must tell of itself and of
+/// its NIC also when that is dead. A NIC that is dead must have a witness that is heard, or such a
+/// host. This asks for more than the published rule, which
 /// needs a neighbour whose own host and path to the master live.
 pub(super) fn must_be_known(lattice: Lattice, truth: &Truth, fault: &Fault) -> bool {
     let node = fault.node;
     let is_witnessed = || truth.witnesses(node).any(|witness| truth.is_heard(witness));
     match fault.kind {
         FaultKind::HostHung | FaultKind::SensorHigh => truth.is_heard(node),
-        // A host that hangs before its next beat takes with it what ailed it.
+        // A host that hangs before its next beat takes with it what ailed it. One that cannot speak
+        // with the master needs a NIC that is heard.
         FaultKind::ServiceDown | FaultKind::HostSick => {
-            truth.host_works(node) && truth.is_heard(node)
+            truth.host_works(node) && (truth.is_heard(node) || truth.can_deliver(node))
         }
         FaultKind::NodeDead => is_witnessed(),
         FaultKind::NicDead => truth.can_deliver(node) || is_witnessed(),

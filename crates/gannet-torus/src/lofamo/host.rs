@@ -1,4 +1,4 @@
-//! The host: beats, watches its NIC, and tells the master.
+//! The host: beats, watches its NIC, and speaks for the node when that is silent.
 
 use gannet_wire::lofamo::{
     Diagnostic, FaultDescriptorRepr, HostWatchdogRepr, NicWatchdogRepr, Status, VERSION,
@@ -33,6 +33,8 @@ pub struct Host {
     register: HostWatchdogRepr,
     watch: Watch,
     nic: Status,
+    /// While the NIC is silent: the status of this host that the master was last told.
+    told: Option<Status>,
 }
 
 impl Host {
@@ -49,7 +51,7 @@ impl Host {
             processes: Status::Normal,
             ..HostWatchdogRepr::default()
         };
-        Self { timing, node, register, watch: Watch::default(), nic: Status::Unknown }
+        Self { timing, node, register, watch: Watch::default(), nic: Status::Unknown, told: None }
     }
 
     /// What the host says of itself, to be changed as its own monitors find; the next beat tells it.
@@ -62,11 +64,13 @@ impl Host {
         self.nic
     }
 
-    /// Beats: gives the word to write into the register.
+    /// Beats: gives the word to write into the register, and tells the master what has changed if
+    /// no NIC does.
     #[inline]
-    pub fn beat(&mut self) -> u64 {
+    pub fn beat(&mut self, out: &mut impl FnMut(HostAction)) -> u64 {
         self.register.beats = self.register.beats.wrapping_add(1);
         self.register.alive = self.register.beats & 1 == 1;
+        self.speak(out);
         self.register.word()
     }
 
@@ -94,24 +98,35 @@ impl Host {
         self.judge(self.nic, out);
     }
 
-    /// A NIC that no longer beats cannot speak for itself: the host does.
     fn judge(&mut self, nic_says: Status, out: &mut impl FnMut(HostAction)) {
-        let nic = match self.watch.status() {
+        self.nic = match self.watch.status() {
             Status::Normal => nic_says,
             other => other,
         };
-        let newly_silent = self.watch.status() == Status::Failed && self.nic != Status::Failed;
-        self.nic = nic;
-        if newly_silent {
-            let descriptor = FaultDescriptorRepr {
-                host: self.register.host,
-                nic,
-                origin: self.node.0,
-                ..FaultDescriptorRepr::default()
-            };
-            let (from, author) = (self.node, Author::Host);
-            out(HostAction::Report(Report { from, descriptor, author, relayed: false }));
+        self.speak(out);
+    }
+
+    /// A NIC that no longer beats cannot speak for itself, nor for its host: the host does, when the
+    /// NIC falls silent and at every change of its own status from then on.
+    fn speak(&mut self, out: &mut impl FnMut(HostAction)) {
+        if self.watch.status() != Status::Failed {
+            self.told = None;
+            return;
         }
+        let host = host_status(&self.register);
+        if self.told == Some(host) {
+            return;
+        }
+        self.told = Some(host);
+        let nic = Status::Failed;
+        let descriptor = FaultDescriptorRepr {
+            host,
+            nic,
+            origin: self.node.0,
+            ..FaultDescriptorRepr::default()
+        };
+        let (from, author) = (self.node, Author::Host);
+        out(HostAction::Report(Report { from, descriptor, author, relayed: false }));
     }
 
     /// Takes news from the NIC, by interrupt or by reading its registers.
@@ -133,5 +148,87 @@ impl Host {
     pub fn probed(&self, number: u32, own: FaultDescriptorRepr) -> Answer {
         let speaks = self.watch.status() != Status::Failed;
         Answer { from: self.node, number, host: self.register, descriptor: speaks.then_some(own) }
+    }
+}
+
+/// Makes one status of all that a host says of itself: a part that failed makes it sick, as the host
+/// itself still beats.
+pub(super) fn host_status(register: &HostWatchdogRepr) -> Status {
+    let parts = [
+        register.memory,
+        register.cpu,
+        register.accelerator,
+        register.storage,
+        register.service_network,
+        register.processes,
+    ];
+    let worst = parts.into_iter().max().unwrap_or_default().min(Status::Sick);
+    register.host.max(worst)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD_NS: u64 = 100_000_000;
+
+    /// What the host tells the master at its next beat, or in poll mode at its next reading.
+    fn told(host: &mut Host) -> Vec<(Status, Status)> {
+        let mut told = Vec::new();
+        host.beat(&mut |action| {
+            if let HostAction::Report(report) = action {
+                assert_eq!((report.author, report.from), (Author::Host, Node(3)));
+                told.push((report.descriptor.host, report.descriptor.nic));
+            }
+        });
+        told
+    }
+
+    /// A host that has found its NIC silent, and said so.
+    fn alone(mode: Mode) -> Host {
+        let mut host = Host::new(Node(3), Timing::new(mode, PERIOD_NS));
+        let register = NicWatchdogRepr { beats: 1, nic: Status::Normal, ..Default::default() };
+        let mut reports = 0;
+        let mut count = |action| reports += usize::from(matches!(action, HostAction::Report(_)));
+        for reading in 0..if mode == Mode::Poll { 3 } else { 1 } {
+            host.nic_register(reading, register.word(), &mut count);
+        }
+        host.poll(PERIOD_NS, &mut count);
+        assert_eq!((host.nic(), reports), (Status::Failed, 1), "{mode:?}");
+        host
+    }
+
+    #[test]
+    fn a_host_without_a_nic_tells_every_change_of_its_own_once() {
+        for mode in Mode::ALL {
+            let mut host = alone(mode);
+            assert_eq!(told(&mut host), []);
+            host.statuses_mut().memory = Status::Sick;
+            assert_eq!(told(&mut host), [(Status::Sick, Status::Failed)], "{mode:?}");
+            assert_eq!(told(&mut host), []);
+            host.statuses_mut().memory = Status::Normal;
+            assert_eq!(told(&mut host), [(Status::Normal, Status::Failed)]);
+        }
+    }
+
+    #[test]
+    fn a_host_leaves_it_to_its_nic_while_that_beats() {
+        let mut host = alone(Mode::Push);
+        let register = NicWatchdogRepr { beats: 2, nic: Status::Normal, ..Default::default() };
+        host.nic_register(2 * PERIOD_NS, register.word(), &mut |_| ());
+        host.statuses_mut().storage = Status::Failed;
+        assert_eq!(told(&mut host), []);
+        host.poll(3 * PERIOD_NS, &mut |_| ());
+        assert_eq!((told(&mut host), host.nic()), (Vec::new(), Status::Failed));
+    }
+
+    #[test]
+    fn a_part_that_failed_makes_a_host_sick() {
+        let mut register = HostWatchdogRepr { host: Status::Normal, ..Default::default() };
+        assert_eq!(host_status(&register), Status::Normal);
+        register.accelerator = Status::Failed;
+        assert_eq!(host_status(&register), Status::Sick);
+        register.host = Status::Failed;
+        assert_eq!(host_status(&register), Status::Failed);
     }
 }

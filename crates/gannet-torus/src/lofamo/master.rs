@@ -2,6 +2,7 @@
 
 use gannet_wire::lofamo::{FaultDescriptorRepr, Status};
 
+use super::host::host_status;
 use super::is_after;
 use super::picture::{Heard, Picture};
 use super::report::{Answer, Author, Report};
@@ -163,7 +164,7 @@ impl Master {
             None => {
                 let nic = Status::Failed;
                 let descriptor = FaultDescriptorRepr {
-                    host: answer.host.host,
+                    host: host_status(&answer.host),
                     nic,
                     origin: node.0,
                     ..FaultDescriptorRepr::default()

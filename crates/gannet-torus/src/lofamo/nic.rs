@@ -4,6 +4,7 @@ use gannet_wire::lofamo::{
     Diagnostic, FaultDescriptorRepr, HostWatchdogRepr, NicWatchdogRepr, Status, VERSION,
 };
 
+use super::host::host_status;
 use super::is_after;
 use super::link_monitor::LinkMonitor;
 use super::news::{Entry, News, Phase};
@@ -181,17 +182,7 @@ impl Nic {
     /// Makes one status of what the host says, and acts when it has changed.
     fn adopt(&mut self, now_ns: u64, register: &HostWatchdogRepr, out: &mut impl FnMut(NicAction)) {
         let could_deliver = self.can_deliver();
-        let parts = [
-            register.memory,
-            register.cpu,
-            register.accelerator,
-            register.storage,
-            register.service_network,
-            register.processes,
-        ];
-        // A part that failed makes a host sick: the host itself still beats.
-        let worst = parts.into_iter().max().unwrap_or_default().min(Status::Sick);
-        self.host_says = register.host.max(worst);
+        self.host_says = host_status(register);
         self.service_network = register.service_network;
         self.judge(now_ns, could_deliver, out);
     }
