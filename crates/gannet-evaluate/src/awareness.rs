@@ -45,7 +45,7 @@ impl<'a> Curve<'a> {
 
     /// The part of faults known within each hundredth of `period_s`, in %, as a line of steps.
     fn steps(&self, period_s: f64) -> Vec<(f64, f64)> {
-        let bin_s = self.hung.bin_s;
+        let bin_s = self.hung.bin_s.unwrap_or_default();
         let scale = 100.0 / self.hung.count.max(1) as f64 * (period_s / 100.0) / bin_s;
         let step = |(index, &count): (usize, &u64)| {
             let (left, height) = (index as f64 * bin_s, scale * count as f64);
@@ -85,12 +85,16 @@ pub fn svg(reports: &[CampaignReport]) -> Result<String, PlotError> {
     picture::document(SIZE, draw).map_err(PlotError::Drawing)
 }
 
+fn milliseconds(time_s: Option<f64>) -> f64 {
+    time_s.unwrap_or_default() * 1e3
+}
+
 fn draw_head<'a>(head: &Area<'a>, title: &str, curves: &[Curve]) -> Drawn<'a> {
     head.draw(&Text::new(title.to_owned(), (70, 12), letters(LARGE)))?;
     let mut x = 70;
     for curve in curves {
         head.draw(&line(vec![(x, 50), (x + 30, 50)], Stroke::Solid, curve.colour))?;
-        let (mean, max) = (curve.hung.mean_s * 1e3, curve.hung.max_s * 1e3);
+        let (mean, max) = (milliseconds(curve.hung.mean_s), milliseconds(curve.hung.max_s));
         let name = format!("{}: mean {mean:.0} ms, longest {max:.0}", curve.name);
         head.draw(&Text::new(name, (x + 38, 42), letters(SMALL)))?;
         x += 300;
@@ -101,7 +105,7 @@ fn draw_head<'a>(head: &Area<'a>, title: &str, curves: &[Curve]) -> Drawn<'a> {
 
 fn draw_curves<'a>(body: &Area<'a>, curves: &[Curve], period_s: f64) -> Drawn<'a> {
     let published_s = PUBLISHED_PERIODS * period_s;
-    let longest = curves.iter().map(|curve| curve.hung.max_s).fold(published_s, f64::max);
+    let longest = curves.iter().filter_map(|curve| curve.hung.max_s).fold(published_s, f64::max);
     let lines: Vec<_> = curves.iter().map(|curve| curve.steps(period_s)).collect();
     let highest = lines.iter().flatten().map(|point| point.1).fold(f64::MIN_POSITIVE, f64::max);
     let (right, top) = (HEADROOM * longest, HEADROOM * highest);

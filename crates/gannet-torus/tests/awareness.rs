@@ -4,7 +4,8 @@
 
 use gannet_torus::Lattice;
 use gannet_torus::awareness::{
-    Campaign, Jitter, Quiet, Surroundings, run_campaign, run_quiet, run_trial, tell_trial,
+    Campaign, Jitter, Quiet, Surroundings, run_campaign, run_quiet, run_trial, run_trials,
+    tell_trial,
 };
 use gannet_torus::lofamo::Mode;
 
@@ -35,12 +36,12 @@ fn judge(campaign: &Campaign) {
     assert!(report.known >= campaign.trials / 2, "{what}: {} known", report.known);
     if campaign.trials >= 100 {
         for kind in &report.kinds {
-            let (mean_s, max_s) = (kind.awareness.mean_s, kind.awareness.max_s);
+            let (mean_s, max_s) = (kind.awareness.mean_s.unwrap(), kind.awareness.max_s.unwrap());
             let name = kind.kind.name();
             assert!(max_s <= report.limits.worst_s, "{what}: {name} worst {max_s} s");
             assert!(mean_s <= report.limits.mean_s, "{what}: {name} mean {mean_s} s");
         }
-        assert!(report.within_limits, "{what}");
+        assert_eq!((report.within_limits, report.is_in_time()), (Some(true), true), "{what}");
     }
 }
 
@@ -86,6 +87,31 @@ fn a_campaign_is_the_same_on_any_number_of_threads() {
     }
     let other = run_campaign(&Campaign { seed: 2, ..one }, &mut |_| ());
     assert_ne!(other.awareness, report.awareness);
+}
+
+#[test]
+fn a_part_of_a_campaign_has_a_report() {
+    let campaign = campaign("4x4x1", Mode::Push, 20 * MS_NS, 50);
+    let mut first = None;
+    run_trials(&campaign, &mut |tally| _ = first.get_or_insert(tally));
+    let part = campaign.report(first.unwrap());
+    assert!(part.trials > 0 && part.trials < 50 && part.known > 0);
+    assert_eq!(part, run_campaign(&Campaign { trials: part.trials, ..campaign }, &mut |_| ()));
+}
+
+#[test]
+fn a_node_without_neighbours_keeps_no_limits() {
+    let report = run_campaign(&campaign("1", Mode::Poll, 20 * MS_NS, 300), &mut |_| ());
+    assert!(report.known > 0 && report.is_sound(), "{:?}", report.failures);
+    assert_eq!((report.within_limits, report.is_in_time()), (None, true));
+}
+
+#[test]
+fn what_is_known_too_late_is_not_in_time() {
+    let mut campaign = campaign("4x4x1", Mode::Push, 20 * MS_NS, 400);
+    campaign.surroundings.wake_ns = 20 * MS_NS;
+    let report = run_campaign(&campaign, &mut |_| ());
+    assert_eq!((report.within_limits, report.is_in_time()), (Some(false), false));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod ablate;
 mod animate;
+mod faults;
 mod link;
 mod plan;
 mod simulate;

@@ -9,15 +9,15 @@ use super::distribution::{Distribution, Limits};
 use super::fault::FaultKind;
 use super::surroundings::Surroundings;
 use super::trial::{Trial, TrialResult};
-use crate::lattice::Lattice;
+use crate::lattice::{Direction, Lattice};
 use crate::lofamo::Mode;
 
 /// Most trials of a campaign.
 pub const TRIALS_MAX: u64 = 100_000_000;
 /// Failures that are kept, of each thread and in the report.
 const FAILURES_KEPT: usize = 16;
-/// Trials after which a thread says how far it is.
-const PROGRESS_STEP: u64 = 64;
+/// Trials after which a thread hands over what it has.
+const TALLY_TRIALS: u64 = 16;
 
 /// Trials of random faults on one machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,7 +67,7 @@ pub struct CampaignReport {
     pub mode: Mode,
     /// Watchdog period T.
     pub period_s: f64,
-    /// Number of trials.
+    /// Number of trials that were run.
     pub trials: u64,
     /// Most faults of a trial.
     pub faults_per_trial: u32,
@@ -93,8 +93,9 @@ pub struct CampaignReport {
     pub awareness: Distribution,
     /// What the awareness time may be.
     pub limits: Limits,
-    /// Whether mean and worst are within the limits, for each kind of fault, too.
-    pub within_limits: bool,
+    /// Whether mean and worst are within the limits, for each kind of fault, too; nothing where no
+    /// fault became known, or nodes have no neighbours to watch them.
+    pub within_limits: Option<bool>,
     /// Awareness by kind of fault.
     pub kinds: Vec<KindReport>,
     /// First failures in the order of trials.
@@ -108,11 +109,17 @@ impl CampaignReport {
     pub fn is_sound(&self) -> bool {
         self.undetected == 0 && self.false_reports == 0
     }
+
+    /// Whether all that became known did so in the time promised.
+    pub fn is_in_time(&self) -> bool {
+        self.within_limits.is_none_or(|kept| kept && self.late == 0)
+    }
 }
 
-/// Sums over the trials of one thread.
-#[derive(Default)]
-struct Tally {
+/// Sums over some trials of a campaign.
+#[derive(Debug, Default)]
+pub struct Tally {
+    trials: u64,
     times_ns: BTreeMap<FaultKind, Vec<u64>>,
     known_before: u64,
     known_beyond_rule: u64,
@@ -125,7 +132,13 @@ struct Tally {
 }
 
 impl Tally {
+    /// Number of trials in it.
+    pub fn trials(&self) -> u64 {
+        self.trials
+    }
+
     fn add(&mut self, trial: u64, result: TrialResult) {
+        self.trials += 1;
         for (kind, after_ns) in result.known {
             self.times_ns.entry(kind).or_default().push(after_ns);
         }
@@ -144,7 +157,9 @@ impl Tally {
         self.failures.extend(failures.map(|what| Failure { trial, what }).take(room));
     }
 
-    fn merge(&mut self, other: Self) {
+    /// Adds other trials of the same campaign.
+    pub fn merge(&mut self, other: Self) {
+        self.trials += other.trials;
         for (kind, times_ns) in other.times_ns {
             self.times_ns.entry(kind).or_default().extend(times_ns);
         }
@@ -156,6 +171,9 @@ impl Tally {
         self.false_reports += other.false_reports;
         self.events += other.events;
         self.failures.extend(other.failures);
+        // By trial alone, so that each keeps its order of finding.
+        self.failures.sort_by_key(|failure| failure.trial);
+        self.failures.truncate(FAILURES_KEPT);
     }
 }
 
@@ -167,23 +185,23 @@ impl Campaign {
     }
 
     /// Trials `first`, `first + step` and so on.
-    fn work(&self, first: u64, step: u64, done: &mpsc::Sender<u64>) -> Tally {
+    fn work(&self, first: u64, step: u64, tallies: &mpsc::Sender<Tally>) {
         let mut tally = Tally::default();
         let mut simulation = self.trial(0).simulation();
-        let mut since = 0;
         for index in (first..self.trials).step_by(step as usize) {
             tally.add(index, self.trial(index).run_in(&mut simulation));
-            since += 1;
-            if since == PROGRESS_STEP {
-                // Whoever listens may have gone; the trials count all the same.
-                let _ = done.send(std::mem::take(&mut since));
+            if tally.trials == TALLY_TRIALS {
+                // It is heard until all threads have ended.
+                let _ = tallies.send(std::mem::take(&mut tally));
             }
         }
-        let _ = done.send(since);
-        tally
+        if tally.trials > 0 {
+            let _ = tallies.send(tally);
+        }
     }
 
-    fn report(&self, mut tally: Tally) -> CampaignReport {
+    /// The report of these trials of the campaign, all or a part.
+    pub fn report(&self, mut tally: Tally) -> CampaignReport {
         let mut all: Vec<u64> = tally.times_ns.values().flatten().copied().collect();
         let awareness = Distribution::new(&mut all);
         let limits = Limits::of(self.mode, self.period_ns);
@@ -192,18 +210,16 @@ impl Campaign {
             .iter_mut()
             .map(|(&kind, times_ns)| KindReport { kind, awareness: Distribution::new(times_ns) });
         let kinds: Vec<KindReport> = kinds.collect();
-        let distributions = kinds.iter().map(|kind| &kind.awareness).chain([&awareness]);
-        let within_limits = distributions
-            .into_iter()
-            .all(|it| it.mean_s <= limits.mean_s && it.max_s <= limits.worst_s);
-        // By trial alone, so that each keeps its order of finding.
-        tally.failures.sort_by_key(|failure| failure.trial);
-        tally.failures.truncate(FAILURES_KEPT);
+        let has_links = Direction::ALL.into_iter().any(|it| self.lattice.has(it));
+        let within_limits = (has_links && awareness.count > 0).then(|| {
+            let mut all = kinds.iter().map(|kind| &kind.awareness).chain([&awareness]);
+            all.all(|times| limits.are_kept_by(times))
+        });
         CampaignReport {
             lattice: self.lattice.to_string(),
             mode: self.mode,
             period_s: self.period_ns as f64 * 1e-9,
-            trials: self.trials,
+            trials: tally.trials,
             faults_per_trial: self.faults,
             seed: self.seed,
             faults: awareness.count
@@ -228,31 +244,26 @@ impl Campaign {
     }
 }
 
-/// Runs all trials of a campaign; `progress` is told how many are done.
-pub fn run_campaign(campaign: &Campaign, progress: &mut dyn FnMut(u64)) -> CampaignReport {
+/// Runs all trials of a campaign, and hands over the sums of a few at a time.
+pub fn run_trials(campaign: &Campaign, hear: &mut dyn FnMut(Tally)) {
     let threads = campaign.threads.max(1) as u64;
     let (sender, receiver) = mpsc::channel();
-    let tally = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|first| {
-                let sender = sender.clone();
-                scope.spawn(move || campaign.work(first, threads, &sender))
-            })
-            .collect();
+    std::thread::scope(|scope| {
+        for first in 0..threads {
+            let sender = sender.clone();
+            scope.spawn(move || campaign.work(first, threads, &sender));
+        }
         drop(sender);
-        let mut done = 0;
-        for more in receiver {
-            done += more;
-            progress(done);
-        }
-        let mut tally = Tally::default();
-        for worker in workers {
-            match worker.join() {
-                Ok(part) => tally.merge(part),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        tally
+        receiver.into_iter().for_each(hear);
     });
-    campaign.report(tally)
+}
+
+/// Runs all trials of a campaign; `progress` is told how many are done.
+pub fn run_campaign(campaign: &Campaign, progress: &mut dyn FnMut(u64)) -> CampaignReport {
+    let mut all = Tally::default();
+    run_trials(campaign, &mut |tally| {
+        all.merge(tally);
+        progress(all.trials);
+    });
+    campaign.report(all)
 }

@@ -21,7 +21,9 @@ mod trial;
 mod truth;
 mod verdict;
 
-pub use campaign::{Campaign, CampaignReport, Failure, KindReport, TRIALS_MAX, run_campaign};
+pub use campaign::{
+    Campaign, CampaignReport, Failure, KindReport, TRIALS_MAX, Tally, run_campaign, run_trials,
+};
 pub use distribution::{Distribution, Limits};
 pub use fault::{FAULTS_MAX, Fault, FaultKind, random_faults};
 pub use quiet::{Quiet, QuietReport, run_quiet};

@@ -2,27 +2,30 @@
 
 mod reroute;
 mod routing;
+mod table;
 mod trials;
 
-use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
+use std::sync::mpsc::Sender;
 
-use anyhow::Context;
 use clap::{Subcommand, ValueEnum};
-use gannet_evaluate::awareness::svg;
+use gannet_evaluate::awareness::{PlotError, svg};
 use gannet_measure::quantity::Span;
 use gannet_torus::Lattice;
 use gannet_torus::awareness::{
-    Campaign, CampaignReport, Distribution, FAULTS_MAX, Jitter, NODES_MAX, Quiet, QuietReport,
-    Surroundings, TRIALS_MAX, TrialResult, run_campaign, run_quiet, tell_trial,
+    Campaign, CampaignReport, FAULTS_MAX, Jitter, NODES_MAX, Quiet, QuietReport, Surroundings,
+    TRIALS_MAX, Tally, run_quiet, run_trials, tell_trial,
 };
 use gannet_torus::lofamo::{Mode, Timing};
 use serde::Serialize;
 
-use crate::exit::Outcome;
+use self::trials::Done;
+use crate::background;
+use crate::destination::Destination;
+use crate::exit::{Outcome, Usage};
 use crate::log;
-use crate::output::{self, grouped};
+use crate::output;
 
 /// Watchdog periods of a sweep.
 const SWEEP_MS: [u64; 10] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
@@ -38,8 +41,17 @@ const HOURS_MAX: f64 = 8784.0;
 /// must become known if what can tell of it is connected with a host that can speak with the
 /// master. Awareness counts from the fault until the master holds the right thing for broken.
 ///
-/// The exit code is 6 when such a fault was missed, or something healthy was called broken. Each
-/// trial that failed is listed with the command that replays it.
+/// The watchdog period T is the longest that anything watched is silent, and anything that watches
+/// looks away. In poll mode hosts beat every 0.85 T, and NICs and hosts look every 0.97 T; awareness
+/// may take 1.5 T in the mean and 3 T + 10 ms at most. In push mode there are two beats in T, and
+/// 0.75 T of silence is a failure; awareness may take 0.6 T in the mean and 1.2 T + 10 ms at most.
+/// Means are judged of 100 faults of a kind and more. A host may be late by 0.10 T in poll mode and
+/// by 0.24 T in push mode before it is called failed while it lives.
+///
+/// The exit code is 6 when a fault was missed that must be known, something healthy was called
+/// broken, or these limits were not kept; standard error says which. Each trial that failed is
+/// listed with the command that replays it. A machine of one node has no neighbours and no limits.
+/// Ctrl-C prints what is done so far.
 ///
 /// What the network makes of faults is told by `routing` and `reroute`.
 ///
@@ -71,12 +83,13 @@ pub struct Arguments {
     #[arg(long, default_value = "1", value_name = "SEED")]
     seed: u64,
     /// Run this trial only, and tell what happens in it.
-    #[arg(long, value_name = "I")]
+    #[arg(long, value_name = "I", conflicts_with_all = ["svg", "json"])]
     trial: Option<u64>,
     /// Every period strays by up to this part of it.
     #[arg(long, default_value = "0.01", value_name = "PART", value_parser = part)]
     jitter: f64,
-    /// One action of a host in a thousand is late, by up to this part of the watchdog period.
+    /// One action of a host in a thousand is late, by up to this part of the watchdog period T;
+    /// poll mode bears 0.10, push mode 0.24.
     #[arg(long, default_value = "0.05", value_name = "PART", value_parser = part)]
     late: f64,
     /// Also simulate so many hours without faults, and look for false reports.
@@ -89,6 +102,9 @@ pub struct Arguments {
     /// Draw how long it takes until a hung host is known into this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Replace that file if it is there already.
+    #[arg(long, requires = "svg")]
+    overwrite: bool,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
@@ -164,6 +180,8 @@ fn hours(text: &str) -> Result<f64, String> {
 struct Judged {
     #[serde(flatten)]
     report: CampaignReport,
+    /// Number of trials that were asked for; a signal may have ended them before.
+    trials_asked: u64,
     /// A command for each failure.
     replays: Vec<String>,
 }
@@ -172,6 +190,8 @@ struct Judged {
 struct Report {
     /// Whether nothing was missed and nothing invented.
     sound: bool,
+    /// Whether all was known in the time promised.
+    in_time: bool,
     campaigns: Vec<Judged>,
     quiet: Vec<QuietReport>,
 }
@@ -185,37 +205,113 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if let Some(index) = arguments.trial {
         return replay(arguments, index);
     }
-    let (mut campaigns, mut quiet) = (Vec::new(), Vec::new());
-    for (campaign, hours) in campaigns_of(arguments) {
-        if campaign.trials > 0 {
-            campaigns.push(judge(arguments, &campaign));
-        }
-        if hours > 0.0 {
-            quiet.push(run_quiet(&Quiet {
-                lattice: campaign.lattice,
-                mode: campaign.mode,
-                period_ns: campaign.period_ns,
-                hours,
-                seed: campaign.seed,
-                surroundings: campaign.surroundings,
-                threads: campaign.threads,
-            }));
-        }
+    if arguments.trials == 0 && arguments.hours == 0.0 {
+        return Err(Usage("nothing to do; ask for --trials or --hours".to_owned()).into());
     }
-    if let Some(file) = &arguments.svg {
-        let reports: Vec<CampaignReport> = campaigns.iter().map(|it| it.report.clone()).collect();
-        fs::write(file, svg(&reports)?)
-            .with_context(|| format!("cannot write {}", file.display()))?;
-        log::say(format_args!("{}: written", file.display()));
-    }
-    let sound = campaigns.iter().all(|it| it.report.is_sound())
-        && quiet.iter().all(|it| it.false_reports == 0);
-    let report = Report { sound, campaigns, quiet };
+    let picture = arguments.picture()?;
+    let (report, signal) = measure(arguments)?;
     match arguments.json {
         true => output::json(&report)?,
-        false => output::print(|out| print(out, &report))?,
+        false => output::print(|out| table::print(out, &report))?,
     }
-    Ok(if sound { Outcome::Ok } else { Outcome::NotVerified })
+    if let Some(picture) = picture {
+        let reports: Vec<_> = report.campaigns.iter().map(|it| it.report.clone()).collect();
+        match svg(&reports) {
+            Ok(drawn) => picture.write(&drawn)?,
+            // A signal came before there was enough to draw.
+            Err(_) if signal.is_some() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(signal.map_or_else(|| judge(&report), Outcome::Interrupted))
+}
+
+impl Arguments {
+    /// Where the picture goes, found out before the work begins.
+    fn picture(&self) -> anyhow::Result<Option<Destination>> {
+        let Some(file) = &self.svg else { return Ok(None) };
+        if self.trials == 0 || self.lattice.len() > 1 || self.period.0.len() > 1 {
+            return Err(Usage(PlotError::Unfit.to_string()).into());
+        }
+        Ok(Some(Destination::begin(file, self.overwrite)?))
+    }
+}
+
+/// The exit code, and on standard error why it is not 0.
+fn judge(report: &Report) -> Outcome {
+    for Judged { report: it, .. } in &report.campaigns {
+        let why = [
+            (it.undetected > 0, "faults were missed"),
+            (it.false_reports > 0, "healthy things were called broken"),
+            (!it.is_in_time(), "faults were known later than the limits allow"),
+        ];
+        for (_, why) in why.into_iter().filter(|it| it.0) {
+            let (lattice, mode, period) = (&it.lattice, it.mode.name(), table::span(it.period_s));
+            log::say(format_args!("{lattice}, {mode}, T = {period}: {why}"));
+        }
+    }
+    if report.quiet.iter().any(|it| it.false_reports > 0) {
+        log::say(format_args!("without faults, healthy things were called broken"));
+    }
+    if report.sound && report.in_time { Outcome::Ok } else { Outcome::NotVerified }
+}
+
+/// What the work has come to.
+enum Step {
+    /// More trials of the campaign of this number.
+    Trials(usize, Tally),
+    Quiet(QuietReport),
+}
+
+/// Runs all campaigns; what was done, and the number of a signal that ended it.
+fn measure(arguments: &Arguments) -> anyhow::Result<(Report, Option<i32>)> {
+    let campaigns = campaigns_of(arguments);
+    let mut tallies: Vec<Tally> = campaigns.iter().map(|_| Tally::default()).collect();
+    let mut shown: Vec<Option<Done>> = campaigns.iter().map(|_| None).collect();
+    let mut quiet = Vec::new();
+    let asked = campaigns.clone();
+    let signal = background::until_signal(
+        move |steps| work(&asked, steps),
+        |step| match step {
+            Step::Trials(index, tally) => {
+                tallies[index].merge(tally);
+                let (Campaign { lattice, mode, trials, .. }, _) = campaigns[index];
+                let name = || format!("{lattice}, {}", mode.name());
+                let (done, count) = (&mut shown[index], tallies[index].trials());
+                done.get_or_insert_with(|| Done::new(name(), trials)).show(count);
+                done.take_if(|_| count == trials);
+            }
+            Step::Quiet(report) => quiet.push(report),
+        },
+    )?;
+    drop(shown);
+    let done = campaigns.iter().zip(tallies).filter(|(_, tally)| tally.trials() > 0);
+    let campaigns: Vec<Judged> =
+        done.map(|((campaign, _), tally)| judged(arguments, campaign, tally)).collect();
+    let sound = campaigns.iter().all(|it| it.report.is_sound())
+        && quiet.iter().all(|it: &QuietReport| it.false_reports == 0);
+    let in_time = campaigns.iter().all(|it| it.report.is_in_time());
+    Ok((Report { sound, in_time, campaigns, quiet }, signal))
+}
+
+fn work(campaigns: &[(Campaign, f64)], steps: &Sender<Step>) {
+    // Nobody hears the steps when a signal has ended the verb.
+    let send = |step| _ = steps.send(step);
+    for (index, &(campaign, hours)) in campaigns.iter().enumerate() {
+        run_trials(&campaign, &mut |tally| send(Step::Trials(index, tally)));
+        if hours > 0.0 {
+            let Campaign { lattice, mode, period_ns, seed, surroundings, threads, .. } = campaign;
+            let quiet = Quiet { lattice, mode, period_ns, hours, seed, surroundings, threads };
+            send(Step::Quiet(run_quiet(&quiet)));
+        }
+    }
+}
+
+fn judged(arguments: &Arguments, campaign: &Campaign, tally: Tally) -> Judged {
+    let report = campaign.report(tally);
+    let failures = report.failures.iter();
+    let replays = failures.map(|failure| command(arguments, campaign, failure.trial)).collect();
+    Judged { report, trials_asked: campaign.trials, replays }
 }
 
 /// The campaigns asked for, each with its hours without faults.
@@ -245,25 +341,6 @@ fn campaign(arguments: &Arguments, lattice: Lattice, mode: Mode, period_ns: u64)
     }
 }
 
-fn judge(arguments: &Arguments, campaign: &Campaign) -> Judged {
-    let mut tenths = 0;
-    let report = run_campaign(campaign, &mut |done| {
-        let now = 10 * done / campaign.trials;
-        if now > tenths && done < campaign.trials {
-            tenths = now;
-            let (lattice, mode) = (campaign.lattice, campaign.mode.name());
-            log::say(format_args!(
-                "{lattice}, {mode}: {} of {} trials",
-                grouped(done),
-                grouped(campaign.trials)
-            ));
-        }
-    });
-    let failures = report.failures.iter();
-    let replays = failures.map(|failure| command(arguments, campaign, failure.trial)).collect();
-    Judged { report, replays }
-}
-
 /// The command that runs a trial again.
 fn command(arguments: &Arguments, campaign: &Campaign, trial: u64) -> String {
     let Campaign { lattice, faults, seed, .. } = campaign;
@@ -281,107 +358,17 @@ fn replay(arguments: &Arguments, index: u64) -> anyhow::Result<Outcome> {
     let mut sound = true;
     for (campaign, _) in campaigns_of(arguments) {
         let (result, story) = tell_trial(&campaign.trial(index));
-        sound &= result.undetected.is_empty() && result.false_reports.is_empty();
+        let failures = [&result.undetected, &result.false_reports, &result.late];
+        sound &= failures.iter().all(|it| it.is_empty());
         output::print(|out| {
             writeln!(out, "{}", command(arguments, &campaign, index))?;
             for (at_ns, line) in story {
                 writeln!(out, "{:>14.6} s  {line}", at_ns as f64 * 1e-9)?;
             }
-            end_of_story(out, &result)
+            table::end_of_story(out, &result)
         })?;
     }
     Ok(if sound { Outcome::Ok } else { Outcome::NotVerified })
-}
-
-fn end_of_story(out: &mut impl Write, result: &TrialResult) -> io::Result<()> {
-    for what in &result.undetected {
-        writeln!(out, "undetected: {what}")?;
-    }
-    for what in &result.false_reports {
-        writeln!(out, "false: {what}")?;
-    }
-    for what in &result.late {
-        writeln!(out, "late: {what}")?;
-    }
-    writeln!(
-        out,
-        "{} faults known, {} beyond the rule, {} known before, {} unreachable, {} undetected, {} false reports",
-        result.known.len(),
-        result.known_beyond_rule,
-        result.known_before,
-        result.unreachable,
-        result.undetected.len(),
-        result.false_reports.len()
-    )
-}
-
-fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
-    for campaign in &report.campaigns {
-        print_campaign(out, campaign)?;
-    }
-    for quiet in &report.quiet {
-        writeln!(
-            out,
-            "{}, {}, T = {}: {} false reports in {} h without faults",
-            quiet.lattice,
-            quiet.mode.name(),
-            span(quiet.period_s),
-            quiet.false_reports,
-            quiet.hours
-        )?;
-        quiet.claims.iter().try_for_each(|claim| writeln!(out, "  {claim}"))?;
-    }
-    Ok(())
-}
-
-fn span(seconds: f64) -> Span {
-    Span((seconds * 1e9).round() as u64)
-}
-
-fn print_campaign(out: &mut impl Write, campaign: &Judged) -> io::Result<()> {
-    let report = &campaign.report;
-    let period = span(report.period_s);
-    let mode = report.mode.name();
-    writeln!(out, "{}, {mode}, T = {period}, {} trials", report.lattice, grouped(report.trials))?;
-    writeln!(
-        out,
-        "  {} faults: {} known, {} undetected, {} unreachable, {} beyond the rule, {} known \
-         before; {} false reports, {} late",
-        grouped(report.faults),
-        grouped(report.known),
-        report.undetected,
-        grouped(report.unreachable),
-        grouped(report.known_beyond_rule),
-        grouped(report.known_before),
-        report.false_reports,
-        report.late
-    )?;
-    let headings = ["mean", "median", "99 %", "longest"];
-    let units = headings.map(|_| format!("{:>11}", "ms"));
-    writeln!(out, "  {:<22}{:>11}{}", "aware after", "faults", units.concat())?;
-    writeln!(out, "  {:<33}{}", "", headings.map(|it| format!("{it:>11}")).concat())?;
-    for kind in &report.kinds {
-        line(out, kind.kind.name(), &kind.awareness)?;
-    }
-    line(out, "all", &report.awareness)?;
-    let limits = &report.limits;
-    let verdict = if report.within_limits { "kept by every kind" } else { "NOT kept" };
-    writeln!(
-        out,
-        "  limits: mean {:.1} ms, longest {:.1} ms: {verdict}",
-        limits.mean_s * 1e3,
-        limits.worst_s * 1e3
-    )?;
-    for (failure, replay) in report.failures.iter().zip(&campaign.replays) {
-        writeln!(out, "  trial {}: {}\n    {replay}", failure.trial, failure.what)?;
-    }
-    Ok(())
-}
-
-fn line(out: &mut impl Write, name: &str, times: &Distribution) -> io::Result<()> {
-    let seconds = [times.mean_s, times.p50_s, times.p99_s, times.max_s];
-    let cells = seconds.map(|seconds| format!("{:>11.3}", seconds * 1e3)).concat();
-    writeln!(out, "  {name:<22}{:>11}{cells}", grouped(times.count))
 }
 
 #[cfg(test)]

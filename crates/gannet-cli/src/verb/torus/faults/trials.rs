@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use gannet_torus::Lattice;
 use gannet_torus::simulator::{FlowControl, Setup};
 use gannet_torus::survival::{FaultCounts, TRIALS_MAX};
 
@@ -141,8 +140,8 @@ pub struct Done {
 }
 
 impl Done {
-    pub fn new(lattice: Lattice, trials: u64) -> Self {
-        let name = lattice.to_string();
+    pub fn new(name: impl fmt::Display, trials: u64) -> Self {
+        let name = name.to_string();
         Self { progress: Progress::new(&name), name, trials, tenths: 0 }
     }
 
