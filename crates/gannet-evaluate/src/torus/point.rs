@@ -50,6 +50,9 @@ pub struct Point {
     pub link_load_mean: f64,
     /// Flits per cycle on the busiest link.
     pub link_load_max: f64,
+    /// Whether latency and throughput had settled before the window; absent where the length of the
+    /// warm-up was given.
+    pub steady: Option<bool>,
     /// Cycles before the window.
     pub warm_up_cycles: u32,
     /// Cycles of the window.
@@ -105,6 +108,7 @@ impl Point {
             replayed: totals.replayed,
             link_load_mean: report.link_load.mean,
             link_load_max: report.link_load.max,
+            steady: report.steady,
             warm_up_cycles: report.warm_up_cycles,
             window_cycles: report.window_cycles,
             cycles: report.cycles,

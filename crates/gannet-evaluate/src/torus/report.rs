@@ -2,7 +2,7 @@
 
 use gannet_torus::lattice::Node;
 use gannet_torus::routes::Means;
-use gannet_torus::simulator::{FlowControl, Setup};
+use gannet_torus::simulator::{Arbitration, FlowControl, Setup};
 use gannet_torus::{Direction, Faults};
 use serde::Serialize;
 
@@ -79,8 +79,8 @@ pub struct SetupFacts {
     pub link_delay: u32,
     /// When a packet moves on.
     pub flow_control: FlowControl,
-    /// Age in cycles above which the oldest packet goes first; absent where it never does.
-    pub patience: Option<u32>,
+    /// Who goes first where packets compete.
+    pub arbitration: Arbitration,
     /// Seed of all randomness.
     pub seed: u64,
     /// Threads.
@@ -94,7 +94,7 @@ pub struct SetupFacts {
 impl SetupFacts {
     fn new(experiment: &Experiment) -> Self {
         let machine = experiment.machine();
-        let Setup { lattice, patience, .. } = machine.setup;
+        let Setup { lattice, .. } = machine.setup;
         Self {
             lattice: lattice.to_string(),
             nodes: lattice.nodes(),
@@ -105,7 +105,7 @@ impl SetupFacts {
             router_delay: machine.setup.router_delay,
             link_delay: machine.setup.link_delay,
             flow_control: machine.setup.flow_control,
-            patience: (patience < u32::MAX).then_some(patience),
+            arbitration: machine.setup.arbitration,
             seed: machine.setup.seed,
             threads: machine.setup.threads,
             faults: Fault::list(&machine.faults),

@@ -22,6 +22,9 @@ pub enum WarmUp {
 /// The blocks of a warm-up after which the network is measured, steady or not.
 const MAX_BLOCKS: u32 = 10;
 
+/// Mean latencies after which the last packets of a network that keeps up have arrived.
+const LONG_DRAIN: f64 = 10.0;
+
 /// When a load is measured.
 ///
 /// Packets made within the window are followed until the last of them has arrived, while sources go
@@ -61,7 +64,7 @@ pub struct Report {
     /// Flits per cycle that the node sent which got the least into the network.
     pub accepted_least: f64,
     /// Whether accepted falls behind offered by more than 2 %, or packets of the window were still
-    /// under way at the end.
+    /// under way long after it.
     pub saturated: bool,
     /// Cycles from the making of a packet to the arrival of its last flit, over packets of the
     /// window that arrived.
@@ -72,6 +75,9 @@ pub struct Report {
     pub unfinished: u64,
     /// Load of links within the window.
     pub link_load: LinkLoad,
+    /// Whether latency and throughput had settled before the window; absent where the length of the
+    /// warm-up was given.
+    pub steady: Option<bool>,
     /// Cycles before the window.
     pub warm_up_cycles: u32,
     /// Cycles of the window.
@@ -107,7 +113,7 @@ impl Simulation {
         let begin = Instant::now();
         let first = self.now();
         let before = self.tally().visits;
-        self.warm_up(windows.warm_up);
+        let steady = self.warm_up(windows.warm_up);
         let from = self.now();
         let to = from.saturating_add(windows.measure);
         self.set_window(from..to);
@@ -119,27 +125,35 @@ impl Simulation {
             flit_visits: tally.visits - before,
             wall_s: begin.elapsed().as_secs_f64(),
             warm_up_cycles: from - first,
-            ..self.report(&tally, windows.measure, to)
+            steady,
+            ..self.report(&tally, windows, to)
         }
     }
 
-    fn warm_up(&mut self, warm_up: WarmUp) {
+    /// Whether the network became steady, where that was asked for.
+    fn warm_up(&mut self, warm_up: WarmUp) -> Option<bool> {
         let block = match warm_up {
-            WarmUp::Cycles(cycles) => return self.advance(cycles),
+            WarmUp::Cycles(cycles) => {
+                self.advance(cycles);
+                return None;
+            }
             WarmUp::Steady => self.block(),
         };
         let mut last = None;
+        let mut steady = false;
         for _ in 0..MAX_BLOCKS {
             let now = self.now();
             let before = self.tally();
             self.set_window(now.saturating_sub(block)..now + block);
             self.advance(block);
             let figures = Figures::between(&before, &self.tally());
-            if last.replace(figures).is_some_and(|last: Figures| last.agrees(&figures)) {
+            steady = last.replace(figures).is_some_and(|last: Figures| last.agrees(&figures));
+            if steady {
                 break;
             }
         }
         self.forget();
+        Some(steady)
     }
 
     /// Cycles of a block of the warm-up: long enough for packets to cross the machine a few times.
@@ -162,24 +176,29 @@ impl Simulation {
         self.engine.unfinished() > 0 || self.has_backlog(window_end)
     }
 
-    fn report(&self, tally: &Tally, measure: u32, window_end: u32) -> Report {
+    fn report(&self, tally: &Tally, windows: &Windows, window_end: u32) -> Report {
         let nodes = self.setup().lattice.nodes() as f64;
-        let cycles = f64::from(measure.max(1));
+        let cycles = f64::from(windows.measure.max(1));
         let accepted = tally.window_flits as f64 / nodes / cycles;
         let unfinished = tally.marked - tally.marked_done;
-        let offered = self.load().min(tally.marked_flits as f64 / nodes / cycles);
         let latency = tally.latency.summary();
+        // Packets that are just under way at the end of a short drain say nothing.
+        let all_arrived = !self.is_unfinished(window_end);
+        let is_stuck = !all_arrived && f64::from(windows.drain) > LONG_DRAIN * latency.mean;
+        let made = tally.marked_flits as f64 / nodes / cycles;
+        let offered = if all_arrived { self.load().min(made) } else { self.load() };
         Report {
             load: self.load(),
             accepted,
             accepted_least: f64::from(tally.sent.iter().copied().min().unwrap_or(0)) / cycles,
-            saturated: accepted < 0.98 * offered || self.is_unfinished(window_end),
+            saturated: accepted < 0.98 * offered || is_stuck,
             latency,
             packets: tally.marked,
             unfinished,
             link_load: self.link_load(tally, cycles),
+            steady: None,
             warm_up_cycles: 0,
-            window_cycles: measure,
+            window_cycles: windows.measure,
             cycles: 0,
             flit_visits: 0,
             wall_s: 0.0,

@@ -50,6 +50,8 @@ pub(super) struct Packet {
     pub source: Place,
     /// Cycle at which it was made, before it waited at its source.
     pub born: u32,
+    /// Flits that its source had sent before it.
+    pub sent_before: u32,
     /// Length in flits.
     pub flits: u16,
     /// How often it was sent before and lost.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::packet::Packing;
-use super::{FlowControl, Setup};
+use super::{Arbitration, FlowControl, Setup};
 use crate::lattice::DIMENSIONS;
 use crate::routes::{LOCAL, MAX_CLASSES, PORTS, Routes};
 
@@ -20,8 +20,8 @@ pub(super) struct Rules {
     pub vcs: u8,
     /// Flits that a virtual channel holds.
     pub depth: u16,
-    /// Age in cycles above which the oldest packet goes first.
-    pub patience: u32,
+    /// Who goes first where packets compete.
+    pub arbitration: Arbitration,
     /// Cycles from the grant of the switch to the arrival at the next router.
     pub flit_delay: u32,
     /// Cycles from the grant of the switch to the arrival at the node.
@@ -40,7 +40,7 @@ impl Rules {
             flow_control: setup.flow_control,
             vcs: setup.vcs,
             depth: setup.vc_depth,
-            patience: setup.patience,
+            arbitration: setup.arbitration,
             flit_delay: setup.router_delay + setup.link_delay - 2,
             ejection_delay: setup.router_delay - 1,
             credit_delay: setup.link_delay + 1,
@@ -64,6 +64,19 @@ impl Rules {
         self.flit_delay.min(self.credit_delay)
     }
 
+    /// Whether, of two sources that have sent `less` and `more` flits, the first goes before its
+    /// turn.
+    ///
+    /// A source may lead another by this much, so that below saturation, where all get what they
+    /// ask for, turns decide; measured best of leads of 64 and 128 flits and parts of 1/32 to 1/2.
+    #[inline]
+    pub fn owes(&self, less: u32, more: u32) -> bool {
+        const LEAD: u64 = 128;
+        const PART: u64 = 32;
+        let (less, more) = (u64::from(less), u64::from(more));
+        self.arbitration == Arbitration::EqualShares && more > less + less / PART + LEAD
+    }
+
     /// Output channels, by bit, for a wish as the router keeps it: port and class.
     #[inline]
     pub fn channels(&self, want: u8) -> u64 {
@@ -71,11 +84,12 @@ impl Rules {
     }
 }
 
-/// The virtual channels of each port, divided evenly among the classes.
+/// The virtual channels of each port, divided evenly among the classes; the first have one more,
+/// since most packets are in them.
 fn channels(routes: &Routes, vcs: u8, stride: usize) -> [u64; PORTS * MAX_CLASSES as usize] {
     let mut channels = [0; PORTS * MAX_CLASSES as usize];
     let classes = routes.classes();
-    let share = |class: u8| u32::from(vcs) * u32::from(class) / u32::from(classes);
+    let share = |class: u8| (u32::from(vcs) * u32::from(class)).div_ceil(u32::from(classes));
     for port in 0..PORTS {
         for class in 0..classes {
             let (first, end) = if port == usize::from(LOCAL) {
@@ -93,8 +107,8 @@ fn channels(routes: &Routes, vcs: u8, stride: usize) -> [u64; PORTS * MAX_CLASSE
 /// The class that virtual channel `vc` belongs to.
 #[inline]
 pub(super) fn class_of(vc: u8, vcs: u8, classes: u8) -> u8 {
-    // The inverse of `share` above: the last class that starts at or before the channel.
-    ((u32::from(vc) * u32::from(classes) + u32::from(classes) - 1) / u32::from(vcs)) as u8
+    // The inverse of `share` above.
+    (u32::from(vc) * u32::from(classes) / u32::from(vcs)) as u8
 }
 
 /// Dimensions are looked at in order, so a packet that goes straight on keeps to its ring.
@@ -112,7 +126,9 @@ mod tests {
         for vcs in 1..=8u8 {
             for classes in 1..=vcs.min(4) {
                 for vc in 0..vcs {
-                    let share = |class: u8| u32::from(vcs) * u32::from(class) / u32::from(classes);
+                    let share = |class: u8| {
+                        (u32::from(vcs) * u32::from(class)).div_ceil(u32::from(classes))
+                    };
                     let class = class_of(vc, vcs, classes);
                     assert!(
                         (share(class)..share(class + 1)).contains(&u32::from(vc)),

@@ -20,6 +20,18 @@ pub enum FlowControl {
     Bubble,
 }
 
+/// Who goes first where packets compete for a channel or for the switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arbitration {
+    /// The packet of the source that has sent less, where sources are far apart; else turns.
+    #[default]
+    EqualShares,
+    /// Each input in its turn. In overload, sources that meet few others then take the share of
+    /// those that meet many, down to nothing.
+    Turns,
+}
+
 /// A machine, and how it is simulated.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Setup {
@@ -37,9 +49,10 @@ pub struct Setup {
     pub link_delay: u32,
     /// When packets move on.
     pub flow_control: FlowControl,
-    /// Age in cycles above which the oldest packet goes first; younger ones take turns.
-    pub patience: u32,
-    /// Cycles after which a source sends a lost packet again; `None` leaves it lost.
+    /// Who goes first where packets compete.
+    pub arbitration: Arbitration,
+    /// Cycles after which a source sends a lost packet again, twice as many each time up to 64 times
+    /// as many; `None` leaves it lost.
     pub replay_after: Option<u32>,
     /// Seed of all randomness.
     pub seed: u64,
@@ -95,7 +108,7 @@ impl Setup {
             router_delay: 4,
             link_delay: 1,
             flow_control: FlowControl::default(),
-            patience: 1000,
+            arbitration: Arbitration::default(),
             replay_after: None,
             seed: 1,
             threads: 1,

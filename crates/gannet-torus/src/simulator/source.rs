@@ -16,6 +16,8 @@ pub(super) struct Source<const V: usize> {
     /// Packets that were lost and wait to be sent again, with the cycle at which they may.
     pub again: VecDeque<(u32, Packet)>,
     is_dead: bool,
+    /// Flits of all packets started.
+    sent: u32,
     /// Flits of the packet under way that have not been sent.
     left: u16,
     /// Channel of the packet under way, or of the last one.
@@ -30,6 +32,7 @@ impl<const V: usize> Source<V> {
             generator,
             again: VecDeque::new(),
             is_dead: false,
+            sent: 0,
             left: 0,
             vc: 0,
             credits: [rules.depth; V],
@@ -104,10 +107,13 @@ impl<const V: usize> Source<V> {
         false
     }
 
-    /// Starts to send a packet.
+    /// Starts to send a packet, which learns how much was sent before it.
     #[inline]
-    pub fn start(&mut self, packet: &Packet) {
+    pub fn start(&mut self, packet: Packet) -> Packet {
         self.left = packet.flits;
+        let sent_before = self.sent;
+        self.sent = sent_before.wrapping_add(u32::from(packet.flits));
+        Packet { sent_before, ..packet }
     }
 
     /// Sends a flit if there is room: the channel that it goes to.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::ValueEnum;
 use gannet_evaluate::torus::{Experiment, Machine, Timing, pattern_name};
-use gannet_torus::simulator::{FlowControl, Pattern, Script, Setup, Trace, WarmUp};
+use gannet_torus::simulator::{Arbitration, FlowControl, Pattern, Script, Setup, Trace, WarmUp};
 use gannet_torus::{Direction, Lattice};
 
 use super::loads::{self, Loads};
@@ -50,9 +50,10 @@ pub struct MachineArguments {
     /// enters a ring, for one packet more.
     #[arg(long, default_value = "wormhole", value_name = "RULE")]
     flow_control: FlowControlName,
-    /// Age in cycles above which the oldest packet goes first, or off [default: 1000].
-    #[arg(long, value_name = "CYCLES", value_parser = patience)]
-    patience: Option<u32>,
+    /// Who goes first where packets compete: each in its turn, or, where some sources have sent far
+    /// less than others, theirs first.
+    #[arg(long, default_value = "equal-shares", value_name = "RULE")]
+    arbitration: ArbitrationName,
     /// Nodes that do not work or were never installed, by number; several with commas.
     #[arg(long, value_name = "NODE", value_delimiter = ',')]
     dead_node: Vec<u32>,
@@ -119,16 +120,15 @@ enum FlowControlName {
     Bubble,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ArbitrationName {
+    EqualShares,
+    Turns,
+}
+
 fn part(text: &str) -> Result<f64, String> {
     let part = text.parse().ok().filter(|part| (0.0..=1.0).contains(part));
     part.ok_or_else(|| format!("`{text}` is no part of all packets; choose 0 to 1"))
-}
-
-fn patience(text: &str) -> Result<u32, String> {
-    match text {
-        "off" => Ok(u32::MAX),
-        _ => text.parse().map_err(|_| format!("`{text}` is neither a number of cycles nor off")),
-    }
 }
 
 fn warm_up(text: &str) -> Result<WarmUp, String> {
@@ -208,7 +208,10 @@ impl MachineArguments {
                 FlowControlName::Bubble => FlowControl::Bubble,
             },
             replay_after: self.replay_after,
-            patience: self.patience.unwrap_or(setup.patience),
+            arbitration: match self.arbitration {
+                ArbitrationName::EqualShares => Arbitration::EqualShares,
+                ArbitrationName::Turns => Arbitration::Turns,
+            },
             seed: self.seed,
             threads: self.threads,
             ..setup
@@ -276,9 +279,8 @@ mod tests {
 
     #[test]
     fn words_stand_for_numbers_where_they_may() {
-        assert_eq!((patience("off"), patience("12")), (Ok(u32::MAX), Ok(12)));
         assert_eq!(warm_up("steady"), Ok(WarmUp::Steady));
         assert_eq!(warm_up("0"), Ok(WarmUp::Cycles(0)));
-        assert!(patience("never").is_err() && warm_up("-1").is_err() && part("1.5").is_err());
+        assert!(warm_up("-1").is_err() && part("1.5").is_err());
     }
 }

@@ -10,7 +10,7 @@ impl<const V: usize> Router<V> {
     /// Matches packets that wait with output channels that are free. Input and output channels of
     /// the match are returned as masks, and take effect after the switch was allocated.
     #[inline]
-    pub(super) fn allocate_channels(&mut self, now: u32, rules: &Rules) -> (u64, u64) {
+    pub(super) fn allocate_channels(&mut self, rules: &Rules) -> (u64, u64) {
         let mut requests = [0u64; PORTS * MAX_CLASSES as usize];
         let mut wants = 0u64;
         let mut waiting = self.waiting;
@@ -30,7 +30,7 @@ impl<const V: usize> Router<V> {
                 let fit = self.fitting(requests[usize::from(want)], output, rules);
                 if fit != 0 {
                     let turn = self.output(output).turn;
-                    let input = self.first_input(fit, turn, now, rules);
+                    let input = self.first_input(fit, turn, rules);
                     offers[usize::from(input)] |= 1 << output;
                     offered |= 1 << input;
                 }
@@ -69,30 +69,28 @@ impl<const V: usize> Router<V> {
         fit
     }
 
-    /// The input channel that goes first: the oldest packet, if one has lost patience, else the one
-    /// whose turn it is.
+    /// The input channel that goes first: that of the source which is owed most, if any is, else the
+    /// one whose turn it is.
     #[inline]
-    fn first_input(&mut self, channels: u64, turn: u8, now: u32, rules: &Rules) -> u8 {
+    fn first_input(&mut self, channels: u64, turn: u8, rules: &Rules) -> u8 {
         if channels & (channels - 1) == 0 {
             return channels.trailing_zeros() as u8;
         }
+        let (mut least, mut most) = ((u32::MAX, 0), 0);
         let mut left = channels;
-        let mut oldest = None;
         while left != 0 {
             let channel = take_lowest(&mut left);
-            let born = self.input(channel).front.born;
-            if now.saturating_sub(born) > rules.patience && oldest.is_none_or(|(b, _)| born < b) {
-                oldest = Some((born, channel));
-            }
+            let sent = self.input(channel).front.sent_before;
+            least = least.min((sent, channel));
+            most = most.max(sent);
         }
-        oldest.map_or_else(|| next_from(channels, turn), |(_, channel)| channel)
+        if rules.owes(least.0, most) { least.1 } else { next_from(channels, turn) }
     }
 
     /// Matches input ports with output ports, one flit each.
     #[inline]
     pub(super) fn allocate_switch(
         &mut self,
-        now: u32,
         mut ready: u64,
         rules: &Rules,
         queue: &mut Queue,
@@ -111,7 +109,7 @@ impl<const V: usize> Router<V> {
                 continue;
             }
             let first = requests[output] >> input & 1 == 0;
-            if first || self.supersedes(input, vc, chosen[input][output], now, rules) {
+            if first || self.supersedes(input, vc, chosen[input][output], rules) {
                 chosen[input][output] = vc;
             }
             requests[output] |= 1 << input;
@@ -122,7 +120,7 @@ impl<const V: usize> Router<V> {
         while outputs != 0 {
             let output = take_lowest(&mut outputs);
             let asking = requests[usize::from(output)];
-            let input = self.first_port(asking, output, &chosen, now, rules);
+            let input = self.first_port(asking, output, &chosen, rules);
             offers[usize::from(input)] |= 1 << output;
             offered |= 1 << input;
         }
@@ -140,12 +138,10 @@ impl<const V: usize> Router<V> {
 
     /// Whether `vc` goes before `other` of the same input port.
     #[inline]
-    fn supersedes(&self, port: usize, vc: u8, other: u8, now: u32, rules: &Rules) -> bool {
-        let lane = &self.inputs[port];
-        let (mine, theirs) =
-            (lane[usize::from(vc)].front.born, lane[usize::from(other)].front.born);
-        let overdue = |born: u32| now.saturating_sub(born) > rules.patience;
-        if overdue(mine.min(theirs)) {
+    fn supersedes(&self, port: usize, vc: u8, other: u8, rules: &Rules) -> bool {
+        let sent = |vc: u8| self.inputs[port][usize::from(vc)].front.sent_before;
+        let (mine, theirs) = (sent(vc), sent(other));
+        if rules.owes(mine.min(theirs), mine.max(theirs)) {
             return mine < theirs;
         }
         let turn = self.lane[port];
@@ -159,24 +155,24 @@ impl<const V: usize> Router<V> {
         ports: u64,
         output: u8,
         chosen: &[[u8; PORTS]; PORTS],
-        now: u32,
         rules: &Rules,
     ) -> u8 {
         let turn = next_from(ports, self.grant[usize::from(output)]);
         if ports & (ports - 1) == 0 {
             return turn;
         }
-        let born = |port: u8| {
+        let sent = |port: u8| {
             let vc = chosen[usize::from(port)][usize::from(output)];
-            self.inputs[usize::from(port)][usize::from(vc)].front.born
+            self.inputs[usize::from(port)][usize::from(vc)].front.sent_before
         };
+        let (mut least, mut most) = ((u32::MAX, turn), 0);
         let mut left = ports;
-        let mut oldest = (u32::MAX, turn);
         while left != 0 {
             let port = take_lowest(&mut left);
-            oldest = oldest.min((born(port), port));
+            least = least.min((sent(port), port));
+            most = most.max(sent(port));
         }
-        if now.saturating_sub(oldest.0) > rules.patience { oldest.1 } else { turn }
+        if rules.owes(least.0, most) { least.1 } else { turn }
     }
 }
 

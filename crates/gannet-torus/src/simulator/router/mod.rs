@@ -249,14 +249,14 @@ impl<const V: usize> Router<V> {
 
     /// One cycle of both allocators. Flits that pass the switch are handed to `send`.
     #[inline]
-    pub fn step(&mut self, now: u32, rules: &Rules, queue: &mut Queue, sends: &mut Vec<Send>) {
+    pub fn step(&mut self, rules: &Rules, queue: &mut Queue, sends: &mut Vec<Send>) {
         let (granted, taken) =
-            if self.waiting != 0 { self.allocate_channels(now, rules) } else { (0, 0) };
+            if self.waiting != 0 { self.allocate_channels(rules) } else { (0, 0) };
         let ready = self.active & self.visible;
         if ready != 0 {
             let doomed = self.doomed;
             self.discard(ready & doomed, rules, queue, sends);
-            self.allocate_switch(now, ready & !doomed, rules, queue, sends);
+            self.allocate_switch(ready & !doomed, rules, queue, sends);
         }
         self.waiting &= !granted;
         self.active |= granted;

@@ -24,6 +24,9 @@ const PREFETCH_AHEAD: usize = 4;
 /// Bytes of routers above which they are taken not to stay in a cache.
 const CACHE: usize = 1 << 20;
 
+/// Times that the wait before a packet is sent again doubles.
+const MAX_DOUBLINGS: u8 = 6;
+
 /// What reaches a router in one cycle.
 #[derive(Clone, Copy, Debug, Default)]
 struct Due {
@@ -219,7 +222,7 @@ impl<const V: usize> Slab<V> {
         }
         if router.is_busy() {
             let before = self.sends[0].len();
-            router.step(now, &self.rules, &mut queue, &mut self.sends[0]);
+            router.step(&self.rules, &mut queue, &mut self.sends[0]);
             if self.prefetches {
                 self.prefetch_downstream(node, before);
             }
@@ -354,11 +357,12 @@ impl<const V: usize> Slab<V> {
             self.tally.marked_done += u64::from(self.window.contains(&packet.born));
             return;
         };
+        let wait = wait.saturating_mul(1 << packet.replays.min(MAX_DOUBLINGS));
         let packet = Packet { damaged: false, replays: packet.replays.saturating_add(1), ..packet };
         let source = self.traffic.lattice.node(self.rules.packing.unpack(packet.source)).0;
         match self.local(source) {
-            Some(source) => self.sources[source].send_again(now + wait, packet),
-            None => self.post(source, now + wait, What::Lost(packet)),
+            Some(source) => self.sources[source].send_again(now.saturating_add(wait), packet),
+            None => self.post(source, now.saturating_add(wait), What::Lost(packet)),
         }
     }
 
@@ -370,7 +374,7 @@ impl<const V: usize> Slab<V> {
                 return;
             }
             let Some(packet) = self.next_packet(node, id, now) else { return };
-            self.sources[node].start(&packet);
+            let packet = self.sources[node].start(packet);
             let channel = self.sources[node].send_flit().expect("the channel has room");
             self.inject(node, now, channel, Some(packet));
         } else if let Some(channel) = self.sources[node].send_flit() {
