@@ -103,7 +103,7 @@ fn a_part_of_a_campaign_has_a_report() {
 fn a_node_without_neighbours_keeps_no_limits() {
     let report = run_campaign(&campaign("1", Mode::Poll, 20 * MS_NS, 300), &mut |_| ());
     assert!(report.known > 0 && report.is_sound(), "{:?}", report.failures);
-    assert_eq!((report.within_limits, report.is_in_time()), (None, true));
+    assert_eq!((report.within_limits, report.late, report.is_in_time()), (None, 0, true));
 }
 
 #[test]

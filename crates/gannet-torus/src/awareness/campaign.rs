@@ -9,7 +9,7 @@ use super::distribution::{Distribution, Limits};
 use super::fault::FaultKind;
 use super::surroundings::Surroundings;
 use super::trial::{Trial, TrialResult};
-use crate::lattice::{Direction, Lattice};
+use crate::lattice::Lattice;
 use crate::lofamo::Mode;
 
 /// Most trials of a campaign.
@@ -77,7 +77,8 @@ pub struct CampaignReport {
     pub faults: u64,
     /// Faults that became known as the rule of reachability asks.
     pub known: u64,
-    /// Faults of things already held for broken.
+    /// Faults of things already held for broken, be it for another cause, see
+    /// [`TrialResult::known_before`].
     pub known_before: u64,
     /// Faults that became known although the rule of reachability does not ask for it.
     pub known_beyond_rule: u64,
@@ -210,8 +211,8 @@ impl Campaign {
             .iter_mut()
             .map(|(&kind, times_ns)| KindReport { kind, awareness: Distribution::new(times_ns) });
         let kinds: Vec<KindReport> = kinds.collect();
-        let has_links = Direction::ALL.into_iter().any(|it| self.lattice.has(it));
-        let within_limits = (has_links && awareness.count > 0).then(|| {
+        let is_judged = Limits::hold_for(self.lattice) && awareness.count > 0;
+        let within_limits = is_judged.then(|| {
             let mut all = kinds.iter().map(|kind| &kind.awareness).chain([&awareness]);
             all.all(|times| limits.are_kept_by(times))
         });

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::lattice::{Direction, Lattice};
 use crate::lofamo::{Mode, Timing};
 
 /// Bins of a histogram.
@@ -77,6 +78,11 @@ impl Limits {
             Mode::Push => (0.6, 1.2),
         };
         Self { mean_s: mean * period_s, worst_s: worst * period_s + 0.010 }
+    }
+
+    /// Whether anything is promised for this machine: a node without neighbours is watched by none.
+    pub fn hold_for(lattice: Lattice) -> bool {
+        Direction::ALL.into_iter().any(|direction| lattice.has(direction))
     }
 
     /// Whether `times` keep them. A mean of fewer than [`MEAN_LEAST`](Self::MEAN_LEAST) says little,

@@ -34,7 +34,8 @@ pub struct Trial {
 pub struct TrialResult {
     /// Kind of each fault that became known, and how long after it began, in nanoseconds.
     pub known: Vec<(FaultKind, u64)>,
-    /// Faults of things that the master already held for broken.
+    /// Faults of things that the master already held for broken, be it for another cause: a picture
+    /// says that a host is sick, and not of what.
     pub known_before: u64,
     /// Faults that became known although, by the rule of reachability, they need not have: later
     /// faults cut off who could tell, too late or in vain.
@@ -81,7 +82,7 @@ impl Trial {
             match *fate {
                 Fate::Known { after_ns } if must() => {
                     result.known.push((fault.kind, after_ns));
-                    if after_ns > worst_ns {
+                    if after_ns > worst_ns && Limits::hold_for(self.lattice) {
                         let after_s = after_ns as f64 * 1e-9;
                         result.late.push(format!("{fault}: known after {after_s:.6} s"));
                     }
