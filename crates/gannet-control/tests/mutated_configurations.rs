@@ -28,7 +28,7 @@ udp = { listen = ["[::1]:7001", "127.0.0.1:7001"] }
 chain = "abs-rs"
 threshold = [60, 60, 80]
 sot_minimum = [2, 2, 1]
-mask = [1001, 1002]
+mask = [1, 2]
 isa = "scalar"
 
 [trigger.merge]
