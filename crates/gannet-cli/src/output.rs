@@ -35,7 +35,7 @@ impl Write for Output {
     }
 }
 
-/// Prints what `write` writes on standard output; the only way there.
+/// Prints what `write` writes on standard output; with [`offer`] the only way there.
 ///
 /// A reader that closed the pipe has seen enough: `write` ends early then, and that is no error.
 ///
@@ -45,12 +45,23 @@ pub fn print<E>(write: impl FnOnce(&mut Output) -> Result<(), E>) -> anyhow::Res
 where
     anyhow::Error: From<E>,
 {
+    offer(write).map(|_| ())
+}
+
+/// As [`print`], and tells whether there is still a reader.
+///
+/// # Errors
+/// As [`print`].
+pub fn offer<E>(write: impl FnOnce(&mut Output) -> Result<(), E>) -> anyhow::Result<bool>
+where
+    anyhow::Error: From<E>,
+{
     #[expect(clippy::disallowed_methods, reason = "all others come here")]
     let mut out = Output { out: BufWriter::new(io::stdout().lock()), failure: None };
     let result = write(&mut out).map_err(anyhow::Error::from).and_then(|()| Ok(out.flush()?));
     match out.failure {
-        None => result,
-        Some(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        None => result.map(|()| true),
+        Some(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Some(error) => Err(error).context("cannot write standard output"),
     }
 }

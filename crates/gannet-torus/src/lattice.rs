@@ -138,6 +138,9 @@ pub enum LatticeError {
     /// The text is not sizes joined by `x`.
     #[error("`{0}` is no lattice: write one to three sizes joined by x, such as 8x8x8 or 16x4")]
     Syntax(String),
+    /// A size is a number that no ring can have.
+    #[error("`{0}` is no lattice: a ring has at most 65535 nodes, and a lattice {MAX_NODES}")]
+    Ring(String),
     /// A size is zero.
     #[error("a lattice of {0}x{1}x{2} has no nodes: each size is at least 1")]
     Empty(u16, u16, u16),
@@ -279,11 +282,16 @@ impl FromStr for Lattice {
 
     fn from_str(text: &str) -> Result<Self, LatticeError> {
         let syntax = || LatticeError::Syntax(text.to_owned());
+        let size_of = |part: &str| {
+            let is_number = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+            let error = || if is_number { LatticeError::Ring(text.to_owned()) } else { syntax() };
+            part.parse().map_err(|_| error())
+        };
         let mut sizes = [1; DIMENSIONS];
         let mut parts = text.split('x');
         for size in &mut sizes {
             match parts.next() {
-                Some(part) => *size = part.trim().parse().map_err(|_| syntax())?,
+                Some(part) => *size = size_of(part.trim())?,
                 None => break,
             }
         }

@@ -8,12 +8,28 @@ mod plan;
 mod simulate;
 mod survival;
 
-use std::process::{Command, Output};
+use std::io::BufReader;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 use serde_json::Value;
 
 fn torus(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_gannet")).arg("torus").args(arguments).output().unwrap()
+}
+
+/// The verb under way, and what it says on standard error.
+fn started(arguments: &[&str]) -> (Child, BufReader<ChildStderr>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gannet"));
+    command.arg("torus").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let errors = BufReader::new(child.stderr.take().unwrap());
+    (child, errors)
+}
+
+/// Sends SIGINT.
+fn interrupt(child: &Child) {
+    let kill = Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status();
+    assert!(kill.expect("kill is there").success());
 }
 
 fn json(arguments: &[&str]) -> Value {

@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io::{BufRead, Read};
 
-use super::{json, refused, text, torus};
+use super::{interrupt, json, refused, started, text, torus};
 
 const CUBE: [&str; 7] = ["plan", "--nodes", "64", "--ports", "6", "--rate", "100Gbit/s"];
 
@@ -16,7 +17,7 @@ fn sixty_four_nodes_of_six_ports_are_a_cube_of_192_cables() {
     assert_eq!(plan["bisection_bit_per_s"], 6.4e12);
     assert_eq!(plan["shapes"][0]["lattice"], plan["lattice"]);
     let latency = plan["zero_load_latency_ns"].as_f64().unwrap();
-    assert!((latency - (3.0 * 500.0 + 260.0 * 1.28)).abs() < 1e-6, "{latency}");
+    assert!((latency - (3.0 * 500.0 + 260.0 * 1.28 * 130.0 / 128.0)).abs() < 1e-6, "{latency}");
     let tornado = plan["patterns"].as_array().unwrap().iter().find(|p| p["pattern"] == "tornado");
     assert_eq!(tornado.unwrap()["bound_bit_per_s"], 100e9);
     let survival = plan["survival"].as_array().unwrap();
@@ -68,6 +69,53 @@ fn saturation_is_measured_when_asked_for() {
         let ratio = measured.as_f64().unwrap() / bound.as_f64().unwrap();
         assert!((0.3..1.03).contains(&ratio), "{pattern}");
     }
+}
+
+#[test]
+fn patterns_of_which_nothing_arrives_have_no_figures() {
+    let three = ["plan", "--nodes", "3", "--ports", "6", "--rate", "1Gbit/s", "--lattice", "4x4x4"];
+    let three = [&three[..], &["--fail", "9"]].concat();
+    let plan = json(&three);
+    let uniform = &plan["patterns"][0];
+    assert!((uniform["max_channel_load"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-9, "{uniform}");
+    let patterns = plan["patterns"].as_array().unwrap();
+    let complement = patterns.iter().find(|p| p["pattern"] == "bit-complement").unwrap();
+    let names = ["bound", "bound_bit_per_s", "max_channel_load", "mean_hops"];
+    assert!(names.iter().all(|name| complement[name].is_null()), "{complement}");
+    let rows = plan["survival"].as_array().unwrap().iter();
+    let rows: Vec<_> = rows.map(|row| (row["what"].as_str().unwrap(), &row["failed"])).collect();
+    let most: [(_, u64); 4] = [("cables", 1), ("cables", 2), ("nodes", 1), ("nodes", 2)];
+    assert_eq!(
+        rows,
+        most.map(|(what, failed)| (what, failed.into())).each_ref().map(|r| (r.0, &r.1))
+    );
+    let table = text(&torus(&three).stdout);
+    let line = table.lines().find(|line| line.contains("bit-complement")).unwrap();
+    assert_eq!(line.split_whitespace().filter(|cell| *cell == "-").count(), 6, "{table}");
+}
+
+#[test]
+fn more_than_a_packet_holds_takes_several() {
+    let output = torus(&[&CUBE[..], &["--packet-bytes", "5000", "--fail", "0"]].concat());
+    let table = text(&output.stdout);
+    assert!(table.contains("0.959 of the rate in 2 packets of the APElink"), "{table}");
+    assert!(table.contains("a credit every 128 words"), "{table}");
+}
+
+#[test]
+fn ctrl_c_prints_the_plan_without_what_is_not_yet_measured() {
+    let (mut child, mut errors) = started(&[&CUBE[..], &["--simulate", "--json"]].concat());
+    let mut line = String::new();
+    while !line.contains("1 of 6: uniform") {
+        line.clear();
+        assert_ne!(errors.read_line(&mut line).unwrap(), 0, "it measures");
+    }
+    interrupt(&child);
+    let mut document = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut document).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let plan: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!((&plan["lattice"], &plan["patterns"][5]["measured"]), (&"4x4x4".into(), &().into()));
 }
 
 #[test]

@@ -113,9 +113,39 @@ fn a_trace_is_played() {
     assert_eq!(report["latency_mean_cycles"], 13.5);
     let message = refused(&[&arguments[..], &["--load", "0.1"]].concat(), 2);
     assert!(message.contains("leave out the load"), "{message}");
+    let message = refused(&[&arguments[..], &["--packet-flits", "2"]].concat(), 2);
+    assert!(message.contains("leave out --packet-flits"), "{message}");
+    let message = refused(&[&arguments[..], &["--warm-up", "steady"]].concat(), 2);
+    assert!(message.contains("never steady"), "{message}");
     fs::write(&file, "0,0,99,4\n").unwrap();
     let message = refused(&arguments, 1);
     assert!(message.contains("trace.csv: line 1: there is no node 99"), "{message}");
+}
+
+#[test]
+fn what_nothing_was_measured_of_is_no_number() {
+    let alone = json(&["simulate", "--lattice", "1", "--cycles", "100", "--warm-up", "0"]);
+    assert!(alone["limits"]["channel_bound"].is_null(), "{alone}");
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("trace.csv");
+    fs::write(&file, "").unwrap();
+    let arguments = ["simulate", "--lattice", "4x4", "--pattern", "trace", "--trace"];
+    let arguments = [&arguments[..], &[file.to_str().unwrap()]].concat();
+    let empty = json(&arguments);
+    assert!(empty["limits"]["zero_load_latency_cycles"].is_null(), "{empty}");
+    let table = text(&torus(&arguments).stdout);
+    assert!(table.contains("a packet alone: -, as no packet can arrive"), "{table}");
+}
+
+#[test]
+fn no_load_is_simulated_for_a_reader_that_has_gone() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let loads =
+        ["simulate", "--lattice", "16x16", "--cycles", "1000000", "--load", "0.1..0.9:0.001"];
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_gannet"));
+    let status = command.arg("torus").args(loads).stdout(writer).status().unwrap();
+    assert_eq!(status.code(), Some(0));
 }
 
 #[test]
@@ -156,7 +186,13 @@ fn what_cannot_be_simulated_says_why() {
     assert!(message(&["--lattice", "8x8x"]).contains("such as 8x8x8"));
     assert!(message(&["--load", "0.1..0.9"]).contains("a range has a step"));
     assert!(message(&["--load", "2"]).contains("choose 0 to 1 flit"));
-    assert!(message(&["--vcs", "9"]).contains("virtual channels is 9: it must be 2 to 8"));
+    assert!(message(&["--load", "-0.1"]).contains("choose 0 to 1 flit"));
+    assert!(message(&["--lattice", "65536"]).contains("a ring has at most 65535 nodes"));
+    assert!(message(&["--packet-flits", "100000"]).contains("not in 1..=4096"));
+    assert!(message(&["--vc-depth", "0"]).contains("not in 1..=4096"));
+    assert!(message(&["--vcs", "1"]).contains("virtual channels is 1: it must be 2 to 8"));
+    assert!(message(&["--trace", "x.csv"]).contains("--pattern trace alone"));
+    assert!(message(&["--hot-spot-fraction", "0.2"]).contains("--pattern hot-spot alone"));
     assert!(message(&["--dead-node", "512"]).contains("there is no node 512"));
     assert!(message(&["--lattice", "8x8", "--dead-link", "0:Z+"]).contains("no link Z+"));
     assert!(message(&["--pattern", "trace"]).contains("--trace"));

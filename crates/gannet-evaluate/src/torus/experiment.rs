@@ -2,7 +2,7 @@
 
 use gannet_torus::Routes;
 use gannet_torus::routes::Means;
-use gannet_torus::simulator::{Event, Pattern, Simulation, WarmUp, Windows};
+use gannet_torus::simulator::{Event, Pattern, Script, Simulation, WarmUp, Windows};
 
 use super::Error;
 use super::limits::Limits;
@@ -54,6 +54,13 @@ impl Experiment {
         let (routes, means) = machine.routes()?;
         let limits = Limits::new(&machine, &routes);
         Ok(Self { machine, routes, means, limits, timing })
+    }
+
+    /// The same machine without its script, to be measured at other times.
+    pub fn without_script(&self, timing: Timing) -> Self {
+        let machine =
+            Machine { script: Script::default(), reroute_after: None, ..self.machine.clone() };
+        Self { machine, timing, ..self.clone() }
     }
 
     /// What is measured.

@@ -13,6 +13,8 @@ use super::machine::Machine;
 /// spread evenly is taken to load all links of a dimension equally, which it does to a part in the
 /// size of the largest odd ring.
 const WALKED_PAIRS_MAX: usize = 1 << 22;
+/// Load below which sums are nothing but what rounding left of them.
+const LEAST: f64 = 1e-9;
 
 /// The figures that no measurement can surpass.
 ///
@@ -20,23 +22,27 @@ const WALKED_PAIRS_MAX: usize = 1 << 22;
 /// 2004, chapters 3 (channel load) and 23 (zero-load latency).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Limits {
-    /// Mean links of a packet.
-    pub mean_hops: f64,
+    /// Mean links of a packet; absent where none can arrive.
+    pub mean_hops: Option<f64>,
     /// Links of the longest route.
     pub max_hops: u32,
     /// Cycles of a packet that meets no other, on average; where sources send bursts, with the wait
-    /// for the packets of the same burst before it.
-    pub zero_load_latency_cycles: f64,
+    /// for the packets of the same burst before it; absent where none can arrive.
+    pub zero_load_latency_cycles: Option<f64>,
     /// Flits per cycle on the busiest link for each flit per node and cycle offered.
     pub max_channel_load: f64,
-    /// Load at which the busiest link is full.
-    pub channel_bound: f64,
-    /// Load at which the node that receives most gets a flit in each cycle.
-    pub ejection_bound: f64,
+    /// Load at which the busiest link is full; absent where no link carries anything.
+    pub channel_bound: Option<f64>,
+    /// Load at which the node that receives most gets a flit in each cycle; absent where none
+    /// receives any.
+    pub ejection_bound: Option<f64>,
     /// Load that cannot be surpassed: the least of both bounds and 1.
     pub saturation_bound: f64,
     /// Part of the flits offered whose destination can be reached.
     pub reachable: f64,
+    /// Flits per cycle that really enter at a node for each flit per node and cycle offered, mean
+    /// over the nodes that can send any: less than 1 where some of their packets are refused.
+    pub sent: Option<f64>,
 }
 
 impl Limits {
@@ -62,20 +68,24 @@ impl Limits {
         let ends = f64::from(2 + setup.router_delay);
         let flits = flits_of_a_packet(pattern, setup.packet_flits);
         let waits = (flows::burst(lattice, pattern) - 1) as f64 * flits / 2.0;
-        let mean_hops = loads.hops / loads.reached.max(f64::MIN_POSITIVE);
-        let bound = |load: f64| if load > 0.0 { (1.0 / load).min(1e6) } else { 1e6 };
+        let mean_hops = (loads.reached > LEAST).then(|| loads.hops / loads.reached);
+        let bound = |load: f64| (load > LEAST).then(|| 1.0 / load);
         let max_channel_load = loads.links.as_flattened().iter().copied().fold(0.0, f64::max);
         let channel_bound = bound(max_channel_load);
         let ejection_bound = bound(loads.taken.iter().copied().fold(0.0, f64::max));
         Self {
             mean_hops,
             max_hops: loads.longest,
-            zero_load_latency_cycles: ends + hop * mean_hops + flits - 1.0 + waits,
+            zero_load_latency_cycles: mean_hops.map(|hops| ends + hop * hops + flits - 1.0 + waits),
             max_channel_load,
             channel_bound,
             ejection_bound,
-            saturation_bound: channel_bound.min(ejection_bound).min(1.0),
+            saturation_bound: [channel_bound, ejection_bound]
+                .into_iter()
+                .flatten()
+                .fold(1.0, f64::min),
             reachable: loads.reached / loads.offered.max(f64::MIN_POSITIVE),
+            sent: loads.sent_by_senders(),
         }
     }
 }
@@ -97,6 +107,8 @@ struct Loads {
     links: Vec<[f64; LINKS]>,
     /// By node: flits per cycle that arrive for it.
     taken: Vec<f64>,
+    /// By node: flits per cycle from it that arrive.
+    sent: Vec<f64>,
     offered: f64,
     reached: f64,
     /// Links times flits per cycle.
@@ -107,8 +119,8 @@ struct Loads {
 impl Loads {
     fn new(lattice: Lattice) -> Self {
         let nodes = lattice.nodes();
-        let (links, taken) = (vec![[0.0; LINKS]; nodes], vec![0.0; nodes]);
-        Self { lattice, links, taken, offered: 0.0, reached: 0.0, hops: 0.0, longest: 0 }
+        let (links, taken, sent) = (vec![[0.0; LINKS]; nodes], vec![0.0; nodes], vec![0.0; nodes]);
+        Self { lattice, links, taken, sent, offered: 0.0, reached: 0.0, hops: 0.0, longest: 0 }
     }
 
     /// Adds a flow along its route.
@@ -118,6 +130,7 @@ impl Loads {
         let hops = walk(routes, from, to, |at, link| links[at.index()][link.index()] += weight);
         if let Some(hops) = hops {
             self.taken[to.index()] += weight;
+            self.sent[from.index()] += weight;
             self.reached += weight;
             self.hops += f64::from(hops) * weight;
             self.longest = self.longest.max(hops);
@@ -136,11 +149,18 @@ impl Loads {
         for links in &mut self.links {
             links.iter_mut().zip(load).for_each(|(sum, load)| *sum += load);
         }
-        self.taken.iter_mut().for_each(|taken| *taken += weight);
+        self.taken.iter_mut().chain(&mut self.sent).for_each(|flits| *flits += weight);
         self.offered += nodes * weight;
         self.reached += nodes * weight;
         self.hops += nodes * weight * self.lattice.mean_distance();
         self.longest = self.longest.max(self.lattice.diameter());
+    }
+
+    /// Flits per cycle that arrive from a node, mean over those from which any do.
+    fn sent_by_senders(&self) -> Option<f64> {
+        let senders = self.sent.iter().filter(|sent| **sent > LEAST);
+        let (count, sum) = senders.fold((0, 0.0), |(count, sum), sent| (count + 1, sum + sent));
+        (count > 0).then(|| sum / f64::from(count))
     }
 }
 
@@ -194,15 +214,15 @@ mod tests {
         assert!((bound("16", Pattern::Uniform) - 0.5).abs() < 1e-9);
         assert!((bound("46x46x46", Pattern::Uniform) - 8.0 / 46.0).abs() < 1e-9);
         let limits = limits("8x8x8", Pattern::Uniform);
-        assert!((limits.mean_hops - 6.0).abs() < 1e-9, "{limits:?}");
-        assert!((limits.zero_load_latency_cycles - 30.0).abs() < 1e-9, "{limits:?}");
+        assert!((limits.mean_hops.unwrap() - 6.0).abs() < 1e-9, "{limits:?}");
+        assert!((limits.zero_load_latency_cycles.unwrap() - 30.0).abs() < 1e-9, "{limits:?}");
         assert_eq!(limits.max_hops, 12);
     }
 
     #[test]
     fn a_hot_spot_is_bound_by_what_its_node_takes() {
         let limits = limits("4x4x4", Pattern::HotSpot { fraction: 0.1 });
-        assert!((limits.ejection_bound - 1.0 / (6.4 + 0.9)).abs() < 1e-9, "{limits:?}");
+        assert!((limits.ejection_bound.unwrap() - 1.0 / (6.4 + 0.9)).abs() < 1e-9, "{limits:?}");
     }
 
     #[test]
@@ -252,7 +272,7 @@ mod tests {
             let expected = limits.max_channel_load * load;
             let close = (measured.max / expected - 1.0).abs() < 0.12;
             assert!(close, "{pattern:?}: {} measured, {expected} expected", measured.max);
-            let mean = limits.mean_hops * load / 6.0;
+            let mean = limits.mean_hops.unwrap() * load / 6.0;
             let close = (measured.mean / mean - 1.0).abs() < 0.05;
             assert!(close, "{pattern:?}: {} measured, {mean} expected", measured.mean);
         }
@@ -266,7 +286,7 @@ mod tests {
             machine.setup.link_delay = link;
             machine.setup.packet_flits = flits;
             let expected = Limits::new(&machine, &machine.routes().unwrap().0);
-            let expected = expected.zero_load_latency_cycles;
+            let expected = expected.zero_load_latency_cycles.unwrap();
             let simulation = Simulation::new(&machine.setup, Pattern::Tornado, 0.002);
             let measured = simulation.unwrap().measure(&Windows::default()).latency.mean;
             assert!((measured / expected - 1.0).abs() < 0.03, "{measured}, expected {expected}");
@@ -279,5 +299,19 @@ mod tests {
         machine.kill_node(5).unwrap();
         let limits = Limits::new(&machine, &machine.routes().unwrap().0);
         assert!((limits.reachable - (63.0 / 64.0_f64).powi(2)).abs() < 1e-9, "{limits:?}");
+        assert!((limits.sent.unwrap() - 63.0 / 64.0).abs() < 1e-9, "{limits:?}");
+    }
+
+    #[test]
+    fn what_no_link_carries_has_no_bound() {
+        let alone = limits("1", Pattern::Uniform);
+        assert_eq!((alone.channel_bound, alone.saturation_bound), (None, 1.0));
+        assert_eq!((alone.mean_hops, alone.zero_load_latency_cycles), (Some(0.0), Some(6.0)));
+        let lattice = "4x4".parse().unwrap();
+        let empty = gannet_torus::simulator::Trace::parse("", lattice).unwrap();
+        let empty = limits("4x4", Pattern::Trace(empty.into()));
+        assert_eq!((empty.channel_bound, empty.ejection_bound), (None, None));
+        assert_eq!((empty.mean_hops, empty.zero_load_latency_cycles), (None, None));
+        assert_eq!(empty.sent, None);
     }
 }

@@ -61,7 +61,7 @@ pub fn curve_svg(title: &str, report: &LoadReport) -> Result<String, PlotError> 
 
 /// Latency against load, as far as it means anything.
 fn draw_latency<'a>(area: &Area<'a>, points: &[&Point], limits: &Limits) -> Drawn<'a> {
-    let alone = limits.zero_load_latency_cycles;
+    let alone = limits.zero_load_latency_cycles.unwrap_or(1.0);
     let steady = || points.iter().filter(|point| !point.saturated);
     let longest = steady().filter_map(|point| point.latency_p99_cycles).max().unwrap_or(0) as f64;
     let slowest = longest.max(2.0 * alone);

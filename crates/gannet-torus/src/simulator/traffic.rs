@@ -64,14 +64,14 @@ pub struct TraceError {
 
 impl Trace {
     /// Reads lines `cycle,source,destination,flits`; empty lines, lines that begin with `#`, and a
-    /// first line of names are passed over.
+    /// first line of names are passed over, as is a byte-order mark.
     ///
     /// # Errors
     ///
     /// The first line that is not four numbers, or names a node outside the lattice.
     pub fn parse(text: &str, lattice: Lattice) -> Result<Self, TraceError> {
         let mut by_source = vec![Vec::new(); lattice.nodes()];
-        for (line, content) in (1..).zip(text.lines()) {
+        for (line, content) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
             let content = content.trim();
             let is_title = line == 1 && content.starts_with("cycle");
             if content.is_empty() || content.starts_with('#') || is_title {
@@ -125,6 +125,9 @@ fn traced(line: &str, lattice: Lattice) -> Result<(Node, TracedPacket), String> 
     };
     let (cycle, source) = (next("the cycle")?, next("the source")?);
     let (destination, flits) = (next("the destination")?, next("the number of flits")?);
+    if line.split(',').count() > 4 {
+        return Err("more than cycle,source,destination,flits".to_owned());
+    }
     if let Some(node) = [source, destination].into_iter().find(|&n| n as usize >= lattice.nodes()) {
         return Err(format!("there is no node {node}: {lattice} has {} nodes", lattice.nodes()));
     }
@@ -343,7 +346,10 @@ mod tests {
         assert_eq!((trace.len(), trace.longest(), trace.last_cycle()), (2, 2, 9));
         let made = first(&Traffic::new(lattice, Pattern::Trace(Arc::new(trace)), 0.0, 1), 0, 2);
         assert_eq!(made.iter().map(|made| made.born).collect::<Vec<_>>(), [4, 9]);
-        for (text, line) in [("1,2,3\n", 1), ("\n1,0,4,1", 2), ("1,0,1,0", 1), ("1,0,x,1", 1)] {
+        let marked = Trace::parse("\u{feff}4,0,1,1\n", lattice).unwrap();
+        assert_eq!((marked.len(), marked.last_cycle()), (1, 4));
+        let bad = ["1,2,3\n", "\n1,0,4,1", "1,0,1,0", "1,0,x,1", "1,0,1,1,1", "1,0,1,1,"];
+        for (text, line) in bad.into_iter().zip([1, 2, 1, 1, 1, 1]) {
             assert_eq!(Trace::parse(text, lattice).unwrap_err().line, line, "{text}");
         }
     }

@@ -1,5 +1,6 @@
 //! `gannet torus animate`: a page that shows a machine at work.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 
@@ -53,20 +54,22 @@ enum Step {
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let experiment = arguments.machine.experiment()?;
-    if experiment.own_load().is_some() && arguments.machine.has_loads() {
-        return Err(Error::TraceLoad.into());
-    }
-    let page = Destination::begin(&arguments.page, arguments.overwrite)?;
-    let loads = arguments.machine.loads();
-    let curve = curve_loads(&experiment, arguments.machine.has_loads().then_some(&loads));
-    let load = loads.last().copied().unwrap_or_default();
     let quick = Timing {
         warm_up: Some(WarmUp::Cycles(1000)),
         window: Some(CURVE_CYCLES),
         drain: CURVE_CYCLES,
     };
-    let measured = arguments.machine.timed(quick)?;
+    let (experiment, measured) = match arguments.machine.experiment()? {
+        ControlFlow::Continue(experiment) => {
+            let measured = experiment.without_script(quick);
+            (experiment, measured)
+        }
+        ControlFlow::Break(signal) => return Ok(Outcome::Interrupted(signal)),
+    };
+    let page = Destination::begin(&arguments.page, arguments.overwrite)?;
+    let loads = arguments.machine.loads();
+    let curve = curve_loads(&experiment, arguments.machine.has_loads().then_some(&loads));
+    let load = loads.last().copied().unwrap_or_default();
     let (frames, cycles) = (arguments.frames, arguments.frame_cycles);
     let total = u64::from(frames) + curve.len() as u64;
     let work = move |steps: &Sender<Step>| {
@@ -76,9 +79,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     };
     let mut progress = Progress::new("simulating");
     let mut made = None;
-    let signal = background::until_signal(work, |step| match step {
-        Step::Done(done) => progress.show(done, total),
-        Step::Animation(animation) => made = Some(*animation),
+    let signal = background::until_break(work, |step| {
+        match step {
+            Step::Done(done) => progress.show(done, total),
+            Step::Animation(animation) => made = Some(*animation),
+        }
+        ControlFlow::Continue(())
     })?;
     drop(progress);
     let Some(animation) = made else {

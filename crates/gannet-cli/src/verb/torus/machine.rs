@@ -1,16 +1,22 @@
 //! The options of a machine, the same for every verb that simulates one.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use gannet_evaluate::torus::{Experiment, Machine, Timing, pattern_name};
+use gannet_evaluate::torus::{Error, Experiment, Machine, Timing, pattern_name};
 use gannet_torus::simulator::{Arbitration, FlowControl, Pattern, Script, Setup, Trace, WarmUp};
 use gannet_torus::{Direction, Lattice};
 
 use super::loads::{self, Loads};
+use crate::background;
+use crate::exit::Usage;
+
+/// Part of the packets that go to a hot spot, unless asked for.
+const HOT_SPOT_FRACTION: f64 = 0.1;
 
 /// A machine, its traffic and its faults.
 #[derive(Debug, clap::Args)]
@@ -21,24 +27,27 @@ pub struct MachineArguments {
     /// Who sends to whom.
     #[arg(long, default_value = "uniform")]
     pattern: PatternName,
-    /// Part of the packets that go to the hot spot, 0 to 1; the others go anywhere.
-    #[arg(long, default_value = "0.1", value_name = "PART", value_parser = part)]
-    hot_spot_fraction: f64,
+    /// Part of the packets of the pattern `hot-spot` that go to it, 0 to 1; the others go anywhere
+    /// [default: 0.1].
+    #[arg(long, value_name = "PART", value_parser = part)]
+    hot_spot_fraction: Option<f64>,
     /// Packets of the pattern `trace`: lines `cycle,source,destination,flits`.
     #[arg(long, value_name = "FILE", required_if_eq("pattern", "trace"))]
     trace: Option<PathBuf>,
     /// Flits that each node makes in a cycle: a number, several with commas, or a range as
     /// 0.1..1.0:0.1 [default: 0.3].
-    #[arg(long, value_name = "LOAD", value_parser = loads::parse)]
+    #[arg(long, value_name = "LOAD", value_parser = loads::parse, allow_hyphen_values = true)]
     load: Option<Loads>,
-    /// Flits of a packet.
-    #[arg(long, default_value = "1", value_name = "N")]
-    packet_flits: u16,
-    /// Virtual channels of a link, 1 to 8.
-    #[arg(long, default_value = "4", value_name = "N")]
+    /// Flits of a packet, 1 to 4096 [default: 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    packet_flits: Option<u16>,
+    /// Virtual channels of a link, 2 to 8, or 1 with --flow-control bubble.
+    #[arg(long, default_value = "4", value_name = "N",
+          value_parser = clap::value_parser!(u8).range(1..=8))]
     vcs: u8,
-    /// Flits that a virtual channel holds.
-    #[arg(long, default_value = "16", value_name = "FLITS")]
+    /// Flits that a virtual channel holds, 1 to 4096.
+    #[arg(long, default_value = "16", value_name = "FLITS",
+          value_parser = clap::value_parser!(u16).range(1..=4096))]
     vc_depth: u16,
     /// Cycles of a hop over a link of one cycle, that cycle included.
     #[arg(long, default_value = "4", value_name = "CYCLES")]
@@ -160,11 +169,13 @@ impl MachineArguments {
         self.load.is_some()
     }
 
-    /// The machine with its routes and its limits.
+    /// The machine with its routes and its limits, or the signal that came before they were found.
     ///
     /// # Errors
-    /// When a value is out of range, a file cannot be read, or no routes lead round the faults.
-    pub fn experiment(&self) -> anyhow::Result<Experiment> {
+    /// When a value is out of range or would be passed over, a file cannot be read, or no routes
+    /// lead round the faults.
+    pub fn experiment(&self) -> anyhow::Result<ControlFlow<i32, Experiment>> {
+        self.check_traffic()?;
         let mut machine = self.machine()?;
         if let Some(file) = &self.script {
             let script = Script::parse(&read(file)?, self.lattice);
@@ -172,15 +183,33 @@ impl MachineArguments {
             machine.reroute_after = self.reroute_after;
         }
         let timing = Timing { warm_up: self.warm_up, window: self.cycles, drain: self.drain };
-        Ok(Experiment::new(machine, timing)?)
+        Ok(match background::result(move || Experiment::new(machine, timing))? {
+            ControlFlow::Continue(experiment) => ControlFlow::Continue(experiment?),
+            ControlFlow::Break(signal) => ControlFlow::Break(signal),
+        })
     }
 
-    /// The machine without its script, to be measured at other times.
-    ///
-    /// # Errors
-    /// As [`experiment`](Self::experiment).
-    pub fn timed(&self, timing: Timing) -> anyhow::Result<Experiment> {
-        Ok(Experiment::new(self.machine()?, timing)?)
+    /// Refuses options that the pattern would pass over.
+    fn check_traffic(&self) -> anyhow::Result<()> {
+        let refused = |message: &str| Err(Usage(message.to_owned()).into());
+        if self.pattern != PatternName::Trace && self.trace.is_some() {
+            return refused("--trace is for --pattern trace alone: add that, or leave it out");
+        }
+        if self.pattern != PatternName::HotSpot && self.hot_spot_fraction.is_some() {
+            return refused(
+                "--hot-spot-fraction is for --pattern hot-spot alone: add that, or leave it out",
+            );
+        }
+        if self.pattern != PatternName::Trace {
+            return Ok(());
+        }
+        if self.packet_flits.is_some() {
+            return refused("the packets of a trace have their flits: leave out --packet-flits");
+        }
+        if self.warm_up == Some(WarmUp::Steady) {
+            return refused("a trace is never steady: give --warm-up in cycles, or leave it out");
+        }
+        if self.has_loads() { Err(Error::TraceLoad.into()) } else { Ok(()) }
     }
 
     fn machine(&self) -> anyhow::Result<Machine> {
@@ -197,7 +226,7 @@ impl MachineArguments {
     fn setup(&self) -> Setup {
         let setup = Setup::new(self.lattice);
         Setup {
-            packet_flits: self.packet_flits,
+            packet_flits: self.packet_flits.unwrap_or(1),
             vcs: self.vcs,
             vc_depth: self.vc_depth,
             router_delay: self.router_delay,
@@ -224,7 +253,9 @@ impl MachineArguments {
             PatternName::Neighbour => Pattern::Neighbour,
             PatternName::Tornado => Pattern::Tornado,
             PatternName::BitComplement => Pattern::BitComplement,
-            PatternName::HotSpot => Pattern::HotSpot { fraction: self.hot_spot_fraction },
+            PatternName::HotSpot => {
+                Pattern::HotSpot { fraction: self.hot_spot_fraction.unwrap_or(HOT_SPOT_FRACTION) }
+            }
             PatternName::Halo => Pattern::Halo,
             PatternName::AllToAll => Pattern::AllToAll,
             PatternName::Trace => {
@@ -259,7 +290,8 @@ pub fn title(machine: &Machine) -> String {
     );
     let (nodes, cables) = (machine.faults.dead_nodes(), machine.faults.dead_cables());
     if nodes + cables > 0 {
-        title += &format!(", {nodes} dead nodes and {cables} dead cables");
+        let s = |count: usize| if count == 1 { "" } else { "s" };
+        title += &format!(", {nodes} dead node{} and {cables} dead cable{}", s(nodes), s(cables));
     }
     title
 }

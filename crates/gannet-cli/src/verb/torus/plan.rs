@@ -1,6 +1,7 @@
 //! `gannet torus plan`: which machine, how it is cabled, what it does and what it survives.
 
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 
@@ -24,6 +25,8 @@ use crate::progress::Progress;
 /// places that stay empty. Bounds follow from the routes; --simulate also measures what routers of
 /// the usual size reach. Failures are drawn at random.
 ///
+/// Ctrl-C prints the plan with what is measured so far.
+///
 /// Example: gannet torus plan --nodes 64 --ports 6 --rate 100Gbit/s --cabling cables.csv
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -39,7 +42,7 @@ pub struct Arguments {
     /// Plan this lattice instead of the best; its last places may stay empty.
     #[arg(long, value_name = "SIZES")]
     lattice: Option<Lattice>,
-    /// Payload of a packet.
+    /// Payload of what a node sends at once; beyond 4096 bytes it takes several packets.
     #[arg(long, default_value = "4096", value_name = "BYTES",
           value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     packet_bytes: u32,
@@ -86,7 +89,11 @@ fn price(text: &str) -> Result<f64, String> {
 
 enum Step {
     Stage(Stage),
-    Done(Box<Result<Plan, Error>>),
+    /// Saturation is measured.
+    Measuring(Stage),
+    /// The plan as it is by now.
+    Plan(Box<Plan>),
+    Failed(Error),
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -94,26 +101,30 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let file = file.map(|file| Destination::begin(file, arguments.overwrite)).transpose()?;
     let demand = arguments.demand();
     let work = move |steps: &Sender<Step>| {
-        // Nobody hears the steps when a signal has ended the verb.
-        let plan = plan::plan(&demand, &mut |stage| _ = steps.send(Step::Stage(stage)));
-        _ = steps.send(Step::Done(Box::new(plan)));
+        if let Err(error) = work(&demand, steps) {
+            _ = steps.send(Step::Failed(error));
+        }
     };
     let mut progress = Progress::new("planning");
-    let mut planned = None;
-    let signal = background::until_signal(work, |step| match step {
-        Step::Stage(stage) => {
-            if arguments.simulate && stage.name != "failures" {
+    let (mut planned, mut failed) = (None, None);
+    let signal = background::until_break(work, |step| {
+        match step {
+            Step::Stage(stage) => progress.show(stage.done as u64, stage.total as u64),
+            Step::Measuring(stage) => {
                 log::say(format_args!("{} of {}: {}", stage.done + 1, stage.total, stage.name));
+                progress.show(stage.done as u64, stage.total as u64);
             }
-            progress.show(stage.done as u64, stage.total as u64);
+            Step::Plan(plan) => planned = Some(*plan),
+            Step::Failed(error) => failed = Some(error),
         }
-        Step::Done(plan) => planned = Some(*plan),
+        ControlFlow::Continue(())
     })?;
     drop(progress);
-    let Some(plan) = planned else {
-        return Ok(signal.map_or(Outcome::Ok, Outcome::Interrupted));
-    };
-    let plan = plan?;
+    let outcome = signal.map_or(Outcome::Ok, Outcome::Interrupted);
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    let Some(plan) = planned else { return Ok(outcome) };
     if let Some(file) = file {
         file.write(&plan::csv(&plan.wires))?;
     }
@@ -121,7 +132,22 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         true => output::json(&plan)?,
         false => output::print(|out| print(out, &plan))?,
     }
-    Ok(Outcome::Ok)
+    Ok(outcome)
+}
+
+/// Plans, and measures if that is asked for. Nobody hears the steps when a signal has ended the
+/// verb.
+fn work(demand: &Demand, steps: &Sender<Step>) -> Result<(), Error> {
+    let send = |step| _ = steps.send(step);
+    let mut plan = plan::plan(demand, &mut |stage| send(Step::Stage(stage)))?;
+    if demand.simulate {
+        plan::measure(&mut plan, &mut |stage, plan| {
+            send(Step::Plan(Box::new(plan.clone())));
+            send(Step::Measuring(stage));
+        })?;
+    }
+    send(Step::Plan(Box::new(plan)));
+    Ok(())
 }
 
 impl Arguments {
@@ -195,7 +221,15 @@ fn print_machine(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
         let value = format!("{mean:.2} us on average, {longest:.2} us at most, {bytes} bytes");
         row("latency, idle", value)?;
     }
-    row("payload", format!("{:.3} of the rate in packets of the APElink", plan.payload_share))?;
+    let (share, interval) = (plan.payload_share, plan.demand.credit_interval());
+    let packets = match plan.demand.packets() {
+        1 => "a packet".to_owned(),
+        packets => format!("{} packets", grouped(packets as u64)),
+    };
+    let value = format!(
+        "{share:.3} of the rate in {packets} of the APElink, with a credit every {interval} words"
+    );
+    row("payload", value)?;
     if let Some(cables) = plan.separating_cables {
         let less = cables.saturating_sub(1);
         row("cables that may fail", format!("any {less}; the wrong {cables} separate a part"))?;
@@ -210,16 +244,18 @@ fn print_patterns(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
         "pattern", "mean hops", "busiest link", "bound", "of a node", "measured", "of a node"
     )?;
     for pattern in &plan.patterns {
-        let measured = pattern.measured.map_or("-".to_owned(), |load| format!("{load:.3}"));
-        let measured_rate = pattern.measured_bit_per_s.map_or("-".to_owned(), rate_text);
+        let number = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.3}"));
+        let rate = |rate: Option<f64>| rate.map_or("-".to_owned(), rate_text);
+        let hops = pattern.mean_hops.map_or("-".to_owned(), |hops| format!("{hops:.2}"));
         writeln!(
             out,
-            "  {:<16} {:>9.2} {:>13.3} {:>8.3} {:>16} {measured:>10} {measured_rate:>16}",
+            "  {:<16} {hops:>9} {:>13} {:>8} {:>16} {:>10} {:>16}",
             pattern.pattern,
-            pattern.mean_hops,
-            pattern.max_channel_load,
-            pattern.bound,
-            rate_text(pattern.bound_bit_per_s),
+            number(pattern.max_channel_load),
+            number(pattern.bound),
+            rate(pattern.bound_bit_per_s),
+            number(pattern.measured),
+            rate(pattern.measured_bit_per_s),
         )?;
     }
     writeln!(out)
@@ -262,8 +298,9 @@ fn print_switch(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
     let cables = |count: usize| grouped(count as u64);
     row("cables", cables(plan.cables), cables(switch.cables))?;
     row("links on the way", format!("{:.2}", plan.mean_hops), switch.hops.to_string())?;
-    let uniform = plan.patterns.first().map_or(0.0, |pattern| pattern.bound_bit_per_s);
-    row("a node to any, bound", rate_text(uniform), rate_text(switch.node_bit_per_s))?;
+    let uniform = plan.patterns.first().and_then(|pattern| pattern.bound_bit_per_s);
+    let uniform = uniform.map_or("-".to_owned(), rate_text);
+    row("a node to any, bound", uniform, rate_text(switch.node_bit_per_s))?;
     let ports = plan.demand.ports as f64 * plan.demand.rate_bit_per_s;
     row("a node's links", rate_text(ports), rate_text(switch.node_bit_per_s))?;
     let (torus, other) = (plan.bisection_bit_per_s, switch.bisection_bit_per_s);

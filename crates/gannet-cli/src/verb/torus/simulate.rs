@@ -1,6 +1,7 @@
 //! `gannet torus simulate`: what does this machine do under this load?
 
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 
@@ -57,15 +58,22 @@ enum Step {
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let experiment = arguments.machine.experiment()?;
+    let experiment = match arguments.machine.experiment()? {
+        ControlFlow::Continue(experiment) => experiment,
+        ControlFlow::Break(signal) => return Ok(Outcome::Interrupted(signal)),
+    };
     let is_trace = experiment.own_load().is_some();
-    if is_trace && (arguments.machine.has_loads() || arguments.saturation) {
+    if is_trace && arguments.saturation {
         return Err(Error::TraceLoad.into());
     }
     let picture = arguments.picture(is_trace)?;
     let mut report = LoadReport::new(&experiment);
     let title = title(experiment.machine());
     let lattice = experiment.machine().setup.lattice;
+    let is_read = arguments.json || output::offer(|out| print_head(out, &title, &report.limits))?;
+    if !is_read && arguments.svg.is_none() {
+        return Ok(Outcome::Ok);
+    }
     let signal = measure(arguments, experiment, &mut report)?;
     if arguments.links {
         report.links = report.last.as_ref().map(|point| point.link_table(lattice));
@@ -80,7 +88,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
     match arguments.json {
         true => output::json(&report)?,
-        false => output::print(|out| print(out, &title, &report))?,
+        false => output::print(|out| print_rest(out, &report))?,
     }
     Ok(signal.map_or(Outcome::Ok, Outcome::Interrupted))
 }
@@ -113,23 +121,36 @@ fn measure(
     progress.show(0, count as u64);
     let mut failed = None;
     let work = move |steps: &Sender<Step>| work(&experiment, &loads, saturation, steps);
-    let signal = background::until_signal(work, |step| match step {
-        Step::Point(point) => {
-            report.add(*point);
-            let done = report.points.len();
-            if count > 1 {
-                log::say(format_args!(
-                    "{done:>3} of {count}: {}",
-                    line_of(&report.points[done - 1])
-                ));
+    let signal = background::until_break(work, |step| {
+        match step {
+            Step::Point(point) => {
+                let (line, row) = (line_of(&point), row_of(&point, &report.limits));
+                report.add(*point);
+                let done = report.points.len();
+                if count > 1 && (arguments.json || !output::is_terminal()) {
+                    log::say(format_args!("{done:>3} of {count}: {line}"));
+                }
+                progress.show(done as u64, count as u64);
+                // With a reader that has gone, nobody will see the other loads.
+                if !arguments.json {
+                    match output::offer(|out| writeln!(out, "{row}")) {
+                        Ok(true) => {}
+                        Ok(false) if arguments.svg.is_some() => {}
+                        Ok(false) => return ControlFlow::Break(()),
+                        Err(error) => {
+                            failed = Some(error);
+                            return ControlFlow::Break(());
+                        }
+                    }
+                }
             }
-            progress.show(done as u64, count as u64);
+            Step::Trial(point) => log::say(format_args!("saturation: {}", line_of(&point))),
+            Step::Saturation(saturation) => report.saturation = Some(*saturation),
+            Step::Failed(error) => failed = Some(error.into()),
         }
-        Step::Trial(point) => log::say(format_args!("saturation: {}", line_of(&point))),
-        Step::Saturation(saturation) => report.saturation = Some(*saturation),
-        Step::Failed(error) => failed = Some(error),
+        ControlFlow::Continue(())
     })?;
-    failed.map_or(Ok(signal), |error| Err(error.into()))
+    failed.map_or(Ok(signal), Err)
 }
 
 fn work(experiment: &Experiment, loads: &[f64], saturation: bool, steps: &Sender<Step>) {
@@ -169,8 +190,8 @@ const COLUMNS: [Column; 8] = [
         latency(p, p.latency_mean_cycles.map(|cycles| format!("{cycles:.1}")))
     }),
     ("of alone", "", |p, l| {
-        let of_alone = |cycles| format!("{:.2}", cycles / l.zero_load_latency_cycles);
-        latency(p, p.latency_mean_cycles.map(of_alone))
+        let both = p.latency_mean_cycles.zip(l.zero_load_latency_cycles);
+        latency(p, both.map(|(cycles, alone)| format!("{:.2}", cycles / alone)))
     }),
     ("p99", "cycles", |p, _| latency(p, p.latency_p99_cycles.map(|cycles| cycles.to_string()))),
     ("links", "mean", |p, _| format!("{:.3}", p.link_load_mean)),
@@ -186,15 +207,24 @@ fn latency(point: &Point, value: Option<String>) -> String {
     }
 }
 
-fn print(mut out: &mut impl Write, title: &str, report: &LoadReport) -> io::Result<()> {
-    let limits = &report.limits;
+/// All that is known before anything is measured.
+fn print_head(mut out: &mut impl Write, title: &str, limits: &Limits) -> io::Result<()> {
     writeln!(out, "{title}")?;
     print_limits(&mut out, limits)?;
-    line(&mut out, COLUMNS.iter().map(|(heading, ..)| (*heading).to_owned()))?;
-    line(&mut out, COLUMNS.iter().map(|(_, unit, _)| (*unit).to_owned()))?;
-    for point in &report.points {
-        line(&mut out, COLUMNS.iter().map(|(.., value)| value(point, limits)))?;
-    }
+    writeln!(out, "{}", row(COLUMNS.iter().map(|(heading, ..)| (*heading).to_owned())))?;
+    writeln!(out, "{}", row(COLUMNS.iter().map(|(_, unit, _)| (*unit).to_owned())))
+}
+
+fn row_of(point: &Point, limits: &Limits) -> String {
+    row(COLUMNS.iter().map(|(.., value)| value(point, limits)))
+}
+
+fn row(cells: impl Iterator<Item = String>) -> String {
+    cells.map(|cell| format!("{cell:>11}")).collect()
+}
+
+/// All that comes behind the rows of the loads.
+fn print_rest(mut out: &mut impl Write, report: &LoadReport) -> io::Result<()> {
     if report.points.iter().any(|point| point.saturated) {
         writeln!(
             out,
@@ -221,15 +251,19 @@ fn print(mut out: &mut impl Write, title: &str, report: &LoadReport) -> io::Resu
 
 fn print_limits(out: &mut impl Write, limits: &Limits) -> io::Result<()> {
     let Limits { mean_hops, max_hops, max_channel_load, .. } = limits;
-    let alone = limits.zero_load_latency_cycles;
-    writeln!(
-        out,
-        "a packet alone: {alone:.1} cycles over {mean_hops:.2} links, at most {max_hops}"
-    )?;
-    let (bound, ejection) = (limits.saturation_bound, limits.ejection_bound);
+    match limits.zero_load_latency_cycles.zip(*mean_hops) {
+        Some((alone, hops)) => writeln!(
+            out,
+            "a packet alone: {alone:.1} cycles over {hops:.2} links, at most {max_hops}"
+        )?,
+        None => writeln!(out, "a packet alone: -, as no packet can arrive")?,
+    }
+    let bound = limits.saturation_bound;
+    let [ejection, channel] =
+        [limits.ejection_bound, limits.channel_bound].map(|load| load.unwrap_or(f64::INFINITY));
     let why = match () {
-        () if ejection < limits.channel_bound.min(1.0) => "the node that receives most",
-        () if limits.channel_bound < 1.0 => "the busiest link",
+        () if ejection < channel.min(1.0) => "the node that receives most",
+        () if channel < 1.0 => "the busiest link",
         () => "the sources",
     };
     writeln!(
@@ -245,11 +279,6 @@ fn print_limits(out: &mut impl Write, limits: &Limits) -> io::Result<()> {
         )?;
     }
     Ok(())
-}
-
-fn line(out: &mut impl Write, mut cells: impl Iterator<Item = String>) -> io::Result<()> {
-    cells.try_for_each(|cell| write!(out, "{cell:>11}"))?;
-    writeln!(out)
 }
 
 fn print_saturation(out: &mut impl Write, found: &Saturation) -> io::Result<()> {

@@ -2,7 +2,9 @@
 
 use gannet_torus::Lattice;
 use gannet_torus::lattice::MAX_NODES;
-use gannet_wire::apelink::{FRAMING_WORDS, WORD_LEN};
+use gannet_torus::link;
+use gannet_torus::link::efficiency::{LineCode, LinkModel};
+use gannet_wire::apelink::{PAYLOAD_LEN_MAX, WORD_LEN, payload_words};
 use serde::{Serialize, Serializer};
 
 use crate::torus::Error;
@@ -16,7 +18,7 @@ pub struct Demand {
     pub ports: usize,
     /// Rate of a link in one direction.
     pub rate_bit_per_s: f64,
-    /// Payload of a packet.
+    /// Payload of what a node sends at once: a packet, or beyond 4096 bytes several of them.
     pub packet_bytes: u32,
     /// Nanoseconds that a packet takes for a hop, if known.
     pub hop_ns: Option<f64>,
@@ -108,17 +110,39 @@ impl Demand {
         Ok(())
     }
 
-    /// Nanoseconds of a packet over so many links, if the time of a hop is known: it is sent on as
-    /// soon as its head has arrived.
+    /// Nanoseconds of the payload over so many links, if the time of a hop is known: packets are
+    /// sent on as soon as their heads have arrived.
     pub(super) fn latency_ns(&self, hops: f64) -> Option<f64> {
         let packet = f64::from(self.packet_bytes) / self.payload_share() * 8e9;
         self.hop_ns.map(|hop| hops * hop + packet / self.rate_bit_per_s)
     }
 
-    /// Part of the words of a packet that is payload.
+    /// Packets that the payload takes.
+    pub fn packets(&self) -> usize {
+        (self.packet_bytes as usize).div_ceil(PAYLOAD_LEN_MAX)
+    }
+
+    /// Words of packets between two credits.
+    pub fn credit_interval(&self) -> u32 {
+        link::Config::default().credit_interval
+    }
+
+    /// Part of the words on a link that is payload: the others fill up last words, frame packets,
+    /// and are credits.
     pub(super) fn payload_share(&self) -> f64 {
-        let words = f64::from(self.packet_bytes) / WORD_LEN as f64;
-        words / (words.ceil() + FRAMING_WORDS as f64)
+        let bytes = self.packet_bytes as usize;
+        // Full packets are whole words, so only the last one is filled up.
+        let words = payload_words(bytes) as f64;
+        let model = LinkModel {
+            raw_rate: self.rate_bit_per_s,
+            code: LineCode::Plain,
+            payload_words: words / self.packets() as f64,
+            credit_interval: f64::from(self.credit_interval()),
+            fifo_words: f64::INFINITY,
+            round_trip: 0.0,
+            answer_interval: 2.0,
+        };
+        bytes as f64 / (words * WORD_LEN as f64) * model.efficiency()
     }
 
     pub(super) fn switch(&self) -> Switch {
@@ -142,9 +166,19 @@ mod tests {
     #[test]
     fn latency_is_hops_and_the_packet_on_the_wire() {
         let demand = Demand { hop_ns: Some(500.0), ..Demand::new(64, 6, 100e9) };
-        // 256 words of payload and 4 around them, 128 bits each.
-        let expected = 3.0 * 500.0 + 260.0 * 128.0 / 100.0;
+        // 256 words of payload and 4 around them, 128 bits each; two words of credit for each 128.
+        let expected = 3.0 * 500.0 + 260.0 * 128.0 / 100.0 * 130.0 / 128.0;
         assert!((demand.latency_ns(3.0).unwrap() - expected).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_a_packet_does_not_hold_takes_more_of_them() {
+        let share = |packet_bytes| Demand { packet_bytes, ..Demand::new(64, 6, 1e9) };
+        assert_eq!((share(4096).packets(), share(4097).packets()), (1, 2));
+        // 313 words in two packets.
+        let expected = 5000.0 / 16.0 / (313.0 + 8.0) * 128.0 / 130.0;
+        assert!((share(5000).payload_share() - expected).abs() < 1e-12);
+        assert!((share(8192).payload_share() - share(4096).payload_share()).abs() < 1e-12);
     }
 
     #[test]

@@ -40,6 +40,9 @@ pub struct Plan {
     /// Shapes that do it, the best first.
     pub shapes: Vec<Shape>,
     /// The one that is planned.
+    #[serde(skip)]
+    pub sizes: Lattice,
+    /// The same as text.
     pub lattice: String,
     /// Places of it that stay empty, from the last node down.
     pub missing: usize,
@@ -60,7 +63,8 @@ pub struct Plan {
     pub zero_load_latency_ns: Option<f64>,
     /// The same over the longest way.
     pub longest_latency_ns: Option<f64>,
-    /// Part of a link's rate that is payload in packets of the APElink.
+    /// Part of a link's rate that is payload in packets of the APElink, their framing and words of
+    /// credit taken off.
     pub payload_share: f64,
     /// What each pattern of traffic can reach.
     pub patterns: Vec<PatternPlan>,
@@ -78,7 +82,7 @@ pub struct Plan {
     pub wires: Vec<Wire>,
 }
 
-/// Plans a machine; `progress` hears where the plan is.
+/// Plans a machine; `progress` hears where the plan is. Nothing is [measured](measure) yet.
 ///
 /// # Errors
 /// When nodes or ports are out of range, or the lattice asked for does not fit them.
@@ -91,28 +95,26 @@ pub fn plan(demand: &Demand, progress: &mut dyn FnMut(Stage)) -> Result<Plan, Er
     };
     let faults = empty_places(lattice, demand.nodes);
     let wires = cabling(&faults);
-    // Routes round empty places are walked pair by pair; of a larger machine, all places are taken
-    // for filled.
-    let walked = lattice.nodes() <= MAX_CHECKED_NODES;
-    let routed = if walked { faults.clone() } else { Faults::none(lattice) };
-    let machine =
-        |pattern| Machine { faults: routed.clone(), ..Machine::new(Setup::new(lattice), pattern) };
+    let machine = |pattern| machine(lattice, demand.nodes, pattern);
     let uniform = machine(Pattern::Uniform);
     let (routes, _) = uniform.routes()?;
     let limits = Limits::new(&uniform, &routes);
     let patterns = throughput::patterns(demand, &machine, progress)?;
     let survival = resilience::survival(demand, &faults, progress);
     let bisection_links = connectivity::bisection_links(&faults);
+    // There are always packets that arrive: those of a node to itself.
+    let mean_hops = limits.mean_hops.unwrap_or(0.0);
     Ok(Plan {
+        sizes: lattice,
         lattice: lattice.to_string(),
         missing: lattice.nodes() - demand.nodes,
         cables: wires.len(),
         longest_cable_places: wires.iter().map(|wire| wire.places).max().unwrap_or(0),
         bisection_links,
         bisection_bit_per_s: bisection_links as f64 * demand.rate_bit_per_s,
-        mean_hops: limits.mean_hops,
+        mean_hops,
         max_hops: limits.max_hops,
-        zero_load_latency_ns: demand.latency_ns(limits.mean_hops),
+        zero_load_latency_ns: demand.latency_ns(mean_hops),
         longest_latency_ns: demand.latency_ns(f64::from(limits.max_hops)),
         payload_share: demand.payload_share(),
         patterns,
@@ -124,6 +126,32 @@ pub fn plan(demand: &Demand, progress: &mut dyn FnMut(Stage)) -> Result<Plan, Er
         demand: demand.clone(),
         wires,
     })
+}
+
+/// Measures the saturation of each pattern; `progress` hears where it is, with what the plan then
+/// holds.
+///
+/// # Errors
+/// None for a plan as [`plan`] made it.
+pub fn measure(plan: &mut Plan, progress: &mut dyn FnMut(Stage, &Plan)) -> Result<(), Error> {
+    let (lattice, nodes, total) = (plan.sizes, plan.demand.nodes, plan.patterns.len());
+    for place in 0..total {
+        progress(Stage { name: plan.patterns[place].pattern, done: place, total }, plan);
+        let machine = |pattern| machine(lattice, nodes, pattern);
+        throughput::measure(&plan.demand, place, &machine, &mut plan.patterns[place])?;
+    }
+    Ok(())
+}
+
+/// The machine in which routes lead round empty places.
+///
+/// They are walked pair by pair; of a larger machine, all places are taken for filled.
+fn machine(lattice: Lattice, nodes: usize, pattern: Pattern) -> Machine {
+    let machine = Machine::new(Setup::new(lattice), pattern);
+    match lattice.nodes() <= MAX_CHECKED_NODES {
+        true => Machine { faults: empty_places(lattice, nodes), ..machine },
+        false => machine,
+    }
 }
 
 /// A lattice whose last places are empty.
@@ -166,6 +194,25 @@ mod tests {
         let plan = planned(62, 6, Some("4x4x4"));
         assert_eq!((plan.missing, plan.cables), (2, 192 - 11), "the two share a cable");
         assert_eq!(plan.separating_cables, Some(5), "the neighbours have five left");
+    }
+
+    #[test]
+    fn bounds_count_what_is_really_sent() {
+        let uniform = |nodes| planned(nodes, 6, Some("4x4x4")).patterns.remove(0);
+        // Three in a line: each cable carries, in one direction, 2 of the 9 ways between them, for 3
+        // nodes.
+        for nodes in [48, 3] {
+            let load = uniform(nodes).max_channel_load.unwrap();
+            assert!((load - 2.0 / 3.0).abs() < 1e-9, "{nodes}: {load}");
+            assert_eq!(uniform(nodes).bound, Some(1.0));
+        }
+        let three = planned(3, 6, Some("4x4x4")).patterns;
+        let complement = three.iter().find(|plan| plan.pattern == "bit-complement").unwrap();
+        assert_eq!(
+            (complement.bound, complement.mean_hops),
+            (None, None),
+            "all go to empty places"
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ use gannet_torus::{Cable, Direction, Faults, Node, Routes};
 use serde::Serialize;
 
 use super::{Demand, Stage};
+use crate::torus::limits::walk;
 
 /// Virtual channels of the routers that routes are planned for.
 const VCS: u8 = 4;
@@ -33,27 +34,40 @@ pub struct Survival {
     pub routed_trials: usize,
     /// Part of these in which all connected pairs of nodes got routes; absent without any.
     pub routed: Option<f64>,
-    /// Links that a packet passes more than without failures, mean over the pairs of the routed.
+    /// Links that a packet passes more than it did without failures, mean over the pairs of nodes
+    /// that are still connected in the routed machines; absent without such pairs.
     pub extra_hops: Option<f64>,
 }
 
 /// Lets random cables fail, then random nodes, more and more of them.
 pub fn survival(demand: &Demand, base: &Faults, progress: &mut dyn FnMut(Stage)) -> Vec<Survival> {
-    let counts = counts(demand.fail);
-    let total = 2 * counts.len();
+    let rows = rows(demand.fail, base);
     let trials = demand.trials.unwrap_or(TRIALS);
     let routed = demand.trials.unwrap_or_else(|| affordable(base)).min(trials);
     let routed = if base.lattice().nodes() > MAX_CHECKED_NODES { 0 } else { routed };
-    let usual = (routed > 0).then(|| mean_hops(base)).flatten();
+    let usual = (routed > 0 && !rows.is_empty()).then(|| Usual::new(base)).flatten();
     let mut found = Vec::new();
-    for what in ["cables", "nodes"] {
-        for &failed in &counts {
-            progress(Stage { name: "failures", done: found.len(), total });
-            let sample = Sample { base, what, failed, seed: demand.seed };
-            found.push(sample.survival(trials, routed, usual));
-        }
+    for &(what, failed) in &rows {
+        progress(Stage { name: "failures", done: found.len(), total: rows.len() });
+        let sample = Sample { base, what, failed, seed: demand.seed };
+        found.push(sample.survival(trials, routed, usual.as_ref()));
     }
     found
+}
+
+/// What fails, and how many of it: at most all cables, and all nodes but one.
+fn rows(most: usize, base: &Faults) -> Vec<(&'static str, usize)> {
+    let nodes = base.lattice().all().filter(|&node| base.node_works(node)).count();
+    let (cables, nodes) = (working_cables(base).len(), nodes.saturating_sub(1));
+    [("cables", cables), ("nodes", nodes)]
+        .into_iter()
+        .flat_map(|(what, all)| counts(most.min(all)).into_iter().map(move |count| (what, count)))
+        .collect()
+}
+
+fn working_cables(base: &Faults) -> Vec<Cable> {
+    let works = |cable: &Cable| base.link_works(cable.from, Direction::of(cable.dimension, true));
+    base.lattice().cables().filter(works).collect()
 }
 
 /// 1, 2, 5, 10 and so on up to `most`, which is the last.
@@ -71,10 +85,59 @@ fn affordable(base: &Faults) -> usize {
     ((STEPS / steps) as usize).clamp(ROUTED_LEAST, TRIALS)
 }
 
-/// Mean links between all connected pairs of nodes, if there are routes.
-fn mean_hops(faults: &Faults) -> Option<f64> {
-    let (.., proven) = Routes::around(faults, VCS).ok()?;
-    Some(proven.hops as f64 / proven.pairs.max(1) as f64)
+/// The ways of a machine before anything fails.
+struct Usual {
+    nodes: usize,
+    /// By source and destination: links of the route; 0 where there is none.
+    hops: Vec<u16>,
+}
+
+impl Usual {
+    /// `None` where no routes are fit.
+    fn new(base: &Faults) -> Option<Self> {
+        let (routes, ..) = Routes::around(base, VCS).ok()?;
+        let lattice = base.lattice();
+        let pairs = lattice.all().flat_map(|from| lattice.all().map(move |to| (from, to)));
+        let links = |(from, to)| walk(&routes, from, to, |_, _| ()).unwrap_or(0);
+        let hops = pairs.map(|pair| links(pair).try_into().unwrap_or(u16::MAX)).collect();
+        Some(Self { nodes: lattice.nodes(), hops })
+    }
+
+    /// Links between all pairs of nodes that `faults` leaves connected.
+    fn hops(&self, faults: &Faults) -> u64 {
+        let parts = faults.parts();
+        let mut sum = 0;
+        for (part, hops) in parts.iter().zip(self.hops.chunks(self.nodes)) {
+            let still =
+                parts.iter().zip(hops).filter(|(other, _)| part.is_some() && *other == part);
+            sum += still.map(|(_, &hops)| u64::from(hops)).sum::<u64>();
+        }
+        sum
+    }
+}
+
+/// Links that routes round failures take more than before, over all pairs that are left.
+#[derive(Default)]
+struct Detours {
+    routed: usize,
+    pairs: u64,
+    hops: u64,
+    usual: u64,
+}
+
+impl Detours {
+    /// Adds a machine, if there are routes for it.
+    fn add(&mut self, faults: &Faults, usual: Option<&Usual>) {
+        let Ok((.., proven)) = Routes::around(faults, VCS) else { return };
+        self.routed += 1;
+        self.pairs += proven.pairs;
+        self.hops += proven.hops;
+        self.usual += usual.map_or(0, |usual| usual.hops(faults));
+    }
+
+    fn mean(&self) -> Option<f64> {
+        (self.pairs > 0).then(|| (self.hops as f64 - self.usual as f64) / self.pairs as f64)
+    }
 }
 
 /// Machines with a number of failures.
@@ -86,20 +149,19 @@ struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    fn survival(&self, trials: usize, routed_trials: usize, usual: Option<f64>) -> Survival {
+    fn survival(&self, trials: usize, routed_trials: usize, usual: Option<&Usual>) -> Survival {
         let (mut connected, mut largest) = (0, 0.0);
-        let mut ways = Vec::new();
+        let mut detours = Detours::default();
         for trial in 0..trials {
             let faults = self.draw(trial);
             let part = largest_part(&faults);
             connected += usize::from(part >= 1.0);
             largest += part;
             if trial < routed_trials {
-                ways.extend(mean_hops(&faults));
+                detours.add(&faults, usual);
             }
         }
         let share = |count: usize, of: usize| count as f64 / of.max(1) as f64;
-        let mean = (!ways.is_empty()).then(|| ways.iter().sum::<f64>() / ways.len() as f64);
         Survival {
             what: self.what,
             failed: self.failed,
@@ -107,8 +169,8 @@ impl Sample<'_> {
             connected: share(connected, trials),
             largest_part: largest / trials.max(1) as f64,
             routed_trials,
-            routed: (routed_trials > 0).then(|| share(ways.len(), routed_trials)),
-            extra_hops: mean.zip(usual).map(|(mean, usual)| mean - usual),
+            routed: (routed_trials > 0).then(|| share(detours.routed, routed_trials)),
+            extra_hops: usual.and_then(|_| detours.mean()),
         }
     }
 
@@ -119,11 +181,10 @@ impl Sample<'_> {
             (trial as u64) << 32 | (self.failed as u64) << 1 | u64::from(self.what == "nodes");
         let mut random = Random::stream(self.seed, stream);
         let mut faults = self.base.clone();
-        let works =
-            |cable: &Cable| self.base.link_works(cable.from, Direction::of(cable.dimension, true));
         if self.what == "cables" {
-            let cables: Vec<Cable> = lattice.cables().filter(works).collect();
-            picked(cables, self.failed, &mut random, |cable| faults.kill_cable(cable));
+            picked(working_cables(self.base), self.failed, &mut random, |cable| {
+                faults.kill_cable(cable)
+            });
         } else {
             let nodes: Vec<Node> = lattice.all().filter(|&n| self.base.node_works(n)).collect();
             picked(nodes, self.failed, &mut random, |node| faults.kill_node(node));
@@ -176,6 +237,24 @@ mod tests {
         assert_eq!((node.connected, node.failed), (1.0, 1));
         // Two dead nodes leave the others together only side by side: 8 of 28 pairs.
         assert!((nodes.connected - 8.0 / 28.0).abs() < 0.1, "{nodes:?}");
+    }
+
+    #[test]
+    fn no_more_fails_than_there_is() {
+        let pair = Faults::none("2".parse().unwrap());
+        assert_eq!(rows(10, &pair), [("cables", 1), ("cables", 2), ("nodes", 1)]);
+        let grid = Faults::none("4x4".parse().unwrap());
+        assert_eq!(rows(1000, &grid).last(), Some(&("nodes", 15)));
+    }
+
+    #[test]
+    fn ways_are_compared_between_nodes_that_are_still_connected() {
+        let faults = Faults::none("4x4".parse().unwrap());
+        let demand = Demand { fail: 32, trials: Some(20), ..Demand::new(16, 4, 1e9) };
+        let found = survival(&demand, &faults, &mut |_| ());
+        assert!(found.iter().all(|row| row.extra_hops.is_none_or(|hops| hops >= 0.0)), "{found:?}");
+        let all = found.iter().rfind(|row| row.what == "cables").unwrap();
+        assert_eq!((all.failed, all.connected, all.extra_hops), (32, 0.0, None));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::{connectivity, empty_places};
 
 /// Shapes that a plan lists.
 pub(super) const LISTED: usize = 8;
-/// Places in terms of nodes that may stay empty: one for each so many.
+/// Places in terms of nodes that may stay empty: one for each so many, and one in any case.
 const NODES_PER_EMPTY_PLACE: usize = 8;
 
 /// A lattice for some nodes.
@@ -61,7 +61,7 @@ const ENOUGH: f64 = 1.5;
 ///
 /// There is one at least, a ring, where `nodes` fit in one.
 pub fn shapes(nodes: usize, dimensions: usize) -> Vec<Shape> {
-    let most = nodes + nodes / NODES_PER_EMPTY_PLACE;
+    let most = nodes + (nodes / NODES_PER_EMPTY_PLACE).max(1);
     let mut lattices = Vec::new();
     for z in (1..=nodes).take_while(|z| *z == 1 || (dimensions > 2 && z * z * z <= most)) {
         for y in (z..=nodes).take_while(|y| *y == 1 || (dimensions > 1 && y * y * z <= most)) {
@@ -118,6 +118,14 @@ mod tests {
         let shapes = shapes(61, 3);
         assert_eq!((shapes[0].lattice.as_str(), shapes[0].missing), ("4x4x4", 3));
         assert!(shapes.iter().all(|shape| shape.missing <= 7), "{shapes:?}");
+    }
+
+    #[test]
+    fn seven_nodes_may_take_a_place_less_than_eight() {
+        let shapes = shapes(7, 2);
+        let names: Vec<_> = shapes.iter().map(|shape| shape.lattice.as_str()).collect();
+        assert_eq!(names, ["4x2x1", "7x1x1"]);
+        assert_eq!((shapes[0].missing, shapes[1].missing), (1, 0));
     }
 
     #[test]

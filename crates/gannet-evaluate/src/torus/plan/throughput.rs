@@ -4,7 +4,6 @@ use gannet_torus::simulator::Pattern;
 use serde::Serialize;
 
 use super::{Demand, Stage};
-use crate::torus::limits::Limits;
 use crate::torus::machine::{Machine, pattern_name};
 use crate::torus::{Error, Experiment, Timing};
 
@@ -13,15 +12,18 @@ use crate::torus::{Error, Experiment, Timing};
 pub struct PatternPlan {
     /// Its name.
     pub pattern: &'static str,
-    /// Mean links of a packet.
-    pub mean_hops: f64,
-    /// Load of the busiest link for each unit of load.
-    pub max_channel_load: f64,
-    /// Load that cannot be surpassed, in terms of the rate of a link.
-    pub bound: f64,
+    /// Mean links of a packet; absent, as all that follows, where none can arrive because of empty
+    /// places.
+    pub mean_hops: Option<f64>,
+    /// Load of the busiest link for each flit per cycle that a node really sends, in the mean over
+    /// all that send.
+    pub max_channel_load: Option<f64>,
+    /// What a node can send at most, in the mean, in terms of the rate of a link.
+    pub bound: Option<f64>,
     /// The same as a rate of each node, headers included.
-    pub bound_bit_per_s: f64,
-    /// The highest load that the simulator keeps up with, if it was asked.
+    pub bound_bit_per_s: Option<f64>,
+    /// What a node sends at the highest load that the simulator keeps up with, if it was asked;
+    /// absent where packets to empty places leave it no load that would be too high.
     pub measured: Option<f64>,
     /// The same as a rate of each node.
     pub measured_bit_per_s: Option<f64>,
@@ -37,7 +39,7 @@ const PATTERNS: [Pattern; 6] = [
     Pattern::AllToAll,
 ];
 
-/// Looks at each pattern on the machine that `machine` makes for it.
+/// The bounds of each pattern on the machine that `machine` makes for it.
 pub fn patterns(
     demand: &Demand,
     machine: &dyn Fn(Pattern) -> Machine,
@@ -46,26 +48,43 @@ pub fn patterns(
     let mut plans = Vec::new();
     for pattern in PATTERNS {
         progress(Stage { name: pattern_name(&pattern), done: plans.len(), total: PATTERNS.len() });
-        plans.push(reach(demand, machine(pattern))?);
+        let experiment = Experiment::new(machine(pattern), Timing::default())?;
+        plans.push(bounds(demand, &experiment));
     }
     Ok(plans)
 }
 
-fn reach(demand: &Demand, machine: Machine) -> Result<PatternPlan, Error> {
-    let pattern = pattern_name(&machine.pattern);
-    let experiment = Experiment::new(machine, Timing::default())?;
-    let measured = match demand.simulate {
-        true => Some(experiment.saturation(&mut |_| ())?.load),
-        false => None,
-    };
-    let Limits { mean_hops, max_channel_load, saturation_bound: bound, .. } = *experiment.limits();
-    Ok(PatternPlan {
-        pattern,
-        mean_hops,
+fn bounds(demand: &Demand, experiment: &Experiment) -> PatternPlan {
+    let limits = experiment.limits();
+    let max_channel_load = limits.sent.map(|sent| limits.max_channel_load / sent);
+    // Nodes do not offer what would be refused, so that their own rate is no bound before 1.
+    let rounded = |load: f64| (load * 1e12).round() / 1e12;
+    let full = [limits.channel_bound, limits.ejection_bound].into_iter().flatten();
+    let bound =
+        limits.sent.map(|sent| full.fold(1.0, |least: f64, load| least.min(rounded(load * sent))));
+    PatternPlan {
+        pattern: pattern_name(&experiment.machine().pattern),
+        mean_hops: limits.mean_hops,
         max_channel_load,
         bound,
-        bound_bit_per_s: bound * demand.rate_bit_per_s,
-        measured,
-        measured_bit_per_s: measured.map(|load| load * demand.rate_bit_per_s),
-    })
+        bound_bit_per_s: bound.map(|bound| bound * demand.rate_bit_per_s),
+        measured: None,
+        measured_bit_per_s: None,
+    }
+}
+
+/// Measures the saturation of one of the [`patterns`], by its place among them.
+pub fn measure(
+    demand: &Demand,
+    place: usize,
+    machine: &dyn Fn(Pattern) -> Machine,
+    plan: &mut PatternPlan,
+) -> Result<(), Error> {
+    let experiment = Experiment::new(machine(PATTERNS[place].clone()), Timing::default())?;
+    let Some(sent) = experiment.limits().sent else { return Ok(()) };
+    let load = experiment.saturation(&mut |_| ())?.load;
+    let is_held_back = load >= 1.0 && sent < 1.0;
+    plan.measured = (!is_held_back).then_some(load * sent);
+    plan.measured_bit_per_s = plan.measured.map(|load| load * demand.rate_bit_per_s);
+    Ok(())
 }
