@@ -48,10 +48,10 @@ where
     offer(write).map(|_| ())
 }
 
-/// As [`print`], and tells whether there is still a reader.
+/// As [`print()`], and tells whether there is still a reader.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn offer<E>(write: impl FnOnce(&mut Output) -> Result<(), E>) -> anyhow::Result<bool>
 where
     anyhow::Error: From<E>,
