@@ -9,15 +9,11 @@ use plotters::style::TextStyle;
 pub(crate) const INK: RGBColor = RGBColor(128, 128, 128);
 pub(crate) const BLUE: RGBColor = RGBColor(58, 128, 217);
 pub(crate) const ORANGE: RGBColor = RGBColor(217, 112, 30);
+pub(crate) const GREEN: RGBColor = RGBColor(42, 157, 100);
+pub(crate) const RED: RGBColor = RGBColor(205, 62, 62);
 /// Colours of curves, in turn: readable on white and on black.
-pub(crate) const COLOURS: [RGBColor; 6] = [
-    BLUE,
-    ORANGE,
-    RGBColor(42, 157, 100),
-    RGBColor(200, 80, 140),
-    RGBColor(140, 110, 210),
-    RGBColor(150, 130, 50),
-];
+pub(crate) const COLOURS: [RGBColor; 6] =
+    [BLUE, ORANGE, GREEN, RGBColor(200, 80, 140), RGBColor(140, 110, 210), RGBColor(150, 130, 50)];
 /// Heights of lines of text; letters are a good deal smaller.
 pub(crate) const LARGE: i32 = 20;
 pub(crate) const SMALL: i32 = 16;

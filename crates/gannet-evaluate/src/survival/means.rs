@@ -3,7 +3,8 @@
 use gannet_torus::survival::{RoutingReport, Row};
 use plotters::prelude::*;
 
-use super::{Area, BLUE, Drawn, FONT, GREEN, INK, ORANGE, PlotError, RED, SMALL, document};
+use super::{PlotError, document};
+use crate::picture::{Area, BLUE, Drawn, GREEN, INK, ORANGE, RED, SMALL, letters};
 
 /// Draws the part of trials that were routed by each means, against the number of faults on the
 /// left and of dead nodes on the right: an SVG document.
@@ -22,8 +23,8 @@ pub fn means_svg(report: &RoutingReport) -> Result<String, PlotError> {
         (Some(RED), "refused"),
     ];
     document(&title, &legend, |left, right| {
-        draw(left, &report.by_faults, "dead nodes and cables").map_err(PlotError::drawing)?;
-        draw(right, &report.by_dead_nodes, "dead nodes").map_err(PlotError::drawing)
+        draw(left, &report.by_faults, "dead nodes and cables")?;
+        draw(right, &report.by_dead_nodes, "dead nodes")
     })
 }
 
@@ -43,7 +44,7 @@ fn draw<'a>(area: &Area<'a>, rows: &[Row], name: &str) -> Drawn<'a> {
         .bold_line_style(INK.mix(0.35))
         .light_line_style(INK.mix(0.0))
         .disable_x_mesh()
-        .label_style((FONT, SMALL).into_font().color(&INK))
+        .label_style(letters(SMALL))
         .x_label_formatter(&|faults| format!("{faults:.0}"))
         .y_label_formatter(&|part| format!("{part:.0}"))
         .x_desc(name)

@@ -4,10 +4,12 @@ use std::ops::Range;
 
 use gannet_torus::survival::{Instant, RerouteReport};
 use plotters::coord::types::RangedCoordf64;
-use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
-use super::{Area, BLUE, Drawn, FONT, Failed, GREEN, INK, ORANGE, PlotError, RED, SMALL, document};
+use super::{PlotError, document};
+use crate::picture::{
+    Area, BLUE, Drawn, Fault, GREEN, INK, ORANGE, RED, SMALL, Stroke, letters, limit, line,
+};
 
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 type Curve = Vec<(f64, f64)>;
@@ -37,10 +39,10 @@ pub fn over_time_svg(report: &RerouteReport) -> Result<String, PlotError> {
     let known = report.aware_cycles.mean;
     let marks = [0.0, known, known + report.drain_cycles.mean];
     document(&title, &legend, |left, right| {
-        throughput(left, report, times.clone(), &marks).map_err(PlotError::drawing)?;
+        throughput(left, report, times.clone(), &marks)?;
         let (upper, lower) = right.split_vertically(right.dim_in_pixel().1 / 2);
-        packets(&upper, report, times.clone(), &marks).map_err(PlotError::drawing)?;
-        latency(&lower, report, times, &marks).map_err(PlotError::drawing)
+        packets(&upper, report, times.clone(), &marks)?;
+        latency(&lower, report, times, &marks)
     })
 }
 
@@ -68,7 +70,7 @@ fn throughput<'a>(
     let top = top(&[&accepted]);
     let mut chart = axes(area, times, top, "accepted, flits per node and cycle")?;
     draw_marks(&mut chart, marks, top)?;
-    line(&mut chart, accepted, BLUE)
+    draw_curve(&mut chart, accepted, BLUE)
 }
 
 fn packets<'a>(
@@ -82,8 +84,8 @@ fn packets<'a>(
     let top = top(&[&lost, &replayed]);
     let mut chart = axes(area, times, top, "packets a kilocycle")?;
     draw_marks(&mut chart, marks, top)?;
-    line(&mut chart, lost, RED)?;
-    line(&mut chart, replayed, GREEN)
+    draw_curve(&mut chart, lost, RED)?;
+    draw_curve(&mut chart, replayed, GREEN)
 }
 
 fn latency<'a>(
@@ -96,7 +98,7 @@ fn latency<'a>(
     let top = top(&[&mean]);
     let mut chart = axes(area, times, top, "mean latency, cycles")?;
     draw_marks(&mut chart, marks, top)?;
-    line(&mut chart, mean, ORANGE)
+    draw_curve(&mut chart, mean, ORANGE)
 }
 
 fn axes<'a, 'b>(
@@ -104,7 +106,7 @@ fn axes<'a, 'b>(
     times: Range<f64>,
     top: f64,
     name: &str,
-) -> Result<Chart<'a, 'b>, Failed<'b>> {
+) -> Result<Chart<'a, 'b>, Fault<'b>> {
     let digits = if top < 1.0 { 2 } else { usize::from(top < 10.0) };
     let mut chart = ChartBuilder::on(area)
         .margin(12)
@@ -117,7 +119,7 @@ fn axes<'a, 'b>(
         .axis_style(INK)
         .bold_line_style(INK.mix(0.35))
         .light_line_style(INK.mix(0.0))
-        .label_style((FONT, SMALL).into_font().color(&INK))
+        .label_style(letters(SMALL))
         .x_label_formatter(&|cycles| format!("{cycles:.0}"))
         .y_label_formatter(&|value| format!("{value:.digits$}"))
         .x_desc("cycles after the fault")
@@ -128,15 +130,13 @@ fn axes<'a, 'b>(
     Ok(chart)
 }
 
-fn line<'b>(chart: &mut Chart<'_, 'b>, curve: Curve, colour: RGBColor) -> Drawn<'b> {
-    chart.draw_series([PathElement::new(curve, colour.stroke_width(2))])?;
+fn draw_curve<'b>(chart: &mut Chart<'_, 'b>, curve: Curve, colour: RGBColor) -> Drawn<'b> {
+    chart.draw_series([line(curve, Stroke::Solid, colour)])?;
     Ok(())
 }
 
 fn draw_marks<'b>(chart: &mut Chart<'_, 'b>, marks: &[f64], top: f64) -> Drawn<'b> {
-    let mark =
-        |&at: &f64| DashedPathElement::new(vec![(at, 0.0), (at, top)], 5, 4, INK.stroke_width(1));
-    chart.draw_series(marks.iter().map(mark))?;
+    chart.draw_series(marks.iter().map(|&at| limit(vec![(at, 0.0), (at, top)])))?;
     Ok(())
 }
 
@@ -155,7 +155,7 @@ mod tests {
         for text in ["4x4x1, load 0.3", "accepted, flits", "packets a kilocycle", "mean latency"] {
             assert!(picture.contains(text), "{text} is not in {picture}");
         }
-        for colour in ["#3A80D9", "#CD3E3E", "#389E5C", "#D9701E"] {
+        for colour in ["#3A80D9", "#CD3E3E", "#2A9D64", "#D9701E"] {
             assert!(picture.matches(colour).count() >= 2, "{colour} is not in {picture}");
         }
     }
