@@ -4,14 +4,12 @@
 //! it does not work.
 //!
 //! [`link`] carries packets over a cable that loses and damages words. [`rdma`] moves data between
-//! the memories of two nodes. [`node`] joins links and engine of a node by a router. [`lofamo`] makes nodes aware of faults, and [`awareness`] measures how
-//! soon a master knows of them.
+//! the memories of two nodes. [`node`] joins links and engine of a node by a router. [`lofamo`]
+//! makes nodes aware of faults, and a master of all of them.
 //!
-//! [`routes`] plans the way of packets round faults, [`simulator`] carries them flit by flit, and
-//! [`survival`] tries both against random faults.
+//! [`routes`] plans the way of packets round faults, and [`simulator`] carries them flit by flit.
 #![forbid(unsafe_code)]
 
-pub mod awareness;
 pub mod faults;
 pub mod lattice;
 pub mod link;
@@ -20,7 +18,6 @@ pub mod node;
 pub mod rdma;
 pub mod routes;
 pub mod simulator;
-pub mod survival;
 
 pub use faults::Faults;
 pub use lattice::{Cable, Direction, Lattice, LatticeError, Node};

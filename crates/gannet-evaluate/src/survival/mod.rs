@@ -1,63 +1,36 @@
-//! Pictures of a torus that survives its faults.
+//! Does a torus survive its faults? Random faults against [`routes`](gannet_torus::routes) and
+//! [`simulator`](gannet_torus::simulator).
+//!
+//! [`RoutingCampaign`] draws sets of dead nodes and cables, plans routes round each, proves them
+//! anew by other means than the planner, and lets an overload on them drain. [`RerouteCampaign`]
+//! breaks something of a machine under load: packets are lost until the fault is known and other
+//! routes are in use, and then sent again. Trial `i` of a campaign depends on its seed and `i`
+//! alone, so that a trial can be told again, and on any number of threads the report is the same.
 
-mod means;
-mod over_time;
+mod draw;
+mod limit;
+mod plot;
+mod proof;
+mod reroute;
+mod reroute_report;
+mod reroute_trial;
+mod routing;
+mod routing_report;
+mod routing_trial;
+mod series;
+mod story;
+mod trials;
+mod warning;
 
-use plotters::prelude::*;
-
-pub use means::means_svg;
-pub use over_time::over_time_svg;
-
-use crate::picture::{self, Area, Drawn, LARGE, SMALL, letters};
-
-/// Why there is no picture.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PlotError {
-    /// There is nothing to draw.
-    #[error("a picture needs a trial that was not refused")]
-    Empty,
-    /// The picture cannot be drawn.
-    #[error("cannot draw the picture: {0}")]
-    Drawing(String),
-}
-
-/// Width and height in pixels.
-const SIZE: (u32, u32) = (1000, 520);
-/// Height of title and legend.
-const HEAD: u32 = 70;
-
-/// A document with a title and a legend, in whose left and right half something is drawn.
-///
-/// What has no colour in the legend is a mark.
-fn document<F>(
-    title: &str,
-    legend: &[(Option<RGBColor>, &str)],
-    draw: F,
-) -> Result<String, PlotError>
-where
-    F: for<'a> FnOnce(&Area<'a>, &Area<'a>) -> Drawn<'a>,
-{
-    let whole = |root: &Area<'_>| {
-        let (head, body) = root.split_vertically(HEAD);
-        draw_head(&head, title, legend)?;
-        let (left, right) = body.split_horizontally(SIZE.0 / 2);
-        draw(&left, &right)
-    };
-    picture::document(SIZE, whole).map_err(PlotError::Drawing)
-}
-
-fn draw_head<'a>(head: &Area<'a>, title: &str, legend: &[(Option<RGBColor>, &str)]) -> Drawn<'a> {
-    head.draw(&Text::new(title.to_owned(), (20, 12), letters(LARGE)))?;
-    let mut x = 20;
-    for (colour, name) in legend {
-        let line = vec![(x, 52), (x + 24, 52)];
-        match colour {
-            Some(colour) => head.draw(&PathElement::new(line, colour.stroke_width(4)))?,
-            None => head.draw(&picture::limit(line))?,
-        }
-        head.draw(&Text::new((*name).to_owned(), (x + 30, 45), letters(SMALL)))?;
-        x += 50 + 8 * name.len() as i32;
-    }
-    Ok(())
-}
+pub use draw::FaultCounts;
+pub use limit::Error;
+pub use plot::{PlotError, means_svg, over_time_svg};
+pub use reroute::{RerouteCampaign, run_reroute};
+pub use reroute_report::RerouteReport;
+pub use reroute_trial::{RerouteResult, run_reroute_trial, tell_reroute_trial};
+pub use routing::{RoutingCampaign, run_routing};
+pub use routing_report::{Figures, Refusal, RoutingReport, Row};
+pub use routing_trial::{Routed, RoutingResult, run_routing_trial, tell_routing_trial};
+pub use series::{Instant, Series};
+pub use trials::{Failure, TRIALS_MAX};
+pub use warning::Warning;

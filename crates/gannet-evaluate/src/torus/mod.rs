@@ -4,11 +4,10 @@
 //! `gannet-torus`. Beside every figure stands its [limit](Limits): the latency of a packet that
 //! meets no other, and the load at which the busiest link is full.
 //!
-//! An [`AblationReport`] tells what parts of the RDMA engine are worth, beside what is published of
+//! An [`AblationReport`](ablation::AblationReport) tells what parts of the RDMA engine are worth, beside what is published of
 //! them, and [`EfficiencyRow`] what of a line payload gets.
 
-mod ablation;
-mod ablation_plot;
+pub mod ablation;
 mod animation;
 mod efficiency;
 mod experiment;
@@ -26,8 +25,6 @@ use gannet_torus::routes::Refused;
 use gannet_torus::simulator::SetupError;
 use gannet_torus::{Lattice, Node};
 
-pub use self::ablation::{AblationReport, Comparison};
-pub use self::ablation_plot::ablation_svg;
 pub use self::animation::{Animation, CurvePoint, Frame, Mark};
 pub use self::efficiency::{
     EfficiencyRow, PUBLISHED_EFFICIENCY, PUBLISHED_RATE, Reading, readings,

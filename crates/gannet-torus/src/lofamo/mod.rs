@@ -11,7 +11,7 @@
 //!
 //! [`Sender`] and the [`Assembler`](gannet_wire::lofamo::Assembler) carry diagnostics in the spare
 //! bits of credit words: no packet is added. [`Timing`] holds both ways to watch: *poll*, as
-//! published, and *push*. [`awareness`](crate::awareness) measures them.
+//! published, and *push*.
 //!
 //! Source: arXiv:1307.0433. The protocol between the machines is not published and is ours.
 

@@ -58,7 +58,6 @@
 //! and RX virtual address, TX_DONE, RX_DONE, TLB with miss path, two DMA engines); end-to-end
 //! acknowledgement and replay are ours.
 
-pub mod ablation;
 mod completion;
 mod configuration;
 mod dma;

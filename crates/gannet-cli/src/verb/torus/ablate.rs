@@ -4,11 +4,11 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
-use gannet_evaluate::torus::{self, AblationReport};
-use gannet_measure::quantity::Bytes;
-use gannet_torus::rdma::ablation::{
-    Bus, DmaRow, Parameters, ReceiveRow, ReplacementRow, Sensitivity, TlbRow, TransferRow,
+use gannet_evaluate::torus::ablation::{
+    self, AblationReport, Bus, DmaRow, Parameters, ReceiveRow, ReplacementRow, Sensitivity, TlbRow,
+    TransferRow,
 };
+use gannet_measure::quantity::Bytes;
 
 use super::quantity;
 use crate::destination::Destination;
@@ -131,7 +131,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let file = file.map(|file| Destination::begin(file, arguments.overwrite)).transpose()?;
     let report = AblationReport::new(&arguments.parameters());
     if let Some(file) = file {
-        file.write(&torus::ablation_svg(&report.ablations)?)?;
+        file.write(&ablation::svg(&report.ablations)?)?;
     }
     match arguments.json {
         true => output::json(&report)?,

@@ -10,13 +10,12 @@ use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 
 use clap::{Subcommand, ValueEnum};
-use gannet_evaluate::awareness::{PlotError, svg};
+use gannet_evaluate::awareness::{
+    Campaign, CampaignReport, FAULTS_MAX, Jitter, NODES_MAX, PlotError, Quiet, QuietReport,
+    Surroundings, TRIALS_MAX, Tally, run_quiet, run_trials, svg, tell_trial,
+};
 use gannet_measure::quantity::Span;
 use gannet_torus::Lattice;
-use gannet_torus::awareness::{
-    Campaign, CampaignReport, FAULTS_MAX, Jitter, NODES_MAX, Quiet, QuietReport, Surroundings,
-    TRIALS_MAX, Tally, run_quiet, run_trials, tell_trial,
-};
 use gannet_torus::lofamo::{Mode, Timing};
 use serde::Serialize;
 

@@ -2,15 +2,14 @@
 
 use std::io::{self, Write};
 
-use gannet_evaluate::survival::over_time_svg;
+use gannet_evaluate::survival::{
+    RerouteCampaign, RerouteReport, Warning, over_time_svg, run_reroute, tell_reroute_trial,
+};
 use gannet_measure::histogram::Summary;
 use gannet_measure::quantity::Span;
 use gannet_torus::Lattice;
 use gannet_torus::lofamo::{Mode, Timing};
 use gannet_torus::simulator::Setup;
-use gannet_torus::survival::{
-    RerouteCampaign, RerouteReport, Warning, run_reroute, tell_reroute_trial,
-};
 use serde::Serialize;
 
 use super::trials::{Done, TrialArguments, options};

@@ -2,12 +2,11 @@
 
 use std::io::{self, Write};
 
-use gannet_evaluate::survival::means_svg;
+use gannet_evaluate::survival::{
+    Figures, RoutingCampaign, RoutingReport, Row, means_svg, run_routing, tell_routing_trial,
+};
 use gannet_torus::Lattice;
 use gannet_torus::simulator::Setup;
-use gannet_torus::survival::{
-    Figures, RoutingCampaign, RoutingReport, Row, run_routing, tell_routing_trial,
-};
 use serde::Serialize;
 
 use super::trials::{Done, TrialArguments, options};

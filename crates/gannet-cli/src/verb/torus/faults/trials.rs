@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use gannet_evaluate::survival::{FaultCounts, TRIALS_MAX};
 use gannet_torus::simulator::{FlowControl, Setup};
-use gannet_torus::survival::{FaultCounts, TRIALS_MAX};
 
 use crate::destination::Destination;
 use crate::log;

@@ -1,0 +1,77 @@
+//! Random sets of faults.
+
+use std::fmt;
+
+use gannet_measure::random::Random;
+use gannet_torus::faults::Faults;
+use gannet_torus::lattice::{Direction, Lattice};
+use gannet_torus::simulator::Event;
+use serde::Serialize;
+
+/// How many nodes and cables fail in a trial: from the first number to the last, each as likely.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FaultCounts {
+    /// Fewest and most dead nodes.
+    pub nodes: (u32, u32),
+    /// Fewest and most dead cables.
+    pub cables: (u32, u32),
+}
+
+impl FaultCounts {
+    /// A set of faults, each as likely as any other of as many nodes and cables; at least one node
+    /// stays.
+    pub(super) fn draw(&self, lattice: Lattice, random: &mut Random) -> Faults {
+        let mut between = |(least, most): (u32, u32)| {
+            u64::from(least) + random.below(u64::from(most.saturating_sub(least)) + 1)
+        };
+        let (nodes, cables) = (between(self.nodes), between(self.cables));
+        let nodes = (nodes as usize).min(lattice.nodes() - 1);
+        Faults::random(lattice, nodes, cables as usize, random)
+    }
+}
+
+/// The events that bring these faults about.
+pub(super) fn events(faults: &Faults) -> impl Iterator<Item = Event> {
+    let lattice = faults.lattice();
+    let nodes = lattice.all().filter(|&node| !faults.node_works(node)).map(Event::NodeDown);
+    let cables = lattice.cables().filter(|&cable| !faults.cable_works(cable));
+    nodes.chain(cables.map(Event::CableDown))
+}
+
+/// A set of faults in words.
+pub(super) struct Told<'a>(pub &'a Faults);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        let (faults, lattice) = (self.0, self.0.lattice());
+        write!(out, "{} dead nodes:", faults.dead_nodes())?;
+        for node in lattice.all().filter(|&node| !faults.node_works(node)) {
+            write!(out, " {}", node.0)?;
+        }
+        write!(out, "; {} dead cables:", faults.dead_cables())?;
+        for cable in lattice.cables().filter(|&cable| !faults.cable_works(cable)) {
+            write!(out, " {}:{}", cable.from.0, Direction::of(cable.dimension, true))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_as_many_as_asked_for_and_a_node_stays() {
+        let counts = FaultCounts { nodes: (1, 9), cables: (2, 4) };
+        let mut seen = [[false; 10]; 5];
+        for index in 0..400 {
+            let faults = counts.draw("3x3".parse().unwrap(), &mut Random::stream(1, index));
+            seen[faults.dead_cables()][faults.dead_nodes()] = true;
+        }
+        for (cables, nodes) in seen.iter().enumerate() {
+            for (count, &seen) in nodes.iter().enumerate() {
+                assert_eq!(seen, (2..=4).contains(&cables) && (1..=8).contains(&count));
+            }
+        }
+    }
+}
