@@ -182,3 +182,49 @@ fn an_answer_without_a_nic_tells_of_the_parts_of_the_host() {
     desk.master.answer(11 * MS_NS, &answer, &mut |_| ());
     assert_eq!((desk.picture(2).host, desk.picture(2).nic), (Status::Sick, F));
 }
+
+/// Half of a machine falls silent: each node at its edge says so. Returns the probes.
+fn lose_half(master: &mut Master, lattice: Lattice) -> Vec<(Node, u32)> {
+    let is_lost = |node: Node| lattice.coordinates(node)[2] >= lattice.sizes()[2] / 2;
+    let mut probes = Vec::new();
+    for node in lattice.all().filter(|&node| !is_lost(node)) {
+        let links =
+            Direction::ALL.map(|direction| match is_lost(lattice.neighbour(node, direction)) {
+                true => F,
+                false => N,
+            });
+        let own = descriptor(node.0, 2, N, [N, N]).with_links(links);
+        let report = Report { from: node, descriptor: own, author: Author::Nic, relayed: false };
+        master.report(10 * MS_NS, &report, &mut |action| {
+            if let MasterAction::Probe(node, number) = action {
+                probes.push((node, number));
+            }
+        });
+    }
+    probes
+}
+
+/// As many steps as there are links, not as nodes squared: with these, that would take minutes.
+#[test]
+fn a_large_part_that_is_lost_is_judged_as_one() {
+    let lattice: Lattice = "40x40x40".parse().unwrap();
+    let healthy = Master::new(lattice, Timing::new(Mode::Push, 100 * MS_NS));
+    let gone = |master: &Master| {
+        let pictures = master.pictures().iter();
+        pictures.filter(|it| it.nic == F && it.heard == Heard::Inferred).count()
+    };
+    let mut master = healthy.clone();
+    let probes = lose_half(&mut master, lattice);
+    assert_eq!(probes.len(), 32_000, "each lost node once");
+    master.poll(100 * MS_NS, &mut |_| ());
+    assert_eq!((gone(&master), master.picture(Node(0)).nic), (32_000, N));
+
+    let mut master = healthy;
+    let (node, number) = lose_half(&mut master, lattice)[12_345];
+    let own = descriptor(node.0, 2, N, [N, N]).with_links([N; 6]);
+    let host = HostWatchdogRepr { host: N, ..HostWatchdogRepr::default() };
+    let answer = Answer { from: node, number, host, descriptor: Some(own) };
+    master.answer(10 * MS_NS, &answer, &mut |_| ());
+    master.poll(100 * MS_NS, &mut |_| ());
+    assert_eq!((gone(&master), master.picture(node).nic), (0, N), "one vouches for all");
+}

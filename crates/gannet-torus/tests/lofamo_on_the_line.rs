@@ -2,7 +2,7 @@
 
 use gannet_measure::random::Random;
 use gannet_torus::link::{Config, Counters, Link, Origin};
-use gannet_torus::lofamo::{Host, Mode, Nic, NicAction, Sender, Thresholds, Timing};
+use gannet_torus::lofamo::{Disassembler, Host, Mode, Nic, NicAction, Thresholds, Timing};
 use gannet_torus::{Direction, Lattice, Node};
 use gannet_wire::apelink::Header;
 use gannet_wire::lofamo::{Assembler, Diagnostic, Status};
@@ -14,7 +14,7 @@ const PERIOD_NS: u64 = 1_000_000;
 struct Station {
     host: Host,
     nic: Nic,
-    senders: Vec<Sender>,
+    disassemblers: Vec<Disassembler>,
     assemblers: [Assembler; 6],
     host_works: bool,
     nic_works: bool,
@@ -38,7 +38,7 @@ impl Machine {
         let station = |node| Station {
             host: Host::new(node, timing),
             nic: Nic::new(lattice, node, timing, Thresholds::default()),
-            senders: Direction::ALL.map(Sender::new).to_vec(),
+            disassemblers: Direction::ALL.map(Disassembler::new).to_vec(),
             assemblers: [Assembler::default(); 6],
             host_works: true,
             nic_works: true,
@@ -78,7 +78,7 @@ impl Machine {
         let lattice = self.lattice;
         for direction in Direction::ALL.into_iter().filter(|&d| lattice.has(d)) {
             let station = &mut self.stations[node.index()];
-            let word = station.senders[direction.index()].word(now_ns, &mut station.nic);
+            let word = station.disassemblers[direction.index()].word(now_ns, &mut station.nic);
             let far = self.lattice.neighbour(node, direction);
             if !self.random.chance(self.loss) {
                 self.credit(far, direction.opposite(), word);
@@ -177,14 +177,14 @@ struct Passage {
 fn pass(mut monitored: Option<(&mut Nic, &mut Nic)>) -> Passage {
     let end = |session| Link::new(Config { session, credit_interval: 8, ..Config::default() });
     let mut ends = [end(1).unwrap(), end(2).unwrap()];
-    let mut sender = Sender::new(Direction::XPlus);
+    let mut disassembler = Disassembler::new(Direction::XPlus);
     let mut assembler = Assembler::default();
     let (mut arrivals, mut credits, mut payload) = (Vec::new(), 0, [0; 4096]);
     for now in 0..40_000 {
         if let Some((near, far)) = &mut monitored {
             if ends[0].counters().tx_credits > credits {
                 credits = ends[0].counters().tx_credits;
-                ends[0].set_diagnostics(sender.word(now, near));
+                ends[0].set_diagnostics(disassembler.word(now, near));
             }
             if let Some(seen) = ends[1].diagnostics().filter(|seen| seen.at + 1 == now)
                 && let Some(diagnostic) = assembler.take(seen.bits)

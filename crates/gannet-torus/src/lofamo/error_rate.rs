@@ -7,7 +7,7 @@ use super::thresholds::HYSTERESIS;
 /// Too many are noticed at the error that makes them too many, not at the end of the window. That
 /// they are few again takes a whole window with no more than half the limit.
 #[derive(Clone, Copy, Debug)]
-pub struct ErrorRate {
+pub(super) struct ErrorRate {
     length: u64,
     limit: u32,
     used: u64,

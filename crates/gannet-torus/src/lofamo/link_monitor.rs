@@ -9,7 +9,7 @@ const MINUTE_NS: u64 = 60_000_000_000;
 
 /// Status of a link from the credit words that arrive and the errors among them.
 #[derive(Clone, Copy, Debug)]
-pub struct LinkMonitor {
+pub(super) struct LinkMonitor {
     heard_ns: Option<u64>,
     counted_ns: u64,
     per_minute: ErrorRate,

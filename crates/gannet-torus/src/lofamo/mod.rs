@@ -9,40 +9,31 @@
 //!   of themselves, and passes it on where a host cannot bring it to the master;
 //! * [`Master`] keeps the [`Picture`] of the whole.
 //!
-//! [`Sender`] and the [`Assembler`](gannet_wire::lofamo::Assembler) carry diagnostics in the spare
+//! [`Disassembler`] and [`Assembler`](gannet_wire::lofamo::Assembler) carry diagnostics in the spare
 //! bits of credit words: no packet is added. [`Timing`] holds both ways to watch: *poll*, as
 //! published, and *push*.
 //!
 //! Source: arXiv:1307.0433. The protocol between the machines is not published and is ours.
 
-mod carrier;
+mod change;
+mod disassembler;
 mod error_rate;
 mod host;
 mod link_monitor;
 mod master;
-mod news;
 mod nic;
 mod picture;
 mod report;
+mod sensors;
 mod thresholds;
 mod timing;
 mod watch;
 
-pub use carrier::Sender;
-pub use error_rate::ErrorRate;
+pub use disassembler::Disassembler;
 pub use host::{Host, HostAction};
-pub use link_monitor::LinkMonitor;
 pub use master::{Master, MasterAction};
-pub use news::NEWS_MAX;
 pub use nic::{Nic, NicAction};
 pub use picture::{Heard, Picture};
 pub use report::{Answer, Author, Report};
 pub use thresholds::{Limits, Readings, Thresholds};
 pub use timing::{Mode, Timing};
-pub use watch::Watch;
-
-/// Whether epoch `a` comes after `b`, of numbers that wrap around.
-#[inline]
-pub(crate) fn is_after(a: u8, b: u8) -> bool {
-    a != b && a.wrapping_sub(b) < 128
-}

@@ -55,7 +55,7 @@ pub struct Timing {
     pub probe_ns: u64,
 }
 
-/// Three missed credit intervals of a microsecond, but at least what d.2 asks of hardware.
+/// Ten credit intervals of a microsecond: a few words that fail their check do not fail a link.
 const LINK_SILENCE_NS: u64 = 10_000;
 const CONFIRM_NS: u64 = 500_000;
 const PROBE_NS: u64 = 350_000;

@@ -6,7 +6,7 @@ use gannet_wire::lofamo::Status;
 ///
 /// Nothing heard yet is unknown, however long it lasts: silence means failure only after a beat.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Watch {
+pub(super) struct Watch {
     /// Beats counted when last looked at.
     seen: Option<u32>,
     misses: u8,

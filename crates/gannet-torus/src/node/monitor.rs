@@ -4,12 +4,12 @@ use gannet_wire::lofamo::{Assembler, Diagnostic};
 
 use super::port::Heard;
 use crate::lattice::{Direction, LINKS, Lattice, Node};
-use crate::lofamo::{Nic, NicAction, Sender, Thresholds, Timing};
+use crate::lofamo::{Disassembler, Nic, NicAction, Thresholds, Timing};
 
 #[derive(Debug)]
 pub(super) struct Monitor {
     pub nic: Nic,
-    senders: [Sender; LINKS],
+    disassemblers: [Disassembler; LINKS],
     assemblers: [Assembler; LINKS],
 }
 
@@ -17,14 +17,14 @@ impl Monitor {
     pub fn new(lattice: Lattice, node: Node, timing: Timing, thresholds: Thresholds) -> Self {
         Self {
             nic: Nic::new(lattice, node, timing, thresholds),
-            senders: Direction::ALL.map(Sender::new),
+            disassemblers: Direction::ALL.map(Disassembler::new),
             assemblers: Default::default(),
         }
     }
 
     /// The spare bits of the next credit.
     pub fn bits(&mut self, direction: Direction, now: u64) -> u16 {
-        self.senders[direction.index()].word(now, &mut self.nic)
+        self.disassemblers[direction.index()].word(now, &mut self.nic)
     }
 
     /// Takes what a credit said.

@@ -13,8 +13,9 @@
 //! (64), a kind (4) and a CRC-16 of both (16).
 //!
 //! The receiver takes a message only from seven words in order, of one toggle, and with the right
-//! check; a word that comes again at once counts once, since credits are sent at their own pace. A lost or torn word costs one message, and the sender repeats what it has to say: so a
-//! loss delays and never misleads.
+//! check; a word that comes again at once counts once, since credits are sent at their own pace. A
+//! lost or torn word costs one message, and the sender repeats what it has to say: so a loss delays
+//! and never misleads.
 //!
 //! Source: that diagnostics ride in spare bits of credit words, arXiv:1307.0433; the coding is ours.
 //! CRC-16 with polynomial 0x1021 and initial value 0xffff (ITU-T V.41, "CCITT-FALSE").

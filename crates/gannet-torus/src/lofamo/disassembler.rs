@@ -10,15 +10,15 @@ use crate::lattice::Direction;
 /// Every credit word carries a part, whether or not there is news: what is on the line does not
 /// depend on it in number or length.
 #[derive(Clone, Debug)]
-pub struct Sender {
+pub struct Disassembler {
     direction: Direction,
     words: [u16; DIAGNOSTIC_WORDS],
     next: usize,
     toggle: bool,
 }
 
-impl Sender {
-    /// The sender of the link in `direction`.
+impl Disassembler {
+    /// The disassembler of the link in `direction`.
     pub fn new(direction: Direction) -> Self {
         Self { direction, words: [0; DIAGNOSTIC_WORDS], next: DIAGNOSTIC_WORDS, toggle: false }
     }
