@@ -78,8 +78,9 @@ pub enum Reason {
     /// The address or length is wrong.
     #[error(transparent)]
     Access(#[from] Refusal),
-    /// The node answers as many GETs as it can; the engine asks again by itself.
-    #[error("the node answers as many GETs as it can")]
+    /// The node answers as many GETs as it can. The engine asks again by itself, but not for ever
+    /// ([`Replay::get_timeout_ns`](super::Replay::get_timeout_ns)).
+    #[error("the node answers as many GETs as it can; post again later, or allow it more replies")]
     Busy,
 }
 

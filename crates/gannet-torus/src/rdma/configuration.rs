@@ -89,7 +89,7 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replay {
     /// A packet without acknowledgement is sent again after this time, then after twice, four
-    /// times and so on.
+    /// times and so on; so is a GET that finds the other node busy.
     pub timeout_ns: u64,
     /// The longest of these times.
     pub timeout_max_ns: u64,
@@ -101,8 +101,18 @@ pub struct Replay {
     pub ack_packets: u8,
     /// An acknowledgement waits no longer than this for more packets, or for one to ride on.
     pub ack_delay_ns: u64,
-    /// A GET fails when no packet of its answer came for this time after the request had arrived.
+    /// A GET fails when no packet of its answer came for this time after the request had arrived,
+    /// or had found the other node busy for the first time.
     pub get_timeout_ns: u64,
+}
+
+impl Replay {
+    /// Time to wait after the `sends`-th time that something was sent, ns.
+    pub(super) fn timeout(&self, sends: u8) -> u64 {
+        let doublings = u32::from(sends.saturating_sub(1)).min(32);
+        let grown = u128::from(self.timeout_ns) << doublings;
+        grown.min(u128::from(self.timeout_max_ns.max(self.timeout_ns))) as u64
+    }
 }
 
 impl Default for Replay {

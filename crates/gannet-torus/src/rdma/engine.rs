@@ -75,8 +75,6 @@ struct Flow {
     send: SendWindow,
     receive: ReceiveWindow,
     backlog: Backlog,
-    /// A refusal to be told: sequence number, request and reason.
-    refusal: Option<(u32, u32, u32)>,
     /// Whether the flow waits in [`Engine::ready`].
     is_ready: bool,
     /// Whether the flow waits in [`Engine::control`].
@@ -286,7 +284,6 @@ impl<M: PhysicalMemory> Engine<M> {
             send: SendWindow::new(Epoch::first(self.configuration.epoch)),
             receive: ReceiveWindow::new(),
             backlog: Backlog::EMPTY,
-            refusal: None,
             is_ready: false,
             is_in_control: false,
         });
@@ -339,7 +336,10 @@ impl<M: PhysicalMemory> Engine<M> {
             self.run_flow_timers(index);
         }
         while let Some(request) = self.operations.any(|it| it.deadline <= self.now) {
-            self.complete(request, Err(Failure::Unreachable));
+            self.give_up_get(request);
+        }
+        while let Some(request) = self.operations.any(|it| it.retry_at <= self.now) {
+            self.ask_again(request);
         }
         let replay = self.configuration.replay;
         let deadline = |flow: &Flow| flow.send.deadline(&replay).min(flow.receive.acknowledge_at);
@@ -366,9 +366,7 @@ impl<M: PhysicalMemory> Engine<M> {
 
     /// Fails all that was posted to the node of a flow.
     fn give_up(&mut self, index: u16) {
-        let flow = self.flow(index);
-        flow.send.give_up();
-        flow.backlog = Backlog::EMPTY;
+        self.flow(index).send.give_up();
         // Empty packets of an earlier time may have been given up, which concerns nobody.
         let is_loss = self.operations.any(|it| it.flow == index).is_some();
         self.counters.given_up += u64::from(is_loss);
@@ -377,10 +375,31 @@ impl<M: PhysicalMemory> Engine<M> {
         }
     }
 
+    /// Fails a GET that has waited long enough for its answer, or for the other node to take it.
+    fn give_up_get(&mut self, request: u32) {
+        let Some(&mut Operation { flow, refused, .. }) = self.operations.find(request) else {
+            return;
+        };
+        self.flow(flow).send.abandon(request);
+        self.mark_ready(flow);
+        self.complete(request, Err(refused.map_or(Failure::Unreachable, Failure::Refused)));
+    }
+
+    /// Lets a GET ask again that has found the other node busy.
+    fn ask_again(&mut self, request: u32) {
+        let Some(operation) = self.operations.find(request) else { return };
+        (operation.retry_at, operation.is_packed) = (u64::MAX, false);
+        let flow = operation.flow;
+        self.enqueue(flow, request);
+    }
+
     /// Ends an operation and tells the host if it had posted it.
     fn complete(&mut self, request: u32, outcome: Result<(), Failure>) {
-        let Some(operation) = self.operations.remove(request) else { return };
-        let Operation { kind, flow, tag, .. } = operation;
+        let Some(&mut Operation { kind, flow, tag, .. }) = self.operations.find(request) else {
+            return;
+        };
+        self.flows[usize::from(flow)].backlog.remove(&mut self.operations, request);
+        self.operations.remove(request);
         let peer = crate::Node(self.flow(flow).peer);
         let request = Request(request);
         let completion = match kind {

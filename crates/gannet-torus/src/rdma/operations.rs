@@ -38,9 +38,15 @@ pub(super) struct Operation {
     pub outstanding: u32,
     /// When a GET fails that hears nothing.
     pub deadline: u64,
-    /// Why the rest of a reply is not sent.
+    /// When a GET asks again that has found the other node busy.
+    pub retry_at: u64,
+    /// How often it has.
+    pub busy: u8,
+    /// Why the rest of a reply is not sent, or a GET was not taken.
     pub refused: Option<Reason>,
-    /// The next one that waits to be put in packets.
+    /// Whether it is in the [`Backlog`] of its flow.
+    is_queued: bool,
+    /// The next one there.
     next: u16,
 }
 
@@ -57,7 +63,10 @@ impl Operation {
             is_packed: false,
             outstanding: 0,
             deadline: u64::MAX,
+            retry_at: u64::MAX,
+            busy: 0,
             refused: None,
+            is_queued: false,
             next: NONE,
         }
     }
@@ -119,8 +128,10 @@ impl Operations {
         slot.1.as_mut()
     }
 
+    /// Takes out an operation, which must not be in a backlog any more.
     pub fn remove(&mut self, request: u32) -> Option<Operation> {
         let operation = *self.find(request)?;
+        debug_assert!(!operation.is_queued, "the backlog would go on with another operation");
         self.slots[(request & 0xffff) as usize].1 = None;
         self.free.push(request as u16);
         self.posts -= usize::from(operation.is_post());
@@ -135,10 +146,10 @@ impl Operations {
         Some(u32::from(generation) << 16 | index as u32)
     }
 
-    /// Earliest deadline of all operations.
+    /// When the first of all operations fails or asks again.
     pub fn deadline(&self) -> u64 {
         let operations = self.slots.iter().filter_map(|slot| slot.1.as_ref());
-        operations.map(|operation| operation.deadline).min().unwrap_or(u64::MAX)
+        operations.map(|it| it.deadline.min(it.retry_at)).min().unwrap_or(u64::MAX)
     }
 }
 
@@ -165,7 +176,7 @@ impl Backlog {
     pub fn push(&mut self, operations: &mut Operations, request: u32) {
         let index = request as u16;
         if let Some(operation) = operations.find(request) {
-            operation.next = NONE;
+            (operation.is_queued, operation.next) = (true, NONE);
         }
         match operations.slots.get_mut(usize::from(self.last)) {
             Some((_, Some(last))) => last.next = index,
@@ -174,15 +185,31 @@ impl Backlog {
         self.last = index;
     }
 
-    /// Takes the front away if it is `request`.
-    pub fn pop(&mut self, operations: &mut Operations, request: u32) {
-        if self.first != request as u16 || self.is_empty() {
-            return;
+    /// Takes `request` out, if it is in. Mostly it is the front.
+    pub fn remove(&mut self, operations: &mut Operations, request: u32) {
+        let index = request as u16;
+        let Some(operation) = operations.find(request).filter(|it| it.is_queued) else { return };
+        operation.is_queued = false;
+        let next = operation.next;
+        let before = self.before(operations, index);
+        match operations.slots.get_mut(usize::from(before)) {
+            Some((_, Some(before))) => before.next = next,
+            _ => self.first = next,
         }
-        self.first = operations.find(request).map_or(NONE, |operation| operation.next);
-        if self.is_empty() {
-            self.last = NONE;
+        if self.last == index {
+            self.last = before;
         }
+    }
+
+    /// The one before `index`; none before the front.
+    fn before(&self, operations: &Operations, index: u16) -> u16 {
+        let (mut before, mut at) = (NONE, self.first);
+        while at != index
+            && let Some((_, Some(operation))) = operations.slots.get(usize::from(at))
+        {
+            (before, at) = (at, operation.next);
+        }
+        before
     }
 }
 
@@ -210,20 +237,26 @@ mod tests {
     }
 
     #[test]
-    fn a_backlog_keeps_the_order() {
-        let mut operations = Operations::new(4, 0, 255);
-        let requests: Vec<u32> = (0..3).map(|_| operations.insert(put(0)).0).collect();
-        let mut backlog = Backlog::EMPTY;
-        for &request in &requests {
-            backlog.push(&mut operations, request);
+    fn a_backlog_keeps_the_order_of_those_that_stay() {
+        for left_out in 0..4 {
+            let mut operations = Operations::new(4, 0, 255);
+            let mut requests: Vec<u32> = (0..4).map(|_| operations.insert(put(0)).0).collect();
+            let mut backlog = Backlog::EMPTY;
+            for &request in &requests {
+                backlog.push(&mut operations, request);
+            }
+            let gone = requests.remove(left_out);
+            backlog.remove(&mut operations, gone);
+            backlog.remove(&mut operations, gone);
+            backlog.push(&mut operations, gone);
+            requests.push(gone);
+            for &request in &requests {
+                assert_eq!(backlog.first(&operations), Some(request), "without {left_out}");
+                backlog.remove(&mut operations, request);
+            }
+            assert!(backlog.is_empty() && backlog.first(&operations).is_none());
+            backlog.push(&mut operations, requests[2]);
+            assert_eq!(backlog.first(&operations), Some(requests[2]));
         }
-        backlog.pop(&mut operations, requests[1]);
-        for &request in &requests {
-            assert_eq!(backlog.first(&operations), Some(request));
-            backlog.pop(&mut operations, request);
-        }
-        assert!(backlog.is_empty() && backlog.first(&operations).is_none());
-        backlog.push(&mut operations, requests[2]);
-        assert_eq!(backlog.first(&operations), Some(requests[2]));
     }
 }

@@ -82,6 +82,10 @@ pub(super) struct ReceiveWindow {
     /// Accepted, and their data are in memory.
     placed: u32,
     deliveries: [Delivery; WINDOW as usize],
+    /// Refused, and their sender is to be told.
+    refused: u32,
+    /// Request and reason of these.
+    refusals: [(u32, Reason); WINDOW as usize],
     progress: Progress,
     /// Packets placed since the last acknowledgement.
     unacknowledged: u8,
@@ -97,6 +101,8 @@ impl ReceiveWindow {
             arrived: 0,
             placed: 0,
             deliveries: [Delivery::Nothing; WINDOW as usize],
+            refused: 0,
+            refusals: [(0, Reason::Busy); WINDOW as usize],
             progress: Progress::default(),
             unacknowledged: 0,
             acknowledge_at: u64::MAX,
@@ -135,8 +141,30 @@ impl ReceiveWindow {
     /// Accepts a fresh packet.
     pub fn arrive(&mut self, sequence: u32, delivery: Delivery) {
         debug_assert!(sequence.wrapping_sub(self.next) < WINDOW);
-        self.arrived |= 1 << sequence.wrapping_sub(self.next);
+        let bit = 1 << sequence.wrapping_sub(self.next);
+        self.arrived |= bit;
+        self.refused &= !bit;
         self.deliveries[(sequence % WINDOW) as usize] = delivery;
+    }
+
+    /// Refuses a fresh packet.
+    pub fn refuse(&mut self, sequence: u32, request: u32, reason: Reason) {
+        debug_assert!(sequence.wrapping_sub(self.next) < WINDOW);
+        self.refused |= 1 << sequence.wrapping_sub(self.next);
+        self.refusals[(sequence % WINDOW) as usize] = (request, reason);
+    }
+
+    /// Takes the first refusal to be told: sequence number, request and reason.
+    pub fn take_refusal(&mut self) -> Option<(u32, u32, Reason)> {
+        let sequence = self.next.wrapping_add(self.refused.trailing_zeros());
+        let (request, reason) = self.refusals[(sequence % WINDOW) as usize];
+        let is_some = self.has_refusal();
+        self.refused &= self.refused.wrapping_sub(1);
+        is_some.then_some((sequence, request, reason))
+    }
+
+    pub fn has_refusal(&self) -> bool {
+        self.refused != 0
     }
 
     /// Notes that the data of an accepted packet are in memory. Gives whether that is news to tell
@@ -171,6 +199,7 @@ impl ReceiveWindow {
         self.deliveries[(self.next % WINDOW) as usize] = Delivery::Nothing;
         self.next = self.next.wrapping_add(1);
         (self.arrived, self.placed) = (self.arrived >> 1, self.placed >> 1);
+        self.refused >>= 1;
     }
 
     /// Epoch, next number and later ones, for a packet that tells them; none is owed after that.
@@ -213,6 +242,24 @@ mod tests {
         assert!(whole(2, 0) && !whole(2, 20) && !whole(2, 10));
         assert!(!whole(3, 10) && !whole(3, 20));
         assert!(whole(4, 0) && !whole(5, 10) && whole(6, 0));
+    }
+
+    #[test]
+    fn each_refusal_is_told_once_unless_its_packet_was_accepted_after_all() {
+        let mut window = ReceiveWindow::new();
+        window.restart(Epoch::first(1));
+        window.next = u32::MAX;
+        let unknown = Reason::Access(gannet_memory::Refusal::Unknown);
+        for (sequence, reason) in [(30, unknown), (0, unknown), (1, Reason::Busy), (0, unknown)] {
+            window.refuse(sequence, sequence + 100, reason);
+        }
+        window.arrive(1, Delivery::Nothing);
+        window.arrive(u32::MAX, Delivery::Nothing);
+        window.advance();
+        assert_eq!(window.take_refusal(), Some((0, 100, unknown)));
+        assert!(window.has_refusal());
+        assert_eq!(window.take_refusal(), Some((30, 130, unknown)));
+        assert_eq!(window.take_refusal(), None);
     }
 
     proptest! {

@@ -137,7 +137,7 @@ impl SendWindow {
         let slot = self.slot_mut(sequence);
         slot.sends = slot.sends.saturating_add(1);
         slot.sent_at = now;
-        now.saturating_add(timeout(slot.sends, replay))
+        now.saturating_add(replay.timeout(slot.sends))
     }
 
     /// Notes what the receiver told; hands out the operations of the packets that are done, and
@@ -164,7 +164,9 @@ impl SendWindow {
         self.placed = shift(self.placed);
         (self.base, self.count) = (acknowledged, self.count - count);
         self.placed |= selective & low(self.count);
+        // What has arrived needs no repetition, but its time may be watched again.
         self.pending &= !self.placed;
+        self.sent |= self.placed;
         if self.placed & 1 == 1 {
             // The receiver answers: it has the packet, and only waits for its host.
             self.slot_mut(acknowledged).sends = 1;
@@ -198,7 +200,7 @@ impl SendWindow {
     pub fn deadline(&self, replay: &Replay) -> u64 {
         let expires = |index: u32| {
             let slot = &self.slots[(self.base.wrapping_add(index) % WINDOW) as usize];
-            slot.sent_at.saturating_add(timeout(slot.sends, replay))
+            slot.sent_at.saturating_add(replay.timeout(slot.sends))
         };
         bits(self.watched()).map(expires).min().unwrap_or(u64::MAX)
     }
@@ -208,7 +210,7 @@ impl SendWindow {
         let mut replayed = 0;
         for index in bits(self.watched()) {
             let slot = self.slots[(self.base.wrapping_add(index) % WINDOW) as usize];
-            if slot.sent_at.saturating_add(timeout(slot.sends, replay)) > now {
+            if slot.sent_at.saturating_add(replay.timeout(slot.sends)) > now {
                 continue;
             }
             if slot.sends >= replay.attempts {
@@ -234,13 +236,6 @@ impl SendWindow {
             }
         }
     }
-}
-
-/// Time that a packet has after it was sent for the `sends`-th time.
-fn timeout(sends: u8, replay: &Replay) -> u64 {
-    let doublings = u32::from(sends.saturating_sub(1)).min(32);
-    let grown = u128::from(replay.timeout_ns) << doublings;
-    grown.min(u128::from(replay.timeout_max_ns.max(replay.timeout_ns))) as u64
 }
 
 #[cfg(test)]
@@ -325,6 +320,18 @@ mod tests {
             assert!(window.is_wanted(base) && !window.is_wanted(base.wrapping_add(1)));
             window.sent(base, now, &replay());
         }
+    }
+
+    #[test]
+    fn a_receiver_that_has_what_was_to_be_sent_again_is_asked_too() {
+        let mut window = window(2);
+        let base = window.base;
+        assert_eq!(window.expire(100, &replay()), Expiry::Replay(2));
+        window.acknowledge(Epoch::first(1), base, 0b10, 8, |_| panic!("not done"));
+        window.acknowledge(Epoch::first(1), base.wrapping_add(1), 0b1, 8, |_| ());
+        assert!(!window.has_pending());
+        let now = window.deadline(&replay());
+        assert_eq!(window.expire(now, &replay()), Expiry::Replay(1));
     }
 
     #[test]

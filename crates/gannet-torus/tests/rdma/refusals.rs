@@ -10,11 +10,16 @@ use gannet_wire::rdma::Packet;
 
 use crate::path::{Faults, Memory, Path};
 
-const BUFFER_AT: u64 = 0x40000;
+pub const BUFFER_AT: u64 = 0x40000;
 
 /// Two engines, each with a buffer of two pages that may be written and one that may not.
-fn pair(faults: Faults, configure: impl Fn(&mut Configuration)) -> Path {
-    let engines = (0..2).map(|node| {
+pub fn pair(faults: Faults, configure: impl Fn(&mut Configuration)) -> Path {
+    engines(2, faults, configure)
+}
+
+/// So many engines of this kind.
+pub fn engines(nodes: u32, faults: Faults, configure: impl Fn(&mut Configuration)) -> Path {
+    let engines = (0..nodes).map(|node| {
         let mut configuration = Configuration::new(Node(node));
         configure(&mut configuration);
         let mut engine = Engine::new(configuration, vec![node as u8 + 1; 16384]);
@@ -35,11 +40,11 @@ fn pair(faults: Faults, configure: impl Fn(&mut Configuration)) -> Path {
     Path::new(engines.collect(), faults, 3)
 }
 
-fn put(address: u64, length: u32, tag: u32) -> Put {
+pub fn put(address: u64, length: u32, tag: u32) -> Put {
     Put { source: 0, destination: Node(1), process: 0, address, length, tag }
 }
 
-fn get(address: u64, length: u32, tag: u32) -> Get {
+pub fn get(address: u64, length: u32, tag: u32) -> Get {
     Get {
         source: Node(1),
         process: 0,
@@ -52,7 +57,7 @@ fn get(address: u64, length: u32, tag: u32) -> Get {
 }
 
 /// All completions of a node, as tag and outcome; those of arrived data as success.
-fn outcomes(path: &mut Path, node: usize) -> Vec<(u32, Result<(), Failure>)> {
+pub fn outcomes(path: &mut Path, node: usize) -> Vec<(u32, Result<(), Failure>)> {
     while path.step() {}
     let engine = &mut path.engines[node];
     let completions = std::iter::from_fn(|| engine.poll_completion());

@@ -60,7 +60,6 @@ impl<M: PhysicalMemory> Engine<M> {
 
     /// Ends what the other node has acknowledged.
     fn acknowledged(&mut self, index: u16, header: &Repr) {
-        let get_timeout_ns = self.configuration.replay.get_timeout_ns;
         let reorder = self.configuration.replay.reorder;
         let send = &mut self.flows[usize::from(index)].send;
         let epoch = Epoch::from_number(header.acknowledged_epoch);
@@ -78,12 +77,19 @@ impl<M: PhysicalMemory> Engine<M> {
                 continue;
             }
             if let Kind::Get { .. } = operation.kind {
-                operation.deadline = self.now.saturating_add(get_timeout_ns);
-                self.timer_at = self.timer_at.min(operation.deadline);
+                (operation.refused, operation.busy) = (None, 0);
+                self.await_answer(request);
             } else {
                 self.complete(request, Ok(()));
             }
         }
+    }
+
+    /// Gives a GET the time that an answer may take.
+    fn await_answer(&mut self, request: u32) {
+        let Some(operation) = self.operations.find(request) else { return };
+        operation.deadline = self.now.saturating_add(self.configuration.replay.get_timeout_ns);
+        self.timer_at = self.timer_at.min(operation.deadline);
     }
 
     /// Ends a PUT or GET that the other node refuses. Its packets keep their numbers and say
@@ -99,11 +105,22 @@ impl<M: PhysicalMemory> Engine<M> {
         flow.send.abandon(header.request);
         let reason = Reason::from_number(header.tag);
         if reason == Reason::Busy && matches!(operation.kind, Kind::Get { .. }) {
-            (operation.outstanding, operation.is_packed) = (0, false);
-            self.enqueue(index, header.request);
+            self.ask_later(header.request);
         } else {
-            flow.backlog.pop(&mut self.operations, header.request);
             self.complete(header.request, Err(Failure::Refused(reason)));
+        }
+    }
+
+    /// Lets a GET wait that has found the other node busy.
+    fn ask_later(&mut self, request: u32) {
+        let Some(operation) = self.operations.find(request) else { return };
+        (operation.outstanding, operation.refused) = (0, Some(Reason::Busy));
+        operation.busy = operation.busy.saturating_add(1);
+        let wait = self.configuration.replay.timeout(operation.busy);
+        operation.retry_at = self.now.saturating_add(wait);
+        self.timer_at = self.timer_at.min(operation.retry_at);
+        if operation.deadline == u64::MAX {
+            self.await_answer(request);
         }
     }
 
@@ -135,8 +152,7 @@ impl<M: PhysicalMemory> Engine<M> {
             Ok(accepted) => self.begin_write(claim, index, header, accepted),
             Err(reason) => {
                 self.counters.refused += 1;
-                let refusal = &mut self.flow(index).refusal;
-                refusal.get_or_insert((header.sequence, header.request, reason.number()));
+                self.flow(index).receive.refuse(header.sequence, header.request, reason);
                 self.mark_control(index);
             }
         }
@@ -198,14 +214,11 @@ impl<M: PhysicalMemory> Engine<M> {
             .operations
             .find(request)
             .filter(|operation| operation.flow == index && operation.length == header.length);
-        let Some((operation, Kind::Get { process, address })) = wanted.map(|operation| {
-            let kind = operation.kind;
-            (operation, kind)
-        }) else {
+        let Some(Kind::Get { process, address }) = wanted.map(|operation| operation.kind) else {
             self.counters.unwanted += 1;
             return None;
         };
-        operation.deadline = self.now.saturating_add(self.configuration.replay.get_timeout_ns);
+        self.await_answer(request);
         match self.write(claim, process, address + u64::from(header.offset), data) {
             Ok(ready) => {
                 let delivery = Delivery::Reply { piece: piece(header, data) };

@@ -29,19 +29,28 @@ impl<M: PhysicalMemory> Engine<M> {
     /// When `out` is shorter than [`HEADER_LEN`] and the `data_bytes` of the configuration together.
     pub fn next_packet(&mut self, now: u64, out: &mut [u8]) -> Option<Outgoing> {
         self.advance(now);
-        let outgoing = self.control_packet(out).or_else(|| self.data_packet(out));
-        self.start_reads();
-        outgoing
+        loop {
+            let outgoing = self.control_packet(out).or_else(|| self.data_packet(out));
+            self.start_reads();
+            // Packets that were no longer wanted may have kept others from being read.
+            if outgoing.is_some() || !self.has_packet() {
+                return outgoing;
+            }
+        }
     }
 
     /// A packet that only acknowledges or refuses.
     fn control_packet(&mut self, out: &mut [u8]) -> Option<Outgoing> {
         let index = self.control.pop_front()?;
         self.flow(index).is_in_control = false;
-        let refusal = self.flow(index).refusal.take();
+        let refusal = self.flow(index).receive.take_refusal();
+        if self.flow(index).receive.has_refusal() {
+            self.mark_control(index);
+        }
         let header = self.header(index);
         let header = match refusal {
-            Some((sequence, request, tag)) => {
+            Some((sequence, request, reason)) => {
+                let tag = reason.number();
                 Repr { operation: Says::Refused, sequence, request, tag, ..header }
             }
             None => header,
@@ -105,8 +114,8 @@ impl<M: PhysicalMemory> Engine<M> {
             self.flow(index).is_ready = false;
             if let Some(sequence) = self.next_sequence(index) {
                 self.start_read(index, sequence);
+                self.mark_ready(index);
             }
-            self.mark_ready(index);
         }
     }
 
@@ -124,7 +133,7 @@ impl<M: PhysicalMemory> Engine<M> {
         let operation = self.operations.find(request)?;
         let slot = pack(operation, request, data_bytes);
         if operation.is_packed {
-            flow.backlog.pop(&mut self.operations, request);
+            flow.backlog.remove(&mut self.operations, request);
         }
         self.counters.sent += 1;
         Some(flow.send.push(slot))
@@ -176,7 +185,7 @@ impl<M: PhysicalMemory> Engine<M> {
         let Some(operation) = self.operations.find(request) else { return };
         (operation.refused, operation.is_packed) = (Some(reason), true);
         let flow = usize::from(operation.flow);
-        self.flows[flow].backlog.pop(&mut self.operations, request);
+        self.flows[flow].backlog.remove(&mut self.operations, request);
     }
 }
 
