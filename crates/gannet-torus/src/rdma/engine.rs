@@ -79,6 +79,8 @@ struct Flow {
     is_ready: bool,
     /// Whether the flow waits in [`Engine::control`].
     is_in_control: bool,
+    /// Whether the flow waits in [`Engine::held`].
+    is_held: bool,
 }
 
 /// A packet read from memory, or being read.
@@ -114,8 +116,8 @@ pub struct Engine<M> {
     /// Answers to GETs that have arrived and are not yet operations.
     answers_to_come: usize,
     completions: VecDeque<Completion>,
-    /// Whether a completion waits for room in the queue.
-    is_held: bool,
+    /// Flows with a completion that waits for room in the queue, in turn.
+    held: VecDeque<u16>,
     read_dma: Dma,
     reads: VecDeque<Read>,
     write_dma: Dma,
@@ -158,7 +160,7 @@ impl<M: PhysicalMemory> Engine<M> {
             operations: Operations::new(limits.posts, limits.replies, configuration.epoch),
             answers_to_come: 0,
             completions: VecDeque::with_capacity(limits.completions),
-            is_held: false,
+            held: VecDeque::with_capacity(limits.peers),
             read_dma: Dma::new(timing.read_engines, timing.read_bytes_per_s),
             reads: VecDeque::with_capacity(limits.transmit_queue),
             write_dma: Dma::new(timing.write_engines, timing.write_bytes_per_s),
@@ -219,12 +221,12 @@ impl<M: PhysicalMemory> Engine<M> {
     /// The next event, oldest first.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         let completion = self.completions.pop_front()?;
-        if self.is_held {
-            self.is_held = false;
-            for index in 0..self.flows.len() as u16 {
-                if self.deliver(index) {
-                    self.mark_control(index);
-                }
+        while self.free_completions() > 0
+            && let Some(index) = self.held.pop_front()
+        {
+            self.flow(index).is_held = false;
+            if self.deliver(index) {
+                self.mark_control(index);
             }
         }
         Some(completion)
@@ -286,6 +288,7 @@ impl<M: PhysicalMemory> Engine<M> {
             backlog: Backlog::EMPTY,
             is_ready: false,
             is_in_control: false,
+            is_held: false,
         });
         self.flow_of.insert(peer, index);
         Some(index)

@@ -288,7 +288,7 @@ impl<M: PhysicalMemory> Engine<M> {
                 Delivery::Nothing => {}
                 Delivery::Put { piece, process, address, tag } => {
                     if piece.is_last() && !self.has_room_for_completion() {
-                        self.is_held = true;
+                        self.hold(index);
                         break;
                     }
                     let is_whole = self.flow(index).receive.is_whole_so_far(&piece);
@@ -320,6 +320,15 @@ impl<M: PhysicalMemory> Engine<M> {
             is_news = true;
         }
         is_news
+    }
+
+    /// Lets the flow wait for room in the completion queue.
+    fn hold(&mut self, index: u16) {
+        let flow = self.flow(index);
+        if !flow.is_held {
+            flow.is_held = true;
+            self.held.push_back(index);
+        }
     }
 
     /// Whether the completion of a PUT that has arrived may be told, or dropped, now.
