@@ -26,13 +26,15 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Defaults for a node of a network in which a word takes `word_ns` on a line.
+    /// Defaults for a node of `lattice`, on whose lines a word takes `word_ns`.
     ///
     /// The hop limit is what the format counts to.
-    pub fn new(node: Node, word_ns: u64) -> Self {
+    pub fn new(lattice: Lattice, node: Node, word_ns: u64) -> Self {
         let link = link::Config::default();
+        let mut engine = rdma::Configuration::new(node);
+        engine.limits.nodes = lattice.nodes();
         Self {
-            engine: rdma::Configuration::new(node),
+            engine,
             link: link::Config {
                 timeout: link.timeout * word_ns,
                 dead_after: link.dead_after * word_ns,
@@ -49,6 +51,10 @@ impl Configuration {
         if node.index() >= lattice.nodes() {
             return Err(ConfigurationError::NotInLattice(node, lattice));
         }
+        if self.engine.limits.nodes != lattice.nodes() {
+            return Err(ConfigurationError::Nodes(self.engine.limits.nodes, lattice));
+        }
+        self.engine.check()?;
         if !(1..=INJECTION_PACKETS_MAX).contains(&self.injection_packets) {
             return Err(ConfigurationError::InjectionPackets(self.injection_packets));
         }
@@ -68,12 +74,18 @@ pub enum ConfigurationError {
     /// A parameter of the links is out of its range.
     #[error(transparent)]
     Link(#[from] link::ConfigError),
+    /// A parameter of the engine is out of its range.
+    #[error(transparent)]
+    Engine(#[from] rdma::ConfigurationError),
     /// The first routes do not fit.
     #[error(transparent)]
     Routes(#[from] UnfitRoutes),
     /// The lattice has no such node.
     #[error("{0} is not in a lattice of {1}")]
     NotInLattice(Node, Lattice),
+    /// The engine is for a machine of another size.
+    #[error("an engine for {0} nodes does not fit a lattice of {1}")]
+    Nodes(usize, Lattice),
     /// No packets, or too many, may wait for a link.
     #[error("{0} packets may wait for a link: it must be 1 to {INJECTION_PACKETS_MAX}")]
     InjectionPackets(usize),

@@ -50,9 +50,6 @@ impl<M: PhysicalMemory> TorusNode<M> {
     ///
     /// # Errors
     /// When a parameter is out of its range, or the routes do not fit.
-    ///
-    /// # Panics
-    /// As [`Engine::new`].
     pub fn new(
         configuration: Configuration,
         memory: M,

@@ -1,10 +1,20 @@
 //! The sizes, patience and costs of an engine.
 
-use gannet_memory::{PageSize, Replacement};
-use gannet_wire::rdma::DATA_LEN;
-use serde::Serialize;
+use std::ops::RangeInclusive;
 
-use crate::lattice::Node;
+use gannet_memory::tlb::TLB_ENTRIES_MAX;
+use gannet_memory::{PageSize, Replacement};
+use gannet_wire::rdma::{DATA_LEN, DATA_LEN_MAX};
+use serde::Serialize;
+use thiserror::Error;
+
+use super::dma::ENGINES_MAX;
+use crate::lattice::{MAX_NODES, Node};
+
+/// Most posts, and most replies, of an engine.
+pub const OPERATIONS_MAX: usize = (1 << 15) - 1;
+/// Most entries of any other queue or table of an engine.
+pub const ENTRIES_MAX: usize = 1 << 24;
 
 /// A rate in bytes per second at which copying takes no time.
 pub const UNLIMITED: u64 = u64::MAX;
@@ -43,16 +53,86 @@ impl Configuration {
             overflow: Overflow::Hold,
         }
     }
+
+    /// Tests whether an engine can be made from it.
+    ///
+    /// # Errors
+    /// The first parameter that is out of its range.
+    pub fn check(&self) -> Result<(), ConfigurationError> {
+        let (limits, timing) = (&self.limits, &self.timing);
+        let entries = 1..=ENTRIES_MAX;
+        let ranges = [
+            ("nodes", limits.nodes, 1..=MAX_NODES),
+            ("posts", limits.posts, 0..=OPERATIONS_MAX),
+            ("replies", limits.replies, 0..=OPERATIONS_MAX),
+            ("completions", limits.completions, limits.posts.saturating_add(1)..=ENTRIES_MAX),
+            ("receive_queue", limits.receive_queue, entries.clone()),
+            ("transmit_queue", limits.transmit_queue, entries),
+            ("data_bytes", limits.data_bytes, 1..=DATA_LEN_MAX),
+            ("buffers", limits.buffers, 0..=ENTRIES_MAX),
+            ("pages", limits.pages, 0..=ENTRIES_MAX),
+            ("entries of the TLB", self.translation.entries, 0..=TLB_ENTRIES_MAX),
+            ("read_engines", timing.read_engines, 1..=ENGINES_MAX),
+            ("write_engines", timing.write_engines, 1..=ENGINES_MAX),
+        ];
+        for (parameter, got, range) in ranges {
+            within(parameter, got, range)?;
+        }
+        if timing.read_bytes_per_s == 0 || timing.write_bytes_per_s == 0 {
+            return Err(ConfigurationError::Rate);
+        }
+        if self.node.index() >= limits.nodes {
+            return Err(ConfigurationError::NoSuchNode(self.node, limits.nodes));
+        }
+        Ok(())
+    }
+}
+
+fn within(
+    parameter: &'static str,
+    got: usize,
+    range: RangeInclusive<usize>,
+) -> Result<(), ConfigurationError> {
+    let (min, max) = (*range.start(), *range.end());
+    match range.contains(&got) {
+        true => Ok(()),
+        false => Err(ConfigurationError::Range { parameter, got, min, max }),
+    }
+}
+
+/// Why an engine cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ConfigurationError {
+    /// A number is too small or too large.
+    #[error("{parameter} of the RDMA engine: {got} is not from {min} to {max}")]
+    Range {
+        /// Name of the parameter.
+        parameter: &'static str,
+        /// What it is.
+        got: usize,
+        /// The smallest it may be.
+        min: usize,
+        /// The largest it may be.
+        max: usize,
+    },
+    /// A bus of the engine moves nothing.
+    #[error("a bus of the RDMA engine moves 0 bytes per second: give both of them a rate")]
+    Rate,
+    /// The node is not one of the machine.
+    #[error("{0} has no RDMA engine in a machine of {1} nodes")]
+    NoSuchNode(Node, usize),
 }
 
 /// How much an engine keeps. All of it is allocated when the engine is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Nodes that it exchanges packets with.
-    pub peers: usize,
-    /// PUTs and GETs posted and not completed, at most 32768.
+    /// Nodes of the machine, at most [`MAX_NODES`]; there are no others. About 3 KiB of address
+    /// space are reserved for each, and used when it first sends or is sent something.
+    pub nodes: usize,
+    /// PUTs and GETs posted and not completed, at most [`OPERATIONS_MAX`].
     pub posts: usize,
-    /// GETs of other nodes that are being answered, at most 32768.
+    /// GETs of other nodes that are being answered, at most [`OPERATIONS_MAX`].
     pub replies: usize,
     /// Completions not yet polled; one for each post, and at least one more for what arrives.
     pub completions: usize,
@@ -72,7 +152,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            peers: 64,
+            nodes: 64,
             posts: 256,
             replies: 256,
             completions: 1024,

@@ -7,7 +7,7 @@ mod sending;
 use std::collections::{HashMap, VecDeque};
 
 use gannet_memory::{RegisterError, Registration, Tlb};
-use gannet_wire::rdma::{DATA_LEN_MAX, NODE_BITS, Repr};
+use gannet_wire::rdma::Repr;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -45,7 +45,7 @@ pub struct Counters {
     pub stale: u64,
     /// Arrived packets dropped because the receive queue was full.
     pub overruns: u64,
-    /// Arrived packets of one node more than there is room for.
+    /// Arrived packets of what is no node of the machine.
     pub strangers: u64,
     /// Arrived packets refused with a reason.
     pub refused: u64,
@@ -86,7 +86,7 @@ struct Flow {
 /// A packet read from memory, or being read.
 #[derive(Clone, Copy, Debug)]
 struct Read {
-    flow: u16,
+    flow: u32,
     epoch: Epoch,
     sequence: u32,
     extents: Extents,
@@ -96,7 +96,7 @@ struct Read {
 /// A packet being written to memory.
 #[derive(Clone, Copy, Debug)]
 struct Write {
-    flow: u16,
+    flow: u32,
     epoch: Epoch,
     sequence: u32,
     done_at: u64,
@@ -111,21 +111,21 @@ pub struct Engine<M> {
     memory: M,
     translation: Translation,
     flows: Vec<Flow>,
-    flow_of: HashMap<u32, u16>,
+    flow_of: HashMap<u32, u32>,
     operations: Operations,
     /// Answers to GETs that have arrived and are not yet operations.
     answers_to_come: usize,
     completions: VecDeque<Completion>,
     /// Flows with a completion that waits for room in the queue, in turn.
-    held: VecDeque<u16>,
+    held: VecDeque<u32>,
     read_dma: Dma,
     reads: VecDeque<Read>,
     write_dma: Dma,
     writes: VecDeque<Write>,
     /// Flows with packets to read, in turn.
-    ready: VecDeque<u16>,
+    ready: VecDeque<u32>,
     /// Flows with an acknowledgement or refusal to tell.
-    control: VecDeque<u16>,
+    control: VecDeque<u32>,
     /// No acknowledgement, packet or GET is due before.
     timer_at: u64,
     now: u64,
@@ -136,37 +136,26 @@ impl<M: PhysicalMemory> Engine<M> {
     /// An engine that reads and writes `memory`.
     ///
     /// # Panics
-    /// When the configuration allows no peer, queue or engine, has not more completions than posts, a
-    /// packet larger than a page, more DMA engines than [`ENGINES_MAX`](super::ENGINES_MAX), or a
-    /// node number of more than 20 bits.
+    /// When [`Configuration::check`] finds a parameter out of its range.
     pub fn new(configuration: Configuration, memory: M) -> Self {
+        if let Err(error) = configuration.check() {
+            panic!("{error}");
+        }
         let (limits, timing) = (&configuration.limits, &configuration.timing);
-        assert!((1..1 << 15).contains(&limits.peers), "1 to 32767 peers");
-        assert!(
-            limits.posts < 1 << 15 && limits.replies < 1 << 15,
-            "below 32768 posts and replies"
-        );
-        assert!(limits.completions > limits.posts, "a completion for each post and one to arrive");
-        assert!(
-            (1..=DATA_LEN_MAX).contains(&limits.data_bytes),
-            "1 to {DATA_LEN_MAX} bytes of data"
-        );
-        assert!(limits.receive_queue > 0 && limits.transmit_queue > 0, "queues of no packets");
-        assert!(configuration.node.0 < 1 << NODE_BITS, "a node number of {NODE_BITS} bits");
         Self {
             translation: Translation::new(&configuration.translation, limits, timing),
-            flows: Vec::with_capacity(limits.peers),
-            flow_of: HashMap::with_capacity(limits.peers),
+            flows: Vec::with_capacity(limits.nodes),
+            flow_of: HashMap::with_capacity(limits.nodes),
             operations: Operations::new(limits.posts, limits.replies, configuration.epoch),
             answers_to_come: 0,
             completions: VecDeque::with_capacity(limits.completions),
-            held: VecDeque::with_capacity(limits.peers),
+            held: VecDeque::with_capacity(limits.nodes),
             read_dma: Dma::new(timing.read_engines, timing.read_bytes_per_s),
             reads: VecDeque::with_capacity(limits.transmit_queue),
             write_dma: Dma::new(timing.write_engines, timing.write_bytes_per_s),
             writes: VecDeque::with_capacity(limits.receive_queue),
-            ready: VecDeque::with_capacity(limits.peers),
-            control: VecDeque::with_capacity(limits.peers),
+            ready: VecDeque::with_capacity(limits.nodes),
+            control: VecDeque::with_capacity(limits.nodes),
             timer_at: u64::MAX,
             now: 0,
             counters: Counters::default(),
@@ -268,19 +257,22 @@ impl<M: PhysicalMemory> Engine<M> {
         self.configuration.limits.transmit_queue
     }
 
-    fn flow(&mut self, index: u16) -> &mut Flow {
-        &mut self.flows[usize::from(index)]
+    fn flow(&mut self, index: u32) -> &mut Flow {
+        &mut self.flows[index as usize]
     }
 
-    /// The flow to and from `peer`, made if there is room.
-    fn flow_to(&mut self, peer: u32) -> Option<u16> {
+    /// Whether the machine has a node of this number.
+    fn is_node(&self, number: u32) -> bool {
+        (number as usize) < self.configuration.limits.nodes
+    }
+
+    /// The flow to and from `peer`, a node of the machine.
+    fn flow_to(&mut self, peer: u32) -> u32 {
         if let Some(&flow) = self.flow_of.get(&peer) {
-            return Some(flow);
+            return flow;
         }
-        if self.flows.len() == self.configuration.limits.peers {
-            return None;
-        }
-        let index = self.flows.len() as u16;
+        debug_assert!(self.is_node(peer));
+        let index = self.flows.len() as u32;
         self.flows.push(Flow {
             peer,
             send: SendWindow::new(Epoch::first(self.configuration.epoch)),
@@ -291,11 +283,11 @@ impl<M: PhysicalMemory> Engine<M> {
             is_held: false,
         });
         self.flow_of.insert(peer, index);
-        Some(index)
+        index
     }
 
     /// Puts the flow in turn to be read from, if it has a packet that may be sent.
-    fn mark_ready(&mut self, index: u16) {
+    fn mark_ready(&mut self, index: u32) {
         let flow = self.flow(index);
         let may_send =
             flow.send.has_pending() || (!flow.backlog.is_empty() && flow.send.has_room());
@@ -306,7 +298,7 @@ impl<M: PhysicalMemory> Engine<M> {
     }
 
     /// Has the flow tell the other node what it has received, or refused.
-    fn mark_control(&mut self, index: u16) {
+    fn mark_control(&mut self, index: u32) {
         let flow = self.flow(index);
         if !flow.is_in_control {
             flow.is_in_control = true;
@@ -315,7 +307,7 @@ impl<M: PhysicalMemory> Engine<M> {
     }
 
     /// Header of a packet of the flow, with all that it has to acknowledge.
-    fn header(&mut self, index: u16) -> Repr {
+    fn header(&mut self, index: u32) -> Repr {
         let source = self.configuration.node.0;
         let flow = self.flow(index);
         let (acknowledged_epoch, acknowledged, selective) = flow.receive.acknowledge();
@@ -335,7 +327,7 @@ impl<M: PhysicalMemory> Engine<M> {
         if self.now < self.timer_at {
             return;
         }
-        for index in 0..self.flows.len() as u16 {
+        for index in 0..self.flows.len() as u32 {
             self.run_flow_timers(index);
         }
         while let Some(request) = self.operations.any(|it| it.deadline <= self.now) {
@@ -350,7 +342,7 @@ impl<M: PhysicalMemory> Engine<M> {
         self.timer_at = flows.min(self.operations.deadline());
     }
 
-    fn run_flow_timers(&mut self, index: u16) {
+    fn run_flow_timers(&mut self, index: u32) {
         let (now, replay) = (self.now, self.configuration.replay);
         let flow = self.flow(index);
         if flow.receive.acknowledge_at <= now {
@@ -368,7 +360,7 @@ impl<M: PhysicalMemory> Engine<M> {
     }
 
     /// Fails all that was posted to the node of a flow.
-    fn give_up(&mut self, index: u16) {
+    fn give_up(&mut self, index: u32) {
         self.flow(index).send.give_up();
         // Empty packets of an earlier time may have been given up, which concerns nobody.
         let is_loss = self.operations.any(|it| it.flow == index).is_some();
@@ -401,7 +393,7 @@ impl<M: PhysicalMemory> Engine<M> {
         let Some(&mut Operation { kind, flow, tag, .. }) = self.operations.find(request) else {
             return;
         };
-        self.flows[usize::from(flow)].backlog.remove(&mut self.operations, request);
+        self.flows[flow as usize].backlog.remove(&mut self.operations, request);
         self.operations.remove(request);
         let peer = crate::Node(self.flow(flow).peer);
         let request = Request(request);

@@ -71,7 +71,8 @@ mod translation;
 
 pub use completion::{Completion, Failure, Reason, Request};
 pub use configuration::{
-    Configuration, Limits, Overflow, Replay, Timing, TranslationCache, UNLIMITED,
+    Configuration, ConfigurationError, ENTRIES_MAX, Limits, OPERATIONS_MAX, Overflow, Replay,
+    Timing, TranslationCache, UNLIMITED,
 };
 pub use dma::ENGINES_MAX;
 pub use engine::{Counters, Engine, Get, Outgoing, PostError, Put, RegistrationError};

@@ -4,8 +4,6 @@ use super::completion::{Reason, Request};
 
 /// Stands for no operation in links between them.
 pub(super) const NONE: u16 = u16::MAX;
-/// Most operations of a table.
-const OPERATIONS_MAX: usize = NONE as usize;
 
 /// What an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +21,7 @@ pub(super) enum Kind {
 pub(super) struct Operation {
     pub kind: Kind,
     /// Index of the flow of packets that it belongs to.
-    pub flow: u16,
+    pub flow: u32,
     /// Process and virtual address of the message, on the far node; of a reply, on this one.
     pub process: u16,
     pub base: u64,
@@ -51,7 +49,7 @@ pub(super) struct Operation {
 }
 
 impl Operation {
-    pub fn new(kind: Kind, flow: u16, place: (u16, u64), length: u32, tag: u32) -> Self {
+    pub fn new(kind: Kind, flow: u32, place: (u16, u64), length: u32, tag: u32) -> Self {
         Self {
             kind,
             flow,
@@ -91,7 +89,7 @@ impl Operations {
     /// it may still get answers to.
     pub fn new(posts_max: usize, replies_max: usize, epoch: u8) -> Self {
         let count = posts_max + replies_max;
-        assert!(count <= OPERATIONS_MAX, "at most {OPERATIONS_MAX} posts and replies");
+        debug_assert!(count < usize::from(NONE));
         Self {
             slots: vec![(u16::from(epoch) << 8, None); count],
             free: (0..count as u16).rev().collect(),
@@ -217,7 +215,7 @@ impl Backlog {
 mod tests {
     use super::*;
 
-    fn put(flow: u16) -> Operation {
+    fn put(flow: u32) -> Operation {
         Operation::new(Kind::Put { source: 0 }, flow, (0, 0), 1, 0)
     }
 

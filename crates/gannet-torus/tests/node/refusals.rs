@@ -23,7 +23,7 @@ fn node(
     configure: impl Fn(&mut Configuration),
     routes: Arc<Routes>,
 ) -> Result<TorusNode<Vec<u8>>, ConfigurationError> {
-    let mut configuration = Configuration::new(Node(0), WORD_NS);
+    let mut configuration = Configuration::new(routes.lattice(), Node(0), WORD_NS);
     configure(&mut configuration);
     TorusNode::new(configuration, vec![0; 4096], routes, 1)
 }
@@ -55,6 +55,11 @@ fn parameters_out_of_range_are_refused() {
         refused(|c| c.engine.node = Node(2)),
         ConfigurationError::NotInLattice(Node(2), lattice("2"))
     );
+    assert_eq!(
+        refused(|c| c.engine.limits.nodes = 64),
+        ConfigurationError::Nodes(64, lattice("2"))
+    );
+    assert!(matches!(refused(|c| c.engine.limits.posts = 1 << 15), ConfigurationError::Engine(_)));
     assert_eq!(refused(|c| c.injection_packets = 0), ConfigurationError::InjectionPackets(0));
     assert!(matches!(refused(|c| c.link.session = 0), ConfigurationError::Link(_)));
     let small = refused(|c| c.link.fifo_words = 255);
@@ -65,7 +70,7 @@ fn parameters_out_of_range_are_refused() {
 fn network(text: &str, configure: impl Fn(&mut Configuration)) -> Network<Vec<u8>> {
     let routes = order(text);
     let node = |node: Node| {
-        let mut configuration = Configuration::new(node, WORD_NS);
+        let mut configuration = Configuration::new(lattice(text), node, WORD_NS);
         configuration.link.session = 1 + node.0 as u8;
         configure(&mut configuration);
         TorusNode::new(configuration, vec![0; 4096], Arc::clone(&routes), 1)

@@ -15,7 +15,7 @@ fn network(noise: Noise) -> Network<Vec<u8>> {
     let lattice: Lattice = "4x3".parse().unwrap();
     let routes = Arc::new(Routes::dimension_order(lattice));
     let node = |node: Node| {
-        let mut configuration = Configuration::new(node, WORD_NS);
+        let mut configuration = Configuration::new(lattice, node, WORD_NS);
         configuration.link.session = 1 + node.0 as u8;
         TorusNode::new(configuration, Vec::new(), Arc::clone(&routes), 1)
     };

@@ -87,7 +87,7 @@ impl Traffic {
             (0..nodes).map(|_| source(&mut random, plan.control_words)).collect();
         let routes = Arc::new(routes.unwrap_or_else(|| Routes::dimension_order(lattice)));
         let node = |node: Node| {
-            let mut configuration = Configuration::new(node, WORD_NS);
+            let mut configuration = Configuration::new(lattice, node, WORD_NS);
             configuration.link.session = 1 + node.0 as u8;
             configure(&mut configuration);
             let slot_bytes = slots[node.index()] * SLOT_BYTES;

@@ -2,6 +2,7 @@
 //! and intact, or the host is told why not.
 
 mod busy;
+mod limits;
 mod path;
 mod refusals;
 mod traffic;
@@ -116,7 +117,7 @@ fn any_mixture_of_faults_loses_nothing() {
 fn tiny_queues_slow_down_and_lose_nothing() {
     // Copies outlive the refusal of the first one, and come in any order.
     let late = Faults { loss: 0.02, duplication: 0.2, jitter_ns: 250_000, ..Faults::NONE };
-    for seed in seeds(200..212) {
+    for seed in seeds(200..220) {
         let faults = Faults { jitter_ns: if seed % 2 == 0 { 500 } else { 250_000 }, ..late };
         trial("tiny_queues", 3, 200, faults, seed, |configuration| {
             hardware(configuration);

@@ -43,10 +43,11 @@ impl<M: PhysicalMemory> Engine<M> {
             self.counters.misdelivered += 1;
             return;
         }
-        let Some(index) = self.flow_to(header.source) else {
+        if !self.is_node(header.source) {
             self.counters.strangers += 1;
             return;
-        };
+        }
+        let index = self.flow_to(header.source);
         self.acknowledged(index, &header);
         match header.operation {
             Says::Ack => {}
@@ -59,9 +60,9 @@ impl<M: PhysicalMemory> Engine<M> {
     }
 
     /// Ends what the other node has acknowledged.
-    fn acknowledged(&mut self, index: u16, header: &Repr) {
+    fn acknowledged(&mut self, index: u32, header: &Repr) {
         let reorder = self.configuration.replay.reorder;
-        let send = &mut self.flows[usize::from(index)].send;
+        let send = &mut self.flows[index as usize].send;
         let epoch = Epoch::from_number(header.acknowledged_epoch);
         let (mut done, mut count) = ([0; WINDOW as usize], 0);
         let overtaken =
@@ -94,8 +95,8 @@ impl<M: PhysicalMemory> Engine<M> {
 
     /// Ends a PUT or GET that the other node refuses. Its packets keep their numbers and say
     /// nothing any more, so that the numbers after them can be delivered.
-    fn refused(&mut self, index: u16, header: &Repr) {
-        let flow = &mut self.flows[usize::from(index)];
+    fn refused(&mut self, index: u32, header: &Repr) {
+        let flow = &mut self.flows[index as usize];
         let concerns = flow.send.slot(header.sequence).is_some_and(|slot| {
             slot.request == header.request && header.acknowledged_epoch == flow.send.epoch.number()
         });
@@ -125,8 +126,8 @@ impl<M: PhysicalMemory> Engine<M> {
     }
 
     /// Accepts a numbered packet unless it was here before.
-    fn arrived(&mut self, index: u16, header: &Repr, data: &[u8]) {
-        let receive = &mut self.flows[usize::from(index)].receive;
+    fn arrived(&mut self, index: u32, header: &Repr, data: &[u8]) {
+        let receive = &mut self.flows[index as usize].receive;
         let epoch = Epoch::from_number(header.epoch);
         if receive.is_restart(epoch, header.sequence) {
             self.answers_to_come -= receive.restart(epoch);
@@ -161,7 +162,7 @@ impl<M: PhysicalMemory> Engine<M> {
     fn accept(
         &mut self,
         claim: Claim,
-        index: u16,
+        index: u32,
         header: &Repr,
         data: &[u8],
     ) -> Result<Accepted, Reason> {
@@ -205,7 +206,7 @@ impl<M: PhysicalMemory> Engine<M> {
     fn accept_reply(
         &mut self,
         claim: Claim,
-        index: u16,
+        index: u32,
         header: &Repr,
         data: &[u8],
     ) -> Option<Accepted> {
@@ -252,7 +253,7 @@ impl<M: PhysicalMemory> Engine<M> {
         Ok(ready + self.configuration.timing.write_setup_ns)
     }
 
-    fn begin_write(&mut self, claim: Claim, index: u16, header: &Repr, accepted: Accepted) {
+    fn begin_write(&mut self, claim: Claim, index: u32, header: &Repr, accepted: Accepted) {
         let Accepted { ready, bytes, delivery } = accepted;
         let done = self.write_dma.transfer(claim, ready, bytes);
         let done_at = self.writes.back().map_or(done, |before| before.done_at.max(done));
@@ -281,7 +282,7 @@ impl<M: PhysicalMemory> Engine<M> {
     }
 
     /// Does what the packets ask whose turn has come; gives whether there were any.
-    pub(super) fn deliver(&mut self, index: u16) -> bool {
+    pub(super) fn deliver(&mut self, index: u32) -> bool {
         let mut is_news = false;
         while let Some(delivery) = self.flow(index).receive.front() {
             match delivery {
@@ -323,7 +324,7 @@ impl<M: PhysicalMemory> Engine<M> {
     }
 
     /// Lets the flow wait for room in the completion queue.
-    fn hold(&mut self, index: u16) {
+    fn hold(&mut self, index: u32) {
         let flow = self.flow(index);
         if !flow.is_held {
             flow.is_held = true;
@@ -344,7 +345,7 @@ impl<M: PhysicalMemory> Engine<M> {
         }
     }
 
-    fn get_done(&mut self, index: u16, request: u32, outcome: Result<(), Failure>) {
+    fn get_done(&mut self, index: u32, request: u32, outcome: Result<(), Failure>) {
         let operation = self.operations.find(request);
         if operation.is_some_and(|it| it.flow == index && matches!(it.kind, Kind::Get { .. })) {
             self.complete(request, outcome);

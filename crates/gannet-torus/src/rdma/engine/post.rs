@@ -1,7 +1,6 @@
 //! Descriptors: what the host asks for.
 
 use gannet_memory::Refusal;
-use gannet_wire::rdma::NODE_BITS;
 use thiserror::Error;
 
 use super::super::completion::Request;
@@ -53,11 +52,8 @@ pub enum PostError {
     /// Too much is under way, or too few completions were polled.
     #[error("the queue of posts is full; poll completions and post again")]
     Full,
-    /// The engine already exchanges packets with as many nodes as it may.
-    #[error("no room for {0}: allow more peers")]
-    TooManyPeers(Node),
-    /// The node number has more bits than a packet has room for.
-    #[error("{0} has a number of more than {NODE_BITS} bits")]
+    /// The machine has no such node.
+    #[error("{0} is not in the machine: the limits of the engine say how many nodes it has")]
     NoSuchNode(Node),
     /// The source of a PUT is not memory.
     #[error(
@@ -111,7 +107,7 @@ impl<M: PhysicalMemory> Engine<M> {
         length: u32,
         tag: u32,
     ) -> Result<Request, PostError> {
-        if peer.0 >= 1 << NODE_BITS {
+        if !self.is_node(peer.0) {
             return Err(PostError::NoSuchNode(peer));
         }
         if place.1.saturating_add(length.into()) > 1 << gannet_memory::tlb::ADDRESS_BITS {
@@ -121,7 +117,7 @@ impl<M: PhysicalMemory> Engine<M> {
         if is_full || self.free_completions() == 0 {
             return Err(PostError::Full);
         }
-        let flow = self.flow_to(peer.0).ok_or(PostError::TooManyPeers(peer))?;
+        let flow = self.flow_to(peer.0);
         self.now = self.now.max(now);
         let request = self.operations.insert(Operation::new(kind, flow, place, length, tag));
         self.enqueue(flow, request.0);
@@ -130,8 +126,8 @@ impl<M: PhysicalMemory> Engine<M> {
     }
 
     /// Lets an operation wait for its turn to be put in packets.
-    pub(super) fn enqueue(&mut self, index: u16, request: u32) {
-        let flow = &mut self.flows[usize::from(index)];
+    pub(super) fn enqueue(&mut self, index: u32, request: u32) {
+        let flow = &mut self.flows[index as usize];
         flow.backlog.push(&mut self.operations, request);
         self.mark_ready(index);
     }

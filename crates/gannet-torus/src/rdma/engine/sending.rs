@@ -120,9 +120,9 @@ impl<M: PhysicalMemory> Engine<M> {
     }
 
     /// A packet to be sent again, or else the next one of the operation whose turn it is.
-    fn next_sequence(&mut self, index: u16) -> Option<u32> {
+    fn next_sequence(&mut self, index: u32) -> Option<u32> {
         let data_bytes = self.configuration.limits.data_bytes as u32;
-        let flow = &mut self.flows[usize::from(index)];
+        let flow = &mut self.flows[index as usize];
         if let Some(sequence) = flow.send.take_pending() {
             return Some(sequence);
         }
@@ -139,8 +139,8 @@ impl<M: PhysicalMemory> Engine<M> {
         Some(flow.send.push(slot))
     }
 
-    fn start_read(&mut self, index: u16, sequence: u32) {
-        let flow = &self.flows[usize::from(index)];
+    fn start_read(&mut self, index: u32, sequence: u32) {
+        let flow = &self.flows[index as usize];
         let epoch = flow.send.epoch;
         let Some(&slot) = flow.send.slot(sequence) else { return };
         let timing = self.configuration.timing;
@@ -184,7 +184,7 @@ impl<M: PhysicalMemory> Engine<M> {
     fn refuse_reply(&mut self, request: u32, reason: Reason) {
         let Some(operation) = self.operations.find(request) else { return };
         (operation.refused, operation.is_packed) = (Some(reason), true);
-        let flow = usize::from(operation.flow);
+        let flow = operation.flow as usize;
         self.flows[flow].backlog.remove(&mut self.operations, request);
     }
 }
