@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gannet_torus::node::{
     Configuration, ConfigurationError, Event, Network, Reason, TorusNode, UnfitRoutes,
 };
-use gannet_torus::rdma::{Completion, Failure, Put};
+use gannet_torus::rdma::{Completion, Failure, PostError, Put};
 use gannet_torus::{Direction, Faults, Lattice, Node, Routes};
 
 use crate::traffic::WORD_NS;
@@ -120,12 +120,10 @@ fn a_packet_that_makes_too_many_hops_is_dropped_and_told() {
 
 #[test]
 fn a_node_out_of_the_lattice_is_no_destination() {
-    let mut network = network("2x2", |configuration| {
-        hasty(configuration);
-        configuration.engine.replay.attempts = 2;
-    });
-    assert_eq!(outcome(&mut network, &put_to(77)), Err(Failure::Unreachable));
-    assert!(network.node(Node(0)).counters().dropped(Reason::NoSuchNode) >= 2);
+    let mut network = network("2x2", |_| ());
+    let engine = network.node_mut(Node(0)).engine_mut();
+    assert_eq!(engine.post_put(0, &put_to(4)), Err(PostError::NoSuchNode(Node(4))));
+    assert!(engine.post_put(0, &put_to(3)).is_ok());
 }
 
 #[test]

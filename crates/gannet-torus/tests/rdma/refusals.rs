@@ -365,12 +365,41 @@ fn a_put_that_is_refused_in_part_is_not_told_as_arrived() {
     assert_eq!(outcomes(&mut path, 1), [(2, Ok(()))]);
 }
 
-/// Both engines, the second one as after a restart of its node.
-fn restart(path: &mut Path) {
+/// Starts a node of a pair anew.
+fn restart(path: &mut Path, node: usize) {
     let again = pair(Faults::NONE, |configuration| {
         (configuration.replay.attempts, configuration.epoch) = (1, 2);
     });
-    path.engines[1] = again.engines.into_iter().nth(1).unwrap();
+    path.engines[node] = again.engines.into_iter().nth(node).unwrap();
+}
+
+#[test]
+fn an_answer_to_what_a_node_asked_before_its_restart_is_not_taken_for_another() {
+    let mut path = pair(Faults::NONE, |_| ());
+    // So many requests as there are from one epoch to the next.
+    for tag in 0..256 {
+        let now = path.now;
+        path.engines[0].post_put(now, &put(BUFFER_AT, 4, tag)).unwrap();
+        assert_eq!(outcomes(&mut path, 0), [(tag, Ok(()))]);
+    }
+    let now = path.now;
+    let mut packet = [0; 4096];
+    let before = path.engines[0].post_get(now, &get(BUFFER_AT, 10, 1)).unwrap();
+    let asked = path.engines[0].next_packet(now, &mut packet).unwrap();
+    path.engines[1].packet_in(now, &packet[..asked.length]);
+    let mut late = Vec::new();
+    while let Some(sent) = path.engines[1].next_packet(now, &mut packet) {
+        late.push(packet[..sent.length].to_vec());
+    }
+    restart(&mut path, 0);
+    let wanted = get(BUFFER_AT + 8192, 10, 2);
+    assert_eq!(path.engines[0].post_get(now, &wanted), Ok(before), "the same request");
+    late.iter().for_each(|packet| path.engines[0].packet_in(now, packet));
+    assert_eq!(path.engines[0].poll_completion(), None);
+    assert_eq!(path.engines[0].memory()[..], [1; 16384]);
+    path.engines[1].memory_mut()[8192..].fill(9);
+    assert_eq!(outcomes(&mut path, 0), [(2, Ok(()))]);
+    assert_eq!(path.engines[0].memory()[4096..4106], [9; 10]);
 }
 
 #[test]
@@ -382,7 +411,7 @@ fn a_node_that_has_started_anew_is_found_again() {
             path.engines[0].post_put(now, &put(BUFFER_AT, 4, tag)).unwrap();
             assert_eq!(outcomes(&mut path, 0), [(tag, Ok(()))]);
         }
-        restart(&mut path);
+        restart(&mut path, 1);
         let told = [90, 91].map(|tag| {
             let now = path.now;
             path.engines[0].post_put(now, &put(BUFFER_AT, 4, tag)).unwrap();

@@ -131,8 +131,9 @@ impl<M: PhysicalMemory> Engine<M> {
         let epoch = Epoch::from_number(header.epoch);
         if receive.is_restart(epoch, header.sequence) {
             self.answers_to_come -= receive.restart(epoch);
+            self.forget_replies(index);
         }
-        match receive.classify(epoch, header.sequence) {
+        match self.flow(index).receive.classify(epoch, header.sequence) {
             Arrival::Fresh => {}
             Arrival::Duplicate => {
                 self.counters.duplicates += 1;
@@ -159,6 +160,15 @@ impl<M: PhysicalMemory> Engine<M> {
         }
     }
 
+    /// Ends the answers to a node that has begun anew: it has forgotten its GETs, and may by now
+    /// have given their requests to others.
+    fn forget_replies(&mut self, index: u32) {
+        while let Some(request) = self.operations.any(|it| it.flow == index && !it.is_post()) {
+            self.flow(index).send.abandon(request);
+            self.complete(request, Err(Failure::Unreachable));
+        }
+    }
+
     fn accept(
         &mut self,
         claim: Claim,
@@ -170,6 +180,13 @@ impl<M: PhysicalMemory> Engine<M> {
         match header.operation {
             Says::Put => self.accept_put(claim, header, data),
             Says::Get => self.accept_get(claim, header),
+            // The other node answers what this one has asked before it began anew.
+            Says::Reply | Says::ReplyRefused
+                if header.acknowledged_epoch != self.flow(index).send.epoch.number() =>
+            {
+                self.counters.unwanted += 1;
+                Ok(nothing)
+            }
             Says::Reply => Ok(self.accept_reply(claim, index, header, data).unwrap_or(nothing)),
             Says::ReplyRefused => {
                 let (request, reason) = (header.request, Reason::from_number(header.tag));
