@@ -54,8 +54,9 @@
 //! hears. Packets flow when both ends hear each other; a restart of either begins a new numbering,
 //! so that neither waits for the other's past. Packets that a restarted end had accepted are gone.
 //!
-//! A line without good credits for [`Config::dead_after`] is down: [`Event::Down`]. When credits
-//! come back it goes on where it was.
+//! A line without good credits for [`Config::dead_after`] is down: [`Event::Down`]. Its end tells so
+//! by answering no session any more, so that a line that has died one way is down at both ends. When
+//! credits come back it goes on where it was.
 
 mod config;
 mod counters;

@@ -38,7 +38,8 @@ pub struct Config {
     /// Time after which a packet that was sent and not acknowledged is sent again or given up,
     /// ticks: longer than a round trip, the longest packet and a credit.
     pub timeout: u64,
-    /// Time without a good credit after which the line counts as dead, ticks.
+    /// Time without a good credit, or without one that answers this end, after which the line
+    /// counts as dead, ticks.
     pub dead_after: u64,
     /// Number of this life of this end, not 0. A restarted end has to take another one; with
     /// retransmission, most of the time the ends notice if it does not.

@@ -12,9 +12,9 @@ use super::window::Origin;
 /// What an end knows of the other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// No good credits come, or none came for too long.
+    /// Nothing was heard yet, or the two ends have not heard each other for too long.
     Down,
-    /// Good credits come; the other end does not hear this one yet.
+    /// Good credits come; the other end has not answered this one yet.
     Waiting,
     /// Both ends hear each other: packets flow.
     Up,
@@ -30,7 +30,8 @@ pub enum Event {
     HeaderOnly,
     /// Packets flow from now on.
     Up,
-    /// No good credit came for [`Config::dead_after`].
+    /// No good credit that answers this end came for [`Config::dead_after`], or the other end says
+    /// that it hears nothing.
     Down,
     /// The other end has restarted, or the two have no common past: numbering begins anew.
     Restarted,
@@ -62,6 +63,10 @@ pub struct Link {
     joined: bool,
     /// Good credits come.
     alive: bool,
+    /// The last good credit that answers this end, or when the line was first looked after.
+    answered_at: Option<u64>,
+    /// [`Event::Down`] was the last that was told of the line.
+    is_down: bool,
 }
 
 impl Link {
@@ -84,6 +89,8 @@ impl Link {
             session: config.session,
             joined: false,
             alive: false,
+            answered_at: None,
+            is_down: false,
         })
     }
 
@@ -94,7 +101,7 @@ impl Link {
 
     /// What this end knows of the other one.
     pub fn state(&self) -> State {
-        match (self.alive, self.joined) {
+        match (self.alive && !self.is_down, self.joined) {
             (false, _) => State::Down,
             (true, false) => State::Waiting,
             (true, true) => State::Up,
@@ -180,16 +187,19 @@ impl Link {
         lacks
     }
 
-    /// Whether nothing but credits is sent until another packet is taken or has to be sent again.
+    /// Whether nothing but credits is sent until another packet is taken or has to be sent again,
+    /// or the link comes up.
     /// A line that charges for every word may then be given only a credit now and then.
     pub fn is_idle(&self) -> bool {
-        self.transmitter.is_idle()
+        self.transmitter.is_idle(self.state() == State::Up)
     }
 
     /// The word to be sent in this word time.
     pub fn transmit(&mut self, now: u64) -> Word {
         let up = self.state() == State::Up;
-        let Self { session, transmitter, receiver, counters, diagnostics, heard, .. } = self;
+        // An end that hears nothing answers nobody: the other one must know that it is not heard.
+        let heard = self.heard.filter(|_| self.alive);
+        let Self { session, transmitter, receiver, counters, diagnostics, .. } = self;
         transmitter.tick(now);
         let credit = || Credit {
             used: receiver.used(),
@@ -218,12 +228,13 @@ impl Link {
         self.alive = true;
         let answers = credit.echo == self.session;
         let renewed = before.is_some_and(|before| before.session != credit.session);
-        if renewed || self.joined && !answers {
+        let answers_another = !answers && credit.echo != 0;
+        if renewed || self.joined && answers_another {
             self.restart();
             return Some(Event::Restarted);
         }
         if !answers {
-            return None;
+            return was_up.then(|| self.go_down());
         }
         if !self.joined {
             self.joined = true;
@@ -237,7 +248,15 @@ impl Link {
             self.restart();
             return Some(Event::Restarted);
         }
+        (self.answered_at, self.is_down) = (Some(now), false);
         (!was_up).then_some(Event::Up)
+    }
+
+    /// No packets flow until the other end answers again; the numbering goes on then.
+    fn go_down(&mut self) -> Event {
+        self.is_down = true;
+        self.counters.downs += 1;
+        Event::Down
     }
 
     /// Numbers both directions from `sequence` on, before the first packet.
@@ -259,13 +278,18 @@ impl Link {
     /// Looks whether the line is dead; called from time to time, also when no words come.
     pub fn tick(&mut self, now: u64) -> Option<Event> {
         self.receiver.tick(now, &mut self.counters);
-        let silent = |at| now.saturating_sub(at) > self.config.dead_after;
-        if !self.alive || !self.last_credit().is_some_and(silent) {
-            return None;
-        }
-        self.alive = false;
-        self.counters.downs += 1;
-        Some(Event::Down)
+        let is_over = |at| now.saturating_sub(at) > self.config.dead_after;
+        self.alive &= !self.last_credit().is_some_and(is_over);
+        let unanswered = is_over(*self.answered_at.get_or_insert(now));
+        (unanswered && !self.is_down).then(|| self.go_down())
+    }
+
+    /// When [`tick`](Self::tick) will find the line dead if nothing comes before; `None` if it has.
+    pub fn deadline(&self) -> Option<u64> {
+        let heard = self.last_credit().filter(|_| self.alive);
+        let answered = self.answered_at.filter(|_| !self.is_down);
+        let last = heard.into_iter().chain(answered).min()?;
+        Some(last.saturating_add(self.config.dead_after).saturating_add(1))
     }
 
     /// The oldest packet that has arrived on virtual channel `vc`.

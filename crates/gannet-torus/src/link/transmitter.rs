@@ -160,13 +160,11 @@ impl Transmitter {
         self.window.push(word);
     }
 
-    /// Whether nothing but credits is sent until another packet is taken.
-    pub(super) fn is_idle(&self) -> bool {
-        self.place == Place::Between
-            && self.second.is_none()
-            && self.window.is_done()
-            && self.header_only.is_empty()
-            && !self.rewind_due
+    /// Whether nothing but credits is sent until another packet is taken, or the link comes up.
+    pub(super) fn is_idle(&self, up: bool) -> bool {
+        let nothing_waits =
+            self.window.is_done() && self.header_only.is_empty() && !self.rewind_due;
+        self.place == Place::Between && self.second.is_none() && (!up || nothing_waits)
     }
 
     /// Sends a credit before anything else.

@@ -101,6 +101,13 @@ impl<M: PhysicalMemory> Network<M> {
         self.both_lines(cable, Line::cut);
     }
 
+    /// Cuts the line from `from` in `direction`; what comes the other way passes.
+    pub fn cut_one_way(&mut self, from: Node, direction: Direction) {
+        if let Some(line) = &mut self.lines[from.index()][direction.index()] {
+            line.cut();
+        }
+    }
+
     /// Mends a cable.
     pub fn mend(&mut self, cable: Cable) {
         self.both_lines(cable, Line::mend);

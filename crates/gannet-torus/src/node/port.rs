@@ -2,7 +2,7 @@
 
 use gannet_wire::apelink::{Header, Word};
 
-use crate::link::{Config, ConfigError, Counters, Event, Link, Origin, Refused, State};
+use crate::link::{Config, ConfigError, Counters, Event, Link, Origin, Refused};
 
 /// Bits of a word.
 const WORD_BITS: u64 = Word::BITS as u64;
@@ -20,9 +20,6 @@ pub(super) struct Heard {
 #[derive(Clone, Debug)]
 pub(super) struct Port {
     pub link: Link,
-    /// When the link was first looked after.
-    since: Option<u64>,
-    is_down: bool,
     /// Packets with a footer given to the link.
     given: u64,
     /// Words that came since the last good credit.
@@ -34,7 +31,7 @@ pub(super) struct Port {
 impl Port {
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         let link = Link::new(config)?;
-        Ok(Self { link, since: None, is_down: false, given: 0, words: 0, errors: 0 })
+        Ok(Self { link, given: 0, words: 0, errors: 0 })
     }
 
     /// The word to be sent, and whether it is a credit.
@@ -49,9 +46,6 @@ impl Port {
         let before = self.link.counters().rx_credits;
         let event = self.link.receive(word, now);
         self.words += 1;
-        if event == Some(Event::Up) {
-            self.is_down = false;
-        }
         let heard = self.link.counters().rx_credits != before;
         (event, heard.then(|| self.heard()))
     }
@@ -64,28 +58,6 @@ impl Port {
             bits: std::mem::take(&mut self.words) * WORD_BITS,
             errors: since.min(u32::MAX.into()) as u32,
         }
-    }
-
-    /// Looks whether the line has died, or has never lived.
-    pub fn tick(&mut self, now: u64) -> Option<Event> {
-        let event = self.link.tick(now);
-        let is_late = now.saturating_sub(*self.since.get_or_insert(now)) > self.dead_after();
-        let silent = self.link.state() == State::Down && is_late;
-        if event == Some(Event::Down) || silent && !self.is_down {
-            self.is_down = true;
-            return Some(Event::Down);
-        }
-        event
-    }
-
-    fn dead_after(&self) -> u64 {
-        self.link.config().dead_after
-    }
-
-    /// When the line will have been silent for too long.
-    pub fn deadline(&self) -> Option<u64> {
-        let heard = self.link.last_credit().or(self.since)?;
-        (!self.is_down).then_some(heard + self.dead_after() + 1)
     }
 
     pub fn send(&mut self, header: Header, origin: Origin, payload: &[u8]) -> Result<(), Refused> {

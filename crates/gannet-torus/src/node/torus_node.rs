@@ -204,7 +204,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
         self.now = now;
         for direction in Direction::ALL {
             let port = self.ports[direction.index()].as_mut();
-            if let Some(event) = port.and_then(|port| port.tick(now)) {
+            if let Some(event) = port.and_then(|port| port.link.tick(now)) {
                 self.link_event(direction, event);
             }
         }
@@ -220,7 +220,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
 
     /// When [`advance`](Self::advance) has something to do if no word comes before; `None` if never.
     pub fn next_deadline(&self) -> Option<u64> {
-        let links = self.ports.iter().flatten().filter_map(Port::deadline);
+        let links = self.ports.iter().flatten().filter_map(|port| port.link.deadline());
         let monitor = self.nic().and_then(Nic::deadline_ns);
         let soon = (self.is_stirred || self.has_packet()).then_some(self.now);
         links.chain(self.engine.next_deadline()).chain(monitor).chain(soon).min()

@@ -137,3 +137,37 @@ fn a_cable_that_was_never_there_counts_as_down() {
     assert_eq!(outcome(&mut network, &put_to(1)), Err(Failure::Unreachable));
     assert!(network.node(Node(0)).counters().dropped(Reason::LinkDown) > 0);
 }
+
+/// Fills the way from node 0 to node 2, of which the cable behind node 1 is dead one way, and tells
+/// whether a PUT to node 1 still gets its answer.
+fn passes_a_cable_dead_one_way(lived: bool, from: u32, direction: Direction) -> bool {
+    let mut network = network("5", |configuration| {
+        hasty(configuration);
+        configuration.link.dead_after = 2000 * WORD_NS;
+    });
+    (0..if lived { 500 } else { 0 }).for_each(|_| network.step());
+    network.cut_one_way(Node(from), direction);
+    for _ in 0..30 {
+        let (now, put) = (network.now(), Put { length: 4000, ..put_to(2) });
+        network.node_mut(Node(0)).engine_mut().post_put(now, &put).unwrap();
+    }
+    // Until everything on the way is full, or the cable counts as down.
+    (0..20_000).for_each(|_| network.step());
+    let (now, put) = (network.now(), Put { tag: 1, ..put_to(1) });
+    network.node_mut(Node(0)).engine_mut().post_put(now, &put).unwrap();
+    (0..40_000).any(|_| {
+        network.step();
+        let completion = network.node_mut(Node(0)).engine_mut().poll_completion();
+        matches!(completion, Some(Completion::TxDone { tag: 1, outcome, .. })
+            if outcome != Err(Failure::Unreachable))
+    })
+}
+
+#[test]
+fn a_cable_that_is_dead_one_way_holds_up_no_other_traffic() {
+    for lived in [true, false] {
+        for (from, direction) in [(1, Direction::XPlus), (2, Direction::XMinus)] {
+            assert!(passes_a_cable_dead_one_way(lived, from, direction), "{lived} {direction}");
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Coming up, dying, coming back, and what credits carry for the fault monitor.
 
 use super::*;
+use crate::link::Refused;
 
 fn pair(length: usize) -> Pair {
     Pair::new(Config::default(), length, Noise::default(), 0)
@@ -50,14 +51,48 @@ fn a_dead_line_is_noticed_and_forgotten_when_it_is_mended() {
     assert!((dead_after..dead_after + 40).contains(&(pair.now - cut_at)), "{}", pair.now - cut_at);
     assert_eq!(pair.events[0].last(), Some(&Event::Down));
     assert!(pair.now - pair.ends[0].last_credit().unwrap() > dead_after);
-    assert_eq!(pair.ends[1].state(), State::Up, "the other direction still lives");
+    pair.run_until(100, |pair| pair.ends[1].state() == State::Down);
+    assert_eq!(pair.events[1].last(), Some(&Event::Down), "nobody hears this end any more");
 
     pair.lines[1].mend();
-    pair.run_until(1000, |pair| pair.ends[0].state() == State::Up);
+    pair.run_until(1000, |pair| pair.ends.iter().all(|end| end.state() == State::Up));
     send_numbers(&mut pair, 10..20);
     pair.run_until(20_000, |pair| pair.arrived[1].len() == 20);
     assert!(pair.payloads().into_iter().eq((0..20).map(|n| numbered(n, 50))));
     assert_eq!(pair.ends[0].counters().restarts, 0);
+}
+
+#[test]
+fn an_end_that_nobody_hears_stops_sending_packets() {
+    let mut pair = pair(30);
+    pair.bring_up();
+    pair.lines[0].cut();
+    send_numbers(&mut pair, 0..10);
+    (0..50_000).for_each(|_| pair.step());
+    assert_eq!(pair.ends.each_ref().map(Link::state), [State::Down; 2]);
+    let refused = pair.ends[0].send(Header::default(), Origin::default(), &[]);
+    assert_eq!(refused, Err(Refused::NotUp));
+    assert!(pair.ends[0].counters().tx_rewinds <= 2, "{:?}", pair.ends[0].counters());
+    assert!(pair.ends[0].is_idle(), "nothing but credits is sent");
+
+    pair.lines[0].mend();
+    pair.run_until(20_000, |pair| pair.arrived[1].len() == 10);
+    assert!(pair.payloads().into_iter().eq((0..10).map(|n| numbered(n, 50))));
+    let events = [Event::Up, Event::Down, Event::Up];
+    assert_eq!(pair.events[0], events);
+    assert!(pair.events[1].starts_with(&events));
+}
+
+#[test]
+fn a_line_that_never_lived_one_way_is_down_at_both_ends() {
+    let mut pair = pair(30);
+    pair.lines[0].cut();
+    (0..5000).for_each(|_| pair.step());
+    assert_eq!(pair.ends.each_ref().map(Link::state), [State::Down; 2]);
+    assert_eq!(pair.events, [[Event::Down]; 2]);
+    pair.lines[0].mend();
+    pair.bring_up();
+    assert_eq!(pair.events, [[Event::Down, Event::Up]; 2]);
 }
 
 #[test]
