@@ -19,7 +19,7 @@ pub(super) struct Guide {
     pub epoch: u8,
     pub hop_limit: u16,
     /// Links that are down, one bit each.
-    pub down: u8,
+    down: u8,
 }
 
 /// What a packet has come by.
@@ -42,6 +42,11 @@ impl Guide {
 
     pub fn follow(&mut self, routes: Arc<Routes>, epoch: u8) {
         (self.routes, self.epoch) = (routes, epoch);
+    }
+
+    /// Whether the link in `direction` is down.
+    pub fn is_down(&self, direction: Direction) -> bool {
+        self.down >> direction.index() & 1 == 1
     }
 
     /// Marks the link in `direction` as down or up.

@@ -53,9 +53,9 @@
 //! Routes have a number, their *epoch*, which packets carry. A node passes on packets of its own
 //! epoch only and drops others ([`Reason::OtherRoutes`]); at their destination all are taken. So no
 //! packet ever follows two kinds of routes, and once all nodes have changed, none is left that could
-//! wait in a cycle. What was dropped is sent again. To change without any loss, [`TorusNode::pause`]
-//! all nodes, wait until they are all [drained](TorusNode::is_drained), change, and
-//! [`TorusNode::resume`].
+//! wait in a cycle. What was dropped is sent again. To change without dropping anything,
+//! [`TorusNode::pause`] all nodes, wait until they are all [drained](TorusNode::is_drained), change,
+//! and [`TorusNode::resume`].
 //!
 //! A line that comes back after 256 changes may still bring a packet of an epoch with the same
 //! number.

@@ -161,10 +161,15 @@ impl<M: PhysicalMemory> TorusNode<M> {
     }
 
     /// Whether no packet of the network is in this node, or on its way from it to the next.
+    ///
+    /// What a link that is down has taken does not count. Should the link come back, it brings
+    /// packets of an old epoch, which wait for nothing.
     pub fn is_drained(&self) -> bool {
-        self.ports.iter().flatten().all(|port| {
+        let mut ports = self.ports.iter().zip(Direction::ALL);
+        ports.all(|(port, direction)| {
+            let Some(port) = port else { return true };
             let waits = (0..self.virtual_channels as u8).any(|vc| port.link.front(vc).is_some());
-            !waits && port.under_way() == 0
+            !waits && (self.guide.is_down(direction) || port.under_way() == 0)
         })
     }
 

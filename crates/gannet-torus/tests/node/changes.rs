@@ -124,3 +124,32 @@ fn a_change_with_a_pause_drops_nothing() {
     assert_eq!(traffic.sum(|node| node.counters().packets_dropped()), 0);
     assert_eq!(traffic.sum(|node| node.engine().counters().timeouts), 0);
 }
+
+#[test]
+fn nodes_drain_past_a_cut_cable_and_the_change_drops_nothing() {
+    let seed = seeded(140);
+    let _culprit = Culprit { test: "nodes_drain_past_a_cut_cable", seed };
+    let plan = Plan { lattice: "3x3", messages: 400, noise: QUIET, control_words: false, seed };
+    let mut traffic = Traffic::new(&plan, None, patient, plain);
+    let lattice = traffic.network.lattice();
+    let cable = lattice.cable(Node(4), Direction::XPlus);
+    let mut faults = Faults::none(lattice);
+    faults.kill_cable(cable);
+    let around = Arc::new(Routes::around(&faults, 4).unwrap().0);
+    traffic.run(|network| {
+        if network.now() == CUT_NS {
+            network.cut(cable);
+            lattice.all().for_each(|node| network.node_mut(node).pause());
+        }
+        let is_drained = network.nodes().iter().all(|node| node.is_drained());
+        if network.now() > CUT_NS && is_drained && network.node(Node(0)).epoch() == 1 {
+            network.set_routes(&around, 2).unwrap();
+            lattice.all().for_each(|node| network.node_mut(node).resume());
+        }
+    });
+    assert!(traffic.network.nodes().iter().all(|node| node.epoch() == 2), "never drained");
+    assert_ledger(&traffic);
+    let dropped = |reason| traffic.sum(|node| node.counters().dropped(reason));
+    assert!(dropped(Reason::LinkDown) > 0, "nothing was cut");
+    assert_eq!(dropped(Reason::OtherRoutes), 0);
+}
