@@ -82,10 +82,10 @@ impl<M: PhysicalMemory> TorusNode<M> {
 
     /// Moves packets while any of them has room where it goes.
     pub(super) fn move_packets(&mut self, now: u64) {
-        self.is_stirred = false;
-        self.take_from_engine(now);
+        (self.is_stirred, self.waits_for_engine) = (false, false);
         let mut moved = true;
         while moved {
+            self.take_from_engine(now);
             moved = false;
             for output in 0..OUTPUTS {
                 while let Some(input) = self.arbiter.turn(output)
@@ -161,9 +161,9 @@ impl<M: PhysicalMemory> TorusNode<M> {
         Move::Done
     }
 
-    /// Tries again at the next call: the engine has room after a time, without a word coming.
+    /// Tries again when the engine has room, which comes by its own deadline.
     fn wait_for_engine(&mut self) -> Move {
-        self.is_stirred = true;
+        self.waits_for_engine = true;
         Move::Waits
     }
 

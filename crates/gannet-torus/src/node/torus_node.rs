@@ -33,6 +33,8 @@ pub struct TorusNode<M> {
     pub(super) is_paused: bool,
     /// Something has come or gone since packets were last moved.
     pub(super) is_stirred: bool,
+    /// A packet waits for the engine to have room.
+    pub(super) waits_for_engine: bool,
     /// The packet on its way from one link to another.
     pub(super) buffer: Box<[u8]>,
     pub(super) signals: VecDeque<Signal>,
@@ -73,6 +75,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
             counters: Counters::default(),
             is_paused: false,
             is_stirred: false,
+            waits_for_engine: false,
             buffer: vec![0; PAYLOAD_LEN_MAX].into_boxed_slice(),
             signals: VecDeque::with_capacity(EVENTS_MAX),
             events: VecDeque::with_capacity(EVENTS_MAX),
@@ -218,7 +221,8 @@ impl<M: PhysicalMemory> TorusNode<M> {
             monitor.poll(now, |notice| keep(notices, notice, untold));
         }
         self.engine.advance(now);
-        if self.is_stirred || self.has_packet() {
+        let engine_has_room = self.waits_for_engine && self.engine.can_receive();
+        if self.is_stirred || engine_has_room || self.has_packet() {
             self.move_packets(now);
         }
     }

@@ -151,6 +151,30 @@ fn one_packet_of_room_in_each_fifo_is_enough() {
     }
 }
 
+#[test]
+fn deadlines_move_on_while_an_engine_is_busy() {
+    let seed = seeded(45);
+    let _culprit = Culprit { test: "deadlines_move_on", seed };
+    let plan = Plan { lattice: "3", messages: 60, noise: QUIET, control_words: false, seed };
+    let configure = |configuration: &mut Configuration| {
+        let engine = &mut configuration.engine;
+        (engine.limits.receive_queue, engine.timing.write_bytes_per_s) = (1, 200_000_000);
+        engine.replay.timeout_ns = 5_000_000;
+    };
+    let mut traffic = Traffic::new(&plan, None, configure, plain);
+    let mut was_busy = false;
+    traffic.run(|network| {
+        let now = network.now();
+        for node in network.lattice().all() {
+            let node = network.node_mut(node);
+            was_busy |= !node.engine().can_receive();
+            node.advance(now);
+            assert!(node.next_deadline() > Some(now), "a driver would spin at {now}");
+        }
+    });
+    assert!(was_busy);
+}
+
 /// As words are, with or without a fault monitor.
 fn with_or_without_monitor(has_monitor: bool) -> (u64, Vec<u64>, Traffic) {
     let plan =
