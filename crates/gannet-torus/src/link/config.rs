@@ -25,7 +25,8 @@ pub struct Config {
     /// Headers of the header FIFO of each virtual channel.
     pub fifo_headers: usize,
     /// Safety margin that a receiver adds to both used counts, words and headers. The published
-    /// core needs one because it does not know what is on its way; here it may be 0.
+    /// core needs one because it does not know what is on its way; here it may be 0. Less than
+    /// either FIFO has.
     pub margin: usize,
     /// Words of packets between two credits on a busy line.
     pub credit_interval: u32,
@@ -85,19 +86,25 @@ impl Config {
     ///
     /// The first field that is out of its range.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let words = usize::from(DATA_USED_MAX);
-        let headers = usize::from(HEADERS_USED_MAX);
-        for (field, min, max, got) in [
+        let words = usize::from(DATA_USED_MAX).saturating_sub(self.margin);
+        let headers = usize::from(HEADERS_USED_MAX).saturating_sub(self.margin);
+        // A FIFO that the margin fills never has room.
+        let margin = self.fifo_words.min(self.fifo_headers).saturating_sub(1);
+        let sizes = [
             ("virtual_channels", 1, VIRTUAL_CHANNELS, self.virtual_channels),
-            ("fifo_words", 1, words.saturating_sub(self.margin), self.fifo_words),
-            ("fifo_headers", 1, headers.saturating_sub(self.margin), self.fifo_headers),
+            ("fifo_words", 1, words, self.fifo_words),
+            ("fifo_headers", 1, headers, self.fifo_headers),
+            ("margin", 0, margin, self.margin),
             ("window_packets", 1, WINDOW_PACKETS_MAX, self.window_packets),
             ("window_words", PAYLOAD_WORDS_MAX, WINDOW_WORDS_MAX, self.window_words),
             ("session", 1, usize::from(u8::MAX), usize::from(self.session)),
             ("credit_interval", 1, u32::MAX as usize, self.credit_interval as usize),
-        ] {
+        ];
+        let sizes = sizes.map(|(field, min, max, got)| (field, min as u64, max as u64, got as u64));
+        let times =
+            [("timeout", 1, u64::MAX, self.timeout), ("dead_after", 1, u64::MAX, self.dead_after)];
+        for (field, min, max, got) in sizes.into_iter().chain(times) {
             if !(min..=max).contains(&got) {
-                let [min, max, got] = [min, max, got].map(|value| value as u64);
                 return Err(ConfigError { field, min, max, got });
             }
         }

@@ -1,6 +1,6 @@
 //! What a node is made from, and why it cannot be.
 
-use gannet_wire::apelink::WORD_LEN;
+use gannet_wire::apelink::{HOPS_MAX, WORD_LEN};
 use gannet_wire::rdma::HEADER_LEN;
 use thiserror::Error;
 
@@ -18,7 +18,8 @@ pub struct Configuration {
     pub engine: rdma::Configuration,
     /// Each of the links.
     pub link: link::Config,
-    /// A packet that has made so many hops and is not there is dropped: it goes in circles.
+    /// A packet that has made so many hops and is not there is dropped: it goes in circles. 1 to
+    /// [`HOPS_MAX`].
     pub hop_limit: u16,
     /// Packets of the engine that may wait for a link, 1 to [`INJECTION_PACKETS_MAX`]; as many of
     /// them wait before one for another link is held up.
@@ -40,7 +41,7 @@ impl Configuration {
                 dead_after: link.dead_after * word_ns,
                 ..link
             },
-            hop_limit: gannet_wire::apelink::HOPS_MAX,
+            hop_limit: HOPS_MAX,
             injection_packets: 8,
         }
     }
@@ -57,6 +58,9 @@ impl Configuration {
         self.engine.check()?;
         if !(1..=INJECTION_PACKETS_MAX).contains(&self.injection_packets) {
             return Err(ConfigurationError::InjectionPackets(self.injection_packets));
+        }
+        if !(1..=HOPS_MAX).contains(&self.hop_limit) {
+            return Err(ConfigurationError::HopLimit(self.hop_limit));
         }
         let max = self.link.packet_words_max() * WORD_LEN;
         let got = HEADER_LEN + self.engine.limits.data_bytes;
@@ -89,6 +93,9 @@ pub enum ConfigurationError {
     /// No packets, or too many, may wait for a link.
     #[error("{0} packets may wait for a link: it must be 1 to {INJECTION_PACKETS_MAX}")]
     InjectionPackets(usize),
+    /// The format does not count so far, or nothing gets anywhere.
+    #[error("a hop limit of {0}: it must be 1 to {HOPS_MAX}")]
+    HopLimit(u16),
     /// Packets of the engine do not fit the FIFOs of the links.
     #[error("packets of {got} bytes with header do not fit the links, which take {max}")]
     PacketBytes {

@@ -7,6 +7,7 @@ use gannet_torus::node::{
 };
 use gannet_torus::rdma::{Completion, Failure, PostError, Put};
 use gannet_torus::{Direction, Faults, Lattice, Node, Routes};
+use gannet_wire::apelink::HOPS_MAX;
 
 use crate::traffic::WORD_NS;
 use crate::{QUIET, hasty};
@@ -61,6 +62,9 @@ fn parameters_out_of_range_are_refused() {
     );
     assert!(matches!(refused(|c| c.engine.limits.posts = 1 << 15), ConfigurationError::Engine(_)));
     assert_eq!(refused(|c| c.injection_packets = 0), ConfigurationError::InjectionPackets(0));
+    for refused in [refused(|c| c.hop_limit = 0), refused(|c| c.hop_limit = HOPS_MAX + 1)] {
+        assert!(refused.to_string().starts_with("a hop limit of "), "{refused}");
+    }
     assert!(matches!(refused(|c| c.link.session = 0), ConfigurationError::Link(_)));
     let small = refused(|c| c.link.fifo_words = 255);
     assert_eq!(small, ConfigurationError::PacketBytes { got: 4096, max: 4080 });

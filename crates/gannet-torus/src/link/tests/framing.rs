@@ -229,6 +229,28 @@ fn what_does_not_fit_the_link_is_refused() {
 }
 
 #[test]
+fn parameters_with_which_no_packet_would_ever_pass_are_refused() {
+    let good = Config::default();
+    for (field, config) in [
+        ("margin", Config { fifo_headers: 8, margin: 8, ..good }),
+        ("margin", Config { fifo_words: 100, margin: 100, ..good }),
+        ("timeout", Config { timeout: 0, ..good }),
+        ("dead_after", Config { dead_after: 0, ..good }),
+    ] {
+        assert_eq!(Link::new(config).unwrap_err().field, field);
+    }
+    for margin in [0, 7] {
+        let config = Config { fifo_words: 8, fifo_headers: 8, margin, ..good };
+        let mut pair = Pair::new(config, 2, quiet(), 0);
+        pair.bring_up();
+        pair.send(Header::default(), &[1; 16]);
+        pair.run_until(1000, |pair| !pair.arrived[1].is_empty());
+    }
+    let patient = Config { dead_after: u64::MAX, timeout: u64::MAX, ..good };
+    Pair::new(patient, 2, quiet(), 0).bring_up();
+}
+
+#[test]
 fn a_full_channel_does_not_hold_up_the_other() {
     let mut pair = Pair::new(Config { fifo_words: 64, ..Config::default() }, 20, quiet(), 0);
     pair.bring_up();
