@@ -128,6 +128,7 @@ impl<M: PhysicalMemory> Network<M> {
     /// # Errors
     /// When the routes do not fit; no node has changed then.
     pub fn set_routes(&mut self, routes: &Arc<Routes>, epoch: u8) -> Result<(), UnfitRoutes> {
+        self.nodes.iter().try_for_each(|node| node.check_routes(routes))?;
         self.nodes.iter_mut().try_for_each(|node| node.set_routes(Arc::clone(routes), epoch))
     }
 }

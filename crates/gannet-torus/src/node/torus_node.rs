@@ -144,10 +144,18 @@ impl<M: PhysicalMemory> TorusNode<M> {
     /// # Errors
     /// When the routes do not fit; the node goes on as before.
     pub fn set_routes(&mut self, routes: Arc<Routes>, epoch: u8) -> Result<(), UnfitRoutes> {
-        check_routes(&routes, self.guide.lattice(), self.virtual_channels)?;
+        self.check_routes(&routes)?;
         self.guide.follow(routes, epoch);
         self.look_at_all();
         Ok(())
+    }
+
+    /// Tests whether the node can follow `routes`.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_routes(&self, routes: &Routes) -> Result<(), UnfitRoutes> {
+        check_routes(routes, self.guide.lattice(), self.virtual_channels)
     }
 
     /// Lets no packet of the engine enter the network, until [`resume`](Self::resume).

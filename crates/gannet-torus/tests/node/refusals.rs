@@ -50,6 +50,21 @@ fn routes_that_do_not_fit_are_refused_with_the_reason() {
 }
 
 #[test]
+fn routes_that_do_not_fit_one_node_are_taken_by_none() {
+    let mut network = network("3x3", |configuration| {
+        let is_small = configuration.engine.node == Node(5);
+        configuration.link.virtual_channels = if is_small { 2 } else { 4 };
+    });
+    let mut faults = Faults::none(lattice("3x3"));
+    faults.kill_cable(lattice("3x3").cable(Node(0), Direction::XPlus));
+    faults.kill_cable(lattice("3x3").cable(Node(1), Direction::XPlus));
+    let around = Arc::new(Routes::around(&faults, 4).unwrap().0);
+    let refused = network.set_routes(&around, 2).unwrap_err();
+    assert_eq!(refused, UnfitRoutes::Channels { classes: 4, channels: 2 });
+    assert!(network.nodes().iter().all(|node| node.epoch() == 1));
+}
+
+#[test]
 fn parameters_out_of_range_are_refused() {
     let refused = |configure: fn(&mut Configuration)| node(configure, order("2")).unwrap_err();
     assert_eq!(
