@@ -37,6 +37,17 @@ pub(super) fn advance<const V: usize>(slabs: &mut [Slab<V>], cycles: Range<u32>,
     });
 }
 
+/// Exchanges what passes between slabs while no cycle is simulated.
+pub(super) fn exchange<const V: usize>(slabs: &mut [Slab<V>]) {
+    let mut letters = Vec::new();
+    for from in 0..slabs.len() {
+        for to in (0..slabs.len()).filter(|&to| to != from) {
+            slabs[from].take_outgoing(to, &mut letters);
+            slabs[to].accept(&letters);
+        }
+    }
+}
+
 /// Letter boxes between slabs, in two sets: one is read while the other is filled.
 struct Mail {
     /// By set, then sender, then receiver.

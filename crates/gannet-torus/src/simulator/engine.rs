@@ -165,6 +165,7 @@ pub(super) trait Engine {
 
 struct Slabs<const V: usize> {
     slabs: Vec<Slab<V>>,
+    /// Cycles after which the slabs exchange messages: none is due sooner than that.
     stretch: u32,
 }
 
@@ -173,7 +174,7 @@ impl<const V: usize> Slabs<V> {
         let (nodes, count) = (setup.lattice.nodes() as u32, setup.threads as u32);
         let border = |slab| (u64::from(nodes) * u64::from(slab) / u64::from(count)) as u32;
         let rules = Rules::new(setup, routes, V);
-        let stretch = rules.lookahead();
+        let stretch = rules.lookahead().min(setup.replay_after.unwrap_or(u32::MAX));
         let plan = Plan {
             rules: Arc::new(rules),
             traffic: Arc::new(traffic),
@@ -233,6 +234,7 @@ impl<const V: usize> Engine for Slabs<V> {
         for slab in &mut self.slabs {
             ends.iter().for_each(|&(node, direction)| slab.fail_link(node, direction, now));
         }
+        crew::exchange(&mut self.slabs);
     }
 
     fn mend_cable(&mut self, ends: [(Node, Direction); 2]) {
@@ -245,6 +247,7 @@ impl<const V: usize> Engine for Slabs<V> {
 
     fn fail_node(&mut self, node: Node, now: u32) {
         self.slabs.iter_mut().for_each(|slab| slab.fail_node(node, now));
+        crew::exchange(&mut self.slabs);
     }
 
     fn hang_host(&mut self, node: Node) {

@@ -51,8 +51,8 @@ pub struct Setup {
     pub flow_control: FlowControl,
     /// Who goes first where packets compete.
     pub arbitration: Arbitration,
-    /// Cycles after which a source sends a lost packet again, twice as many each time up to 64 times
-    /// as many; `None` leaves it lost.
+    /// Cycles after which a source sends a lost packet again, at least 1, twice as many each time up
+    /// to 64 times as many; `None` leaves it lost.
     pub replay_after: Option<u32>,
     /// Seed of all randomness.
     pub seed: u64,
@@ -141,6 +141,9 @@ impl Setup {
         )?;
         between("the delay of a router in cycles", self.router_delay, 3, 200)?;
         between("the delay of a link in cycles", self.link_delay, 1, 1000)?;
+        if let Some(wait) = self.replay_after {
+            between("the wait in cycles before a lost packet is sent again", wait, 1, u32::MAX)?;
+        }
         between("the number of threads", self.threads, 1, self.lattice.nodes().min(256))?;
         let most = f64::from(longest.max(1));
         if !(load >= 0.0 && load <= most.min(1.0)) {

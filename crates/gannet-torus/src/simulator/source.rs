@@ -71,7 +71,9 @@ impl<const V: usize> Source<V> {
         if self.is_dead {
             return;
         }
-        let key = |&(due, packet): &(u32, Packet)| (due, packet.born, packet.destination);
+        let key = |&(due, packet): &(u32, Packet)| {
+            (due, packet.born, packet.destination, packet.flits, packet.replays)
+        };
         let entry = (due, packet);
         let place = self.again.partition_point(|other| key(other) <= key(&entry));
         self.again.insert(place, entry);

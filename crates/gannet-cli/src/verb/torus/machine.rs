@@ -76,8 +76,8 @@ pub struct MachineArguments {
     /// Cycles from each of them to new routes round it; without it routes stay as they are.
     #[arg(long, value_name = "CYCLES", requires = "script")]
     reroute_after: Option<u32>,
-    /// Cycles after which a lost packet is sent again; without it, it stays lost.
-    #[arg(long, value_name = "CYCLES")]
+    /// Cycles after which a lost packet is sent again, 1 or more; without it, it stays lost.
+    #[arg(long, value_name = "CYCLES", value_parser = clap::value_parser!(u32).range(1..))]
     replay_after: Option<u32>,
     /// Seed of all randomness: the same seed gives the same result.
     #[arg(long, default_value = "1", value_name = "N")]

@@ -1,5 +1,7 @@
 //! The simulator as its users see it: accuracy, conservation, faults, threads.
 
+mod threads;
+
 use gannet_measure::random::Random;
 use gannet_torus::routes::Means;
 use gannet_torus::simulator::{
@@ -77,34 +79,6 @@ fn overload_by_tornado_neither_collapses_nor_starves_a_node() {
         assert!(report.saturated);
         assert!(report.accepted >= 0.9 * peak, "{} of {peak} at {load}", report.accepted);
         assert!(report.accepted_least >= 0.5 * report.accepted, "{}", report.accepted_least);
-    }
-}
-
-#[test]
-fn threads_do_not_change_the_result() {
-    for pattern in [Pattern::Uniform, Pattern::Tornado, Pattern::HotSpot { fraction: 0.1 }] {
-        let results: Vec<(Report, String)> = [1, 2, 3]
-            .map(|threads| {
-                let setup = Setup { threads, replay_after: Some(500), seed: 7, ..setup("4x3x5") };
-                let mut simulation = Simulation::new(&setup, pattern.clone(), 0.4).unwrap();
-                simulation.advance(300);
-                simulation.apply(Event::NodeDown(Node(17)));
-                simulation.apply(Event::CableFlaky(setup.lattice.cables().nth(8).unwrap(), 0.2));
-                simulation.advance(300);
-                simulation.reroute().unwrap();
-                let mut report = simulation.measure(&Windows {
-                    warm_up: WarmUp::Steady,
-                    measure: 1000,
-                    drain: 3000,
-                });
-                report.wall_s = 0.0;
-                report.bytes_per_node = 0;
-                (report, format!("{:?}", simulation.totals()))
-            })
-            .into();
-        for other in &results[1..] {
-            assert_eq!(*other, results[0], "{pattern:?}");
-        }
     }
 }
 
@@ -235,6 +209,7 @@ fn values_out_of_range_are_named() {
     let whole = FlowControl::VirtualCutThrough;
     let deep = Setup { packet_flits: 20, flow_control: whole, ..base() };
     assert!(refused(deep, 0.1).contains("depth of a virtual channel"));
+    assert!(refused(Setup { replay_after: Some(0), ..base() }, 0.1).contains("sent again is 0"));
 }
 
 #[test]
