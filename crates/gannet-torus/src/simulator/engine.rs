@@ -174,7 +174,7 @@ impl<const V: usize> Slabs<V> {
         let (nodes, count) = (setup.lattice.nodes() as u32, setup.threads as u32);
         let border = |slab| (u64::from(nodes) * u64::from(slab) / u64::from(count)) as u32;
         let rules = Rules::new(setup, routes, V);
-        let stretch = rules.lookahead().min(setup.replay_after.unwrap_or(u32::MAX));
+        let stretch = rules.delays.lookahead().min(setup.replay_after.unwrap_or(u32::MAX));
         let plan = Plan {
             rules: Arc::new(rules),
             traffic: Arc::new(traffic),

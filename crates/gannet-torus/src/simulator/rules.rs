@@ -22,14 +22,45 @@ pub(super) struct Rules {
     pub depth: u16,
     /// Who goes first where packets compete.
     pub arbitration: Arbitration,
-    /// Cycles from the grant of the switch to the arrival at the next router.
-    pub flit_delay: u32,
-    /// Cycles from the grant of the switch to the arrival at the node.
-    pub ejection_delay: u32,
-    /// Cycles from the grant of the switch to the return of its credit upstream.
-    pub credit_delay: u32,
+    pub delays: Delays,
     /// Output channels by port and class, see [`Rules::channels`].
     channels: [u64; PORTS * MAX_CLASSES as usize],
+}
+
+/// What passes between the grant of the switch and what follows from it, in cycles.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Delays {
+    /// To the arrival of the flit at the next router.
+    pub flit: u32,
+    /// To the arrival of the flit at the node.
+    pub ejection: u32,
+    /// To the return of its credit upstream.
+    pub credit: u32,
+}
+
+impl Delays {
+    pub fn new(setup: &Setup) -> Self {
+        Self {
+            flit: setup.router_delay + setup.link_delay - 2,
+            ejection: setup.router_delay - 1,
+            credit: setup.link_delay + 1,
+        }
+    }
+
+    /// From the grant of the switch at the port to the node until its credit is back.
+    pub fn ejection_loop(&self) -> u32 {
+        self.ejection + 2
+    }
+
+    /// Longest time ahead at which anything arrives.
+    pub fn horizon(&self) -> u32 {
+        self.flit.max(self.credit).max(self.ejection_loop()).max(INJECTION_DELAY)
+    }
+
+    /// What nothing takes less than on its way from one node to another.
+    pub fn lookahead(&self) -> u32 {
+        self.flit.min(self.credit)
+    }
 }
 
 impl Rules {
@@ -41,27 +72,10 @@ impl Rules {
             vcs: setup.vcs,
             depth: setup.vc_depth,
             arbitration: setup.arbitration,
-            flit_delay: setup.router_delay + setup.link_delay - 2,
-            ejection_delay: setup.router_delay - 1,
-            credit_delay: setup.link_delay + 1,
+            delays: Delays::new(setup),
             channels: channels(&routes, setup.vcs, stride),
             routes,
         }
-    }
-
-    /// Cycles from the grant of the switch at the port to the node until its credit is back.
-    pub fn ejection_loop(&self) -> u32 {
-        self.ejection_delay + 2
-    }
-
-    /// Longest time ahead, in cycles, at which anything arrives.
-    pub fn horizon(&self) -> u32 {
-        self.flit_delay.max(self.credit_delay).max(self.ejection_loop()).max(INJECTION_DELAY)
-    }
-
-    /// Cycles that nothing takes less than on its way from one node to another.
-    pub fn lookahead(&self) -> u32 {
-        self.flit_delay.min(self.credit_delay)
     }
 
     /// Whether, of two sources that have sent `less` and `more` flits, the first goes before its

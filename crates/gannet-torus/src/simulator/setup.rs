@@ -3,6 +3,8 @@
 use serde::Serialize;
 use thiserror::Error;
 
+use super::rules::Delays;
+use super::slab::Slab;
 use super::traffic::Pattern;
 use crate::lattice::Lattice;
 
@@ -73,25 +75,21 @@ pub enum SetupError {
         /// What it may be.
         range: String,
     },
-    /// Queues would need more memory than is sensible.
+    /// The machine would need more memory than is sensible.
     #[error(
-        "queues of {vc_depth} flits in {vcs} channels of {nodes} nodes need {gib} GiB: make the lattice \
-         or the queues smaller"
+        "{nodes} nodes of {bytes_per_node} bytes need more than {gib} GiB: make the lattice, its \
+         queues or its delays smaller", gib = BYTES_MAX >> 30
     )]
     Memory {
-        /// Flits of a channel.
-        vc_depth: u16,
-        /// Channels of a link.
-        vcs: u8,
         /// Nodes of the lattice.
         nodes: usize,
-        /// Memory that would be needed.
-        gib: usize,
+        /// Memory that each would need.
+        bytes_per_node: usize,
     },
 }
 
-/// Most memory for packets that a simulation allocates.
-const MAX_BYTES: usize = 64 << 30;
+/// Most memory that a simulation allocates for its nodes.
+const BYTES_MAX: usize = 64 << 30;
 
 /// Most virtual channels of a link.
 pub(super) const MAX_VCS: u8 = 8;
@@ -154,13 +152,23 @@ impl Setup {
     }
 
     fn check_memory(&self, pattern: &Pattern) -> Result<(), SetupError> {
-        let (vcs, nodes) = (usize::from(self.vcs).next_power_of_two(), self.lattice.nodes());
-        let bytes = 7 * vcs * usize::from(self.places(pattern)) * 24 * nodes;
-        if bytes > MAX_BYTES {
-            let (vc_depth, vcs, gib) = (self.vc_depth, self.vcs, bytes >> 30);
-            return Err(SetupError::Memory { vc_depth, vcs, nodes, gib });
+        let (nodes, bytes_per_node) = (self.lattice.nodes(), self.bytes_per_node(pattern));
+        if nodes * bytes_per_node > BYTES_MAX {
+            return Err(SetupError::Memory { nodes, bytes_per_node });
         }
         Ok(())
+    }
+
+    /// Bytes of memory that each node takes under traffic of this pattern, but for lost packets
+    /// that wait to be sent again.
+    fn bytes_per_node(&self, pattern: &Pattern) -> usize {
+        let (places, delays) = (self.places(pattern), Delays::new(self));
+        match self.vcs.next_power_of_two() {
+            1 => Slab::<1>::bytes_per_node(places, &delays),
+            2 => Slab::<2>::bytes_per_node(places, &delays),
+            4 => Slab::<4>::bytes_per_node(places, &delays),
+            _ => Slab::<8>::bytes_per_node(places, &delays),
+        }
     }
 
     /// Packets that a virtual channel holds at most behind the first two, those that are only partly
@@ -184,4 +192,29 @@ fn between<T: PartialOrd + ToString + Copy>(
     }
     let range = format!("{} to {}", least.to_string(), most.to_string());
     Err(SetupError::Range { name, value: value.to_string(), range })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulator::Simulation;
+
+    #[test]
+    fn memory_is_what_the_check_counts() {
+        for (vcs, vc_depth, packet_flits, link_delay, threads) in
+            [(1, 16, 1, 1, 1), (2, 5, 2, 90, 1), (4, 16, 1, 1, 2), (7, 300, 18, 1000, 3)]
+        {
+            let flow_control = FlowControl::Bubble;
+            let base = Setup {
+                vcs,
+                vc_depth,
+                packet_flits,
+                link_delay,
+                ..Setup::new("4x3".parse().unwrap())
+            };
+            let setup = Setup { threads, flow_control, ..base };
+            let simulation = Simulation::new(&setup, Pattern::Uniform, 0.1).unwrap();
+            assert_eq!(setup.bytes_per_node(&Pattern::Uniform), simulation.bytes_per_node());
+        }
+    }
 }

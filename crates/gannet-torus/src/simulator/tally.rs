@@ -35,6 +35,9 @@ pub(super) struct Tally {
 }
 
 impl Tally {
+    /// Bytes of the counters by node.
+    pub const BYTES_PER_NODE: usize = 2 * size_of::<u32>() + size_of::<[u32; LINKS]>();
+
     pub fn new(nodes: usize) -> Self {
         Self {
             sent: vec![0; nodes],

@@ -5,7 +5,8 @@ mod threads;
 use gannet_measure::random::Random;
 use gannet_torus::routes::Means;
 use gannet_torus::simulator::{
-    Event, FlowControl, Pattern, Report, Script, Setup, Simulation, Switched, WarmUp, What, Windows,
+    Event, FlowControl, Pattern, Report, Script, Setup, SetupError, Simulation, Switched, WarmUp,
+    What, Windows,
 };
 use gannet_torus::{Faults, Lattice, Node, Routes};
 
@@ -210,6 +211,16 @@ fn values_out_of_range_are_named() {
     let deep = Setup { packet_flits: 20, flow_control: whole, ..base() };
     assert!(refused(deep, 0.1).contains("depth of a virtual channel"));
     assert!(refused(Setup { replay_after: Some(0), ..base() }, 0.1).contains("sent again is 0"));
+}
+
+/// Queues alone take 51 GiB here, routers and what is on its way another 36.
+#[test]
+fn all_memory_is_asked_for_before_any_is_taken() {
+    let large = Setup { vcs: 8, vc_depth: 40, ..setup("1024x1024") };
+    large.check(&Pattern::Uniform, 0.1).unwrap();
+    let slow = Setup { router_delay: 200, link_delay: 1000, ..large };
+    let refused = slow.check(&Pattern::Uniform, 0.1).unwrap_err();
+    assert!(matches!(refused, SetupError::Memory { .. }), "{refused}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::lattice::{Direction, LINKS, Lattice, Node};
 use crate::routes::{LOCAL, PORTS};
 use crate::simulator::packet::Packet;
 use crate::simulator::router::{Queues, Router, Send};
-use crate::simulator::rules::{INJECTION_DELAY, Rules};
+use crate::simulator::rules::{Delays, INJECTION_DELAY, Rules};
 use crate::simulator::source::Source;
 use crate::simulator::tally::Tally;
 use crate::simulator::traffic::Traffic;
@@ -108,7 +108,7 @@ impl<const V: usize> Slab<V> {
         let lattice = plan.traffic.lattice;
         let nodes = plan.borders[index]..plan.borders[index + 1];
         let count = nodes.len();
-        let wheel_len = (plan.rules.horizon() as usize + 1).next_power_of_two();
+        let wheel_len = wheel_len(&plan.rules.delays);
         let router = |node| Router::new(lattice.coordinates(Node(node)), &plan.rules);
         let source = |node| Source::new(plan.traffic.generator(Node(node), plan.seed), &plan.rules);
         Self {
@@ -133,6 +133,16 @@ impl<const V: usize> Slab<V> {
         }
     }
 
+    /// Bytes of memory that each node takes, counters included, but for lost packets.
+    pub fn bytes_per_node(places: u16, delays: &Delays) -> usize {
+        size_of::<Router<V>>()
+            + size_of::<Source<V>>()
+            + size_of::<[u32; LINKS]>()
+            + Self::CHANNELS * usize::from(places) * size_of::<Packet>()
+            + wheel_len(delays) * size_of::<Due>()
+            + Tally::BYTES_PER_NODE
+    }
+
     /// Bytes of memory that the slab holds, counters included.
     pub fn bytes(&self) -> usize {
         let again: usize = self.sources.iter().map(|source| source.again.capacity()).sum();
@@ -142,8 +152,7 @@ impl<const V: usize> Slab<V> {
             + size_of_val(&*self.neighbours)
             + self.queues.bytes()
             + self.wheel.iter().map(|turn| size_of_val(&**turn)).sum::<usize>()
-            + size_of_val(&*self.tally.links)
-            + 2 * size_of_val(&*self.tally.sent)
+            + self.nodes.len() * Tally::BYTES_PER_NODE
     }
 
     /// Marks packets made in `window`, and counts what moves in it.
@@ -278,7 +287,7 @@ impl<const V: usize> Slab<V> {
             return;
         }
         let (upstream, channel) = (self.neighbours[node][port], opposite::<V>(input));
-        let at = now + self.rules.credit_delay;
+        let at = now + self.rules.delays.credit;
         match self.local(upstream) {
             Some(upstream) => self.due(upstream, at).credits |= 1 << channel,
             None => self.post(upstream, at, What::Credit { channel }),
@@ -293,7 +302,7 @@ impl<const V: usize> Slab<V> {
             self.tally.links[node][port] += 1;
         }
         let (downstream, channel) = (self.neighbours[node][port], opposite::<V>(output));
-        let at = now + self.rules.flit_delay;
+        let at = now + self.rules.delays.flit;
         let mut packet = send.head.then_some(send.packet);
         if !self.flaky.is_empty() && self.is_damaged(node, port, now) {
             packet.iter_mut().for_each(|packet| packet.damaged = true);
@@ -328,8 +337,8 @@ impl<const V: usize> Slab<V> {
     /// Hands a flit to the node.
     #[inline]
     fn deliver(&mut self, node: usize, now: u32, output: u8, send: &Send) {
-        let at = now + self.rules.ejection_delay;
-        let credit_at = now + self.rules.ejection_loop();
+        let at = now + self.rules.delays.ejection;
+        let credit_at = now + self.rules.delays.ejection_loop();
         self.due(node, credit_at).credits |= 1 << output;
         self.tally.delivered_flits += 1;
         if self.window.contains(&at) {
@@ -456,6 +465,11 @@ impl<const V: usize> Slab<V> {
             }
         }
     }
+}
+
+/// Cycles that the wheel holds.
+fn wheel_len(delays: &Delays) -> usize {
+    (delays.horizon() as usize + 1).next_power_of_two()
 }
 
 /// A table of `len` values that is read here and there.
