@@ -38,6 +38,6 @@ pub use fault::{Event, Switched, Totals};
 pub use follow::Arrivals;
 pub use measure::{LinkLoad, Report, WarmUp, Windows};
 pub use script::{Script, ScriptError};
-pub use setup::{Arbitration, FlowControl, Setup, SetupError};
+pub use setup::{Arbitration, FlowControl, PACKET_FLITS_MAX, Setup, SetupError};
 pub use slice::Slice;
 pub use traffic::{Pattern, Trace, TraceError, TracedPacket};

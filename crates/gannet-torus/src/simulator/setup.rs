@@ -88,6 +88,9 @@ pub enum SetupError {
     },
 }
 
+/// Most flits of a packet.
+pub const PACKET_FLITS_MAX: u16 = 4096;
+
 /// Most memory that a simulation allocates for its nodes.
 const BYTES_MAX: usize = 64 << 30;
 
@@ -129,7 +132,7 @@ impl Setup {
             FlowControl::VirtualCutThrough => longest,
             FlowControl::Bubble => longest.saturating_mul(2),
         };
-        between("the number of flits of a packet", self.packet_flits, 1, 4096)?;
+        between("the number of flits of a packet", self.packet_flits, 1, PACKET_FLITS_MAX)?;
         between("the number of virtual channels", self.vcs, least_vcs, MAX_VCS)?;
         between(
             "the depth of a virtual channel in flits",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use gannet_measure::random::Random;
 use thiserror::Error;
 
+use super::setup::PACKET_FLITS_MAX;
 use crate::lattice::{Coordinates, DIMENSIONS, Direction, Lattice, Node};
 
 /// Traffic patterns.
@@ -131,8 +132,8 @@ fn traced(line: &str, lattice: Lattice) -> Result<(Node, TracedPacket), String> 
     if let Some(node) = [source, destination].into_iter().find(|&n| n as usize >= lattice.nodes()) {
         return Err(format!("there is no node {node}: {lattice} has {} nodes", lattice.nodes()));
     }
-    let flits = u16::try_from(flits).ok().filter(|&flits| flits > 0);
-    let flits = flits.ok_or("a packet has 1 to 65535 flits")?;
+    let flits = u16::try_from(flits).ok().filter(|flits| (1..=PACKET_FLITS_MAX).contains(flits));
+    let flits = flits.ok_or_else(|| format!("a packet has 1 to {PACKET_FLITS_MAX} flits"))?;
     Ok((Node(source), TracedPacket { cycle, destination: Node(destination), flits }))
 }
 

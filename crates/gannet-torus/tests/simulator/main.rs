@@ -5,8 +5,8 @@ mod threads;
 use gannet_measure::random::Random;
 use gannet_torus::routes::Means;
 use gannet_torus::simulator::{
-    Event, FlowControl, Pattern, Report, Script, Setup, SetupError, Simulation, Switched, WarmUp,
-    What, Windows,
+    Event, FlowControl, PACKET_FLITS_MAX, Pattern, Report, Script, Setup, SetupError, Simulation,
+    Switched, Trace, WarmUp, What, Windows,
 };
 use gannet_torus::{Faults, Lattice, Node, Routes};
 
@@ -211,6 +211,14 @@ fn values_out_of_range_are_named() {
     let deep = Setup { packet_flits: 20, flow_control: whole, ..base() };
     assert!(refused(deep, 0.1).contains("depth of a virtual channel"));
     assert!(refused(Setup { replay_after: Some(0), ..base() }, 0.1).contains("sent again is 0"));
+}
+
+#[test]
+fn packets_of_traces_are_as_long_as_others() {
+    let lattice = "4x4".parse().unwrap();
+    assert_eq!(Trace::parse("0,0,1,4096", lattice).unwrap().longest(), PACKET_FLITS_MAX);
+    let refused = Trace::parse("0,0,1,4097", lattice).unwrap_err().to_string();
+    assert_eq!(refused, "line 1: a packet has 1 to 4096 flits");
 }
 
 /// Queues alone take 51 GiB here, routers and what is on its way another 36.

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::ValueEnum;
 use gannet_evaluate::torus::{Error, Experiment, Machine, Timing, pattern_name};
-use gannet_torus::simulator::{Arbitration, FlowControl, Pattern, Script, Setup, Trace, WarmUp};
+use gannet_torus::simulator::{
+    Arbitration, FlowControl, PACKET_FLITS_MAX, Pattern, Script, Setup, Trace, WarmUp,
+};
 use gannet_torus::{Direction, Lattice};
 
 use super::loads::{self, Loads};
@@ -39,7 +41,8 @@ pub struct MachineArguments {
     #[arg(long, value_name = "LOAD", value_parser = loads::parse, allow_hyphen_values = true)]
     load: Option<Loads>,
     /// Flits of a packet, 1 to 4096 [default: 1].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    #[arg(long, value_name = "N",
+          value_parser = clap::value_parser!(u16).range(1..=i64::from(PACKET_FLITS_MAX)))]
     packet_flits: Option<u16>,
     /// Virtual channels of a link, 2 to 8, or 1 with --flow-control bubble.
     #[arg(long, default_value = "4", value_name = "N",
