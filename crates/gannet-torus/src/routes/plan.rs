@@ -35,6 +35,9 @@ pub enum Refused {
          to {MAX_CHECKED_NODES} nodes; this one has {0}"
     )]
     TooLarge(usize),
+    /// The machine has no virtual channels.
+    #[error("there are no routes without virtual channels: a link needs one at least")]
+    NoChannels,
     /// None of the means gave routes that pass the check.
     #[error("no routes round these faults pass the check; the last ones tried: {0}")]
     Unfit(Unfit),
@@ -49,6 +52,9 @@ impl Routes {
     /// [`Refused`], with the reason.
     pub fn around(faults: &Faults, vcs: u8) -> Result<(Self, Means, Proven), Refused> {
         let lattice = faults.lattice();
+        if vcs == 0 {
+            return Err(Refused::NoChannels);
+        }
         if lattice.nodes() > MAX_CHECKED_NODES {
             return Err(Refused::TooLarge(lattice.nodes()));
         }
@@ -161,5 +167,11 @@ mod tests {
     fn machines_too_large_to_check_are_refused() {
         let refused = Routes::around(&Faults::none(lattice("17x16x16")), 4).unwrap_err();
         assert_eq!(refused, Refused::TooLarge(4352));
+    }
+
+    #[test]
+    fn machines_without_channels_are_refused() {
+        let refused = Routes::around(&Faults::none(lattice("4x4")), 0).unwrap_err();
+        assert_eq!(refused, Refused::NoChannels);
     }
 }
