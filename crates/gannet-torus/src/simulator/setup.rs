@@ -146,8 +146,7 @@ impl Setup {
             between("the wait in cycles before a lost packet is sent again", wait, 1, u32::MAX)?;
         }
         between("the number of threads", self.threads, 1, self.lattice.nodes().min(256))?;
-        let most = f64::from(longest.max(1));
-        if !(load >= 0.0 && load <= most.min(1.0)) {
+        if !(0.0..=1.0).contains(&load) {
             let range = "0 to 1 flit per node and cycle".to_owned();
             return Err(SetupError::Range { name: "the load", value: load.to_string(), range });
         }

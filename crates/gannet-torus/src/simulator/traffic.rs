@@ -6,7 +6,7 @@ use gannet_measure::random::Random;
 use thiserror::Error;
 
 use super::setup::PACKET_FLITS_MAX;
-use crate::lattice::{Coordinates, DIMENSIONS, Direction, Lattice, Node};
+use crate::lattice::{Direction, Lattice, Node};
 
 /// Traffic patterns.
 ///
@@ -217,10 +217,7 @@ impl Traffic {
         let nodes = self.lattice.nodes() as u32;
         let each = |coordinate: fn(u16, u16) -> u16| {
             let (place, sizes) = (self.lattice.coordinates(node), self.lattice.sizes());
-            let moved: Coordinates = std::array::from_fn(|d| {
-                if d < DIMENSIONS { coordinate(place[d], sizes[d]) } else { 0 }
-            });
-            self.lattice.node(moved)
+            self.lattice.node(std::array::from_fn(|d| coordinate(place[d], sizes[d])))
         };
         match &self.pattern {
             Pattern::Uniform => Node(random.below(u64::from(nodes)) as u32),

@@ -84,9 +84,10 @@ fn step() -> RangedU64ValueParser {
 /// Reads a rate, in bytes per second.
 fn rate(text: &str) -> Result<f64, String> {
     let bit_per_s = quantity::rate(text)?;
-    match RATES.contains(&bit_per_s) {
-        true => Ok(bit_per_s / 8.0),
-        false => Err(format!("{text} is out of range; choose 1 MB/s to 1 TB/s")),
+    if RATES.contains(&bit_per_s) {
+        Ok(bit_per_s / 8.0)
+    } else {
+        Err(format!("{text} is out of range; choose 1 MB/s to 1 TB/s"))
     }
 }
 
@@ -96,11 +97,10 @@ fn share(text: &str) -> Result<f64, String> {
 
 pub(super) fn number(text: &str, range: std::ops::RangeInclusive<f64>) -> Result<f64, String> {
     let value = text.parse().map_err(|_| format!("\"{text}\" is not a number"))?;
-    match range.contains(&value) {
-        true => Ok(value),
-        false => {
-            Err(format!("{text} is out of range; choose {} to {}", range.start(), range.end()))
-        }
+    if range.contains(&value) {
+        Ok(value)
+    } else {
+        Err(format!("{text} is out of range; choose {} to {}", range.start(), range.end()))
     }
 }
 
@@ -133,9 +133,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if let Some(file) = file {
         file.write(&ablation::svg(&report.ablations)?)?;
     }
-    match arguments.json {
-        true => output::json(&report)?,
-        false => output::print(|out| print(out, &report))?,
+    if arguments.json {
+        output::json(&report)?;
+    } else {
+        output::print(|out| print(out, &report))?;
     }
     Ok(Outcome::Ok)
 }

@@ -72,9 +72,10 @@ struct Report {
 
 fn payload(text: &str) -> Result<u16, String> {
     let (bytes, word) = (number(text, WORD_LEN as f64..=PAYLOAD_LEN_MAX as f64)?, WORD_LEN as f64);
-    match bytes % word == 0.0 {
-        true => Ok(bytes as u16),
-        false => Err(format!("{text} is no multiple of {WORD_LEN}: packets are whole words")),
+    if bytes % word == 0.0 {
+        Ok(bytes as u16)
+    } else {
+        Err(format!("{text} is no multiple of {WORD_LEN}: packets are whole words"))
     }
 }
 
@@ -93,9 +94,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         published_efficiency: PUBLISHED_EFFICIENCY,
         readings: readings(),
     };
-    match arguments.json {
-        true => output::json(&report)?,
-        false => output::print(|out| print(out, &report))?,
+    if arguments.json {
+        output::json(&report)?;
+    } else {
+        output::print(|out| print(out, &report))?;
     }
     Ok(Outcome::Ok)
 }

@@ -128,9 +128,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if let Some(file) = file {
         file.write(&plan::csv(&plan.wires))?;
     }
-    match arguments.json {
-        true => output::json(&plan)?,
-        false => output::print(|out| print(out, &plan))?,
+    if arguments.json {
+        output::json(&plan)?;
+    } else {
+        output::print(|out| print(out, &plan))?;
     }
     Ok(outcome)
 }

@@ -86,9 +86,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             Err(error) => return Err(error.into()),
         }
     }
-    match arguments.json {
-        true => output::json(&report)?,
-        false => output::print(|out| print_rest(out, &report))?,
+    if arguments.json {
+        output::json(&report)?;
+    } else {
+        output::print(|out| print_rest(out, &report))?;
     }
     Ok(signal.map_or(Outcome::Ok, Outcome::Interrupted))
 }

@@ -148,9 +148,10 @@ pub fn measure(plan: &mut Plan, progress: &mut dyn FnMut(Stage, &Plan)) -> Resul
 /// They are walked pair by pair; of a larger machine, all places are taken for filled.
 fn machine(lattice: Lattice, nodes: usize, pattern: Pattern) -> Machine {
     let machine = Machine::new(Setup::new(lattice), pattern);
-    match lattice.nodes() <= MAX_CHECKED_NODES {
-        true => Machine { faults: empty_places(lattice, nodes), ..machine },
-        false => machine,
+    if lattice.nodes() <= MAX_CHECKED_NODES {
+        Machine { faults: empty_places(lattice, nodes), ..machine }
+    } else {
+        machine
     }
 }
 
