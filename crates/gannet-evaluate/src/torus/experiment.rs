@@ -1,5 +1,7 @@
 //! One machine, measured at one load after the other.
 
+use std::time::Instant;
+
 use gannet_torus::Routes;
 use gannet_torus::routes::Means;
 use gannet_torus::simulator::{Event, Pattern, Script, Simulation, WarmUp, Windows};
@@ -7,7 +9,7 @@ use gannet_torus::simulator::{Event, Pattern, Script, Simulation, WarmUp, Window
 use super::Error;
 use super::limits::Limits;
 use super::machine::Machine;
-use super::point::Point;
+use super::point::{Cost, Point};
 
 /// Cycles of a window, unless chance would show.
 const WINDOW: u32 = 5000;
@@ -113,9 +115,14 @@ impl Experiment {
         let own = self.own_load();
         // The simulator would judge a trace by the load, which is not even.
         let mut simulation = self.simulation(own.map_or(load, |_| 0.0))?;
+        let begin = Instant::now();
         let report = simulation.measure(&self.windows(load));
+        let cost = Cost {
+            wall_s: begin.elapsed().as_secs_f64(),
+            bytes_per_node: simulation.bytes_per_node(),
+        };
         let (load, totals) = (own.unwrap_or(load), simulation.totals());
-        Ok(Point::new(report, load, totals, &self.limits, &self.machine.faults))
+        Ok(Point::new(report, load, totals, cost, &self.limits, &self.machine.faults))
     }
 
     fn windows(&self, load: f64) -> Windows {

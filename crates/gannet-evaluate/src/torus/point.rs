@@ -74,12 +74,22 @@ pub struct Point {
     pub links: Vec<[u32; LINKS]>,
 }
 
+/// What a simulation takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cost {
+    /// Seconds.
+    pub wall_s: f64,
+    /// Bytes of memory per node.
+    pub bytes_per_node: usize,
+}
+
 impl Point {
     /// The point of a report, of a machine with these limits and faults, at this load.
     pub(super) fn new(
         report: Report,
         load: f64,
         totals: Totals,
+        cost: Cost,
         limits: &Limits,
         faults: &Faults,
     ) -> Self {
@@ -113,10 +123,10 @@ impl Point {
             window_cycles: report.window_cycles,
             cycles: report.cycles,
             flit_visits: report.flit_visits,
-            wall_s: report.wall_s,
-            cycles_per_s: report.cycles_per_s(),
-            flit_visits_per_s: report.flit_visits_per_s(),
-            bytes_per_node: report.bytes_per_node,
+            wall_s: cost.wall_s,
+            cycles_per_s: f64::from(report.cycles) / cost.wall_s,
+            flit_visits_per_s: report.flit_visits as f64 / cost.wall_s,
+            bytes_per_node: cost.bytes_per_node,
             links: report.links,
         }
     }

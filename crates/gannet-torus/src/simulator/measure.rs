@@ -1,7 +1,5 @@
 //! Warm-up, window and drain: how a load is measured.
 
-use std::time::Instant;
-
 use gannet_measure::histogram::Summary;
 use serde::Serialize;
 
@@ -86,31 +84,14 @@ pub struct Report {
     pub cycles: u32,
     /// Flits that passed a router, over all cycles.
     pub flit_visits: u64,
-    /// Seconds that the simulation took.
-    pub wall_s: f64,
-    /// Bytes of memory per node.
-    pub bytes_per_node: usize,
     /// By node and link: flits within the window.
     #[serde(skip)]
     pub links: Vec<[u32; LINKS]>,
 }
 
-impl Report {
-    /// Simulated cycles per second of wall time.
-    pub fn cycles_per_s(&self) -> f64 {
-        f64::from(self.cycles) / self.wall_s
-    }
-
-    /// Flits passing a router per second of wall time.
-    pub fn flit_visits_per_s(&self) -> f64 {
-        self.flit_visits as f64 / self.wall_s
-    }
-}
-
 impl Simulation {
     /// Measures the load that the simulation was made with.
     pub fn measure(&mut self, windows: &Windows) -> Report {
-        let begin = Instant::now();
         let first = self.now();
         let before = self.tally().visits;
         let steady = self.warm_up(windows.warm_up);
@@ -123,7 +104,6 @@ impl Simulation {
         Report {
             cycles: self.now() - first,
             flit_visits: tally.visits - before,
-            wall_s: begin.elapsed().as_secs_f64(),
             warm_up_cycles: from - first,
             steady,
             ..self.report(&tally, windows, to)
@@ -201,8 +181,6 @@ impl Simulation {
             window_cycles: windows.measure,
             cycles: 0,
             flit_visits: 0,
-            wall_s: 0.0,
-            bytes_per_node: self.bytes_per_node(),
             links: tally.links.clone(),
         }
     }

@@ -17,9 +17,7 @@ fn with_faults(setup: &Setup, pattern: Pattern) -> (Report, Totals, u64) {
     simulation.advance(300);
     simulation.reroute().unwrap();
     let windows = Windows { warm_up: WarmUp::Steady, measure: 1000, drain: 3000 };
-    let mut report = simulation.measure(&windows);
-    report.wall_s = 0.0;
-    report.bytes_per_node = 0;
+    let report = simulation.measure(&windows);
     (report, simulation.totals(), waiting)
 }
 
