@@ -1,11 +1,10 @@
 //! Slabs on several threads, in step.
 
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use super::slab::{Message, Slab};
+use super::slab::{Mail, Slab};
 
 /// Turns that a thread spins at a barrier before it offers its core to others.
 const SPINS: u32 = 2000;
@@ -35,46 +34,6 @@ pub(super) fn advance<const V: usize>(slabs: &mut [Slab<V>], cycles: Range<u32>,
             });
         }
     });
-}
-
-/// Exchanges what passes between slabs while no cycle is simulated.
-pub(super) fn exchange<const V: usize>(slabs: &mut [Slab<V>]) {
-    let mut letters = Vec::new();
-    for from in 0..slabs.len() {
-        for to in (0..slabs.len()).filter(|&to| to != from) {
-            slabs[from].take_outgoing(to, &mut letters);
-            slabs[to].accept(&letters);
-        }
-    }
-}
-
-/// Letter boxes between slabs, in two sets: one is read while the other is filled.
-struct Mail {
-    /// By set, then sender, then receiver.
-    boxes: [Vec<Mutex<Vec<Message>>>; 2],
-    count: usize,
-}
-
-impl Mail {
-    fn new(count: usize) -> Self {
-        let set = || (0..count * count).map(|_| Mutex::default()).collect();
-        Self { boxes: [set(), set()], count }
-    }
-
-    fn send<const V: usize>(&self, slab: &mut Slab<V>, from: usize, set: usize) {
-        for to in (0..self.count).filter(|&to| to != from) {
-            let mut letters =
-                self.boxes[set][from * self.count + to].lock().expect("no thread failed");
-            slab.take_outgoing(to, &mut letters);
-        }
-    }
-
-    fn receive<const V: usize>(&self, slab: &mut Slab<V>, to: usize, set: usize) {
-        for from in (0..self.count).filter(|&from| from != to) {
-            let letters = self.boxes[set][from * self.count + to].lock().expect("no thread failed");
-            slab.accept(&letters);
-        }
-    }
 }
 
 /// A barrier that is passed many thousand times a second: it spins before it yields.

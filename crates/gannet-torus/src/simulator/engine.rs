@@ -7,7 +7,7 @@ use super::agenda::{Agenda, Happening};
 use super::crew;
 use super::rules::Rules;
 use super::setup::{FlowControl, Setup, SetupError};
-use super::slab::{Plan, Slab};
+use super::slab::{self, Plan, Slab};
 use super::tally::Tally;
 use super::traffic::{Pattern, Traffic};
 use crate::faults::Faults;
@@ -234,7 +234,7 @@ impl<const V: usize> Engine for Slabs<V> {
         for slab in &mut self.slabs {
             ends.iter().for_each(|&(node, direction)| slab.fail_link(node, direction, now));
         }
-        crew::exchange(&mut self.slabs);
+        slab::exchange(&mut self.slabs);
     }
 
     fn mend_cable(&mut self, ends: [(Node, Direction); 2]) {
@@ -247,7 +247,7 @@ impl<const V: usize> Engine for Slabs<V> {
 
     fn fail_node(&mut self, node: Node, now: u32) {
         self.slabs.iter_mut().for_each(|slab| slab.fail_node(node, now));
-        crew::exchange(&mut self.slabs);
+        slab::exchange(&mut self.slabs);
     }
 
     fn hang_host(&mut self, node: Node) {

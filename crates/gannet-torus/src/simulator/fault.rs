@@ -116,7 +116,7 @@ impl Simulation {
     pub fn reroute(&mut self) -> Result<Switched, Refused> {
         let (routes, means, proven) = Routes::around(self.faults(), self.setup().vcs)?;
         let before = self.now();
-        self.empty();
+        self.drain();
         self.install(routes);
         let drain_cycles = self.now() - before;
         Ok(Switched { means, drain_cycles, longest: proven.longest })
@@ -127,7 +127,7 @@ impl Simulation {
     /// # Panics
     ///
     /// When the network does not empty.
-    pub fn empty(&mut self) {
+    pub fn drain(&mut self) {
         const STRIDE: u32 = 8;
         self.pause();
         let begin = self.now();

@@ -99,7 +99,7 @@ impl Simulation {
         let to = from.saturating_add(windows.measure);
         self.set_window(from..to);
         self.advance(windows.measure);
-        self.drain(to, windows.drain);
+        self.follow_window(to, windows.drain);
         let tally = self.tally();
         Report {
             cycles: self.now() - first,
@@ -144,7 +144,7 @@ impl Simulation {
     }
 
     /// Goes on until all packets of the window have arrived, at most `limit` cycles.
-    fn drain(&mut self, window_end: u32, limit: u32) {
+    fn follow_window(&mut self, window_end: u32, limit: u32) {
         const STRIDE: u32 = 100;
         let end = self.now().saturating_add(limit);
         while self.now() < end && self.is_unfinished(window_end) {

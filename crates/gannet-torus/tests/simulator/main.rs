@@ -103,7 +103,7 @@ fn survive(setup: &Setup, pattern: Pattern, seed: u64) {
         simulation.reroute().unwrap_or_else(|refused| panic!("{name}: {refused}"));
     }
     simulation.advance(200);
-    simulation.empty();
+    simulation.drain();
     let totals = simulation.totals();
     assert_eq!(totals.made, totals.delivered + totals.refused + totals.lost, "{name}: {totals:?}");
     assert!(totals.delivered > totals.lost, "{name}: {totals:?}");
@@ -139,7 +139,7 @@ fn lost_packets_are_sent_again_until_they_arrive() {
     // Sources go on for long enough that all replays are due, then the network empties.
     simulation.advance(2000);
     let before = simulation.totals();
-    simulation.empty();
+    simulation.drain();
     let totals = simulation.totals();
     assert_eq!(before.lost, totals.lost);
     assert_eq!(totals.lost, totals.replayed);
@@ -158,7 +158,7 @@ fn every_flow_control_drains_from_overload() {
             for pattern in [Pattern::Uniform, Pattern::Tornado, Pattern::AllToAll, Pattern::Halo] {
                 let mut simulation = Simulation::new(&setup, pattern, 1.0).unwrap();
                 simulation.advance(1500);
-                simulation.empty();
+                simulation.drain();
                 let totals = simulation.totals();
                 assert_eq!(totals.made, totals.delivered, "{flow_control:?} {lattice}");
             }
@@ -171,7 +171,7 @@ fn one_channel_suffices_for_bubbles() {
     let setup = Setup { vcs: 1, flow_control: FlowControl::Bubble, ..setup("8x8") };
     let mut simulation = Simulation::new(&setup, Pattern::Uniform, 1.0).unwrap();
     simulation.advance(3000);
-    simulation.empty();
+    simulation.drain();
     assert_eq!(simulation.totals().made, simulation.totals().delivered);
 }
 
@@ -188,7 +188,7 @@ fn routes_round_random_faults_drain_from_overload() {
         let mut simulation =
             Simulation::with_routes(&setup, routes, Pattern::Uniform, 1.0).unwrap();
         simulation.advance(300);
-        simulation.empty();
+        simulation.drain();
         let totals = simulation.totals();
         assert_eq!(totals.made, totals.delivered + totals.refused, "seed {seed}, {means:?}");
     }
@@ -242,7 +242,7 @@ fn a_script_of_faults_is_played_and_answered() {
         let script = Script::parse(script, setup.lattice).unwrap();
         simulation.schedule(script, Some(150));
         simulation.advance(6000);
-        simulation.empty();
+        simulation.drain();
         (simulation.history().to_vec(), simulation.totals())
     };
     let (history, totals) = played(1);

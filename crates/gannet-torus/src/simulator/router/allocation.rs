@@ -1,6 +1,6 @@
 //! Both allocators: who gets which channel, and who passes the switch.
 
-use super::{Queue, Router, Send};
+use super::{Departure, Queue, Router};
 use crate::routes::{MAX_CLASSES, PORTS};
 use crate::simulator::FlowControl;
 use crate::simulator::arbiter::{next_from, take_lowest};
@@ -94,7 +94,7 @@ impl<const V: usize> Router<V> {
         mut ready: u64,
         rules: &Rules,
         queue: &mut Queue,
-        sends: &mut Vec<Send>,
+        departures: &mut Vec<Departure>,
     ) {
         // For each output port the input ports that ask for it, and with which channel.
         let mut requests = [0u64; PORTS];
@@ -132,7 +132,7 @@ impl<const V: usize> Router<V> {
             self.accept[port] = following(output, PORTS);
             self.grant[usize::from(output)] = following(input, PORTS);
             self.lane[port] = if vc + 1 == rules.vcs { 0 } else { vc + 1 };
-            self.pass(input * V as u8 + vc, rules, queue, sends);
+            self.pass(input * V as u8 + vc, rules, queue, departures);
         }
     }
 

@@ -89,7 +89,7 @@ pub(in crate::simulator) struct Router<const V: usize> {
 
 /// A flit that passes the switch.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::simulator) struct Send {
+pub(in crate::simulator) struct Departure {
     /// The router, by its place in the slab.
     pub router: u32,
     /// The input channel it came from.
@@ -247,16 +247,16 @@ impl<const V: usize> Router<V> {
         }
     }
 
-    /// One cycle of both allocators. Flits that pass the switch are handed to `send`.
+    /// One cycle of both allocators. Flits that pass the switch are added to `departures`.
     #[inline]
-    pub fn step(&mut self, rules: &Rules, queue: &mut Queue, sends: &mut Vec<Send>) {
+    pub fn step(&mut self, rules: &Rules, queue: &mut Queue, departures: &mut Vec<Departure>) {
         let (granted, taken) =
             if self.waiting != 0 { self.allocate_channels(rules) } else { (0, 0) };
         let ready = self.active & self.visible;
         if ready != 0 {
             let doomed = self.doomed;
-            self.discard(ready & doomed, rules, queue, sends);
-            self.allocate_switch(ready & !doomed, rules, queue, sends);
+            self.discard(ready & doomed, rules, queue, departures);
+            self.allocate_switch(ready & !doomed, rules, queue, departures);
         }
         self.waiting &= !granted;
         self.active |= granted;
@@ -269,17 +269,23 @@ impl<const V: usize> Router<V> {
         mut doomed: u64,
         rules: &Rules,
         queue: &mut Queue,
-        sends: &mut Vec<Send>,
+        departures: &mut Vec<Departure>,
     ) {
         while doomed != 0 {
             let channel = take_lowest(&mut doomed);
-            self.pass(channel, rules, queue, sends);
+            self.pass(channel, rules, queue, departures);
         }
     }
 
     /// Sends the flit in front of an input channel on, or throws it away.
     #[inline]
-    fn pass(&mut self, channel: u8, rules: &Rules, queue: &mut Queue, sends: &mut Vec<Send>) {
+    fn pass(
+        &mut self,
+        channel: u8,
+        rules: &Rules,
+        queue: &mut Queue,
+        departures: &mut Vec<Departure>,
+    ) {
         let bit = 1 << channel;
         let input = self.input(channel);
         let packet = input.front;
@@ -311,7 +317,7 @@ impl<const V: usize> Router<V> {
             }
         }
         let router = queue.router as u32;
-        sends.push(Send { router, input: channel, output, head, tail, packet });
+        departures.push(Departure { router, input: channel, output, head, tail, packet });
     }
 }
 

@@ -1,6 +1,8 @@
 //! A part of the nodes, simulated cycle by cycle.
 
 mod failure;
+mod injection;
+mod mail;
 
 use std::collections::BTreeMap;
 use std::iter::repeat_n;
@@ -12,11 +14,14 @@ use gannet_memory::{prefetch, vec_on_huge_pages};
 use crate::lattice::{Direction, LINKS, Lattice, Node};
 use crate::routes::{LOCAL, PORTS};
 use crate::simulator::packet::Packet;
-use crate::simulator::router::{Queues, Router, Send};
+use crate::simulator::router::{Departure, Queues, Router};
 use crate::simulator::rules::{Delays, INJECTION_DELAY, Rules};
 use crate::simulator::source::Source;
 use crate::simulator::tally::Tally;
 use crate::simulator::traffic::Traffic;
+
+pub(in crate::simulator) use mail::{Mail, exchange};
+use mail::{Message, What};
 
 /// Nodes that memory is asked for ahead of its use, where the routers exceed a cache.
 const PREFETCH_AHEAD: usize = 4;
@@ -36,29 +41,6 @@ struct Due {
     credits: u64,
 }
 
-/// Something for a node of another slab.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::simulator) struct Message {
-    node: u32,
-    /// Cycle at which it arrives.
-    at: u32,
-    what: What,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum What {
-    Flit {
-        channel: u8,
-        packet: Option<Packet>,
-        /// The flit is the last of a packet that was damaged after its head had gone on.
-        damages: bool,
-    },
-    Credit {
-        channel: u8,
-    },
-    Lost(Packet),
-}
-
 /// A run of nodes with all their state.
 #[derive(Debug)]
 pub(in crate::simulator) struct Slab<const V: usize> {
@@ -75,7 +57,7 @@ pub(in crate::simulator) struct Slab<const V: usize> {
     wheel: Vec<Vec<Due>>,
     /// Flits that have passed a switch and have not been moved on, of the last nodes and of those
     /// before.
-    sends: [Vec<Send>; 2],
+    departures: [Vec<Departure>; 2],
     prefetches: bool,
     /// Messages made in the current stretch of cycles, by slab.
     outgoing: Vec<Vec<Message>>,
@@ -117,7 +99,7 @@ impl<const V: usize> Slab<V> {
             neighbours: nodes.clone().map(|node| neighbours(lattice, Node(node))).collect(),
             queues: Queues::new(count, Self::CHANNELS, plan.places),
             wheel: (0..wheel_len).map(|_| filled(count, repeat_n(Due::default(), count))).collect(),
-            sends: Default::default(),
+            departures: Default::default(),
             prefetches: count * size_of::<Router<V>>() > CACHE,
             outgoing: vec![Vec::new(); plan.borders.len() - 1],
             window: 0..0,
@@ -230,8 +212,8 @@ impl<const V: usize> Slab<V> {
             source.credit(due.credits >> Self::CHANNELS);
         }
         if router.is_busy() {
-            let before = self.sends[0].len();
-            router.step(&self.rules, &mut queue, &mut self.sends[0]);
+            let before = self.departures[0].len();
+            router.step(&self.rules, &mut queue, &mut self.departures[0]);
             if self.prefetches {
                 self.prefetch_downstream(node, before);
             }
@@ -251,7 +233,7 @@ impl<const V: usize> Slab<V> {
     /// Asks for the memory that the last flits of a node go to.
     #[inline]
     fn prefetch_downstream(&self, node: usize, first: usize) {
-        for output in self.sends[0][first..].iter().filter_map(|send| send.output) {
+        for output in self.departures[0][first..].iter().filter_map(|departure| departure.output) {
             let link = self.neighbours[node].get(usize::from(output) / V);
             if let Some(downstream) = link.and_then(|&node| self.local(node)) {
                 self.routers[downstream].prefetch_input(opposite::<V>(output));
@@ -261,21 +243,21 @@ impl<const V: usize> Slab<V> {
 
     /// Moves on the flits of some nodes before the last.
     fn forward(&mut self, now: u32) {
-        let mut sends = std::mem::take(&mut self.sends[1]);
-        for send in sends.drain(..) {
-            let node = send.router as usize;
-            self.return_credit(node, now, send.input);
+        let mut departures = std::mem::take(&mut self.departures[1]);
+        for departure in departures.drain(..) {
+            let node = departure.router as usize;
+            self.return_credit(node, now, departure.input);
             self.tally.visits += 1;
-            match send.output {
-                None if send.head => self.lose(send.packet, now),
+            match departure.output {
+                None if departure.head => self.lose(departure.packet, now),
                 None => {}
                 Some(output) if usize::from(output) / V == usize::from(LOCAL) => {
-                    self.deliver(node, now, output, &send);
+                    self.deliver(node, now, output, &departure);
                 }
-                Some(output) => self.transmit(node, now, output, &send),
+                Some(output) => self.transmit(node, now, output, &departure),
             }
         }
-        self.sends[1] = std::mem::replace(&mut self.sends[0], sends);
+        self.departures[1] = std::mem::replace(&mut self.departures[0], departures);
     }
 
     #[inline]
@@ -296,18 +278,18 @@ impl<const V: usize> Slab<V> {
 
     /// Sends a flit over a link.
     #[inline]
-    fn transmit(&mut self, node: usize, now: u32, output: u8, send: &Send) {
+    fn transmit(&mut self, node: usize, now: u32, output: u8, departure: &Departure) {
         let port = usize::from(output) / V;
         if self.window.contains(&now) {
             self.tally.links[node][port] += 1;
         }
         let (downstream, channel) = (self.neighbours[node][port], opposite::<V>(output));
         let at = now + self.rules.delays.flit;
-        let mut packet = send.head.then_some(send.packet);
+        let mut packet = departure.head.then_some(departure.packet);
         if !self.flaky.is_empty() && self.is_damaged(node, port, now) {
             packet.iter_mut().for_each(|packet| packet.damaged = true);
         }
-        let damages = send.tail && !send.head && send.packet.damaged;
+        let damages = departure.tail && !departure.head && departure.packet.damaged;
         match self.local(downstream) {
             Some(downstream) => self.receive(downstream, at, channel, packet, damages),
             None => self.post(downstream, at, What::Flit { channel, packet, damages }),
@@ -336,7 +318,7 @@ impl<const V: usize> Slab<V> {
 
     /// Hands a flit to the node.
     #[inline]
-    fn deliver(&mut self, node: usize, now: u32, output: u8, send: &Send) {
+    fn deliver(&mut self, node: usize, now: u32, output: u8, departure: &Departure) {
         let at = now + self.rules.delays.ejection;
         let credit_at = now + self.rules.delays.ejection_loop();
         self.due(node, credit_at).credits |= 1 << output;
@@ -345,17 +327,17 @@ impl<const V: usize> Slab<V> {
             self.tally.window_flits += 1;
             self.tally.taken[node] += 1;
         }
-        if !send.tail {
+        if !departure.tail {
             return;
         }
-        if send.packet.damaged {
-            self.lose(send.packet, now);
+        if departure.packet.damaged {
+            self.lose(departure.packet, now);
             return;
         }
         self.tally.delivered += 1;
-        if self.window.contains(&send.packet.born) {
+        if self.window.contains(&departure.packet.born) {
             self.tally.marked_done += 1;
-            self.tally.latency.record(u64::from(at - send.packet.born));
+            self.tally.latency.record(u64::from(at - departure.packet.born));
         }
     }
 
@@ -375,95 +357,10 @@ impl<const V: usize> Slab<V> {
         }
     }
 
-    /// Lets the source of a node send a flit.
-    fn feed(&mut self, node: usize, now: u32) {
-        let id = Node(self.nodes.start + node as u32);
-        if !self.sources[node].is_sending() {
-            if self.paused || !self.sources[node].choose_channel(self.rules.vcs) {
-                return;
-            }
-            let Some(packet) = self.next_packet(node, id, now) else { return };
-            let packet = self.sources[node].start(packet);
-            let channel = self.sources[node].send_flit().expect("the channel has room");
-            self.inject(node, now, channel, Some(packet));
-        } else if let Some(channel) = self.sources[node].send_flit() {
-            self.inject(node, now, channel, None);
-        }
-    }
-
-    #[inline]
-    fn inject(&mut self, node: usize, now: u32, vc: u8, packet: Option<Packet>) {
-        let channel = LOCAL * V as u8 + vc;
-        self.receive(node, now + INJECTION_DELAY, channel, packet, false);
-        if self.window.contains(&now) {
-            self.tally.sent[node] += 1;
-        }
-    }
-
-    /// The packet that a node sends next: a lost one again, or a new one.
-    fn next_packet(&mut self, node: usize, id: Node, now: u32) -> Option<Packet> {
-        if self.sources[node].has_lost(now) {
-            let (_, packet) = self.sources[node].again.pop_front()?;
-            let to = self.traffic.lattice.node(self.rules.packing.unpack(packet.destination));
-            let packet = self.routed(id, to, packet)?;
-            self.tally.replayed += 1;
-            return Some(packet);
-        }
-        let source = &mut self.sources[node];
-        if source.generator.next_at() > now {
-            return None;
-        }
-        let made = source.generator.make(id, &self.traffic);
-        self.tally.made += 1;
-        if self.window.contains(&made.born) {
-            self.tally.marked += 1;
-            self.tally.marked_flits += u64::from(made.flits);
-        }
-        let packet = Packet { born: made.born, flits: made.flits, ..Packet::default() };
-        self.routed(id, made.destination, packet)
-    }
-
-    /// Gives a packet its way, unless its destination cannot be reached.
-    fn routed(&mut self, from: Node, to: Node, packet: Packet) -> Option<Packet> {
-        let Some(via) = self.rules.routes.way(from, to) else {
-            self.tally.refused += 1;
-            self.tally.marked_done += u64::from(self.window.contains(&packet.born));
-            return None;
-        };
-        let (lattice, packing) = (self.traffic.lattice, self.rules.packing);
-        let place = |node| packing.pack(lattice.coordinates(node));
-        Some(Packet { source: place(from), destination: place(to), via: place(via), ..packet })
-    }
-
     /// The place of a node in this slab, if it is here.
     #[inline]
     fn local(&self, node: u32) -> Option<usize> {
         self.nodes.contains(&node).then(|| (node - self.nodes.start) as usize)
-    }
-
-    fn post(&mut self, node: u32, at: u32, what: What) {
-        let slab = self.borders.partition_point(|&first| first <= node) - 1;
-        self.outgoing[slab].push(Message { node, at, what });
-    }
-
-    /// Messages for another slab since they were last taken; `into` is emptied first.
-    pub fn take_outgoing(&mut self, slab: usize, into: &mut Vec<Message>) {
-        into.clear();
-        std::mem::swap(&mut self.outgoing[slab], into);
-    }
-
-    /// Takes in the messages of another slab.
-    pub fn accept(&mut self, messages: &[Message]) {
-        for message in messages {
-            let node = (message.node - self.nodes.start) as usize;
-            match message.what {
-                What::Flit { channel, packet, damages } => {
-                    self.receive(node, message.at, channel, packet, damages);
-                }
-                What::Credit { channel } => self.due(node, message.at).credits |= 1 << channel,
-                What::Lost(packet) => self.sources[node].send_again(message.at, packet),
-            }
-        }
     }
 }
 
