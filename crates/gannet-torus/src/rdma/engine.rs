@@ -207,6 +207,12 @@ impl<M: PhysicalMemory> Engine<M> {
         pages.is_some()
     }
 
+    /// All events that are there, or that find room while these are taken, oldest first. With
+    /// [`take`](Iterator::take) a batch of them.
+    pub fn completions(&mut self) -> impl Iterator<Item = Completion> {
+        std::iter::from_fn(|| self.poll_completion())
+    }
+
     /// The next event, oldest first.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         let completion = self.completions.pop_front()?;
