@@ -13,6 +13,8 @@ use crate::lattice::{MAX_NODES, Node};
 
 /// Most posts, and most replies, of an engine.
 pub const OPERATIONS_MAX: usize = (1 << 15) - 1;
+/// How far the epoch of a node goes on when the node starts anew.
+const EPOCHS_PER_RESTART: u16 = 64;
 /// Most entries of any other queue or table of an engine.
 pub const ENTRIES_MAX: usize = 1 << 24;
 
@@ -24,9 +26,8 @@ pub const UNLIMITED: u64 = u64::MAX;
 pub struct Configuration {
     /// The node that the engine belongs to.
     pub node: Node,
-    /// First epoch of the sequence numbers, 1 to 255. A node that starts anew best takes another
-    /// one than it had, at most 127 further on. Otherwise far nodes take its packets for old ones,
-    /// and its first requests to them fail as unreachable.
+    /// First epoch of the sequence numbers, 1 to 255; another one after each
+    /// [restart](Self::restarted).
     pub epoch: u8,
     /// How much is kept.
     pub limits: Limits,
@@ -52,6 +53,17 @@ impl Configuration {
             translation: TranslationCache::default(),
             overflow: Overflow::Hold,
         }
+    }
+
+    /// The same for the node after it has started anew: with an epoch 64 further on.
+    ///
+    /// Each far node that starts anew takes the epoch of the packets to it one further. A node must
+    /// not begin in one that it has used: far nodes would take its packets for those they have had,
+    /// and tell that they arrived. In one more than 127 further on, they take them for old ones, and
+    /// its first requests fail as unreachable.
+    pub fn restarted(self) -> Self {
+        let epoch = (u16::from(self.epoch.max(1)) + EPOCHS_PER_RESTART - 1) % 255 + 1;
+        Self { epoch: epoch as u8, ..self }
     }
 
     /// Tests whether an engine can be made from it.

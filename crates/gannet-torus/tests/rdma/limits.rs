@@ -44,6 +44,14 @@ fn a_parameter_out_of_its_range_is_named() {
 }
 
 #[test]
+fn a_node_that_starts_anew_begins_in_an_epoch_64_further_on() {
+    for (before, after) in [(0, 65), (1, 65), (190, 254), (191, 255), (192, 1), (255, 64)] {
+        let configuration = Configuration { epoch: before, ..Configuration::new(Node(0)) };
+        assert_eq!(configuration.restarted().epoch, after);
+    }
+}
+
+#[test]
 fn every_node_of_a_large_machine_is_heard() {
     let mut path = engines(512, Faults::NONE, |configuration| configuration.limits.nodes = 512);
     for (tag, engine) in path.engines.iter_mut().enumerate() {

@@ -160,6 +160,34 @@ fn nodes_given_up_too_early_get_nothing_twice() {
 }
 
 #[test]
+fn nodes_that_start_anew_get_and_give_nothing_twice() {
+    let mut failures = 0;
+    for seed in seeds(400..424) {
+        let _culprit = Culprit { test: "nodes_that_start_anew", seed };
+        let faults = Faults {
+            loss: 0.05,
+            duplication: 0.2,
+            bit_errors: 1e-6,
+            delay_ns: 1000,
+            jitter_ns: 50_000,
+        };
+        let mut traffic = Traffic::new(3, 300, faults, seed, |configuration| {
+            let replay = &mut configuration.replay;
+            (replay.timeout_ns, replay.timeout_max_ns, replay.attempts) = (60_000, 90_000, 6);
+            replay.get_timeout_ns = 600_000;
+            let limits = &mut configuration.limits;
+            (limits.posts, limits.completions, limits.replies) = (4, 6, 2);
+        });
+        traffic.may_fail = true;
+        traffic.restarts = (1..7).rev().map(|n| (n * 400_000, n as usize % 3)).collect();
+        traffic.run();
+        failures += traffic.failures();
+        assert!(traffic.restarts.is_empty() && traffic.failures() < 150, "{}", traffic.failures());
+    }
+    assert!(failures > 0);
+}
+
+#[test]
 fn the_same_seed_gives_the_same_run() {
     let faults = Faults { loss: 0.1, duplication: 0.1, jitter_ns: 5000, ..Faults::NONE };
     let run = || {

@@ -76,6 +76,11 @@ impl Path {
         true
     }
 
+    /// Loses what is under way to a node.
+    pub fn forget(&mut self, node: usize) {
+        self.under_way.retain(|Reverse(packet)| packet.2 != node);
+    }
+
     fn take_packets(&mut self, from: usize) {
         let mut packet = [0; 4096];
         while let Some(outgoing) = self.engines[from].next_packet(self.now, &mut packet) {

@@ -59,8 +59,7 @@ pub fn get(address: u64, length: u32, tag: u32) -> Get {
 /// All completions of a node, as tag and outcome; those of arrived data as success.
 pub fn outcomes(path: &mut Path, node: usize) -> Vec<(u32, Result<(), Failure>)> {
     while path.step() {}
-    let engine = &mut path.engines[node];
-    let completions = std::iter::from_fn(|| engine.poll_completion());
+    let completions = path.engines[node].completions();
     let outcome = |completion| match completion {
         Completion::TxDone { tag, outcome, .. } | Completion::GetDone { tag, outcome, .. } => {
             (tag, outcome)
@@ -242,8 +241,7 @@ fn a_full_completion_queue_holds_the_sender_or_drops_the_event() {
 
 /// Tags of the completions of node 1, polled now; then some time passes.
 fn outcomes_until(path: &mut Path, until: u64) -> Vec<u32> {
-    let engine = &mut path.engines[1];
-    let completions: Vec<_> = std::iter::from_fn(|| engine.poll_completion()).collect();
+    let completions: Vec<_> = path.engines[1].completions().collect();
     for _ in 0..200 {
         if path.now > until || !path.step() {
             break;
@@ -368,7 +366,8 @@ fn a_put_that_is_refused_in_part_is_not_told_as_arrived() {
 /// Starts a node of a pair anew.
 fn restart(path: &mut Path, node: usize) {
     let again = pair(Faults::NONE, |configuration| {
-        (configuration.replay.attempts, configuration.epoch) = (1, 2);
+        configuration.replay.attempts = 1;
+        *configuration = configuration.clone().restarted();
     });
     path.engines[node] = again.engines.into_iter().nth(node).unwrap();
 }
@@ -376,11 +375,12 @@ fn restart(path: &mut Path, node: usize) {
 #[test]
 fn an_answer_to_what_a_node_asked_before_its_restart_is_not_taken_for_another() {
     let mut path = pair(Faults::NONE, |_| ());
-    // So many requests as there are from one epoch to the next.
-    for tag in 0..256 {
+    // So many requests as there are from the epoch of a node to that after its restart.
+    for tag in 0..64 * 256 {
         let now = path.now;
         path.engines[0].post_put(now, &put(BUFFER_AT, 4, tag)).unwrap();
         assert_eq!(outcomes(&mut path, 0), [(tag, Ok(()))]);
+        assert_eq!(path.engines[1].completions().count(), 1);
     }
     let now = path.now;
     let mut packet = [0; 4096];

@@ -5,6 +5,8 @@
 //! twice, are seen at the end. Where nodes may be given up, a PUT that failed may have arrived in
 //! part or whole, but not twice, and a GET that failed writes nothing any more.
 
+mod restart;
+
 use std::collections::{HashMap, VecDeque};
 
 use gannet_measure::random::Random;
@@ -46,6 +48,7 @@ pub struct Traffic {
     pub path: Path,
     messages: Vec<Message>,
     to_post: Vec<VecDeque<u32>>,
+    configurations: Vec<Configuration>,
     /// Physical page of each page of the slots, by node.
     pages: Vec<Vec<u64>>,
     /// Tags of PUTs by source and destination that are to come, in order.
@@ -54,8 +57,12 @@ pub struct Traffic {
     outcomes: Vec<Option<Result<(), Failure>>>,
     /// By tag: whether the node that was written was told.
     arrived: Vec<bool>,
+    /// By tag: whether it may arrive again, at a node that has started anew.
+    again: Vec<bool>,
     /// Whether nodes may be given up.
     pub may_fail: bool,
+    /// When which node starts anew, the last one first.
+    pub restarts: Vec<(u64, usize)>,
 }
 
 /// Prints how to repeat a trial that fails.
@@ -101,18 +108,33 @@ impl Traffic {
             messages.push(message);
         }
         let mut pages = Vec::new();
+        let mut configurations = Vec::new();
         let engines = (0..nodes).map(|node| {
+            let frames = frames(slots[node], &mut random);
             let mut configuration = Configuration::new(Node(node as u32));
             configuration.epoch = random.bits() as u8;
+            configuration.limits.pages = frames.len() + SOURCE_BYTES / PAGE as usize;
             configure(&mut configuration);
-            let (engine, frames) = engine(configuration, slots[node], &mut random);
+            let mut memory = source(node);
+            memory.resize(SOURCE_BYTES + frames.len() * PAGE as usize, UNTOUCHED);
+            let engine = engine(configuration.clone(), memory, &frames);
+            configurations.push(configuration);
             pages.push(frames);
             engine
         });
-        let engines = engines.collect();
-        let path = Path::new(engines, faults, seed);
-        let (outcomes, arrived) = (vec![None; count], vec![false; count]);
-        Self { path, messages, to_post, pages, expected, outcomes, arrived, may_fail: false }
+        Self {
+            path: Path::new(engines.collect(), faults, seed),
+            messages,
+            to_post,
+            configurations,
+            pages,
+            expected,
+            outcomes: vec![None; count],
+            arrived: vec![false; count],
+            again: vec![false; count],
+            may_fail: false,
+            restarts: Vec::new(),
+        }
     }
 
     /// Messages that failed.
@@ -124,9 +146,11 @@ impl Traffic {
     pub fn run(&mut self) {
         let mut steps = 0u64;
         while self.outcomes.contains(&None) {
+            self.restart_nodes();
             self.post();
             self.poll();
-            assert!(self.path.step() || self.to_post.iter().any(|left| !left.is_empty()), "stuck");
+            let goes_on = self.path.step() || self.to_post.iter().any(|left| !left.is_empty());
+            assert!(goes_on || !self.outcomes.contains(&None), "stuck");
             steps += 1;
             assert!(steps < 20_000_000, "no end");
         }
@@ -268,6 +292,7 @@ impl Traffic {
             let physical = self.physical(message.to, message.slot * SLOT_BYTES + index);
             let sent = source[(message.offset + index) as usize];
             expected[physical] = match self.outcomes[tag] {
+                _ if self.again[tag] && memory[physical] == sent => sent,
                 _ if self.arrived[tag] => TAKEN,
                 Some(Err(_)) if message.is_get => FAILED,
                 Some(Ok(())) => TAKEN,
@@ -304,35 +329,27 @@ fn draw_message(random: &mut Random, nodes: usize, slots: &mut [u64]) -> Message
     }
 }
 
-/// An engine with its source at the start of memory, and slots on pages in no order.
-fn engine(
-    mut configuration: Configuration,
-    slots: u64,
-    random: &mut Random,
-) -> (Engine<Memory>, Vec<u64>) {
-    let node = configuration.node.index();
-    let slot_bytes = slots.max(1) * SLOT_BYTES;
-    let count = (SLOTS_AT % PAGE + slot_bytes).div_ceil(PAGE);
+/// Physical pages of so many slots after the source, in no order.
+fn frames(slots: u64, random: &mut Random) -> Vec<u64> {
+    let count = (SLOTS_AT % PAGE + slots.max(1) * SLOT_BYTES).div_ceil(PAGE);
     let mut frames: Vec<u64> = (0..count).map(|page| SOURCE_BYTES as u64 + page * PAGE).collect();
     for last in (1..frames.len()).rev() {
         frames.swap(last, random.below(last as u64 + 1) as usize);
     }
-    configuration.limits.pages = frames.len() + SOURCE_BYTES / PAGE as usize;
-    let mut memory = source(node);
-    memory.resize(SOURCE_BYTES + (count * PAGE) as usize, UNTOUCHED);
+    frames
+}
+
+/// An engine with its source at the start of memory, and slots on `frames`.
+fn engine(configuration: Configuration, memory: Memory, frames: &[u64]) -> Engine<Memory> {
     let mut engine = Engine::new(configuration, memory);
     let identity: Vec<u64> = (0..SOURCE_BYTES as u64).step_by(PAGE as usize).collect();
     let length = SOURCE_BYTES as u64;
     let readable =
         Registration { process: 1, start: SOURCE_AT, length, writable: false, pages: &identity };
     engine.register(&readable).unwrap();
-    let writable = Registration {
-        process: 0,
-        start: SLOTS_AT,
-        length: slot_bytes,
-        writable: true,
-        pages: &frames,
-    };
+    let length = frames.len() as u64 * PAGE - SLOTS_AT % PAGE;
+    let writable =
+        Registration { process: 0, start: SLOTS_AT, length, writable: true, pages: frames };
     engine.register(&writable).unwrap();
-    (engine, frames)
+    engine
 }
