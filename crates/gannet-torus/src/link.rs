@@ -14,7 +14,7 @@
 //!     if now == 50 {
 //!         a.send(Header::default(), Origin::default(), b"over the line")?;
 //!     }
-//!     let (to_b, to_a) = (a.transmit(now), b.transmit(now));
+//!     let (to_b, to_a) = (a.transmit(now).word, b.transmit(now).word);
 //!     a.receive(to_a, now);
 //!     b.receive(to_b, now);
 //! }
@@ -29,6 +29,9 @@
 //! transmitter sends credits; a busy one inserts one every [`Config::credit_interval`] words, and
 //! whenever the source of a packet runs dry. START is on the line where a packet begins and nowhere
 //! else, so damage never reaches past the packet that it hit.
+//!
+//! A line in software, that charges for every word, is given those of [`Link::transmit_due`]: words
+//! of packets, a credit when there is something new to tell, and one every [`Config::credit_period`].
 //!
 //! # Flow control
 //!
@@ -72,7 +75,7 @@ mod window;
 
 pub use config::{Config, ConfigError};
 pub use counters::Counters;
-pub use end::{Diagnostics, Event, Link, State};
+pub use end::{Diagnostics, Event, Link, Sent, State};
 pub use fifo::Arrival;
 pub use receiver::Stage;
 pub use transmitter::Refused;

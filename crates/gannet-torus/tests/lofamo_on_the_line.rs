@@ -198,7 +198,7 @@ fn pass(mut monitored: Option<(&mut Nic, &mut Nic)>) -> Passage {
             // Refused now and then, for want of credits: with and without alike.
             let _ = ends[0].send(header, Origin::default(), &payload[..size]);
         }
-        let words = ends.each_mut().map(|end| end.transmit(now));
+        let words = ends.each_mut().map(|end| end.transmit(now).word);
         ends[0].receive(words[1], now);
         ends[1].receive(words[0], now);
         while ends[1].take(0, &mut payload).is_some() {

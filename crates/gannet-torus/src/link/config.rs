@@ -13,7 +13,8 @@ pub const WINDOW_WORDS_MAX: usize = 1 << 20;
 /// Parameters of a link; both ends have the same but for the session.
 ///
 /// Times are in ticks of the caller's clock. The defaults take a clock of word times; for another
-/// clock set [`timeout`](Self::timeout) and [`dead_after`](Self::dead_after).
+/// clock set [`timeout`](Self::timeout), [`credit_period`](Self::credit_period) and
+/// [`dead_after`](Self::dead_after).
 ///
 /// FIFO sizes are those of the public core: APE-group/APEIRON, VHDL `link_pkg`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,10 @@ pub struct Config {
     pub margin: usize,
     /// Words of packets between two credits on a busy line.
     pub credit_interval: u32,
+    /// Longest time from one credit to the next as long as words are asked for, ticks; on an idle
+    /// line that charges for words, the usual one. Both ends hear each other at least twice in
+    /// [`dead_after`](Self::dead_after).
+    pub credit_period: u64,
     /// Most packets sent and not yet acknowledged.
     pub window_packets: usize,
     /// Most words of payload sent and not yet acknowledged: the replay buffer.
@@ -55,6 +60,7 @@ impl Default for Config {
             fifo_headers: 128,
             margin: 0,
             credit_interval: 128,
+            credit_period: 512,
             window_packets: 256,
             window_words: 1280,
             retransmit: true,
@@ -101,8 +107,11 @@ impl Config {
             ("credit_interval", 1, u32::MAX as usize, self.credit_interval as usize),
         ];
         let sizes = sizes.map(|(field, min, max, got)| (field, min as u64, max as u64, got as u64));
-        let times =
-            [("timeout", 1, u64::MAX, self.timeout), ("dead_after", 1, u64::MAX, self.dead_after)];
+        let times = [
+            ("timeout", 1, u64::MAX, self.timeout),
+            ("dead_after", 2, u64::MAX, self.dead_after),
+            ("credit_period", 1, self.dead_after / 2, self.credit_period),
+        ];
         for (field, min, max, got) in sizes.into_iter().chain(times) {
             if !(min..=max).contains(&got) {
                 return Err(ConfigError { field, min, max, got });

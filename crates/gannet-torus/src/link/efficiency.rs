@@ -249,7 +249,7 @@ mod tests {
                 {
                 }
             }
-            let words = sides.each_mut().map(|side| side.line.carry(side.end.transmit(now)));
+            let words = sides.each_mut().map(|side| side.line.carry(side.end.transmit(now).word));
             for (side, word) in sides.iter_mut().zip(words.into_iter().rev()) {
                 word.and_then(|word| side.end.receive(word, now));
                 while side.end.pop(0).is_some() {}

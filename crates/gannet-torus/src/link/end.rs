@@ -28,12 +28,14 @@ pub enum Event {
     Packet(u8),
     /// A packet of a header only has arrived: see [`Link::take_header_only`].
     HeaderOnly,
-    /// Packets flow from now on.
+    /// A good credit has come, and has changed no state.
+    Credit,
+    /// A good credit has come: packets flow from now on.
     Up,
     /// No good credit that answers this end came for [`Config::dead_after`], or the other end says
     /// that it hears nothing.
     Down,
-    /// The other end has restarted, or the two have no common past: numbering begins anew.
+    /// A good credit has come: the other end has restarted, or the two have no common past: numbering begins anew.
     Restarted,
 }
 
@@ -44,6 +46,15 @@ pub struct Diagnostics {
     pub bits: u16,
     /// When they came, ticks.
     pub at: u64,
+}
+
+/// A word to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// The word.
+    pub word: Word,
+    /// Whether it is a credit word.
+    pub is_credit: bool,
 }
 
 /// One end of a link. See the [module](super).
@@ -57,6 +68,8 @@ pub struct Link {
     diagnostics: u16,
     /// The last good credit, and when it came.
     heard: Option<(Credit, u64)>,
+    /// The last credit sent.
+    told: Option<Credit>,
     /// Session of this end.
     session: u8,
     /// The other end answers this session, and both number packets from its beginning.
@@ -86,6 +99,7 @@ impl Link {
             counters: Counters::default(),
             diagnostics: 0,
             heard: None,
+            told: None,
             session: config.session,
             joined: false,
             alive: false,
@@ -187,29 +201,49 @@ impl Link {
         lacks
     }
 
-    /// Whether nothing but credits is sent until another packet is taken or has to be sent again,
-    /// or the link comes up.
-    /// A line that charges for every word may then be given only a credit now and then.
+    /// Whether nothing but credits is sent until another packet, or the payload of one, is given,
+    /// one has to be sent again, or the link comes up.
     pub fn is_idle(&self) -> bool {
         self.transmitter.is_idle(self.state() == State::Up)
     }
 
-    /// The word to be sent in this word time.
-    pub fn transmit(&mut self, now: u64) -> Word {
+    /// The word to be sent in this word time, on a line on which idle words cost nothing.
+    pub fn transmit(&mut self, now: u64) -> Sent {
         let up = self.state() == State::Up;
+        if let Some(word) = self.transmitter.next(now, up, &mut self.counters) {
+            return Sent { word, is_credit: false };
+        }
+        let credit = self.credit();
+        self.told = Some(credit);
+        self.counters.tx_credits += 1;
+        Sent { word: credit.to_word(), is_credit: true }
+    }
+
+    /// The next word to be sent on a line that charges for every word: words of packets, and a
+    /// credit when it has something new to tell or [`Config::credit_period`] is over. Diagnostics
+    /// are not new; they ride along.
+    pub fn transmit_due(&mut self, now: u64) -> Option<Sent> {
+        let is_due = !self.is_idle() || self.transmitter.is_credit_due(now) || self.has_news();
+        is_due.then(|| self.transmit(now))
+    }
+
+    /// Whether a credit would tell more than the last one.
+    fn has_news(&self) -> bool {
+        let Some(told) = self.told else { return true };
+        Credit { diagnostics: told.diagnostics, ..self.credit() } != told
+    }
+
+    fn credit(&self) -> Credit {
         // An end that hears nothing answers nobody: the other one must know that it is not heard.
         let heard = self.heard.filter(|_| self.alive);
-        let Self { session, transmitter, receiver, counters, diagnostics, .. } = self;
-        transmitter.tick(now);
-        let credit = || Credit {
-            used: receiver.used(),
-            diagnostics: *diagnostics,
-            next: (receiver.expected() % NEXT_MODULUS) as u16,
-            session: *session,
+        Credit {
+            used: self.receiver.used(),
+            diagnostics: self.diagnostics,
+            next: (self.receiver.expected() % NEXT_MODULUS) as u16,
+            session: self.session,
             echo: heard.map_or(0, |(credit, _)| credit.session),
-            resend: receiver.resend(),
-        };
-        transmitter.next(now, up, credit, counters)
+            resend: self.receiver.resend(),
+        }
     }
 
     /// Takes a word that has arrived.
@@ -217,12 +251,12 @@ impl Link {
         match self.receiver.receive(word, now, &mut self.counters)? {
             Received::Packet(vc) => Some(Event::Packet(vc)),
             Received::HeaderOnly => Some(Event::HeaderOnly),
-            Received::Credit(credit) => self.hear(credit, now),
+            Received::Credit(credit) => Some(self.hear(credit, now)),
         }
     }
 
     /// Acts on a good credit.
-    fn hear(&mut self, credit: Credit, now: u64) -> Option<Event> {
+    fn hear(&mut self, credit: Credit, now: u64) -> Event {
         let before = self.heard.replace((credit, now)).map(|(before, _)| before);
         let was_up = self.state() == State::Up;
         self.alive = true;
@@ -231,10 +265,10 @@ impl Link {
         let answers_another = !answers && credit.echo != 0;
         if renewed || self.joined && answers_another {
             self.restart();
-            return Some(Event::Restarted);
+            return Event::Restarted;
         }
         if !answers {
-            return was_up.then(|| self.go_down());
+            return if was_up { self.go_down() } else { Event::Credit };
         }
         if !self.joined {
             self.joined = true;
@@ -246,10 +280,10 @@ impl Link {
             // The other end shares no past with this one, or the reverse: both begin anew.
             self.session = self.session.checked_add(1).unwrap_or(1);
             self.restart();
-            return Some(Event::Restarted);
+            return Event::Restarted;
         }
         (self.answered_at, self.is_down) = (Some(now), false);
-        (!was_up).then_some(Event::Up)
+        if was_up { Event::Credit } else { Event::Up }
     }
 
     /// No packets flow until the other end answers again; the numbering goes on then.
@@ -275,21 +309,27 @@ impl Link {
         self.transmitter.hasten_credit();
     }
 
-    /// Looks whether the line is dead; called from time to time, also when no words come.
+    /// Looks whether the line is dead, and whether a packet has to be sent again; called from time
+    /// to time, also when no words come.
     pub fn tick(&mut self, now: u64) -> Option<Event> {
         self.receiver.tick(now, &mut self.counters);
+        self.transmitter.tick(now);
         let is_over = |at| now.saturating_sub(at) > self.config.dead_after;
         self.alive &= !self.last_credit().is_some_and(is_over);
         let unanswered = is_over(*self.answered_at.get_or_insert(now));
         (unanswered && !self.is_down).then(|| self.go_down())
     }
 
-    /// When [`tick`](Self::tick) will find the line dead if nothing comes before; `None` if it has.
-    pub fn deadline(&self) -> Option<u64> {
+    /// When [`tick`](Self::tick) and then [`transmit_due`](Self::transmit_due) have something to do
+    /// if nothing comes or is given before.
+    pub fn deadline(&self) -> u64 {
         let heard = self.last_credit().filter(|_| self.alive);
         let answered = self.answered_at.filter(|_| !self.is_down);
-        let last = heard.into_iter().chain(answered).min()?;
-        Some(last.saturating_add(self.config.dead_after).saturating_add(1))
+        let dead = |at: u64| at.saturating_add(self.config.dead_after).saturating_add(1);
+        let replay = self.transmitter.replay_deadline().filter(|_| self.state() == State::Up);
+        let silence = heard.into_iter().chain(answered).map(dead);
+        let packets = self.receiver.deadline().into_iter().chain(replay);
+        silence.chain(packets).fold(self.transmitter.credit_deadline(), u64::min)
     }
 
     /// The oldest packet that has arrived on virtual channel `vc`.

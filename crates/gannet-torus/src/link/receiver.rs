@@ -300,6 +300,12 @@ impl Receiver {
         self.stage = Stage::Start;
     }
 
+    /// When the packet under way, if there is one, will have stood still for too long.
+    pub(super) fn deadline(&self) -> Option<u64> {
+        let at = self.progress_at.saturating_add(self.config.dead_after).saturating_add(1);
+        (self.stage != Stage::Start).then_some(at)
+    }
+
     /// Drops a packet that does not go on.
     pub(super) fn tick(&mut self, now: u64, counters: &mut Counters) {
         if now.saturating_sub(self.progress_at) <= self.config.dead_after {

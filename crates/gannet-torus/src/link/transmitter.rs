@@ -81,6 +81,8 @@ pub(super) struct Transmitter {
     /// Words sent since the last credit.
     since_credit: u32,
     credit_due: bool,
+    /// When the last credit was begun.
+    credit_at: u64,
     /// What the far FIFOs hold, by the last credit.
     far: [Used; VIRTUAL_CHANNELS],
     promised: [Promised; VIRTUAL_CHANNELS],
@@ -99,7 +101,8 @@ impl Transmitter {
             second: None,
             crc: Crc::of_header(0),
             since_credit: 0,
-            credit_due: false,
+            credit_due: true,
+            credit_at: 0,
             far: [Used::default(); VIRTUAL_CHANNELS],
             promised: [Promised::default(); VIRTUAL_CHANNELS],
             rewind_due: false,
@@ -160,11 +163,16 @@ impl Transmitter {
         self.window.push(word);
     }
 
-    /// Whether nothing but credits is sent until another packet is taken, or the link comes up.
+    /// Whether there is nothing but credits to be sent.
     pub(super) fn is_idle(&self, up: bool) -> bool {
         let nothing_waits =
             self.window.is_done() && self.header_only.is_empty() && !self.rewind_due;
-        self.place == Place::Between && self.second.is_none() && (!up || nothing_waits)
+        let is_dry = match self.place {
+            Place::Between => !up || nothing_waits,
+            Place::Payload(index) => self.window.word(index).is_none() && !self.rewind_due,
+            _ => false,
+        };
+        is_dry && self.second.is_none()
     }
 
     /// Sends a credit before anything else.
@@ -172,31 +180,42 @@ impl Transmitter {
         self.credit_due = true;
     }
 
-    /// The word of this word time. `credit` is asked when a credit word is sent.
-    pub(super) fn next(
-        &mut self,
-        now: u64,
-        up: bool,
-        credit: impl FnOnce() -> Credit,
-        counters: &mut Counters,
-    ) -> Word {
+    /// Whether a credit goes before anything else.
+    pub(super) fn is_credit_due(&self, now: u64) -> bool {
+        self.credit_due
+            || self.since_credit >= self.config.credit_interval
+            || now.saturating_sub(self.credit_at) >= self.config.credit_period
+    }
+
+    /// When the next credit is due by time.
+    pub(super) fn credit_deadline(&self) -> u64 {
+        self.credit_at.saturating_add(self.config.credit_period)
+    }
+
+    /// When the first packet has to be sent again if it is not acknowledged before.
+    pub(super) fn replay_deadline(&self) -> Option<u64> {
+        let sent_at = self.window.first_sent_at()?;
+        let may_replay = self.config.retransmit && !self.rewind_due;
+        may_replay.then_some(sent_at.saturating_add(self.config.timeout))
+    }
+
+    /// The word of this word time; nothing where a credit word has its place.
+    pub(super) fn next(&mut self, now: u64, up: bool, counters: &mut Counters) -> Option<Word> {
         match self.second.take() {
-            Some(Second::Word(word)) => return word,
-            Some(Second::Credit) => {
-                counters.tx_credits += 1;
-                return credit().to_word();
-            }
+            Some(Second::Word(word)) => return Some(word),
+            Some(Second::Credit) => return None,
             None => {}
         }
-        let due = self.credit_due || self.since_credit >= self.config.credit_interval;
-        if !due && let Some(word) = self.packet_word(now, up, counters) {
+        if !self.is_credit_due(now)
+            && let Some(word) = self.packet_word(now, up, counters)
+        {
             self.since_credit += if self.second.is_some() { 2 } else { 1 };
-            return word;
+            return Some(word);
         }
-        (self.credit_due, self.since_credit) = (false, 0);
+        (self.credit_due, self.since_credit, self.credit_at) = (false, 0, now);
         counters.tx_magic += 1;
         self.second = Some(Second::Credit);
-        MAGIC
+        Some(MAGIC)
     }
 
     /// The next word of a packet; nothing if there is none, or its source has run dry.

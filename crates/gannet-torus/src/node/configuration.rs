@@ -38,6 +38,7 @@ impl Configuration {
             engine,
             link: link::Config {
                 timeout: link.timeout * word_ns,
+                credit_period: link.credit_period * word_ns,
                 dead_after: link.dead_after * word_ns,
                 ..link
             },

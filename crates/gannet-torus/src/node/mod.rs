@@ -73,11 +73,10 @@
 //!
 //! # Live links
 //!
-//! A later driver owns one thread's worth of this: for each link a ring of words to a socket or a
-//! device. It takes words from the rings to [`TorusNode::receive`], calls [`TorusNode::advance`],
-//! and fills the rings from [`TorusNode::transmit`] until
-//! [`Link::is_idle`](crate::link::Link::is_idle), then a credit now and then. Between, it sleeps
-//! until [`TorusNode::next_deadline`].
+//! A driver owns one thread's worth of this: for each link a ring of words to a socket or a device.
+//! It takes words from the rings to [`TorusNode::receive_all`], calls [`TorusNode::advance`], and
+//! fills the rings from [`TorusNode::transmit_into`], which gives credits when they are due. Then it
+//! sleeps until words come or [`TorusNode::next_deadline`].
 
 mod arbiter;
 mod configuration;

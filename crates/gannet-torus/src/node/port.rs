@@ -34,23 +34,13 @@ impl Port {
         Ok(Self { link, given: 0, words: 0, errors: 0 })
     }
 
-    /// The word to be sent, and whether it is a credit.
-    pub fn transmit(&mut self, now: u64) -> (Word, bool) {
-        let before = self.link.counters().tx_credits;
-        let word = self.link.transmit(now);
-        (word, self.link.counters().tx_credits != before)
-    }
-
-    /// Takes a word: what happened, and what was heard if it was a good credit.
-    pub fn receive(&mut self, word: Word, now: u64) -> (Option<Event>, Option<Heard>) {
-        let before = self.link.counters().rx_credits;
-        let event = self.link.receive(word, now);
+    pub fn receive(&mut self, word: Word, now: u64) -> Option<Event> {
         self.words += 1;
-        let heard = self.link.counters().rx_credits != before;
-        (event, heard.then(|| self.heard()))
+        self.link.receive(word, now)
     }
 
-    fn heard(&mut self) -> Heard {
+    /// What the good credit that has just come says.
+    pub fn heard(&mut self) -> Heard {
         let errors = errors(self.link.counters());
         let since = errors.saturating_sub(std::mem::replace(&mut self.errors, errors));
         Heard {

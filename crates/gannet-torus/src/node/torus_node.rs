@@ -87,7 +87,15 @@ impl<M: PhysicalMemory> TorusNode<M> {
     }
 
     /// The node with a fault monitor, which tells its neighbours by the spare bits of credits.
+    ///
+    /// Links are silent when three credits in their period are missing, or after the silence of
+    /// `timing` if that is longer.
     pub fn with_monitor(mut self, timing: Timing, thresholds: Thresholds) -> Self {
+        let period_ns = |port: &Port| port.link.config().credit_period;
+        let missed_ns =
+            self.ports.iter().flatten().map(period_ns).max().unwrap_or(0).saturating_mul(3);
+        let link_silence_ns = timing.link_silence_ns.max(missed_ns);
+        let timing = Timing { link_silence_ns, ..timing };
         let mut monitor = Monitor::new(self.guide.lattice(), self.node(), timing, thresholds);
         for (port, direction) in self.ports.iter_mut().zip(Direction::ALL) {
             if let Some(port) = port {
@@ -187,31 +195,64 @@ impl<M: PhysicalMemory> TorusNode<M> {
     /// The word to be sent on the link in `direction` in this word time; nothing if the lattice has
     /// no such link.
     pub fn transmit(&mut self, direction: Direction, now: u64) -> Option<Word> {
+        self.send_word(direction, now, |link| Some(link.transmit(now)))
+    }
+
+    /// Writes the words that are due on the link in `direction` to the front of `words`, and gives
+    /// their number. More may be due if it is that of `words`. For links that charge for every word:
+    /// see [`Link::transmit_due`].
+    pub fn transmit_into(&mut self, direction: Direction, words: &mut [Word], now: u64) -> usize {
+        let mut due = || self.send_word(direction, now, |link| link.transmit_due(now));
+        let filled = words.iter_mut().map_while(|place| due().map(|word| *place = word));
+        filled.count()
+    }
+
+    /// A word that the link gives. Each credit carries the next diagnostics.
+    fn send_word(
+        &mut self,
+        direction: Direction,
+        now: u64,
+        next: impl FnOnce(&mut Link) -> Option<link::Sent>,
+    ) -> Option<Word> {
         let port = self.ports[direction.index()].as_mut()?;
-        let (word, is_credit) = port.transmit(now);
+        let link::Sent { word, is_credit } = next(&mut port.link)?;
         if is_credit && let Some(monitor) = &mut self.monitor {
             port.link.set_diagnostics(monitor.bits(direction, now));
         }
         Some(word)
     }
 
+    /// Takes the words that the link in `direction` has brought, oldest first. Packets move at the
+    /// next [`advance`](Self::advance).
+    pub fn receive_all(&mut self, direction: Direction, words: &[Word], now: u64) {
+        words.iter().for_each(|&word| self.receive(direction, word, now));
+    }
+
     /// Takes a word that the link in `direction` has brought. Packets move at the next
     /// [`advance`](Self::advance).
     pub fn receive(&mut self, direction: Direction, word: Word, now: u64) {
-        let Some(port) = self.ports[direction.index()].as_mut() else { return };
-        let (event, heard) = port.receive(word, now);
-        if let Some(heard) = heard {
-            self.is_stirred = true;
-            if let Some(monitor) = &mut self.monitor {
-                let (notices, untold) = (&mut self.notices, &mut self.counters.untold);
-                monitor.hear(direction, heard, now, |notice| keep(notices, notice, untold));
-            }
-        }
-        match event {
+        let port = self.ports[direction.index()].as_mut();
+        match port.and_then(|port| port.receive(word, now)) {
+            None => {}
             Some(link::Event::Packet(vc)) => self.arrived(direction.index(), vc),
             Some(link::Event::HeaderOnly) => self.signal_arrived(direction),
-            Some(event) => self.link_event(direction, event),
-            None => {}
+            Some(event) => {
+                self.hear_credit(direction, now);
+                if event != link::Event::Credit {
+                    self.link_event(direction, event);
+                }
+            }
+        }
+    }
+
+    /// A good credit has come: there may be room, and news of the neighbour.
+    fn hear_credit(&mut self, direction: Direction, now: u64) {
+        self.is_stirred = true;
+        let Some(port) = &mut self.ports[direction.index()] else { return };
+        let heard = port.heard();
+        if let Some(monitor) = &mut self.monitor {
+            let (notices, untold) = (&mut self.notices, &mut self.counters.untold);
+            monitor.hear(direction, heard, now, |notice| keep(notices, notice, untold));
         }
     }
 
@@ -235,9 +276,10 @@ impl<M: PhysicalMemory> TorusNode<M> {
         }
     }
 
-    /// When [`advance`](Self::advance) has something to do if no word comes before; `None` if never.
+    /// When [`advance`](Self::advance) and then [`transmit_into`](Self::transmit_into) have something
+    /// to do if no word comes before; `None` if never.
     pub fn next_deadline(&self) -> Option<u64> {
-        let links = self.ports.iter().flatten().filter_map(|port| port.link.deadline());
+        let links = self.ports.iter().flatten().map(|port| port.link.deadline());
         let monitor = self.nic().and_then(Nic::deadline_ns);
         let soon = (self.is_stirred || self.has_packet()).then_some(self.now);
         links.chain(self.engine.next_deadline()).chain(monitor).chain(soon).min()

@@ -1,6 +1,7 @@
 //! Nodes joined by lines that lose and damage words: every PUT and GET arrives once and intact.
 
 mod changes;
+mod live;
 mod refusals;
 mod signals;
 mod traffic;

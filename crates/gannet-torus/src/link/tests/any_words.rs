@@ -59,7 +59,7 @@ proptest! {
         retransmit: bool,
         take_every in 1u64..200,
     ) {
-        let config = Config { retransmit, timeout: 50, dead_after: 90, ..Config::default() };
+        let config = Config { retransmit, timeout: 50, credit_period: 40, dead_after: 90, ..Config::default() };
         let mut end = Link::new(config).unwrap();
         let mut buffer = [0; 100];
         for (now, word) in (0..).zip(pieces.iter().flat_map(words)) {

@@ -236,6 +236,8 @@ fn parameters_with_which_no_packet_would_ever_pass_are_refused() {
         ("margin", Config { fifo_words: 100, margin: 100, ..good }),
         ("timeout", Config { timeout: 0, ..good }),
         ("dead_after", Config { dead_after: 0, ..good }),
+        ("credit_period", Config { credit_period: 0, ..good }),
+        ("credit_period", Config { credit_period: good.dead_after, ..good }),
     ] {
         assert_eq!(Link::new(config).unwrap_err().field, field);
     }

@@ -47,11 +47,12 @@ impl Pair {
     pub fn step_without_taking(&mut self) {
         let now = self.now;
         let [a, b] = [0, 1].map(|at| {
-            let word = self.ends[at].transmit(now);
+            let word = self.ends[at].transmit(now).word;
             self.lines[at].carry(word)
         });
         for (at, word) in [(0, b), (1, a)] {
             let event = word.and_then(|word| self.ends[at].receive(word, now));
+            let event = event.filter(|&event| event != Event::Credit);
             let silence = self.ends[at].tick(now);
             self.events[at].extend(event.into_iter().chain(silence));
         }
