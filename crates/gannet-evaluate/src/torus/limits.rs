@@ -1,7 +1,6 @@
 //! What a machine could do at best, from its routes alone.
 
 use gannet_torus::lattice::LINKS;
-use gannet_torus::routes::{Journey, LOCAL, Position};
 use gannet_torus::simulator::Pattern;
 use gannet_torus::{Direction, Lattice, Node, Routes};
 use serde::Serialize;
@@ -126,15 +125,17 @@ impl Loads {
     /// Adds a flow along its route.
     fn add(&mut self, routes: &Routes, from: Node, to: Node, weight: f64) {
         self.offered += weight;
-        let links = &mut self.links;
-        let hops = walk(routes, from, to, |at, link| links[at.index()][link.index()] += weight);
-        if let Some(hops) = hops {
-            self.taken[to.index()] += weight;
-            self.sent[from.index()] += weight;
-            self.reached += weight;
-            self.hops += f64::from(hops) * weight;
-            self.longest = self.longest.max(hops);
+        let Some(walk) = routes.walk(from, to) else { return };
+        let mut hops = 0;
+        for (at, link) in walk.links() {
+            self.links[at.index()][link.index()] += weight;
+            hops += 1;
         }
+        self.taken[to.index()] += weight;
+        self.sent[from.index()] += weight;
+        self.reached += weight;
+        self.hops += f64::from(hops) * weight;
+        self.longest = self.longest.max(hops);
     }
 
     /// Adds `weight` flits per cycle from each node, evenly to all nodes.
@@ -162,33 +163,6 @@ impl Loads {
         let (count, sum) = senders.fold((0, 0.0), |(count, sum), sent| (count + 1, sum + sent));
         (count > 0).then(|| sum / f64::from(count))
     }
-}
-
-/// Follows the route from `from` to `to` and counts its links; `None` where there is no route.
-pub(super) fn walk(
-    routes: &Routes,
-    from: Node,
-    to: Node,
-    mut visit: impl FnMut(Node, Direction),
-) -> Option<u32> {
-    let lattice = routes.lattice();
-    let via = routes.way(from, to)?;
-    let (source, destination) = (lattice.coordinates(from), lattice.coordinates(to));
-    let journey = Journey { source, destination, via: lattice.coordinates(via) };
-    let mut position = Position { at: source, port: LOCAL, class: 0 };
-    let mut at = from;
-    for hops in 0..4 * lattice.nodes() as u32 {
-        let hop = routes.hop(position, &journey)?;
-        if hop.port == LOCAL {
-            return Some(hops);
-        }
-        let link = Direction::ALL[usize::from(hop.port)];
-        visit(at, link);
-        at = lattice.neighbour(at, link);
-        position =
-            Position { at: lattice.coordinates(at), port: link.opposite() as u8, class: hop.class };
-    }
-    None
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use thiserror::Error;
 
-use super::{Hop, Journey, LOCAL, MAX_CLASSES, Position, Routes};
+use super::{Hop, MAX_CLASSES, Routes};
 use crate::faults::Faults;
 use crate::lattice::{Direction, LINKS, Lattice, Node};
 
@@ -108,31 +108,23 @@ fn walk(
     to: Node,
     graph: &mut ChannelGraph,
 ) -> Result<u32, Unfit> {
-    let lattice = routes.lattice();
-    let destination = lattice.coordinates(to);
-    let via = routes.way(from, to).ok_or(Unfit::Unreachable { from, to })?;
-    let journey =
-        Journey { source: lattice.coordinates(from), destination, via: lattice.coordinates(via) };
-    let mut position = Position { at: lattice.coordinates(from), port: LOCAL, class: 0 };
-    let mut at = from;
     let mut last = None;
-    let limit = 4 * lattice.nodes() as u32;
-    for hops in 0..limit {
-        let hop = routes.hop(position, &journey).ok_or(Unfit::Unreachable { from, to })?;
-        if hop.port == LOCAL {
+    let mut hops = 0;
+    for (at, hop) in routes.walk(from, to).ok_or(Unfit::Unreachable { from, to })? {
+        let Some(link) = hop.link() else {
             return if at == to { Ok(hops) } else { Err(Unfit::Unreachable { from, to }) };
-        }
-        let link = Direction::ALL[usize::from(hop.port)];
+        };
         if !faults.link_works(at, link) {
             return Err(Unfit::Broken { from, to, at, link });
         }
-        graph.add(last, (at, hop));
-        last = Some((at, hop));
-        at = lattice.neighbour(at, link);
-        position =
-            Position { at: lattice.coordinates(at), port: link.opposite() as u8, class: hop.class };
+        graph.add(last.replace((at, hop)), (at, hop));
+        hops += 1;
     }
-    Err(Unfit::Endless { from, to, hops: limit })
+    if hops == routes.links_max() {
+        Err(Unfit::Endless { from, to, hops })
+    } else {
+        Err(Unfit::Unreachable { from, to })
+    }
 }
 
 /// Which channel waits for which: channel = node, link, class.

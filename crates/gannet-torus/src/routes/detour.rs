@@ -2,11 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::ring::Rings;
-use super::{Journey, in_order};
-use super::{LOCAL, Position};
+use super::Routes;
 use crate::faults::Faults;
-use crate::lattice::{Direction, Lattice, Node};
+use crate::lattice::{Lattice, Node};
 
 /// For each pair of nodes without a direct way: the node between them.
 ///
@@ -18,12 +16,12 @@ pub struct Detours {
 
 impl Detours {
     /// Finds a node on the way for every pair of connected nodes that has no direct way, so that
-    /// the whole way is short. Pairs for which one such node does not suffice get none.
+    /// the whole way is short; `direct` are routes in dimension order. Pairs for which one such node does not suffice get none.
     ///
     /// `None` when every pair has a direct way.
-    pub fn find(faults: &Faults, rings: &Rings) -> Option<Self> {
+    pub fn find(faults: &Faults, direct: &Routes) -> Option<Self> {
         let lattice = faults.lattice();
-        let lengths = Lengths::measure(faults, rings);
+        let lengths = Lengths::measure(faults, direct);
         let mut via = HashMap::new();
         for from in lattice.all().filter(|&node| faults.node_works(node)) {
             for to in lattice.all().filter(|&node| faults.node_works(node)) {
@@ -54,13 +52,13 @@ struct Lengths {
 const NONE: u16 = u16::MAX;
 
 impl Lengths {
-    fn measure(faults: &Faults, rings: &Rings) -> Self {
+    fn measure(faults: &Faults, direct: &Routes) -> Self {
         let lattice = faults.lattice();
         let nodes = lattice.nodes();
         let mut hops = vec![NONE; nodes * nodes];
         for from in lattice.all().filter(|&node| faults.node_works(node)) {
             for to in lattice.all().filter(|&node| faults.node_works(node)) {
-                if let Some(length) = direct_length(lattice, faults, rings, from, to) {
+                if let Some(length) = direct_length(direct, faults, from, to) {
                     hops[from.index() * nodes + to.index()] = length;
                 }
             }
@@ -87,27 +85,14 @@ impl Lengths {
 }
 
 /// Links of the direct way, if every one of them works.
-fn direct_length(
-    lattice: Lattice,
-    faults: &Faults,
-    rings: &Rings,
-    from: Node,
-    to: Node,
-) -> Option<u16> {
-    let destination = lattice.coordinates(to);
-    let journey = Journey { source: lattice.coordinates(from), destination, via: destination };
-    let mut position = Position { at: lattice.coordinates(from), port: LOCAL, class: 0 };
+fn direct_length(direct: &Routes, faults: &Faults, from: Node, to: Node) -> Option<u16> {
     let mut length = 0;
-    while position.at != destination {
-        let hop = in_order(rings, position, destination, &journey)?;
-        let direction = Direction::ALL[usize::from(hop.port)];
-        let node = lattice.node(position.at);
-        if !faults.link_works(node, direction) {
-            return None;
+    for (at, hop) in direct.walk(from, to)? {
+        match hop.link() {
+            None => return Some(length),
+            Some(link) if faults.link_works(at, link) => length += 1,
+            Some(_) => return None,
         }
-        let at = lattice.coordinates(lattice.neighbour(node, direction));
-        position = Position { at, port: hop.port ^ 1, class: hop.class };
-        length += 1;
     }
-    Some(length)
+    None
 }

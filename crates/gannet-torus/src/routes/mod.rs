@@ -10,14 +10,16 @@ mod detour;
 mod plan;
 mod ring;
 mod tree;
+mod walk;
 
 use crate::faults::Faults;
-use crate::lattice::{Coordinates, DIMENSIONS, LINKS, Lattice, Node};
+use crate::lattice::{Coordinates, DIMENSIONS, Direction, LINKS, Lattice, Node};
 use detour::Detours;
 use ring::Rings;
 use tree::Tree;
 
 pub use plan::{MAX_CHECKED_NODES, Means, Refused};
+pub use walk::Walk;
 
 /// The port of a router that leads to its own node; ports 0 to 5 are the links.
 pub const LOCAL: u8 = LINKS as u8;
@@ -35,6 +37,14 @@ pub struct Hop {
     pub port: u8,
     /// Class of virtual channels on that link.
     pub class: u8,
+}
+
+impl Hop {
+    /// The link; `None` where the packet has arrived.
+    #[inline]
+    pub fn link(self) -> Option<Direction> {
+        Direction::ALL.get(usize::from(self.port)).copied()
+    }
 }
 
 /// Where the head of a packet stands.

@@ -75,12 +75,12 @@ impl Routes {
     /// Routes by these means, unchecked; `None` where the means have nothing to add.
     fn by(means: Means, faults: &Faults) -> Option<Self> {
         let lattice = faults.lattice();
-        let rings = Rings::new(faults);
+        let in_order = |detours| Plan::DimensionOrder { rings: Rings::new(faults), detours };
         let plan = match means {
-            Means::LongWay => Plan::DimensionOrder { rings, detours: None },
+            Means::LongWay => in_order(None),
             Means::EarlyTurn => {
-                let detours = Some(Detours::find(faults, &rings)?);
-                Plan::DimensionOrder { rings, detours }
+                let direct = Self { lattice, plan: in_order(None), parts: None };
+                in_order(Some(Detours::find(faults, &direct)?))
             }
             Means::Tree => Plan::Tree(Tree::new(faults)),
         };

@@ -6,7 +6,6 @@ use gannet_torus::{Cable, Direction, Faults, Node, Routes};
 use serde::Serialize;
 
 use super::{Demand, Stage};
-use crate::torus::limits::walk;
 
 /// Virtual channels of the routers that routes are planned for.
 const VCS: u8 = 4;
@@ -98,7 +97,7 @@ impl Usual {
         let (routes, ..) = Routes::around(base, VCS).ok()?;
         let lattice = base.lattice();
         let pairs = lattice.all().flat_map(|from| lattice.all().map(move |to| (from, to)));
-        let links = |(from, to)| walk(&routes, from, to, |_, _| ()).unwrap_or(0);
+        let links = |(from, to)| routes.walk(from, to).map_or(0, |walk| walk.links().count());
         let hops = pairs.map(|pair| links(pair).try_into().unwrap_or(u16::MAX)).collect();
         Some(Self { nodes: lattice.nodes(), hops })
     }
