@@ -6,27 +6,15 @@ use gannet_torus::{Direction, Lattice, Node};
 /// Calls `visit` with source, destination and weight for all that a pattern sends but for what it
 /// [spreads](spread) evenly over all nodes; a weight is flits per cycle at a load of 1.
 pub(super) fn each(lattice: Lattice, pattern: &Pattern, visit: &mut dyn FnMut(Node, Node, f64)) {
-    let along = |step: fn(u32, u32) -> u32| {
-        move |node| {
-            let (mut place, sizes) = (lattice.coordinates(node), lattice.sizes());
-            for (coordinate, size) in place.iter_mut().zip(sizes) {
-                *coordinate = step(u32::from(*coordinate), u32::from(size)) as u16;
-            }
-            lattice.node(place)
-        }
-    };
     let mut all = |to: &dyn Fn(Node) -> Node, weight: f64| {
         lattice.all().for_each(|from| visit(from, to(from), weight));
     };
     match pattern {
         Pattern::Uniform => {}
-        Pattern::Neighbour => all(&along(|x, k| (x + 1) % k), 1.0),
-        Pattern::Tornado => all(&along(|x, k| (x + k.div_ceil(2) - 1) % k), 1.0),
-        Pattern::BitComplement => all(&along(|x, k| k - 1 - x), 1.0),
-        Pattern::HotSpot { fraction } => {
-            let hot = lattice.node(lattice.sizes().map(|size| size / 2));
-            all(&|_| hot, *fraction);
+        Pattern::Neighbour | Pattern::Tornado | Pattern::BitComplement => {
+            all(&|from| pattern.fixed_destination(lattice, from).unwrap_or(from), 1.0);
         }
+        Pattern::HotSpot { fraction } => all(&|_| Pattern::hot_spot(lattice), *fraction),
         Pattern::Halo => {
             let links: Vec<_> = Direction::ALL.into_iter().filter(|&d| lattice.has(d)).collect();
             for &link in &links {
@@ -58,14 +46,5 @@ pub(super) fn spread(lattice: Lattice, pattern: &Pattern) -> f64 {
         Pattern::HotSpot { fraction } => 1.0 - fraction,
         Pattern::AllToAll if nodes > 1.0 => nodes / (nodes - 1.0),
         _ => 0.0,
-    }
-}
-
-/// Packets that a node makes at once.
-pub(super) fn burst(lattice: Lattice, pattern: &Pattern) -> usize {
-    match pattern {
-        Pattern::Halo => 2 * lattice.dimensions().count(),
-        Pattern::AllToAll => lattice.nodes() - 1,
-        _ => 1,
     }
 }

@@ -66,7 +66,7 @@ impl Limits {
         // Two cycles from the source into the first router, a router delay out of the last one.
         let ends = f64::from(2 + setup.router_delay);
         let flits = flits_of_a_packet(pattern, setup.packet_flits);
-        let waits = (flows::burst(lattice, pattern) - 1) as f64 * flits / 2.0;
+        let waits = pattern.burst(lattice).saturating_sub(1) as f64 * flits / 2.0;
         let mean_hops = (loads.reached > LEAST).then(|| loads.hops / loads.reached);
         let bound = |load: f64| (load > LEAST).then(|| 1.0 / load);
         let max_channel_load = loads.links.as_flattened().iter().copied().fold(0.0, f64::max);
@@ -281,6 +281,9 @@ mod tests {
         let alone = limits("1", Pattern::Uniform);
         assert_eq!((alone.channel_bound, alone.saturation_bound), (None, 1.0));
         assert_eq!((alone.mean_hops, alone.zero_load_latency_cycles), (Some(0.0), Some(6.0)));
+        for burst in [Pattern::Halo, Pattern::AllToAll] {
+            assert_eq!(limits("1", burst).saturation_bound, 1.0);
+        }
         let lattice = "4x4".parse().unwrap();
         let empty = gannet_torus::simulator::Trace::parse("", lattice).unwrap();
         let empty = limits("4x4", Pattern::Trace(empty.into()));

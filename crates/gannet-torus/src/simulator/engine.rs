@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use super::agenda::{Agenda, Happening};
 use super::crew;
+use super::pattern::Pattern;
 use super::rules::Rules;
 use super::setup::{FlowControl, Setup, SetupError};
 use super::slab::{self, Plan, Slab};
 use super::tally::Tally;
-use super::traffic::{Pattern, Traffic};
+use super::traffic::Traffic;
 use crate::faults::Faults;
 use crate::lattice::{Direction, Node};
 use crate::routes::Routes;

@@ -3,9 +3,9 @@
 use serde::Serialize;
 use thiserror::Error;
 
+use super::pattern::Pattern;
 use super::rules::Delays;
 use super::slab::Slab;
-use super::traffic::Pattern;
 use crate::lattice::Lattice;
 
 /// When a packet may take a virtual channel of its next link.

@@ -1,40 +1,11 @@
-//! Who sends to whom, and when.
-
-use std::sync::Arc;
+//! Which packets are made, and when.
 
 use gannet_measure::random::Random;
 use thiserror::Error;
 
+use super::pattern::Pattern;
 use super::setup::PACKET_FLITS_MAX;
 use crate::lattice::{Direction, Lattice, Node};
-
-/// Traffic patterns.
-///
-/// Tornado, neighbour and bit complement are the usual ones (Dally and Towles, "Principles and
-/// practices of interconnection networks", 2004), taken per coordinate, so that they are defined
-/// for every lattice.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Pattern {
-    /// Any node, the sender included.
-    Uniform,
-    /// The next node in every dimension at once.
-    Neighbour,
-    /// `ceil(k / 2) - 1` nodes on in every ring of k.
-    Tornado,
-    /// The node at the mirrored coordinates.
-    BitComplement,
-    /// One node in the middle for a part of all packets, any node for the rest.
-    HotSpot {
-        /// Part of the packets that go to it, 0 to 1.
-        fraction: f64,
-    },
-    /// Bursts of one packet to each neighbour, all nodes at once: a sweep over a divided volume.
-    Halo,
-    /// Bursts of one packet to every other node, all nodes at once.
-    AllToAll,
-    /// The packets of a file.
-    Trace(Arc<Trace>),
-}
 
 /// A packet of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,12 +138,7 @@ impl Traffic {
     /// Traffic of `load` flits per node and cycle.
     pub fn new(lattice: Lattice, pattern: Pattern, load: f64, flits: u16) -> Self {
         let packets = load / f64::from(flits);
-        let burst = match pattern {
-            Pattern::Halo => 2 * lattice.dimensions().count(),
-            Pattern::AllToAll => lattice.nodes() - 1,
-            _ => 1,
-        };
-        let burst_period = (burst as f64 / packets).max(1.0);
+        let burst_period = (pattern.burst(lattice) as f64 / packets).max(1.0);
         Self { lattice, pattern, flits, log_idle: (-packets.min(1.0)).ln_1p(), burst_period }
     }
 
@@ -198,15 +164,11 @@ impl Traffic {
 
     /// Cycle of packet `number` of a node, for patterns whose times are not random.
     fn burst_start(&self, node: Node, number: u32) -> u32 {
-        let burst = match &self.pattern {
-            Pattern::Halo => 2 * self.lattice.dimensions().count() as u32,
-            Pattern::AllToAll => self.lattice.nodes() as u32 - 1,
-            Pattern::Trace(trace) => {
-                let packet = trace.by_source[node.index()].get(number as usize);
-                return packet.map_or(NEVER, |packet| packet.cycle);
-            }
-            _ => return NEVER,
-        };
+        if let Pattern::Trace(trace) = &self.pattern {
+            let packet = trace.by_source[node.index()].get(number as usize);
+            return packet.map_or(NEVER, |packet| packet.cycle);
+        }
+        let burst = self.pattern.burst(self.lattice) as u32;
         if burst == 0 || !self.burst_period.is_finite() {
             return NEVER;
         }
@@ -214,31 +176,19 @@ impl Traffic {
     }
 
     fn destination(&self, node: Node, made: u32, random: &mut Random) -> Node {
-        let nodes = self.lattice.nodes() as u32;
-        let each = |coordinate: fn(u16, u16) -> u16| {
-            let (place, sizes) = (self.lattice.coordinates(node), self.lattice.sizes());
-            self.lattice.node(std::array::from_fn(|d| coordinate(place[d], sizes[d])))
-        };
+        let (lattice, nodes) = (self.lattice, self.lattice.nodes() as u32);
         match &self.pattern {
-            Pattern::Uniform => Node(random.below(u64::from(nodes)) as u32),
-            Pattern::Neighbour => each(|x, k| ((u32::from(x) + 1) % u32::from(k)) as u16),
-            Pattern::Tornado => {
-                each(|x, k| ((u32::from(x) + u32::from(k).div_ceil(2) - 1) % u32::from(k)) as u16)
+            Pattern::HotSpot { fraction } if random.chance(*fraction) => Pattern::hot_spot(lattice),
+            Pattern::Uniform | Pattern::HotSpot { .. } => {
+                Node(random.below(u64::from(nodes)) as u32)
             }
-            Pattern::BitComplement => each(|x, k| k - 1 - x),
-            Pattern::HotSpot { fraction } => {
-                if random.chance(*fraction) {
-                    self.lattice.node(self.lattice.sizes().map(|size| size / 2))
-                } else {
-                    Node(random.below(u64::from(nodes)) as u32)
-                }
+            fixed @ (Pattern::Neighbour | Pattern::Tornado | Pattern::BitComplement) => {
+                fixed.fixed_destination(lattice, node).expect("the destination is fixed")
             }
             Pattern::Halo => {
-                let links = 2 * self.lattice.dimensions().count() as u32;
-                let turn = (made % links) as usize;
-                let dimension =
-                    self.lattice.dimensions().nth(turn / 2).expect("turn is below links");
-                self.lattice.neighbour(node, Direction::of(dimension, turn.is_multiple_of(2)))
+                let turn = made as usize % self.pattern.burst(lattice);
+                let dimension = lattice.dimensions().nth(turn / 2).expect("turn is below links");
+                lattice.neighbour(node, Direction::of(dimension, turn.is_multiple_of(2)))
             }
             Pattern::AllToAll => Node((node.0 + 1 + made % (nodes - 1)) % nodes),
             Pattern::Trace(trace) => trace.by_source[node.index()][made as usize].destination,
@@ -287,6 +237,8 @@ impl Generator {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn traffic(lattice: &str, pattern: Pattern, load: f64, flits: u16) -> Traffic {
