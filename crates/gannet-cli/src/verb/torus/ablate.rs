@@ -11,6 +11,7 @@ use gannet_evaluate::torus::ablation::{
 use gannet_measure::quantity::Bytes;
 
 use super::quantity;
+use super::row::line;
 use crate::destination::Destination;
 use crate::exit::Outcome;
 use crate::output;
@@ -92,16 +93,7 @@ fn rate(text: &str) -> Result<f64, String> {
 }
 
 fn share(text: &str) -> Result<f64, String> {
-    number(text, 0.01..=1.0)
-}
-
-pub(super) fn number(text: &str, range: std::ops::RangeInclusive<f64>) -> Result<f64, String> {
-    let value = text.parse().map_err(|_| format!("\"{text}\" is not a number"))?;
-    if range.contains(&value) {
-        Ok(value)
-    } else {
-        Err(format!("{text} is out of range; choose {} to {}", range.start(), range.end()))
-    }
+    quantity::number(text, 0.01..=1.0)
 }
 
 impl Arguments {
@@ -246,15 +238,6 @@ fn table<Row>(
     writeln!(out, "{title}")?;
     line(out, columns.iter().map(|(heading, _)| (*heading).to_owned()))?;
     rows.iter().try_for_each(|row| line(out, columns.iter().map(|(_, value)| value(row))))
-}
-
-/// A row of cells, the first of them wide.
-pub(super) fn line(out: &mut impl Write, cells: impl Iterator<Item = String>) -> io::Result<()> {
-    for (at, cell) in cells.enumerate() {
-        let width = if at == 0 { 18 } else { 11 };
-        write!(out, "{cell:>width$}")?;
-    }
-    writeln!(out)
 }
 
 fn gbyte(bytes_per_s: f64) -> String {

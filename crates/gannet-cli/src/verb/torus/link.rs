@@ -8,8 +8,8 @@ use gannet_torus::link::efficiency::{LineCode, LinkModel};
 use gannet_wire::apelink::{PAYLOAD_LEN_MAX, WORD_LEN};
 use serde::Serialize;
 
-use super::ablate::{line, number};
-use super::quantity;
+use super::quantity::{self, number};
+use super::row::line;
 use crate::exit::Outcome;
 use crate::output;
 

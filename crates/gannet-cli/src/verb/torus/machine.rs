@@ -14,6 +14,7 @@ use gannet_torus::simulator::{
 use gannet_torus::{Direction, Lattice};
 
 use super::loads::{self, Loads};
+use super::quantity::number;
 use crate::background;
 use crate::exit::Usage;
 
@@ -139,8 +140,7 @@ enum ArbitrationName {
 }
 
 fn part(text: &str) -> Result<f64, String> {
-    let part = text.parse().ok().filter(|part| (0.0..=1.0).contains(part));
-    part.ok_or_else(|| format!("`{text}` is no part of all packets; choose 0 to 1"))
+    number(text, 0.0..=1.0)
 }
 
 fn warm_up(text: &str) -> Result<WarmUp, String> {
@@ -154,10 +154,9 @@ fn warm_up(text: &str) -> Result<WarmUp, String> {
 }
 
 fn link(text: &str) -> Result<(u32, Direction), String> {
-    let parts = text.split_once(':').and_then(|(node, name)| {
-        let named = |d: &Direction| d.name().eq_ignore_ascii_case(name.trim());
-        Some((node.trim().parse().ok()?, Direction::ALL.into_iter().find(named)?))
-    });
+    let parts = text
+        .split_once(':')
+        .and_then(|(node, name)| Some((node.trim().parse().ok()?, name.parse().ok()?)));
     parts.ok_or_else(|| format!("`{text}` is no link: write a node and X+ to Z-, as 5:X+"))
 }
 

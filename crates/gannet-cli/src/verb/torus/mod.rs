@@ -8,6 +8,7 @@ mod loads;
 mod machine;
 mod plan;
 mod quantity;
+mod row;
 mod simulate;
 
 use clap::Subcommand;

@@ -1,4 +1,6 @@
-//! Rates as arguments: a number and a unit.
+//! Numbers and rates as arguments.
+
+use std::ops::RangeInclusive;
 
 /// Units of a rate in bit/s.
 const UNITS: [(&str, f64); 9] = [
@@ -12,6 +14,19 @@ const UNITS: [(&str, f64); 9] = [
     ("MB/s", 8e6),
     ("kB/s", 8e3),
 ];
+
+/// Reads a number within a range.
+///
+/// # Errors
+/// When the text is no such number, with what to choose.
+pub fn number(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
+    let value = text.trim().parse().map_err(|_| format!("`{text}` is not a number"))?;
+    if range.contains(&value) {
+        Ok(value)
+    } else {
+        Err(format!("{text} is out of range; choose {} to {}", range.start(), range.end()))
+    }
+}
 
 /// Reads a rate, such as `100Gbit/s`, in bit/s.
 ///
@@ -39,6 +54,15 @@ pub fn rate_text(bit_per_s: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_read_within_their_range() {
+        assert_eq!(number(" 0.9", 0.0..=0.9), Ok(0.9));
+        assert_eq!(number("x", 0.0..=1.0).unwrap_err(), "`x` is not a number");
+        for bad in ["1.5", "-0.1", "nan"] {
+            assert!(number(bad, 0.0..=1.0).unwrap_err().ends_with("choose 0 to 1"), "{bad}");
+        }
+    }
 
     #[test]
     fn rates_are_read_and_printed() {
