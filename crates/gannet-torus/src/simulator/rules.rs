@@ -10,6 +10,13 @@ use crate::routes::{LOCAL, MAX_CLASSES, PORTS, Routes};
 /// Cycles from the source to the first router, and of a credit on its way back there.
 pub(super) const INJECTION_DELAY: u32 = 2;
 
+/// A source may lead another by this many flits and packets, and this part of what the other has
+/// sent. Measured: less lifts peaks that the reference does not reach, more lets overload collapse
+/// before it recovers (decision 9).
+const LEAD_FLITS: u64 = 12;
+const LEAD_PACKETS: u64 = 4;
+const LEAD_PART: u64 = 24;
+
 /// Shared by all routers, and replaced as a whole when routes change.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
@@ -20,8 +27,8 @@ pub(super) struct Rules {
     pub vcs: u8,
     /// Flits that a virtual channel holds.
     pub depth: u16,
-    /// Who goes first where packets compete.
-    pub arbitration: Arbitration,
+    /// Flits by which a source may lead another, beside a part, and still have its turn.
+    lead: u64,
     pub delays: Delays,
     /// Output channels by port and class, see [`Rules::channels`].
     channels: [u64; PORTS * MAX_CLASSES as usize],
@@ -71,7 +78,12 @@ impl Rules {
             flow_control: setup.flow_control,
             vcs: setup.vcs,
             depth: setup.vc_depth,
-            arbitration: setup.arbitration,
+            lead: match setup.arbitration {
+                Arbitration::EqualShares => {
+                    LEAD_FLITS + LEAD_PACKETS * u64::from(setup.packet_flits)
+                }
+                Arbitration::Turns => u64::from(u32::MAX),
+            },
             delays: Delays::new(setup),
             channels: channels(&routes, setup.vcs, stride),
             routes,
@@ -81,14 +93,12 @@ impl Rules {
     /// Whether, of two sources that have sent `less` and `more` flits, the first goes before its
     /// turn.
     ///
-    /// A source may lead another by this much, so that below saturation, where all get what they
-    /// ask for, turns decide; measured best of leads of 64 and 128 flits and parts of 1/32 to 1/2.
+    /// A source may lead another by some flits and a part, so that below saturation, where all get
+    /// what they ask for, turns decide: chance makes greater leads of larger packets.
     #[inline]
     pub fn owes(&self, less: u32, more: u32) -> bool {
-        const LEAD: u64 = 128;
-        const PART: u64 = 32;
         let (less, more) = (u64::from(less), u64::from(more));
-        self.arbitration == Arbitration::EqualShares && more > less + less / PART + LEAD
+        more > less + less / LEAD_PART + self.lead
     }
 
     /// Output channels, by bit, for a wish as the router keeps it: port and class.
