@@ -13,3 +13,4 @@ pub mod survival;
 mod sys;
 pub mod torus;
 pub mod tpg;
+pub mod trials;

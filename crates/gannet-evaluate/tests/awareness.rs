@@ -2,10 +2,8 @@
 //!
 //! With `GANNET_LONG=1`, 10^5 trials on each lattice in each mode, and 24 hours without faults.
 
-use gannet_evaluate::awareness::{
-    Campaign, Jitter, Quiet, Surroundings, run_campaign, run_quiet, run_trial, run_trials,
-    tell_trial,
-};
+use gannet_evaluate::awareness::{Campaign, Jitter, Quiet, Surroundings, run_trial, tell_trial};
+use gannet_evaluate::trials::{Trials, run_all};
 use gannet_torus::Lattice;
 use gannet_torus::lofamo::Mode;
 
@@ -30,7 +28,7 @@ fn campaign(lattice: &str, mode: Mode, period_ns: u64, trials: u64) -> Campaign 
 
 /// Runs a campaign and wants it sound and in time.
 fn judge(campaign: &Campaign) {
-    let report = run_campaign(campaign, &mut |_| ());
+    let report = run_all(campaign, &mut |_| ());
     let what = format!("{}, {:?}, T = {} s", report.lattice, report.mode, report.period_s);
     assert!(report.is_sound() && report.late == 0, "{what}: {:?}", report.failures);
     assert!(report.known >= campaign.trials / 2, "{what}: {} known", report.known);
@@ -70,7 +68,7 @@ fn odd_and_flat_lattices_are_no_exception() {
         for mode in Mode::ALL {
             let campaign =
                 campaign(lattice, mode, 10 * MS_NS, if is_long() { 30_000 } else { 300 });
-            let report = run_campaign(&campaign, &mut |_| ());
+            let report = run_all(&campaign, &mut |_| ());
             assert!(report.is_sound(), "{lattice}: {:?}", report.failures);
         }
     }
@@ -80,28 +78,28 @@ fn odd_and_flat_lattices_are_no_exception() {
 fn a_campaign_is_the_same_on_any_number_of_threads() {
     let one = campaign("4x4x1", Mode::Push, 20 * MS_NS, 101);
     let mut done = 0;
-    let report = run_campaign(&one, &mut |trials| done = trials);
+    let report = run_all(&one, &mut |trials| done = trials);
     assert_eq!(done, 101);
     for threads in [2, 3] {
-        assert_eq!(run_campaign(&Campaign { threads, ..one }, &mut |_| ()), report);
+        assert_eq!(run_all(&Campaign { threads, ..one }, &mut |_| ()), report);
     }
-    let other = run_campaign(&Campaign { seed: 2, ..one }, &mut |_| ());
+    let other = run_all(&Campaign { seed: 2, ..one }, &mut |_| ());
     assert_ne!(other.awareness, report.awareness);
 }
 
 #[test]
 fn a_part_of_a_campaign_has_a_report() {
     let campaign = campaign("4x4x1", Mode::Push, 20 * MS_NS, 50);
-    let mut first = None;
-    run_trials(&campaign, &mut |tally| _ = first.get_or_insert(tally));
-    let part = campaign.report(first.unwrap());
-    assert!(part.trials > 0 && part.trials < 50 && part.known > 0);
-    assert_eq!(part, run_campaign(&Campaign { trials: part.trials, ..campaign }, &mut |_| ()));
+    let (mut simulation, mut tally) = (campaign.bench(), Default::default());
+    (0..20).for_each(|index| campaign.run(index, &mut simulation, &mut tally));
+    let part = campaign.report(tally);
+    assert!(part.trials == 20 && part.known > 0);
+    assert_eq!(part, run_all(&Campaign { trials: 20, ..campaign }, &mut |_| ()));
 }
 
 #[test]
 fn a_node_without_neighbours_keeps_no_limits() {
-    let report = run_campaign(&campaign("1", Mode::Poll, 20 * MS_NS, 300), &mut |_| ());
+    let report = run_all(&campaign("1", Mode::Poll, 20 * MS_NS, 300), &mut |_| ());
     assert!(report.known > 0 && report.is_sound(), "{:?}", report.failures);
     assert_eq!((report.within_limits, report.late, report.is_in_time()), (None, 0, true));
 }
@@ -110,7 +108,7 @@ fn a_node_without_neighbours_keeps_no_limits() {
 fn what_is_known_too_late_is_not_in_time() {
     let mut campaign = campaign("4x4x1", Mode::Push, 20 * MS_NS, 400);
     campaign.surroundings.wake_ns = 20 * MS_NS;
-    let report = run_campaign(&campaign, &mut |_| ());
+    let report = run_all(&campaign, &mut |_| ());
     assert_eq!((report.within_limits, report.is_in_time()), (Some(false), false));
 }
 
@@ -156,12 +154,12 @@ fn quiet(mode: Mode, hours: f64) -> Quiet {
 #[test]
 fn a_machine_without_faults_reports_none() {
     for mode in Mode::ALL {
-        let report = run_quiet(&quiet(mode, if is_long() { 24.0 } else { 1.25 }));
+        let report = run_all(&quiet(mode, if is_long() { 24.0 } else { 1.25 }), &mut |_| ());
         assert_eq!(report.false_reports, 0, "{:?}", report.claims);
         let beats = 16.0 * report.hours * 3600.0 / report.period_s;
         assert!(report.events as f64 > 2.0 * beats, "{} events", report.events);
         let two = Quiet { threads: 2, ..quiet(mode, report.hours) };
-        assert!(is_long() || run_quiet(&two) == report);
+        assert!(is_long() || run_all(&two, &mut |_| ()) == report);
     }
 }
 
@@ -171,6 +169,6 @@ fn hosts_later_than_the_watch_allows_are_reported() {
     for mode in Mode::ALL {
         let mut late = quiet(mode, 1.0);
         late.surroundings.jitter = Jitter { late_chance: 0.01, late_max: 0.8, ..Jitter::default() };
-        assert!(run_quiet(&late).false_reports > 0, "{mode:?}");
+        assert!(run_all(&late, &mut |_| ()).false_reports > 0, "{mode:?}");
     }
 }

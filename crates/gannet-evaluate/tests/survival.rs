@@ -4,9 +4,8 @@
 
 use gannet_evaluate::survival::{
     Error, FaultCounts, RerouteCampaign, RerouteReport, RoutingCampaign, RoutingReport, Warning,
-    run_reroute, run_reroute_trial, run_routing, run_routing_trial, tell_reroute_trial,
-    tell_routing_trial,
 };
+use gannet_evaluate::trials::run_all;
 use gannet_torus::lofamo::Mode;
 use gannet_torus::simulator::{FlowControl, Setup};
 
@@ -23,7 +22,7 @@ fn routing(lattice: &str, vcs: u8, trials: u64) -> RoutingCampaign {
 
 /// Runs a campaign and wants every set of faults routed or refused, and drained.
 fn judge(campaign: &RoutingCampaign) -> RoutingReport {
-    let report = run_routing(campaign, &mut |_| ()).unwrap();
+    let report = run_all(&campaign.clone().trials().unwrap(), &mut |_| ());
     let what = format!("{}, {} channels", report.lattice, report.vcs);
     assert_eq!(report.failed, 0, "{what}: {:?}", report.failures);
     let total = &report.total;
@@ -88,24 +87,24 @@ fn a_lattice_in_pieces_still_carries_what_it_can() {
 fn a_campaign_is_the_same_on_any_number_of_threads() {
     let one = routing("4x3x2", 4, 31);
     let mut done = 0;
-    let report = run_routing(&one, &mut |trials| done = trials).unwrap();
+    let report = run_all(&one.clone().trials().unwrap(), &mut |trials| done = trials);
     assert_eq!(done, 31);
     for threads in [2, 3] {
         let mut more = one.clone();
         more.setup.threads = threads;
-        assert_eq!(run_routing(&more, &mut |_| ()).unwrap(), report);
+        assert_eq!(run_all(&more.trials().unwrap(), &mut |_| ()), report);
     }
     let mut other = one;
     other.setup.seed = 2;
-    assert_ne!(run_routing(&other, &mut |_| ()).unwrap().total, report.total);
+    assert_ne!(run_all(&other.trials().unwrap(), &mut |_| ()).total, report.total);
 }
 
 #[test]
 fn a_trial_is_told_by_its_number() {
-    let campaign = routing("4x4x4", 4, 1);
+    let trials = routing("4x4x4", 4, 1).trials().unwrap();
     for index in [0, 7, 99_999] {
-        let (told, story) = tell_routing_trial(&campaign, index);
-        assert_eq!(told, run_routing_trial(&campaign, index));
+        let (told, story) = trials.tell(index);
+        assert_eq!(told, trials.tell(index).0);
         for word in ["dead nodes", "planned", "proven", "overload", "drained"] {
             assert!(story.iter().any(|line| line.contains(word)), "{word}: {story:?}");
         }
@@ -117,7 +116,7 @@ fn campaigns_that_cannot_be_are_named() {
     let refused = |change: &dyn Fn(&mut RoutingCampaign)| {
         let mut campaign = routing("4x4", 4, 1);
         change(&mut campaign);
-        run_routing(&campaign, &mut |_| ()).unwrap_err()
+        campaign.trials().unwrap_err()
     };
     assert_eq!(refused(&|it| it.trials = 0), Error::Trials(0));
     assert_eq!(refused(&|it| it.setup.flow_control = FlowControl::Bubble), Error::Bubble);
@@ -139,7 +138,7 @@ fn reroute(lattice: &str, nodes: (u32, u32), cables: (u32, u32), trials: u64) ->
 
 /// Runs a campaign and wants every packet accounted for.
 fn survive(campaign: &RerouteCampaign) -> RerouteReport {
-    let (report, planning_ns) = run_reroute(campaign, &mut |_| ()).unwrap();
+    let (report, planning_ns) = run_all(&campaign.clone().trials().unwrap(), &mut |_| ());
     assert_eq!(report.failed, 0, "{}: {:?}", report.lattice, report.failures);
     assert_eq!(planning_ns.count, campaign.trials);
     let routed = report.long_way + report.early_turn + report.tree;
@@ -221,9 +220,10 @@ fn reroutes_are_the_same_on_any_number_of_threads_and_told_by_number() {
         more.setup.threads = threads;
         assert_eq!(survive(&more), report);
     }
+    let trials = one.trials().unwrap();
     for index in [0, 5] {
-        let (told, story) = tell_reroute_trial(&one, index).unwrap();
-        assert_eq!(told, run_reroute_trial(&one, index).unwrap());
+        let (told, story) = trials.tell(index);
+        assert_eq!(told, trials.tell(index).0);
         for word in ["FAULT", "the master knows", "new routes", "latency after", "drained"] {
             assert!(story.iter().any(|line| line.contains(word)), "{word}: {story:?}");
         }
@@ -235,12 +235,14 @@ fn reroutes_that_cannot_be_are_named() {
     let refused = |change: &dyn Fn(&mut RerouteCampaign)| {
         let mut campaign = reroute("4x4", (0, 0), (1, 1), 1);
         change(&mut campaign);
-        run_reroute(&campaign, &mut |_| ()).unwrap_err()
+        campaign.trials().unwrap_err()
     };
     let none = FaultCounts { nodes: (0, 1), cables: (0, 1) };
     assert_eq!(refused(&|it| it.counts = none), Error::NoFault);
     let never = Warning::After { cycles: 1 << 40 };
     assert!(matches!(refused(&|it| it.warning = never), Error::Cycles { .. }));
-    assert!(matches!(refused(&|it| it.setup.replay_after = Some(0)), Error::Cycles { .. }));
+    assert!(matches!(refused(&|it| it.setup.replay_after = Some(0)), Error::Setup(_)));
+    let late = |it: &mut RerouteCampaign| it.setup.replay_after = Some(2_000_000);
+    assert!(matches!(refused(&late), Error::Cycles { .. }));
     assert!(matches!(refused(&|it| it.load = 2.0), Error::Setup(_)));
 }

@@ -1,23 +1,17 @@
 //! Many trials.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc;
 
 use gannet_torus::lattice::Lattice;
 use gannet_torus::lofamo::Mode;
 use serde::Serialize;
 
-use super::distribution::{Distribution, Limits};
+use super::distribution::{Distribution, Limits, Times};
 use super::fault::FaultKind;
+use super::simulation::Simulation;
 use super::surroundings::Surroundings;
 use super::trial::{Trial, TrialResult};
-
-/// Most trials of a campaign.
-pub const TRIALS_MAX: u64 = 100_000_000;
-/// Failures that are kept, of each thread and in the report.
-const FAILURES_KEPT: usize = 16;
-/// Trials after which a thread hands over what it has.
-const TALLY_TRIALS: u64 = 16;
+use crate::trials::{self, Failure, First, Trials};
 
 /// Trials of random faults on one machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,7 +22,7 @@ pub struct Campaign {
     pub mode: Mode,
     /// Watchdog period T.
     pub period_ns: u64,
-    /// Number of trials, at most [`TRIALS_MAX`].
+    /// Number of trials, at most [`TRIALS_MAX`](trials::TRIALS_MAX).
     pub trials: u64,
     /// Most faults of a trial.
     pub faults: u32,
@@ -38,15 +32,6 @@ pub struct Campaign {
     pub surroundings: Surroundings,
     /// Threads; the report does not depend on them.
     pub threads: usize,
-}
-
-/// A trial that went wrong.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Failure {
-    /// Number of the trial.
-    pub trial: u64,
-    /// What went wrong.
-    pub what: String,
 }
 
 /// Awareness of one kind of faults.
@@ -121,7 +106,7 @@ impl CampaignReport {
 #[derive(Debug, Default)]
 pub struct Tally {
     trials: u64,
-    times_ns: BTreeMap<FaultKind, Vec<u64>>,
+    times: BTreeMap<FaultKind, Times>,
     known_before: u64,
     known_beyond_rule: u64,
     unreachable: u64,
@@ -129,19 +114,14 @@ pub struct Tally {
     late: u64,
     false_reports: u64,
     events: u64,
-    failures: Vec<Failure>,
+    failures: First<Failure>,
 }
 
 impl Tally {
-    /// Number of trials in it.
-    pub fn trials(&self) -> u64 {
-        self.trials
-    }
-
-    fn add(&mut self, trial: u64, result: TrialResult) {
+    fn add(&mut self, trial: u64, result: TrialResult, period_ns: u64) {
         self.trials += 1;
         for (kind, after_ns) in result.known {
-            self.times_ns.entry(kind).or_default().push(after_ns);
+            self.times.entry(kind).or_default().add(after_ns, period_ns);
         }
         self.known_before += result.known_before;
         self.known_beyond_rule += result.known_beyond_rule;
@@ -154,15 +134,19 @@ impl Tally {
         let late = result.late.into_iter().map(|it| format!("late: {it}"));
         let false_reports = result.false_reports.into_iter().map(|it| format!("false: {it}"));
         let failures = undetected.chain(false_reports).chain(late);
-        let room = FAILURES_KEPT.saturating_sub(self.failures.len());
-        self.failures.extend(failures.map(|what| Failure { trial, what }).take(room));
+        failures.for_each(|what| self.failures.keep(Failure { trial, what }));
+    }
+}
+
+impl trials::Tally for Tally {
+    fn trials(&self) -> u64 {
+        self.trials
     }
 
-    /// Adds other trials of the same campaign.
-    pub fn merge(&mut self, other: Self) {
+    fn merge(&mut self, other: Self) {
         self.trials += other.trials;
-        for (kind, times_ns) in other.times_ns {
-            self.times_ns.entry(kind).or_default().extend(times_ns);
+        for (kind, times) in other.times {
+            self.times.entry(kind).or_default().merge(&times);
         }
         self.known_before += other.known_before;
         self.known_beyond_rule += other.known_beyond_rule;
@@ -171,10 +155,7 @@ impl Tally {
         self.late += other.late;
         self.false_reports += other.false_reports;
         self.events += other.events;
-        self.failures.extend(other.failures);
-        // By trial alone, so that each keeps its order of finding.
-        self.failures.sort_by_key(|failure| failure.trial);
-        self.failures.truncate(FAILURES_KEPT);
+        self.failures.merge(other.failures);
     }
 }
 
@@ -184,33 +165,39 @@ impl Campaign {
         let Self { lattice, mode, period_ns, faults, seed, surroundings, .. } = *self;
         Trial { lattice, mode, period_ns, faults, seed, index, surroundings }
     }
+}
 
-    /// Trials `first`, `first + step` and so on.
-    fn work(&self, first: u64, step: u64, tallies: &mpsc::Sender<Tally>) {
-        let mut tally = Tally::default();
-        let mut simulation = self.trial(0).simulation();
-        for index in (first..self.trials).step_by(step as usize) {
-            tally.add(index, self.trial(index).run_in(&mut simulation));
-            if tally.trials == TALLY_TRIALS {
-                // It is heard until all threads have ended.
-                let _ = tallies.send(std::mem::take(&mut tally));
-            }
-        }
-        if tally.trials > 0 {
-            let _ = tallies.send(tally);
-        }
+impl Trials for Campaign {
+    type Bench = Simulation;
+    type Tally = Tally;
+    type Report = CampaignReport;
+
+    fn count(&self) -> u64 {
+        self.trials
     }
 
-    /// The report of these trials of the campaign, all or a part.
-    pub fn report(&self, mut tally: Tally) -> CampaignReport {
-        let mut all: Vec<u64> = tally.times_ns.values().flatten().copied().collect();
-        let awareness = Distribution::new(&mut all);
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn bench(&self) -> Simulation {
+        self.trial(0).simulation()
+    }
+
+    fn run(&self, index: u64, simulation: &mut Simulation, tally: &mut Tally) {
+        tally.add(index, self.trial(index).run_in(simulation), self.period_ns);
+    }
+
+    fn report(&self, tally: Tally) -> CampaignReport {
+        let mut all = Times::default();
+        tally.times.values().for_each(|times| all.merge(times));
+        let distribution = |times: &Times| Distribution::new(times, self.period_ns);
+        let awareness = distribution(&all);
         let limits = Limits::of(self.mode, self.period_ns);
-        let kinds = tally
-            .times_ns
-            .iter_mut()
-            .map(|(&kind, times_ns)| KindReport { kind, awareness: Distribution::new(times_ns) });
-        let kinds: Vec<KindReport> = kinds.collect();
+        let kinds = tally.times.iter();
+        let kinds: Vec<KindReport> = kinds
+            .map(|(&kind, times)| KindReport { kind, awareness: distribution(times) })
+            .collect();
         let is_judged = Limits::hold_for(self.lattice) && awareness.count > 0;
         let within_limits = is_judged.then(|| {
             let mut all = kinds.iter().map(|kind| &kind.awareness).chain([&awareness]);
@@ -239,32 +226,8 @@ impl Campaign {
             awareness,
             limits,
             kinds,
-            failures: tally.failures,
+            failures: tally.failures.into_vec(),
             events: tally.events,
         }
     }
-}
-
-/// Runs all trials of a campaign, and hands over the sums of a few at a time.
-pub fn run_trials(campaign: &Campaign, hear: &mut dyn FnMut(Tally)) {
-    let threads = campaign.threads.max(1) as u64;
-    let (sender, receiver) = mpsc::channel();
-    std::thread::scope(|scope| {
-        for first in 0..threads {
-            let sender = sender.clone();
-            scope.spawn(move || campaign.work(first, threads, &sender));
-        }
-        drop(sender);
-        receiver.into_iter().for_each(hear);
-    });
-}
-
-/// Runs all trials of a campaign; `progress` is told how many are done.
-pub fn run_campaign(campaign: &Campaign, progress: &mut dyn FnMut(u64)) -> CampaignReport {
-    let mut all = Tally::default();
-    run_trials(campaign, &mut |tally| {
-        all.merge(tally);
-        progress(all.trials);
-    });
-    campaign.report(all)
 }

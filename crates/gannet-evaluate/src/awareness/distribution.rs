@@ -1,11 +1,63 @@
-//! Times as a distribution, exact.
+//! Times as a distribution.
 
 use gannet_torus::lattice::{Direction, Lattice};
 use gannet_torus::lofamo::{Mode, Timing};
 use serde::Serialize;
 
-/// Bins of a histogram.
-pub const BINS: usize = 120;
+/// Parts of the watchdog period to which times are counted.
+const RESOLUTION: u64 = 1000;
+/// Such parts in a bin of the histogram of a report.
+const PARTS_A_BIN: usize = 10;
+
+/// Times counted to a thousandth of the watchdog period, however many they are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Times {
+    parts: Vec<u64>,
+    count: u64,
+    sum_ns: u128,
+    max_ns: u64,
+}
+
+impl Times {
+    /// Counts a time at a watchdog period.
+    pub fn add(&mut self, time_ns: u64, period_ns: u64) {
+        let part = (time_ns / part_ns(period_ns)) as usize;
+        if part >= self.parts.len() {
+            self.parts.resize(part + 1, 0);
+        }
+        self.parts[part] += 1;
+        self.count += 1;
+        self.sum_ns += u128::from(time_ns);
+        self.max_ns = self.max_ns.max(time_ns);
+    }
+
+    /// Counts all of `other`, which are of the same watchdog period.
+    pub fn merge(&mut self, other: &Self) {
+        if other.parts.len() > self.parts.len() {
+            self.parts.resize(other.parts.len(), 0);
+        }
+        self.parts.iter_mut().zip(&other.parts).for_each(|(mine, theirs)| *mine += theirs);
+        self.count += other.count;
+        self.sum_ns += other.sum_ns;
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// Smallest time that at least this part of all do not exceed, to the end of its thousandth.
+    fn quantile_ns(&self, part: f64, period_ns: u64) -> u64 {
+        let rank = ((part * self.count as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        let index = self.parts.iter().position(|count| {
+            seen += count;
+            seen >= rank
+        });
+        let end_ns = index.map(|index| (index as u64 + 1) * part_ns(period_ns));
+        end_ns.map_or(self.max_ns, |end_ns| end_ns.min(self.max_ns))
+    }
+}
+
+fn part_ns(period_ns: u64) -> u64 {
+    (period_ns / RESOLUTION).max(1)
+}
 
 /// Distribution of times, in seconds; of no times there is neither mean nor quantile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -14,7 +66,7 @@ pub struct Distribution {
     pub count: u64,
     /// Their mean.
     pub mean_s: Option<f64>,
-    /// Half of them are no longer than this.
+    /// Half of them are no longer than this; to a thousandth of the watchdog period, as the next two.
     pub p50_s: Option<f64>,
     /// 99 of 100 are no longer than this.
     pub p99_s: Option<f64>,
@@ -22,36 +74,29 @@ pub struct Distribution {
     pub p999_s: Option<f64>,
     /// The longest.
     pub max_s: Option<f64>,
-    /// Width of a bin of the histogram.
+    /// Width of a bin of the histogram: a hundredth of the watchdog period.
     pub bin_s: Option<f64>,
     /// Number of times by bin, from 0; the longest falls in the last.
     pub histogram: Vec<u64>,
 }
 
 impl Distribution {
-    /// The distribution of `times_ns`, which are sorted for it.
-    pub fn new(times_ns: &mut [u64]) -> Self {
-        times_ns.sort_unstable();
-        let Some(&max_ns) = times_ns.last() else { return Self::default() };
-        let seconds = |ns: u64| ns as f64 * 1e-9;
-        // Smallest time that at least this part of all do not exceed.
-        let quantile = |part: f64| {
-            let rank = (part * times_ns.len() as f64).ceil() as usize;
-            seconds(times_ns[rank.clamp(1, times_ns.len()) - 1])
-        };
-        let sum: u128 = times_ns.iter().map(|&ns| u128::from(ns)).sum();
-        let bin_ns = max_ns / BINS as u64 + 1;
-        let mut histogram = vec![0; BINS];
-        times_ns.iter().for_each(|ns| histogram[(ns / bin_ns) as usize] += 1);
+    /// The distribution of `times` at a watchdog period.
+    pub(super) fn new(times: &Times, period_ns: u64) -> Self {
+        if times.count == 0 {
+            return Self::default();
+        }
+        let seconds = |ns: u64| Some(ns as f64 * 1e-9);
+        let quantile = |part| seconds(times.quantile_ns(part, period_ns));
         Self {
-            count: times_ns.len() as u64,
-            mean_s: Some(sum as f64 * 1e-9 / times_ns.len() as f64),
-            p50_s: Some(quantile(0.5)),
-            p99_s: Some(quantile(0.99)),
-            p999_s: Some(quantile(0.999)),
-            max_s: Some(seconds(max_ns)),
-            bin_s: Some(seconds(bin_ns)),
-            histogram,
+            count: times.count,
+            mean_s: Some(times.sum_ns as f64 * 1e-9 / times.count as f64),
+            p50_s: quantile(0.5),
+            p99_s: quantile(0.99),
+            p999_s: quantile(0.999),
+            max_s: seconds(times.max_ns),
+            bin_s: seconds(PARTS_A_BIN as u64 * part_ns(period_ns)),
+            histogram: times.parts.chunks(PARTS_A_BIN).map(|parts| parts.iter().sum()).collect(),
         }
     }
 }
@@ -102,21 +147,35 @@ impl Limits {
 mod tests {
     use super::*;
 
+    const MS_NS: u64 = 1_000_000;
+
+    fn of(times_ns: impl IntoIterator<Item = u64>, period_ns: u64) -> Distribution {
+        let mut times = [Times::default(), Times::default()];
+        for (index, time_ns) in times_ns.into_iter().enumerate() {
+            times[index % 2].add(time_ns, period_ns);
+        }
+        let [mut all, others] = times;
+        all.merge(&others);
+        Distribution::new(&all, period_ns)
+    }
+
     #[test]
-    fn quantiles_are_exact() {
-        let mut times: Vec<u64> = (1..=1000).rev().map(|ms| ms * 1_000_000).collect();
-        let all = Distribution::new(&mut times);
-        let near = |a: Option<f64>, b: f64| (a.unwrap() - b).abs() < 1e-12;
-        assert!(near(all.mean_s, 0.5005) && near(all.p50_s, 0.5) && near(all.p99_s, 0.99));
-        assert!(near(all.p999_s, 0.999) && near(all.max_s, 1.0));
+    fn quantiles_are_known_to_a_thousandth_and_the_longest_exactly() {
+        let all = of((1..=1000).rev().map(|ms| ms * MS_NS), 500 * MS_NS);
+        let near = |a: Option<f64>, b: f64| (-1e-12..=0.0005 + 1e-12).contains(&(a.unwrap() - b));
+        assert!(near(all.p50_s, 0.5) && near(all.p99_s, 0.99) && near(all.p999_s, 0.999));
+        assert!(near(all.mean_s, 0.5005) && near(all.max_s, 1.0));
         assert_eq!((all.count, all.histogram.iter().sum::<u64>()), (1000, 1000));
-        assert_eq!(Distribution::new(&mut []), Distribution::default());
-        assert!(near(Distribution::new(&mut [7]).p50_s, 7e-9));
+        // 5 ms a bin; the last holds 1 s alone.
+        assert_eq!((all.bin_s, all.histogram.len()), (Some(0.005), 201));
+        assert_eq!((all.histogram[0], all.histogram[1], all.histogram[200]), (4, 5, 1));
+        let one = of([7], MS_NS);
+        assert_eq!((one.p50_s, one.p999_s), (one.max_s, one.max_s));
     }
 
     #[test]
     fn of_no_times_there_is_no_mean() {
-        let none = Distribution::new(&mut []);
+        let none = of([], MS_NS);
         let times = [none.mean_s, none.p50_s, none.p99_s, none.p999_s, none.max_s, none.bin_s];
         assert_eq!((none.count, times), (0, [None; 6]));
     }
@@ -124,7 +183,7 @@ mod tests {
     #[test]
     fn a_mean_is_judged_of_many_times_only() {
         let limits = Limits::of(Mode::Push, 1_000_000_000);
-        let of = |count, ns: u64| Distribution::new(&mut vec![ns; count]);
+        let of = |count, ns: u64| of(vec![ns; count], 1_000_000_000);
         assert!(limits.are_kept_by(&of(0, 0)) && limits.are_kept_by(&of(100, 590_000_000)));
         assert!(limits.are_kept_by(&of(99, 700_000_000)));
         assert!(!limits.are_kept_by(&of(100, 700_000_000)));

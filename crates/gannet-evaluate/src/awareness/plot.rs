@@ -14,7 +14,9 @@ pub const PUBLISHED_PERIODS: f64 = 1.8;
 
 /// Width and height in pixels.
 const SIZE: (u32, u32) = (900, 520);
+/// Height of title and legend.
 const HEAD: i32 = 64;
+
 /// Why there is no picture.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -67,8 +69,8 @@ pub fn svg(reports: &[CampaignReport]) -> Result<String, PlotError> {
     let same = |it: &CampaignReport| it.lattice == first.lattice && it.period_s == first.period_s;
     let curves: Vec<Curve> =
         reports.iter().zip(COLOURS).filter_map(|(it, colour)| Curve::of(it, colour)).collect();
-    let twice =
-        reports.len() == 2 && reports[0].mode == first.mode && reports[1].mode == first.mode;
+    let twice = (1..reports.len())
+        .any(|it| reports[..it].iter().any(|other| other.mode == reports[it].mode));
     if !reports.iter().all(same) || curves.len() != reports.len() || twice {
         return Err(PlotError::Unfit);
     }
@@ -100,7 +102,11 @@ fn draw_head<'a>(head: &Area<'a>, title: &str, curves: &[Curve]) -> Drawn<'a> {
         x += 300;
     }
     head.draw(&limit(vec![(x, 50), (x + 30, 50)]))?;
-    head.draw(&Text::new("published: 1.8 periods", (x + 38, 42), letters(SMALL)))
+    head.draw(&Text::new(
+        format!("published: {PUBLISHED_PERIODS} periods"),
+        (x + 38, 42),
+        letters(SMALL),
+    ))
 }
 
 fn draw_curves<'a>(body: &Area<'a>, curves: &[Curve], period_s: f64) -> Drawn<'a> {
@@ -134,7 +140,8 @@ fn draw_curves<'a>(body: &Area<'a>, curves: &[Curve], period_s: f64) -> Drawn<'a
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::awareness::{Campaign, Surroundings, run_campaign};
+    use crate::awareness::{Campaign, Surroundings};
+    use crate::trials::run_all;
     use gannet_torus::lofamo::Mode;
 
     #[test]
@@ -150,7 +157,7 @@ mod tests {
                 surroundings: Surroundings::default(),
                 threads: 1,
             };
-            run_campaign(&campaign, &mut |_| ())
+            run_all(&campaign, &mut |_| ())
         };
         let reports = Mode::ALL.map(report);
         let picture = svg(&reports).unwrap();

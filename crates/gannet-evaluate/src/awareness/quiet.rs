@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::simulation::Simulation;
 use super::surroundings::Surroundings;
+use crate::trials::{First, Tally, Trials};
 
 const HOUR_NS: u64 = 3_600_000_000_000;
-const CLAIMS_KEPT: usize = 16;
 
 /// A stretch of time without faults.
 ///
@@ -54,51 +54,72 @@ pub struct QuietReport {
     pub events: u64,
 }
 
-impl Quiet {
-    /// Hours `first`, `first + step` and so on: hour, what was said, events.
-    fn work(&self, first: u64, step: u64) -> Vec<(u64, Vec<String>, u64)> {
-        let timing = Timing::new(self.mode, self.period_ns);
-        let mut simulation =
-            Simulation::new(self.lattice, timing, self.period_ns, self.surroundings);
-        let hours = self.hours.max(0.0).ceil() as u64;
-        let mut said = Vec::new();
-        for hour in (first..hours).step_by(step as usize) {
-            let part = (self.hours - hour as f64).min(1.0);
-            simulation.restart(Random::stream(self.seed, hour), Vec::new());
-            simulation.run((HOUR_NS as f64 * part) as u64, |_| false);
-            let claims = simulation.false_claims.iter();
-            let claims = claims.map(|(at_ns, claim)| {
-                format!("hour {hour}, {:.6} s: {claim}", *at_ns as f64 * 1e-9)
-            });
-            said.push((hour, claims.collect(), simulation.events()));
-        }
-        said
+/// What was said in some hours.
+#[derive(Debug, Default)]
+pub struct QuietTally {
+    hours: u64,
+    false_reports: u64,
+    /// Hour, time in it, and what was said.
+    claims: First<(u64, u64, String)>,
+    events: u64,
+}
+
+impl Tally for QuietTally {
+    fn trials(&self) -> u64 {
+        self.hours
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.hours += other.hours;
+        self.false_reports += other.false_reports;
+        self.claims.merge(other.claims);
+        self.events += other.events;
     }
 }
 
-/// Runs the machine, hour after hour.
-pub fn run_quiet(quiet: &Quiet) -> QuietReport {
-    let threads = quiet.threads.max(1) as u64;
-    let mut said: Vec<_> = std::thread::scope(|scope| {
-        let workers: Vec<_> =
-            (0..threads).map(|first| scope.spawn(move || quiet.work(first, threads))).collect();
-        let join = |worker: std::thread::ScopedJoinHandle<'_, _>| match worker.join() {
-            Ok(part) => part,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        workers.into_iter().flat_map(join).collect()
-    });
-    said.sort_by_key(|(hour, ..)| *hour);
-    let events = said.iter().map(|(.., events)| events).sum();
-    let claims = said.iter().flat_map(|(_, claims, _)| claims);
-    QuietReport {
-        lattice: quiet.lattice.to_string(),
-        mode: quiet.mode,
-        period_s: quiet.period_ns as f64 * 1e-9,
-        hours: quiet.hours,
-        jitter: quiet.surroundings.jitter,
-        false_reports: claims.clone().count() as u64,
-        claims: claims.take(CLAIMS_KEPT).cloned().collect(),
-        events,
+impl Trials for Quiet {
+    type Bench = Simulation;
+    type Tally = QuietTally;
+    type Report = QuietReport;
+
+    fn count(&self) -> u64 {
+        self.hours.max(0.0).ceil() as u64
+    }
+
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn bench(&self) -> Simulation {
+        let timing = Timing::new(self.mode, self.period_ns);
+        Simulation::new(self.lattice, timing, self.period_ns, self.surroundings)
+    }
+
+    fn run(&self, hour: u64, simulation: &mut Simulation, tally: &mut QuietTally) {
+        let part = (self.hours - hour as f64).min(1.0);
+        simulation.restart(Random::stream(self.seed, hour), Vec::new());
+        simulation.run((HOUR_NS as f64 * part) as u64, |_| false);
+        for (at_ns, claim) in &simulation.false_claims {
+            tally.claims.keep((hour, *at_ns, claim.clone()));
+        }
+        tally.hours += 1;
+        tally.false_reports += simulation.false_claims.len() as u64;
+        tally.events += simulation.events();
+    }
+
+    fn report(&self, tally: QuietTally) -> QuietReport {
+        let claims = tally.claims.into_vec().into_iter();
+        let claim =
+            |(hour, at_ns, claim)| format!("hour {hour}, {:.6} s: {claim}", at_ns as f64 * 1e-9);
+        QuietReport {
+            lattice: self.lattice.to_string(),
+            mode: self.mode,
+            period_s: self.period_ns as f64 * 1e-9,
+            hours: self.hours.min(tally.hours as f64),
+            jitter: self.surroundings.jitter,
+            false_reports: tally.false_reports,
+            claims: claims.map(claim).collect(),
+            events: tally.events,
+        }
     }
 }

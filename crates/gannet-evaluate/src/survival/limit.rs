@@ -5,7 +5,7 @@ use gannet_torus::simulator::{FlowControl, Pattern, Setup, SetupError};
 use thiserror::Error;
 
 use super::draw::FaultCounts;
-use super::trials::TRIALS_MAX;
+use crate::trials::TRIALS_MAX;
 
 /// Why a campaign cannot be run.
 #[derive(Clone, Debug, PartialEq, Error)]

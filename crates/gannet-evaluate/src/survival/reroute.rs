@@ -6,11 +6,11 @@ use gannet_torus::simulator::Setup;
 
 use super::draw::FaultCounts;
 use super::limit::{Error, check, check_cycles};
-use super::reroute_report::{RerouteReport, Sums};
-use super::reroute_trial::Course;
+use super::reroute_report::{RerouteReport, RerouteTally};
+use super::reroute_trial::{RerouteResult, trial};
 use super::story::Story;
-use super::trials::over_trials;
-use super::warning::Warning;
+use super::warning::{Delays, Warning};
+use crate::trials::Trials;
 
 /// Longest wait of a source before it sends a lost packet again, in cycles.
 const REPLAY_MAX: u32 = 1_000_000;
@@ -44,8 +44,11 @@ impl RerouteCampaign {
         }
     }
 
-    /// Checks the values against each other, and prepares what all trials have in common.
-    pub(super) fn course(&self) -> Result<Course<'_>, Error> {
+    /// The trials of this campaign.
+    ///
+    /// # Errors
+    /// When a value is outside its range, naming it and what it may be.
+    pub fn trials(self) -> Result<RerouteTrials, Error> {
         check(&self.setup, self.load, &self.counts, self.trials)?;
         if self.counts.nodes.0 + self.counts.cables.0 == 0 {
             return Err(Error::NoFault);
@@ -54,25 +57,54 @@ impl RerouteCampaign {
             check_cycles("waiting for a replay", u64::from(wait), REPLAY_MAX, "")?;
         }
         let delays = self.warning.delays(self.setup.lattice, self.setup.seed)?;
-        Ok(Course { campaign: self, delays })
+        Ok(RerouteTrials { campaign: self, delays })
     }
 }
 
-/// Runs all trials; `progress` is told how many are done. The report does not depend on threads.
-///
-/// Beside it stands the wall time that the planning of routes took, in nanoseconds: it alone
-/// differs from run to run.
-///
-/// # Errors
-/// When the campaign cannot be run.
-pub fn run_reroute(
-    campaign: &RerouteCampaign,
-    progress: &mut dyn FnMut(u64),
-) -> Result<(RerouteReport, Summary), Error> {
-    let course = campaign.course()?;
-    let threads = campaign.setup.threads.max(1);
-    let run = |index, sums: &mut Sums| sums.add(index, course.run(index, &mut Story::default()));
-    let sums = over_trials(campaign.trials, threads, progress, run);
-    let planning = sums.planning_ns.summary();
-    Ok((RerouteReport::new(campaign, sums), planning))
+/// The trials of a campaign that can be run.
+#[derive(Clone, Debug)]
+pub struct RerouteTrials {
+    pub(super) campaign: RerouteCampaign,
+    pub(super) delays: Delays,
+}
+
+impl RerouteTrials {
+    /// The campaign.
+    pub fn campaign(&self) -> &RerouteCampaign {
+        &self.campaign
+    }
+
+    /// Runs trial `index`, and tells what happens in it.
+    pub fn tell(&self, index: u64) -> (RerouteResult, Vec<String>) {
+        let mut story = Story::told();
+        let result = trial(self, index, &mut story).result;
+        (result, story.lines())
+    }
+}
+
+impl Trials for RerouteTrials {
+    type Bench = ();
+    type Tally = RerouteTally;
+    /// Beside the report stands the wall time that the planning of routes took, in nanoseconds: it
+    /// alone differs from run to run.
+    type Report = (RerouteReport, Summary);
+
+    fn count(&self) -> u64 {
+        self.campaign.trials
+    }
+
+    fn threads(&self) -> usize {
+        self.campaign.setup.threads
+    }
+
+    fn bench(&self) {}
+
+    fn run(&self, index: u64, (): &mut (), tally: &mut RerouteTally) {
+        tally.add(index, trial(self, index, &mut Story::default()));
+    }
+
+    fn report(&self, tally: RerouteTally) -> (RerouteReport, Summary) {
+        let planning = tally.planning_ns.summary();
+        (RerouteReport::new(&self.campaign, tally), planning)
+    }
 }

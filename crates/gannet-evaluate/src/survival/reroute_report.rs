@@ -10,8 +10,8 @@ use super::reroute::RerouteCampaign;
 use super::reroute_trial::Ran;
 use super::routing_report::Refusal;
 use super::series::{Bins, Series};
-use super::trials::{Failure, Tally, first, keep};
 use super::warning::Warning;
+use crate::trials::{Failure, First, Tally};
 
 /// What came of a campaign.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -77,8 +77,8 @@ pub struct RerouteReport {
 }
 
 impl RerouteReport {
-    pub(super) fn new(campaign: &RerouteCampaign, sums: Sums) -> Self {
-        let RerouteCampaign { setup, load, counts, warning, trials } = campaign;
+    pub(super) fn new(campaign: &RerouteCampaign, sums: RerouteTally) -> Self {
+        let RerouteCampaign { setup, load, counts, warning, .. } = campaign;
         let [latency_before, latency_during, latency_after] =
             sums.latency.each_ref().map(Histogram::summary);
         let [long_way, early_turn, tree] = sums.means;
@@ -92,7 +92,7 @@ impl RerouteReport {
             counts: *counts,
             warning: *warning,
             replay_after_cycles: setup.replay_after,
-            trials: *trials,
+            trials: sums.trials,
             seed: setup.seed,
             long_way,
             early_turn,
@@ -110,34 +110,36 @@ impl RerouteReport {
             latency_after,
             series: sums.bins.series(setup.packet_flits, setup.lattice.nodes()),
             failed: sums.failed,
-            failures: first(sums.failures),
-            refusals: first(sums.refusals),
+            failures: sums.failures.into_vec(),
+            refusals: sums.refusals.into_vec(),
         }
     }
 }
 
-/// Sums over trials, in whole numbers: they do not depend on the order of trials.
-#[derive(Default)]
-pub(super) struct Sums {
+/// RerouteTally over trials, in whole numbers: they do not depend on the order of trials.
+#[derive(Debug, Default)]
+pub struct RerouteTally {
+    trials: u64,
     means: [u64; 3],
     refused: u64,
     aware: Histogram,
     drain: Histogram,
     replay: Histogram,
     lost: Histogram,
-    pub planning_ns: Histogram,
+    pub(super) planning_ns: Histogram,
     packets: Totals,
     gone: u64,
     latency: [Histogram; 3],
     bins: Bins,
     failed: u64,
-    failures: Vec<Failure>,
-    refusals: Vec<Refusal>,
+    failures: First<Failure>,
+    refusals: First<Refusal>,
 }
 
-impl Sums {
+impl RerouteTally {
     /// Adds a trial.
-    pub fn add(&mut self, trial: u64, ran: Ran) {
+    pub(super) fn add(&mut self, trial: u64, ran: Ran) {
+        self.trials += 1;
         let Ran { result, latency, bins, planning_ns } = ran;
         match result.means {
             Some(Means::LongWay) => self.means[0] += 1,
@@ -158,11 +160,11 @@ impl Sums {
         self.bins.merge(&bins);
         if let Some(why) = result.refused {
             self.refused += 1;
-            keep(&mut self.refusals, Refusal { trial, why });
+            self.refusals.keep(Refusal { trial, why });
         }
         if let Some(what) = result.failure {
             self.failed += 1;
-            keep(&mut self.failures, Failure { trial, what });
+            self.failures.keep(Failure { trial, what });
         }
     }
 
@@ -176,8 +178,13 @@ impl Sums {
     }
 }
 
-impl Tally for Sums {
+impl Tally for RerouteTally {
+    fn trials(&self) -> u64 {
+        self.trials
+    }
+
     fn merge(&mut self, other: Self) {
+        self.trials += other.trials;
         self.means.iter_mut().zip(other.means).for_each(|(mine, theirs)| *mine += theirs);
         self.refused += other.refused;
         self.aware.absorb(&other.aware);
@@ -192,7 +199,7 @@ impl Tally for Sums {
             self.bins.merge(&other.bins);
         }
         self.failed += other.failed;
-        self.failures.extend(other.failures);
-        self.refusals.extend(other.refusals);
+        self.failures.merge(other.failures);
+        self.refusals.merge(other.refusals);
     }
 }

@@ -10,11 +10,9 @@ use gannet_torus::simulator::{Pattern, Setup, Simulation, Totals};
 use serde::Serialize;
 
 use super::draw::{Told, events};
-use super::limit::Error;
-use super::reroute::RerouteCampaign;
+use super::reroute::{RerouteCampaign, RerouteTrials};
 use super::series::{Bins, Recorder};
 use super::story::Story;
-use super::warning::Delays;
 
 /// Cycles of traffic before anything is looked at; as many more at random before the fault.
 const WARM_UP: u32 = 1000;
@@ -72,64 +70,36 @@ pub(super) struct Ran {
 }
 
 /// Runs trial `index` of a campaign.
-///
-/// # Errors
-/// When the campaign cannot be run.
-pub fn run_reroute_trial(campaign: &RerouteCampaign, index: u64) -> Result<RerouteResult, Error> {
-    Ok(campaign.course()?.run(index, &mut Story::default()).result)
-}
-
-/// Runs trial `index` of a campaign, and tells what happens in it.
-///
-/// # Errors
-/// When the campaign cannot be run.
-pub fn tell_reroute_trial(
-    campaign: &RerouteCampaign,
-    index: u64,
-) -> Result<(RerouteResult, Vec<String>), Error> {
-    let mut story = Story::told();
-    let result = campaign.course()?.run(index, &mut story).result;
-    Ok((result, story.lines()))
-}
-
-/// What all trials of a campaign have in common.
-pub(super) struct Course<'a> {
-    pub campaign: &'a RerouteCampaign,
-    pub delays: Delays,
-}
-
-impl Course<'_> {
-    pub fn run(&self, index: u64, story: &mut Story) -> Ran {
-        let RerouteCampaign { setup, load, counts, .. } = self.campaign;
-        let random = &mut Random::stream(setup.seed, index);
-        let faults = counts.draw(setup.lattice, random);
-        let aware_cycles = self.delays.draw(&faults, random);
-        let replay_after = setup.replay_after.unwrap_or(0);
-        let cycles = [BEFORE, self.delays.longest(), AFTER, replay_after].iter().sum();
-        let bins = Bins::new(BEFORE, cycles);
-        let calm = WARM_UP + random.below(u64::from(WARM_UP)) as u32;
-        let setup = Setup { seed: random.bits(), threads: 1, ..setup.clone() };
-        let mut simulation = Simulation::new(&setup, Pattern::Uniform, *load)
-            .expect("the setup is checked before the first trial");
-        simulation.advance(calm);
-        let recorder = Recorder::new(bins, &mut simulation);
-        let result = RerouteResult {
-            dead_nodes: faults.dead_nodes() as u32,
-            dead_cables: faults.dead_cables() as u32,
-            aware_cycles,
-            ..RerouteResult::default()
-        };
-        let trial = Trial {
-            simulation,
-            recorder,
-            result,
-            latency: Default::default(),
-            planning_ns: 0,
-            replay_after,
-            story,
-        };
-        trial.run(&faults)
-    }
+pub(super) fn trial(trials: &RerouteTrials, index: u64, story: &mut Story) -> Ran {
+    let RerouteCampaign { setup, load, counts, .. } = &trials.campaign;
+    let random = &mut Random::stream(setup.seed, index);
+    let faults = counts.draw(setup.lattice, random);
+    let aware_cycles = trials.delays.draw(&faults, random);
+    let replay_after = setup.replay_after.unwrap_or(0);
+    let cycles = [BEFORE, trials.delays.longest(), AFTER, replay_after].iter().sum();
+    let bins = Bins::new(BEFORE, cycles);
+    let calm = WARM_UP + random.below(u64::from(WARM_UP)) as u32;
+    let setup = Setup { seed: random.bits(), threads: 1, ..setup.clone() };
+    let mut simulation = Simulation::new(&setup, Pattern::Uniform, *load)
+        .expect("the setup is checked before the first trial");
+    simulation.advance(calm);
+    let recorder = Recorder::new(bins, &mut simulation);
+    let result = RerouteResult {
+        dead_nodes: faults.dead_nodes() as u32,
+        dead_cables: faults.dead_cables() as u32,
+        aware_cycles,
+        ..RerouteResult::default()
+    };
+    let trial = Trial {
+        simulation,
+        recorder,
+        result,
+        latency: Default::default(),
+        planning_ns: 0,
+        replay_after,
+        story,
+    };
+    trial.run(&faults)
 }
 
 /// A trial under way.

@@ -1,13 +1,14 @@
 //! Sets of faults against the planner of routes.
 
 use gannet_torus::lattice::Lattice;
-use gannet_torus::simulator::Setup;
+use gannet_torus::simulator::{Arbitration, Setup};
 
 use super::draw::FaultCounts;
 use super::limit::{Error, check, check_cycles};
-use super::routing_report::{RoutingReport, Sums};
-use super::routing_trial::run_routing_trial;
-use super::trials::over_trials;
+use super::routing_report::{RoutingReport, RoutingTally};
+use super::routing_trial::{RoutingResult, trial};
+use super::story::Story;
+use crate::trials::Trials;
 
 /// Longest overload, in cycles.
 const OVERLOAD_MAX: u32 = 1_000_000;
@@ -29,12 +30,17 @@ pub struct RoutingCampaign {
 
 impl RoutingCampaign {
     /// A campaign of 1000 trials on packets of one flit in channels of one, at a load that keeps
-    /// every source busy. That is the traffic which finds a cycle soonest where there is one: on
-    /// routes of one class it gets stuck within 500 cycles in most cases, while packets of many
-    /// flits or deeper channels may pass for thousands.
+    /// every source busy, with turns. That is the traffic which finds a cycle soonest where there is
+    /// one: on routes of one class it gets stuck within 500 cycles in most cases, while packets of
+    /// many flits, deeper channels or equal shares may pass for thousands.
     pub fn new(lattice: Lattice) -> Self {
         Self {
-            setup: Setup { packet_flits: 1, vc_depth: 1, ..Setup::new(lattice) },
+            setup: Setup {
+                packet_flits: 1,
+                vc_depth: 1,
+                arbitration: Arbitration::Turns,
+                ..Setup::new(lattice)
+            },
             load: 1.0,
             cycles: 500,
             counts: FaultCounts { nodes: (0, 8), cables: (0, 16) },
@@ -42,29 +48,58 @@ impl RoutingCampaign {
         }
     }
 
-    /// Checks the values against each other.
+    /// The trials of this campaign.
     ///
     /// # Errors
-    /// [`Error`], naming the value and what it may be.
-    pub fn check(&self) -> Result<(), Error> {
+    /// When a value is outside its range, naming it and what it may be.
+    pub fn trials(self) -> Result<RoutingTrials, Error> {
         check(&self.setup, self.load, &self.counts, self.trials)?;
-        check_cycles("the overload", u64::from(self.cycles), OVERLOAD_MAX, "")
+        check_cycles("the overload", u64::from(self.cycles), OVERLOAD_MAX, "")?;
+        Ok(RoutingTrials { campaign: self })
     }
 }
 
-/// Runs all trials; `progress` is told how many are done. The report does not depend on threads.
-///
-/// # Errors
-/// When the campaign cannot be run.
-pub fn run_routing(
-    campaign: &RoutingCampaign,
-    progress: &mut dyn FnMut(u64),
-) -> Result<RoutingReport, Error> {
-    campaign.check()?;
-    let threads = campaign.setup.threads.max(1);
-    let run = |index, sums: &mut Sums| {
-        sums.add(campaign, index, &run_routing_trial(campaign, index));
-    };
-    let sums = over_trials(campaign.trials, threads, progress, run);
-    Ok(RoutingReport::new(campaign, sums))
+/// The trials of a campaign that can be run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoutingTrials {
+    campaign: RoutingCampaign,
+}
+
+impl RoutingTrials {
+    /// The campaign.
+    pub fn campaign(&self) -> &RoutingCampaign {
+        &self.campaign
+    }
+
+    /// Runs trial `index`, and tells what happens in it.
+    pub fn tell(&self, index: u64) -> (RoutingResult, Vec<String>) {
+        let mut story = Story::told();
+        let result = trial(&self.campaign, index, &mut story);
+        (result, story.lines())
+    }
+}
+
+impl Trials for RoutingTrials {
+    type Bench = ();
+    type Tally = RoutingTally;
+    type Report = RoutingReport;
+
+    fn count(&self) -> u64 {
+        self.campaign.trials
+    }
+
+    fn threads(&self) -> usize {
+        self.campaign.setup.threads
+    }
+
+    fn bench(&self) {}
+
+    fn run(&self, index: u64, (): &mut (), tally: &mut RoutingTally) {
+        let result = trial(&self.campaign, index, &mut Story::default());
+        tally.add(&self.campaign, index, &result);
+    }
+
+    fn report(&self, tally: RoutingTally) -> RoutingReport {
+        RoutingReport::new(&self.campaign, tally)
+    }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::draw::FaultCounts;
 use super::routing::RoutingCampaign;
 use super::routing_trial::{Routed, RoutingResult};
-use super::trials::{Failure, Tally, first, keep};
+use crate::trials::{Failure, First, Tally};
 
 /// Offered traffic in terms of what arrives from which on a trial counts as an overload.
 const OVERLOAD: f64 = 1.2;
@@ -112,7 +112,7 @@ pub struct Figures {
 
 impl RoutingReport {
     /// The report of these sums.
-    pub(super) fn new(campaign: &RoutingCampaign, sums: Sums) -> Self {
+    pub(super) fn new(campaign: &RoutingCampaign, sums: RoutingTally) -> Self {
         let RoutingCampaign { setup, load, cycles, counts, .. } = campaign;
         let figures = |sum: &Sum| sum.figures(campaign);
         let rows = |sums: &BTreeMap<u32, Sum>| {
@@ -134,39 +134,46 @@ impl RoutingReport {
             by_faults: rows(&sums.by_faults),
             by_dead_nodes: rows(&sums.by_dead_nodes),
             failed: sums.failed,
-            failures: first(sums.failures),
-            refusals: first(sums.refusals),
+            failures: sums.failures.into_vec(),
+            refusals: sums.refusals.into_vec(),
         }
     }
 }
 
-/// Sums over trials, in whole numbers: they do not depend on the order of trials.
-#[derive(Default)]
-pub(super) struct Sums {
+/// RoutingTally over trials, in whole numbers: they do not depend on the order of trials.
+#[derive(Debug, Default)]
+pub struct RoutingTally {
+    trials: u64,
     by_faults: BTreeMap<u32, Sum>,
     by_dead_nodes: BTreeMap<u32, Sum>,
     failed: u64,
-    failures: Vec<Failure>,
-    refusals: Vec<Refusal>,
+    failures: First<Failure>,
+    refusals: First<Refusal>,
 }
 
-impl Sums {
+impl RoutingTally {
     /// Adds a trial.
     pub(super) fn add(&mut self, campaign: &RoutingCampaign, trial: u64, result: &RoutingResult) {
+        self.trials += 1;
         let faults = result.dead_nodes + result.dead_cables;
         self.by_faults.entry(faults).or_default().add(campaign, result);
         self.by_dead_nodes.entry(result.dead_nodes).or_default().add(campaign, result);
         if let Some(what) = &result.failure {
             self.failed += 1;
-            keep(&mut self.failures, Failure { trial, what: what.clone() });
+            self.failures.keep(Failure { trial, what: what.clone() });
         } else if let Err(why) = &result.routes {
-            keep(&mut self.refusals, Refusal { trial, why: why.clone() });
+            self.refusals.keep(Refusal { trial, why: why.clone() });
         }
     }
 }
 
-impl Tally for Sums {
+impl Tally for RoutingTally {
+    fn trials(&self) -> u64 {
+        self.trials
+    }
+
     fn merge(&mut self, other: Self) {
+        self.trials += other.trials;
         for (mine, theirs) in
             [(&mut self.by_faults, other.by_faults), (&mut self.by_dead_nodes, other.by_dead_nodes)]
         {
@@ -175,13 +182,13 @@ impl Tally for Sums {
             }
         }
         self.failed += other.failed;
-        self.failures.extend(other.failures);
-        self.refusals.extend(other.refusals);
+        self.failures.merge(other.failures);
+        self.refusals.merge(other.refusals);
     }
 }
 
-/// Sums over trials of one number of faults.
-#[derive(Default)]
+/// RoutingTally over trials of one number of faults.
+#[derive(Debug, Default)]
 struct Sum {
     trials: u64,
     means: [u64; 3],

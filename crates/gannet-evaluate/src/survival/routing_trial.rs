@@ -56,18 +56,7 @@ pub struct Routed {
 }
 
 /// Runs trial `index` of a campaign.
-pub fn run_routing_trial(campaign: &RoutingCampaign, index: u64) -> RoutingResult {
-    trial(campaign, index, &mut Story::default())
-}
-
-/// Runs trial `index` of a campaign, and tells what happens in it.
-pub fn tell_routing_trial(campaign: &RoutingCampaign, index: u64) -> (RoutingResult, Vec<String>) {
-    let mut story = Story::told();
-    let result = trial(campaign, index, &mut story);
-    (result, story.lines())
-}
-
-fn trial(campaign: &RoutingCampaign, index: u64, story: &mut Story) -> RoutingResult {
+pub(super) fn trial(campaign: &RoutingCampaign, index: u64, story: &mut Story) -> RoutingResult {
     let random = &mut Random::stream(campaign.setup.seed, index);
     let faults = campaign.counts.draw(campaign.setup.lattice, random);
     story.tell(|| Told(&faults));

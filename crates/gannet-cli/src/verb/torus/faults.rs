@@ -7,20 +7,18 @@ mod trials;
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::mpsc::Sender;
 
 use clap::{Subcommand, ValueEnum};
 use gannet_evaluate::awareness::{
     Campaign, CampaignReport, FAULTS_MAX, Jitter, NODES_MAX, PlotError, Quiet, QuietReport,
-    Surroundings, TRIALS_MAX, Tally, run_quiet, run_trials, svg, tell_trial,
+    Surroundings, svg, tell_trial,
 };
+use gannet_evaluate::trials::TRIALS_MAX;
 use gannet_measure::quantity::Span;
 use gannet_torus::Lattice;
 use gannet_torus::lofamo::{Mode, Timing};
 use serde::Serialize;
 
-use self::trials::Done;
-use crate::background;
 use crate::destination::Destination;
 use crate::exit::{Outcome, Usage};
 use crate::log;
@@ -255,75 +253,55 @@ fn judge(report: &Report) -> Outcome {
     if report.sound && report.in_time { Outcome::Ok } else { Outcome::NotVerified }
 }
 
-/// What the work has come to.
-enum Step {
-    /// More trials of the campaign of this number.
-    Trials(usize, Tally),
-    Quiet(QuietReport),
-}
-
 /// Runs all campaigns; what was done, and the number of a signal that ended it.
 fn measure(arguments: &Arguments) -> anyhow::Result<(Report, Option<i32>)> {
     let campaigns = campaigns_of(arguments);
-    let mut tallies: Vec<Tally> = campaigns.iter().map(|_| Tally::default()).collect();
-    let mut shown: Vec<Option<Done>> = campaigns.iter().map(|_| None).collect();
-    let mut quiet = Vec::new();
-    let asked = campaigns.clone();
-    let signal = background::until_signal(
-        move |steps| work(&asked, steps),
-        |step| match step {
-            Step::Trials(index, tally) => {
-                tallies[index].merge(tally);
-                let (Campaign { lattice, mode, trials, .. }, _) = campaigns[index];
-                let name = || format!("{lattice}, {}", mode.name());
-                let (done, count) = (&mut shown[index], tallies[index].trials());
-                done.get_or_insert_with(|| Done::new(name(), trials)).show(count);
-                done.take_if(|_| count == trials);
-            }
-            Step::Quiet(report) => quiet.push(report),
-        },
-    )?;
-    drop(shown);
-    let done = campaigns.iter().zip(tallies).filter(|(_, tally)| tally.trials() > 0);
+    let name = |it: &Campaign| format!("{}, {}", it.lattice, it.mode.name());
+    let named: Vec<_> = campaigns.iter().map(|it| (name(it), *it)).collect();
+    let trials::Done { reports, mut signal } = trials::run(&named)?;
+    let done = campaigns.iter().zip(reports);
     let campaigns: Vec<Judged> =
-        done.map(|((campaign, _), tally)| judged(arguments, campaign, tally)).collect();
+        done.filter_map(|(campaign, report)| Some(judged(arguments, campaign, report?))).collect();
+    let mut quiet = Vec::new();
+    if arguments.hours > 0.0 && signal.is_none() {
+        let name = |it: &Quiet| format!("{}, {}, without faults", it.lattice, it.mode.name());
+        let hours: Vec<_> = quiet_of(arguments).map(|it| (name(&it), it)).collect();
+        let done = trials::run(&hours)?;
+        signal = done.signal;
+        quiet.extend(done.reports.into_iter().flatten());
+    }
     let sound = campaigns.iter().all(|it| it.report.is_sound())
         && quiet.iter().all(|it: &QuietReport| it.false_reports == 0);
     let in_time = campaigns.iter().all(|it| it.report.is_in_time());
     Ok((Report { sound, in_time, campaigns, quiet }, signal))
 }
 
-fn work(campaigns: &[(Campaign, f64)], steps: &Sender<Step>) {
-    // Nobody hears the steps when a signal has ended the verb.
-    let send = |step| _ = steps.send(step);
-    for (index, &(campaign, hours)) in campaigns.iter().enumerate() {
-        run_trials(&campaign, &mut |tally| send(Step::Trials(index, tally)));
-        if hours > 0.0 {
-            let Campaign { lattice, mode, period_ns, seed, surroundings, threads, .. } = campaign;
-            let quiet = Quiet { lattice, mode, period_ns, hours, seed, surroundings, threads };
-            send(Step::Quiet(run_quiet(&quiet)));
-        }
-    }
-}
-
-fn judged(arguments: &Arguments, campaign: &Campaign, tally: Tally) -> Judged {
-    let report = campaign.report(tally);
+fn judged(arguments: &Arguments, campaign: &Campaign, report: CampaignReport) -> Judged {
     let failures = report.failures.iter();
     let replays = failures.map(|failure| command(arguments, campaign, failure.trial)).collect();
     Judged { report, trials_asked: campaign.trials, replays }
 }
 
-/// The campaigns asked for, each with its hours without faults.
-fn campaigns_of(arguments: &Arguments) -> Vec<(Campaign, f64)> {
+/// The campaigns asked for.
+fn campaigns_of(arguments: &Arguments) -> Vec<Campaign> {
     let mut campaigns = Vec::new();
     for &lattice in &arguments.lattice {
         for period in &arguments.period.0 {
             for &mode in arguments.mode.modes() {
-                campaigns.push((campaign(arguments, lattice, mode, period.ns()), arguments.hours));
+                campaigns.push(campaign(arguments, lattice, mode, period.ns()));
             }
         }
     }
     campaigns
+}
+
+/// The hours without faults of each of them.
+fn quiet_of(arguments: &Arguments) -> impl Iterator<Item = Quiet> {
+    let hours = arguments.hours;
+    campaigns_of(arguments).into_iter().map(move |it| {
+        let Campaign { lattice, mode, period_ns, seed, surroundings, threads, .. } = it;
+        Quiet { lattice, mode, period_ns, hours, seed, surroundings, threads }
+    })
 }
 
 fn campaign(arguments: &Arguments, lattice: Lattice, mode: Mode, period_ns: u64) -> Campaign {
@@ -355,7 +333,7 @@ fn command(arguments: &Arguments, campaign: &Campaign, trial: u64) -> String {
 /// Runs one trial for each campaign asked for, and tells what happens.
 fn replay(arguments: &Arguments, index: u64) -> anyhow::Result<Outcome> {
     let mut sound = true;
-    for (campaign, _) in campaigns_of(arguments) {
+    for campaign in campaigns_of(arguments) {
         let (result, story) = tell_trial(&campaign.trial(index));
         let failures = [&result.undetected, &result.false_reports, &result.late];
         sound &= failures.iter().all(|it| it.is_empty());

@@ -49,34 +49,34 @@ struct Desk {
 }
 
 /// A machine of many nodes, from a healthy state on.
-pub(super) struct Simulation {
-    pub lattice: Lattice,
-    pub timing: Timing,
-    pub period_ns: u64,
+pub struct Simulation {
+    pub(in crate::awareness) lattice: Lattice,
+    pub(in crate::awareness) timing: Timing,
+    pub(in crate::awareness) period_ns: u64,
     surroundings: Surroundings,
     random: Random,
     now_ns: u64,
     queue: Queue,
     nics: Vec<Nic>,
     hosts: Vec<Host>,
-    pub master: Master,
+    pub(in crate::awareness) master: Master,
     /// Earliest timer event of the master under way.
     master_timer_ns: u64,
     desks: Vec<Desk>,
-    pub truth: Truth,
-    pub faults: Vec<(Fault, Fate)>,
+    pub(in crate::awareness) truth: Truth,
+    pub(in crate::awareness) faults: Vec<(Fault, Fate)>,
     /// Faults that have begun.
     begun: usize,
     /// Faults that have begun and are not known.
-    pub open: usize,
-    pub false_claims: Vec<(u64, String)>,
+    pub(in crate::awareness) open: usize,
+    pub(in crate::awareness) false_claims: Vec<(u64, String)>,
     healthy: (Vec<Nic>, Vec<Host>, Master, Vec<Desk>),
     nic_actions: Vec<NicAction>,
     host_actions: Vec<HostAction>,
     master_actions: Vec<MasterAction>,
     readings: Vec<Diagnostic>,
     /// What is told of a trial, where that is wanted.
-    pub story: Option<Vec<(u64, String)>>,
+    pub(in crate::awareness) story: Option<Vec<(u64, String)>>,
 }
 
 impl Simulation {

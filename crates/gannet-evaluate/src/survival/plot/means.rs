@@ -76,7 +76,8 @@ fn bars(row: &Row) -> Vec<Rectangle<(f64, f64)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::survival::{FaultCounts, RoutingCampaign, run_routing};
+    use crate::survival::{FaultCounts, RoutingCampaign};
+    use crate::trials::run_all;
 
     #[test]
     fn a_picture_has_a_bar_for_each_means_and_number() {
@@ -84,7 +85,7 @@ mod tests {
         campaign.counts = FaultCounts { nodes: (0, 2), cables: (0, 1) };
         campaign.trials = 20;
         campaign.cycles = 50;
-        let report = run_routing(&campaign, &mut |_| ()).unwrap();
+        let report = run_all(&campaign.trials().unwrap(), &mut |_| ());
         let picture = means_svg(&report).unwrap();
         for text in
             ["4x4x1, 4 virtual channels", "early turns", "refused", "dead nodes", "trials, %"]

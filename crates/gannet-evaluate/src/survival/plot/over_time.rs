@@ -143,14 +143,15 @@ fn draw_marks<'b>(chart: &mut Chart<'_, 'b>, marks: &[f64], top: f64) -> Drawn<'
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::survival::{RerouteCampaign, Warning, run_reroute};
+    use crate::survival::{RerouteCampaign, Warning};
+    use crate::trials::run_all;
 
     #[test]
     fn a_picture_shows_throughput_losses_and_latency() {
         let mut campaign = RerouteCampaign::new("4x4".parse().unwrap());
         campaign.warning = Warning::After { cycles: 300 };
         campaign.trials = 3;
-        let (report, _) = run_reroute(&campaign, &mut |_| ()).unwrap();
+        let (report, _) = run_all(&campaign.trials().unwrap(), &mut |_| ());
         let picture = over_time_svg(&report).unwrap();
         for text in ["4x4x1, load 0.3", "accepted, flits", "packets a kilocycle", "mean latency"] {
             assert!(picture.contains(text), "{text} is not in {picture}");

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use gannet_evaluate::survival::{
-    RerouteCampaign, RerouteReport, Warning, over_time_svg, run_reroute, tell_reroute_trial,
+    RerouteCampaign, RerouteReport, RerouteTrials, Warning, over_time_svg,
 };
 use gannet_measure::histogram::Summary;
 use gannet_measure::quantity::Span;
@@ -12,7 +12,7 @@ use gannet_torus::lofamo::{Mode, Timing};
 use gannet_torus::simulator::Setup;
 use serde::Serialize;
 
-use super::trials::{Done, TrialArguments, options};
+use super::trials::{self, TrialArguments, options, trials_of};
 use crate::exit::{Outcome, Usage};
 use crate::output::{self, grouped};
 
@@ -125,6 +125,8 @@ struct Report {
     sound: bool,
     #[serde(flatten)]
     report: RerouteReport,
+    /// Number of trials that were asked for; a signal may have ended them before.
+    trials_asked: u64,
     /// Time of a cycle.
     cycle_ns: u64,
     /// Wall time of the planning of routes and their proof, on this machine.
@@ -134,27 +136,31 @@ struct Report {
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let campaign = campaign(arguments);
+    let trials = campaign(arguments).trials().map_err(|error| Usage(error.to_string()))?;
+    let campaign = trials.campaign();
     if let Some(index) = arguments.trials.trial {
-        return replay(arguments, &campaign, index);
+        return replay(arguments, &trials, index);
     }
     let picture = arguments.trials.picture()?;
-    let mut done = Done::new(arguments.lattice, campaign.trials);
-    let (report, planning_wall_ns) = run_reroute(&campaign, &mut |trials| done.show(trials))
-        .map_err(|error| Usage(error.to_string()))?;
-    drop(done);
+    let named = [(arguments.lattice.to_string(), trials.clone())];
+    let trials::Done { reports, signal } = trials::run(&named)?;
+    let Some((report, planning_wall_ns)) = reports.into_iter().flatten().next() else {
+        return Ok(signal.map_or(Outcome::Ok, Outcome::Interrupted));
+    };
     if let Some(picture) = picture {
         picture.write(&over_time_svg(&report)?)?;
     }
     let replays = report.failures.iter();
-    let replays = replays.map(|it| command(arguments, &campaign, it.trial)).collect();
+    let replays = replays.map(|it| command(arguments, campaign, it.trial)).collect();
     let (sound, cycle_ns) = (report.failed == 0, arguments.cycle.ns());
-    let report = Report { sound, report, cycle_ns, planning_wall_ns, replays };
+    let trials_asked = campaign.trials;
+    let report = Report { sound, report, trials_asked, cycle_ns, planning_wall_ns, replays };
     match arguments.trials.json {
         true => output::json(&report)?,
         false => output::print(|out| print(out, &report))?,
     }
-    Ok(if sound { Outcome::Ok } else { Outcome::NotVerified })
+    let outcome = if sound { Outcome::Ok } else { Outcome::NotVerified };
+    Ok(signal.map_or(outcome, Outcome::Interrupted))
 }
 
 fn campaign(arguments: &Arguments) -> RerouteCampaign {
@@ -200,15 +206,10 @@ fn command(arguments: &Arguments, campaign: &RerouteCampaign, trial: u64) -> Str
     format!("gannet torus faults reroute {options} {warning} --replay-after {wait} --trial {trial}")
 }
 
-fn replay(
-    arguments: &Arguments,
-    campaign: &RerouteCampaign,
-    index: u64,
-) -> anyhow::Result<Outcome> {
-    let told = tell_reroute_trial(campaign, index);
-    let (result, story) = told.map_err(|error| Usage(error.to_string()))?;
+fn replay(arguments: &Arguments, trials: &RerouteTrials, index: u64) -> anyhow::Result<Outcome> {
+    let (result, story) = trials.tell(index);
     output::print(|out| {
-        writeln!(out, "{}", command(arguments, campaign, index))?;
+        writeln!(out, "{}", command(arguments, trials.campaign(), index))?;
         story.iter().try_for_each(|line| writeln!(out, "  {line}"))
     })?;
     Ok(if result.failure.is_none() { Outcome::Ok } else { Outcome::NotVerified })
@@ -216,11 +217,12 @@ fn replay(
 
 fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
     let RerouteReport { lattice, vcs, vc_depth, packet_flits, load, trials, .. } = &report.report;
+    let trials = trials_of(*trials, report.trials_asked);
     let it = &report.report;
     writeln!(
         out,
         "{lattice}, {vcs} channels of {vc_depth}, packets of {packet_flits}, load {load}: \
-         {trials} trials"
+         {trials}"
     )?;
     writeln!(
         out,

@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 
 use gannet_evaluate::survival::{
-    Figures, RoutingCampaign, RoutingReport, Row, means_svg, run_routing, tell_routing_trial,
+    Figures, RoutingCampaign, RoutingReport, RoutingTrials, Row, means_svg,
 };
 use gannet_torus::Lattice;
 use gannet_torus::simulator::Setup;
 use serde::Serialize;
 
-use super::trials::{Done, TrialArguments, options};
+use super::trials::{self, TrialArguments, options, trials_of};
 use crate::exit::{Outcome, Usage};
 use crate::output::{self, grouped};
 
@@ -58,6 +58,8 @@ pub struct Arguments {
 struct Judged {
     #[serde(flatten)]
     report: RoutingReport,
+    /// Number of trials that were asked for; a signal may have ended them before.
+    trials_asked: u64,
     /// A command for each failure.
     replays: Vec<String>,
 }
@@ -78,27 +80,31 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         return Err(Usage("a picture shows one --lattice with one of --vcs".to_owned()).into());
     }
     let picture = arguments.trials.picture()?;
+    let name = |it: &RoutingTrials| it.campaign().setup.lattice.to_string();
+    let named: Vec<_> = campaigns.iter().map(|it| (name(it), it.clone())).collect();
+    let trials::Done { reports, signal } = trials::run(&named)?;
     let mut report = Report { sound: true, campaigns: Vec::new() };
-    for campaign in &campaigns {
-        let mut done = Done::new(campaign.setup.lattice, campaign.trials);
-        let judged = run_routing(campaign, &mut |trials| done.show(trials))?;
-        drop(done);
+    for (trials, judged) in campaigns.iter().zip(reports) {
+        let Some(judged) = judged else { continue };
         report.sound &= judged.failed == 0;
-        let replays = judged.failures.iter().map(|it| command(campaign, it.trial)).collect();
-        report.campaigns.push(Judged { report: judged, replays });
+        let replays = judged.failures.iter();
+        let replays = replays.map(|it| command(trials.campaign(), it.trial)).collect();
+        let trials_asked = trials.campaign().trials;
+        report.campaigns.push(Judged { report: judged, trials_asked, replays });
     }
-    if let Some(picture) = picture {
-        picture.write(&means_svg(&report.campaigns[0].report)?)?;
+    if let (Some(picture), Some(judged)) = (picture, report.campaigns.first()) {
+        picture.write(&means_svg(&judged.report)?)?;
     }
     match arguments.trials.json {
         true => output::json(&report)?,
         false => output::print(|out| report.campaigns.iter().try_for_each(|it| print(out, it)))?,
     }
-    Ok(if report.sound { Outcome::Ok } else { Outcome::NotVerified })
+    let outcome = if report.sound { Outcome::Ok } else { Outcome::NotVerified };
+    Ok(signal.map_or(outcome, Outcome::Interrupted))
 }
 
 /// The campaigns asked for, checked before the first begins.
-fn campaigns(arguments: &Arguments) -> anyhow::Result<Vec<RoutingCampaign>> {
+fn campaigns(arguments: &Arguments) -> anyhow::Result<Vec<RoutingTrials>> {
     let mut campaigns = Vec::new();
     for &lattice in &arguments.lattice {
         for &vcs in &arguments.vcs {
@@ -116,8 +122,7 @@ fn campaigns(arguments: &Arguments) -> anyhow::Result<Vec<RoutingCampaign>> {
                 counts: arguments.trials.counts(default.counts),
                 trials: arguments.trials.trials.unwrap_or(default.trials),
             };
-            campaign.check().map_err(|error| Usage(error.to_string()))?;
-            campaigns.push(campaign);
+            campaigns.push(campaign.trials().map_err(|error| Usage(error.to_string()))?);
         }
     }
     Ok(campaigns)
@@ -131,13 +136,13 @@ fn command(campaign: &RoutingCampaign, trial: u64) -> String {
 }
 
 /// Runs one trial for each campaign asked for, and tells what happens.
-fn replay(campaigns: &[RoutingCampaign], index: u64) -> anyhow::Result<Outcome> {
+fn replay(campaigns: &[RoutingTrials], index: u64) -> anyhow::Result<Outcome> {
     let mut sound = true;
-    for campaign in campaigns {
-        let (result, story) = tell_routing_trial(campaign, index);
+    for trials in campaigns {
+        let (result, story) = trials.tell(index);
         sound &= result.failure.is_none();
         output::print(|out| {
-            writeln!(out, "{}", command(campaign, index))?;
+            writeln!(out, "{}", command(trials.campaign(), index))?;
             story.iter().try_for_each(|line| writeln!(out, "  {line}"))
         })?;
     }
@@ -167,10 +172,10 @@ fn percent(count: u64, figures: &Figures) -> String {
 fn print(out: &mut impl Write, judged: &Judged) -> io::Result<()> {
     let report = &judged.report;
     let RoutingReport { lattice, vcs, vc_depth, packet_flits, load, total, .. } = report;
-    let trials = grouped(total.trials);
+    let trials = trials_of(total.trials, judged.trials_asked);
     writeln!(
         out,
-        "{lattice}, {vcs} channels of {vc_depth}, packets of {packet_flits}, load {load}: {trials} trials"
+        "{lattice}, {vcs} channels of {vc_depth}, packets of {packet_flits}, load {load}: {trials}"
     )?;
     rows(out, "faults", &report.by_faults)?;
     rows(out, "dead nodes", &report.by_dead_nodes)?;

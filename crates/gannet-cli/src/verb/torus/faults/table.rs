@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use gannet_evaluate::awareness::{CampaignReport, Distribution, Limits, TrialResult};
 use gannet_measure::quantity::Span;
 
+use super::trials::trials_of;
 use super::{Judged, Report};
 use crate::output::grouped;
 
@@ -57,12 +58,7 @@ fn print_campaign(out: &mut impl Write, campaign: &Judged) -> io::Result<()> {
     let report = &campaign.report;
     let period = span(report.period_s);
     let mode = report.mode.name();
-    let trials = match campaign.trials_asked {
-        asked if asked > report.trials => {
-            format!("{} of {} trials", grouped(report.trials), grouped(asked))
-        }
-        asked => format!("{} trials", grouped(asked)),
-    };
+    let trials = trials_of(report.trials, campaign.trials_asked);
     writeln!(out, "{}, {mode}, T = {period}, {trials}", report.lattice)?;
     writeln!(
         out,

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use gannet_evaluate::survival::{FaultCounts, TRIALS_MAX};
+use gannet_evaluate::survival::FaultCounts;
+use gannet_evaluate::trials::{self, TRIALS_MAX, Tally, Trials};
 use gannet_torus::simulator::{FlowControl, Setup};
 
+use crate::background;
 use crate::destination::Destination;
 use crate::log;
 use crate::output::grouped;
-use crate::progress::Progress;
+use crate::progress;
 
 /// Trials of a study, and what fails in them.
 #[derive(Debug, clap::Args)]
@@ -131,22 +133,71 @@ pub fn options(setup: &Setup, load: f64, counts: &FaultCounts) -> String {
     )
 }
 
+/// What campaigns came to.
+pub struct Done<R> {
+    /// The report of each campaign with trials done.
+    pub reports: Vec<Option<R>>,
+    /// Number of a signal that ended the work before.
+    pub signal: Option<i32>,
+}
+
+/// Runs campaigns of these names one after the other, and tells how far they are.
+///
+/// # Errors
+/// When signals cannot be caught.
+pub fn run<T>(campaigns: &[(String, T)]) -> anyhow::Result<Done<T::Report>>
+where
+    T: Trials<Tally: 'static> + Clone + Send + 'static,
+{
+    let mut tallies: Vec<_> = campaigns.iter().map(|_| T::Tally::default()).collect();
+    let mut shown: Vec<Option<Progress>> = campaigns.iter().map(|_| None).collect();
+    let work: Vec<T> = campaigns.iter().map(|(_, campaign)| campaign.clone()).collect();
+    let signal = background::until_signal(
+        move |steps| {
+            for (index, campaign) in work.iter().enumerate() {
+                // Nobody hears them when a signal has ended the verb.
+                trials::run(campaign, &mut |tally| _ = steps.send((index, tally)));
+            }
+        },
+        |(index, tally)| {
+            tallies[index].merge(tally);
+            let (name, campaign) = &campaigns[index];
+            let (done, all) = (tallies[index].trials(), campaign.count());
+            shown[index].get_or_insert_with(|| Progress::new(name, all)).show(done);
+            shown[index].take_if(|_| done == all);
+        },
+    )?;
+    drop(shown);
+    let report = |((_, campaign), tally): (&(String, T), T::Tally)| {
+        (tally.trials() > 0).then(|| campaign.report(tally))
+    };
+    Ok(Done { reports: campaigns.iter().zip(tallies).map(report).collect(), signal })
+}
+
+/// `7 of 9 trials`, or `9 trials` where none is missing.
+pub fn trials_of(done: u64, asked: u64) -> String {
+    if done == asked {
+        format!("{} trials", grouped(done))
+    } else {
+        format!("{} of {} trials", grouped(done), grouped(asked))
+    }
+}
+
 /// Tells how far the trials are: a line of the terminal, or one line for each tenth.
-pub struct Done {
+struct Progress {
     name: String,
     trials: u64,
     tenths: u64,
-    progress: Progress,
+    line: progress::Progress,
 }
 
-impl Done {
-    pub fn new(name: impl fmt::Display, trials: u64) -> Self {
-        let name = name.to_string();
-        Self { progress: Progress::new(&name), name, trials, tenths: 0 }
+impl Progress {
+    fn new(name: &str, trials: u64) -> Self {
+        Self { line: progress::Progress::new(name), name: name.to_owned(), trials, tenths: 0 }
     }
 
-    pub fn show(&mut self, done: u64) {
-        self.progress.show(done, self.trials);
+    fn show(&mut self, done: u64) {
+        self.line.show(done, self.trials);
         let tenths = 10 * done / self.trials;
         if tenths > self.tenths && done < self.trials && self.trials >= 10_000 {
             self.tenths = tenths;
