@@ -53,6 +53,24 @@ fn no_fault_is_missed_or_late_and_none_is_invented() {
     }
 }
 
+/// Reports and probes are sent again until they come through.
+#[test]
+fn what_the_service_network_loses_delays_and_never_misleads() {
+    for service_loss in [0.01, 0.05, 0.2] {
+        for (lattice, trials) in [("2", 300), ("4x4x1", 300), ("4x4x4", 100)] {
+            for mode in Mode::ALL {
+                let trials = if is_long() { 30_000 } else { trials };
+                let mut campaign = campaign(lattice, mode, 100 * MS_NS, trials);
+                campaign.surroundings.service_loss = service_loss;
+                let report = run_campaign(&campaign, &mut |_| ());
+                let what = format!("{lattice}, {mode:?}, loss {service_loss}");
+                assert!(report.is_sound(), "{what}: {:?}", report.failures);
+                assert!(report.known >= trials / 2, "{what}: {} known", report.known);
+            }
+        }
+    }
+}
+
 #[test]
 fn the_limits_hold_for_every_period_from_a_millisecond_to_a_second() {
     for period_ns in [1, 2, 5, 10, 30, 100, 300, 1000].map(|ms| ms * MS_NS) {

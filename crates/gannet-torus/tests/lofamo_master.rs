@@ -1,7 +1,7 @@
 //! What a master makes of reports, one by one.
 
 use gannet_torus::lofamo::{
-    Answer, Author, Heard, Master, MasterAction, Mode, Picture, Report, Timing,
+    Answer, Author, Heard, Master, MasterAction, Mode, Picture, Receipt, Report, Timing,
 };
 use gannet_torus::{Direction, Lattice, Node};
 use gannet_wire::lofamo::{FaultDescriptorRepr, HostWatchdogRepr, Status};
@@ -49,9 +49,10 @@ impl Desk {
         self.master.answer(now_ms * MS_NS, &answer, &mut |action| self.asked.push(action));
     }
 
+    /// Lets the master act on all deadlines until this time.
     fn poll(&mut self, now_ms: u64) {
         self.asked.clear();
-        self.master.poll(now_ms * MS_NS, &mut |action| self.asked.push(action));
+        poll_until(&mut self.master, now_ms * MS_NS, &mut |action| self.asked.push(action));
     }
 
     fn picture(&self, node: u32) -> &Picture {
@@ -67,6 +68,12 @@ impl Desk {
     }
 }
 
+fn poll_until(master: &mut Master, end_ns: u64, out: &mut impl FnMut(MasterAction)) {
+    while let Some(at_ns) = master.deadline_ns().filter(|&at_ns| at_ns <= end_ns) {
+        master.poll(at_ns, out);
+    }
+}
+
 /// What `origin` says of its host and its links X+ and X-.
 fn descriptor(
     origin: u32,
@@ -78,6 +85,12 @@ fn descriptor(
     let unknown = Status::Unknown;
     let descriptor = FaultDescriptorRepr { host, nic, epoch, origin, ..Default::default() };
     descriptor.with_links([plus, minus, unknown, unknown, unknown, unknown])
+}
+
+/// The receipt for news of node 0 with this epoch.
+fn acknowledgement(to: u32, epoch: u8) -> MasterAction {
+    let receipt = Receipt { origin: Node(0), epoch, author: Author::Nic };
+    MasterAction::Acknowledge(Node(to), receipt)
 }
 
 #[test]
@@ -95,11 +108,11 @@ fn what_was_never_heard_stays_unknown() {
 fn reports_are_acknowledged_also_old_ones_but_old_ones_change_nothing() {
     let mut desk = Desk::of_healthy();
     desk.says(10, 1, &descriptor(0, 3, F, [N, N]));
-    let acknowledge = MasterAction::Acknowledge { to: Node(1), origin: Node(0), epoch: 3 };
+    let acknowledge = acknowledgement(1, 3);
     assert_eq!(desk.asked, [acknowledge, MasterAction::Changed(Node(0))]);
     let epoch = desk.master.epoch();
     desk.says(11, 3, &descriptor(0, 2, N, [N, N]));
-    let acknowledge = MasterAction::Acknowledge { to: Node(3), origin: Node(0), epoch: 2 };
+    let acknowledge = acknowledgement(3, 2);
     assert_eq!(desk.asked, [acknowledge]);
     assert_eq!((desk.picture(0).host, desk.master.epoch()), (F, epoch));
     desk.says(20, 3, &descriptor(0, 4, N, [N, N]));
@@ -128,15 +141,17 @@ fn silence(desk: &mut Desk) -> u32 {
 #[test]
 fn a_node_to_which_nothing_leads_and_which_does_not_answer_is_gone() {
     let mut desk = Desk::of_healthy();
-    silence(&mut desk);
-    desk.poll(10);
-    assert_eq!(desk.picture(2).nic, N, "it still has time to answer");
+    let number = silence(&mut desk);
     desk.poll(11);
+    assert_eq!(desk.picture(2).nic, N, "it still has time to answer");
+    assert_eq!(desk.asked, [MasterAction::Probe(Node(2), number); 10], "a probe may be lost");
+    desk.poll(12);
     let picture = desk.picture(2);
     assert_eq!((picture.nic, picture.host), (F, Status::Unknown));
-    assert_eq!((picture.heard, picture.since_ns), (Heard::Inferred, 11 * MS_NS));
+    assert_eq!((picture.heard, picture.since_ns), (Heard::Inferred, 11_450_000));
+    assert_eq!(desk.asked.len(), 2, "one last probe, and the verdict");
     // Its last words come late, and do not make it live.
-    desk.says(12, 3, &descriptor(2, 2, Status::Sick, [N, N]));
+    desk.says(13, 3, &descriptor(2, 2, Status::Sick, [N, N]));
     assert_eq!(desk.picture(2).nic, F);
     // Back again, with a count that begins anew.
     desk.says(9000, 2, &descriptor(2, 0, N, [N, N]));
@@ -166,7 +181,7 @@ fn a_host_that_shows_links_that_are_dead_has_a_dead_nic() {
     let later_ms = desk.master.deadline_ns().unwrap() / MS_NS + 60;
     desk.poll(later_ms);
     assert!(desk.probe(2).is_some());
-    desk.poll(later_ms + 1);
+    desk.poll(later_ms + 2);
     assert_eq!(desk.picture(2).host, Status::Unknown);
 }
 
@@ -181,6 +196,41 @@ fn an_answer_without_a_nic_tells_of_the_parts_of_the_host() {
     let answer = Answer { from: Node(2), number, host, descriptor: None };
     desk.master.answer(11 * MS_NS, &answer, &mut |_| ());
     assert_eq!((desk.picture(2).host, desk.picture(2).nic), (Status::Sick, F));
+}
+
+/// An answer that comes twice, as its probe came twice: the second says nothing new, and does not
+/// make the NIC live that the host has not yet missed.
+#[test]
+fn a_second_answer_is_ignored() {
+    let mut desk = Desk::of_healthy();
+    let number = silence(&mut desk);
+    desk.answers(10, number, &descriptor(2, 1, N, [N, N]));
+    assert_eq!(desk.picture(2).nic, F);
+    desk.poll(12);
+    desk.answers(12, number, &descriptor(2, 1, N, [N, N]));
+    assert_eq!((desk.picture(2).nic, desk.asked.len()), (F, 0));
+}
+
+#[test]
+fn what_a_host_says_by_itself_is_acknowledged_and_taken_once() {
+    let mut desk = Desk::of_healthy();
+    let mut tell = |now_ms: u64, epoch, host, age_ms| {
+        let own =
+            FaultDescriptorRepr { origin: 1, epoch, host, nic: F, age_ms, ..Default::default() };
+        let report =
+            Report { from: Node(1), descriptor: own, author: Author::Host, relayed: false };
+        let mut asked = Vec::new();
+        desk.master.report(now_ms * MS_NS, &report, &mut |action| asked.push(action));
+        let receipt = Receipt { origin: Node(1), epoch, author: Author::Host };
+        assert_eq!(asked[0], MasterAction::Acknowledge(Node(1), receipt));
+        asked.contains(&MasterAction::Changed(Node(1)))
+    };
+    assert!(tell(10, 1, N, 0) && !tell(11, 1, N, 1));
+    assert!(tell(20, 2, Status::Sick, 0) && !tell(20, 1, N, 10), "overtaken on the way");
+    assert_eq!(desk.picture(1).host, Status::Sick);
+    // The NIC works again; what the host said before is late.
+    desk.says(30, 1, &descriptor(1, 2, N, [N, N]));
+    assert_eq!(desk.picture(1).nic, N);
 }
 
 /// Half of a machine falls silent: each node at its edge says so. Returns the probes.
@@ -216,7 +266,7 @@ fn a_large_part_that_is_lost_is_judged_as_one() {
     let mut master = healthy.clone();
     let probes = lose_half(&mut master, lattice);
     assert_eq!(probes.len(), 32_000, "each lost node once");
-    master.poll(100 * MS_NS, &mut |_| ());
+    poll_until(&mut master, 20 * MS_NS, &mut |_| ());
     assert_eq!((gone(&master), master.picture(Node(0)).nic), (32_000, N));
 
     let mut master = healthy;
@@ -225,6 +275,6 @@ fn a_large_part_that_is_lost_is_judged_as_one() {
     let host = HostWatchdogRepr { host: N, ..HostWatchdogRepr::default() };
     let answer = Answer { from: node, number, host, descriptor: Some(own) };
     master.answer(10 * MS_NS, &answer, &mut |_| ());
-    master.poll(100 * MS_NS, &mut |_| ());
-    assert_eq!((gone(&master), master.picture(node).nic), (0, N), "one vouches for all");
+    poll_until(&mut master, 20 * MS_NS, &mut |_| panic!("one vouches for all"));
+    assert_eq!((gone(&master), master.picture(node).nic), (0, N));
 }

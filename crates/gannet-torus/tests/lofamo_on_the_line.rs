@@ -72,7 +72,7 @@ impl Machine {
             return;
         }
         if station.host_works && now_ns.is_multiple_of(PERIOD_NS / 2) {
-            station.nic.beat(now_ns, station.host.beat(&mut |_| ()), &mut out);
+            station.nic.beat(now_ns, station.host.beat(now_ns, &mut |_| ()), &mut out);
         }
         station.nic.poll(now_ns, &mut out);
         let lattice = self.lattice;

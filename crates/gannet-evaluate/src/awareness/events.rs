@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use gannet_torus::lattice::{Direction, Node};
-use gannet_torus::lofamo::{Answer, Report};
+use gannet_torus::lofamo::{Answer, Receipt, Report};
 use gannet_wire::lofamo::Diagnostic;
 
 /// What happens.
@@ -32,8 +32,8 @@ pub(super) enum Event {
     Notice(Node, Diagnostic),
     /// A report comes to the master.
     Report(Report),
-    /// An acknowledgement comes to a host: news of a node, with their epoch.
-    Acknowledged(Node, Node, u8),
+    /// An acknowledgement comes to a host.
+    Acknowledged(Node, Receipt),
     /// A probe of this number comes to a host.
     Probe(Node, u32),
     /// An answer comes to the master.

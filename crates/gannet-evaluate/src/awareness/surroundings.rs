@@ -62,10 +62,13 @@ pub struct Surroundings {
     pub service_queue_ns: u64,
     /// Longest delay of the service network.
     pub service_max_ns: u64,
+    /// Part of the messages that the service network loses.
+    pub service_loss: f64,
 }
 
 impl Default for Surroundings {
-    /// A credit word a microsecond, 10 us to wake a program, and 40 to 150 us of service network.
+    /// A credit word a microsecond, 10 us to wake a program, and 40 to 150 us of a service network
+    /// that loses nothing.
     fn default() -> Self {
         Self {
             jitter: Jitter::default(),
@@ -75,15 +78,17 @@ impl Default for Surroundings {
             service_ns: 40_000,
             service_queue_ns: 10_000,
             service_max_ns: 150_000,
+            service_loss: 0.0,
         }
     }
 }
 
 impl Surroundings {
-    /// Delay of one message over the service network.
+    /// Delay of one message over the service network; none if it is lost.
     #[inline]
-    pub fn service_delay(&self, random: &mut Random) -> u64 {
+    pub fn service_delay(&self, random: &mut Random) -> Option<u64> {
         let queue = random.exponential(self.service_queue_ns as f64) as u64;
-        (self.service_ns + queue).min(self.service_max_ns)
+        let is_lost = random.chance(self.service_loss);
+        (!is_lost).then_some((self.service_ns + queue).min(self.service_max_ns))
     }
 }

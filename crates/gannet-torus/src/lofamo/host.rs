@@ -4,7 +4,8 @@ use gannet_wire::lofamo::{
     Diagnostic, FaultDescriptorRepr, HostWatchdogRepr, NicWatchdogRepr, Status, VERSION,
 };
 
-use super::report::{Answer, Author, Report};
+use super::change::Change;
+use super::report::{Answer, Author, Receipt, Report};
 use super::timing::{Mode, Timing};
 use super::watch::Watch;
 use crate::lattice::Node;
@@ -25,7 +26,8 @@ pub enum HostAction {
 
 /// The host of one node.
 ///
-/// It keeps no list of reports under way: the NIC does, and passes on what is not confirmed.
+/// It keeps no list of reports under way: the NIC does, and repeats what is not confirmed. Only what
+/// the host says in place of a NIC that is silent, it repeats itself.
 #[derive(Clone, Debug)]
 pub struct Host {
     timing: Timing,
@@ -35,6 +37,12 @@ pub struct Host {
     nic: Status,
     /// While the NIC is silent: the status of this host that the master was last told.
     told: Option<Status>,
+    /// The change of which the master was last told.
+    change: Change,
+    /// How often it was told of that.
+    tries: u8,
+    /// While it has not acknowledged that: when it is told again.
+    repeat_ns: Option<u64>,
 }
 
 impl Host {
@@ -51,7 +59,17 @@ impl Host {
             processes: Status::Normal,
             ..HostWatchdogRepr::default()
         };
-        Self { timing, node, register, watch: Watch::default(), nic: Status::Unknown, told: None }
+        Self {
+            timing,
+            node,
+            register,
+            watch: Watch::default(),
+            nic: Status::Unknown,
+            told: None,
+            change: Change::default(),
+            tries: 0,
+            repeat_ns: None,
+        }
     }
 
     /// What the host says of itself, to be changed as its own monitors find; the next beat tells it.
@@ -67,10 +85,10 @@ impl Host {
     /// Beats: gives the word to write into the register, and tells the master what has changed if
     /// no NIC does.
     #[inline]
-    pub fn beat(&mut self, out: &mut impl FnMut(HostAction)) -> u64 {
+    pub fn beat(&mut self, now_ns: u64, out: &mut impl FnMut(HostAction)) -> u64 {
         self.register.beats = self.register.beats.wrapping_add(1);
         self.register.alive = self.register.beats & 1 == 1;
-        self.speak(out);
+        self.speak(now_ns, out);
         self.register.word()
     }
 
@@ -82,46 +100,55 @@ impl Host {
             Mode::Poll => self.watch.check(register.beats, self.timing.nic_misses),
             Mode::Push => self.watch.beat(now_ns, self.timing.deadline_ns),
         };
-        self.judge(register.nic, out);
+        self.judge(now_ns, register.nic, out);
     }
 
-    /// Push mode: when the NIC will be failed if it does not beat.
+    /// Time at which [`poll`](Self::poll) has something to do: when the master is to be told again,
+    /// and in push mode when the NIC will be failed if it does not beat.
     #[inline]
     pub fn deadline_ns(&self) -> Option<u64> {
-        self.watch.deadline_ns()
+        self.watch.deadline_ns().into_iter().chain(self.repeat_ns).min()
     }
 
-    /// Acts on the deadline, if it has come.
+    /// Acts on the deadlines that have come.
     #[inline]
     pub fn poll(&mut self, now_ns: u64, out: &mut impl FnMut(HostAction)) {
         self.watch.expire(now_ns);
-        self.judge(self.nic, out);
+        self.judge(now_ns, self.nic, out);
     }
 
-    fn judge(&mut self, nic_says: Status, out: &mut impl FnMut(HostAction)) {
+    fn judge(&mut self, now_ns: u64, nic_says: Status, out: &mut impl FnMut(HostAction)) {
         self.nic = match self.watch.status() {
             Status::Normal => nic_says,
             other => other,
         };
-        self.speak(out);
+        self.speak(now_ns, out);
     }
 
     /// A NIC that no longer beats cannot speak for itself, nor for its host: the host does, when the
-    /// NIC falls silent and at every change of its own status from then on.
-    fn speak(&mut self, out: &mut impl FnMut(HostAction)) {
+    /// NIC falls silent and at every change of its own status from then on, until the master has it.
+    fn speak(&mut self, now_ns: u64, out: &mut impl FnMut(HostAction)) {
         if self.watch.status() != Status::Failed {
-            self.told = None;
+            (self.told, self.repeat_ns) = (None, None);
             return;
         }
         let host = host_status(&self.register);
-        if self.told == Some(host) {
+        if self.told != Some(host) {
+            self.told = Some(host);
+            self.change = Change { epoch: self.change.epoch.wrapping_add(1), at_ns: now_ns };
+            (self.tries, self.repeat_ns) = (0, Some(now_ns));
+        }
+        if self.repeat_ns.is_none_or(|at| at > now_ns) {
             return;
         }
-        self.told = Some(host);
+        self.repeat_ns = Some(now_ns + self.timing.repeat_ns(self.tries));
+        self.tries = self.tries.saturating_add(1);
         let nic = Status::Failed;
         let descriptor = FaultDescriptorRepr {
             host,
             nic,
+            epoch: self.change.epoch,
+            age_ms: self.change.age_ms(now_ns),
             origin: self.node.0,
             ..FaultDescriptorRepr::default()
         };
@@ -139,9 +166,14 @@ impl Host {
         }));
     }
 
-    /// The master has the news of `origin` with this epoch.
-    pub fn acknowledged(&mut self, origin: Node, epoch: u8, out: &mut impl FnMut(HostAction)) {
-        out(HostAction::Confirm { origin, epoch });
+    /// The master has what was reported.
+    pub fn acknowledged(&mut self, receipt: &Receipt, out: &mut impl FnMut(HostAction)) {
+        let Receipt { origin, epoch, author } = *receipt;
+        match author {
+            Author::Nic => out(HostAction::Confirm { origin, epoch }),
+            Author::Host if epoch == self.change.epoch => self.repeat_ns = None,
+            Author::Host => {}
+        }
     }
 
     /// Answers the probe of this number; `own` is what the NIC says of the node.
@@ -173,9 +205,9 @@ mod tests {
     const PERIOD_NS: u64 = 100_000_000;
 
     /// What the host tells the master at its next beat, or in poll mode at its next reading.
-    fn told(host: &mut Host) -> Vec<(Status, Status)> {
+    fn told(host: &mut Host, now_ns: u64) -> Vec<(Status, Status)> {
         let mut told = Vec::new();
-        host.beat(&mut |action| {
+        host.beat(now_ns, &mut |action| {
             if let HostAction::Report(report) = action {
                 assert_eq!((report.author, report.from), (Author::Host, Node(3)));
                 told.push((report.descriptor.host, report.descriptor.nic));
@@ -193,21 +225,52 @@ mod tests {
         for reading in 0..if mode == Mode::Poll { 3 } else { 1 } {
             host.nic_register(reading, register.word(), &mut count);
         }
-        host.poll(PERIOD_NS, &mut count);
+        if mode == Mode::Push {
+            host.poll(PERIOD_NS, &mut count);
+        }
         assert_eq!((host.nic(), reports), (Status::Failed, 1), "{mode:?}");
         host
+    }
+
+    fn acknowledge(host: &mut Host) {
+        let epoch = host.change.epoch;
+        let receipt = Receipt { origin: Node(3), epoch, author: Author::Host };
+        host.acknowledged(&receipt, &mut |_| panic!("nothing that the NIC said"));
     }
 
     #[test]
     fn a_host_without_a_nic_tells_every_change_of_its_own_once() {
         for mode in Mode::ALL {
             let mut host = alone(mode);
-            assert_eq!(told(&mut host), []);
+            let now_ns = 2 * PERIOD_NS;
+            acknowledge(&mut host);
+            assert_eq!(told(&mut host, now_ns), []);
             host.statuses_mut().memory = Status::Sick;
-            assert_eq!(told(&mut host), [(Status::Sick, Status::Failed)], "{mode:?}");
-            assert_eq!(told(&mut host), []);
+            assert_eq!(told(&mut host, now_ns), [(Status::Sick, Status::Failed)], "{mode:?}");
+            acknowledge(&mut host);
+            assert_eq!((told(&mut host, 3 * PERIOD_NS), host.deadline_ns()), (Vec::new(), None));
             host.statuses_mut().memory = Status::Normal;
-            assert_eq!(told(&mut host), [(Status::Normal, Status::Failed)]);
+            assert_eq!(told(&mut host, now_ns), [(Status::Normal, Status::Failed)]);
+        }
+    }
+
+    #[test]
+    fn a_host_repeats_what_the_master_has_not_acknowledged_ever_more_seldom() {
+        for mode in Mode::ALL {
+            let mut host = alone(mode);
+            let timing = Timing::new(mode, PERIOD_NS);
+            let mut due_ns = host.deadline_ns().unwrap();
+            for tries in 1..20 {
+                assert_eq!(told(&mut host, due_ns - 1), []);
+                assert_eq!(told(&mut host, due_ns), [(Status::Normal, Status::Failed)]);
+                let next_ns = host.deadline_ns().unwrap();
+                assert_eq!(next_ns - due_ns, timing.repeat_ns(tries), "{mode:?}");
+                due_ns = next_ns;
+            }
+            assert_eq!(timing.repeat_ns(20), timing.poll_ns);
+            let stale = Receipt { origin: Node(3), epoch: 0, author: Author::Host };
+            host.acknowledged(&stale, &mut |_| ());
+            assert!(host.deadline_ns().is_some(), "of another change");
         }
     }
 
@@ -217,9 +280,9 @@ mod tests {
         let register = NicWatchdogRepr { beats: 2, nic: Status::Normal, ..Default::default() };
         host.nic_register(2 * PERIOD_NS, register.word(), &mut |_| ());
         host.statuses_mut().storage = Status::Failed;
-        assert_eq!(told(&mut host), []);
+        assert_eq!(told(&mut host, 2 * PERIOD_NS), []);
         host.poll(3 * PERIOD_NS, &mut |_| ());
-        assert_eq!((told(&mut host), host.nic()), (Vec::new(), Status::Failed));
+        assert_eq!((told(&mut host, 3 * PERIOD_NS), host.nic()), (Vec::new(), Status::Failed));
     }
 
     #[test]

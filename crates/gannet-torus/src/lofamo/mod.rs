@@ -9,6 +9,9 @@
 //!   of themselves, and passes it on where a host cannot bring it to the master;
 //! * [`Master`] keeps the [`Picture`] of the whole.
 //!
+//! The service network may lose what is sent over it: reports and probes are sent again until they
+//! are acknowledged or answered, or given up after a bounded number of tries.
+//!
 //! [`Disassembler`] and [`Assembler`](gannet_wire::lofamo::Assembler) carry diagnostics in the spare
 //! bits of credit words: no packet is added. [`Timing`] holds both ways to watch: *poll*, as
 //! published, and *push*.
@@ -34,6 +37,6 @@ pub use host::{Host, HostAction};
 pub use master::{Master, MasterAction};
 pub use nic::{Nic, NicAction};
 pub use picture::{Heard, Picture};
-pub use report::{Answer, Author, Report};
+pub use report::{Answer, Author, Receipt, Report};
 pub use thresholds::{Limits, Readings, Thresholds};
 pub use timing::{Mode, Timing};

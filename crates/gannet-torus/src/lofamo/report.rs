@@ -9,7 +9,7 @@ use crate::lattice::Node;
 pub enum Author {
     /// The NIC of the origin, with its own count of changes.
     Nic,
-    /// The host of the origin, because its NIC no longer speaks.
+    /// The host of the origin, because its NIC no longer speaks, with a count of its own.
     Host,
 }
 
@@ -24,6 +24,17 @@ pub struct Report {
     pub author: Author,
     /// Whether it was passed on over the torus for want of a host nearer to its origin.
     pub relayed: bool,
+}
+
+/// The master tells a host that its report has come; until then it is said again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Receipt {
+    /// Node that the report is of.
+    pub origin: Node,
+    /// Number of the change that it tells of.
+    pub epoch: u8,
+    /// Who concluded it.
+    pub author: Author,
 }
 
 /// A host answers a probe of the master.

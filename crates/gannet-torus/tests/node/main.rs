@@ -190,7 +190,7 @@ fn with_or_without_monitor(has_monitor: bool) -> (u64, Vec<u64>, Traffic) {
         if network.now() == 8 * WORD_NS && has_monitor {
             for (host, node) in hosts.iter_mut().zip(network.lattice().all()) {
                 host.statuses_mut().service_network = Status::Normal;
-                let beat = host.beat(&mut |_| ());
+                let beat = host.beat(8 * WORD_NS, &mut |_| ());
                 network.node_mut(node).nic_mut().unwrap().beat(8 * WORD_NS, beat, &mut |_| ());
             }
         }

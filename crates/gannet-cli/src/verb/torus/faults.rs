@@ -89,6 +89,10 @@ pub struct Arguments {
     /// poll mode bears 0.10, push mode 0.24.
     #[arg(long, default_value = "0.05", value_name = "PART", value_parser = part)]
     late: f64,
+    /// Part of the messages that the service network loses. Reports and probes are sent again; the
+    /// limits are for a network that loses nothing.
+    #[arg(long, default_value = "0", value_name = "PART", value_parser = part)]
+    service_loss: f64,
     /// Also simulate so many hours without faults, and look for false reports.
     #[arg(long, default_value = "0", value_name = "HOURS", value_parser = hours)]
     hours: f64,
@@ -306,6 +310,7 @@ fn quiet_of(arguments: &Arguments) -> impl Iterator<Item = Quiet> {
 
 fn campaign(arguments: &Arguments, lattice: Lattice, mode: Mode, period_ns: u64) -> Campaign {
     let jitter = Jitter { period: arguments.jitter, late_max: arguments.late, ..Jitter::default() };
+    let service_loss = arguments.service_loss;
     Campaign {
         lattice,
         mode,
@@ -313,7 +318,7 @@ fn campaign(arguments: &Arguments, lattice: Lattice, mode: Mode, period_ns: u64)
         trials: arguments.trials,
         faults: arguments.faults,
         seed: arguments.seed,
-        surroundings: Surroundings { jitter, ..Surroundings::default() },
+        surroundings: Surroundings { jitter, service_loss, ..Surroundings::default() },
         threads: arguments.threads.into(),
     }
 }
@@ -322,10 +327,10 @@ fn campaign(arguments: &Arguments, lattice: Lattice, mode: Mode, period_ns: u64)
 fn command(arguments: &Arguments, campaign: &Campaign, trial: u64) -> String {
     let Campaign { lattice, faults, seed, .. } = campaign;
     let (mode, period) = (campaign.mode.name(), Span(campaign.period_ns).to_string());
-    let (jitter, late) = (arguments.jitter, arguments.late);
+    let Arguments { jitter, late, service_loss, .. } = arguments;
     format!(
         "gannet torus faults --lattice {lattice} --mode {mode} --period {} --faults {faults} \
-         --jitter {jitter} --late {late} --seed {seed} --trial {trial}",
+         --jitter {jitter} --late {late} --service-loss {service_loss} --seed {seed} --trial {trial}",
         period.replace(' ', "")
     )
 }

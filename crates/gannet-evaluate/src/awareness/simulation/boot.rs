@@ -18,14 +18,14 @@ impl Simulation {
                 nic.credit(0, direction, &mut |_| ());
                 desk.flowing |= 1 << direction.index();
             }
-            let word = host.beat(&mut |_| ());
+            let word = host.beat(0, &mut |_| ());
             match self.timing.mode {
                 Mode::Push => nic.beat(0, word, &mut |_| ()),
                 Mode::Poll => nic.check(0, word, &mut |_| ()),
             }
             host.nic_register(0, nic.tick(), &mut |_| ());
             // A beat that the next look will find, as in any stretch of time.
-            (desk.host_register, desk.nic_register) = (host.beat(&mut |_| ()), nic.tick());
+            (desk.host_register, desk.nic_register) = (host.beat(0, &mut |_| ()), nic.tick());
             (desk.host_timer_ns, desk.nic_timer_ns) = (NEVER, NEVER);
         }
         for node in self.lattice.all() {

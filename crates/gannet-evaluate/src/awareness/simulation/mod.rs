@@ -205,11 +205,9 @@ impl Simulation {
                 }
             }
             Event::Report(report) => self.report(&report),
-            Event::Acknowledged(node, origin, epoch) => {
+            Event::Acknowledged(node, receipt) => {
                 if self.truth.can_deliver(node) {
-                    self.host(node, |host, out| {
-                        host.acknowledged(origin, epoch, &mut |a| out.push(a));
-                    });
+                    self.host(node, |host, out| host.acknowledged(&receipt, &mut |a| out.push(a)));
                 }
             }
             Event::Probe(node, number) => self.probe(node, number),

@@ -21,11 +21,11 @@ impl Simulation {
         if !self.truth.host_works(node) {
             return;
         }
+        let now_ns = self.now_ns;
         let mut word = 0;
-        self.host(node, |host, out| word = host.beat(&mut |a| out.push(a)));
+        self.host(node, |host, out| word = host.beat(now_ns, &mut |a| out.push(a)));
         self.desks[node.index()].host_register = word;
         if self.timing.mode == Mode::Push && self.truth.nic_works(node) {
-            let now_ns = self.now_ns;
             self.nic(node, |nic, out| nic.beat(now_ns, word, &mut |a| out.push(a)));
         }
         let stray = self.surroundings.jitter.stray(self.timing.beat_ns, &mut self.random);
@@ -54,7 +54,6 @@ impl Simulation {
         self.desks[node.index()].nic_register = word;
         if mode == Mode::Push && self.truth.host_works(node) {
             self.host(node, |host, out| host.nic_register(now_ns, word, &mut |a| out.push(a)));
-            self.arm_host(node);
         }
         let stray = self.surroundings.jitter.stray(self.timing.tick_ns, &mut self.random);
         self.queue.push(now_ns + stray, Event::NicTick(node));
@@ -91,7 +90,6 @@ impl Simulation {
         self.desks[node.index()].host_timer_ns = NEVER;
         if self.truth.host_works(node) {
             self.host(node, |host, out| host.poll(now_ns, &mut |a| out.push(a)));
-            self.arm_host(node);
         }
     }
 
@@ -209,8 +207,7 @@ impl Simulation {
         for action in actions.drain(..) {
             match action {
                 HostAction::Report(report) if self.truth.can_deliver(node) => {
-                    let delay = self.surroundings.service_delay(&mut self.random);
-                    self.queue.push(self.now_ns + delay, Event::Report(report));
+                    self.serve(0, Event::Report(report));
                 }
                 HostAction::Report(_) => {}
                 HostAction::Confirm { origin, epoch } => {
@@ -221,5 +218,6 @@ impl Simulation {
             }
         }
         self.host_actions = actions;
+        self.arm_host(node);
     }
 }

@@ -9,20 +9,25 @@ use super::super::verdict::{false_claim, is_known};
 use super::{Fate, NEVER, Simulation, brief};
 
 impl Simulation {
+    /// Sends over the service network, after a wait; what is lost never arrives.
+    pub(super) fn serve(&mut self, wait_ns: u64, event: Event) {
+        if let Some(delay_ns) = self.surroundings.service_delay(&mut self.random) {
+            self.queue.push(self.now_ns + wait_ns + delay_ns, event);
+        }
+    }
+
     /// Lets the master act, and does what it asks for.
     fn master(&mut self, act: impl FnOnce(&mut Master, &mut Vec<MasterAction>)) {
         let mut actions = std::mem::take(&mut self.master_actions);
         act(&mut self.master, &mut actions);
         for action in actions.drain(..) {
             match action {
-                MasterAction::Acknowledge { to, origin, epoch } => {
-                    let delay = self.surroundings.service_delay(&mut self.random);
-                    self.queue.push(self.now_ns + delay, Event::Acknowledged(to, origin, epoch));
+                MasterAction::Acknowledge(to, receipt) => {
+                    self.serve(0, Event::Acknowledged(to, receipt));
                 }
                 MasterAction::Probe(node, number) => {
                     self.tell(|| format!("the master probes {node}"));
-                    let delay = self.surroundings.service_delay(&mut self.random);
-                    self.queue.push(self.now_ns + delay, Event::Probe(node, number));
+                    self.serve(0, Event::Probe(node, number));
                 }
                 MasterAction::Changed(node) => self.changed(node),
             }
@@ -56,9 +61,7 @@ impl Simulation {
         if self.truth.can_deliver(node) {
             let own = self.nics[node.index()].own(self.now_ns);
             let answer = self.hosts[node.index()].probed(number, own);
-            let delay = self.surroundings.service_delay(&mut self.random);
-            let at_ns = self.now_ns + self.surroundings.wake_ns + delay;
-            self.queue.push(at_ns, Event::Answer(answer));
+            self.serve(self.surroundings.wake_ns, Event::Answer(answer));
         }
     }
 

@@ -8,6 +8,7 @@ use crate::lofamo::change::{Change, MS_NS};
 use crate::lofamo::host::host_status;
 use crate::lofamo::picture::{Heard, Picture};
 use crate::lofamo::report::Answer;
+use crate::lofamo::timing::Timing;
 
 /// Ages are whole milliseconds; a change counts as later than a verdict when it is so by more.
 const AGE_ERROR_NS: u64 = 4 * MS_NS;
@@ -17,16 +18,20 @@ const AGE_ERROR_NS: u64 = 4 * MS_NS;
 pub(super) struct Doubt {
     /// Number of the last probe.
     number: u32,
-    /// When the last probe was sent.
+    /// When the last probe was first sent.
     asked_ns: u64,
+    /// How often it was sent.
+    tries: u8,
+    /// Whether it was answered, whatever the answer says of the NIC.
+    replied: bool,
     /// When it and all that can be reached from it were last cut off.
     cut_off_ns: u64,
-    /// While it is under way: when it is given up.
+    /// While it is under way: when it is sent again or given up.
     deadline_ns: Option<u64>,
-    /// When the host last answered a probe, and showed a NIC that works.
+    /// When the host answered it, and showed a NIC that works.
     answered_ns: Option<u64>,
-    /// When the host last answered a probe, whatever of its NIC.
-    replied_ns: Option<u64>,
+    /// The last change of which the host told by itself.
+    host_told: Option<Change>,
     /// While the NIC is failed: when the host is to be probed next, as nobody else can watch it.
     watch_ns: Option<u64>,
     /// Since when the node is believed gone because nothing leads to it and nobody answers.
@@ -34,6 +39,15 @@ pub(super) struct Doubt {
 }
 
 impl Doubt {
+    /// Sends the last probe once more.
+    fn ask(&mut self, now_ns: u64, timing: &Timing) -> u32 {
+        self.tries += 1;
+        let is_last = self.tries >= timing.probe_tries;
+        let wait_ns = if is_last { timing.probe_ns } else { timing.probe_again_ns };
+        self.deadline_ns = Some(now_ns + wait_ns);
+        self.number
+    }
+
     /// Whether a probe is under way and has had its time.
     fn is_due(&self, now_ns: u64) -> bool {
         self.deadline_ns.is_some_and(|at| at <= now_ns)
@@ -42,18 +56,18 @@ impl Doubt {
 
 impl Master {
     /// Takes the answer to a probe: what answers is there. An answer to an earlier probe than the
-    /// last may be older than the reason for the last, and is ignored.
+    /// last may be older than the reason for the last, and is ignored, as is a second answer.
     pub fn answer(&mut self, now_ns: u64, answer: &Answer, out: &mut impl FnMut(MasterAction)) {
         let node = answer.from;
-        let last = self.doubts.get(node.index()).map(|doubt| doubt.number);
-        if last != Some(answer.number) {
+        let doubt = self.doubts.get(node.index());
+        if doubt.is_none_or(|doubt| doubt.number != answer.number || doubt.replied) {
             return;
         }
         let told = answer.descriptor.filter(|descriptor| {
             descriptor.origin == node.0 && !self.is_contradicted(node, descriptor)
         });
         let doubt = &mut self.doubts[node.index()];
-        doubt.replied_ns = Some(now_ns);
+        doubt.replied = true;
         doubt.answered_ns = told.map(|_| now_ns);
         let was_gone = doubt.verdict_ns.take().is_some();
         match told {
@@ -72,8 +86,23 @@ impl Master {
         }
     }
 
+    /// Takes what a host tells by itself, unless it is old or told again.
+    pub(super) fn hear_host(
+        &mut self,
+        now_ns: u64,
+        descriptor: &FaultDescriptorRepr,
+        out: &mut impl FnMut(MasterAction),
+    ) {
+        let change = Change::of(now_ns, descriptor);
+        let told = &mut self.doubts[Node(descriptor.origin).index()].host_told;
+        if told.is_none_or(|told| change.is_after(told)) {
+            *told = Some(change);
+            self.host_says(now_ns, descriptor, out);
+        }
+    }
+
     /// A host speaks for its dead NIC.
-    pub(super) fn host_says(
+    fn host_says(
         &mut self,
         now_ns: u64,
         descriptor: &FaultDescriptorRepr,
@@ -141,22 +170,35 @@ impl Master {
     /// Decides on those nodes of a part whose probes have had their time. The part was just found:
     /// ways lead between all its nodes, and to no others.
     fn decide(&mut self, now_ns: u64, out: &mut impl FnMut(MasterAction)) {
-        let doubts = || self.search.found().iter().map(|node| &self.doubts[node.index()]);
-        let answers = doubts().filter_map(|it| it.answered_ns.filter(|&at| at >= it.asked_ns));
-        let answered_ns = answers.max();
-        let open_ns = doubts().filter_map(|it| it.deadline_ns).filter(|&at| at > now_ns).max();
-        for index in 0..self.search.found().len() {
-            let node = self.search.found()[index];
+        let answered_ns = self.part().filter_map(|doubt| doubt.answered_ns).max();
+        for &node in self.search.found() {
             let doubt = &mut self.doubts[node.index()];
             if !doubt.is_due(now_ns) {
                 continue;
             }
-            let vouched = answered_ns.is_some_and(|at| at >= doubt.cut_off_ns);
-            doubt.deadline_ns = open_ns.filter(|_| !vouched);
-            if !vouched && open_ns.is_none() {
-                self.give_up(now_ns, node, out);
+            if answered_ns.is_some_and(|at| at >= doubt.cut_off_ns) {
+                doubt.deadline_ns = None;
+            } else if !doubt.replied && doubt.tries < self.timing.probe_tries {
+                out(MasterAction::Probe(node, doubt.ask(now_ns, &self.timing)));
             }
         }
+        let open = self.part().filter_map(|doubt| doubt.deadline_ns).filter(|&at| at > now_ns);
+        let open_ns = open.max();
+        for index in 0..self.search.found().len() {
+            let node = self.search.found()[index];
+            let doubt = &mut self.doubts[node.index()];
+            if doubt.is_due(now_ns) {
+                doubt.deadline_ns = open_ns;
+                if open_ns.is_none() {
+                    self.give_up(now_ns, node, out);
+                }
+            }
+        }
+    }
+
+    /// What is remembered of the nodes of the part that was just found.
+    fn part(&self) -> impl Iterator<Item = &Doubt> {
+        self.search.found().iter().map(|node| &self.doubts[node.index()])
     }
 
     /// The NIC of `node` is failed: its host is to be probed from now on.
@@ -227,10 +269,10 @@ impl Master {
         if doubt.deadline_ns.is_none() {
             self.pending.push(node);
         }
-        doubt.asked_ns = now_ns;
-        doubt.deadline_ns = Some(now_ns + self.timing.probe_ns);
+        (doubt.asked_ns, doubt.tries) = (now_ns, 0);
+        (doubt.replied, doubt.answered_ns) = (false, None);
         doubt.number = doubt.number.wrapping_add(1);
-        out(MasterAction::Probe(node, doubt.number));
+        out(MasterAction::Probe(node, doubt.ask(now_ns, &self.timing)));
     }
 
     /// Whether a node that `is_goal` can be reached from `start`; if not, the search has found all
@@ -253,9 +295,8 @@ impl Master {
     /// Nothing leads to `node`, and nobody vouches for its NIC.
     fn give_up(&mut self, now_ns: u64, node: Node, out: &mut impl FnMut(MasterAction)) {
         let doubt = &self.doubts[node.index()];
-        let replied = doubt.replied_ns.is_some_and(|at| at >= doubt.asked_ns);
         let known = *self.picture(node);
-        if replied || known.nic == Status::Failed && known.host == Status::Unknown {
+        if doubt.replied || known.nic == Status::Failed && known.host == Status::Unknown {
             return;
         }
         self.doubts[node.index()].verdict_ns = Some(now_ns);

@@ -9,23 +9,17 @@ use self::doubt::Doubt;
 use self::search::Search;
 use super::change::Change;
 use super::picture::{Heard, Picture};
-use super::report::{Author, Report};
+use super::report::{Author, Receipt, Report};
 use super::timing::Timing;
 use crate::lattice::{Direction, Lattice, Node};
 
 /// What the master asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MasterAction {
-    /// Tell the host of `to` that the news of `origin` have come.
-    Acknowledge {
-        /// Host that reported.
-        to: Node,
-        /// Node the news are of.
-        origin: Node,
-        /// Their epoch.
-        epoch: u8,
-    },
-    /// Ask the host of this node whether it is there; its answer must bear the number.
+    /// Tell the host of this node that what it reported has come.
+    Acknowledge(Node, Receipt),
+    /// Ask the host of this node whether it is there; its answer must bear the number. A probe that
+    /// is not answered is sent again with the number that it had.
     Probe(Node, u32),
     /// The picture of this node has changed.
     Changed(Node),
@@ -108,14 +102,14 @@ impl Master {
             Report { relayed: true, from, .. } => Heard::Relay(*from),
             Report { from, .. } => Heard::Neighbour(*from),
         };
-        match report.author {
+        let (epoch, author) = (report.descriptor.epoch, report.author);
+        out(MasterAction::Acknowledge(report.from, Receipt { origin, epoch, author }));
+        match author {
             Author::Nic => {
-                let epoch = report.descriptor.epoch;
-                out(MasterAction::Acknowledge { to: report.from, origin, epoch });
                 self.anchor = report.from;
                 self.hear(now_ns, &report.descriptor, heard, out);
             }
-            Author::Host => self.host_says(now_ns, &report.descriptor, out),
+            Author::Host => self.hear_host(now_ns, &report.descriptor, out),
         }
     }
 

@@ -29,7 +29,7 @@ pub enum NicAction {
 ///
 /// News of a neighbour go to the host. Where the host cannot bring them to the master, since it is
 /// silent, its service network is down, or it does not confirm in time, they are passed on over all
-/// links, marked as relayed. A node that has seen an epoch of an origin does not take it again, so a
+/// links, marked as relayed; and the host gets them again until it confirms. A node that has seen an epoch of an origin does not take it again, so a
 /// flood ends; a node whose host confirms ends it earlier.
 #[derive(Debug)]
 pub struct Nic {
@@ -244,7 +244,7 @@ impl Nic {
             self.tell(now_ns, out);
         }
         if self.confirm_deadline_ns <= now_ns {
-            self.pass_late(now_ns, out);
+            self.repeat_late(now_ns, out);
         }
     }
 }

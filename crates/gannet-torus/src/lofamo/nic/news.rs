@@ -4,6 +4,7 @@ use gannet_wire::lofamo::{Diagnostic, FaultDescriptorRepr};
 
 use crate::lattice::LINKS;
 use crate::lofamo::change::Change;
+use crate::lofamo::timing::Timing;
 
 /// Most nodes of which a NIC keeps news at a time.
 const NEWS_MAX: usize = 1024;
@@ -33,8 +34,10 @@ pub(super) struct Entry {
     pub relayed: bool,
     /// Of the origin, to what it says.
     pub change: Change,
-    /// While pending: when it is to be passed on.
+    /// While the host has it: when it is to be passed on, and given to the host again.
     pub deadline_ns: u64,
+    /// How often the host was interrupted for it.
+    tries: u8,
 }
 
 impl Entry {
@@ -49,6 +52,7 @@ impl Entry {
             relayed: diagnostic.relayed,
             change: Change::of(now_ns, descriptor),
             deadline_ns: u64::MAX,
+            tries: 0,
         }
     }
 
@@ -61,6 +65,18 @@ impl Entry {
             ..FaultDescriptorRepr::from_word(self.statuses.into())
         };
         Diagnostic { descriptor, relayed: self.relayed }
+    }
+
+    /// Gives the news to the host, which is to confirm them in time: by an interrupt with what is
+    /// returned, or else to be found at its next reading.
+    pub fn offer(&mut self, now_ns: u64, timing: &Timing, interrupts: bool) -> Option<Diagnostic> {
+        if !interrupts {
+            self.deadline_ns = now_ns + timing.confirm_polled_ns();
+            return None;
+        }
+        self.deadline_ns = now_ns + timing.repeat_ns(self.tries);
+        self.tries = self.tries.saturating_add(1);
+        Some(self.diagnostic(now_ns))
     }
 
     /// Whether the statuses are those of `descriptor`.

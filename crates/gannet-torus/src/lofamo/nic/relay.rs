@@ -85,14 +85,12 @@ impl Nic {
         }
         let timing = self.timing;
         let Some(entry) = self.news.of_mut(origin) else { return };
-        let interrupts = entry.relayed || timing.mode == Mode::Push;
-        let wait_ns = if interrupts { timing.confirm_ns } else { timing.confirm_polled_ns() };
         entry.phase = Phase::Pending;
-        entry.deadline_ns = now_ns + wait_ns;
-        self.confirm_deadline_ns = self.confirm_deadline_ns.min(entry.deadline_ns);
-        if interrupts {
-            out(NicAction::Notify(entry.diagnostic(now_ns)));
+        let interrupts = entry.relayed || timing.mode == Mode::Push;
+        if let Some(diagnostic) = entry.offer(now_ns, &timing, interrupts) {
+            out(NicAction::Notify(diagnostic));
         }
+        self.confirm_deadline_ns = self.confirm_deadline_ns.min(entry.deadline_ns);
     }
 
     /// A neighbour could not deliver what our host will find at its next reading: do not wait.
@@ -128,14 +126,18 @@ impl Nic {
         let descriptor = FaultDescriptorRepr { epoch, ..self.descriptor() };
         self.own = Entry::new(now_ns, &Diagnostic { descriptor, relayed: false });
         fresh(self.own.refresh(self.has), out);
-        self.offer_own(now_ns, out);
+        self.offer_own(now_ns, self.timing.mode == Mode::Push, out);
     }
 
     /// Neighbours answer for the delivery of what we say of ourselves; the own host does what it
     /// can.
-    fn offer_own(&self, now_ns: u64, out: &mut impl FnMut(NicAction)) {
-        if self.timing.mode == Mode::Push && self.can_deliver() {
-            out(NicAction::Notify(self.own.diagnostic(now_ns)));
+    fn offer_own(&mut self, now_ns: u64, interrupts: bool, out: &mut impl FnMut(NicAction)) {
+        self.own.deadline_ns = u64::MAX;
+        if self.can_deliver() {
+            if let Some(diagnostic) = self.own.offer(now_ns, &self.timing, interrupts) {
+                out(NicAction::Notify(diagnostic));
+            }
+            self.confirm_deadline_ns = self.confirm_deadline_ns.min(self.own.deadline_ns);
         }
     }
 
@@ -150,21 +152,36 @@ impl Nic {
         }
     }
 
-    /// Passes on what the host has not confirmed in time.
-    pub(super) fn pass_late(&mut self, now_ns: u64, out: &mut impl FnMut(NicAction)) {
-        self.pass_where(|entry| entry.deadline_ns <= now_ns, out);
-    }
-
-    /// Passes on all that waits for the host.
-    pub(super) fn pass_all(&mut self, out: &mut impl FnMut(NicAction)) {
-        self.pass_where(|_| true, out);
-    }
-
-    fn pass_where(&mut self, is_meant: impl Fn(&Entry) -> bool, out: &mut impl FnMut(NicAction)) {
+    /// Passes on what the host has not confirmed in time; and gives it to the host again, as its
+    /// report or the answer may be lost.
+    pub(super) fn repeat_late(&mut self, now_ns: u64, out: &mut impl FnMut(NicAction)) {
+        if self.own.deadline_ns <= now_ns {
+            self.offer_own(now_ns, true, out);
+        }
         for index in 0..self.news.len() {
-            let entry = self.news.at(index);
-            if entry.phase == Phase::Pending && is_meant(entry) {
-                self.pass(entry.origin, None, out);
+            let Entry { origin, phase, deadline_ns, .. } = *self.news.at(index);
+            if deadline_ns > now_ns {
+                continue;
+            }
+            if phase == Phase::Pending {
+                self.pass(origin, None, out);
+            }
+            let can_deliver = self.can_deliver();
+            let Some(entry) = self.news.of_mut(origin) else { continue };
+            entry.deadline_ns = u64::MAX;
+            if can_deliver && let Some(diagnostic) = entry.offer(now_ns, &self.timing, true) {
+                out(NicAction::Notify(diagnostic));
+            }
+        }
+        self.next_deadline();
+    }
+
+    /// The host can no longer bring news to the master: passes on all that waits for it.
+    pub(super) fn pass_all(&mut self, out: &mut impl FnMut(NicAction)) {
+        for index in 0..self.news.len() {
+            let Entry { origin, phase, .. } = *self.news.at(index);
+            if phase == Phase::Pending {
+                self.pass(origin, None, out);
             }
         }
         self.next_deadline();
@@ -173,7 +190,7 @@ impl Nic {
     /// The host can bring news to the master again: it gets all of which that is not known.
     pub(super) fn offer_all(&mut self, now_ns: u64, out: &mut impl FnMut(NicAction)) {
         if self.own.phase != Phase::Delivered {
-            self.offer_own(now_ns, out);
+            self.offer_own(now_ns, self.timing.mode == Mode::Push, out);
         }
         for index in 0..self.news.len() {
             let Entry { origin, phase, .. } = *self.news.at(index);
@@ -199,7 +216,7 @@ impl Nic {
 
     fn next_deadline(&mut self) {
         let deadlines = self.news.iter().map(|entry| entry.deadline_ns);
-        self.confirm_deadline_ns = deadlines.min().unwrap_or(u64::MAX);
+        self.confirm_deadline_ns = deadlines.fold(self.own.deadline_ns, u64::min);
     }
 
     /// Whether something is to be sent on a link that was not sent there before.
