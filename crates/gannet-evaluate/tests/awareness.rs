@@ -62,7 +62,7 @@ fn what_the_service_network_loses_delays_and_never_misleads() {
                 let trials = if is_long() { 30_000 } else { trials };
                 let mut campaign = campaign(lattice, mode, 100 * MS_NS, trials);
                 campaign.surroundings.service_loss = service_loss;
-                let report = run_campaign(&campaign, &mut |_| ());
+                let report = run_all(&campaign, &mut |_| ());
                 let what = format!("{lattice}, {mode:?}, loss {service_loss}");
                 assert!(report.is_sound(), "{what}: {:?}", report.failures);
                 assert!(report.known >= trials / 2, "{what}: {} known", report.known);
