@@ -51,13 +51,23 @@ impl Faults {
     }
 
     /// Number of dead nodes.
-    pub fn dead_nodes(&self) -> usize {
+    pub fn dead_node_count(&self) -> usize {
         self.nodes
     }
 
     /// Number of cables that are themselves dead, whatever the nodes at their ends.
-    pub fn dead_cables(&self) -> usize {
+    pub fn dead_cable_count(&self) -> usize {
         self.cables
+    }
+
+    /// The dead nodes, in the order of their numbers.
+    pub fn dead_nodes(&self) -> impl Iterator<Item = Node> {
+        self.lattice.all().filter(|&node| !self.node_works(node))
+    }
+
+    /// The cables that are themselves dead, in the order of [`Lattice::cables`].
+    pub fn dead_cables(&self) -> impl Iterator<Item = Cable> {
+        self.lattice.cables().filter(|&cable| !self.cable_works(cable))
     }
 
     /// Marks a node as dead, and with it all its links.
@@ -153,6 +163,8 @@ mod tests {
         assert!(!faults.link_works(Node(0), Direction::ZPlus));
         faults.kill_node(Node(5));
         assert!(!faults.link_works(Node(4), Direction::XPlus));
+        assert_eq!(faults.dead_nodes().collect::<Vec<_>>(), [Node(5)]);
+        assert_eq!(faults.dead_cables().collect::<Vec<_>>(), [cable]);
         faults.mend_cable(cable);
         faults.mend_node(Node(5));
         assert_eq!(faults, Faults::none(lattice));
@@ -172,8 +184,8 @@ mod tests {
     fn random_faults_are_as_many_as_asked() {
         let lattice: Lattice = "4x4x4".parse().unwrap();
         let faults = Faults::random(lattice, 3, 7, &mut Random::new(1));
-        assert_eq!((faults.dead_nodes(), faults.dead_cables()), (3, 7));
+        assert_eq!((faults.dead_node_count(), faults.dead_cable_count()), (3, 7));
         let all = Faults::random(lattice, 1000, 1000, &mut Random::new(1));
-        assert_eq!((all.dead_nodes(), all.dead_cables()), (64, 192));
+        assert_eq!((all.dead_node_count(), all.dead_cable_count()), (64, 192));
     }
 }

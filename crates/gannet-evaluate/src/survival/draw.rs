@@ -5,7 +5,6 @@ use std::fmt;
 use gannet_measure::random::Random;
 use gannet_torus::faults::Faults;
 use gannet_torus::lattice::{Direction, Lattice};
-use gannet_torus::simulator::Event;
 use serde::Serialize;
 
 /// How many nodes and cables fail in a trial: from the first number to the last, each as likely.
@@ -30,26 +29,18 @@ impl FaultCounts {
     }
 }
 
-/// The events that bring these faults about.
-pub(super) fn events(faults: &Faults) -> impl Iterator<Item = Event> {
-    let lattice = faults.lattice();
-    let nodes = lattice.all().filter(|&node| !faults.node_works(node)).map(Event::NodeDown);
-    let cables = lattice.cables().filter(|&cable| !faults.cable_works(cable));
-    nodes.chain(cables.map(Event::CableDown))
-}
-
 /// A set of faults in words.
 pub(super) struct Told<'a>(pub &'a Faults);
 
 impl fmt::Display for Told<'_> {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        let (faults, lattice) = (self.0, self.0.lattice());
-        write!(out, "{} dead nodes:", faults.dead_nodes())?;
-        for node in lattice.all().filter(|&node| !faults.node_works(node)) {
+        let faults = self.0;
+        write!(out, "{} dead nodes:", faults.dead_node_count())?;
+        for node in faults.dead_nodes() {
             write!(out, " {}", node.0)?;
         }
-        write!(out, "; {} dead cables:", faults.dead_cables())?;
-        for cable in lattice.cables().filter(|&cable| !faults.cable_works(cable)) {
+        write!(out, "; {} dead cables:", faults.dead_cable_count())?;
+        for cable in faults.dead_cables() {
             write!(out, " {}:{}", cable.from.0, Direction::of(cable.dimension, true))?;
         }
         Ok(())
@@ -66,7 +57,7 @@ mod tests {
         let mut seen = [[false; 10]; 5];
         for index in 0..400 {
             let faults = counts.draw("3x3".parse().unwrap(), &mut Random::stream(1, index));
-            seen[faults.dead_cables()][faults.dead_nodes()] = true;
+            seen[faults.dead_cable_count()][faults.dead_node_count()] = true;
         }
         for (cables, nodes) in seen.iter().enumerate() {
             for (count, &seen) in nodes.iter().enumerate() {

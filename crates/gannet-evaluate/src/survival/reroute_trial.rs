@@ -6,10 +6,10 @@ use gannet_measure::histogram::{Histogram, Summary};
 use gannet_measure::random::Random;
 use gannet_torus::faults::Faults;
 use gannet_torus::routes::{Means, Routes};
-use gannet_torus::simulator::{Pattern, Setup, Simulation, Totals};
+use gannet_torus::simulator::{Event, Pattern, Setup, Simulation, Totals};
 use serde::Serialize;
 
-use super::draw::{Told, events};
+use super::draw::Told;
 use super::reroute::{RerouteCampaign, RerouteTrials};
 use super::series::{Bins, Recorder};
 use super::story::Story;
@@ -85,8 +85,8 @@ pub(super) fn trial(trials: &RerouteTrials, index: u64, story: &mut Story) -> Ra
     simulation.advance(calm);
     let recorder = Recorder::new(bins, &mut simulation);
     let result = RerouteResult {
-        dead_nodes: faults.dead_nodes() as u32,
-        dead_cables: faults.dead_cables() as u32,
+        dead_nodes: faults.dead_node_count() as u32,
+        dead_cables: faults.dead_cable_count() as u32,
         aware_cycles,
         ..RerouteResult::default()
     };
@@ -156,7 +156,7 @@ impl Trial<'_> {
 
     fn fail(&mut self, faults: &Faults) {
         self.result.fault_cycle = self.simulation.now();
-        for event in events(faults) {
+        for event in Event::all_of(faults) {
             self.simulation.apply(event);
         }
         self.tell(|_| format!("FAULT {}", Told(faults)));
@@ -229,7 +229,7 @@ impl Trial<'_> {
         self.result.gone = gone;
         let replays = self.simulation.setup().replay_after.is_some();
         // Only a source that dies forgets what it has to send again.
-        if replays && faults.dead_nodes() == 0 && gone > 0 {
+        if replays && faults.dead_node_count() == 0 && gone > 0 {
             return Err(format!("{gone} packets are not accounted for: {totals:?}"));
         }
         // A lost packet is sent again, refused, or gone; some may be lost more than once.
@@ -237,7 +237,7 @@ impl Trial<'_> {
             return Err(format!("losses are not accounted for, {gone} gone: {totals:?}"));
         }
         let parts = faults.parts().into_iter().flatten().max().map_or(0, |last| last + 1);
-        if faults.dead_nodes() == 0 && parts == 1 && refused > 0 {
+        if faults.dead_node_count() == 0 && parts == 1 && refused > 0 {
             return Err(format!("packets were refused though all nodes are connected: {totals:?}"));
         }
         Ok(())

@@ -4,9 +4,9 @@ use gannet_measure::random::Random;
 use gannet_torus::faults::Faults;
 use gannet_torus::routes::check::Proven;
 use gannet_torus::routes::{Means, Routes};
-use gannet_torus::simulator::{Pattern, Setup, Simulation};
+use gannet_torus::simulator::{Event, Pattern, Setup, Simulation};
 
-use super::draw::{Told, events};
+use super::draw::Told;
 use super::proof::{Proof, prove};
 use super::routing::RoutingCampaign;
 use super::story::Story;
@@ -61,8 +61,8 @@ pub(super) fn trial(campaign: &RoutingCampaign, index: u64, story: &mut Story) -
     let faults = campaign.counts.draw(campaign.setup.lattice, random);
     story.tell(|| Told(&faults));
     let mut result = RoutingResult {
-        dead_nodes: faults.dead_nodes() as u32,
-        dead_cables: faults.dead_cables() as u32,
+        dead_nodes: faults.dead_node_count() as u32,
+        dead_cables: faults.dead_cable_count() as u32,
         routes: Err(String::new()),
         failure: None,
     };
@@ -133,7 +133,7 @@ fn try_out(
 fn broken(setup: &Setup, faults: &Faults, routes: Routes, load: f64) -> Result<Simulation, String> {
     let simulation = Simulation::with_routes(setup, routes, Pattern::Uniform, load);
     let mut simulation = simulation.map_err(|error| error.to_string())?;
-    events(faults).for_each(|event| simulation.apply(event));
+    Event::all_of(faults).for_each(|event| simulation.apply(event));
     Ok(simulation)
 }
 

@@ -98,8 +98,8 @@ impl Delays<u32> {
         let mut pick = |delays: &[u32]| {
             delays.get(random.below(delays.len() as u64) as usize).copied().unwrap_or(1)
         };
-        let nodes = (0..faults.dead_nodes()).map(|_| pick(&self.nodes)).max();
-        let cables = (0..faults.dead_cables()).map(|_| pick(&self.cables)).max();
+        let nodes = (0..faults.dead_node_count()).map(|_| pick(&self.nodes)).max();
+        let cables = (0..faults.dead_cable_count()).map(|_| pick(&self.cables)).max();
         nodes.max(cables).unwrap_or(1)
     }
 

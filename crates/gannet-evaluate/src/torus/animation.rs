@@ -135,12 +135,11 @@ struct State {
 
 impl State {
     fn new(faults: &Faults) -> Self {
-        let lattice = faults.lattice();
         let mut state = Self { faults: Vec::new(), events: Vec::new() };
-        let nodes = lattice.all().filter(|&node| !faults.node_works(node));
-        nodes.for_each(|node| state.begin(0, "node", node, None));
-        let cables = lattice.cables().filter(|&cable| !faults.cable_works(cable));
-        cables.for_each(|cable| state.begin(0, "cable", cable.from, Some(cable)));
+        faults.dead_nodes().for_each(|node| state.begin(0, "node", node, None));
+        for cable in faults.dead_cables() {
+            state.begin(0, "cable", cable.from, Some(cable));
+        }
         state
     }
 

@@ -88,13 +88,7 @@ impl Experiment {
         let Machine { setup, pattern, faults, script, reroute_after } = &self.machine;
         let routes = self.routes.clone();
         let mut simulation = Simulation::with_routes(setup, routes, pattern.clone(), load)?;
-        let lattice = setup.lattice;
-        for node in lattice.all().filter(|&node| !faults.node_works(node)) {
-            simulation.apply(Event::NodeDown(node));
-        }
-        for cable in lattice.cables().filter(|&cable| !faults.cable_works(cable)) {
-            simulation.apply(Event::CableDown(cable));
-        }
+        Event::all_of(faults).for_each(|event| simulation.apply(event));
         simulation.schedule(script.clone(), *reroute_after);
         Ok(simulation)
     }

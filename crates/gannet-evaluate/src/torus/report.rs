@@ -128,11 +128,8 @@ pub struct Fault {
 impl Fault {
     /// All of them: nodes, then cables.
     pub fn list(faults: &Faults) -> Vec<Fault> {
-        let lattice = faults.lattice();
-        let nodes = lattice.all().filter(|&node| !faults.node_works(node));
-        let nodes = nodes.map(|node| Self { kind: "node", node, direction: None });
-        let cables = lattice.cables().filter(|&cable| !faults.cable_works(cable));
-        let cables = cables.map(|cable| {
+        let nodes = faults.dead_nodes().map(|node| Self { kind: "node", node, direction: None });
+        let cables = faults.dead_cables().map(|cable| {
             let direction = Some(Direction::of(cable.dimension, true).name());
             Self { kind: "cable", node: cable.from, direction }
         });

@@ -79,7 +79,7 @@ impl Lengths {
 
     fn are_complete(&self, faults: &Faults) -> bool {
         let nodes = self.lattice.nodes();
-        let alive = nodes - faults.dead_nodes();
+        let alive = nodes - faults.dead_node_count();
         self.hops.iter().filter(|&&length| length != NONE).count() == alive * alive
     }
 }

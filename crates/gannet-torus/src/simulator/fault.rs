@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::engine::Simulation;
+use crate::faults::Faults;
 use crate::lattice::{Cable, Direction, Node};
 use crate::routes::{Means, Refused, Routes};
 
@@ -22,6 +23,13 @@ pub enum Event {
     NodeDown(Node),
     /// A host hangs: it sends no more, while its router goes on.
     HostHung(Node),
+}
+
+impl Event {
+    /// The events that bring these faults about.
+    pub fn all_of(faults: &Faults) -> impl Iterator<Item = Self> {
+        faults.dead_nodes().map(Self::NodeDown).chain(faults.dead_cables().map(Self::CableDown))
+    }
 }
 
 /// How the change to other routes went.

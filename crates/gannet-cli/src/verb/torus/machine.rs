@@ -290,7 +290,7 @@ pub fn title(machine: &Machine) -> String {
          {rule}, {} cycles a hop",
         router_delay + link_delay - 1
     );
-    let (nodes, cables) = (machine.faults.dead_nodes(), machine.faults.dead_cables());
+    let (nodes, cables) = (machine.faults.dead_node_count(), machine.faults.dead_cable_count());
     if nodes + cables > 0 {
         let s = |count: usize| if count == 1 { "" } else { "s" };
         title += &format!(", {nodes} dead node{} and {cables} dead cable{}", s(nodes), s(cables));
