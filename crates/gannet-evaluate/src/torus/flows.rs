@@ -3,11 +3,34 @@
 use gannet_torus::simulator::Pattern;
 use gannet_torus::{Direction, Lattice, Node};
 
-/// Calls `visit` with source, destination and weight for all that a pattern sends but for what it
-/// [spreads](spread) evenly over all nodes; a weight is flits per cycle at a load of 1.
-pub(super) fn each(lattice: Lattice, pattern: &Pattern, visit: &mut dyn FnMut(Node, Node, f64)) {
-    let mut all = |to: &dyn Fn(Node) -> Node, weight: f64| {
-        lattice.all().for_each(|from| visit(from, to(from), weight));
+/// What goes from one node to another, or from each to all, in a cycle at a load of 1.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    pub flits: f64,
+    pub packets: f64,
+}
+
+impl Flow {
+    /// So many flits in packets of this length.
+    pub fn new(flits: f64, packet_flits: u16) -> Self {
+        Self { flits, packets: flits / f64::from(packet_flits) }
+    }
+
+    pub fn times(self, factor: f64) -> Self {
+        Self { flits: factor * self.flits, packets: factor * self.packets }
+    }
+}
+
+/// Calls `visit` with source, destination and flow for all that a pattern sends but for what it
+/// [spreads](spread) evenly over all nodes; packets that are not of a trace have `packet_flits`.
+pub(super) fn each(
+    lattice: Lattice,
+    pattern: &Pattern,
+    packet_flits: u16,
+    visit: &mut dyn FnMut(Node, Node, Flow),
+) {
+    let mut all = |to: &dyn Fn(Node) -> Node, flits: f64| {
+        lattice.all().for_each(|from| visit(from, to(from), Flow::new(flits, packet_flits)));
     };
     match pattern {
         Pattern::Uniform => {}
@@ -32,7 +55,8 @@ pub(super) fn each(lattice: Lattice, pattern: &Pattern, visit: &mut dyn FnMut(No
             let flits: u64 = trace.packets().map(|(_, packet)| u64::from(packet.flits)).sum();
             let unit = lattice.nodes() as f64 / flits.max(1) as f64;
             for (from, packet) in trace.packets() {
-                visit(from, packet.destination, f64::from(packet.flits) * unit);
+                let flow = Flow::new(f64::from(packet.flits) * unit, packet.flits);
+                visit(from, packet.destination, flow);
             }
         }
     }

@@ -2,13 +2,14 @@
 //!
 //! An [`Experiment`] measures one machine at one load after the other in the simulator of
 //! `gannet-torus`. Beside every figure stands its [limit](Limits): the latency of a packet that
-//! meets no other, and the load at which the busiest link is full.
+//! meets no other, and the load at which the busiest link, or its channels, are full.
 //!
 //! An [`AblationReport`](ablation::AblationReport) tells what parts of the RDMA engine are worth, beside what is published of
 //! them, and [`EfficiencyRow`] what of a line payload gets.
 
 pub mod ablation;
 mod animation;
+mod channel_load;
 mod efficiency;
 mod experiment;
 mod flows;
@@ -18,6 +19,7 @@ pub mod plan;
 mod plot;
 mod point;
 mod report;
+mod ring_load;
 mod saturation;
 
 use gannet_torus::lattice::MAX_NODES;

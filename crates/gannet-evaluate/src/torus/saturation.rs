@@ -14,7 +14,7 @@ const RESOLUTION: f64 = 0.005;
 pub struct Saturation {
     /// Highest load tried of which at least 98 % were accepted.
     pub load: f64,
-    /// The load that cannot be surpassed, for comparison.
+    /// The highest load of which everything can be accepted, for comparison.
     pub bound: f64,
     /// `load` in terms of `bound`.
     pub ratio: f64,

@@ -39,6 +39,7 @@ pub use fault::{Event, Switched, Totals};
 pub use follow::Arrivals;
 pub use measure::{LinkLoad, Report, WarmUp, Windows};
 pub use pattern::Pattern;
+pub use rules::channels_of_class;
 pub use script::{Script, ScriptError};
 pub use setup::{Arbitration, FlowControl, PACKET_FLITS_MAX, Setup, SetupError};
 pub use slice::Slice;

@@ -1,5 +1,6 @@
 //! What all routers of a simulation have in common.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::packet::Packing;
@@ -108,18 +109,25 @@ impl Rules {
     }
 }
 
-/// The virtual channels of each port, divided evenly among the classes; the first have one more,
-/// since most packets are in them.
+/// Virtual channels of a link, by number, that serve a class of the routes.
+///
+/// They are divided evenly among the classes; the first have one more, since most packets are in
+/// them.
+pub fn channels_of_class(class: u8, vcs: u8, classes: u8) -> Range<u32> {
+    let share = |class: u8| (u32::from(vcs) * u32::from(class)).div_ceil(u32::from(classes));
+    share(class)..share(class + 1)
+}
+
+/// The virtual channels of each port by class; all serve packets to the node.
 fn channels(routes: &Routes, vcs: u8, stride: usize) -> [u64; PORTS * MAX_CLASSES as usize] {
     let mut channels = [0; PORTS * MAX_CLASSES as usize];
     let classes = routes.classes();
-    let share = |class: u8| (u32::from(vcs) * u32::from(class)).div_ceil(u32::from(classes));
     for port in 0..PORTS {
         for class in 0..classes {
-            let (first, end) = if port == usize::from(LOCAL) {
-                (0, u32::from(vcs))
+            let Range { start: first, end } = if port == usize::from(LOCAL) {
+                0..u32::from(vcs)
             } else {
-                (share(class), share(class + 1))
+                channels_of_class(class, vcs, classes)
             };
             let run = (1u64 << end) - (1u64 << first);
             channels[port * usize::from(MAX_CLASSES) + usize::from(class)] = run << (port * stride);
@@ -131,7 +139,7 @@ fn channels(routes: &Routes, vcs: u8, stride: usize) -> [u64; PORTS * MAX_CLASSE
 /// The class that virtual channel `vc` belongs to.
 #[inline]
 pub(super) fn class_of(vc: u8, vcs: u8, classes: u8) -> u8 {
-    // The inverse of `share` above.
+    // The inverse of `channels_of_class`.
     (u32::from(vc) * u32::from(classes) / u32::from(vcs)) as u8
 }
 
@@ -150,12 +158,9 @@ mod tests {
         for vcs in 1..=8u8 {
             for classes in 1..=vcs.min(4) {
                 for vc in 0..vcs {
-                    let share = |class: u8| {
-                        (u32::from(vcs) * u32::from(class)).div_ceil(u32::from(classes))
-                    };
                     let class = class_of(vc, vcs, classes);
                     assert!(
-                        (share(class)..share(class + 1)).contains(&u32::from(vc)),
+                        channels_of_class(class, vcs, classes).contains(&u32::from(vc)),
                         "channel {vc} of {vcs}, {classes} classes: {class}"
                     );
                 }

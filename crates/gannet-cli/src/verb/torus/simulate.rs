@@ -21,11 +21,13 @@ use crate::progress::Progress;
 ///
 /// With several loads it gives the latency-load curve. Latencies count cycles from the making of a
 /// packet to the arrival of its last flit. The limits follow from the routes alone: the latency of
-/// a packet that meets no other, and the load at which the busiest link or receiver is full. The
-/// same seed gives the same figures on any number of threads.
+/// a packet that meets no other, and the load at which the busiest link, the channels of a class of
+/// packets on a link, or the busiest receiver is full. The same seed gives the same figures on any
+/// number of threads.
 ///
 /// As JSON it is an object with setup, limits and `points`, one for each load; the fields of the
-/// last point stand at the top, too. Ctrl-C prints what is done so far.
+/// last point stand at the top, too. Latencies are null where no packet of the window has arrived,
+/// and `packet_flits` where the packets of a trace differ. Ctrl-C prints what is done so far.
 ///
 /// Example: gannet torus simulate --lattice 4x4x4 --load 0.1..0.9:0.1 --svg curve.svg
 #[derive(Debug, clap::Args)]
@@ -232,6 +234,13 @@ fn print_rest(mut out: &mut impl Write, report: &LoadReport) -> io::Result<()> {
             "in brackets: saturated, the latency grows with the length of the simulation"
         )?;
     }
+    if report.points.iter().any(|point| point.accepted > 1.02 * report.limits.saturation_bound) {
+        writeln!(
+            out,
+            "more than the bound is accepted where nodes whose packets meet nothing that is full \
+             send more than the others"
+        )?;
+    }
     if let Some(point) = report.points.iter().rfind(|point| point.lost > 0) {
         let Point { load, lost, replayed, .. } = point;
         writeln!(out, "at a load of {load:.4}, {lost} packets were lost, {replayed} sent again")?;
@@ -260,17 +269,18 @@ fn print_limits(out: &mut impl Write, limits: &Limits) -> io::Result<()> {
         None => writeln!(out, "a packet alone: -, as no packet can arrive")?,
     }
     let bound = limits.saturation_bound;
-    let [ejection, channel] =
-        [limits.ejection_bound, limits.channel_bound].map(|load| load.unwrap_or(f64::INFINITY));
+    // Channels that are taken when their link is full are no reason of their own.
+    let binds = |load: Option<f64>| load.is_some_and(|load| load < 1.0 && load < 1.0001 * bound);
     let why = match () {
-        () if ejection < channel.min(1.0) => "the node that receives most",
-        () if channel < 1.0 => "the busiest link",
+        () if binds(limits.channel_bound) => "the busiest link",
+        () if binds(limits.ejection_bound) => "the node that receives most",
+        () if binds(limits.class_bound) => "the channels of a class on a link",
         () => "the sources",
     };
     writeln!(
         out,
-        "bound: {bound:.4} flits per node and cycle, by {why}; the busiest link carries \
-         {max_channel_load:.3} of the load"
+        "bound: {bound:.4} flits per node and cycle where all send alike, by {why}; the busiest \
+         link carries {max_channel_load:.3} of the load"
     )?;
     if limits.reachable < 1.0 {
         let lost = 100.0 * (1.0 - limits.reachable);
