@@ -55,9 +55,29 @@ fn the_table_compares_with_a_switch_and_prices_that_are_given() {
         let line = table.lines().find(|line| line.trim().starts_with(name)).expect(name);
         line.split_whitespace().rev().take(2).map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(row("cables and switch"), ["1640", "1920"]);
+    assert_eq!(row("cables and switch"), ["small", "too"], "no price of what would not do");
+    assert!(table.contains("600 Gbit/s"), "{table}");
     assert!(table.contains("a switch of 32 ports is too small for 64 nodes"), "{table}");
     assert!(table.contains("any 5; the wrong 6 separate a part"), "{table}");
+    let fits = ["--switch-ports", "64", "--switch-cost", "1000", "--cable-cost", "10"];
+    let table = text(&torus(&[&CUBE[..], &fits, &["--fail", "0"]].concat()).stdout);
+    let line = table.lines().find(|line| line.trim().starts_with("cables and switch")).unwrap();
+    assert!(line.ends_with(" 1640") && line.contains(" 1920 "), "{line}");
+}
+
+#[test]
+fn a_ring_is_planned_with_two_links_a_node() {
+    let ring = ["plan", "--nodes", "16", "--ports", "6", "--rate", "10Gbit/s", "--lattice", "16"];
+    let table = text(&torus(&[&ring[..], &["--fail", "0"]].concat()).stdout);
+    let line = table.lines().find(|line| line.trim().starts_with("a node's links")).unwrap();
+    assert!(line.contains(" 20.0 Gbit/s"), "{line}");
+}
+
+#[test]
+fn a_large_machine_is_looked_at_less_often_and_says_so() {
+    let large = ["plan", "--nodes", "4096", "--ports", "6", "--rate", "10Gbit/s", "--fail", "1"];
+    let table = text(&torus(&large).stdout);
+    assert!(table.contains("routes round failures are not planned"), "{table}");
 }
 
 #[test]
@@ -100,6 +120,28 @@ fn more_than_a_packet_holds_takes_several() {
     let table = text(&output.stdout);
     assert!(table.contains("0.959 of the rate in 2 packets of the APElink"), "{table}");
     assert!(table.contains("a credit every 128 words"), "{table}");
+}
+
+#[test]
+fn ctrl_c_prints_what_is_planned_so_far() {
+    // Ten thousand machines with routes take minutes.
+    let long = ["--trials", "10000", "--json"];
+    let (mut child, mut errors) = started(&[&CUBE[..], &long].concat());
+    let mut line = String::new();
+    while !line.starts_with("failures: ") {
+        line.clear();
+        assert_ne!(errors.read_line(&mut line).unwrap(), 0, "it tells where it is");
+    }
+    interrupt(&child);
+    let mut document = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut document).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let plan: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(
+        (&plan["lattice"], plan["patterns"].as_array().unwrap().len()),
+        (&"4x4x4".into(), 6)
+    );
+    assert!(plan["survival"].as_array().unwrap().len() < 8, "{plan}");
 }
 
 #[test]

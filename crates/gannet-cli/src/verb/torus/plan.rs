@@ -1,14 +1,16 @@
 //! `gannet torus plan`: which machine, how it is cabled, what it does and what it survives.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
 
 use gannet_evaluate::torus::Error;
 use gannet_evaluate::torus::plan::{self, Demand, Plan, Prices, Stage};
 use gannet_measure::quantity::Span;
 use gannet_torus::Lattice;
+use gannet_torus::routes::MAX_CHECKED_NODES;
 
 use super::quantity::{rate, rate_text};
 use crate::background;
@@ -25,7 +27,7 @@ use crate::progress::Progress;
 /// places that stay empty. Bounds follow from the routes; --simulate also measures what routers of
 /// the usual size reach. Failures are drawn at random.
 ///
-/// Ctrl-C prints the plan with what is measured so far.
+/// Ctrl-C prints what is planned and measured so far, from the bounds of uniform traffic on.
 ///
 /// Example: gannet torus plan --nodes 64 --ports 6 --rate 100Gbit/s --cabling cables.csv
 #[derive(Debug, clap::Args)]
@@ -52,8 +54,8 @@ pub struct Arguments {
     /// Failures up to which survival is looked at: 1, 2, 5, 10 and so on up to this number.
     #[arg(long, default_value = "10", value_name = "K")]
     fail: usize,
-    /// Random machines for each number of failures [default: 100, and routes for as many of them as
-    /// take a few seconds].
+    /// Random machines for each number of failures [default: 100, fewer beyond 40 000 nodes, and
+    /// routes for as many of them as take a few seconds].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     trials: Option<u32>,
     /// Seed of the failures.
@@ -87,6 +89,9 @@ fn price(text: &str) -> Result<f64, String> {
     price.ok_or_else(|| format!("`{text}` is no price"))
 }
 
+/// How often a long work is told of where no line on a terminal shows it.
+const TOLD: Duration = Duration::from_secs(5);
+
 enum Step {
     Stage(Stage),
     /// Saturation is measured.
@@ -106,10 +111,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         }
     };
     let mut progress = Progress::new("planning");
-    let (mut planned, mut failed) = (None, None);
+    let (mut planned, mut failed, mut told) = (None, None, Instant::now());
     let signal = background::until_break(work, |step| {
         match step {
-            Step::Stage(stage) => progress.show(stage.done as u64, stage.total as u64),
+            Step::Stage(stage) => {
+                progress.show(stage.done as u64, stage.total as u64);
+                if told.elapsed() >= TOLD && !io::stderr().is_terminal() {
+                    log::say(format_args!("{}: {} of {}", stage.name, stage.done, stage.total));
+                    told = Instant::now();
+                }
+            }
             Step::Measuring(stage) => {
                 log::say(format_args!("{} of {}: {}", stage.done + 1, stage.total, stage.name));
                 progress.show(stage.done as u64, stage.total as u64);
@@ -140,7 +151,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 /// verb.
 fn work(demand: &Demand, steps: &Sender<Step>) -> Result<(), Error> {
     let send = |step| _ = steps.send(step);
-    let mut plan = plan::plan(demand, &mut |stage| send(Step::Stage(stage)))?;
+    let mut parts = 0;
+    let mut plan = plan::plan(demand, &mut |stage, plan| {
+        if let Some(plan) = plan {
+            let now = plan.patterns.len() + plan.survival.len();
+            if std::mem::replace(&mut parts, now) < now {
+                send(Step::Plan(Box::new(plan.clone())));
+            }
+        }
+        send(Step::Stage(stage));
+    })?;
     if demand.simulate {
         plan::measure(&mut plan, &mut |stage, plan| {
             send(Step::Plan(Box::new(plan.clone())));
@@ -262,7 +282,7 @@ fn print_patterns(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
     writeln!(out)
 }
 
-fn print_survival(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
+fn print_survival(mut out: &mut impl Write, plan: &Plan) -> io::Result<()> {
     writeln!(
         out,
         "  {:<14} {:>10} {:>13} {:>8} {:>11} {:>8}",
@@ -287,7 +307,25 @@ fn print_survival(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
             }
         )?;
     }
+    print_trials(&mut out, plan)?;
     writeln!(out)
+}
+
+/// Why there are fewer random machines than one may look for.
+fn print_trials(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
+    let Some(row) = plan.survival.first() else { return Ok(()) };
+    let nodes = plan.sizes.nodes();
+    if nodes > MAX_CHECKED_NODES {
+        writeln!(out, "  routes round failures are planned for up to {MAX_CHECKED_NODES} nodes")
+    } else if row.routed_trials == 0 {
+        let why = format!("which takes long for {nodes} nodes: ask by --trials");
+        writeln!(out, "  routes round failures are not planned, {why}")
+    } else if row.routed_trials < row.trials {
+        let why = format!("which take long for {nodes} nodes: ask for more by --trials");
+        writeln!(out, "  trials: all, and those with routes, {why}")
+    } else {
+        Ok(())
+    }
 }
 
 fn print_switch(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
@@ -302,13 +340,14 @@ fn print_switch(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
     let uniform = plan.patterns.first().and_then(|pattern| pattern.bound_bit_per_s);
     let uniform = uniform.map_or("-".to_owned(), rate_text);
     row("a node to any, bound", uniform, rate_text(switch.node_bit_per_s))?;
-    let ports = plan.demand.ports as f64 * plan.demand.rate_bit_per_s;
-    row("a node's links", rate_text(ports), rate_text(switch.node_bit_per_s))?;
+    let links = plan.node_cables as f64 * plan.demand.rate_bit_per_s;
+    row("a node's links", rate_text(links), rate_text(switch.node_bit_per_s))?;
     let (torus, other) = (plan.bisection_bit_per_s, switch.bisection_bit_per_s);
     row("bisection, both ways", rate_text(torus), rate_text(other))?;
     if plan.cost.is_some() || switch.cost.is_some() {
         let cost = |cost: Option<f64>| cost.map_or("not given".to_owned(), |c| format!("{c:.0}"));
-        row("cables and switch", cost(plan.cost), cost(switch.cost))?;
+        let other = if switch.fits { cost(switch.cost) } else { "too small".to_owned() };
+        row("cables and switch", cost(plan.cost), other)?;
     }
     if !switch.fits {
         let ports = plan.demand.switch_ports.unwrap_or(0);

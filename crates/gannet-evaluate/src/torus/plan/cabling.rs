@@ -69,6 +69,16 @@ fn folded(index: u16, size: u16) -> u16 {
     if 2 * u32::from(index) < u32::from(size) { 2 * index } else { 2 * (size - index) - 1 }
 }
 
+/// Cables of the node that has most.
+pub(super) fn most_of_a_node(wires: &[Wire], nodes: usize) -> usize {
+    let mut cables = vec![0; nodes];
+    for wire in wires {
+        cables[wire.from.index()] += 1;
+        cables[wire.to.index()] += 1;
+    }
+    cables.into_iter().max().unwrap_or(0)
+}
+
 /// The cables as a table with a line of names.
 pub fn csv(wires: &[Wire]) -> String {
     let mut text = String::from(

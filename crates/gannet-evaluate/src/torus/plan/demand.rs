@@ -61,7 +61,7 @@ pub struct Switch {
     pub node_bit_per_s: f64,
     /// Rate between the halves, both ways counted, of a switch that never blocks.
     pub bisection_bit_per_s: f64,
-    /// Switch and cables, if both prices are known.
+    /// Switch and cables, if both prices are known and it fits.
     pub cost: Option<f64>,
 }
 
@@ -148,13 +148,15 @@ impl Demand {
     pub(super) fn switch(&self) -> Switch {
         let Prices { cable, switch } = self.prices;
         let cables = self.nodes;
+        let fits = self.switch_ports.is_none_or(|ports| ports >= self.nodes);
+        let prices = cable.zip(switch).filter(|_| fits);
         Switch {
-            fits: self.switch_ports.is_none_or(|ports| ports >= self.nodes),
+            fits,
             cables,
             hops: 2,
             node_bit_per_s: self.rate_bit_per_s,
             bisection_bit_per_s: self.rate_bit_per_s * self.nodes as f64,
-            cost: cable.zip(switch).map(|(cable, switch)| cable * cables as f64 + switch),
+            cost: prices.map(|(cable, switch)| cable * cables as f64 + switch),
         }
     }
 }
@@ -185,8 +187,9 @@ mod tests {
     fn a_switch_costs_what_is_known() {
         let mut demand = Demand::new(40, 6, 1e9);
         assert_eq!((demand.switch().fits, demand.switch().cost), (true, None));
-        demand.switch_ports = Some(32);
         demand.prices = Prices { cable: Some(10.0), switch: Some(1000.0) };
-        assert_eq!((demand.switch().fits, demand.switch().cost), (false, Some(1400.0)));
+        assert_eq!((demand.switch().fits, demand.switch().cost), (true, Some(1400.0)));
+        demand.switch_ports = Some(32);
+        assert_eq!((demand.switch().fits, demand.switch().cost), (false, None), "too small");
     }
 }

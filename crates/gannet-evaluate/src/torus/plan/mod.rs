@@ -7,17 +7,20 @@ mod resilience;
 mod shape;
 mod throughput;
 
-use gannet_torus::{Faults, Lattice, Node};
+use std::sync::Arc;
+
+use gannet_torus::{Faults, Lattice, Node, Routes};
 use serde::Serialize;
 
 pub use self::cabling::{Wire, cabling, csv};
 pub use self::demand::{Demand, Prices};
+use self::resilience::Survey;
 pub use self::resilience::Survival;
 pub use self::shape::{Shape, shapes};
 pub use self::throughput::PatternPlan;
 use super::Error;
 use super::limits::Limits;
-use super::machine::Machine;
+use super::machine::{Machine, pattern_name};
 use gannet_torus::routes::MAX_CHECKED_NODES;
 use gannet_torus::simulator::{Pattern, Setup};
 
@@ -48,6 +51,8 @@ pub struct Plan {
     pub missing: usize,
     /// Cables between nodes.
     pub cables: usize,
+    /// Cables of the node that has most.
+    pub node_cables: usize,
     /// Places between the ends of the longest cable, when nodes stand in the order of the cabling.
     pub longest_cable_places: u16,
     /// Links, both ways counted, between the halves of the machine along its longest ring.
@@ -79,36 +84,59 @@ pub struct Plan {
     pub cost: Option<f64>,
     /// All cables; a table of its own.
     #[serde(skip)]
-    pub wires: Vec<Wire>,
+    pub wires: Arc<[Wire]>,
 }
 
-/// Plans a machine; `progress` hears where the plan is. Nothing is [measured](measure) yet.
+/// Plans a machine; `progress` hears where the plan is, with what it then holds, if there is
+/// anything. Nothing is [measured](measure) yet.
 ///
 /// # Errors
 /// When nodes or ports are out of range, or the lattice asked for does not fit them.
-pub fn plan(demand: &Demand, progress: &mut dyn FnMut(Stage)) -> Result<Plan, Error> {
+pub fn plan(
+    demand: &Demand,
+    progress: &mut dyn FnMut(Stage, Option<&Plan>),
+) -> Result<Plan, Error> {
     demand.check()?;
+    progress(Stage { name: "shapes and cables", done: 0, total: 1 }, None);
     let shapes = shapes(demand.nodes, demand.ports / 2);
-    let lattice = match demand.lattice {
-        Some(lattice) => lattice,
-        None => shapes[0].sizes,
-    };
+    let lattice = demand.lattice.unwrap_or(shapes[0].sizes);
     let faults = empty_places(lattice, demand.nodes);
-    let wires = cabling(&faults);
     let machine = |pattern| machine(lattice, demand.nodes, pattern);
-    let uniform = machine(Pattern::Uniform);
-    let (routes, _) = uniform.routes()?;
-    let limits = Limits::new(&uniform, &routes);
-    let patterns = throughput::patterns(demand, &machine, progress)?;
-    let survival = resilience::survival(demand, &faults, progress);
-    let bisection_links = connectivity::bisection_links(&faults);
+    let patterns = throughput::PATTERNS;
+    let stage = |done| Stage { name: pattern_name(&patterns[done]), done, total: patterns.len() };
+    progress(stage(0), None);
+    let (routes, _) = machine(Pattern::Uniform).routes()?;
+    let mut plan = unmeasured(demand, shapes, &faults, &routes);
+    for (done, pattern) in patterns.iter().enumerate().skip(plan.patterns.len()) {
+        progress(stage(done), Some(&plan));
+        let limits = Limits::new(&machine(pattern.clone()), &routes);
+        plan.patterns.push(throughput::bounds(demand, pattern, &limits));
+    }
+    progress(Stage { name: "failures", done: 0, total: 1 }, Some(&plan));
+    plan.separating_cables = connectivity::separating_cables(&faults);
+    let survey = Survey::new(demand, &faults, &routes);
+    for row in 0..survey.rows() {
+        let row = survey.row(row, &mut |stage| progress(stage, Some(&plan)));
+        plan.survival.push(row);
+    }
+    Ok(plan)
+}
+
+/// The plan with the bounds of uniform traffic, and without what takes longer.
+fn unmeasured(demand: &Demand, shapes: Vec<Shape>, faults: &Faults, routes: &Routes) -> Plan {
+    let lattice = faults.lattice();
+    let uniform = Pattern::Uniform;
+    let limits = Limits::new(&machine(lattice, demand.nodes, uniform.clone()), routes);
+    let wires = cabling(faults);
+    let bisection_links = connectivity::bisection_links(faults);
     // There are always packets that arrive: those of a node to itself.
     let mean_hops = limits.mean_hops.unwrap_or(0.0);
-    Ok(Plan {
+    Plan {
         sizes: lattice,
         lattice: lattice.to_string(),
         missing: lattice.nodes() - demand.nodes,
         cables: wires.len(),
+        node_cables: cabling::most_of_a_node(&wires, lattice.nodes()),
         longest_cable_places: wires.iter().map(|wire| wire.places).max().unwrap_or(0),
         bisection_links,
         bisection_bit_per_s: bisection_links as f64 * demand.rate_bit_per_s,
@@ -117,15 +145,15 @@ pub fn plan(demand: &Demand, progress: &mut dyn FnMut(Stage)) -> Result<Plan, Er
         zero_load_latency_ns: demand.latency_ns(mean_hops),
         longest_latency_ns: demand.latency_ns(f64::from(limits.max_hops)),
         payload_share: demand.payload_share(),
-        patterns,
-        separating_cables: connectivity::separating_cables(&faults),
-        survival,
+        patterns: vec![throughput::bounds(demand, &uniform, &limits)],
+        separating_cables: None,
+        survival: Vec::new(),
         switch: demand.switch(),
         cost: demand.prices.cable.map(|cable| cable * wires.len() as f64),
-        shapes: shapes.into_iter().take(shape::LISTED).collect(),
+        shapes,
         demand: demand.clone(),
-        wires,
-    })
+        wires: wires.into(),
+    }
 }
 
 /// Measures the saturation of each pattern; `progress` hears where it is, with what the plan then
@@ -169,7 +197,7 @@ mod tests {
     fn planned(nodes: usize, ports: usize, lattice: Option<&str>) -> Plan {
         let lattice = lattice.map(|text| text.parse().unwrap());
         let demand = Demand { lattice, fail: 2, ..Demand::new(nodes, ports, 100e9) };
-        plan(&demand, &mut |_| ()).unwrap()
+        plan(&demand, &mut |_, _| ()).unwrap()
     }
 
     #[test]
@@ -182,6 +210,31 @@ mod tests {
         assert_eq!(plan.zero_load_latency_ns, None);
         let survival = &plan.survival[0];
         assert_eq!((survival.failed, survival.connected, survival.routed), (1, 1.0, Some(1.0)));
+    }
+
+    #[test]
+    fn nodes_of_few_rings_use_few_of_their_ports() {
+        for (nodes, lattice, cables) in
+            [(16, "16", 2), (2, "2", 2), (14, "7x2", 4), (8, "4x2", 4), (8, "2x2x2", 6)]
+        {
+            assert_eq!(planned(nodes, 6, Some(lattice)).node_cables, cables, "{lattice}");
+        }
+        assert_eq!(planned(3, 6, Some("4x4x4")).node_cables, 2, "three in a line");
+    }
+
+    #[test]
+    fn a_plan_grows_and_is_heard_of_while_it_does() {
+        let demand = Demand { fail: 2, ..Demand::new(8, 6, 1e9) };
+        let mut heard = Vec::new();
+        let plan = plan(&demand, &mut |stage, plan| {
+            let parts = plan.map(|plan| (plan.patterns.len(), plan.survival.len()));
+            heard.push((stage.name, parts));
+        });
+        let plan = plan.unwrap();
+        assert_eq!((plan.patterns.len(), plan.survival.len()), (6, 4));
+        assert!(heard.is_sorted_by_key(|(_, parts)| *parts), "{heard:?}");
+        assert!(heard.contains(&("neighbour", Some((1, 0)))), "{heard:?}");
+        assert!(heard.contains(&("failures", Some((6, 3)))), "{heard:?}");
     }
 
     #[test]
@@ -221,7 +274,7 @@ mod tests {
         let refused = |nodes, ports, lattice: Option<&str>| {
             let lattice = lattice.map(|text| text.parse().unwrap());
             let demand = Demand { lattice, ..Demand::new(nodes, ports, 1e9) };
-            plan(&demand, &mut |_| ()).unwrap_err().to_string()
+            plan(&demand, &mut |_, _| ()).unwrap_err().to_string()
         };
         assert!(refused(64, 3, None).contains("2, 4 or 6"));
         assert!(refused(1, 6, None).contains("2 to 1048576"));

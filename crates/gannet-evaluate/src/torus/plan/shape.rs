@@ -89,19 +89,41 @@ fn sized(sizes: [usize; 3]) -> Option<Lattice> {
 }
 
 /// Load at which the links of the longest ring are full: each carries half of the links that a
-/// packet passes in its dimension.
+/// packet passes in its dimension, and some a little more where the packets that go half way round
+/// cannot be divided evenly.
 fn uniform_bound(lattice: Lattice) -> f64 {
-    let ring = |size| Lattice::new([size, 1, 1]).map_or(0.0, |ring| ring.mean_distance() / 2.0);
-    let load = lattice.sizes().map(ring).into_iter().fold(0.0, f64::max);
-    1.0 / load.max(f64::MIN_POSITIVE)
+    let sizes = lattice.sizes();
+    let load = |dimension: usize| {
+        let size = sizes[dimension];
+        let half = Lattice::new([size, 1, 1]).map_or(0.0, |ring| ring.mean_distance() / 2.0);
+        let others = lattice.nodes() / usize::from(size);
+        let is_uneven = size % 4 == 2 && others % 2 == 1;
+        let more = if is_uneven { 0.5 / lattice.nodes() as f64 } else { 0.0 };
+        half + more
+    };
+    let busiest = (0..sizes.len()).map(load).fold(0.0, f64::max);
+    1.0 / busiest.max(f64::MIN_POSITIVE)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::torus::{Limits, Machine};
+    use gannet_torus::simulator::{Pattern, Setup};
 
     fn best(nodes: usize, dimensions: usize) -> String {
         shapes(nodes, dimensions)[0].lattice.clone()
+    }
+
+    #[test]
+    fn bounds_are_those_of_the_busiest_link() {
+        for text in ["2", "3", "4", "6", "10x3", "2x2", "5x2", "6x3x3", "9x6x4", "4x4x4", "8x7"] {
+            let machine = Machine::new(Setup::new(text.parse().unwrap()), Pattern::Uniform);
+            let limits = Limits::new(&machine, &machine.routes().unwrap().0);
+            let (link, bound) =
+                (limits.channel_bound.unwrap(), uniform_bound(machine.setup.lattice));
+            assert!((link / bound - 1.0).abs() < 1e-9, "{text}: {link} and {bound}");
+        }
     }
 
     #[test]

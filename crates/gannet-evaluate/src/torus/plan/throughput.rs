@@ -3,7 +3,8 @@
 use gannet_torus::simulator::Pattern;
 use serde::Serialize;
 
-use super::{Demand, Stage};
+use super::Demand;
+use crate::torus::limits::Limits;
 use crate::torus::machine::{Machine, pattern_name};
 use crate::torus::{Error, Experiment, Timing};
 
@@ -29,8 +30,8 @@ pub struct PatternPlan {
     pub measured_bit_per_s: Option<f64>,
 }
 
-/// All patterns that need no options.
-const PATTERNS: [Pattern; 6] = [
+/// All patterns that need no options, uniform traffic first.
+pub(super) const PATTERNS: [Pattern; 6] = [
     Pattern::Uniform,
     Pattern::Neighbour,
     Pattern::Tornado,
@@ -39,31 +40,17 @@ const PATTERNS: [Pattern; 6] = [
     Pattern::AllToAll,
 ];
 
-/// The bounds of each pattern on the machine that `machine` makes for it.
-pub fn patterns(
-    demand: &Demand,
-    machine: &dyn Fn(Pattern) -> Machine,
-    progress: &mut dyn FnMut(Stage),
-) -> Result<Vec<PatternPlan>, Error> {
-    let mut plans = Vec::new();
-    for pattern in PATTERNS {
-        progress(Stage { name: pattern_name(&pattern), done: plans.len(), total: PATTERNS.len() });
-        let experiment = Experiment::new(machine(pattern), Timing::default())?;
-        plans.push(bounds(demand, &experiment));
-    }
-    Ok(plans)
-}
-
-fn bounds(demand: &Demand, experiment: &Experiment) -> PatternPlan {
-    let limits = experiment.limits();
+/// The bounds of a pattern on a machine with these limits.
+pub(super) fn bounds(demand: &Demand, pattern: &Pattern, limits: &Limits) -> PatternPlan {
     let max_channel_load = limits.sent.map(|sent| limits.max_channel_load / sent);
     // Nodes do not offer what would be refused, so that their own rate is no bound before 1.
     let rounded = |load: f64| (load * 1e12).round() / 1e12;
-    let full = [limits.channel_bound, limits.ejection_bound].into_iter().flatten();
+    let full = [limits.channel_bound, limits.class_bound, limits.ejection_bound];
+    let full = full.into_iter().flatten();
     let bound =
         limits.sent.map(|sent| full.fold(1.0, |least: f64, load| least.min(rounded(load * sent))));
     PatternPlan {
-        pattern: pattern_name(&experiment.machine().pattern),
+        pattern: pattern_name(pattern),
         mean_hops: limits.mean_hops,
         max_channel_load,
         bound,
@@ -73,8 +60,8 @@ fn bounds(demand: &Demand, experiment: &Experiment) -> PatternPlan {
     }
 }
 
-/// Measures the saturation of one of the [`patterns`], by its place among them.
-pub fn measure(
+/// Measures the saturation of one of the [`PATTERNS`], by its place among them.
+pub(super) fn measure(
     demand: &Demand,
     place: usize,
     machine: &dyn Fn(Pattern) -> Machine,
