@@ -111,6 +111,13 @@ fn a_trace_is_played() {
     assert_eq!((&report["packets"], &report["unfinished"]), (&2.into(), &0.into()));
     // 6 cycles to get in and out, 4 for each of 2 links and of 1, 3 more flits of the first.
     assert_eq!(report["latency_mean_cycles"], 13.5);
+    assert_eq!(report["limits"]["zero_load_latency_cycles"], 13.5);
+    assert!(report["setup"]["packet_flits"].is_null(), "{report}");
+    let table = text(&torus(&arguments).stdout);
+    assert!(table.contains("4x4x1, trace, 1 to 4 flits a packet"), "{table}");
+    // The last flit arrives at cycle 9 + 10, five of them by then.
+    let accepted = report["accepted"].as_f64().unwrap();
+    assert!((accepted - 5.0 / 20.0 / 16.0).abs() < 1e-12, "{report}");
     let message = refused(&[&arguments[..], &["--load", "0.1"]].concat(), 2);
     assert!(message.contains("leave out the load"), "{message}");
     let message = refused(&[&arguments[..], &["--packet-flits", "2"]].concat(), 2);
@@ -128,13 +135,38 @@ fn what_nothing_was_measured_of_is_no_number() {
     assert!(alone["limits"]["channel_bound"].is_null(), "{alone}");
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("trace.csv");
-    fs::write(&file, "").unwrap();
-    let arguments = ["simulate", "--lattice", "4x4", "--pattern", "trace", "--trace"];
-    let arguments = [&arguments[..], &[file.to_str().unwrap()]].concat();
-    let empty = json(&arguments);
-    assert!(empty["limits"]["zero_load_latency_cycles"].is_null(), "{empty}");
+    fs::write(&file, "0,0,5,1\n").unwrap();
+    let arguments = ["simulate", "--lattice", "4x4", "--pattern", "trace", "--dead-node", "5"];
+    let arguments = [&arguments[..], &["--trace", file.to_str().unwrap()]].concat();
+    let lost = json(&arguments);
+    assert!(lost["limits"]["zero_load_latency_cycles"].is_null(), "{lost}");
+    assert!(lost["latency_mean_cycles"].is_null(), "{lost}");
     let table = text(&torus(&arguments).stdout);
     assert!(table.contains("a packet alone: -, as no packet can arrive"), "{table}");
+    assert!(table.contains("100.00 % of the packets are refused"), "{table}");
+}
+
+#[test]
+fn a_trace_without_packets_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("trace.csv");
+    fs::write(&file, "cycle,source,destination,flits\n# none\n").unwrap();
+    let arguments = ["simulate", "--lattice", "4x4", "--pattern", "trace", "--trace"];
+    let message = refused(&[&arguments[..], &[file.to_str().unwrap()]].concat(), 1);
+    assert!(message.contains("trace.csv: there are no packets"), "{message}");
+    let alone = torus(&["simulate", "--lattice", "1", "--pattern", "halo", "--cycles", "10"]);
+    assert!(!text(&alone.stdout).contains("refused"), "nobody sends: {}", text(&alone.stdout));
+}
+
+#[test]
+fn the_table_says_that_channels_bind() {
+    let options = ["--pattern", "neighbour", "--vcs", "2", "--load", "0.1"];
+    let table = text(&torus(&[&QUICK[..], &options].concat()).stdout);
+    assert!(table.contains("bound: 0.5000 flits per node and cycle where all send"), "{table}");
+    assert!(table.contains("by the channels of a class on a link"), "{table}");
+    let options = ["--pattern", "neighbour", "--vcs", "3", "--load", "1"];
+    let table = text(&torus(&[&QUICK[..], &options].concat()).stdout);
+    assert!(table.contains("more than the bound is accepted where nodes"), "{table}");
 }
 
 #[test]

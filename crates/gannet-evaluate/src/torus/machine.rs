@@ -1,5 +1,7 @@
 //! A machine, its faults and its traffic.
 
+use std::ops::RangeInclusive;
+
 use gannet_torus::routes::Means;
 use gannet_torus::simulator::{FlowControl, Pattern, Script, Setup};
 use gannet_torus::{Direction, Faults, Node, Routes};
@@ -58,6 +60,15 @@ impl Machine {
         } else {
             Err(Error::NoNode { node, lattice })
         }
+    }
+
+    /// Flits of the shortest and of the longest packet.
+    pub fn packet_flits(&self) -> RangeInclusive<u16> {
+        let Pattern::Trace(trace) = &self.pattern else {
+            return self.setup.packet_flits..=self.setup.packet_flits;
+        };
+        let shortest = trace.packets().map(|(_, packet)| packet.flits).min();
+        shortest.unwrap_or(0)..=trace.longest()
     }
 
     /// The routes of all packets, and by which means they get round the faults if there are any.

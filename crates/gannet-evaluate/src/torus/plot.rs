@@ -68,7 +68,11 @@ fn draw_latency<'a>(area: &Area<'a>, points: &[&Point], limits: &Limits) -> Draw
     let top = (1.08 * slowest).min(LATENCY_TOP * alone);
     let loads = 0.0..1.04 * points.iter().map(|point| point.load).fold(0.0, f64::max);
     let (names, body) = area.split_vertically(LEGEND);
-    let mut chart = axes(&body, loads.clone(), 0.0..top, "latency, cycles")?;
+    let name = match points.iter().any(|point| point.saturated) {
+        true => "latency, cycles (saturated loads: not drawn)",
+        false => "latency, cycles",
+    };
+    let mut chart = axes(&body, loads.clone(), 0.0..top, name)?;
     let curve = |value: fn(&Point) -> Option<f64>| -> Curve {
         let places = steady().filter_map(|point| Some((point.load, value(point)?)));
         places.filter(|at| at.1 <= top).collect()

@@ -67,8 +67,8 @@ pub struct SetupFacts {
     pub nodes: usize,
     /// Name of the pattern.
     pub pattern: &'static str,
-    /// Flits of a packet.
-    pub packet_flits: u16,
+    /// Flits of a packet; absent where those of a trace differ.
+    pub packet_flits: Option<u16>,
     /// Virtual channels of a link.
     pub vcs: u8,
     /// Flits that a virtual channel holds.
@@ -95,11 +95,12 @@ impl SetupFacts {
     fn new(experiment: &Experiment) -> Self {
         let machine = experiment.machine();
         let Setup { lattice, .. } = machine.setup;
+        let flits = machine.packet_flits();
         Self {
             lattice: lattice.to_string(),
             nodes: lattice.nodes(),
             pattern: pattern_name(&machine.pattern),
-            packet_flits: machine.setup.packet_flits,
+            packet_flits: Some(*flits.start()).filter(|_| flits.start() == flits.end()),
             vcs: machine.setup.vcs,
             vc_depth: machine.setup.vc_depth,
             router_delay: machine.setup.router_delay,

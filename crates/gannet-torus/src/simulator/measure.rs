@@ -82,6 +82,10 @@ pub struct Report {
     pub window_cycles: u32,
     /// Cycles in all.
     pub cycles: u32,
+    /// Flits that arrived, over all cycles.
+    pub arrived_flits: u64,
+    /// Cycle at which the last packet arrived.
+    pub last_arrival: u32,
     /// Flits that passed a router, over all cycles.
     pub flit_visits: u64,
     /// By node and link: flits within the window.
@@ -180,6 +184,8 @@ impl Simulation {
             warm_up_cycles: 0,
             window_cycles: windows.measure,
             cycles: 0,
+            arrived_flits: tally.delivered_flits,
+            last_arrival: tally.last_arrival,
             flit_visits: 0,
             links: tally.links.clone(),
         }

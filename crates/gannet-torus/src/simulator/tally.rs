@@ -13,6 +13,8 @@ pub(super) struct Tally {
     /// Packets and flits that arrived, over the whole simulation.
     pub delivered: u64,
     pub delivered_flits: u64,
+    /// Cycle at which the last packet arrived.
+    pub last_arrival: u32,
     /// Packets lost to faults, by whatever means, and sent again.
     pub lost: u64,
     pub replayed: u64,
@@ -54,6 +56,7 @@ impl Tally {
             refused: self.refused,
             delivered: self.delivered,
             delivered_flits: self.delivered_flits,
+            last_arrival: self.last_arrival,
             lost: self.lost,
             replayed: self.replayed,
             visits: self.visits,
@@ -68,6 +71,7 @@ impl Tally {
         self.refused += part.refused;
         self.delivered += part.delivered;
         self.delivered_flits += part.delivered_flits;
+        self.last_arrival = self.last_arrival.max(part.last_arrival);
         self.lost += part.lost;
         self.replayed += part.replayed;
         self.visits += part.visits;

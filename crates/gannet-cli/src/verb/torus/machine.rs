@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use gannet_evaluate::torus::{Error, Experiment, Machine, Timing, pattern_name};
 use gannet_torus::simulator::{
@@ -53,10 +53,10 @@ pub struct MachineArguments {
     #[arg(long, default_value = "16", value_name = "FLITS",
           value_parser = clap::value_parser!(u16).range(1..=4096))]
     vc_depth: u16,
-    /// Cycles of a hop over a link of one cycle, that cycle included.
+    /// Cycles of a hop over a link of one cycle, that cycle included: 3 to 200.
     #[arg(long, default_value = "4", value_name = "CYCLES")]
     router_delay: u32,
-    /// Cycles on a link.
+    /// Cycles on a link, 1 to 1000.
     #[arg(long, default_value = "1", value_name = "CYCLES")]
     link_delay: u32,
     /// When a packet may move on: as soon as there is room for a flit, for all of it, or, where it
@@ -86,7 +86,7 @@ pub struct MachineArguments {
     /// Seed of all randomness: the same seed gives the same result.
     #[arg(long, default_value = "1", value_name = "N")]
     seed: u64,
-    /// Threads; the result does not depend on them.
+    /// Threads, 1 to 256 and at most one a node; the result does not depend on them.
     #[arg(long, default_value = "1", value_name = "N")]
     threads: usize,
     /// Cycles before anything is measured, or steady: until latency and throughput are, for which
@@ -264,6 +264,11 @@ impl MachineArguments {
                 let file = self.trace.as_ref().context("the pattern trace needs --trace FILE")?;
                 let trace = Trace::parse(&read(file)?, self.lattice)
                     .with_context(|| file.display().to_string())?;
+                ensure!(
+                    !trace.is_empty(),
+                    "{}: there are no packets: write lines cycle,source,destination,flits",
+                    file.display()
+                );
                 Pattern::Trace(Arc::new(trace))
             }
         })
@@ -276,9 +281,12 @@ fn read(file: &Path) -> anyhow::Result<String> {
 
 /// A line that tells machine, traffic and faults.
 pub fn title(machine: &Machine) -> String {
-    let Setup { lattice, packet_flits, vcs, vc_depth, router_delay, link_delay, .. } =
-        machine.setup;
-    let plural = if packet_flits == 1 { "" } else { "s" };
+    let Setup { lattice, vcs, vc_depth, router_delay, link_delay, .. } = machine.setup;
+    let flits = match machine.packet_flits().into_inner() {
+        (1, 1) => "1 flit".to_owned(),
+        (shortest, longest) if shortest == longest => format!("{longest} flits"),
+        (shortest, longest) => format!("{shortest} to {longest} flits"),
+    };
     let pattern = pattern_name(&machine.pattern);
     let rule = match machine.setup.flow_control {
         FlowControl::Wormhole => "wormhole",
@@ -286,8 +294,7 @@ pub fn title(machine: &Machine) -> String {
         FlowControl::Bubble => "bubble",
     };
     let mut title = format!(
-        "{lattice}, {pattern}, {packet_flits} flit{plural} a packet, {vcs} x {vc_depth} flits, \
-         {rule}, {} cycles a hop",
+        "{lattice}, {pattern}, {flits} a packet, {vcs} x {vc_depth} flits, {rule}, {} cycles a hop",
         router_delay + link_delay - 1
     );
     let (nodes, cables) = (machine.faults.dead_node_count(), machine.faults.dead_cable_count());

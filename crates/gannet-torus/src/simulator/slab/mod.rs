@@ -335,6 +335,7 @@ impl<const V: usize> Slab<V> {
             return;
         }
         self.tally.delivered += 1;
+        self.tally.last_arrival = at;
         if self.window.contains(&departure.packet.born) {
             self.tally.marked_done += 1;
             self.tally.latency.record(u64::from(at - departure.packet.born));
