@@ -16,9 +16,10 @@ use gannet_evaluate::awareness::{
 use gannet_evaluate::trials::TRIALS_MAX;
 use gannet_measure::quantity::Span;
 use gannet_torus::Lattice;
-use gannet_torus::lofamo::{Mode, Timing};
+use gannet_torus::lofamo::Mode;
 use serde::Serialize;
 
+use super::quantity::{number, period};
 use crate::destination::Destination;
 use crate::exit::{Outcome, Usage};
 use crate::log;
@@ -145,35 +146,26 @@ fn periods(text: &str) -> Result<Periods, String> {
     if text == "sweep" {
         return Ok(Periods(SWEEP_MS.map(Span::ms).to_vec()));
     }
-    let period = |text: &str| {
-        let span: Span = text.parse().map_err(|error| format!("{error}, or sweep"))?;
-        match (Timing::PERIOD_MIN_NS..=Timing::PERIOD_MAX_NS).contains(&span.ns()) {
-            true => Ok(span),
-            false => Err(format!("{text} is out of range; choose 1 ms to 60 s")),
-        }
-    };
+    let period = |text| period(text).map_err(|error| format!("{error}; or sweep"));
     text.split(',').map(period).collect::<Result<_, _>>().map(Periods)
 }
 
 fn lattice(text: &str) -> Result<Lattice, String> {
     let lattice: Lattice = text.parse().map_err(|error| format!("{error}"))?;
-    match lattice.nodes() {
-        nodes if nodes > NODES_MAX => {
-            Err(format!("{nodes} nodes; at most {NODES_MAX} are simulated"))
-        }
-        _ => Ok(lattice),
+    let nodes = lattice.nodes();
+    if nodes <= NODES_MAX {
+        Ok(lattice)
+    } else {
+        Err(format!("{nodes} nodes; at most {NODES_MAX} are simulated"))
     }
 }
 
 fn part(text: &str) -> Result<f64, String> {
-    let part = text.parse().map_err(|_| format!("\"{text}\" is not a number"))?;
-    if (0.0..=0.9).contains(&part) { Ok(part) } else { Err("choose 0 to 0.9".to_owned()) }
+    number(text, 0.0..=0.9)
 }
 
 fn hours(text: &str) -> Result<f64, String> {
-    let hours = text.parse().map_err(|_| format!("\"{text}\" is not a number of hours"))?;
-    let range = 0.0..=HOURS_MAX;
-    if range.contains(&hours) { Ok(hours) } else { Err(format!("choose 0 to {HOURS_MAX}")) }
+    number(text, 0.0..=HOURS_MAX)
 }
 
 /// A campaign, and how to see its failures again.

@@ -1,6 +1,9 @@
-//! Numbers and rates as arguments.
+//! Numbers, times and rates as arguments.
 
 use std::ops::RangeInclusive;
+
+use gannet_measure::quantity::Span;
+use gannet_torus::lofamo::Timing;
 
 /// Units of a rate in bit/s.
 const UNITS: [(&str, f64); 9] = [
@@ -25,6 +28,20 @@ pub fn number(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
         Ok(value)
     } else {
         Err(format!("{text} is out of range; choose {} to {}", range.start(), range.end()))
+    }
+}
+
+/// Reads a watchdog period.
+///
+/// # Errors
+/// When the text is no time, or one that no machine is watched with.
+pub fn period(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse().map_err(|error| format!("{error}"))?;
+    if (Timing::PERIOD_MIN_NS..=Timing::PERIOD_MAX_NS).contains(&span.ns()) {
+        Ok(span)
+    } else {
+        let (least, most) = (Span(Timing::PERIOD_MIN_NS), Span(Timing::PERIOD_MAX_NS));
+        Err(format!("{text} is out of range; choose {least} to {most}"))
     }
 }
 

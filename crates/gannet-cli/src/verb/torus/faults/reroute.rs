@@ -8,10 +8,11 @@ use gannet_evaluate::survival::{
 use gannet_measure::histogram::Summary;
 use gannet_measure::quantity::Span;
 use gannet_torus::Lattice;
-use gannet_torus::lofamo::{Mode, Timing};
+use gannet_torus::lofamo::Mode;
 use gannet_torus::simulator::Setup;
 use serde::Serialize;
 
+use super::super::quantity::period;
 use super::trials::{self, TrialArguments, options, trials_of};
 use crate::exit::{Outcome, Usage};
 use crate::output::{self, grouped};
@@ -90,14 +91,6 @@ fn delay(text: &str) -> Result<Delay, String> {
 fn mode(text: &str) -> Result<Mode, String> {
     let named = Mode::ALL.into_iter().find(|mode| mode.name() == text);
     named.ok_or_else(|| format!("`{text}` is neither poll nor push"))
-}
-
-fn period(text: &str) -> Result<Span, String> {
-    let span: Span = text.parse().map_err(|error| format!("{error}"))?;
-    match (Timing::PERIOD_MIN_NS..=Timing::PERIOD_MAX_NS).contains(&span.ns()) {
-        true => Ok(span),
-        false => Err(format!("{text} is out of range; choose 1 ms to 60 s")),
-    }
 }
 
 fn cycle(text: &str) -> Result<Span, String> {
