@@ -118,10 +118,11 @@ pub enum Transform {
     /// its own frugal median is subtracted before it is compared and fed back.
     ///
     /// As in the code that it comes from, pedestals start from the first sample, integral and
-    /// peak are those of the signal, the integral is a signed 16-bit number that saturates, and
-    /// the peak is that of all samples since the hit before.
+    /// peak are those of the signal, the integral is a signed 16-bit number that saturates, the
+    /// peak is that of all samples since the hit before, and a hit of integral 0 is dropped.
     ///
-    /// Source: DUNE-DAQ/fdreadoutlibs `ProcessAbsRSAVX2.hpp`, `ProcessStandardRSAVX2.hpp`.
+    /// Source: DUNE-DAQ/fdreadoutlibs `ProcessAbsRSAVX2.hpp`, `ProcessStandardRSAVX2.hpp`,
+    /// `WIBEthFrameProcessor.cpp` (`process_swtpg_hits`).
     FeedbackSum {
         /// As for `RunningSum`.
         absolute: bool,
@@ -140,6 +141,11 @@ impl Transform {
     /// Whether pedestals start from the first sample, whatever [`ChainConfig::initial_pedestal`]
     /// says.
     pub const fn starts_from_sample(self) -> bool {
+        self.is_older()
+    }
+
+    /// Whether it is of the older generation, that of fdreadoutlibs.
+    pub(crate) const fn is_older(self) -> bool {
         matches!(self, Self::FeedbackSum { .. } | Self::Fir)
     }
 }

@@ -60,7 +60,8 @@ impl Completed {
     }
 
     /// Adds the primitives of `ended` hits: the channel, all hits at that time, and the time. Those
-    /// that are too short are left out; whether one is makes no branch.
+    /// that are too short, or in the older chains of integral 0, are left out; whether one is makes
+    /// no branch.
     #[inline(always)]
     pub(crate) fn extend<'a>(
         &mut self,
@@ -72,7 +73,9 @@ impl Completed {
             debug_assert!(count < MAX_TPS_PER_FRAME, "more hits than samples allow");
             let sot = hits.samples_over_threshold[channel] as u16;
             tps[count % MAX_TPS_PER_FRAME] = primitive(parameters, hits, channel, sot, time);
-            count += usize::from(sot >= parameters.sot_minimum[channel]);
+            let long = sot >= parameters.sot_minimum[channel];
+            count +=
+                usize::from(long & (hits.integral_low[channel] >= parameters.integral_minimum));
         }
         self.count = count;
     }

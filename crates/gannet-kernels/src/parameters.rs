@@ -21,6 +21,8 @@ pub(crate) struct Parameters {
     pub(crate) memory_factor: [i16; CHANNELS],
     pub(crate) scale_factor: [i16; CHANNELS],
     pub(crate) sot_minimum: [u16; CHANNELS],
+    /// Least low half of the integral: 1 in the older chains, whose integral has no other half.
+    pub(crate) integral_minimum: u16,
     /// First word of a primitive of each channel, without its samples over threshold.
     pub(crate) word0: [u64; CHANNELS],
     pub(crate) ticks_per_sample: u64,
@@ -69,6 +71,7 @@ impl Parameters {
             memory_factor: table.memory_factor,
             scale_factor: table.scale_factor,
             sot_minimum: table.sot_minimum,
+            integral_minimum: config.transform.is_some_and(Transform::is_older).into(),
             word0: table.channel.map(|channel| {
                 u64::from(TriggerPrimitive::VERSION)
                     | u64::from(table.detid) << 16

@@ -442,6 +442,22 @@ fn peak_of_the_older_chains_is_that_of_all_samples_since_the_hit_before() {
 }
 
 #[test]
+fn hit_of_integral_0_is_dropped_in_the_older_chains() {
+    // No memory and half the scale: a hit where the signal is over 200 in either direction.
+    let table = ChannelTable {
+        memory_factor: [0; CHANNELS],
+        scale_factor: [5; CHANNELS],
+        ..ChannelTable::default()
+    };
+    on_every_isa(frozen_at_first_sample(ABSOLUTE_FEEDBACK), &table, |mut stream| {
+        // 300 up and 300 down are nothing in sum; the same with one more up is a hit.
+        let samples = [900, 1200, 600, 900, 900, 1201, 600, 900];
+        let tps = stream.frame(|t, c| if c == 0 { *samples.get(t).unwrap_or(&900) } else { 900 });
+        assert_eq!(tps.iter().map(shape).collect::<Vec<_>>(), [(5, 2, 0, 1, 301)]);
+    });
+}
+
+#[test]
 fn filter_spreads_a_sample_over_the_second_to_the_eighth_step_after_it() {
     let table = ChannelTable { threshold: [0; CHANNELS], ..ChannelTable::default() };
     on_every_isa(frozen_at_first_sample(Transform::Fir), &table, |mut stream| {

@@ -30,14 +30,20 @@ impl TrackRule {
         Self { rule, threshold, sampling, channels: AdjacencyWatch::new(rule, threshold) }
     }
 
-    /// The activity of a run: its primitives in the order of channels.
-    fn activity(&self, run: &[TriggerPrimitive]) -> Option<Activity> {
-        let last = run.last()?;
+    /// The activity of a run: one primitive a channel, in the order of channels. `run` has all
+    /// primitives of each channel, in the order of time.
+    ///
+    /// As published, the latest primitive stands for the first channel, the earliest for all others.
+    fn activity(&self, run: &[&[TriggerPrimitive]]) -> Option<Activity> {
+        let (first, others) = run.split_first()?;
+        let others = others.iter().filter_map(|channel| channel.first());
+        let inputs: Vec<_> = first.last().into_iter().chain(others).copied().collect();
+        let last = inputs.last()?;
         let mut data = single(last, self.sampling, Algorithm::ChannelAdjacency);
         // As published, time_end is the start of the latest primitive.
         data.time_end = last.time_start();
-        widen(&mut data, run.iter(), self.sampling, TriggerPrimitive::time_start);
-        Some(Activity { data, inputs: run.to_vec() })
+        widen(&mut data, inputs.iter(), self.sampling, TriggerPrimitive::time_start);
+        Some(Activity { data, inputs })
     }
 }
 
@@ -55,18 +61,17 @@ impl WindowRule for TrackRule {
     }
 
     fn make(&self, window: &TpWindow, outlet: &mut Outlet) {
-        // The earliest primitive stands for its channel: the sort keeps equal channels in the
-        // order of time.
+        // The sort keeps equal channels in the order of time.
         let mut tps: Vec<TriggerPrimitive> = window.tps().copied().collect();
         tps.sort_by_key(TriggerPrimitive::channel);
-        tps.dedup_by_key(|tp| tp.channel());
-        let channels: Vec<u32> = tps.iter().map(TriggerPrimitive::channel).collect();
-        let mut rest = &tps[..];
+        let hits: Vec<_> = tps.chunk_by(|a, b| a.channel() == b.channel()).collect();
+        let channels: Vec<u32> = hits.iter().map(|channel| channel[0].channel()).collect();
+        let mut rest = &hits[..];
         for run in self.rule.runs(&channels) {
-            let (tps, after) = rest.split_at(run.len());
+            let (hits, after) = rest.split_at(run.len());
             rest = after;
             if run.len() > self.threshold as usize
-                && let Some(activity) = self.activity(tps)
+                && let Some(activity) = self.activity(hits)
             {
                 outlet.offer(|| activity);
             }

@@ -128,7 +128,7 @@ fn muon_counts_channels_not_hits() {
 fn muon_activity_spans_all_primitives_of_the_window() {
     let mut tps = track(100, [20, 21, 22, 23]);
     tps.push(hit(200, 500, 40, 3000));
-    tps.push(hit(220, 3, 60, 50));
+    tps.push(hit(220, 3, 5060, 50));
     let made = activities(muon(3), &tps);
     let data = made[0].data;
     assert_eq!((data.time_start, data.time_end), (START + 100, START + 220 + 320));
@@ -136,7 +136,7 @@ fn muon_activity_spans_all_primitives_of_the_window() {
     assert_eq!((data.channel_peak, data.adc_peak), (500, 3000));
     assert_eq!(data.time_peak, START + 200 + 128);
     assert_eq!(data.time_activity, START + 220 + 128, "the peak of the last primitive");
-    assert_eq!(data.adc_integral, 4 * 500 + 100);
+    assert_eq!(data.adc_integral, 4 * 500 + 40 + 5060);
     assert_eq!(made[0].inputs, tps);
 }
 
@@ -188,6 +188,24 @@ fn adjacency_takes_only_the_primitives_of_the_run() {
 }
 
 #[test]
+fn adjacency_takes_the_latest_of_the_first_channel_and_the_earliest_of_the_others() {
+    // Two runs, 10 to 13 and 60 to 63, with hits at 0 to 70, and all once more at 80 to 150.
+    let once = [10, 60, 11, 61, 12, 62, 13, 63];
+    let made = activities(adjacency(3), &track(0, once.into_iter().chain(once)));
+    assert_eq!(made.iter().map(offsets).collect::<Vec<_>>(), [[80, 20, 40, 60], [90, 30, 50, 70]]);
+    assert_eq!((made[0].data.time_start, made[0].data.time_end), (START + 20, START + 80));
+}
+
+#[test]
+fn sums_of_charge_do_not_wrap() {
+    let tps: Vec<_> = (0..3).map(|i| hit(10 * i, 10 + i as u32, u32::MAX, 1)).collect();
+    let charge = 3 * u64::from(u32::MAX);
+    assert_eq!(activities(adjacency(2), &tps)[0].data.adc_integral, charge);
+    assert_eq!(activities(adc(100, charge - 1), &tps)[0].data.adc_integral, charge);
+    assert_eq!(activities(adc(100, charge), &tps), []);
+}
+
+#[test]
 fn adjacency_makes_an_activity_of_each_long_run() {
     let tps = track(0, [10, 60, 11, 61, 12, 62, 13, 200]);
     let made = activities(adjacency(2), &tps);
@@ -234,6 +252,15 @@ fn bundle_takes_every_n_primitives_and_no_rest() {
     let made = activities(Bundle { bundle_size: 2, ..Bundle::default() }, &tps);
     assert_eq!(made.iter().map(channels).collect::<Vec<_>>(), [[5, 3], [9, 4]]);
     assert_eq!(made[1].data.algorithm, Algorithm::Bundle);
+}
+
+#[test]
+fn bundle_is_prescaled_and_passes_over_long_primitives() {
+    let tps = track(0, [5, 3, 9, 4]);
+    let all = Bundle { bundle_size: 1, ..Bundle::default() };
+    let half = activities(Bundle { prescale: 2, ..all.clone() }, &tps);
+    assert_eq!(half.iter().map(channels).collect::<Vec<_>>(), [[3], [4]]);
+    assert_eq!(activities(Bundle { max_time_over_threshold: 319, ..all }, &tps), []);
 }
 
 #[test]

@@ -90,6 +90,14 @@ fn a_window_slides_over_activities() {
 }
 
 #[test]
+fn an_earlier_activity_joins_the_window_and_does_not_erase_it() {
+    let activities = [activity(50, &[1], 60), activity(20, &[2], 30), activity(110, &[3], 15)];
+    let made = candidates(CandidateConfig::ChannelAdjacency(charge(100)), &activities);
+    assert_eq!(starts(&made), [[20, 50, 110]]);
+    assert_eq!(made[0].data.time_start, START + 20);
+}
+
+#[test]
 fn a_window_counts_channels_once() {
     let config = CandidateConfig::HorizontalMuon(ActivityWindow {
         trigger_on_n_channels: true,

@@ -61,7 +61,8 @@ pub(super) fn adjacency(window: &[TriggerPrimitive], tolerance: u32) -> u32 {
 }
 
 /// ChannelAdjacency: find the first run that is long enough, take its channels out of the window,
-/// and start over. Each gap counts with the channels missed.
+/// and start over. Each gap counts with the channels missed. The latest primitive stands for the
+/// first channel of a run, the earliest for each other one.
 pub(super) fn tracks(
     window: &[TriggerPrimitive],
     threshold: u32,
@@ -70,8 +71,12 @@ pub(super) fn tracks(
     let mut window = window.to_vec();
     let mut tracks = Vec::new();
     while let Some(run) = first_long_run(&channels(&window), threshold, tolerance) {
-        let earliest = |channel: &u32| *window.iter().find(|tp| tp.channel() == *channel).unwrap();
-        tracks.push(run.iter().map(earliest).collect());
+        let pick = |channel: &u32| {
+            let mut hits = window.iter().filter(|tp| tp.channel() == *channel);
+            let hit = if *channel == run[0] { hits.next_back() } else { hits.next() };
+            *hit.unwrap()
+        };
+        tracks.push(run.iter().map(pick).collect());
         window.retain(|tp| !run.contains(&tp.channel()));
     }
     tracks
