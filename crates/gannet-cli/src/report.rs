@@ -90,6 +90,7 @@ impl Report {
             figure(&mut out, "raw frames", snapshot.recorder.raw_frames)?;
         }
         self.print_latencies(&mut out)?;
+        snapshot.alarms.iter().try_for_each(|alarm| writeln!(out, "alarm: {alarm}"))?;
         writeln!(out, "ledger")?;
         snapshot.ledger.iter().try_for_each(|statement| writeln!(out, "  {statement}"))?;
         self.print_streams(&mut out)?;
@@ -169,13 +170,8 @@ impl Report {
         tables.try_for_each(|view| writeln!(out, "{}", view.display()))?;
         let channels = &self.snapshot.channels;
         channels.file.iter().try_for_each(|file| writeln!(out, "{}", file.display()))?;
-        channels.trouble.iter().try_for_each(|why| writeln!(out, "no table of channels: {why}"))?;
-        recorder.view_failures.iter().try_for_each(|why| writeln!(out, "no view: {why}"))?;
         for file in &recorder.unfinished {
             writeln!(out, "{}: unfinished; run `gannet recover` on it", file.display())?;
-        }
-        if let Some(trouble) = &recorder.trouble {
-            writeln!(out, "recorder: {trouble}")?;
         }
         Ok(())
     }

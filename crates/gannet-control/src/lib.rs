@@ -1,6 +1,7 @@
-//! Configuration, run control, the channels one by one, metrics, front ends at work (emulated or
+//! Configuration, run control, alarms, the channels one by one, metrics, front ends at work (emulated or
 //! recorded), and primitives found again in recorded frames.
 
+pub mod alarm;
 pub mod channels;
 pub mod config;
 pub mod doctor;

@@ -15,6 +15,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use tiny_http::{Header, Response, Server};
 
+use crate::alarm::AlarmKind;
 use crate::channels::{ChannelFigures, ChannelSummary};
 use crate::run_control::State;
 use crate::snapshot::{Snapshot, SourceSnapshot};
@@ -91,7 +92,10 @@ fn run(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result 
     let degraded = f64::from(u8::from(snapshot.degraded));
     gauges(encoder, "gannet_run_degraded", "1 when anything was lost", [(vec![], degraded)])?;
     let elapsed = [(vec![], snapshot.elapsed_s)];
-    gauges(encoder, "gannet_run_elapsed_seconds", "Time since frames are taken", elapsed)
+    gauges(encoder, "gannet_run_elapsed_seconds", "Time since frames are taken", elapsed)?;
+    let active = |kind| snapshot.alarms.iter().filter(|alarm| alarm.kind == kind).count() as f64;
+    let alarms = AlarmKind::ALL.map(|kind| (vec![("kind", kind.name())], active(kind)));
+    gauges(encoder, "gannet_alarms", "Conditions that need attention", alarms)
 }
 
 fn sources(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {

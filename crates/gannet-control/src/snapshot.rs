@@ -8,6 +8,7 @@ use gannet_measure::ledger::Statement;
 use gannet_wire::TriggerPrimitive;
 use serde::Serialize;
 
+use crate::alarm::Alarm;
 use crate::channels::{ChannelFigures, ChannelSummary};
 use crate::run_control::State;
 
@@ -22,6 +23,8 @@ pub struct Snapshot {
     pub degraded: bool,
     /// What the run could not go on without, in the state `error`.
     pub failure: Option<String>,
+    /// What needs attention now.
+    pub alarms: Vec<Alarm>,
     /// Since frames are taken, in seconds.
     pub elapsed_s: f64,
     /// Fraction of the processor time of the receiving threads that goes into the search for

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
+use gannet_control::alarm::Alarm;
 use gannet_control::channels::Condition;
 use gannet_control::snapshot::{ChannelsSnapshot, LatencySnapshot, Snapshot};
 use gannet_measure::histogram::Summary;
@@ -20,7 +21,9 @@ use crate::log;
 use crate::output::grouped;
 
 /// Lines of the panel.
-const PANEL_LINES: u16 = 23;
+const PANEL_LINES: u16 = 25;
+/// Alarms that are shown; of more, their number.
+const ALARMS_SHOWN: usize = 3;
 /// Time between two pictures on a terminal.
 const REDRAW: Duration = Duration::from_millis(250);
 /// Time between two lines elsewhere.
@@ -218,14 +221,18 @@ fn details(snapshot: &Snapshot) -> Vec<Line<'static>> {
             _ => Line::from(text).yellow(),
         }
     }));
-    let stalled = snapshot.streams.iter().filter(|stream| stream.stalled);
-    for stream in stalled.take(2) {
-        lines.push(Line::from(Span::from(format!("stream {} is silent", stream.geo_id)).red()));
-    }
     lines.extend(unwell(&snapshot.channels));
-    if let Some(trouble) = &snapshot.recorder.trouble {
-        lines.push(Line::from(Span::from(format!("recorder: {trouble}")).red()));
-    }
+    lines.extend(alarm_lines(&snapshot.alarms));
+    lines
+}
+
+/// The first alarms, and how many more there are.
+fn alarm_lines(alarms: &[Alarm]) -> Vec<Line<'static>> {
+    let red = |text: String| Line::from(Span::from(text).red());
+    let mut lines: Vec<_> =
+        alarms.iter().take(ALARMS_SHOWN).map(|alarm| red(alarm.to_string())).collect();
+    let more = alarms.len().saturating_sub(ALARMS_SHOWN);
+    lines.extend((more > 0).then(|| red(format!("and {more} more"))));
     lines
 }
 

@@ -23,6 +23,7 @@ use super::build::BuildStatus;
 use super::channels::ChannelStatus;
 use super::decide::{DecideStatus, SliceDrop};
 use super::views::ViewStatus;
+use crate::alarm::{AlarmLog, alarms};
 use crate::channels::ChannelSummary;
 use crate::run_control::{Event, RunControl};
 use crate::snapshot::{
@@ -87,6 +88,7 @@ pub(super) struct Observed {
     /// Receiving threads that have not ended.
     pub receiving: AtomicUsize,
     pub life: Life,
+    pub alarm_log: AlarmLog,
 }
 
 /// State of the run and the times of its begin and end.
@@ -162,11 +164,12 @@ impl Observed {
         }
         let control = *self.life.control();
         let sources: Vec<_> = self.sources.iter().map(ObservedSource::snapshot).collect();
-        Snapshot {
+        let mut snapshot = Snapshot {
             run: self.run,
             state: control.state(),
             degraded: control.is_degraded(),
             failure: self.failure().clone(),
+            alarms: Vec::new(),
             elapsed_s: self.life.elapsed_s(self.clock.now_ns()),
             tpg_share: tpg_share(&sources),
             sources,
@@ -176,7 +179,10 @@ impl Observed {
             latency: self.latency(),
             channels,
             ledger,
-        }
+        };
+        snapshot.alarms = alarms(&snapshot);
+        self.alarm_log.update(&snapshot.alarms);
+        snapshot
     }
 
     /// Every stage in the order of the data.

@@ -269,6 +269,7 @@ fn launch(
         channels: Arc::new(ChannelStatus::new(surveyed.len())),
         receiving: AtomicUsize::new(receivers.len()),
         life: Default::default(),
+        alarm_log: Default::default(),
     });
     let builder = Builder {
         records,

@@ -81,10 +81,7 @@ fn run(recorder: &RecorderHandle, config: &ExportConfig, status: &ViewStatus) {
         {
             match export(log, config, &mut |_, _| ()) {
                 Ok(exported) => status.lock().files.extend(exported.files),
-                Err(error) => {
-                    tracing::warn!(log = %log.display(), %error, "no views");
-                    status.lock().failures.push(error.to_string());
-                }
+                Err(error) => status.lock().failures.push(error.to_string()),
             }
         }
         seen = recorded.files_finished;

@@ -1,0 +1,153 @@
+//! Conditions of a run that need somebody's attention now.
+//!
+//! [`alarms`] derives them from a snapshot; view, report, log and metrics show the same list.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use serde::Serialize;
+
+use crate::snapshot::{Snapshot, StreamSnapshot};
+
+/// What an alarm is about; its [`name`](Self::name) is a label of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AlarmKind {
+    /// No frames come from a stream.
+    StreamSilent,
+    /// The recorder cannot write.
+    Recorder,
+    /// A finished log has no views.
+    Views,
+    /// The table of channels cannot be written.
+    ChannelTable,
+}
+
+impl AlarmKind {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::StreamSilent, Self::Recorder, Self::Views, Self::ChannelTable];
+
+    /// Its name, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::StreamSilent => "stream_silent",
+            Self::Recorder => "recorder",
+            Self::Views => "views",
+            Self::ChannelTable => "channel_table",
+        }
+    }
+}
+
+/// One condition that needs attention, as long as it lasts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Alarm {
+    /// What it is about.
+    pub kind: AlarmKind,
+    /// Which part of the run it is about, such as `stream 3/1/0/2`.
+    pub subject: String,
+    /// A sentence that begins with the subject: what is wrong, and what to do.
+    pub text: String,
+}
+
+impl Alarm {
+    /// An alarm whose text is `subject` followed by `predicate`, which may change while it lasts.
+    pub fn new(kind: AlarmKind, subject: impl Into<String>, predicate: impl fmt::Display) -> Self {
+        let subject = subject.into();
+        let text = format!("{subject} {predicate}");
+        Self { kind, subject, text }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        (self.kind, &self.subject) == (other.kind, &other.subject)
+    }
+}
+
+impl fmt::Display for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Every condition of `snapshot` that needs attention.
+pub(crate) fn alarms(snapshot: &Snapshot) -> Vec<Alarm> {
+    let recorder = &snapshot.recorder;
+    let mut alarms: Vec<_> = snapshot.streams.iter().filter_map(silent).collect();
+    alarms.extend(recorder.trouble.iter().map(|why| {
+        Alarm::new(AlarmKind::Recorder, "the recorder", format!("cannot write: {why}"))
+    }));
+    alarms.extend(recorder.view_failures.first().map(|why| {
+        let failures = recorder.view_failures.len();
+        let what = format!("are missing for {failures} of the finished logs: {why}");
+        Alarm::new(AlarmKind::Views, "views", what + "; `gannet export` makes them later")
+    }));
+    alarms.extend(snapshot.channels.trouble.iter().map(|why| {
+        let what = format!("cannot be written: {why}");
+        Alarm::new(AlarmKind::ChannelTable, "the table of channels", what)
+    }));
+    alarms
+}
+
+fn silent(stream: &StreamSnapshot) -> Option<Alarm> {
+    let what = match stream.frames {
+        _ if !stream.stalled => return None,
+        0 => "is silent: no frame has come".to_owned(),
+        frames => format!("is silent: frames have stopped coming after {frames}"),
+    };
+    Some(Alarm::new(AlarmKind::StreamSilent, format!("stream {}", stream.geo_id), what))
+}
+
+/// Writes a log line when an alarm is raised, and one when it clears.
+#[derive(Debug, Default)]
+pub(crate) struct AlarmLog {
+    active: Mutex<Vec<Alarm>>,
+}
+
+impl AlarmLog {
+    /// Compares `now` with the alarms of the last call and logs the difference.
+    pub fn update(&self, now: &[Alarm]) {
+        let mut active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
+        for (raised, alarm) in changes(&active, now) {
+            match raised {
+                true => tracing::warn!("{alarm}"),
+                false => tracing::warn!("cleared: {alarm}"),
+            }
+        }
+        active.clear();
+        active.extend_from_slice(now);
+    }
+}
+
+/// Alarms that differ between `before` and `now`, each with whether it was raised.
+fn changes<'a>(before: &'a [Alarm], now: &'a [Alarm]) -> impl Iterator<Item = (bool, &'a Alarm)> {
+    let absent =
+        |from: &'a [Alarm]| move |alarm: &&Alarm| !from.iter().any(|other| other.is_same(alarm));
+    let cleared = before.iter().filter(absent(now)).map(|alarm| (false, alarm));
+    now.iter().filter(absent(before)).map(|alarm| (true, alarm)).chain(cleared)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn alarm(subject: &str, predicate: &str) -> Alarm {
+        Alarm::new(AlarmKind::StreamSilent, subject, predicate)
+    }
+
+    #[test]
+    fn an_alarm_is_logged_when_it_is_raised_and_when_it_clears() {
+        let first = [alarm("stream 1", "is silent")];
+        let second = [alarm("stream 1", "is silent for longer"), alarm("stream 2", "is silent")];
+        let raised: Vec<_> = changes(&first, &second).collect();
+        assert_eq!(raised, [(true, &second[1])], "a text that changes is no other alarm");
+        let cleared: Vec<_> = changes(&second, &first).collect();
+        assert_eq!(cleared, [(false, &second[1])]);
+    }
+
+    #[test]
+    fn kinds_are_named_as_in_json() {
+        for kind in AlarmKind::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        }
+    }
+}
