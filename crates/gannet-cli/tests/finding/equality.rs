@@ -107,7 +107,7 @@ fn missing_and_displaced_frames_are_treated_as_in_the_run() {
     let report = find(&log, &[&"--out", &out]);
     assert!(primitives_in(&out) == expected, "{report}");
     assert!(report["total"]["gaps"].as_u64().unwrap() > 50, "{report}");
-    assert!(report["total"]["stale"].as_u64().unwrap() > 5, "{report}");
+    assert!(report["total"]["late"].as_u64().unwrap() > 5, "{report}");
     assert!(report["total"]["hits_cut"].as_u64().unwrap() > 0, "{report}");
 }
 

@@ -94,7 +94,7 @@ fn late_frames_fill_their_gaps() {
     assert!(sum(&ended, "late") <= reordered && sum(&ended, "late") > reordered * 9 / 10);
     assert_eq!(sum(&ended, "missing"), 0);
     // Their primitives are lost, and so were the hits that were open before them.
-    assert_eq!(ended.ledger("tpg", "stale"), sum(&ended, "late"));
+    assert_eq!(ended.ledger("tpg", "late"), sum(&ended, "late"));
     assert_degraded(&ended);
 }
 

@@ -168,7 +168,7 @@ fn faulty_streams_give_the_same_primitives_too() {
     assert!(ended.is_degraded(), "{}", ended.report);
     assert_eq!(ended.open_books(), [""; 0]);
     let searched = ended.ledger("tpg", "delivered");
-    assert!(ended.ledger("tpg", "stale") > 0, "{}", ended.report);
+    assert!(ended.ledger("tpg", "late") > 0, "{}", ended.report);
     assert_eq!(ended.ledger("raw_frames", "offered"), searched);
     assert_eq!(ended.ledger("raw_frames", "delivered"), searched);
     let streams = raw_frames(&bench);

@@ -135,7 +135,7 @@ impl StreamChain {
         report.gaps = counters.gaps.get();
         report.hits_cut = counters.hits_cut.get();
         report.repeated = self.repeated;
-        report.stale = counters.frames.dropped(TpgFrameDrop::Stale);
+        report.late = counters.frames.dropped(TpgFrameDrop::Late);
         report.tps = counters.tps.get();
         for (tps, plane) in counters.channel_tps.iter().zip(self.planes) {
             report.tps_by_plane[usize::from(plane).min(PLANES - 1)] += tps.get();

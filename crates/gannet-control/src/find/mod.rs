@@ -201,7 +201,7 @@ fn totals(chains: &[StreamChain], reports: &[StreamReport]) -> Totals {
         frames: sum(|report| report.frames),
         gaps: sum(|report| report.gaps),
         hits_cut: sum(|report| report.hits_cut),
-        stale: sum(|report| report.stale),
+        late: sum(|report| report.late),
         repeated: sum(|report| report.repeated),
         tps,
         tps_by_plane: std::array::from_fn(|plane| {

@@ -86,7 +86,7 @@ pub struct Totals {
     /// Open hits dropped there.
     pub hits_cut: u64,
     /// Frames out of order, left out as the run leaves them out.
-    pub stale: u64,
+    pub late: u64,
     /// Frames that an earlier record holds too.
     pub repeated: u64,
     /// Primitives found.
@@ -115,7 +115,7 @@ pub struct StreamReport {
     /// Open hits dropped there.
     pub hits_cut: u64,
     /// Frames out of order, left out as the run leaves them out.
-    pub stale: u64,
+    pub late: u64,
     /// Frames that an earlier record holds too.
     pub repeated: u64,
     /// Primitives found.

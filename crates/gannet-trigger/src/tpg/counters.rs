@@ -9,7 +9,7 @@ gannet_measure::drop_reasons! {
     /// Why a frame was not searched for primitives.
     pub enum TpgFrameDrop {
         /// It came after a frame of a later time: out of order, or for the second time.
-        Stale => "stale",
+        Late => "late",
     }
 }
 

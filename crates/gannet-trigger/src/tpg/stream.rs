@@ -17,9 +17,9 @@ use crate::sampling::Sampling;
 /// Frames between two publications of the pedestals.
 const PUBLISH_FRAMES: u64 = 1024;
 
-/// A frame that is older than the one expected by up to so many frames is stale. One that is older
+/// A frame that is older than the one expected by up to so many frames is late. One that is older
 /// still is the start of a new series.
-const STALE_FRAMES_MAX: u64 = 64;
+const LATE_FRAMES_MAX: u64 = 64;
 
 /// How the time of frames and samples goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl StreamTpg {
     /// [`MAX_TPS_PER_FRAME`](gannet_kernels::MAX_TPS_PER_FRAME) in `tps`; then nothing is
     /// allocated.
     ///
-    /// Says whether the frame was searched; a stale one is not.
+    /// Says whether the frame was searched; a late one is not.
     pub fn process(
         &mut self,
         block: &Block,
@@ -98,7 +98,7 @@ impl StreamTpg {
     ) -> bool {
         self.counters.frames.offer(1);
         if self.expected != Some(timestamp) && !self.accept(timestamp) {
-            self.counters.frames.discard(TpgFrameDrop::Stale, 1);
+            self.counters.frames.discard(TpgFrameDrop::Late, 1);
             return false;
         }
         let before = tps.len();
@@ -144,7 +144,7 @@ impl StreamTpg {
     fn accept(&mut self, timestamp: u64) -> bool {
         let Some(expected) = self.expected else { return true };
         let behind = expected.saturating_sub(timestamp);
-        if (1..=STALE_FRAMES_MAX * self.ticks_per_frame).contains(&behind) {
+        if (1..=LATE_FRAMES_MAX * self.ticks_per_frame).contains(&behind) {
             return false;
         }
         self.counters.gaps.add(1);

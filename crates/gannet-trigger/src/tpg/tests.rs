@@ -132,14 +132,14 @@ fn a_hit_goes_on_over_a_frame_border_but_not_over_a_gap() {
 }
 
 #[test]
-fn stale_frames_are_left_out_and_a_new_series_is_begun() {
+fn late_frames_are_left_out_and_a_new_series_is_begun() {
     let mut stream = stream(&config());
     let quiet = pulse(0, 0..0, 0);
     for frame in [100, 101, 101, 99, 102] {
         process(&mut stream, &quiet, frame);
     }
     let counters = stream.counters().clone();
-    assert_eq!(counters.frames.dropped(TpgFrameDrop::Stale), 2);
+    assert_eq!(counters.frames.dropped(TpgFrameDrop::Late), 2);
     assert_eq!((counters.frames.delivered(), counters.gaps.get()), (3, 0));
     process(&mut stream, &quiet, 103 - 65);
     assert_eq!((counters.frames.delivered(), counters.gaps.get()), (4, 1));

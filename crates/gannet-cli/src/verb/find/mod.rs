@@ -219,10 +219,10 @@ fn text(report: &FindReport) -> String {
         total.span_s,
         grouped(total.gaps)
     );
-    if total.stale + total.repeated + total.hits_cut > 0 {
+    if total.late + total.repeated + total.hits_cut > 0 {
         text += &format!(
             "left out    {} frames out of order, {} repeated, {} open hits at gaps\n",
-            grouped(total.stale),
+            grouped(total.late),
             grouped(total.repeated),
             grouped(total.hits_cut)
         );
