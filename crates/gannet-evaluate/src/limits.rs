@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use gannet_memory::{Cell, Geometry, Producer, RegionError, clop};
+use gannet_memory::{Region, RegionError};
 use serde::Serialize;
 
 /// Bytes of the frames that are copied and read: more than the caches of a core hold.
@@ -30,39 +30,31 @@ impl MemoryLimits {
     /// When a frame or the ring has no bytes.
     pub fn measure(frame_bytes: usize, ring_frames: usize) -> Result<Self, RegionError> {
         let frames = BUFFER_BYTES / frame_bytes;
-        let (mut source, _) = clop(Geometry::plain(frame_bytes, frames))?;
-        let (mut ring, _) = clop(Geometry::plain(frame_bytes, ring_frames))?;
-        (0..frames).for_each(|number| land(&mut source, |cell| cell.fill(number as u8)));
-        let copied_ns = fastest_ns(|| copy_frames(&source, &mut ring));
-        let read_ns = fastest_ns(|| _ = black_box(sum_frames(&source)));
+        let mut source = Region::map(frames * frame_bytes)?;
+        let mut ring = Region::map(ring_frames * frame_bytes)?;
+        let source = &mut source.bytes_mut()[..frames * frame_bytes];
+        let ring = &mut ring.bytes_mut()[..ring_frames * frame_bytes];
+        let numbered = source.chunks_exact_mut(frame_bytes).enumerate();
+        numbered.for_each(|(number, frame)| frame.fill(number as u8));
+        let copied_ns = fastest_ns(|| copy_frames(source, ring, frame_bytes));
+        let read_ns = fastest_ns(|| _ = black_box(sum_frames(source, frame_bytes)));
         let bits = 8.0 * (frames * frame_bytes) as f64;
         Ok(Self { copy_gbit_per_s: bits / copied_ns, read_gbit_per_s: bits / read_ns })
     }
 }
 
-/// Copies all frames of `source` into `ring`, one after the other.
-fn copy_frames(source: &Producer, ring: &mut Producer) {
-    for number in 0..source.head().0 {
-        land(ring, |cell| cell.copy_from_slice(frame(source, number)));
+/// Copies all frames of `source` into `ring`, one after the other, again and again around it.
+fn copy_frames(source: &[u8], ring: &mut [u8], frame_bytes: usize) {
+    for frames in source.chunks(ring.len()) {
+        let pairs = ring.chunks_exact_mut(frame_bytes).zip(frames.chunks_exact(frame_bytes));
+        pairs.for_each(|(cell, frame)| cell.copy_from_slice(frame));
+        black_box(&mut *ring);
     }
 }
 
 /// Reads all frames of `source`.
-fn sum_frames(source: &Producer) -> u64 {
-    (0..source.head().0).map(|number| sum(frame(source, number))).fold(0, u64::wrapping_add)
-}
-
-/// Writes the next cell of a ring.
-fn land(ring: &mut Producer, write: impl FnOnce(&mut [u8])) {
-    let next = Cell(ring.head().0 + 1);
-    ring.reserve_to(next);
-    write(ring.head_bytes_mut());
-    ring.commit_to(next);
-}
-
-/// The bytes of a cell.
-fn frame(ring: &Producer, number: u64) -> &[u8] {
-    ring.bytes(Cell(number), ring.geometry().cell_bytes)
+fn sum_frames(source: &[u8], frame_bytes: usize) -> u64 {
+    source.chunks_exact(frame_bytes).map(sum).fold(0, u64::wrapping_add)
 }
 
 /// Time that `work` takes when nothing disturbs it, in nanoseconds.
@@ -110,12 +102,12 @@ mod tests {
 
     #[test]
     fn frames_go_around_the_ring_whole() {
-        let (mut source, _) = clop(Geometry::plain(64, 6)).unwrap();
-        let (mut ring, _) = clop(Geometry::plain(64, 4)).unwrap();
-        (1..=6).for_each(|value| land(&mut source, |cell| cell.fill(value)));
-        copy_frames(&source, &mut ring);
-        let kept: Vec<u8> = (2..6).map(|number| frame(&ring, number)[63]).collect();
-        assert_eq!(kept, [3, 4, 5, 6]);
-        assert_eq!(sum_frames(&source), 8 * 0x0101_0101_0101_0101 * (1 + 2 + 3 + 4 + 5 + 6));
+        let source: Vec<u8> = (1..=6).flat_map(|value| [value; 64]).collect();
+        let mut ring = [0; 4 * 64];
+        copy_frames(&source, &mut ring, 64);
+        let kept: Vec<u8> = ring.chunks(64).map(|frame| frame[63]).collect();
+        assert_eq!(kept, [5, 6, 3, 4]);
+        let sum = 8 * 0x0101_0101_0101_0101 * (1 + 2 + 3 + 4 + 5 + 6);
+        assert_eq!(sum_frames(&source, 64), sum);
     }
 }

@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let rate_hz: f64 = arguments.next().map_or(Ok(0.0), |text| text.parse())?;
     let ring_mib: u64 = arguments.next().map_or(Ok(256), |text| text.parse())?;
     println!("engine      received      sent          lost         ns/frame  frames/message");
-    for engine in [Engine::Recvmsg, Engine::Recvmmsg, Engine::IoUring] {
+    for engine in [Engine::Recvmsg, Engine::Recvmmsg] {
         measure(engine, rate_hz, ring_mib << 20)?;
     }
     Ok(())

@@ -50,37 +50,27 @@ impl Lander {
         self.arrivals.push(Arrival { cell, len: self.frame_len as u32 });
     }
 
-    /// Opens the cell at the head for writing.
-    pub(crate) fn open_head(&mut self) -> &mut [u8] {
-        let end = self.cell_after(1);
-        self.producer.reserve_to(end);
-        self.producer.head_bytes_mut()
-    }
-
-    /// Copies a frame into the cell at the head and publishes it, without noting an arrival.
-    pub(crate) fn copy_to_head(&mut self, frame: &[u8]) -> Cell {
-        let cell = self.producer.head();
-        self.open_head().copy_from_slice(frame);
-        self.producer.commit_to(self.cell_after(1));
-        cell
-    }
-
     /// The cell `n` after the head.
     #[inline]
     pub(crate) fn cell_after(&self, n: u64) -> Cell {
         Cell(self.producer.head().0 + n)
     }
 
-    /// Counts the datagram in the open cell at the head, and publishes it if it is a frame.
-    pub(crate) fn settle_head(&mut self, is_frame: bool) {
+    /// Counts a datagram, and copies it into a cell if it is a frame.
+    pub(crate) fn land(&mut self, datagram: &[u8]) {
         self.account.offer(1);
-        if !is_frame {
+        if datagram.len() != self.frame_len {
             return self.account.discard(SourceDrop::WrongLength, 1);
         }
-        let cell = self.producer.head();
-        self.producer.commit_to(self.cell_after(1));
+        let cell = self.producer.land(datagram);
         self.arrive(cell);
         self.account.deliver(1);
+    }
+
+    /// Notes that a frame of this poll was moved to another cell.
+    pub(crate) fn moved(&mut self, from: Cell, to: Cell) {
+        let arrivals = self.arrivals.iter_mut().rev();
+        arrivals.filter(|arrival| arrival.cell == from).for_each(|arrival| arrival.cell = to);
     }
 
     /// The facts of a source that has no socket.

@@ -14,14 +14,15 @@ use crate::source::{Arrival, Counters, Facts, Landing, Source, SourceDrop};
 /// Fewest cells of a ring: so many that the arrivals of a poll are intact until the next.
 const CELLS_MIN: usize = 4 * BATCH_FRAMES;
 
-/// Writes the next datagram to the front of a cell and returns its length, which may differ from
-/// the length of the cell; `None` when there are no more.
+/// Writes the next datagram to the front of a buffer of the frame length and returns its length,
+/// which may be another; `None` when there are no more.
 type NextDatagram = Box<dyn FnMut(&mut [u8]) -> Option<usize> + Send>;
 
-/// Takes datagrams from a function, which writes them straight into the cells.
+/// Takes datagrams from a function.
 pub struct MemorySource {
     lander: Lander,
     next: NextDatagram,
+    datagram: Vec<u8>,
     clock: Arc<dyn Clock>,
     arrival_ns: u64,
     started: bool,
@@ -29,8 +30,8 @@ pub struct MemorySource {
 }
 
 impl MemorySource {
-    /// A source whose datagrams `next` makes: it writes one to the front of the cell it is given
-    /// and returns the length of it. A datagram of another length than the cell is counted and
+    /// A source whose datagrams `next` makes: it writes one to the front of the buffer it is
+    /// given and returns the length of it. A datagram of another length is counted and
     /// dropped; what `next` wrote of it is of no account. `None` ends the input.
     ///
     /// # Errors
@@ -42,11 +43,11 @@ impl MemorySource {
     ) -> Result<Self, Error> {
         let lander = Lander::new(landing.ring(CELLS_MIN)?, landing.frame_len, BATCH_FRAMES);
         let arrival_ns = clock.now_ns();
-        let next = Box::new(next);
-        Ok(Self { lander, next, clock, arrival_ns, started: false, ended: false })
+        let (next, datagram) = (Box::new(next), vec![0; landing.frame_len]);
+        Ok(Self { lander, next, datagram, clock, arrival_ns, started: false, ended: false })
     }
 
-    /// A source of given datagrams, each of which is copied into its cell.
+    /// A source of given datagrams.
     ///
     /// # Errors
     /// As [`MemorySource::new`].
@@ -82,11 +83,10 @@ impl Source for MemorySource {
             if self.ended {
                 break;
             }
-            let cell = self.lander.open_head();
-            let expected = cell.len();
-            match (self.next)(cell) {
+            match (self.next)(&mut self.datagram) {
                 None => self.ended = true,
-                Some(len) => self.lander.settle_head(len == expected),
+                Some(len) if len == self.datagram.len() => self.lander.land(&self.datagram),
+                Some(_) => self.lander.land(&[]),
             }
         }
         Ok(self.arrivals().len())

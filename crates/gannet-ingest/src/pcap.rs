@@ -173,14 +173,7 @@ fn land(
         Ok(found) if !allow.allows(Some(SocketAddr::V4(found.source))) => {
             drop(lander, SourceDrop::ForeignAddress);
         }
-        Ok(found) => {
-            let cell = lander.open_head();
-            let is_frame = found.payload.len() == cell.len();
-            if is_frame {
-                cell.copy_from_slice(found.payload);
-            }
-            lander.settle_head(is_frame);
-        }
+        Ok(found) => lander.land(found.payload),
     }
 }
 

@@ -53,11 +53,12 @@ impl Landing {
     /// Longest UDP payload over IPv4, so the longest frame.
     pub const FRAME_LEN_MAX: usize = 65_507;
 
-    /// Makes the ring of cells for a source that needs no room around frames.
+    /// Makes the ring of cells, of at least `cells_min`.
     pub(crate) fn ring(&self, cells_min: usize) -> Result<Producer, Error> {
         self.check()?;
         let cells = cells_min.max(self.cells as usize);
-        let (producer, _) = clop(Geometry::plain(self.frame_len, cells)).map_err(Error::Memory)?;
+        let geometry = Geometry { cell_bytes: self.frame_len, cells };
+        let (producer, _) = clop(geometry).map_err(Error::Memory)?;
         Ok(producer)
     }
 
@@ -135,10 +136,6 @@ pub struct Counters {
     pub unsized_drops: Counter,
     /// Times that coalescing was switched on or off.
     pub coalescing_switches: Counter,
-    /// Times that an io_uring receive had to be armed again because its buffers ran out.
-    pub rearms: Counter,
-    /// Cells that were passed over because a message did not fill its slot.
-    pub empty_cells: Counter,
 }
 
 /// How many datagrams one kernel drop stands for.

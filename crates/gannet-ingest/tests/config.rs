@@ -24,14 +24,14 @@ fn every_option_can_be_given() {
     let text = r#"
         listen = ["10.73.0.1:17477", "[::]:17478"]
         sockets = 4
-        engine = "io-uring"
+        engine = "recvmmsg"
         kernel_buffer = "32 MiB"
         allow = ["10.73.0.0/16", "*:17476"]
         count_before_queue = false
     "#;
     let config: UdpConfig = toml::from_str(text).unwrap();
     assert_eq!((config.listen.len(), config.sockets, config.allow.len()), (2, 4, 2));
-    assert_eq!((config.engine, config.kernel_buffer), (Engine::IoUring, Bytes::mib(32)));
+    assert_eq!((config.engine, config.kernel_buffer), (Engine::Recvmmsg, Bytes::mib(32)));
     let again: UdpConfig = toml::from_str(&toml::to_string(&config).unwrap()).unwrap();
     assert_eq!(again, config);
 }
@@ -46,7 +46,7 @@ fn no_option_need_be_given() {
 #[test]
 fn what_is_not_known_is_refused() {
     assert!(refusal("port = 17477").contains("unknown field `port`"));
-    assert!(refusal("engine = \"dpdk\"").contains("`io-uring`"));
+    assert!(refusal("engine = \"dpdk\"").contains("`recvmmsg`"));
     assert!(refusal("allow = [\"10.73.0.0/40\"]").contains("10.73.0.0/16:17476"));
     assert!(refusal("kernel_buffer = 4").contains("expected"));
     assert!(toml::from_str::<PcapConfig>("").is_err(), "a file must be named");

@@ -140,8 +140,6 @@ macro_rules! udp_rig {
 udp_rig!(UdpAuto, Engine::Auto, "recvmsg", true);
 udp_rig!(UdpRecvmsg, Engine::Recvmsg, "recvmsg", false);
 udp_rig!(UdpRecvmmsg, Engine::Recvmmsg, "recvmmsg", true);
-udp_rig!(UdpIoUring, Engine::IoUring, "io-uring", true);
-udp_rig!(UdpIoUringUncounted, Engine::IoUring, "io-uring", false);
 
 /// A datagram of `len` bytes that is like no other.
 fn datagram(random: &mut Random, len: usize) -> Vec<u8> {
@@ -275,6 +273,4 @@ conformance! {
     udp_auto: UdpAuto,
     udp_recvmsg: UdpRecvmsg,
     udp_recvmmsg: UdpRecvmmsg,
-    udp_io_uring: UdpIoUring,
-    udp_io_uring_uncounted: UdpIoUringUncounted,
 }

@@ -17,12 +17,10 @@ const LANDING: Landing = Landing { frame_len: FRAME_LEN, cells: 1 };
 const WAIT: Duration = Duration::from_millis(20);
 
 /// Engine, whether datagrams are counted before the queue, and what is then known about drops.
-const VARIANTS: [(Engine, bool, DropSizes); 5] = [
+const VARIANTS: [(Engine, bool, DropSizes); 3] = [
     (Engine::Recvmsg, true, DropSizes::Counted),
     (Engine::Recvmsg, false, DropSizes::Unknown),
     (Engine::Recvmmsg, true, DropSizes::One),
-    (Engine::IoUring, true, DropSizes::Counted),
-    (Engine::IoUring, false, DropSizes::Unknown),
 ];
 
 fn loopback() -> UdpConfig {

@@ -14,56 +14,35 @@
 //! A cell is intact while `reserved <= cell + capacity`, that is, while nobody has been given
 //! leave to write over it. That one comparison is the generation check: a reader copies first and
 //! compares afterwards, so it never blocks the producer and never believes torn bytes.
-//!
-//! Cells lie in *slots* of consecutive cells. A slot may begin with head-room that an input engine
-//! needs before the data (io_uring writes a header there). An engine without such needs uses a
-//! single slot that holds the whole ring.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::sys::region::{Pages, Region, RegionError};
+use crate::window::{Window, Writer};
 
 /// Number of a cell since the start; never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cell(pub u64);
 
-/// How a ring of cells is laid over memory.
+/// How a clop is divided into cells, which lie one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes of one cell: the frame length of the source.
     pub cell_bytes: usize,
-    /// Consecutive cells in one slot.
-    pub slot_cells: usize,
-    /// Bytes before the first cell of each slot.
-    pub headroom_bytes: usize,
-    /// Bytes after the last cell of each slot, for what arrives longer than it should.
-    pub tailroom_bytes: usize,
-    /// Number of slots.
-    pub slots: usize,
+    /// Number of cells.
+    pub cells: usize,
 }
 
 impl Geometry {
-    /// A single slot of `cells` cells without head-room.
-    pub const fn plain(cell_bytes: usize, cells: usize) -> Self {
-        Self { cell_bytes, slot_cells: cells, headroom_bytes: 0, tailroom_bytes: 0, slots: 1 }
-    }
-
-    /// Bytes from one slot to the next.
-    pub const fn slot_bytes(&self) -> usize {
-        self.headroom_bytes + self.slot_cells * self.cell_bytes + self.tailroom_bytes
-    }
-
-    /// Number of cells in the ring.
+    /// Number of cells, as cells are counted.
     pub const fn capacity(&self) -> u64 {
-        (self.slot_cells * self.slots) as u64
+        self.cells as u64
     }
 
     /// Offset in the region at which `cell` begins.
     pub(crate) fn offset(&self, cell: Cell) -> usize {
-        let index = (cell.0 % self.capacity()) as usize;
-        let (slot, within) = (index / self.slot_cells, index % self.slot_cells);
-        slot * self.slot_bytes() + self.headroom_bytes + within * self.cell_bytes
+        (cell.0 % self.capacity()) as usize * self.cell_bytes
     }
 }
 
@@ -77,13 +56,10 @@ pub struct Overwritten;
 pub(crate) struct Shared {
     pub(crate) region: Region,
     pub(crate) geometry: Geometry,
-    /// First cell that nobody has leave to write.
-    reserved: AtomicU64,
-    /// First cell that does not hold a frame yet.
-    committed: AtomicU64,
+    pub(crate) window: Window,
 }
 
-/// Makes a ring of cells with the given layout: its one writer and a first reader.
+/// Makes a clop with the given layout: its one writer and a first reader.
 ///
 /// # Errors
 /// When the memory cannot be had.
@@ -91,29 +67,30 @@ pub(crate) struct Shared {
 /// # Panics
 /// When the layout has no cells or cells of no bytes.
 pub fn clop(geometry: Geometry) -> Result<(Producer, Reader), RegionError> {
-    assert!(geometry.capacity() > 0 && geometry.cell_bytes > 0, "a clop needs cells");
+    assert!(geometry.cells > 0 && geometry.cell_bytes > 0, "a clop needs cells");
     let shared = Arc::new(Shared {
-        region: Region::map(geometry.slot_bytes() * geometry.slots)?,
+        region: Region::map(geometry.cell_bytes * geometry.cells)?,
         geometry,
-        reserved: AtomicU64::new(0),
-        committed: AtomicU64::new(0),
+        window: Window::new(geometry.capacity()),
     });
-    Ok((Producer { shared: Arc::clone(&shared) }, Reader { shared }))
+    let writer = Writer::default();
+    Ok((Producer { shared: Arc::clone(&shared), writer }, Reader { shared }))
 }
 
 /// The one writer of a clop.
 #[derive(Debug)]
 pub struct Producer {
     shared: Arc<Shared>,
+    writer: Writer,
 }
 
 impl Producer {
-    /// Layout of the ring.
+    /// Layout of the clop.
     pub fn geometry(&self) -> Geometry {
         self.shared.geometry
     }
 
-    /// Kind of pages behind the ring.
+    /// Kind of pages behind the clop.
     pub fn pages(&self) -> Pages {
         self.shared.region.pages()
     }
@@ -125,7 +102,7 @@ impl Producer {
 
     /// First cell that does not hold a frame yet: where the next frame belongs.
     pub fn head(&self) -> Cell {
-        Cell(self.shared.committed.load(Ordering::Relaxed))
+        Cell(self.writer.head())
     }
 
     /// Takes leave to write all cells before `end`; what they held before is gone for readers.
@@ -133,13 +110,7 @@ impl Producer {
     /// # Panics
     /// When more than the whole ring would be open for writing at once.
     pub fn reserve_to(&mut self, end: Cell) {
-        let head = self.head();
-        assert!(end.0 <= head.0 + self.shared.geometry.capacity(), "the ring is too small");
-        if end.0 > self.shared.reserved.load(Ordering::Relaxed) {
-            self.shared.reserved.store(end.0, Ordering::Relaxed);
-            // Readers must see the reservation before any byte changes.
-            fence(Ordering::SeqCst);
-        }
+        self.writer.reserve_to(&self.shared.window, end.0);
     }
 
     /// Publishes every cell before `end` to the readers.
@@ -147,36 +118,53 @@ impl Producer {
     /// # Panics
     /// When cells would be published that were not reserved, or the head would move back.
     pub fn commit_to(&mut self, end: Cell) {
-        let reserved = self.shared.reserved.load(Ordering::Relaxed);
-        assert!(self.head() <= end && end.0 <= reserved, "commit outside the reservation");
-        self.shared.committed.store(end.0, Ordering::Release);
+        self.writer.commit_to(&self.shared.window, end.0);
     }
 
-    /// Bytes of the cell at the head, for a source that copies frames in.
+    /// Copies a frame into the cell at the head and publishes it. What of the cell is beyond the
+    /// frame keeps the bytes it had.
     ///
     /// # Panics
-    /// When that cell is not reserved.
-    pub fn head_bytes_mut(&mut self) -> &mut [u8] {
+    /// When the frame is longer than a cell.
+    pub fn land(&mut self, frame: &[u8]) -> Cell {
         let head = self.head();
-        assert!(head.0 < self.shared.reserved.load(Ordering::Relaxed), "cell is not reserved");
-        self.shared.writable(head)
+        let Shared { region, geometry, window } = &*self.shared;
+        assert!(frame.len() <= geometry.cell_bytes, "longer than a cell");
+        self.writer.reserve_to(window, head.0 + 1);
+        region.store(geometry.offset(head), frame);
+        self.writer.commit_to(window, head.0 + 1);
+        head
     }
 
-    /// First `len` bytes of a committed cell.
+    /// Copies the bytes of one open cell into another.
     ///
     /// # Panics
-    /// When the cell is not committed, is overwritten, or is shorter than `len`.
-    #[inline]
-    pub fn bytes(&self, cell: Cell, len: usize) -> &[u8] {
-        assert!(cell < self.head() && self.shared.intact(cell), "cell holds no frame");
-        assert!(len <= self.shared.geometry.cell_bytes, "longer than a cell");
-        self.shared.readable(cell, len)
+    /// When one of them is not reserved or is published already.
+    pub fn move_open(&mut self, from: Cell, to: Cell) {
+        let Shared { region, geometry, .. } = &*self.shared;
+        let is_open = |cell: Cell| self.writer.is_open(cell.0);
+        assert!(is_open(from) && is_open(to), "cell is not open");
+        region.copy_within(geometry.offset(from), geometry.offset(to), geometry.cell_bytes);
     }
 
-    /// Region behind the ring and the offset of a cell in it, for input engines that let the
-    /// kernel write.
-    pub fn place(&self, cell: Cell) -> (&Region, usize) {
-        (&self.shared.region, self.shared.geometry.offset(cell))
+    /// Address of `count` consecutive open cells from `cell` on, for the kernel or a device to
+    /// write to.
+    ///
+    /// # Panics
+    /// When they are not all open, or go past the end of the ring.
+    pub fn place(&mut self, cell: Cell, count: usize) -> NonNull<u8> {
+        let Shared { region, geometry, .. } = &*self.shared;
+        let last = (cell.0 + count as u64).saturating_sub(1);
+        let is_open = self.writer.is_open(cell.0) && self.writer.is_open(last);
+        assert!(is_open, "cells are not open");
+        let offset = geometry.offset(cell);
+        let len = count * geometry.cell_bytes;
+        assert!(offset + len <= geometry.cells * geometry.cell_bytes, "past the end of the ring");
+        region.address(offset, len)
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 }
 
@@ -187,7 +175,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Layout of the ring.
+    /// Layout of the clop.
     pub fn geometry(&self) -> Geometry {
         self.shared.geometry
     }
@@ -195,7 +183,7 @@ impl Reader {
     /// Whether `cell` still holds the frame that was landed in it.
     #[inline]
     pub fn is_intact(&self, cell: Cell) -> bool {
-        cell.0 < self.shared.committed.load(Ordering::Acquire) && self.shared.intact(cell)
+        self.shared.window.is_intact(cell.0)
     }
 
     /// Copies the first `out.len()` bytes of `cell`.
@@ -207,50 +195,37 @@ impl Reader {
     /// # Panics
     /// When `out` is longer than a cell.
     pub fn copy(&self, cell: Cell, out: &mut [u8]) -> Result<(), Overwritten> {
-        assert!(out.len() <= self.shared.geometry.cell_bytes, "longer than a cell");
-        if !self.is_intact(cell) {
+        let Shared { region, geometry, window } = &*self.shared;
+        assert!(out.len() <= geometry.cell_bytes, "longer than a cell");
+        if !window.is_intact(cell.0) {
             return Err(Overwritten);
         }
-        self.shared.region.copy_out(self.shared.geometry.offset(cell), out);
-        if self.shared.intact(cell) { Ok(()) } else { Err(Overwritten) }
+        region.load(geometry.offset(cell), out);
+        if window.is_still_intact(cell.0) { Ok(()) } else { Err(Overwritten) }
     }
 
     /// Oldest cell that is still intact, and the cell after the newest.
     pub fn extent(&self) -> (Cell, Cell) {
-        let committed = self.shared.committed.load(Ordering::Acquire);
-        let reserved = self.shared.reserved.load(Ordering::Relaxed);
-        let oldest = reserved.saturating_sub(self.shared.geometry.capacity());
-        (Cell(oldest.min(committed)), Cell(committed))
+        let (oldest, head) = self.shared.window.extent();
+        (Cell(oldest), Cell(head))
     }
 }
 
-impl Shared {
-    #[inline]
-    fn intact(&self, cell: Cell) -> bool {
-        self.reserved.load(Ordering::Relaxed) <= cell.0 + self.geometry.capacity()
-    }
-}
-
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::thread;
 
-    /// Lands one frame whose every byte is `value`.
-    fn land(producer: &mut Producer, value: u8) -> Cell {
-        let cell = producer.head();
-        producer.reserve_to(Cell(cell.0 + 1));
-        producer.head_bytes_mut().fill(value);
-        producer.commit_to(Cell(cell.0 + 1));
-        cell
+    fn ring(cell_bytes: usize, cells: usize) -> (Producer, Reader) {
+        clop(Geometry { cell_bytes, cells }).unwrap()
     }
 
     #[test]
     fn a_frame_stays_readable_until_its_cell_is_reserved_again() {
-        let (mut producer, reader) = clop(Geometry::plain(64, 4)).unwrap();
-        let first = land(&mut producer, 1);
-        (2..=4).for_each(|value| _ = land(&mut producer, value));
+        let (mut producer, reader) = ring(64, 4);
+        let first = producer.land(&[1; 64]);
+        (2..=4).for_each(|value| _ = producer.land(&[value; 64]));
         let mut bytes = [0; 64];
         assert_eq!(reader.copy(first, &mut bytes), Ok(()));
         assert_eq!(bytes, [1; 64]);
@@ -264,41 +239,65 @@ mod tests {
     #[test]
     #[should_panic(expected = "the ring is too small")]
     fn more_than_the_ring_cannot_be_open_for_writing() {
-        let (mut producer, _reader) = clop(Geometry::plain(64, 4)).unwrap();
-        producer.reserve_to(Cell(5));
+        ring(64, 4).0.reserve_to(Cell(5));
     }
 
     #[test]
     #[should_panic(expected = "cell holds no frame")]
     fn the_producer_cannot_read_what_it_gave_away() {
-        let (mut producer, _reader) = clop(Geometry::plain(64, 2)).unwrap();
-        land(&mut producer, 1);
+        let (mut producer, _reader) = ring(64, 2);
+        producer.land(&[1; 64]);
         producer.reserve_to(Cell(3));
         producer.bytes(Cell(0), 64);
     }
 
+    #[test]
+    #[should_panic(expected = "cells are not open")]
+    fn no_address_is_given_of_a_published_cell() {
+        let (mut producer, _reader) = ring(64, 2);
+        producer.land(&[1; 64]);
+        producer.reserve_to(Cell(2));
+        producer.place(Cell(0), 1);
+    }
+
     proptest! {
+        /// Cells of any length: words of 8 bytes may hold the end of one and the start of the next.
         #[test]
-        fn cells_never_overlap_and_stay_inside(
-            cell_bytes in 1usize..100, slot_cells in 1usize..9, headroom_bytes in 0usize..200,
-            tailroom_bytes in 0usize..50, slots in 1usize..9,
+        fn what_was_landed_or_moved_is_read(
+            cell_bytes in 1usize..40, cells in 2usize..7, frames in 1u64..30, seed: u8,
         ) {
-            let geometry = Geometry { cell_bytes, slot_cells, headroom_bytes, tailroom_bytes, slots };
-            let mut end = 0;
-            for cell in 0..geometry.capacity() {
-                let offset = geometry.offset(Cell(cell));
-                let gap = if cell % slot_cells as u64 == 0 { headroom_bytes } else { 0 };
-                prop_assert!(offset >= end + gap);
-                end = offset + cell_bytes;
-                prop_assert_eq!(offset, geometry.offset(Cell(cell + geometry.capacity())));
+            let (mut producer, reader) = ring(cell_bytes, cells);
+            let content = |frame: u64| -> Vec<u8> {
+                (0..cell_bytes).map(|at| (frame as usize * 31 + at * 7) as u8 ^ seed).collect()
+            };
+            for frame in 0..frames {
+                producer.land(&content(frame));
             }
-            prop_assert!(end + tailroom_bytes <= geometry.slot_bytes() * slots);
+            let (oldest, head) = reader.extent();
+            prop_assert_eq!(head.0 - oldest.0, frames.min(cells as u64));
+            for frame in oldest.0..head.0 {
+                for len in [cell_bytes, cell_bytes / 2] {
+                    let mut out = vec![0; len];
+                    reader.copy(Cell(frame), &mut out).unwrap();
+                    prop_assert_eq!(&out[..], &content(frame)[..len]);
+                    prop_assert_eq!(producer.bytes(Cell(frame), len), &out[..]);
+                }
+            }
+            producer.reserve_to(Cell(head.0 + 2));
+            producer.move_open(head, Cell(head.0 + 1));
+            producer.commit_to(Cell(head.0 + 2));
+            let moved = producer.bytes(Cell(head.0 + 1), cell_bytes);
+            prop_assert_eq!(producer.bytes(head, cell_bytes), moved);
+            if cells > 2 && frames > 1 {
+                let before = content(head.0 - 1);
+                prop_assert_eq!(producer.bytes(Cell(head.0 - 1), cell_bytes), &before[..]);
+            }
         }
     }
 
     #[test]
     fn a_reader_never_believes_a_torn_frame() {
-        let (mut producer, reader) = clop(Geometry::plain(4096, 8)).unwrap();
+        let (mut producer, reader) = ring(4096, 8);
         let watcher = thread::spawn(move || {
             let (mut seen, mut lost, mut bytes) = (0u64, 0u64, vec![0; 4096]);
             while seen + lost < 200_000 {
@@ -317,9 +316,10 @@ mod tests {
                 }
             }
         });
+        let mut frame = [0; 4096];
         while !watcher.is_finished() {
-            let value = producer.head().0 as u8;
-            land(&mut producer, value);
+            frame.fill(producer.head().0 as u8);
+            producer.land(&frame);
         }
         watcher.join().unwrap();
     }

@@ -14,6 +14,7 @@ pub mod clop;
 pub mod registration;
 mod sys;
 pub mod tlb;
+mod window;
 
 pub use clop::{Cell, Geometry, Overwritten, Producer, Reader, clop};
 pub use registration::{RegisterError, RegisteredBuffers, Registration};

@@ -151,7 +151,7 @@ impl OpenChunk {
 
 #[cfg(test)]
 mod tests {
-    use gannet_memory::{Cell, Geometry, Producer, clop};
+    use gannet_memory::{Geometry, Producer, clop};
 
     use super::*;
     use crate::latency::{IntakeWriter, intake};
@@ -168,7 +168,7 @@ mod tests {
 
     /// A ring with room for `cells` frames.
     fn bench(cells: usize) -> Bench {
-        let (producer, reader) = clop(Geometry::plain(FRAME_LEN, cells)).unwrap();
+        let (producer, reader) = clop(Geometry { cell_bytes: FRAME_LEN, cells }).unwrap();
         let (mut intake, frames) = intake(cells);
         intake.lie_in(reader);
         let account = Arc::<Account<RawDrop>>::default();
@@ -179,13 +179,9 @@ mod tests {
     impl Bench {
         /// Lands the frame of this time, in frames.
         fn land(&mut self, time: u64) {
-            let cell = self.producer.head();
-            self.producer.reserve_to(Cell(cell.0 + 1));
-            let frame = self.producer.head_bytes_mut();
-            frame.fill(time as u8);
-            daq_ethernet::Header::new_unchecked(frame).set_timestamp(time * STEP);
-            self.producer.commit_to(Cell(cell.0 + 1));
-            self.intake.push(cell);
+            let mut frame = vec![time as u8; FRAME_LEN];
+            daq_ethernet::Header::new_unchecked(&mut frame[..]).set_timestamp(time * STEP);
+            self.intake.push(self.producer.land(&frame));
         }
 
         fn gather(&mut self, now_ns: u64) -> Option<Chunk> {

@@ -2,7 +2,7 @@
 //! overwriting, compared with a plain model that keeps every frame ever landed.
 
 use gannet_measure::random::Random;
-use gannet_memory::{Cell, Geometry, Producer, clop};
+use gannet_memory::{Geometry, Producer, clop};
 use gannet_readout::latency::{Extent, IndexWriter, Placement, StreamBuffer, Window, index};
 use gannet_readout::request::{Answer, DataRequest, Finding};
 
@@ -119,7 +119,8 @@ impl Bench {
         let capacity = 8 + random.below(200);
         let index_frames = 4 + random.below(60) as usize;
         let streams = 1 + random.below(3) as usize;
-        let (producer, reader) = clop(Geometry::plain(FRAME_BYTES, capacity as usize)).unwrap();
+        let geometry = Geometry { cell_bytes: FRAME_BYTES, cells: capacity as usize };
+        let (producer, reader) = clop(geometry).unwrap();
         let (writers, buffers) = (0..streams)
             .map(|_| {
                 let (mut writer, entries) = index(index_frames, STEP);
@@ -155,12 +156,9 @@ impl Bench {
     }
 
     fn land(&mut self, stream: usize, timestamp: u64) {
-        let cell = self.producer.head();
-        self.producer.reserve_to(Cell(cell.0 + 1));
-        let bytes = self.producer.head_bytes_mut();
-        bytes.fill(stream as u8);
-        bytes[..8].copy_from_slice(&timestamp.to_le_bytes());
-        self.producer.commit_to(Cell(cell.0 + 1));
+        let mut frame = [stream as u8; FRAME_BYTES];
+        frame[..8].copy_from_slice(&timestamp.to_le_bytes());
+        let cell = self.producer.land(&frame);
         let placement = self.writers[stream].insert(timestamp, cell, false);
         let newest = self.model.newest[stream].map_or(timestamp, |newest| newest.max(timestamp));
         self.model.newest[stream] = Some(newest);

@@ -43,7 +43,7 @@ enum Outcome {
 type Step = (&'static str, fn(&mut Check) -> Result<Outcome>);
 
 /// In this order: what answers soonest first, and builds before what uses them.
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     ("format", steps::format),
     ("tidy", steps::tidy),
     ("clippy", steps::clippy),
@@ -53,6 +53,7 @@ const STEPS: [Step; 10] = [
     ("judges' Python", judges::prepare),
     ("release build", steps::release_build),
     ("reference pages", steps::reference_pages),
+    ("memory model", steps::memory_model),
     ("tests", suite::run),
 ];
 

@@ -80,6 +80,19 @@ pub fn reference_pages(check: &mut Check) -> Result<Outcome> {
     Ok(Outcome::Failed(format!("out of date: {}; `cargo xtask docs` mends it", stale.join(", "))))
 }
 
+/// What readers of a clop may see, over every interleaving that the memory model allows. It is
+/// built apart, since loom takes the place of the atomics of the standard library.
+pub fn memory_model(check: &mut Check) -> Result<Outcome> {
+    let mut command = cargo(check);
+    command.args(["test", "--package", "gannet-memory", "--lib", "model"]);
+    command.arg("--target-dir").arg(check.target.join("loom")).env("RUSTFLAGS", "--cfg loom");
+    if !check.long {
+        // Three switches at any places find all that is known to go wrong, in a second.
+        command.env("LOOM_MAX_PREEMPTIONS", "3");
+    }
+    finish(&mut command)
+}
+
 /// The cargo that started this program, in the root of the workspace.
 pub fn cargo(check: &Check) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));

@@ -16,7 +16,6 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use gannet_ingest::udp::Engine;
 use gannet_measure::quantity::Bytes;
 use serde::Serialize;
 
@@ -116,8 +115,6 @@ pub struct Needs {
     pub kernel_buffer: u64,
     /// Sockets, each with such a buffer of its own.
     pub sockets: usize,
-    /// Whether a socket asks for io_uring.
-    pub io_uring: bool,
     /// Whether a socket asks to count datagrams before the kernel's queue.
     pub count_before_queue: bool,
     /// Addresses listened on; absent when no configuration names them.
@@ -142,7 +139,6 @@ impl Default for Needs {
         Self {
             kernel_buffer: 64 << 20,
             sockets: 1,
-            io_uring: false,
             count_before_queue: true,
             listen: None,
             memory: 4 << 30,
@@ -168,7 +164,6 @@ impl Needs {
         Self {
             kernel_buffer: kernel_buffer.unwrap_or(0),
             sockets: sockets.iter().map(|udp| udp.listen.len() * udp.sockets as usize).sum(),
-            io_uring: sockets.iter().any(|udp| udp.engine == Engine::IoUring),
             count_before_queue: sockets.iter().any(|udp| udp.count_before_queue),
             listen: Some(listen),
             memory: forecast.memory_bytes,
@@ -221,12 +216,12 @@ mod tests {
             udp = { listen = ["10.0.0.1:7000", "10.0.0.1:7001"], kernel_buffer = "8 MiB" }
             [[source]]
             streams = { count = 2, crate = 2 }
-            udp = { listen = ["[::1]:7000"], engine = "io-uring", count_before_queue = false }
+            udp = { listen = ["[::1]:7000"], count_before_queue = false }
         "#;
         let plan = parse("test.toml", text, Path::new(".")).unwrap();
         let needs = Needs::of(&plan);
         assert_eq!((needs.kernel_buffer, needs.sockets), (64 << 20, 3));
-        assert_eq!((needs.io_uring, needs.count_before_queue), (true, true));
+        assert!(needs.count_before_queue);
         let listen = ["10.0.0.1", "::1"].map(|ip| ip.parse().unwrap());
         assert_eq!(needs.listen.as_deref(), Some(&listen[..]));
         assert_eq!((needs.memory, needs.threads), (plan.forecast.memory_bytes, 4));

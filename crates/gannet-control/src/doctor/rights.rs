@@ -4,8 +4,6 @@ use super::{Check, Needs, System, Verdict, quoted};
 
 /// Open files that a run with many sockets and rotating files needs.
 const OPEN_FILES: u64 = 1024;
-/// Memory that the rings of io_uring lock.
-const LOCKED_BYTES: u64 = 8 << 20;
 /// A capability of Linux, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Capability {
@@ -45,7 +43,6 @@ pub(super) fn checks(system: &System, needs: &Needs) -> Vec<Check> {
             needs.count_before_queue,
             "frames are counted before the kernel's queue, so that every loss has its size",
         ),
-        locked_memory(system),
         open_files(system),
     ]
 }
@@ -80,13 +77,6 @@ fn limit(system: &System, name: &str) -> Option<u64> {
     }
 }
 
-fn locked_memory(system: &System) -> Check {
-    let found = limit(system, "Max locked memory");
-    let reason = "rings shared with the kernel are locked in memory";
-    Check::bytes("locked memory (ulimit -l)", found, LOCKED_BYTES, Verdict::Slow, reason)
-        .mended_by("ulimit -l unlimited  # in a unit file: LimitMEMLOCK=infinity")
-}
-
 fn open_files(system: &System) -> Check {
     let (value, verdict) = match limit(system, "Max open files") {
         Some(found) if found >= OPEN_FILES => (found.to_string(), Verdict::Ok),
@@ -106,11 +96,9 @@ mod tests {
     #[test]
     fn limits_are_read_by_name() {
         let text = "Limit                     Soft Limit           Hard Limit           Units\n\
-                    Max open files            512                  4096                 files\n\
-                    Max locked memory         unlimited            unlimited            bytes\n";
+                    Max open files            512                  4096                 files\n";
         let (_root, system) = fake(&[("proc/self/limits", text)]);
         assert_eq!(open_files(&system).verdict, Verdict::Slow);
-        assert_eq!(locked_memory(&system).value, "unlimited");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use gannet_ingest::udp::{self, Engine, UdpConfig};
+use gannet_ingest::udp::{self, UdpConfig};
 use gannet_ingest::{Facts, Landing, Source};
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::quantity::Bytes;
@@ -14,12 +14,11 @@ use gannet_wire::tpc_frame;
 use super::{Check, Needs, Verdict};
 
 /// What a source writes before the reason of a refusal.
-const IO_URING: &str = "io_uring: ";
 const COALESCING: &str = "coalescing (UDP_GRO): ";
 
 pub(super) fn checks(needs: &Needs) -> Vec<Check> {
     match open(needs) {
-        Ok(facts) => judge(&facts, needs),
+        Ok(facts) => judge(&facts),
         Err(error) => {
             let check = Check::new("UDP socket", error, Verdict::Bad, "frames come by UDP");
             vec![check.mended_by("# run outside the sandbox or firewall that forbids sockets")]
@@ -31,7 +30,6 @@ pub(super) fn checks(needs: &Needs) -> Vec<Check> {
 fn open(needs: &Needs) -> Result<Facts, gannet_ingest::Error> {
     let config = UdpConfig {
         listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
-        engine: Engine::IoUring,
         kernel_buffer: Bytes(needs.kernel_buffer.max(1)),
         ..UdpConfig::default()
     };
@@ -41,8 +39,8 @@ fn open(needs: &Needs) -> Result<Facts, gannet_ingest::Error> {
     sources.first().map(Source::facts).ok_or(gannet_ingest::Error::NoAddress)
 }
 
-fn judge(facts: &Facts, needs: &Needs) -> Vec<Check> {
-    vec![obtained_buffer(facts), coalescing(facts), io_uring(facts, needs)]
+fn judge(facts: &Facts) -> Vec<Check> {
+    vec![obtained_buffer(facts), coalescing(facts)]
 }
 
 fn obtained_buffer(facts: &Facts) -> Check {
@@ -59,17 +57,6 @@ fn coalescing(facts: &Facts) -> Check {
     let reason = "many datagrams come by one system call (UDP_GRO)";
     Check::new("coalesced receiving", outcome(refusal), verdict, reason)
         .mended_by("# run on Linux 5.0 or later")
-}
-
-/// Trying is the only way: a container may forbid it though the kernel's switch allows it.
-fn io_uring(facts: &Facts, needs: &Needs) -> Check {
-    let refusal = refusal(facts, IO_URING);
-    let lacking = refusal.is_some() && needs.io_uring;
-    let verdict = if lacking { Verdict::Slow } else { Verdict::Ok };
-    let reason = "one of the engines; `engine = \"auto\"` does not need it";
-    Check::new("io_uring", outcome(refusal), verdict, reason).mended_by(
-        "sudo sysctl -w kernel.io_uring_disabled=0  # in a container: let seccomp allow it",
-    )
 }
 
 fn refusal<'a>(facts: &'a Facts, what: &str) -> Option<&'a str> {
@@ -89,7 +76,7 @@ mod tests {
     #[test]
     fn every_refusal_of_the_source_is_told_or_has_its_own_check() {
         let facts = open(&Needs::default()).unwrap();
-        let checks = judge(&facts, &Needs::default());
+        let checks = judge(&facts);
         let told = checks.iter().filter(|check| check.value.starts_with("refused: ")).count();
         // The counter before the queue is told by the right that it needs.
         let expected = facts.refusals.iter().filter(|refusal| !refusal.contains("BPF")).count();
@@ -106,12 +93,8 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_engine_is_slow_only_where_it_is_asked_for() {
+    fn refused_coalescing_is_slow() {
         let mut facts = open(&Needs::default()).unwrap();
-        facts.refusals = vec!["io_uring: not permitted".into()];
-        assert_eq!(io_uring(&facts, &Needs::default()).verdict, Verdict::Ok);
-        let check = io_uring(&facts, &Needs { io_uring: true, ..Needs::default() });
-        assert_eq!((check.verdict, &check.value[..]), (Verdict::Slow, "refused: not permitted"));
         facts.refusals = vec!["coalescing (UDP_GRO): no".into()];
         assert_eq!(coalescing(&facts).verdict, Verdict::Slow);
     }

@@ -8,7 +8,7 @@ use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use gannet_kernels::Isa;
-use gannet_memory::{Cell, Geometry, Pages, Producer, clop};
+use gannet_memory::{Pages, Region};
 
 use super::content::Content;
 use super::finder::{Finder, Setup, verify};
@@ -179,7 +179,9 @@ impl Crew {
 
 /// The memory and the chains of one thread.
 struct Bench<F> {
-    memory: Producer,
+    memory: Region,
+    /// Bytes of the memory that hold frames.
+    frame_bytes: usize,
     finder: Finder<F>,
 }
 
@@ -187,21 +189,20 @@ impl<F: Format> Bench<F> {
     /// Lays out the frames, compares the primitives of some with the scalar chain, and lets the
     /// pedestals settle.
     fn new(load: &Load, thread: usize) -> Result<(Self, Ready), Error> {
-        // A single cell: the frames lie back to back, on the pages that frames land on.
-        let (mut memory, _) = clop(Geometry::plain(load.frames * F::FRAME_LEN, 1))?;
-        memory.reserve_to(Cell(1));
+        // The frames lie back to back, on the pages that frames land on.
+        let frame_bytes = load.frames * F::FRAME_LEN;
+        let mut memory = Region::map(frame_bytes)?;
         let seed = (thread * load.streams) as u64;
         let (distinct, repeated) =
-            memory.head_bytes_mut().split_at_mut(load.distinct * F::FRAME_LEN);
+            memory.bytes_mut()[..frame_bytes].split_at_mut(load.distinct * F::FRAME_LEN);
         F::fill(distinct, load.streams, &load.content, seed);
         load.laid_out.fetch_add(distinct.len() as u64, Ordering::Relaxed);
         for part in repeated.chunks_mut(distinct.len()) {
             part.copy_from_slice(&distinct[..part.len()]);
             load.laid_out.fetch_add(part.len() as u64, Ordering::Relaxed);
         }
-        memory.commit_to(Cell(1));
         let finder = Finder::new(&load.setup, load.isa, load.streams)?;
-        let mut bench = Self { memory, finder };
+        let mut bench = Self { memory, frame_bytes, finder };
         let verified = match load.isa {
             Isa::Scalar => 0,
             isa => {
@@ -218,11 +219,11 @@ impl<F: Format> Bench<F> {
     }
 
     fn frames(&self) -> &[u8] {
-        self.memory.bytes(Cell(0), self.memory.geometry().cell_bytes)
+        &self.memory.bytes()[..self.frame_bytes]
     }
 
     fn find(&mut self, rounds: u32) -> u64 {
-        let frames = self.memory.bytes(Cell(0), self.memory.geometry().cell_bytes);
+        let frames = &self.memory.bytes()[..self.frame_bytes];
         self.finder.pass(frames, rounds)
     }
 

@@ -4,6 +4,5 @@ pub(crate) mod address;
 pub(crate) mod arrival_counter;
 pub(crate) mod control;
 pub(crate) mod receive;
-pub(crate) mod ring;
 pub(crate) mod send;
 pub(crate) mod socket;

@@ -7,7 +7,7 @@ use std::mem;
 use std::net::SocketAddr;
 use std::ptr;
 
-use gannet_memory::{Cell, Producer};
+use gannet_memory::{Cell, Geometry, Producer};
 
 use crate::sys::address::{NAME_LEN, Name};
 use crate::sys::control::{CONTROL_LEN, Control, segment_len};
@@ -37,19 +37,18 @@ const NO_BYTES: libc::iovec = libc::iovec { iov_base: ptr::null_mut(), iov_len: 
 /// beginning. The second may be empty.
 ///
 /// # Panics
-/// When the ring has more than one slot, or fewer cells.
-fn cells(producer: &Producer, cell: Cell, count: usize) -> [libc::iovec; 2] {
-    let geometry = producer.geometry();
-    let capacity = geometry.slot_cells;
-    assert!(geometry.slots == 1 && count <= capacity, "cells must lie one after the other");
-    let first = count.min(capacity - (cell.0 % capacity as u64) as usize);
-    let piece = |cell, count: usize| {
-        let (region, offset) = producer.place(cell);
-        let iov_len = count * geometry.cell_bytes;
-        libc::iovec { iov_base: region.address(offset, iov_len).as_ptr().cast(), iov_len }
+/// When they are not reserved.
+fn cells(producer: &mut Producer, cell: Cell, count: usize) -> [libc::iovec; 2] {
+    let Geometry { cell_bytes, cells } = producer.geometry();
+    let first = count.min(cells - (cell.0 % cells as u64) as usize);
+    let mut piece = |cell, count: usize| {
+        let iov_base = producer.place(cell, count).as_ptr().cast();
+        libc::iovec { iov_base, iov_len: count * cell_bytes }
     };
-    let rest = if first < count { piece(Cell(0), count - first) } else { NO_BYTES };
-    [piece(cell, first), rest]
+    let start = piece(cell, first);
+    let rest =
+        if first < count { piece(Cell(cell.0 + first as u64), count - first) } else { NO_BYTES };
+    [start, rest]
 }
 
 /// Room for one message: cells at the head of a ring, and scrap memory for what is longer.
@@ -186,7 +185,7 @@ impl Batch {
     }
 
     /// Sets all pointers for the next call.
-    fn point_at(&mut self, producer: &Producer, head: Cell, with_sender: bool) {
+    fn point_at(&mut self, producer: &mut Producer, head: Cell, with_sender: bool) {
         let scraps = self.scraps.chunks_exact_mut(self.scrap_len).take(self.asked);
         for (index, scrap) in scraps.enumerate() {
             let cell = Cell(head.0 + index as u64);
@@ -259,7 +258,7 @@ mod tests {
         while socket.queue().unwrap().used > 0 {
             let mut scrap = [0; 16];
             let (mut producer, _) =
-                gannet_memory::clop(gannet_memory::Geometry::plain(16, 1)).unwrap();
+                gannet_memory::clop(Geometry { cell_bytes: 16, cells: 1 }).unwrap();
             let mut room = Room::at_head(&mut producer, 1, &mut scrap);
             room.receive(&socket, false).unwrap().unwrap();
         }

@@ -53,8 +53,6 @@ pub(super) struct Coalescing {
     on: bool,
     /// Whether the size of every drop is known anyway.
     sized: bool,
-    /// Whether the engine is better off without when few datagrams come together.
-    minds_few: bool,
     /// Time of the last change, or of the last judgement of the loss.
     since_ns: u64,
     /// Sums of what was seen since the last judgement of whatever kind.
@@ -69,11 +67,10 @@ pub(super) struct Coalescing {
 
 impl Coalescing {
     /// Begins with coalescing.
-    pub(super) fn new(sized: bool, minds_few: bool) -> Self {
+    pub(super) fn new(sized: bool) -> Self {
         Self {
             on: true,
             sized,
-            minds_few,
             since_ns: 0,
             messages: 0,
             datagrams: 0,
@@ -125,7 +122,7 @@ impl Coalescing {
 
     /// Whether datagrams do not come together.
     fn does_not_pay(&mut self, seen: Seen) -> bool {
-        if self.messages < WINDOW_MESSAGES || !self.minds_few {
+        if self.messages < WINDOW_MESSAGES {
             return false;
         }
         if 2 * self.datagrams >= 3 * self.messages {
@@ -172,7 +169,7 @@ mod tests {
 
     #[test]
     fn stays_on_in_any_storm_when_every_drop_has_its_size() {
-        let mut coalescing = Coalescing::new(true, true);
+        let mut coalescing = Coalescing::new(true);
         let storm = Seen { drops: 5, fill_sixteenths: 16, ..seen(1, 7, 63) };
         (0..100).for_each(|_| assert!(!coalescing.observe(storm)));
         assert!(coalescing.is_on());
@@ -180,7 +177,7 @@ mod tests {
 
     #[test]
     fn without_sizes_it_ends_before_the_queue_is_full_and_begins_when_no_more_is_lost() {
-        let mut coalescing = Coalescing::new(false, true);
+        let mut coalescing = Coalescing::new(false);
         assert!(!coalescing.observe(Seen { fill_sixteenths: 11, ..seen(5, 7, 63) }));
         assert!(coalescing.observe(Seen { fill_sixteenths: 12, ..seen(6, 7, 63) }));
         assert!(!coalescing.is_on());
@@ -195,7 +192,7 @@ mod tests {
 
     #[test]
     fn without_sizes_it_stays_off_while_it_would_not_help() {
-        let mut coalescing = Coalescing::new(false, true);
+        let mut coalescing = Coalescing::new(false);
         let mut storm = |ms, drops, is_on| {
             coalescing.observe(Seen { drops, fill_sixteenths: 16, ..seen(ms, 7, 63) });
             assert_eq!(coalescing.is_on(), is_on, "{ms} ms");
@@ -208,7 +205,7 @@ mod tests {
 
     #[test]
     fn without_sizes_a_full_queue_without_loss_is_left_to_itself() {
-        let mut coalescing = Coalescing::new(false, true);
+        let mut coalescing = Coalescing::new(false);
         let full = |ms| Seen { fill_sixteenths: 13, ..seen(ms, 64, 64) };
         (1..100).for_each(|ms| assert_eq!(coalescing.observe(full(ms)), ms == 1));
         assert!(!coalescing.is_on());
@@ -218,7 +215,7 @@ mod tests {
     #[test]
     fn gives_up_when_datagrams_do_not_come_together_and_tries_again_ever_more_rarely() {
         for sized in [true, false] {
-            let mut coalescing = Coalescing::new(sized, true);
+            let mut coalescing = Coalescing::new(sized);
             let mut switched_on = Vec::new();
             for ms in 0..3000 {
                 if coalescing.observe(seen(ms, 64, 70)) && coalescing.is_on() {
@@ -233,18 +230,12 @@ mod tests {
 
     #[test]
     fn it_is_given_up_when_the_queue_is_empty_unless_that_never_comes() {
-        let mut coalescing = Coalescing::new(true, true);
+        let mut coalescing = Coalescing::new(true);
         let busy = |ms| Seen { is_empty: false, ..seen(ms, 64, 64) };
         (0..30).for_each(|ms| assert!(!coalescing.observe(busy(ms))));
         assert!(coalescing.observe(seen(30, 1, 1)) && !coalescing.is_on());
-        let mut coalescing = Coalescing::new(true, true);
+        let mut coalescing = Coalescing::new(true);
         let given_up = (0..200).find(|&ms| coalescing.observe(busy(ms)));
         assert_eq!(given_up, Some(63), "after 64 * 64 messages");
-    }
-
-    #[test]
-    fn an_engine_that_does_not_mind_stays_on() {
-        let mut coalescing = Coalescing::new(true, false);
-        (0..1000).for_each(|ms| assert!(!coalescing.observe(seen(ms, 64, 64))));
     }
 }

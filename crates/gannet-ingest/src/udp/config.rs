@@ -24,8 +24,6 @@ pub enum Engine {
     Recvmsg,
     /// Datagrams one by one, many a call; never coalesced.
     Recvmmsg,
-    /// Coalesced messages through io_uring.
-    IoUring,
 }
 
 impl Engine {
@@ -35,7 +33,6 @@ impl Engine {
             Self::Auto => "auto",
             Self::Recvmsg => "recvmsg",
             Self::Recvmmsg => "recvmmsg",
-            Self::IoUring => "io-uring",
         }
     }
 }

@@ -1,13 +1,12 @@
-//! Taking messages from the kernel, by system calls or through io_uring.
+//! Taking messages from the kernel by system calls.
 
 use std::io;
 use std::time::Duration;
 
-use gannet_memory::{Cell, Geometry, Producer};
+use gannet_memory::{Cell, Geometry};
 
 use crate::lander::BATCH_FRAMES;
 use crate::sys::receive::{BATCH_MESSAGES, Batch, MESSAGE_LEN_MAX, Room};
-use crate::sys::ring::{self, Ring};
 use crate::sys::socket::Socket;
 use crate::udp::intake::Intake;
 use crate::udp::segments::Frames;
@@ -22,37 +21,34 @@ pub(super) fn arrivals_max(frame_len: usize) -> usize {
     BATCH_MESSAGES.max(BATCH_FRAMES) * message_cells(frame_len)
 }
 
-/// How messages are taken from the kernel.
-pub(super) enum Receiver {
-    /// By recvmsg(2) or recvmmsg(2).
-    Calls(Calls),
-    /// Through io_uring.
-    Ring(Box<Ring>),
+/// The layout of a clop of at least `cells` cells: twice what a poll can fill, so that its arrivals
+/// are intact until the next.
+pub(super) fn geometry(frame_len: usize, cells: u64) -> Geometry {
+    let cells_min = 2 * arrivals_max(frame_len);
+    Geometry { cell_bytes: frame_len, cells: cells_min.max(cells as usize) }
+}
+
+/// Receives coalesced messages one by one, or single datagrams many at a time.
+pub(super) struct Receiver {
+    batch: Batch,
+    /// For what is longer than any message should be.
+    scrap: Vec<u8>,
+    /// One frame on its way to its cell, when it did not land there.
+    stray: Vec<u8>,
+    /// Frames of the last batch that did not land in a cell: message and first byte in it.
+    strays: Vec<(usize, usize)>,
+    /// Cells of the last batch in which no frame landed, in their order.
+    holes: Vec<Cell>,
 }
 
 impl Receiver {
-    /// The layout of a clop that a receiver of this kind needs.
-    pub(super) fn geometry(is_ring: bool, frame_len: usize, cells: u64) -> Geometry {
-        if is_ring {
-            return ring::geometry(frame_len, cells);
-        }
-        // Twice what a poll can fill, so that its arrivals are intact until the next.
-        let cells_min = 2 * arrivals_max(frame_len);
-        Geometry::plain(frame_len, cells_min.max(cells as usize))
-    }
-
-    pub(super) fn new(is_ring: bool, producer: &Producer) -> io::Result<Self> {
-        match is_ring {
-            true => Ok(Self::Ring(Box::new(Ring::new(producer)?))),
-            false => Ok(Self::Calls(Calls::new(producer.geometry().cell_bytes))),
-        }
-    }
-
-    /// Begins to receive. Every later call comes from the same thread.
-    pub(super) fn start(&mut self, socket: &Socket, producer: &mut Producer) -> io::Result<()> {
-        match self {
-            Self::Calls(_) => Ok(()),
-            Self::Ring(ring) => ring.start(socket, producer),
+    pub(super) fn new(frame_len: usize) -> Self {
+        Self {
+            batch: Batch::new(frame_len),
+            scrap: vec![0; MESSAGE_LEN_MAX - message_cells(frame_len) * frame_len],
+            stray: vec![0; frame_len],
+            strays: Vec::with_capacity(arrivals_max(frame_len)),
+            holes: Vec::with_capacity(BATCH_MESSAGES),
         }
     }
 
@@ -65,63 +61,16 @@ impl Receiver {
         coalesced: bool,
         wait: Duration,
     ) -> io::Result<bool> {
-        match self {
-            Self::Calls(calls) => {
-                let before = intake.taken().messages;
-                let empty = calls.receive(socket, intake, coalesced)?;
-                let found = intake.taken().messages > before;
-                if found || wait.is_zero() || !socket.wait_readable(wait)? {
-                    return Ok(empty);
-                }
-                calls.receive(socket, intake, coalesced)
-            }
-            Self::Ring(ring) => receive_by_ring(ring, socket, intake, wait),
+        let before = intake.taken().messages;
+        let empty = self.receive_now(socket, intake, coalesced)?;
+        let found = intake.taken().messages > before;
+        if found || wait.is_zero() || !socket.wait_readable(wait)? {
+            return Ok(empty);
         }
+        self.receive_now(socket, intake, coalesced)
     }
 
-    /// Whether it is slower with coalescing when few datagrams come together.
-    pub(super) fn minds_few(&self) -> bool {
-        matches!(self, Self::Calls(_))
-    }
-
-    /// Bytes that it may have taken from the kernel and not yet handed on.
-    pub(super) fn held_bytes(&self) -> usize {
-        match self {
-            Self::Calls(_) => 0,
-            Self::Ring(_) => ring::PROVIDED_SLOTS * MESSAGE_LEN_MAX,
-        }
-    }
-
-    /// Lets go of the socket.
-    pub(super) fn finish(&mut self) {
-        if let Self::Ring(ring) = self {
-            ring.cancel();
-        }
-    }
-}
-
-/// Receives by system calls: coalesced messages one by one, or single datagrams many at a time.
-pub(super) struct Calls {
-    batch: Batch,
-    /// For what is longer than any message should be.
-    scrap: Vec<u8>,
-    /// One frame on its way to its cell, when it did not land there.
-    stray: Vec<u8>,
-    /// Frames of the last batch that did not land in a cell: message and first byte in it.
-    strays: Vec<(usize, usize)>,
-}
-
-impl Calls {
-    fn new(frame_len: usize) -> Self {
-        Self {
-            batch: Batch::new(frame_len),
-            scrap: vec![0; MESSAGE_LEN_MAX - message_cells(frame_len) * frame_len],
-            stray: vec![0; frame_len],
-            strays: Vec::with_capacity(arrivals_max(frame_len)),
-        }
-    }
-
-    fn receive(
+    fn receive_now(
         &mut self,
         socket: &Socket,
         intake: &mut Intake,
@@ -159,7 +108,7 @@ impl Calls {
                 intake.lander.producer.commit_to(end);
             }
             Frames::Last(_) => {
-                let cell = intake.lander.copy_to_head(&self.stray);
+                let cell = intake.lander.producer.land(&self.stray);
                 intake.arrive(cell, 1);
             }
         }
@@ -172,18 +121,21 @@ impl Calls {
         let count = self.batch.receive(socket, &mut intake.lander.producer, with_sender)?;
         let head = intake.lander.producer.head().0;
         let mut next = head + count as u64;
-        let mut empty_cells = 0;
         self.strays.clear();
+        self.holes.clear();
         for index in 0..count {
             let frames = intake.judge(&self.batch.received(index));
             let (landed, strays, first) = match frames {
                 Frames::Leading(frames) => (frames.min(1), frames.saturating_sub(1), 1),
                 Frames::Last(_) => (0, 1, 0),
             };
-            intake.arrive(Cell(head + index as u64), landed);
+            let cell = Cell(head + index as u64);
+            intake.arrive(cell, landed);
+            if landed == 0 {
+                self.holes.push(cell);
+            }
             intake.arrive(Cell(next), strays);
             next += strays as u64;
-            empty_cells += 1 - landed as u64;
             for stray in first..first + strays {
                 let offset = match frames {
                     Frames::Leading(_) => stray * self.stray.len(),
@@ -192,10 +144,34 @@ impl Calls {
                 self.strays.push((index, offset));
             }
         }
-        intake.lander.producer.commit_to(Cell(head + count as u64));
-        intake.lander.counters.empty_cells.add(empty_cells);
-        self.land_strays(head, intake);
+        let end = Cell(head + count as u64);
+        if self.strays.is_empty() {
+            let end = self.close_holes(end, intake);
+            intake.lander.producer.commit_to(end);
+        } else {
+            intake.lander.producer.commit_to(end);
+            self.land_strays(head, intake);
+        }
         Ok(count == 0)
+    }
+
+    /// Moves frames from the end of a batch to the cells in which none landed, so that what is no
+    /// frame takes nothing of the depth of the ring. Returns the new end.
+    ///
+    /// It costs one copy at most for each datagram that is no frame.
+    fn close_holes(&mut self, mut end: Cell, intake: &mut Intake) -> Cell {
+        let mut holes = self.holes.as_slice();
+        while let [first, .., last] | [first @ last] = *holes {
+            end.0 -= 1;
+            if last == end {
+                holes = &holes[..holes.len() - 1];
+            } else {
+                intake.lander.producer.move_open(end, first);
+                intake.lander.moved(end, first);
+                holes = &holes[1..];
+            }
+        }
+        end
     }
 
     /// Copies the frames that did not land in a cell behind those that did.
@@ -208,42 +184,7 @@ impl Calls {
             front.copy_from_slice(in_cell);
             let scrap = &self.batch.scrap(index)[offset.saturating_sub(frame_len)..];
             back.copy_from_slice(&scrap[..back.len()]);
-            intake.lander.copy_to_head(&self.stray);
+            intake.lander.producer.land(&self.stray);
         }
     }
-}
-
-/// Takes completed messages out of a ring.
-fn receive_by_ring(
-    ring: &mut Ring,
-    socket: &Socket,
-    intake: &mut Intake,
-    wait: Duration,
-) -> io::Result<bool> {
-    let mut taken = 0;
-    while taken < BATCH_MESSAGES && !intake.lander.is_full() {
-        let mut next = ring.next(&intake.lander.producer)?;
-        if next.is_none() && taken == 0 {
-            ring.arm(socket)?;
-            ring.wait(wait)?;
-            next = ring.next(&intake.lander.producer)?;
-        }
-        let Some(received) = next else { break };
-        let head = intake.lander.producer.head();
-        let landed = match intake.judge(&received) {
-            Frames::Leading(count) => count,
-            Frames::Last(offset) => {
-                ring.move_to_front(&mut intake.lander.producer, offset);
-                1
-            }
-        };
-        intake.arrive(head, landed);
-        ring.release(&mut intake.lander.producer);
-        let unused = intake.lander.producer.geometry().slot_cells - landed;
-        intake.lander.counters.empty_cells.add(unused as u64);
-        taken += 1;
-    }
-    intake.lander.counters.rearms.set(ring.rearms());
-    // Only a look at the kernel that found nothing shows that the queue is empty.
-    Ok(taken == 0 && ring.is_armed())
 }

@@ -8,11 +8,10 @@ use gannet_memory::{Producer, clop};
 use crate::Error;
 use crate::source::{Facts, KernelBuffer, Landing};
 use crate::sys::arrival_counter::ArrivalCounter;
-use crate::sys::ring::{self, Ring};
 use crate::sys::socket::Socket;
 use crate::udp::books::Books;
 use crate::udp::config::{Engine, UdpConfig};
-use crate::udp::receiver::Receiver;
+use crate::udp::receiver::{self, Receiver};
 
 /// What a source is made of.
 pub(super) struct Parts {
@@ -35,14 +34,13 @@ pub(super) fn set_up(
     let address = socket.local_address().map_err(Error::socket("ask the port of", address))?;
     let failed = |what| Error::socket(what, address);
     let mut refusals = Refusals::default();
-    let engine = choose(config.engine, landing.frame_len, &socket, &mut refusals);
+    let engine = choose(config.engine, &socket, &mut refusals);
     let coalesces = engine != Engine::Recvmmsg;
     let counter = (config.count_before_queue && coalesces)
         .then(|| refusals.unless("counting before the queue (BPF)", ArrivalCounter::load()));
-    let is_ring = engine == Engine::IoUring;
-    let geometry = Receiver::geometry(is_ring, landing.frame_len, landing.cells);
+    let geometry = receiver::geometry(landing.frame_len, landing.cells);
     let (producer, _) = clop(geometry).map_err(Error::Memory)?;
-    let receiver = Receiver::new(is_ring, &producer).map_err(failed("set up io_uring for"))?;
+    let receiver = Receiver::new(landing.frame_len);
     let books = Books::new(&socket, counter.flatten()).map_err(failed("read the drops of"))?;
     let facts = Facts {
         name: format!("udp {address}"),
@@ -75,25 +73,14 @@ impl Refusals {
 }
 
 /// The engine to use: the one asked for if the kernel offers it, else the next.
-fn choose(asked: Engine, frame_len: usize, socket: &Socket, refusals: &mut Refusals) -> Engine {
+fn choose(asked: Engine, socket: &Socket, refusals: &mut Refusals) -> Engine {
     if asked == Engine::Recvmmsg {
         return asked;
     }
     if refusals.unless("coalescing (UDP_GRO)", socket.set_coalescing(false)).is_none() {
         return Engine::Recvmmsg;
     }
-    if asked == Engine::IoUring && refusals.unless("io_uring", try_ring(frame_len)).is_some() {
-        return asked;
-    }
     Engine::Recvmsg
-}
-
-/// Why io_uring cannot be used, if so.
-fn try_ring(frame_len: usize) -> Result<(), String> {
-    if frame_len < ring::FRAME_LEN_MIN {
-        return Err(format!("frames have less than {} bytes", ring::FRAME_LEN_MIN));
-    }
-    Ring::probe().map_err(|cause| cause.to_string())
 }
 
 /// A socket that is bound to `address` and refuses every datagram.

@@ -36,7 +36,6 @@ enum Phase {
 
 /// Takes datagrams from one UDP socket.
 pub struct UdpSource {
-    // The receiver comes first, as it must let go of the socket before that is closed.
     receiver: Receiver,
     socket: Socket,
     intake: Intake,
@@ -87,7 +86,7 @@ impl UdpSource {
             set_up(config, address, landing)?;
         let frame_len = landing.frame_len;
         let lander = Lander::new(producer, frame_len, arrivals_max(frame_len));
-        let coalescing = Coalescing::new(books.is_sized(), receiver.minds_few());
+        let coalescing = Coalescing::new(books.is_sized());
         Ok(Self {
             receiver,
             address: facts.address.unwrap_or(address),
@@ -158,8 +157,7 @@ impl UdpSource {
         self.intake.lander.counters.coalescing_switches.add(1);
         // Until this moment messages were coalesced, those in the queue and those dropped.
         let (queue, _) = self.read_books(Moment::Busy, !on);
-        let queued = queue.used as usize + self.receiver.held_bytes();
-        self.intake.expect_residue(if on { 0 } else { queued }, few);
+        self.intake.expect_residue(if on { 0 } else { queue.used as usize }, few);
         Ok(())
     }
 
@@ -183,7 +181,6 @@ impl UdpSource {
             empty = self.receive(Duration::ZERO)?;
             if empty && self.intake.lander.arrivals().is_empty() {
                 self.phase = Phase::Exhausted;
-                self.receiver.finish();
             }
         }
         Ok(empty)
@@ -199,8 +196,6 @@ impl Source for UdpSource {
         if self.is_coalesced() {
             self.socket.set_coalescing(true).map_err(failed("set the coalescing of"))?;
         }
-        let producer = &mut self.intake.lander.producer;
-        self.receiver.start(&self.socket, producer).map_err(failed("start io_uring on"))?;
         self.books.begin(&self.socket).map_err(failed("set the filter of"))?;
         self.phase = Phase::Running;
         Ok(())

@@ -10,12 +10,11 @@ use gannet_measure::random::Random;
 use gannet_memory::clop;
 
 use super::intake::Intake;
-use super::receiver::{Receiver, arrivals_max};
+use super::receiver::{Receiver, arrivals_max, geometry};
 use super::{AllowList, Engine, UdpConfig, UdpSource, open};
 use crate::lander::Lander;
 use crate::sink::Datagram;
 use crate::source::{DropSizes, Landing, Source, SourceDrop};
-use crate::sys::ring::Ring;
 use crate::sys::send::{SEGMENTS_MAX, SendBatch};
 use crate::sys::socket::Socket;
 
@@ -85,7 +84,7 @@ fn taken(source: &UdpSource) -> impl Iterator<Item = Vec<u8>> {
 
 #[test]
 fn messages_of_every_shape_give_their_frames() {
-    for engine in [Engine::Recvmsg, Engine::Recvmmsg, Engine::IoUring] {
+    for engine in [Engine::Recvmsg, Engine::Recvmmsg] {
         let mut source = source(&UdpConfig { engine, ..loopback() });
         let name = source.facts().engine;
         let (mut sender, mut random) = (Sender::to(source.address()), Random::new(3));
@@ -117,8 +116,8 @@ fn calls() -> (Socket, Intake, Receiver) {
     let socket = Socket::new(&address).unwrap();
     socket.set_receive_buffer(4 << 20).unwrap();
     socket.bind(&address).unwrap();
-    let (producer, _) = clop(Receiver::geometry(false, FRAME_LEN, 1)).unwrap();
-    let receiver = Receiver::new(false, &producer).unwrap();
+    let (producer, _) = clop(geometry(FRAME_LEN, 1)).unwrap();
+    let receiver = Receiver::new(FRAME_LEN);
     let lander = Lander::new(producer, FRAME_LEN, arrivals_max(FRAME_LEN));
     (socket, Intake::new(lander, AllowList::new(&[])), receiver)
 }
@@ -205,37 +204,33 @@ fn without_counting_before_the_queue_coalescing_ends_before_the_queue_is_full() 
 }
 
 #[test]
-fn an_engine_that_cannot_be_had_is_replaced_and_the_reason_kept() {
-    let config = UdpConfig { engine: Engine::IoUring, ..loopback() };
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    let source = open(&config, Landing { frame_len: 100, cells: 1 }, &clock).unwrap().remove(0);
-    let facts = source.facts();
-    assert_eq!(facts.engine, "recvmsg");
-    assert!(facts.refusals[0].starts_with("io_uring: frames have less than 512 bytes"));
-}
-
-#[test]
-fn io_uring_goes_on_after_its_buffers_ran_out() {
-    if let Err(reason) = Ring::probe() {
-        eprintln!("SKIPPED: {reason}");
-        return;
-    }
-    let mut source = source(&UdpConfig { engine: Engine::IoUring, ..loopback() });
-    let mut sender = Sender::to(source.address());
-    let (mut sent, mut found) = (0u64, 0);
-    // More messages at once than there are buffers.
-    for _ in 0..10 {
-        for _ in 0..200 {
-            sender.send(&[0; 2 * FRAME_LEN], FRAME_LEN);
-            sent += 2;
+fn what_is_no_frame_takes_no_cell() {
+    let (socket, mut intake, mut receiver) = calls();
+    let mut sender = Sender::to(socket.local_address().unwrap());
+    let mut random = Random::new(5);
+    for _ in 0..50 {
+        let head = intake.lander.producer.head().0;
+        let mut frames = Vec::new();
+        for _ in 0..1 + random.below(60) {
+            let len = if random.below(3) == 0 { random.below(900) as usize } else { FRAME_LEN };
+            let datagram: Vec<_> = (0..len).map(|_| random.bits() as u8).collect();
+            sender.send(&datagram, FRAME_LEN);
+            if len == FRAME_LEN {
+                frames.push(datagram);
+            }
         }
-        while found < sent {
-            found += source.poll(Duration::from_secs(1)).unwrap() as u64;
+        let mut found = Vec::new();
+        while !receiver.receive(&socket, &mut intake, false, Duration::ZERO).unwrap() {
+            for arrival in intake.lander.arrivals() {
+                let frame = intake.lander.producer.bytes(arrival.cell, FRAME_LEN);
+                found.push(frame.to_vec());
+            }
+            intake.lander.clear();
         }
+        assert!(found == frames, "in the order of arrival");
+        assert_eq!(intake.lander.producer.head().0, head + frames.len() as u64);
     }
-    assert!(source.counters().rearms.get() > 0);
-    let account = source.account().statement("source");
-    assert_eq!((account.offered, account.delivered), (sent, sent), "{account}");
+    assert!(intake.lander.account.statement("calls").closes());
 }
 
 #[test]

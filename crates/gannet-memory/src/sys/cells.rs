@@ -1,22 +1,21 @@
-//! The two borrows of cell memory, with the reasons why they are sound.
+//! Frames read in place, with the reason why that is sound.
 #![allow(unsafe_code)]
 
-use crate::clop::{Cell, Shared};
+use crate::clop::{Cell, Producer};
 
-impl Shared {
-    /// First `len` bytes of an intact, committed cell. For the producer alone.
+impl Producer {
+    /// First `len` bytes of a committed cell.
+    ///
+    /// # Panics
+    /// When the cell is not committed, is overwritten, or is shorter than `len`.
     #[inline]
-    pub(crate) fn readable(&self, cell: Cell, len: usize) -> &[u8] {
-        // SAFETY: only the producer reserves cells, it needs `&mut Producer` for that, and this
-        // borrow comes from `&Producer`; so nobody gets leave to write the cell while it lives.
-        unsafe { self.region.slice(self.geometry.offset(cell), len) }
-    }
-
-    /// Bytes of a reserved, uncommitted cell. For the producer alone.
-    #[allow(clippy::mut_from_ref)]
-    pub(crate) fn writable(&self, cell: Cell) -> &mut [u8] {
-        // SAFETY: the cell is reserved and not committed, so no reader believes its bytes, and
-        // the one producer lends it out under `&mut Producer`.
-        unsafe { self.region.slice_mut(self.geometry.offset(cell), self.geometry.cell_bytes) }
+    pub fn bytes(&self, cell: Cell, len: usize) -> &[u8] {
+        let shared = self.shared();
+        assert!(shared.window.is_intact(cell.0), "cell holds no frame");
+        assert!(len <= shared.geometry.cell_bytes, "longer than a cell");
+        // SAFETY: a cell is written only while it is open, by the one producer or by the kernel on
+        // its behalf. This cell is published, and to open it again takes `&mut Producer`, which the
+        // returned borrow excludes.
+        unsafe { shared.region.slice(shared.geometry.offset(cell), len) }
     }
 }

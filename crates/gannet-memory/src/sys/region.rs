@@ -4,10 +4,14 @@
 use std::fmt;
 use std::io;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{Ordering, fence};
+use std::slice;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Size of the huge pages asked for.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Bytes of the words by which shared bytes are copied.
+const WORD: usize = size_of::<AtomicU64>();
 
 /// The kind of pages that back a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +45,9 @@ pub struct RegionError {
 
 /// Anonymous memory, zeroed and resident from the start, unmapped on drop.
 ///
-/// A region hands out raw addresses because the kernel or a device writes it behind the back of
-/// the language. The types built on it decide who may look at which bytes when.
+/// Whoever owns a region alone uses its bytes as those of any buffer. A clop shares one between a
+/// producer, which may let the kernel or a device write behind the back of the language, and readers
+/// that copy at the same time; it decides who may look at which bytes when.
 #[derive(Debug)]
 pub struct Region {
     base: NonNull<u8>,
@@ -52,7 +57,7 @@ pub struct Region {
 
 // SAFETY: a region is plain memory that is not tied to the thread that mapped it.
 unsafe impl Send for Region {}
-// SAFETY: through `&Region` only addresses and racy copies are offered; whoever dereferences an
+// SAFETY: through `&Region` bytes are read, or copied by atomic words; whoever dereferences an
 // address states its own reason.
 unsafe impl Sync for Region {}
 
@@ -112,6 +117,19 @@ impl Region {
         unsafe { self.base.add(offset) }
     }
 
+    /// All bytes, for whoever owns the region alone.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping is initialised and lives as long as `self`. A region that others write
+        // through is never lent out: a clop keeps its own to itself.
+        unsafe { slice::from_raw_parts(self.base.as_ptr(), self.len) }
+    }
+
+    /// All bytes for writing.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as for `bytes`; `&mut self` says that nobody else looks.
+        unsafe { slice::from_raw_parts_mut(self.base.as_ptr(), self.len) }
+    }
+
     /// Borrows `len` bytes from `offset`.
     ///
     /// # Panics
@@ -119,42 +137,103 @@ impl Region {
     ///
     /// # Safety
     /// Nothing may write these bytes while the slice lives.
+    #[inline]
     pub(crate) unsafe fn slice(&self, offset: usize, len: usize) -> &[u8] {
         let start = self.address(offset, len);
         // SAFETY: the range is mapped and initialised; the caller keeps writers away.
-        unsafe { std::slice::from_raw_parts(start.as_ptr(), len) }
+        unsafe { slice::from_raw_parts(start.as_ptr(), len) }
     }
 
-    /// Borrows `len` bytes from `offset` for writing.
+    /// The words that cover `len` bytes from `offset`, and how many bytes of the first come before.
     ///
     /// # Panics
     /// When the range is not inside the region.
-    ///
-    /// # Safety
-    /// Nothing else may write these bytes, and nothing may borrow them, while the slice lives.
-    /// Racy copies by [`Region::copy_out`] may overlap; they are checked by their caller.
-    #[allow(clippy::mut_from_ref)]
-    pub(crate) unsafe fn slice_mut(&self, offset: usize, len: usize) -> &mut [u8] {
-        let start = self.address(offset, len);
-        // SAFETY: the range is mapped; the caller guarantees exclusive access.
-        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) }
+    fn words(&self, offset: usize, len: usize) -> (&[AtomicU64], usize) {
+        let skip = offset % WORD;
+        let start = self.address(offset - skip, skip + len);
+        // SAFETY: the mapping is a whole number of words, aligned to pages, initialised, and lives as
+        // long as `self`. Code writes to shared cells by these words only; the kernel, which writes
+        // the others, is outside of the language, as a device would be.
+        let words = unsafe {
+            slice::from_raw_parts(start.as_ptr().cast::<AtomicU64>(), (skip + len).div_ceil(WORD))
+        };
+        (words, skip)
     }
 
     /// Copies bytes that a writer may be overwriting at this moment.
     ///
     /// What arrives in `out` is meaningful only if a check after the copy shows that no write
-    /// began before it ended, as in a sequence lock; the fence orders that check after the copy.
+    /// began before it ended, as in a sequence lock.
     ///
     /// # Panics
     /// When the range is not inside the region.
-    pub(crate) fn copy_out(&self, offset: usize, out: &mut [u8]) {
-        let start = self.address(offset, out.len());
-        // SAFETY: source and destination are valid for the length and do not overlap, because
-        // `out` is borrowed from outside the mapping. The writer is the kernel or code behind
-        // `slice_mut`; torn bytes are discarded by the caller's generation check.
-        unsafe { ptr::copy_nonoverlapping(start.as_ptr(), out.as_mut_ptr(), out.len()) };
-        fence(Ordering::Acquire);
+    pub(crate) fn load(&self, offset: usize, out: &mut [u8]) {
+        let (words, skip) = self.words(offset, out.len());
+        let (first, out) = out.split_at_mut(out.len().min((WORD - skip) % WORD));
+        let words = match words.split_first() {
+            Some((word, rest)) if skip > 0 => {
+                first.copy_from_slice(&get(word)[skip..skip + first.len()]);
+                rest
+            }
+            _ => words,
+        };
+        let (whole, last) = out.as_chunks_mut::<WORD>();
+        for (bytes, word) in whole.iter_mut().zip(words) {
+            *bytes = get(word);
+        }
+        if !last.is_empty() {
+            last.copy_from_slice(&get(&words[whole.len()])[..last.len()]);
+        }
     }
+
+    /// Writes bytes that readers may be copying at this moment. There is one writer at a time.
+    ///
+    /// # Panics
+    /// When the range is not inside the region.
+    pub(crate) fn store(&self, offset: usize, bytes: &[u8]) {
+        let (words, skip) = self.words(offset, bytes.len());
+        let (first, bytes) = bytes.split_at(bytes.len().min((WORD - skip) % WORD));
+        let words = match words.split_first() {
+            Some((word, rest)) if skip > 0 => {
+                patch(word, skip, first);
+                rest
+            }
+            _ => words,
+        };
+        let (whole, last) = bytes.as_chunks::<WORD>();
+        for (bytes, word) in whole.iter().zip(words) {
+            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+        if !last.is_empty() {
+            patch(&words[whole.len()], 0, last);
+        }
+    }
+
+    /// Copies `len` bytes to another place, which readers may be copying at this moment.
+    ///
+    /// # Panics
+    /// When one of the ranges is not inside the region.
+    pub(crate) fn copy_within(&self, from: usize, to: usize, len: usize) {
+        let mut piece = [0; 512];
+        for done in (0..len).step_by(piece.len()) {
+            let piece = &mut piece[..(len - done).min(512)];
+            self.load(from + done, piece);
+            self.store(to + done, piece);
+        }
+    }
+}
+
+/// The bytes of a word.
+#[inline]
+fn get(word: &AtomicU64) -> [u8; WORD] {
+    word.load(Ordering::Relaxed).to_ne_bytes()
+}
+
+/// Replaces some bytes of a word that also holds bytes of a neighbour.
+fn patch(word: &AtomicU64, at: usize, bytes: &[u8]) {
+    let mut all = get(word);
+    all[at..at + bytes.len()].copy_from_slice(bytes);
+    word.store(u64::from_ne_bytes(all), Ordering::Relaxed);
 }
 
 impl Drop for Region {
@@ -187,7 +266,7 @@ mod tests {
         let region = Region::map(3 << 20).unwrap();
         assert_eq!(region.len(), 4 << 20);
         let mut bytes = vec![1u8; 100];
-        region.copy_out(region.len() - 100, &mut bytes);
+        region.load(region.len() - 100, &mut bytes);
         assert!(bytes.iter().all(|byte| *byte == 0));
     }
 

@@ -125,17 +125,12 @@ mod tests {
 
     /// Lands a frame that holds `value` in every word, and enters it.
     fn land(producer: &mut Producer, writer: &mut IntakeWriter, value: u64) {
-        let cell = producer.head();
-        producer.reserve_to(Cell(cell.0 + 1));
-        let words = producer.head_bytes_mut().chunks_exact_mut(8);
-        words.for_each(|word| word.copy_from_slice(&value.to_le_bytes()));
-        producer.commit_to(Cell(cell.0 + 1));
-        writer.push(cell);
+        writer.push(producer.land(&value.to_le_bytes().repeat(BYTES / 8)));
     }
 
     /// A clop of `cells` cells and an intake that remembers `frames` frames.
     fn bench(cells: usize, frames: usize) -> (Producer, IntakeWriter, IntakeReader) {
-        let (producer, cells) = clop(Geometry::plain(BYTES, cells)).unwrap();
+        let (producer, cells) = clop(Geometry { cell_bytes: BYTES, cells }).unwrap();
         let (mut writer, reader) = intake(frames);
         writer.lie_in(cells);
         (producer, writer, reader)

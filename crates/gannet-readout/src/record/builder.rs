@@ -258,7 +258,7 @@ impl TriggerRecord {
 mod tests {
     use super::*;
     use crate::latency::{IndexWriter, index};
-    use gannet_memory::{Cell, Geometry, Producer, clop};
+    use gannet_memory::{Geometry, Producer, clop};
 
     const FRAME_BYTES: usize = 64;
     const STEP: u64 = 2048;
@@ -271,7 +271,7 @@ mod tests {
     }
 
     fn bench(in_flight_max: usize) -> Bench {
-        let (producer, cells) = clop(Geometry::plain(FRAME_BYTES, 64)).unwrap();
+        let (producer, cells) = clop(Geometry { cell_bytes: FRAME_BYTES, cells: 64 }).unwrap();
         let (writers, streams) = (0..2)
             .map(|stream| {
                 let (mut writer, entries) = index(32, STEP);
@@ -292,10 +292,7 @@ mod tests {
 
     impl Bench {
         fn land(&mut self, stream: usize, frame: u64) {
-            let cell = self.producer.head();
-            self.producer.reserve_to(Cell(cell.0 + 1));
-            self.producer.head_bytes_mut().fill(frame as u8);
-            self.producer.commit_to(Cell(cell.0 + 1));
+            let cell = self.producer.land(&[frame as u8; FRAME_BYTES]);
             self.writers[stream].insert(frame * STEP, cell, false);
         }
     }

@@ -19,7 +19,7 @@ use crate::output::{self, grouped};
 /// Example: gannet bench ingest --engine recvmmsg
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// How datagrams are taken from the kernel: auto, recvmsg, recvmmsg or io-uring.
+    /// How datagrams are taken from the kernel: auto, recvmsg or recvmmsg.
     #[arg(long, default_value = "auto", value_parser = engine)]
     engine: Engine,
     /// Length of a trial. The search makes two to four of each of about ten rates, and confirms the
@@ -40,8 +40,7 @@ fn engine(name: &str) -> Result<Engine, String> {
         "auto" => Ok(Engine::Auto),
         "recvmsg" => Ok(Engine::Recvmsg),
         "recvmmsg" => Ok(Engine::Recvmmsg),
-        "io-uring" => Ok(Engine::IoUring),
-        _ => Err("use one of: auto, recvmsg, recvmmsg, io-uring".to_owned()),
+        _ => Err("use one of: auto, recvmsg, recvmmsg".to_owned()),
     }
 }
 
