@@ -86,7 +86,7 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
     if error.is::<Problem>() {
         return ExitCode::from(CONFIGURATION_INVALID);
     }
-    if error.is::<RunError>() {
+    if error.is::<RunError>() || error.is::<gannet_web::Error>() {
         return ExitCode::from(Outcome::ResourceMissing.code());
     }
     if let Some(error) = error.downcast_ref::<tpg::Error>() {

@@ -13,6 +13,7 @@ mod output;
 mod progress;
 mod report;
 mod sending;
+mod serving;
 mod signals;
 mod verb;
 mod view;

@@ -1,11 +1,7 @@
-//! A snapshot as Prometheus metrics, and the endpoint that serves them.
+//! A snapshot as metrics, in the text formats that monitoring systems read.
 
 use std::fmt;
-use std::io;
-use std::net::SocketAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 
 use gannet_measure::histogram::Summary;
 use prometheus_client::collector::Collector;
@@ -13,19 +9,15 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use tiny_http::{Header, Response, Server};
 
 use crate::alarm::AlarmKind;
 use crate::channels::{ChannelFigures, ChannelSummary};
 use crate::run_control::State;
 use crate::snapshot::{Snapshot, SourceSnapshot};
 
-/// Where snapshots come from.
-pub type SnapshotSource = Arc<dyn Fn() -> Snapshot + Send + Sync>;
-
-/// Turns a snapshot into metrics when somebody asks.
+/// A snapshot as the library wants metrics: to be collected.
 struct Exporter {
-    snapshot: SnapshotSource,
+    snapshot: Arc<Snapshot>,
 }
 
 impl fmt::Debug for Exporter {
@@ -74,14 +66,14 @@ fn gauges<'a>(
 
 impl Collector for Exporter {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let snapshot = (self.snapshot)();
-        run(&mut encoder, &snapshot)?;
-        sources(&mut encoder, &snapshot)?;
-        streams(&mut encoder, &snapshot)?;
-        ledger(&mut encoder, &snapshot)?;
-        outcome(&mut encoder, &snapshot)?;
-        latencies(&mut encoder, &snapshot)?;
-        channels(&mut encoder, &snapshot)
+        let snapshot = &self.snapshot;
+        run(&mut encoder, snapshot)?;
+        sources(&mut encoder, snapshot)?;
+        streams(&mut encoder, snapshot)?;
+        ledger(&mut encoder, snapshot)?;
+        outcome(&mut encoder, snapshot)?;
+        latencies(&mut encoder, snapshot)?;
+        channels(&mut encoder, snapshot)
     }
 }
 
@@ -254,78 +246,57 @@ fn latencies(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::R
     counters(encoder, "gannet_latency_samples", "Steps measured", counts)
 }
 
-/// The metrics of a snapshot in the text format of OpenMetrics.
+/// A text format of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextFormat {
+    /// The text format 0.0.4 of Prometheus, which every tool reads.
+    Prometheus,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+}
+
+impl TextFormat {
+    /// The media type, for HTTP.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+/// The metrics of a snapshot as text.
 ///
 /// # Errors
 /// Never in practice: a text can always be appended to.
-pub fn render(snapshot: SnapshotSource) -> Result<String, fmt::Error> {
+pub fn render(snapshot: Arc<Snapshot>, format: TextFormat) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Exporter { snapshot }));
     let mut out = String::new();
     text::encode(&mut out, &registry)?;
-    Ok(out)
+    Ok(match format {
+        TextFormat::OpenMetrics => out,
+        TextFormat::Prometheus => for_prometheus(&out),
+    })
 }
 
-/// The endpoint: serves `/metrics` and `/snapshot.json` until it is dropped.
-pub struct Endpoint {
-    server: Arc<Server>,
-    address: SocketAddr,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Endpoint {
-    /// Listens on `address`.
-    ///
-    /// # Errors
-    /// When the address cannot be had.
-    pub fn open(address: SocketAddr, snapshot: SnapshotSource) -> io::Result<Self> {
-        let server = Arc::new(Server::http(address).map_err(io::Error::other)?);
-        let address = server.server_addr().to_ip().unwrap_or(address);
-        let serving = Arc::clone(&server);
-        let thread = thread::Builder::new().name("metrics".into()).spawn(move || {
-            for request in serving.incoming_requests() {
-                let answer = catch_unwind(AssertUnwindSafe(|| answer(request.url(), &snapshot)));
-                let defect = |_panic| Response::from_string("a defect\n").with_status_code(500);
-                let answer = answer.unwrap_or_else(defect);
-                // A client that went away is its own affair.
-                let _gone = request.respond(answer);
+/// A text in OpenMetrics, in the text format of Prometheus: there a counter is described under the
+/// name of its samples, which ends in `_total`, and nothing marks the end.
+fn for_prometheus(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 16);
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        // What a family is stands in one of the next two lines.
+        let is_counter = |line: &str| line.starts_with("# TYPE ") && line.ends_with(" counter");
+        let counts = is_counter(line) || lines.peek().is_some_and(|next| is_counter(next));
+        let mut words = line.splitn(4, ' ');
+        match (words.next(), words.next(), words.next(), words.next()) {
+            (Some("#"), Some("EOF" | "UNIT"), ..) => continue,
+            (Some("#"), Some(word), Some(name), Some(rest)) if counts => {
+                out.extend(["# ", word, " ", name, "_total ", rest, "\n"]);
             }
-        })?;
-        Ok(Self { server, address, thread: Some(thread) })
-    }
-
-    /// Address at which it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-}
-
-impl Drop for Endpoint {
-    fn drop(&mut self) {
-        self.server.unblock();
-        if let Some(thread) = self.thread.take() {
-            let _ended = thread.join();
+            _ => out.extend([line, "\n"]),
         }
     }
-}
-
-/// The answer to a request for `url`.
-fn answer(url: &str, snapshot: &SnapshotSource) -> Response<io::Cursor<Vec<u8>>> {
-    let typed = |body: String, kind: &str| {
-        let response = Response::from_string(body);
-        match Header::from_bytes("Content-Type", kind) {
-            Ok(header) => response.with_header(header),
-            Err(()) => response,
-        }
-    };
-    match url {
-        "/metrics" => typed(
-            render(Arc::clone(snapshot)).unwrap_or_default(),
-            "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        ),
-        "/snapshot.json" => {
-            typed(serde_json::to_string(&snapshot()).unwrap_or_default(), "application/json")
-        }
-        _ => Response::from_string("try /metrics or /snapshot.json\n").with_status_code(404),
-    }
+    out
 }

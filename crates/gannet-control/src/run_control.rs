@@ -13,10 +13,11 @@ use std::fmt;
 use serde::Serialize;
 
 /// State of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Nothing is set up.
+    #[default]
     Initial,
     /// Buffers are allocated, sockets bound, files can be made.
     Configured,

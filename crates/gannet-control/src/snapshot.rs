@@ -12,8 +12,11 @@ use crate::alarm::Alarm;
 use crate::channels::{ChannelFigures, ChannelSummary};
 use crate::run_control::State;
 
+/// Where snapshots of a run come from.
+pub type SnapshotSource = Arc<dyn Fn() -> Snapshot + Send + Sync>;
+
 /// A run at one moment.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Snapshot {
     /// Number of the run.
     pub run: u32,

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use gannet_control::config::{self, Plan};
 use gannet_control::emulation::{Emulation, Target};
-use gannet_control::metrics::render;
+use gannet_control::metrics::{TextFormat, render};
 use gannet_control::run::Run;
 
 const PAGE: &str = include_str!("../../../docs/reference/metrics.md");
@@ -70,8 +71,7 @@ fn the_page_tells_of_every_family_and_of_no_other() {
     run.start().unwrap();
     emulate(&plan, run.addresses()[0]);
     // The last look at the channels is part of the drain.
-    let snapshots = run.snapshot_source();
-    run.drain();
-    let served = served(&render(snapshots).unwrap());
+    let snapshot = Arc::new(run.drain());
+    let served = served(&render(snapshot, TextFormat::OpenMetrics).unwrap());
     assert_eq!(told(), served, "left: docs/reference/metrics.md, right: what is served");
 }

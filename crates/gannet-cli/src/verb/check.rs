@@ -35,6 +35,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
     let file = arguments.file.as_ref().context("name a configuration file")?;
     let plan = config::load(file)?;
+    plan.metrics_token(&file.display().to_string())?;
     let memory_doubt = memory_doubt(&System::default(), &plan);
     plan.doubts().iter().chain(&memory_doubt).for_each(|doubt| tracing::warn!("{doubt}"));
     let Plan { config, forecast, .. } = plan;

@@ -14,11 +14,11 @@ use gannet_emulate::{Event, EventKind};
 use gannet_readout::log;
 
 use crate::exit::Outcome;
-use crate::live;
 use crate::output::{self, grouped};
 use crate::report::Report;
 use crate::signals::Signals;
 use crate::view::View;
+use crate::{live, serving};
 
 /// The configuration of the demonstration.
 const CONFIG: &str = include_str!("demo.toml");
@@ -57,8 +57,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         format!("cannot make {}; choose another --directory", directory.display())
     })?;
     let plan = plan(directory)?;
+    let listener = serving::listen(&plan, "demo.toml")?;
     let mut view = View::open(arguments.quiet);
     let run = super::run::configure(&plan, &mut view)?;
+    let _server = super::run::serve(listener, &run, &mut view)?;
     run.start()?;
     let tracks = Tracks::default();
     let emulation = emulate(&plan, &run, tracks.sink())?;

@@ -7,12 +7,13 @@ use gannet_control::config::{self, Plan};
 use gannet_control::doctor::{System, memory_doubt};
 use gannet_control::run::{Run, RunError};
 use gannet_measure::quantity::Bytes;
+use gannet_web::{Listener, Server};
 
 use crate::exit::Outcome;
 use crate::report::Report;
 use crate::signals::Signals;
 use crate::view::View;
-use crate::{live, output};
+use crate::{live, output, serving};
 
 /// Takes data as a configuration describes, until its time is over, its files are read, or a
 /// signal (Ctrl-C) asks to stop; then drains, so that nothing that was taken is lost.
@@ -41,13 +42,16 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let mut plan = config::load(&arguments.file)?;
-    plan.require_sources(&arguments.file.display().to_string())?;
+    let file = arguments.file.display().to_string();
+    plan.require_sources(&file)?;
     arguments.run.into_iter().for_each(|number| plan.config.run.number = number);
     let duration = arguments.seconds.or(plan.config.run.duration.map(|span| span.duration()));
     let memory_doubt = memory_doubt(&System::default(), &plan);
     plan.doubts().iter().chain(&memory_doubt).for_each(|doubt| tracing::warn!("{doubt}"));
+    let listener = serving::listen(&plan, &file)?;
     let mut view = View::open(arguments.quiet);
     let run = configure(&plan, &mut view)?;
+    let _server = serve(listener, &run, &mut view)?;
     run.start()?;
     let until = duration.map(|duration| Instant::now() + duration);
     announce(&mut view, &plan, &run);
@@ -67,14 +71,22 @@ pub fn configure(plan: &Plan, view: &mut View) -> Result<Run, RunError> {
     Run::configure(plan)
 }
 
+/// Lets a listener serve the run.
+pub fn serve(
+    listener: Option<Listener>,
+    run: &Run,
+    view: &mut View,
+) -> anyhow::Result<Option<Server>> {
+    let Some(listener) = listener else { return Ok(None) };
+    view.note(&format!("metrics: http://{}/metrics", listener.address()));
+    Ok(Some(listener.serve(run.snapshot_source())?))
+}
+
 /// Says what was set up, and what it falls short of.
 pub fn announce(view: &mut View, plan: &Plan, run: &Run) {
     let snapshot = run.snapshot();
     for source in &snapshot.sources {
         view.note(&format!("{}: {}", source.name, source.engine));
-    }
-    if let Some(address) = run.metrics_address() {
-        view.note(&format!("metrics: http://{address}/metrics"));
     }
     let streams = plan.forecast.streams;
     let directory = plan.config.recorder.directory.display();

@@ -8,6 +8,7 @@ mod document;
 mod forecast;
 mod model;
 mod plan;
+mod token;
 
 use std::fs;
 use std::io::{self, Read};
@@ -20,6 +21,7 @@ pub use model::{
     ViewsConfig,
 };
 pub use plan::{Plan, PlannedSource, PlannedStream};
+pub use token::Token;
 
 /// Longest configuration that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;

@@ -149,8 +149,14 @@ impl Default for ViewsConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsConfig {
-    /// Address of the Prometheus endpoint, for example `127.0.0.1:9180`; absent: none.
+    /// Address of the HTTP server, for example `127.0.0.1:9180`; absent: none. Addresses other than
+    /// loopback need a `token_file`, or `plain = true`.
     pub listen: Option<SocketAddr>,
+    /// File with the token that clients have to send, as `Authorization: Bearer`. Nobody but its
+    /// owner may have access to it.
+    pub token_file: Option<PathBuf>,
+    /// Serve whoever reaches the address, without a token.
+    pub plain: bool,
 }
 
 /// What is kept of the channels one by one: pedestal, noise, rate of primitives.

@@ -14,6 +14,7 @@ use gannet_wire::{ChannelMap, GeoId, tpc_frame};
 use super::document::{Document, Problem};
 use super::forecast::{Forecast, longest_window_s};
 use super::model::{Config, SourceConfig, SourceInput};
+use super::token::{self, Token};
 use crate::channels::mask;
 
 /// Most streams of one process.
@@ -90,6 +91,7 @@ impl Plan {
             )?);
         }
         check_raw_streams(&config, &geo_ids, document)?;
+        token::check_access(&config.metrics, document)?;
         let forecast = Forecast::of(&config, &sources);
         Ok(Self { text: document.text().to_owned(), config, channel_map, sources, forecast })
     }
@@ -108,6 +110,19 @@ impl Plan {
         Err(Document::new(file, &self.text).problem("source", cause, suggestion.to_owned()))
     }
 
+    /// The token that clients of the metrics have to send, read from its file.
+    ///
+    /// # Errors
+    /// When the file, named in the configuration `file`, holds none or is open to others.
+    pub fn metrics_token(&self, file: &str) -> Result<Option<Token>, Problem> {
+        let Some(path) = &self.config.metrics.token_file else { return Ok(None) };
+        let problem = |(cause, suggestion): (String, String)| {
+            let document = Document::new(file, &self.text);
+            document.problem("metrics.token_file", cause, suggestion)
+        };
+        Token::read(path).map(Some).map_err(problem)
+    }
+
     /// What is allowed and will hardly be meant, each in a sentence that says what to do.
     pub fn doubts(&self) -> Vec<String> {
         let Self { config, forecast, .. } = self;
@@ -124,6 +139,7 @@ impl Plan {
             ));
         }
         doubts.extend(forecast.raw_doubt());
+        doubts.extend(token::doubt(&config.metrics));
         doubts.extend(config.tpg.doubt().map(|doubt| format!("tpg: {doubt}")));
         let read = self.channel_map.iter().flat_map(|(_, channels)| channels.offline);
         let unread = mask::doubt(&mask::unread(&config.tpg.mask, read));
@@ -148,6 +164,7 @@ impl Plan {
 fn absolve_paths(config: &mut Config, directory: &Path) {
     let absolve = |path: &mut PathBuf| *path = directory.join(&*path);
     config.channel_map.iter_mut().for_each(absolve);
+    config.metrics.token_file.iter_mut().for_each(absolve);
     config.sources.iter_mut().filter_map(|source| source.capture.as_mut()).for_each(absolve);
 }
 

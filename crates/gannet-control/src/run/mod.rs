@@ -28,9 +28,8 @@ use gannet_readout::receiver::StreamPool;
 
 use crate::config::Plan;
 use crate::emulation::FlowControl;
-use crate::metrics::{Endpoint, SnapshotSource};
 use crate::run_control::{Event, State};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, SnapshotSource};
 use channels::ChannelMonitor;
 use observe::Observed;
 use receive::Gate;
@@ -72,15 +71,6 @@ pub enum RunError {
     /// The recorder cannot be set up.
     #[error("recorder: {0}")]
     Recorder(#[from] gannet_readout::log::Error),
-    /// The metrics endpoint cannot be opened.
-    #[error("metrics endpoint {address}: {cause}; choose another address in [metrics]")]
-    Metrics {
-        /// Address asked for.
-        address: std::net::SocketAddr,
-        /// What went wrong.
-        #[source]
-        cause: std::io::Error,
-    },
     /// The system gave no thread.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] std::io::Error),
@@ -100,7 +90,6 @@ pub struct Run {
     recorder: Option<Recorder>,
     channels: Option<ChannelMonitor>,
     views: Option<ViewMaker>,
-    endpoint: Option<Endpoint>,
 }
 
 impl Run {
@@ -130,7 +119,6 @@ impl Run {
             recorder: Some(recorder),
             channels: None,
             views: None,
-            endpoint: None,
         }
     }
 
@@ -173,11 +161,6 @@ impl Run {
     pub fn snapshot_source(&self) -> SnapshotSource {
         let observed = Arc::clone(&self.observed);
         Arc::new(move || observed.snapshot())
-    }
-
-    /// Address of the metrics endpoint, if there is one.
-    pub fn metrics_address(&self) -> Option<std::net::SocketAddr> {
-        self.endpoint.as_ref().map(Endpoint::address)
     }
 
     /// Addresses at which the sockets of the sources listen, in their order.
@@ -236,7 +219,6 @@ impl Run {
             self.views.take().into_iter().for_each(ViewMaker::finish);
             self.observed.life.on(Event::Drained);
         }
-        self.endpoint = None;
         self.observed.snapshot()
     }
 }

@@ -36,7 +36,6 @@ use super::views::ViewMaker;
 use super::{Run, RunError};
 use crate::channels::StreamSurvey;
 use crate::config::{Plan, PlannedSource, PlannedStream, SourceInput};
-use crate::metrics::Endpoint;
 use crate::run_start::RunStart;
 
 /// Primitives that a slice holds at most, which bounds its memory at 24 MiB.
@@ -294,7 +293,6 @@ fn launch(
     }
     run.channels = Some(ChannelMonitor::start(surveyed, &plan.config.channels, &observed)?);
     run.views = views(plan, &observed)?;
-    run.endpoint = endpoint(plan, &run)?;
     Ok(run)
 }
 
@@ -359,13 +357,6 @@ fn views(plan: &Plan, observed: &Arc<Observed>) -> Result<Option<ViewMaker>, Run
         ..ExportConfig::default()
     };
     Ok(Some(ViewMaker::start(config, observed)?))
-}
-
-fn endpoint(plan: &Plan, run: &Run) -> Result<Option<Endpoint>, RunError> {
-    let Some(address) = plan.config.metrics.listen else { return Ok(None) };
-    let endpoint = Endpoint::open(address, run.snapshot_source())
-        .map_err(|cause| RunError::Metrics { address, cause })?;
-    Ok(Some(endpoint))
 }
 
 /// Starts a thread of the run that `observed` shows. If it panics, the run fails as a whole.

@@ -1,0 +1,154 @@
+//! Who may read.
+
+use std::net::IpAddr;
+
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Version};
+use gannet_control::config::Token;
+use subtle::ConstantTimeEq;
+
+/// Who may read what a [`Server`](crate::Server) serves.
+#[derive(Clone, Debug)]
+pub enum Access {
+    /// Programs on this machine, by the names and addresses of loopback.
+    Loopback,
+    /// Who knows the token, and sends it as `Authorization: Bearer`.
+    Token(Token),
+    /// Anybody who reaches the address.
+    Anybody,
+}
+
+/// Why a request is not answered: status and text.
+pub(crate) type Refusal = (StatusCode, &'static str);
+
+impl Access {
+    /// Whether a request with these headers may be answered.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub(crate) fn check(&self, version: Version, headers: &HeaderMap) -> Result<(), Refusal> {
+        let host = host(version, headers)?;
+        if from_another_site(host, headers) {
+            return Err((StatusCode::FORBIDDEN, "pages of other sites may not read this\n"));
+        }
+        match self {
+            Self::Anybody => Ok(()),
+            // A browser whose page came from a name that now resolves to this machine still says
+            // that name. Programs that are no browsers may leave the host out.
+            Self::Loopback if host.is_none_or(is_loopback) => Ok(()),
+            Self::Loopback => Err((
+                StatusCode::FORBIDDEN,
+                "this address serves loopback only: ask for localhost or 127.0.0.1\n",
+            )),
+            Self::Token(token) if presents(token, headers) => Ok(()),
+            Self::Token(_) => Err((
+                StatusCode::UNAUTHORIZED,
+                "a token is needed: Authorization: Bearer TOKEN, with the text of the file that \
+                 `token_file` names\n",
+            )),
+        }
+    }
+}
+
+/// The host that a request is for, without its port.
+fn host(version: Version, headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+    let mut hosts = headers.get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (None, _) if version < Version::HTTP_11 => Ok(None),
+        (Some(host), None) => {
+            let host = host.to_str().map_err(|_| (StatusCode::BAD_REQUEST, "bad Host\n"))?;
+            Ok(Some(without_port(host)))
+        }
+        _ => Err((StatusCode::BAD_REQUEST, "a request needs one Host\n")),
+    }
+}
+
+/// A host without the port behind it; of an IPv6 address, what is between the brackets.
+fn without_port(host: &str) -> &str {
+    match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => address,
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+/// Whether a browser says that it asks for a page of another site.
+fn from_another_site(host: Option<&str>, headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    let origin = headers.get(ORIGIN).map(|origin| {
+        let origin = origin.to_str().ok()?.split_once("://")?.1;
+        Some(without_port(origin))
+    });
+    site.is_some_and(|site| site != b"same-origin" && site != b"none")
+        || origin.is_some_and(|origin| origin.is_none() || origin != host)
+}
+
+/// Whether the headers carry `token`; takes the same time whatever else they carry.
+fn presents(token: &Token, headers: &HeaderMap) -> bool {
+    let given = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
+    let Some((scheme, given)) = given.split_at_checked(b"Bearer ".len()) else { return false };
+    scheme.eq_ignore_ascii_case(b"Bearer ") && given.ct_eq(token.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "0123456789abcdef";
+
+    fn status(access: &Access, headers: &[(&'static str, &str)]) -> u16 {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, HeaderValue::from_str(value).unwrap());
+        }
+        access.check(Version::HTTP_11, &map).map_or_else(|(status, _)| status.as_u16(), |()| 200)
+    }
+
+    #[test]
+    fn loopback_is_asked_for_by_its_names_only() {
+        let ask = |host| status(&Access::Loopback, &[("host", host)]);
+        for host in ["localhost", "LocalHost:9180", "127.0.0.1:9180", "127.9.9.9", "[::1]:80"] {
+            assert_eq!(ask(host), 200, "{host}");
+        }
+        for host in ["evil.example", "localhost.evil.example:9180", "10.0.0.1", "", "127.0.0.1.x"] {
+            assert_eq!(ask(host), 403, "{host}");
+        }
+        assert_eq!(status(&Access::Loopback, &[]), 400);
+        assert_eq!(status(&Access::Loopback, &[("host", "localhost"), ("host", "evil")]), 400);
+        let old = Access::Loopback.check(Version::HTTP_10, &HeaderMap::new());
+        assert!(old.is_ok());
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_refused() {
+        for access in [Access::Loopback, Access::Anybody] {
+            let ask = |name, value| status(&access, &[("host", "localhost:1"), (name, value)]);
+            assert_eq!(ask("origin", "http://localhost:1"), 200);
+            assert_eq!(ask("origin", "http://evil.example"), 403);
+            assert_eq!(ask("origin", "null"), 403);
+            assert_eq!(ask("sec-fetch-site", "none"), 200);
+            assert_eq!(ask("sec-fetch-site", "same-origin"), 200);
+            assert_eq!(ask("sec-fetch-site", "cross-site"), 403);
+            assert_eq!(ask("sec-fetch-site", "same-site"), 403);
+        }
+    }
+
+    #[test]
+    fn a_token_opens_whatever_the_host_and_nothing_else_does() {
+        let access = Access::Token(Token::new(SECRET).unwrap());
+        let ask = |value: &str| status(&access, &[("host", "daq:9180"), ("authorization", value)]);
+        assert_eq!(ask(&format!("Bearer {SECRET}")), 200);
+        assert_eq!(ask(&format!("bearer {SECRET}")), 200);
+        for wrong in ["", "Bearer", "Bearer ", "Bearer 0123456789abcdeF", "Basic 0123456789abcdef"]
+        {
+            assert_eq!(ask(wrong), 401, "{wrong}");
+        }
+        assert_eq!(ask(&format!("Bearer {SECRET}x")), 401);
+        assert_eq!(status(&access, &[("host", "daq")]), 401);
+        assert!(!format!("{access:?}").contains(SECRET));
+    }
+}

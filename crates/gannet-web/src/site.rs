@@ -1,0 +1,171 @@
+//! What is served, and under which conditions.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use axum::http::{Method, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use gannet_control::snapshot::SnapshotSource;
+use hyper::body::Body as _;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tokio::time::timeout;
+
+use crate::access::Access;
+use crate::limits::{BODY_BYTES_MAX, BYTES_PER_TURN, REQUEST_TIME, REQUESTS_PER_S};
+use crate::negotiation::text_format;
+use crate::pace::Pace;
+use crate::pages::{Page, Pages, Unserved};
+use crate::{connection, server};
+
+/// Headers of every answer: it is shown nowhere but where it was asked for, and never kept.
+const HEADERS: [(HeaderName, HeaderValue); 6] = [
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"),
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
+];
+
+/// Everything that is served of one run.
+#[derive(Clone)]
+pub struct Site {
+    router: Router,
+}
+
+/// What the handlers share.
+struct Shared {
+    pages: Pages,
+    access: Access,
+    pace: Pace,
+}
+
+impl Site {
+    /// A site that shows the snapshots of `source` to those who have `access`.
+    pub fn new(source: SnapshotSource, access: Access) -> Self {
+        let (pages, pace) = (Pages::new(source), Pace::new(REQUESTS_PER_S));
+        let shared = Arc::new(Shared { pages, access, pace });
+        let router = Router::new()
+            .route("/", get(index))
+            .route("/metrics", get(metrics))
+            .route("/snapshot.json", get(snapshot))
+            .fallback(nothing_here)
+            .method_not_allowed_fallback(not_that_way)
+            .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+            .layer(from_fn_with_state(Arc::clone(&shared), admit))
+            .with_state(shared);
+        Self { router }
+    }
+
+    pub(crate) fn router(&self) -> Router {
+        self.router.clone()
+    }
+
+    /// What a client gets that connects, sends `bytes` and no more, and reads to the end.
+    ///
+    /// # Panics
+    /// When the system gives no event queue.
+    pub fn answer(&self, bytes: &[u8]) -> Vec<u8> {
+        let runtime = server::runtime().expect("an event queue");
+        runtime.block_on(async {
+            let (mut client, end) = duplex(1 << 16);
+            let serving = tokio::spawn(connection::serve(end, self.router()));
+            // A connection that is closed early takes and gives what it did until then.
+            let _closed = client.write_all(bytes).await;
+            let _closed = client.shutdown().await;
+            let mut answer = Vec::new();
+            let _closed = client.read_to_end(&mut answer).await;
+            if let Err(panic) = serving.await {
+                std::panic::resume_unwind(panic.into_panic());
+            }
+            answer
+        })
+    }
+}
+
+/// Lets a request pass that keeps the rules, in its turn.
+async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let mut response = match refusal(&shared.access, &request) {
+        Some(refusal) => refusal,
+        None => match timeout(REQUEST_TIME, next.run(request)).await {
+            Ok(response) => response,
+            Err(_late) => (StatusCode::REQUEST_TIMEOUT, "too slow\n").into_response(),
+        },
+    };
+    HEADERS.into_iter().for_each(|(name, value)| {
+        response.headers_mut().insert(name, value);
+    });
+    let bytes = response.body().size_hint().lower() as usize;
+    shared.pace.take(1 + bytes / BYTES_PER_TURN).await;
+    response
+}
+
+/// Why `request` is not answered, if it is not.
+fn refusal(access: &Access, request: &Request) -> Option<Response> {
+    if let Err((status, text)) = access.check(request.version(), request.headers()) {
+        let mut response = (status, text).into_response();
+        if status == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Bearer realm=\"gannet\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        return Some(response);
+    }
+    (request.body().size_hint().lower() > BODY_BYTES_MAX as u64).then(|| {
+        let text = format!("a body may have {BODY_BYTES_MAX} bytes\n");
+        (StatusCode::PAYLOAD_TOO_LARGE, text).into_response()
+    })
+}
+
+async fn index() -> &'static str {
+    "Gannet. See /metrics or /snapshot.json\n"
+}
+
+async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    let format = text_format(&headers);
+    let mut response = page(&shared, Page::Metrics(format), format.content_type());
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    response
+}
+
+async fn snapshot(State(shared): State<Arc<Shared>>) -> Response {
+    page(&shared, Page::Json, "application/json")
+}
+
+fn page(shared: &Shared, page: Page, kind: &'static str) -> Response {
+    match shared.pages.get(page) {
+        Ok(bytes) => typed(bytes, kind),
+        Err(Unserved::Busy) => {
+            let again = [(header::RETRY_AFTER, HeaderValue::from_static("5"))];
+            let text = "slow readers hold too many answers; ask again\n";
+            (StatusCode::SERVICE_UNAVAILABLE, again, text).into_response()
+        }
+        Err(Unserved::Defect) => {
+            (StatusCode::INTERNAL_SERVER_ERROR, "internal error; please report it\n")
+                .into_response()
+        }
+    }
+}
+
+fn typed(bytes: Bytes, kind: &'static str) -> Response {
+    let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(kind))];
+    (kind, Body::from(bytes)).into_response()
+}
+
+async fn nothing_here() -> (StatusCode, &'static str) {
+    (StatusCode::NOT_FOUND, "there is /metrics and /snapshot.json\n")
+}
+
+async fn not_that_way(method: Method) -> (StatusCode, String) {
+    (StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not possible here; GET and HEAD are\n"))
+}
