@@ -3,10 +3,13 @@
 use std::fmt::Display;
 use std::io::Cursor;
 use std::path::Path;
+use std::sync::Arc;
 
 use gannet_control::config;
+use gannet_control::snapshot::Snapshot;
 use gannet_readout::log;
 use gannet_torus::link::{Config, Link, Origin};
+use gannet_web::{Access, Site};
 use gannet_wire::ChannelMap;
 use gannet_wire::apelink::{Credit, Header, MAGIC, START, WORD_LEN, words_of};
 use gannet_wire::inspect::{Format, describe, identify};
@@ -55,6 +58,15 @@ pub fn log(bytes: &[u8]) {
     let name = Path::new("fuzz.log");
     let reader = log::Reader::new(Cursor::new(bytes), name).expect("a slice has a length");
     let _ = log::verify_source(reader, name).map(|report| report.to_string());
+}
+
+/// Sends `bytes` to the HTTP server, as all that comes on one connection. What comes back is
+/// nothing, or answers, none of which is an internal error.
+pub fn http(bytes: &[u8]) {
+    let site = Site::new(Arc::new(Snapshot::default), Access::Loopback);
+    let answer = site.answer(bytes);
+    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1."), "{answer:?}");
+    assert!(!answer.starts_with(b"HTTP/1.1 500"), "an internal error");
 }
 
 /// Prints `bytes` as the registers of LO|FA|MO, and takes them as the spare bits of credit words.

@@ -81,3 +81,21 @@ fn a_mask_beside_the_channel_map_and_a_pedestal_frozen_above_all_samples_are_dou
         assert_eq!(told(&format!("chain = \"fixed-pedestal\"\n{fine}")), "", "{fine}");
     }
 }
+
+#[test]
+fn metrics_for_a_whole_network_need_a_token_or_a_word() {
+    let directory = tempfile::tempdir().unwrap();
+    let check_metrics = |metrics: &str| {
+        let output = check(directory.path(), &format!("{CONFIG}[metrics]\n{metrics}"), &[]);
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, told) = check_metrics("listen = \"0.0.0.0:9180\"");
+    assert_eq!(code, Some(4), "{told}");
+    assert!(told.contains("a.toml:6:10: metrics.listen: whoever reaches 0.0.0.0:9180"), "{told}");
+    let (code, told) = check_metrics("listen = \"0.0.0.0:9180\"\nplain = true");
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains("whoever reaches 0.0.0.0:9180 can read the run"), "{told}");
+    let (code, told) = check_metrics("listen = \"0.0.0.0:9180\"\ntoken_file = \"absent\"");
+    assert_eq!(code, Some(4), "{told}");
+    assert!(told.contains("a.toml:7:14: metrics.token_file") && told.contains("urandom"), "{told}");
+}

@@ -230,17 +230,18 @@ fn latencies(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::R
         ("arrival_to_decision", snapshot.latency.arrival_to_decision),
         ("decision_to_record", snapshot.latency.decision_to_record),
     ];
-    let quantiles = |(step, summary): &(&'static str, Summary)| {
+    // Not `quantile`: that label belongs to metrics of the type "summary".
+    let percentiles = |(step, summary): &(&'static str, Summary)| {
         let figures = [
-            ("0.5", summary.p50),
-            ("0.99", summary.p99),
-            ("0.999", summary.p999),
-            ("1", summary.max),
+            ("50", summary.p50),
+            ("99", summary.p99),
+            ("99.9", summary.p999),
+            ("100", summary.max),
         ];
         let step = *step;
-        figures.map(|(q, ns)| (vec![("step", step), ("quantile", q)], ns as f64 * 1e-9))
+        figures.map(|(part, ns)| (vec![("step", step), ("percentile", part)], ns as f64 * 1e-9))
     };
-    let values: Vec<_> = steps.iter().flat_map(quantiles).collect();
+    let values: Vec<_> = steps.iter().flat_map(percentiles).collect();
     gauges(encoder, "gannet_latency_seconds", "How long a step takes", values)?;
     let counts = steps.iter().map(|(step, summary)| (vec![("step", *step)], summary.count));
     counters(encoder, "gannet_latency_samples", "Steps measured", counts)

@@ -76,15 +76,21 @@ fn is_loopback(host: &str) -> bool {
         || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-/// Whether a browser says that it asks for a page of another site.
+/// Whether a browser says that a page of another site asks. A link there that a person follows is
+/// nothing that the page could read.
 fn from_another_site(host: Option<&str>, headers: &HeaderMap) -> bool {
-    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    let says = |name: &str, what: &[&str]| {
+        let value = headers.get(name).map(HeaderValue::as_bytes);
+        value.map(|value| what.iter().any(|it| it.as_bytes() == value))
+    };
+    let is_ours = says("sec-fetch-site", &["same-origin", "none"]).unwrap_or(true);
+    let is_followed = says("sec-fetch-mode", &["navigate"]) == Some(true)
+        && says("sec-fetch-dest", &["document"]) == Some(true);
     let origin = headers.get(ORIGIN).map(|origin| {
         let origin = origin.to_str().ok()?.split_once("://")?.1;
         Some(without_port(origin))
     });
-    site.is_some_and(|site| site != b"same-origin" && site != b"none")
-        || origin.is_some_and(|origin| origin.is_none() || origin != host)
+    !(is_ours || is_followed) || origin.is_some_and(|origin| origin.is_none() || origin != host)
 }
 
 /// Whether the headers carry `token`; takes the same time whatever else they carry.
@@ -134,6 +140,14 @@ mod tests {
             assert_eq!(ask("sec-fetch-site", "same-origin"), 200);
             assert_eq!(ask("sec-fetch-site", "cross-site"), 403);
             assert_eq!(ask("sec-fetch-site", "same-site"), 403);
+            let link = [
+                ("host", "localhost"),
+                ("sec-fetch-site", "cross-site"),
+                ("sec-fetch-mode", "navigate"),
+                ("sec-fetch-dest", "document"),
+            ];
+            assert_eq!(status(&access, &link), 200);
+            assert_eq!(status(&access, &link[..3]), 403);
         }
     }
 

@@ -7,7 +7,7 @@ use std::thread;
 use gannet_measure::random::Random;
 use gannet_wire::{GeoId, tpc_frame, wibeth};
 
-use crate::process::{Bench, Readout, alone, scale};
+use crate::process::{Bench, Readout, alone, resident_kib, scale};
 
 const CONFIG: &str = r#"
 [[source]]
@@ -38,13 +38,6 @@ fn garbage(random: &mut Random, datagram: &mut Vec<u8>) {
         1 => datagram.resize(random.below(9001) as usize, random.below(256) as u8 | 0xc0),
         _ => datagram.extend_from_slice(&frame),
     }
-}
-
-/// Resident memory of a process, in KiB.
-fn resident_kib(id: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 #[test]

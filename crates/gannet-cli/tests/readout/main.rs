@@ -2,6 +2,7 @@
 
 mod equality;
 mod hostile;
+mod http;
 mod interruption;
 mod ledger;
 mod process;

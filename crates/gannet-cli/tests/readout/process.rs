@@ -27,6 +27,13 @@ pub fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Resident memory of a process, in KiB.
+pub fn resident_kib(id: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
 /// A directory with a configuration, whose recorder writes into `out` below it.
 pub struct Bench {
     pub directory: tempfile::TempDir,
@@ -124,13 +131,12 @@ pub struct Ended {
 impl Readout {
     /// Starts a readout and waits until it takes frames.
     pub fn start(config: &Path) -> Self {
-        let mut child = Command::new(gannet())
-            .args(["run", "--json"])
-            .arg(config)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::start_by(Command::new(gannet()).args(["run", "--json"]).arg(config))
+    }
+
+    /// The same by a command of its own.
+    pub fn start_by(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut errors = BufReader::new(child.stderr.take().unwrap());
         let (mut address, mut metrics, mut text) = (None, None, String::new());
         while !text.contains("is running") {
