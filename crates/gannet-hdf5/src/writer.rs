@@ -40,8 +40,15 @@ impl Writer {
     /// # Errors
     /// When the file exists or cannot be made or written, or an attribute is not allowed.
     pub fn create(path: &Path, attributes: &[(&str, Value<'_>)]) -> Result<Self> {
-        let file = OpenOptions::new().write(true).create_new(true).open(path);
-        let file = file.map_err(|source| io("create", path, source))?;
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        Self::on(file.map_err(|source| io("create", path, source))?, path, attributes)
+    }
+
+    /// Fills the empty file `file`, which is open for reading and writing; errors call it `path`.
+    ///
+    /// # Errors
+    /// When the file cannot be written, or an attribute is not allowed.
+    pub fn on(file: File, path: &Path, attributes: &[(&str, Value<'_>)]) -> Result<Self> {
         let mut writer = Self {
             file,
             path: path.to_owned(),

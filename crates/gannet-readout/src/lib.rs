@@ -1,6 +1,7 @@
 //! Streams, latency buffer, data requests, trigger records, and the files they are kept in.
 
 pub mod export;
+pub mod files;
 pub mod inspect;
 pub mod latency;
 pub mod log;

@@ -160,12 +160,12 @@ fn the_name_is_given_at_the_end_and_files_are_never_overwritten() -> Result<()> 
     assert_eq!(verify(&part)?.records, 1);
     assert_eq!(RawFileReader::open(&part)?.attributes().len(), 11);
     let again = RawFileWriter::create(&path, &info(RecordKind::TriggerRecord));
-    assert!(matches!(again, Err(Error::Hdf5(_))));
+    assert!(matches!(again, Err(Error::File(_))));
     assert_eq!(file.records(), 1);
     file.close()?;
     assert!(path.exists() && !part.exists());
     let again = RawFileWriter::create(&path, &info(RecordKind::TriggerRecord));
-    assert!(matches!(again, Err(Error::Exists { .. })));
+    assert!(matches!(again, Err(Error::File(_))));
     Ok(())
 }
 

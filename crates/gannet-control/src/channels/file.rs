@@ -1,12 +1,13 @@
 //! The table of channels as a file: comma-separated values with a line of names, one line a
 //! channel. What is not known is empty.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::num::{ParseFloatError, ParseIntError};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+use gannet_readout::files::{self, Existing, NewFile};
 
 use super::{ChannelFigures, Condition};
 
@@ -75,14 +76,21 @@ pub fn beside(log: &Path) -> Option<PathBuf> {
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn write(path: &Path, channels: &[ChannelFigures]) -> io::Result<()> {
-    let mut new: OsString = path.into();
-    new.push(".new");
-    let mut out = BufWriter::new(File::create(&new)?);
+pub fn write(path: &Path, channels: &[ChannelFigures]) -> Result<(), files::Error> {
+    let new = NewFile::begin(path, ".new", Existing::Replace)?;
+    write_table(&mut BufWriter::new(new.file()), channels).map_err(|source| files::Error {
+        doing: "write",
+        path: path.into(),
+        source,
+    })?;
+    // The thread that watches the channels does not wait for the disk.
+    new.publish_unflushed()
+}
+
+fn write_table(out: &mut impl Write, channels: &[ChannelFigures]) -> io::Result<()> {
     writeln!(out, "{}", COLUMNS.join(","))?;
-    channels.iter().try_for_each(|channel| write_line(&mut out, channel))?;
-    out.into_inner()?;
-    fs::rename(&new, path)
+    channels.iter().try_for_each(|channel| write_line(out, channel))?;
+    out.flush()
 }
 
 fn write_line(out: &mut impl Write, channel: &ChannelFigures) -> io::Result<()> {
@@ -165,6 +173,8 @@ fn float(text: &str, column: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn channels() -> Vec<ChannelFigures> {

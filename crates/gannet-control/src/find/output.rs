@@ -1,9 +1,9 @@
 //! Files of the primitives found.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use gannet_readout::export::PrimitiveTable;
+use gannet_readout::export::{self, PrimitiveTable};
+use gannet_readout::files::{self, is_taken};
 use gannet_readout::log::FileHeader;
 use gannet_readout::log::name::part_path;
 use gannet_readout::raw_file::{FileInfo, RawFileWriter, RecordKind};
@@ -18,18 +18,13 @@ use crate::paths::is_same_file;
 const SLICE_PRIMITIVES_MAX: usize = 1 << 20;
 
 /// A file in progress, under a name ending in `.part`. Dropped before its end it is removed.
-pub(super) struct Output {
-    form: Option<Form>,
-    part: PathBuf,
-}
-
-enum Form {
+pub(super) enum Output {
     Parquet(PrimitiveTable),
     Hdf5(Slices),
 }
 
 /// Time slices of primitives in DUNE's raw-file layout.
-struct Slices {
+pub(super) struct Slices {
     file: RawFileWriter,
     builder: SliceBuilder,
 }
@@ -65,7 +60,7 @@ pub(super) fn check(config: &FindConfig) -> Result<(), FindError> {
         if is_read(path) || is_read(&part) {
             return Err(FindError::OwnInput(path.clone()));
         }
-        match [path, &part].into_iter().find(|path| path.exists()) {
+        match [path, &part].into_iter().find(|path| is_taken(path)) {
             Some(there) if !config.overwrite => return Err(FindError::Exists(there.clone())),
             _ => {}
         }
@@ -82,43 +77,30 @@ impl Output {
         chunks_missing: u64,
         slice_ticks: u64,
     ) -> Result<Self, FindError> {
-        let part = part_path(path);
-        if part.exists() {
-            fs::remove_file(&part).map_err(FindError::io("remove", &part))?;
-        }
-        let form = match ending(path)? {
+        files::remove_own(&part_path(path)).map_err(export::Error::File)?;
+        Ok(match ending(path)? {
             Ending::Parquet => {
-                Form::Parquet(PrimitiveTable::replace(path, header, chunks_missing)?)
+                Self::Parquet(PrimitiveTable::replace(path, header, chunks_missing)?)
             }
-            Ending::Hdf5 => Form::Hdf5(Slices::begin(path, header, slice_ticks)?),
-        };
-        Ok(Self { form: Some(form), part })
+            Ending::Hdf5 => Self::Hdf5(Slices::begin(path, header, slice_ticks)?),
+        })
     }
 
     /// Appends a primitive.
     pub fn push(&mut self, tp: TriggerPrimitive) -> Result<(), FindError> {
-        match &mut self.form {
-            Some(Form::Parquet(table)) => Ok(table.push(tp)?),
-            Some(Form::Hdf5(slices)) => slices.push(tp),
-            None => Ok(()),
+        match self {
+            Self::Parquet(table) => Ok(table.push(tp)?),
+            Self::Hdf5(slices) => slices.push(tp),
         }
     }
 
     /// Ends the file and gives it its name.
-    pub fn finish(mut self) -> Result<(), FindError> {
-        match self.form.take() {
-            Some(Form::Parquet(table)) => drop(table.close()?),
-            Some(Form::Hdf5(slices)) => slices.finish()?,
-            None => {}
+    pub fn finish(self) -> Result<(), FindError> {
+        match self {
+            Self::Parquet(table) => drop(table.close()?),
+            Self::Hdf5(slices) => slices.finish()?,
         }
         Ok(())
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        // What has its name is not found, and what cannot be removed does no harm.
-        let _ = fs::remove_file(&self.part);
     }
 }
 

@@ -148,9 +148,7 @@ impl Monitor {
         let recorder = self.observed.recorder.status();
         let log = recorder.present_file.as_ref().or(recorder.finished.back());
         let Some(path) = log.and_then(|log| file::beside(log)) else { return Ok(None) };
-        match file::write(&path, channels) {
-            Ok(()) => Ok(Some(path)),
-            Err(error) => Err(format!("cannot write {}: {error}", path.display())),
-        }
+        file::write(&path, channels).map_err(|error| error.to_string())?;
+        Ok(Some(path))
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use parquet::errors::ParquetError;
 
 use crate::log::Kind;
-use crate::{log, raw_file};
+use crate::{files, log, raw_file};
 
 /// Why a log could not be exported.
 #[derive(Debug, thiserror::Error)]
@@ -55,27 +55,15 @@ pub enum Error {
         /// What the Parquet library says.
         source: ParquetError,
     },
-    /// The system refused an operation on a file or directory.
-    #[error("cannot {doing} {}: {source}", path.display())]
-    Io {
-        /// What was tried, as a verb.
-        doing: &'static str,
-        /// The file or directory.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    /// A file cannot be made or get its name.
+    #[error(transparent)]
+    File(#[from] files::Error),
 }
 
 impl Error {
     /// Whether the log is to blame: its bytes are not as they were written.
     pub fn is_of_verification(&self) -> bool {
         matches!(self, Self::NotVerified { .. } | Self::Log(log::Error::Damaged { .. }))
-    }
-
-    /// Names what was tried on which path, for `map_err`.
-    pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
-        move |source| Self::Io { doing, path: path.to_owned(), source }
     }
 
     /// Names the file that could not be written, for `map_err`.

@@ -1,6 +1,6 @@
 //! Trigger primitives as a Parquet table.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,8 +14,9 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type};
 
 use super::error::Error;
-use crate::log::name::part_path;
-use crate::log::{Disk, FileHeader, SystemDisk, directory_of};
+use crate::files::{Existing, NewFile};
+use crate::log::FileHeader;
+use crate::log::name::PART;
 
 /// Most rows of a row group, the part of the table that a reader takes in at once: some 8 MB.
 pub const ROWS_PER_GROUP_MAX: usize = 1 << 18;
@@ -76,13 +77,13 @@ pub const COLUMNS: [Column; 9] = [
     narrow("adc_peak", 16, "ADC counts above pedestal", |tp| tp.adc_peak().into()),
 ];
 
-/// A table in progress, under a name ending in `.part`.
+/// A table in progress, under a name ending in `.part`. Dropped before it is closed, it is removed.
 ///
 /// Memory: one row group, and some 5 kB of directory per row group written.
 #[derive(Debug)]
 pub struct PrimitiveTable {
     file: SerializedFileWriter<File>,
-    path: PathBuf,
+    name: NewFile,
     rows: Vec<TriggerPrimitive>,
 }
 
@@ -93,17 +94,17 @@ impl PrimitiveTable {
     /// that were lost from the log.
     ///
     /// # Errors
-    /// When the `.part` file of `path` exists, or the file cannot be written.
+    /// When the `.part` file of `path` exists, `path` is no file of this user, or the file cannot be
+    /// written.
     pub fn replace(path: &Path, log: &FileHeader, chunks_missing: u64) -> Result<Self, Error> {
-        let part = part_path(path);
-        let file = OpenOptions::new().write(true).create_new(true).open(&part);
-        let file = file.map_err(Error::io("create", &part))?;
+        let name = NewFile::begin(path, PART, Existing::Replace)?;
+        let file = name.handle()?;
         let start = |schema| {
             let properties = Arc::new(properties(log, chunks_missing));
             SerializedFileWriter::new(file, schema, properties)
         };
-        let file = schema().and_then(start).map_err(Error::table(&part))?;
-        Ok(Self { file, path: path.to_owned(), rows: Vec::with_capacity(ROWS_PER_GROUP_MAX) })
+        let file = schema().and_then(start).map_err(Error::table(path))?;
+        Ok(Self { file, name, rows: Vec::with_capacity(ROWS_PER_GROUP_MAX) })
     }
 
     /// Appends a row.
@@ -118,19 +119,13 @@ impl PrimitiveTable {
     /// Ends the table, puts it on the disk and gives it its name, which is returned.
     ///
     /// # Errors
-    /// When writing or renaming fails; the `.part` file then stays.
+    /// When writing or renaming fails; the `.part` file is removed then.
     pub fn close(mut self) -> Result<PathBuf, Error> {
         if !self.rows.is_empty() {
             self.flush()?;
         }
-        let part = part_path(&self.path);
-        let file = self.file.into_inner().map_err(Error::table(&part))?;
-        file.sync_all().map_err(Error::io("flush", &part))?;
-        fs::rename(&part, &self.path).map_err(Error::io("rename", &part))?;
-        // The name is durable when its directory is.
-        let directory = directory_of(&self.path);
-        SystemDisk.sync_directory(directory).map_err(Error::io("flush", directory))?;
-        Ok(self.path)
+        self.file.into_inner().map_err(Error::table(self.name.path()))?;
+        Ok(self.name.publish()?)
     }
 
     /// Writes the gathered rows as a row group.
@@ -145,7 +140,7 @@ impl PrimitiveTable {
             }
             group.close().map(|_| ())
         };
-        write(&mut self.file, &self.rows).map_err(Error::table(&part_path(&self.path)))?;
+        write(&mut self.file, &self.rows).map_err(Error::table(self.name.path()))?;
         self.rows.clear();
         Ok(())
     }

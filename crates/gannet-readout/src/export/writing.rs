@@ -1,6 +1,5 @@
 //! The views in progress.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
@@ -8,6 +7,7 @@ use super::primitive_table::PrimitiveTable;
 use super::survey::{Survey, content_error, primitives};
 use super::view::{View, path_of};
 use super::{ExportConfig, Exported};
+use crate::files::{self, is_taken};
 use crate::log::name::part_path;
 use crate::log::{ChunkView, Kind};
 use crate::raw_file::{FileInfo, RawFileWriter, RecordKind};
@@ -21,7 +21,6 @@ pub(super) struct Writing {
     records: Option<RawFileWriter>,
     slices: Option<RawFileWriter>,
     table: Option<PrimitiveTable>,
-    targets: Targets,
     exported: Exported,
 }
 
@@ -31,8 +30,6 @@ struct Targets {
     records: Option<PathBuf>,
     slices: Option<PathBuf>,
     table: Option<PathBuf>,
-    /// Whether the unfinished files are ours.
-    begun: bool,
 }
 
 impl Targets {
@@ -46,7 +43,6 @@ impl Targets {
             records: target(View::Hdf5, content.records, ".hdf5"),
             slices: target(View::Hdf5, content.slices, "_tps.hdf5"),
             table: target(View::Parquet, content.primitives, "_tps.parquet"),
-            begun: false,
         }
     }
 
@@ -54,39 +50,25 @@ impl Targets {
         [&self.records, &self.slices, &self.table].into_iter().flatten()
     }
 
-    /// Makes sure that nothing stands where the views are to be.
-    fn clear(&mut self, overwrite: bool) -> Result<(), Error> {
+    /// Makes sure that nothing stands where the views are to be, and that nothing else than files of
+    /// this user is overwritten.
+    fn clear(&self, overwrite: bool) -> Result<(), Error> {
         for target in self.all() {
             let part = part_path(target);
-            match overwrite {
-                true if part.exists() => {
-                    fs::remove_file(&part).map_err(Error::io("remove", &part))?
-                }
-                true => {}
-                false if target.exists() => return Err(Error::Exists(target.clone())),
-                false if part.exists() => return Err(Error::Exists(part)),
-                false => {}
+            if overwrite {
+                files::remove_own(&part)?;
+            } else if let Some(taken) = [target, &part].into_iter().find(|path| is_taken(path)) {
+                return Err(Error::Exists(taken.clone()));
             }
         }
-        self.begun = true;
         Ok(())
-    }
-}
-
-/// Removes what was begun and did not get its name.
-impl Drop for Targets {
-    fn drop(&mut self) {
-        for target in self.all().filter(|_| self.begun) {
-            // What has its name is not found, and what cannot be removed does no harm.
-            let _ = fs::remove_file(part_path(target));
-        }
     }
 }
 
 impl Writing {
     /// Begins the views that `config` asks for and `survey` has something for.
     pub fn begin(log: &Path, config: &ExportConfig, survey: &Survey) -> Result<Self, Error> {
-        let mut targets = Targets::of(log, config, survey);
+        let targets = Targets::of(log, config, survey);
         targets.clear(config.overwrite)?;
         let raw_file = |path: &Option<PathBuf>, kind| {
             let info = file_info(config, survey, kind);
@@ -106,7 +88,6 @@ impl Writing {
             records: raw_file(&targets.records, RecordKind::TriggerRecord)?,
             slices: raw_file(&targets.slices, RecordKind::TimeSlice)?,
             table: targets.table.as_ref().map(table).transpose()?,
-            targets,
             exported,
         })
     }
@@ -153,7 +134,6 @@ impl Writing {
         if let Some(table) = self.table.take() {
             self.exported.files.push(table.close()?);
         }
-        drop(self.targets);
         Ok(self.exported)
     }
 }

@@ -1,11 +1,12 @@
 //! The seam to the file system, small enough that a test can stand in for it and fail on demand.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use super::sys;
+use crate::files::OutputDirectory;
 
 /// What the log asks of a file system.
 pub trait Disk: Send + Sync {
@@ -15,13 +16,14 @@ pub trait Disk: Send + Sync {
     /// The file exists, or the system refuses.
     fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
 
-    /// Opens the existing file `path` for writing and locks it for this process.
+    /// Opens the existing file `path` for writing and locks it for this process. What is no regular
+    /// file of this user is not opened.
     ///
     /// # Errors
     /// `WouldBlock` when another process holds the lock; else what the system says.
     fn open(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
 
-    /// Gives the file `from` the name `to`, in the same directory.
+    /// Gives the file `from` the name `to`, in the same directory, which nothing may have yet.
     ///
     /// # Errors
     /// What the system says.
@@ -99,19 +101,23 @@ pub struct SystemDisk;
 
 impl Disk for SystemDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
-        lock(OpenOptions::new().read(true).write(true).create_new(true).open(path)?)
+        let (directory, name) = OutputDirectory::of(path)?;
+        lock(directory.create(name)?)
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
-        lock(OpenOptions::new().read(true).write(true).open(path)?)
+        let (directory, name) = OutputDirectory::of(path)?;
+        lock(directory.open_own(name)?)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
+        let (directory, to) = OutputDirectory::of(to)?;
+        directory.publish(from.file_name().unwrap_or_default(), to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
+        let (directory, name) = OutputDirectory::of(path)?;
+        directory.remove_own(name)
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
@@ -155,7 +161,7 @@ impl Sink for File {
     }
 
     fn is_named(&self, path: &Path) -> io::Result<bool> {
-        let named = match fs::metadata(path) {
+        let named = match fs::symlink_metadata(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             other => other?,
         };

@@ -19,6 +19,16 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// A file cannot be opened or removed.
+    #[error(transparent)]
+    File(#[from] crate::files::Error),
+    /// An unfinished file by its name is no log by its content.
+    #[error(
+        "{} is no log: it does not begin as one and no part of it is one, so it is left as it is; \
+         move it away or give it another name",
+        .0.display()
+    )]
+    NotALog(PathBuf),
     /// The directory of the log is not there.
     #[error("the directory {} does not exist; create it or mount its disk", .0.display())]
     NoDirectory(PathBuf),

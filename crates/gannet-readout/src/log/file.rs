@@ -8,6 +8,7 @@ use super::error::Error;
 use super::format::{Kind, Label, encode_chunk};
 use super::metadata::{ERROR_BYTES_MAX, EndCause, EndOfFile, FileHeader, RunInfo, clip};
 use super::name::part_path;
+use crate::files::directory_of;
 
 /// A file that takes chunks.
 ///
@@ -141,14 +142,6 @@ pub(super) fn times(label: &Label) -> Option<(u64, u64)> {
 /// Nanoseconds since 1970-01-01 UTC, 0 if the clock stands before that.
 pub(super) fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
-}
-
-/// The directory that `path` is in.
-pub(crate) fn directory_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
 }
 
 /// A file that has all its chunks and still needs its end chunk and its finished name.

@@ -60,7 +60,6 @@ pub use defect::Defect;
 pub use disk::{Disk, Sink, SystemDisk, is_being_written};
 pub use error::Error;
 pub use file::Seal;
-pub(crate) use file::directory_of;
 pub use format::{Kind, Label};
 pub use handle::RecorderHandle;
 pub use metadata::{EndCause, EndOfFile, FileHeader, RunInfo, digest};

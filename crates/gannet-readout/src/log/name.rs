@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub const EXTENSION: &str = "glog";
 
 /// Suffix of a file that is not finished.
-const PART: &str = ".part";
+pub const PART: &str = ".part";
 
 /// What the names of all files of a run begin with.
 ///

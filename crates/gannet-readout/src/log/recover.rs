@@ -6,7 +6,7 @@
 //! chunk and its finished name. The file is changed in place, and at each moment the next
 //! call finds all sound chunks where they were: being killed in the middle does no harm.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,13 @@ use serde::Serialize;
 
 use super::disk::{Disk, Sink, SystemDisk, write_all_at};
 use super::error::Error;
-use super::file::{Content, OpenFile, directory_of};
-use super::format::{BLOCK_BYTES, HEADER_BYTES, Header, Kind, Label, encode_chunk};
+use super::file::{Content, OpenFile};
+use super::format::{BLOCK_BYTES, HEADER_BYTES, Header, Kind, Label, MAGIC, encode_chunk};
 use super::metadata::{EndCause, FileHeader, RunInfo};
 use super::name::{EXTENSION, finished_path};
 use super::survey::{Damage, Survey};
 use super::verify::verify;
+use crate::files::{OutputDirectory, directory_of, is_taken};
 
 /// Longest gap chunk in bytes; longer damage gets several.
 const GAP_BYTES_MAX: u64 = 16 << 20;
@@ -65,11 +66,12 @@ pub type RecoveredFile = (PathBuf, Result<Recovered, Error>);
 /// Finishes the unfinished file `path` (a `.part` file). A finished file is only verified.
 ///
 /// May be called any number of times, also after being killed, with the unfinished or the
-/// finished name.
+/// finished name. Links, pipes, files of other users and files that are no logs are left alone.
 ///
 /// # Errors
-/// [`Error::InUse`] when a running program writes the file; [`Error::FinishedDamaged`] for a
-/// finished file that does not verify; else what the system says.
+/// [`Error::InUse`] when a running program writes the file; [`Error::NotALog`] for a file without
+/// anything of a log; [`Error::FinishedDamaged`] for a finished file that does not verify; else what
+/// the system says.
 pub fn recover(path: &Path) -> Result<Recovered, Error> {
     recover_on(&SystemDisk, path)
 }
@@ -99,7 +101,7 @@ pub fn recover_directory(directory: &Path) -> Result<Vec<RecoveredFile>, Error> 
 pub fn recover_on(disk: &dyn Disk, path: &Path) -> Result<Recovered, Error> {
     let Some(finished) = finished_path(path) else { return check_finished(path) };
     let sink = match disk.open(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound && finished.exists() => {
+        Err(error) if error.kind() == ErrorKind::NotFound && is_taken(&finished) => {
             return check_finished(&finished);
         }
         Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -111,7 +113,7 @@ pub fn recover_on(disk: &dyn Disk, path: &Path) -> Result<Recovered, Error> {
         // Another process finished the file between our opening and locking it.
         return check_finished(&finished);
     }
-    if finished.exists() {
+    if is_taken(&finished) {
         return Err(Error::Exists(finished));
     }
     Mending { disk, sink, part: path, finished, set_aside: Vec::new(), bytes_set_aside: 0 }.run()
@@ -147,6 +149,9 @@ impl Mending<'_> {
     fn run(mut self) -> Result<Recovered, Error> {
         let survey = Survey::of(self.part)?;
         let content = survey.content;
+        if survey.sound_chunks == 0 && !begins_as_log(self.part)? {
+            return Err(Error::NotALog(self.part.to_owned()));
+        }
         self.keep(content.len..survey.file_len)?;
         for damage in &survey.damage {
             self.keep(damage.bytes.clone())?;
@@ -219,8 +224,10 @@ impl Mending<'_> {
 
     /// Whether the side file `path` holds just these bytes; `None` when there is no such file.
     fn is_copy(&self, path: &Path, bytes: &Range<u64>) -> io::Result<Option<bool>> {
-        let mut side = match File::open(path) {
+        let (directory, name) = OutputDirectory::of(path)?;
+        let mut side = match directory.open_own(name) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(Some(false)),
             other => other?,
         };
         if side.metadata()?.len() != bytes.end - bytes.start {
@@ -308,13 +315,24 @@ impl Mending<'_> {
     }
 }
 
+/// Whether the file `path`, which holds no sound chunk, may be what a killed writer or a power cut left
+/// of a log: nothing, the start of a chunk, or zeros.
+fn begins_as_log(path: &Path) -> Result<bool, Error> {
+    let mut start = Vec::new();
+    let mut head = crate::files::open_own(path)?.take(BLOCK_BYTES as u64);
+    head.read_to_end(&mut start).map_err(Error::io("read", path))?;
+    let magic = &MAGIC[..start.len().min(MAGIC.len())];
+    Ok(start.starts_with(magic) || start.iter().all(|&byte| byte == 0))
+}
+
 /// Calls `visit` with each piece of `bytes` of the file `path` and the byte at which it begins.
 fn for_each_piece(
     path: &Path,
     bytes: &Range<u64>,
     mut visit: impl FnMut(u64, &[u8]) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut file = File::open(path)?;
+    let (directory, name) = OutputDirectory::of(path)?;
+    let mut file = directory.open_own(name)?;
     file.seek(SeekFrom::Start(bytes.start))?;
     let mut buffer = vec![0; COPY_BYTES];
     let mut at = bytes.start;

@@ -8,6 +8,7 @@ use super::error::Error;
 use super::file::{Content, join, times};
 use super::format::{Header, Kind};
 use super::reader::Reader;
+use crate::files::open_own;
 
 /// Bytes without a sound chunk, between two sound chunks or before the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub(super) struct Survey {
 impl Survey {
     /// Scans the file from front to back.
     pub fn of(path: &Path) -> Result<Self, Error> {
-        let mut reader = Reader::open(path)?;
+        let mut reader = Reader::new(open_own(path)?, path)?;
         let mut survey = Self { file_len: reader.file_len(), ..Self::default() };
         loop {
             match reader.next_chunk() {

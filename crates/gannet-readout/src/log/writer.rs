@@ -11,6 +11,7 @@ use super::file::{OpenFile, Seal, join, times, unix_ns};
 use super::format::{Label, PAYLOAD_BYTES_MAX, chunk_len, encode_chunk};
 use super::metadata::{EndCause, RunInfo};
 use super::name::{EXTENSION, file_name, run_stem};
+use crate::files::is_taken;
 
 /// Size of the commit buffer in bytes; one chunk alone may be larger.
 pub const COMMIT_BYTES_MAX: u64 = 8 << 20;
@@ -189,10 +190,14 @@ impl Writer {
         for _ in 0..NAME_TRIES {
             let name = file_name(&self.stem, self.index, EXTENSION);
             let finished = self.config.directory.join(name);
-            if !finished.exists() {
+            if !is_taken(&finished) {
                 let first = self.acknowledged;
                 match OpenFile::create(&*self.disk, finished, &self.info, self.index, first) {
-                    Err(Error::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {}
+                    Err(Error::Io { source, path, .. })
+                        if source.kind() == ErrorKind::AlreadyExists =>
+                    {
+                        tracing::warn!(file = %path.display(), cause = %source, "name not used");
+                    }
                     other => return other,
                 }
             }

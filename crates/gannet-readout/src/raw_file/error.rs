@@ -1,7 +1,5 @@
 //! What can go wrong with a raw file.
 
-use std::path::PathBuf;
-
 use gannet_wire::SourceId;
 
 /// Result of reading or writing a raw file.
@@ -14,22 +12,9 @@ pub enum Error {
     /// The HDF5 file itself.
     #[error(transparent)]
     Hdf5(#[from] gannet_hdf5::Error),
-    /// The operating system refused.
-    #[error("{path}: cannot {action}: {source}")]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// A file of the final name is there already.
-    #[error("{path} exists; choose another file index or move it away")]
-    Exists {
-        /// The file.
-        path: PathBuf,
-    },
+    /// The file cannot be made or get its name.
+    #[error(transparent)]
+    File(#[from] crate::files::Error),
     /// A header in the file, or given for it, is not what it should be.
     #[error("{place}: {source}")]
     Header {
@@ -87,6 +72,6 @@ pub enum Error {
 impl Error {
     /// Whether the operating system refused, and the content of the file is not to blame.
     pub fn is_of_system(&self) -> bool {
-        matches!(self, Self::Io { .. } | Self::Hdf5(gannet_hdf5::Error::Io { .. }))
+        matches!(self, Self::File(_) | Self::Hdf5(gannet_hdf5::Error::Io { .. }))
     }
 }

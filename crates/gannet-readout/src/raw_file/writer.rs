@@ -1,6 +1,5 @@
 //! Writing a raw file, record after record.
 
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use gannet_hdf5::{Group, Value, Writer};
@@ -11,6 +10,7 @@ use super::error::{Error, Result};
 use super::info::{FileInfo, now_ms};
 use super::layout::{FileLayout, RecordKind, RecordNumber};
 use super::maps::RecordMaps;
+use crate::files::{Existing, NewFile};
 use crate::record::{StoredRecord, TriggerRecord};
 use crate::time_slice::TimeSlice;
 
@@ -29,13 +29,13 @@ pub struct FragmentParts<'a> {
 /// A raw file in progress.
 ///
 /// After each record the file under the `.part` name is complete for any HDF5 reader, apart from
-/// the two attributes that [`close`](Self::close) adds. A writer that is dropped without `close`
-/// leaves the `.part` file. Memory does not grow with the size of the file, only by the name of
-/// each record.
+/// the two attributes that [`close`](Self::close) adds; a process that dies leaves it. A writer that
+/// is dropped without `close` removes it. Memory does not grow with the size of the file, only by the
+/// name of each record.
 #[derive(Debug)]
 pub struct RawFileWriter {
     file: Writer,
-    path: PathBuf,
+    name: NewFile,
     kind: RecordKind,
     layout: FileLayout,
     recorded_size: u64,
@@ -48,21 +48,24 @@ impl RawFileWriter {
     /// # Errors
     /// When `path` or its `.part` file exists, or the file cannot be written.
     pub fn create(path: &Path, info: &FileInfo) -> Result<Self> {
-        if path.exists() {
-            return Err(Error::Exists { path: path.to_owned() });
-        }
-        Self::replace(path, info)
+        Self::begin(path, info, Existing::Keep)
     }
 
     /// Begins a file that takes the place of `path`, if there is such a file, when it is closed.
     ///
     /// # Errors
-    /// When the `.part` file of `path` exists, or the file cannot be written.
+    /// When the `.part` file of `path` exists, `path` is no file of this user, or the file cannot be
+    /// written.
     pub fn replace(path: &Path, info: &FileInfo) -> Result<Self> {
+        Self::begin(path, info, Existing::Replace)
+    }
+
+    fn begin(path: &Path, info: &FileInfo, existing: Existing) -> Result<Self> {
         let layout = FileLayout::new(info.kind);
-        let file = Writer::create(&in_progress(path), &info.to_attributes(&layout))?;
-        let (path, kind) = (path.to_owned(), info.kind);
-        Ok(Self { file, path, kind, layout, recorded_size: 0, records: 0 })
+        let name = NewFile::begin(path, IN_PROGRESS, existing)?;
+        let attributes = info.to_attributes(&layout);
+        let file = Writer::on(name.handle()?, &name.temporary_path(), &attributes)?;
+        Ok(Self { file, name, kind: info.kind, layout, recorded_size: 0, records: 0 })
     }
 
     /// Writes a record: its header in the stored form, and its fragments.
@@ -161,22 +164,14 @@ impl RawFileWriter {
     /// Ends the file, puts it on the disk and gives it its name, which is returned.
     ///
     /// # Errors
-    /// When writing or renaming fails; the `.part` file then stays.
+    /// When writing or renaming fails; the `.part` file is removed then.
     pub fn close(self) -> Result<PathBuf> {
         let closing = [
             ("recorded_size", Value::U64(self.recorded_size)),
             ("closing_timestamp", Value::from(now_ms())),
         ];
         self.file.close(&closing)?;
-        let io = |action, path: &Path, source| Error::Io { action, path: path.to_owned(), source };
-        let part = in_progress(&self.path);
-        fs::rename(&part, &self.path).map_err(|source| io("rename", &part, source))?;
-        // The name is durable when its folder is.
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
-        let synced = File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(|source| io("sync", folder, source))?;
-        Ok(self.path)
+        Ok(self.name.publish()?)
     }
 
     /// What the header at the start of a record tells.
@@ -200,7 +195,7 @@ impl RawFileWriter {
 
     fn wrong(&self, source: gannet_wire::Error) -> Error {
         Error::Header {
-            place: format!("record {} of {}", self.records, self.path.display()),
+            place: format!("record {} of {}", self.records, self.name.path().display()),
             source,
         }
     }
@@ -234,13 +229,6 @@ struct Identity {
     number: RecordNumber,
     source_id: SourceId,
     header_len: usize,
-}
-
-/// Name of a file until it is closed.
-fn in_progress(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(IN_PROGRESS);
-    name.into()
 }
 
 fn stored_header(fragment: &FragmentParts<'_>) -> [u8; FragmentRepr::LEN] {

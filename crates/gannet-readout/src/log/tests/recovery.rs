@@ -165,6 +165,33 @@ fn refuses_what_it_should_not_touch() {
     assert!(recover(Path::new("/no/such/file.glog.part")).is_err());
 }
 
+#[test]
+fn what_is_no_log_is_left_alone() {
+    use std::os::unix::fs::symlink;
+
+    let (bytes, _) = file_of(0..3, 600);
+    let (directory, path) = unfinished(&vec![7; 10_000]);
+    assert!(matches!(recover(&path), Err(Error::NotALog(_))));
+    assert_eq!(fs::read(&path).unwrap(), vec![7; 10_000]);
+    // A link to a log elsewhere, and a second name of one.
+    let elsewhere = scratch();
+    let target = elsewhere.path().join("private");
+    fs::write(&target, &bytes[..10_000]).unwrap();
+    let at = |name: &str| directory.path().join(name);
+    symlink(&target, at("b_f0000.glog.part")).unwrap();
+    symlink("/dev/zero", at("c_f0000.glog.part")).unwrap();
+    fs::hard_link(&target, at("d_f0000.glog.part")).unwrap();
+    fs::create_dir(at("e_f0000.glog.part")).unwrap();
+    let recovered = recover_directory(directory.path()).unwrap();
+    assert_eq!(recovered.len(), 5);
+    for (path, result) in recovered {
+        let told = result.unwrap_err().to_string();
+        assert!(told.contains(path.to_str().unwrap()) && told.contains("move it away"), "{told}");
+    }
+    assert_eq!(files(directory.path(), "").len(), 5, "nothing was added or removed");
+    assert_eq!(fs::read(target).unwrap(), bytes[..10_000]);
+}
+
 /// Unfinished files with all sorts of damage.
 fn damaged_files() -> Vec<Vec<u8>> {
     let (bytes, offsets) = file_of(0..6, 5000);

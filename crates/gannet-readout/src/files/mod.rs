@@ -1,0 +1,43 @@
+//! How the files of a run come to their names.
+//!
+//! Others may be able to write into the directory of a run. So every file that Gannet names itself is
+//! made below an open [`OutputDirectory`], as a new regular file and never through a link; what is
+//! there already and is not ours is left as it is, and the error says what it is. A [`NewFile`] gets its
+//! name only when it is whole and on the disk.
+//!
+//! Files that a user names on the command line without a format of ours behind them (`--svg`, `--truth`)
+//! follow the usual rules of the shell: they may be links, pipes or `/dev/stdout`.
+
+mod directory;
+mod error;
+mod new_file;
+
+use std::fs::{self, File};
+use std::path::Path;
+
+pub use directory::{OutputDirectory, directory_of};
+pub use error::Error;
+pub use new_file::{Existing, NewFile};
+
+/// Whether something has the name `path`, be it a link that leads nowhere.
+pub fn is_taken(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+/// Opens the file `path` as [`OutputDirectory::open_own`] does.
+///
+/// # Errors
+/// As [`OutputDirectory::open_own`].
+pub fn open_own(path: &Path) -> Result<File, Error> {
+    let (directory, name) = OutputDirectory::of(path).map_err(Error::of("open", path))?;
+    directory.open_own(name).map_err(Error::of("open", path))
+}
+
+/// Removes the file `path` as [`OutputDirectory::remove_own`] does.
+///
+/// # Errors
+/// As [`OutputDirectory::remove_own`].
+pub fn remove_own(path: &Path) -> Result<(), Error> {
+    let (directory, name) = OutputDirectory::of(path).map_err(Error::of("remove", path))?;
+    directory.remove_own(name).map_err(Error::of("remove", path))
+}
