@@ -182,6 +182,6 @@ fn other_files_are_refused_and_no_table_is_kept_unasked() {
         (&report["channels"]["file"], &report["channels"]["noisy"]),
         (&Value::Null, &2.into())
     );
-    let files = fs::read_dir(bench.0.path()).unwrap().count();
-    assert_eq!(files, 3, "capture, configuration and log");
+    let mut files = fs::read_dir(bench.0.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(files.all(|name| !name.to_str().unwrap().contains("_channels")));
 }

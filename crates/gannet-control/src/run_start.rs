@@ -59,7 +59,7 @@ impl RunStart {
         };
         let config = &plan.config;
         Self {
-            run: config.run.number,
+            run: plan.run_number(),
             application: config.run.application.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
             streams: plan.sources.iter().flat_map(streams).collect(),

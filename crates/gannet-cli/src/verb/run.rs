@@ -25,7 +25,7 @@ use crate::{live, output, serving};
 pub struct Arguments {
     /// The configuration file.
     file: PathBuf,
-    /// Number of the run, instead of the one in the configuration.
+    /// Number of the run, instead of the next one or the one in the configuration.
     #[arg(long)]
     run: Option<u32>,
     /// Stop after this time, instead of the duration in the configuration.
@@ -44,7 +44,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut plan = config::load(&arguments.file)?;
     let file = arguments.file.display().to_string();
     plan.require_sources(&file)?;
-    arguments.run.into_iter().for_each(|number| plan.config.run.number = number);
+    plan.config.run.number = arguments.run.or(plan.config.run.number);
     let duration = arguments.seconds.or(plan.config.run.duration.map(|span| span.duration()));
     let memory_doubt = memory_doubt(&System::default(), &plan);
     plan.doubts().iter().chain(&memory_doubt).for_each(|doubt| tracing::warn!("{doubt}"));

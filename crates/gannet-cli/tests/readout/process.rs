@@ -69,10 +69,11 @@ impl Bench {
         self.directory.path().join("out")
     }
 
-    /// Names of the files that the recorder has left.
+    /// Names of the logs that the recorder has left, finished or not, and of their side files.
     pub fn files(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.out()).unwrap();
         let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+        files.retain(|file| file.to_str().unwrap().contains(".glog"));
         files.sort();
         files
     }

@@ -47,8 +47,10 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunConfig {
-    /// Number of the run, in every record and file name.
-    pub number: u32,
+    /// Number of the run, in every record and file name. Absent: the next one that no run had which
+    /// recorded into the same directory, counted in the file `.gannet_runs` there. A fixed number
+    /// is for numbers that somebody else gives; every run has it then.
+    pub number: Option<u32>,
     /// Name of the process in the files it writes.
     pub application: String,
     /// Stop by itself after this time; absent: run until stopped.
@@ -57,7 +59,7 @@ pub struct RunConfig {
 
 impl Default for RunConfig {
     fn default() -> Self {
-        Self { number: 1, application: "gannet".into(), duration: None }
+        Self { number: None, application: "gannet".into(), duration: None }
     }
 }
 

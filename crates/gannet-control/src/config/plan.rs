@@ -64,6 +64,11 @@ pub struct PlannedStream {
 }
 
 impl Plan {
+    /// Number of the run; 0 until it has one.
+    pub fn run_number(&self) -> u32 {
+        self.config.run.number.unwrap_or(0)
+    }
+
     /// Tests `config` and resolves what it refers to; paths in it start at `directory`.
     ///
     /// # Errors

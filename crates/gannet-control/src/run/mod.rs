@@ -68,6 +68,9 @@ pub enum RunError {
     /// The trigger cannot be set up.
     #[error("trigger.{0}")]
     Trigger(#[from] gannet_trigger::Error),
+    /// The run cannot be counted.
+    #[error("{0}; or give the run a number by --run")]
+    Number(#[source] gannet_readout::files::Error),
     /// The recorder cannot be set up.
     #[error("recorder: {0}")]
     Recorder(#[from] gannet_readout::log::Error),

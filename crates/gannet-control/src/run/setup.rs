@@ -2,18 +2,21 @@
 
 use std::convert::Infallible;
 use std::fs;
+use std::io::ErrorKind;
 use std::iter::repeat;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use gannet_emulate::Format;
 use gannet_ingest::{Landing, PcapConfig, PcapSource, Source, udp};
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::ticks::DuneTicks;
 use gannet_readout::export::ExportConfig;
+use gannet_readout::files::{self, RunId};
 use gannet_readout::latency::{IntakeReader, IntakeWriter, StreamBuffer, index, intake};
 use gannet_readout::log::{self, Chunk, Kind, Label, Offer, Recorder, RunInfo};
 use gannet_readout::primitives::{self, PrimitiveReceiver, PrimitiveSender};
@@ -45,21 +48,44 @@ const SLICE_PRIMITIVES_MAX: usize = 1 << 20;
 pub(super) fn configure(plan: &Plan) -> Result<Run, RunError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     recover_earlier_runs(plan);
+    let (plan, started_unix_ns) = &number(plan)?;
     let mut parts = Parts::default();
     for source in &plan.sources {
         parts.add_source(plan, source, &clock)?;
     }
     let (senders, found) = primitives::channel(parts.sources.len());
-    let run_number = plan.config.run.number;
+    let run_number = plan.run_number();
     let chain = TriggerChain::new(
         &plan.config.trigger,
         parts.observed.len(),
         run_number,
         Sampling::default(),
     )?;
-    let recorder = Recorder::start(plan.config.recorder.clone(), run_info(plan))?;
+    let recorder = Recorder::start(plan.config.recorder.clone(), run_info(plan, *started_unix_ns))?;
     record_start(&recorder, plan);
     launch(plan, clock, parts, senders, found, chain, recorder)
+}
+
+/// The plan with the number of the run, and the time at which it begins in the names of its files, in
+/// nanoseconds since 1970.
+fn number(plan: &Plan) -> Result<(Plan, u64), RunError> {
+    let now_unix_ns =
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+    let wanted = plan.config.run.number;
+    let taken = files::take_run(&plan.config.recorder.directory, wanted, now_unix_ns);
+    let id = match taken {
+        Ok(id) => id,
+        // Without a directory nothing is recorded, which the recorder says; there is nothing to count.
+        Err(error) if wanted.is_some() || error.source.kind() == ErrorKind::NotFound => {
+            let number = wanted.unwrap_or(0);
+            tracing::warn!(%error, number, "the run is not counted");
+            RunId { number, started_unix_ns: now_unix_ns }
+        }
+        Err(error) => return Err(RunError::Number(error)),
+    };
+    let mut plan = plan.clone();
+    plan.config.run.number = Some(id.number);
+    Ok((plan, id.started_unix_ns))
 }
 
 /// Finishes the files that an earlier run in the same directory could not.
@@ -206,15 +232,15 @@ fn open(
 }
 
 /// What the recorder writes into every file.
-fn run_info(plan: &Plan) -> RunInfo {
+fn run_info(plan: &Plan, started_unix_ns: u64) -> RunInfo {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     RunInfo {
-        run: plan.config.run.number,
+        run: plan.run_number(),
         application: format!("{} {}", plan.config.run.application, env!("CARGO_PKG_VERSION")),
         host: host.trim().to_owned(),
         config_digest: log::digest(&plan.text),
         ticks_hz: DuneTicks::HZ,
-        started_unix_ns: 0,
+        started_unix_ns,
     }
 }
 
@@ -251,7 +277,7 @@ fn launch(
     let raw = RawRecorder::new(parts.raw, recorder.handle(), Arc::clone(&clock), at_work);
     let statuses = parts.observed.iter().map(|stream| Arc::clone(&stream.status)).collect();
     let observed = Arc::new(Observed {
-        run: config.run.number,
+        run: plan.run_number(),
         clock: Arc::clone(&clock),
         sources,
         streams: parts.observed,
@@ -298,7 +324,7 @@ fn launch(
 
 /// Cuts primitives into slices, if they are to be recorded.
 fn slices(plan: &Plan) -> Option<SliceBuilder> {
-    let (run, ticks) = (plan.config.run.number, plan.config.record.slice_ticks);
+    let (run, ticks) = (plan.run_number(), plan.config.record.slice_ticks);
     (ticks > 0).then(|| SliceBuilder::new(run, ticks, SLICE_PRIMITIVES_MAX))
 }
 

@@ -11,6 +11,7 @@
 mod directory;
 mod error;
 mod new_file;
+mod run_counter;
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -18,6 +19,7 @@ use std::path::Path;
 pub use directory::{OutputDirectory, directory_of};
 pub use error::Error;
 pub use new_file::{Existing, NewFile};
+pub use run_counter::{RUN_COUNTER, RunId, take_run};
 
 /// Whether something has the name `path`, be it a link that leads nowhere.
 pub fn is_taken(path: &Path) -> bool {
