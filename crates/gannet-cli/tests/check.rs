@@ -71,12 +71,13 @@ fn a_mask_beside_the_channel_map_and_a_pedestal_frozen_above_all_samples_are_dou
     };
     let mask = told("mask = [3, 700000, 1600]");
     assert!(mask.contains("tpg.mask: 1 masked channels") && mask.contains(": 700000"), "{mask}");
-    let frozen = told("chain = \"fixed-pedestal\"");
+    let frozen = told("chain = \"fixed-pedestal\"\ninitial_pedestal = 16384");
     assert!(frozen.contains("16384 to 16294 at best") && frozen.contains("180224"), "{frozen}");
     for fine in [
+        "initial_pedestal = \"data\"",
         "initial_pedestal = 900",
-        "start_period = 180_224",
-        "accum_limit = 0\nstart_period = 16_000",
+        "initial_pedestal = 16384\nstart_period = 180_224",
+        "initial_pedestal = 16384\naccum_limit = 0\nstart_period = 16_000",
     ] {
         assert_eq!(told(&format!("chain = \"fixed-pedestal\"\n{fine}")), "", "{fine}");
     }

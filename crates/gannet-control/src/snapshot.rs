@@ -94,8 +94,6 @@ pub struct StreamSnapshot {
     pub out_of_step: u64,
     /// Frames whose sequence number disagreed with their time stamp.
     pub sequence_errors: u64,
-    /// Frames out of step from which the stream went on: not taken, and not missing either.
-    pub set_aside: u64,
     /// Times that the stream went on from another time.
     pub restarts: u64,
     /// Trigger primitives found.

@@ -11,9 +11,13 @@
 //! | more steps later, fewer than 4096  | agrees          | [`Gap`](Verdict::Gap) |
 //! | within the window                  | agrees          | [`Late`](Verdict::Late) or [`Duplicate`](Verdict::Duplicate) |
 //! | anything else                      |                 | [`OutOfStep`](Verdict::OutOfStep) |
-//! | continues a frame out of step      | agrees with it  | [`Gap`](Verdict::Gap) of 4096 or more, or [`Restart`](Verdict::Restart) |
 //!
-//! So one frame whose header was damaged never moves the count; it takes two frames that agree.
+//! One frame whose header was damaged never moves the count; it takes two frames that agree. So a
+//! frame out of step is to be kept: when the next one continues it, the frame kept gets a verdict
+//! of its own, a [`Gap`](Verdict::Gap) of 4095 or more, or a [`Restart`](Verdict::Restart), and no
+//! frame is lost. A frame continues another within the window; after a frame that fits the stream
+//! but for the length of the gap any later one does, so that short pieces of a stream, such as a
+//! recording has, may come far apart.
 //!
 //! This is a state machine without clock, input and output.
 
@@ -60,16 +64,27 @@ pub enum Verdict {
     Duplicate,
     /// Older than the first of the stream.
     BeforeFirst,
-    /// Its time or sequence number does not fit, or it is older than the window; not to be used.
+    /// Its time or sequence number does not fit, or it is older than the window; not to be used
+    /// unless the next frame [confirms](Judgement::kept) it.
     OutOfStep {
         /// Ticks from the time that was to come to that of the frame.
         ticks: i64,
     },
-    /// The stream goes on from another time: this frame continues the one out of step before it.
+    /// The stream goes on from another time.
     Restart {
-        /// Ticks from the newest frame to the frame out of step.
+        /// Ticks from the newest frame to this one.
         ticks: i64,
     },
+}
+
+/// How a frame stands to those before it, and what it tells of the one that was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// Verdict on the last frame that was out of step, if this one confirms it; that frame is to
+    /// be used before this one.
+    pub kept: Option<Verdict>,
+    /// Verdict on the frame.
+    pub frame: Verdict,
 }
 
 /// What happened to a stream so far, in frames unless said otherwise.
@@ -87,10 +102,8 @@ pub struct Counts {
     pub duplicate: u64,
     /// Frames older than the first, or than the first since the last restart.
     pub before_first: u64,
-    /// Frames whose place is not known.
+    /// Frames whose place is not known, those that may still be confirmed included.
     pub out_of_step: u64,
-    /// Frames out of step from which the stream went on: not used, and not missing either.
-    pub set_aside: u64,
     /// Times that the stream went on from another time.
     pub restarts: u64,
     /// Frames in order whose sequence number was not.
@@ -176,19 +189,40 @@ impl Continuity {
 
     /// Takes in a frame with its time in ticks and its sequence number, and judges it.
     #[inline]
-    pub fn frame(&mut self, timestamp: u64, sequence: u16, arrival_ns: u64) -> Verdict {
+    pub fn frame(&mut self, timestamp: u64, sequence: u16, arrival_ns: u64) -> Judgement {
         self.counts.frames += 1;
         self.heard_ns = arrival_ns;
         self.stalled = false;
         if self.counts.in_step == 0 {
-            return self.first(timestamp, sequence);
+            return Judgement { kept: None, frame: self.first(timestamp, sequence) };
         }
+        self.judge(timestamp, sequence)
+    }
+
+    /// Whether the last frame out of step may still be confirmed.
+    pub fn keeps_frame(&self) -> bool {
+        let is_fresh = |suspect: Suspect| self.window.covers(self.counts.frames - suspect.number);
+        self.suspect.is_some_and(is_fresh)
+    }
+
+    /// Takes the frame kept for one of the stream although none after it confirmed it, for who
+    /// knows from elsewhere that its time is right. Nothing comes of it when the frame does not fit
+    /// the stream by its sequence number.
+    pub fn confirm_kept(&mut self) -> Option<Verdict> {
+        let suspect = self.suspect.filter(|_| self.keeps_frame())?;
+        self.outage(suspect)?;
+        self.suspect = None;
+        Some(self.resume(suspect))
+    }
+
+    #[inline]
+    fn judge(&mut self, timestamp: u64, sequence: u16) -> Judgement {
         let ticks = timestamp.wrapping_sub(self.newest) as i64;
         if ticks as u64 == self.rules.ticks_per_frame {
             self.cross_check(sequence);
             self.move_on(timestamp, 1);
             self.counts.in_step += 1;
-            return Verdict::InOrder;
+            return Judgement { kept: None, frame: Verdict::InOrder };
         }
         self.unexpected(timestamp, sequence, ticks)
     }
@@ -238,11 +272,11 @@ impl Continuity {
 
     /// Judges a frame that is not the one that was to come.
     #[cold]
-    fn unexpected(&mut self, timestamp: u64, sequence: u16, ticks: i64) -> Verdict {
+    fn unexpected(&mut self, timestamp: u64, sequence: u16, ticks: i64) -> Judgement {
         let Some(steps) = self.steps(ticks).filter(|steps| self.off(sequence, *steps) == 0) else {
             return self.suspicious(timestamp, sequence, ticks);
         };
-        match steps {
+        let frame = match steps {
             2..4096 => {
                 self.move_on(timestamp, steps as u64);
                 self.counts.in_step += 1;
@@ -251,8 +285,9 @@ impl Continuity {
             ..=0 if self.window.remembers(steps.unsigned_abs()) => {
                 self.earlier(steps.unsigned_abs())
             }
-            _ => self.suspicious(timestamp, sequence, ticks),
-        }
+            _ => return self.suspicious(timestamp, sequence, ticks),
+        };
+        Judgement { kept: None, frame }
     }
 
     /// Judges a frame that is `age` steps before the newest, within the window.
@@ -273,47 +308,49 @@ impl Continuity {
 
     /// Judges a frame that fits nowhere: either it continues one like it, or it is kept to see
     /// whether another continues it.
-    fn suspicious(&mut self, timestamp: u64, sequence: u16, ticks: i64) -> Verdict {
-        if let Some((suspect, steps)) = self.continued(timestamp, sequence) {
+    fn suspicious(&mut self, timestamp: u64, sequence: u16, ticks: i64) -> Judgement {
+        if let Some(suspect) = self.continued(timestamp, sequence) {
             self.suspect = None;
-            return self.resume(suspect, timestamp, steps);
+            let kept = Some(self.resume(suspect));
+            return Judgement { kept, ..self.judge(timestamp, sequence) };
         }
         let number = self.counts.frames;
         self.suspect = Some(Suspect { timestamp, sequence, number });
         self.counts.out_of_step += 1;
-        Verdict::OutOfStep { ticks: ticks.wrapping_sub(self.rules.ticks_per_frame as i64) }
+        let ticks = ticks.wrapping_sub(self.rules.ticks_per_frame as i64);
+        Judgement { kept: None, frame: Verdict::OutOfStep { ticks } }
     }
 
-    /// The frame kept, if this one follows it, and how many steps after it.
-    fn continued(&self, timestamp: u64, sequence: u16) -> Option<(Suspect, u64)> {
-        let suspect = self.suspect?;
+    /// The frame kept, if this one follows it.
+    fn continued(&self, timestamp: u64, sequence: u16) -> Option<Suspect> {
+        let suspect = self.suspect.filter(|_| self.keeps_frame())?;
         let steps = self.steps(timestamp.wrapping_sub(suspect.timestamp) as i64)?;
         let steps = u64::try_from(steps).ok().filter(|steps| *steps > 0)?;
-        let is_fresh = self.window.covers(self.counts.frames - suspect.number);
-        let expected = u64::from(suspect.sequence) + steps;
-        let agrees = expected % u64::from(SEQUENCE_MODULUS) == u64::from(sequence);
-        (is_fresh && agrees && self.window.covers(steps)).then_some((suspect, steps))
+        let modulus = u64::from(SEQUENCE_MODULUS);
+        let expected = (u64::from(suspect.sequence) + steps % modulus) % modulus;
+        let is_in_reach = self.window.covers(steps) || self.outage(suspect).is_some();
+        (expected == u64::from(sequence) && is_in_reach).then_some(suspect)
     }
 
-    /// Goes on with the frame `steps` after one that was out of step.
-    fn resume(&mut self, suspect: Suspect, timestamp: u64, steps: u64) -> Verdict {
-        let ticks = suspect.timestamp.wrapping_sub(self.newest) as i64;
-        let outage = self
-            .steps(ticks)
-            .filter(|outage| *outage > 0 && self.off(suspect.sequence, *outage) == 0);
+    /// Steps from the newest frame to one that would be next after a long outage.
+    fn outage(&self, suspect: Suspect) -> Option<u64> {
+        let steps = self.steps(suspect.timestamp.wrapping_sub(self.newest) as i64)?;
+        let agrees = steps > 0 && self.off(suspect.sequence, steps) == 0;
+        agrees.then_some(steps as u64)
+    }
+
+    /// Goes on with a frame that was out of step.
+    fn resume(&mut self, suspect: Suspect) -> Verdict {
+        self.counts.out_of_step -= 1;
         self.counts.in_step += 1;
-        self.counts.set_aside += 1;
-        if let Some(outage) = outage {
-            // A long outage. The frame out of step was not used, but it is not missing.
-            let outage = outage as u64;
+        if let Some(outage) = self.outage(suspect) {
             self.move_on(suspect.timestamp, outage);
-            self.move_on(timestamp, steps);
-            return Verdict::Gap { missing: outage - 1 + steps - 1 };
+            return Verdict::Gap { missing: outage - 1 };
         }
+        let ticks = suspect.timestamp.wrapping_sub(self.newest) as i64;
         (self.newest, self.newest_sequence) = (suspect.timestamp, suspect.sequence);
         self.window.restart();
         self.disagreement = 0;
-        self.move_on(timestamp, steps);
         self.counts.restarts += 1;
         Verdict::Restart { ticks }
     }

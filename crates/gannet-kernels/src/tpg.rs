@@ -105,6 +105,13 @@ impl Tpg {
         self.unstarted = false;
     }
 
+    /// Starts again with these pedestals, as a new chain does: nothing of earlier samples is kept,
+    /// open hits included. Values outside `0..=`[`ChainConfig::PEDESTAL_UNSET`] are brought into it.
+    pub fn restart(&mut self, pedestals: [i16; CHANNELS]) {
+        self.state = State::new(pedestals.map(|p| p.clamp(0, ChainConfig::PEDESTAL_UNSET)));
+        self.unstarted = false;
+    }
+
     /// Chooses the form of the vector kernels; it makes no difference to the scalar one.
     pub fn set_path(&mut self, path: Path) {
         #[cfg(target_arch = "x86_64")]

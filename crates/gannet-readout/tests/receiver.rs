@@ -9,7 +9,7 @@ use gannet_measure::clock::VirtualClock;
 use gannet_readout::latency::{StreamBuffer, Window, index};
 use gannet_readout::primitives::{self, NoBatch, PrimitiveReceiver};
 use gannet_readout::receiver::{FrameDrop, Receiver, StreamPool, StreamSetup, StreamStatus};
-use gannet_trigger::tpg::{FrameTiming, StreamTpg, TpgConfig};
+use gannet_trigger::tpg::{FrameTiming, InitialPedestal, StreamTpg, TpgConfig};
 use gannet_wire::channel_map::ChannelMap;
 use gannet_wire::tpc_frame::{BLOCK_LENGTH, FRAME_LEN};
 use gannet_wire::{GeoId, wibeth};
@@ -45,7 +45,8 @@ struct Bench {
 
 fn bench() -> Bench {
     let map = ChannelMap::synthetic(&[geo_id(0), geo_id(1)]).unwrap();
-    let config = TpgConfig { initial_pedestal: 1000, ..TpgConfig::default() };
+    let config =
+        TpgConfig { initial_pedestal: InitialPedestal::Counts(1000), ..TpgConfig::default() };
     let (mut buffers, mut statuses) = (Vec::new(), Vec::new());
     let setup = |stream: u16| {
         let (writer, reader) = index(64, STEP);
@@ -138,6 +139,7 @@ fn frames_that_cannot_be_used_are_dropped_by_name() {
     let (mut receivers, _found) = bench.receivers(vec![frames]);
     exhaust(&mut receivers[0]);
     let account = receivers[0].account();
+    receivers.pop().unwrap().finish();
     assert_eq!(account.delivered(), 3);
     for reason in [
         FrameDrop::BadHeader,
@@ -149,6 +151,56 @@ fn frames_that_cannot_be_used_are_dropped_by_name() {
     }
     assert!(account.statement("frames").closes());
     assert_eq!(bench.statuses[0].missing.get(), 0);
+}
+
+#[test]
+fn gaps_of_any_length_lose_no_frame() {
+    let mut bench = bench();
+    // Pieces of a stream: of several frames, of one, again of one as the last; the second stream
+    // has the last one, too.
+    let numbers = [1, 2, 3, 20_000, 20_001, 50_000, 90_000, 90_001, 400_000];
+    let mut frames: Vec<_> = numbers.iter().map(|&n| frame(0, n, Some(32))).collect();
+    let others = [3, 90_001, 90_002, 400_000].map(|number| frame(1, number, None));
+    frames.splice(3..3, others);
+    let (mut receivers, found) = bench.receivers(vec![frames]);
+    exhaust(&mut receivers[0]);
+    let account = receivers[0].account();
+    receivers.pop().unwrap().finish();
+    let mut starts = Vec::new();
+    let take = |batch: &primitives::Batch| {
+        for (_, primitives) in batch.segments() {
+            starts.extend(primitives.iter().map(|primitive| primitive.time_start() / STEP));
+        }
+    };
+    found.receive(Duration::ZERO, take).unwrap();
+    assert_eq!(starts, numbers);
+    assert_eq!(account.delivered(), 13);
+    assert!(account.statement("frames").closes());
+    assert_eq!(bench.statuses[0].missing.get(), 400_000 - numbers.len() as u64);
+    // Frames from before a gap are found as long as nothing has come in their place.
+    for number in [90_000, 90_001, 400_000] {
+        let mut cut = Vec::new();
+        let window = Window { begin: number * STEP, end: (number + 1) * STEP };
+        assert!(bench.buffers[0].extent().is_some());
+        bench.buffers[0].cut(window, &mut cut);
+        assert!(cut == frame(0, number, Some(32)), "{number}");
+    }
+}
+
+#[test]
+fn one_frame_a_day_ahead_is_dropped_and_the_stream_goes_on() {
+    let bench = bench();
+    let day = 30_517 * 86_400 / 4096 * 4096;
+    let mut frames: Vec<_> = (1..200).map(|number| frame(0, number, None)).collect();
+    frames.insert(100, frame(0, day + 101, None));
+    let (mut receivers, _found) = bench.receivers(vec![frames]);
+    let account = receivers[0].account();
+    exhaust(&mut receivers[0]);
+    bench.clock.advance_ns(20_000_000);
+    receivers[0].step(Duration::ZERO).unwrap();
+    assert_eq!((account.delivered(), account.dropped(FrameDrop::BadTimestamp)), (199, 1));
+    let status = &bench.statuses[0];
+    assert_eq!((status.missing.get(), status.newest_timestamp.get()), (0, 199 * STEP));
 }
 
 #[test]

@@ -16,6 +16,8 @@ struct Landed {
     stream: usize,
     timestamp: u64,
     cell: u64,
+    /// Whether the index took it.
+    placed: bool,
 }
 
 /// The plain model: a list of all frames and the rule of the ring.
@@ -24,20 +26,22 @@ struct Model {
     capacity: u64,
     index_frames: u64,
     newest: Vec<Option<u64>>,
+    /// Time has leapt ahead by more than the index is long; frames before it may still be there.
+    leapt: Vec<bool>,
 }
 
 impl Model {
     /// Frames of `stream` that the buffer still holds, in the order of time.
     fn held(&self, stream: usize) -> Vec<u64> {
         let landed = self.frames.len() as u64;
-        let Some(newest) = self.newest[stream] else { return Vec::new() };
-        let least = (newest / STEP).saturating_sub(self.index_frames - 1);
+        let least = self.least(stream);
         let mut held: Vec<u64> = self
             .frames
             .iter()
             .rev()
             .take(self.capacity as usize)
             .filter(|frame| frame.stream == stream && landed <= frame.cell + self.capacity)
+            .filter(|frame| self.is_indexed(frame))
             .map(|frame| frame.timestamp)
             .filter(|timestamp| timestamp / STEP >= least)
             .collect();
@@ -45,17 +49,39 @@ impl Model {
         held
     }
 
+    /// Number of the oldest frame that the index tells of.
+    fn least(&self, stream: usize) -> u64 {
+        let newest = self.newest[stream].unwrap_or(0) / STEP;
+        if self.leapt[stream] { 0 } else { newest.saturating_sub(self.index_frames - 1) }
+    }
+
+    /// Whether the index has taken a frame, and no later one in its place.
+    fn is_indexed(&self, frame: &Landed) -> bool {
+        let slot = |frame: &Landed| frame.timestamp / STEP % self.index_frames;
+        let later = self.frames.iter().rev().take_while(|later| later.cell > frame.cell);
+        let mut later = later.filter(|later| later.placed && later.stream == frame.stream);
+        frame.placed && !later.any(|later| slot(later) == slot(frame))
+    }
+
+    /// Notes whether frames from before a leap are left.
+    fn look_before_leap(&mut self, stream: usize) {
+        let newest = self.newest[stream].unwrap_or(0) / STEP;
+        let oldest = self.held(stream).first().map_or(newest, |oldest| oldest / STEP);
+        self.leapt[stream] &= newest - oldest >= self.index_frames;
+    }
+
     /// Whether frames of the window were landed but have been overwritten since.
     fn overwritten(&self, stream: usize, window: Window) -> bool {
         let landed = self.frames.len() as u64;
         let newest = self.newest[stream].unwrap_or(0) / STEP;
-        let least = newest.saturating_sub(self.index_frames - 1);
+        let least = self.least(stream);
         self.frames.iter().any(|frame| {
             frame.stream == stream
                 && landed > frame.cell + self.capacity
                 && (least..=newest).contains(&(frame.timestamp / STEP))
                 && frame.timestamp < window.end
                 && frame.timestamp + STEP > window.begin
+                && self.is_indexed(frame)
         })
     }
 
@@ -133,6 +159,7 @@ impl Bench {
             capacity,
             index_frames: index_frames.next_power_of_two() as u64,
             newest: vec![None; streams],
+            leapt: vec![false; streams],
         };
         let next = (0..streams).map(|_| 1_000_000 * STEP + random.below(STEP)).collect();
         Self { producer, writers, buffers, next, skipped: vec![Vec::new(); streams], model }
@@ -145,6 +172,9 @@ impl Bench {
             let at = random.below(self.skipped[stream].len() as u64) as usize;
             let timestamp = self.skipped[stream].swap_remove(at);
             return self.land(stream, timestamp);
+        }
+        if random.chance(0.002) {
+            self.next[stream] += random.below(5000) * STEP;
         }
         let timestamp = self.next[stream];
         self.next[stream] += STEP;
@@ -161,10 +191,13 @@ impl Bench {
         let cell = self.producer.land(&frame);
         let placement = self.writers[stream].insert(timestamp, cell, false);
         let newest = self.model.newest[stream].map_or(timestamp, |newest| newest.max(timestamp));
+        let before = self.model.newest[stream].unwrap_or(timestamp) / STEP;
+        self.model.leapt[stream] |= newest / STEP - before >= self.model.index_frames;
         self.model.newest[stream] = Some(newest);
         let too_old = newest / STEP - timestamp / STEP >= self.model.index_frames;
         assert_eq!(placement == Placement::TooOld, too_old);
-        self.model.frames.push(Landed { stream, timestamp, cell: cell.0 });
+        let placed = !too_old;
+        self.model.frames.push(Landed { stream, timestamp, cell: cell.0, placed });
     }
 
     fn request(&mut self, random: &mut Random) {
@@ -177,6 +210,7 @@ impl Bench {
         let timed_out = random.chance(0.5);
         let request = DataRequest::new(window, u64::from(!timed_out));
         let answer = request.attempt(&mut self.buffers[stream], 0, WINDOW_TICKS_MAX);
+        self.model.look_before_leap(stream);
         let expected = self.model.answer(stream, window, timed_out);
         assert_eq!(answer.as_ref().map(|answer| summary(answer, stream)), expected, "{window:?}");
         let held = self.model.held(stream);

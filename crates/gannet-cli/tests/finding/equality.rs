@@ -8,7 +8,7 @@ use gannet_readout::log::{Chunk, Kind, Label};
 use gannet_wire::wibeth::Frame;
 
 use super::recordings::{self, RUN, Row, emulated, raw_frames, run_start, searched, slices};
-use super::{Slice, find, gannet, primitives_in, slices_in};
+use super::{Slice, find, find_told, gannet, primitives_in, slices_in};
 
 const FRAMES: u64 = 600;
 
@@ -86,7 +86,7 @@ fn the_start_in_an_older_log_and_a_configuration_give_the_same() {
 }
 
 #[test]
-fn missing_and_displaced_frames_are_treated_as_in_the_run() {
+fn missing_displaced_and_doubled_frames_are_counted_truly_and_sorted() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("found.hdf5");
     let plan = recordings::plan(directory.path());
@@ -94,21 +94,26 @@ fn missing_and_displaced_frames_are_treated_as_in_the_run() {
     let index = |row: &Row| (Frame::new_unchecked(&row.1[..]).timestamp() >> 11) % 400;
     let complete = searched(&plan, &frames);
     // Frames of stream 1 are lost one by one, and all streams have an outage.
-    frames.retain(|row| !(row.0 == 1 && index(row) % 7 == 0 || (250..253).contains(&index(row))));
-    // Frames of one stream come after the next two of it, and some come twice.
-    for place in (600..900).step_by(60) {
-        frames.swap(place, place + 3);
-        frames.insert(place + 20, frames[place + 15].clone());
-    }
+    let is_lost = |row: &Row| row.0 == 1 && index(row) % 7 == 0 && index(row) > 0;
+    let is_outage = |row: &Row| (250..253).contains(&index(row));
+    let lost = frames.iter().filter(|row| is_lost(row) || is_outage(row)).count();
+    frames.retain(|row| !is_lost(row) && !is_outage(row));
     let expected = searched(&plan, &frames);
     assert!(expected != complete && expected.len() > 100);
+    // Frames of one stream come after the next of it, and some come twice.
+    for place in (600..900).step_by(60) {
+        frames.swap(place, place + 30);
+        frames.insert(place + 20, frames[place + 15].clone());
+    }
     let log = [vec![run_start(&plan)], raw_frames(&frames)].concat();
     let log = recordings::log(&directory.path().join("log"), RUN, log);
-    let report = find(&log, &[&"--out", &out]);
+    let (code, report, told) = find_told(&log, &[&"--out", &out]);
+    assert_eq!(code, Some(3), "{told}");
+    assert!(told.contains(&format!("{lost} frames are missing in the files")), "{told}");
     assert!(primitives_in(&out) == expected, "{report}");
-    assert!(report["total"]["gaps"].as_u64().unwrap() > 50, "{report}");
-    assert!(report["total"]["late"].as_u64().unwrap() > 5, "{report}");
-    assert!(report["total"]["hits_cut"].as_u64().unwrap() > 0, "{report}");
+    let total = |name: &str| report["total"][name].as_u64().unwrap();
+    assert_eq!((total("missing"), total("repeated"), total("late")), (lost as u64, 5, 0));
+    assert!(total("gaps") > 50 && total("sorted") > 5 && total("hits_cut") > 0, "{report}");
 }
 
 #[test]
@@ -125,7 +130,7 @@ fn options_change_the_chain_as_the_configuration_would() {
     plan.config.tpg.memory_factor = [7; 3];
     plan.config.tpg.scale_factor = [2, 3, 4];
     plan.config.tpg.accum_limit = 1;
-    plan.config.tpg.initial_pedestal = 8000;
+    plan.config.tpg.initial_pedestal = gannet_trigger::tpg::InitialPedestal::Counts(8000);
     plan.config.tpg.mask = (9000..9030).collect();
     let options = "--chain abs-rs --threshold 90,95,100 --sot-minimum 2 --memory-factor 7 \
                    --scale-factor 2,3,4 --accum-limit 1 --initial-pedestal 8000 \

@@ -123,21 +123,26 @@ fn masked_channels_that_nobody_reads_and_pedestals_frozen_above_all_are_told() {
     assert_eq!(told(&[]), "");
     let mask = told(&[&"--mask", &"9000,7,8"]);
     assert!(mask.contains("2 masked channels are not in the channel map: 7, 8"), "{mask}");
-    let frozen = told(&[&"--chain", &"fixed-pedestal", &"--accum-limit", &"10"]);
+    let options = ["--chain", "fixed-pedestal", "--accum-limit", "10", "--initial-pedestal"];
+    let [chain, fixed, limit, ten, pedestal] = &options;
+    let frozen = told(&[chain, fixed, limit, ten, pedestal, &"16384"]);
     assert!(frozen.contains("16384 to 16294 at best"), "{frozen}");
-    let begun = ["--chain", "fixed-pedestal", "--initial-pedestal", "median"];
-    assert_eq!(told(&[&begun[0], &begun[1], &begun[2], &begun[3]]), "");
+    assert_eq!(told(&[chain, fixed, limit, ten, pedestal, &"data"]), "");
 }
 
 #[test]
 fn a_search_that_is_interrupted_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let plan = recordings::plan(directory.path());
-    let (capture, out) = (directory.path().join("x.pcap"), directory.path().join("found.parquet"));
-    recordings::capture(&capture, &calm(&plan, 900));
+    let out = directory.path().join("found.parquet");
     // Some seconds of work, of which the signal cuts off most.
+    let captures: Vec<_> = (0..10).map(|n| directory.path().join(format!("{n}.pcap"))).collect();
+    recordings::capture(&captures[0], &calm(&plan, 900));
+    for copy in &captures[1..] {
+        fs::copy(&captures[0], copy).unwrap();
+    }
     let mut search = Command::new(env!("CARGO_BIN_EXE_gannet"));
-    search.arg("find").args(vec![&capture; 200]).args(["--threads", "1", "--config"]);
+    search.arg("find").args(&captures).args(["--threads", "1", "--config"]);
     search.arg(recordings::config_in(directory.path())).arg("--out").arg(&out);
     let mut search = search.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let part = directory.path().join("found.parquet.part");

@@ -54,6 +54,7 @@ fn files_that_do_not_belong_together_are_refused() {
     let one = recordings::log(&at("one"), 1, frames.clone());
     let two = recordings::log(&at("two"), 2, frames);
     refused(&[&one[0], &two[0]], 1, &["run 2", "run 1", "one run at a time"]);
+    refused(&[&one[0], &at("one/../one/").join(one[0].file_name().unwrap())], 1, &["named twice"]);
     recordings::capture(&at("x.pcap"), &calm(&plan, 1));
     refused(&[&one[0], &at("x.pcap")], 1, &["x.pcap is of another kind"]);
 }

@@ -33,7 +33,7 @@ fn windows_give_what_the_whole_stream_gives_in_them_from_log_and_raw_file() {
     let log = recordings::log(&at("log"), RUN, [vec![run_start(&plan)], chunks].concat());
     let report = find(&log, &[&"--out", &at("log.hdf5")]);
     assert!(primitives_in(&at("log.hdf5")) == expected, "{report}");
-    assert_eq!((&report["pedestals"], &report["source"]), (&"median".into(), &"records".into()));
+    assert_eq!((&report["pedestals"], &report["source"]), (&"data".into(), &"records".into()));
     assert_eq!(report["total"]["repeated"], 3 * 70, "{report}");
     assert_eq!(report["total"]["gaps"], 3 * 2, "{report}");
 
@@ -86,7 +86,7 @@ fn a_later_file_of_a_run_takes_the_start_from_the_first_and_pedestals_from_its_f
     let log = recordings::log(&directory.path().join("log"), RUN, all);
     let out: PathBuf = directory.path().join("found.hdf5");
     let report = find(&log[1..2], &[&"--out", &out]);
-    assert_eq!(report["pedestals"], "median");
+    assert_eq!(report["pedestals"], "data");
     let first = report["total"]["first_ticks"].as_u64().unwrap();
     assert!(first > START);
     // By then the pedestal of the run has come down.

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use crate::channels::loudest;
     use gannet_emulate::{Config, Emulator};
-    use gannet_trigger::tpg::{FrameTiming, StreamTpg, TpgConfig};
+    use gannet_trigger::tpg::{FrameTiming, InitialPedestal, StreamTpg, TpgConfig};
     use gannet_wire::channel_map::StreamChannels;
     use gannet_wire::{ChannelMap, adc14, tpc_frame, wibeth};
 
@@ -173,7 +173,11 @@ mod tests {
             config.streams.count = 1;
             let emulator = Emulator::new(&config, &map, 1 << 40).unwrap();
             let channels: &StreamChannels = map.stream(config.streams.geo_ids()[0]).unwrap();
-            let tpg = TpgConfig { initial_pedestal: 2000, threshold: [100; 3], ..tpg.clone() };
+            let tpg = TpgConfig {
+                initial_pedestal: InitialPedestal::Counts(2000),
+                threshold: [100; 3],
+                ..tpg.clone()
+            };
             let tpg = StreamTpg::new(&tpg, channels, 3, FrameTiming::WIBETH).unwrap();
             Self { emulator, tpg, frames: 0 }
         }
@@ -297,7 +301,10 @@ mod tests {
         let mut wires =
             StreamChannels { offline: std::array::from_fn(|c| c as u32), plane: [2; CHANNELS] };
         let stream = |wires: &StreamChannels, slot| {
-            let config = TpgConfig { initial_pedestal: 10 * slot, ..TpgConfig::default() };
+            let config = TpgConfig {
+                initial_pedestal: InitialPedestal::Counts(10 * slot),
+                ..TpgConfig::default()
+            };
             let mut tpg = StreamTpg::new(&config, wires, 3, FrameTiming::WIBETH).unwrap();
             tpg.process(&[0; adc14::BLOCK_LEN], 1 << 40, &mut Vec::new());
             let (geo_id, counters) = (GeoId::new(3, 0, slot, 0), Arc::clone(tpg.counters()));

@@ -1,23 +1,15 @@
 //! The search in the frames of one stream.
 
-use std::array;
-
 use gannet_emulate::Format;
-use gannet_kernels::block::{self, Block, CHANNELS, SAMPLES};
-use gannet_trigger::tpg::{FrameTiming, StreamTpg, TpgConfig, TpgFrameDrop};
+use gannet_kernels::block::CHANNELS;
+use gannet_trigger::tpg::{FrameTiming, InitialPedestal, StreamTpg, TpgConfig, TpgFrameDrop};
 use gannet_wire::channel_map::{PLANES, StreamChannels};
-use gannet_wire::{GeoId, TriggerPrimitive};
+use gannet_wire::{GeoId, TriggerPrimitive, wibeth};
 
 use super::config::{FrameSource, PedestalStart};
 use super::error::FindError;
 use super::report::StreamReport;
-
-/// A time without frames after which a pedestal that began at the median begins there again; in
-/// ticks, 0.1 s.
-///
-/// A pedestal that followed the samples is better than the median of 64, as long as it is of the
-/// same time: shorter gaps keep it.
-pub const RESTART_TICKS: u64 = 6_250_000;
+use super::sequence::{InOrder, Sequence};
 
 /// What all streams have in common.
 #[derive(Clone, Debug)]
@@ -39,12 +31,19 @@ pub(super) struct StreamChain {
     format: Format,
     planes: [u8; CHANNELS],
     tpgs: Vec<StreamTpg>,
-    source: FrameSource,
-    is_median: bool,
+    order: Order,
     /// Ticks of the next frame, once there was one.
     expected: Option<u64>,
     first: Option<u64>,
-    repeated: u64,
+}
+
+/// How the frames of a stream come.
+#[derive(Debug)]
+enum Order {
+    /// In windows that overlap, in the order of time; frames that came before are counted.
+    Windows { repeated: u64 },
+    /// As they were recorded: all, or those that a run searched.
+    Recorded { sequence: Box<Sequence>, is_searched: bool },
 }
 
 impl StreamChain {
@@ -63,8 +62,12 @@ impl StreamChain {
             Format::TdeEth => FrameTiming::TDEETH,
         };
         let mut config = settings.tpg.clone();
-        if let PedestalStart::Counts(counts) = settings.pedestals {
-            config.initial_pedestal = counts;
+        match settings.pedestals {
+            PedestalStart::Run => {}
+            PedestalStart::Data => config.initial_pedestal = InitialPedestal::Data,
+            PedestalStart::Counts(counts) => {
+                config.initial_pedestal = InitialPedestal::Counts(counts);
+            }
         }
         let tpg = |threshold: [u16; PLANES]| {
             let config = TpgConfig { threshold, ..config.clone() };
@@ -74,41 +77,63 @@ impl StreamChain {
         if thresholds.is_empty() {
             thresholds.push(config.threshold);
         }
+        let order = match settings.source {
+            FrameSource::Records => Order::Windows { repeated: 0 },
+            FrameSource::Raw | FrameSource::Capture => Order::Recorded {
+                sequence: Box::new(Sequence::new(timing.ticks_per_frame)),
+                is_searched: settings.source == FrameSource::Raw,
+            },
+        };
         Ok(Self {
             geo_id,
             format,
             planes: channels.plane,
             tpgs: thresholds.into_iter().map(tpg).collect::<Result<_, _>>()?,
-            source: settings.source,
-            is_median: settings.pedestals == PedestalStart::Median,
+            order,
             expected: None,
             first: None,
-            repeated: 0,
         })
     }
 
-    /// Searches a frame. Appends to `found` what the first chain finds; the other chains count only.
-    pub fn frame(&mut self, block: &Block, timestamp: u64, found: &mut Vec<TriggerPrimitive>) {
-        // Windows of records overlap, and their frames come in the order of time.
-        let is_known = |expected| timestamp < expected;
-        if self.source == FrameSource::Records && self.expected.is_some_and(is_known) {
-            self.repeated += 1;
-            return;
+    /// Takes a frame and searches what is in order now. Appends to `found` what the first chain
+    /// finds; the other chains count only.
+    pub fn frame(&mut self, frame: &wibeth::Frame<&[u8]>, found: &mut Vec<TriggerPrimitive>) {
+        let Self { tpgs, order, expected, first, .. } = self;
+        match order {
+            Order::Windows { repeated } => {
+                let (block, timestamp) = (frame.adc_block(), frame.timestamp());
+                if expected.is_some_and(|expected| timestamp < expected) {
+                    *repeated += 1;
+                    return;
+                }
+                let frame = InOrder { block, timestamp, is_new_series: false };
+                *expected = Some(search(tpgs, frame, found));
+                first.get_or_insert(timestamp);
+            }
+            Order::Recorded { sequence, .. } => sequence.frame(frame, |frame| {
+                first.get_or_insert(frame.timestamp);
+                *expected = Some(search(tpgs, frame, found));
+            }),
         }
-        let is_far = |expected: u64| timestamp.abs_diff(expected) > RESTART_TICKS;
-        if self.is_median && self.expected.is_none_or(is_far) {
-            let medians = medians(block);
-            self.tpgs.iter_mut().for_each(|tpg| tpg.set_pedestals(medians));
+    }
+
+    /// Searches what still waits for frames before it, at the end.
+    pub fn finish(&mut self, found: &mut Vec<TriggerPrimitive>) {
+        let Self { tpgs, order, expected, first, .. } = self;
+        if let Order::Recorded { sequence, is_searched } = order {
+            sequence.finish(*is_searched, |frame| {
+                first.get_or_insert(frame.timestamp);
+                *expected = Some(search(tpgs, frame, found));
+            });
         }
-        self.first.get_or_insert(timestamp);
-        let Some((first, others)) = self.tpgs.split_first_mut() else { return };
-        for tpg in others {
-            let len = found.len();
-            tpg.process(block, timestamp, found);
-            found.truncate(len);
+    }
+
+    /// Earliest time of the frames that wait for others, in ticks.
+    pub fn waits_from(&self) -> Option<u64> {
+        match &self.order {
+            Order::Windows { .. } => None,
+            Order::Recorded { sequence, .. } => sequence.waits_from(),
         }
-        first.process(block, timestamp, found);
-        self.expected = Some(first.processed_to());
     }
 
     /// What was found, by threshold.
@@ -134,8 +159,17 @@ impl StreamChain {
         report.frames = counters.frames.delivered();
         report.gaps = counters.gaps.get();
         report.hits_cut = counters.hits_cut.get();
-        report.repeated = self.repeated;
         report.late = counters.frames.dropped(TpgFrameDrop::Late);
+        match &self.order {
+            Order::Windows { repeated } => report.repeated = *repeated,
+            Order::Recorded { sequence, .. } => {
+                let counts = sequence.counts();
+                report.missing = counts.missing;
+                report.repeated = counts.duplicate;
+                report.sorted = counts.late;
+                report.late += counts.before_first + counts.out_of_step;
+            }
+        }
         report.tps = counters.tps.get();
         for (tps, plane) in counters.channel_tps.iter().zip(self.planes) {
             report.tps_by_plane[usize::from(plane).min(PLANES - 1)] += tps.get();
@@ -144,31 +178,18 @@ impl StreamChain {
     }
 }
 
-/// The median of the samples of each channel.
-fn medians(block: &Block) -> [i16; CHANNELS] {
-    array::from_fn(|channel| {
-        let rows = block::rows(block);
-        let mut samples: [u16; SAMPLES] =
-            array::from_fn(|time| block::sample(&rows[time], channel));
-        samples.sort_unstable();
-        // 14 bits, so the sum fits.
-        ((samples[SAMPLES / 2 - 1] + samples[SAMPLES / 2]) / 2) as i16
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_median_is_not_moved_by_a_pulse() {
-        let block = block::pack(|time, channel| {
-            let pulse = if (20..40).contains(&time) { 3000 } else { 0 };
-            900 + channel as u16 + pulse + (time % 2) as u16
-        });
-        // Of 64 samples 22 are low, 22 one higher, 20 far above: the 32nd and 33rd are one higher.
-        assert_eq!(medians(&block), array::from_fn(|channel| 901 + channel as i16));
-        let rising = block::pack(|time, _| 100 + 2 * time as u16);
-        assert_eq!(medians(&rising), [163; CHANNELS]);
+/// Searches a frame with all chains, and gives the tick behind it.
+fn search(tpgs: &mut [StreamTpg], frame: InOrder<'_>, found: &mut Vec<TriggerPrimitive>) -> u64 {
+    let InOrder { block, timestamp, is_new_series } = frame;
+    if is_new_series {
+        tpgs.iter_mut().for_each(StreamTpg::begin_series);
     }
+    let Some((first, others)) = tpgs.split_first_mut() else { return timestamp };
+    for tpg in others {
+        let len = found.len();
+        tpg.process(block, timestamp, found);
+        found.truncate(len);
+    }
+    first.process(block, timestamp, found);
+    first.processed_to()
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use gannet_trigger::tpg::{Chain, IsaChoice, TpgConfig};
+use gannet_trigger::tpg::{Chain, InitialPedestal, IsaChoice, TpgConfig};
 use gannet_wire::channel_map::PLANES;
 use serde::{Serialize, Serializer};
 
@@ -81,9 +81,8 @@ impl Changes {
 pub enum PedestalStart {
     /// As the configuration of the run says.
     Run,
-    /// The median of the samples of the first frame, by channel; again after each time without
-    /// frames that is longer than [`RESTART_TICKS`](super::RESTART_TICKS).
-    Median,
+    /// The median of the samples of the first frame, by channel; see [`InitialPedestal::Data`].
+    Data,
     /// A number of ADC counts, 0 to 16384.
     Counts(u16),
 }
@@ -93,7 +92,7 @@ impl fmt::Display for PedestalStart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Run => f.pad("run"),
-            Self::Median => f.pad("median"),
+            Self::Data => InitialPedestal::Data.fmt(f),
             Self::Counts(counts) => write!(f, "{counts}"),
         }
     }
@@ -105,9 +104,9 @@ impl FromStr for PedestalStart {
     fn from_str(text: &str) -> Result<Self, String> {
         match (text, text.parse()) {
             ("run", _) => Ok(Self::Run),
-            ("median", _) => Ok(Self::Median),
+            ("data", _) => Ok(Self::Data),
             (_, Ok(counts)) if counts <= 16384 => Ok(Self::Counts(counts)),
-            _ => Err(format!("{text:?} is none of run, median and 0 to 16384")),
+            _ => Err(format!("{text:?} is none of run, data and 0 to 16384")),
         }
     }
 }

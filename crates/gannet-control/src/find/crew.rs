@@ -43,6 +43,8 @@ struct Work {
 struct Found {
     batch: Arc<Batch>,
     tps: Vec<TriggerPrimitive>,
+    /// Earliest time of frames that were not searched yet, in ticks.
+    waits_from: u64,
 }
 
 /// What the threads leave behind.
@@ -160,17 +162,28 @@ fn search_streams(
         let mut tps = Vec::with_capacity(MAX_TPS_PER_FRAME);
         for (number, chain) in chains.iter_mut().enumerate() {
             for frame in batch.frames(index + number * threads) {
-                chain.frame(frame.adc_block(), frame.timestamp(), &mut tps);
+                chain.frame(&frame, &mut tps);
                 if !is_written {
                     tps.clear();
                 }
             }
         }
         tps.sort_by_key(key);
-        if find.send(Found { batch, tps }).is_err() {
-            break;
+        let waits_from = chains.iter().filter_map(StreamChain::waits_from).min();
+        let found = Found { batch, tps, waits_from: waits_from.unwrap_or(u64::MAX) };
+        if find.send(found).is_err() {
+            return chains;
         }
     }
+    let mut tps = Vec::new();
+    for chain in &mut chains {
+        chain.finish(&mut tps);
+        if !is_written {
+            tps.clear();
+        }
+    }
+    // A writer that is gone has an error to tell.
+    let _ = find.send(Found { batch: Arc::default(), tps, waits_from: u64::MAX });
     chains
 }
 
@@ -186,9 +199,11 @@ fn write(
         let mut complete_to = u64::MAX;
         let mut searched = None;
         for find in finds {
-            let Ok(Found { batch, tps }) = find.recv() else { return Ok((order, outputs)) };
+            let Ok(Found { batch, tps, waits_from }) = find.recv() else {
+                return Ok((order, outputs));
+            };
             order.add(&tps);
-            complete_to = batch.complete_to;
+            complete_to = complete_to.min(waits_from).min(batch.complete_to);
             searched = Some(batch);
         }
         // The reader waits for one batch for each that it sent, unless it is done.

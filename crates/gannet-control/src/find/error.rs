@@ -40,6 +40,9 @@ pub enum FindError {
     /// The table cannot be written.
     #[error(transparent)]
     Table(#[from] export::Error),
+    /// A file is named twice.
+    #[error("{} is named twice, perhaps by another name; name each file once", .0.display())]
+    NamedTwice(PathBuf),
     /// The files are of several kinds.
     #[error(
         "{} is of another kind than {}; name logs only, raw files only, or captures only",

@@ -8,7 +8,7 @@
 //! | --- | --- | --- |
 //! | log with raw frames | those | as they were recorded |
 //! | log, DUNE raw file | windows of trigger records | by time, each frame once |
-//! | packet capture | UDP payloads of 7200 bytes | as they came |
+//! | packet capture | UDP payloads of 7200 bytes | as they came; within 64 frames, by time |
 //!
 //! Raw frames that go back to the start of the run give the primitives that the run recorded. Their
 //! order and their slices are the same, too, but for primitives that the run had to hand on late:
@@ -33,6 +33,7 @@ mod order;
 mod origin;
 mod output;
 mod report;
+mod sequence;
 mod streams;
 
 use std::ops::ControlFlow;
@@ -45,7 +46,6 @@ use gannet_trigger::tpg::{IsaChoice, TpgConfig};
 use gannet_wire::channel_map::PLANES;
 use gannet_wire::tpc_frame::FRAME_LEN;
 
-pub use chain::RESTART_TICKS;
 pub use config::{Changes, FindConfig, FrameSource, PedestalStart};
 pub use error::FindError;
 pub use report::{Break, FindReport, StreamReport, ThresholdReport, Totals};
@@ -114,8 +114,7 @@ fn settings(
         let tried = TpgConfig { threshold: [threshold; PLANES], ..tpg.clone() };
         tried.check().map_err(|error| FindError::option("scan-", error))?;
     }
-    let of_kind =
-        if recording.is_from_start() { PedestalStart::Run } else { PedestalStart::Median };
+    let of_kind = if recording.is_from_start() { PedestalStart::Run } else { PedestalStart::Data };
     Ok(ChainSettings {
         tpg,
         pedestals: config.pedestals.unwrap_or(of_kind),
@@ -200,7 +199,9 @@ fn totals(chains: &[StreamChain], reports: &[StreamReport]) -> Totals {
     Totals {
         frames: sum(|report| report.frames),
         gaps: sum(|report| report.gaps),
+        missing: sum(|report| report.missing),
         hits_cut: sum(|report| report.hits_cut),
+        sorted: sum(|report| report.sorted),
         late: sum(|report| report.late),
         repeated: sum(|report| report.repeated),
         tps,

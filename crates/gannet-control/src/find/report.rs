@@ -72,6 +72,7 @@ impl FindReport {
     /// Whether anything is missing or damaged that the run took.
     pub fn is_lossy(&self) -> bool {
         let lost = self.damaged + self.chunks_missing + self.frames_missing;
+        let lost = lost + self.total.missing + self.total.late;
         lost > 0 || !self.unfinished.is_empty() || !self.breaks.is_empty()
     }
 }
@@ -83,11 +84,15 @@ pub struct Totals {
     pub frames: u64,
     /// Times that frames were missing between two.
     pub gaps: u64,
+    /// Frames missing there, by the time stamps; 0 for windows of records, which are apart.
+    pub missing: u64,
     /// Open hits dropped there.
     pub hits_cut: u64,
-    /// Frames out of order, left out as the run leaves them out.
+    /// Frames that came after later ones and were put in their place.
+    pub sorted: u64,
+    /// Frames left out because they came too late or their time does not fit.
     pub late: u64,
-    /// Frames that an earlier record holds too.
+    /// Frames left out because they were there before.
     pub repeated: u64,
     /// Primitives found.
     pub tps: u64,
@@ -112,11 +117,15 @@ pub struct StreamReport {
     pub frames: u64,
     /// Times that frames were missing between two.
     pub gaps: u64,
+    /// Frames missing there, by the time stamps; 0 for windows of records.
+    pub missing: u64,
     /// Open hits dropped there.
     pub hits_cut: u64,
-    /// Frames out of order, left out as the run leaves them out.
+    /// Frames that came after later ones and were put in their place.
+    pub sorted: u64,
+    /// Frames left out because they came too late or their time does not fit.
     pub late: u64,
-    /// Frames that an earlier record holds too.
+    /// Frames left out because they were there before.
     pub repeated: u64,
     /// Primitives found.
     pub tps: u64,

@@ -317,7 +317,6 @@ impl ObservedStream {
             late: status.late.get(),
             out_of_step: status.out_of_step.get(),
             sequence_errors: status.sequence_errors.get(),
-            set_aside: status.set_aside.get(),
             restarts: status.restarts.get(),
             primitives: status.primitives.get(),
             first_timestamp: timestamp(&status.first_timestamp),

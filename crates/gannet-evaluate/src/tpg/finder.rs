@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use gannet_kernels::{CHANNELS, ChainConfig, ChannelTable, Isa, MAX_TPS_PER_FRAME, Path, Tpg};
-use gannet_trigger::tpg::TpgConfig;
+use gannet_trigger::tpg::{InitialPedestal, TpgConfig};
 use gannet_wire::TriggerPrimitive;
 
 use super::content::PEDESTAL;
@@ -24,7 +24,7 @@ impl Setup {
     pub fn new<F: Format>(plan: &TpgPlan) -> Self {
         let config = TpgConfig {
             chain: plan.chain,
-            initial_pedestal: PEDESTAL as u16,
+            initial_pedestal: InitialPedestal::Counts(PEDESTAL as u16),
             ..TpgConfig::default()
         };
         let threshold = [plan.threshold as i16; CHANNELS];

@@ -29,10 +29,18 @@ fn checker() -> Continuity {
     Continuity::new(RULES, 0)
 }
 
-/// Feeds frames by index; returns the verdicts.
+/// Feeds frames by index; returns the verdicts, also those on frames kept, in their order.
 fn feed(checker: &mut Continuity, indices: impl IntoIterator<Item = u64>) -> Vec<Verdict> {
-    let frames = indices.into_iter().map(|index| STREAM.frame(index));
-    frames.map(|(timestamp, sequence)| checker.frame(timestamp, sequence, 0)).collect()
+    feed_frames(checker, indices.into_iter().map(|index| STREAM.frame(index)))
+}
+
+fn feed_frames(
+    checker: &mut Continuity,
+    frames: impl IntoIterator<Item = (u64, u16)>,
+) -> Vec<Verdict> {
+    let judge = |(timestamp, sequence)| checker.frame(timestamp, sequence, 0);
+    let verdicts = |judgement: Judgement| judgement.kept.into_iter().chain([judgement.frame]);
+    frames.into_iter().map(judge).flat_map(verdicts).collect()
 }
 
 /// Every frame is in exactly one class.
@@ -68,9 +76,43 @@ fn an_outage_longer_than_the_sequence_number_is_counted_by_the_time() {
     feed(&mut checker, 0..100);
     let verdicts = feed(&mut checker, 40_000..40_003);
     assert!(matches!(verdicts[0], Verdict::OutOfStep { .. }), "{verdicts:?}");
-    assert_eq!(verdicts[1..], [Verdict::Gap { missing: 39_900 }, Verdict::InOrder]);
-    assert_eq!((checker.counts().missing, checker.counts().out_of_step), (39_900, 1));
+    assert_eq!(
+        verdicts[1..],
+        [Verdict::Gap { missing: 39_900 }, Verdict::InOrder, Verdict::InOrder]
+    );
+    assert_eq!((checker.counts().missing, checker.counts().out_of_step), (39_900, 0));
     assert_closes(checker.counts());
+}
+
+#[test]
+fn frames_that_come_one_by_one_far_apart_confirm_each_other() {
+    let mut checker = checker();
+    feed(&mut checker, 0..100);
+    let verdicts = feed(&mut checker, [10_000, 30_000, 31_000, 90_000]);
+    let out_of_step = |index: usize| matches!(verdicts[index], Verdict::OutOfStep { .. });
+    assert!(out_of_step(0) && out_of_step(2) && out_of_step(5), "{verdicts:?}");
+    assert_eq!(verdicts[1], Verdict::Gap { missing: 9_900 });
+    assert_eq!(verdicts[3..5], [Verdict::Gap { missing: 19_999 }, Verdict::Gap { missing: 999 }]);
+    assert!(checker.keeps_frame());
+    assert_eq!(checker.confirm_kept(), Some(Verdict::Gap { missing: 58_999 }));
+    assert_eq!(checker.confirm_kept(), None);
+    assert_eq!(checker.counts().out_of_step, 0);
+    assert_eq!(checker.newest(), Some(STREAM.frame(90_000).0));
+    assert_closes(checker.counts());
+}
+
+#[test]
+fn a_frame_ahead_of_its_time_is_given_up_after_a_while() {
+    let mut checker = checker();
+    feed(&mut checker, 0..10);
+    let (ahead, sequence) = STREAM.frame(4096 * 1000);
+    checker.frame(ahead, sequence, 0);
+    feed(&mut checker, 10..20);
+    assert!(checker.keeps_frame());
+    feed(&mut checker, 20..20 + WINDOW as u64);
+    assert!(!checker.keeps_frame());
+    assert_eq!(checker.confirm_kept(), None);
+    assert_eq!((checker.counts().out_of_step, checker.counts().missing), (1, 0));
 }
 
 #[test]
@@ -90,12 +132,11 @@ fn a_stream_that_starts_again_is_followed_from_its_second_frame() {
         let mut checker = checker();
         feed(&mut checker, 0..100);
         let again = FrontEnd { timestamp: base, sequence: 0 };
-        let verdicts: Vec<_> = (0..4).map(|n| again.frame(n)).collect();
-        let verdicts: Vec<_> = verdicts.iter().map(|f| checker.frame(f.0, f.1, 0)).collect();
+        let verdicts = feed_frames(&mut checker, (0..4).map(|n| again.frame(n)));
         let ticks = base.wrapping_sub(STREAM.frame(99).0) as i64;
         assert_eq!(verdicts[0], Verdict::OutOfStep { ticks: ticks.wrapping_sub(2048) });
         assert_eq!(verdicts[1], Verdict::Restart { ticks });
-        assert_eq!(verdicts[2..], [Verdict::InOrder; 2]);
+        assert_eq!(verdicts[2..], [Verdict::InOrder; 3]);
         assert_eq!((checker.counts().restarts, checker.counts().missing), (1, 0));
     }
 }
@@ -109,7 +150,7 @@ fn a_sequence_jump_and_a_flipped_bit_count_once_each() {
         let jump = if index >= 20 { 77 } else { 0 };
         let flip = if index == 15 || index == 30 { 0x200 } else { 0 };
         let sequence = ((sequence + jump) % 4096) ^ flip;
-        assert_eq!(checker.frame(timestamp, sequence, 0), Verdict::InOrder);
+        assert_eq!(checker.frame(timestamp, sequence, 0).frame, Verdict::InOrder);
     }
     assert_eq!(checker.counts().sequence_disagreements, 3);
 }
@@ -191,7 +232,7 @@ proptest! {
 
     #[test]
     fn outages_of_any_length_are_counted_exactly(
-        outages in proptest::collection::vec((1u64..20_000, 2u64..50), 1..20),
+        outages in proptest::collection::vec((1u64..20_000, 1u64..50), 1..20),
     ) {
         let (mut checker, mut next, mut lost) = (checker(), 0, 0);
         feed(&mut checker, 0..1);
@@ -201,6 +242,7 @@ proptest! {
             feed(&mut checker, next..next + frames);
             next += frames - 1;
         }
+        feed(&mut checker, [next + 1]);
         prop_assert_eq!((checker.counts().missing, checker.counts().restarts), (lost, 0));
         assert_closes(checker.counts());
     }
@@ -226,7 +268,7 @@ proptest! {
             frames += length;
         }
         let counts = checker.counts();
-        prop_assert_eq!((counts.restarts, counts.out_of_step), (restarts, restarts));
+        prop_assert_eq!((counts.restarts, counts.out_of_step), (restarts, 0));
         prop_assert_eq!((counts.missing, counts.frames), (0, frames));
         assert_closes(counts);
     }
@@ -236,7 +278,7 @@ proptest! {
         let mut checker = checker();
         feed(&mut checker, 0..at);
         let (timestamp, sequence) = STREAM.frame(at);
-        let verdict = checker.frame(timestamp ^ 1 << bit, sequence, 0);
+        let verdict = checker.frame(timestamp ^ 1 << bit, sequence, 0).frame;
         let out_of_step = matches!(verdict, Verdict::OutOfStep { .. });
         prop_assert!(out_of_step, "{:?}", verdict);
         prop_assert_eq!(feed(&mut checker, [at + 1, at + 2])[0], Verdict::Gap { missing: 1 });

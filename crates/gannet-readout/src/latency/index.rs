@@ -1,6 +1,6 @@
 //! Index of one stream: frame number to cell, written by one thread and read by another.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use gannet_memory::{Cell, Reader};
@@ -24,6 +24,8 @@ pub(super) struct Shared {
     newest: AtomicU64,
     /// Least frame number that was entered out of order since the reader last asked.
     backfilled: AtomicU64,
+    /// Whether time has leapt ahead by more than the index is long since the reader last asked.
+    leapt: AtomicBool,
     /// The clop in which the frames lie, known before the first is entered.
     cells: OnceLock<Reader>,
 }
@@ -40,6 +42,7 @@ pub fn index(frames: usize, ticks_per_frame: u64) -> (IndexWriter, super::stream
         ticks_per_frame,
         newest: AtomicU64::new(EMPTY),
         backfilled: AtomicU64::new(u64::MAX),
+        leapt: AtomicBool::new(false),
         cells: OnceLock::new(),
     });
     (IndexWriter { shared: Arc::clone(&shared) }, super::stream::IndexReader::new(shared))
@@ -88,6 +91,10 @@ impl IndexWriter {
         entry.cell.store(cell.0, Ordering::Release);
         entry.timestamp.store(timestamp, Ordering::Release);
         if advances {
+            let steps = number.saturating_sub(newest / shared.ticks_per_frame);
+            if newest != EMPTY && steps >= shared.capacity() {
+                shared.leapt.store(true, Ordering::Release);
+            }
             shared.newest.store(timestamp, Ordering::Release);
         } else {
             shared.backfilled.fetch_min(number, Ordering::AcqRel);
@@ -126,6 +133,17 @@ impl Shared {
     /// Least frame number entered out of order since the last call.
     pub(super) fn take_backfilled(&self) -> u64 {
         self.backfilled.swap(u64::MAX, Ordering::AcqRel)
+    }
+
+    /// Whether time has leapt ahead by more than the index is long since the last call.
+    pub(super) fn take_leapt(&self) -> bool {
+        self.leapt.swap(false, Ordering::AcqRel)
+    }
+
+    /// Time stamps and cells of all frames that are indexed, in no order.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u64, Cell)> {
+        let number = |entry: &Entry| entry.timestamp.load(Ordering::Relaxed) / self.ticks_per_frame;
+        self.entries.iter().filter_map(move |entry| self.find(number(entry)))
     }
 
     /// Time stamp and cell of frame `number`, if it is indexed.

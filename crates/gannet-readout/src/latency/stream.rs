@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gannet_memory::Overwritten;
+use gannet_memory::{Cell, Overwritten, Reader};
 
 use super::index::Shared;
 
@@ -30,11 +30,13 @@ pub struct IndexReader {
     shared: Arc<Shared>,
     /// Number of the oldest frame that may still be there; only moves back for late frames.
     oldest: u64,
+    /// Frames may be there that are older than the newest by more than the index is long.
+    leapt: bool,
 }
 
 impl IndexReader {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, oldest: 0 }
+        Self { shared, oldest: 0, leapt: false }
     }
 }
 
@@ -64,7 +66,14 @@ impl StreamBuffer {
     /// Oldest and newest frame held, or `None` when there is none.
     pub fn extent(&mut self) -> Option<Extent> {
         let shared = &self.index.shared;
+        self.index.leapt |= shared.take_leapt();
         let (newest, cells) = (shared.newest()?, shared.cells()?);
+        if self.index.leapt {
+            match self.before_leap(newest, cells) {
+                Some(oldest) => return Some(Extent { oldest, newest }),
+                None => self.index.leapt = false,
+            }
+        }
         let newest_number = newest / shared.ticks_per_frame();
         let least = newest_number.saturating_sub(shared.capacity() - 1);
         let start = self.index.oldest.min(shared.take_backfilled()).max(least);
@@ -82,6 +91,16 @@ impl StreamBuffer {
         None
     }
 
+    /// The oldest frame that is there, where time has leapt ahead by more than the index is long.
+    fn before_leap(&self, newest: u64, cells: &Reader) -> Option<u64> {
+        let shared = &self.index.shared;
+        let intact =
+            shared.all().filter(|(start, cell)| *start <= newest && cells.is_intact(*cell));
+        let oldest = intact.map(|(start, _)| start).min()?;
+        let steps = (newest - oldest) / shared.ticks_per_frame();
+        (steps >= shared.capacity()).then_some(oldest)
+    }
+
     /// Appends to `out` every whole frame that overlaps `window`, in the order of time, and
     /// returns how many frames were overwritten under the reader's eyes; those are left out.
     ///
@@ -93,19 +112,35 @@ impl StreamBuffer {
             return 0;
         }
         let length = shared.ticks_per_frame();
-        let newest_number = newest / length;
+        let is_in = |(start, _): &(u64, Cell)| {
+            *start < window.end && start.saturating_add(length) > window.begin
+        };
+        if self.index.leapt {
+            let mut found: Vec<_> = shared.all().filter(is_in).collect();
+            found.retain(|(start, _)| *start <= newest);
+            found.sort_unstable();
+            return self.copy(found.into_iter(), cells, out);
+        }
         // A frame that starts in the middle of the numbering grid may begin up to one length
         // before the grid cell of the first tick.
+        let newest_number = newest / length;
         let first = (window.begin / length)
             .saturating_sub(1)
             .max(newest_number.saturating_sub(shared.capacity() - 1));
         let last = ((window.end - 1) / length).min(newest_number);
+        let found = (first..=last).filter_map(|number| shared.find(number)).filter(is_in);
+        self.copy(found, cells, out)
+    }
+
+    /// Appends the frames in these cells to `out`, and returns how many were overwritten.
+    fn copy(
+        &self,
+        found: impl Iterator<Item = (u64, Cell)>,
+        cells: &Reader,
+        out: &mut Vec<u8>,
+    ) -> u64 {
         let mut overwritten = 0;
-        for number in first..=last {
-            let Some((start, cell)) = shared.find(number) else { continue };
-            if start >= window.end || start.saturating_add(length) <= window.begin {
-                continue;
-            }
+        for (_, cell) in found {
             let used = out.len();
             out.resize(used + self.frame_bytes, 0);
             if let Err(Overwritten) = cells.copy(cell, &mut out[used..]) {

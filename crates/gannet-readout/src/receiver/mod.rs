@@ -22,7 +22,7 @@ use gannet_wire::{tpc_frame, wibeth};
 
 use crate::primitives::PrimitiveSender;
 use stopwatch::Stopwatch;
-use stream::Stream;
+use stream::{Stream, count};
 
 pub use pool::{Claim, StreamPool};
 pub use status::StreamStatus;
@@ -40,7 +40,7 @@ gannet_measure::drop_reasons! {
         OtherSocket => "other_socket",
         /// A frame with the same time stamp was taken before.
         Duplicate => "duplicate",
-        /// Its time stamp does not fit those around it.
+        /// Its time stamp does not fit those around it, and no later frame confirmed it.
         BadTimestamp => "bad_timestamp",
         /// It is older than all that the latency buffer can hold.
         TooOld => "too_old",
@@ -122,11 +122,8 @@ impl Receiver {
         let landed = self.source.producer();
         for arrival in self.source.arrivals() {
             let frame = landed.bytes(arrival.cell, arrival.len as usize);
-            let taken =
-                self.frames.take(frame, arrival.cell, arrival_ns, &mut self.primitives, || {
-                    landed.reader()
-                });
-            self.frames.count(taken);
+            self.frames
+                .take(frame, arrival.cell, arrival_ns, &mut self.primitives, || landed.reader());
         }
         self.frames.publish();
         let now_ns = self.clock.now_ns();
@@ -156,7 +153,8 @@ impl Receiver {
     }
 
     /// Hands over the primitives that are left. The frames stay readable in the latency buffer.
-    pub fn finish(self) -> Box<dyn Source> {
+    pub fn finish(mut self) -> Box<dyn Source> {
+        self.frames.finish(self.source.arrival_ns(), &mut self.primitives);
         self.primitives.finish();
         self.source
     }
@@ -176,7 +174,7 @@ struct Frames {
 }
 
 impl Frames {
-    /// Takes one frame, or says why not.
+    /// Takes one frame and counts it.
     #[inline]
     fn take(
         &mut self,
@@ -185,7 +183,24 @@ impl Frames {
         arrival_ns: u64,
         primitives: &mut PrimitiveSender,
         cells: impl FnOnce() -> gannet_memory::Reader,
-    ) -> Result<(), FrameDrop> {
+    ) {
+        let frame = match self.admit(frame, cells) {
+            Ok(frame) => frame,
+            Err(reason) => return count(&self.account, Err(reason)),
+        };
+        if let Some(stream) = &mut self.owned[self.current] {
+            let (stopwatch, account) = (&mut self.stopwatch, &self.account);
+            stream.take(&frame, cell, arrival_ns, primitives, stopwatch, account);
+        }
+    }
+
+    /// Makes the stream of a frame the present one, or says why it cannot be taken.
+    #[inline]
+    fn admit<'f>(
+        &mut self,
+        frame: &'f [u8],
+        cells: impl FnOnce() -> gannet_memory::Reader,
+    ) -> Result<wibeth::Frame<&'f [u8]>, FrameDrop> {
         // What is read here lies at the same place in the frames of all front ends.
         let frame = wibeth::Frame::new_checked(frame).map_err(|_| FrameDrop::BadHeader)?;
         if frame.daq().block_length() != tpc_frame::BLOCK_LENGTH {
@@ -207,17 +222,7 @@ impl Frames {
             }
             self.current = place;
         }
-        let stream = self.owned[self.current].as_mut().ok_or(FrameDrop::OtherSocket)?;
-        stream.take(&frame, cell, arrival_ns, primitives, &mut self.stopwatch)
-    }
-
-    #[inline]
-    fn count(&self, taken: Result<(), FrameDrop>) {
-        self.account.offer(1);
-        match taken {
-            Ok(()) => self.account.deliver(1),
-            Err(reason) => self.account.discard(reason, 1),
-        }
+        Ok(frame)
     }
 
     /// Makes the figures of the present stream known.
@@ -227,9 +232,24 @@ impl Frames {
         }
     }
 
+    /// Settles what still waits for later frames.
+    fn finish(&mut self, arrival_ns: u64, primitives: &mut PrimitiveSender) {
+        let times = |stream: &Option<Box<Stream>>| stream.iter().flat_map(|s| s.times()).collect();
+        let times: Vec<Vec<u64>> = self.owned.iter().map(times).collect();
+        for (place, stream) in self.owned.iter_mut().enumerate() {
+            let Some(stream) = stream else { continue };
+            let others = times.iter().enumerate().filter(|(other, _)| *other != place);
+            let others = others.flat_map(|(_, times)| times.iter().copied());
+            let (stopwatch, account) = (&mut self.stopwatch, &*self.account);
+            stream.finish(others, arrival_ns, primitives, stopwatch, account);
+            stream.publish();
+        }
+    }
+
     fn check_stalled(&mut self, now_ns: u64) {
         for stream in self.owned.iter_mut().flatten() {
             stream.check_stalled(now_ns);
+            stream.check_kept(&self.account);
         }
         if self.watcher {
             self.pool.check_stalled(now_ns);

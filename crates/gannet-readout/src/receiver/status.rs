@@ -20,8 +20,6 @@ pub struct StreamStatus {
     pub out_of_step: Counter,
     /// Frames whose sequence number disagreed with their time.
     pub sequence_errors: Counter,
-    /// Frames out of step from which the stream went on: not taken, and not missing either.
-    pub set_aside: Counter,
     /// Times that the stream went on from another time.
     pub restarts: Counter,
     /// Times that the stream fell silent.
@@ -42,7 +40,6 @@ impl StreamStatus {
         self.late.set(counts.late);
         self.out_of_step.set(counts.out_of_step);
         self.sequence_errors.set(counts.sequence_disagreements);
-        self.set_aside.set(counts.set_aside);
         self.restarts.set(counts.restarts);
         self.stalls.set(counts.stalls);
     }

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use gannet_ingest::continuity::{Continuity, Rules, Verdict};
+use gannet_ingest::continuity::{Continuity, Judgement, Rules, Verdict};
+use gannet_measure::ledger::Account;
 use gannet_memory::{Cell, Reader};
 use gannet_trigger::tpg::StreamTpg;
+use gannet_wire::tpc_frame::FRAME_LEN;
 use gannet_wire::{GeoId, wibeth};
 
 use super::FrameDrop;
@@ -43,12 +45,17 @@ pub struct StreamSetup {
 pub struct Stream {
     setup: StreamSetup,
     continuity: Continuity,
+    /// Where the frames lie.
+    cells: Option<Reader>,
+    /// A frame whose time does not fit, which waits in its cell for another that agrees with it;
+    /// with its time stamp.
+    kept: Option<(Cell, u64)>,
 }
 
 impl Stream {
     pub(super) fn new(setup: StreamSetup) -> Self {
         let continuity = Continuity::new(Self::rules(&setup), 0);
-        Self { setup, continuity }
+        Self { setup, continuity, cells: None, kept: None }
     }
 
     fn rules(setup: &StreamSetup) -> Rules {
@@ -69,10 +76,11 @@ impl Stream {
 
     pub(super) fn lie_in(&mut self, cells: Reader) {
         self.setup.intake.iter_mut().for_each(|intake| intake.lie_in(cells.clone()));
-        self.setup.index.lie_in(cells);
+        self.setup.index.lie_in(cells.clone());
+        self.cells = Some(cells);
     }
 
-    /// Takes a frame that lies in `cell`, or says why not.
+    /// Takes a frame that lies in `cell` and counts it, or keeps it until it is known what it is.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -81,21 +89,84 @@ impl Stream {
         arrival_ns: u64,
         primitives: &mut PrimitiveSender,
         stopwatch: &mut Stopwatch,
-    ) -> Result<(), FrameDrop> {
+        account: &Account<FrameDrop>,
+    ) {
         let (timestamp, sequence) = (frame.timestamp(), frame.daq().seq_id());
-        let verdict = self.continuity.frame(timestamp, sequence, arrival_ns);
-        match verdict {
-            Verdict::Duplicate => return Err(FrameDrop::Duplicate),
-            Verdict::OutOfStep { .. } => return Err(FrameDrop::BadTimestamp),
-            _ => (),
+        let Judgement { kept, frame: verdict } =
+            self.continuity.frame(timestamp, sequence, arrival_ns);
+        if let Some(verdict) = kept {
+            self.take_kept(verdict, arrival_ns, primitives, stopwatch, account);
         }
+        let taken = match verdict {
+            Verdict::OutOfStep { .. } => {
+                self.give_up_kept(account);
+                self.kept = Some((cell, timestamp));
+                return;
+            }
+            Verdict::Duplicate => Err(FrameDrop::Duplicate),
+            _ => self.search(frame, cell, verdict, arrival_ns, primitives, stopwatch),
+        };
+        count(account, taken);
+    }
+
+    /// Takes the frame kept, on which there is a verdict now.
+    #[cold]
+    fn take_kept(
+        &mut self,
+        verdict: Verdict,
+        arrival_ns: u64,
+        primitives: &mut PrimitiveSender,
+        stopwatch: &mut Stopwatch,
+        account: &Account<FrameDrop>,
+    ) {
+        let Some((cell, _)) = self.kept.take() else { return };
+        let mut bytes = [0; FRAME_LEN];
+        // Other streams of the source may have gone once round the buffer since.
+        let is_there =
+            self.cells.as_ref().is_some_and(|cells| cells.copy(cell, &mut bytes).is_ok());
+        let taken = match is_there {
+            true => {
+                let frame = wibeth::Frame::new_unchecked(&bytes[..]);
+                self.search(&frame, cell, verdict, arrival_ns, primitives, stopwatch)
+            }
+            false => Err(FrameDrop::TooOld),
+        };
+        count(account, taken);
+    }
+
+    /// Counts the frame kept as one with a bad time stamp: nothing has confirmed it.
+    pub(super) fn give_up_kept(&mut self, account: &Account<FrameDrop>) {
+        if self.kept.take().is_some() {
+            count(account, Err(FrameDrop::BadTimestamp));
+        }
+    }
+
+    /// Gives up the frame kept when the frames since belie it.
+    pub(super) fn check_kept(&mut self, account: &Account<FrameDrop>) {
+        if !self.continuity.keeps_frame() {
+            self.give_up_kept(account);
+        }
+    }
+
+    /// Searches and indexes a frame that lies in `cell`, or says why not.
+    #[inline]
+    fn search(
+        &mut self,
+        frame: &wibeth::Frame<&[u8]>,
+        cell: Cell,
+        verdict: Verdict,
+        arrival_ns: u64,
+        primitives: &mut PrimitiveSender,
+        stopwatch: &mut Stopwatch,
+    ) -> Result<(), FrameDrop> {
+        let timestamp = frame.timestamp();
         let restart = matches!(verdict, Verdict::Restart { .. });
         let StreamSetup { index, intake, tpg, status, number, .. } = &mut self.setup;
         if index.insert(timestamp, cell, restart) == Placement::TooOld {
             return Err(FrameDrop::TooOld);
         }
         if restart {
-            tpg.begin_run();
+            tpg.begin_series();
         }
         let mut searched = false;
         let found = primitives.append(*number, arrival_ns, |out| {
@@ -111,6 +182,31 @@ impl Stream {
         status.frames.add(1);
         status.primitives.add(found);
         Ok(())
+    }
+
+    /// Times of the newest frame and of the one kept, in ticks.
+    pub(super) fn times(&self) -> impl Iterator<Item = u64> {
+        self.continuity.newest().into_iter().chain(self.kept.map(|(_, timestamp)| timestamp))
+    }
+
+    /// Settles the frame kept at the end: it is taken when other streams have frames of its time,
+    /// as after a gap that all of them had.
+    pub(super) fn finish(
+        &mut self,
+        mut others: impl Iterator<Item = u64>,
+        arrival_ns: u64,
+        primitives: &mut PrimitiveSender,
+        stopwatch: &mut Stopwatch,
+        account: &Account<FrameDrop>,
+    ) {
+        let Some((_, timestamp)) = self.kept else { return };
+        let near = WINDOW_FRAMES as u64 * self.setup.ticks_per_frame;
+        if others.any(|other| other.abs_diff(timestamp) <= near)
+            && let Some(verdict) = self.continuity.confirm_kept()
+        {
+            self.take_kept(verdict, arrival_ns, primitives, stopwatch, account);
+        }
+        self.give_up_kept(account);
     }
 
     /// Makes the figures known.
@@ -129,5 +225,15 @@ impl Stream {
             self.setup.status.set_counts(self.continuity.counts());
             self.setup.status.stalled.set(1);
         }
+    }
+}
+
+/// Counts a frame as taken, or dropped for a reason.
+#[inline]
+pub(super) fn count(account: &Account<FrameDrop>, taken: Result<(), FrameDrop>) {
+    account.offer(1);
+    match taken {
+        Ok(()) => account.deliver(1),
+        Err(reason) => account.discard(reason, 1),
     }
 }

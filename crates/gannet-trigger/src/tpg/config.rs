@@ -7,6 +7,7 @@ use gannet_wire::channel_map::{PLANES, StreamChannels};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::pedestal::InitialPedestal;
 use crate::error::{Error, Result, require};
 use crate::sampling::Sampling;
 
@@ -22,9 +23,10 @@ pub struct TpgConfig {
     pub accum_limit: u16,
     /// Samples of a stream after which the pedestal is frozen; for `fixed-pedestal`.
     pub start_period: u32,
-    /// Pedestal before the first sample, ADC counts, 0 to 16384. From 16384 a stream gives no
-    /// primitives before its pedestal has come down to its samples, 46 ms from there to 8200.
-    pub initial_pedestal: u16,
+    /// Pedestal before the first sample: that of the data, or ADC counts, 0 to 16384. From 16384,
+    /// as published, a stream gives no primitives until its pedestal has come down to its samples,
+    /// which takes 46 ms from there to 8200.
+    pub initial_pedestal: InitialPedestal,
     /// A sample belongs to a hit when it is above this; ADC counts, 0 to 32767. For `fir` in
     /// interquartile ranges, 0 to 511.
     pub threshold: [u16; PLANES],
@@ -92,7 +94,8 @@ impl IsaChoice {
 }
 
 impl Default for TpgConfig {
-    /// The published defaults.
+    /// The published defaults, but that pedestals start from the data: from 16384, as published,
+    /// the first 46 ms of a stream and short recordings of it give nothing.
     ///
     /// Source: DUNE-DAQ/appmodel `trigger.schema.xml`, classes of the AVX processors.
     fn default() -> Self {
@@ -100,7 +103,7 @@ impl Default for TpgConfig {
             chain: Chain::default(),
             accum_limit: 10,
             start_period: 1000,
-            initial_pedestal: 16384,
+            initial_pedestal: InitialPedestal::Data,
             threshold: [100; PLANES],
             sot_minimum: [1; PLANES],
             memory_factor: [8; PLANES],
@@ -128,7 +131,11 @@ impl TpgConfig {
             "accum_limit",
             "it must be 0 to 126",
         )?;
-        require(self.initial_pedestal <= 16384, "initial_pedestal", "it must be 0 to 16384")?;
+        let counts = match self.initial_pedestal {
+            InitialPedestal::Data => 0,
+            InitialPedestal::Counts(counts) => counts,
+        };
+        require(counts <= 16384, "initial_pedestal", "it must be 0 to 16384, or \"data\"")?;
         let positive = self.threshold.iter().all(|&threshold| threshold <= i16::MAX as u16);
         require(positive, "threshold", "each must be 0 to 32767")?;
         let multiple = |&threshold: &u16| threshold <= ChannelTable::FIR_THRESHOLD_MAX as u16;
@@ -156,15 +163,17 @@ impl TpgConfig {
         const ABOVE_SAMPLES: u16 = 12_288;
         /// Frozen below this, they have come down to the samples of most planes.
         const DOWN: u32 = 512;
-        let (begin, samples) = (u32::from(self.initial_pedestal), self.start_period);
+        let InitialPedestal::Counts(begin) = self.initial_pedestal else { return None };
+        let (is_above, begin, samples) =
+            (begin > ABOVE_SAMPLES, u32::from(begin), self.start_period);
         let samples_per_count = u32::from(self.accum_limit) + 1;
         let frozen = begin.saturating_sub(samples / samples_per_count);
-        let is_high = self.initial_pedestal > ABOVE_SAMPLES && frozen > DOWN;
+        let is_high = is_above && frozen > DOWN;
         (self.chain == Chain::FixedPedestal && is_high).then(|| {
             format!(
                 "chain fixed-pedestal freezes pedestals after start_period = {samples} samples, when \
                  they have come from initial_pedestal = {begin} to {frozen} at best: channels with \
-                 samples below that give no primitives; set an initial_pedestal near their samples, \
+                 samples below that give no primitives; set initial_pedestal = \"data\", \
                  or a start_period of {} samples",
                 begin * samples_per_count
             )
@@ -188,8 +197,12 @@ impl TpgConfig {
             } else {
                 Pedestal::Frugal { accum_limit }
             },
-            // At most 16384, which fits.
-            initial_pedestal: self.initial_pedestal as i16,
+            initial_pedestal: match self.initial_pedestal {
+                // Until there are data.
+                InitialPedestal::Data => ChainConfig::PEDESTAL_UNSET,
+                // At most 16384, which fits.
+                InitialPedestal::Counts(counts) => counts as i16,
+            },
             transform,
         }
     }

@@ -22,6 +22,8 @@ pub struct StreamCounters {
     pub gaps: Counter,
     /// Open hits that were dropped because frames were missing.
     pub hits_cut: Counter,
+    /// Times at which the pedestals started from the data.
+    pub pedestal_starts: Counter,
     /// Primitives found.
     pub tps: Counter,
     /// Which wires the channels read.
@@ -45,6 +47,7 @@ impl StreamCounters {
             frames: Account::default(),
             gaps: Counter::default(),
             hits_cut: Counter::default(),
+            pedestal_starts: Counter::default(),
             tps: Counter::default(),
             channels,
             masked,

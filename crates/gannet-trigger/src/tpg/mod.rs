@@ -7,10 +7,12 @@ mod channel_index;
 mod config;
 mod counters;
 mod noise;
+mod pedestal;
 mod stream;
 
 pub use config::{Chain, IsaChoice, TpgConfig};
 pub use counters::{StreamCounters, TpgFrameDrop};
+pub use pedestal::{InitialPedestal, PEDESTAL_RESTART_TICKS};
 pub use stream::{FrameTiming, StreamTpg};
 
 #[cfg(test)]

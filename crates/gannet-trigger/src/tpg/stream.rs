@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gannet_kernels::block::Block;
-use gannet_kernels::{CHANNELS, Isa, Tpg};
+use gannet_kernels::{Isa, Tpg};
 use gannet_wire::TriggerPrimitive;
 use gannet_wire::channel_map::StreamChannels;
 
@@ -11,6 +11,7 @@ use super::channel_index::ChannelIndex;
 use super::config::TpgConfig;
 use super::counters::{StreamCounters, TpgFrameDrop};
 use super::noise::NoiseMonitor;
+use super::pedestal::{InitialPedestal, PEDESTAL_RESTART_TICKS, medians};
 use crate::error::{Error, Result};
 use crate::sampling::Sampling;
 
@@ -44,13 +45,18 @@ impl FrameTiming {
 /// Finds the trigger primitives of one stream.
 ///
 /// A hit may go on from one frame to the next. When a frame is missing between them, nothing is
-/// known of the hit there, so open hits are dropped, and counted.
+/// known of the hit there, so open hits are dropped, and counted. Where pedestals start from the
+/// data, they do so with the first frame and again after a gap longer than
+/// [`PEDESTAL_RESTART_TICKS`], together with all else that the chain remembers of earlier samples.
 #[derive(Debug)]
 pub struct StreamTpg {
     tpg: Tpg,
     ticks_per_frame: u64,
+    starts_from_data: bool,
     /// Time of the next frame, once there was one.
     expected: Option<u64>,
+    /// The next frame begins a new series, whatever its time.
+    is_new_series: bool,
     index: ChannelIndex,
     noise: NoiseMonitor,
     counters: Arc<StreamCounters>,
@@ -75,7 +81,9 @@ impl StreamTpg {
         Ok(Self {
             tpg,
             ticks_per_frame: timing.ticks_per_frame,
+            starts_from_data: config.initial_pedestal == InitialPedestal::Data,
             expected: None,
+            is_new_series: false,
             index: ChannelIndex::new(&channels.offline),
             noise: NoiseMonitor::default(),
             counters: Arc::new(counters),
@@ -97,7 +105,7 @@ impl StreamTpg {
         tps: &mut Vec<TriggerPrimitive>,
     ) -> bool {
         self.counters.frames.offer(1);
-        if self.expected != Some(timestamp) && !self.accept(timestamp) {
+        if self.expected != Some(timestamp) && !self.accept(block, timestamp) {
             self.counters.frames.discard(TpgFrameDrop::Late, 1);
             return false;
         }
@@ -115,18 +123,11 @@ impl StreamTpg {
         self.expected.unwrap_or(0)
     }
 
-    /// Drops the open hits and forgets the time of the last frame, as at the start of a run.
-    ///
-    /// Pedestals are kept.
-    pub fn begin_run(&mut self) {
+    /// Drops the open hits and takes the next frame whatever its time, because the stream goes on
+    /// from another time.
+    pub fn begin_series(&mut self) {
         self.tpg.reset_hits();
-        self.expected = None;
-    }
-
-    /// Starts the pedestals of the 64 channels again at these ADC counts, 0 to 16384, as for
-    /// samples that do not follow those seen before. Open hits are kept.
-    pub fn set_pedestals(&mut self, pedestals: [i16; CHANNELS]) {
-        self.tpg.set_pedestals(pedestals);
+        self.is_new_series = true;
     }
 
     /// The instruction set in use.
@@ -141,15 +142,33 @@ impl StreamTpg {
 
     /// Whether a frame that is not the one expected is searched all the same.
     #[cold]
-    fn accept(&mut self, timestamp: u64) -> bool {
-        let Some(expected) = self.expected else { return true };
+    fn accept(&mut self, block: &Block, timestamp: u64) -> bool {
+        let Some(expected) = self.expected else {
+            self.start_pedestals(block);
+            return true;
+        };
         let behind = expected.saturating_sub(timestamp);
-        if (1..=LATE_FRAMES_MAX * self.ticks_per_frame).contains(&behind) {
+        let is_late = (1..=LATE_FRAMES_MAX * self.ticks_per_frame).contains(&behind);
+        if is_late && !self.is_new_series {
             return false;
         }
-        self.counters.gaps.add(1);
-        self.counters.hits_cut.add(self.tpg.reset_hits() as u64);
+        if !std::mem::take(&mut self.is_new_series) {
+            self.counters.gaps.add(1);
+            self.counters.hits_cut.add(self.tpg.reset_hits() as u64);
+        }
+        if timestamp.abs_diff(expected) > PEDESTAL_RESTART_TICKS {
+            self.start_pedestals(block);
+        }
         true
+    }
+
+    /// Starts the chain again with the pedestals of this block, if they are to start from data.
+    fn start_pedestals(&mut self, block: &Block) {
+        if self.starts_from_data {
+            self.tpg.restart(medians(block));
+            self.counters.pedestal_starts.add(1);
+            self.publish_pedestals();
+        }
     }
 
     fn count(&mut self, tps: &[TriggerPrimitive]) {
@@ -158,9 +177,13 @@ impl StreamTpg {
         }
         self.counters.tps.add(tps.len() as u64);
         if self.counters.frames.delivered() % PUBLISH_FRAMES == 1 {
-            for (gauge, pedestal) in self.counters.pedestals.iter().zip(self.tpg.pedestals()) {
-                gauge.set(pedestal.max(0) as u64);
-            }
+            self.publish_pedestals();
+        }
+    }
+
+    fn publish_pedestals(&self) {
+        for (gauge, pedestal) in self.counters.pedestals.iter().zip(self.tpg.pedestals()) {
+            gauge.set(pedestal.max(0) as u64);
         }
     }
 }

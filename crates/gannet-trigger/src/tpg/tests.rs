@@ -19,7 +19,7 @@ fn channels() -> StreamChannels {
 
 /// A chain whose pedestal is at 900 from the start.
 fn config() -> TpgConfig {
-    TpgConfig { initial_pedestal: 900, ..TpgConfig::default() }
+    TpgConfig { initial_pedestal: InitialPedestal::Counts(900), ..TpgConfig::default() }
 }
 
 fn stream(config: &TpgConfig) -> StreamTpg {
@@ -53,7 +53,7 @@ fn thresholds_and_minimum_lengths_are_those_of_the_plane() {
     let mut stream = stream(&config);
     let mut found = |channel, length: usize, height| {
         let tps = process(&mut stream, &pulse(channel, 10..10 + length, height), 0);
-        stream.begin_run();
+        stream.begin_series();
         tps.len()
     };
     assert_eq!((found(0, 2, 90), found(0, 2, 150)), (0, 1));
@@ -69,7 +69,7 @@ fn masked_and_unconnected_channels_give_nothing() {
     let mut stream = StreamTpg::new(&config, &wires, 3, FrameTiming::WIBETH).unwrap();
     for (channel, found) in [(7, 0), (8, 0), (9, 1)] {
         assert_eq!(process(&mut stream, &pulse(channel, 10..14, 300), 0).len(), found);
-        stream.begin_run();
+        stream.begin_series();
     }
 }
 
@@ -148,6 +148,45 @@ fn late_frames_are_left_out_and_a_new_series_is_begun() {
 }
 
 #[test]
+fn pedestals_start_from_the_data_and_again_after_a_long_gap() {
+    let config = TpgConfig { initial_pedestal: InitialPedestal::Data, ..config() };
+    let level = |counts: u16| pack(move |t, c| counts + c as u16 + 300 * u16::from(t == 40));
+    let long = PEDESTAL_RESTART_TICKS / FRAME + 2;
+    for chain in [Chain::SimpleThreshold, Chain::AbsRs, Chain::FixedPedestal] {
+        let mut stream = stream(&TpgConfig { chain, threshold: [20; 3], ..config.clone() });
+        let starts = |stream: &StreamTpg| {
+            let counters = stream.counters();
+            let pedestals = [0, 63].map(|channel| counters.pedestals[channel].get());
+            (counters.pedestal_starts.get(), pedestals)
+        };
+        // The first frame of a stream gives its primitives.
+        assert_eq!(process(&mut stream, &level(900), 0).len(), CHANNELS, "{chain:?}");
+        assert_eq!(starts(&stream), (1, [900, 963]));
+        process(&mut stream, &level(900), long / 2);
+        assert_eq!(starts(&stream).0, 1, "a short gap keeps the pedestals");
+        for (starts_expected, frame) in [(2, 2 * long), (3, 0)] {
+            let counts = 2000 * starts_expected as u16;
+            let found = process(&mut stream, &level(counts), frame);
+            assert_eq!(found.len(), CHANNELS, "{chain:?}");
+            let pedestals = [counts.into(), u64::from(counts) + 63];
+            assert_eq!(starts(&stream), (starts_expected, pedestals));
+        }
+    }
+}
+
+#[test]
+fn published_pedestals_stay_where_they_are_whatever_the_gap() {
+    let mut stream =
+        stream(&TpgConfig { initial_pedestal: InitialPedestal::PUBLISHED, ..config() });
+    for frame in [0, 1, 100_000] {
+        assert!(process(&mut stream, &pulse(5, 10..20, 5000), frame).is_empty());
+    }
+    let counters = stream.counters();
+    assert_eq!((counters.pedestal_starts.get(), counters.gaps.get()), (0, 1));
+    assert!(counters.pedestals[5].get() > 16_000);
+}
+
+#[test]
 fn a_stream_tells_of_each_channel() {
     let config = TpgConfig { mask: vec![1004], ..config() };
     let mut stream = stream(&config);
@@ -179,7 +218,8 @@ fn tde_frames_follow_one_another_after_2000_ticks() {
 fn bad_values_are_refused_by_name() {
     let refused = |config: TpgConfig| config.check().unwrap_err().path;
     assert_eq!(refused(TpgConfig { accum_limit: 127, ..config() }), "accum_limit");
-    assert_eq!(refused(TpgConfig { initial_pedestal: 16385, ..config() }), "initial_pedestal");
+    let above = InitialPedestal::Counts(16_385);
+    assert_eq!(refused(TpgConfig { initial_pedestal: above, ..config() }), "initial_pedestal");
     assert_eq!(refused(TpgConfig { threshold: [1, 32768, 1], ..config() }), "threshold");
     assert_eq!(refused(TpgConfig { memory_factor: [8, 8, 11], ..config() }), "memory_factor");
     assert_eq!(refused(TpgConfig { scale_factor: [0, 10, 10], ..config() }), "scale_factor");

@@ -10,7 +10,7 @@ use gannet_control::find::{
     Break, Changes, FindConfig, FindError, FindReport, FrameSource, PedestalStart, THREADS_MAX,
     find,
 };
-use gannet_trigger::tpg::{Chain, IsaChoice, TpgConfig};
+use gannet_trigger::tpg::{Chain, InitialPedestal, IsaChoice, TpgConfig};
 
 use crate::exit::Outcome;
 use crate::progress::Progress;
@@ -28,9 +28,11 @@ use values::{ByPlane, Channels, Thresholds};
 /// trigger.merge.hold_ticks, and after time stamps had jumped; it wrote those when they came, and
 /// its time slices are cut differently there.
 ///
-/// In the windows of trigger records pedestals begin at the median of each channel in the first
-/// frame, and again when no frames came for 0.1 s; hits that are open at the end of a window are
-/// dropped. Exit code 3 when something of the files is damaged or missing: what is left is searched.
+/// In the windows of trigger records pedestals start from the data, at the median of each channel in
+/// the first frame, and again when no frames came for 0.1 s; hits that are open at the end of a window
+/// are dropped. Frames that stand behind a later one by fewer than 64 frames are put in their place;
+/// those that come twice are searched once. Exit code 3 when something is damaged or missing, frames
+/// of a stream by their time stamps included: what is left is searched.
 ///
 /// Example: gannet find gannet_run000001_20261121T021000Z_f0000.glog --threshold 60 --out tps.parquet
 #[derive(Debug, clap::Args)]
@@ -74,9 +76,9 @@ pub struct Arguments {
     /// Net counts beyond which the pedestal moves.
     #[arg(long, value_name = "N")]
     accum_limit: Option<u16>,
-    /// Pedestals before the first sample: run (what its configuration says), median (of the first
-    /// frame, by channel), or ADC counts. When absent: run for raw frames from the start of the
-    /// run, median for all else.
+    /// Pedestals before the first sample: run (what its configuration says), data (the median of the
+    /// first frame, by channel), or ADC counts. When absent: run for raw frames from the start of the
+    /// run, data for all else.
     #[arg(long, value_name = "WHAT")]
     initial_pedestal: Option<PedestalStart>,
     /// Channels without primitives, instead of those of the run: offline numbers such as
@@ -155,8 +157,8 @@ fn warn(report: &FindReport) {
     let warn = |text: String| log::say(format_args!("warning: {text}"));
     let initial_pedestal = match report.pedestals {
         PedestalStart::Run => report.tpg.initial_pedestal,
-        PedestalStart::Counts(counts) => counts,
-        PedestalStart::Median => 0,
+        PedestalStart::Counts(counts) => InitialPedestal::Counts(counts),
+        PedestalStart::Data => InitialPedestal::Data,
     };
     TpgConfig { initial_pedestal, ..report.tpg.clone() }.doubt().into_iter().for_each(warn);
     mask::doubt(&report.masked_unread).into_iter().for_each(warn);
@@ -186,6 +188,14 @@ fn warn(report: &FindReport) {
         let missing = report.frames_missing;
         warn(format!("{missing} frames were searched by the run, but not recorded"));
     }
+    if report.total.missing > 0 {
+        let missing = report.total.missing;
+        warn(format!("{missing} frames are missing in the files, by the time stamps"));
+    }
+    if report.total.late > 0 {
+        let late = report.total.late;
+        warn(format!("{late} frames come too late or do not fit in time, and are not searched"));
+    }
     if report.damaged > 0 {
         warn(format!("{} parts are damaged and not searched", report.damaged));
     }
@@ -200,9 +210,9 @@ fn text(report: &FindReport) -> String {
     let (total, tpg, grouped) = (&report.total, &report.tpg, output::grouped);
     let planes = |values: &[u64]| values.iter().map(|&n| grouped(n)).collect::<Vec<_>>().join(", ");
     let pedestals = match report.pedestals {
-        PedestalStart::Run => format!("as in the run, at {}", tpg.initial_pedestal),
-        PedestalStart::Median => "at the median of the first frame".to_owned(),
-        PedestalStart::Counts(counts) => format!("at {counts}"),
+        PedestalStart::Run => format!("as in the run, {}", start_of(tpg.initial_pedestal)),
+        PedestalStart::Data => start_of(InitialPedestal::Data),
+        PedestalStart::Counts(counts) => start_of(InitialPedestal::Counts(counts)),
     };
     let mut text = format!("run         {}: {}\n", report.run, report.source);
     let chain = serde_json::to_value(tpg.chain).unwrap_or_default();
@@ -211,7 +221,7 @@ fn text(report: &FindReport) -> String {
         let counts = tpg.threshold.map(u64::from);
         text += &format!("thresholds  {} by plane\n", planes(&counts));
     }
-    text += &format!("pedestals   begin {pedestals}\n");
+    text += &format!("pedestals   start {pedestals}\n");
     text += &format!(
         "frames      {} of {} streams in {:.6} s, {} gaps\n",
         grouped(total.frames),
@@ -219,6 +229,13 @@ fn text(report: &FindReport) -> String {
         total.span_s,
         grouped(total.gaps)
     );
+    if total.missing > 0 {
+        text += &format!("missing     {} frames in the gaps\n", grouped(total.missing));
+    }
+    if total.sorted > 0 {
+        text +=
+            &format!("sorted      {} frames that stood behind later ones\n", grouped(total.sorted));
+    }
     if total.late + total.repeated + total.hits_cut > 0 {
         text += &format!(
             "left out    {} frames out of order, {} repeated, {} open hits at gaps\n",
@@ -244,6 +261,14 @@ fn text(report: &FindReport) -> String {
     }
     report.files.iter().for_each(|file| text += &format!("{}\n", file.display()));
     text
+}
+
+/// Where pedestals start, in words.
+fn start_of(pedestal: InitialPedestal) -> String {
+    match pedestal {
+        InitialPedestal::Data => "at the median of the first frame".to_owned(),
+        InitialPedestal::Counts(counts) => format!("at {counts}"),
+    }
 }
 
 /// A line for each stream.

@@ -15,6 +15,7 @@ use super::config::{FindConfig, FrameSource};
 use super::error::FindError;
 use super::report::Break;
 use super::streams::Streams;
+use crate::paths::is_same_file;
 use crate::recording::FileKind;
 use crate::run_start::RunStart;
 
@@ -92,6 +93,11 @@ impl Recording {
     pub fn open(config: &FindConfig, progress: &mut Progress<'_>) -> Result<Self, FindError> {
         let files = &config.files;
         let first_file = files.first().ok_or(FindError::NoFiles)?;
+        for (place, path) in files.iter().enumerate() {
+            if files[..place].iter().any(|other| is_same_file(path, other)) {
+                return Err(FindError::NamedTwice(path.clone()));
+            }
+        }
         let kind = FileKind::of(first_file)?;
         for other in &files[1..] {
             if FileKind::of(other)? != kind {
