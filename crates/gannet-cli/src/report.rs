@@ -139,6 +139,9 @@ impl Report {
                 .filter(|(_, count)| *count > 0)
                 .map(|(what, count)| format!("{what} {}", grouped(*count)))
                 .collect();
+            if stream.set_apart {
+                words.push(format!("set apart, {:+.1} s", stream.time_offset_s));
+            }
             if stream.frames == 0 {
                 words.push("no frame came".into());
             }

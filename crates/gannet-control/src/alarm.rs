@@ -15,6 +15,8 @@ use crate::snapshot::{Snapshot, StreamSnapshot};
 pub enum AlarmKind {
     /// No frames come from a stream.
     StreamSilent,
+    /// The time of a stream is far from that of the others.
+    StreamSetApart,
     /// The recorder cannot write.
     Recorder,
     /// A finished log has no views.
@@ -25,13 +27,14 @@ pub enum AlarmKind {
 
 impl AlarmKind {
     /// All of them.
-    pub const ALL: [Self; 4] =
-        [Self::StreamSilent, Self::Recorder, Self::Views, Self::ChannelTable];
+    pub const ALL: [Self; 5] =
+        [Self::StreamSilent, Self::StreamSetApart, Self::Recorder, Self::Views, Self::ChannelTable];
 
     /// Its name, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::StreamSilent => "stream_silent",
+            Self::StreamSetApart => "stream_set_apart",
             Self::Recorder => "recorder",
             Self::Views => "views",
             Self::ChannelTable => "channel_table",
@@ -73,6 +76,7 @@ impl fmt::Display for Alarm {
 pub(crate) fn alarms(snapshot: &Snapshot) -> Vec<Alarm> {
     let recorder = &snapshot.recorder;
     let mut alarms: Vec<_> = snapshot.streams.iter().filter_map(silent).collect();
+    alarms.extend(set_apart(snapshot));
     alarms.extend(recorder.trouble.iter().map(|why| {
         Alarm::new(AlarmKind::Recorder, "the recorder", format!("cannot write: {why}"))
     }));
@@ -95,6 +99,28 @@ fn silent(stream: &StreamSnapshot) -> Option<Alarm> {
         frames => format!("is silent: frames have stopped coming after {frames}"),
     };
     Some(Alarm::new(AlarmKind::StreamSilent, format!("stream {}", stream.geo_id), what))
+}
+
+/// Streams whose time is wrong. One that is behind by no more than it can have been silent for is
+/// silent, not wrong.
+fn set_apart(snapshot: &Snapshot) -> impl Iterator<Item = Alarm> {
+    let is_heard = |stream: &&StreamSnapshot| stream.frames > 0 && !stream.set_apart;
+    let others = snapshot.streams.iter().filter(is_heard).filter(|stream| !stream.stalled).count();
+    let explained = |stream: &StreamSnapshot| {
+        stream.stalled && (-snapshot.elapsed_s - 1.0..0.0).contains(&stream.time_offset_s)
+    };
+    let wrong = move |stream: &&StreamSnapshot| stream.set_apart && !explained(stream);
+    snapshot.streams.iter().filter(wrong).map(move |stream| {
+        let seconds = stream.time_offset_s.abs();
+        let side = if stream.time_offset_s < 0.0 { "behind" } else { "ahead of" };
+        let others = match others {
+            1 => "the other stream".to_owned(),
+            others => format!("the other {others} streams"),
+        };
+        let what = format!("is set apart: its time is {seconds:.1} s {side} {others}");
+        let subject = format!("stream {}", stream.geo_id);
+        Alarm::new(AlarmKind::StreamSetApart, subject, what + "; check its clock source")
+    })
 }
 
 /// Writes a log line when an alarm is raised, and one when it clears.

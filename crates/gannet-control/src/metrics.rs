@@ -132,7 +132,15 @@ fn streams(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Res
         .streams
         .iter()
         .map(|s| (vec![("stream", s.geo_id.as_str())], f64::from(u8::from(s.stalled))));
-    gauges(encoder, "gannet_stream_stalled", "1 when the stream is silent", stalled)
+    gauges(encoder, "gannet_stream_stalled", "1 when the stream is silent", stalled)?;
+    let set_apart = snapshot
+        .streams
+        .iter()
+        .map(|s| (vec![("stream", s.geo_id.as_str())], f64::from(u8::from(s.set_apart))));
+    gauges(encoder, "gannet_stream_set_apart", "1 when its time is wrong", set_apart)?;
+    let offsets =
+        snapshot.streams.iter().map(|s| (vec![("stream", s.geo_id.as_str())], s.time_offset_s));
+    gauges(encoder, "gannet_stream_time_offset_seconds", "Ahead of the agreed time", offsets)
 }
 
 fn ledger(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {

@@ -106,6 +106,11 @@ pub struct StreamSnapshot {
     pub stalls: u64,
     /// Whether the stream is silent for longer than it may be.
     pub stalled: bool,
+    /// Whether its time is far from the time that most streams agree on, so that its primitives do
+    /// not take part.
+    pub set_apart: bool,
+    /// By how much it is ahead of the agreed time, in seconds; negative when it is behind.
+    pub time_offset_s: f64,
     /// Its channels together.
     pub channels: ChannelSummary,
 }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use content::{Deposits, Noise, Pattern, Pulser, Tracks};
-pub use faults::{Faults, Outage};
+pub use faults::{Faults, Outage, WrongClock};
 
 /// Most streams of one emulator: 68 vertical-drift or 102 horizontal-drift modules.
 pub const STREAMS_MAX: usize = 4096;

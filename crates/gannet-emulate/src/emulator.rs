@@ -196,8 +196,11 @@ impl Emulator {
             }
             _ => {}
         }
-        if state.sequence_jump != 0 || state.timestamp_jump != 0 {
-            let timestamp = self.front_end.timestamp(index).wrapping_add(state.timestamp_jump);
+        let clock_off = self.injector.clock_off(stream, index);
+        state.faults.wrong_clock += u64::from(clock_off != 0);
+        let ticks = state.timestamp_jump.wrapping_add(clock_off);
+        if state.sequence_jump != 0 || ticks != 0 {
+            let timestamp = self.front_end.timestamp(index).wrapping_add(ticks);
             let sequence = (index as u16).wrapping_add(state.sequence_jump);
             set_time(self.front_end.format(), &mut self.headers[place], timestamp, sequence);
         }

@@ -1,10 +1,12 @@
 //! Which frame suffers which fault: a function of configuration, seed, stream and frame alone.
 
+use gannet_measure::quantity::Span;
 use gannet_measure::random::Random;
+use gannet_measure::ticks::DuneTicks;
 use gannet_wire::GeoId;
 use gannet_wire::tpc_frame::FRAME_LEN;
 
-use crate::config::{Config, Format, Outage};
+use crate::config::{Config, Format};
 use crate::seeds::{Purpose, family};
 
 /// What happens to one frame.
@@ -40,6 +42,8 @@ pub(crate) struct Injector {
     geo_ids: Vec<GeoId>,
     /// Frames of each stream that are not sent because it has stopped.
     outages: Vec<Vec<std::ops::Range<u64>>>,
+    /// Frames of each stream whose clock is wrong, and by how many ticks.
+    clocks: Vec<Vec<(std::ops::Range<u64>, u64)>>,
 }
 
 impl Injector {
@@ -52,7 +56,15 @@ impl Injector {
         });
         let mut outages = vec![Vec::new(); geo_ids.len()];
         for outage in &config.faults.outages {
-            outages[outage.stream].push(frames_of(outage, config.streams.format));
+            let frames = frames_of(outage.stop, outage.restart, config.streams.format);
+            outages[outage.stream].push(frames);
+        }
+        let mut clocks = vec![Vec::new(); geo_ids.len()];
+        for clock in &config.faults.clocks {
+            let frames = frames_of(clock.from, clock.until, config.streams.format);
+            let ticks = |span: Span| DuneTicks::from_ns(span.ns()).0;
+            let off = ticks(clock.ahead).wrapping_sub(ticks(clock.behind));
+            clocks[clock.stream].push((frames, off));
         }
         let mut sorted = geo_ids.to_vec();
         sorted.sort_unstable();
@@ -61,7 +73,15 @@ impl Injector {
             edges: (sum > 0.0).then_some(edges),
             geo_ids: sorted,
             outages,
+            clocks,
         }
+    }
+
+    /// Ticks by which the clock of `stream` is ahead in frame `index`, modulo 2^64.
+    #[inline]
+    pub(crate) fn clock_off(&self, stream: usize, index: u64) -> u64 {
+        let off = self.clocks[stream].iter().find(|(frames, _)| frames.contains(&index));
+        off.map_or(0, |(_, ticks)| *ticks)
     }
 
     /// True if `stream` does not send frame `index` because it has stopped.
@@ -112,17 +132,16 @@ impl Injector {
     }
 }
 
-/// Numbers of the frames that begin in the outage.
-fn frames_of(outage: &Outage, format: Format) -> std::ops::Range<u64> {
-    let frame = |ns: u64| (ns as f64 / 1e9 * format.frames_per_s()).ceil() as u64;
-    frame(outage.stop.ns())..outage.restart.map_or(u64::MAX, |restart| frame(restart.ns()))
+/// Numbers of the frames that begin between two times since the first frame.
+fn frames_of(from: Span, until: Option<Span>, format: Format) -> std::ops::Range<u64> {
+    let frame = |span: Span| (span.ns() as f64 / 1e9 * format.frames_per_s()).ceil() as u64;
+    frame(from)..until.map_or(u64::MAX, frame)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Faults;
-    use gannet_measure::quantity::Span;
+    use crate::config::{Faults, Outage, WrongClock};
 
     fn injector(faults: Faults) -> Injector {
         let mut config = Config { faults, ..Config::default() };
@@ -181,6 +200,20 @@ mod tests {
     fn without_probabilities_there_is_no_fault() {
         let injector = injector(Faults::default());
         assert!((0..1000).all(|index| injector.draw(0, injector.geo_ids[0], index).is_none()));
+    }
+
+    #[test]
+    fn a_clock_is_wrong_for_the_frames_that_begin_meanwhile() {
+        let clock = WrongClock {
+            stream: 1,
+            from: Span(32_768),
+            until: Some(Span(98_304)),
+            ahead: Span(0),
+            behind: Span(1600),
+        };
+        let injector = injector(Faults { clocks: vec![clock], ..Faults::default() });
+        let off: Vec<i64> = (0..4).map(|index| injector.clock_off(1, index) as i64).collect();
+        assert_eq!((off, injector.clock_off(0, 1)), (vec![0, -100, -100, 0], 0));
     }
 
     #[test]

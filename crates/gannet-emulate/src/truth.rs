@@ -4,7 +4,8 @@ use gannet_measure::ledger::{Drop, Statement};
 use gannet_wire::GeoId;
 use serde::{Deserialize, Serialize};
 
-/// Frames by the fault that they suffered; every frame is counted at most once.
+/// Frames by the fault that they suffered; every frame is counted at most once, but for the wrong
+/// clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultCounts {
     /// Not sent, by the fault of this name.
@@ -27,6 +28,9 @@ pub struct FaultCounts {
     pub sequence_jumped: u64,
     /// First frames after a jump of the timestamp.
     pub timestamp_jumped: u64,
+    /// Sent with the timestamp of a wrong clock, whatever else happened to them.
+    #[serde(default)]
+    pub wrong_clock: u64,
 }
 
 impl FaultCounts {
@@ -42,6 +46,7 @@ impl FaultCounts {
         self.wrong_id += other.wrong_id;
         self.sequence_jumped += other.sequence_jumped;
         self.timestamp_jumped += other.timestamp_jumped;
+        self.wrong_clock += other.wrong_clock;
     }
 
     /// Frames that suffered any fault.

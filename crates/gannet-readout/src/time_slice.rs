@@ -86,12 +86,26 @@ impl SliceBuilder {
         finished
     }
 
+    /// Adds a primitive that is not part of the order to the open slice, whatever its time; gives
+    /// the slice that was full, if one was.
+    pub fn push_beside(&mut self, primitive: TriggerPrimitive) -> Option<TimeSlice> {
+        let full = self.primitives.len() == self.primitives_max;
+        let finished = if full { self.finish() } else { None };
+        self.primitives.push(primitive);
+        finished
+    }
+
+    /// Closes the open slice, if it holds anything, and lets the next begin at any time.
+    pub fn begin_anew(&mut self) -> Option<TimeSlice> {
+        let finished = self.finish();
+        self.window_begin = None;
+        finished
+    }
+
     /// Closes the open slice, if it holds anything.
     pub fn finish(&mut self) -> Option<TimeSlice> {
-        let begin = self.window_begin?;
-        if self.primitives.is_empty() {
-            return None;
-        }
+        let first = self.primitives.first()?.time_start();
+        let begin = self.window_begin.unwrap_or(first - first % self.slice_ticks);
         self.primitives.sort_unstable_by_key(TriggerPrimitive::time_order);
         let count = self.primitives.len();
         let payload =
@@ -165,6 +179,30 @@ mod tests {
         builder.push(primitive(1, 5000));
         assert_eq!(builder.push(primitive(1, 100)), None);
         assert_eq!(starts(&builder.finish().unwrap()), [100, 5000]);
+    }
+
+    #[test]
+    fn a_primitive_beside_the_order_moves_no_slice() {
+        let mut builder = SliceBuilder::new(7, 1000, 100);
+        assert_eq!(builder.push_beside(primitive(1, 1 << 60)), None);
+        assert_eq!(builder.push(primitive(1, 5000)), None);
+        assert_eq!(builder.push_beside(primitive(1, 1 << 61)), None);
+        let slice = builder.push(primitive(1, 6000)).unwrap();
+        assert_eq!(slice.fragment.header.window_begin, 5000);
+        assert_eq!(starts(&slice), [5000, 1 << 60, 1 << 61]);
+        assert_eq!(starts(&builder.begin_anew().unwrap()), [6000]);
+        assert_eq!(builder.push_beside(primitive(1, 100)), None);
+        assert_eq!(starts(&builder.finish().unwrap()), [100], "it is not lost without a slice");
+    }
+
+    #[test]
+    fn slices_go_on_from_the_past_when_time_begins_anew() {
+        let mut builder = SliceBuilder::new(7, 1000, 100);
+        builder.push(primitive(1, 5000));
+        assert_eq!(starts(&builder.begin_anew().unwrap()), [5000]);
+        assert_eq!(builder.push(primitive(1, 100)), None);
+        let slice = builder.push(primitive(1, 1000)).unwrap();
+        assert_eq!((slice.fragment.header.window_begin, starts(&slice)), (0, vec![100]));
     }
 
     #[test]

@@ -139,6 +139,11 @@ impl CandidateSource {
         self.due = self.config.first_from(tick);
     }
 
+    /// Gives no candidate until it begins again.
+    pub fn stop(&mut self) {
+        self.due = None;
+    }
+
     /// Time of the next candidate; `None` before [`begin`](Self::begin).
     pub fn due(&self) -> Option<u64> {
         self.due

@@ -1,5 +1,6 @@
 //! The readout end to end: the real binary, real sockets, real files.
 
+mod clocks;
 mod equality;
 mod hostile;
 mod http;

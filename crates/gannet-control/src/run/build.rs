@@ -11,6 +11,7 @@ use gannet_measure::counter::Counter;
 use gannet_readout::log::{Offer, RecorderHandle};
 use gannet_readout::receiver::StreamStatus;
 use gannet_readout::record::{RecordBuilder, RecordRequest, TriggerRecord};
+use gannet_trigger::merge::MergeCounters;
 
 /// Time between two looks at requests that wait for data.
 const RETRY: Duration = Duration::from_millis(1);
@@ -35,6 +36,8 @@ pub(super) struct Builder {
     pub records: RecordBuilder,
     /// Figures of the streams, in the order in which the builder knows them.
     pub streams: Vec<Arc<StreamStatus>>,
+    /// Where the time of the streams is told, in the same order.
+    pub times: Arc<MergeCounters>,
     /// Where records go.
     pub recorder: RecorderHandle,
     /// Time of the deadlines.
@@ -66,6 +69,9 @@ impl Builder {
     }
 
     fn record_ready(&mut self) {
+        for (stream, time) in self.times.streams.iter().enumerate() {
+            self.records.set_awaited(stream, !time.is_set_apart());
+        }
         while let Some(record) = self.records.poll(self.clock.now_ns()) {
             self.record(record);
         }

@@ -88,9 +88,11 @@ impl Decider {
             let received = primitives.receive(WAIT, |batch| {
                 let now_ns = clock.now_ns();
                 for (segment, found) in batch.segments() {
-                    arrivals.note(segment.searched_to, segment.arrival_ns);
                     let stream = segment.stream as usize;
                     chain.push(stream, found, segment.searched_to, now_ns, out);
+                    if chain.agrees(stream) {
+                        arrivals.note(segment.searched_to, segment.arrival_ns);
+                    }
                 }
             });
             let now_ns = self.clock.now_ns();
@@ -120,7 +122,7 @@ impl Decider {
     fn hand_on(&mut self, now_ns: u64) {
         let primitives = &self.out.primitives;
         primitives.ordered.iter().for_each(|tp| self.outlet.primitive(*tp));
-        primitives.late.iter().for_each(|tp| self.outlet.primitive(*tp));
+        primitives.late.iter().for_each(|tp| self.outlet.primitive_beside(*tp));
         primitives.ordered.last().into_iter().for_each(|tp| self.status.note_primitive(*tp));
         self.outlet.busy(&self.out.decided.busy);
         for decision in &self.out.decided.decisions {
@@ -130,6 +132,11 @@ impl Decider {
             // The channel has room for all records that may be in flight, and the builder
             // outlives this thread unless it failed, which the run notices.
             let _builder_gone = self.requests.send(request(decision, now_ns));
+        }
+        if self.out.began_anew {
+            tracing::warn!("most streams went back in time; the order of primitives begins anew");
+            self.outlet.begin_anew();
+            self.arrivals = Arrivals::default();
         }
         self.out.clear();
         self.outlet.retry(now_ns);

@@ -9,12 +9,14 @@ use gannet_measure::clock::Clock;
 use gannet_measure::counter::Counter;
 use gannet_measure::histogram::Histogram;
 use gannet_measure::ledger::{Account, Reason, Statement};
+use gannet_measure::ticks::DuneTicks;
 use gannet_readout::log::{self, RecorderHandle, Status};
 use gannet_readout::primitives::PrimitiveDrop;
 use gannet_readout::raw_stream::RawDrop;
 use gannet_readout::receiver::{FrameDrop, SearchTime, StreamStatus};
 use gannet_readout::record::RecordDrop;
 use gannet_trigger::TriggerCounters;
+use gannet_trigger::merge::StreamTime;
 use gannet_trigger::tpg::StreamCounters;
 use gannet_wire::GeoId;
 use gannet_wire::tpc_frame::FRAME_LEN;
@@ -157,8 +159,9 @@ impl Observed {
         }
         let ledger = self.ledger(&status);
         let (channels, summaries) = self.channels.now();
-        let streams = self.streams.iter().zip(summaries);
-        let streams: Vec<_> = streams.map(|(stream, channels)| stream.snapshot(channels)).collect();
+        let streams = self.streams.iter().zip(&self.trigger.merge.streams).zip(summaries);
+        let streams: Vec<_> =
+            streams.map(|((stream, time), channels)| stream.snapshot(time, channels)).collect();
         if self.lost_anything(&ledger, &streams, &status) {
             self.life.control().degrade();
         }
@@ -305,7 +308,7 @@ impl ObservedSource {
 }
 
 impl ObservedStream {
-    fn snapshot(&self, channels: ChannelSummary) -> StreamSnapshot {
+    fn snapshot(&self, time: &StreamTime, channels: ChannelSummary) -> StreamSnapshot {
         let status = &self.status;
         let frames = status.frames.get();
         let timestamp = |counter: &Counter| (frames > 0).then(|| counter.get());
@@ -323,6 +326,8 @@ impl ObservedStream {
             newest_timestamp: timestamp(&status.newest_timestamp),
             stalls: status.stalls.get(),
             stalled: status.stalled.get() == 1,
+            set_apart: time.is_set_apart(),
+            time_offset_s: time.offset_ticks() as f64 / DuneTicks::HZ as f64,
             channels,
         }
     }

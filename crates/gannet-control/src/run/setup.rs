@@ -24,6 +24,7 @@ use gannet_readout::receiver::{Receiver, StreamPool, StreamSetup, StreamStatus};
 use gannet_readout::record::{RecordBuilder, StreamSource};
 use gannet_readout::time_slice::SliceBuilder;
 use gannet_trigger::TriggerChain;
+use gannet_trigger::merge::TimeReference;
 use gannet_trigger::sampling::Sampling;
 use gannet_trigger::tpg::{FrameTiming, StreamTpg};
 use gannet_wire::fragment_type::FragmentType;
@@ -55,12 +56,15 @@ pub(super) fn configure(plan: &Plan) -> Result<Run, RunError> {
     }
     let (senders, found) = primitives::channel(parts.sources.len());
     let run_number = plan.run_number();
-    let chain = TriggerChain::new(
+    let mut chain = TriggerChain::new(
         &plan.config.trigger,
         parts.observed.len(),
         run_number,
         Sampling::default(),
     )?;
+    if plan.config.trigger.merge.reference == TimeReference::Host {
+        chain.refer_to_host(host_epoch_ns(&*clock));
+    }
     let recorder = Recorder::start(plan.config.recorder.clone(), run_info(plan, *started_unix_ns))?;
     record_start(&recorder, plan);
     launch(plan, clock, parts, senders, found, chain, recorder)
@@ -86,6 +90,12 @@ fn number(plan: &Plan) -> Result<(Plan, u64), RunError> {
     let mut plan = plan.clone();
     plan.config.run.number = Some(id.number);
     Ok((plan, id.started_unix_ns))
+}
+
+/// Nanoseconds since 1970 at which `clock` showed 0, by the clock of this host.
+fn host_epoch_ns(clock: &dyn Clock) -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (since_1970.as_nanos() as u64).saturating_sub(clock.now_ns())
 }
 
 /// Finishes the files that an earlier run in the same directory could not.
@@ -299,6 +309,7 @@ fn launch(
     let builder = Builder {
         records,
         streams: statuses,
+        times: chain.counters().merge,
         recorder: recorder.handle(),
         clock: Arc::clone(&clock),
         status: Arc::clone(&built),

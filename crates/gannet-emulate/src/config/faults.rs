@@ -39,6 +39,8 @@ pub struct Faults {
     pub timestamp_jump_ticks: u64,
     /// Streams that stop, and perhaps start again.
     pub outages: Vec<Outage>,
+    /// Streams whose clock is wrong for a while.
+    pub clocks: Vec<WrongClock>,
 }
 
 impl Default for Faults {
@@ -56,6 +58,7 @@ impl Default for Faults {
             timestamp_jump: 0.0,
             timestamp_jump_ticks: 204_800,
             outages: Vec::new(),
+            clocks: Vec::new(),
         }
     }
 }
@@ -102,7 +105,9 @@ impl Faults {
         let ticks = self.timestamp_jump_ticks as f64;
         within("faults.timestamp_jump_ticks", ticks, 1.0, (1u64 << 40) as f64)?;
         within("faults.outages", self.outages.len() as f64, 0.0, OUTAGES_MAX as f64)?;
-        self.outages.iter().try_for_each(|outage| outage.check(streams))
+        self.outages.iter().try_for_each(|outage| outage.check(streams))?;
+        within("faults.clocks", self.clocks.len() as f64, 0.0, OUTAGES_MAX as f64)?;
+        self.clocks.iter().try_for_each(|clock| clock.check(streams))
     }
 }
 
@@ -132,6 +137,46 @@ impl Outage {
             Some(restart) if restart <= self.stop => {
                 let expected = format!("must be later than stop = {}", self.stop);
                 Err(ConfigError::new("faults.outages.restart", restart, expected))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A time in which the clock of one stream is wrong: its timestamps are ahead or behind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WrongClock {
+    /// Number of the stream, from 0, in the order of the emulator's streams.
+    pub stream: usize,
+    /// When it begins to be wrong, in detector time since the first frame.
+    #[serde(default)]
+    pub from: Span,
+    /// When it is right again, in detector time since the first frame; never when absent.
+    #[serde(default)]
+    pub until: Option<Span>,
+    /// By how much it is ahead.
+    #[serde(default)]
+    pub ahead: Span,
+    /// By how much it is behind.
+    #[serde(default)]
+    pub behind: Span,
+}
+
+impl WrongClock {
+    fn check(&self, streams: usize) -> Result<(), ConfigError> {
+        if self.stream >= streams {
+            let expected = format!("there are {streams} streams, numbered from 0");
+            return Err(ConfigError::new("faults.clocks.stream", self.stream, expected));
+        }
+        if self.ahead == self.behind {
+            let expected = "say by how much it is ahead or behind, such as ahead = \"1 s\"";
+            return Err(ConfigError::new("faults.clocks.ahead", self.ahead, expected));
+        }
+        match self.until {
+            Some(until) if until <= self.from => {
+                let expected = format!("must be later than from = {}", self.from);
+                Err(ConfigError::new("faults.clocks.until", until, expected))
             }
             _ => Ok(()),
         }

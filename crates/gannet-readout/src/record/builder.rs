@@ -105,6 +105,8 @@ struct Pending {
 pub struct RecordBuilder {
     config: BuildConfig,
     streams: Vec<StreamSource>,
+    /// Whether it is worth waiting for data of each stream.
+    awaited: Vec<bool>,
     pending: VecDeque<Pending>,
     closed: bool,
     account: Arc<Account<RecordDrop>>,
@@ -118,8 +120,15 @@ impl RecordBuilder {
     /// A builder of records from `streams`.
     pub fn new(config: BuildConfig, streams: Vec<StreamSource>) -> Self {
         let pending = VecDeque::with_capacity(config.in_flight_max);
-        let account = Arc::default();
-        Self { config, streams, pending, closed: false, account, response_ns: Arc::default() }
+        Self {
+            config,
+            awaited: vec![true; streams.len()],
+            streams,
+            pending,
+            closed: false,
+            account: Arc::default(),
+            response_ns: Arc::default(),
+        }
     }
 
     /// Ledger of decisions: offered, delivered as records, refused.
@@ -153,6 +162,15 @@ impl RecordBuilder {
         true
     }
 
+    /// Declares whether to wait for data of the stream with this index. One whose time is wrong
+    /// answers with what it has, so that it does not hold up the records of the others.
+    ///
+    /// # Panics
+    /// When there is no such stream.
+    pub fn set_awaited(&mut self, stream: usize, awaited: bool) {
+        self.awaited[stream] = awaited;
+    }
+
     /// Declares that no more data will come: every request is answered with what is there.
     pub fn close(&mut self) {
         self.closed = true;
@@ -161,10 +179,12 @@ impl RecordBuilder {
     /// The next record that is complete or out of time, in the order of decisions.
     pub fn poll(&mut self, now_ns: u64) -> Option<TriggerRecord> {
         let window_ticks_max = self.config.window_ticks_max;
-        let waited_to_ns = if self.closed { u64::MAX } else { now_ns };
         for pending in &mut self.pending {
-            for (stream, answer) in self.streams.iter_mut().zip(&mut pending.answers) {
+            let streams = self.streams.iter_mut().zip(&self.awaited);
+            for ((stream, awaited), answer) in streams.zip(&mut pending.answers) {
                 if answer.is_none() {
+                    let waits = *awaited && !self.closed;
+                    let waited_to_ns = if waits { now_ns } else { u64::MAX };
                     let buffer = &mut stream.buffer;
                     *answer = pending.data_request.attempt(buffer, waited_to_ns, window_ticks_max);
                 }
@@ -343,6 +363,18 @@ mod tests {
         assert_eq!(record.fragments[0].header.error_bits, 0);
         assert_eq!(record.fragments[1].header.error_bits, fragment::error_bits::DATA_NOT_FOUND);
         assert!(record.fragments[1].payload.is_empty());
+    }
+
+    #[test]
+    fn a_stream_that_is_not_awaited_holds_no_record_up() {
+        let mut bench = bench(4);
+        (0..4).for_each(|frame| bench.land(0, frame));
+        bench.builder.submit(decision(1, STEP, 2 * STEP + 1));
+        assert_eq!(bench.builder.poll(999), None);
+        bench.builder.set_awaited(1, false);
+        let record = bench.builder.poll(999).unwrap();
+        assert_eq!(record.fragments[0].header.error_bits, 0);
+        assert_eq!(record.fragments[1].header.error_bits, fragment::error_bits::DATA_NOT_FOUND);
     }
 
     #[test]

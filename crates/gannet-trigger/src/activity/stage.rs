@@ -33,6 +33,7 @@ pub struct ActivityCounters {
 /// Runs one configured activity algorithm.
 #[derive(Debug)]
 pub struct ActivityStage {
+    config: ActivityConfig,
     maker: Box<dyn ActivityMaker>,
     sampling: Sampling,
     max_time_over_threshold: u64,
@@ -48,6 +49,7 @@ impl ActivityStage {
     pub fn new(config: &ActivityConfig, sampling: Sampling) -> Result<Self> {
         config.check()?;
         Ok(Self {
+            config: config.clone(),
             maker: config.maker(sampling),
             sampling,
             max_time_over_threshold: config.max_time_over_threshold(),
@@ -79,6 +81,11 @@ impl ActivityStage {
     pub fn close(&mut self, kept: &mut Vec<Activity>) {
         let (maker, mut outlet) = self.parts(kept);
         maker.close(&mut outlet);
+    }
+
+    /// Forgets the primitives that are in no activity: data time goes on from elsewhere.
+    pub fn begin_anew(&mut self) {
+        self.maker = self.config.maker(self.sampling);
     }
 
     /// The counters.

@@ -19,6 +19,7 @@ pub struct CandidateCounters {
 /// Runs one configured candidate algorithm.
 #[derive(Debug)]
 pub struct CandidateStage {
+    config: CandidateConfig,
     maker: Box<dyn CandidateMaker>,
     prescaler: Prescaler,
     counters: Arc<CandidateCounters>,
@@ -32,6 +33,7 @@ impl CandidateStage {
     pub fn new(config: &CandidateConfig) -> Result<Self> {
         config.check()?;
         Ok(Self {
+            config: config.clone(),
             maker: config.maker(),
             prescaler: Prescaler::new(config.prescale()),
             counters: Arc::default(),
@@ -40,14 +42,19 @@ impl CandidateStage {
 
     /// Takes the next activity and appends the candidates that it completes.
     pub fn push(&mut self, activity: &Activity, kept: &mut Vec<Candidate>) {
-        let Self { maker, prescaler, counters } = self;
+        let Self { maker, prescaler, counters, .. } = self;
         maker.push(activity, &mut Outlet { prescaler, made: &counters.made, kept });
     }
 
     /// Appends the candidates of what is left at the end of a run.
     pub fn finish(&mut self, kept: &mut Vec<Candidate>) {
-        let Self { maker, prescaler, counters } = self;
+        let Self { maker, prescaler, counters, .. } = self;
         maker.finish(&mut Outlet { prescaler, made: &counters.made, kept });
+    }
+
+    /// Forgets the activities that are in no candidate: data time goes on from elsewhere.
+    pub fn begin_anew(&mut self) {
+        self.maker = self.config.maker();
     }
 
     /// The counters.

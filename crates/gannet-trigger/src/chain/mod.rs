@@ -38,6 +38,8 @@ pub struct TriggerOutput {
     pub activities: Vec<Activity>,
     /// Decisions and busy times.
     pub decided: Decided,
+    /// Data time goes on from a point in the past, behind all that is in here.
+    pub began_anew: bool,
 }
 
 impl TriggerOutput {
@@ -48,6 +50,7 @@ impl TriggerOutput {
         self.activities.clear();
         self.decided.decisions.clear();
         self.decided.busy.clear();
+        self.began_anew = false;
     }
 }
 
@@ -137,14 +140,32 @@ impl TriggerChain {
         self.follow(from, now_ns, out);
     }
 
+    /// Whether the last claim of `stream` is near the time that most streams agree on.
+    ///
+    /// # Panics
+    /// If there is no such stream.
+    pub fn agrees(&self, stream: usize) -> bool {
+        self.merger.agrees(stream)
+    }
+
+    /// Lets the streams agree only on times near that of the host; see
+    /// [`TpMerger::refer_to_host`].
+    pub fn refer_to_host(&mut self, epoch_ns: u64) {
+        self.merger.refer_to_host(epoch_ns);
+    }
+
     /// Goes on as far as all streams allow, at wall time `now_ns`.
     ///
     /// Call it after the pushes of each turn, and at least every few milliseconds, because it is
-    /// here that late streams and standing data are noticed.
+    /// here that late streams and standing data are noticed. Read what it gave out before the next
+    /// call if [`TriggerOutput::began_anew`] is set.
     pub fn advance(&mut self, now_ns: u64, out: &mut TriggerOutput) {
         let from = out.primitives.ordered.len();
-        self.merger.release(now_ns, &mut out.primitives);
+        let anew = self.merger.release(now_ns, &mut out.primitives);
         self.follow(from, now_ns, out);
+        if anew {
+            self.begin_anew(now_ns, out);
+        }
         let tick = self.merger.released_to();
         if tick > 0 {
             self.settle(tick, now_ns, out);
@@ -158,15 +179,32 @@ impl TriggerChain {
         let from = out.primitives.ordered.len();
         self.merger.drain(&mut out.primitives);
         self.follow(from, now_ns, out);
+        self.close_paths(now_ns, out);
+        self.module_level.finish(&mut out.decided);
+    }
+
+    /// Makes all that is complete of what came so far, and forgets the rest: data time goes on
+    /// from a point in the past.
+    fn begin_anew(&mut self, now_ns: u64, out: &mut TriggerOutput) {
+        self.close_paths(now_ns, out);
+        self.module_level.begin_anew(&mut out.decided);
+        self.paths.iter_mut().for_each(|path| path.activity.begin_anew());
+        self.paths.iter_mut().for_each(|path| path.candidate.begin_anew());
+        self.begun = false;
+        self.next = None;
+        out.began_anew = true;
+    }
+
+    /// Makes the activities and candidates that are still open.
+    fn close_paths(&mut self, now_ns: u64, out: &mut TriggerOutput) {
         // Sources go on for ever; only what came from primitives is still open.
-        self.sources.clear();
+        self.sources.iter_mut().for_each(CandidateSource::stop);
         self.find_next();
         self.play_events(u64::MAX, now_ns, out);
         for path in &mut self.paths {
             path.candidate.finish(&mut self.candidates);
         }
         self.hand_over_candidates(out);
-        self.module_level.finish(&mut out.decided);
     }
 
     /// Stops issuing decisions.

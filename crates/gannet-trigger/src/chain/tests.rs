@@ -303,7 +303,7 @@ proptest! {
     ) {
         let mut chain = chain(&busy_config(), 2);
         let mut out = TriggerOutput::default();
-        let mut offered = 0;
+        let (mut offered, mut epochs) = (0, vec![0]);
         for (stream, words, processed_to, now_ns) in calls {
             let near = |[a, b, c]: [u64; 3]| TriggerPrimitive {
                 words: [a, processed_to.wrapping_sub(b >> 40), c],
@@ -312,10 +312,17 @@ proptest! {
             offered += tps.len();
             chain.push(stream, &tps, processed_to, now_ns, &mut out);
             chain.advance(now_ns, &mut out);
+            if std::mem::take(&mut out.began_anew) {
+                epochs.push(out.primitives.ordered.len());
+            }
         }
         chain.drain(u64::MAX, &mut out);
+        epochs.push(out.primitives.ordered.len());
         prop_assert_eq!(out.primitives.ordered.len() + out.primitives.late.len(), offered);
-        prop_assert!(out.primitives.ordered.is_sorted_by_key(TriggerPrimitive::time_order));
+        for epoch in epochs.windows(2) {
+            let ordered = &out.primitives.ordered[epoch[0]..epoch[1]];
+            prop_assert!(ordered.is_sorted_by_key(TriggerPrimitive::time_order));
+        }
         for statement in chain.counters().statements() {
             prop_assert!(statement.closes(), "{}", statement);
         }

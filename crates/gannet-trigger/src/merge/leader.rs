@@ -1,4 +1,4 @@
-//! What the leading stream had reached some time ago.
+//! What most streams had reached some time ago.
 
 use std::collections::VecDeque;
 
@@ -30,7 +30,7 @@ impl Leader {
 
     /// Notes that the leading stream is at `tick` at wall time `now_ns`.
     pub(super) fn observe(&mut self, tick: u64, now_ns: u64) {
-        // A leader that goes back was led by a corrupt time stamp; what it made due is forgotten.
+        // What a leader made due before it went back is forgotten.
         while self.marks.back().is_some_and(|mark| mark.tick > tick) {
             self.marks.pop_back();
         }

@@ -7,8 +7,12 @@
 //!
 //! A stream that is late by more than a bounded wait no longer holds the others. Its primitives
 //! are then handed over beside the order, and counted.
+//!
+//! No stream is believed alone: the time of the run is the one that most streams agree on. A
+//! stream whose time is far from it is set apart until it agrees again. When most streams go on
+//! from a point in the past, so does the order.
 
-mod clock;
+mod agreement;
 mod leader;
 
 use std::cmp::Ordering;
@@ -18,13 +22,13 @@ use std::sync::Arc;
 use gannet_measure::counter::Counter;
 use gannet_measure::ledger::{Account, Statement};
 use gannet_measure::quantity::Span;
+use gannet_measure::ticks::DuneTicks;
 use gannet_wire::TriggerPrimitive;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, require};
-use clock::StreamClock;
-use leader::Leader;
+use agreement::{Agreement, Look, Standing};
 
 /// How primitives of many streams are merged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -33,11 +37,29 @@ pub struct MergeConfig {
     /// Longest hit, in ticks, that still finds its place in the order. Every primitive waits this
     /// long in data time, because a hit that ends later may have begun earlier.
     pub hold_ticks: u64,
-    /// How long a stream may be behind the leading one before the others go on without it.
+    /// How long a stream may be behind the others before they go on without it.
     pub late_after: Span,
+    /// How far the time of a stream may be from the time that most streams agree on. A stream that
+    /// is farther ahead or behind is set apart: its primitives are dropped as `set_apart` and it
+    /// holds nobody up, until it agrees again. At least `late_after`.
+    pub agree_within: Span,
+    /// What the time of the streams has to agree with.
+    pub reference: TimeReference,
     /// Most primitives that may wait; beyond it the oldest go on, as if the streams that are
     /// still to bring older ones were late.
     pub waiting_max: usize,
+}
+
+/// What the time of the streams has to agree with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TimeReference {
+    /// That of most other streams; among equals, that of those that agreed before.
+    #[default]
+    Streams,
+    /// The clock of this host, within `agree_within`: for a detector whose time stamps count ticks
+    /// of 62.5 MHz since 1970, and a host whose clock is kept in step. Not for recordings.
+    Host,
 }
 
 impl MergeConfig {
@@ -51,15 +73,24 @@ impl MergeConfig {
     pub fn check(&self) -> Result<()> {
         let room = 1..=Self::WAITING_LIMIT;
         require(room.contains(&self.waiting_max), "waiting_max", "it must be 1 to 67108864")?;
-        require(self.late_after.ns() > 0, "late_after", "it must be longer than 0")
+        require(self.late_after.ns() > 0, "late_after", "it must be longer than 0")?;
+        let wide = self.agree_within.ns() >= self.late_after.ns();
+        require(wide, "agree_within", "it must be no shorter than late_after")
     }
 }
 
 impl Default for MergeConfig {
-    /// A hold as long as the longest hit that the activity makers accept, 100 ms of patience, and
-    /// room for half a second at 2 million primitives a second.
+    /// A hold as long as the longest hit that the activity makers accept, 100 ms of patience, a
+    /// quarter of a second of agreement, and room for half a second at 2 million primitives a
+    /// second.
     fn default() -> Self {
-        Self { hold_ticks: 10_000, late_after: Span::ms(100), waiting_max: 1 << 20 }
+        Self {
+            hold_ticks: 10_000,
+            late_after: Span::ms(100),
+            agree_within: Span::ms(250),
+            reference: TimeReference::default(),
+            waiting_max: 1 << 20,
+        }
     }
 }
 
@@ -72,6 +103,27 @@ gannet_measure::drop_reasons! {
         TooLong => "too_long",
         /// Its time does not fit the clock of its stream.
         OutOfTime => "out_of_time",
+        /// The time of its stream was far from the time that most streams agree on.
+        SetApart => "set_apart",
+    }
+}
+
+/// How the time of one stream stands to the agreed time; any thread may read it.
+#[derive(Debug, Default)]
+pub struct StreamTime {
+    set_apart: Counter,
+    offset_ticks: Counter,
+}
+
+impl StreamTime {
+    /// Whether the stream is set apart.
+    pub fn is_set_apart(&self) -> bool {
+        self.set_apart.get() == 1
+    }
+
+    /// Ticks by which the stream is ahead of the agreed time; negative when it is behind.
+    pub fn offset_ticks(&self) -> i64 {
+        self.offset_ticks.get() as i64
     }
 }
 
@@ -80,10 +132,14 @@ gannet_measure::drop_reasons! {
 pub struct MergeCounters {
     /// Primitives offered, merged, and handed over as late.
     pub primitives: Account<MergeDrop>,
-    /// Primitives that wait for others, now.
+    /// Primitives that wait for others, or for an agreement, now.
     pub waiting: Counter,
     /// Primitives that had to go on early because `waiting_max` others waited.
     pub overflows: Counter,
+    /// Times that the order went on from a point in the past.
+    pub restarts: Counter,
+    /// The time of each stream.
+    pub streams: Vec<StreamTime>,
 }
 
 impl MergeCounters {
@@ -98,7 +154,7 @@ impl MergeCounters {
 pub struct Merged {
     /// Primitives in the order of start time and channel, over all calls.
     pub ordered: Vec<TriggerPrimitive>,
-    /// Primitives that came too late for the order.
+    /// Primitives that are not part of the order: too late for it, or of a wrong time.
     pub late: Vec<TriggerPrimitive>,
 }
 
@@ -127,8 +183,12 @@ pub struct TpMerger {
     hold_ticks: u64,
     waiting_max: usize,
     waiting: BinaryHeap<Waiting>,
-    streams: Vec<StreamClock>,
-    leader: Leader,
+    /// Primitives of doubted streams, until these agree or are set apart.
+    held: Vec<(usize, TriggerPrimitive)>,
+    time: Agreement,
+    /// Time of the host at wall time 0, in nanoseconds since 1970, if the streams have to agree
+    /// with it.
+    host_epoch_ns: Option<u64>,
     /// Every primitive that starts before this tick was released.
     released_to: u64,
     counters: Arc<MergeCounters>,
@@ -141,15 +201,24 @@ impl TpMerger {
     /// As [`MergeConfig::check`].
     pub fn new(config: &MergeConfig, streams: usize) -> Result<Self> {
         config.check()?;
+        let within = DuneTicks::from_ns(config.agree_within.ns()).0;
+        let times = (0..streams).map(|_| StreamTime::default()).collect();
         Ok(Self {
             hold_ticks: config.hold_ticks,
             waiting_max: config.waiting_max,
             waiting: BinaryHeap::new(),
-            streams: vec![StreamClock::default(); streams],
-            leader: Leader::new(config.late_after.ns()),
+            held: Vec::new(),
+            time: Agreement::new(streams, within, config.late_after.ns()),
+            host_epoch_ns: None,
             released_to: 0,
-            counters: Arc::default(),
+            counters: Arc::new(MergeCounters { streams: times, ..MergeCounters::default() }),
         })
+    }
+
+    /// Lets the streams agree only on times near that of the host, whose clock shows `epoch_ns`
+    /// nanoseconds since 1970 at wall time 0.
+    pub fn refer_to_host(&mut self, epoch_ns: u64) {
+        self.host_epoch_ns = Some(epoch_ns);
     }
 
     /// Takes the primitives of the hits of `stream` that ended before tick `processed_to`, since
@@ -165,39 +234,60 @@ impl TpMerger {
         out: &mut Merged,
     ) {
         self.counters.primitives.offer(tps.len() as u64);
-        let clock = &mut self.streams[stream];
-        let before = clock.processed_to();
-        let believed = clock.advance(processed_to);
+        let before = self.time.settled(stream);
+        let standing = self.time.claim(stream, processed_to);
         for tp in tps {
-            let start = tp.time_start();
-            if !believed || start >= processed_to {
-                self.refuse(MergeDrop::OutOfTime, *tp, out);
-            } else if start >= self.released_to {
-                self.waiting.push(Waiting(*tp));
-            } else if start.saturating_add(self.hold_ticks) < before {
-                self.refuse(MergeDrop::TooLong, *tp, out);
-            } else {
-                self.refuse(MergeDrop::Late, *tp, out);
+            match standing {
+                _ if tp.time_start() >= processed_to => {
+                    self.refuse(MergeDrop::OutOfTime, *tp, out);
+                }
+                Standing::Agrees => self.admit(*tp, before, out),
+                Standing::Doubted if self.held.len() < self.waiting_max => {
+                    self.held.push((stream, *tp));
+                }
+                Standing::Doubted | Standing::Apart => self.refuse(MergeDrop::SetApart, *tp, out),
             }
         }
         self.make_room(out);
-        self.counters.waiting.set(self.waiting.len() as u64);
+        self.count_waiting();
     }
 
-    /// Gives out what no stream can still come before, at wall time `now_ns`.
-    pub fn release(&mut self, now_ns: u64, out: &mut Merged) {
-        let clocks = || self.streams.iter().map(StreamClock::processed_to);
-        let (slowest, fastest) = (clocks().min().unwrap_or(0), clocks().max().unwrap_or(0));
-        self.leader.observe(fastest, now_ns);
-        let complete = slowest.max(self.leader.due(now_ns)).saturating_sub(self.hold_ticks);
-        if complete > self.released_to {
+    /// Gives out what no stream can still come before, at wall time `now_ns`. To be called every
+    /// few milliseconds.
+    ///
+    /// True when time goes on from a point in the past: what was appended to `out` is the rest of
+    /// the old order, and the next call begins a new one.
+    pub fn release(&mut self, now_ns: u64, out: &mut Merged) -> bool {
+        let tick_of = |epoch_ns: u64| DuneTicks::from_ns(epoch_ns.saturating_add(now_ns)).0;
+        let look = self.time.look(now_ns, self.host_epoch_ns.map(tick_of));
+        if look == Look::Anew {
+            self.release_to(u64::MAX, out);
+            self.released_to = 0;
+            self.counters.restarts.add(1);
+        }
+        if look != Look::Skipped {
+            self.sort_held(out);
+            self.publish();
+        }
+        let complete = self.time.complete_to(now_ns).saturating_sub(self.hold_ticks);
+        if look != Look::Anew && complete > self.released_to {
             self.release_to(complete, out);
         }
+        self.count_waiting();
+        look == Look::Anew
     }
 
     /// Gives out all that waits, at the end of a run.
     pub fn drain(&mut self, out: &mut Merged) {
+        for (stream, tp) in std::mem::take(&mut self.held) {
+            let agrees = self.time.standing(stream) == Standing::Agrees;
+            match agrees || !self.time.is_reached() {
+                true => self.admit(tp, 0, out),
+                false => self.refuse(MergeDrop::SetApart, tp, out),
+            }
+        }
         self.release_to(u64::MAX, out);
+        self.count_waiting();
     }
 
     /// Every primitive that starts before this tick was given out; none such comes any more.
@@ -205,18 +295,67 @@ impl TpMerger {
         self.released_to
     }
 
-    /// Whether `stream` was behind by more than the bounded wait at wall time `now_ns`, so that
-    /// the others go on without it.
+    /// Whether the last claim of `stream` is near the time that most streams agree on.
+    ///
+    /// # Panics
+    /// If there is no such stream.
+    pub fn agrees(&self, stream: usize) -> bool {
+        self.time.standing(stream) == Standing::Agrees
+    }
+
+    /// Whether the others go on without `stream` at wall time `now_ns`: it was behind by more than
+    /// the bounded wait, or is set apart.
     ///
     /// # Panics
     /// If there is no such stream.
     pub fn is_late(&self, stream: usize, now_ns: u64) -> bool {
-        self.streams[stream].processed_to() < self.leader.due(now_ns)
+        self.time.is_late(stream, now_ns)
     }
 
     /// The counters.
     pub fn counters(&self) -> &Arc<MergeCounters> {
         &self.counters
+    }
+
+    /// Takes a primitive of a stream that agrees and whose clock was at `before`.
+    fn admit(&mut self, tp: TriggerPrimitive, before: u64, out: &mut Merged) {
+        let start = tp.time_start();
+        if start >= self.released_to {
+            self.waiting.push(Waiting(tp));
+        } else if start.saturating_add(self.hold_ticks) < before {
+            self.refuse(MergeDrop::TooLong, tp, out);
+        } else {
+            self.refuse(MergeDrop::Late, tp, out);
+        }
+    }
+
+    /// Takes or refuses what is held back of the streams that are no longer doubted.
+    fn sort_held(&mut self, out: &mut Merged) {
+        let mut held = std::mem::take(&mut self.held);
+        held.retain(|&(stream, tp)| {
+            match self.time.standing(stream) {
+                Standing::Doubted => return true,
+                Standing::Apart => self.refuse(MergeDrop::SetApart, tp, out),
+                // It came with a time that the stream has gone back from.
+                Standing::Agrees if tp.time_start() >= self.time.claimed(stream) => {
+                    self.refuse(MergeDrop::OutOfTime, tp, out);
+                }
+                Standing::Agrees => self.admit(tp, 0, out),
+            }
+            false
+        });
+        self.held = held;
+    }
+
+    fn publish(&self) {
+        for (stream, time) in self.counters.streams.iter().enumerate() {
+            time.set_apart.set(u64::from(self.time.standing(stream) == Standing::Apart));
+            time.offset_ticks.set(self.time.offset(stream) as u64);
+        }
+    }
+
+    fn count_waiting(&self) {
+        self.counters.waiting.set((self.waiting.len() + self.held.len()) as u64);
     }
 
     fn refuse(&self, reason: MergeDrop, tp: TriggerPrimitive, out: &mut Merged) {
@@ -244,7 +383,6 @@ impl TpMerger {
             out.ordered.push(std::collections::binary_heap::PeekMut::pop(next).0);
         }
         self.counters.primitives.deliver((out.ordered.len() - before) as u64);
-        self.counters.waiting.set(self.waiting.len() as u64);
         self.released_to = tick;
     }
 }

@@ -20,7 +20,7 @@ fn releases_up_to_the_slowest_stream_less_the_hold() {
     let (mut merger, mut out) = (merger(2), Merged::default());
     merger.push(0, &[tp(100, 1), tp(4000, 2)], START + 3 * FRAME, &mut out);
     merger.release(0, &mut out);
-    assert!(out.ordered.is_empty(), "stream 1 has not been heard of");
+    assert!(out.ordered.is_empty(), "one of two cannot say what time it is");
     merger.push(1, &[tp(50, 3)], START + FRAME + 200, &mut out);
     merger.release(0, &mut out);
     assert_eq!(merger.released_to(), START + 200);
@@ -39,24 +39,34 @@ fn equal_times_come_in_the_order_of_channels() {
     assert_eq!(out.ordered.iter().map(|tp| tp.channel()).collect::<Vec<_>>(), [10, 20, 30]);
 }
 
+/// Lets streams 0 and 1 agree on `tick` at wall time 0.
+fn both_at(merger: &mut TpMerger, tick: u64) {
+    let mut out = Merged::default();
+    merger.push(0, &[], tick, &mut out);
+    merger.push(1, &[], tick, &mut out);
+    merger.release(0, &mut out);
+}
+
 #[test]
 fn a_dead_stream_holds_the_others_no_longer_than_the_bounded_wait() {
     let (mut merger, mut out) = (merger(2), Merged::default());
+    both_at(&mut merger, START + FRAME);
     merger.push(0, &[tp(100, 1)], START + 2 * FRAME, &mut out);
-    merger.release(0, &mut out);
-    merger.release(99 * MS, &mut out);
-    assert!(out.ordered.is_empty() && !merger.is_late(1, 99 * MS));
-    merger.release(100 * MS, &mut out);
+    merger.release(10 * MS, &mut out);
+    merger.release(109 * MS, &mut out);
+    assert!(out.ordered.is_empty() && !merger.is_late(1, 109 * MS));
+    merger.release(110 * MS, &mut out);
     assert_eq!(starts(&out.ordered), [100]);
-    assert!(merger.is_late(1, 100 * MS) && !merger.is_late(0, 100 * MS));
+    assert!(merger.is_late(1, 110 * MS) && !merger.is_late(0, 110 * MS));
 }
 
 #[test]
 fn what_a_late_stream_brings_is_handed_over_beside_the_order() {
     let (mut merger, mut out) = (merger(2), Merged::default());
+    both_at(&mut merger, START);
     merger.push(0, &[tp(100, 1)], START + 2 * FRAME, &mut out);
-    merger.release(0, &mut out);
-    merger.release(100 * MS, &mut out);
+    merger.release(10 * MS, &mut out);
+    merger.release(110 * MS, &mut out);
     let released = merger.released_to() - START;
     merger.push(1, &[tp(90, 5), tp(released, 6)], START + FRAME + 1, &mut out);
     assert_eq!(starts(&out.late), [90]);
@@ -86,13 +96,14 @@ fn a_corrupt_time_stamp_disturbs_only_its_own_primitives() {
     wild.words[1] = 1 << 63;
     merger.push(0, &[wild], (1 << 63) + FRAME, &mut out);
     merger.release(0, &mut out);
-    merger.release(1000 * MS, &mut out);
-    assert_eq!(out.late, [wild]);
-    assert_eq!(merger.counters().primitives.dropped(MergeDrop::OutOfTime), 1);
+    merger.release(10 * MS, &mut out);
+    assert!(out.late.is_empty(), "it may be the time to come");
     for stream in 0..2 {
         merger.push(stream, &[tp(3 * FRAME, stream as u32)], START + 4 * FRAME, &mut out);
     }
-    merger.release(1000 * MS, &mut out);
+    merger.release(20 * MS, &mut out);
+    assert_eq!(out.late, [wild]);
+    assert_eq!(merger.counters().primitives.dropped(MergeDrop::OutOfTime), 1);
     assert_eq!(merger.released_to(), START + 3 * FRAME);
     merger.push(0, &[tp(9 * FRAME, 4)], START + 5 * FRAME, &mut out);
     assert_eq!(out.late.len(), 2, "a primitive from the future of its stream");
@@ -103,6 +114,7 @@ fn with_no_room_left_the_oldest_go_on_and_order_is_kept() {
     let config = MergeConfig { waiting_max: 3, ..MergeConfig::default() };
     let mut merger = TpMerger::new(&config, 2).unwrap();
     let mut out = Merged::default();
+    both_at(&mut merger, START);
     let tps: Vec<_> = [5, 1, 4, 2, 3].into_iter().map(|start| tp(start, 0)).collect();
     merger.push(0, &tps, START + FRAME, &mut out);
     assert_eq!(starts(&out.ordered), [1, 2]);
@@ -120,6 +132,8 @@ fn bad_values_are_refused() {
     assert!(none.check().unwrap_err().to_string().contains("waiting_max"));
     let impatient = MergeConfig { late_after: Span(0), ..MergeConfig::default() };
     assert!(impatient.check().unwrap_err().to_string().contains("late_after"));
+    let narrow = MergeConfig { agree_within: Span::ms(99), ..MergeConfig::default() };
+    assert!(narrow.check().unwrap_err().to_string().contains("agree_within"));
 }
 
 /// Frames of each stream: the offsets and channels of the primitives that end in each.

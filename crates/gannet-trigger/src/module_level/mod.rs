@@ -203,6 +203,18 @@ impl ModuleLevelTrigger {
         }
     }
 
+    /// Finishes, and lets data time go on from any tick: dead time does not reach there.
+    pub fn begin_anew(&mut self, out: &mut Decided) {
+        self.finish(out);
+        (self.tick, self.last_timestamp) = (0, None);
+        if self.paused {
+            self.busy.begin(BusyCause::Paused, self.tick);
+        }
+        if self.in_flight >= self.config.records_in_flight_max {
+            self.busy.begin(BusyCause::RecordsInFlight, self.tick);
+        }
+    }
+
     /// Stops issuing decisions; candidates are dropped from now on.
     pub fn pause(&mut self) {
         self.paused = true;

@@ -70,6 +70,18 @@ impl Outlet {
         slice.into_iter().for_each(|slice| self.slice(slice));
     }
 
+    /// Takes a primitive that is not part of the order of time.
+    pub(super) fn primitive_beside(&mut self, primitive: TriggerPrimitive) {
+        let slice = self.slices.as_mut().and_then(|slices| slices.push_beside(primitive));
+        slice.into_iter().for_each(|slice| self.slice(slice));
+    }
+
+    /// Lets slices go on from another time.
+    pub(super) fn begin_anew(&mut self) {
+        let slice = self.slices.as_mut().and_then(SliceBuilder::begin_anew);
+        slice.into_iter().for_each(|slice| self.slice(slice));
+    }
+
     /// Takes busy times.
     pub(super) fn busy(&mut self, intervals: &[BusyInterval]) {
         for interval in intervals {
