@@ -47,7 +47,7 @@ fn as_json_there_are_forecast_and_configuration() {
 }
 
 #[test]
-fn a_missing_directory_and_too_much_memory_are_told_and_no_error() {
+fn a_missing_directory_and_too_much_memory_are_told() {
     let directory = tempfile::tempdir().unwrap();
     // Ten hours of four streams: 31 TB.
     let text_of = format!(
@@ -55,10 +55,101 @@ fn a_missing_directory_and_too_much_memory_are_told_and_no_error() {
     );
     let output = check(directory.path(), &text_of, &[]);
     let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    assert!(told.contains("directory gone is not there"), "{told}");
+    assert_eq!(output.status.code(), Some(5), "{told}");
+    assert!(
+        told.contains("cannot start here: directory gone: not there\n  mkdir -p gone"),
+        "{told}"
+    );
     assert!(told.contains("make `depth` shorter"), "{told}");
     assert!(text(&output.stdout).contains("# disk full  unknown"));
+    let elsewhere = check(directory.path(), &text_of, &["--elsewhere"]);
+    assert_eq!((elsewhere.status.code(), text(&elsewhere.stderr)), (Some(0), String::new()));
+}
+
+#[test]
+fn addresses_that_a_run_cannot_have_here_are_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let used = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let used = used.local_addr().unwrap();
+    // 192.0.2.0/24 is kept for documents: nobody has it.
+    for (address, why) in [
+        (used.to_string().as_str(), "in use by another program"),
+        ("192.0.2.1:7000", "not an address of this machine"),
+    ] {
+        let output = check(directory.path(), &CONFIG.replace("127.0.0.1:7000", address), &[]);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(5), "{told}");
+        assert!(told.contains(&format!("address udp {address}: {why}")), "{told}");
+    }
+}
+
+/// Each with a piece of what is said, and what stands at the line and column that is named.
+const WRONG: [(&str, &str, &str); 9] = [
+    (
+        "[[source]]\nstreams = { crate = 2 }\nudp = { listen = [\"0.0.0.0:7000\"] }",
+        "taken already",
+        "[",
+    ),
+    (
+        "[[source]]\nstreams = { crate = 2 }\nudp = { listen = [\"127.0.0.1:7000\"] }",
+        "taken already",
+        "[",
+    ),
+    (
+        "[[source]]\nstreams = { crate = 2 }\nudp = { listen = [\"224.0.0.9:7001\"] }",
+        "multicast group",
+        "[",
+    ),
+    (
+        "[[source]]\nname = \"source 1\"\nstreams = { crate = 2 }\nudp = { listen = [\"127.0.0.1:7001\"] }",
+        "already",
+        "\"source 1",
+    ),
+    ("[tpg]\nthreshold = [100, 0, 100]", "each must be 1 to 32767", "[100"),
+    ("[tpg]\nthreshold = [100, 100, 100, 100]", "expected 3 values", "[100"),
+    ("[tpg]\nsot_minimum = [1, 1]", "expected 3 values", "[1"),
+    ("[tpg]\ntreshold = [100, 100, 100]", "did you mean `threshold`?", "treshold"),
+    ("[rnu]\nnumber = 1", "did you mean `run`?", "rnu"),
+];
+
+#[test]
+fn what_no_run_can_be_made_of_is_refused_with_its_place() {
+    let directory = tempfile::tempdir().unwrap();
+    for (wrong, why, place) in WRONG {
+        let written = format!("{CONFIG}{wrong}\n");
+        let output = check(directory.path(), &written, &[]);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{wrong}: {told}");
+        assert!(told.contains(why), "{wrong}: {told}");
+        let mut numbers = told.split_once("a.toml:").unwrap().1.split(':').map(str::parse::<usize>);
+        let (line, column) = (numbers.next().unwrap().unwrap(), numbers.next().unwrap().unwrap());
+        let there = &written.lines().nth(line - 1).unwrap()[column - 1..];
+        assert!(there.starts_with(place), "{wrong}: {there:?}, {told}");
+    }
+}
+
+#[test]
+fn a_channel_map_without_end_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = check(directory.path(), &format!("channel_map = \"/dev/zero\"\n{CONFIG}"), &[]);
+    assert_eq!(output.status.code(), Some(4));
+    assert!(text(&output.stderr).contains("/dev/zero: it is no ordinary file"));
+}
+
+#[test]
+fn an_emulated_front_end_that_is_not_that_of_the_sources_is_doubted() {
+    let directory = tempfile::tempdir().unwrap();
+    let told = |emulate: &str| {
+        let output = check(directory.path(), &format!("{CONFIG}{emulate}\n"), &[]);
+        assert_eq!(output.status.code(), Some(0));
+        text(&output.stderr)
+    };
+    assert_eq!(told("[emulate.streams]\ncount = 4"), "");
+    let other = told("[emulate.streams]\ncount = 3\ncrate = 2");
+    assert!(
+        other.contains("3 of the 3 emulated streams") && other.contains("4 of the 4"),
+        "{other}"
+    );
 }
 
 #[test]

@@ -5,14 +5,16 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use gannet_control::config::{self, Forecast, Plan};
-use gannet_control::doctor::{System, memory_doubt};
+use gannet_control::doctor::{Check, Needs, System, memory_doubt, obstacles};
 use gannet_measure::quantity::Bytes;
 
 use crate::exit::Outcome;
 use crate::output;
 
-/// Tests a configuration and prints it with every default filled in, after a forecast of the
-/// memory, cores, bandwidth and disk that it needs. The output is a configuration again.
+/// Checks a configuration and prints it with every default filled in, after a forecast of the
+/// memory, cores, bandwidth and disk that it needs. The output is a configuration again. Exit code
+/// 4 when the configuration is wrong, and 5 when a run with it could not start on this machine:
+/// an address is in use or not local, or the directory of the recorder cannot be written to.
 ///
 /// Example: gannet check detector.toml
 #[derive(Debug, clap::Args)]
@@ -23,6 +25,9 @@ pub struct Arguments {
     /// Print the JSON schema of the configuration instead.
     #[arg(long)]
     schema: bool,
+    /// Judge the configuration only: it is for another machine.
+    #[arg(long)]
+    elsewhere: bool,
     /// Print forecast and configuration as JSON.
     #[arg(long)]
     json: bool,
@@ -36,8 +41,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let file = arguments.file.as_ref().context("name a configuration file")?;
     let plan = config::load(file)?;
     plan.metrics_token(&file.display().to_string())?;
-    let memory_doubt = memory_doubt(&System::default(), &plan);
-    plan.doubts().iter().chain(&memory_doubt).for_each(|doubt| tracing::warn!("{doubt}"));
+    plan.doubts().iter().for_each(|doubt| tracing::warn!("{doubt}"));
+    let can_start = arguments.elsewhere || can_start(&plan);
     let Plan { config, forecast, .. } = plan;
     if arguments.json {
         output::json(&serde_json::json!({ "forecast": forecast, "configuration": config }))?;
@@ -48,7 +53,17 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             out.write_all(config.as_bytes())
         })?;
     }
-    Ok(Outcome::Ok)
+    Ok(if can_start { Outcome::Ok } else { Outcome::ResourceMissing })
+}
+
+/// Whether a run can start on this machine; says why not, and what it would be short of.
+fn can_start(plan: &Plan) -> bool {
+    memory_doubt(&System::default(), plan).iter().for_each(|doubt| tracing::warn!("{doubt}"));
+    let obstacles = obstacles(&Needs::of(plan));
+    for Check { name, value, remedy, .. } in &obstacles {
+        tracing::warn!("a run cannot start here: {name}: {value}\n  {remedy}");
+    }
+    obstacles.is_empty()
 }
 
 /// The forecast as lines of comment.

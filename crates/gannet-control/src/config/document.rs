@@ -6,7 +6,9 @@ use std::ops::Range;
 use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 
-/// Greatest distance of two names at which one is suggested for the other, as similarity.
+/// Most letters that may be wrong, missing, too many or exchanged in a name that is corrected.
+const SLIPS_MAX: usize = 2;
+/// Least similarity at which a name is suggested all the same.
 const SIMILAR_ENOUGH: f64 = 0.7;
 
 /// What is wrong with a configuration: where, what, and what to do about it.
@@ -69,6 +71,11 @@ impl<'a> Document<'a> {
     /// A path that the text does not contain is placed at its nearest ancestor that it contains.
     pub fn problem(&self, path: &str, cause: String, suggestion: String) -> Problem {
         self.problem_at(self.locate(path), format!("{path}: {cause}"), suggestion)
+    }
+
+    /// Whether the text gives a value for the top-level key `name`.
+    pub fn has(&self, name: &str) -> bool {
+        DeTable::parse(self.text).is_ok_and(|root| root.get_ref().contains_key(name))
     }
 
     /// Byte range of the value at `path` or of its nearest ancestor.
@@ -137,8 +144,19 @@ fn suggest(cause: &str) -> String {
     "correct the TOML here; `gannet check --schema` describes every key".to_owned()
 }
 
-/// The one of `allowed` that `name` was probably meant to be.
+/// The one of `allowed` that `name` was probably meant to be: one with few slips of the keyboard, or
+/// else the most similar.
 fn nearest<'n>(name: &str, allowed: &[&'n str]) -> Option<&'n str> {
+    let slips = |candidate: &&'n str| (strsim::osa_distance(name, candidate), *candidate);
+    // A name of which every letter is wrong is another name.
+    let few = |(slips, candidate): &(usize, &str)| {
+        *slips <= SLIPS_MAX && *slips < name.chars().count().min(candidate.chars().count())
+    };
+    let nearest = allowed.iter().map(slips).filter(few).min_by_key(|(slips, _)| *slips);
+    nearest.map(|(_, name)| name).or_else(|| most_similar(name, allowed))
+}
+
+fn most_similar<'n>(name: &str, allowed: &[&'n str]) -> Option<&'n str> {
     allowed
         .iter()
         .map(|candidate| (strsim::jaro_winkler(name, candidate), *candidate))
@@ -178,6 +196,25 @@ mod tests {
         assert!(found.cause.contains("unknown field `treshold`"), "{found}");
         assert_eq!(found.suggestion, "did you mean `threshold`?");
         assert!(found.to_string().starts_with("test.toml:2:3: unknown field"));
+    }
+
+    #[test]
+    fn one_or_two_wrong_letters_are_corrected_wherever_they_are() {
+        let allowed = ["run", "udp", "tpg", "source", "recorder", "threshold", "listen"];
+        for (slip, meant) in [
+            ("rnu", "run"),
+            ("upd", "udp"),
+            ("tgp", "tpg"),
+            ("ource", "source"),
+            ("sorces", "source"),
+            ("erecorder", "recorder"),
+            ("htreshold", "threshold"),
+            ("tresholds", "threshold"),
+            ("lisetn", "listen"),
+        ] {
+            assert_eq!(nearest(slip, &allowed), Some(meant), "{slip}");
+        }
+        assert_eq!(nearest("xyz", &allowed), None);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What a run is built from: the configuration with every reference resolved and value tested.
 
-use std::fs;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use gannet_emulate::Format;
 use gannet_ingest::udp::UdpConfig;
@@ -19,6 +20,8 @@ use crate::channels::mask;
 
 /// Most streams of one process.
 const STREAMS_MAX: usize = 1024;
+/// Longest channel map that is read: several times that of a whole module.
+const CHANNEL_MAP_BYTES_MAX: u64 = 256 << 20;
 /// Least frames of the past that each stream keeps.
 const DEPTH_FRAMES_MIN: u64 = 256;
 
@@ -80,6 +83,8 @@ impl Plan {
     ) -> Result<Self, Problem> {
         absolve_paths(&mut config, directory);
         check_rooms(&config, document)?;
+        check_addresses(&config, document)?;
+        check_names(&config, document)?;
         let geo_ids = unique_streams(&config, document)?;
         let channel_map = channel_map(&config, &geo_ids, document)?;
         let mut next_id = config.record.source_id_first;
@@ -137,12 +142,7 @@ impl Plan {
                 "there is no [[source]]: it will do for `gannet emulate --to`, not for a run";
             return vec![text.to_owned()];
         }
-        if forecast.disk_time_s.is_none() {
-            let directory = config.recorder.directory.display();
-            doubts.push(format!(
-                "the recorder's directory {directory} is not there; make it before the run"
-            ));
-        }
+        doubts.extend(self.emulation_doubt());
         doubts.extend(forecast.raw_doubt());
         doubts.extend(token::doubt(&config.metrics));
         doubts.extend(config.tpg.doubt().map(|doubt| format!("tpg: {doubt}")));
@@ -157,6 +157,24 @@ impl Plan {
             ));
         }
         doubts
+    }
+
+    /// That the front end of `[emulate]` is not that of the sources.
+    fn emulation_doubt(&self) -> Option<String> {
+        let taken: Vec<_> = self.streams().map(|stream| stream.geo_id).collect();
+        let sent = self.config.emulate.streams.geo_ids();
+        let unknown = sent.iter().filter(|stream| !taken.contains(stream)).count();
+        let silent = taken.iter().filter(|stream| !sent.contains(stream)).count();
+        let differ = Document::new("", &self.text).has("emulate") && unknown + silent > 0;
+        differ.then(|| {
+            format!(
+                "emulate.streams: {unknown} of the {} emulated streams are those of no source, and \
+                 {silent} of the {} streams of the sources are not emulated; give both the same \
+                 count, format, crate and slot",
+                sent.len(),
+                taken.len(),
+            )
+        })
     }
 
     /// All streams in the order of the sources.
@@ -203,6 +221,55 @@ fn check_rooms(config: &Config, document: &Document<'_>) -> Result<(), Problem> 
         return Err(correct("record.request.window_ticks_max", "it must be 1 or more".into()));
     }
     Ok(())
+}
+
+/// Refuses addresses that two sockets would share, and those of groups.
+fn check_addresses(config: &Config, document: &Document<'_>) -> Result<(), Problem> {
+    let mut taken: Vec<(SocketAddr, String)> = Vec::new();
+    for (index, source) in config.sources.iter().enumerate() {
+        for address in source.udp.iter().flat_map(|udp| &udp.listen) {
+            let path = format!("source[{index}].udp.listen");
+            if address.ip().is_multicast() {
+                let cause = format!("{address} is a multicast group, and groups are not joined");
+                let suggestion = "let the front end send to an address of this machine";
+                return Err(document.problem(&path, cause, suggestion.into()));
+            }
+            if let Some((other, owner)) = taken.iter().find(|(other, _)| collide(*other, *address))
+            {
+                let cause = format!("{address} is taken already: {owner} has {other}");
+                return Err(document.problem(&path, cause, "choose another port".into()));
+            }
+            taken.push((*address, path));
+        }
+    }
+    Ok(())
+}
+
+/// Whether two sockets cannot both have their address.
+fn collide(a: SocketAddr, b: SocketAddr) -> bool {
+    let covers = |a: IpAddr, b: IpAddr| a == b || a.is_unspecified() && a.is_ipv4() == b.is_ipv4();
+    a.port() == b.port() && a.port() != 0 && (covers(a.ip(), b.ip()) || covers(b.ip(), a.ip()))
+}
+
+/// Refuses two sources of one name: reports would not tell them apart.
+fn check_names(config: &Config, document: &Document<'_>) -> Result<(), Problem> {
+    let names: Vec<_> = config.sources.iter().enumerate().map(name).collect();
+    for (index, name) in names.iter().enumerate() {
+        if let Some(earlier) = names[..index].iter().position(|other| other == name) {
+            let cause = format!("source[{earlier}] is called {name:?} already");
+            let path = format!("source[{index}].name");
+            return Err(document.problem(&path, cause, "give each source its own name".into()));
+        }
+    }
+    Ok(())
+}
+
+/// Name of a source in reports.
+fn name((index, source): (usize, &SourceConfig)) -> String {
+    match source.name.as_str() {
+        "" => format!("source {}", index + 1),
+        name => name.to_owned(),
+    }
 }
 
 /// Refuses to record streams that come from nowhere.
@@ -263,12 +330,24 @@ fn channel_map(
     match &config.channel_map {
         None => ChannelMap::synthetic(geo_ids).map_err(|error| problem(error.to_string())),
         Some(path) => {
-            let text = fs::read_to_string(path)
-                .map_err(|error| problem(format!("{}: {error}", path.display())))?;
-            ChannelMap::parse(&text)
-                .map_err(|error| problem(format!("{}: {error}", path.display())))
+            let failed = |error: String| problem(format!("{}: {error}", path.display()));
+            let text = read_map(path).map_err(|error| failed(error.to_string()))?;
+            ChannelMap::parse(&text).map_err(|error| failed(error.to_string()))
         }
     }
+}
+
+/// The text of a channel map. What is no ordinary file might never end.
+fn read_map(path: &Path) -> io::Result<String> {
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no ordinary file"));
+    }
+    if metadata.len() > CHANNEL_MAP_BYTES_MAX {
+        let limit = Bytes(CHANNEL_MAP_BYTES_MAX);
+        return Err(io::Error::other(format!("it is longer than {limit}: no channel map")));
+    }
+    fs::read_to_string(path)
 }
 
 fn resolve_source(
@@ -295,11 +374,8 @@ fn resolve_source(
         *next_id = next_id.wrapping_add(1);
         streams.push(PlannedStream { geo_id, source_id, channels: *channels });
     }
-    let name = match source.name.as_str() {
-        "" => format!("source {}", index + 1),
-        name => name.to_owned(),
-    };
     let cells = cells(source, streams.len() as u64, place, document)?;
+    let name = name((index, source));
     Ok(PlannedSource { name, input, format: source.streams.format, streams, cells })
 }
 

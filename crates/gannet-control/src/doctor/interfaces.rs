@@ -1,6 +1,6 @@
 //! Network interfaces: where frames come in, and how large a packet may be there.
 
-use std::net::{IpAddr, UdpSocket};
+use std::net::IpAddr;
 
 use super::{Check, Needs, System, Verdict};
 
@@ -22,9 +22,7 @@ enum Use {
 
 /// `addresses` are those of the interfaces, with their names.
 pub(super) fn checks(system: &System, needs: &Needs, addresses: &[(String, IpAddr)]) -> Vec<Check> {
-    let listen = needs.listen.as_deref().unwrap_or_default();
-    let outside = listen.iter().filter(|ip| !ip.is_loopback() && !ip.is_unspecified());
-    let mut checks: Vec<_> = outside.map(|ip| address(*ip, addresses)).collect();
+    let mut checks = Vec::new();
     for name in system.names("sys/class/net").iter().filter(|name| is_up(system, name)) {
         match purpose(system, name, needs, addresses) {
             Use::Listened => checks.push(mtu(system, name, Verdict::Bad)),
@@ -48,28 +46,14 @@ fn purpose(system: &System, name: &str, needs: &Needs, addresses: &[(String, IpA
     let own = |ip: &IpAddr| addresses.iter().any(|(owner, own)| owner == name && own == ip);
     let concerned = |ip: &IpAddr| match name {
         LOOPBACK => ip.is_loopback() || own(ip),
-        // A socket on every address, or of a group, takes what comes in anywhere.
-        _ => ip.is_unspecified() || ip.is_multicast() || own(ip),
+        // A socket on every address takes what comes in anywhere.
+        _ => ip.is_unspecified() || own(ip),
     };
-    if listen.iter().any(concerned) { Use::Listened } else { Use::Unused }
+    if listen.iter().any(|address| concerned(&address.ip())) { Use::Listened } else { Use::Unused }
 }
 
 fn is_up(system: &System, name: &str) -> bool {
     system.text(&format!("sys/class/net/{name}/operstate")).as_deref() != Some("down")
-}
-
-/// Whether an address that is listened on is one of this machine.
-fn address(ip: IpAddr, addresses: &[(String, IpAddr)]) -> Check {
-    let owner = addresses.iter().find(|(_, own)| *own == ip).map(|(name, _)| name.as_str());
-    let (value, verdict) = match (owner, UdpSocket::bind((ip, 0))) {
-        (Some(name), Ok(_)) => (format!("of {name}"), Verdict::Ok),
-        (None, Ok(_)) => ("of this machine".to_owned(), Verdict::Ok),
-        (_, Err(error)) => (error.to_string(), Verdict::Bad),
-    };
-    let reason = "the configuration listens on it";
-    let (name, bits) = (format!("address {ip}"), if ip.is_ipv4() { 24 } else { 64 });
-    Check::new(name, value, verdict, reason)
-        .mended_by(format!("# sudo ip address add {ip}/{bits} dev INTERFACE, or listen on another"))
 }
 
 /// The largest packet of an interface; `short` when that is too small for a frame.
@@ -86,6 +70,8 @@ fn mtu(system: &System, name: &str, short: Verdict) -> Check {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::super::system::fake;
     use super::*;
 
@@ -105,7 +91,8 @@ mod tests {
         ]);
         let addresses = [("eth0", "10.0.0.1"), ("eth1", "10.1.0.1"), ("lo", "127.0.0.1")];
         let addresses = addresses.map(|(name, ip)| (name.to_owned(), ip.parse().unwrap()));
-        let listen = listen.map(|ips| ips.iter().map(|ip| ip.parse().unwrap()).collect());
+        let address = |ip: &&str| SocketAddr::new(ip.parse().unwrap(), 7000);
+        let listen = listen.map(|ips| ips.iter().map(address).collect());
         let needs = Needs { listen, ..Needs::default() };
         let checks = checks(&system, &needs, &addresses).into_iter();
         let mtu =
@@ -135,13 +122,5 @@ mod tests {
     fn without_a_configuration_a_small_mtu_is_told_but_not_bad() {
         let expected = [("eth0", Verdict::Slow), ("eth1", Verdict::Ok), ("lo", Verdict::Ok)];
         assert_eq!(mtus(None), expected.map(|(name, v)| found(name, v)));
-    }
-
-    #[test]
-    fn an_address_of_another_machine_is_bad() {
-        // Of the range that is kept for documents, RFC 5737.
-        let check = address("192.0.2.1".parse().unwrap(), &[]);
-        assert_eq!(check.verdict, Verdict::Bad);
-        assert!(check.remedy.starts_with("# sudo ip address add 192.0.2.1/24"), "{check:?}");
     }
 }

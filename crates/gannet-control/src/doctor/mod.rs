@@ -4,6 +4,7 @@
 //! that mends it. Nothing is changed here, and no right is needed to look. Files of the kernel are
 //! read; what only trying tells is tried on a socket that refuses every datagram.
 
+mod addresses;
 mod interfaces;
 mod machine;
 mod network;
@@ -13,7 +14,7 @@ mod storage;
 mod system;
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use gannet_measure::quantity::Bytes;
@@ -117,8 +118,10 @@ pub struct Needs {
     pub sockets: usize,
     /// Whether a socket asks to count datagrams before the kernel's queue.
     pub count_before_queue: bool,
-    /// Addresses listened on; absent when no configuration names them.
-    pub listen: Option<Vec<IpAddr>>,
+    /// Addresses at which frames come in; absent when no configuration names them.
+    pub listen: Option<Vec<SocketAddr>>,
+    /// Address of the metrics endpoint.
+    pub metrics: Option<SocketAddr>,
     /// Memory for the past of all streams, in bytes.
     pub memory: u64,
     /// Threads that are busy while frames come.
@@ -141,6 +144,7 @@ impl Default for Needs {
             sockets: 1,
             count_before_queue: true,
             listen: None,
+            metrics: None,
             memory: 4 << 30,
             threads: 2,
             receive_busiest: 0.83,
@@ -156,16 +160,13 @@ impl Needs {
     pub fn of(plan: &Plan) -> Self {
         let sockets: Vec<_> = plan.sources.iter().filter_map(|source| source.udp()).collect();
         let kernel_buffer = sockets.iter().map(|udp| udp.kernel_buffer.bytes()).max();
-        let mut listen: Vec<_> =
-            sockets.iter().flat_map(|udp| &udp.listen).map(|address| address.ip()).collect();
-        listen.sort();
-        listen.dedup();
         let forecast = &plan.forecast;
         Self {
             kernel_buffer: kernel_buffer.unwrap_or(0),
             sockets: sockets.iter().map(|udp| udp.listen.len() * udp.sockets as usize).sum(),
             count_before_queue: sockets.iter().any(|udp| udp.count_before_queue),
-            listen: Some(listen),
+            listen: Some(sockets.iter().flat_map(|udp| udp.listen.clone()).collect()),
+            metrics: plan.config.metrics.listen,
             memory: forecast.memory_bytes,
             // Those behind the receiving ones are busy only now and then.
             threads: forecast.receive_threads + 1,
@@ -181,10 +182,20 @@ impl Needs {
 pub fn examine(system: &System, needs: &Needs) -> Vec<Check> {
     let mut checks = machine::checks(system, needs);
     checks.extend(network::checks(system, needs));
+    checks.extend(addresses::checks(needs));
     checks.extend(interfaces::checks(system, needs, &sys::interface_addresses()));
     checks.extend(socket::checks(needs));
     checks.extend(rights::checks(system, needs));
     checks.extend(storage::checks(needs));
+    checks
+}
+
+/// What would keep a run from starting on this machine: addresses that it cannot have, a directory
+/// that it cannot write to.
+pub fn obstacles(needs: &Needs) -> Vec<Check> {
+    let mut checks = addresses::checks(needs);
+    checks.extend(storage::checks(needs));
+    checks.retain(|check| check.verdict == Verdict::Bad);
     checks
 }
 
@@ -222,7 +233,8 @@ mod tests {
         let needs = Needs::of(&plan);
         assert_eq!((needs.kernel_buffer, needs.sockets), (64 << 20, 3));
         assert!(needs.count_before_queue);
-        let listen = ["10.0.0.1", "::1"].map(|ip| ip.parse().unwrap());
+        let listen = ["10.0.0.1:7000", "10.0.0.1:7001", "[::1]:7000"];
+        let listen = listen.map(|address| address.parse().unwrap());
         assert_eq!(needs.listen.as_deref(), Some(&listen[..]));
         assert_eq!((needs.memory, needs.threads), (plan.forecast.memory_bytes, 4));
         assert_eq!((needs.disk_reserve, &*needs.directory), (1 << 30, Path::new("/data")));
@@ -243,7 +255,7 @@ mod tests {
             ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
         ]);
         let needs = Needs {
-            listen: Some(vec!["0.0.0.0".parse().unwrap(), "192.0.2.1".parse().unwrap()]),
+            listen: Some(["0.0.0.0:7000", "192.0.2.1:7000"].map(|a| a.parse().unwrap()).into()),
             threads: usize::MAX,
             receive_busiest: 2.0,
             directory: "/no/such place; (it's not)".into(),

@@ -5,7 +5,8 @@ use gannet_kernels::{
 };
 use gannet_wire::channel_map::{PLANES, StreamChannels};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::pedestal::InitialPedestal;
 use crate::error::{Error, Result, require};
@@ -27,21 +28,38 @@ pub struct TpgConfig {
     /// as published, a stream gives no primitives until its pedestal has come down to its samples,
     /// which takes 46 ms from there to 8200.
     pub initial_pedestal: InitialPedestal,
-    /// A sample belongs to a hit when it is above this; ADC counts, 0 to 32767. For `fir` in
-    /// interquartile ranges, 0 to 511.
+    /// A sample belongs to a hit when it is above this; ADC counts, 1 to 32767. For `fir` in
+    /// interquartile ranges, 1 to 511.
+    #[serde(deserialize_with = "per_plane")]
     pub threshold: [u16; PLANES],
     /// Hits of fewer samples are dropped.
+    #[serde(deserialize_with = "per_plane")]
     pub sot_minimum: [u16; PLANES],
     /// Part of the running sum that is kept from sample to sample, tenths, 0 to 10; for the chains
     /// with a running sum.
+    #[serde(deserialize_with = "per_plane")]
     pub memory_factor: [u8; PLANES],
     /// Part of a sample that is added to the running sum, tenths, 1 to 10; for the chains with a
     /// running sum but `running-sum-feedback`, which adds a tenth.
+    #[serde(deserialize_with = "per_plane")]
     pub scale_factor: [u8; PLANES],
     /// Offline numbers of channels that give no primitives.
     pub mask: Vec<u32>,
     /// Instruction set of the kernels.
     pub isa: IsaChoice,
+}
+
+/// Reads a value for each plane; an array would pass over what is too many.
+fn per_plane<'de, T, D>(deserializer: D) -> std::result::Result<[T; PLANES], D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    let values = Vec::deserialize(deserializer)?;
+    values.try_into().map_err(|values: Vec<T>| {
+        let expected = "3 values, of the first and second induction and the collection plane";
+        D::Error::invalid_length(values.len(), &expected)
+    })
 }
 
 /// Steps between the samples and the threshold.
@@ -136,13 +154,12 @@ impl TpgConfig {
             InitialPedestal::Counts(counts) => counts,
         };
         require(counts <= 16384, "initial_pedestal", "it must be 0 to 16384, or \"data\"")?;
-        let positive = self.threshold.iter().all(|&threshold| threshold <= i16::MAX as u16);
-        require(positive, "threshold", "each must be 0 to 32767")?;
-        let multiple = |&threshold: &u16| threshold <= ChannelTable::FIR_THRESHOLD_MAX as u16;
+        let in_range = |max: i16| self.threshold.iter().all(|t| (1..=max as u16).contains(t));
+        require(in_range(i16::MAX), "threshold", "each must be 1 to 32767")?;
         require(
-            self.chain != Chain::Fir || self.threshold.iter().all(multiple),
+            self.chain != Chain::Fir || in_range(ChannelTable::FIR_THRESHOLD_MAX),
             "threshold",
-            "with chain \"fir\" each is a multiple of the interquartile range, 0 to 511",
+            "with chain \"fir\" each is a multiple of the interquartile range, 1 to 511",
         )?;
         require(each(&self.memory_factor, 0..=10), "memory_factor", "each must be 0 to 10")?;
         require(each(&self.scale_factor, 1..=10), "scale_factor", "each must be 1 to 10")?;
