@@ -1,12 +1,14 @@
 """Judges a Parquet table of trigger primitives with plain pyarrow: every value of every column.
 
-Usage: primitive_table.py TABLE RAW
-RAW holds the same primitives as DUNE stores them, 24 bytes each.
+Usage: primitive_table.py TABLE RAW [PLACES]
+RAW holds the same primitives as DUNE stores them, 24 bytes each. PLACES is a JSON object: offline
+channel number to [plane, stream]; channels that it lacks, all if it is left out, have no place.
 Exit status 0 when the table is right; 1 with one line that names the fault otherwise.
 Needs pyarrow and numpy, and nothing of Gannet. Source of the layout: DUNE-DAQ/trgdataformats
 TriggerPrimitive.hpp, version 2.
 """
 
+import json
 import sys
 
 import numpy
@@ -26,7 +28,9 @@ COLUMNS = {
     "channel": pyarrow.uint32(), "time_start": pyarrow.uint64(),
     "samples_over_threshold": pyarrow.uint16(), "samples_to_peak": pyarrow.uint16(),
     "adc_integral": pyarrow.uint32(), "adc_peak": pyarrow.uint16(),
+    "plane": pyarrow.uint8(), "stream": pyarrow.string(),
 }
+NO_PLACE = [255, ""]
 ROWS_PER_GROUP_MAX = 1 << 18
 
 
@@ -39,7 +43,7 @@ def require(holds, what):
         raise Fault(what)
 
 
-def judge(table_path, raw_path):
+def judge(table_path, raw_path, places):
     expected = numpy.fromfile(raw_path, PRIMITIVE)
     file = pyarrow.parquet.ParquetFile(table_path)
     schema = file.schema_arrow
@@ -56,16 +60,20 @@ def judge(table_path, raw_path):
         require(0 < rows <= ROWS_PER_GROUP_MAX, f"{rows} rows in row group {index}")
     table = file.read()
     require(table.num_rows == len(expected), f"{table.num_rows} rows, not {len(expected)}")
+    channels = expected["channel"] & 0xFFFFFF
+    values = {name: expected[name] for name in PRIMITIVE.names} | {"channel": channels}
+    found = [places.get(str(channel), NO_PLACE) for channel in channels]
+    values["plane"] = numpy.array([plane for plane, _ in found])
+    values["stream"] = numpy.array([stream for _, stream in found])
     for name in COLUMNS:
-        column = expected[name] & 0xFFFFFF if name == "channel" else expected[name]
-        wrong = numpy.flatnonzero(table[name].to_numpy() != column)
+        wrong = numpy.flatnonzero(table[name].to_numpy() != values[name])
         require(len(wrong) == 0, f"{name} differs in {len(wrong)} rows, first {wrong[:1]}")
     return table.num_rows
 
 
-def main(table_path, raw_path):
+def main(table_path, raw_path, places="{}"):
     try:
-        print(f"{table_path}: right: {judge(table_path, raw_path)} rows")
+        print(f"{table_path}: right: {judge(table_path, raw_path, json.loads(places))} rows")
     except (Fault, OSError, ValueError, pyarrow.ArrowException) as fault:
         print(f"WRONG {table_path}: {fault!r}", file=sys.stderr)
         return 1

@@ -19,6 +19,7 @@ FRAGMENT_TYPES = dict(enumerate(
     "Unknown ProtoWIB WIB DAPHNE TDE_AMC FW_Trigger_Primitive Trigger_Primitive Trigger_Activity "
     "Trigger_Candidate Hardware_Signal PACMAN MPD WIBEth DAPHNEStream CRT TDEEth CRTBern "
     "CRTGrenoble DAPHNEEth DAPHNEEthStream".split()))
+DAQ = 1
 FRAME_BYTES = {"WIBEth": 7200, "TDEEth": 7200, "Trigger_Primitive": 24}
 
 FRAGMENT = struct.Struct("<2I5Q3I2H2HI")
@@ -113,6 +114,8 @@ class Judge:
         require(file.attrs["filelayout_version"] == 5, place, "layout version is not 5")
         times = [texts["creation_timestamp"], texts["closing_timestamp"]]
         require(all(re.fullmatch("[0-9]{13}", time) for time in times), place, f"times {times}")
+        empty = [name for name, value in texts.items() if value == ""]
+        require(not empty, place, f"{empty} are empty, which hides what readers assume")
         require(int(times[0]) <= int(times[1]), place, f"closed before it was made: {times}")
         require(texts["run_was_for_test_purposes"] in ("true", "false"), place,
                 "run_was_for_test_purposes is neither true nor false")
@@ -227,6 +230,8 @@ class Judge:
         if SUBSYSTEMS.get(subsystem) == "Detector_Readout":
             detectors = {bits & 0xFFFF for bits in self.geo_ids.get((subsystem, source), [])}
             require(detectors == {detector}, place, f"detectors {detectors} in the geo id map")
+        if SUBSYSTEMS.get(subsystem) == "Trigger":
+            require(detector == DAQ, place, f"detector {detector}, not that of the DAQ")
         found["paths"][subsystem, source] = f"{raw_data.name}/{name}"
         found["types"].setdefault(kind, []).append((subsystem, source))
         found["subdetectors"].setdefault(detector, []).append((subsystem, source))

@@ -6,6 +6,7 @@
 //! refers to. Logs without these parts are read too.
 
 use gannet_emulate::Format;
+use gannet_readout::raw_file::Catalogue;
 use gannet_trigger::tpg::TpgConfig;
 use gannet_wire::GeoId;
 use gannet_wire::channel_map::StreamChannels;
@@ -29,6 +30,8 @@ pub struct RunStart {
     pub tpg: Option<TpgConfig>,
     /// Length of a slice of primitives, in ticks; absent in older logs.
     pub slice_ticks: Option<u64>,
+    /// What raw files tell offline catalogues; absent in older logs.
+    pub catalogue: Option<Catalogue>,
     /// Text of the configuration.
     pub configuration: String,
 }
@@ -65,6 +68,7 @@ impl RunStart {
             streams: plan.sources.iter().flat_map(streams).collect(),
             tpg: Some(config.tpg.clone()),
             slice_ticks: Some(config.record.slice_ticks),
+            catalogue: Some(config.views.catalogue()),
             configuration: plan.text.clone(),
         }
     }

@@ -1,6 +1,7 @@
 //! Time slices: the stream of trigger primitives cut into files at fixed intervals of time.
 
 use gannet_wire::fragment_type::FragmentType;
+use gannet_wire::geo_id::DAQ_DETECTOR;
 use gannet_wire::record::Record;
 use gannet_wire::source_id::{SourceId, Subsystem};
 use gannet_wire::time_slice::TimeSliceHeader;
@@ -110,7 +111,6 @@ impl SliceBuilder {
         let count = self.primitives.len();
         let payload =
             self.primitives.iter().flat_map(|primitive| primitive.to_le_bytes()).collect();
-        let detector_id = u16::from(self.primitives[0].detid());
         self.primitives.clear();
         let number = self.next_number;
         self.next_number += 1;
@@ -120,12 +120,12 @@ impl SliceBuilder {
                 run_number: self.run_number,
                 source_id: Self::BUILDER,
             },
-            fragment: self.fragment(number, begin, detector_id, payload),
+            fragment: self.fragment(number, begin, payload),
             primitives: count,
         })
     }
 
-    fn fragment(&self, number: u64, begin: u64, detector_id: u16, payload: Vec<u8>) -> Fragment {
+    fn fragment(&self, number: u64, begin: u64, payload: Vec<u8>) -> Fragment {
         let header = fragment::Repr {
             version: fragment::Version::V5,
             size: (fragment::Repr::LEN + payload.len()) as u64,
@@ -137,7 +137,7 @@ impl SliceBuilder {
             error_bits: 0,
             fragment_type: FragmentType::TriggerPrimitive,
             sequence_number: 0,
-            detector_id,
+            detector_id: DAQ_DETECTOR,
             source_id: Self::SOURCE,
         };
         Fragment { header, payload }
@@ -169,6 +169,7 @@ mod tests {
         assert_eq!((starts(&slice), slice.primitives), (vec![1500, 1500], 2));
         assert_eq!(slice.fragment.payload[3], 1, "channel 1 comes first");
         assert_eq!(slice.fragment.header.size as usize, 72 + 48);
+        assert_eq!(slice.fragment.header.detector_id, DAQ_DETECTOR);
         assert_eq!(starts(&builder.finish().unwrap()), [2000]);
         assert_eq!(builder.finish(), None);
     }

@@ -3,6 +3,7 @@
 mod judge;
 mod raw_file_records;
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -63,6 +64,10 @@ fn log_of(directory: &Path, chunks: impl IntoIterator<Item = Chunk>) -> PathBuf 
         assert!(matches!(recorder.handle().offer(chunk), Offer::Accepted(_)));
     }
     recorder.stop();
+    the_log(directory)
+}
+
+fn the_log(directory: &Path) -> PathBuf {
     let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     files.into_iter().find(|path| path.extension().is_some_and(|e| e == "glog")).unwrap()
 }
@@ -73,7 +78,39 @@ fn usual_log(directory: &Path) -> PathBuf {
     let records = (1..=RECORDS).map(|number| record(number).into_chunk());
     let slices = (1..=SLICES).map(|number| slice(number).into_chunk());
     let ends = [Kind::RUN_END, Kind::BUSY, Kind(777)].map(text);
-    log_of(directory, [text(Kind::RUN_START)].into_iter().chain(records).chain(slices).chain(ends))
+    log_of(directory, [run_start()].into_iter().chain(records).chain(slices).chain(ends))
+}
+
+/// Plane and stream of channels, as JSON for the judge: what [`run_start`] tells.
+const PLACES: &str = r#"{"0": [2, "3/5/6/40"], "1": [1, "3/5/6/41"]}"#;
+
+/// The start of a run of two streams of one channel each.
+fn run_start() -> Chunk {
+    let start = r#"{
+        "catalogue": { "operational_environment": "np04hd", "run_was_for_test_purposes": false },
+        "streams": [
+            { "geo_id": "3/5/6/40", "source_id": "Detector_Readout_0x00000064",
+              "format": "wibeth", "offline": [0], "plane": [2] },
+            { "geo_id": "3/5/6/41", "source_id": "Detector_Readout_0x00000065",
+              "format": "tdeeth", "offline": [1, 0], "plane": [1, 1] }
+        ]
+    }"#;
+    Chunk::new(Label::new(Kind::RUN_START), start.as_bytes().to_vec())
+}
+
+/// A chunk of `frames` frames of a stream from frame `first` on, after `missing` lost ones.
+fn raw_frames(stream: u16, first: u64, frames: u64, missing: u32) -> Chunk {
+    let frame = |number: u64| {
+        let mut random = gannet_measure::random::Random::stream(number, stream.into());
+        let mut frame: Vec<u8> = (0..7200).map(|_| random.bits() as u8).collect();
+        let mut header = daq_ethernet::Header::new_unchecked(&mut frame[..]);
+        header.set_geo_id(place(stream));
+        header.set_timestamp(2048 * number);
+        frame
+    };
+    let label = Label::new(Kind::RAW_FRAMES).times(2048 * first, 2048 * (first + frames - 1));
+    let frames: Vec<Vec<u8>> = (first..first + frames).map(frame).collect();
+    Chunk::new(label.counts(frames.len() as u32, missing), frames.concat())
 }
 
 fn export_all(log: &Path) -> Result<Exported, Error> {
@@ -99,6 +136,117 @@ fn names(directory: &Path) -> Vec<String> {
 fn with_ending(log: &Path, ending: &str) -> PathBuf {
     let stem = log.file_stem().unwrap().to_str().unwrap();
     log.with_file_name(format!("{stem}{ending}"))
+}
+
+/// When the data of a log were taken, as the log itself tells.
+fn taken(log: &Path) -> (u64, u64) {
+    let report = gannet_readout::log::verify(log).unwrap();
+    let (created, closed) = (report.header.unwrap().created_unix_ns, report.end.unwrap());
+    (created / 1_000_000, closed.closed_unix_ns / 1_000_000)
+}
+
+#[test]
+fn times_of_raw_files_are_those_of_the_data() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = usual_log(directory.path());
+    let (start, end) = taken(&log);
+    assert!(start > 0 && start <= end);
+    // An export at another time.
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    for path in &export_all(&log).unwrap().files[..2] {
+        let file = RawFileReader::open(path).unwrap();
+        assert_eq!(file.number("creation_timestamp").unwrap(), start);
+        assert_eq!(file.number("closing_timestamp").unwrap(), end);
+    }
+}
+
+#[test]
+fn a_recovered_log_ends_with_its_last_time_stamp() {
+    let directory = tempfile::tempdir().unwrap();
+    let chunks = [raw_frames(0, 1, 2, 0), raw_frames(0, 1 + 62_500_000 / 2048 * 5, 1, 0)];
+    let log = log_of(directory.path(), chunks);
+    let part = PathBuf::from(format!("{}.part", log.display()));
+    let bytes = fs::read(&log).unwrap();
+    fs::write(&part, &bytes[..bytes.len() - format::BLOCK_BYTES]).unwrap();
+    fs::remove_file(&log).unwrap();
+    recover(&part).unwrap();
+    let file = RawFileReader::open(&export_all(&log).unwrap().files[0]).unwrap();
+    let (start, closed) = taken(&log);
+    assert_eq!((file.number("creation_timestamp").unwrap(), closed), (start, 0));
+    assert_eq!(file.number("closing_timestamp").unwrap(), start + 4999);
+}
+
+#[test]
+fn raw_streams_leave_the_log_byte_for_byte() {
+    let directory = tempfile::tempdir().unwrap();
+    let chunks =
+        [run_start(), raw_frames(0, 5, 3, 0), raw_frames(1, 5, 2, 7), raw_frames(0, 8, 1, 0)];
+    let log = log_of(directory.path(), chunks.clone());
+    let exported = export_all(&log).unwrap();
+    let path = &with_ending(&log, "_raw.hdf5");
+    assert_eq!(exported.files, std::slice::from_ref(path));
+    assert_eq!((exported.raw_frames, exported.raw_frames_kept), (6, 0));
+    assert_eq!(verify(path).unwrap().fragments, 3);
+    let file = RawFileReader::open(path).unwrap();
+    assert_eq!(file.kind(), RecordKind::TimeSlice);
+    let places: Vec<_> = (0..2).map(|stream| (readout(stream), vec![place(stream)])).collect();
+    assert_eq!(file.geo_ids().unwrap().into_iter().collect::<Vec<_>>(), places);
+    let expected = [(0, "WIBEth", 2048, 0), (1, "TDEEth", 2000, 2), (0, "WIBEth", 2048, 0)];
+    assert_eq!(file.records().len(), 3);
+    for ((record, chunk), expected) in file.records().iter().zip(&chunks[1..]).zip(expected) {
+        let (stream, kind, frame_ticks, error_bits) = expected;
+        let entries = record.entries().unwrap();
+        let role = Role::Fragment(readout(stream), kind.into());
+        let fragment = entries.iter().find(|entry| entry.role == role).unwrap().bytes().unwrap();
+        assert!(fragment[FragmentRepr::LEN..] == chunk.parts[0]);
+        let header = FragmentRepr::parse(&fragment).unwrap();
+        assert_eq!((header.detector_id, header.error_bits), (3, error_bits));
+        assert_eq!(header.window_begin, chunk.label.first_ticks);
+        assert_eq!(header.window_end, chunk.label.last_ticks + frame_ticks);
+    }
+    // By plain h5py, against frames that it takes from the log by itself.
+    let arguments = [path.as_os_str(), log.as_os_str()];
+    if let Some(said) = judge::accepts("raw_streams.py", &arguments) {
+        assert!(said.contains("right: 6 frames of 2 streams"), "{said}");
+    }
+    judge::accepts("raw_file.py", &[path.as_os_str()]);
+}
+
+#[test]
+fn raw_streams_stay_in_the_log_if_not_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_of(directory.path(), [raw_frames(0, 5, 3, 0)]);
+    let formats = vec![View::Hdf5, View::Parquet];
+    let config = ExportConfig { formats, ..ExportConfig::default() };
+    let exported = export(&log, &config, &mut |_, _| ()).unwrap();
+    assert_eq!((exported.files.len(), exported.raw_frames, exported.raw_frames_kept), (0, 0, 3));
+}
+
+#[test]
+fn what_the_run_says_is_found_from_its_later_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = RecorderConfig {
+        directory: directory.path().into(),
+        disk_reserve: Bytes(0),
+        file_size_max: Bytes(1 << 20),
+        ..RecorderConfig::default()
+    };
+    let recorder = Recorder::start(config, RunInfo { run: RUN, ..RunInfo::default() }).unwrap();
+    let frames = (0..4).map(|i| raw_frames(1, 128 * i, 128, 0));
+    for chunk in [run_start()].into_iter().chain(frames).chain([slice(1).into_chunk()]) {
+        while let Offer::Busy(_) = recorder.handle().offer(chunk.clone()) {}
+    }
+    recorder.stop();
+    let last = names(directory.path()).pop().unwrap();
+    assert!(!last.ends_with("_f0000.glog"), "{last}");
+    let log = directory.path().join(last);
+    let files = export_all(&log).unwrap().files;
+    let table = files.last().unwrap();
+    judge_table(&log, table, PLACES);
+    assert_eq!(
+        RawFileReader::open(&files[0]).unwrap().text("operational_environment").unwrap(),
+        "np04hd"
+    );
 }
 
 /// Reads a Parquet file of primitives.
@@ -138,6 +286,9 @@ fn trigger_records_come_back_from_the_raw_file() {
     let geo_ids = file.geo_ids().unwrap();
     let places: Vec<_> = (0..2).map(|stream| (readout(stream), vec![place(stream)])).collect();
     assert_eq!(geo_ids.into_iter().collect::<Vec<_>>(), places);
+    assert_eq!(file.text("operational_environment").unwrap(), "np04hd");
+    assert_eq!(file.text("offline_data_stream").unwrap(), "cosmics");
+    assert_eq!(file.text("run_was_for_test_purposes").unwrap(), "false");
     for (read, number) in file.records().iter().zip(1..) {
         let written = record(number);
         assert_eq!(read.header().unwrap(), written.header_bytes());
@@ -224,7 +375,7 @@ fn row_groups_are_bounded_and_every_value_is_kept() {
     let expected = slices.iter().flat_map(|slice| slice.fragment.payload.chunks_exact(24));
     let read = rows(&exported.files[0]);
     assert!(read.into_iter().eq(expected.map(parse)));
-    judge_table(&log, &exported.files[0]);
+    judge_table(&log, &exported.files[0], "{}");
 }
 
 #[test]
@@ -368,7 +519,7 @@ fn a_view_that_cannot_be_written_leaves_nothing_behind() {
 }
 
 /// Writes the primitives of a log as their stored bytes, for the judge to compare with a table.
-fn judge_table(log: &Path, table: &Path) {
+fn judge_table(log: &Path, table: &Path, places: &str) {
     let mut reader = gannet_readout::log::Reader::open(log).unwrap();
     let mut stored = Vec::new();
     while let Some(chunk) = reader.next_chunk().unwrap() {
@@ -378,7 +529,8 @@ fn judge_table(log: &Path, table: &Path) {
     }
     let raw = table.with_extension("raw");
     fs::write(&raw, stored).unwrap();
-    judge::accepts("primitive_table.py", &[table.as_os_str(), raw.as_os_str()]);
+    let arguments = [table.as_os_str(), raw.as_os_str(), OsStr::new(places)];
+    judge::accepts("primitive_table.py", &arguments);
 }
 
 #[test]
@@ -391,7 +543,7 @@ fn h5py_and_pyarrow_find_everything_in_what_we_export() {
         assert!(said.contains("20 records, 60 fragments"), "{said}");
         assert!(said.contains("30 records, 30 fragments"), "{said}");
     }
-    judge_table(&log, &files[2]);
+    judge_table(&log, &files[2], PLACES);
 }
 
 #[test]
@@ -406,10 +558,18 @@ fn the_judge_of_tables_does_find_faults() {
         stored[24 * 100 + byte] ^= 1;
         fs::write(&raw, &stored).unwrap();
         stored[24 * 100 + byte] ^= 1;
-        let Some(output) = judge::run("primitive_table.py", &[table.as_os_str(), raw.as_os_str()])
-        else {
+        let arguments = [table.as_os_str(), raw.as_os_str(), OsStr::new(PLACES)];
+        let Some(output) = judge::run("primitive_table.py", &arguments) else {
             return;
         };
         assert_eq!(output.status.code(), Some(1), "byte {byte}");
+    }
+    fs::write(&raw, &stored).unwrap();
+    for wrong in [&PLACES.replace('2', "1"), &PLACES.replace("41", "40"), "{}"] {
+        let arguments = [table.as_os_str(), raw.as_os_str(), OsStr::new(wrong)];
+        let Some(output) = judge::run("primitive_table.py", &arguments) else {
+            return;
+        };
+        assert_eq!(output.status.code(), Some(1), "{wrong}");
     }
 }

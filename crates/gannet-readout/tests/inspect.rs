@@ -10,7 +10,7 @@ use gannet_readout::inspect::{
 };
 use gannet_readout::log::format::{BLOCK_BYTES, encode_chunk};
 use gannet_readout::log::{Chunk, EndCause, EndOfFile, FileHeader, Kind, Label, RunInfo};
-use gannet_readout::raw_file::{FileInfo, RawFileWriter, RecordKind};
+use gannet_readout::raw_file::{Catalogue, FileInfo, RawFileWriter, RecordKind, TakenAt};
 use gannet_wire::{SourceId, Subsystem, TriggerPrimitive};
 use raw_file_records::{BUILDER, RUN, readout, slice, trigger_record};
 
@@ -42,10 +42,10 @@ fn log_bytes() -> (Vec<u8>, Vec<usize>) {
         encode_chunk(&chunk.label, RUN, sequence, &chunk.parts, &mut bytes);
     }
     let data_chunks = chunks.len() as u64;
-    let end =
-        EndOfFile { cause: EndCause::Closed, data_chunks, chunks_missing: 0, error: None }.encode();
+    let cause = EndCause::Closed;
+    let end = EndOfFile { cause, data_chunks, chunks_missing: 0, closed_unix_ns: 2, error: None };
     offsets.push(bytes.len());
-    encode_chunk(&Label::new(Kind::END_OF_FILE), RUN, data_chunks, &[end], &mut bytes);
+    encode_chunk(&Label::new(Kind::END_OF_FILE), RUN, data_chunks, &[end.encode()], &mut bytes);
     (bytes, offsets)
 }
 
@@ -165,9 +165,8 @@ fn raw_file(path: &Path) -> PathBuf {
         file_index: 3,
         application_name: "gannet".into(),
         geo_ids: Default::default(),
-        operational_environment: "np04hd".into(),
-        offline_data_stream: "cosmics".into(),
-        run_was_for_test_purposes: true,
+        catalogue: Catalogue::default(),
+        taken_at: TakenAt::default(),
     };
     let mut file = RawFileWriter::create(path, &info).unwrap();
     file.write_trigger_record(&trigger_record(7)).unwrap();

@@ -7,8 +7,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use gannet_readout::raw_file::{
-    Error, FileInfo, RawFileReader, RawFileWriter, RecordKind, RecordNumber, Result, Role, Summary,
-    verify,
+    Catalogue, Error, FileInfo, RawFileReader, RawFileWriter, RecordKind, RecordNumber, Result,
+    Role, Summary, TakenAt, verify,
 };
 use gannet_wire::{Fragment, FragmentType, GeoId, SourceId, Subsystem};
 use proptest::prelude::*;
@@ -24,9 +24,8 @@ fn info(kind: RecordKind) -> FileInfo {
         file_index: 3,
         application_name: "gannet".into(),
         geo_ids: streams.collect(),
-        operational_environment: "np04hd".into(),
-        offline_data_stream: "cosmics".into(),
-        run_was_for_test_purposes: true,
+        catalogue: Catalogue { operational_environment: "np04hd".into(), ..Catalogue::default() },
+        taken_at: TakenAt { start_unix_ms: 1_720_714_015_000, end_unix_ms: 1_720_714_016_000 },
     }
 }
 

@@ -5,6 +5,11 @@ use core::str::FromStr;
 
 use crate::error::Error;
 
+/// Detector number of the data acquisition itself, under which trigger objects are stored.
+///
+/// Source: DUNE-DAQ/detdataformats `DetID.hpp` (`kDAQ`).
+pub const DAQ_DETECTOR: u16 = 1;
+
 /// Geographic identifier of a stream: detector, crate, slot and stream number.
 ///
 /// It is the key of a stream everywhere in the platform. Packed into 64 bits as DUNE's GeoID:

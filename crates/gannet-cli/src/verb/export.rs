@@ -16,8 +16,8 @@ use crate::progress::Progress;
 ///
 /// hdf5: trigger records in DUNE's raw-file layout (NAME.hdf5), and time slices of trigger
 /// primitives (NAME_tps.hdf5). parquet: a table of all trigger primitives (NAME_tps.parquet).
-/// Streams that were recorded as they came stay in the log. A log that does not verify is not
-/// exported: exit code 6.
+/// raw: the streams that were recorded as they came, as time slices in DUNE's raw-file layout
+/// (NAME_raw.hdf5). A log that does not verify is not exported: exit code 6.
 ///
 /// Example: gannet export gannet_run000001_20261121T021000Z_f0000.glog --format parquet --to /tmp
 #[derive(Debug, clap::Args)]
@@ -25,7 +25,7 @@ pub struct Arguments {
     /// The log files.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// What to make, hdf5 or parquet; may be repeated. Everything when absent.
+    /// What to make: hdf5, parquet or raw; may be repeated. Everything when absent.
     #[arg(long = "format", value_name = "FORMAT")]
     formats: Vec<View>,
     /// Directory to write to, instead of that of the log.
@@ -103,10 +103,10 @@ fn one<'a>(log: &'a Path, config: &ExportConfig) -> anyhow::Result<Report<'a>> {
                     "warning: {log}: {missing} chunks had been lost before it was recovered"
                 ));
             }
-            if exported.raw_frames > 0 {
-                let (log, frames) = (log.display(), grouped(exported.raw_frames));
+            if exported.raw_frames_kept > 0 {
+                let (log, frames) = (log.display(), grouped(exported.raw_frames_kept));
                 log::say(format_args!(
-                    "{log}: {frames} raw frames stay in the log; `gannet replay` sends them"
+                    "{log}: {frames} raw frames stay in the log; `--format raw` exports them"
                 ));
             }
             Ok(Report { log, exported: Some(exported), error: None })

@@ -38,7 +38,7 @@ fn raw_frames_from_the_start_give_what_the_run_recorded_record_for_record() {
     let mut log = recordings::log(&at("log"), RUN, chunks);
     assert!(log.len() > 2, "the run has several files");
     log.reverse();
-    let (table, slices) = exported(directory.path(), recorded);
+    let (table, slices) = exported(directory.path(), [vec![run_start(&plan)], recorded].concat());
     for threads in ["1", "2", "5"] {
         let (parquet, hdf5) = (at("found.parquet"), at("found.hdf5"));
         let options = ["--threads", threads, "--overwrite", "--out"];

@@ -10,7 +10,7 @@ use gannet_emulate::FrontEnd;
 use gannet_kernels::block;
 use gannet_measure::quantity::Bytes;
 use gannet_readout::log::{Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo};
-use gannet_readout::raw_file::{FileInfo, RawFileWriter, RecordKind};
+use gannet_readout::raw_file::{Catalogue, FileInfo, RawFileWriter, RecordKind, TakenAt};
 use gannet_readout::record::{Fragment, RecordBuilder, TriggerRecord};
 use gannet_readout::time_slice::SliceBuilder;
 use gannet_trigger::tpg::{FrameTiming, StreamTpg};
@@ -255,9 +255,8 @@ fn info(plan: &Plan, kind: RecordKind) -> FileInfo {
         file_index: 0,
         application_name: "test".into(),
         geo_ids: plan.streams().map(|stream| (stream.source_id, vec![stream.geo_id])).collect(),
-        operational_environment: "test".into(),
-        offline_data_stream: "test".into(),
-        run_was_for_test_purposes: true,
+        catalogue: Catalogue::default(),
+        taken_at: TakenAt::default(),
     }
 }
 

@@ -247,7 +247,7 @@ fn what_a_killed_run_leaves_is_recovered_from_the_first_frame_on() {
 }
 
 #[test]
-fn raw_frames_are_listed_and_stay_in_the_log() {
+fn raw_frames_are_listed_and_leave_the_log_on_demand() {
     let _alone = alone();
     let bench = Bench::with_recorder(&config(""), "raw_streams = [\"3/1/0/2\"]");
     let (_, ended) = bench.run(500);
@@ -266,9 +266,16 @@ fn raw_frames_are_listed_and_stay_in_the_log() {
     assert!(header.contains("raw frames") && header.contains("stream 3/1/0/2  ticks"), "{header}");
     assert!(printed.lines().count() > 16, "{printed}");
 
-    let exported = gannet_on_files(&bench, &["export", "--json"]);
-    let reports: Value = serde_json::from_slice(&exported.stdout).unwrap();
-    assert_eq!(reports[0]["raw_frames"], 500);
-    let told = String::from_utf8(exported.stderr).unwrap();
+    let export = |formats: &[&str]| {
+        let exported = gannet_on_files(&bench, &[&["export", "--json"], formats].concat());
+        let reports: Value = serde_json::from_slice(&exported.stdout).unwrap();
+        let figures = ["raw_frames", "raw_frames_kept"].map(|name| reports[0][name].clone());
+        (figures, reports, String::from_utf8(exported.stderr).unwrap())
+    };
+    let (figures, _, told) = export(&["--format", "parquet"]);
+    assert_eq!(figures, [0, 500]);
     assert!(told.contains("500 raw frames stay in the log"), "{told}");
+    let (figures, reports, _) = export(&["--format", "raw"]);
+    assert_eq!(figures, [500, 0]);
+    assert!(reports[0]["files"][0].as_str().unwrap().ends_with("_raw.hdf5"), "{reports}");
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use gannet_emulate::{Config, FrontEnd};
 use gannet_readout::log::{Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo};
-use gannet_readout::raw_file::{FileInfo, RawFileWriter, RecordKind};
+use gannet_readout::raw_file::{Catalogue, FileInfo, RawFileWriter, RecordKind, TakenAt};
 use gannet_readout::record::{Fragment, RecordBuilder, TriggerRecord};
 use gannet_wire::capture::{ByteOrder, LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::network::Addresses;
@@ -149,9 +149,8 @@ pub fn raw_file(directory: &Path, frames: &[Vec<u8>]) -> PathBuf {
         file_index: 0,
         application_name: "gannet".into(),
         geo_ids: Default::default(),
-        operational_environment: "test".into(),
-        offline_data_stream: "test".into(),
-        run_was_for_test_purposes: true,
+        catalogue: Catalogue::default(),
+        taken_at: TakenAt::default(),
     };
     let mut file = RawFileWriter::create(&directory.join("records.hdf5"), &info).unwrap();
     for record in &records(frames) {

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use gannet_emulate::config::Streams;
 use gannet_ingest::udp::UdpConfig;
 use gannet_measure::quantity::{Bytes, Span};
-use gannet_readout::export::{ExportConfig, View};
+use gannet_readout::export::View;
 use gannet_readout::log::RecorderConfig;
+use gannet_readout::raw_file::Catalogue;
 use gannet_readout::record::BuildConfig;
 use gannet_trigger::chain::TriggerConfig;
 use gannet_trigger::tpg::TpgConfig;
@@ -131,18 +132,30 @@ pub struct ViewsConfig {
     pub operational_environment: String,
     /// Which offline stream the data belong to, for example `cosmics`, as raw files tell.
     pub offline_data_stream: String,
-    /// Whether the run is only a test, as raw files tell.
+    /// Whether the run is only a test, as raw files tell: true until you say otherwise.
     pub run_was_for_test_purposes: bool,
+}
+
+impl ViewsConfig {
+    /// What raw files tell offline catalogues.
+    pub fn catalogue(&self) -> Catalogue {
+        Catalogue {
+            operational_environment: self.operational_environment.clone(),
+            offline_data_stream: self.offline_data_stream.clone(),
+            run_was_for_test_purposes: self.run_was_for_test_purposes,
+        }
+    }
 }
 
 impl Default for ViewsConfig {
     fn default() -> Self {
-        let export = ExportConfig::default();
+        let Catalogue { operational_environment, offline_data_stream, run_was_for_test_purposes } =
+            Catalogue::default();
         Self {
-            formats: export.formats,
-            operational_environment: export.operational_environment,
-            offline_data_stream: export.offline_data_stream,
-            run_was_for_test_purposes: export.run_was_for_test_purposes,
+            formats: vec![View::Hdf5, View::Parquet],
+            operational_environment,
+            offline_data_stream,
+            run_was_for_test_purposes,
         }
     }
 }

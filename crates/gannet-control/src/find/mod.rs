@@ -133,9 +133,7 @@ fn outputs(
         0 => RecordConfig::default().slice_ticks,
         ticks => ticks,
     };
-    let begin = |path: &std::path::PathBuf| {
-        Output::begin(path, recording.header(), recording.chunks_missing(), slice_ticks)
-    };
+    let begin = |path: &std::path::PathBuf| Output::begin(path, recording, origin, slice_ticks);
     config.outputs.iter().map(begin).collect()
 }
 

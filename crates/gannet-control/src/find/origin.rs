@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use gannet_emulate::Format;
+use gannet_readout::export::ChannelPlaces;
 use gannet_trigger::tpg::TpgConfig;
 use gannet_wire::channel_map::StreamChannels;
 use gannet_wire::{ChannelMap, GeoId};
@@ -64,6 +65,19 @@ impl Origin {
         };
         let format = of_run.map_or(by_detector, |(format, _)| format);
         map.stream(geo_id).map(|channels| (format, *channels))
+    }
+
+    /// Stream and plane of every channel that is known.
+    pub fn places(&self) -> ChannelPlaces {
+        let mut places = ChannelPlaces::default();
+        let mut add = |stream, channels: &StreamChannels| {
+            places.add(stream, &channels.offline, &channels.plane);
+        };
+        match &self.map {
+            Some(map) => map.iter().for_each(|(stream, channels)| add(stream, channels)),
+            None => self.streams.iter().for_each(|(stream, (_, channels))| add(*stream, channels)),
+        }
+        places
     }
 
     fn of_plan(plan: &Plan) -> Self {

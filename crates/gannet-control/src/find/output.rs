@@ -4,14 +4,15 @@ use std::path::Path;
 
 use gannet_readout::export::{self, PrimitiveTable};
 use gannet_readout::files::{self, is_taken};
-use gannet_readout::log::FileHeader;
 use gannet_readout::log::name::part_path;
-use gannet_readout::raw_file::{FileInfo, RawFileWriter, RecordKind};
+use gannet_readout::raw_file::{FileInfo, RawFileWriter, RecordKind, TakenAt};
 use gannet_readout::time_slice::SliceBuilder;
 use gannet_wire::TriggerPrimitive;
 
 use super::config::FindConfig;
 use super::error::FindError;
+use super::input::Recording;
+use super::origin::Origin;
 use crate::paths::is_same_file;
 
 /// Primitives that a slice holds at most, as in a run.
@@ -27,6 +28,11 @@ pub(super) enum Output {
 pub(super) struct Slices {
     file: RawFileWriter,
     builder: SliceBuilder,
+    /// When the recording of the frames began, in milliseconds since 1970; 0 if unknown.
+    start_unix_ms: u64,
+    ticks_hz: u64,
+    /// Ticks of the earliest and the latest primitive.
+    times: Option<(u64, u64)>,
 }
 
 /// What the ending of a file's name asks for.
@@ -69,20 +75,21 @@ pub(super) fn check(config: &FindConfig) -> Result<(), FindError> {
 }
 
 impl Output {
-    /// Begins a file of the run that `header` names, with slices of `slice_ticks` ticks where it
-    /// has slices. A `.part` file that is in the way is removed.
+    /// Begins a file of the primitives of `recording`, whose channels `origin` knows, with slices of
+    /// `slice_ticks` ticks where it has slices. A `.part` file that is in the way is removed.
     pub fn begin(
         path: &Path,
-        header: &FileHeader,
-        chunks_missing: u64,
+        recording: &Recording,
+        origin: &Origin,
         slice_ticks: u64,
     ) -> Result<Self, FindError> {
         files::remove_own(&part_path(path)).map_err(export::Error::File)?;
         Ok(match ending(path)? {
             Ending::Parquet => {
-                Self::Parquet(PrimitiveTable::replace(path, header, chunks_missing)?)
+                let (header, missing) = (recording.header(), recording.chunks_missing());
+                Self::Parquet(PrimitiveTable::replace(path, header, missing, origin.places())?)
             }
-            Ending::Hdf5 => Self::Hdf5(Slices::begin(path, header, slice_ticks)?),
+            Ending::Hdf5 => Self::Hdf5(Slices::begin(path, recording, slice_ticks)?),
         })
     }
 
@@ -105,23 +112,28 @@ impl Output {
 }
 
 impl Slices {
-    fn begin(path: &Path, header: &FileHeader, slice_ticks: u64) -> Result<Self, FindError> {
+    fn begin(path: &Path, recording: &Recording, slice_ticks: u64) -> Result<Self, FindError> {
+        let header = recording.header();
+        let start_unix_ms = header.created_unix_ns / 1_000_000;
+        let catalogue = recording.start().and_then(|(_, start)| start.catalogue.clone());
         let info = FileInfo {
             kind: RecordKind::TimeSlice,
             run_number: header.run,
             file_index: header.file_index.into(),
             application_name: header.application.clone(),
             geo_ids: Default::default(),
-            operational_environment: String::new(),
-            offline_data_stream: String::new(),
-            run_was_for_test_purposes: false,
+            catalogue: catalogue.unwrap_or_default(),
+            taken_at: TakenAt { start_unix_ms, end_unix_ms: start_unix_ms },
         };
         let file = RawFileWriter::replace(path, &info)?;
         let builder = SliceBuilder::new(header.run, slice_ticks.max(1), SLICE_PRIMITIVES_MAX);
-        Ok(Self { file, builder })
+        Ok(Self { file, builder, start_unix_ms, ticks_hz: header.ticks_hz, times: None })
     }
 
     fn push(&mut self, tp: TriggerPrimitive) -> Result<(), FindError> {
+        let start = tp.time_start();
+        let (first, last) = self.times.unwrap_or((start, start));
+        self.times = Some((first.min(start), last.max(start)));
         if let Some(slice) = self.builder.push(tp) {
             self.file.write_time_slice(&slice)?;
         }
@@ -132,7 +144,11 @@ impl Slices {
         if let Some(slice) = self.builder.finish() {
             self.file.write_time_slice(&slice)?;
         }
-        self.file.close()?;
+        let (first, last) = self.times.unwrap_or_default();
+        let span_ms = u128::from(last - first) * 1000 / u128::from(self.ticks_hz.max(1));
+        let known = self.start_unix_ms > 0 && self.ticks_hz > 0;
+        let span_ms = if known { span_ms as u64 } else { 0 };
+        self.file.close_at(self.start_unix_ms.saturating_add(span_ms))?;
         Ok(())
     }
 }

@@ -18,6 +18,7 @@ use gannet_trigger::module_level::Decision;
 use gannet_trigger::{TriggerChain, TriggerOutput};
 use gannet_wire::TriggerPrimitive;
 use gannet_wire::fragment_type::FragmentType;
+use gannet_wire::geo_id::DAQ_DETECTOR;
 use gannet_wire::overlay;
 use gannet_wire::source_id::{SourceId, Subsystem};
 use gannet_wire::trigger_activity::TriggerActivityData;
@@ -155,7 +156,7 @@ fn request(decision: &Decision, decided_ns: u64) -> RecordRequest {
         attachments: vec![Attachment {
             source_id: CANDIDATES,
             fragment_type: FragmentType::TriggerCandidate,
-            detector_id: decision.candidates.first().map_or(0, |tc| u16::from(tc.data.detid)),
+            detector_id: DAQ_DETECTOR,
             payload: decision.candidates.iter().flat_map(stored).collect(),
         }],
     }

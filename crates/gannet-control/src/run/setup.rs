@@ -388,9 +388,7 @@ fn views(plan: &Plan, observed: &Arc<Observed>) -> Result<Option<ViewMaker>, Run
     }
     let config = ExportConfig {
         formats: views.formats.clone(),
-        operational_environment: views.operational_environment.clone(),
-        offline_data_stream: views.offline_data_stream.clone(),
-        run_was_for_test_purposes: views.run_was_for_test_purposes,
+        catalogue: Some(views.catalogue()),
         ..ExportConfig::default()
     };
     Ok(Some(ViewMaker::start(config, observed)?))

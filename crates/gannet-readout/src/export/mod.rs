@@ -4,13 +4,13 @@
 //! | --- | --- | --- |
 //! | [`View::Hdf5`] | `NAME.hdf5` | trigger records in DUNE's layout, see [`raw_file`](crate::raw_file) |
 //! | [`View::Hdf5`] | `NAME_tps.hdf5` | time slices of trigger primitives in DUNE's layout |
+//! | [`View::Raw`] | `NAME_raw.hdf5` | streams recorded as they came, as time slices in DUNE's layout |
 //! | [`View::Parquet`] | `NAME_tps.parquet` | a row per trigger primitive of all time slices, see [`COLUMNS`] |
 //!
 //! The log is read twice. First every byte of it is verified, and it is found out what is in it and
 //! where on the detector each source is: front-end frames carry their place in their own header.
 //! Then the views are written, under a name ending in `.part` until they are whole and on the
-//! disk. Streams that were recorded as they came stay in the log: no view shows them. A log that does
-//! not verify is not exported. No file is made for a view with nothing in it.
+//! disk. A log that does not verify is not exported. No file is made for a view with nothing in it.
 //! Memory is that for one chunk of the log and one row group of the table.
 //!
 //! ```no_run
@@ -24,7 +24,10 @@
 //! ```
 
 mod error;
+mod places;
 mod primitive_table;
+mod raw_slices;
+mod run_facts;
 mod survey;
 mod view;
 mod writing;
@@ -34,10 +37,12 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 pub use error::Error;
+pub use places::ChannelPlaces;
 pub use primitive_table::{COLUMNS, Column, PrimitiveTable, ROWS_PER_GROUP_MAX, Values};
 pub use view::{UnknownView, View};
 
 use crate::log::Reader;
+use crate::raw_file::Catalogue;
 use survey::Survey;
 use writing::Writing;
 
@@ -50,24 +55,13 @@ pub struct ExportConfig {
     pub formats: Vec<View>,
     /// Whether views that are there already are replaced.
     pub overwrite: bool,
-    /// Where the detector stands, for example `np04hd`, as raw files tell offline catalogues.
-    pub operational_environment: String,
-    /// Which offline stream the data belong to, for example `cosmics`, as raw files tell.
-    pub offline_data_stream: String,
-    /// Whether the run was only a test, as raw files tell.
-    pub run_was_for_test_purposes: bool,
+    /// What raw files tell offline catalogues; absent: what the log says at the start of its run.
+    pub catalogue: Option<Catalogue>,
 }
 
 impl Default for ExportConfig {
     fn default() -> Self {
-        Self {
-            directory: None,
-            formats: View::ALL.to_vec(),
-            overwrite: false,
-            operational_environment: String::new(),
-            offline_data_stream: String::new(),
-            run_was_for_test_purposes: false,
-        }
+        Self { directory: None, formats: View::ALL.to_vec(), overwrite: false, catalogue: None }
     }
 }
 
@@ -82,8 +76,10 @@ pub struct Exported {
     pub slices: u64,
     /// Trigger primitives in the table.
     pub primitives: u64,
-    /// Frames of streams that were recorded as they came; they stay in the log.
+    /// Frames of streams that were recorded as they came, in their raw file.
     pub raw_frames: u64,
+    /// Such frames that are in the log only, because [`View::Raw`] was not asked for.
+    pub raw_frames_kept: u64,
     /// Chunks known to have been lost from the log before `recover` brought it to its end.
     pub chunks_missing: u64,
 }

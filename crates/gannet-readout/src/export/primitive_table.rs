@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gannet_wire::TriggerPrimitive;
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as PhysicalType};
-use parquet::data_type::{DataType, Int32Type, Int64Type};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
@@ -14,6 +14,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type};
 
 use super::error::Error;
+use super::places::{ChannelPlaces, Place};
 use crate::files::{Existing, NewFile};
 use crate::log::FileHeader;
 use crate::log::name::PART;
@@ -21,25 +22,32 @@ use crate::log::name::PART;
 /// Most rows of a row group, the part of the table that a reader takes in at once: some 8 MB.
 pub const ROWS_PER_GROUP_MAX: usize = 1 << 18;
 
-/// How a column reads a primitive, by the width that Parquet stores it in.
-#[derive(Clone, Copy, Debug)]
-pub enum Values {
-    /// At most 32 bits, as bits of a signed number.
-    Narrow(fn(&TriggerPrimitive) -> i32),
-    /// At most 64 bits, as bits of a signed number.
-    Wide(fn(&TriggerPrimitive) -> i64),
+/// A primitive, and where its channel is.
+#[derive(Clone, Debug)]
+pub struct Row {
+    tp: TriggerPrimitive,
+    place: Place,
 }
 
-/// A column of the table. All are unsigned whole numbers, and none is ever missing.
+/// How a column reads a row, by the type that Parquet stores it in.
+#[derive(Clone, Copy, Debug)]
+pub enum Values {
+    /// A whole number of at most so many bits, no more than 32, as bits of a signed number.
+    Narrow(i8, fn(&Row) -> i32),
+    /// A whole number of 64 bits, as bits of a signed number.
+    Wide(fn(&Row) -> i64),
+    /// A short text.
+    Text(fn(&Row) -> ByteArray),
+}
+
+/// A column of the table. Numbers are unsigned and whole, and no value is ever missing.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Name of the column and of the field of a [`TriggerPrimitive`].
+    /// Name of the column, for most that of a field of a [`TriggerPrimitive`].
     pub name: &'static str,
-    /// Bits of the type that readers see.
-    pub bits: i8,
     /// Unit and meaning, stored in the file under the key `unit.` and the name.
     pub unit: &'static str,
-    /// How to read a primitive.
+    /// How to read a row.
     pub values: Values,
 }
 
@@ -47,34 +55,40 @@ const fn narrow(
     name: &'static str,
     bits: i8,
     unit: &'static str,
-    value: fn(&TriggerPrimitive) -> i32,
+    value: fn(&Row) -> i32,
 ) -> Column {
-    Column { name, bits, unit, values: Values::Narrow(value) }
+    Column { name, unit, values: Values::Narrow(bits, value) }
 }
 
 /// The column that is compressed as differences of one row from the one before.
 const TIME_START: &str = "time_start";
 
-/// The columns, in their order: the fields of DUNE's trigger primitive, version 2.
-pub const COLUMNS: [Column; 9] = [
-    narrow("version", 8, "layout of the primitive, always 2", |tp| tp.version().into()),
-    narrow("flag", 8, "flag bits, 0 unless a producer sets them", |tp| tp.flag().into()),
-    narrow("detid", 8, "number of the detector", |tp| tp.detid().into()),
-    narrow("channel", 32, "offline channel number, of 24 bits", |tp| tp.channel() as i32),
+/// The columns, in their order: the fields of DUNE's trigger primitive, version 2, then where its
+/// channel is.
+pub const COLUMNS: [Column; 11] = [
+    narrow("version", 8, "layout of the primitive, always 2", |row| row.tp.version().into()),
+    narrow("flag", 8, "flag bits, 0 unless a producer sets them", |row| row.tp.flag().into()),
+    narrow("detid", 8, "number of the detector", |row| row.tp.detid().into()),
+    narrow("channel", 32, "offline channel number, of 24 bits", |row| row.tp.channel() as i32),
     Column {
         name: TIME_START,
-        bits: 64,
         unit: "ticks of the detector clock at ticks_hz: first sample over threshold",
-        values: Values::Wide(|tp| tp.time_start() as i64),
+        values: Values::Wide(|row| row.tp.time_start() as i64),
     },
-    narrow("samples_over_threshold", 16, "samples", |tp| tp.samples_over_threshold().into()),
-    narrow("samples_to_peak", 16, "samples from the start to the peak", |tp| {
-        tp.samples_to_peak().into()
+    narrow("samples_over_threshold", 16, "samples", |row| row.tp.samples_over_threshold().into()),
+    narrow("samples_to_peak", 16, "samples from the start to the peak", |row| {
+        row.tp.samples_to_peak().into()
     }),
-    narrow("adc_integral", 32, "ADC counts above pedestal, summed over the samples", |tp| {
-        tp.adc_integral() as i32
+    narrow("adc_integral", 32, "ADC counts above pedestal, summed over the samples", |row| {
+        row.tp.adc_integral() as i32
     }),
-    narrow("adc_peak", 16, "ADC counts above pedestal", |tp| tp.adc_peak().into()),
+    narrow("adc_peak", 16, "ADC counts above pedestal", |row| row.tp.adc_peak().into()),
+    narrow("plane", 8, "plane of the channel's wire; 255 if unknown", |row| row.place.plane.into()),
+    Column {
+        name: "stream",
+        unit: "stream of the channel, as detector/crate/slot/stream; empty if unknown",
+        values: Values::Text(|row| row.place.stream.clone()),
+    },
 ];
 
 /// A table in progress, under a name ending in `.part`. Dropped before it is closed, it is removed.
@@ -84,19 +98,26 @@ pub const COLUMNS: [Column; 9] = [
 pub struct PrimitiveTable {
     file: SerializedFileWriter<File>,
     name: NewFile,
-    rows: Vec<TriggerPrimitive>,
+    places: ChannelPlaces,
+    unknown: Place,
+    rows: Vec<Row>,
 }
 
 impl PrimitiveTable {
     /// Begins the table of a log, which takes the place of `path` when it is closed.
     ///
     /// What the log's header says is stored with it, and `chunks_missing`, the number of chunks
-    /// that were lost from the log.
+    /// that were lost from the log. `places` tells plane and stream of the channels.
     ///
     /// # Errors
     /// When the `.part` file of `path` exists, `path` is no file of this user, or the file cannot be
     /// written.
-    pub fn replace(path: &Path, log: &FileHeader, chunks_missing: u64) -> Result<Self, Error> {
+    pub fn replace(
+        path: &Path,
+        log: &FileHeader,
+        chunks_missing: u64,
+        places: ChannelPlaces,
+    ) -> Result<Self, Error> {
         let name = NewFile::begin(path, PART, Existing::Replace)?;
         let file = name.handle()?;
         let start = |schema| {
@@ -104,7 +125,8 @@ impl PrimitiveTable {
             SerializedFileWriter::new(file, schema, properties)
         };
         let file = schema().and_then(start).map_err(Error::table(path))?;
-        Ok(Self { file, name, rows: Vec::with_capacity(ROWS_PER_GROUP_MAX) })
+        let rows = Vec::with_capacity(ROWS_PER_GROUP_MAX);
+        Ok(Self { file, name, places, unknown: Place::unknown(), rows })
     }
 
     /// Appends a row.
@@ -112,7 +134,8 @@ impl PrimitiveTable {
     /// # Errors
     /// When a row group is full and cannot be written.
     pub fn push(&mut self, primitive: TriggerPrimitive) -> Result<(), Error> {
-        self.rows.push(primitive);
+        let place = self.places.of(primitive.channel()).unwrap_or(&self.unknown).clone();
+        self.rows.push(Row { tp: primitive, place });
         if self.rows.len() == ROWS_PER_GROUP_MAX { self.flush() } else { Ok(()) }
     }
 
@@ -130,12 +153,13 @@ impl PrimitiveTable {
 
     /// Writes the gathered rows as a row group.
     fn flush(&mut self) -> Result<(), Error> {
-        let write = |file: &mut SerializedFileWriter<File>, rows: &[TriggerPrimitive]| {
+        let write = |file: &mut SerializedFileWriter<File>, rows: &[Row]| {
             let mut group = file.next_row_group()?;
             for column in &COLUMNS {
                 match column.values {
-                    Values::Narrow(value) => write_column::<Int32Type>(&mut group, rows, value)?,
+                    Values::Narrow(_, value) => write_column::<Int32Type>(&mut group, rows, value)?,
                     Values::Wide(value) => write_column::<Int64Type>(&mut group, rows, value)?,
+                    Values::Text(value) => write_column::<ByteArrayType>(&mut group, rows, value)?,
                 }
             }
             group.close().map(|_| ())
@@ -149,8 +173,8 @@ impl PrimitiveTable {
 /// Writes the next column of a row group.
 fn write_column<T: DataType>(
     group: &mut SerializedRowGroupWriter<'_, File>,
-    rows: &[TriggerPrimitive],
-    value: fn(&TriggerPrimitive) -> T::T,
+    rows: &[Row],
+    value: fn(&Row) -> T::T,
 ) -> ParquetResult<()> {
     let values: Vec<T::T> = rows.iter().map(value).collect();
     let missing = || ParquetError::General("the schema has fewer columns than the table".into());
@@ -162,13 +186,14 @@ fn write_column<T: DataType>(
 /// The columns as Parquet describes them.
 fn schema() -> ParquetResult<Arc<Type>> {
     let field = |column: &Column| {
-        let stored = match column.values {
-            Values::Narrow(_) => PhysicalType::INT32,
-            Values::Wide(_) => PhysicalType::INT64,
+        let (stored, logical) = match column.values {
+            Values::Narrow(bits, _) => (PhysicalType::INT32, LogicalType::integer(bits, false)),
+            Values::Wide(_) => (PhysicalType::INT64, LogicalType::integer(64, false)),
+            Values::Text(_) => (PhysicalType::BYTE_ARRAY, LogicalType::String),
         };
         let field = Type::primitive_type_builder(column.name, stored)
             .with_repetition(Repetition::REQUIRED)
-            .with_logical_type(Some(LogicalType::integer(column.bits, false)));
+            .with_logical_type(Some(logical));
         field.build().map(Arc::new)
     };
     let fields = COLUMNS.iter().map(field).collect::<ParquetResult<_>>()?;

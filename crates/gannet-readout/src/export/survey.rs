@@ -1,13 +1,16 @@
 //! The first reading of a log: is it sound, what is in it, and where is each source?
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use gannet_wire::{Fragment, FragmentType, GeoId, daq_ethernet, trigger_primitive};
 
 use super::error::Error;
+use super::raw_slices::stream_of;
+use super::run_facts::RunFacts;
 use crate::log::name::{finished_path, part_path};
-use crate::log::{ChunkView, FileHeader, Kind, Reader, verify_seeing};
-use crate::raw_file::GeoIdMap;
+use crate::log::{ChunkView, FileHeader, Kind, Reader, Report, verify_seeing};
+use crate::raw_file::{GeoIdMap, TakenAt};
 use crate::record::StoredRecord;
 
 /// What a sound log holds.
@@ -17,6 +20,10 @@ pub(super) struct Survey {
     pub header: FileHeader,
     /// Chunks known to have been lost.
     pub chunks_missing: u64,
+    /// When the log was written.
+    pub taken_at: TakenAt,
+    /// What is known of the run.
+    pub run: RunFacts,
     /// What there is to export.
     pub content: Content,
 }
@@ -32,6 +39,8 @@ pub(super) struct Content {
     pub primitives: u64,
     /// Frames of streams that were recorded as they came.
     pub raw_frames: u64,
+    /// These streams.
+    pub raw_streams: BTreeSet<GeoId>,
     /// Where on the detector the sources are that sent frames.
     pub geo_ids: GeoIdMap,
 }
@@ -48,14 +57,17 @@ impl Survey {
         }
         let reader = Reader::open(log)?;
         let total = 2 * reader.file_len();
-        let (mut content, mut wrong) = (Content::default(), None);
+        let (mut content, mut wrong, mut run) = (Content::default(), None, None);
         let report = verify_seeing(reader, log, |chunk| {
+            if chunk.header.label.kind == Kind::RUN_START {
+                run = RunFacts::decode(chunk.payload);
+            }
             if wrong.is_none() {
                 wrong = content.count(chunk).err().map(|source| content_error(log, chunk, source));
             }
             progress(chunk.offset + chunk.header.chunk_len(), total);
         })?;
-        let chunks_missing = report.chunks_missing;
+        let (chunks_missing, taken_at) = (report.chunks_missing, taken_at(&report));
         if let Some(problem) = report.problems.into_iter().next() {
             return Err(Error::NotVerified { file: log.to_owned(), problem });
         }
@@ -65,7 +77,11 @@ impl Survey {
         let no_header = || "it has no header".to_owned();
         let problem = |problem| Error::NotVerified { file: log.to_owned(), problem };
         let header = report.header.ok_or_else(no_header).map_err(problem)?;
-        Ok(Self { header, chunks_missing, content })
+        let run = match run {
+            Some(run) => run,
+            None => RunFacts::beside(log, &header),
+        };
+        Ok(Self { header, chunks_missing, taken_at, run, content })
     }
 }
 
@@ -85,7 +101,10 @@ impl Content {
                     self.primitives += primitives(&fragment?)?.len() as u64;
                 }
             }
-            Kind::RAW_FRAMES => self.raw_frames += u64::from(chunk.header.label.items),
+            Kind::RAW_FRAMES => {
+                self.raw_frames += u64::from(chunk.header.label.items);
+                self.raw_streams.insert(stream_of(chunk.payload)?);
+            }
             _ => {}
         }
         Ok(())
@@ -110,6 +129,22 @@ fn geo_id(fragment: &Fragment<'_>) -> Option<GeoId> {
         }
         _ => None,
     }
+}
+
+/// When the log was written. One that nobody closed ends as long after its start as its last time
+/// stamp lies behind its first.
+fn taken_at(report: &Report) -> TakenAt {
+    const NS_PER_MS: u64 = 1_000_000;
+    let Some(header) = &report.header else { return TakenAt::default() };
+    let start_unix_ms = header.created_unix_ns / NS_PER_MS;
+    let closed_unix_ms = report.end.as_ref().map_or(0, |end| end.closed_unix_ns / NS_PER_MS);
+    let (first, last) = report.times.unwrap_or_default();
+    let span_ms = u128::from(last - first) * 1000 / u128::from(header.ticks_hz.max(1));
+    let end_unix_ms = match closed_unix_ms {
+        0 if header.ticks_hz > 0 => start_unix_ms.saturating_add(span_ms as u64),
+        closed_unix_ms => closed_unix_ms.max(start_unix_ms),
+    };
+    TakenAt { start_unix_ms, end_unix_ms }
 }
 
 /// The primitives of a fragment; none if it holds something else.

@@ -17,17 +17,20 @@ pub enum View {
     Hdf5,
     /// A Parquet table of all trigger primitives.
     Parquet,
+    /// A DUNE raw file of the streams that were recorded as they came. It is as large as they are.
+    Raw,
 }
 
 impl View {
     /// Every view.
-    pub const ALL: [Self; 2] = [Self::Hdf5, Self::Parquet];
+    pub const ALL: [Self; 3] = [Self::Hdf5, Self::Parquet, Self::Raw];
 
     /// The name, as configurations and command lines have it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hdf5 => "hdf5",
             Self::Parquet => "parquet",
+            Self::Raw => "raw",
         }
     }
 }
@@ -41,7 +44,7 @@ impl fmt::Display for View {
 
 /// A name that is that of no view.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no view; choose hdf5 or parquet")]
+#[error("{0:?} is no view; choose hdf5, parquet or raw")]
 pub struct UnknownView(pub String);
 
 /// Reads a name as [`View::name`] gives it.
@@ -77,7 +80,7 @@ mod tests {
             assert_eq!(serde_json::to_value(view).unwrap(), view.name());
         }
         let error = "hdf".parse::<View>().unwrap_err();
-        assert_eq!(error.to_string(), "\"hdf\" is no view; choose hdf5 or parquet");
+        assert_eq!(error.to_string(), "\"hdf\" is no view; choose hdf5, parquet or raw");
     }
 
     #[test]

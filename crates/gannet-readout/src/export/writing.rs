@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use super::error::Error;
 use super::primitive_table::PrimitiveTable;
+use super::raw_slices::{self, RawSlices, stream_of};
 use super::survey::{Survey, content_error, primitives};
 use super::view::{View, path_of};
 use super::{ExportConfig, Exported};
 use crate::files::{self, is_taken};
 use crate::log::name::part_path;
 use crate::log::{ChunkView, Kind};
-use crate::raw_file::{FileInfo, RawFileWriter, RecordKind};
+use crate::raw_file::{FileInfo, GeoIdMap, RawFileWriter, RecordKind};
 use crate::record::StoredRecord;
 
 /// The views in progress, each of them only if it will hold something.
@@ -20,6 +21,7 @@ use crate::record::StoredRecord;
 pub(super) struct Writing {
     records: Option<RawFileWriter>,
     slices: Option<RawFileWriter>,
+    raw: Option<RawSlices>,
     table: Option<PrimitiveTable>,
     exported: Exported,
 }
@@ -29,6 +31,7 @@ pub(super) struct Writing {
 struct Targets {
     records: Option<PathBuf>,
     slices: Option<PathBuf>,
+    raw: Option<PathBuf>,
     table: Option<PathBuf>,
 }
 
@@ -42,12 +45,13 @@ impl Targets {
         Self {
             records: target(View::Hdf5, content.records, ".hdf5"),
             slices: target(View::Hdf5, content.slices, "_tps.hdf5"),
+            raw: target(View::Raw, content.raw_frames, "_raw.hdf5"),
             table: target(View::Parquet, content.primitives, "_tps.parquet"),
         }
     }
 
     fn all(&self) -> impl Iterator<Item = &PathBuf> {
-        [&self.records, &self.slices, &self.table].into_iter().flatten()
+        [&self.records, &self.slices, &self.raw, &self.table].into_iter().flatten()
     }
 
     /// Makes sure that nothing stands where the views are to be, and that nothing else than files of
@@ -70,23 +74,37 @@ impl Writing {
     pub fn begin(log: &Path, config: &ExportConfig, survey: &Survey) -> Result<Self, Error> {
         let targets = Targets::of(log, config, survey);
         targets.clear(config.overwrite)?;
-        let raw_file = |path: &Option<PathBuf>, kind| {
-            let info = file_info(config, survey, kind);
-            path.as_ref().map(|path| RawFileWriter::replace(path, &info)).transpose()
+        let raw_file = |path: &PathBuf, kind, geo_ids| {
+            RawFileWriter::replace(path, &file_info(config, survey, kind, geo_ids))
         };
-        let table =
-            |path: &PathBuf| PrimitiveTable::replace(path, &survey.header, survey.chunks_missing);
+        let records = |path: &PathBuf| {
+            raw_file(path, RecordKind::TriggerRecord, survey.content.geo_ids.clone())
+        };
+        // The primitives of a slice come from one source, which has no place on the detector.
+        let slices = |path: &PathBuf| raw_file(path, RecordKind::TimeSlice, GeoIdMap::new());
+        let raw = |path: &PathBuf| {
+            let sources = raw_slices::sources(survey);
+            let geo_ids = sources.iter().map(|(stream, (source, _))| (*source, vec![*stream]));
+            let info = file_info(config, survey, RecordKind::TimeSlice, geo_ids.collect());
+            RawSlices::begin(path, &info, sources)
+        };
+        let table = |path: &PathBuf| {
+            let places = survey.run.places();
+            PrimitiveTable::replace(path, &survey.header, survey.chunks_missing, places)
+        };
         let exported = Exported {
             files: Vec::new(),
             records: 0,
             slices: 0,
             primitives: 0,
-            raw_frames: survey.content.raw_frames,
+            raw_frames: 0,
+            raw_frames_kept: if targets.raw.is_some() { 0 } else { survey.content.raw_frames },
             chunks_missing: survey.chunks_missing,
         };
         Ok(Self {
-            records: raw_file(&targets.records, RecordKind::TriggerRecord)?,
-            slices: raw_file(&targets.slices, RecordKind::TimeSlice)?,
+            records: targets.records.as_ref().map(records).transpose()?,
+            slices: targets.slices.as_ref().map(slices).transpose()?,
+            raw: targets.raw.as_ref().map(raw).transpose()?,
             table: targets.table.as_ref().map(table).transpose()?,
             exported,
         })
@@ -107,6 +125,13 @@ impl Writing {
                     self.exported.slices += 1;
                 }
                 self.tabulate(log, chunk)?;
+            }
+            Kind::RAW_FRAMES => {
+                if let Some(raw) = &mut self.raw {
+                    let wrong = |source| content_error(log, chunk, source);
+                    raw.write(stream_of(chunk.payload).map_err(wrong)?, chunk)?;
+                    self.exported.raw_frames += u64::from(chunk.header.label.items);
+                }
             }
             _ => {}
         }
@@ -131,6 +156,9 @@ impl Writing {
         for file in [self.records.take(), self.slices.take()].into_iter().flatten() {
             self.exported.files.push(file.close()?);
         }
+        if let Some(raw) = self.raw.take() {
+            self.exported.files.push(raw.close()?);
+        }
         if let Some(table) = self.table.take() {
             self.exported.files.push(table.close()?);
         }
@@ -139,20 +167,20 @@ impl Writing {
 }
 
 /// Attributes of a raw file of the log.
-fn file_info(config: &ExportConfig, survey: &Survey, kind: RecordKind) -> FileInfo {
-    let geo_ids = match kind {
-        RecordKind::TriggerRecord => survey.content.geo_ids.clone(),
-        // The primitives of a slice come from one source, which has no place on the detector.
-        RecordKind::TimeSlice => Default::default(),
-    };
+fn file_info(
+    config: &ExportConfig,
+    survey: &Survey,
+    kind: RecordKind,
+    geo_ids: GeoIdMap,
+) -> FileInfo {
+    let told = survey.run.catalogue.as_ref();
     FileInfo {
         kind,
         run_number: survey.header.run,
         file_index: survey.header.file_index.into(),
         application_name: survey.header.application.clone(),
         geo_ids,
-        operational_environment: config.operational_environment.clone(),
-        offline_data_stream: config.offline_data_stream.clone(),
-        run_was_for_test_purposes: config.run_was_for_test_purposes,
+        catalogue: config.catalogue.as_ref().or(told).cloned().unwrap_or_default(),
+        taken_at: survey.taken_at,
     }
 }

@@ -111,6 +111,7 @@ impl OpenFile {
             cause,
             data_chunks: content.chunks,
             chunks_missing: content.chunks_missing,
+            closed_unix_ns: if cause == EndCause::Recovered { 0 } else { unix_ns() },
             error: error.map(|error| clip(&error.to_string(), ERROR_BYTES_MAX).into()),
         };
         let (first, last) = content.times.unwrap_or((0, 0));

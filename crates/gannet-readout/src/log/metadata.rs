@@ -128,6 +128,10 @@ pub struct EndOfFile {
     /// Data chunks known to have been lost from the middle of the file.
     #[serde(default)]
     pub chunks_missing: u64,
+    /// When the file was ended, nanoseconds since 1970-01-01 UTC; 0 when `recover` ended it, and in
+    /// older logs.
+    #[serde(default)]
+    pub closed_unix_ns: u64,
     /// The error after which the file was ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -186,6 +190,7 @@ mod tests {
             cause: EndCause::Recovered,
             data_chunks: u64::MAX,
             chunks_missing: u64::MAX,
+            closed_unix_ns: u64::MAX,
             error: Some(clip(&long, ERROR_BYTES_MAX).into()),
         };
         assert_eq!(chunk_len(end.encode().len()), BLOCK_BYTES as u64);

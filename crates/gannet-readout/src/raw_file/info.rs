@@ -1,10 +1,10 @@
 //! What a file says about itself as a whole.
 
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use gannet_hdf5::Value;
 use gannet_wire::{GeoId, SourceId};
+use serde::{Deserialize, Serialize};
 
 use super::layout::{FileLayout, LAYOUT_VERSION, RecordKind};
 use super::maps::{self, geo_ids_to_json};
@@ -12,7 +12,40 @@ use super::maps::{self, geo_ids_to_json};
 /// Where on the detector each source is.
 pub type GeoIdMap = BTreeMap<SourceId, Vec<GeoId>>;
 
-/// Attributes of a new file, apart from its size and times.
+/// What offline catalogues sort files by. The defaults are those of DUNE's configurations.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Catalogue {
+    /// Where the detector stands, for example `np04hd`.
+    pub operational_environment: String,
+    /// Which offline stream the data belong to, for example `cosmics`.
+    pub offline_data_stream: String,
+    /// Whether the run was only a test.
+    pub run_was_for_test_purposes: bool,
+}
+
+impl Default for Catalogue {
+    fn default() -> Self {
+        Self {
+            operational_environment: "swtest".into(),
+            offline_data_stream: "cosmics".into(),
+            run_was_for_test_purposes: true,
+        }
+    }
+}
+
+/// When the data of a file were taken, in milliseconds since 1970-01-01 UTC.
+///
+/// Not when the file was made: it may be a later view of the data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TakenAt {
+    /// Start of the recording of these data.
+    pub start_unix_ms: u64,
+    /// End of the recording of these data.
+    pub end_unix_ms: u64,
+}
+
+/// Attributes of a new file, apart from its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileInfo {
     /// What the records are.
@@ -25,38 +58,36 @@ pub struct FileInfo {
     pub application_name: String,
     /// Where on the detector each source is.
     pub geo_ids: GeoIdMap,
-    /// Where the detector stands, for example `np04hd`; offline catalogues sort by it.
-    pub operational_environment: String,
-    /// Which offline stream the data belong to, for example `cosmics`.
-    pub offline_data_stream: String,
-    /// Whether the run was only a test.
-    pub run_was_for_test_purposes: bool,
+    /// What offline catalogues sort the file by.
+    pub catalogue: Catalogue,
+    /// When the data were taken.
+    pub taken_at: TakenAt,
 }
 
 impl FileInfo {
     /// The attributes that a file has from its beginning.
     pub(super) fn to_attributes(&self, layout: &FileLayout) -> Vec<(&'static str, Value<'_>)> {
-        let test = if self.run_was_for_test_purposes { "true" } else { "false" };
+        let Catalogue { operational_environment, offline_data_stream, .. } = &self.catalogue;
+        let test = if self.catalogue.run_was_for_test_purposes { "true" } else { "false" };
         vec![
             ("run_number", Value::U32(self.run_number)),
             ("file_index", Value::U64(self.file_index)),
-            ("creation_timestamp", Value::from(now_ms())),
+            ("creation_timestamp", unix_ms(self.taken_at.start_unix_ms)),
             ("application_name", Value::from(&self.application_name[..])),
             ("filelayout_params", Value::from(maps::json(layout))),
             ("filelayout_version", Value::U32(LAYOUT_VERSION)),
             (maps::SOURCE_ID_GEO_ID_MAP, Value::from(geo_ids_to_json(&self.geo_ids))),
             ("record_type", Value::from(self.kind.name())),
-            ("operational_environment", Value::from(&self.operational_environment[..])),
-            ("offline_data_stream", Value::from(&self.offline_data_stream[..])),
+            ("operational_environment", Value::from(&operational_environment[..])),
+            ("offline_data_stream", Value::from(&offline_data_stream[..])),
             ("run_was_for_test_purposes", Value::from(test)),
         ]
     }
 }
 
-/// Milliseconds since 1970, as text.
+/// A time of an attribute.
 ///
 /// DUNE stored a text until 2024 and a number since; layout version 5 covers both.
-pub fn now_ms() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_millis().to_string()
+pub(super) fn unix_ms(unix_ms: u64) -> Value<'static> {
+    Value::from(unix_ms.to_string())
 }

@@ -27,7 +27,7 @@ mod verify;
 mod writer;
 
 pub use error::{Error, Result};
-pub use info::{FileInfo, GeoIdMap};
+pub use info::{Catalogue, FileInfo, GeoIdMap, TakenAt};
 pub use layout::{FileLayout, LAYOUT_VERSION, PathParams, RecordKind, RecordNumber};
 pub use maps::RecordMaps;
 pub use reader::{Entry, RawFileReader, RecordReader, Role};

@@ -7,7 +7,7 @@ use gannet_wire::record::Record;
 use gannet_wire::{FragmentRepr, SourceId, TimeSliceHeader, TriggerRecordHeader, trigger_record};
 
 use super::error::{Error, Result};
-use super::info::{FileInfo, now_ms};
+use super::info::{FileInfo, unix_ms};
 use super::layout::{FileLayout, RecordKind, RecordNumber};
 use super::maps::RecordMaps;
 use crate::files::{Existing, NewFile};
@@ -38,6 +38,8 @@ pub struct RawFileWriter {
     name: NewFile,
     kind: RecordKind,
     layout: FileLayout,
+    /// The closing time.
+    end_unix_ms: u64,
     recorded_size: u64,
     records: u64,
 }
@@ -65,7 +67,8 @@ impl RawFileWriter {
         let name = NewFile::begin(path, IN_PROGRESS, existing)?;
         let attributes = info.to_attributes(&layout);
         let file = Writer::on(name.handle()?, &name.temporary_path(), &attributes)?;
-        Ok(Self { file, name, kind: info.kind, layout, recorded_size: 0, records: 0 })
+        let (kind, end_unix_ms) = (info.kind, info.taken_at.end_unix_ms);
+        Ok(Self { file, name, kind, layout, end_unix_ms, recorded_size: 0, records: 0 })
     }
 
     /// Writes a record: its header in the stored form, and its fragments.
@@ -166,9 +169,19 @@ impl RawFileWriter {
     /// # Errors
     /// When writing or renaming fails; the `.part` file is removed then.
     pub fn close(self) -> Result<PathBuf> {
+        let end_unix_ms = self.end_unix_ms;
+        self.close_at(end_unix_ms)
+    }
+
+    /// Like [`close`](Self::close), with data that turned out to end at another time, in
+    /// milliseconds since 1970, than was said at first.
+    ///
+    /// # Errors
+    /// As [`close`](Self::close).
+    pub fn close_at(self, end_unix_ms: u64) -> Result<PathBuf> {
         let closing = [
             ("recorded_size", Value::U64(self.recorded_size)),
-            ("closing_timestamp", Value::from(now_ms())),
+            ("closing_timestamp", unix_ms(end_unix_ms)),
         ];
         self.file.close(&closing)?;
         Ok(self.name.publish()?)

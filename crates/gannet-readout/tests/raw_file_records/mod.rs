@@ -2,6 +2,7 @@
 
 use gannet_readout::record::{Fragment, TriggerRecord};
 use gannet_readout::time_slice::TimeSlice;
+use gannet_wire::geo_id::DAQ_DETECTOR;
 use gannet_wire::record::Record;
 use gannet_wire::{
     ComponentRequest, FragmentRepr, FragmentType, SourceId, Subsystem, TimeSliceHeader,
@@ -74,7 +75,7 @@ fn fragment(
         error_bits: 0,
         fragment_type,
         sequence_number: 0,
-        detector_id: 3,
+        detector_id: if source_id == PRIMITIVES { DAQ_DETECTOR } else { 3 },
         source_id,
     };
     Fragment { header, payload }

@@ -54,11 +54,13 @@ pub(super) fn survey(paths: &[PathBuf]) -> Result<Survey, FindError> {
     }
     parts.sort_by_key(|part| part.first);
     let info = RunInfo { run, ..RunInfo::default() };
+    let created = files.iter().filter_map(|file| file.number("creation_timestamp").ok()).min();
+    let created_unix_ns = created.unwrap_or(0).saturating_mul(1_000_000);
     Ok(Survey {
         input: Box::new(RawFiles { files, skipped }),
         parts,
         source: FrameSource::Records,
-        header: FileHeader::new(&info, 0, 0),
+        header: FileHeader::new(&info, 0, created_unix_ns),
         chunks_missing: 0,
         frames_missing: 0,
         start: None,

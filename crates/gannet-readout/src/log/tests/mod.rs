@@ -81,6 +81,7 @@ fn file_of(numbers: std::ops::Range<u64>, payload_len: usize) -> (Vec<u8>, Vec<u
         cause: EndCause::Closed,
         data_chunks: numbers.end - numbers.start,
         chunks_missing: 0,
+        closed_unix_ns: 2,
         error: None,
     };
     encode_chunk(&Label::new(Kind::END_OF_FILE), 123, numbers.end, &[end.encode()], &mut bytes);

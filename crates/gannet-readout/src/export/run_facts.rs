@@ -1,0 +1,83 @@
+//! What the start of a run tells that views repeat: the chunk of kind `RUN_START`.
+
+use std::path::Path;
+
+use gannet_wire::{FragmentType, GeoId, SourceId};
+use serde::Deserialize;
+
+use super::places::ChannelPlaces;
+use crate::log::name::sibling;
+use crate::log::{FileHeader, Kind, Reader};
+use crate::raw_file::Catalogue;
+
+/// Chunks among which the start of a run is looked for.
+const CHUNKS: usize = 16;
+
+/// What is known of a run. What an older log does not tell is absent.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RunFacts {
+    /// What offline catalogues are told.
+    pub catalogue: Option<Catalogue>,
+    streams: Vec<StreamFacts>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct StreamFacts {
+    geo_id: String,
+    source_id: String,
+    format: Option<String>,
+    offline: Vec<u32>,
+    plane: Vec<u8>,
+}
+
+impl RunFacts {
+    /// Reads the payload of the chunk; `None` if it is something else.
+    pub fn decode(payload: &[u8]) -> Option<Self> {
+        serde_json::from_slice(payload).ok()
+    }
+
+    /// What the first file of the run tells, if it lies beside `log`, which is another one of it.
+    pub fn beside(log: &Path, header: &FileHeader) -> Self {
+        let read = || {
+            let mut reader = Reader::open(&sibling(log, 0)?).ok()?;
+            let mut facts = None;
+            for _ in 0..CHUNKS {
+                let chunk = reader.next_chunk().ok()??;
+                if chunk.header.label.kind == Kind::RUN_START {
+                    facts = Self::decode(chunk.payload);
+                    break;
+                }
+            }
+            let first = reader.file_header()?;
+            let same =
+                first.run == header.run && first.run_started_unix_ns == header.run_started_unix_ns;
+            facts.filter(|_| same)
+        };
+        read().unwrap_or_default()
+    }
+
+    /// The stream and the plane of each channel.
+    pub fn places(&self) -> ChannelPlaces {
+        let mut places = ChannelPlaces::default();
+        for stream in &self.streams {
+            if let Ok(geo_id) = stream.geo_id.parse() {
+                places.add(geo_id, &stream.offline, &stream.plane);
+            }
+        }
+        places
+    }
+
+    /// The source that a stream is in files, and the type of its fragments.
+    pub fn source(&self, geo_id: GeoId) -> Option<(SourceId, FragmentType)> {
+        let name = geo_id.to_string();
+        let stream = self.streams.iter().find(|stream| stream.geo_id == name)?;
+        let fragment_type = match stream.format.as_deref()? {
+            "wibeth" => FragmentType::WibEth,
+            "tdeeth" => FragmentType::TdeEth,
+            _ => return None,
+        };
+        Some((stream.source_id.parse().ok()?, fragment_type))
+    }
+}
