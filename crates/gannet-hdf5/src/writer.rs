@@ -10,7 +10,7 @@ use crate::chain::{self, BLOCK, Block};
 use crate::error::{Error, Result};
 use crate::tree::{Group, Metadata, check_attributes, check_name, place_attributes};
 use crate::value::Value;
-use crate::{message, superblock};
+use crate::{digest, message, superblock};
 
 /// Where the first block of the root group lies; superblock and root header lie before it.
 const FIRST_BLOCK: u64 = BLOCK as u64;
@@ -84,12 +84,15 @@ impl Writer {
         Ok(grown)
     }
 
-    /// Gives the root more attributes, puts everything on the disk and ends the file.
+    /// Gives the root more attributes, reads the file back for its digest, puts everything on the disk
+    /// and ends the file.
     ///
     /// # Errors
     /// When an attribute is there already or is not allowed, or writing fails.
     pub fn close(mut self, attributes: &[(&str, Value<'_>)]) -> Result<()> {
         self.set_attributes(attributes)?;
+        let digest = digest::encode(&self.file, self.end);
+        self.write_at(&digest.map_err(|source| io("read", &self.path, source))?, self.end)?;
         self.file.sync_all().map_err(|source| io("sync", &self.path, source))
     }
 

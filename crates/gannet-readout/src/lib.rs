@@ -5,6 +5,7 @@ pub mod files;
 pub mod inspect;
 pub mod latency;
 pub mod log;
+pub mod parquet_file;
 pub mod primitives;
 pub mod raw_file;
 pub mod raw_stream;

@@ -5,15 +5,18 @@ mod raw_file_records;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use gannet_measure::quantity::Bytes;
+use gannet_measure::random::Random;
 use gannet_readout::export::{
     COLUMNS, Error, ExportConfig, Exported, ROWS_PER_GROUP_MAX, View, export,
 };
 use gannet_readout::log::{
-    Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo, format, recover,
+    self, Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo, format, recover,
 };
+use gannet_readout::parquet_file;
 use gannet_readout::raw_file::{RawFileReader, RecordKind, Role, verify};
 use gannet_readout::record::TriggerRecord;
 use gannet_readout::time_slice::TimeSlice;
@@ -572,4 +575,35 @@ fn the_judge_of_tables_does_find_faults() {
         };
         assert_eq!(output.status.code(), Some(1), "{wrong}");
     }
+}
+
+/// Flips single bits of a file at random, each alone, and asks `is_sound` each time.
+fn flip_bits(path: &Path, flips: u64, is_sound: impl Fn(&Path) -> bool) {
+    assert!(is_sound(path), "{}", path.display());
+    let mut bytes = fs::read(path).unwrap();
+    let file = File::options().write(true).open(path).unwrap();
+    let mut random = Random::new(flips);
+    for _ in 0..flips {
+        let (at, bit) = (random.below(bytes.len() as u64), random.below(8));
+        let byte = &mut bytes[at as usize];
+        file.write_all_at(&[*byte ^ 1 << bit], at).unwrap();
+        assert!(!is_sound(path), "bit {bit} of byte {at} of {}", path.display());
+        file.write_all_at(&[*byte], at).unwrap();
+    }
+    assert!(is_sound(path), "{}", path.display());
+}
+
+#[test]
+fn no_flipped_bit_is_silent() {
+    let long = std::env::var_os("GANNET_LONG").is_some();
+    let flips = |short| if long { 10_000 } else { short };
+    let directory = tempfile::tempdir().unwrap();
+    let log = usual_log(directory.path());
+    let exported = export_all(&log).unwrap();
+    let [records, slices, table] = &exported.files[..] else { panic!("{exported:?}") };
+    let is_raw_file = |path: &Path| verify(path).is_ok_and(|summary| summary.digest);
+    flip_bits(records, flips(1000), is_raw_file);
+    flip_bits(slices, flips(3000), is_raw_file);
+    flip_bits(table, flips(10_000), |path| parquet_file::verify(path).is_ok());
+    flip_bits(&log, flips(3000), |path| log::verify(path).is_ok_and(|report| report.is_sound()));
 }

@@ -128,7 +128,8 @@ fn time_slices_come_back() -> Result<()> {
 fn a_file_made_elsewhere_is_read() -> Result<()> {
     let path = Path::new(MADE_BY_H5PY);
     let summary = verify(path)?;
-    let expected = Summary { records: 1, fragments: 2, bytes: 128 + 2 * 7272, wrong_sizes: 1 };
+    let expected =
+        Summary { records: 1, fragments: 2, bytes: 128 + 2 * 7272, wrong_sizes: 1, digest: false };
     assert_eq!(summary, expected);
     let file = RawFileReader::open(path)?;
     assert_eq!(file.number("run_number")?, 27980);

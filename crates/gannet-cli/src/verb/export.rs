@@ -3,8 +3,10 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use gannet_control::paths::is_same_file;
 use gannet_readout::export::{ExportConfig, Exported, View, export};
+use gannet_readout::files;
 use serde::Serialize;
 
 use crate::exit::{Outcome, Usage};
@@ -17,7 +19,8 @@ use crate::progress::Progress;
 /// hdf5: trigger records in DUNE's raw-file layout (NAME.hdf5), and time slices of trigger
 /// primitives (NAME_tps.hdf5). parquet: a table of all trigger primitives (NAME_tps.parquet).
 /// raw: the streams that were recorded as they came, as time slices in DUNE's raw-file layout
-/// (NAME_raw.hdf5). A log that does not verify is not exported: exit code 6.
+/// (NAME_raw.hdf5). Each file is listed in the manifest of its run (*.sha256) beside it. A log that
+/// does not verify is not exported: exit code 6.
 ///
 /// Example: gannet export gannet_run000001_20261121T021000Z_f0000.glog --format parquet --to /tmp
 #[derive(Debug, clap::Args)]
@@ -97,6 +100,9 @@ fn one<'a>(log: &'a Path, config: &ExportConfig) -> anyhow::Result<Report<'a>> {
     drop(progress);
     match result {
         Ok(exported) => {
+            for file in &exported.files {
+                files::list(file).with_context(|| format!("{} is made", file.display()))?;
+            }
             if exported.chunks_missing > 0 {
                 let (log, missing) = (log.display(), exported.chunks_missing);
                 log::say(format_args!(

@@ -11,11 +11,11 @@ use gannet_wire::inspect::{Format, describe, identify};
 use crate::exit::Outcome;
 use crate::output;
 
-/// Most bytes of a file that is neither log nor HDF5, as these are read at once.
+/// Most bytes of a file that is neither log nor HDF5 nor Parquet, as these are read at once.
 const BYTES_MAX: u64 = 1 << 30;
 
 /// Prints what a file holds: the chunks of a log, finished or not, the records of a DUNE raw file
-/// (HDF5), or what bytes are: frames, fragments, records, primitives, packet captures.
+/// (HDF5), columns and first rows of a Parquet table, or what bytes are: frames, fragments, records, primitives, packet captures.
 ///
 /// Example: gannet inspect gannet_run000001_20261121T021000Z_f0000.glog --chunk 2
 #[derive(Debug, clap::Args)]
@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Print the record of this number of a raw file in full.
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["chunk", "json"])]
     record: Option<u64>,
-    /// Print the list of chunks or records as JSON.
+    /// Print the list of chunks, records or rows as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -48,11 +48,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         (Some(FileKind::RawFile), None, Some(record)) => describe_record(file, record, &mut text)?,
         (Some(FileKind::Log), None, Some(_)) => bail!("a log has chunks; use --chunk"),
         (Some(FileKind::RawFile), Some(_), _) => bail!("a raw file has records; use --record"),
+        (Some(FileKind::Table), ..) if arguments.chunk.or(arguments.record).is_some() => {
+            bail!("a table has rows; --chunk and --record are for logs and raw files")
+        }
         (Some(kind), ..) if arguments.json => output::json_array(list(file, kind)?)?,
         (Some(kind), ..) => output::print(|out| print(out, list(file, kind)?))?,
         (None, None, None) if !arguments.json => bytes(file, arguments.format, &mut text)?,
         (None, ..) => bail!(
-            "{} is neither a log nor HDF5; --chunk, --record and --json are for those",
+            "{} is neither a log nor HDF5 nor Parquet; --chunk, --record and --json are for those",
             file.display()
         ),
     }

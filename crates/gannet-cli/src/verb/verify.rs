@@ -4,21 +4,27 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use gannet_control::channels::{self, file::FileError};
+use gannet_readout::files::{self, CHANNELS_ENDING, Listed, MANIFEST_ENDING};
 use gannet_readout::inspect::FileKind;
-use gannet_readout::{log, raw_file};
+use gannet_readout::{log, parquet_file, raw_file};
 use serde::Serialize;
 
 use crate::exit::Outcome;
 use crate::output;
 
-/// Reads files back and checks all of them: every byte of a log, and in a DUNE raw file (HDF5)
-/// every header, fragment and map, which must agree with each other. Exit code 6 when anything is
-/// wrong.
+/// Reads files back and checks all of them: every byte of a log, a DUNE raw file (HDF5) or a Parquet
+/// table that Gannet wrote, the headers, fragments and maps of raw files, which must agree with each
+/// other, and the rows of a table of channels.
+///
+/// Each is also compared with the manifest of its run beside it (*.sha256); a manifest by itself stands
+/// for all files that it lists. Raw files of other programs have no digest, and tables of channels
+/// only that in the manifest. Exit code 6 when anything is wrong.
 ///
 /// Example: gannet verify gannet_run000001_20261121T021000Z_f0000.glog
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The log files and raw files.
+    /// Logs, raw files, Parquet tables, tables of channels, and manifests.
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Print what was found as JSON.
@@ -28,10 +34,12 @@ pub struct Arguments {
 
 /// What was found in one file.
 #[derive(Serialize)]
-struct Verdict<'a> {
-    file: &'a Path,
+struct Verdict {
+    file: PathBuf,
     /// Whether the file is whole and right.
     verified: bool,
+    /// How it compares with the manifest of its run.
+    manifest: Listed,
     #[serde(flatten)]
     found: Found,
 }
@@ -42,18 +50,24 @@ struct Verdict<'a> {
 enum Found {
     Log(Box<log::Report>),
     RawFile(raw_file::Summary),
-    /// A raw file that is wrong: the first thing found.
+    Table(parquet_file::Summary),
+    Channels {
+        channels: usize,
+    },
+    /// A file that is wrong: the first thing found.
     Problem(String),
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut verdicts = Vec::new();
     for file in &arguments.files {
-        let verdict = verify(file)?;
-        if !arguments.json {
-            output::print(|out| verdict.print(out))?;
+        for file in files_of(file)? {
+            let verdict = verify(file)?;
+            if !arguments.json {
+                output::print(|out| verdict.print(out))?;
+            }
+            verdicts.push(verdict);
         }
-        verdicts.push(verdict);
     }
     if arguments.json {
         output::json(&verdicts)?;
@@ -62,9 +76,39 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(if all { Outcome::Ok } else { Outcome::NotVerified })
 }
 
-/// Verifies a file.
-fn verify(file: &Path) -> anyhow::Result<Verdict<'_>> {
-    let (verified, found) = match FileKind::of(file)? {
+/// The file itself, or those that it lists if it is a manifest.
+fn files_of(file: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let is_manifest = has_ending(file, MANIFEST_ENDING);
+    Ok(if is_manifest { files::files_of(file)? } else { vec![file.to_owned()] })
+}
+
+fn has_ending(file: &Path, ending: &str) -> bool {
+    file.file_name().is_some_and(|name| name.to_string_lossy().ends_with(ending))
+}
+
+/// Verifies a file by what is in it, and by the manifest beside it.
+fn verify(file: PathBuf) -> anyhow::Result<Verdict> {
+    let is_channels = has_ending(&file, CHANNELS_ENDING);
+    let (sound, found) = if is_channels { channels(&file)? } else { content(&file)? };
+    let (manifest, found) = match files::compare(&file) {
+        Ok(listed) => (listed, found),
+        Err(error) if error.source.kind() == io::ErrorKind::InvalidData => {
+            (Listed::Differs, Found::Problem(error.to_string()))
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let verified = match manifest {
+        Listed::Agrees => sound,
+        Listed::Differs => false,
+        // Nothing in a table of channels tells whether it was damaged.
+        Listed::NotListed | Listed::NoManifest => sound && !is_channels,
+    };
+    Ok(Verdict { file, verified, manifest, found })
+}
+
+/// Whether the content of a file is right, and what it is.
+fn content(file: &Path) -> anyhow::Result<(bool, Found)> {
+    Ok(match FileKind::of(file)? {
         Some(FileKind::RawFile) => match raw_file::verify(file) {
             Ok(summary) => (true, Found::RawFile(summary)),
             Err(error) if error.is_of_system() => return Err(error.into()),
@@ -74,27 +118,69 @@ fn verify(file: &Path) -> anyhow::Result<Verdict<'_>> {
             let report = log::verify(file)?;
             (report.is_complete(), Found::Log(Box::new(report)))
         }
-        None => bail!("{} is neither a log (*.glog) nor HDF5", file.display()),
-    };
-    Ok(Verdict { file, verified, found })
+        Some(FileKind::Table) => match parquet_file::verify(file) {
+            Ok(summary) => (true, Found::Table(summary)),
+            Err(error) if error.is_of_system() => return Err(error.into()),
+            Err(error) => (false, Found::Problem(error.to_string())),
+        },
+        None => bail!(
+            "{} is not a log (*.glog), HDF5, Parquet, a table of channels (*{CHANNELS_ENDING}) or a \
+             manifest (*{MANIFEST_ENDING})",
+            file.display()
+        ),
+    })
 }
 
-impl Verdict<'_> {
+fn channels(file: &Path) -> anyhow::Result<(bool, Found)> {
+    match channels::file::read(file) {
+        Ok(channels) => Ok((true, Found::Channels { channels: channels.len() })),
+        Err(error @ FileError::Read { .. }) => Err(error.into()),
+        Err(error) => Ok((false, Found::Problem(error.to_string()))),
+    }
+}
+
+impl Verdict {
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let file = self.file.display();
+        let verdict = if self.verified { "verified" } else { "NOT VERIFIED" };
         match &self.found {
-            Found::Log(report) => write!(out, "{report}"),
-            Found::Problem(problem) => writeln!(out, "{file}: WRONG: {problem}"),
-            Found::RawFile(raw_file::Summary { records, fragments, bytes, wrong_sizes }) => {
+            Found::Log(report) => write!(out, "{report}")?,
+            Found::Problem(problem) => writeln!(out, "{file}: WRONG: {problem}")?,
+            Found::Table(parquet_file::Summary { rows, columns, bytes }) => {
                 writeln!(
                     out,
-                    "{file}: verified: {bytes} bytes in {records} records, {fragments} fragments"
+                    "{file}: {verdict}: {bytes} bytes in {rows} rows of {columns} columns"
                 )?;
-                match wrong_sizes {
-                    0 => Ok(()),
-                    wrong => writeln!(out, "  {wrong} fragment headers tell another size"),
+            }
+            Found::Channels { channels } => {
+                writeln!(out, "{file}: {verdict}: {channels} channels")?;
+            }
+            Found::RawFile(raw_file::Summary {
+                records,
+                fragments,
+                bytes,
+                wrong_sizes,
+                digest,
+            }) => {
+                writeln!(
+                    out,
+                    "{file}: {verdict}: {bytes} bytes in {records} records, {fragments} fragments"
+                )?;
+                if *wrong_sizes > 0 {
+                    writeln!(out, "  {wrong_sizes} fragment headers tell another size")?;
+                }
+                if !digest {
+                    writeln!(out, "  it has no digest: damage to its data is not found")?;
                 }
             }
+        }
+        let manifest = files::manifest_of(&self.file);
+        let manifest = manifest.as_deref().and_then(Path::file_name).unwrap_or_default().display();
+        match self.manifest {
+            Listed::Agrees => writeln!(out, "  as listed in {manifest}"),
+            Listed::Differs => writeln!(out, "  NOT as listed in {manifest}"),
+            Listed::NotListed => writeln!(out, "  not listed in {manifest}"),
+            Listed::NoManifest => writeln!(out, "  no manifest (*{MANIFEST_ENDING}) is beside it"),
         }
     }
 }

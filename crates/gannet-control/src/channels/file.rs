@@ -12,7 +12,7 @@ use gannet_readout::files::{self, Existing, NewFile};
 use super::{ChannelFigures, Condition};
 
 /// What the name of the file ends with; before it stand the words of the run's log files.
-pub const ENDING: &str = "_channels.csv";
+pub const ENDING: &str = files::CHANNELS_ENDING;
 
 /// Names of the columns.
 const COLUMNS: [&str; 9] = [

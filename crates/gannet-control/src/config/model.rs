@@ -128,6 +128,10 @@ impl Default for RecordConfig {
 pub struct ViewsConfig {
     /// What is made; empty for nothing. `gannet export` makes them at any later time.
     pub formats: Vec<View>,
+    /// Whether the SHA-256 of each finished file of the run, its log included, is listed in a
+    /// manifest beside it, `*.sha256`, for `gannet verify` and `sha256sum -c`. Each file is read
+    /// once more for it, in the background.
+    pub manifest: bool,
     /// Where the detector stands, for example `np04hd`, as raw files tell offline catalogues.
     pub operational_environment: String,
     /// Which offline stream the data belong to, for example `cosmics`, as raw files tell.
@@ -153,6 +157,7 @@ impl Default for ViewsConfig {
             Catalogue::default();
         Self {
             formats: vec![View::Hdf5, View::Parquet],
+            manifest: true,
             operational_environment,
             offline_data_stream,
             run_was_for_test_purposes,

@@ -383,7 +383,7 @@ fn receive_on(
 
 fn views(plan: &Plan, observed: &Arc<Observed>) -> Result<Option<ViewMaker>, RunError> {
     let views = &plan.config.views;
-    if views.formats.is_empty() {
+    if views.formats.is_empty() && !views.manifest {
         return Ok(None);
     }
     let config = ExportConfig {
@@ -391,7 +391,7 @@ fn views(plan: &Plan, observed: &Arc<Observed>) -> Result<Option<ViewMaker>, Run
         catalogue: Some(views.catalogue()),
         ..ExportConfig::default()
     };
-    Ok(Some(ViewMaker::start(config, observed)?))
+    Ok(Some(ViewMaker::start(config, views.manifest, observed)?))
 }
 
 /// Starts a thread of the run that `observed` shows. If it panics, the run fails as a whole.

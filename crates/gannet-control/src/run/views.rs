@@ -1,13 +1,13 @@
-//! The thread that makes views of log files as they are finished.
+//! The thread that makes views of log files as they are finished, and lists all of them in the manifest.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use gannet_readout::export::{ExportConfig, export};
-use gannet_readout::log::RecorderHandle;
+use gannet_readout::files;
 
 use super::RunError;
 use super::observe::Observed;
@@ -15,12 +15,15 @@ use super::observe::Observed;
 /// Time between two looks at the recorder.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// By how much the thread is less urgent than others, as `nice` counts it.
+const LESS_PRIORITY: i32 = 10;
+
 /// What has become of the views.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Made {
     /// The views.
     pub files: Vec<PathBuf>,
-    /// Why views of some log are not there.
+    /// Why views of some log, or their lines in the manifest, are not there.
     pub failures: Vec<String>,
 }
 
@@ -54,11 +57,14 @@ impl ViewMaker {
     ///
     /// # Errors
     /// When the system gives none.
-    pub fn start(config: ExportConfig, observed: &Arc<Observed>) -> Result<Self, RunError> {
-        let (status, shared) = (Arc::clone(&observed.views), Arc::clone(&observed.views));
-        let recorder = observed.recorder.clone();
-        let work = move || run(&recorder, &config, &shared);
-        let thread = super::setup::spawn("views", observed, work)?;
+    pub fn start(
+        config: ExportConfig,
+        manifest: bool,
+        observed: &Arc<Observed>,
+    ) -> Result<Self, RunError> {
+        let status = Arc::clone(&observed.views);
+        let maker = Maker { config, manifest, observed: Arc::clone(observed) };
+        let thread = super::setup::spawn("views", observed, move || maker.run())?;
         Ok(Self { status, thread })
     }
 
@@ -70,24 +76,58 @@ impl ViewMaker {
     }
 }
 
-fn run(recorder: &RecorderHandle, config: &ExportConfig, status: &ViewStatus) {
-    let mut seen = 0;
-    loop {
-        let complete = status.complete.load(Ordering::Acquire);
-        let recorded = recorder.status();
-        // The list may have forgotten the first of very many files.
-        let forgotten = recorded.files_finished - recorded.finished.len() as u64;
-        for log in recorded.finished.iter().skip(seen.max(forgotten) as usize - forgotten as usize)
-        {
-            match export(log, config, &mut |_, _| ()) {
-                Ok(exported) => status.lock().files.extend(exported.files),
-                Err(error) => status.lock().failures.push(error.to_string()),
+/// What the thread does with a log and with the table of channels.
+struct Maker {
+    config: ExportConfig,
+    /// Whether finished files are listed in the manifest of the run.
+    manifest: bool,
+    observed: Arc<Observed>,
+}
+
+impl Maker {
+    fn run(&self) {
+        // Nobody waits for views while the run goes on; if it cannot be had, all is as usual.
+        let _ = rustix::process::nice(LESS_PRIORITY);
+        let status = &self.observed.views;
+        let mut seen = 0;
+        loop {
+            let complete = status.complete.load(Ordering::Acquire);
+            let recorded = self.observed.recorder.status();
+            // The list may have forgotten the first of very many files.
+            let forgotten = recorded.files_finished - recorded.finished.len() as u64;
+            let known = seen.max(forgotten) as usize - forgotten as usize;
+            recorded.finished.iter().skip(known).for_each(|log| self.take(log));
+            seen = recorded.files_finished;
+            if complete {
+                let (channels, _) = self.observed.channels.now();
+                channels.file.iter().for_each(|table| self.list(table));
+                return;
             }
+            thread::sleep(LOOK);
         }
-        seen = recorded.files_finished;
-        if complete {
+    }
+
+    /// Makes the views of a log, and lists it with them.
+    fn take(&self, log: &Path) {
+        self.list(log);
+        if self.config.formats.is_empty() {
             return;
         }
-        thread::sleep(LOOK);
+        match export(log, &self.config, &mut |_, _| ()) {
+            Ok(exported) => {
+                exported.files.iter().for_each(|file| self.list(file));
+                self.observed.views.lock().files.extend(exported.files);
+            }
+            Err(error) => self.observed.views.lock().failures.push(error.to_string()),
+        }
+    }
+
+    fn list(&self, file: &Path) {
+        if self.manifest
+            && let Err(error) = files::list(file)
+        {
+            let failure = format!("{} is not in the manifest: {error}", file.display());
+            self.observed.views.lock().failures.push(failure);
+        }
     }
 }

@@ -15,9 +15,10 @@ use parquet::schema::types::{ColumnPath, Type};
 
 use super::error::Error;
 use super::places::{ChannelPlaces, Place};
-use crate::files::{Existing, NewFile};
+use crate::files::{self, Existing, NewFile};
 use crate::log::FileHeader;
 use crate::log::name::PART;
+use crate::parquet_file;
 
 /// Most rows of a row group, the part of the table that a reader takes in at once: some 8 MB.
 pub const ROWS_PER_GROUP_MAX: usize = 1 << 18;
@@ -147,7 +148,9 @@ impl PrimitiveTable {
         if !self.rows.is_empty() {
             self.flush()?;
         }
-        self.file.into_inner().map_err(Error::table(self.name.path()))?;
+        let file = self.file.into_inner().map_err(Error::table(self.name.path()))?;
+        let path = self.name.temporary_path();
+        parquet_file::seal(&file).map_err(|source| files::Error { doing: "seal", path, source })?;
         Ok(self.name.publish()?)
     }
 
@@ -212,10 +215,11 @@ fn properties(log: &FileHeader, chunks_missing: u64) -> WriterProperties {
     ];
     let units =
         COLUMNS.iter().map(|column| entry(&format!("unit.{}", column.name), column.unit.into()));
+    let digest = parquet_file::entry();
     let time_start = ColumnPath::from(TIME_START);
     WriterProperties::builder()
         .set_created_by(format!("gannet version {}", env!("CARGO_PKG_VERSION")))
-        .set_key_value_metadata(Some(about.into_iter().chain(units).collect()))
+        .set_key_value_metadata(Some(about.into_iter().chain(units).chain([digest]).collect()))
         .set_compression(Compression::SNAPPY)
         // Times hardly ever repeat, and rise by small steps.
         .set_column_dictionary_enabled(time_start.clone(), false)

@@ -10,6 +10,7 @@
 
 mod directory;
 mod error;
+mod manifest;
 mod new_file;
 mod run_counter;
 
@@ -18,6 +19,9 @@ use std::path::Path;
 
 pub use directory::{OutputDirectory, directory_of};
 pub use error::Error;
+pub use manifest::{
+    CHANNELS_ENDING, Listed, MANIFEST_ENDING, compare, files_of, list, manifest_of,
+};
 pub use new_file::{Existing, NewFile};
 pub use run_counter::{RUN_COUNTER, RunId, take_run};
 

@@ -20,6 +20,10 @@ pub enum Entry {
     File(FileEntry),
     /// A record of a raw file.
     Record(RecordEntry),
+    /// What a Parquet file says about itself.
+    Table(TableEntry),
+    /// A row of a Parquet file.
+    Row(RowEntry),
 }
 
 /// A chunk of a log.
@@ -182,6 +186,56 @@ impl fmt::Display for RecordEntry {
     }
 }
 
+/// What a Parquet file says about itself.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TableEntry {
+    /// Number of rows; the first of them follow.
+    pub rows: u64,
+    /// Columns, in their order.
+    pub columns: Vec<ColumnEntry>,
+    /// Key-value pairs of the file.
+    pub attributes: BTreeMap<String, serde_json::Value>,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ColumnEntry {
+    /// Its name.
+    pub name: String,
+    /// Type of its values, such as `uint32`.
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+/// One line, then one a attribute, then one a column.
+impl fmt::Display for TableEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Parquet table, {} rows of {} columns", self.rows, self.columns.len())?;
+        attributes(&self.attributes, f)?;
+        for ColumnEntry { name, kind } in &self.columns {
+            write!(f, "\n  column {name:<21} {kind}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A row of a table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RowEntry {
+    /// Its number, from 0.
+    pub row: u64,
+    /// Its values by column.
+    pub values: serde_json::Map<String, serde_json::Value>,
+}
+
+/// One line.
+impl fmt::Display for RowEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "row {}:", self.row)?;
+        self.values.iter().try_for_each(|(name, value)| write!(f, " {name} {value}"))
+    }
+}
+
 /// Prints attributes, one a line.
 pub(super) fn attributes(
     attributes: &BTreeMap<String, serde_json::Value>,
@@ -206,6 +260,8 @@ impl fmt::Display for Entry {
             }
             Self::File(file) => file.fmt(f),
             Self::Record(record) => record.fmt(f),
+            Self::Table(table) => table.fmt(f),
+            Self::Row(row) => row.fmt(f),
         }
     }
 }

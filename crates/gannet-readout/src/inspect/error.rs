@@ -15,6 +15,14 @@ pub enum Error {
     /// The raw file cannot be read.
     #[error(transparent)]
     RawFile(#[from] raw_file::Error),
+    /// The Parquet file cannot be read.
+    #[error("{}: {source}", file.display())]
+    Parquet {
+        /// The file.
+        file: PathBuf,
+        /// What the Parquet library says.
+        source: parquet::errors::ParquetError,
+    },
     /// The log has fewer chunks.
     #[error("{} has no chunk {wanted}; it has {chunks}, counted from 0", file.display())]
     NoChunk {

@@ -1,4 +1,4 @@
-//! What is in the files of a run: logs, finished or not, and DUNE raw files.
+//! What is in the files of a run: logs, finished or not, DUNE raw files, and Parquet tables.
 //!
 //! [`list`] goes through a file entry by entry, [`describe_chunk`] and [`describe_record`] print one
 //! part in full. However large a file is, no more than one chunk or fragment of it is in memory.
@@ -9,18 +9,23 @@ mod entry;
 mod error;
 mod log_file;
 mod raw_file;
+mod table;
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-pub use entry::{ChunkEntry, DamageEntry, DataSetEntry, Entry, FileEntry, RecordEntry};
+pub use entry::{
+    ChunkEntry, ColumnEntry, DamageEntry, DataSetEntry, Entry, FileEntry, RecordEntry, RowEntry,
+    TableEntry,
+};
 pub use error::Error;
 pub use log_file::describe_chunk;
 pub use raw_file::describe_record;
 
 use crate::log::format::MAGIC;
 use crate::log::name::{EXTENSION, finished_path};
+use crate::parquet_file;
 
 /// First bytes of every HDF5 file. Source: HDF5 File Format Specification 3.0, section II.A.
 const HDF5_SIGNATURE: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
@@ -32,10 +37,12 @@ pub enum FileKind {
     Log,
     /// A DUNE raw file, or another HDF5 file.
     RawFile,
+    /// A Parquet table.
+    Table,
 }
 
 impl FileKind {
-    /// The kind of a file: by its first bytes, or that of a log by its name, whatever is in it.
+    /// The kind of a file: by its first bytes, or by its name, whatever is in it.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -46,12 +53,19 @@ impl FileKind {
         head.read_to_end(&mut start).map_err(Error::io("read", path))?;
         let name = finished_path(path);
         let name = name.as_deref().unwrap_or(path);
+        let extension = name.extension().unwrap_or_default();
         Ok(if start == HDF5_SIGNATURE {
             Some(Self::RawFile)
-        } else if start.starts_with(&MAGIC) || name.extension().is_some_and(|e| e == EXTENSION) {
+        } else if start.starts_with(&MAGIC) {
             Some(Self::Log)
+        } else if start.starts_with(&parquet_file::MAGIC) {
+            Some(Self::Table)
+        } else if extension == EXTENSION {
+            Some(Self::Log)
+        } else if extension == "hdf5" || extension == "h5" {
+            Some(Self::RawFile)
         } else {
-            None
+            (extension == "parquet").then_some(Self::Table)
         })
     }
 }
@@ -59,7 +73,7 @@ impl FileKind {
 /// The entries of a file, in their order.
 pub type Listing = Box<dyn Iterator<Item = Result<Entry, Error>>>;
 
-/// Goes through a file: a log chunk by chunk, a raw file record by record.
+/// Goes through a file: a log chunk by chunk, a raw file record by record, the first rows of a table.
 ///
 /// # Errors
 /// When the file cannot be read, or is HDF5 but no raw file.
@@ -67,5 +81,6 @@ pub fn list(path: &Path, kind: FileKind) -> Result<Listing, Error> {
     Ok(match kind {
         FileKind::Log => Box::new(log_file::LogListing::open(path)?),
         FileKind::RawFile => Box::new(raw_file::list(path)?),
+        FileKind::Table => Box::new(table::list(path)?),
     })
 }

@@ -21,7 +21,7 @@ use super::metadata::{EndCause, FileHeader, RunInfo};
 use super::name::{EXTENSION, finished_path};
 use super::survey::{Damage, Survey};
 use super::verify::verify;
-use crate::files::{OutputDirectory, directory_of, is_taken};
+use crate::files::{self, OutputDirectory, directory_of, is_taken};
 
 /// Longest gap chunk in bytes; longer damage gets several.
 const GAP_BYTES_MAX: u64 = 16 << 20;
@@ -63,7 +63,8 @@ pub struct Recovered {
 /// An unfinished file, and what [`recover`] did with it.
 pub type RecoveredFile = (PathBuf, Result<Recovered, Error>);
 
-/// Finishes the unfinished file `path` (a `.part` file). A finished file is only verified.
+/// Finishes the unfinished file `path` (a `.part` file) and puts it into the manifest of its run. A
+/// finished file is only verified.
 ///
 /// May be called any number of times, also after being killed, with the unfinished or the
 /// finished name. Links, pipes, files of other users and files that are no logs are left alone.
@@ -73,7 +74,13 @@ pub type RecoveredFile = (PathBuf, Result<Recovered, Error>);
 /// anything of a log; [`Error::FinishedDamaged`] for a finished file that does not verify; else what
 /// the system says.
 pub fn recover(path: &Path) -> Result<Recovered, Error> {
-    recover_on(&SystemDisk, path)
+    let recovered = recover_on(&SystemDisk, path)?;
+    if recovered.outcome == Outcome::Finished
+        && let Err(error) = files::list(&recovered.file)
+    {
+        tracing::warn!(%error, "the recovered file is not in the manifest of its run");
+    }
+    Ok(recovered)
 }
 
 /// Recovers every unfinished log in `directory`, in the order of their names.
@@ -319,7 +326,7 @@ impl Mending<'_> {
 /// of a log: nothing, the start of a chunk, or zeros.
 fn begins_as_log(path: &Path) -> Result<bool, Error> {
     let mut start = Vec::new();
-    let mut head = crate::files::open_own(path)?.take(BLOCK_BYTES as u64);
+    let mut head = files::open_own(path)?.take(BLOCK_BYTES as u64);
     head.read_to_end(&mut start).map_err(Error::io("read", path))?;
     let magic = &MAGIC[..start.len().min(MAGIC.len())];
     Ok(start.starts_with(magic) || start.iter().all(|&byte| byte == 0))

@@ -190,7 +190,9 @@ impl Writer {
         for _ in 0..NAME_TRIES {
             let name = file_name(&self.stem, self.index, EXTENSION);
             let finished = self.config.directory.join(name);
-            if !is_taken(&finished) {
+            if is_taken(&finished) {
+                tracing::warn!(file = %finished.display(), "name not used: it is taken");
+            } else {
                 let first = self.acknowledged;
                 match OpenFile::create(&*self.disk, finished, &self.info, self.index, first) {
                     Err(Error::Io { source, path, .. })

@@ -22,13 +22,16 @@ pub struct Summary {
     pub bytes: u64,
     /// Fragments whose header tells another size than their data set has.
     pub wrong_sizes: u64,
+    /// Whether all bytes were compared with a digest in the file; only files of Gannet have one.
+    pub digest: bool,
 }
 
-/// Reads every header, fragment and map of a file, and compares what is said twice.
+/// Reads every header, fragment and map of a file, compares what is said twice, and all bytes with the
+/// digest if there is one.
 ///
 /// # Errors
-/// On the first thing that is missing, cannot be read or contradicts another, and when the file
-/// was closed and its `recorded_size` is not that of its data sets.
+/// On the first thing that is missing, cannot be read or contradicts another, when the file
+/// was closed and its `recorded_size` is not that of its data sets, and when it differs from its digest.
 pub fn verify(path: &Path) -> Result<Summary> {
     let file = RawFileReader::open(path)?;
     file.geo_ids()?;
@@ -42,6 +45,7 @@ pub fn verify(path: &Path) -> Result<Summary> {
         let what = || format!("recorded_size is {recorded}, data sets have {}", summary.bytes);
         require(recorded == summary.bytes, &place, what)?;
     }
+    summary.digest = gannet_hdf5::check_digest(path)?;
     Ok(summary)
 }
 
