@@ -9,13 +9,14 @@ use gannet_control::config;
 use gannet_control::snapshot::Snapshot;
 use gannet_readout::log;
 use gannet_torus::link::{Config, Link, Origin};
+use gannet_trigger::merge::{MergeConfig, Merged, TpMerger};
 use gannet_web::{Access, Site};
-use gannet_wire::ChannelMap;
 use gannet_wire::apelink::{Credit, Header, MAGIC, START, WORD_LEN, words_of};
 use gannet_wire::inspect::{Format, describe, identify};
 use gannet_wire::lofamo::{Assembler, FaultDescriptorRepr, HostWatchdogRepr, NicWatchdogRepr};
 use gannet_wire::record::Record;
 use gannet_wire::tpc_frame::FRAME_LEN;
+use gannet_wire::{ChannelMap, TriggerPrimitive};
 
 /// Prints `bytes` as `format`, which calls every accessor of what is accepted.
 pub fn describe_as(format: Format, bytes: &[u8]) {
@@ -120,6 +121,45 @@ pub fn link(bytes: &[u8]) {
         }
         end.take_header_only();
     }
+}
+
+/// Merges what eight streams tell: each 8 bytes are a claim with a primitive, or a release. What is
+/// given out is in order until time begins anew, and every primitive is given out or refused.
+pub fn merger(bytes: &[u8]) {
+    const STREAMS: usize = 8;
+    let config = MergeConfig { waiting_max: 64, ..MergeConfig::default() };
+    let mut merger = TpMerger::new(&config, STREAMS).expect("valid");
+    let (mut out, mut begin, mut offered) = (Merged::default(), 0, 0);
+    let (mut now_ns, mut clocks) = (0u64, [1u64 << 40; STREAMS]);
+    let in_order = |out: &Merged, begin: usize| {
+        assert!(out.ordered[begin..].is_sorted_by_key(TriggerPrimitive::time_order));
+    };
+    for step in bytes.as_chunks::<8>().0 {
+        let [kind, stream, ..] = *step;
+        let size = u64::from(u32::from_le_bytes([step[2], step[3], step[4], step[5]]));
+        let (stream, small) = (usize::from(stream) % STREAMS, size % (1 << 22));
+        match kind % 8 {
+            0 => now_ns = now_ns.saturating_add(size),
+            1 => clocks.iter_mut().for_each(|clock| *clock = clock.saturating_add(small)),
+            2 => clocks[stream] = size << (kind / 8),
+            _ => clocks[stream] = clocks[stream].saturating_add(small),
+        }
+        if kind & 64 == 0 {
+            let start = clocks[stream].wrapping_sub(u64::from(step[6]) << (step[7] % 32));
+            let tp = TriggerPrimitive { words: [2, start, u64::from(step[7])] };
+            merger.push(stream, &[tp], clocks[stream], &mut out);
+            offered += 1;
+        }
+        if kind & 128 == 0 && merger.release(now_ns, &mut out) {
+            in_order(&out, begin);
+            begin = out.ordered.len();
+        }
+    }
+    merger.drain(&mut out);
+    in_order(&out, begin);
+    assert_eq!(out.ordered.len() + out.late.len(), offered);
+    let statement = merger.counters().statement();
+    assert!(statement.closes() && merger.counters().waiting.get() == 0, "{statement}");
 }
 
 /// A credit with fields from these bytes.
