@@ -174,10 +174,11 @@ fn message(error: &anyhow::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use signal_hook::consts::{SIGINT, SIGTERM};
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
     #[test]
     fn a_stop_by_signal_has_the_code_of_shells() {
+        assert_eq!(Outcome::Interrupted(SIGHUP).code(), 129);
         assert_eq!(Outcome::Interrupted(SIGINT).code(), 130);
         assert_eq!(Outcome::Interrupted(SIGTERM).code(), 143);
     }

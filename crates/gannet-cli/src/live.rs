@@ -1,4 +1,4 @@
-//! Watching a run until it is to end, and bringing it to its end.
+//! Watching a run until it is to end, and draining it.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,8 +7,10 @@ use gannet_control::run::Run;
 use gannet_control::run_control::State;
 use gannet_control::snapshot::Snapshot;
 
+use crate::report::Report;
 use crate::signals::Signals;
 use crate::view::View;
+use crate::{log, ready};
 
 /// Time between two looks at the run.
 const LOOK: Duration = Duration::from_millis(20);
@@ -48,14 +50,25 @@ pub fn watch(run: &Run, view: &mut View, signals: &Signals, until: Option<Instan
     }
 }
 
-/// Drains the run, which may take long when much waits to be written, and shows how it goes.
-pub fn drain(run: Run, mut view: View) -> Snapshot {
+/// Drains the run, which may take long when much waits to be written, shows how it goes, and reads
+/// the files back. A further signal says what it waits for; one more cuts it short.
+pub fn drain(run: Run, mut view: View, signals: &Signals) -> Report {
+    ready::announce_stop();
     view.note("draining: what was taken is processed to the end, and views of the files are made");
-    let now = run.snapshot_source();
+    let (now, drain) = (run.snapshot_source(), run.watch_drain());
     let drained = thread::spawn(move || run.drain());
+    let mut patience = Patience::new(signals);
     let mut next_show = Instant::now() + view.interval();
     while !drained.is_finished() {
         thread::sleep(LOOK);
+        match patience.turn() {
+            Turn::Patient => (),
+            Turn::Asks => view.note(&asked(&drain.waits_for())),
+            Turn::GivesUp => {
+                view.note("cutting the drain short: what is not written is counted as lost");
+                drain.cut_short();
+            }
+        }
         if Instant::now() >= next_show {
             next_show += view.interval();
             view.show(&now());
@@ -64,7 +77,68 @@ pub fn drain(run: Run, mut view: View) -> Snapshot {
     let snapshot = drained.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     view.show(&snapshot);
     view.close();
-    snapshot
+    read_back(snapshot, patience)
+}
+
+/// Makes the report. The files are left unread when somebody has no patience for it.
+fn read_back(snapshot: Snapshot, mut patience: Patience<'_>) -> Report {
+    let unread = Report::unread(snapshot.clone());
+    if patience.is_over() {
+        return unread;
+    }
+    let reading = thread::spawn(move || Report::new(snapshot));
+    while !reading.is_finished() {
+        thread::sleep(LOOK);
+        match patience.turn() {
+            Turn::Patient => (),
+            Turn::Asks => log::say(asked("reading the files back")),
+            Turn::GivesUp => {
+                log::say("the files are not read back; `gannet verify` does it");
+                return unread;
+            }
+        }
+    }
+    reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn asked(what: &str) -> String {
+    format!("still draining, waiting for {what}; the next signal cuts this short")
+}
+
+/// What whoever sent the signals wants now.
+enum Turn {
+    Patient,
+    /// The second signal: to know what is waited for.
+    Asks,
+    /// The third: the end.
+    GivesUp,
+}
+
+/// Counts the signals that come during a drain.
+struct Patience<'a> {
+    signals: &'a Signals,
+    /// Requests before the drain: none if the time of the run was over.
+    before: u32,
+    heard: u32,
+}
+
+impl<'a> Patience<'a> {
+    fn new(signals: &'a Signals) -> Self {
+        Self { signals, before: signals.requests(), heard: 0 }
+    }
+
+    fn turn(&mut self) -> Turn {
+        let requests = self.signals.requests() - self.before;
+        if requests == self.heard {
+            return Turn::Patient;
+        }
+        self.heard = requests;
+        if self.is_over() { Turn::GivesUp } else { Turn::Asks }
+    }
+
+    fn is_over(&self) -> bool {
+        self.heard > 1
+    }
 }
 
 fn first_primitive(snapshot: &Snapshot) -> String {

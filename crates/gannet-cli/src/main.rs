@@ -11,10 +11,12 @@ mod live;
 mod log;
 mod output;
 mod progress;
+mod ready;
 mod report;
 mod sending;
 mod serving;
 mod signals;
+mod sys;
 mod verb;
 mod view;
 
@@ -27,7 +29,7 @@ use clap::{Parser, Subcommand};
 ///
 /// Data go to standard output, messages to standard error. Exit codes: 0 ok; 1 error; 2 usage;
 /// 3 data were lost; 4 configuration invalid; 5 resource missing; 6 verification failed;
-/// 130 and 143 after a clean stop by Ctrl-C and SIGTERM.
+/// 129, 130 and 143 after a clean stop by SIGHUP, Ctrl-C and SIGTERM.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Arguments {
@@ -59,6 +61,9 @@ enum Verb {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     log::install(arguments.verbose);
+    if let Err(error) = signals::outlive_file_limit() {
+        tracing::warn!(%error, "a file beyond `ulimit -f` will end the program");
+    }
     exit::code(match arguments.verb {
         Verb::Demo(arguments) => verb::demo::run(&arguments),
         Verb::Run(arguments) => verb::run::run(&arguments),

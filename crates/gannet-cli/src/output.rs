@@ -1,11 +1,17 @@
 //! Numbers and documents as text, both ways.
 
+use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::time::Duration;
 
 use anyhow::Context;
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
+
+/// Error of a terminal that is gone (`asm-generic/errno-base.h`).
+const EIO: i32 = 5;
 
 /// Standard output, which remembers why it could not be written.
 pub struct Output {
@@ -37,7 +43,8 @@ impl Write for Output {
 
 /// Prints what `write` writes on standard output; with [`offer`] the only way there.
 ///
-/// A reader that closed the pipe has seen enough: `write` ends early then, and that is no error.
+/// A reader that closed the pipe or the terminal has seen enough: `write` ends early then, and that
+/// is no error.
 ///
 /// # Errors
 /// When standard output cannot be written for another cause, or the error of `write`.
@@ -61,9 +68,18 @@ where
     let result = write(&mut out).map_err(anyhow::Error::from).and_then(|()| Ok(out.flush()?));
     match out.failure {
         None => result.map(|()| true),
-        Some(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Some(error) if error.kind() == ErrorKind::BrokenPipe || is_hung_up(&error) => Ok(false),
         Some(error) => Err(error).context("cannot write standard output"),
     }
+}
+
+/// Whether standard output was a terminal that is gone, which is told as `EIO`.
+fn is_hung_up(error: &io::Error) -> bool {
+    #[expect(clippy::disallowed_methods, reason = "nothing is written")]
+    let own = io::stdout().as_fd().try_clone_to_owned();
+    let file = own.and_then(|own| File::from(own).metadata());
+    let is_device = file.is_ok_and(|file| file.file_type().is_char_device());
+    is_device && error.raw_os_error() == Some(EIO)
 }
 
 /// Whether standard output is a terminal.

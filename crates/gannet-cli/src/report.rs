@@ -22,7 +22,7 @@ pub struct Report {
     /// The last snapshot.
     #[serde(flatten)]
     pub snapshot: Snapshot,
-    /// Log files that were read back, each with whether every byte was as written.
+    /// Files that were read back, each with whether every byte was as written.
     pub verified: Vec<Verified>,
 }
 
@@ -38,6 +38,11 @@ pub struct Verified {
 }
 
 impl Report {
+    /// A report of files that nobody has read back.
+    pub fn unread(snapshot: Snapshot) -> Self {
+        Self { snapshot, verified: Vec::new() }
+    }
+
     /// Reads the files of the run back.
     pub fn new(snapshot: Snapshot) -> Self {
         let recorder = &snapshot.recorder;
@@ -198,7 +203,11 @@ fn verify_log(file: &Path) -> Verified {
 }
 
 fn verdict(snapshot: &Snapshot) -> String {
-    let degraded = if snapshot.degraded { ", DEGRADED: data were lost" } else { "" };
+    let degraded = match snapshot.degraded {
+        false => "",
+        true if snapshot.frames_taken() == 0 => ", DEGRADED: no frame came",
+        true => ", DEGRADED: data were lost",
+    };
     format!("{}{degraded}", snapshot.state)
 }
 

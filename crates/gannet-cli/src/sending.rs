@@ -1,9 +1,12 @@
 //! Watching frames being sent: until the end, a signal or a deadline, with a line a second.
 
-use std::thread;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
+use std::{mem, thread};
 
-use gannet_control::emulation::{Progress, Running};
+use anyhow::Context;
+use gannet_control::emulation::{Progress, Running, is_listening};
 use gannet_measure::histogram::Summary;
 
 use crate::log;
@@ -32,6 +35,26 @@ pub fn watch<R>(running: &Running<R>, signals: &Signals, seconds: Option<Duratio
         }
     }
     running.stop();
+}
+
+/// Waits until somebody listens at each of `addresses`; false when a signal came first.
+///
+/// # Errors
+/// When an address cannot be asked.
+pub fn wait_for_listeners(addresses: &[SocketAddr], signals: &Signals) -> anyhow::Result<bool> {
+    for address in addresses.iter().collect::<BTreeSet<_>>() {
+        let mut said = false;
+        let ask = || is_listening(*address).with_context(|| format!("cannot ask {address}"));
+        while !ask()? {
+            if signals.received().is_some() {
+                return Ok(false);
+            }
+            if !mem::replace(&mut said, true) {
+                log::say(format_args!("waiting until somebody listens at {address}"));
+            }
+        }
+    }
+    Ok(true)
 }
 
 /// The figures at one time.

@@ -9,6 +9,9 @@ use serde::Serialize;
 
 use crate::snapshot::{Snapshot, StreamSnapshot};
 
+/// Most places named in one alarm.
+const PLACES_MAX: usize = 4;
+
 /// What an alarm is about; its [`name`](Self::name) is a label of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -17,6 +20,8 @@ pub enum AlarmKind {
     StreamSilent,
     /// The time of a stream is far from that of the others.
     StreamSetApart,
+    /// The run has ended without a frame.
+    NoFrames,
     /// The recorder cannot write.
     Recorder,
     /// A finished log has no views.
@@ -27,14 +32,21 @@ pub enum AlarmKind {
 
 impl AlarmKind {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::StreamSilent, Self::StreamSetApart, Self::Recorder, Self::Views, Self::ChannelTable];
+    pub const ALL: [Self; 6] = [
+        Self::StreamSilent,
+        Self::StreamSetApart,
+        Self::NoFrames,
+        Self::Recorder,
+        Self::Views,
+        Self::ChannelTable,
+    ];
 
     /// Its name, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::StreamSilent => "stream_silent",
             Self::StreamSetApart => "stream_set_apart",
+            Self::NoFrames => "no_frames",
             Self::Recorder => "recorder",
             Self::Views => "views",
             Self::ChannelTable => "channel_table",
@@ -90,6 +102,31 @@ pub(crate) fn alarms(snapshot: &Snapshot) -> Vec<Alarm> {
         Alarm::new(AlarmKind::ChannelTable, "the table of channels", what)
     }));
     alarms
+}
+
+/// A run that has ended without a frame: where it listened, what came instead, and what to check.
+pub(crate) fn no_frames(snapshot: &Snapshot) -> Alarm {
+    let sources = &snapshot.sources;
+    let places = sources.iter().take(PLACES_MAX).map(|source| {
+        source.address.map_or_else(|| source.name.clone(), |address| address.to_string())
+    });
+    let mut text = format!("took no frame from {}", places.collect::<Vec<_>>().join(", "));
+    if sources.len() > PLACES_MAX {
+        text += &format!(" and {} more", sources.len() - PLACES_MAX);
+    }
+    let offered = snapshot.ledger.iter().filter(|statement| statement.stage == "source");
+    text += &match offered.map(|statement| statement.offered).sum() {
+        0_u64 => {
+            "; check that the front ends send to this address and that no firewall is between \
+                  (`tcpdump -n udp` shows what comes)"
+                .into()
+        }
+        offered => format!(
+            "; {offered} datagrams came, none a frame of a configured stream: the ledger has the \
+             reasons, and `streams` in [[source]] must name what is sent"
+        ),
+    };
+    Alarm::new(AlarmKind::NoFrames, "the run", text)
 }
 
 fn silent(stream: &StreamSnapshot) -> Option<Alarm> {

@@ -1,5 +1,6 @@
 //! What a run looks like at one moment: the one form that view, metrics, reports and tests read.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -56,6 +57,8 @@ pub struct SourceSnapshot {
     pub name: String,
     /// How packets are received, in words.
     pub engine: String,
+    /// Address at which its socket listens, if it has one.
+    pub address: Option<SocketAddr>,
     /// Frames that arrived.
     pub frames: u64,
     /// Bytes of those frames.
@@ -242,6 +245,11 @@ impl Snapshot {
     /// Bytes of those frames.
     pub fn bytes(&self) -> u64 {
         self.sources.iter().map(|source| source.bytes).sum()
+    }
+
+    /// Frames that were taken into a stream.
+    pub fn frames_taken(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.frames).sum()
     }
 
     /// Frames that were sent and never arrived, by the time stamps of their streams.

@@ -56,12 +56,18 @@ impl Lander {
         Cell(self.producer.head().0 + n)
     }
 
+    /// Counts a datagram of `len` bytes, which is not the length of a frame.
+    pub(crate) fn refuse(&self, len: usize) {
+        self.account.offer(1);
+        self.account.discard(SourceDrop::of_len(len), 1);
+    }
+
     /// Counts a datagram, and copies it into a cell if it is a frame.
     pub(crate) fn land(&mut self, datagram: &[u8]) {
-        self.account.offer(1);
         if datagram.len() != self.frame_len {
-            return self.account.discard(SourceDrop::WrongLength, 1);
+            return self.refuse(datagram.len());
         }
+        self.account.offer(1);
         let cell = self.producer.land(datagram);
         self.arrive(cell);
         self.account.deliver(1);

@@ -86,7 +86,7 @@ impl Source for MemorySource {
             match (self.next)(&mut self.datagram) {
                 None => self.ended = true,
                 Some(len) if len == self.datagram.len() => self.lander.land(&self.datagram),
-                Some(_) => self.lander.land(&[]),
+                Some(len) => self.lander.refuse(len),
             }
         }
         Ok(self.arrivals().len())

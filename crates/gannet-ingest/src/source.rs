@@ -29,12 +29,23 @@ drop_reasons! {
         KernelQueue => "kernel_queue",
         /// Its sender is not on the allow-list.
         ForeignAddress => "foreign_address",
-        /// It was shorter or longer than a frame.
+        /// It was shorter or longer than a frame, but not empty.
         WrongLength => "wrong_length",
+        /// It came after the socket had its port and before frames were taken.
+        BeforeStart => "before_start",
+        /// It was empty, as a sender's question whether anybody listens is.
+        Empty => "empty",
         /// It was a fragment of a datagram, in a capture file.
         Fragment => "fragment",
         /// Its headers were damaged, in a capture file.
         Malformed => "malformed",
+    }
+}
+
+impl SourceDrop {
+    /// Why a datagram of `len` bytes, which is not the length of a frame, is not delivered.
+    pub(crate) fn of_len(len: usize) -> Self {
+        if len == 0 { Self::Empty } else { Self::WrongLength }
     }
 }
 
@@ -78,13 +89,22 @@ impl Landing {
 
 /// A stream of datagrams that land in a clop.
 ///
-/// Life of a source: made (takes nothing in yet), [`start`](Source::start), any number of
+/// Life of a source: made, [`bind`](Source::bind), [`start`](Source::start), any number of
 /// [`poll`](Source::poll)s, [`stop`](Source::stop), further polls until
-/// [`is_exhausted`](Source::is_exhausted). What reached the socket after the start and before
-/// the stop is either delivered or counted. All calls come from one thread, which need not be
+/// [`is_exhausted`](Source::is_exhausted). What reached the socket before the stop is either
+/// delivered or counted. All calls come from one thread, which need not be
 /// the one that made the source.
 pub trait Source: Send {
-    /// Begins to take datagrams in; earlier ones are neither delivered nor counted.
+    /// Takes the port of a source that has one; what is sent to it from now on is counted. A start
+    /// does this too where it was not done.
+    ///
+    /// # Errors
+    /// When the address is taken or is none of this machine.
+    fn bind(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Begins to take datagrams in; earlier ones are counted as [`SourceDrop::BeforeStart`].
     ///
     /// # Errors
     /// When the operating system refuses.

@@ -170,6 +170,36 @@ fn start_and_stop(name: &str, source: &mut UdpSource) {
 }
 
 #[test]
+fn what_came_before_the_start_is_counted_and_not_delivered() {
+    each_variant(Bytes::mib(4), |name, config| {
+        for coalesce in [true, false] {
+            let mut source = open(&config).remove(0);
+            let early = send(source.address(), coalesce, |number| number < 800);
+            source.start().unwrap();
+            send(source.address(), coalesce, |number| number < 32);
+            assert_eq!(drain(&mut source), (0..32).collect::<Vec<_>>(), "{name}");
+            let account = source.account();
+            assert_eq!(account.dropped(SourceDrop::BeforeStart), early, "{name}");
+            assert_eq!(account.statement(name).dropped_total(), early, "{name}");
+            assert!(account.statement(name).closes());
+        }
+    });
+}
+
+#[test]
+fn a_prepared_source_has_no_port_yet() {
+    let other = open(&loopback()).remove(0);
+    let config = UdpConfig { listen: vec![other.address()], ..UdpConfig::default() };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    let mut source = udp::prepare(&config, LANDING, &clock).unwrap().remove(0);
+    assert_eq!(source.facts().address, None);
+    assert!(source.bind().is_err(), "the port is taken");
+    drop(other);
+    source.bind().unwrap();
+    assert_eq!(source.facts().address, Some(config.listen[0]));
+}
+
+#[test]
 fn foreign_senders_are_counted_and_not_delivered() {
     each_variant(Bytes::mib(4), |name, config| {
         let friend = UdpSocket::bind("127.0.0.1:0").unwrap();

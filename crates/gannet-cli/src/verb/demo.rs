@@ -69,7 +69,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let end = live::watch(&run, &mut view, &signals, until);
     emulation.stop();
     let sent = emulation.join()?;
-    let report = Report::new(live::drain(run, view));
+    let report = live::drain(run, view, &signals);
     match arguments.json {
         true => output::json(&serde_json::json!({ "readout": report, "front_end": sent }))?,
         false => print(&report, &sent, &tracks)?,

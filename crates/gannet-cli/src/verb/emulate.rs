@@ -33,6 +33,10 @@ pub struct Arguments {
     /// Stop after this number of frames of each stream.
     #[arg(long)]
     frames: Option<u64>,
+    /// Wait until somebody listens at each address before the first frame is sent. Empty datagrams
+    /// ask; where a firewall swallows them or their answers, this does not wait.
+    #[arg(long)]
+    wait: bool,
     /// Write what was made and what was done to it on purpose to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     truth: Option<PathBuf>,
@@ -58,6 +62,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         EventFile::create(path).with_context(|| format!("cannot write {}", path.display()))
     });
     let hits = hits.transpose()?;
+    if arguments.wait && !sending::wait_for_listeners(&addresses, &signals)? {
+        return Ok(signals.received().map_or(Outcome::Ok, Outcome::Interrupted));
+    }
     let target = Target { addresses, frames: arguments.frames, flow_control: None };
     let map = emulation::channel_map(&plan)?;
     let running = Emulation::start(config, &map, &target, hits.as_ref().map(EventFile::sink))?;

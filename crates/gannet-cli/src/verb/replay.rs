@@ -33,6 +33,10 @@ pub struct Arguments {
     /// Times that the recording is sent; 0 until Ctrl-C.
     #[arg(long, value_name = "N", default_value_t = 1)]
     passes: u64,
+    /// Wait until somebody listens at each address before the first frame is sent. Empty datagrams
+    /// ask; where a firewall swallows them or their answers, this does not wait.
+    #[arg(long)]
+    wait: bool,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
@@ -41,6 +45,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let &Arguments { to, rate_scale, unpaced, passes, .. } = arguments;
+    if arguments.wait && !sending::wait_for_listeners(&[to], &signals)? {
+        return Ok(signals.received().map_or(Outcome::Ok, Outcome::Interrupted));
+    }
     let running =
         Replaying::start(&arguments.file, to, ReplayPace { rate_scale, unpaced, passes })?;
     sending::watch(&running, &signals, None);

@@ -10,15 +10,18 @@ use gannet_measure::quantity::Bytes;
 use gannet_web::{Listener, Server};
 
 use crate::exit::Outcome;
-use crate::report::Report;
+use crate::ready::Readiness;
 use crate::signals::Signals;
 use crate::view::View;
 use crate::{live, output, serving};
 
 /// Takes data as a configuration describes, until its time is over, its files are read, or a
-/// signal (Ctrl-C) asks to stop; then drains, so that nothing that was taken is lost.
+/// signal asks to stop: Ctrl-C, SIGTERM, or SIGHUP when the terminal is gone. It drains then, so
+/// that nothing that was taken is lost. A second signal says what the drain waits for; a third cuts
+/// it short: the log is closed with what is written, and the rest is counted as lost.
 ///
-/// Exit code 3 when anything was lost, and 130 or 143 after a signal.
+/// systemd is told when frames are taken (`Type=notify`). Exit code 3 when anything was lost or no
+/// frame came, and 129, 130 or 143 after SIGHUP, Ctrl-C or SIGTERM.
 ///
 /// Example: gannet run detector.toml --seconds 60
 #[derive(Debug, clap::Args)]
@@ -31,6 +34,9 @@ pub struct Arguments {
     /// Stop after this time, instead of the duration in the configuration.
     #[arg(long, value_parser = output::seconds)]
     seconds: Option<Duration>,
+    /// Write a line to this file descriptor and close it when frames are taken.
+    #[arg(long, value_name = "N")]
+    ready_fd: Option<i32>,
     /// Show nothing while the run goes on.
     #[arg(short, long)]
     quiet: bool,
@@ -40,6 +46,7 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let readiness = Readiness::new(arguments.ready_fd)?;
     let signals = Signals::install()?;
     let mut plan = config::load(&arguments.file)?;
     let file = arguments.file.display().to_string();
@@ -53,10 +60,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let run = configure(&plan, &mut view)?;
     let _server = serve(listener, &run, &mut view)?;
     run.start()?;
+    readiness.announce(&running(&plan, &run));
     let until = duration.map(|duration| Instant::now() + duration);
     announce(&mut view, &plan, &run);
     let end = live::watch(&run, &mut view, &signals, until);
-    let report = Report::new(live::drain(run, view));
+    let report = live::drain(run, view, &signals);
     match arguments.json {
         true => output::json(&report)?,
         false => report.print()?,
@@ -88,7 +96,12 @@ pub fn announce(view: &mut View, plan: &Plan, run: &Run) {
     for source in &snapshot.sources {
         view.note(&format!("{}: {}", source.name, source.engine));
     }
-    let streams = plan.forecast.streams;
+    view.note(&running(plan, run));
+}
+
+/// That the run takes frames, in one line.
+fn running(plan: &Plan, run: &Run) -> String {
+    let (number, streams) = (run.snapshot().run, plan.forecast.streams);
     let directory = plan.config.recorder.directory.display();
-    view.note(&format!("run {} is running: {streams} streams, files in {directory}", snapshot.run));
+    format!("run {number} is running: {streams} streams, files in {directory}")
 }

@@ -94,10 +94,19 @@ impl View {
     pub fn note(&mut self, text: &str) {
         match self {
             Self::Panel(panel, _) => {
-                let _gone = panel.note(text);
+                let noted = panel.note(text);
+                self.leave_if_gone(&noted);
             }
             Self::Lines(_) => log::say(text),
             Self::Silent => (),
+        }
+    }
+
+    /// Shows nothing any more once the terminal is gone.
+    fn leave_if_gone(&mut self, outcome: &io::Result<()>) {
+        if outcome.is_err() {
+            log::release();
+            *self = Self::Silent;
         }
     }
 
@@ -115,7 +124,8 @@ impl View {
         match self {
             Self::Panel(panel, rates) => {
                 let rate = rates.advance(snapshot);
-                let _gone = panel.draw(|area, buffer| draw(area, buffer, snapshot, &rate));
+                let drawn = panel.draw(|area, buffer| draw(area, buffer, snapshot, &rate));
+                self.leave_if_gone(&drawn);
             }
             Self::Lines(rates) => {
                 let rate = rates.advance(snapshot);

@@ -1,6 +1,7 @@
 //! The readout end to end: the real binary, real sockets, real files.
 
 mod clocks;
+mod edges;
 mod equality;
 mod hostile;
 mod http;
@@ -8,3 +9,4 @@ mod interruption;
 mod ledger;
 mod process;
 mod raw_streams;
+mod sys;

@@ -3,6 +3,7 @@
 mod emulator;
 mod event_file;
 mod flow_control;
+mod listening;
 mod replay;
 mod running;
 mod send;
@@ -22,6 +23,7 @@ use crate::recording::{RecordingError, Skipped};
 pub use emulator::{Emulation, EmulationReport, EventSink, unix_ticks};
 pub use event_file::EventFile;
 pub use flow_control::FlowControl;
+pub use listening::is_listening;
 pub use replay::{ReplayReport, Replaying};
 pub use running::Running;
 pub use target::{Target, addresses, channel_map};

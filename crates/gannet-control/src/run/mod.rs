@@ -11,9 +11,11 @@
 mod build;
 mod channels;
 mod decide;
+mod drain;
 mod observe;
 mod raw;
 mod receive;
+mod recovery;
 mod setup;
 mod views;
 
@@ -31,8 +33,11 @@ use crate::emulation::FlowControl;
 use crate::run_control::{Event, State};
 use crate::snapshot::{Snapshot, SnapshotSource};
 use channels::ChannelMonitor;
+pub use drain::Drain;
+use drain::Stage;
 use observe::Observed;
 use receive::Gate;
+use recovery::Recovery;
 use views::ViewMaker;
 
 /// Kernel memory that one frame takes while it waits in a socket, with a margin, in bytes.
@@ -93,10 +98,12 @@ pub struct Run {
     recorder: Option<Recorder>,
     channels: Option<ChannelMonitor>,
     views: Option<ViewMaker>,
+    recovery: Option<Recovery>,
 }
 
 impl Run {
-    /// Sets everything up that `plan` asks for: memory, sockets, files, threads.
+    /// Sets everything up that `plan` asks for: memory, sockets, files, threads. Its sockets have
+    /// their ports then, so it is to be started at once: what comes before is only counted.
     ///
     /// # Errors
     /// The first thing that could not be had; what was set up before is given back.
@@ -122,6 +129,7 @@ impl Run {
             recorder: Some(recorder),
             channels: None,
             views: None,
+            recovery: None,
         }
     }
 
@@ -190,6 +198,11 @@ impl Run {
         self.observed.life.control().state()
     }
 
+    /// Watches the drain to come.
+    pub fn watch_drain(&self) -> Drain {
+        Drain::of(&self.observed)
+    }
+
     /// Stops taking frames, processes what was taken to the end, closes the files, and gives the
     /// final snapshot.
     pub fn drain(mut self) -> Snapshot {
@@ -209,19 +222,26 @@ impl Run {
     }
 
     fn finish(&mut self) -> Snapshot {
+        let drain = &self.observed.drain;
+        drain.wait_for(Stage::Sockets);
         self.request_stop();
-        for thread in self.receivers.drain(..).chain(self.threads.drain(..)) {
-            // A thread that panicked has said so: the run has failed.
-            let _panic = thread.join();
-        }
+        // A thread that panicked has said so: the run has failed.
+        self.receivers.drain(..).for_each(|thread| _ = thread.join());
+        drain.wait_for(Stage::Records);
+        self.threads.drain(..).for_each(|thread| _ = thread.join());
         self.observed.life.mark_end(self.observed.clock.now_ns());
         self.channels.take().into_iter().for_each(ChannelMonitor::finish);
         if let Some(recorder) = self.recorder.take() {
+            drain.wait_for(Stage::Log);
             record_end(&recorder, self.observed.snapshot());
             recorder.stop();
-            self.views.take().into_iter().for_each(ViewMaker::finish);
+            drain.wait_for(Stage::Views);
+            self.views.take().into_iter().for_each(|views| views.finish(drain));
             self.observed.life.on(Event::Drained);
         }
+        drain.wait_for(Stage::Recovery);
+        self.recovery.take().into_iter().for_each(|recovery| recovery.finish(drain));
+        drain.wait_for(Stage::None);
         self.observed.snapshot()
     }
 }

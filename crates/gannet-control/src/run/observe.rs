@@ -24,17 +24,20 @@ use gannet_wire::tpc_frame::FRAME_LEN;
 use super::build::BuildStatus;
 use super::channels::ChannelStatus;
 use super::decide::{DecideStatus, SliceDrop};
+use super::drain::DrainState;
 use super::views::ViewStatus;
-use crate::alarm::{AlarmLog, alarms};
+use crate::alarm::{AlarmLog, alarms, no_frames};
 use crate::channels::ChannelSummary;
 use crate::run_control::{Event, RunControl};
 use crate::snapshot::{
     LatencySnapshot, RecorderSnapshot, Snapshot, SourceSnapshot, StreamSnapshot, TriggerSnapshot,
 };
 
-/// Drops that lose nothing of what the run is for: what others sent here, what came twice, and
-/// what a setting keeps out.
-const HARMLESS: [(&str, &str); 11] = [
+/// Drops that lose nothing of what the run is for: what came before it, what others sent here, what
+/// came twice, and what a setting keeps out.
+const HARMLESS: [(&str, &str); 13] = [
+    ("source", "before_start"),
+    ("source", "empty"),
     ("source", "foreign_address"),
     ("frames", "unknown_stream"),
     ("frames", "duplicate"),
@@ -91,6 +94,7 @@ pub(super) struct Observed {
     pub receiving: AtomicUsize,
     pub life: Life,
     pub alarm_log: AlarmLog,
+    pub drain: DrainState,
 }
 
 /// State of the run and the times of its begin and end.
@@ -122,6 +126,11 @@ impl Life {
 
     pub fn mark_end(&self, now_ns: u64) {
         self.ended_ns.store(now_ns, Ordering::Release);
+    }
+
+    /// Whether frames were taken for a while and are no more.
+    fn is_over(&self) -> bool {
+        self.started_ns.load(Ordering::Acquire) > 0 && self.ended_ns.load(Ordering::Acquire) > 0
     }
 
     fn elapsed_s(&self, now_ns: u64) -> f64 {
@@ -162,7 +171,8 @@ impl Observed {
         let streams = self.streams.iter().zip(&self.trigger.merge.streams).zip(summaries);
         let streams: Vec<_> =
             streams.map(|((stream, time), channels)| stream.snapshot(time, channels)).collect();
-        if self.lost_anything(&ledger, &streams, &status) {
+        let without_frames = self.life.is_over() && streams.iter().all(|stream| stream.frames == 0);
+        if without_frames || self.lost_anything(&ledger, &streams, &status) {
             self.life.control().degrade();
         }
         let control = *self.life.control();
@@ -184,6 +194,7 @@ impl Observed {
             ledger,
         };
         snapshot.alarms = alarms(&snapshot);
+        snapshot.alarms.extend(without_frames.then(|| no_frames(&snapshot)));
         self.alarm_log.update(&snapshot.alarms);
         snapshot
     }
@@ -283,9 +294,11 @@ impl Observed {
 }
 
 impl ObservedSource {
-    /// Datagrams delivered or dropped so far.
+    /// Datagrams delivered or dropped since the start.
     pub fn seen(&self) -> u64 {
-        let dropped = SourceDrop::ALL.iter().map(|reason| self.account.dropped(*reason));
+        let since_start =
+            SourceDrop::ALL.iter().filter(|reason| **reason != SourceDrop::BeforeStart);
+        let dropped = since_start.map(|reason| self.account.dropped(*reason));
         self.account.delivered() + dropped.sum::<u64>()
     }
 
@@ -294,6 +307,7 @@ impl ObservedSource {
         SourceSnapshot {
             name: self.name.clone(),
             engine: facts.to_string(),
+            address: facts.address,
             frames,
             bytes: frames * facts.frame_len as u64,
             kernel_drops: self.account.dropped(SourceDrop::KernelQueue),

@@ -36,6 +36,7 @@ use super::decide::{Decider, Outlet};
 use super::observe::{Observed, ObservedSource, ObservedStream};
 use super::raw::RawRecorder;
 use super::receive::{self, Gate};
+use super::recovery::Recovery;
 use super::views::ViewMaker;
 use super::{Run, RunError};
 use crate::channels::StreamSurvey;
@@ -46,15 +47,21 @@ use crate::run_start::RunStart;
 const SLICE_PRIMITIVES_MAX: usize = 1 << 20;
 
 /// Sets up the run of `plan`; its threads wait until they may begin.
+///
+/// What takes time or may be refused comes first, then the ports, then files and threads: a run
+/// that cannot be had leaves nothing behind, and the time between port and start is short.
 pub(super) fn configure(plan: &Plan) -> Result<Run, RunError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    recover_earlier_runs(plan);
-    let (plan, started_unix_ns) = &number(plan)?;
     let mut parts = Parts::default();
     for source in &plan.sources {
         parts.add_source(plan, source, &clock)?;
     }
     let (senders, found) = primitives::channel(parts.sources.len());
+    // Listed before the recorder makes a file of its own there. A directory that cannot be read is
+    // the recorder's to report.
+    let earlier = log::unfinished_in(&plan.config.recorder.directory).unwrap_or_default();
+    parts.bind()?;
+    let (plan, started_unix_ns) = &number(plan)?;
     let run_number = plan.run_number();
     let mut chain = TriggerChain::new(
         &plan.config.trigger,
@@ -67,7 +74,9 @@ pub(super) fn configure(plan: &Plan) -> Result<Run, RunError> {
     }
     let recorder = Recorder::start(plan.config.recorder.clone(), run_info(plan, *started_unix_ns))?;
     record_start(&recorder, plan);
-    launch(plan, clock, parts, senders, found, chain, recorder)
+    let mut run = launch(plan, clock, parts, senders, found, chain, recorder)?;
+    run.recovery = Recovery::start(earlier)?;
+    Ok(run)
 }
 
 /// The plan with the number of the run, and the time at which it begins in the names of its files, in
@@ -96,19 +105,6 @@ fn number(plan: &Plan) -> Result<(Plan, u64), RunError> {
 fn host_epoch_ns(clock: &dyn Clock) -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (since_1970.as_nanos() as u64).saturating_sub(clock.now_ns())
-}
-
-/// Finishes the files that an earlier run in the same directory could not.
-fn recover_earlier_runs(plan: &Plan) {
-    // A directory that is not there is the recorder's to report, again and again.
-    let Ok(files) = log::recover_directory(&plan.config.recorder.directory) else { return };
-    for (path, result) in files {
-        match result {
-            Ok(recovered) => tracing::info!(file = %recovered.file.display(), "recovered"),
-            Err(log::Error::InUse { .. }) => (),
-            Err(error) => tracing::warn!(file = %path.display(), %error, "not recovered"),
-        }
-    }
 }
 
 /// Sources and streams, as far as they are made.
@@ -156,6 +152,16 @@ impl Parts {
             self.sources.push(PartSource { name, source, pool, watcher: index == 0 });
         }
         Ok(())
+    }
+
+    /// Gives every socket its port.
+    fn bind(&mut self) -> Result<(), RunError> {
+        self.sources.iter_mut().try_for_each(|part| {
+            let source_name = || part.name.clone();
+            part.source
+                .bind()
+                .map_err(|cause| RunError::Source { source_name: source_name(), cause })
+        })
     }
 
     fn add_stream(
@@ -214,7 +220,7 @@ impl Parts {
     }
 }
 
-/// Opens every socket of a source, or its file.
+/// Opens every socket of a source, yet without a port, or its file.
 fn open(
     planned: &PlannedSource,
     clock: &Arc<dyn Clock>,
@@ -226,7 +232,7 @@ fn open(
     match &planned.input {
         SourceInput::Udp(config) => {
             let sockets = config.listen.len() * config.sockets as usize;
-            let sources = udp::open(config, landing(sockets), clock)?;
+            let sources = udp::prepare(config, landing(sockets), clock)?;
             Ok(sources.into_iter().map(|source| Box::new(source) as Box<dyn Source>).collect())
         }
         SourceInput::Capture(path) => {
@@ -304,6 +310,7 @@ fn launch(
         channels: Arc::new(ChannelStatus::new(surveyed.len())),
         receiving: AtomicUsize::new(receivers.len()),
         life: Default::default(),
+        drain: Default::default(),
         alarm_log: Default::default(),
     });
     let builder = Builder {

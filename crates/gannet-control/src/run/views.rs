@@ -10,6 +10,7 @@ use gannet_readout::export::{ExportConfig, export};
 use gannet_readout::files;
 
 use super::RunError;
+use super::drain::DrainState;
 use super::observe::Observed;
 
 /// Time between two looks at the recorder.
@@ -69,10 +70,10 @@ impl ViewMaker {
     }
 
     /// Waits for the views of all logs; to be called when the recorder has ended.
-    pub fn finish(self) {
+    pub fn finish(self, drain: &DrainState) {
         self.status.complete.store(true, Ordering::Release);
         // If it panicked, the run has failed.
-        let _panic = self.thread.join();
+        let _panic = drain.join(self.thread);
     }
 }
 

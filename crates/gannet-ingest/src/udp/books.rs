@@ -69,20 +69,26 @@ impl Books {
         }
     }
 
-    /// Lets datagrams pass to the queue, counted if possible.
-    pub(super) fn begin(&mut self, socket: &Socket) -> io::Result<()> {
+    /// Lets datagrams pass to the queue, counted if possible and coalesced if asked for. Returns
+    /// how many were refused until now.
+    pub(super) fn begin(&mut self, socket: &Socket, coalesced: bool) -> io::Result<u64> {
         let before = self.queue(socket, Moment::Empty).unwrap_or_default();
         match &self.counter {
             Some(counter) => socket.attach(counter.program())?,
             None => socket.accept_all()?,
+        }
+        // Not before: the kernel counts a coalesced message that it refuses as one drop.
+        if coalesced {
+            socket.set_coalescing(true)?;
         }
         // Refused datagrams count as drops too, the last of them a moment after the change.
         thread::sleep(SETTLE);
         let after = self.queue(socket, Moment::Empty).unwrap_or_default();
         // Nobody has taken anything from the queue. If it is not full, it never was.
         let was_full = after.used > after.limit / 2;
-        self.drops = DropCount::from(if was_full { before.drops } else { after.drops });
-        Ok(())
+        let refused = if was_full { before.drops } else { after.drops };
+        self.drops = DropCount::from(refused);
+        Ok(refused.into())
     }
 
     /// State of the queue, unless it takes too long to read at this moment.

@@ -68,7 +68,7 @@ impl Intake {
         let frames = segments.frame_count();
         account.deliver(frames);
         if frames < datagrams {
-            account.discard(SourceDrop::WrongLength, datagrams - frames);
+            account.discard(SourceDrop::of_len(received.len), datagrams - frames);
         }
         segments.frames
     }

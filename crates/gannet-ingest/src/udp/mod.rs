@@ -6,8 +6,8 @@
 //!
 //! # Nothing is lost between start and stop
 //!
-//! A made source has its port but a filter refuses every datagram. `start` takes the filter away
-//! at one instant. `stop` connects the socket to itself, so that at one instant the kernel finds
+//! A source gets its port last, when all that takes time is done. Until it starts, a filter refuses
+//! every datagram, and the kernel counts them. `start` takes the filter away at one instant. `stop` connects the socket to itself, so that at one instant the kernel finds
 //! it no more for anybody, while what is queued can still be taken. Every datagram in between is
 //! taken or counted by the kernel as dropped; the modules `drops` and `books` tell how that count
 //! is made exact.
@@ -30,7 +30,7 @@ pub use config::{Engine, UdpConfig};
 #[cfg(test)]
 pub(crate) use drops::read_proc;
 pub use sink::{UdpSink, UdpSinkConfig};
-pub use source::{UdpSource, open};
+pub use source::{UdpSource, open, prepare};
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Making a source: the socket, and the best that the kernel offers to go with it.
+//! Making a source: a socket without a port yet, and the best that the kernel offers to go with it.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -24,14 +24,13 @@ pub(super) struct Parts {
     pub(super) facts: Facts,
 }
 
-/// Makes the parts of a source for one socket at `address`.
+/// Makes the parts of a source for one socket that is to be bound to `address`.
 pub(super) fn set_up(
     config: &UdpConfig,
     address: SocketAddr,
     landing: Landing,
 ) -> Result<Parts, Error> {
-    let (socket, kernel_buffer) = bind(config, address)?;
-    let address = socket.local_address().map_err(Error::socket("ask the port of", address))?;
+    let (socket, kernel_buffer) = open_socket(config, address)?;
     let failed = |what| Error::socket(what, address);
     let mut refusals = Refusals::default();
     let engine = choose(config.engine, &socket, &mut refusals);
@@ -46,7 +45,7 @@ pub(super) fn set_up(
         name: format!("udp {address}"),
         engine: engine.name(),
         refusals: refusals.0,
-        address: Some(address),
+        address: None,
         frame_len: landing.frame_len,
         cells: geometry.capacity(),
         pages: producer.pages(),
@@ -83,8 +82,8 @@ fn choose(asked: Engine, socket: &Socket, refusals: &mut Refusals) -> Engine {
     Engine::Recvmsg
 }
 
-/// A socket that is bound to `address` and refuses every datagram.
-fn bind(config: &UdpConfig, address: SocketAddr) -> Result<(Socket, KernelBuffer), Error> {
+/// A socket that will refuse every datagram when it is bound to `address`.
+fn open_socket(config: &UdpConfig, address: SocketAddr) -> Result<(Socket, KernelBuffer), Error> {
     let failed = |what| Error::socket(what, address);
     let socket = Socket::new(&address).map_err(failed("open a socket for"))?;
     if config.sockets > 1 {
@@ -92,8 +91,7 @@ fn bind(config: &UdpConfig, address: SocketAddr) -> Result<(Socket, KernelBuffer
     }
     let asked = config.kernel_buffer.bytes();
     let obtained = socket.set_receive_buffer(asked).map_err(failed("set the buffer of"))?;
-    // Before the socket has a port, so that nothing slips in.
+    // Before the socket has a port, so that nothing slips in uncounted.
     socket.refuse_all().map_err(failed("set the filter of"))?;
-    socket.bind(&address).map_err(failed("bind"))?;
     Ok((socket, KernelBuffer { asked, obtained }))
 }

@@ -1,7 +1,7 @@
 //! The source behind one UDP socket.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -27,7 +27,10 @@ const SETTLE: Duration = Duration::from_millis(1);
 /// Where a source is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
+    /// Nobody can send to it.
     Made,
+    /// What is sent to it is refused and counted.
+    Bound,
     Running,
     /// Nothing comes in any more; the queue is being emptied.
     Stopping,
@@ -46,6 +49,9 @@ pub struct UdpSource {
     phase: Phase,
     facts: Facts,
     address: SocketAddr,
+    /// Address of the first socket bound among those that share one: if any port will do, it
+    /// becomes the port of all.
+    bound: Arc<OnceLock<SocketAddr>>,
 }
 
 /// Makes a source for each socket that `config` asks for: for each address, so many sockets.
@@ -60,25 +66,38 @@ pub fn open(
     landing: Landing,
     clock: &Arc<dyn Clock>,
 ) -> Result<Vec<UdpSource>, Error> {
+    let mut sources = prepare(config, landing, clock)?;
+    sources.iter_mut().try_for_each(Source::bind)?;
+    Ok(sources)
+}
+
+/// As [`open`], but nothing can be sent to the sources until they are bound.
+///
+/// # Errors
+/// As [`open`], except that nobody knows yet whether an address is taken.
+pub fn prepare(
+    config: &UdpConfig,
+    landing: Landing,
+    clock: &Arc<dyn Clock>,
+) -> Result<Vec<UdpSource>, Error> {
     config.check()?;
     landing.check()?;
     let mut sources = Vec::new();
     for address in &config.listen {
-        // All sockets of one address share the port that the first one got.
-        let mut address = *address;
+        let bound = Arc::<OnceLock<_>>::default();
         for _ in 0..config.sockets {
-            let source = UdpSource::open(config, address, landing, Arc::clone(clock))?;
-            address = source.address;
-            sources.push(source);
+            let (bound, clock) = (Arc::clone(&bound), Arc::clone(clock));
+            sources.push(UdpSource::prepare(config, *address, bound, landing, clock)?);
         }
     }
     Ok(sources)
 }
 
 impl UdpSource {
-    fn open(
+    fn prepare(
         config: &UdpConfig,
         address: SocketAddr,
+        bound: Arc<OnceLock<SocketAddr>>,
         landing: Landing,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
@@ -89,7 +108,8 @@ impl UdpSource {
         let coalescing = Coalescing::new(books.is_sized());
         Ok(Self {
             receiver,
-            address: facts.address.unwrap_or(address),
+            address,
+            bound,
             socket,
             intake: Intake::new(lander, AllowList::new(&config.allow)),
             coalescing: coalesces.then_some(coalescing),
@@ -101,7 +121,7 @@ impl UdpSource {
         })
     }
 
-    /// Address that the socket is bound to.
+    /// Address that the socket is bound to, or is to be bound to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -188,15 +208,32 @@ impl UdpSource {
 }
 
 impl Source for UdpSource {
-    fn start(&mut self) -> Result<(), Error> {
+    fn bind(&mut self) -> Result<(), Error> {
         if self.phase != Phase::Made {
             return Ok(());
         }
-        let failed = |what| Error::socket(what, self.address);
-        if self.is_coalesced() {
-            self.socket.set_coalescing(true).map_err(failed("set the coalescing of"))?;
+        let address = self.bound.get().copied().unwrap_or(self.address);
+        self.socket.bind(&address).map_err(Error::socket("bind", address))?;
+        self.address =
+            self.socket.local_address().map_err(Error::socket("ask the port of", address))?;
+        self.bound.get_or_init(|| self.address);
+        self.facts.name = format!("udp {}", self.address);
+        self.facts.address = Some(self.address);
+        self.phase = Phase::Bound;
+        Ok(())
+    }
+
+    fn start(&mut self) -> Result<(), Error> {
+        self.bind()?;
+        if self.phase != Phase::Bound {
+            return Ok(());
         }
-        self.books.begin(&self.socket).map_err(failed("set the filter of"))?;
+        let (failed, coalesced) = (|what| Error::socket(what, self.address), self.is_coalesced());
+        let begun = self.books.begin(&self.socket, coalesced);
+        let refused = begun.map_err(failed("set the filter and coalescing of"))?;
+        let account = &self.intake.lander.account;
+        account.offer(refused);
+        account.discard(SourceDrop::BeforeStart, refused);
         self.phase = Phase::Running;
         Ok(())
     }
@@ -205,7 +242,7 @@ impl Source for UdpSource {
         self.intake.lander.clear();
         let before = self.intake.taken();
         let empty = match self.phase {
-            Phase::Made => return Err(Error::NotStarted),
+            Phase::Made | Phase::Bound => return Err(Error::NotStarted),
             Phase::Running => self.receive(wait)?,
             Phase::Stopping => self.drain()?,
             Phase::Exhausted => return Ok(0),
@@ -243,7 +280,7 @@ impl Source for UdpSource {
 
     fn stop(&mut self) -> Result<(), Error> {
         match self.phase {
-            Phase::Made => self.phase = Phase::Exhausted,
+            Phase::Made | Phase::Bound => self.phase = Phase::Exhausted,
             Phase::Running => {
                 self.shut()?;
                 self.phase = Phase::Stopping;

@@ -67,7 +67,9 @@ pub use queue::{Chunk, Offer, QUEUE_CHUNKS_MAX, RecordDrop};
 pub use raw_streams::RawStreams;
 pub use reader::{ChunkView, Reader};
 pub use recorder::Recorder;
-pub use recover::{Outcome, Recovered, RecoveredFile, recover, recover_directory, recover_on};
+pub use recover::{
+    Outcome, Recovered, RecoveredFile, recover, recover_directory, recover_on, unfinished_in,
+};
 pub use status::{FINISHED_MAX, State, Status, UNFINISHED_MAX};
 pub use sys::free_bytes;
 pub use verify::{KindTotal, PROBLEMS_MAX, Report, verify, verify_seeing, verify_source};

@@ -88,6 +88,15 @@ pub fn recover(path: &Path) -> Result<Recovered, Error> {
 /// # Errors
 /// The directory cannot be read. What happened to each file is in the list.
 pub fn recover_directory(directory: &Path) -> Result<Vec<RecoveredFile>, Error> {
+    let files = unfinished_in(directory)?;
+    Ok(files.into_iter().map(|path| (path.clone(), recover(&path))).collect())
+}
+
+/// Every unfinished log in `directory`, in the order of their names.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn unfinished_in(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let is_unfinished_log = |path: &PathBuf| {
         finished_path(path).is_some_and(|name| name.extension().is_some_and(|e| e == EXTENSION))
     };
@@ -98,7 +107,7 @@ pub fn recover_directory(directory: &Path) -> Result<Vec<RecoveredFile>, Error> 
         .collect::<io::Result<Vec<_>>>()
         .map_err(Error::io("list", directory))?;
     files.sort();
-    Ok(files.into_iter().map(|path| (path.clone(), recover(&path))).collect())
+    Ok(files)
 }
 
 /// [`recover`] on a given file system.
