@@ -103,7 +103,7 @@ fn export_makes_what_is_asked_for_where_it_is_asked_for() {
     assert_eq!(fs::read(made).unwrap()[..4], *b"PAR1");
     let wrong = gannet(&["export", "--format", "csv"], &[&log]);
     assert_eq!(wrong.status.code(), Some(2));
-    assert!(err(&wrong).contains("choose hdf5 or parquet"), "{}", err(&wrong));
+    assert!(err(&wrong).contains("choose hdf5, parquet or raw"), "{}", err(&wrong));
 }
 
 #[test]
