@@ -40,7 +40,7 @@ pub fn until_break<T: Send + 'static>(
     }
     match worker.join() {
         Ok(()) => Ok(None),
-        Err(_) => anyhow::bail!("a thread ended by a defect; please report it"),
+        Err(_) => anyhow::bail!("a thread stopped on an internal error; please report it"),
     }
 }
 

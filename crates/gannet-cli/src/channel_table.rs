@@ -13,7 +13,7 @@ pub fn write(out: &mut impl Write, channels: &[&ChannelFigures]) -> io::Result<(
     writeln!(
         out,
         "  {:>8}  {:<12} {:>5} {:>8} {:>8} {:>13} {:>13}  condition",
-        "channel", "stream", "plane", "pedestal", "noise", "TP/s in run", "TP/s of late"
+        "channel", "stream", "plane", "pedestal", "noise", "TP/s in run", "recent TP/s"
     )?;
     channels.iter().try_for_each(|channel| {
         let pedestal = channel.pedestal.map_or_else(String::new, |pedestal| pedestal.to_string());

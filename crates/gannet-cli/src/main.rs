@@ -27,15 +27,15 @@ use clap::{Parser, Subcommand};
 /// Takes detector data off the network, finds trigger primitives, decides what to keep, and writes
 /// files that other tools open. Start with `gannet demo`.
 ///
-/// Data go to standard output, messages to standard error. Exit codes: 0 ok; 1 error; 2 usage;
-/// 3 data were lost; 4 configuration invalid; 5 resource missing; 6 verification failed;
+/// Results are written to standard output, messages to standard error. Exit codes: 0 success; 1 error;
+/// 2 usage; 3 data were lost; 4 configuration invalid; 5 resource missing; 6 verification failed;
 /// 129, 130 and 143 after a clean stop by SIGHUP, Ctrl-C and SIGTERM.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,
-    /// Say more on standard error: once for what is done, twice for details.
+    /// More messages on standard error; twice for details.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
 }

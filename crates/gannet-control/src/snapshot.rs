@@ -157,7 +157,7 @@ pub struct TriggerSnapshot {
     pub decisions: u64,
     /// Ticks during which no decision could be taken.
     pub dead_ticks: u64,
-    /// A primitive of late.
+    /// A recent primitive.
     pub latest_primitive: Option<PrimitiveSnapshot>,
 }
 

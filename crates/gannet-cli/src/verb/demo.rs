@@ -32,13 +32,13 @@ pub struct Arguments {
     /// Stop after this time.
     #[arg(long, default_value = "20", value_parser = output::seconds)]
     seconds: Duration,
-    /// Directory for the files, made if need be.
+    /// Directory for the files; created if it does not exist.
     #[arg(long, default_value = "gannet-demo")]
     directory: PathBuf,
-    /// Print the configuration and do nothing else: a start for your own.
+    /// Print the configuration and exit: a starting point for your own.
     #[arg(long)]
     print_config: bool,
-    /// Show nothing while the run goes on.
+    /// Show no panel while the run goes on.
     #[arg(short, long)]
     quiet: bool,
     /// Print the report as JSON.
@@ -101,7 +101,7 @@ fn emulate(plan: &Plan, run: &Run, events: EventSink) -> anyhow::Result<Emulatio
     Ok(Emulation::start(emulate, &plan.channel_map, &target, Some(events))?)
 }
 
-/// Times of the tracks that were put into the frames, in ticks.
+/// Times of the injected tracks, in ticks.
 #[derive(Clone, Default)]
 struct Tracks(Arc<Mutex<Vec<u64>>>);
 
@@ -146,11 +146,11 @@ fn print_next(
     out: &mut impl Write,
     report: &Report,
     sent: &EmulationReport,
-    (put_in, found): (usize, usize),
+    (injected, found): (usize, usize),
 ) -> io::Result<()> {
     writeln!(
         out,
-        "front end: {} frames sent, {put_in} tracks put in; {found} of them are in the records",
+        "front end: {} frames sent, {injected} tracks injected; {found} of them were recorded",
         grouped(sent.datagrams_taken())
     )?;
     writeln!(out, "\nnext:")?;

@@ -10,10 +10,9 @@ use gannet_control::doctor::{Check, Needs, System, Verdict, examine};
 use crate::exit::Outcome;
 use crate::output;
 
-/// Looks at what this machine offers to the path from socket to file: socket buffers, packet
-/// sizes, memory, processor, rights, disk. Says what falls short, and prints the commands that
-/// mend it, to be given to a shell. Nothing is changed. Exit code 5 when something would lose data
-/// or keep a run from starting.
+/// Checks whether this machine is ready to take data: socket buffers, packet sizes, memory,
+/// processor, rights, disk. Reports what falls short and prints the shell commands that fix it.
+/// Nothing is changed. Exit code 5 when something would lose data or keep a run from starting.
 ///
 /// Example: gannet doctor detector.toml
 #[derive(Debug, clap::Args)]
@@ -39,7 +38,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(if is_bad { Outcome::ResourceMissing } else { Outcome::Ok })
 }
 
-/// A table of all checks, then the commands that mend, then one line of summary. What is printed
+/// A table of all checks, then the commands that fix what falls short, then one line of summary. What is printed
 /// between table and summary can be given to a shell.
 fn print(out: &mut impl Write, checks: &[Check]) -> io::Result<()> {
     let names = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
@@ -59,7 +58,7 @@ fn print(out: &mut impl Write, checks: &[Check]) -> io::Result<()> {
     writeln!(out, "{ok} ok, {slow} slow, {bad} bad, {} unknown", count(Verdict::Unknown))
 }
 
-/// Each remedy once, with all that it mends.
+/// Each remedy once, with all that it fixes.
 fn remedies(checks: &[Check]) -> Vec<(&str, Vec<&Check>)> {
     let mut remedies: Vec<(&str, Vec<&Check>)> = Vec::new();
     for check in checks.iter().filter(|check| !check.remedy.is_empty()) {

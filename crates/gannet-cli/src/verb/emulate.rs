@@ -24,7 +24,7 @@ use crate::{output, sending};
 pub struct Arguments {
     /// The configuration file.
     file: PathBuf,
-    /// Address that all streams are sent to, whatever the sources of the configuration are.
+    /// Send all streams to this address, whatever the sources in the configuration say.
     #[arg(long, value_name = "ADDR")]
     to: Option<SocketAddr>,
     /// Stop after this time; without it and `--frames`, at Ctrl-C.
@@ -37,7 +37,7 @@ pub struct Arguments {
     /// ask; where a firewall swallows them or their answers, this does not wait.
     #[arg(long)]
     wait: bool,
-    /// Write what was made and what was done to it on purpose to this file, as JSON.
+    /// Write the truth to this file, as JSON: what was sent and which faults were injected.
     #[arg(long, value_name = "FILE")]
     truth: Option<PathBuf>,
     /// Write each track and deposit with its hits to this file, one line of JSON each.

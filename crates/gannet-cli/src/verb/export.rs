@@ -14,7 +14,7 @@ use crate::log;
 use crate::output::{self, grouped};
 use crate::progress::Progress;
 
-/// Makes files that other tools read of finished logs, and prints their names.
+/// Converts finished logs to files that other tools read, and prints their names.
 ///
 /// hdf5: trigger records in DUNE's raw-file layout (NAME.hdf5), and time slices of trigger
 /// primitives (NAME_tps.hdf5). parquet: a table of all trigger primitives (NAME_tps.parquet).
@@ -31,10 +31,10 @@ pub struct Arguments {
     /// What to make: hdf5, parquet or raw; may be repeated. Everything when absent.
     #[arg(long = "format", value_name = "FORMAT")]
     formats: Vec<View>,
-    /// Directory to write to, instead of that of the log.
+    /// Directory to write to; the default is that of the log.
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Replace files that are there already.
+    /// Overwrite existing files.
     #[arg(long)]
     overwrite: bool,
     /// Print what was made as JSON.

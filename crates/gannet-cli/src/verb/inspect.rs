@@ -14,7 +14,7 @@ use crate::output;
 /// Most bytes of a file that is neither log nor HDF5 nor Parquet, as these are read at once.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Prints what a file holds: the chunks of a log, finished or not, the records of a DUNE raw file
+/// Shows what is in a file: the chunks of a log, finished or not, the records of a DUNE raw file
 /// (HDF5), columns and first rows of a Parquet table, or what bytes are: frames, fragments, records, primitives, packet captures.
 ///
 /// Example: gannet inspect gannet_run000001_20261121T021000Z_f0000.glog --chunk 2
@@ -22,7 +22,7 @@ const BYTES_MAX: u64 = 1 << 30;
 pub struct Arguments {
     /// The file.
     file: PathBuf,
-    /// Name of the format of bytes, when the file does not show it.
+    /// Format of the bytes, when it cannot be recognised.
     #[arg(long, conflicts_with_all = ["chunk", "record", "json"])]
     format: Option<Format>,
     /// Print this chunk of a log in full, by its number in the list.
@@ -83,6 +83,7 @@ fn bytes(file: &Path, format: Option<Format>, text: &mut String) -> anyhow::Resu
     );
     let bytes = fs::read(file).with_context(cannot_read)?;
     let format = format.or_else(|| identify(&bytes));
-    let format = format.with_context(|| format!("{path} is of no known format; try --format"))?;
+    let format =
+        format.with_context(|| format!("{path}: unrecognised format; name it with --format"))?;
     describe(format, &bytes, text).with_context(|| format!("{path} as {format}"))
 }

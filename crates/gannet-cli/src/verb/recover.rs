@@ -10,8 +10,8 @@ use crate::exit::Outcome;
 use crate::log;
 use crate::output::{self, grouped};
 
-/// Brings log files to their end after a crash. What was acknowledged is kept; bytes that hold no
-/// whole chunk are put aside, none is lost. A file that is finished already is only verified.
+/// Finalises log files after a crash. Everything that was acknowledged is kept; bytes that do not
+/// form a whole chunk are moved aside, never deleted. A file that is already finished is only verified.
 ///
 /// Example: gannet recover gannet_run000001_20261121T021000Z_f0000.glog.part
 #[derive(Debug, clap::Args)]

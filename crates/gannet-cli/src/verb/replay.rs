@@ -24,13 +24,13 @@ pub struct Arguments {
     /// Address that the frames are sent to.
     #[arg(long, value_name = "ADDR")]
     to: SocketAddr,
-    /// Factor on the recorded rate: 2 sends everything in half the time.
+    /// Send at this multiple of the recorded rate: 2 takes half the time.
     #[arg(long, value_name = "X", default_value_t = 1.0, conflicts_with = "unpaced")]
     rate_scale: f64,
     /// Send as fast as the network takes the frames.
     #[arg(long)]
     unpaced: bool,
-    /// Times that the recording is sent; 0 until Ctrl-C.
+    /// How many times to send the recording; 0 repeats until Ctrl-C.
     #[arg(long, value_name = "N", default_value_t = 1)]
     passes: u64,
     /// Wait until somebody listens at each address before the first frame is sent. Empty datagrams

@@ -28,7 +28,7 @@ use crate::{live, output, serving};
 pub struct Arguments {
     /// The configuration file.
     file: PathBuf,
-    /// Number of the run, instead of the next one or the one in the configuration.
+    /// Run number; the default is the one in the configuration, or the next one.
     #[arg(long)]
     run: Option<u32>,
     /// Stop after this time, instead of the duration in the configuration.
@@ -37,7 +37,7 @@ pub struct Arguments {
     /// Write a line to this file descriptor and close it when frames are taken.
     #[arg(long, value_name = "N")]
     ready_fd: Option<i32>,
-    /// Show nothing while the run goes on.
+    /// Show no panel while the run goes on.
     #[arg(short, long)]
     quiet: bool,
     /// Print the report as JSON.

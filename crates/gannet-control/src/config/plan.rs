@@ -116,7 +116,7 @@ impl Plan {
         }
         let suggestion = "add a [[source]] with streams and `udp` or `capture`; \
                           `gannet demo --print-config` shows one";
-        let cause = "there is no [[source]], so a run has nothing to take".to_owned();
+        let cause = "there is no [[source]], so a run would take no data".to_owned();
         Err(Document::new(file, &self.text).problem("source", cause, suggestion.to_owned()))
     }
 
@@ -139,7 +139,7 @@ impl Plan {
         let mut doubts = Vec::new();
         if forecast.streams == 0 {
             let text =
-                "there is no [[source]]: it will do for `gannet emulate --to`, not for a run";
+                "there is no [[source]]: `gannet emulate --to` can use it, `gannet run` cannot";
             return vec![text.to_owned()];
         }
         doubts.extend(self.emulation_doubt());

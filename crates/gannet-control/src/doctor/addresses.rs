@@ -48,7 +48,7 @@ fn judge(protocol: &str, address: SocketAddr, refusal: Option<io::Error>) -> Che
     };
     let verdict = if refusal.is_none() { Verdict::Ok } else { Verdict::Bad };
     let reason = "the configuration listens on it";
-    Check::new(format!("address {protocol} {address}"), value, verdict, reason).mended_by(remedy)
+    Check::new(format!("address {protocol} {address}"), value, verdict, reason).fixed_by(remedy)
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ fn mtu(system: &System, name: &str, short: Verdict) -> Check {
         None => ("not readable".to_owned(), Verdict::Unknown),
     };
     Check::new(format!("MTU of {name}"), value, verdict, reason)
-        .mended_by(format!("sudo ip link set {name} mtu 9000"))
+        .fixed_by(format!("sudo ip link set {name} mtu 9000"))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ fn processors(cores: usize, wanted: usize) -> Check {
         cores => (format!("{cores}, {wanted} wanted"), Verdict::Slow),
     };
     Check::new("cores", value, verdict, "each socket keeps one busy, the trigger a part of one")
-        .mended_by("# give the process more cores (taskset, cgroup cpuset), or use fewer sockets")
+        .fixed_by("# give the process more cores (taskset, cgroup cpuset), or use fewer sockets")
 }
 
 /// The receiving thread with most to do, as foreseen.
@@ -35,13 +35,13 @@ fn busiest(part: f64) -> Check {
     let verdict = if part <= 1.0 { Verdict::Ok } else { Verdict::Slow };
     let reason = "a socket is received by one thread; on a core of the reference machine a frame takes 1.7 us";
     Check::new("busiest receiving thread", value, verdict, reason)
-        .mended_by("# spread the streams over more addresses or `sockets` in the configuration")
+        .fixed_by("# spread the streams over more addresses or `sockets` in the configuration")
 }
 
 fn instruction_set(best: Isa) -> Check {
     let verdict = if best == Isa::Scalar { Verdict::Slow } else { Verdict::Ok };
     Check::new("instruction set", best, verdict, "primitives are found with the widest vectors")
-        .mended_by("# run on a processor with AVX2 or AVX-512, or fewer streams a core")
+        .fixed_by("# run on a processor with AVX2 or AVX-512, or fewer streams a core")
 }
 
 /// How the processor chooses its frequency, where it tells.
@@ -50,7 +50,7 @@ fn governor(system: &System) -> Option<Check> {
     let verdict = if found == "performance" { Verdict::Ok } else { Verdict::Slow };
     let reason = "a processor that must first speed up answers late";
     let check = Check::new("frequency governor", found, verdict, reason);
-    Some(check.mended_by("sudo cpupower frequency-set -g performance"))
+    Some(check.fixed_by("sudo cpupower frequency-set -g performance"))
 }
 
 fn clock(system: &System) -> Check {
@@ -62,14 +62,14 @@ fn clock(system: &System) -> Check {
     let fast = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
     let verdict = if fast.contains(&&*found) { Verdict::Ok } else { Verdict::Slow };
     let check = Check::new("clock source", found, verdict, reason);
-    check.mended_by(format!("echo tsc | sudo tee /{path}"))
+    check.fixed_by(format!("echo tsc | sudo tee /{path}"))
 }
 
 fn memory(system: &System, wanted: u64) -> Check {
     let available = system.memory_available();
     let reason = "buffers hold the last seconds of every stream";
     Check::bytes("memory available", available, wanted, Verdict::Bad, reason)
-        .mended_by("# close other programs, or make `depth` of the sources shorter")
+        .fixed_by("# close other programs, or make `depth` of the sources shorter")
 }
 
 /// What to say of a plan for which there is not enough memory.
@@ -94,7 +94,7 @@ fn huge_pages(system: &System) -> Check {
     let value = format!("{reserved} reserved; transparent: {transparent}");
     let verdict = if reserved > 0 || is_transparent { Verdict::Ok } else { Verdict::Slow };
     Check::new("huge pages", value, verdict, "fewer address translations in the buffers")
-        .mended_by("echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled")
+        .fixed_by("echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled")
 }
 
 /// The word in brackets: how the kernel shows which of the settings it lists is the one in use.

@@ -1,7 +1,7 @@
-//! What this machine offers to the path from socket to file, and what would mend it.
+//! What this machine offers to the path from socket to file, and how to fix what it lacks.
 //!
 //! Each [`Check`] names a value, judges it against what the data path needs, and gives the command
-//! that mends it. Nothing is changed here, and no right is needed to look. Files of the kernel are
+//! that fixes it. Nothing is changed here, and no right is needed to look. Files of the kernel are
 //! read; what only trying tells is tried on a socket that refuses every datagram.
 
 mod addresses;
@@ -62,7 +62,7 @@ pub struct Check {
     pub verdict: Verdict,
     /// Why it matters.
     pub reason: &'static str,
-    /// The command that mends it; empty when nothing needs mending. Where no command can mend it,
+    /// The command that fixes it; empty when there is nothing to fix. Where no command can fix it,
     /// it is a comment of the shell that begins with `#`.
     pub remedy: String,
 }
@@ -79,8 +79,8 @@ impl Check {
         Self { name, value, verdict, reason, remedy: String::new() }
     }
 
-    /// The same with what mends it, unless nothing needs mending.
-    fn mended_by(mut self, remedy: impl Into<String>) -> Self {
+    /// The same with how to fix it, unless there is nothing to fix.
+    fn fixed_by(mut self, remedy: impl Into<String>) -> Self {
         if matches!(self.verdict, Verdict::Slow | Verdict::Bad) {
             self.remedy = remedy.into();
         }

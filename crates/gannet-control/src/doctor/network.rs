@@ -26,7 +26,7 @@ fn receive_buffer(system: &System, wanted: u64) -> Check {
         check.verdict = Verdict::Ok;
         check.value.push_str("; CAP_NET_ADMIN goes beyond");
     }
-    check.mended_by(format!("sudo sysctl -w net.core.rmem_max={wanted}"))
+    check.fixed_by(format!("sudo sysctl -w net.core.rmem_max={wanted}"))
 }
 
 /// What a socket has that asks for nothing: other people's receivers and senders on this machine.
@@ -46,7 +46,7 @@ fn udp_memory(system: &System, needs: &Needs) -> Check {
     let reason = "full sockets together must stay below it; beyond it the kernel drops for all";
     let enough = wanted.div_ceil(PAGE_BYTES);
     Check::bytes("memory of UDP (net.ipv4.udp_mem)", found, wanted, Verdict::Bad, reason)
-        .mended_by(format!("sudo sysctl -w net.ipv4.udp_mem=\"{enough} {enough} {enough}\""))
+        .fixed_by(format!("sudo sysctl -w net.ipv4.udp_mem=\"{enough} {enough} {enough}\""))
 }
 
 fn backlog(system: &System) -> Check {
@@ -58,7 +58,7 @@ fn backlog(system: &System) -> Check {
         None => ("not readable".to_owned(), Verdict::Unknown),
     };
     Check::new(name, value, verdict, reason)
-        .mended_by(format!("sudo sysctl -w net.core.netdev_max_backlog={BACKLOG}"))
+        .fixed_by(format!("sudo sysctl -w net.core.netdev_max_backlog={BACKLOG}"))
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ fn right(
         Some(false) => ("no, and not needed", Verdict::Ok),
         None => ("not readable", Verdict::Unknown),
     };
-    Check::new(name, value, verdict, reason).mended_by(give_rights())
+    Check::new(name, value, verdict, reason).fixed_by(give_rights())
 }
 
 /// Gives this program every right that it uses: `setcap` takes away those that it does not name.
@@ -85,7 +85,7 @@ fn open_files(system: &System) -> Check {
     };
     let reason = "sockets, files and clients of the metrics take one each";
     Check::new("open files (ulimit -n)", value, verdict, reason)
-        .mended_by(format!("ulimit -n {OPEN_FILES}  # in a unit file: LimitNOFILE={OPEN_FILES}"))
+        .fixed_by(format!("ulimit -n {OPEN_FILES}  # in a unit file: LimitNOFILE={OPEN_FILES}"))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub(super) fn checks(needs: &Needs) -> Vec<Check> {
         Ok(facts) => judge(&facts),
         Err(error) => {
             let check = Check::new("UDP socket", error, Verdict::Bad, "frames come by UDP");
-            vec![check.mended_by("# run outside the sandbox or firewall that forbids sockets")]
+            vec![check.fixed_by("# run outside the sandbox or firewall that forbids sockets")]
         }
     }
 }
@@ -48,7 +48,7 @@ fn obtained_buffer(facts: &Facts) -> Check {
     let obtained = facts.kernel_buffer.map(|buffer| buffer.obtained);
     let reason = "what a socket really gets, by the limit and the rights together";
     Check::bytes("socket buffer as tried", obtained, asked, Verdict::Slow, reason)
-        .mended_by(format!("sudo sysctl -w net.core.rmem_max={asked}"))
+        .fixed_by(format!("sudo sysctl -w net.core.rmem_max={asked}"))
 }
 
 fn coalescing(facts: &Facts) -> Check {
@@ -56,7 +56,7 @@ fn coalescing(facts: &Facts) -> Check {
     let verdict = if refusal.is_none() { Verdict::Ok } else { Verdict::Slow };
     let reason = "many datagrams come by one system call (UDP_GRO)";
     Check::new("coalesced receiving", outcome(refusal), verdict, reason)
-        .mended_by("# run on Linux 5.0 or later")
+        .fixed_by("# run on Linux 5.0 or later")
 }
 
 fn refusal<'a>(facts: &'a Facts, what: &str) -> Option<&'a str> {

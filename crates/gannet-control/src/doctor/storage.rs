@@ -20,14 +20,14 @@ fn directory(path: &Path) -> Check {
     let name = format!("directory {}", path.display());
     if !path.is_dir() {
         let check = Check::new(name, "not there", Verdict::Bad, reason);
-        return check.mended_by(format!("mkdir -p {}", quoted(path)));
+        return check.fixed_by(format!("mkdir -p {}", quoted(path)));
     }
     let (value, verdict) = match sys::is_writable(path) {
         true => ("writable", Verdict::Ok),
         false => ("not writable", Verdict::Bad),
     };
     let check = Check::new(name, value, verdict, reason);
-    check.mended_by(format!("sudo chown \"$USER\" {}", quoted(path)))
+    check.fixed_by(format!("sudo chown \"$USER\" {}", quoted(path)))
 }
 
 /// The free disk, of which the recorder leaves a reserve.
@@ -47,7 +47,7 @@ fn disk(free: Option<u64>, needs: &Needs) -> Check {
     };
     let reason = "records and primitives are written here, at the forecast's rate";
     Check::new("disk free", value, verdict, reason)
-        .mended_by(format!("# free space under {}, or record elsewhere", needs.directory.display()))
+        .fixed_by(format!("# free space under {}, or record elsewhere", needs.directory.display()))
 }
 
 fn whole_mib(bytes: u64) -> Bytes {

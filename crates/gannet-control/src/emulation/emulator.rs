@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::send::{Outlets, wait};
 use super::{EmulationError, FlowControl, Progress, Running, Target};
 
-/// Bursts between two looks at the events that were put in.
+/// Bursts between two looks at the injected events.
 const BURSTS_PER_REPORT: u64 = 4096;
 
 /// What an emulation did.
@@ -46,7 +46,7 @@ impl EmulationReport {
     }
 }
 
-/// A callback for every event put in, with its hits.
+/// A callback for every injected event, with its hits.
 pub type EventSink = Box<dyn FnMut(&Event, &[Hit]) + Send>;
 
 /// A running emulation.

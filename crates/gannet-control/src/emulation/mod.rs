@@ -70,8 +70,8 @@ pub enum EmulationError {
     /// The system gave no thread.
     #[error("cannot start the sending thread: {0}")]
     Thread(std::io::Error),
-    /// The sending thread ended by a defect.
-    #[error("the sending thread ended by a defect; please report it")]
+    /// The sending thread stopped on an internal error.
+    #[error("the sending thread stopped on an internal error; please report it")]
     Defect,
 }
 

@@ -44,7 +44,7 @@ pub(super) struct DecideStatus {
 }
 
 impl DecideStatus {
-    /// A primitive of late.
+    /// A recent primitive.
     pub fn latest_primitive(&self) -> Option<TriggerPrimitive> {
         *self.latest_primitive.lock().unwrap_or_else(PoisonError::into_inner)
     }

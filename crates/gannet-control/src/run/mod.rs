@@ -83,7 +83,7 @@ pub enum RunError {
     #[error("cannot start a thread: {0}")]
     Thread(#[source] std::io::Error),
     /// A receiving thread panicked.
-    #[error("a receiving thread ended by a defect; please report it")]
+    #[error("a receiving thread stopped on an internal error; please report it")]
     Defect,
 }
 

@@ -153,7 +153,9 @@ impl Observed {
 
     /// Notes that a thread is gone before its time: half a run is none.
     pub fn fail_by_defect(&self, thread: &str) {
-        self.fail(format!("the thread \"{thread}\" ended by a defect; please report it"));
+        self.fail(format!(
+            "the thread \"{thread}\" stopped on an internal error; please report it"
+        ));
     }
 
     fn failure(&self) -> MutexGuard<'_, Option<String>> {

@@ -38,7 +38,9 @@ impl Recovery {
     pub fn finish(self, drain: &DrainState) {
         self.stop.store(true, Ordering::Release);
         if drain.join(self.thread).is_err() {
-            tracing::error!("recovery of earlier runs ended by a defect; please report it");
+            tracing::error!(
+                "recovery of earlier runs stopped on an internal error; please report it"
+            );
         }
     }
 }

@@ -59,8 +59,8 @@ pub enum Error {
         /// Frames that were sent and received.
         frames: u64,
     },
-    /// A thread ended by a defect.
-    #[error("a thread of the experiment ended by a defect; please report it")]
+    /// A thread stopped on an internal error.
+    #[error("a thread of the experiment stopped on an internal error; please report it")]
     Defect,
 }
 

@@ -155,7 +155,7 @@ impl Crew {
     /// Lets some threads go over their frames `rounds` times, starting at the same instant.
     ///
     /// # Errors
-    /// When a thread has ended by a defect.
+    /// When a thread has stopped on an internal error.
     pub fn pass(&self, threads: Range<usize>, work: Work, rounds: u32) -> Result<Pass, Error> {
         let hands = &self.hands[threads];
         let order = Order { work, rounds, begin: Instant::now() + HEAD_START };

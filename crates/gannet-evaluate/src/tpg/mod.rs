@@ -113,8 +113,8 @@ pub enum Error {
         /// Primitives of a later pass.
         second: u64,
     },
-    /// A thread ended by a defect.
-    #[error("a thread of the experiment ended by a defect; please report it")]
+    /// A thread stopped on an internal error.
+    #[error("a thread of the experiment stopped on an internal error; please report it")]
     Defect,
 }
 

@@ -8,7 +8,7 @@ use clap::Subcommand;
 
 use crate::exit::Outcome;
 
-/// Measures what a part of the path reaches on this machine, with the limit beside it.
+/// Measures what part of the chain reaches on this machine, beside the physical limit.
 ///
 /// Example: gannet bench ingest
 #[derive(Debug, clap::Args)]

@@ -82,7 +82,7 @@ pub struct Arguments {
     /// Draw the rates against the hit rate into this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Replace that file if it is there already.
+    /// Overwrite that file if it exists.
     #[arg(long, requires = "svg")]
     overwrite: bool,
     /// Print the report as JSON.

@@ -44,10 +44,10 @@ pub struct Arguments {
     /// layout (.hdf5). May be repeated.
     #[arg(long, value_name = "FILE", conflicts_with = "scan_threshold")]
     out: Vec<PathBuf>,
-    /// Replace files that are there already.
+    /// Overwrite existing files.
     #[arg(long)]
     overwrite: bool,
-    /// Configuration of the run, instead of what the files tell.
+    /// Use this configuration instead of the one recorded in the files.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// DUNE channel map, instead of that of the run.

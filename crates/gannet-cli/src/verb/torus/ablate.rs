@@ -70,7 +70,7 @@ pub struct Arguments {
     /// Draw bandwidth against message size, with and without TLB, into this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Replace that file if it is there already.
+    /// Overwrite that file if it exists.
     #[arg(long, requires = "svg")]
     overwrite: bool,
     /// Print the report as JSON.

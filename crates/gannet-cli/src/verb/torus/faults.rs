@@ -104,7 +104,7 @@ pub struct Arguments {
     /// Draw how long it takes until a hung host is known into this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Replace that file if it is there already.
+    /// Overwrite that file if it exists.
     #[arg(long, requires = "svg")]
     overwrite: bool,
     /// Print the report as JSON.

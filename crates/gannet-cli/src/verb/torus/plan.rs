@@ -67,7 +67,7 @@ pub struct Arguments {
     /// Write the list of cables, port to port, as CSV into this file.
     #[arg(long, value_name = "FILE")]
     cabling: Option<PathBuf>,
-    /// Replace that file if it is there already.
+    /// Overwrite that file if it exists.
     #[arg(long, requires = "cabling")]
     overwrite: bool,
     /// Ports of the switch to compare with [default: enough].

@@ -43,7 +43,7 @@ pub struct TrialArguments {
     /// Draw the result into this file.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Replace that file if it is there already.
+    /// Overwrite that file if it exists.
     #[arg(long, requires = "svg")]
     pub overwrite: bool,
     /// Print the report as JSON.
