@@ -228,6 +228,10 @@ impl PrimitiveReceiver {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
     use super::*;
 
     fn primitive(value: u64) -> TriggerPrimitive {
@@ -306,5 +310,99 @@ mod tests {
             assert_eq!(last.searched_to, rounds);
         }
         assert_eq!(receiver.receive(Duration::ZERO, |_| ()), Err(NoBatch::Finished));
+    }
+
+    /// What the two ends may do, one after the other: each takes its one step in the shared state at
+    /// once, so that any run of threads is one of these orders.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        /// A sender appends so many primitives of a stream.
+        Append {
+            sender: usize,
+            stream: u32,
+            primitives: u16,
+        },
+        Flush {
+            sender: usize,
+        },
+        Receive,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            40 => (0..2usize, 0..3u32, 0..=gannet_kernels::MAX_TPS_PER_FRAME as u16)
+                .prop_map(|(sender, stream, primitives)| Step::Append { sender, stream, primitives }),
+            10 => (0..2usize).prop_map(|sender| Step::Flush { sender }),
+            1 => Just(Step::Receive),
+        ]
+    }
+
+    /// What came out: of each stream, its primitives in their order and how far it was searched.
+    #[derive(Default)]
+    struct Taken {
+        primitives: u64,
+        last: HashMap<(usize, u32), u64>,
+        searched_to: HashMap<(usize, u32), u64>,
+    }
+
+    impl Taken {
+        fn take(&mut self, batch: &Batch) {
+            for (segment, primitives) in batch.segments() {
+                // A stream belongs to one sender, which its number tells.
+                let key = (segment.stream as usize / 10, segment.stream % 10);
+                let before = self.searched_to.insert(key, segment.searched_to);
+                assert!(before.is_none_or(|before| before <= segment.searched_to), "{segment:?}");
+                for primitive in primitives {
+                    let start = primitive.time_start();
+                    let last = self.last.insert(key, start);
+                    assert!(last.is_none_or(|last| last < start), "order of {key:?}");
+                    assert!(start <= segment.searched_to, "{segment:?}");
+                }
+                self.primitives += primitives.len() as u64;
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn whatever_the_order_of_steps_nothing_is_lost_uncounted(
+            steps in prop::collection::vec(step(), 0..1200),
+        ) {
+            let (mut senders, receiver) = channel(2);
+            let accounts = [senders[0].account(), senders[1].account()];
+            let (mut taken, mut offered, mut reached) = (Taken::default(), 0, HashMap::new());
+            for (number, step) in steps.iter().enumerate() {
+                let tick = (number as u64 + 1) * 100_000;
+                match *step {
+                    Step::Append { sender, stream, primitives } => {
+                        let own = sender as u32 * 10 + stream;
+                        let starts = tick..tick + u64::from(primitives);
+                        offered += u64::from(primitives);
+                        reached.insert((sender, stream), starts.end);
+                        senders[sender].append(own, tick, |out| {
+                            out.extend(starts.clone().map(primitive));
+                            starts.end
+                        });
+                    }
+                    Step::Flush { sender } => senders[sender].flush_due(tick * FLUSH_NS),
+                    Step::Receive => _ = receiver.receive(Duration::ZERO, |batch| taken.take(batch)),
+                }
+            }
+            // At the end the trigger still takes what is handed over.
+            std::thread::scope(|scope| {
+                let finishing = scope.spawn(|| senders.into_iter().for_each(PrimitiveSender::finish));
+                while receiver.receive(Duration::from_secs(10), |batch| taken.take(batch)).is_ok() {}
+                finishing.join().unwrap();
+            });
+            let sum = |count: fn(&Account<PrimitiveDrop>) -> u64| accounts.iter().map(|a| count(a)).sum::<u64>();
+            let dropped = sum(|account| account.dropped(PrimitiveDrop::TriggerBusy));
+            // Two senders have eight batches each, filled by some thirty frames; more are dropped.
+            prop_assert_eq!(taken.primitives, sum(Account::delivered));
+            prop_assert_eq!(taken.primitives + dropped, offered);
+            prop_assert!(accounts.iter().all(|account| account.statement("primitives").closes()));
+            prop_assert_eq!(&taken.searched_to, &reached, "progress is never lost");
+        }
     }
 }
