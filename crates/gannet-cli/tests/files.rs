@@ -150,10 +150,7 @@ fn the_manifest_lists_each_file_of_a_run_and_verify_compares() {
     let mut sha256sum = Command::new("sha256sum");
     match sha256sum.arg("-c").arg(manifest).current_dir(bench.path("out")).output() {
         Ok(checked) => assert!(checked.status.success(), "{}", err(&checked)),
-        Err(cause) => {
-            use std::io::Write;
-            let _ = writeln!(std::io::stderr(), "skipped: check by sha256sum, {cause}");
-        }
+        Err(cause) => gannet_measure::testing::skipped("check by sha256sum", cause),
     }
     // Each file by itself: changed, with and without the manifest.
     for name in names.iter().filter(|name| *name != manifest) {
@@ -255,8 +252,7 @@ fn recover_and_export_leave_alone_and_name_what_is_not_ours() {
     fs::copy(bench.out(&log), bench.out("others_f0000.glog.part")).unwrap();
     let others = std::os::unix::fs::chown(bench.out("others_f0000.glog.part"), Some(12_345), None);
     if others.is_err() {
-        use std::io::Write;
-        let _ = writeln!(std::io::stderr(), "skipped: files of other users, only root makes them");
+        gannet_measure::testing::skipped("files of other users", "only root makes them");
         fs::remove_file(bench.out("others_f0000.glog.part")).unwrap();
     }
     let (before, elsewhere) = (bench.names(), fs::read(bench.path("elsewhere")).unwrap());

@@ -11,10 +11,11 @@
 //! * The ports 7431 (UDP) and 9180 (metrics) stand for any free ones.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use gannet_measure::testing::skipped;
 
 const TUTORIAL: &str = include_str!("../../../docs/tutorial.md");
 /// Ports that the tutorial names.
@@ -112,13 +113,6 @@ fn add_python(script: &mut String, block: &Block<'_>) {
     writeln!(script, "{code}\nEND_OF_PYTHON").unwrap();
 }
 
-/// Says loudly what is not run, and why.
-fn skip(what: &str, why: &str) {
-    // Not by `eprintln`, which the test harness keeps to itself.
-    let mut errors = std::io::stderr();
-    writeln!(errors, "skipped: {what}, {why}").unwrap();
-}
-
 /// The whole tutorial as a script.
 fn script() -> String {
     let mut script = PRELUDE.to_owned();
@@ -129,7 +123,7 @@ fn script() -> String {
                 add_python(&mut script, &block);
             }
             "python" => {
-                skip("the Python of the tutorial", "set GANNET_JUDGE_PYTHON to one with h5py")
+                skipped("the Python of the tutorial", "set GANNET_JUDGE_PYTHON to one with h5py")
             }
             _ => (),
         }

@@ -264,7 +264,7 @@ macro_rules! conformance {
         #[test]
         fn $test() {
             if let Err(reason) = super::$test::<$rig>() {
-                eprintln!("SKIPPED {}: {reason}", stringify!($rig));
+                gannet_measure::testing::skipped(stringify!($rig: $test), reason);
             }
         }
     };

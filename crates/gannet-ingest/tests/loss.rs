@@ -40,7 +40,8 @@ fn each_variant(kernel_buffer: Bytes, test: impl Fn(&str, UdpConfig)) {
         if facts.drop_sizes == drop_sizes && facts.refusals.is_empty() {
             test(&format!("{} {drop_sizes:?}", facts.engine), config);
         } else {
-            eprintln!("SKIPPED {engine:?} {drop_sizes:?}: {}", facts.refusals.join("; "));
+            let what = format!("{engine:?} with drops {drop_sizes:?}");
+            gannet_measure::testing::skipped(what, facts.refusals.join("; "));
         }
     }
 }
@@ -254,7 +255,8 @@ fn several_ports_are_several_sources() {
 fn ipv6_and_wildcard_addresses_work() {
     for (listen, target) in [("0.0.0.0:0", "127.0.0.1"), ("[::1]:0", "::1"), ("[::]:0", "::1")] {
         if UdpSocket::bind((target, 0)).is_err() {
-            eprintln!("SKIPPED {listen}: this machine has no address {target}");
+            let why = format!("this machine has no address {target}");
+            gannet_measure::testing::skipped(format!("listening on {listen}"), why);
             continue;
         }
         let config = UdpConfig { listen: vec![listen.parse().unwrap()], ..UdpConfig::default() };

@@ -11,7 +11,6 @@ use gannet_wire::protowib;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::cell::Cell;
-use std::io::Write;
 
 /// One test per instruction set: random chains on random blocks, compared with scalar.
 macro_rules! equals_scalar {
@@ -215,7 +214,7 @@ fn table(threshold: impl Strategy<Value = i16> + Clone) -> impl Strategy<Value =
 /// output by the test harness.
 fn can_run(isa: Isa) -> bool {
     if !isa.is_available() {
-        let _ = writeln!(std::io::stderr(), "skipped: {isa} not on this machine");
+        gannet_measure::testing::skipped(isa, "not on this machine");
     }
     isa.is_available()
 }

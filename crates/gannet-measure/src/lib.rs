@@ -10,4 +10,5 @@ pub mod histogram;
 pub mod ledger;
 pub mod quantity;
 pub mod random;
+pub mod testing;
 pub mod ticks;

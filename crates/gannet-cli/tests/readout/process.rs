@@ -243,7 +243,7 @@ impl Ended {
         let short = source["engine"].as_str().unwrap().contains("asked for");
         let dropped = source["kernel_drops"] != 0;
         if short && dropped {
-            println!("skipped: {test}, net.core.rmem_max is too small for it");
+            gannet_measure::testing::skipped(test, "net.core.rmem_max is too small for it");
         }
         short && dropped
     }

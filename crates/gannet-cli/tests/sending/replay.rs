@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -189,11 +188,8 @@ fn what_cannot_be_replayed_is_told() {
 #[test]
 fn a_record_file_made_elsewhere_gives_exactly_its_frames() {
     let Some(python) = std::env::var_os(PYTHON) else {
-        // Not by `eprintln`, which the test harness keeps to itself.
-        let mut stderr = std::io::stderr();
-        writeln!(stderr, "skipped: no file was made elsewhere; set {PYTHON} to a Python with h5py")
-            .unwrap();
-        return;
+        let why = format!("set {PYTHON} to a Python with h5py");
+        return gannet_measure::testing::skipped("a record file made elsewhere", why);
     };
     let directory = tempfile::tempdir().unwrap();
     let (file, frames) = (directory.path().join("a.hdf5"), directory.path().join("frames"));

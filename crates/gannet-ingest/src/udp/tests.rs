@@ -155,8 +155,8 @@ fn coalesced_messages_are_taken_apart_when_singles_are_expected() {
 fn coalescing_ends_when_it_does_not_pay_and_begins_again_when_it_does() {
     let mut source = source(&loopback());
     if source.facts().drop_sizes != DropSizes::Counted {
-        eprintln!("SKIPPED: {}", source.facts().refusals.join("; "));
-        return;
+        let why = source.facts().refusals.join("; ");
+        return gannet_measure::testing::skipped("when coalescing ends and begins again", why);
     }
     let (mut sender, counters) = (Sender::to(source.address()), source.counters());
     let until = Instant::now() + Duration::from_secs(20);

@@ -1,7 +1,6 @@
 //! Runs the scripts of `tests/judges`: other people's libraries, asked whether our files are right.
 
 use std::ffi::OsStr;
-use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -11,10 +10,7 @@ const PYTHON: &str = "GANNET_JUDGE_PYTHON";
 /// Runs a script of `tests/judges`, or says loudly that it cannot.
 pub fn run(script: &str, arguments: &[&OsStr]) -> Option<Output> {
     let Some(python) = std::env::var_os(PYTHON) else {
-        // Not by `eprintln`, which the test harness keeps to itself.
-        let mut stderr = std::io::stderr();
-        writeln!(stderr, "skipped: {script} was not run; set {PYTHON} to a Python with h5py")
-            .expect("standard error is open");
+        gannet_measure::testing::skipped(script, format!("set {PYTHON} to a Python with h5py"));
         return None;
     };
     let judges = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/judges");
