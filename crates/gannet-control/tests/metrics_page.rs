@@ -182,7 +182,10 @@ fn promtool_has_nothing_to_say() {
         .stderr(Stdio::piped())
         .spawn();
     let Ok(mut child) = spawned else {
-        return gannet_measure::testing::skipped("promtool as a judge of the metrics", "it is not here");
+        return gannet_measure::testing::skipped(
+            "promtool as a judge of the metrics",
+            "it is not here",
+        );
     };
     let text = render(last_snapshot(), TextFormat::Prometheus).unwrap();
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();

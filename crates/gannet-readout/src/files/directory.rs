@@ -277,7 +277,10 @@ mod tests {
         let directory = OutputDirectory::open(root.path()).unwrap();
         fs::write(root.path().join("a"), "").unwrap();
         if std::os::unix::fs::chown(root.path().join("a"), Some(12_345), None).is_err() {
-            return gannet_measure::testing::skipped("files of other users", "only root makes them");
+            return gannet_measure::testing::skipped(
+                "files of other users",
+                "only root makes them",
+            );
         }
         let error = directory.open_own(OsStr::new("a")).unwrap_err();
         assert!(error.to_string().contains("another user, 12345"), "{error}");
