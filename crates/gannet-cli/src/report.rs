@@ -46,6 +46,10 @@ impl Report {
     /// Reads the files of the run back.
     pub fn new(snapshot: Snapshot) -> Self {
         let recorder = &snapshot.recorder;
+        if recorder.stuck {
+            // The disk would not answer now either.
+            return Self { snapshot, verified: Vec::new() };
+        }
         let logs = recorder.files.iter().map(|file| verify_log(file));
         let is_raw_file = |file: &&PathBuf| file.extension().is_some_and(|e| e == "hdf5");
         let raw_files = recorder.views.iter().filter(is_raw_file).map(|file| verify_raw(file));
@@ -86,14 +90,7 @@ impl Report {
         figure(&mut out, "trigger primitives", snapshot.trigger.primitives)?;
         figure(&mut out, "trigger activities", snapshot.trigger.activities)?;
         figure(&mut out, "trigger decisions", snapshot.trigger.decisions)?;
-        figure(&mut out, "trigger records", snapshot.recorder.records)?;
-        if snapshot.recorder.incomplete > 0 {
-            figure(&mut out, "  incomplete", snapshot.recorder.incomplete)?;
-            figure(&mut out, "  missing data there were", snapshot.recorder.damaged)?;
-        }
-        if snapshot.recorder.raw_frames + snapshot.recorder.raw_dropped > 0 {
-            figure(&mut out, "raw frames", snapshot.recorder.raw_frames)?;
-        }
+        self.print_recorded(&mut out)?;
         self.print_latencies(&mut out)?;
         snapshot.alarms.iter().try_for_each(|alarm| writeln!(out, "alarm: {alarm}"))?;
         writeln!(out, "ledger")?;
@@ -101,6 +98,26 @@ impl Report {
         self.print_streams(&mut out)?;
         self.print_channels(&mut out)?;
         self.print_files(&mut out)
+    }
+
+    /// What is in the log, and what is not.
+    fn print_recorded(&self, out: &mut impl Write) -> io::Result<()> {
+        let recorder = &self.snapshot.recorder;
+        figure(out, "trigger records", recorder.records)?;
+        if recorder.incomplete > 0 {
+            figure(out, "  incomplete", recorder.incomplete)?;
+            figure(out, "  missing data there were", recorder.damaged)?;
+        }
+        lost(out, recorder.records_dropped)?;
+        if recorder.primitives_dropped > 0 {
+            figure(out, "recorded primitives", recorder.primitives)?;
+            lost(out, recorder.primitives_dropped)?;
+        }
+        if recorder.raw_frames + recorder.raw_dropped > 0 {
+            figure(out, "raw frames", recorder.raw_frames)?;
+            lost(out, recorder.raw_dropped)?;
+        }
+        Ok(())
     }
 
     fn print_latencies(&self, out: &mut impl Write) -> io::Result<()> {
@@ -209,6 +226,11 @@ fn verdict(snapshot: &Snapshot) -> String {
         true => ", DEGRADED: data were lost",
     };
     format!("{}{degraded}", snapshot.state)
+}
+
+/// What is not in the log of the figure before.
+fn lost(out: &mut impl Write, value: u64) -> io::Result<()> {
+    if value == 0 { Ok(()) } else { figure(out, "  not in the log", value) }
 }
 
 fn figure(out: &mut impl Write, name: &str, value: u64) -> io::Result<()> {

@@ -191,20 +191,25 @@ impl From<TriggerPrimitive> for PrimitiveSnapshot {
 /// What the recorder did so far.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RecorderSnapshot {
-    /// Trigger records written.
+    /// Trigger records that are safe in the log: they survive the end of this process.
     pub records: u64,
+    /// Decisions without a record in the log.
+    pub records_dropped: u64,
     /// Records that miss data of at least one stream.
     pub incomplete: u64,
     /// Records that miss data which the run had: of a stream that never came, or overwritten
     /// before they were asked for.
     pub damaged: u64,
-    /// Time slices of primitives written.
-    pub slices: u64,
-    /// Frames of streams that are recorded as they come, handed to the recorder.
+    /// Trigger primitives that are safe in the log, in time slices.
+    pub primitives: u64,
+    /// Trigger primitives that should be there and are not.
+    pub primitives_dropped: u64,
+    /// Frames of streams that are recorded as they come, safe in the log.
     pub raw_frames: u64,
     /// Bytes of those frames.
     pub raw_bytes: u64,
-    /// Frames of those streams that were dropped: overwritten before they were copied, or refused.
+    /// Frames of those streams that were dropped: overwritten before they were copied, or not
+    /// written.
     pub raw_dropped: u64,
     /// Chunks of the log that are safe: they survive the end of this process.
     pub acknowledged: u64,
@@ -222,6 +227,8 @@ pub struct RecorderSnapshot {
     pub view_failures: Vec<String>,
     /// Why it cannot write at the moment.
     pub trouble: Option<String>,
+    /// Whether the end of the run was given up because the disk did not answer.
+    pub stuck: bool,
 }
 
 /// How long things took, in nanoseconds.

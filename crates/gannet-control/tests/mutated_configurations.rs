@@ -57,7 +57,7 @@ ignore = ["Random"]
 [record]
 source_id_first = 100
 slice_ticks = 15_625_000
-request = { request_timeout = "500 ms", in_flight_max = 32 }
+request = { request_timeout = "500 ms" }
 
 [recorder]
 directory = "."

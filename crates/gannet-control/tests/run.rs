@@ -251,7 +251,9 @@ fn raw_frames_that_the_recorder_takes_too_late_are_lost_by_name() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("out");
     let text = CONFIG.replace("[tpg]", "depth = \"1 ms\"\n[tpg]").replace("200.0", "0.0");
-    let text = format!("{text}\n[recorder]\nraw_streams = \"all\"\nqueue_bytes_max = \"1 MiB\"\n");
+    let text = format!(
+        "{text}\n[recorder]\nraw_streams = \"all\"\nqueue_bytes_max = \"1 MiB\"\nrequired = false\n"
+    );
     let mut plan = config::parse("test.toml", &text, Path::new(".")).unwrap();
     plan.config.recorder.directory.clone_from(&directory);
     let run = Run::configure(&plan).unwrap();

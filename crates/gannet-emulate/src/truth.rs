@@ -116,6 +116,7 @@ impl StreamTruth {
             stage: "emulator".to_owned(),
             offered: self.frames_made + self.faults.duplicated,
             delivered: self.datagrams_sent,
+            under_way: 0,
             dropped: vec![
                 drop("lost", self.faults.lost),
                 drop("stopped", self.faults.stopped),

@@ -113,7 +113,8 @@ impl<R: Reason> Account<R> {
             .map(|reason| Drop { reason: reason.name().into(), count: self.dropped(*reason) })
             .collect();
         let delivered = self.delivered.get();
-        Statement { stage: stage.into(), offered: self.offered.get(), delivered, dropped }
+        let offered = self.offered.get();
+        Statement { stage: stage.into(), offered, delivered, under_way: 0, dropped }
     }
 }
 
@@ -135,6 +136,8 @@ pub struct Statement {
     pub offered: u64,
     /// Items that left as they should.
     pub delivered: u64,
+    /// Items that arrived and are on their way through a stage that is still at work.
+    pub under_way: u64,
     /// Items dropped, by reason; reasons with a count of zero are listed too.
     pub dropped: Vec<Drop>,
 }
@@ -145,9 +148,17 @@ impl Statement {
         self.dropped.iter().map(|drop| drop.count).sum()
     }
 
-    /// Offered minus delivered minus dropped; zero when the stage is at rest and the books are right.
+    /// Offered minus delivered, under way and dropped; zero when the stage is at rest and the books
+    /// are right.
     pub fn unexplained(&self) -> i64 {
-        self.offered.wrapping_sub(self.delivered).wrapping_sub(self.dropped_total()) as i64
+        let left = self.offered.wrapping_sub(self.delivered).wrapping_sub(self.under_way);
+        left.wrapping_sub(self.dropped_total()) as i64
+    }
+
+    /// The same statement of a stage that is still at work: what it has not explained is under way.
+    pub fn at_work(mut self) -> Self {
+        self.under_way += u64::try_from(self.unexplained()).unwrap_or(0);
+        self
     }
 
     /// Whether every item is accounted for.
@@ -161,6 +172,7 @@ impl Statement {
     pub fn absorb(&mut self, other: &Statement) {
         self.offered += other.offered;
         self.delivered += other.delivered;
+        self.under_way += other.under_way;
         for drop in &other.dropped {
             match self.dropped.iter_mut().find(|mine| mine.reason == drop.reason) {
                 Some(mine) => mine.count += drop.count,
@@ -170,7 +182,8 @@ impl Statement {
     }
 }
 
-/// One line: stage, offered, delivered, the reasons that occurred, and what is unexplained.
+/// One line: stage, offered, delivered, the reasons that occurred, what is under way and what is
+/// unexplained.
 impl fmt::Display for Statement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -183,6 +196,9 @@ impl fmt::Display for Statement {
         )?;
         for drop in self.dropped.iter().filter(|drop| drop.count > 0) {
             write!(f, " {}={}", drop.reason, drop.count)?;
+        }
+        if self.under_way > 0 {
+            write!(f, " under way {}", self.under_way)?;
         }
         match self.unexplained() {
             0 => Ok(()),
@@ -208,7 +224,11 @@ mod tests {
         account.offer(10);
         account.deliver(7);
         account.discard(TestDrop::Short, 2);
-        assert_eq!(account.statement("ingest").unexplained(), 1);
+        let statement = account.statement("ingest");
+        assert_eq!(statement.unexplained(), 1);
+        assert!(statement.to_string().ends_with("UNEXPLAINED 1"), "{statement}");
+        let statement = statement.at_work();
+        assert!(statement.closes() && statement.to_string().ends_with("under way 1"));
         account.discard(TestDrop::Unknown, 1);
         let statement = account.statement("ingest");
         assert!(statement.closes());

@@ -19,14 +19,12 @@ pub const CHUNK_FRAMES: usize = 128;
 pub const CHUNK_WAIT_NS: u64 = 100_000_000;
 
 gannet_measure::drop_reasons! {
-    /// Why a frame of a stream that is recorded as it comes is not in the log.
+    /// Why a frame of a stream that is recorded as it comes was not handed to the recorder.
     pub enum RawDrop {
         /// It was overwritten in the latency buffer before it could be copied.
         Overwritten => "overwritten",
         /// The same, while the recorder took no more: the disk is too slow.
         RecorderBusy => "recorder_busy",
-        /// The recorder dropped its chunk; its own account says why.
-        Refused => "recorder_refused",
     }
 }
 

@@ -42,8 +42,14 @@ fn log_bytes() -> (Vec<u8>, Vec<usize>) {
         encode_chunk(&chunk.label, RUN, sequence, &chunk.parts, &mut bytes);
     }
     let data_chunks = chunks.len() as u64;
-    let cause = EndCause::Closed;
-    let end = EndOfFile { cause, data_chunks, chunks_missing: 0, closed_unix_ns: 2, error: None };
+    let end = EndOfFile {
+        cause: EndCause::Closed,
+        data_chunks,
+        chunks_missing: 0,
+        closed_unix_ns: 2,
+        error: None,
+        account: Vec::new(),
+    };
     offsets.push(bytes.len());
     encode_chunk(&Label::new(Kind::END_OF_FILE), RUN, data_chunks, &[end.encode()], &mut bytes);
     (bytes, offsets)

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use gannet_measure::quantity::{Bytes, Span};
 use gannet_readout::log::{
-    Chunk, Kind, Label, Offer, Reader, Recorder, RecorderConfig, RunInfo, State, verify,
+    Chunk, Item, Kind, Label, Offer, Reader, Recorder, RecorderConfig, RunInfo, State, verify,
 };
 
 /// A file system of 8 MiB in memory, unmounted at the end.
@@ -101,7 +101,7 @@ fn a_full_disk_pauses_the_recording_and_loses_nothing_that_was_accepted() {
     wait_until(|| handle.acknowledged() == accepted);
     let status = recorder.stop();
     assert_eq!(status.state, State::Stopped);
-    assert_eq!(status.account.dropped_total(), 10);
-    assert!(status.account.closes(), "{}", status.account);
+    assert_eq!(status.account(Item::Chunk).dropped_total(), 10);
+    assert!(status.account(Item::Chunk).closes(), "{}", status.account(Item::Chunk));
     assert_eq!(numbers_in(directory), (0..accepted).collect());
 }

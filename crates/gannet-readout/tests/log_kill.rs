@@ -1,7 +1,7 @@
 //! Kills a recording process again and again: what it had acknowledged is there afterwards.
 //!
-//! The test program starts itself as the process to be killed. `GANNET_LONG=1` kills it 60 times
-//! instead of 12.
+//! The test program starts itself as the process to be killed. `GANNET_LONG=1` kills it 1000
+//! times instead of 12.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -158,7 +158,7 @@ fn kill_and_recover(random: &mut Random) -> u64 {
 
 #[test]
 fn no_kill_loses_an_acknowledged_chunk() {
-    let kills = if std::env::var_os("GANNET_LONG").is_some() { 60 } else { 12 };
+    let kills = if std::env::var_os("GANNET_LONG").is_some() { 1000 } else { 12 };
     let mut random = Random::new(u64::from(std::process::id()));
     let acknowledged: u64 = (0..kills).map(|_| kill_and_recover(&mut random)).sum();
     println!("{kills} kills, {acknowledged} acknowledged chunks");

@@ -21,7 +21,7 @@ use crate::{live, output, serving};
 /// it short: the log is closed with what is written, and the rest is counted as lost.
 ///
 /// systemd is told when frames are taken (`Type=notify`). Exit code 3 when anything was lost or no
-/// frame came, and 129, 130 or 143 after SIGHUP, Ctrl-C or SIGTERM.
+/// frame came, 5 when nothing can be recorded, and 129, 130 or 143 after SIGHUP, Ctrl-C or SIGTERM.
 ///
 /// Example: gannet run detector.toml --seconds 60
 #[derive(Debug, clap::Args)]
@@ -37,6 +37,9 @@ pub struct Arguments {
     /// Write a line to this file descriptor and close it when frames are taken.
     #[arg(long, value_name = "N")]
     ready_fd: Option<i32>,
+    /// Take data without recording them.
+    #[arg(long)]
+    no_record: bool,
     /// Show no panel while the run goes on.
     #[arg(short, long)]
     quiet: bool,
@@ -52,6 +55,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let file = arguments.file.display().to_string();
     plan.require_sources(&file)?;
     plan.config.run.number = arguments.run.or(plan.config.run.number);
+    plan.config.recorder.enabled &= !arguments.no_record;
     let duration = arguments.seconds.or(plan.config.run.duration.map(|span| span.duration()));
     let memory_doubt = memory_doubt(&System::default(), &plan);
     plan.doubts().iter().chain(&memory_doubt).for_each(|doubt| tracing::warn!("{doubt}"));
@@ -102,6 +106,10 @@ pub fn announce(view: &mut View, plan: &Plan, run: &Run) {
 /// That the run takes frames, in one line.
 fn running(plan: &Plan, run: &Run) -> String {
     let (number, streams) = (run.snapshot().run, plan.forecast.streams);
-    let directory = plan.config.recorder.directory.display();
-    format!("run {number} is running: {streams} streams, files in {directory}")
+    let recorder = &plan.config.recorder;
+    let files = match recorder.enabled {
+        true => format!("files in {}", recorder.directory.display()),
+        false => "nothing is recorded".into(),
+    };
+    format!("run {number} is running: {streams} streams, {files}")
 }

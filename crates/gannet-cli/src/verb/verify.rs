@@ -19,7 +19,8 @@ use crate::output;
 ///
 /// Each is also compared with the manifest of its run beside it (*.sha256); a manifest by itself stands
 /// for all files that it lists. Raw files of other programs have no digest, and tables of channels
-/// only that in the manifest. Exit code 6 when anything is wrong.
+/// only that in the manifest. Exit code 6 when anything is wrong. What the run lost before it came to the
+/// file, as the end of a log tells, is shown, and does not change the exit code.
 ///
 /// Example: gannet verify gannet_run000001_20261121T021000Z_f0000.glog
 #[derive(Debug, clap::Args)]

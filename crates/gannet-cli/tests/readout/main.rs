@@ -9,4 +9,5 @@ mod interruption;
 mod ledger;
 mod process;
 mod raw_streams;
+mod recording;
 mod sys;

@@ -214,9 +214,6 @@ fn check_rooms(config: &Config, document: &Document<'_>) -> Result<(), Problem> 
         return Err(correct("recorder", error.to_string()));
     }
     let request = &config.record.request;
-    if request.in_flight_max == 0 || request.in_flight_max > 4096 {
-        return Err(correct("record.request.in_flight_max", "it must be 1 to 4096".into()));
-    }
     if request.window_ticks_max == 0 {
         return Err(correct("record.request.window_ticks_max", "it must be 1 or more".into()));
     }

@@ -19,8 +19,6 @@ const RETRY: Duration = Duration::from_millis(1);
 /// What the building thread tells.
 #[derive(Debug, Default)]
 pub(super) struct BuildStatus {
-    /// Records handed to the recorder.
-    pub records: Counter,
     /// Records that miss data of at least one stream.
     pub incomplete: Counter,
     /// Records that miss data which had been in the run: a stream that never came, or frames
@@ -80,7 +78,6 @@ impl Builder {
     /// Hands a record to the recorder; while its queue is full the trigger is held off, not the
     /// frames.
     fn record(&self, record: TriggerRecord) {
-        self.status.records.add(1);
         self.status.incomplete.add(u64::from(record.is_incomplete()));
         self.status.damaged.add(u64::from(self.is_damaged(&record)));
         let mut chunk = record.into_chunk();

@@ -80,12 +80,22 @@ impl ChannelMonitor {
         Ok(Self { status, thread })
     }
 
-    /// Takes a last look; to be called when no frame will come any more.
-    pub fn finish(self) {
+    /// Takes a last look; to be called when no frame will come any more. A disk that does not take
+    /// the table is waited for no longer than the time `within`.
+    pub fn finish(self, within: Duration) {
         self.status.complete.store(true, Ordering::Release);
         self.thread.thread().unpark();
-        // If it panicked, the run has failed.
-        let _panic = self.thread.join();
+        let until = Instant::now() + within;
+        while !self.thread.is_finished() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(1));
+        }
+        if self.thread.is_finished() {
+            // If it panicked, the run has failed.
+            let _panic = self.thread.join();
+        } else {
+            let trouble = "the disk does not answer";
+            self.status.lock().channels.trouble = Some(trouble.into());
+        }
     }
 }
 

@@ -27,7 +27,7 @@ use gannet_wire::trigger_candidate::TriggerCandidateData;
 use super::build::BuildStatus;
 use arrivals::Arrivals;
 
-pub(super) use outlet::{Outlet, SliceDrop};
+pub(super) use outlet::{Outlet, OutletAccounts};
 
 /// How long the thread waits for primitives before it looks for late streams.
 const WAIT: Duration = Duration::from_millis(2);

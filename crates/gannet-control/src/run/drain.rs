@@ -58,6 +58,11 @@ impl DrainState {
         *self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Leaves out all that can be done later.
+    pub fn cut_short(&self) {
+        self.cut_short.store(true, Ordering::Release);
+    }
+
     /// Whether to leave out all that can be done later.
     pub fn is_cut_short(&self) -> bool {
         self.cut_short.load(Ordering::Acquire)
@@ -100,6 +105,7 @@ impl Drain {
     /// Has the drain close the log with what is written, count the rest as lost, and leave out what
     /// can be done later.
     pub fn cut_short(&self) {
-        self.observed.drain.cut_short.store(true, Ordering::Release);
+        self.observed.recorder.abandon();
+        self.observed.drain.cut_short();
     }
 }

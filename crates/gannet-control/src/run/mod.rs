@@ -15,6 +15,7 @@ mod drain;
 mod observe;
 mod raw;
 mod receive;
+mod recorded;
 mod recovery;
 mod setup;
 mod views;
@@ -25,7 +26,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use gannet_readout::log::{Chunk, Kind, Label, Offer, Recorder};
+use gannet_readout::log::Recorder;
 use gannet_readout::receiver::StreamPool;
 
 use crate::config::Plan;
@@ -37,6 +38,7 @@ pub use drain::Drain;
 use drain::Stage;
 use observe::Observed;
 use receive::Gate;
+use recorded::last_words;
 use recovery::Recovery;
 use views::ViewMaker;
 
@@ -79,6 +81,11 @@ pub enum RunError {
     /// The recorder cannot be set up.
     #[error("recorder: {0}")]
     Recorder(#[from] gannet_readout::log::Error),
+    /// Nothing can be recorded.
+    #[error(
+        "recorder: {0}; `--no-record` takes data without recording, and `required = false` in [recorder] starts and records as soon as it can"
+    )]
+    NotRecorded(#[source] gannet_readout::log::Error),
     /// The system gave no thread.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] std::io::Error),
@@ -225,16 +232,21 @@ impl Run {
         let drain = &self.observed.drain;
         drain.wait_for(Stage::Sockets);
         self.request_stop();
+        self.observed.recorder.begin_drain();
         // A thread that panicked has said so: the run has failed.
         self.receivers.drain(..).for_each(|thread| _ = thread.join());
         drain.wait_for(Stage::Records);
         self.threads.drain(..).for_each(|thread| _ = thread.join());
         self.observed.life.mark_end(self.observed.clock.now_ns());
-        self.channels.take().into_iter().for_each(ChannelMonitor::finish);
+        let within = self.observed.recorder.drain_within();
+        self.channels.take().into_iter().for_each(|channels| channels.finish(within));
         if let Some(recorder) = self.recorder.take() {
             drain.wait_for(Stage::Log);
-            record_end(&recorder, self.observed.snapshot());
-            recorder.stop();
+            let ended = recorder.finish(|| last_words(self.observed.snapshot()));
+            if ended.stuck {
+                // Views and recovery need the disk that does not answer.
+                drain.cut_short();
+            }
             drain.wait_for(Stage::Views);
             self.views.take().into_iter().for_each(|views| views.finish(drain));
             self.observed.life.on(Event::Drained);
@@ -251,18 +263,5 @@ impl Drop for Run {
         if self.recorder.is_some() {
             self.finish();
         }
-    }
-}
-
-/// Records what the run came to: state, totals, and where and why anything was lost. What the
-/// recorder itself did is not final yet; the log tells it.
-fn record_end(recorder: &Recorder, mut snapshot: Snapshot) {
-    snapshot.ledger.retain(|statement| statement.stage != "recorder");
-    // Only numbers, texts and lists: there is no way to fail.
-    let text = serde_json::to_vec(&snapshot).unwrap_or_default();
-    let mut chunk = Chunk::new(Label::new(Kind::RUN_END), text);
-    while let Offer::Busy(back) = recorder.handle().offer(chunk) {
-        chunk = back;
-        std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }

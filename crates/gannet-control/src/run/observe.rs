@@ -10,7 +10,7 @@ use gannet_measure::counter::Counter;
 use gannet_measure::histogram::Histogram;
 use gannet_measure::ledger::{Account, Reason, Statement};
 use gannet_measure::ticks::DuneTicks;
-use gannet_readout::log::{self, RecorderHandle, Status};
+use gannet_readout::log::{self, Item, RecorderHandle, Status};
 use gannet_readout::primitives::PrimitiveDrop;
 use gannet_readout::raw_stream::RawDrop;
 use gannet_readout::receiver::{FrameDrop, SearchTime, StreamStatus};
@@ -23,8 +23,9 @@ use gannet_wire::tpc_frame::FRAME_LEN;
 
 use super::build::BuildStatus;
 use super::channels::ChannelStatus;
-use super::decide::{DecideStatus, SliceDrop};
+use super::decide::{DecideStatus, OutletAccounts};
 use super::drain::DrainState;
+use super::recorded;
 use super::views::ViewStatus;
 use crate::alarm::{AlarmLog, alarms, no_frames};
 use crate::channels::ChannelSummary;
@@ -80,8 +81,8 @@ pub(super) struct Observed {
     pub streams: Vec<ObservedStream>,
     pub trigger: TriggerCounters,
     pub decided: Arc<DecideStatus>,
-    pub slices: Arc<Account<SliceDrop>>,
-    pub slices_made: Arc<Counter>,
+    /// Primitives and busy times that are recorded.
+    pub recorded: OutletAccounts,
     pub records: Arc<Account<RecordDrop>>,
     pub response_ns: Arc<Histogram>,
     pub built: Arc<BuildStatus>,
@@ -131,6 +132,11 @@ impl Life {
     /// Whether frames were taken for a while and are no more.
     fn is_over(&self) -> bool {
         self.started_ns.load(Ordering::Acquire) > 0 && self.ended_ns.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether every stage before the recorder is at rest.
+    pub fn has_ended(&self) -> bool {
+        self.ended_ns.load(Ordering::Acquire) != 0
     }
 
     fn elapsed_s(&self, now_ns: u64) -> f64 {
@@ -190,7 +196,7 @@ impl Observed {
             sources,
             streams,
             trigger: self.trigger(&ledger),
-            recorder: self.recorder(status),
+            recorder: self.recorder(status, &ledger),
             latency: self.latency(),
             channels,
             ledger,
@@ -214,11 +220,21 @@ impl Observed {
         .flatten()
         .collect();
         ledger.extend(self.trigger.statements());
-        ledger.push(self.records.statement("records"));
-        ledger.push(self.slices.statement("slices"));
-        ledger.extend(self.raw.iter().map(|raw| raw.statement("raw_frames")));
-        ledger.push(status.account.clone());
-        ledger
+        let recorded = [
+            (Item::Record, Some(self.records.statement("records"))),
+            (Item::Primitive, Some(self.recorded.primitives.statement("slices"))),
+            (Item::BusyInterval, Some(self.recorded.busy.statement("busy"))),
+            (Item::RawFrame, self.raw.as_ref().map(|raw| raw.statement("raw"))),
+        ];
+        let up_to_disk = |(item, made): (Item, Option<Statement>)| {
+            Some(recorded::up_to_disk(made?, status.account(item)))
+        };
+        ledger.extend(recorded.into_iter().filter_map(up_to_disk));
+        ledger.push(status.account(Item::Chunk).clone());
+        match self.life.has_ended() {
+            true => ledger,
+            false => ledger.into_iter().map(Statement::at_work).collect(),
+        }
     }
 
     /// Whether anything was lost that the run is for.
@@ -230,7 +246,9 @@ impl Observed {
     ) -> bool {
         let harmless = HashSet::from(HARMLESS);
         let lossy = |statement: &Statement| {
-            let of_use = |reason: &str| !harmless.contains(&(statement.stage.as_str(), reason));
+            let of_use = |reason: &str| {
+                reason != "not_recorded" && !harmless.contains(&(statement.stage.as_str(), reason))
+            };
             statement.dropped.iter().any(|drop| drop.count > 0 && of_use(&drop.reason))
         };
         ledger.iter().any(lossy)
@@ -256,23 +274,24 @@ impl Observed {
         }
     }
 
-    fn recorder(&self, status: Status) -> RecorderSnapshot {
-        let trouble = match status.state {
-            log::State::Degraded { error, .. } => Some(error),
-            log::State::Failed => status.last_error,
-            _ => None,
-        };
+    fn recorder(&self, status: Status, ledger: &[Statement]) -> RecorderSnapshot {
+        let trouble = status.trouble();
         let views = self.views.made();
-        let raw = self.raw.as_ref().map(|raw| raw.statement("raw_frames"));
-        let raw_frames = raw.as_ref().map_or(0, |raw| raw.delivered);
+        let recorded = |item| status.account(item).delivered;
+        let lost = |item: Item| {
+            let statement = ledger.iter().find(|statement| statement.stage == item.stage());
+            statement.map_or(0, Statement::dropped_total)
+        };
         RecorderSnapshot {
-            records: self.built.records.get(),
+            records: recorded(Item::Record),
+            records_dropped: lost(Item::Record),
             incomplete: self.built.incomplete.get(),
             damaged: self.built.damaged.get(),
-            slices: self.slices_made.get(),
-            raw_frames,
-            raw_bytes: raw_frames * FRAME_LEN as u64,
-            raw_dropped: raw.map_or(0, |raw| raw.dropped_total()),
+            primitives: recorded(Item::Primitive),
+            primitives_dropped: lost(Item::Primitive),
+            raw_frames: recorded(Item::RawFrame),
+            raw_bytes: recorded(Item::RawFrame) * FRAME_LEN as u64,
+            raw_dropped: lost(Item::RawFrame),
             acknowledged: status.acknowledged,
             bytes: status.payload_bytes,
             queue_fill: status.queue_bytes as f64 / status.queue_bytes_max.max(1) as f64,
@@ -280,6 +299,7 @@ impl Observed {
             unfinished: status.unfinished,
             views: views.files,
             view_failures: views.failures,
+            stuck: status.stuck,
             trouble,
         }
     }

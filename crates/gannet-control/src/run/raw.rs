@@ -49,7 +49,7 @@ impl RawRecorder {
         Self { streams, account, recorder, clock, receiving, ended: false, held_up: false }
     }
 
-    /// Ledger of frames, if any stream is recorded: delivered to the recorder, or dropped.
+    /// Ledger of frames, if any stream is recorded: handed to the recorder, or dropped before.
     pub(super) fn account(&self) -> Option<Arc<Account<RawDrop>>> {
         (!self.streams.is_empty()).then(|| Arc::clone(&self.account))
     }
@@ -94,8 +94,8 @@ impl RawRecorder {
         }
         loop {
             match self.recorder.offer(chunk) {
-                Offer::Accepted(_) => return self.account.deliver(frames),
-                Offer::Dropped(_) => return self.account.discard(RawDrop::Refused, frames),
+                // From here on the recorder's own account says what becomes of them.
+                Offer::Accepted(_) | Offer::Dropped(_) => return self.account.deliver(frames),
                 Offer::Busy(back) => chunk = back,
             }
             self.hold_up();

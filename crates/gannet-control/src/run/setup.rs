@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gannet_emulate::Format;
 use gannet_ingest::{Landing, PcapConfig, PcapSource, Source, udp};
@@ -46,6 +46,9 @@ use crate::run_start::RunStart;
 /// Primitives that a slice holds at most, which bounds its memory at 24 MiB.
 const SLICE_PRIMITIVES_MAX: usize = 1 << 20;
 
+/// Longest time that a run waits for the disk to take its first file.
+const FIRST_FILE_WITHIN: Duration = Duration::from_secs(5);
+
 /// Sets up the run of `plan`; its threads wait until they may begin.
 ///
 /// What takes time or may be refused comes first, then the ports, then files and threads: a run
@@ -72,7 +75,7 @@ pub(super) fn configure(plan: &Plan) -> Result<Run, RunError> {
     if plan.config.trigger.merge.reference == TimeReference::Host {
         chain.refer_to_host(host_epoch_ns(&*clock));
     }
-    let recorder = Recorder::start(plan.config.recorder.clone(), run_info(plan, *started_unix_ns))?;
+    let recorder = start_recorder(plan, *started_unix_ns)?;
     record_start(&recorder, plan);
     let mut run = launch(plan, clock, parts, senders, found, chain, recorder)?;
     run.recovery = Recovery::start(earlier)?;
@@ -85,14 +88,19 @@ fn number(plan: &Plan) -> Result<(Plan, u64), RunError> {
     let now_unix_ns =
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
     let wanted = plan.config.run.number;
-    let taken = files::take_run(&plan.config.recorder.directory, wanted, now_unix_ns);
-    let id = match taken {
+    let recorder = &plan.config.recorder;
+    let uncounted = RunId { number: wanted.unwrap_or(0), started_unix_ns: now_unix_ns };
+    let take = || files::take_run(&recorder.directory, wanted, now_unix_ns);
+    let id = match if recorder.enabled { take() } else { Ok(uncounted) } {
         Ok(id) => id,
         // Without a directory nothing is recorded, which the recorder says; there is nothing to count.
-        Err(error) if wanted.is_some() || error.source.kind() == ErrorKind::NotFound => {
-            let number = wanted.unwrap_or(0);
-            tracing::warn!(%error, number, "the run is not counted");
-            RunId { number, started_unix_ns: now_unix_ns }
+        Err(error)
+            if wanted.is_some()
+                || error.source.kind() == ErrorKind::NotFound
+                || !recorder.required =>
+        {
+            tracing::warn!(%error, number = uncounted.number, "the run is not counted");
+            uncounted
         }
         Err(error) => return Err(RunError::Number(error)),
     };
@@ -260,6 +268,20 @@ fn run_info(plan: &Plan, started_unix_ns: u64) -> RunInfo {
     }
 }
 
+/// Starts to record, unless the run is to go without. What can record nothing is refused, unless that
+/// is allowed.
+fn start_recorder(plan: &Plan, started_unix_ns: u64) -> Result<Recorder, RunError> {
+    let config = &plan.config.recorder;
+    if !config.enabled {
+        return Ok(Recorder::off());
+    }
+    let recorder = Recorder::start(config.clone(), run_info(plan, started_unix_ns))?;
+    match recorder.wait_for_first_file(FIRST_FILE_WITHIN) {
+        Err(error) if config.required => Err(RunError::NotRecorded(error)),
+        _ => Ok(recorder),
+    }
+}
+
 /// Records what the run is: its configuration and its streams.
 fn record_start(recorder: &Recorder, plan: &Plan) {
     let chunk = Chunk::new(Label::new(Kind::RUN_START), RunStart::of(plan).encode());
@@ -279,9 +301,11 @@ fn launch(
 ) -> Result<Run, RunError> {
     let config = &plan.config;
     let outlet = Outlet::new(recorder.handle(), slices(plan));
-    let records = RecordBuilder::new(config.record.request.clone(), parts.streams);
+    let in_flight_max = config.trigger.module_level.records_in_flight_max;
+    let request = config.record.request.clone();
+    let records = RecordBuilder::new(request, in_flight_max, parts.streams);
     let (built, decided) = (Arc::default(), Arc::default());
-    let (requests, requested) = sync_channel(config.trigger.module_level.records_in_flight_max);
+    let (requests, requested) = sync_channel(in_flight_max);
     let (receivers, sources): (Vec<_>, Vec<_>) = parts
         .sources
         .into_iter()
@@ -299,8 +323,7 @@ fn launch(
         streams: parts.observed,
         trigger: chain.counters(),
         decided: Arc::clone(&decided),
-        slices: outlet.account(),
-        slices_made: outlet.slices_made(),
+        recorded: outlet.accounts(),
         records: records.account(),
         response_ns: records.response_ns(),
         built: Arc::clone(&built),

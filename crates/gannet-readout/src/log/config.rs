@@ -1,5 +1,6 @@
 //! The recorder's table in the configuration.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use gannet_measure::quantity::{Bytes, Span};
@@ -37,8 +38,17 @@ pub struct RecorderConfig {
     pub commit_interval: Span,
     /// What an acknowledged chunk survives: the end of any process, or a power cut.
     pub durability: Durability,
-    /// Space that is left free on the disk: recording pauses before the disk is full.
+    /// Space that is left free on the disk: recording pauses before the disk is full. Besides, each
+    /// file keeps 1 MiB for the end of the run, which nobody else can take.
     pub disk_reserve: Bytes,
+    /// Longest time that the end of a run waits for a disk that takes nothing; what is not written
+    /// then is counted as lost.
+    pub drain_within: Span,
+    /// Whether the run is recorded; `gannet run --no-record` is the same as `false`.
+    pub enabled: bool,
+    /// Whether the run is refused when nothing can be recorded at its start. Otherwise it starts, is
+    /// degraded, and records as soon as it can.
+    pub required: bool,
     /// Streams whose frames are recorded as they come, from the first frame of the run on:
     /// `"none"`, `"all"`, or a list such as `["3/1/0/0", "3/1/0/1"]`, each stream by detector,
     /// crate, slot and stream. A stream at the true rate is 220 MB/s.
@@ -55,11 +65,16 @@ impl Default for RecorderConfig {
             commit_interval: Span::ms(100),
             durability: Durability::Process,
             disk_reserve: Bytes::mib(256),
+            drain_within: Span::s(10),
+            enabled: true,
+            required: true,
             raw_streams: RawStreams::None,
         }
     }
 }
 
+/// How long the end of a run may wait for a disk that takes nothing.
+const DRAIN_WITHIN: RangeInclusive<Span> = Span::ms(100)..=Span::s(3600);
 /// Longest prefix of a file name, in bytes.
 const PREFIX_BYTES_MAX: usize = 64;
 
@@ -96,6 +111,17 @@ impl RecorderConfig {
             return refuse(
                 "commit_interval",
                 format!("{} is too long; use at most 1 s", self.commit_interval),
+            );
+        }
+        if !DRAIN_WITHIN.contains(&self.drain_within) {
+            return refuse(
+                "drain_within",
+                format!(
+                    "{} must be {} to {}",
+                    self.drain_within,
+                    DRAIN_WITHIN.start(),
+                    DRAIN_WITHIN.end()
+                ),
             );
         }
         Ok(())
@@ -140,13 +166,14 @@ mod tests {
         assert_eq!(refused(|config| config.file_size_max = Bytes(1)), "file_size_max");
         assert_eq!(refused(|config| config.queue_bytes_max = Bytes(0)), "queue_bytes_max");
         assert_eq!(refused(|config| config.commit_interval = Span::s(2)), "commit_interval");
+        assert_eq!(refused(|config| config.drain_within = Span(0)), "drain_within");
     }
 
     #[test]
     fn the_schema_describes_every_key() {
         let schema = schemars::schema_for!(RecorderConfig);
         let properties = schema.get("properties").unwrap().as_object().unwrap();
-        assert_eq!(properties.len(), 8);
+        assert_eq!(properties.len(), 11);
         assert!(properties.values().all(|property| property.get("description").is_some()));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
@@ -55,6 +56,21 @@ pub trait Sink: Send {
     /// # Errors
     /// What the system says.
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+
+    /// Keeps space on the disk for bytes `range` of the file, whose length stays as it is: writing
+    /// there does not fail for want of space.
+    ///
+    /// # Errors
+    /// What the system says: there is no such space, or, as `Unsupported`, this file system cannot
+    /// do it.
+    fn reserve(&mut self, range: Range<u64>) -> io::Result<()>;
+
+    /// Waits until bytes `range` are on the disk, so that a long flush is seen to go on. Only
+    /// [`sync`](Self::sync) after it makes sure of them.
+    ///
+    /// # Errors
+    /// As [`sync`](Self::sync).
+    fn sync_range(&mut self, range: Range<u64>) -> io::Result<()>;
 
     /// Waits until all that was written is on the disk.
     ///
@@ -152,6 +168,14 @@ impl Sink for File {
         FileExt::write_at(self, bytes, offset)
     }
 
+    fn reserve(&mut self, range: Range<u64>) -> io::Result<()> {
+        sys::reserve(self, range)
+    }
+
+    fn sync_range(&mut self, range: Range<u64>) -> io::Result<()> {
+        sys::sync_range(self, range)
+    }
+
     fn sync(&mut self) -> io::Result<()> {
         self.sync_data()
     }
@@ -201,6 +225,30 @@ mod tests {
         assert!(!sink.is_named(&path).unwrap());
     }
 
+    #[test]
+    fn space_is_kept_behind_the_end_of_a_file_and_given_back() {
+        use std::os::unix::fs::MetadataExt;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        let mut sink = SystemDisk.create(&path).unwrap();
+        write_all_at(&mut *sink, &[1; 4096], 0).unwrap();
+        match sink.reserve(4096..1 << 20) {
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Unsupported),
+            Ok(()) => {
+                let kept = fs::metadata(&path).unwrap();
+                assert_eq!(kept.len(), 4096);
+                assert!(kept.blocks() * 512 >= 1 << 20, "{} blocks", kept.blocks());
+            }
+        }
+        write_all_at(&mut *sink, &[2; 4096], 4096).unwrap();
+        sink.sync_range(0..8192).unwrap();
+        sink.truncate(8192).unwrap();
+        sink.sync().unwrap();
+        let left = fs::metadata(&path).unwrap();
+        assert_eq!(left.len(), 8192);
+        assert!(left.blocks() * 512 < 1 << 20, "{} blocks", left.blocks());
+    }
+
     /// Takes one byte a call, is interrupted every other call, and is full after five.
     struct Stutter(Vec<u8>, bool);
 
@@ -213,6 +261,12 @@ mod tests {
             let taken = usize::from(self.0.len() < 5);
             self.0.extend_from_slice(&bytes[..taken]);
             Ok(taken)
+        }
+        fn reserve(&mut self, _: Range<u64>) -> io::Result<()> {
+            Ok(())
+        }
+        fn sync_range(&mut self, _: Range<u64>) -> io::Result<()> {
+            Ok(())
         }
         fn sync(&mut self) -> io::Result<()> {
             Ok(())

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::books::Tally;
 use super::defect::Defect;
 
 /// Why an operation on a log failed.
@@ -53,7 +54,12 @@ pub enum Error {
         path: PathBuf,
         /// Acknowledged data chunks that went with it.
         chunks: u64,
+        /// What was in them.
+        items: Box<Tally>,
     },
+    /// Recording does not begin.
+    #[error("nothing can be recorded: {0}")]
+    NothingRecorded(String),
     /// The commit buffer has no room for the chunk; commit first.
     #[error("the commit buffer is full; commit first")]
     BufferFull,
@@ -104,6 +110,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether there is no space left for what was to be written; what is written already is sound.
+    pub(super) fn is_for_want_of_space(&self) -> bool {
+        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        match self {
+            Self::DiskReserve { .. } => true,
+            Self::Io { source, .. } => full.contains(&source.kind()),
+            _ => false,
+        }
+    }
+
     /// Names what was tried on which path, for `map_err`.
     pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, path: path.to_owned(), source }

@@ -1,14 +1,23 @@
 //! One file of a log, while it is written and while it is brought to its end.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::books::{Item, Tally};
 use super::disk::{Disk, Sink, write_all_at};
 use super::error::Error;
 use super::format::{Kind, Label, encode_chunk};
-use super::metadata::{ERROR_BYTES_MAX, EndCause, EndOfFile, FileHeader, RunInfo, clip};
+use super::metadata::{
+    ERROR_BYTES_MAX, EndCause, EndOfFile, FileHeader, ItemAccount, RunInfo, clip,
+};
 use super::name::part_path;
 use crate::files::directory_of;
+
+/// Space that each file keeps on the disk for the end of the run: its totals and the end chunk.
+pub const END_RESERVE_BYTES: u64 = 1 << 20;
+/// Bytes that are flushed at a time.
+const SYNC_BYTES: u64 = 64 << 20;
 
 /// A file that takes chunks.
 ///
@@ -40,6 +49,8 @@ pub(super) struct Content {
     pub chunks_missing: u64,
     /// Earliest and latest time stamp, ticks.
     pub times: Option<(u64, u64)>,
+    /// What was acknowledged in it; empty for a file of another process.
+    pub items: Tally,
 }
 
 impl OpenFile {
@@ -87,25 +98,54 @@ impl OpenFile {
         self.sink.sync().map_err(Error::io("flush", &self.part))
     }
 
+    /// The same for a file of `len` bytes, which may take long.
+    fn sync_all(&mut self, len: u64, answered: &dyn Fn()) -> Result<(), Error> {
+        let mut at = 0;
+        while at < len {
+            let end = len.min(at + SYNC_BYTES);
+            self.sink.sync_range(at..end).map_err(Error::io("flush", &self.part))?;
+            answered();
+            at = end;
+        }
+        self.sync()
+    }
+
     /// Refuses a file that lost its name: chunks in it would be gone with this process.
     pub fn check_named(&self) -> Result<(), Error> {
         match self.sink.is_named(&self.part).map_err(Error::io("look up", &self.part))? {
             true => Ok(()),
-            false => Err(Error::Vanished { path: self.part.clone(), chunks: self.content.chunks }),
+            false => Err(Error::Vanished {
+                path: self.part.clone(),
+                chunks: self.content.chunks,
+                items: Box::new(self.content.items),
+            }),
         }
     }
 
-    /// Counts what was written last as part of the file: `bytes` long, `chunks` data chunks with
-    /// times in `times`.
-    pub fn acknowledge(&mut self, bytes: u64, chunks: u64, times: Option<(u64, u64)>) {
+    /// Keeps space for `bytes` more bytes and the end of the run behind them. A file system that
+    /// cannot do that may be too full for the end.
+    pub fn reserve(&mut self, bytes: u64) -> Result<(), Error> {
+        let len = self.content.len;
+        match self.sink.reserve(len..len + bytes + END_RESERVE_BYTES) {
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
+            other => other.map_err(Error::io("reserve space in", &self.part)),
+        }
+    }
+
+    /// Counts what was written last as part of the file: `bytes` long, with data chunks that hold
+    /// `items`, with times in `times`.
+    pub fn acknowledge(&mut self, bytes: u64, items: &Tally, times: Option<(u64, u64)>) {
+        let chunks = items.get(Item::Chunk);
         self.content.len += bytes;
         self.content.chunks += chunks;
         self.content.next_sequence += chunks;
         self.content.times = join(self.content.times, times);
+        self.content.items.add(items);
     }
 
-    /// Takes no more chunks: what is left to do is in the seal.
-    pub fn end(self, cause: EndCause, error: Option<&Error>) -> Seal {
+    /// Takes no more chunks: what is left to do is in the seal. `account` is that of the run, as far
+    /// as it is known.
+    pub fn end(self, cause: EndCause, error: Option<&Error>, account: Vec<ItemAccount>) -> Seal {
         let content = &self.content;
         let text = EndOfFile {
             cause,
@@ -113,6 +153,7 @@ impl OpenFile {
             chunks_missing: content.chunks_missing,
             closed_unix_ns: if cause == EndCause::Recovered { 0 } else { unix_ns() },
             error: error.map(|error| clip(&error.to_string(), ERROR_BYTES_MAX).into()),
+            account,
         };
         let (first, last) = content.times.unwrap_or((0, 0));
         let label = Label::new(Kind::END_OF_FILE).times(first, last);
@@ -154,19 +195,23 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// Cuts off what a failed write left, writes the end chunk, waits for the disk and gives the
-    /// file its finished name. May be called again after an error.
+    /// Writes the end chunk, cuts off what a failed write left behind it, waits for the disk and
+    /// gives the file its finished name. May be called again after an error. Calls `answered` each
+    /// time that the disk has taken something.
     ///
     /// # Errors
     /// What the system says; see [`Seal::is_hopeless`].
-    pub fn attempt(&mut self, disk: &dyn Disk) -> Result<(), Error> {
+    pub fn attempt(&mut self, disk: &dyn Disk, answered: &dyn Fn()) -> Result<(), Error> {
         let file = &mut self.file;
         if !self.renamed {
-            file.check_named().inspect_err(|_| self.hopeless = true)?;
-            file.sink.truncate(file.content.len).map_err(Error::io("cut", &file.part))?;
+            let lost = |error: &Error| matches!(error, Error::Vanished { .. });
+            file.check_named().inspect_err(|error| self.hopeless |= lost(error))?;
+            // The end chunk first: the cut gives back the space that was kept for it.
             file.write(&self.end)?;
+            let len = file.content.len + self.end.len() as u64;
+            file.sink.truncate(len).map_err(Error::io("cut", &file.part))?;
             // A second call of sync would report success for pages lost at the first.
-            file.sync().inspect_err(|_| self.hopeless = true)?;
+            file.sync_all(len, answered).inspect_err(|_| self.hopeless = true)?;
             disk.rename(&file.part, &file.finished).map_err(Error::io("rename", &file.part))?;
             self.renamed = true;
         }

@@ -3,10 +3,14 @@
 //! JSON, so that `head -c 600 FILE` tells a person what the file is. Every text is clipped such that
 //! either chunk is exactly one block: the end chunk of a finished file is its last 4096 bytes.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
+use gannet_measure::ledger::Statement;
 use serde::{Deserialize, Serialize};
 
 use super::defect::Defect;
-use super::format::Kind;
+use super::format::{BLOCK_BYTES, Kind, chunk_len};
 
 /// Longest text of the caller that is stored in a file header, in bytes.
 pub const TEXT_BYTES_MAX: usize = 128;
@@ -135,12 +139,76 @@ pub struct EndOfFile {
     /// The error after which the file was ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// What became of the items of the run, over all of its files, up to the end of this one: final
+    /// where the cause is `closed`. Empty where it is not known, as after `recover`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub account: Vec<ItemAccount>,
+}
+
+/// What became of the items of one kind: what was offered and is neither recorded nor missing was
+/// still on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ItemAccount {
+    /// Name of the stage of the ledger; see [`Item::stage`](super::Item::stage).
+    pub stage: String,
+    /// Items that there were to record.
+    pub offered: u64,
+    /// Items in the files of the run.
+    pub recorded: u64,
+    /// Items that are in no file, by the reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub missing: BTreeMap<String, u64>,
+}
+
+impl ItemAccount {
+    /// The same with one reason instead of all.
+    fn without_reasons(&self) -> Self {
+        let missing = [("any".to_owned(), self.missing_total())].into_iter();
+        Self { missing: missing.filter(|(_, count)| *count > 0).collect(), ..self.clone() }
+    }
+
+    /// Items that are in no file, for any reason.
+    pub fn missing_total(&self) -> u64 {
+        self.missing.values().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+}
+
+impl From<&Statement> for ItemAccount {
+    fn from(statement: &Statement) -> Self {
+        let lost = statement.dropped.iter().filter(|drop| drop.count > 0);
+        Self {
+            stage: statement.stage.clone(),
+            offered: statement.offered,
+            recorded: statement.delivered,
+            missing: lost.map(|drop| (drop.reason.clone(), drop.count)).collect(),
+        }
+    }
+}
+
+/// What is missing, in words.
+impl fmt::Display for ItemAccount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { stage, offered, missing, .. } = self;
+        let what = match stage.as_str() {
+            "recorder" => "chunks",
+            "recorded_primitives" => "trigger primitives",
+            other => &other.replace('_', " "),
+        };
+        write!(f, "{} of {offered} {what} are missing:", self.missing_total())?;
+        missing.iter().try_for_each(|(reason, count)| write!(f, " {reason} {count}"))
+    }
 }
 
 impl EndOfFile {
-    /// The chunk's payload.
+    /// The chunk's payload, of one block. Where a long error leaves too little room, the account
+    /// comes without reasons, and at worst not at all.
     pub fn encode(&self) -> Vec<u8> {
-        encode_line(self)
+        let without_reasons = || self.account.iter().map(ItemAccount::without_reasons).collect();
+        let with = |account| encode_line(&Self { account, ..self.clone() });
+        [encode_line(self), with(without_reasons())]
+            .into_iter()
+            .find(|line| chunk_len(line.len()) <= BLOCK_BYTES as u64)
+            .unwrap_or_else(|| with(Vec::new()))
     }
 
     /// Reads the payload of an end chunk.
@@ -167,8 +235,10 @@ pub(super) fn clip(text: &str, bytes_max: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use gannet_measure::ledger::{Drop, Reason};
+
     use super::*;
-    use crate::log::format::{BLOCK_BYTES, chunk_len};
+    use crate::log::{Item, RecordDrop};
 
     #[test]
     fn is_read_back_and_fits_one_block_whatever_the_texts() {
@@ -192,9 +262,49 @@ mod tests {
             chunks_missing: u64::MAX,
             closed_unix_ns: u64::MAX,
             error: Some(clip(&long, ERROR_BYTES_MAX).into()),
+            account: Vec::new(),
         };
         assert_eq!(chunk_len(end.encode().len()), BLOCK_BYTES as u64);
         assert_eq!(EndOfFile::decode(&end.encode()), Ok(end));
+    }
+
+    /// The account of each stage with every reason that there is, at the largest numbers.
+    fn full_account() -> Vec<ItemAccount> {
+        let statement = |item: &Item| Statement {
+            stage: item.stage().into(),
+            offered: u64::MAX,
+            delivered: u64::MAX,
+            under_way: 0,
+            dropped: RecordDrop::ALL
+                .iter()
+                .map(|reason| Drop { reason: reason.name().into(), count: u64::MAX })
+                .collect(),
+        };
+        Item::ALL.iter().map(|item| ItemAccount::from(&statement(item))).collect()
+    }
+
+    #[test]
+    fn the_account_fits_the_end_chunk_in_full_or_without_reasons() {
+        let end = |account, error: Option<String>| EndOfFile {
+            cause: EndCause::Closed,
+            data_chunks: u64::MAX,
+            chunks_missing: 0,
+            closed_unix_ns: u64::MAX,
+            error,
+            account,
+        };
+        let ordinary = end(full_account(), None);
+        assert_eq!(chunk_len(ordinary.encode().len()), BLOCK_BYTES as u64);
+        assert_eq!(EndOfFile::decode(&ordinary.encode()), Ok(ordinary));
+
+        let crowded = end(full_account(), Some("é".repeat(ERROR_BYTES_MAX / 2)));
+        assert_eq!(chunk_len(crowded.encode().len()), BLOCK_BYTES as u64);
+        let read = EndOfFile::decode(&crowded.encode()).unwrap();
+        assert_eq!(read.account.len(), Item::ALL.len());
+        assert!(read.account.iter().all(|item| item.missing_total() == u64::MAX));
+
+        let hopeless = end(full_account(), Some("\u{1}".repeat(ERROR_BYTES_MAX)));
+        assert_eq!(chunk_len(hopeless.encode().len()), BLOCK_BYTES as u64);
     }
 
     #[test]

@@ -31,6 +31,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod books;
 mod config;
 mod defect;
 mod disk;
@@ -50,27 +51,29 @@ mod status;
 mod survey;
 mod sys;
 mod verify;
+mod watch;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
+pub use books::{Item, Tally};
 pub use config::{Durability, RecorderConfig};
 pub use defect::Defect;
 pub use disk::{Disk, Sink, SystemDisk, is_being_written};
 pub use error::Error;
-pub use file::Seal;
+pub use file::{END_RESERVE_BYTES, Seal};
 pub use format::{Kind, Label};
 pub use handle::RecorderHandle;
-pub use metadata::{EndCause, EndOfFile, FileHeader, RunInfo, digest};
+pub use metadata::{EndCause, EndOfFile, FileHeader, ItemAccount, RunInfo, digest};
 pub use queue::{Chunk, Offer, QUEUE_CHUNKS_MAX, RecordDrop};
 pub use raw_streams::RawStreams;
 pub use reader::{ChunkView, Reader};
-pub use recorder::Recorder;
+pub use recorder::{LastWords, Recorder};
 pub use recover::{
     Outcome, Recovered, RecoveredFile, recover, recover_directory, recover_on, unfinished_in,
 };
-pub use status::{FINISHED_MAX, State, Status, UNFINISHED_MAX};
+pub use status::{DISK_SILENT_MAX, FINISHED_MAX, State, Status, UNFINISHED_MAX};
 pub use sys::free_bytes;
 pub use verify::{KindTotal, PROBLEMS_MAX, Report, verify, verify_seeing, verify_source};
 pub use writer::{COMMIT_BYTES_MAX, SEALS_MAX, Writer};

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use gannet_measure::ledger::Account;
+use gannet_measure::ledger::Statement;
 
+use super::books::{Books, Tally};
 use super::format::{HEADER_BYTES, Label};
 use super::writer::check_chunk;
 
@@ -22,6 +23,14 @@ gannet_measure::drop_reasons! {
         WriteError => "write_error",
         /// The recorder had been stopped.
         Stopped => "stopped",
+        /// It was written, and its file was removed or replaced before the file was finished.
+        FileRemoved => "file_removed",
+        /// The run had ended, and the disk took nothing for as long as the end may wait for it.
+        Deadline => "deadline",
+        /// The run had ended, and whoever ended it would not wait for the disk.
+        Abandoned => "abandoned",
+        /// Nothing of the run is to be recorded.
+        NotRecorded => "not_recorded",
     }
 }
 
@@ -86,28 +95,42 @@ pub(super) struct Queue {
     inner: Mutex<Inner>,
     wake: Condvar,
     bytes_max: u64,
-    account: Account<RecordDrop>,
 }
 
 struct Inner {
     chunks: VecDeque<Chunk>,
     bytes: u64,
     accepted: u64,
-    closed: bool,
+    /// Why no chunk is taken any more.
+    closed: Option<RecordDrop>,
     outage: Option<RecordDrop>,
+    books: Books,
+    /// The account is final: what the disk still takes comes too late.
+    written_off: bool,
+}
+
+impl Inner {
+    fn give_up(&mut self, reason: RecordDrop) -> Tally {
+        self.closed.get_or_insert(reason);
+        self.chunks.clear();
+        self.bytes = 0;
+        self.books.give_up(reason)
+    }
 }
 
 impl Queue {
     /// An empty queue for `bytes_max` bytes.
     pub fn new(bytes_max: u64) -> Self {
-        let chunks = VecDeque::with_capacity(QUEUE_CHUNKS_MAX);
-        let inner = Inner { chunks, bytes: 0, accepted: 0, closed: false, outage: None };
-        Self {
-            inner: Mutex::new(inner),
-            wake: Condvar::new(),
-            bytes_max,
-            account: Account::default(),
-        }
+        let inner = Inner {
+            chunks: VecDeque::with_capacity(QUEUE_CHUNKS_MAX),
+            bytes: 0,
+            accepted: 0,
+            closed: None,
+            outage: None,
+            books: Books::default(),
+            written_off: false,
+        };
+        Self { inner: Mutex::new(inner), wake: Condvar::new(), bytes_max }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -120,17 +143,18 @@ impl Queue {
         let bytes = chunk.memory_bytes();
         let fits_at_all = bytes <= self.bytes_max;
         let sound = fits_at_all && check_chunk(&chunk.label, chunk.payload_len()).is_ok();
+        let tally = Tally::of(&chunk.label);
         let mut inner = self.lock();
-        let reason = if !sound {
+        let reason = if let Some(reason) = inner.closed {
+            reason
+        } else if !sound {
             RecordDrop::Refused
-        } else if inner.closed {
-            RecordDrop::Stopped
         } else if inner.bytes + bytes <= self.bytes_max && inner.chunks.len() < QUEUE_CHUNKS_MAX {
             let number = inner.accepted;
             inner.accepted += 1;
             inner.bytes += bytes;
             inner.chunks.push_back(chunk);
-            self.account.offer(1);
+            inner.books.accept(&tally);
             self.wake.notify_one();
             return Offer::Accepted(number);
         } else {
@@ -139,8 +163,7 @@ impl Queue {
                 None => return Offer::Busy(chunk),
             }
         };
-        self.account.offer(1);
-        self.account.discard(reason, 1);
+        inner.books.refuse(&tally, reason);
         Offer::Dropped(reason)
     }
 
@@ -148,7 +171,7 @@ impl Queue {
     pub fn pop(&self, until: Instant, fits: impl Fn(&Chunk) -> bool) -> Pop {
         let mut inner = self.lock();
         while inner.chunks.is_empty() {
-            if inner.closed {
+            if inner.closed.is_some() {
                 return Pop::Closed;
             }
             let wait = until.saturating_duration_since(Instant::now());
@@ -172,32 +195,57 @@ impl Queue {
         self.lock().outage = outage;
     }
 
-    /// Counts `n` chunks as safe. Only the recorder thread calls this.
-    pub fn deliver(&self, n: u64) {
-        let _books = self.lock();
-        self.account.deliver(n);
+    /// Counts accepted chunks as safe; false when they were written off before.
+    pub fn deliver(&self, tally: &Tally) -> bool {
+        let mut inner = self.lock();
+        if !inner.written_off {
+            inner.books.deliver(tally);
+        }
+        !inner.written_off
     }
 
-    /// Takes no more chunks.
-    pub fn close(&self) {
-        self.lock().closed = true;
+    /// Whether all that was not safe has been written off.
+    pub fn is_written_off(&self) -> bool {
+        self.lock().written_off
+    }
+
+    /// Counts chunks that were safe as gone with their file.
+    pub fn lose(&self, tally: &Tally) {
+        let mut inner = self.lock();
+        if !inner.written_off {
+            inner.books.lose(tally, RecordDrop::FileRemoved);
+        }
+    }
+
+    /// Counts the chunk that is written last, past the queue.
+    pub fn accept_last(&self, tally: &Tally) {
+        let mut inner = self.lock();
+        if !inner.written_off {
+            inner.books.accept(tally);
+        }
+    }
+
+    /// Takes no more chunks, for `reason`; the first reason stays.
+    pub fn close(&self, reason: RecordDrop) {
+        self.lock().closed.get_or_insert(reason);
         self.wake.notify_all();
     }
 
     /// Whether the queue takes no more chunks.
     pub fn is_closed(&self) -> bool {
-        self.lock().closed
+        self.lock().closed.is_some()
     }
 
-    /// Drops every chunk that was accepted and is not among the `safe` first ones, for `reason`.
-    pub fn give_up(&self, safe: u64, reason: RecordDrop) -> u64 {
+    /// Drops every chunk that was accepted and is not safe, and returns what they held.
+    pub fn give_up(&self, reason: RecordDrop) -> Tally {
+        self.lock().give_up(reason)
+    }
+
+    /// The same, while the recorder thread is stuck: from now on the account does not change.
+    pub fn write_off(&self, reason: RecordDrop) -> Tally {
         let mut inner = self.lock();
-        inner.closed = true;
-        inner.chunks.clear();
-        inner.bytes = 0;
-        let lost = inner.accepted - safe;
-        self.account.discard(reason, lost);
-        lost
+        inner.written_off = true;
+        inner.give_up(reason)
     }
 
     /// Chunks and bytes that wait now.
@@ -211,16 +259,22 @@ impl Queue {
         self.bytes_max
     }
 
-    /// The recorder's account.
-    pub fn account(&self) -> &Account<RecordDrop> {
-        &self.account
+    /// The account of each item.
+    pub fn statements(&self) -> Vec<Statement> {
+        self.lock().books.statements()
+    }
+
+    /// The account over chunks.
+    #[cfg(test)]
+    pub fn account(&self) -> Statement {
+        self.lock().books.statement(crate::log::Item::Chunk)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::Kind;
+    use crate::log::{Item, Kind};
 
     fn chunk(bytes: usize) -> Chunk {
         Chunk::new(Label::new(Kind::TP_SLICE), vec![0; bytes])
@@ -235,7 +289,7 @@ mod tests {
         assert!(queue.fill().1 <= 10_000);
         assert!(matches!(queue.pop(Instant::now(), |_| true), Pop::Chunk(_)));
         assert_eq!(queue.offer(chunk(5000)), Offer::Accepted(2));
-        assert_eq!(queue.account().statement("recorder").offered, 3, "Busy is no offer");
+        assert_eq!(queue.account().offered, 3, "Busy is no offer");
     }
 
     #[test]
@@ -255,8 +309,8 @@ mod tests {
         assert_eq!(queue.offer(chunk(500)), Offer::Dropped(RecordDrop::DiskFull));
         queue.set_outage(None);
         assert_eq!(queue.offer(chunk(500)), Offer::Busy(chunk(500)));
-        assert_eq!(queue.give_up(0, RecordDrop::WriteError), 1);
-        assert!(queue.account().statement("recorder").closes());
+        assert_eq!(queue.give_up(RecordDrop::WriteError).get(Item::Chunk), 1);
+        assert!(queue.account().closes());
     }
 
     #[test]
@@ -268,7 +322,7 @@ mod tests {
         assert_eq!(queue.offer(own), refused);
         let reversed = Chunk::new(Label::new(Kind::BUSY).times(2, 1), vec![]);
         assert_eq!(queue.offer(reversed), refused);
-        assert!(queue.account().statement("recorder").closes());
+        assert!(queue.account().closes());
     }
 
     #[test]
@@ -289,7 +343,7 @@ mod tests {
     fn is_emptied_after_it_was_closed() {
         let queue = Queue::new(1000);
         let _ = queue.offer(chunk(1));
-        queue.close();
+        queue.close(RecordDrop::Stopped);
         assert_eq!(queue.offer(chunk(1)), Offer::Dropped(RecordDrop::Stopped));
         assert!(matches!(queue.pop(Instant::now(), |_| false), Pop::NoRoom));
         assert!(matches!(queue.pop(Instant::now(), |_| true), Pop::Chunk(_)));

@@ -4,18 +4,22 @@ use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use gannet_measure::ledger::Statement;
+
+use super::books::Tally;
 use super::config::RecorderConfig;
 use super::disk::{Disk, SystemDisk};
 use super::error::Error;
 use super::handle::{RecorderHandle, Shared};
-use super::metadata::{EndCause, RunInfo};
+use super::metadata::{ItemAccount, RunInfo};
 use super::queue::{Chunk, Pop, RecordDrop};
 use super::sealer::Sealer;
 use super::status::{State, Status};
-use super::writer::Writer;
+use super::writer::{AccountSource, Writer};
 
 /// Longest time between two looks at the directory and its free space.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
@@ -23,8 +27,8 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 /// Longest pause between two attempts.
 const RETRY_MAX: Duration = Duration::from_secs(1);
-/// How long a stop waits for a disk that fails, before it gives up what is not safe.
-const STOP_PATIENCE: Duration = Duration::from_secs(3);
+/// Time between two looks at threads that are to end.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// A running recorder. Dropping it stops it.
 ///
@@ -32,9 +36,23 @@ const STOP_PATIENCE: Duration = Duration::from_secs(3);
 /// together with others that come within the commit interval. When writing fails, the state is
 /// [`State::Degraded`], accepted chunks wait in memory, and the recorder tries again, in a new file
 /// of the same directory, at least once a second. Only what does not fit the queue is dropped.
+///
+/// A disk that hangs gives no error and cannot be interrupted. While the run goes on, the status
+/// tells of it; its end waits no longer than `drain_within`, and then leaves the thread behind.
 pub struct Recorder {
     handle: RecorderHandle,
     thread: Option<JoinHandle<()>>,
+    last: Option<SyncSender<LastWords>>,
+}
+
+/// What stands at the end of the log of a run.
+#[derive(Debug)]
+pub struct LastWords {
+    /// The last chunk of data, with the totals of the run. There is space for 1 MiB of it even if the
+    /// disk is full.
+    pub chunk: Chunk,
+    /// What became of the items of the run, for the end chunk.
+    pub account: Vec<Statement>,
 }
 
 impl Recorder {
@@ -56,22 +74,59 @@ impl Recorder {
         config: RecorderConfig,
         info: RunInfo,
     ) -> Result<Self, Error> {
-        let shared = Arc::new(Shared::new(config.queue_bytes_max.bytes()));
+        let drain_within = config.drain_within.duration();
+        let shared = Arc::new(Shared::new(config.queue_bytes_max.bytes(), drain_within));
         let commit_interval = config.commit_interval.duration();
-        let writer = Writer::new(disk.clone(), config, info)?;
+        let writer = Writer::new(disk.clone(), config, info)?.with_account(account_of(&shared));
         let sealer = Sealer::start(disk, shared.clone())?;
         let worker = Worker {
             shared: shared.clone(),
             writer,
             commit_interval,
             buffered_payload: 0,
+            delivered: Tally::default(),
             outage: None,
         };
+        let (last, words) = sync_channel(1);
         let thread = thread::Builder::new()
             .name("gannet-recorder".into())
-            .spawn(move || run(worker, sealer))
+            .spawn(move || run(worker, sealer, &words))
             .map_err(Error::Thread)?;
-        Ok(Self { handle: RecorderHandle { shared }, thread: Some(thread) })
+        Ok(Self { handle: RecorderHandle { shared }, thread: Some(thread), last: Some(last) })
+    }
+
+    /// A recorder that records nothing: what it is offered is dropped as `not_recorded`.
+    pub fn off() -> Self {
+        let shared = Arc::new(Shared::new(0, Duration::ZERO));
+        shared.queue.close(RecordDrop::NotRecorded);
+        shared.progress().state = State::Off;
+        Self { handle: RecorderHandle { shared }, thread: None, last: None }
+    }
+
+    /// Waits until it is known whether anything can be recorded.
+    ///
+    /// # Errors
+    /// [`Error::NothingRecorded`] with the cause: the first file could not be made, or the disk has
+    /// not answered for the time `within`.
+    pub fn wait_for_first_file(&self, within: Duration) -> Result<(), Error> {
+        loop {
+            let status = self.handle.status();
+            match status.state {
+                State::Starting => {}
+                State::Degraded { error, .. } => return Err(Error::NothingRecorded(error)),
+                State::Failed => {
+                    return Err(Error::NothingRecorded(status.last_error.unwrap_or_default()));
+                }
+                State::Recording | State::Stopped | State::Off => return Ok(()),
+            }
+            if self.handle.shared.writing.waited() >= within {
+                // Whoever drops the recorder now does not wait for the disk either.
+                self.handle.abandon();
+                let error = "the disk does not answer; look for its errors in dmesg";
+                return Err(Error::NothingRecorded(error.into()));
+            }
+            thread::sleep(LOOK);
+        }
     }
 
     /// A handle for another thread.
@@ -79,26 +134,77 @@ impl Recorder {
         self.handle.clone()
     }
 
-    /// Writes all that was accepted, ends the file, and returns the final status. With a disk that
-    /// fails it gives up after three seconds; what was not safe then is counted as dropped.
+    /// Writes all that was accepted, ends the file, and returns the final status. A disk that takes
+    /// nothing is waited for no longer than `drain_within`; what was not safe then is counted as
+    /// dropped.
     pub fn stop(mut self) -> Status {
-        self.join();
+        self.end();
         self.handle.status()
     }
 
-    fn join(&mut self) {
-        self.handle.shared.queue.close();
-        if let Some(thread) = self.thread.take() {
-            // The thread catches its own panics.
-            let _ = thread.join();
+    /// The same, with `last` at the end of the log. It is asked for when the account of what was
+    /// accepted is final.
+    pub fn finish(mut self, last: impl FnOnce() -> LastWords) -> Status {
+        if self.empty()
+            && let Some(sender) = self.last.take()
+        {
+            // If the thread is gone, the status says so.
+            let _ = sender.send(last());
         }
+        self.end();
+        self.handle.status()
+    }
+
+    /// Waits until all chunks are written or given up; false when the disk does not answer.
+    fn empty(&self) -> bool {
+        let shared = &self.handle.shared;
+        self.handle.begin_drain();
+        shared.queue.close(RecordDrop::Stopped);
+        self.wait_until(|| shared.emptied.load(Ordering::Acquire))
+    }
+
+    /// Waits for the thread, unless it is stuck.
+    fn end(&mut self) {
+        let emptied = self.empty();
+        self.last = None;
+        if emptied && self.wait_until(|| false) {
+            // The thread catches its own panics.
+            self.thread.take().into_iter().for_each(|thread| _ = thread.join());
+        }
+    }
+
+    /// Waits until `done`, or the end of the thread. A thread that is stuck is given up: false.
+    fn wait_until(&self, done: impl Fn() -> bool) -> bool {
+        let shared = &self.handle.shared;
+        while !done() && self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            if shared.is_beyond_hope() {
+                shared.write_off();
+                return false;
+            }
+            thread::sleep(LOOK);
+        }
+        true
     }
 }
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        self.join();
+        if self.thread.is_some() && !self.handle.shared.progress().stuck {
+            self.end();
+        }
     }
+}
+
+/// Where the writer learns what became of the items of the run so far.
+fn account_of(shared: &Arc<Shared>) -> AccountSource {
+    let shared = Arc::clone(shared);
+    Box::new(move || told(&shared.queue.statements()))
+}
+
+/// Statements as the end chunk tells them: those of which there was anything.
+fn told(statements: &[Statement]) -> Vec<ItemAccount> {
+    let used = statements.iter().filter(|statement| statement.offered > 0);
+    used.map(ItemAccount::from).collect()
 }
 
 /// A time in which nothing can be written.
@@ -117,26 +223,36 @@ struct Worker {
     writer: Writer,
     commit_interval: Duration,
     buffered_payload: u64,
+    /// What was counted as safe so far.
+    delivered: Tally,
     outage: Option<Outage>,
 }
 
 /// The life of the recorder thread.
-fn run(mut worker: Worker, sealer: Sealer) {
+fn run(mut worker: Worker, sealer: Sealer, last: &Receiver<LastWords>) {
     let shared = worker.shared.clone();
     let note_defect = |_panic| shared.progress().note_defect();
     catch_unwind(AssertUnwindSafe(|| worker.record(&sealer))).unwrap_or_else(note_defect);
-    let reason = worker.outage.map_or(RecordDrop::WriteError, |outage| outage.reason);
-    let lost = shared.queue.give_up(shared.acknowledged.load(Ordering::Acquire), reason);
-    let end = || {
-        worker.writer.end_file(EndCause::Closed);
-        worker.hand_over_seals(&sealer);
+    let reason = match worker.outage {
+        Some(outage) => outage.reason,
+        None if shared.is_abandoned() => RecordDrop::Abandoned,
+        None => RecordDrop::WriteError,
     };
-    catch_unwind(AssertUnwindSafe(end)).unwrap_or_else(note_defect);
+    shared.queue.close(RecordDrop::Stopped);
+    let mut lost = shared.queue.give_up(reason);
+    shared.emptied.store(true, Ordering::Release);
+    // Without last words the recorder is being dropped.
+    let last = last.recv().ok();
+    catch_unwind(AssertUnwindSafe(|| worker.end(last, &sealer))).unwrap_or_else(note_defect);
     sealer.stop();
+    lost.add(&shared.queue.give_up(RecordDrop::WriteError));
     let mut progress = shared.progress();
+    if progress.stuck {
+        return;
+    }
     progress.present_file = None;
     // The final state of a run that lost chunks says so.
-    if lost == 0 || !matches!(progress.state, State::Degraded { .. }) {
+    if lost == Tally::default() || !matches!(progress.state, State::Degraded { .. }) {
         progress.state = State::Stopped;
     }
 }
@@ -145,7 +261,7 @@ impl Worker {
     /// Writes chunks until the queue is closed and empty.
     fn record(&mut self, sealer: &Sealer) {
         loop {
-            let outcome = self.writer.commit();
+            let outcome = self.shared.writing.during(|| self.writer.commit());
             match outcome {
                 Ok(acknowledged) => self.note_success(acknowledged),
                 Err(error) => self.note_failure(&error),
@@ -161,6 +277,29 @@ impl Worker {
         }
     }
 
+    /// Writes the last words and ends the last file.
+    fn end(&mut self, last: Option<LastWords>, sealer: &Sealer) {
+        let shared = &self.shared;
+        let mut account = shared.queue.statements();
+        if let Some(LastWords { chunk, account: told }) = last {
+            let items = Tally::of(&chunk.label);
+            shared.queue.accept_last(&items);
+            let writer = &mut self.writer;
+            let written = shared.writing.during(|| writer.commit_last(&chunk.label, &chunk.parts));
+            match written {
+                Ok(acknowledged) => {
+                    let _too_late = shared.queue.deliver(&items);
+                    shared.acknowledged.store(acknowledged, Ordering::Release);
+                    shared.progress().payload_bytes += chunk.payload_len() as u64;
+                }
+                Err(error) => shared.note_error(&error),
+            }
+            account = told;
+        }
+        self.writer.end_run(self::told(&account));
+        self.hand_over_seals(sealer);
+    }
+
     fn hand_over_seals(&mut self, sealer: &Sealer) {
         for seal in self.writer.take_pending() {
             sealer.push(seal);
@@ -172,6 +311,9 @@ impl Worker {
         let queue = &self.shared.queue;
         let nothing_left = queue.fill().0 == 0 && self.writer.buffered_chunks() == 0;
         let no_hope = self.outage.and_then(|outage| outage.give_up_at);
+        if self.shared.is_abandoned() || queue.is_written_off() {
+            return true;
+        }
         queue.is_closed() && (nothing_left || no_hope.is_some_and(|at| Instant::now() >= at))
     }
 
@@ -214,7 +356,12 @@ impl Worker {
 
     fn note_success(&mut self, acknowledged: u64) {
         let shared = &self.shared;
-        shared.queue.deliver(acknowledged - shared.acknowledged.load(Ordering::Relaxed));
+        let mut items = self.writer.acknowledged_items();
+        items.take(&self.delivered);
+        self.delivered.add(&items);
+        if !shared.queue.deliver(&items) {
+            return self.writer.retract();
+        }
         shared.acknowledged.store(acknowledged, Ordering::Release);
         if self.outage.take().is_some() {
             shared.queue.set_outage(None);
@@ -235,7 +382,7 @@ impl Worker {
         };
         let mut give_up_at = self.outage.and_then(|outage| outage.give_up_at);
         if shared.queue.is_closed() {
-            give_up_at.get_or_insert_with(|| Instant::now() + STOP_PATIENCE);
+            give_up_at.get_or_insert_with(|| Instant::now() + shared.drain_within);
         }
         shared.queue.set_outage(Some(reason));
         let mut progress = shared.progress();
@@ -244,7 +391,9 @@ impl Worker {
             tracing::warn!(%error, "recording interrupted");
         }
         self.outage = Some(Outage { reason, pause, give_up_at });
-        progress.note_error(error);
+        drop(progress);
+        shared.note_error(error);
+        let mut progress = shared.progress();
         progress.present_file = self.writer.present_file();
         progress.state = State::degraded(reason, error.to_string());
     }

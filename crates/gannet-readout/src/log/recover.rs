@@ -186,9 +186,9 @@ impl Mending<'_> {
         let (recovered, file) = self.recovered(Outcome::Finished, content);
         let mut seal = match survey.ended {
             true => file.end_with(Vec::new()),
-            false => file.end(EndCause::Recovered, None),
+            false => file.end(EndCause::Recovered, None, Vec::new()),
         };
-        seal.attempt(disk)?;
+        seal.attempt(disk, &|| ())?;
         Ok(recovered)
     }
 

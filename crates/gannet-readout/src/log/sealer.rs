@@ -96,16 +96,21 @@ impl Worker {
         }
     }
 
+    fn attempt(&self, seal: &mut Seal) -> Result<(), Error> {
+        let watch = &self.shared.sealing;
+        watch.during(|| seal.attempt(&*self.disk, &|| watch.touch()))
+    }
+
     fn attempt_all(&mut self) {
         let mut pending = std::mem::take(&mut self.pending);
-        pending.retain_mut(|seal| match seal.attempt(&*self.disk) {
+        pending.retain_mut(|seal| match self.attempt(seal) {
             Ok(()) => {
                 self.shared.progress().note_finished(seal.path().to_owned());
                 tracing::info!(file = %seal.path().display(), "file finished");
                 false
             }
             Err(error) => {
-                self.shared.progress().note_error(&error);
+                self.shared.note_error(&error);
                 if seal.is_hopeless() && !matches!(error, Error::Vanished { .. }) {
                     leave(&self.shared, seal);
                 }

@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use gannet_measure::ledger::{Reason, Statement};
 use serde::Serialize;
 
+use super::books::Item;
 use super::error::Error;
 use super::queue::RecordDrop;
 
@@ -33,6 +35,8 @@ pub enum State {
     },
     /// The recorder has ended.
     Stopped,
+    /// Nothing is recorded, as the configuration asks for.
+    Off,
     /// A thread of the recorder ended by a defect of the program.
     Failed,
 }
@@ -68,14 +72,49 @@ pub struct Status {
     pub outages: u64,
     /// The last error, also when it is over.
     pub last_error: Option<String>,
+    /// Whether the end of the run was given up while a thread waited for the disk. That thread may
+    /// still wait: then the system keeps the process until the disk answers.
+    pub stuck: bool,
+    /// How long the disk has not answered the thread that waits for it, milliseconds.
+    pub disk_silent_ms: u64,
     /// Chunks that wait to be written.
     pub queue_chunks: u64,
     /// Memory that they take, bytes.
     pub queue_bytes: u64,
     /// Most memory that they may take, bytes.
     pub queue_bytes_max: u64,
-    /// The account over chunks: delivered means safe.
-    pub account: Statement,
+    /// The account of each [`Item`], in their order: delivered means safe.
+    pub accounts: Vec<Statement>,
+}
+
+/// Silence of the disk from which on it is told that the disk hangs. One that is busy takes a commit
+/// in less.
+pub const DISK_SILENT_MAX: Duration = Duration::from_millis(500);
+
+impl Status {
+    /// The account of one item.
+    pub fn account(&self, item: Item) -> &Statement {
+        &self.accounts[item as usize]
+    }
+
+    /// What keeps the recorder from writing now, and what to do.
+    pub fn trouble(&self) -> Option<String> {
+        match &self.state {
+            State::Degraded { error, .. } => Some(error.clone()),
+            State::Failed => self.last_error.clone(),
+            _ if u128::from(self.disk_silent_ms) >= DISK_SILENT_MAX.as_millis() => {
+                let file = self.present_file.as_ref().map(|file| file.display().to_string());
+                Some(format!(
+                    "the disk has not answered for {:.1} s while {} was written; what comes waits in \
+                     memory, {:.0} % full; look for errors of the disk in dmesg",
+                    self.disk_silent_ms as f64 * 1e-3,
+                    file.as_deref().unwrap_or("a file"),
+                    self.queue_bytes as f64 * 100.0 / self.queue_bytes_max.max(1) as f64
+                ))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The part of the status that the threads of the recorder write.
@@ -92,6 +131,8 @@ pub(super) struct Progress {
     pub last_error: Option<String>,
     /// A thread panicked; nothing takes that back.
     pub failed: bool,
+    /// The end of the run was given up while a thread waited for the disk.
+    pub stuck: bool,
 }
 
 impl Progress {
@@ -108,6 +149,24 @@ impl Progress {
         let defect = "a thread of the recorder failed; this is a defect of the program";
         self.last_error = Some(defect.into());
         self.failed = true;
+    }
+
+    /// Remembers that the end of the run does not wait for the disk any longer.
+    pub fn note_stuck(&mut self, reason: RecordDrop) {
+        if self.stuck {
+            return;
+        }
+        self.stuck = true;
+        let file = self.present_file.take();
+        let at = file.as_ref().map(|file| format!(" while {} was written", file.display()));
+        let error = format!(
+            "the disk did not answer{}; what was not safe by then is counted as lost, and `gannet \
+             recover` finishes the file once the disk is back",
+            at.unwrap_or_default()
+        );
+        self.last_error = Some(error.clone());
+        self.state = State::degraded(reason, error);
+        file.into_iter().for_each(|file| self.leave_unfinished(file));
     }
 
     /// Remembers a file that is finished.

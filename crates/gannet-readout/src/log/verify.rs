@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::error::Error;
 use super::file::{join, times};
 use super::format::{Header, Kind};
-use super::metadata::{EndOfFile, FileHeader};
+use super::metadata::{EndCause, EndOfFile, FileHeader, ItemAccount};
 use super::reader::{ChunkView, Reader};
 
 /// Most problems that a report lists; further ones are counted only.
@@ -52,6 +52,10 @@ pub struct Report {
     pub times: Option<(u64, u64)>,
     /// Totals by number of the kind.
     pub kinds: BTreeMap<u16, KindTotal>,
+    /// What became of the items of the run up to the end of this file, as its end chunk tells. A file
+    /// may be as it was written although the run lost data.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub account: Vec<ItemAccount>,
     /// What is wrong, the first [`PROBLEMS_MAX`] of it.
     pub problems: Vec<String>,
     /// How many things are wrong.
@@ -69,6 +73,28 @@ impl Report {
         self.is_sound() && self.chunks_missing == 0
     }
 
+    /// Whether the run is known to have lost items up to the end of this file.
+    pub fn run_lost_items(&self) -> bool {
+        self.account.iter().any(|item| item.missing_total() > 0)
+    }
+
+    /// What is missing from the files of the run, as the end chunk tells.
+    fn write_account(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(end) = &self.end else { return Ok(()) };
+        let when = match end.cause {
+            EndCause::Closed => "of the run",
+            EndCause::Rotated | EndCause::Failed => "of the run up to here",
+            EndCause::Recovered => {
+                let why = "the recording program did not end this file";
+                return writeln!(f, "  {why}: what of the run is missing is not known");
+            }
+        };
+        for item in self.account.iter().filter(|item| item.missing_total() > 0) {
+            writeln!(f, "  {when}: {item}")?;
+        }
+        Ok(())
+    }
+
     fn empty(file: &Path, bytes: u64) -> Self {
         Self {
             file: file.to_owned(),
@@ -80,6 +106,7 @@ impl Report {
             sequence: None,
             times: None,
             kinds: BTreeMap::new(),
+            account: Vec::new(),
             problems: Vec::new(),
             problem_count: 0,
         }
@@ -166,6 +193,7 @@ pub fn verify_seeing<R: Read + Seek>(
     }
     report.header = reader.file_header().cloned();
     report.end = reader.end().cloned();
+    report.account = report.end.as_ref().map(|end| end.account.clone()).unwrap_or_default();
     check_end(&mut report);
     Ok(report)
 }
@@ -211,6 +239,7 @@ impl fmt::Display for Report {
                 total.name, total.chunks, total.items, total.items_missing, total.payload_bytes
             )?;
         }
+        self.write_account(f)?;
         for problem in &self.problems {
             writeln!(f, "  {problem}")?;
         }

@@ -4,12 +4,13 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::books::{Item, Tally};
 use super::config::{Durability, RecorderConfig};
 use super::disk::Disk;
 use super::error::Error;
-use super::file::{OpenFile, Seal, join, times, unix_ns};
+use super::file::{Content, OpenFile, Seal, join, times, unix_ns};
 use super::format::{Label, PAYLOAD_BYTES_MAX, chunk_len, encode_chunk};
-use super::metadata::{EndCause, RunInfo};
+use super::metadata::{EndCause, ItemAccount, RunInfo};
 use super::name::{EXTENSION, file_name, run_stem};
 use crate::files::is_taken;
 
@@ -26,6 +27,10 @@ const NAME_TRIES: u32 = 10_000;
 /// After an error the buffer is kept and the spoilt file is set aside: calling `commit` again
 /// writes the same chunks to a new file. So an error delays chunks but loses none, and every
 /// chunk is in the files once, or twice with the same number if a failed file kept it too.
+///
+/// Want of space spoils nothing: before it writes, the writer has the disk keep space for the chunks
+/// and for the end of the run behind them. So on a full disk the file stays open, and takes the
+/// end of the run by [`commit_last`](Self::commit_last).
 pub struct Writer {
     disk: Arc<dyn Disk>,
     config: RecorderConfig,
@@ -34,15 +39,21 @@ pub struct Writer {
     index: u32,
     file: Option<OpenFile>,
     buffer: Buffer,
-    acknowledged: u64,
+    acknowledged: Tally,
     pending: Vec<Seal>,
+    account: AccountSource,
+    /// What was in the present file before the last commit.
+    before: Content,
 }
+
+/// Where the writer learns, when it ends a file, what became of the items of the run.
+pub(super) type AccountSource = Box<dyn Fn() -> Vec<ItemAccount> + Send>;
 
 /// Chunks, encoded, that are not acknowledged yet.
 #[derive(Default)]
 struct Buffer {
     bytes: Vec<u8>,
-    chunks: u64,
+    items: Tally,
     times: Option<(u64, u64)>,
 }
 
@@ -51,7 +62,7 @@ impl Buffer {
         self.bytes.clear();
         // One giant chunk must not hold its memory for the rest of the run.
         self.bytes.shrink_to(capacity);
-        (self.chunks, self.times) = (0, None);
+        (self.items, self.times) = (Tally::default(), None);
     }
 }
 
@@ -78,11 +89,19 @@ impl Writer {
             index: 0,
             file: None,
             buffer: Buffer::default(),
-            acknowledged: 0,
+            acknowledged: Tally::default(),
             pending: Vec::new(),
+            account: Box::new(Vec::new),
+            before: Content::default(),
         };
         writer.buffer.bytes.reserve(writer.commit_bytes_max() as usize);
         Ok(writer)
+    }
+
+    /// The same writer, whose files end with what `account` says.
+    pub(super) fn with_account(mut self, account: AccountSource) -> Self {
+        self.account = account;
+        self
     }
 
     /// Size of the commit buffer in bytes.
@@ -107,9 +126,9 @@ impl Writer {
         if !self.has_room(payload_len) {
             return Err(Error::BufferFull);
         }
-        let sequence = self.acknowledged + self.buffer.chunks;
+        let sequence = self.acknowledged() + self.buffered_chunks();
         encode_chunk(label, self.info.run, sequence, parts, &mut self.buffer.bytes);
-        self.buffer.chunks += 1;
+        self.buffer.items.add(&Tally::of(label));
         self.buffer.times = join(self.buffer.times, times(label));
         Ok(sequence)
     }
@@ -126,46 +145,80 @@ impl Writer {
             let _ = self.seal_pending();
             self.pending.clear();
         }
-        let outcome = self.try_commit();
-        if let Err(error) = &outcome
-            && !matches!(error, Error::DiskReserve { .. })
-        {
-            self.set_aside(error);
-        }
-        outcome
+        let looked_up = self.file.as_ref().map_or(Ok(()), OpenFile::check_named);
+        looked_up.inspect_err(|error| self.set_aside(error))?;
+        self.check_space()?;
+        self.open_file()?;
+        self.write_buffer(true).inspect_err(|error| self.set_aside(error))
     }
 
-    fn try_commit(&mut self) -> Result<u64, Error> {
-        if let Some(file) = &self.file {
-            file.check_named()?;
-        }
-        self.check_space()?;
-        let bytes = self.buffer.bytes.len() as u64;
-        let size_max = self.config.file_size_max.bytes();
-        if self
-            .file
-            .as_ref()
-            .is_some_and(|file| file.content.chunks > 0 && file.content.len + bytes > size_max)
-        {
-            self.end_file(EndCause::Rotated);
-        }
+    /// Forgets what is buffered, and writes one last chunk into the space that is kept for it, however
+    /// full the disk is. Returns how many data chunks are acknowledged.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append) and [`commit`](Self::commit).
+    pub fn commit_last<P: AsRef<[u8]>>(
+        &mut self,
+        label: &Label,
+        parts: &[P],
+    ) -> Result<u64, Error> {
+        self.buffer.clear(0);
+        self.append(label, parts)?;
         if self.file.is_none() {
             self.file = Some(self.create_file()?);
         }
-        let power = self.config.durability == Durability::Power;
+        self.write_buffer(false).inspect_err(|error| self.set_aside(error))
+    }
+
+    /// Takes the last commit back: its chunks were counted as lost while it was stuck, so the end of
+    /// the file takes their place.
+    pub(super) fn retract(&mut self) {
         if let Some(file) = &mut self.file {
-            if bytes > 0 {
-                file.write(&self.buffer.bytes)?;
-                if power {
-                    file.sync()?;
-                }
-            }
-            file.check_named()?;
-            file.acknowledge(bytes, self.buffer.chunks, self.buffer.times);
+            let mut items = file.content.items;
+            items.take(&self.before.items);
+            self.acknowledged.take(&items);
+            file.content = self.before;
         }
-        self.acknowledged += self.buffer.chunks;
+    }
+
+    /// Makes sure that there is a file that may take the buffer.
+    fn open_file(&mut self) -> Result<(), Error> {
+        let bytes = self.buffer.bytes.len() as u64;
+        let size_max = self.config.file_size_max.bytes();
+        let is_full = |file: &OpenFile| {
+            let content = &file.content;
+            content.chunks > 0 && content.len + bytes > size_max
+        };
+        if self.file.as_ref().is_none_or(is_full) {
+            // The next file first: if there is no space for it, the end of the run still has a place
+            // in this one.
+            let next = self.create_file()?;
+            self.end_file(EndCause::Rotated);
+            self.file = Some(next);
+        }
+        Ok(())
+    }
+
+    /// Writes the buffer to the present file, and acknowledges what is in it. If `reserve`, space for
+    /// the end of the run is kept behind it.
+    fn write_buffer(&mut self, reserve: bool) -> Result<u64, Error> {
+        let Some(file) = &mut self.file else { return Ok(self.acknowledged()) };
+        let bytes = self.buffer.bytes.len() as u64;
+        if bytes > 0 {
+            if reserve {
+                file.reserve(bytes)?;
+            }
+            file.write(&self.buffer.bytes)?;
+            if self.config.durability == Durability::Power {
+                file.sync()?;
+            }
+        }
+        file.check_named()?;
+        self.before = file.content;
+        file.acknowledge(bytes, &self.buffer.items, self.buffer.times);
+        self.acknowledged.add(&self.buffer.items);
         self.buffer.clear(self.commit_bytes_max() as usize);
-        Ok(self.acknowledged)
+        Ok(self.acknowledged())
     }
 
     /// Refuses to write into the reserve of the disk.
@@ -193,7 +246,7 @@ impl Writer {
             if is_taken(&finished) {
                 tracing::warn!(file = %finished.display(), "name not used: it is taken");
             } else {
-                let first = self.acknowledged;
+                let first = self.acknowledged();
                 match OpenFile::create(&*self.disk, finished, &self.info, self.index, first) {
                     Err(Error::Io { source, path, .. })
                         if source.kind() == ErrorKind::AlreadyExists =>
@@ -212,6 +265,10 @@ impl Writer {
     fn create_file(&mut self) -> Result<OpenFile, Error> {
         let mut file = self.create_under_free_name()?;
         self.index += 1;
+        if let Err(error) = file.reserve(0) {
+            let _ = self.disk.remove(&file.part);
+            return Err(error);
+        }
         if self.config.durability == Durability::Power {
             let directory = &self.config.directory;
             let named = self.disk.sync_directory(directory).map_err(Error::io("flush", directory));
@@ -223,8 +280,12 @@ impl Writer {
         Ok(file)
     }
 
-    /// Gives up the present file after `error`. What was acknowledged in it is kept.
+    /// Gives up the present file after `error`, if that has spoilt it. What was acknowledged in it is
+    /// kept.
     fn set_aside(&mut self, error: &Error) {
+        if error.is_for_want_of_space() {
+            return;
+        }
         let Some(file) = self.file.take() else { return };
         if matches!(error, Error::Vanished { .. }) {
             return;
@@ -232,14 +293,21 @@ impl Writer {
         if file.content.chunks == 0 {
             let _ = self.disk.remove(&file.part);
         } else {
-            self.pending.push(file.end(EndCause::Failed, Some(error)));
+            self.pending.push(file.end(EndCause::Failed, Some(error), (self.account)()));
         }
     }
 
     /// Ends the present file, if there is one; its seal is pending.
     pub fn end_file(&mut self, cause: EndCause) {
         if let Some(file) = self.file.take() {
-            self.pending.push(file.end(cause, None));
+            self.pending.push(file.end(cause, None, (self.account)()));
+        }
+    }
+
+    /// Ends the last file of the run, with the final account.
+    pub(super) fn end_run(&mut self, account: Vec<ItemAccount>) {
+        if let Some(file) = self.file.take() {
+            self.pending.push(file.end(EndCause::Closed, None, account));
         }
     }
 
@@ -256,7 +324,7 @@ impl Writer {
     pub fn seal_pending(&mut self) -> Result<(), Error> {
         let mut first_error = Ok(());
         let disk = &*self.disk;
-        self.pending.retain_mut(|seal| match seal.attempt(disk) {
+        self.pending.retain_mut(|seal| match seal.attempt(disk, &|| ()) {
             Ok(()) => false,
             Err(error) => {
                 if first_error.is_ok() {
@@ -281,12 +349,17 @@ impl Writer {
 
     /// Number of acknowledged data chunks.
     pub fn acknowledged(&self) -> u64 {
+        self.acknowledged.get(Item::Chunk)
+    }
+
+    /// What was in the acknowledged chunks.
+    pub fn acknowledged_items(&self) -> Tally {
         self.acknowledged
     }
 
     /// Number of data chunks in the commit buffer.
     pub fn buffered_chunks(&self) -> u64 {
-        self.buffer.chunks
+        self.buffer.items.get(Item::Chunk)
     }
 
     /// Name of the file that is being written.

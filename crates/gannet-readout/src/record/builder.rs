@@ -26,13 +26,11 @@ pub struct BuildConfig {
     pub request_timeout: Span,
     /// Longest window that may be asked for, in ticks.
     pub window_ticks_max: u64,
-    /// Records that may be waiting for data at once; decisions beyond are refused.
-    pub in_flight_max: usize,
 }
 
 impl Default for BuildConfig {
     fn default() -> Self {
-        Self { request_timeout: Span::s(1), window_ticks_max: 62_500_000, in_flight_max: 64 }
+        Self { request_timeout: Span::s(1), window_ticks_max: 62_500_000 }
     }
 }
 
@@ -104,6 +102,7 @@ struct Pending {
 #[derive(Debug)]
 pub struct RecordBuilder {
     config: BuildConfig,
+    in_flight_max: usize,
     streams: Vec<StreamSource>,
     /// Whether it is worth waiting for data of each stream.
     awaited: Vec<bool>,
@@ -117,14 +116,15 @@ impl RecordBuilder {
     /// The source that records name as their builder.
     pub const SOURCE: SourceId = SourceId::new(Subsystem::TrBuilder, 0);
 
-    /// A builder of records from `streams`.
-    pub fn new(config: BuildConfig, streams: Vec<StreamSource>) -> Self {
-        let pending = VecDeque::with_capacity(config.in_flight_max);
+    /// A builder of records from `streams`, of which `in_flight_max` may wait for data at once: as
+    /// many as the trigger lets be under way.
+    pub fn new(config: BuildConfig, in_flight_max: usize, streams: Vec<StreamSource>) -> Self {
         Self {
             config,
+            in_flight_max,
             awaited: vec![true; streams.len()],
             streams,
-            pending,
+            pending: VecDeque::with_capacity(in_flight_max),
             closed: false,
             account: Arc::default(),
             response_ns: Arc::default(),
@@ -149,7 +149,7 @@ impl RecordBuilder {
     /// Takes a decision; false when too many records are waiting, which is counted.
     pub fn submit(&mut self, request: RecordRequest) -> bool {
         self.account.offer(1);
-        if self.pending.len() >= self.config.in_flight_max {
+        if self.pending.len() >= self.in_flight_max {
             self.account.discard(RecordDrop::Busy, 1);
             return false;
         }
@@ -305,9 +305,8 @@ mod tests {
                 (writer, source)
             })
             .unzip();
-        let config =
-            BuildConfig { request_timeout: Span(1000), in_flight_max, ..Default::default() };
-        Bench { producer, writers, builder: RecordBuilder::new(config, streams) }
+        let config = BuildConfig { request_timeout: Span(1000), ..Default::default() };
+        Bench { producer, writers, builder: RecordBuilder::new(config, in_flight_max, streams) }
     }
 
     impl Bench {

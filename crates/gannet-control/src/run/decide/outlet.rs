@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use gannet_measure::counter::Counter;
 use gannet_measure::ledger::Account;
 use gannet_readout::log::{Chunk, Kind, Label, Offer, RecorderHandle};
-use gannet_readout::time_slice::{SliceBuilder, TimeSlice};
+use gannet_readout::time_slice::SliceBuilder;
 use gannet_trigger::module_level::BusyInterval;
 use gannet_wire::TriggerPrimitive;
 
@@ -22,8 +21,8 @@ const BUSY_WAIT_NS: u64 = 1_000_000_000;
 const RETRY: Duration = Duration::from_millis(1);
 
 gannet_measure::drop_reasons! {
-    /// Why a slice of primitives or a list of busy times was not handed to the recorder.
-    pub enum SliceDrop {
+    /// Why a primitive or a busy time was not handed to the recorder.
+    pub enum OutletDrop {
         /// The recorder was too slow for all that came before.
         RecorderBusy => "recorder_busy",
     }
@@ -36,8 +35,23 @@ pub(in crate::run) struct Outlet {
     busy: Vec<BusyInterval>,
     busy_since_ns: Option<u64>,
     waiting: VecDeque<Chunk>,
-    account: Arc<Account<SliceDrop>>,
-    slices_made: Arc<Counter>,
+    accounts: OutletAccounts,
+}
+
+/// Ledgers of what the outlet records: handed to the recorder, or dropped before.
+#[derive(Clone, Debug, Default)]
+pub(in crate::run) struct OutletAccounts {
+    /// Primitives, those in the open slice included.
+    pub primitives: Arc<Account<OutletDrop>>,
+    /// Intervals in which the trigger was busy.
+    pub busy: Arc<Account<OutletDrop>>,
+}
+
+impl OutletAccounts {
+    /// The account that the items of a chunk belong to.
+    fn of(&self, chunk: &Chunk) -> &Account<OutletDrop> {
+        if chunk.label.kind == Kind::TP_SLICE { &self.primitives } else { &self.busy }
+    }
 }
 
 impl Outlet {
@@ -49,41 +63,40 @@ impl Outlet {
             busy: Vec::with_capacity(BUSY_MAX),
             busy_since_ns: None,
             waiting: VecDeque::with_capacity(WAITING_MAX),
-            account: Arc::default(),
-            slices_made: Arc::default(),
+            accounts: OutletAccounts::default(),
         }
     }
 
-    /// Ledger of slices and lists: delivered to the recorder, or dropped.
-    pub(in crate::run) fn account(&self) -> Arc<Account<SliceDrop>> {
-        Arc::clone(&self.account)
-    }
-
-    /// Slices made so far.
-    pub(in crate::run) fn slices_made(&self) -> Arc<Counter> {
-        Arc::clone(&self.slices_made)
+    /// Ledgers of primitives and busy times.
+    pub(in crate::run) fn accounts(&self) -> OutletAccounts {
+        self.accounts.clone()
     }
 
     /// Takes a primitive.
     pub(super) fn primitive(&mut self, primitive: TriggerPrimitive) {
-        let slice = self.slices.as_mut().and_then(|slices| slices.push(primitive));
-        slice.into_iter().for_each(|slice| self.slice(slice));
+        let Some(slices) = &mut self.slices else { return };
+        self.accounts.primitives.offer(1);
+        let slice = slices.push(primitive);
+        slice.into_iter().for_each(|slice| self.push(slice.into_chunk()));
     }
 
     /// Takes a primitive that is not part of the order of time.
     pub(super) fn primitive_beside(&mut self, primitive: TriggerPrimitive) {
-        let slice = self.slices.as_mut().and_then(|slices| slices.push_beside(primitive));
-        slice.into_iter().for_each(|slice| self.slice(slice));
+        let Some(slices) = &mut self.slices else { return };
+        self.accounts.primitives.offer(1);
+        let slice = slices.push_beside(primitive);
+        slice.into_iter().for_each(|slice| self.push(slice.into_chunk()));
     }
 
     /// Lets slices go on from another time.
     pub(super) fn begin_anew(&mut self) {
         let slice = self.slices.as_mut().and_then(SliceBuilder::begin_anew);
-        slice.into_iter().for_each(|slice| self.slice(slice));
+        slice.into_iter().for_each(|slice| self.push(slice.into_chunk()));
     }
 
     /// Takes busy times.
     pub(super) fn busy(&mut self, intervals: &[BusyInterval]) {
+        self.accounts.busy.offer(intervals.len() as u64);
         for interval in intervals {
             self.busy.push(*interval);
             if self.busy.len() == BUSY_MAX {
@@ -106,16 +119,11 @@ impl Outlet {
     /// Hands over all that is left, waiting for the recorder if need be.
     pub(super) fn finish(&mut self) {
         let last = self.slices.as_mut().and_then(SliceBuilder::finish);
-        last.into_iter().for_each(|slice| self.slice(slice));
+        last.into_iter().for_each(|slice| self.push(slice.into_chunk()));
         self.record_busy();
         while !self.hand_over() {
             thread::sleep(RETRY);
         }
-    }
-
-    fn slice(&mut self, slice: TimeSlice) {
-        self.slices_made.add(1);
-        self.push(slice.into_chunk());
     }
 
     fn record_busy(&mut self) {
@@ -128,22 +136,26 @@ impl Outlet {
     }
 
     fn push(&mut self, chunk: Chunk) {
-        self.account.offer(1);
         self.hand_over();
-        match self.waiting.len() {
-            WAITING_MAX => self.account.discard(SliceDrop::RecorderBusy, 1),
-            _ => self.waiting.push_back(chunk),
+        if self.waiting.len() == WAITING_MAX {
+            let items = u64::from(chunk.label.items);
+            self.accounts.of(&chunk).discard(OutletDrop::RecorderBusy, items);
+        } else {
+            self.waiting.push_back(chunk);
         }
     }
 
     /// Hands over in order until the recorder has no room; true when nothing is left.
     fn hand_over(&mut self) -> bool {
         while let Some(chunk) = self.waiting.pop_front() {
+            let account = self.accounts.of(&chunk);
+            let items = u64::from(chunk.label.items);
             if let Offer::Busy(back) = self.recorder.offer(chunk) {
                 self.waiting.push_front(back);
                 return false;
             }
-            self.account.deliver(1);
+            // From here on the recorder's own account says what becomes of them.
+            account.deliver(items);
         }
         true
     }

@@ -121,8 +121,14 @@ fn whole_chunks_in_the_wrong_place_are_found() {
 fn an_end_chunk_that_counts_wrong_is_found() {
     let (mut bytes, offsets) = file_of(0..3, 600);
     bytes.truncate(offsets[4]);
-    let (cause, data_chunks) = (EndCause::Closed, 4);
-    let end = EndOfFile { cause, data_chunks, chunks_missing: 0, closed_unix_ns: 2, error: None };
+    let end = EndOfFile {
+        cause: EndCause::Closed,
+        data_chunks: 4,
+        chunks_missing: 0,
+        closed_unix_ns: 2,
+        error: None,
+        account: Vec::new(),
+    };
     encode_chunk(&Label::new(Kind::END_OF_FILE), 123, 3, &[end.encode()], &mut bytes);
     let report = report_of(&bytes);
     assert!(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gannet_measure::random::Random;
 
-use super::faulty::FaultyDisk;
+use super::faulty::{EIO, ENOSPC, FaultyDisk};
 use super::*;
 
 /// How a writer comes to its end.
@@ -91,35 +91,47 @@ fn acknowledged_chunks_survive_every_sequence_of_failures() {
 
 #[test]
 fn a_write_may_fail_at_every_byte() {
-    // 3 chunks of one block, and the failure at each byte of the second commit.
-    let data = [7u8; 100];
     for left in (0..=8192).step_by(61).chain([4095, 4096, 4097, 8191, 8192]) {
-        let directory = scratch();
-        let disk = FaultyDisk::new(left);
-        let mut writer =
-            Writer::new(Arc::new(disk.clone()), config(directory.path()), info()).unwrap();
-        writer.append(&label(0), &[data]).unwrap();
-        assert_eq!(writer.commit().unwrap(), 1);
-        writer.append(&label(1), &[data]).unwrap();
-        writer.append(&label(2), &[data]).unwrap();
-        disk.faults().bytes_left = Some(left);
-        assert_eq!(writer.commit().is_ok(), left == 8192);
-        disk.faults().bytes_left = None;
-        // The same chunks go to a new file, and the failed one is ended where it was sound.
-        assert_eq!(writer.commit().unwrap(), 3);
-        assert_eq!(writer.close().unwrap(), 3);
-        let finished = files(directory.path(), ".glog");
+        let (finished, directory) = write_failing_at(left, EIO);
         assert_eq!(finished.len(), if left == 8192 { 1 } else { 2 });
-        let first = verify(&finished[0]).unwrap();
-        assert!(first.is_complete(), "{first}");
         if left < 8192 {
-            let end = first.end.unwrap();
+            let end = verify(&finished[0]).unwrap().end.unwrap();
             assert_eq!((end.cause, end.data_chunks), (EndCause::Failed, 1));
-            assert!(end.error.unwrap().contains("No space left"));
+            assert!(end.error.unwrap().contains("Input/output error"));
         }
-        assert_eq!(chunks_in(directory.path()).len(), 3);
-        assert_eq!(files(directory.path(), ".part").len(), 0);
+        drop(directory);
     }
+}
+
+#[test]
+fn want_of_space_spoils_no_file() {
+    for left in (0..=8192).step_by(61).chain([4095, 4096, 4097, 8191, 8192]) {
+        let (finished, _directory) = write_failing_at(left, ENOSPC);
+        let [file] = &finished[..] else { panic!("{finished:?}") };
+        assert_eq!(verify(file).unwrap().end.unwrap().cause, EndCause::Closed);
+    }
+}
+
+/// Writes 3 chunks of one block; the second commit fails after `left` bytes, and is tried again.
+fn write_failing_at(left: u64, error: i32) -> (Vec<PathBuf>, tempfile::TempDir) {
+    let data = [7u8; 100];
+    let directory = scratch();
+    let disk = FaultyDisk::new(left);
+    disk.faults().bytes_left_error = error;
+    let mut writer = Writer::new(Arc::new(disk.clone()), config(directory.path()), info()).unwrap();
+    writer.append(&label(0), &[data]).unwrap();
+    assert_eq!(writer.commit().unwrap(), 1);
+    writer.append(&label(1), &[data]).unwrap();
+    writer.append(&label(2), &[data]).unwrap();
+    disk.faults().bytes_left = Some(left);
+    assert_eq!(writer.commit().is_ok(), left == 8192);
+    disk.faults().bytes_left = None;
+    // Where the same chunks go to a new file, the failed one is ended where it was sound.
+    assert_eq!(writer.commit().unwrap(), 3);
+    assert_eq!(writer.close().unwrap(), 3);
+    assert_eq!(chunks_in(directory.path()).len(), 3);
+    assert_eq!(files(directory.path(), ".part").len(), 0);
+    (files(directory.path(), ".glog"), directory)
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,8 +13,8 @@ use gannet_measure::random::Random;
 use super::super::disk::{Disk, Sink};
 
 const BLOCK: u64 = 4096;
-const ENOSPC: i32 = 28;
-const EIO: i32 = 5;
+pub const ENOSPC: i32 = 28;
+pub const EIO: i32 = 5;
 
 /// How often operations fail, as probabilities, and when they fail for good.
 pub struct Faults {
@@ -25,8 +26,10 @@ pub struct Faults {
     pub sync: f64,
     /// Any other operation fails.
     pub other: f64,
-    /// Writes fail with "no space left" once so many bytes were written.
+    /// Writes fail with `bytes_left_error` once so many bytes were written.
     pub bytes_left: Option<u64>,
+    /// What they fail with: "no space left", unless told otherwise.
+    pub bytes_left_error: i32,
     /// All operations fail once so many were done, as if the process had been killed.
     pub operations_left: Option<u64>,
     random: Random,
@@ -67,6 +70,7 @@ impl FaultyDisk {
             sync: 0.0,
             other: 0.0,
             bytes_left: None,
+            bytes_left_error: ENOSPC,
             operations_left: None,
             random: Random::new(seed),
             written: Vec::new(),
@@ -164,7 +168,7 @@ impl Sink for FaultySink {
         let len = bytes.len() as u64;
         let (write, short) = (faults.write, faults.short_write);
         let mut taken = len;
-        let mut error = None;
+        let (mut error, none_left) = (None, faults.bytes_left_error);
         if faults.count_operation().is_err() || faults.random.chance(write) {
             error = Some(EIO);
             taken = faults.random.below(len + 1);
@@ -174,7 +178,7 @@ impl Sink for FaultySink {
         if let Some(left) = &mut faults.bytes_left {
             if taken > *left {
                 // The system takes what fits and reports the error at the next write.
-                error = (*left == 0).then_some(ENOSPC);
+                error = (*left == 0).then_some(none_left);
                 taken = *left;
             }
             *left -= taken;
@@ -188,6 +192,15 @@ impl Sink for FaultySink {
             Some(code) => Err(io::Error::from_raw_os_error(code)),
             None => Ok(taken as usize),
         }
+    }
+
+    /// As a file system that cannot do it.
+    fn reserve(&mut self, _: Range<u64>) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn sync_range(&mut self, _: Range<u64>) -> io::Result<()> {
+        self.disk.other()
     }
 
     fn sync(&mut self) -> io::Result<()> {

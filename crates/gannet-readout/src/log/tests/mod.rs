@@ -44,6 +44,7 @@ fn config(directory: &Path) -> RecorderConfig {
         commit_interval: Span::ms(1),
         durability: Durability::Process,
         disk_reserve: Bytes(0),
+        drain_within: Span::ms(200),
         ..RecorderConfig::default()
     }
 }
@@ -83,6 +84,7 @@ fn file_of(numbers: std::ops::Range<u64>, payload_len: usize) -> (Vec<u8>, Vec<u
         chunks_missing: 0,
         closed_unix_ns: 2,
         error: None,
+        account: Vec::new(),
     };
     encode_chunk(&Label::new(Kind::END_OF_FILE), 123, numbers.end, &[end.encode()], &mut bytes);
     (bytes, offsets)

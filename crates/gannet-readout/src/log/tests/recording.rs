@@ -45,8 +45,8 @@ fn a_clean_stop_writes_all_that_was_accepted() {
     }
     let status = recorder.stop();
     assert_eq!(status.state, State::Stopped);
-    assert_eq!((status.acknowledged, status.account.delivered), (400, 400));
-    assert!(status.account.closes(), "{}", status.account);
+    assert_eq!((status.acknowledged, status.account(Item::Chunk).delivered), (400, 400));
+    assert!(status.account(Item::Chunk).closes(), "{}", status.account(Item::Chunk));
     let payloads: u64 = (0..400).map(|number| payload(number).len() as u64).sum();
     assert_eq!(status.payload_bytes, payloads);
     assert!(status.files_finished > 3 && status.unfinished.is_empty());
@@ -75,7 +75,7 @@ fn several_threads_may_offer() {
         }
     });
     let status = recorder.stop();
-    assert_eq!(status.account.offered, 2000);
+    assert_eq!(status.account(Item::Chunk).offered, 2000);
     assert_eq!(chunks_in(directory.path()).len(), 2000);
 }
 
@@ -135,9 +135,9 @@ fn after_an_outage_the_waiting_chunks_are_written_and_the_lost_ones_counted() {
     offer_patiently(&handle, accepted);
     let status = recorder.stop();
     assert_eq!(status.outages, 1);
-    assert_eq!(status.account.delivered, accepted + 1);
-    assert_eq!(status.account.dropped_total(), dropped);
-    assert!(status.account.closes(), "{}", status.account);
+    assert_eq!(status.account(Item::Chunk).delivered, accepted + 1);
+    assert_eq!(status.account(Item::Chunk).dropped_total(), dropped);
+    assert!(status.account(Item::Chunk).closes(), "{}", status.account(Item::Chunk));
     assert_eq!(files(directory.path(), ".part").len(), 0);
     check_kept(directory.path(), accepted + 1, accepted + 1);
 }
@@ -156,8 +156,11 @@ fn a_stop_in_an_outage_gives_up_and_counts() {
     offer_patiently(&handle, 2);
     let status = recorder.stop();
     assert!(matches!(status.state, State::Degraded { reason: "write_error", .. }), "{status:?}");
-    assert_eq!((status.account.delivered, status.account.dropped_total()), (1, 2));
-    assert!(status.account.closes(), "{}", status.account);
+    assert_eq!(
+        (status.account(Item::Chunk).delivered, status.account(Item::Chunk).dropped_total()),
+        (1, 2)
+    );
+    assert!(status.account(Item::Chunk).closes(), "{}", status.account(Item::Chunk));
     // The file could not be ended; recovery does it.
     assert_eq!(status.unfinished, files(directory.path(), ".part"));
     assert_eq!(status.unfinished.len(), 1);
@@ -186,8 +189,8 @@ fn a_defect_ends_the_recorder_and_is_told() {
     assert_eq!(handle.offer(chunk(2)), Offer::Dropped(RecordDrop::Stopped));
     let status = recorder.stop();
     assert_eq!(status.state, State::Failed);
-    assert!(status.last_error.unwrap().contains("defect of the program"));
-    assert!(status.account.closes(), "{}", status.account);
+    assert!(status.last_error.as_ref().unwrap().contains("defect of the program"));
+    assert!(status.account(Item::Chunk).closes(), "{}", status.account(Item::Chunk));
 }
 
 #[test]
