@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gannet_readout::inspect::{
-    ChunkEntry, Entry, Error, FileKind, describe_chunk, describe_record, list,
+    ChunkEntry, Entry, Error, FileKind, chunk_detail, describe_chunk, describe_record, list,
+    record_details,
 };
 use gannet_readout::log::format::{BLOCK_BYTES, encode_chunk};
 use gannet_readout::log::{Chunk, EndCause, EndOfFile, FileHeader, Kind, Label, RunInfo};
@@ -215,4 +216,64 @@ fn a_record_of_a_raw_file_is_printed_in_full() {
     let missing = describe_record(&path, 9, &mut text);
     assert!(matches!(missing, Err(Error::NoRecord { wanted: 9, .. })));
     assert!(list(&write(directory.path(), "x", b"\x89HDF\r\n\x1a\n"), FileKind::RawFile).is_err());
+}
+
+#[test]
+fn a_chunk_in_full_is_json_for_other_programs() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = write(directory.path(), "a.glog", &log_bytes().0);
+    let chunk = |index| serde_json::to_value(chunk_detail(&path, index).unwrap()).unwrap();
+    assert_eq!(
+        (&chunk(0)["kind"], &chunk(0)["header"]["run"]),
+        (&"file header".into(), &RUN.into())
+    );
+    assert_eq!(chunk(1)["document"]["streams"][0], "3/1/0/0");
+
+    let record = chunk(2);
+    assert_eq!((&record["sequence"], &record["payload_bytes"]), (&1.into(), &29440.into()));
+    let header = &record["record"]["header"];
+    assert_eq!((&header["trigger_number"], &header["run_number"]), (&1.into(), &RUN.into()));
+    assert_eq!(header["component_requests"][1]["component"], readout(1).to_string());
+    let fragments = record["record"]["fragments"].as_array().unwrap();
+    let items: Vec<_> = fragments.iter().map(|f| (&f["item_format"], &f["items"])).collect();
+    let (frames, primitives) = ("wibeth".into(), "trigger-primitive".into());
+    let counts = [2.into(), 2.into(), 11.into()];
+    assert_eq!(items, [(&frames, &counts[0]), (&frames, &counts[1]), (&primitives, &counts[2])]);
+    assert_eq!(
+        (&fragments[0]["window_begin"], &fragments[0]["window_end"]),
+        (&990.into(), &1010.into())
+    );
+    assert_eq!(
+        (&fragments[0]["size"], &fragments[0]["payload_bytes"]),
+        (&14472.into(), &14400.into())
+    );
+    assert_eq!(fragments[1]["source_id"], readout(1).to_string());
+
+    assert_eq!(chunk(3)["record"]["header"]["timeslice_number"], 2);
+    assert_eq!(chunk(4)["document"][1]["begin"], 2);
+    assert_eq!(chunk(5)["format"], "trigger-primitive");
+    assert_eq!(chunk(6).get("format"), None);
+    let problem = &chunk(7)["record"]["problems"][0];
+    assert!(problem.as_str().unwrap().starts_with("trigger record header: marker"), "{problem}");
+    assert!(matches!(chunk_detail(&path, 9), Err(Error::NoChunk { .. })));
+}
+
+#[test]
+fn a_record_in_full_is_json_for_other_programs() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = raw_file(&directory.path().join("a.hdf5"));
+    let records = serde_json::to_value(record_details(&path, 8).unwrap()).unwrap();
+    let record = &records[0];
+    assert_eq!(records.as_array().unwrap().len(), 1);
+    assert_eq!(
+        (&record["name"], &record["number"]),
+        (&"TriggerRecord000008.0000".into(), &8.into())
+    );
+    assert_eq!(record["header"]["trigger_timestamp"], 8000);
+    assert_eq!(record["fragments"].as_array().unwrap().len(), 3);
+    let last = &record["fragments"][2];
+    assert_eq!((&last["fragment_type"], &last["items"]), (&"Trigger_Primitive".into(), &13.into()));
+    assert_eq!(last["errors"], serde_json::json!([]));
+    assert_eq!(record["problems"], serde_json::json!([]));
+    assert!(matches!(record_details(&path, 9), Err(Error::NoRecord { wanted: 9, .. })));
 }

@@ -20,6 +20,7 @@ mod capture;
 mod describe;
 mod identify;
 mod indented;
+mod payload;
 
 use core::fmt;
 use core::str::FromStr;
@@ -28,6 +29,7 @@ use crate::error::{Error, Result};
 
 pub use describe::{ITEMS_SHOWN, describe};
 pub use identify::identify;
+pub use payload::payload_items;
 
 /// Makes the formats and their names from one table.
 macro_rules! formats {

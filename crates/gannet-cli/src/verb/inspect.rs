@@ -5,7 +5,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
-use gannet_readout::inspect::{FileKind, Listing, describe_chunk, describe_record, list};
+use gannet_readout::inspect::{
+    FileKind, Listing, chunk_detail, describe_chunk, describe_record, list, record_details,
+};
 use gannet_wire::inspect::{Format, describe, identify};
 
 use crate::exit::Outcome;
@@ -26,12 +28,13 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["chunk", "record", "json"])]
     format: Option<Format>,
     /// Print this chunk of a log in full, by its number in the list.
-    #[arg(long, value_name = "NUMBER", conflicts_with = "json")]
+    #[arg(long, value_name = "NUMBER")]
     chunk: Option<u64>,
     /// Print the record of this number of a raw file in full.
-    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["chunk", "json"])]
+    #[arg(long, value_name = "NUMBER", conflicts_with = "chunk")]
     record: Option<u64>,
-    /// Print the list of chunks, records or rows as JSON.
+    /// Print JSON: the list of chunks, records or rows, or with --chunk or --record the fields of that
+    /// one, the headers of its fragments, and the number of their items.
     #[arg(long)]
     json: bool,
 }
@@ -44,6 +47,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     };
     let mut text = String::new();
     match (kind, arguments.chunk, arguments.record) {
+        (Some(FileKind::Log), Some(chunk), None) if arguments.json => {
+            output::json(&chunk_detail(file, chunk)?)?;
+        }
+        (Some(FileKind::RawFile), None, Some(record)) if arguments.json => {
+            output::json(&record_details(file, record)?)?;
+        }
         (Some(FileKind::Log), Some(chunk), None) => describe_chunk(file, chunk, &mut text)?,
         (Some(FileKind::RawFile), None, Some(record)) => describe_record(file, record, &mut text)?,
         (Some(FileKind::Log), None, Some(_)) => bail!("a log has chunks; use --chunk"),

@@ -6,9 +6,10 @@ use std::path::Path;
 
 use gannet_wire::inspect::{Format, describe, identify};
 
+use super::detail::{ChunkDetail, Payload};
 use super::entry::{ChunkEntry, DamageEntry, Entry};
 use super::error::Error;
-use crate::log::{self, Kind, Reader};
+use crate::log::{self, ChunkView, Kind, Reader};
 use crate::record::StoredRecord;
 
 /// Iterator over the chunks of a log and the damage between them.
@@ -62,14 +63,34 @@ impl Iterator for LogListing {
 /// When there is no such chunk, or the file cannot be read. A payload that is not what its kind
 /// says is no error: what is wrong with it is printed.
 pub fn describe_chunk(path: &Path, index: u64, out: &mut dyn Write) -> Result<(), Error> {
+    at_chunk(path, index, |chunk| {
+        writeln!(out, "{}", ChunkEntry::new(index, chunk))?;
+        payload(chunk.header.label.kind, chunk.payload, out)
+    })
+}
+
+/// Sound chunk `index` of the log `path`, counted from 0, with all that is in it.
+///
+/// # Errors
+/// As [`describe_chunk`].
+pub fn chunk_detail(path: &Path, index: u64) -> Result<ChunkDetail, Error> {
+    at_chunk(path, index, |chunk| {
+        let payload = Payload::of(chunk.header.label.kind, chunk.payload);
+        Ok(ChunkDetail { chunk: ChunkEntry::new(index, chunk), payload })
+    })
+}
+
+/// Hands sound chunk `index` to `look`.
+fn at_chunk<T>(
+    path: &Path,
+    index: u64,
+    look: impl FnOnce(&ChunkView<'_>) -> Result<T, Error>,
+) -> Result<T, Error> {
     let mut reader = Reader::open(path)?;
     let mut chunks = 0;
     loop {
         match reader.next_chunk() {
-            Ok(Some(chunk)) if chunks == index => {
-                writeln!(out, "{}", ChunkEntry::new(index, &chunk))?;
-                return payload(chunk.header.label.kind, chunk.payload, out);
-            }
+            Ok(Some(chunk)) if chunks == index => return look(&chunk),
             Ok(Some(_)) => {
                 chunks += 1;
                 continue;

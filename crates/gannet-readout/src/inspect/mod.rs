@@ -1,10 +1,11 @@
 //! What is in the files of a run: logs, finished or not, DUNE raw files, and Parquet tables.
 //!
 //! [`list`] goes through a file entry by entry, [`describe_chunk`] and [`describe_record`] print one
-//! part in full. However large a file is, no more than one chunk or fragment of it is in memory.
+//! part in full, [`chunk_detail`] and [`record_details`] return it as values. However large a file is, no more than one chunk or fragment of it is in memory.
 //! What is damaged is listed as such, and what is behind it is listed too.
 //! All other bytes are told and printed by [`gannet_wire::inspect`].
 
+mod detail;
 mod entry;
 mod error;
 mod log_file;
@@ -15,13 +16,16 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+pub use detail::{
+    ChunkDetail, FragmentEntry, Payload, RecordContent, RecordDetail, RecordHeader, RequestEntry,
+};
 pub use entry::{
     ChunkEntry, ColumnEntry, DamageEntry, DataSetEntry, Entry, FileEntry, RecordEntry, RowEntry,
     TableEntry,
 };
 pub use error::Error;
-pub use log_file::describe_chunk;
-pub use raw_file::describe_record;
+pub use log_file::{chunk_detail, describe_chunk};
+pub use raw_file::{describe_record, record_details};
 
 use crate::log::format::MAGIC;
 use crate::log::name::{EXTENSION, finished_path};

@@ -7,6 +7,7 @@ use std::path::Path;
 use gannet_hdf5::Value;
 use gannet_wire::inspect::{Format, describe};
 
+use super::detail::{RecordContent, RecordDetail};
 use super::entry::{DataSetEntry, Entry, FileEntry, RecordEntry, attributes};
 use super::error::Error;
 use super::log_file::said;
@@ -48,22 +49,54 @@ fn entry(record: &RecordReader) -> Result<RecordEntry, Error> {
 /// is no error: what is wrong with it is printed.
 pub fn describe_record(path: &Path, number: u64, out: &mut dyn Write) -> Result<(), Error> {
     let reader = RawFileReader::open(path)?;
-    let mut found = false;
-    for record in reader.records().iter().filter(|record| record.number().number == number) {
-        found = true;
+    for record in numbered(&reader, number)? {
         describe_one(record, reader.kind(), out)?;
     }
-    if found { Ok(()) } else { Err(Error::NoRecord { file: path.to_owned(), wanted: number }) }
+    Ok(())
+}
+
+/// The records of the number `number` in the raw file `path`, with all that is in them.
+///
+/// # Errors
+/// As [`describe_record`]; what is wrong with a data set stands among the problems of its record.
+pub fn record_details(path: &Path, number: u64) -> Result<Vec<RecordDetail>, Error> {
+    let reader = RawFileReader::open(path)?;
+    let header = header_format(reader.kind());
+    let detail = |record: &RecordReader| {
+        let mut content = RecordContent::default();
+        for entry in record.entries()? {
+            match entry.role {
+                Role::Header(_) => content.add_header(header, &entry.bytes()?),
+                Role::Fragment(..) => content.add_fragment(&entry.bytes()?),
+                Role::Other => {}
+            }
+        }
+        Ok(RecordDetail { record: self::entry(record)?, content })
+    };
+    numbered(&reader, number)?.into_iter().map(detail).collect()
+}
+
+/// The records of a number: one for each of its sequence numbers.
+fn numbered(reader: &RawFileReader, number: u64) -> Result<Vec<&RecordReader>, Error> {
+    let records = reader.records().iter().filter(|record| record.number().number == number);
+    let records: Vec<_> = records.collect();
+    let none = || Error::NoRecord { file: reader.path().to_owned(), wanted: number };
+    if records.is_empty() { Err(none()) } else { Ok(records) }
+}
+
+/// The format of record headers.
+fn header_format(kind: RecordKind) -> Format {
+    match kind {
+        RecordKind::TriggerRecord => Format::TriggerRecord,
+        RecordKind::TimeSlice => Format::TimeSlice,
+    }
 }
 
 fn describe_one(record: &RecordReader, kind: RecordKind, out: &mut dyn Write) -> Result<(), Error> {
     write!(out, "{}", record.name())?;
     attributes(&values(&record.attributes()?), out)?;
     writeln!(out)?;
-    let header = match kind {
-        RecordKind::TriggerRecord => Format::TriggerRecord,
-        RecordKind::TimeSlice => Format::TimeSlice,
-    };
+    let header = header_format(kind);
     for entry in record.entries()? {
         let bytes = entry.bytes()?;
         writeln!(out, "{}, {} bytes", entry.name, bytes.len())?;

@@ -3,11 +3,11 @@
 use core::fmt::{Display, Write};
 
 use super::indented::Indented;
+use super::payload::payload_format;
 use super::{Format, capture, identify};
 use crate::component_request::ComponentRequest;
 use crate::error::{Error, Result};
 use crate::fragment::Fragment;
-use crate::fragment_type::FragmentType;
 use crate::layout::check_len;
 use crate::overlay::Overlays;
 use crate::record::Record;
@@ -67,22 +67,6 @@ fn fragment(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
     match payload_format(header.fragment_type, payload) {
         Some(format) if !payload.is_empty() => describe(format, payload, &mut Indented::new(out)),
         _ => Ok(()),
-    }
-}
-
-/// The format of a fragment's payload. Version 5 of the header does not say which version of the
-/// primitives it holds.
-fn payload_format(fragment_type: FragmentType, payload: &[u8]) -> Option<Format> {
-    let v1 = || identify(payload) == Some(Format::TriggerPrimitiveV1);
-    match fragment_type {
-        FragmentType::WibEth => Some(Format::WibEth),
-        FragmentType::TdeEth => Some(Format::TdeEth),
-        FragmentType::ProtoWib => Some(Format::ProtoWib),
-        FragmentType::TriggerPrimitive if v1() => Some(Format::TriggerPrimitiveV1),
-        FragmentType::TriggerPrimitive => Some(Format::TriggerPrimitive),
-        FragmentType::TriggerActivity => Some(Format::TriggerActivity),
-        FragmentType::TriggerCandidate => Some(Format::TriggerCandidate),
-        _ => None,
     }
 }
 
@@ -222,6 +206,7 @@ pub(super) fn more(count: usize, out: &mut dyn Write) -> Result<()> {
 mod tests {
     use super::*;
     use crate::fragment;
+    use crate::fragment_type::FragmentType;
     use crate::source_id::Subsystem;
     use crate::{network, overlay, trigger_record};
     use core::fmt;
