@@ -21,7 +21,10 @@ use gannet_readout::raw_file::{RawFileReader, RecordKind, Role, verify};
 use gannet_readout::record::TriggerRecord;
 use gannet_readout::time_slice::TimeSlice;
 use gannet_wire::record::Record;
-use gannet_wire::{FragmentRepr, GeoId, TimeSliceHeader, TriggerPrimitive, daq_ethernet};
+use gannet_wire::{
+    FragmentRepr, FragmentType, GeoId, SourceId, Subsystem, TimeSliceHeader, TriggerActivityData,
+    TriggerCandidateData, TriggerPrimitive, daq_ethernet, overlay, trigger_candidate,
+};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use raw_file_records::{RUN, readout, slice, trigger_record};
@@ -606,4 +609,61 @@ fn no_flipped_bit_is_silent() {
     flip_bits(slices, flips(3000), is_raw_file);
     flip_bits(table, flips(10_000), |path| parquet_file::verify(path).is_ok());
     flip_bits(&log, flips(3000), |path| log::verify(path).is_ok_and(|report| report.is_sound()));
+}
+
+/// Record `number` with the candidate that made it, which is of type `candidate_type`.
+fn record_of_candidate(number: u64, candidate_type: trigger_candidate::Type) -> Chunk {
+    let mut record = record(number);
+    let data = TriggerCandidateData {
+        time_start: 1000 * number - 10,
+        time_end: 1000 * number + 10,
+        time_candidate: 1000 * number,
+        detid: 3,
+        candidate_type,
+        algorithm: trigger_candidate::Algorithm::Custom,
+    };
+    let mut candidate = record.fragments[2].clone();
+    candidate.payload = vec![0; TriggerCandidateData::LEN + 8];
+    overlay::emit::<_, TriggerActivityData>(&data, &[], &mut candidate.payload);
+    candidate.header = candidate.header.with_payload_len(candidate.payload.len());
+    candidate.header.fragment_type = FragmentType::TriggerCandidate;
+    candidate.header.source_id = SourceId::new(Subsystem::Trigger, 1);
+    let mut request = record.requests[2];
+    request.component = candidate.header.source_id;
+    record.requests.push(request);
+    record.fragments.push(candidate);
+    record.into_chunk()
+}
+
+/// Whether the judge that knows the rules of DUNE's tests finds them kept.
+fn keeps_dune_rules(path: &Path, test_run: &str, frames: &str) -> Option<bool> {
+    let rules = [test_run, frames, "Trigger_Primitive=1", "Trigger_Candidate=1"].map(OsStr::new);
+    let arguments = [&[path.as_os_str()], &rules[..]].concat();
+    Some(judge::run("dune_checks.py", &arguments)?.status.success())
+}
+
+#[test]
+fn an_exported_file_keeps_the_rules_of_dunes_tests() {
+    let directory = tempfile::tempdir().unwrap();
+    // The trigger type of the records is bit 5.
+    let records = (3..8).map(|number| record_of_candidate(number, trigger_candidate::Type::ALL[5]));
+    let log = log_of(directory.path(), [run_start()].into_iter().chain(records));
+    let path = export_all(&log).unwrap().files.remove(0);
+    let Some(kept) = keeps_dune_rules(&path, "false", "WIBEth=2") else { return };
+    assert!(kept);
+    let broken = |path: &Path, test_run, frames| {
+        assert_eq!(keeps_dune_rules(path, test_run, frames), Some(false), "{}", path.display());
+    };
+    broken(&path, "true", "WIBEth=2");
+    broken(&path, "false", "WIBEth=3");
+    let name = path.file_name().unwrap().to_str().unwrap();
+    for name in [name.replace("_run0", "_run1"), name.replace("_2", "_1")] {
+        let renamed = path.with_file_name(name);
+        fs::copy(&path, &renamed).unwrap();
+        broken(&renamed, "false", "WIBEth=2");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let other = record_of_candidate(3, trigger_candidate::Type::ALL[6]);
+    let log = log_of(directory.path(), [run_start(), other]);
+    broken(&export_all(&log).unwrap().files[0], "false", "WIBEth=2");
 }
