@@ -106,6 +106,7 @@ fn asked(what: &str) -> String {
 }
 
 /// What whoever sent the signals wants now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Patient,
     /// The second signal: to know what is waited for.
@@ -148,4 +149,27 @@ fn first_primitive(snapshot: &Snapshot) -> String {
          peak {} counts",
         snapshot.elapsed_s, tp.channel, tp.time_start, tp.samples_over_threshold, tp.adc_peak
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use signal_hook::consts::{SIGINT, SIGTERM};
+
+    #[test]
+    fn the_second_signal_of_a_drain_asks_and_the_third_gives_up() {
+        for begun_by_signal in [true, false] {
+            let signals = Signals::none();
+            if begun_by_signal {
+                signals.simulate(SIGINT);
+            }
+            let mut patience = Patience::new(&signals);
+            assert_eq!(patience.turn(), Turn::Patient);
+            for (signal, turn) in [(SIGINT, Turn::Asks), (SIGTERM, Turn::GivesUp)] {
+                signals.simulate(signal);
+                assert_eq!((patience.turn(), patience.turn()), (turn, Turn::Patient));
+            }
+            assert!(patience.is_over());
+        }
+    }
 }

@@ -51,6 +51,20 @@ impl Signals {
         self.requests.get()
     }
 
+    /// No signal, whatever comes.
+    #[cfg(test)]
+    pub fn none() -> Self {
+        let (first, requests, counted_at) = (Cell::default(), Cell::default(), Cell::default());
+        Self { latest: Arc::default(), first, requests, counted_at }
+    }
+
+    /// A signal that came long after the last.
+    #[cfg(test)]
+    pub fn simulate(&self, signal: i32) {
+        self.counted_at.set(None);
+        self.latest.store(signal as usize, Ordering::Relaxed);
+    }
+
     fn look(&self) {
         let signal = self.latest.swap(0, Ordering::Relaxed);
         if signal == 0 {
@@ -100,20 +114,13 @@ mod tests {
 
     #[test]
     fn signals_that_come_together_are_one_request() {
-        let signals = Signals {
-            latest: Arc::new(AtomicUsize::new(0)),
-            first: Cell::default(),
-            requests: Cell::default(),
-            counted_at: Cell::default(),
-        };
+        let signals = Signals::none();
         assert_eq!((signals.requests(), signals.received()), (0, None));
         for signal in [SIGTERM, SIGTERM, SIGINT] {
             signals.latest.store(signal as usize, Ordering::Relaxed);
             assert_eq!((signals.requests(), signals.received()), (1, Some(SIGTERM)));
         }
-        signals.counted_at.set(Instant::now().checked_sub(APART));
-        assert_eq!(signals.requests(), 1, "nothing new came");
-        signals.latest.store(SIGINT as usize, Ordering::Relaxed);
+        signals.simulate(SIGINT);
         assert_eq!((signals.requests(), signals.received()), (2, Some(SIGTERM)));
     }
 }

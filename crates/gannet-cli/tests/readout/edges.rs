@@ -33,7 +33,7 @@ fn bench() -> Bench {
         streams = {{ count = 2 }}
         "#
     );
-    Bench::with_recorder(&text, "raw_streams = \"all\"")
+    Bench::with_recorder(&text, "raw_streams = \"all\"\ndisk_reserve = \"1 MiB\"")
 }
 
 /// A front end that never stops, and knows of each frame whether it reached a port.

@@ -110,6 +110,34 @@ fn a_kill_loses_no_acknowledged_chunk() {
 }
 
 #[test]
+fn the_next_run_recovers_a_log_beside_its_own() {
+    let _alone = alone();
+    let bench = bench();
+    let traffic = bench.traffic();
+    let killed = Readout::start(&bench.config());
+    while killed.snapshot()["recorder"]["acknowledged"].as_u64() < Some(3) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    killed.kill();
+    let [unfinished] = &bench.files()[..] else { panic!("{:?}", bench.files()) };
+    assert!(unfinished.extension().is_some_and(|extension| extension == "part"));
+    let readout = Readout::start(&bench.config());
+    let begin = Instant::now();
+    while unfinished.exists() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", bench.files());
+        thread::sleep(Duration::from_millis(20));
+    }
+    let ended = readout.stop();
+    drop(traffic);
+    assert_eq!(ended.status.code(), Some(130), "{}", ended.report);
+    let mut files = bench.files();
+    files.retain(|file| !file.to_str().unwrap().contains(".torn_"));
+    assert_eq!(files.len(), 2, "{files:?}");
+    assert!(files.iter().all(|file| chunks(file) > 0));
+    assert_eq!(ended.report["recorder"]["files"].as_array().unwrap().len(), 1, "its own alone");
+}
+
+#[test]
 fn a_directory_that_goes_away_degrades_the_run_and_recording_resumes() {
     let _alone = alone();
     let bench = bench();

@@ -154,6 +154,9 @@ impl Run {
                 return Err(RunError::Start(error));
             }
         }
+        let bound_for_ns = self.observed.life.bound_for_ns(self.observed.clock.now_ns());
+        let ms = bound_for_ns as f64 * 1e-6;
+        tracing::debug!("frames are taken {ms:.1} ms after the ports were");
         self.observed.life.mark_start(now_ns);
         self.observed.life.on(Event::Start);
         Ok(())

@@ -103,6 +103,8 @@ pub(super) struct Observed {
 pub(super) struct Life {
     control: Mutex<RunControl>,
     failure: Mutex<Option<String>>,
+    /// When the sockets got their ports.
+    bound_ns: AtomicU64,
     started_ns: AtomicU64,
     /// 0 until the run has ended.
     ended_ns: AtomicU64,
@@ -119,6 +121,15 @@ impl Life {
         if let Err(refused) = self.control().on(event) {
             tracing::debug!(%refused);
         }
+    }
+
+    pub fn mark_bound(&self, now_ns: u64) {
+        self.bound_ns.store(now_ns, Ordering::Release);
+    }
+
+    /// Time since the sockets have their ports, in nanoseconds.
+    pub fn bound_for_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.bound_ns.load(Ordering::Acquire))
     }
 
     pub fn mark_start(&self, now_ns: u64) {

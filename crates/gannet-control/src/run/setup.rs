@@ -63,6 +63,7 @@ pub(super) fn configure(plan: &Plan) -> Result<Run, RunError> {
     // Listed before the recorder makes a file of its own there. A directory that cannot be read is
     // the recorder's to report.
     let earlier = log::unfinished_in(&plan.config.recorder.directory).unwrap_or_default();
+    let bound_ns = clock.now_ns();
     parts.bind()?;
     let (plan, started_unix_ns) = &number(plan)?;
     let run_number = plan.run_number();
@@ -78,6 +79,7 @@ pub(super) fn configure(plan: &Plan) -> Result<Run, RunError> {
     let recorder = start_recorder(plan, *started_unix_ns)?;
     record_start(&recorder, plan);
     let mut run = launch(plan, clock, parts, senders, found, chain, recorder)?;
+    run.observed.life.mark_bound(bound_ns);
     run.recovery = Recovery::start(earlier)?;
     Ok(run)
 }
