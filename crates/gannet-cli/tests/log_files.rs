@@ -155,6 +155,8 @@ fn inspect_lists_a_log_and_prints_a_chunk() {
     assert!(start.ends_with("{\n  \"run\": 7\n}\n"), "{start}");
     let slice = out(&gannet(&["inspect", "--chunk", "2"], &[&log]));
     assert!(slice.contains("  9: channel 9, detector HD_TPC"), "{slice}");
+    let slice = json(&gannet(&["inspect", "--json", "--chunk", "2"], &[&log]));
+    assert_eq!(slice["record"]["fragments"][0]["item_format"], "trigger-primitive", "{slice}");
     let none = gannet(&["inspect", "--chunk", "13"], &[&log]);
     assert_eq!(none.status.code(), Some(1));
     assert!(err(&none).contains("has no chunk 13; it has 13, counted from 0"), "{}", err(&none));
