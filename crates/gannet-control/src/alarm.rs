@@ -1,6 +1,6 @@
 //! Conditions of a run that need somebody's attention now.
 //!
-//! [`alarms`] derives them from a snapshot; view, report, log and metrics show the same list.
+//! `alarms` derives them from a snapshot; view, report, log and metrics show the same list.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
