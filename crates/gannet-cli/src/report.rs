@@ -86,7 +86,7 @@ impl Report {
         let snapshot = &self.snapshot;
         writeln!(out, "run {} {}, {:.1} s", snapshot.run, verdict(snapshot), snapshot.elapsed_s)?;
         figure(&mut out, "frames in", snapshot.frames())?;
-        figure(&mut out, "frames lost", snapshot.frames_lost())?;
+        self.print_lost(&mut out)?;
         figure(&mut out, "trigger primitives", snapshot.trigger.primitives)?;
         figure(&mut out, "trigger activities", snapshot.trigger.activities)?;
         figure(&mut out, "trigger decisions", snapshot.trigger.decisions)?;
@@ -116,6 +116,34 @@ impl Report {
         if recorder.raw_frames + recorder.raw_dropped > 0 {
             figure(out, "raw frames", recorder.raw_frames)?;
             lost(out, recorder.raw_dropped)?;
+        }
+        Ok(())
+    }
+
+    /// The frames lost, by cause; bounds where there is no number.
+    fn print_lost(&self, out: &mut impl Write) -> io::Result<()> {
+        let snapshot = &self.snapshot;
+        figure(out, "frames lost", snapshot.frames_lost)?;
+        let sent = snapshot.ledger.iter().filter(|statement| statement.stage == "sent");
+        for drop in sent.flat_map(|sent| &sent.dropped).filter(|drop| drop.count > 0) {
+            let cause = match drop.reason.as_str() {
+                "kernel_queue" => "dropped by the kernel: its queue was full",
+                "refused" => "refused when they came, as the stages below say",
+                "before_socket" => "cause unknown: lost before the socket was read",
+                other => other,
+            };
+            writeln!(out, "  {:<22} {:>15}  {cause}", "", grouped(drop.count))?;
+        }
+        if snapshot.frames_lost_max > snapshot.frames_lost {
+            let bounds = bounds(snapshot.frames_lost, snapshot.frames_lost_max);
+            writeln!(out, "    {bounds}: the kernel dropped datagrams that no stream lacks")?;
+        }
+        for source in &snapshot.sources {
+            if source.kernel_drops_max > source.kernel_drops {
+                let bounds = bounds(source.kernel_drops, source.kernel_drops_max);
+                let aid = "CAP_BPF makes it count them";
+                writeln!(out, "  {}: the kernel dropped {bounds} datagrams; {aid}", source.name)?;
+            }
         }
         Ok(())
     }
@@ -231,6 +259,10 @@ fn verdict(snapshot: &Snapshot) -> String {
 /// What is not in the log of the figure before.
 fn lost(out: &mut impl Write, value: u64) -> io::Result<()> {
     if value == 0 { Ok(()) } else { figure(out, "  not in the log", value) }
+}
+
+fn bounds(least: u64, most: u64) -> String {
+    format!("at least {}, at most {}", grouped(least), grouped(most))
 }
 
 fn figure(out: &mut impl Write, name: &str, value: u64) -> io::Result<()> {

@@ -85,6 +85,10 @@ fn run(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result 
     gauges(encoder, "gannet_run_degraded", "1 when anything was lost", [(vec![], degraded)])?;
     let elapsed = [(vec![], snapshot.elapsed_s)];
     gauges(encoder, "gannet_run_elapsed_seconds", "Time since frames are taken", elapsed)?;
+    let lost = [(vec![], snapshot.frames_lost as f64)];
+    gauges(encoder, "gannet_run_frames_lost", "Frames lost, at least", lost)?;
+    let most = [(vec![], snapshot.frames_lost_max as f64)];
+    gauges(encoder, "gannet_run_frames_lost_max", "Frames lost, at most", most)?;
     let active = |kind| snapshot.alarms.iter().filter(|alarm| alarm.kind == kind).count() as f64;
     let alarms = AlarmKind::ALL.map(|kind| (vec![("kind", kind.name())], active(kind)));
     gauges(encoder, "gannet_alarms", "Conditions that need attention", alarms)
@@ -97,8 +101,11 @@ fn sources(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Res
     };
     counters(encoder, "gannet_source_frames", "Frames that arrived", by_name(|s| s.frames))?;
     counters(encoder, "gannet_source_bytes", "Bytes of those frames", by_name(|s| s.bytes))?;
-    let help = "Datagrams dropped by the kernel";
+    let help = "Datagrams dropped by the kernel, at least";
     counters(encoder, "gannet_source_kernel_drops", help, by_name(|s| s.kernel_drops))?;
+    let (name, help) =
+        ("gannet_source_kernel_drops_max", "Datagrams dropped by the kernel, at most");
+    counters(encoder, name, help, by_name(|s| s.kernel_drops_max))?;
     let seconds = |value: fn(&SourceSnapshot) -> f64| {
         let sources = snapshot.sources.iter();
         sources.map(move |s| (vec![("source", s.name.as_str())], ConstCounter::new(value(s))))
@@ -150,6 +157,9 @@ fn ledger(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Resu
     counters(encoder, "gannet_ledger_offered", "Items that came to a stage", stage(|s| s.offered))?;
     let help = "Items that left a stage as they should";
     counters(encoder, "gannet_ledger_delivered", help, stage(|s| s.delivered))?;
+    let under_way =
+        (snapshot.ledger.iter()).map(|s| (vec![("stage", s.stage.as_str())], s.under_way as f64));
+    gauges(encoder, "gannet_ledger_under_way", "Items on their way through a stage", under_way)?;
     let dropped = snapshot.ledger.iter().flat_map(|s| {
         s.dropped.iter().map(|drop| {
             (vec![("stage", s.stage.as_str()), ("reason", drop.reason.as_str())], drop.count)

@@ -34,6 +34,12 @@ pub struct Snapshot {
     /// Fraction of the processor time of the receiving threads that goes into the search for
     /// primitives.
     pub tpg_share: Option<f64>,
+    /// Frames that the streams made and that were not taken, for whatever cause: the drops of the
+    /// stage `sent`. If `frames_lost_max` is more, at least so many.
+    pub frames_lost: u64,
+    /// Frames lost at most: more if the kernel dropped datagrams that no stream lacks, which may be
+    /// frames that all streams lost at the end.
+    pub frames_lost_max: u64,
     /// Each source.
     pub sources: Vec<SourceSnapshot>,
     /// Each stream, in the order of the sources.
@@ -63,10 +69,12 @@ pub struct SourceSnapshot {
     pub frames: u64,
     /// Bytes of those frames.
     pub bytes: u64,
-    /// Datagrams that the kernel dropped because the socket buffer was full.
+    /// Datagrams that the kernel dropped because the socket buffer was full; if `kernel_drops_max`
+    /// is more, at least so many.
     pub kernel_drops: u64,
-    /// Those among them that may each stand for several datagrams.
-    pub unsized_drops: u64,
+    /// Datagrams that it dropped at most, if they were frames: without `CAP_BPF` one drop may stand
+    /// for several.
+    pub kernel_drops_max: u64,
     /// Fraction of the landing buffer that holds frames.
     pub buffer_fill: f64,
     /// Bytes of the landing buffer.
@@ -87,7 +95,8 @@ pub struct StreamSnapshot {
     pub geo_id: String,
     /// Frames taken.
     pub frames: u64,
-    /// Frames that never came, by the time stamps.
+    /// Frames that never came, by its time stamps and, at the edges of the run, by those of the
+    /// other streams.
     pub missing: u64,
     /// Frames that came twice.
     pub duplicate: u64,
@@ -259,30 +268,11 @@ impl Snapshot {
         self.streams.iter().map(|stream| stream.frames).sum()
     }
 
-    /// Frames that were sent and never arrived, by the time stamps of their streams.
-    pub fn frames_missing(&self) -> u64 {
-        self.streams.iter().map(|stream| stream.missing).sum()
-    }
-
-    /// Frames that were lost for certain: those that never came by the time stamps of their
-    /// streams, and those that came and could not be taken into the latency buffer.
-    pub fn frames_lost(&self) -> u64 {
-        let too_old = self.ledger.iter().filter(|statement| statement.stage == "frames");
-        let drops = too_old.flat_map(|statement| &statement.dropped);
-        let not_taken = drops.filter(|drop| ["too_old", "other_socket"].contains(&&*drop.reason));
-        self.frames_missing() + not_taken.map(|drop| drop.count).sum::<u64>()
-    }
-
     /// Time that the search of a frame takes, in nanoseconds, as a mean over the sources.
     pub fn tpg_ns_per_frame(&self) -> Option<f64> {
         let timed = || self.sources.iter().filter_map(|s| Some((s.frames, s.tpg_ns_per_frame?)));
         let frames: u64 = timed().map(|(frames, _)| frames).sum();
         let ns: f64 = timed().map(|(frames, ns)| frames as f64 * ns).sum();
         (frames > 0).then(|| ns / frames as f64)
-    }
-
-    /// Datagrams that the kernel dropped.
-    pub fn kernel_drops(&self) -> u64 {
-        self.sources.iter().map(|source| source.kernel_drops).sum()
     }
 }

@@ -62,7 +62,7 @@ pub enum Verdict {
     Late,
     /// One that was there before.
     Duplicate,
-    /// Older than the first of the stream.
+    /// Older than what was the first of the stream until now; the count begins with it instead.
     BeforeFirst,
     /// Its time or sequence number does not fit, or it is older than the window; not to be used
     /// unless the next frame [confirms](Judgement::kept) it.
@@ -90,7 +90,7 @@ pub struct Judgement {
 /// What happened to a stream so far, in frames unless said otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// All that came: in step + duplicate + before the first + out of step.
+    /// All that came: in step + duplicate + out of step.
     pub frames: u64,
     /// Frames to be used, each for the first time.
     pub in_step: u64,
@@ -100,7 +100,8 @@ pub struct Counts {
     pub late: u64,
     /// Frames that had come before.
     pub duplicate: u64,
-    /// Frames older than the first, or than the first since the last restart.
+    /// Frames in step that were older than the first until then, or than the first since the last
+    /// restart.
     pub before_first: u64,
     /// Frames whose place is not known, those that may still be confirmed included.
     pub out_of_step: u64,
@@ -129,6 +130,8 @@ pub struct Continuity {
     rules: Rules,
     counts: Counts,
     window: Window,
+    /// Time of the first frame before any restart; of no meaning before it came.
+    first: u64,
     /// Time of the newest frame; of no meaning before the first.
     newest: u64,
     /// Sequence number that the newest frame should have.
@@ -151,6 +154,7 @@ impl Continuity {
             rules,
             counts: Counts::default(),
             window: Window::new(rules.window_frames),
+            first: 0,
             newest: 0,
             newest_sequence: 0,
             disagreement: 0,
@@ -163,6 +167,11 @@ impl Continuity {
     /// What happened so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// Time of the first frame in step, in ticks; after a restart still that of the stream's begin.
+    pub fn first_timestamp(&self) -> Option<u64> {
+        (self.counts.in_step > 0).then_some(self.first)
     }
 
     /// Time of the newest frame in step, in ticks.
@@ -229,6 +238,7 @@ impl Continuity {
 
     fn first(&mut self, timestamp: u64, sequence: u16) -> Verdict {
         (self.newest, self.newest_sequence) = (timestamp, sequence % SEQUENCE_MODULUS);
+        self.first = timestamp;
         self.window.restart();
         self.counts.in_step += 1;
         Verdict::First
@@ -283,7 +293,7 @@ impl Continuity {
                 Verdict::Gap { missing: steps as u64 - 1 }
             }
             ..=0 if self.window.remembers(steps.unsigned_abs()) => {
-                self.earlier(steps.unsigned_abs())
+                self.earlier(timestamp, steps.unsigned_abs())
             }
             _ => return self.suspicious(timestamp, sequence, ticks),
         };
@@ -291,9 +301,16 @@ impl Continuity {
     }
 
     /// Judges a frame that is `age` steps before the newest, within the window.
-    fn earlier(&mut self, age: u64) -> Verdict {
-        if !self.window.began(age) {
+    fn earlier(&mut self, timestamp: u64, age: u64) -> Verdict {
+        let between = self.window.begin_by(age);
+        if let Some(between) = between {
+            // What lies between it and the first so far is missing until it comes.
+            if self.counts.restarts == 0 {
+                self.first = timestamp;
+            }
+            self.counts.in_step += 1;
             self.counts.before_first += 1;
+            self.counts.missing = self.counts.missing.saturating_add(between);
             return Verdict::BeforeFirst;
         }
         if !self.window.insert(age) {

@@ -148,6 +148,11 @@ impl Statement {
         self.dropped.iter().map(|drop| drop.count).sum()
     }
 
+    /// Items dropped for `reason`.
+    pub fn count(&self, reason: &str) -> u64 {
+        self.dropped.iter().filter(|drop| drop.reason == reason).map(|drop| drop.count).sum()
+    }
+
     /// Offered minus delivered, under way and dropped; zero when the stage is at rest and the books
     /// are right.
     pub fn unexplained(&self) -> i64 {

@@ -146,12 +146,12 @@ impl View {
 /// One line for logs.
 fn line(snapshot: &Snapshot, rate: &Rate) -> String {
     format!(
-        "{:7.1} s {} {:.3} Mframe/s {:.2} Gbit/s missing {} primitives {:.0}/s decisions {} records {}{}",
+        "{:7.1} s {} {:.3} Mframe/s {:.2} Gbit/s lost {} primitives {:.0}/s decisions {} records {}{}",
         snapshot.elapsed_s,
         snapshot.state,
         rate.frames * 1e-6,
         rate.gbit,
-        snapshot.frames_missing(),
+        lost(snapshot),
         rate.primitives,
         snapshot.trigger.decisions,
         snapshot.recorder.records,
@@ -198,11 +198,10 @@ fn figures(snapshot: &Snapshot, rate: &Rate) -> Line<'static> {
 }
 
 fn outcome(snapshot: &Snapshot) -> Line<'static> {
-    let missing = snapshot.frames_missing();
-    let missing_text = format!("{} missing", grouped(missing));
+    let lost_text = format!("{} lost", lost(snapshot));
     Line::from(vec![
         format!("{} frames  ", grouped(snapshot.frames())).into(),
-        if missing == 0 { missing_text.green() } else { missing_text.red().bold() },
+        if snapshot.frames_lost_max == 0 { lost_text.green() } else { lost_text.red().bold() },
         format!(
             "  {} activities  {} decisions  {} records",
             grouped(snapshot.trigger.activities),
@@ -211,6 +210,15 @@ fn outcome(snapshot: &Snapshot) -> Line<'static> {
         )
         .into(),
     ])
+}
+
+/// Frames lost, or the bounds of their number.
+fn lost(snapshot: &Snapshot) -> String {
+    let (least, most) = (snapshot.frames_lost, snapshot.frames_lost_max);
+    match least == most {
+        true => grouped(least),
+        false => format!("{} to {}", grouped(least), grouped(most)),
+    }
 }
 
 fn gauge(label: &'static str, fraction: f64, color: Color) -> Gauge<'static> {

@@ -215,10 +215,15 @@ fn read(
     })
 }
 
-/// The number of the first stage of the ledger, or of one of its reasons.
+/// A number of the stage of datagrams, or of one of its reasons.
 fn source(report: &Value, figure: &str) -> u64 {
-    let stage = &report["ledger"][0];
-    assert_eq!(stage["stage"], "source");
+    ledger(report, "source", figure)
+}
+
+/// A number of a stage of the ledger, or of one of its reasons.
+fn ledger(report: &Value, stage: &str, figure: &str) -> u64 {
+    let mut stages = report["ledger"].as_array().unwrap().iter();
+    let stage = stages.find(|statement| statement["stage"] == stage).unwrap();
     let reasons = stage["dropped"].as_array().unwrap();
     let reason = reasons.iter().find(|drop| drop["reason"] == figure);
     reason.map_or(&stage[figure], |reason| &reason["count"]).as_u64().unwrap()
@@ -243,7 +248,8 @@ fn every_frame_between_port_and_stop_is_counted_whatever_ends_the_run() {
             let (status, report, messages) = running.wait();
             let reached = sender.reached();
             assert!(source(&report, "delivered") > 0, "{report}");
-            assert_eq!(source(&report, "offered"), reached, "round {round}, {stop:?}: {report}");
+            let came = source(&report, "offered") + ledger(&report, "sent", "kernel_queue");
+            assert_eq!(came, reached, "round {round}, {stop:?}: {report}");
             assert_eq!(status.code(), Some(stop.code()), "round {round}, {stop:?}: {messages}");
             assert_eq!(report["state"], "stopped");
             let files = bench.files();

@@ -1,7 +1,6 @@
 //! What went wrong on purpose is what the readout counts, to the frame.
 
 use gannet_control::emulation::EmulationReport;
-use serde_json::Value;
 
 use crate::process::{Bench, Ended, alone, scale};
 
@@ -21,20 +20,23 @@ fn bench(faults: &str) -> Bench {
     Bench::new(&format!("{FAULTY}{faults}"))
 }
 
-/// Every frame made is taken, missing, out of place, or outside what the readout saw.
+/// Every frame made is taken, missing or out of place.
 fn assert_explained(sent: &EmulationReport, ended: &Ended) {
     assert_eq!(ended.open_books(), [""; 0]);
-    assert_eq!(ended.ledger("source", "offered"), sent.datagrams_taken(), "{}", ended.report);
-    let step = sent.truth.ticks_per_frame;
+    let came = ended.ledger("source", "offered") + ended.ledger("sent", "kernel_queue");
+    assert!(came == sent.datagrams_taken() || !is_counted(ended), "{}", ended.report);
     let streams = ended.report["streams"].as_array().unwrap();
     for (truth, seen) in sent.truth.streams.iter().zip(streams) {
         let number = |name: &str| seen[name].as_u64().unwrap();
-        let (first, last) = (truth.first_timestamp.unwrap(), truth.last_timestamp.unwrap());
-        let before = (number("first_timestamp") - first) / step;
-        let after = (last + truth.ticks_jumped - number("newest_timestamp")) / step;
-        let explained = number("frames") + number("missing") + before + after;
+        let explained = number("frames") + number("missing");
         assert_eq!(explained, truth.frames_made, "{truth:?}\n{seen}");
     }
+}
+
+/// Whether the kernel has told how many datagrams it dropped.
+fn is_counted(ended: &Ended) -> bool {
+    let source = |figure: &str| ended.number(&format!("/sources/0/{figure}"));
+    source("kernel_drops") == source("kernel_drops_max")
 }
 
 /// The sum of a figure of all streams.
@@ -69,9 +71,7 @@ fn lost_frames_are_missing() {
     let Some((sent, ended)) = run("faults = { loss = 0.01 }") else { return };
     let lost = sent.truth.total().faults.lost;
     assert!(lost > 100);
-    let missing = sum(&ended, "missing");
-    // Frames lost before the first or after the last that came cannot be known.
-    assert!((lost - 8..=lost).contains(&missing), "{missing} of {lost}");
+    assert_eq!((sum(&ended, "missing"), ended.ledger("sent", "before_socket")), (lost, lost));
     assert_degraded(&ended);
 }
 
@@ -166,11 +166,15 @@ fn overload_loses_counted_frames_only() {
         "#,
     );
     let (sent, ended) = bench.run(30_000 * scale(25));
-    assert_explained(&sent, &ended);
-    let dropped = ended.ledger("source", "kernel_queue");
+    // The end may be lost of so many streams that none proves it; the kernel has counted it.
+    let (made, told) = (sent.truth.total().frames_made, ended.ledger("sent", "offered"));
+    let least = told + ended.ledger("source", "kernel_queue");
+    assert_eq!(ended.open_books(), [""; 0]);
+    assert!(least <= made && (least == made || !is_counted(&ended)), "{made}: {}", ended.report);
+    let dropped = ended.number("/sources/0/kernel_drops");
     assert_eq!(dropped > 0, ended.is_degraded());
     if dropped > 0 {
         assert_degraded(&ended);
     }
-    assert!(matches!(ended.report["sources"][0]["unsized_drops"], Value::Number(_)));
+    assert!(dropped <= ended.number("/sources/0/kernel_drops_max"));
 }

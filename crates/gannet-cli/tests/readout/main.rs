@@ -11,3 +11,4 @@ mod process;
 mod raw_streams;
 mod recording;
 mod sys;
+mod unprivileged;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use gannet_control::config::{self, Plan};
 use gannet_control::emulation::{Emulation, EmulationReport, Target};
@@ -15,6 +16,9 @@ use serde_json::Value;
 pub fn gannet() -> PathBuf {
     std::env::var_os("GANNET_BIN").map_or(env!("CARGO_BIN_EXE_gannet").into(), PathBuf::from)
 }
+
+/// Silence before and after what is sent, by which a readout tells that it begins and ends there.
+pub const QUIET: Duration = Duration::from_millis(250);
 
 /// How much longer the long versions of tests are.
 pub fn scale(long: u64) -> u64 {
@@ -96,7 +100,9 @@ impl Bench {
     /// A whole run: `frames` frames of each stream from start to drain.
     pub fn run(&self, frames: u64) -> (EmulationReport, Ended) {
         let readout = Readout::start(&self.config());
+        thread::sleep(QUIET);
         let sent = self.emulate(readout.address, Some(frames)).join().unwrap();
+        thread::sleep(QUIET);
         (sent, readout.stop())
     }
 }
@@ -133,6 +139,18 @@ impl Readout {
     /// Starts a readout and waits until it takes frames.
     pub fn start(config: &Path) -> Self {
         Self::start_by(Command::new(gannet()).args(["run", "--json"]).arg(config))
+    }
+
+    /// The same as a user without any capability. Where there is no `setpriv` it is started as it
+    /// is: whoever has capabilities to drop has that, too.
+    pub fn start_without_capabilities(config: &Path) -> Self {
+        let drop = ["--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"];
+        let can_drop = Command::new("setpriv").args(drop).arg("true").status();
+        if !can_drop.is_ok_and(|status| status.success()) {
+            return Self::start(config);
+        }
+        let mut command = Command::new("setpriv");
+        Self::start_by(command.args(drop).arg(gannet()).args(["run", "--json"]).arg(config))
     }
 
     /// The same by a command of its own.
@@ -231,7 +249,8 @@ impl Ended {
         let closes = |stage: &&Value| {
             let dropped = stage["dropped"].as_array().unwrap().iter();
             let dropped: u64 = dropped.map(|drop| number(&drop["count"])).sum();
-            number(&stage["offered"]) != number(&stage["delivered"]) + dropped
+            let told = number(&stage["delivered"]) + dropped + number(&stage["under_way"]);
+            number(&stage["offered"]) != told || stage["under_way"] != 0
         };
         stages.iter().filter(closes).map(Value::to_string).collect()
     }

@@ -12,6 +12,7 @@ mod build;
 mod channels;
 mod decide;
 mod drain;
+mod frames;
 mod observe;
 mod raw;
 mod receive;

@@ -17,7 +17,7 @@ use gannet_readout::receiver::{FrameDrop, SearchTime, StreamStatus};
 use gannet_readout::record::RecordDrop;
 use gannet_trigger::TriggerCounters;
 use gannet_trigger::merge::StreamTime;
-use gannet_trigger::tpg::StreamCounters;
+use gannet_trigger::tpg::{StreamCounters, TpgFrameDrop};
 use gannet_wire::GeoId;
 use gannet_wire::tpc_frame::FRAME_LEN;
 
@@ -25,6 +25,7 @@ use super::build::BuildStatus;
 use super::channels::ChannelStatus;
 use super::decide::{DecideStatus, OutletAccounts};
 use super::drain::DrainState;
+use super::frames::{AtEdges, Edges, FrameAccount, StreamSpan};
 use super::recorded;
 use super::views::ViewStatus;
 use crate::alarm::{AlarmLog, alarms, no_frames};
@@ -52,6 +53,9 @@ const HARMLESS: [(&str, &str); 13] = [
     ("module_level", "dead_time"),
 ];
 
+/// Longest message that the kernel makes of datagrams, in bytes.
+const MESSAGE_LEN_MAX: usize = 65_535;
+
 /// One source at work.
 pub(super) struct ObservedSource {
     pub name: String,
@@ -71,6 +75,9 @@ pub(super) struct ObservedStream {
     pub geo_id: GeoId,
     pub status: Arc<StreamStatus>,
     pub tpg: Arc<StreamCounters>,
+    pub ticks_per_frame: u64,
+    /// Whether its frames come as they are made: a file has no edges that streams could agree on.
+    pub is_live: bool,
 }
 
 /// Everything that can be seen of a run.
@@ -185,17 +192,22 @@ impl Observed {
         if status.state == log::State::Failed {
             self.fail_by_defect("recorder");
         }
-        let ledger = self.ledger(&status);
+        let at_edges = self.at_edges();
+        let account = self.frame_account(&at_edges);
+        let lost_frames = account.lost > account.open;
+        let ledger = self.ledger(account, &status);
         let (channels, summaries) = self.channels.now();
         let streams = self.streams.iter().zip(&self.trigger.merge.streams).zip(summaries);
-        let streams: Vec<_> =
-            streams.map(|((stream, time), channels)| stream.snapshot(time, channels)).collect();
+        let streams: Vec<_> = (streams.zip(at_edges))
+            .map(|(((stream, time), channels), at_edges)| stream.snapshot(time, channels, at_edges))
+            .collect();
         let without_frames = self.life.is_over() && streams.iter().all(|stream| stream.frames == 0);
-        if without_frames || self.lost_anything(&ledger, &streams, &status) {
+        if without_frames || lost_frames || self.lost_anything(&ledger, &status) {
             self.life.control().degrade();
         }
         let control = *self.life.control();
         let sources: Vec<_> = self.sources.iter().map(ObservedSource::snapshot).collect();
+        let frames_lost = ledger[0].dropped_total();
         let mut snapshot = Snapshot {
             run: self.run,
             state: control.state(),
@@ -203,6 +215,8 @@ impl Observed {
             failure: self.failure().clone(),
             alarms: Vec::new(),
             elapsed_s: self.life.elapsed_s(self.clock.now_ns()),
+            frames_lost,
+            frames_lost_max: frames_lost + kernel_rest(&ledger, &sources),
             tpg_share: tpg_share(&sources),
             sources,
             streams,
@@ -218,18 +232,48 @@ impl Observed {
         snapshot
     }
 
+    /// What each stream lacks at the edges of the run.
+    fn at_edges(&self) -> Vec<AtEdges> {
+        let spans: Vec<_> = self.streams.iter().map(ObservedStream::span).collect();
+        let sent: Vec<_> = spans.iter().flatten().copied().collect();
+        let edges = Edges::agreed(&sent);
+        let missing = |span: &Option<_>| Some(edges?.missing(span.as_ref()?));
+        spans.iter().map(|span| missing(span).unwrap_or_default()).collect()
+    }
+
+    fn frame_account(&self, at_edges: &[AtEdges]) -> FrameAccount {
+        let mut account = FrameAccount::default();
+        for (stream, at_edges) in self.streams.iter().zip(at_edges) {
+            let status = &stream.status;
+            account.made += status.made.get() + at_edges.begin + at_edges.end;
+            account.lost += status.missing.get() + at_edges.begin + at_edges.end;
+            account.open += if self.life.has_ended() { 0 } else { at_edges.end };
+        }
+        account
+    }
+
     /// Every stage in the order of the data.
-    fn ledger(&self, status: &Status) -> Vec<Statement> {
-        let sources = || self.sources.iter();
-        let mut ledger: Vec<Statement> = [
-            sum(sources().map(|source| source.account.statement("source"))),
-            sum(sources().map(|source| source.frames.statement("frames"))),
-            sum(self.streams.iter().map(|stream| stream.tpg.statement())),
-            sum(sources().map(|source| source.primitives.statement("primitives"))),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
+    fn ledger(&self, account: FrameAccount, status: &Status) -> Vec<Statement> {
+        let (sources, at_rest) = (|| self.sources.iter(), self.life.has_ended());
+        let mut source =
+            sum::<SourceDrop>("source", sources().map(|source| source.account.statement("source")));
+        let frames =
+            sum::<FrameDrop>("frames", sources().map(|source| source.frames.statement("frames")));
+        let mut sent = account.statement(&mut source, &frames);
+        if !at_rest {
+            // Frames are counted as made after they are taken.
+            sent.offered = sent.delivered + sent.dropped_total();
+        }
+        let mut ledger = vec![
+            sent,
+            source,
+            frames,
+            sum::<TpgFrameDrop>("tpg", self.streams.iter().map(|stream| stream.tpg.statement())),
+            sum::<PrimitiveDrop>(
+                "primitives",
+                sources().map(|source| source.primitives.statement("primitives")),
+            ),
+        ];
         ledger.extend(self.trigger.statements());
         let recorded = [
             (Item::Record, Some(self.records.statement("records"))),
@@ -248,13 +292,8 @@ impl Observed {
         }
     }
 
-    /// Whether anything was lost that the run is for.
-    fn lost_anything(
-        &self,
-        ledger: &[Statement],
-        streams: &[StreamSnapshot],
-        status: &Status,
-    ) -> bool {
+    /// Whether anything was lost that the run is for, but for the frames that streams lack.
+    fn lost_anything(&self, ledger: &[Statement], status: &Status) -> bool {
         let harmless = HashSet::from(HARMLESS);
         let lossy = |statement: &Statement| {
             let of_use = |reason: &str| {
@@ -262,9 +301,7 @@ impl Observed {
             };
             statement.dropped.iter().any(|drop| drop.count > 0 && of_use(&drop.reason))
         };
-        ledger.iter().any(lossy)
-            || streams.iter().any(|stream| stream.missing > 0)
-            || self.sources.iter().any(|source| source.counters.unsized_drops.get() > 0)
+        ledger.iter().filter(|statement| statement.stage != "sent").any(lossy)
             || self.built.damaged.get() > 0
             || status.chunks_vanished > 0
             || matches!(status.state, log::State::Degraded { .. } | log::State::Failed)
@@ -337,14 +374,17 @@ impl ObservedSource {
 
     fn snapshot(&self) -> SourceSnapshot {
         let (frames, facts) = (self.account.delivered(), &self.facts);
+        let kernel_drops = self.account.dropped(SourceDrop::KernelQueue);
+        let frames_per_message_max = (MESSAGE_LEN_MAX / facts.frame_len.max(1)).max(1) as u64;
+        let unsized_drops = self.counters.unsized_drops.get();
         SourceSnapshot {
             name: self.name.clone(),
             engine: facts.to_string(),
             address: facts.address,
             frames,
             bytes: frames * facts.frame_len as u64,
-            kernel_drops: self.account.dropped(SourceDrop::KernelQueue),
-            unsized_drops: self.counters.unsized_drops.get(),
+            kernel_drops,
+            kernel_drops_max: kernel_drops + unsized_drops * (frames_per_message_max - 1),
             buffer_fill: (frames as f64 / facts.cells.max(1) as f64).min(1.0),
             buffer_bytes: facts.cells * facts.frame_len as u64,
             receive_cpu_s: self.receive_cpu_ns.get() as f64 * 1e-9,
@@ -355,14 +395,33 @@ impl ObservedSource {
 }
 
 impl ObservedStream {
-    fn snapshot(&self, time: &StreamTime, channels: ChannelSummary) -> StreamSnapshot {
+    /// What the stream tells of its time, once it has sent.
+    fn span(&self) -> Option<StreamSpan> {
+        let status = &self.status;
+        let told = |counter: &Counter| Some(counter.get()).filter(|timestamp| *timestamp > 0);
+        (self.is_live && status.frames.get() > 0).then(|| StreamSpan {
+            ticks_per_frame: self.ticks_per_frame,
+            first: status.first_timestamp.get(),
+            newest: status.newest_timestamp.get(),
+            early: told(&status.early_timestamp),
+            settled: told(&status.settled_timestamp),
+            restarted: status.restarts.get() > 0,
+        })
+    }
+
+    fn snapshot(
+        &self,
+        time: &StreamTime,
+        channels: ChannelSummary,
+        at_edges: AtEdges,
+    ) -> StreamSnapshot {
         let status = &self.status;
         let frames = status.frames.get();
         let timestamp = |counter: &Counter| (frames > 0).then(|| counter.get());
         StreamSnapshot {
             geo_id: self.geo_id.to_string(),
             frames,
-            missing: status.missing.get(),
+            missing: status.missing.get() + at_edges.begin + at_edges.end,
             duplicate: status.duplicate.get(),
             late: status.late.get(),
             out_of_step: status.out_of_step.get(),
@@ -387,9 +446,20 @@ fn tpg_share(sources: &[SourceSnapshot]) -> Option<f64> {
     (cpu_s > 0.0 && busy_s > 0.0).then(|| busy_s / cpu_s)
 }
 
+/// Frames at most that the kernel dropped beyond those that streams lack: none if streams lack as
+/// many as it dropped.
+fn kernel_rest(ledger: &[Statement], sources: &[SourceSnapshot]) -> u64 {
+    let kernel_queue = |stage: &str| {
+        ledger.iter().filter(|s| s.stage == stage).map(|s| s.count("kernel_queue")).sum::<u64>()
+    };
+    let most: u64 = sources.iter().map(|source| source.kernel_drops_max).sum();
+    let known = kernel_queue("sent");
+    if kernel_queue("source") > 0 { most.saturating_sub(known) } else { 0 }
+}
+
 /// The sum of statements of one stage.
-fn sum(statements: impl Iterator<Item = Statement>) -> Option<Statement> {
-    statements.reduce(|mut total, statement| {
+fn sum<R: Reason>(stage: &str, statements: impl Iterator<Item = Statement>) -> Statement {
+    statements.fold(Account::<R>::default().statement(stage), |mut total, statement| {
         total.absorb(&statement);
         total
     })

@@ -204,6 +204,8 @@ impl Parts {
             geo_id: stream.geo_id,
             status: Arc::clone(&status),
             tpg: Arc::clone(tpg.counters()),
+            ticks_per_frame: format.ticks_per_frame(),
+            is_live: matches!(planned.input, SourceInput::Udp(_)),
         });
         self.surveyed.push(StreamSurvey {
             geo_id: stream.geo_id,

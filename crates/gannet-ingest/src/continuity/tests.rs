@@ -45,7 +45,7 @@ fn feed_frames(
 
 /// Every frame is in exactly one class.
 fn assert_closes(counts: &Counts) {
-    let classes = counts.in_step + counts.duplicate + counts.before_first + counts.out_of_step;
+    let classes = counts.in_step + counts.duplicate + counts.out_of_step;
     assert_eq!(counts.frames, classes, "{counts:?}");
 }
 
@@ -59,8 +59,21 @@ fn the_verdicts_by_name() {
     assert_eq!(verdicts, expected);
     let counts = *checker.counts();
     assert_eq!((counts.missing, counts.late, counts.duplicate, counts.gap_max), (0, 2, 2, 2));
-    assert_eq!((counts.in_step, counts.before_first, counts.sequence_disagreements), (6, 1, 0));
+    assert_eq!((counts.in_step, counts.before_first, counts.sequence_disagreements), (7, 1, 0));
     assert_eq!(checker.newest(), Some(STREAM.frame(15).0));
+    assert_eq!(checker.first_timestamp(), Some(STREAM.frame(9).0));
+}
+
+#[test]
+fn a_stream_begins_with_the_oldest_of_its_first_frames() {
+    use Verdict::{BeforeFirst, Duplicate, First, InOrder, Late};
+    let mut checker = checker();
+    let verdicts = feed(&mut checker, [10, 7, 11, 7, 9, 7, 8]);
+    assert_eq!(verdicts, [First, BeforeFirst, InOrder, Duplicate, Late, Duplicate, Late]);
+    let counts = *checker.counts();
+    assert_eq!((counts.in_step, counts.missing, counts.duplicate), (5, 0, 2));
+    assert_eq!(checker.first_timestamp(), Some(STREAM.frame(7).0));
+    assert_closes(&counts);
 }
 
 #[test]
@@ -212,21 +225,25 @@ proptest! {
         let mut checker = checker();
         feed(&mut checker, frames.iter().copied());
         let counts = *checker.counts();
-        let Some(&first) = frames.first() else { return Ok(()) };
-        let newest = *frames.iter().max().unwrap();
-        let counted: Vec<u64> = frames.iter().copied().filter(|index| *index >= first).collect();
-        let distinct: BTreeSet<u64> = counted.iter().copied().collect();
+        let (Some(&came_first), Some(&newest)) = (frames.first(), frames.iter().max()) else {
+            return Ok(());
+        };
+        let distinct: BTreeSet<u64> = frames.iter().copied().collect();
+        let first = *distinct.first().unwrap();
+        prop_assert_eq!(checker.first_timestamp(), Some(STREAM.frame(first).0));
         prop_assert_eq!(counts.missing, newest - first + 1 - distinct.len() as u64);
         prop_assert_eq!(counts.in_step, distinct.len() as u64);
-        prop_assert_eq!(counts.duplicate, (counted.len() - distinct.len()) as u64);
-        prop_assert_eq!(counts.before_first, (frames.len() - counted.len()) as u64);
+        prop_assert_eq!(counts.duplicate, (frames.len() - distinct.len()) as u64);
         prop_assert_eq!((counts.out_of_step, counts.restarts), (0, 0));
         assert_closes(&counts);
-        let (mut seen, mut high, mut late) = (BTreeSet::new(), first, 0);
-        for index in counted {
-            late += u64::from(seen.insert(index) && index < high);
-            high = high.max(index);
+        let (mut seen, mut low, mut high) = (BTreeSet::new(), came_first, came_first);
+        let (mut late, mut before_first) = (0, 0);
+        for index in frames {
+            before_first += u64::from(index < low);
+            late += u64::from(seen.insert(index) && low < index && index < high);
+            (low, high) = (low.min(index), high.max(index));
         }
+        prop_assert_eq!(counts.before_first, before_first);
         prop_assert_eq!(counts.late, late);
     }
 

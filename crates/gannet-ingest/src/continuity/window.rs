@@ -57,9 +57,13 @@ impl Window {
         frames <= self.frames
     }
 
-    /// Whether a frame of this age is the first or came after it.
-    pub(super) fn began(&self, age: u64) -> bool {
-        age <= self.first_age
+    /// Makes a frame of this age the first if it is older than the first so far; returns the
+    /// number of frames between the two.
+    pub(super) fn begin_by(&mut self, age: u64) -> Option<u64> {
+        let between = age.checked_sub(self.first_age + 1)?;
+        self.first_age = age;
+        self.insert(age);
+        Some(between)
     }
 
     /// Word and bit of a frame of an age less than the number of bits.
@@ -82,15 +86,20 @@ mod tests {
             moves in proptest::collection::vec((any::<bool>(), 1u64..400), 1..200),
         ) {
             let mut window = Window::new(frames);
-            let (mut naive, mut newest) = (HashSet::from([0u64]), 0);
+            let (mut naive, mut newest, mut first) = (HashSet::from([1000i64]), 1000, 1000);
             window.restart();
             for (advance, n) in moves {
+                let frame = newest - n as i64;
                 if advance {
-                    newest += n;
+                    newest += n as i64;
                     window.advance(n);
                     naive.insert(newest);
-                } else if window.remembers(n) && window.began(n) {
-                    prop_assert_eq!(window.insert(n), naive.insert(newest - n));
+                } else if window.remembers(n) {
+                    let between = u64::try_from(first - frame - 1).ok();
+                    first = first.min(frame);
+                    prop_assert_eq!(window.begin_by(n), between);
+                    let is_new = naive.insert(frame);
+                    prop_assert_eq!(window.insert(n), is_new && between.is_none());
                 }
             }
         }

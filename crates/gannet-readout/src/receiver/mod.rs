@@ -6,6 +6,7 @@
 //! primitives are found in its samples.
 
 mod pool;
+mod progress;
 mod status;
 mod stopwatch;
 mod stream;
@@ -25,6 +26,7 @@ use stopwatch::Stopwatch;
 use stream::{Stream, count};
 
 pub use pool::{Claim, StreamPool};
+pub use progress::SETTLE_NS;
 pub use status::StreamStatus;
 pub use stopwatch::SearchTime;
 pub use stream::{StreamSetup, WINDOW_FRAMES};
@@ -75,6 +77,7 @@ impl Receiver {
             owned: (0..pool.len()).map(|_| None).collect(),
             pool,
             watcher,
+            stopped: false,
             current: 0,
             account: Arc::default(),
             arrival_to_primitive_ns: Arc::default(),
@@ -134,7 +137,7 @@ impl Receiver {
         self.primitives.flush_due(now_ns);
         if now_ns.saturating_sub(self.checked_ns) >= CHECK_NS {
             self.checked_ns = now_ns;
-            self.frames.check_stalled(now_ns);
+            self.frames.look(now_ns);
         }
         Ok(())
     }
@@ -144,6 +147,7 @@ impl Receiver {
     /// # Errors
     /// As [`Source::stop`].
     pub fn stop(&mut self) -> Result<(), Error> {
+        self.frames.stopped = true;
         self.source.stop()
     }
 
@@ -166,6 +170,8 @@ struct Frames {
     /// The streams that came here first, by their place in the pool.
     owned: Vec<Option<Box<Stream>>>,
     watcher: bool,
+    /// No more is taken in than what is queued.
+    stopped: bool,
     /// Place of the stream that the last frame belonged to.
     current: usize,
     account: Arc<Account<FrameDrop>>,
@@ -246,10 +252,14 @@ impl Frames {
         }
     }
 
-    fn check_stalled(&mut self, now_ns: u64) {
+    /// Looks for silent streams, and notes how far each has come.
+    fn look(&mut self, now_ns: u64) {
         for stream in self.owned.iter_mut().flatten() {
             stream.check_stalled(now_ns);
             stream.check_kept(&self.account);
+            if !self.stopped {
+                stream.look(now_ns);
+            }
         }
         if self.watcher {
             self.pool.check_stalled(now_ns);

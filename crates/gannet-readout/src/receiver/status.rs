@@ -10,7 +10,10 @@ pub struct StreamStatus {
     pub frames: Counter,
     /// Trigger primitives found.
     pub primitives: Counter,
-    /// Frames that have not come.
+    /// Frames that the stream made, by its time stamps, from its first to its newest: those in
+    /// step and those missing.
+    pub made: Counter,
+    /// Frames that have not come, between the first and the newest.
     pub missing: Counter,
     /// Frames that came twice.
     pub duplicate: Counter,
@@ -30,11 +33,18 @@ pub struct StreamStatus {
     pub first_timestamp: Counter,
     /// Time stamp of the newest frame, in ticks; of no meaning while `frames` is 0.
     pub newest_timestamp: Counter,
+    /// Time stamp that the stream had reached [`SETTLE_NS`](super::SETTLE_NS) after the start, in
+    /// ticks; 0 if it had sent nothing by then.
+    pub early_timestamp: Counter,
+    /// Time stamp that the stream had reached [`SETTLE_NS`](super::SETTLE_NS) ago, or that long
+    /// before the stop, in ticks; 0 if it had sent nothing by then.
+    pub settled_timestamp: Counter,
 }
 
 impl StreamStatus {
     /// Takes over what the continuity check counted.
     pub(super) fn set_counts(&self, counts: &Counts) {
+        self.made.set(counts.in_step + counts.missing);
         self.missing.set(counts.missing);
         self.duplicate.set(counts.duplicate);
         self.late.set(counts.late);

@@ -10,6 +10,7 @@ use gannet_wire::tpc_frame::FRAME_LEN;
 use gannet_wire::{GeoId, wibeth};
 
 use super::FrameDrop;
+use super::progress::{Progress, SETTLE_NS};
 use super::status::StreamStatus;
 use super::stopwatch::Stopwatch;
 use crate::latency::{IndexWriter, IntakeWriter, Placement};
@@ -50,12 +51,18 @@ pub struct Stream {
     /// A frame whose time does not fit, which waits in its cell for another that agrees with it;
     /// with its time stamp.
     kept: Option<(Cell, u64)>,
+    progress: Progress,
+    /// Until when, in nanoseconds, a first frame does not tell that the stream begins with it.
+    begun_ns: u64,
+    /// When it was looked at last, in nanoseconds.
+    looked_ns: u64,
 }
 
 impl Stream {
     pub(super) fn new(setup: StreamSetup) -> Self {
         let continuity = Continuity::new(Self::rules(&setup), 0);
-        Self { setup, continuity, cells: None, kept: None }
+        let progress = Progress::default();
+        Self { setup, continuity, cells: None, kept: None, progress, begun_ns: 0, looked_ns: 0 }
     }
 
     fn rules(setup: &StreamSetup) -> Rules {
@@ -68,6 +75,7 @@ impl Stream {
 
     pub(super) fn begin(&mut self, now_ns: u64) {
         self.continuity = Continuity::new(Self::rules(&self.setup), now_ns);
+        self.begun_ns = now_ns + SETTLE_NS;
     }
 
     pub(super) fn geo_id(&self) -> GeoId {
@@ -178,6 +186,9 @@ impl Stream {
         }
         if status.frames.get() == 0 {
             status.first_timestamp.set(timestamp);
+            if arrival_ns < self.begun_ns {
+                status.early_timestamp.set(timestamp);
+            }
         }
         status.frames.add(1);
         status.primitives.add(found);
@@ -213,10 +224,29 @@ impl Stream {
     pub(super) fn publish(&self) {
         let status = &self.setup.status;
         status.set_counts(self.continuity.counts());
-        self.continuity.newest().into_iter().for_each(|newest| status.newest_timestamp.set(newest));
+        if let Some(first) = self.continuity.first_timestamp() {
+            status.first_timestamp.set(first);
+        }
+        if let Some(newest) = self.continuity.newest() {
+            status.newest_timestamp.set(newest);
+        }
         if status.stalled.get() == 1 && !self.continuity.is_stalled() {
             status.stalled.set(0);
         }
+    }
+
+    /// Notes how far the stream has come.
+    pub(super) fn look(&mut self, now_ns: u64) {
+        let (status, newest) = (&self.setup.status, self.continuity.newest());
+        if let Some(settled) = self.progress.look(newest) {
+            status.settled_timestamp.set(settled);
+        }
+        // It goes on to the first look after the time to settle.
+        let is_early = status.early_timestamp.get() > 0 && self.looked_ns < self.begun_ns;
+        if let (true, Some(newest)) = (is_early, newest) {
+            status.early_timestamp.set(newest);
+        }
+        self.looked_ns = now_ns;
     }
 
     /// Reports silence, once each time.
