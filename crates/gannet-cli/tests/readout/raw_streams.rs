@@ -95,7 +95,9 @@ fn found_again(bench: &Bench, streams: &BTreeMap<GeoId, Vec<Vec<u8>>>) -> Vec<[u
 fn found_by_the_program(bench: &Bench) -> Vec<[u64; 3]> {
     let out = bench.directory.path().join("found.hdf5");
     let output = gannet_on_files(bench, &["find", "--out", out.to_str().unwrap()]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // Exit code 3 where the recording lacks frames: the search is complete all the same.
+    let is_complete = matches!(output.status.code(), Some(0 | 3));
+    assert!(is_complete, "{}", String::from_utf8_lossy(&output.stderr));
     let file = RawFileReader::open(&out).unwrap();
     let entries = file.records().iter().flat_map(|slice| slice.entries().unwrap());
     let mut words = Vec::new();

@@ -468,6 +468,6 @@ mod tests {
         let last = run.drain();
         assert_eq!(last.state, State::Error);
         let failure = last.failure.unwrap();
-        assert!(failure.contains("\"odd\" ended by a defect"), "{failure}");
+        assert!(failure.contains("\"odd\" stopped on an internal error"), "{failure}");
     }
 }
