@@ -14,11 +14,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use gannet_emulate::Format;
 use gannet_ingest::{Landing, PcapConfig, PcapSource, Source, udp};
 use gannet_measure::clock::{Clock, SystemClock};
+use gannet_measure::quantity::Bytes;
 use gannet_measure::ticks::DuneTicks;
 use gannet_readout::export::ExportConfig;
 use gannet_readout::files::{self, RunId};
 use gannet_readout::latency::{IntakeReader, IntakeWriter, StreamBuffer, index, intake};
-use gannet_readout::log::{self, Chunk, Kind, Label, Offer, Recorder, RunInfo};
+use gannet_readout::log::{self, Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo};
 use gannet_readout::primitives::{self, PrimitiveReceiver, PrimitiveSender};
 use gannet_readout::receiver::{Receiver, StreamPool, StreamSetup, StreamStatus};
 use gannet_readout::record::{RecordBuilder, StreamSource};
@@ -29,6 +30,7 @@ use gannet_trigger::sampling::Sampling;
 use gannet_trigger::tpg::{FrameTiming, StreamTpg};
 use gannet_wire::fragment_type::FragmentType;
 use gannet_wire::tpc_frame;
+use rustix::process::{Resource, getrlimit};
 
 use super::build::Builder;
 use super::channels::{ChannelMonitor, ChannelStatus};
@@ -49,6 +51,9 @@ const SLICE_PRIMITIVES_MAX: usize = 1 << 20;
 /// Longest time that a run waits for the disk to take its first file.
 const FIRST_FILE_WITHIN: Duration = Duration::from_secs(5);
 
+/// Room at the end of a file of limited size, for the totals of the run and the end chunk.
+const FILE_END_BYTES: u64 = 2 << 20;
+
 /// Sets up the run of `plan`; its threads wait until they may begin.
 ///
 /// What takes time or may be refused comes first, then the ports, then files and threads: a run
@@ -62,7 +67,10 @@ pub(super) fn configure(plan: &Plan) -> Result<Run, RunError> {
     let (senders, found) = primitives::channel(parts.sources.len());
     // Listed before the recorder makes a file of its own there. A directory that cannot be read is
     // the recorder's to report.
-    let earlier = log::unfinished_in(&plan.config.recorder.directory).unwrap_or_default();
+    let earlier = match plan.config.recorder.enabled {
+        true => log::unfinished_in(&plan.config.recorder.directory).unwrap_or_default(),
+        false => Vec::new(),
+    };
     let bound_ns = clock.now_ns();
     parts.bind()?;
     let (plan, started_unix_ns) = &number(plan)?;
@@ -279,11 +287,23 @@ fn start_recorder(plan: &Plan, started_unix_ns: u64) -> Result<Recorder, RunErro
     if !config.enabled {
         return Ok(Recorder::off());
     }
-    let recorder = Recorder::start(config.clone(), run_info(plan, started_unix_ns))?;
+    let file_size_max = within_file_limit(config.file_size_max);
+    let recorder_config = RecorderConfig { file_size_max, ..config.clone() };
+    let recorder = Recorder::start(recorder_config, run_info(plan, started_unix_ns))?;
     match recorder.wait_for_first_file(FIRST_FILE_WITHIN) {
         Err(error) if config.required => Err(RunError::NotRecorded(error)),
         _ => Ok(recorder),
     }
+}
+
+/// The size at which a file is ended: `size`, or what `ulimit -f` leaves room for.
+fn within_file_limit(size: Bytes) -> Bytes {
+    let Some(limit) = getrlimit(Resource::Fsize).current else { return size };
+    let most = Bytes(limit.saturating_sub(FILE_END_BYTES)).max(Bytes::mib(1));
+    if most < size {
+        tracing::info!("files end at {most}, as `ulimit -f` is {}", Bytes(limit));
+    }
+    size.min(most)
 }
 
 /// Records what the run is: its configuration and its streams.
