@@ -7,6 +7,7 @@ use std::{fmt, io};
 use gannet_control::config::Problem;
 use gannet_control::emulation::EmulationError;
 use gannet_control::find::FindError;
+use gannet_control::retrigger::RetriggerError;
 use gannet_control::run::RunError;
 use gannet_evaluate::{torus, tpg};
 use gannet_kernels::Error as KernelError;
@@ -95,6 +96,9 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
     if let Some(error) = error.downcast_ref::<FindError>() {
         return ExitCode::from(find_code(error));
     }
+    if let Some(error) = error.downcast_ref::<RetriggerError>() {
+        return ExitCode::from(retrigger_code(error));
+    }
     if error.is::<Unwritable>() {
         return ExitCode::from(Outcome::ResourceMissing.code());
     }
@@ -133,6 +137,15 @@ fn find_code(error: &FindError) -> u8 {
         | FindError::Tpg(_)
         | FindError::NoChannelMap { .. }
         | FindError::ChannelMap { .. } => CONFIGURATION_INVALID,
+        _ => 1,
+    }
+}
+
+/// Exit code of a trigger on recorded primitives that did not come to its end.
+fn retrigger_code(error: &RetriggerError) -> u8 {
+    match error {
+        RetriggerError::Output(_) | RetriggerError::OwnInput(_) => USAGE,
+        RetriggerError::Config(_) | RetriggerError::Trigger(_) => CONFIGURATION_INVALID,
         _ => 1,
     }
 }

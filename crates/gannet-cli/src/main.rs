@@ -55,6 +55,7 @@ enum Verb {
     Recover(verb::recover::Arguments),
     Export(verb::export::Arguments),
     Find(verb::find::Arguments),
+    Trigger(verb::trigger::Arguments),
     Torus(verb::torus::Arguments),
 }
 
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         Verb::Recover(arguments) => verb::recover::run(&arguments),
         Verb::Export(arguments) => verb::export::run(&arguments),
         Verb::Find(arguments) => verb::find::run(&arguments),
+        Verb::Trigger(arguments) => verb::trigger::run(&arguments),
         Verb::Torus(arguments) => verb::torus::run(&arguments),
     })
 }

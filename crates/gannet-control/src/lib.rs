@@ -10,6 +10,7 @@ pub mod find;
 pub mod metrics;
 pub mod paths;
 pub mod recording;
+pub mod retrigger;
 pub mod run;
 pub mod run_control;
 pub mod run_start;

@@ -7,6 +7,7 @@
 
 use gannet_emulate::Format;
 use gannet_readout::raw_file::Catalogue;
+use gannet_trigger::TriggerConfig;
 use gannet_trigger::tpg::TpgConfig;
 use gannet_wire::GeoId;
 use gannet_wire::channel_map::StreamChannels;
@@ -32,6 +33,8 @@ pub struct RunStart {
     pub slice_ticks: Option<u64>,
     /// What raw files tell offline catalogues; absent in older logs.
     pub catalogue: Option<Catalogue>,
+    /// How primitives became decisions; absent in older logs.
+    pub trigger: Option<TriggerConfig>,
     /// Text of the configuration.
     pub configuration: String,
 }
@@ -69,6 +72,7 @@ impl RunStart {
             tpg: Some(config.tpg.clone()),
             slice_ticks: Some(config.record.slice_ticks),
             catalogue: Some(config.views.catalogue()),
+            trigger: Some(config.trigger.clone()),
             configuration: plan.text.clone(),
         }
     }
@@ -121,6 +125,7 @@ mod tests {
         let plan = config::parse("run.toml", text, Path::new(".")).unwrap();
         let start = RunStart::decode(&RunStart::of(&plan).encode()).unwrap();
         assert_eq!(start.tpg.as_ref(), Some(&plan.config.tpg));
+        assert_eq!(start.trigger.as_ref(), Some(&plan.config.trigger));
         assert_eq!((start.slice_ticks, &start.configuration[..]), (Some(1000), text));
         let told: Vec<_> = start.streams.iter().map(|s| s.channels().unwrap()).collect();
         let planned = plan.streams().map(|s| (s.geo_id, Format::WibEth, s.channels));

@@ -166,6 +166,10 @@ pub struct TriggerSnapshot {
     pub decisions: u64,
     /// Ticks during which no decision could be taken.
     pub dead_ticks: u64,
+    /// Data time at which the trigger began, in ticks.
+    pub first_tick: u64,
+    /// Data time that it has come to, in ticks.
+    pub last_tick: u64,
     /// A recent primitive.
     pub latest_primitive: Option<PrimitiveSnapshot>,
 }

@@ -59,7 +59,7 @@ pub mod sampling;
 pub mod source;
 pub mod tpg;
 
-pub use chain::{TriggerChain, TriggerConfig, TriggerCounters, TriggerOutput};
+pub use chain::{DataTime, TriggerChain, TriggerConfig, TriggerCounters, TriggerOutput};
 pub use error::{Error, Result};
 
 #[cfg(test)]

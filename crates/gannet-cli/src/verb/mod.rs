@@ -13,4 +13,5 @@ pub mod recover;
 pub mod replay;
 pub mod run;
 pub mod torus;
+pub mod trigger;
 pub mod verify;

@@ -1,5 +1,6 @@
 //! The readout end to end: the real binary, real sockets, real files.
 
+mod again;
 mod clocks;
 mod edges;
 mod equality;

@@ -318,6 +318,8 @@ impl Observed {
             candidates: delivered("candidate"),
             decisions: module_level.decisions.get(),
             dead_ticks: module_level.busy_ticks.iter().map(Counter::get).sum(),
+            first_tick: self.trigger.data_time.begin.get(),
+            last_tick: self.trigger.data_time.end.get(),
             latest_primitive: self.decided.latest_primitive().map(Into::into),
         }
     }

@@ -55,6 +55,14 @@ pub enum Error {
         /// What the Parquet library says.
         source: ParquetError,
     },
+    /// A table cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the Parquet library says.
+        source: ParquetError,
+    },
     /// A file cannot be made or get its name.
     #[error(transparent)]
     File(#[from] files::Error),
@@ -64,6 +72,11 @@ impl Error {
     /// Whether the log is to blame: its bytes are not as they were written.
     pub fn is_of_verification(&self) -> bool {
         matches!(self, Self::NotVerified { .. } | Self::Log(log::Error::Damaged { .. }))
+    }
+
+    /// Names the table that could not be read, for `map_err`.
+    pub(super) fn read(path: &Path) -> impl Fn(ParquetError) -> Self {
+        move |source| Self::Read { path: path.to_owned(), source }
     }
 
     /// Names the file that could not be written, for `map_err`.

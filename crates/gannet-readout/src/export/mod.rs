@@ -29,6 +29,7 @@ mod primitive_table;
 mod raw_slices;
 mod run_facts;
 mod survey;
+mod trigger_table;
 mod view;
 mod writing;
 
@@ -38,7 +39,10 @@ use serde::Serialize;
 
 pub use error::Error;
 pub use places::ChannelPlaces;
-pub use primitive_table::{COLUMNS, Column, PrimitiveTable, ROWS_PER_GROUP_MAX, Values};
+pub use primitive_table::{
+    COLUMNS, Column, PrimitiveTable, ROWS_PER_GROUP_MAX, TableReader, Values,
+};
+pub use trigger_table::{TRIGGER_COLUMNS, TriggerRow, TriggerTable};
 pub use view::{UnknownView, View};
 
 use crate::log::Reader;

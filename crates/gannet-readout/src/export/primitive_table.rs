@@ -4,12 +4,15 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gannet_wire::TriggerPrimitive;
+use gannet_wire::{TriggerPrimitive, trigger_primitive};
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as PhysicalType};
+use parquet::column::reader::ColumnReader;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, RowGroupReader};
+use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type};
 
@@ -225,4 +228,90 @@ fn properties(log: &FileHeader, chunks_missing: u64) -> WriterProperties {
         .set_column_dictionary_enabled(time_start.clone(), false)
         .set_column_encoding(time_start, Encoding::DELTA_BINARY_PACKED)
         .build()
+}
+
+/// Reads a table back, row group by row group.
+pub struct TableReader {
+    file: SerializedFileReader<File>,
+    path: PathBuf,
+    next: usize,
+}
+
+impl TableReader {
+    /// Opens the table `path`.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or is no Parquet table.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let file = File::open(path).map_err(|cause| Error::read(path)(cause.into()))?;
+        let file = SerializedFileReader::new(file).map_err(Error::read(path))?;
+        Ok(Self { file, path: path.to_owned(), next: 0 })
+    }
+
+    /// Number of the run that the table is of, if it says.
+    pub fn run(&self) -> Option<u32> {
+        let about = self.file.metadata().file_metadata().key_value_metadata()?;
+        about.iter().find(|entry| entry.key == "run")?.value.as_ref()?.parse().ok()
+    }
+
+    /// The primitives of the next row group; `None` behind the last.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or lacks a field of a primitive.
+    pub fn next_group(&mut self) -> Result<Option<Vec<TriggerPrimitive>>, Error> {
+        if self.next == self.file.num_row_groups() {
+            return Ok(None);
+        }
+        self.next += 1;
+        let read = || -> ParquetResult<Vec<TriggerPrimitive>> {
+            let group = self.file.get_row_group(self.next - 1)?;
+            let column = |name: &str| read_column(&*group, name);
+            let [flag, detid, channel] = [column("flag")?, column("detid")?, column("channel")?];
+            let [start, samples, peak_at] = [
+                column("time_start")?,
+                column("samples_over_threshold")?,
+                column("samples_to_peak")?,
+            ];
+            let [integral, peak] = [column("adc_integral")?, column("adc_peak")?];
+            let primitive = |row: usize| {
+                TriggerPrimitive::new(trigger_primitive::Repr {
+                    flag: flag[row] as u8,
+                    detid: detid[row] as u8,
+                    channel: channel[row] as u32,
+                    samples_over_threshold: samples[row] as u16,
+                    time_start: start[row],
+                    samples_to_peak: peak_at[row] as u16,
+                    adc_integral: integral[row] as u32,
+                    adc_peak: peak[row] as u16,
+                })
+            };
+            Ok((0..start.len()).map(primitive).collect())
+        };
+        read().map(Some).map_err(Error::read(&self.path))
+    }
+}
+
+/// All values of the column `name` of a row group, as bits.
+fn read_column(group: &dyn RowGroupReader, name: &str) -> ParquetResult<Vec<u64>> {
+    let rows = group.metadata().num_rows() as usize;
+    let columns = group.metadata().schema_descr().columns();
+    let place = columns.iter().position(|column| column.name() == name);
+    let place = place.ok_or_else(|| ParquetError::General(format!("it has no column {name}")))?;
+    let wide: Vec<u64> = match group.get_column_reader(place)? {
+        ColumnReader::Int32ColumnReader(mut column) => {
+            let mut values = Vec::new();
+            column.read_records(rows, None, None, &mut values)?;
+            values.into_iter().map(|value| u64::from(value as u32)).collect()
+        }
+        ColumnReader::Int64ColumnReader(mut column) => {
+            let mut values = Vec::new();
+            column.read_records(rows, None, None, &mut values)?;
+            values.into_iter().map(|value| value as u64).collect()
+        }
+        _ => Vec::new(),
+    };
+    match wide.len() == rows {
+        true => Ok(wide),
+        false => Err(ParquetError::General(format!("column {name} does not hold {rows} numbers"))),
+    }
 }

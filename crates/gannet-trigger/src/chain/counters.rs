@@ -2,12 +2,23 @@
 
 use std::sync::Arc;
 
+use gannet_measure::counter::Counter;
 use gannet_measure::ledger::Statement;
 
 use crate::activity::ActivityCounters;
 use crate::candidate::CandidateCounters;
 use crate::merge::MergeCounters;
 use crate::module_level::ModuleLevelCounters;
+
+/// The span of data time that a chain has gone through before it was drained. Sources give their
+/// candidates in it.
+#[derive(Debug, Default)]
+pub struct DataTime {
+    /// First tick; 0 as long as there is none.
+    pub begin: Counter,
+    /// Last tick.
+    pub end: Counter,
+}
 
 /// The counters of all stages of a trigger chain, which any thread may read.
 #[derive(Clone, Debug)]
@@ -20,6 +31,8 @@ pub struct TriggerCounters {
     pub candidates: Vec<Arc<CandidateCounters>>,
     /// Of the module-level trigger.
     pub module_level: Arc<ModuleLevelCounters>,
+    /// Where data time began, and how far it has come.
+    pub data_time: Arc<DataTime>,
 }
 
 impl TriggerCounters {

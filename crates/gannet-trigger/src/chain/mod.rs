@@ -10,11 +10,12 @@ mod config;
 mod counters;
 
 use std::fmt;
+use std::sync::Arc;
 
 use gannet_wire::TriggerPrimitive;
 
 pub use config::{ACTIVITIES_MAX, SOURCES_MAX, TriggerConfig};
-pub use counters::TriggerCounters;
+pub use counters::{DataTime, TriggerCounters};
 
 use crate::activity::{Activity, ActivityConfig, ActivityStage};
 use crate::candidate::{Candidate, CandidateConfig, CandidateStage};
@@ -79,6 +80,7 @@ pub struct TriggerChain {
     /// The next event and its tick.
     next: Option<(u64, Event)>,
     begun: bool,
+    data_time: Arc<DataTime>,
     /// Candidates on their way from the stages to the module-level trigger.
     candidates: Vec<Candidate>,
 }
@@ -118,6 +120,7 @@ impl TriggerChain {
             module_level: ModuleLevelTrigger::new(&config.module_level, run)?,
             next: None,
             begun: false,
+            data_time: Arc::default(),
             candidates: Vec::new(),
         })
     }
@@ -170,6 +173,18 @@ impl TriggerChain {
         if tick > 0 {
             self.settle(tick, now_ns, out);
         }
+    }
+
+    /// Takes primitives that were merged before, in their order: what a run has recorded.
+    pub fn push_merged(&mut self, tps: &[TriggerPrimitive], now_ns: u64, out: &mut TriggerOutput) {
+        let from = out.primitives.ordered.len();
+        out.primitives.ordered.extend_from_slice(tps);
+        self.follow(from, now_ns, out);
+    }
+
+    /// Moves data time on to `tick` where no merger does: no primitive starts before it any more.
+    pub fn advance_to(&mut self, tick: u64, now_ns: u64, out: &mut TriggerOutput) {
+        self.settle(tick, now_ns, out);
     }
 
     /// Gives out all that is left, at the end of a run: nothing that was pushed stays behind.
@@ -237,6 +252,7 @@ impl TriggerChain {
             activities: self.paths.iter().map(|path| path.activity.counters().clone()).collect(),
             candidates: self.paths.iter().map(|path| path.candidate.counters().clone()).collect(),
             module_level: self.module_level.counters().clone(),
+            data_time: Arc::clone(&self.data_time),
         }
     }
 
@@ -267,9 +283,11 @@ impl TriggerChain {
     fn settle(&mut self, tick: u64, now_ns: u64, out: &mut TriggerOutput) {
         if !self.begun {
             self.begun = true;
+            self.data_time.begin.set(tick);
             self.sources.iter_mut().for_each(|source| source.begin(tick));
             self.find_next();
         }
+        self.data_time.end.set(tick.max(self.data_time.end.get()));
         self.play_events(tick, now_ns, out);
         self.module_level.release(tick, now_ns, &mut out.decided);
     }
