@@ -13,7 +13,7 @@ use crate::{log, output};
 /// Runs the trigger again on recorded primitives, and counts or lists what it decides.
 ///
 /// The primitives are those of a log, of a Parquet table, or of time slices in HDF5. The trigger is
-/// that of the run, as its log tells, or with --config the section [trigger] of another
+/// that of the run, as its log tells, or with --config the section `[trigger]` of another
 /// configuration. With the trigger of the run the decisions are compared with the trigger records in
 /// the log: number, time, type, window, and every candidate with its activities.
 ///
@@ -27,7 +27,7 @@ pub struct Arguments {
     /// Files of one run: logs, or tables of primitives (.parquet), or time slices (.hdf5).
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Configuration whose section [trigger] takes the place of the run's.
+    /// Configuration whose section `[trigger]` takes the place of the run's.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Write a table of the triggers to this file (.parquet): number, time, window, type, algorithm,

@@ -149,9 +149,9 @@ fn outputs_are_not_overwritten_and_not_left_half_done() {
     );
     assert_eq!(fs::read(at("there.parquet")).unwrap(), b"mine");
     refused(&[&log[0], &"--out", &at("tps.csv")], 2, &["tps.csv", ".parquet or .hdf5"]);
-    refused(&[&log[0], &"--threshold", &"40000"], 2, &["--threshold: each must be 0 to 32767"]);
+    refused(&[&log[0], &"--threshold", &"40000"], 2, &["--threshold: each must be 1 to 32767"]);
     let scan: [&dyn AsRef<OsStr>; 3] = [&log[0], &"--scan-threshold", &"60,40000"];
-    refused(&scan, 2, &["--scan-threshold: each must be 0 to 32767"]);
+    refused(&scan, 2, &["--scan-threshold: each must be 1 to 32767"]);
     refused(&[&log[0], &"--memory-factor", &"11"], 2, &["--memory-factor: each must be 0 to 10"]);
     refused(&[&log[0], &"--chain", &"fir", &"--threshold", &"512"], 2, &["--threshold: ", "511"]);
     refused(&[&log[0], &"--chain", &"fur"], 2, &["simple-threshold"]);
