@@ -238,9 +238,6 @@ fn what_is_hardly_meant_is_doubted() {
     };
     assert_eq!(doubts(FULL), "");
     assert!(doubts("").contains("no [[source]]"));
-    assert!(
-        doubts(&FULL.replace("directory = \".\"", "directory = \"/no/such\"")).contains("/no/such")
-    );
     let raw = FULL.replace("raw_streams = []", "raw_streams = [\"3/1/0/0\", \"3/1/0/1\"]");
     assert!(doubts(&raw).contains("439 MB/s (3.52 Gbit/s)"), "{}", doubts(&raw));
     let long = FULL.replace("time_before = 1_000", "time_before = 625_000_000");
