@@ -103,7 +103,8 @@ fn read_all(directory: &Path) -> BTreeMap<u64, Vec<u8>> {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let name = path.to_str().unwrap();
-        if name.contains(".torn_") {
+        // What was moved aside, and the manifest of what was finished.
+        if name.contains(".torn_") || name.ends_with(".sha256") {
             continue;
         }
         assert!(name.ends_with(".glog"), "{name}");
