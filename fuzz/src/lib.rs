@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use gannet_control::config;
 use gannet_control::snapshot::Snapshot;
+use gannet_hdf5::{GroupReader, Reader};
 use gannet_readout::log;
 use gannet_torus::link::{Config, Link, Origin};
 use gannet_trigger::merge::{MergeConfig, Merged, TpMerger};
@@ -59,6 +60,34 @@ pub fn log(bytes: &[u8]) {
     let name = Path::new("fuzz.log");
     let reader = log::Reader::new(Cursor::new(bytes), name).expect("a slice has a length");
     let _ = log::verify_source(reader, name).map(|report| report.to_string());
+}
+
+/// Reads `bytes` as an HDF5 file: groups, their attributes and data sets, and finds each by its name.
+pub fn hdf5(bytes: &[u8]) {
+    let source = Cursor::new(bytes.to_vec());
+    if let Ok(reader) = Reader::new(source, Path::new("fuzz.hdf5")) {
+        hdf5_group(reader.root(), 3);
+    }
+}
+
+/// Reads a group and what is in it, `depth` groups down. In a damaged file a group may be its own member,
+/// so only some of each kind are entered.
+fn hdf5_group(group: &GroupReader, depth: usize) {
+    const MEMBERS_MAX: usize = 8;
+    let _ = group.attributes();
+    for (name, data_set) in group.data_sets().unwrap_or_default().iter().take(MEMBERS_MAX) {
+        let len = data_set.len_bytes();
+        if let Ok(content) = data_set.bytes() {
+            assert!(len.is_ok_and(|len| content.len() as u64 <= len), "{name}");
+        }
+        let _ = group.data_set(name);
+    }
+    for (name, member) in group.groups().unwrap_or_default().iter().take(MEMBERS_MAX) {
+        let _ = group.group(name);
+        if depth > 0 {
+            hdf5_group(member, depth - 1);
+        }
+    }
 }
 
 /// Sends `bytes` to the HTTP server, as all that comes on one connection. What comes back is

@@ -1,10 +1,11 @@
 //! Reading files of any HDF5 library.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hdf5_pure::AttrValue;
+use hdf5_pure::{AttrValue, File, ReadSeekSource};
 
 use crate::error::{Error, Result};
 use crate::value::Value;
@@ -28,9 +29,22 @@ impl Reader {
     /// When the file cannot be opened or does not begin as an HDF5 file does.
     pub fn open(path: &Path) -> Result<Self> {
         let io = |source| Error::Io { action: "open", path: path.to_owned(), source };
-        let len = std::fs::metadata(path).map_err(io)?.len();
+        Self::new(std::fs::File::open(path).map_err(io)?, path)
+    }
+
+    /// Reads from `source`, which errors call `path`.
+    ///
+    /// # Errors
+    /// When the source cannot be read or does not begin as an HDF5 file does.
+    pub fn new<S>(mut source: S, path: &Path) -> Result<Self>
+    where
+        S: Read + Seek + Send + 'static,
+    {
+        let io = |source| Error::Io { action: "read", path: path.to_owned(), source };
+        let len = source.seek(SeekFrom::End(0)).map_err(io)?;
         let origin = Arc::new(Origin { path: path.to_owned(), len });
-        let file = hdf5_pure::File::open_streaming(path).map_err(|e| origin.format(e))?;
+        let source = ReadSeekSource::new(source).map_err(|e| origin.format(e.into()))?;
+        let file = File::from_source(source).map_err(|e| origin.format(e))?;
         Ok(Self { root: GroupReader { group: file.root(), origin } })
     }
 
