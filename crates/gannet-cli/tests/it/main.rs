@@ -1,0 +1,18 @@
+//! The integration tests of this crate, one module a subject.
+
+mod bench_tpg;
+mod channels;
+mod check;
+mod doctor;
+mod examples;
+mod files;
+mod finding;
+mod formats_page;
+mod log_files;
+mod quotes;
+mod readout;
+mod sending;
+mod standard_streams;
+mod sys;
+mod torus;
+mod tutorial;

@@ -1,0 +1,135 @@
+//! Wrong clocks: the streams whose time is right lose nothing, and the wrong one is named.
+
+use std::net::UdpSocket;
+use std::thread;
+use std::time::Duration;
+
+use gannet_wire::{tpc_frame, wibeth};
+
+use crate::readout::process::{Bench, Ended, Readout, alone, scale};
+
+/// Time stamp of the first frame.
+const START: u64 = 107_544_625_968_525_251;
+/// Ticks of a day.
+const DAY: u64 = 86_400 * 62_500_000;
+/// Records that the periodic trigger asks for in 0.65 s of data, but for those at the edges.
+const RECORDS_MIN: u64 = 28;
+
+/// As many streams as are expected and emulated, and a trigger every 20 ms.
+fn bench(expected: usize, emulated: usize, faults: &str) -> Bench {
+    Bench::new(&format!(
+        r#"
+        [[source]]
+        streams = {{ count = {expected} }}
+        udp = {{ listen = ["127.0.0.1:0"] }}
+        depth = "400 ms"
+        [tpg]
+        threshold = [60, 60, 60]
+        [[trigger.source]]
+        kind = "periodic"
+        interval_ticks = 1_250_000
+        [emulate]
+        seed = 7
+        streams = {{ count = {emulated} }}
+        start_timestamp = {START}
+        pace = {{ rate_scale = 0.15 }}
+        tracks = {{ rate_hz = 50.0 }}
+        {faults}
+        "#
+    ))
+}
+
+/// The books close, no primitive but those of stream `faulty` was dropped, and no record is
+/// missing.
+fn assert_unharmed(ended: &Ended, faulty: usize) {
+    assert_eq!(ended.open_books(), [""; 0]);
+    let primitives = ended.number(&format!("/streams/{faulty}/primitives"));
+    let (offered, merged) = (ended.ledger("merge", "offered"), ended.ledger("merge", "delivered"));
+    assert!(offered > 1000 && offered - merged <= primitives, "{}", ended.report);
+    assert_eq!(ended.ledger("merge", "late"), 0, "{}", ended.report);
+    assert!(ended.number("/recorder/records") >= RECORDS_MIN, "{}", ended.report);
+}
+
+#[test]
+fn a_front_end_one_second_ahead_costs_the_other_seven_nothing() {
+    let _alone = alone();
+    let bench = bench(8, 8, "faults = { clocks = [{ stream = 3, ahead = \"1 s\" }] }");
+    let (sent, ended) = bench.run(20_000 * scale(5));
+    if ended.kernel_was_short("a front end one second ahead") {
+        return;
+    }
+    assert!(sent.truth.streams[3].faults.wrong_clock > 0);
+    assert_unharmed(&ended, 3);
+    let apart = ended.ledger("merge", "set_apart");
+    assert_eq!(apart, ended.ledger("merge", "offered") - ended.ledger("merge", "delivered"));
+    for stream in 0..8 {
+        assert_eq!(ended.report["streams"][stream]["set_apart"], stream == 3);
+    }
+    let offset = ended.report["streams"][3]["time_offset_s"].as_f64().unwrap();
+    assert!((0.9..1.1).contains(&offset), "{offset}");
+    let alarm = "is set apart: its time is 1.0 s ahead of the other 7 streams";
+    assert!(ended.errors.contains(alarm), "{}", ended.errors);
+    let alarms = ended.report["alarms"].as_array().unwrap();
+    assert!(alarms.iter().any(|alarm| alarm["kind"] == "stream_set_apart"), "{alarms:?}");
+}
+
+#[test]
+fn a_clock_that_leaps_and_comes_back_costs_the_others_nothing() {
+    let _alone = alone();
+    let clock = "{ stream = 1, from = \"200 ms\", until = \"400 ms\", behind = \"86400 s\" }";
+    let bench = bench(4, 4, &format!("faults = {{ clocks = [{clock}] }}"));
+    let (_, ended) = bench.run(20_000);
+    if ended.kernel_was_short("a clock that leaps") {
+        return;
+    }
+    assert_unharmed(&ended, 1);
+    let named = "is set apart: its time is 86400.0 s behind the other 3 streams";
+    let cleared = ended.errors.contains(&format!("cleared: stream 3/1/0/1 {named}"));
+    assert!(cleared && ended.errors.contains(named), "{}", ended.errors);
+    assert_eq!(ended.report["streams"][1]["set_apart"], false);
+}
+
+/// One datagram a day ahead for a stream that is silent otherwise, before the others begin or
+/// while they run.
+fn stray_datagram(early: bool) {
+    let _alone = alone();
+    let bench = bench(5, 4, "");
+    let stray = bench.plan.streams().nth(4).unwrap().geo_id;
+    let readout = Readout::start(&bench.config());
+    let mut frame = [0u8; tpc_frame::FRAME_LEN];
+    let mut view = wibeth::Frame::new_unchecked(&mut frame[..]);
+    view.daq_mut().set_geo_id(stray);
+    view.daq_mut().set_block_length(tpc_frame::BLOCK_LENGTH);
+    view.daq_mut().set_timestamp(START + DAY);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let send = || socket.send_to(&frame, readout.address).unwrap();
+    if early {
+        send();
+        thread::sleep(Duration::from_millis(300));
+    }
+    let emulation = bench.emulate(readout.address, Some(20_000));
+    if !early {
+        thread::sleep(Duration::from_millis(1500));
+        send();
+    }
+    emulation.join().unwrap();
+    let ended = readout.stop();
+    if ended.kernel_was_short("a stray datagram") {
+        return;
+    }
+    assert_unharmed(&ended, 4);
+    assert_eq!(ended.number("/streams/4/frames"), 1);
+    assert_eq!(ended.report["streams"][4]["set_apart"], true);
+    let named = format!("stream {stray} is set apart: its time is 86");
+    assert!(ended.errors.contains(&named), "{}", ended.errors);
+}
+
+#[test]
+fn a_stray_datagram_a_day_ahead_costs_nothing_before_the_others_begin() {
+    stray_datagram(true);
+}
+
+#[test]
+fn a_stray_datagram_a_day_ahead_costs_nothing_in_mid_run() {
+    stray_datagram(false);
+}

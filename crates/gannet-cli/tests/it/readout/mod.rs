@@ -1,0 +1,14 @@
+//! The readout end to end: the real binary, real sockets, real files.
+
+mod again;
+mod clocks;
+mod edges;
+mod equality;
+mod hostile;
+mod http;
+mod interruption;
+mod ledger;
+mod process;
+mod raw_streams;
+mod recording;
+mod unprivileged;

@@ -1,0 +1,173 @@
+//! What the ledger says of recorded items is what is in the files, by a reader of its own; and where
+//! nothing can be recorded, the run says so before it takes a frame.
+
+#[path = "../../../../gannet-readout/tests/it/log_account/reader.rs"]
+mod reader;
+
+use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::readout::process::{Bench, Ended, Readout, alone, gannet};
+use reader::Run;
+
+/// Four streams at a tenth of the true rate, all recorded, with records and busy times.
+const CONFIG: &str = r#"
+[[source]]
+streams = { count = 4 }
+udp = { listen = ["127.0.0.1:0"] }
+depth = "200 ms"
+
+[record]
+slice_ticks = 1_000_000
+
+[trigger.module_level]
+records_in_flight_max = 2
+
+[[trigger.source]]
+kind = "periodic"
+interval_ticks = 312_500
+
+[metrics]
+listen = "127.0.0.1:0"
+
+[emulate]
+seed = 3
+streams = { count = 4 }
+pace = { rate_scale = 0.1 }
+tracks = { rate_hz = 200.0 }
+"#;
+
+/// Stages whose items are recorded.
+const RECORDED: [&str; 4] = ["records", "recorded_primitives", "raw_frames", "busy_intervals"];
+
+/// Checks ledger and figures of the run against its files.
+fn check(bench: &Bench, ended: &Ended) -> Run {
+    let run = Run::read(&bench.out());
+    assert_eq!(ended.open_books(), [""; 0]);
+    for stage in RECORDED.into_iter().chain(["recorder"]) {
+        assert_eq!(ended.ledger(stage, "delivered"), run.items(stage), "{stage}");
+    }
+    assert_eq!(ended.number("/recorder/records"), run.items("records"));
+    assert_eq!(ended.number("/recorder/primitives"), run.items("recorded_primitives"));
+    assert_eq!(ended.number("/recorder/raw_frames"), run.items("raw_frames"));
+    run
+}
+
+/// Checks that the end of the log has the account of the run.
+fn check_told(run: &Run, ended: &Ended) {
+    let totals = run.totals().expect("totals in the log");
+    for stage in RECORDED {
+        let (offered, delivered) =
+            (ended.ledger(stage, "offered"), ended.ledger(stage, "delivered"));
+        if offered > 0 {
+            assert_eq!(run.told(stage), Some((offered, delivered, offered - delivered)), "{stage}");
+        }
+        let in_totals = totals["ledger"].as_array().unwrap().iter().find(|s| s["stage"] == stage);
+        assert_eq!(in_totals.unwrap()["delivered"], delivered, "{stage}");
+    }
+}
+
+fn wait_until(readout: &Readout, what: &str, done: impl Fn(&Value) -> bool) {
+    let begin = Instant::now();
+    while !done(&readout.snapshot()) {
+        assert!(begin.elapsed() < Duration::from_secs(30), "{what}: {}", readout.snapshot());
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn the_ledger_counts_what_is_in_the_files() {
+    let _alone = alone();
+    let bench = Bench::with_recorder(CONFIG, "raw_streams = \"all\"\nfile_size_max = \"8 MiB\"");
+    let (_, ended) = bench.run(4000);
+    let run = check(&bench, &ended);
+    check_told(&run, &ended);
+    assert!(RECORDED[..3].iter().all(|stage| run.items(stage) > 0), "{}", ended.report["ledger"]);
+    assert!(
+        run.files.len() > 3 && run.files.iter().all(|file| file.end.is_some() && file.rest == 0)
+    );
+}
+
+#[test]
+fn what_goes_with_a_removed_directory_is_counted_in_frames() {
+    let _alone = alone();
+    let bench = Bench::with_recorder(CONFIG, "raw_streams = \"all\"");
+    let readout = Readout::start(&bench.config());
+    let sending = bench.emulate(readout.address, Some(3000));
+    wait_until(&readout, "frames", |now| now["recorder"]["raw_frames"].as_u64() > Some(500));
+    std::fs::remove_dir_all(bench.out()).unwrap();
+    wait_until(&readout, "alarm", |now| now["recorder"]["trouble"].is_string());
+    std::fs::create_dir(bench.out()).unwrap();
+    sending.join().unwrap();
+    wait_until(&readout, "recovery", |now| now["recorder"]["trouble"].is_null());
+    let ended = readout.stop();
+    let run = check(&bench, &ended);
+    check_told(&run, &ended);
+    assert!(ended.ledger("raw_frames", "file_removed") > 500, "{}", ended.report["ledger"]);
+    assert_eq!(ended.status.code(), Some(3));
+    let files = run.files.iter().map(|file| &file.path);
+    let verified = Command::new(gannet()).arg("verify").args(files).output().unwrap();
+    assert_eq!(verified.status.code(), Some(0), "the files are as written");
+    let text = String::from_utf8(verified.stdout).unwrap();
+    assert!(text.contains("raw frames are missing: file_removed"), "{text}");
+}
+
+/// `gannet run` for a second with these arguments.
+fn run_a_second(bench: &Bench, arguments: &[&str]) -> Output {
+    let mut command = Command::new(gannet());
+    command.arg("run").arg(bench.config()).args(["--seconds", "1", "--quiet"]).args(arguments);
+    command.output().unwrap()
+}
+
+#[test]
+fn a_run_that_can_record_nothing_is_refused_unless_that_is_allowed() {
+    let _alone = alone();
+    let full = Bench::with_recorder(CONFIG, "disk_reserve = \"1000000 GiB\"");
+    let missing = Bench::with_recorder(CONFIG, "");
+    std::fs::remove_dir(missing.out()).unwrap();
+    let unwritable = Bench::with_recorder(CONFIG, "");
+    let text = std::fs::read_to_string(unwritable.config()).unwrap();
+    // A directory that no user can make files in.
+    let text = text.replace(unwritable.out().to_str().unwrap(), "/proc");
+    std::fs::write(unwritable.config(), text).unwrap();
+    for (bench, why) in
+        [(&full, "disk_reserve"), (&missing, "does not exist"), (&unwritable, "/proc")]
+    {
+        let refused = run_a_second(bench, &[]);
+        let told = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(5), "{told}");
+        assert!(told.contains(why) && told.contains("--no-record"), "{told}");
+    }
+
+    let allowed = run_a_second(&missing, &["--no-record", "--json"]);
+    let report: Value = serde_json::from_slice(&allowed.stdout).unwrap();
+    assert_ne!(allowed.status.code(), Some(5), "{allowed:?}");
+    assert!(report["alarms"].as_array().unwrap().iter().all(|alarm| alarm["kind"] != "recorder"));
+
+    let later = Bench::with_recorder(CONFIG, "required = false\ndrain_within = \"1 s\"");
+    std::fs::remove_dir(later.out()).unwrap();
+    let readout = Readout::start(&later.config());
+    let sending = later.emulate(readout.address, Some(100));
+    wait_until(&readout, "trouble", |now| now["recorder"]["trouble"].is_string());
+    sending.join().unwrap();
+    let ended = readout.stop();
+    assert_eq!(ended.status.code(), Some(3), "{}", ended.report);
+    assert_eq!(ended.ledger("recorder", "delivered"), 0);
+}
+
+#[test]
+fn a_run_that_is_not_recorded_loses_nothing() {
+    let _alone = alone();
+    let bench = Bench::with_recorder(CONFIG, "enabled = false");
+    let (_, ended) = bench.run(1000);
+    if ended.kernel_was_short("a run without recording") {
+        return;
+    }
+    assert!(!ended.is_degraded(), "{}", ended.report);
+    assert_eq!(ended.open_books(), [""; 0]);
+    assert!(ended.ledger("records", "not_recorded") > 0);
+    assert_eq!(bench.files().len(), 0);
+}

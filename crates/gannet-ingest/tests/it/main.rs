@@ -1,0 +1,6 @@
+//! The integration tests of this crate, one module a subject.
+
+mod config;
+mod conformance;
+mod loss;
+mod pcap;

@@ -1,0 +1,5 @@
+//! The integration tests of this crate, one module a subject.
+
+mod any_bytes_do_not_panic;
+mod inspect_any_bytes;
+mod mutated_bytes;
