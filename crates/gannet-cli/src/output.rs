@@ -88,6 +88,11 @@ pub fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
+/// Whether `stream` is a terminal that takes control codes; `TERM=dumb` says that it does not.
+pub fn takes_control_codes(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
+}
+
 /// Prints `value` as one JSON document on standard output.
 ///
 /// # Errors

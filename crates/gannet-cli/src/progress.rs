@@ -1,10 +1,10 @@
 //! How far a long work is, on a line of the terminal.
 
 use std::fmt::Display;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::time::{Duration, Instant};
 
-use crate::log;
+use crate::{log, output};
 
 /// A line on the terminal that tells how far the work is; gone when dropped.
 pub struct Progress {
@@ -17,9 +17,14 @@ impl Progress {
     /// How often the line changes.
     const INTERVAL: Duration = Duration::from_millis(100);
 
-    /// The line of the work `name`; nothing is shown where standard error is no terminal.
+    /// The line of the work `name`; nothing is shown where standard error is no terminal, or one
+    /// that cannot take a line back.
     pub fn new(name: impl Display) -> Self {
-        Self { name: name.to_string(), terminal: io::stderr().is_terminal(), shown: None }
+        Self {
+            name: name.to_string(),
+            terminal: output::takes_control_codes(&io::stderr()),
+            shown: None,
+        }
     }
 
     /// Tells that `done` of `total` is done.

@@ -116,7 +116,7 @@ fn sources(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Res
     let help = "Time of it in the search for primitives";
     family(encoder, "gannet_source_tpg_busy_seconds", help, busy)?;
     let fill = snapshot.sources.iter().map(|s| (vec![("source", s.name.as_str())], s.buffer_fill));
-    gauges(encoder, "gannet_source_buffer_fill_ratio", "Landing buffer in use", fill)
+    gauges(encoder, "gannet_source_buffer_fill_ratio", "Part of the ring in use", fill)
 }
 
 fn streams(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {

@@ -75,9 +75,9 @@ pub struct SourceSnapshot {
     /// Datagrams that it dropped at most, if they were frames: without `CAP_BPF` one drop may stand
     /// for several.
     pub kernel_drops_max: u64,
-    /// Fraction of the landing buffer that holds frames.
+    /// Fraction of the ring that holds frames.
     pub buffer_fill: f64,
-    /// Bytes of the landing buffer.
+    /// Bytes of the ring.
     pub buffer_bytes: u64,
     /// Processor time of the receiving thread, in seconds.
     pub receive_cpu_s: f64,

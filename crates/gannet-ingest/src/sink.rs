@@ -41,6 +41,6 @@ pub trait Sink: Send {
     /// then returns with fewer sent; the caller goes on from there or counts them as lost.
     ///
     /// # Errors
-    /// When the operating system refuses for a reason that waiting does not mend.
+    /// When the operating system refuses for a reason that waiting does not cure.
     fn send(&mut self, datagrams: &[Datagram<'_>]) -> Result<Sent, Error>;
 }

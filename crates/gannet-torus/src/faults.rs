@@ -85,14 +85,14 @@ impl Faults {
     }
 
     /// Takes a node back into service.
-    pub fn mend_node(&mut self, node: Node) {
+    pub fn repair_node(&mut self, node: Node) {
         let dead = &mut self.dead[node.index()];
         self.nodes -= usize::from(*dead & NODE != 0);
         *dead &= !NODE;
     }
 
     /// Takes a cable back into service.
-    pub fn mend_cable(&mut self, cable: Cable) {
+    pub fn repair_cable(&mut self, cable: Cable) {
         let dead = &mut self.dead[cable.from.index()];
         self.cables -= usize::from(*dead >> cable.dimension & 1);
         *dead &= !(1 << cable.dimension);
@@ -165,8 +165,8 @@ mod tests {
         assert!(!faults.link_works(Node(4), Direction::XPlus));
         assert_eq!(faults.dead_nodes().collect::<Vec<_>>(), [Node(5)]);
         assert_eq!(faults.dead_cables().collect::<Vec<_>>(), [cable]);
-        faults.mend_cable(cable);
-        faults.mend_node(Node(5));
+        faults.repair_cable(cable);
+        faults.repair_node(Node(5));
         assert_eq!(faults, Faults::none(lattice));
     }
 

@@ -60,7 +60,7 @@ const STEPS: [Step; 11] = [
 /// Runs every step, prints the account, and says whether all is well.
 ///
 /// A step that fails, or cannot be started, does not keep the next from running: one run shows all
-/// there is to mend.
+/// there is to fix.
 ///
 /// # Errors
 /// When it cannot tell where cargo builds.

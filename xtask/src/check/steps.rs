@@ -46,7 +46,7 @@ pub fn rustdoc(check: &mut Check) -> Result<Outcome> {
 /// That the kernels compile for a machine without AVX.
 pub fn kernels_for_aarch64(check: &mut Check) -> Result<Outcome> {
     if !has_target(check, AARCH64)? {
-        let reason = format!("no standard library for it; `rustup target add {AARCH64}` mends it");
+        let reason = format!("no standard library for it; `rustup target add {AARCH64}` fixes it");
         return Ok(Outcome::Skipped(reason));
     }
     finish(cargo(check).args(["check", "--package", "gannet-kernels", "--target", AARCH64]))
@@ -77,7 +77,7 @@ pub fn reference_pages(check: &mut Check) -> Result<Outcome> {
     if stale.is_empty() {
         return Ok(Outcome::Passed);
     }
-    Ok(Outcome::Failed(format!("out of date: {}; `cargo xtask docs` mends it", stale.join(", "))))
+    Ok(Outcome::Failed(format!("out of date: {}; `cargo xtask docs` fixes it", stale.join(", "))))
 }
 
 /// What readers of a clop may see, over every interleaving that the memory model allows. It is
@@ -117,7 +117,7 @@ fn has_component(check: &Check, subcommand: &str) -> bool {
 }
 
 fn missing_component(name: &str) -> Outcome {
-    Outcome::Skipped(format!("no {name}; `rustup component add {name}` mends it"))
+    Outcome::Skipped(format!("no {name}; `rustup component add {name}` fixes it"))
 }
 
 /// Whether the tool chain has the standard library of `target`.

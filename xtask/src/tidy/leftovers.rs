@@ -4,13 +4,13 @@ use super::Finding;
 use super::code::has_word;
 use super::tree::Tree;
 
-/// What may stand nowhere in a Rust file, with the way to mend it. In two parts, so that this
+/// What may stand nowhere in a Rust file, with the way to fix it. In two parts, so that this
 /// file and searches of the tree do not find the words here.
 const WORDS: [([&str; 2], &str); 9] = [
     (["todo", "!("], "write it, or leave the feature out"),
     (["unimplemented", "!("], "write it, or leave the feature out"),
-    (["FIX", "ME"], "mend it now, or open an issue"),
-    (["XX", "X"], "mend it now, or open an issue"),
+    (["FIX", "ME"], "fix it now, or open an issue"),
+    (["XX", "X"], "fix it now, or open an issue"),
     (["#[ign", "ore"], "call `gannet_measure::testing::skipped` and return, or delete the test"),
     (["SKIP", "PED"], "call `gannet_measure::testing::skipped`"),
     (["\"skip", "ped: "], "call `gannet_measure::testing::skipped`"),
@@ -23,10 +23,10 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.with_extension("rs") {
         for (line, text) in file.lines() {
-            for (parts, mend) in WORDS {
+            for (parts, advice) in WORDS {
                 let word = parts.concat();
                 if holds(text, &word) {
-                    let message = format!("`{word}`: {mend}");
+                    let message = format!("`{word}`: {advice}");
                     findings.push(Finding::new(&file.path, line, "leftover", message));
                 }
             }

@@ -44,7 +44,7 @@ pub fn run(root: &Path) -> Result<bool> {
     let tree = Tree::read(root)?;
     let findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule(&tree)).collect();
     findings.iter().for_each(|finding| println!("{finding}"));
-    println!("tidy: {} files, {} rules, {} to mend", tree.len(), RULES.len(), findings.len());
+    println!("tidy: {} files, {} rules, {} to fix", tree.len(), RULES.len(), findings.len());
     Ok(findings.is_empty())
 }
 
@@ -56,7 +56,7 @@ struct Finding {
     line: usize,
     /// The rule in two words.
     rule: &'static str,
-    /// What is there, and how to mend it.
+    /// What is there, and how to fix it.
     message: String,
 }
 

@@ -25,10 +25,10 @@ const NOT_FORMATS: [&str; 11] = [
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let formats = tree.with_extension("rs").filter(|file| file.path.starts_with(FORMATS));
     let without = formats.filter(|file| !is_exempt(&file.path) && !cites(tree, file));
-    without.map(|file| Finding::new(&file.path, 1, "no source", MEND)).collect()
+    without.map(|file| Finding::new(&file.path, 1, "no source", ADVICE)).collect()
 }
 
-const MEND: &str = "write a `Source: ` line in the doc comment of the format: repository and path, \
+const ADVICE: &str = "write a `Source: ` line in the doc comment of the format: repository and path, \
                     or standard and section; a module that is no format goes in \
                     xtask/src/tidy/sources.rs";
 

@@ -75,8 +75,8 @@ fn print_forecast(out: &mut impl Write, forecast: &Forecast) -> io::Result<()> {
     let (threads, percent) = (forecast.receive_threads, forecast.receive_busiest * 100.0);
     writeln!(
         out,
-        "# cores      {} threads, {threads} of them receive; the busiest needs {percent:.0} % of a \
-         core",
+        "# cores      {} threads, {threads} of them receive; the busiest needs about\n\
+         #            {percent:.0} % of a core; `gannet doctor` measures it",
         forecast.threads
     )?;
     if forecast.raw_streams > 0 {

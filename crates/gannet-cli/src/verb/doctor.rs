@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use crossterm::style::Stylize;
 use gannet_control::config;
-use gannet_control::doctor::{Check, Needs, System, Verdict, examine};
+use gannet_control::doctor::{Check, Needs, ReceiveCost, System, Verdict, examine};
 
 use crate::exit::Outcome;
 use crate::output;
 
 /// Checks whether this machine is ready to take data: socket buffers, packet sizes, memory,
-/// processor, rights, disk. Reports what falls short and prints the shell commands that fix it.
-/// Nothing is changed. Exit code 5 when something would lose data or keep a run from starting.
+/// processor, rights, disk, and for half a second what receiving a frame costs. Reports what falls
+/// short and prints the shell commands that fix it. Nothing is changed. Exit code 5 when something would lose data or keep a run from starting.
 ///
 /// Example: gannet doctor detector.toml
 #[derive(Debug, clap::Args)]
@@ -25,11 +25,10 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let needs = match &arguments.config {
-        Some(path) => Needs::of(&config::load(path)?),
-        None => Needs::default(),
-    };
-    let checks = examine(&System::default(), &needs);
+    let plan = arguments.config.as_deref().map(config::load).transpose()?;
+    let needs = plan.as_ref().map(Needs::of).unwrap_or_default();
+    let cost = ReceiveCost::measure(plan.as_ref());
+    let checks = examine(&System::default(), &needs, &cost);
     match arguments.json {
         true => output::json(&checks)?,
         false => output::print(|out| print(out, &checks))?,
@@ -47,8 +46,8 @@ fn print(out: &mut impl Write, checks: &[Check]) -> io::Result<()> {
         writeln!(out, "{verdict}  {:<names$}  {}", check.name, check.value)?;
     }
     writeln!(out)?;
-    for (remedy, mended) in remedies(checks) {
-        for check in mended {
+    for (remedy, fixed) in remedies(checks) {
+        for check in fixed {
             writeln!(out, "# {}: {}", check.name, check.reason)?;
         }
         writeln!(out, "{remedy}\n")?;
@@ -63,7 +62,7 @@ fn remedies(checks: &[Check]) -> Vec<(&str, Vec<&Check>)> {
     let mut remedies: Vec<(&str, Vec<&Check>)> = Vec::new();
     for check in checks.iter().filter(|check| !check.remedy.is_empty()) {
         match remedies.iter_mut().find(|(remedy, _)| *remedy == check.remedy) {
-            Some((_, mended)) => mended.push(check),
+            Some((_, fixed)) => fixed.push(check),
             None => remedies.push((&check.remedy, vec![check])),
         }
     }
@@ -73,7 +72,9 @@ fn remedies(checks: &[Check]) -> Vec<(&str, Vec<&Check>)> {
 /// The verdict in its width, with its colour on a terminal.
 fn colored(verdict: Verdict) -> String {
     let text = format!("{verdict:<7}");
-    if !output::is_terminal() {
+    #[expect(clippy::disallowed_methods, reason = "nothing is written")]
+    let has_colors = output::takes_control_codes(&io::stdout());
+    if !has_colors {
         return text;
     }
     match verdict {

@@ -3,7 +3,7 @@
 mod panel;
 
 use std::fmt::Write;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::time::Duration;
 
 use gannet_control::alarm::Alarm;
@@ -18,7 +18,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Gauge, Paragraph, Widget};
 
 use crate::log;
-use crate::output::grouped;
+use crate::output::{self, grouped};
 
 /// Lines of the panel.
 const PANEL_LINES: u16 = 25;
@@ -77,12 +77,12 @@ impl Rates {
 }
 
 impl View {
-    /// A panel when standard error is a terminal, lines otherwise; nothing when `quiet`.
+    /// A panel when standard error is a terminal that can be drawn on, lines otherwise; nothing when `quiet`.
     pub fn open(quiet: bool) -> Self {
         if quiet {
             return Self::Silent;
         }
-        if !io::stderr().is_terminal() {
+        if !output::takes_control_codes(&io::stderr()) {
             return Self::Lines(Rates::default());
         }
         // Lines that come from anywhere would tear the panel.

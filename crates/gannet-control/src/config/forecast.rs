@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::model::Config;
 use super::plan::PlannedSource;
 
-/// Time of a core that a frame takes, from the socket to its primitives, in seconds: one core of
-/// the reference machine takes 0.6 to 0.7 million frames a second.
-const RECEIVE_S_PER_FRAME: f64 = 1.7e-6;
+/// Time of a core that a frame takes, from the socket to its primitives, in seconds, as measured on
+/// the reference machine; `gannet doctor` measures it where it runs.
+const RECEIVE_S_PER_FRAME: f64 = 2.0e-6;
 /// Primitives of a channel a second that disk space is foreseen for.
 const PRIMITIVES_PER_S: f64 = 100.0;
 /// Records a second that disk space is foreseen for where activities are looked for.
@@ -32,7 +32,7 @@ pub struct Forecast {
     pub frames_per_s: f64,
     /// Payload bandwidth, in Gbit/s.
     pub gbit_per_s: f64,
-    /// Memory of the landing buffers and indices, in bytes.
+    /// Memory of the rings and indices, in bytes.
     pub memory_bytes: u64,
     /// Threads that are busy while frames come: the receiving ones, and three behind them, or four
     /// where streams are recorded as they come.
@@ -41,10 +41,12 @@ pub struct Forecast {
     pub depth_s: f64,
     /// Threads that receive: one a socket.
     pub receive_threads: usize,
-    /// Part of a core that all of them keep busy, at 1.7 microseconds a frame.
+    /// Part of a core that all of them keep busy, at 2 microseconds a frame.
     pub receive_cores: f64,
-    /// Part of a core that the busiest of them needs, if the senders of a source are spread evenly
-    /// over its sockets; above 1 it cannot keep up.
+    /// Frames per second that the busiest of them takes, if the senders of a source are spread
+    /// evenly over its sockets.
+    pub busiest_frames_per_s: f64,
+    /// Part of a core that it needs, at 2 microseconds a frame; above 1 it cannot keep up.
     pub receive_busiest: f64,
     /// Size of a trigger record of all streams, with the readout window that the module-level
     /// trigger gives candidates of no special type, in bytes.
@@ -75,6 +77,7 @@ impl Forecast {
         // Of nothing, the sum of floating-point numbers is -0.
         let frames_per_s = sources.iter().map(PlannedSource::frames_per_s).sum::<f64>() + 0.0;
         let receive_threads = sources.iter().map(PlannedSource::inputs).sum();
+        let busiest_frames_per_s = sources.iter().map(frames_per_thread).fold(0.0, f64::max);
         let depth_s =
             |source: &PlannedSource| source.cells as f64 / source.frames_per_s().max(1e-9);
         let record_bytes = record_bytes(config, streams, frames_per_s);
@@ -96,7 +99,8 @@ impl Forecast {
             depth_s: sources.iter().map(depth_s).reduce(f64::min).unwrap_or(0.0),
             receive_threads,
             receive_cores: frames_per_s * RECEIVE_S_PER_FRAME,
-            receive_busiest: sources.iter().map(busy).fold(0.0, f64::max),
+            busiest_frames_per_s,
+            receive_busiest: busiest_frames_per_s * RECEIVE_S_PER_FRAME,
             record_bytes,
             raw_streams,
             raw_bytes_per_s,
@@ -124,12 +128,12 @@ impl Forecast {
     }
 }
 
-/// Part of a core that each receiving thread of `source` needs.
-fn busy(source: &PlannedSource) -> f64 {
-    source.frames_per_s() * RECEIVE_S_PER_FRAME / source.inputs().max(1) as f64
+/// Frames per second of each receiving thread of `source`.
+fn frames_per_thread(source: &PlannedSource) -> f64 {
+    source.frames_per_s() / source.inputs().max(1) as f64
 }
 
-/// Memory of the landing buffer of `source` and the indices of its streams.
+/// Memory of the ring of `source` and the indices of its streams.
 fn memory_bytes(source: &PlannedSource) -> u64 {
     let entries = (source.index_frames() as u64).next_power_of_two();
     source.cells * FRAME_BYTES + source.streams.len() as u64 * entries * INDEX_ENTRY_BYTES
@@ -222,9 +226,10 @@ mod tests {
     #[test]
     fn the_busiest_receiving_thread_has_the_most_frames() {
         let forecast = forecast("", None);
-        let per_stream = 62.5e6 / 2048.0 * 1.7e-6;
+        let per_stream = 62.5e6 / 2048.0 * 2.0e-6;
         assert_eq!((forecast.receive_threads, forecast.threads), (3, 6));
         assert_near(forecast.receive_cores, 11.0 * per_stream);
+        assert_near(forecast.busiest_frames_per_s, 4.0 * 62.5e6 / 2048.0);
         assert_near(forecast.receive_busiest, 4.0 * per_stream);
     }
 

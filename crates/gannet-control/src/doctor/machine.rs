@@ -10,11 +10,7 @@ use crate::config::Plan;
 
 pub(super) fn checks(system: &System, needs: &Needs) -> Vec<Check> {
     let cores = available_parallelism().map_or(1, |n| n.get());
-    let mut checks = vec![
-        processors(cores, needs.threads),
-        busiest(needs.receive_busiest),
-        instruction_set(Isa::best()),
-    ];
+    let mut checks = vec![processors(cores, needs.threads), instruction_set(Isa::best())];
     checks.extend(governor(system));
     checks.extend([clock(system), memory(system, needs.memory), huge_pages(system)]);
     checks
@@ -27,15 +23,6 @@ fn processors(cores: usize, wanted: usize) -> Check {
     };
     Check::new("cores", value, verdict, "each socket keeps one busy, the trigger a part of one")
         .fixed_by("# give the process more cores (taskset, cgroup cpuset), or use fewer sockets")
-}
-
-/// The receiving thread with most to do, as foreseen.
-fn busiest(part: f64) -> Check {
-    let value = format!("{:.0} % of a core foreseen", part * 100.0);
-    let verdict = if part <= 1.0 { Verdict::Ok } else { Verdict::Slow };
-    let reason = "a socket is received by one thread; on a core of the reference machine a frame takes 1.7 us";
-    Check::new("busiest receiving thread", value, verdict, reason)
-        .fixed_by("# spread the streams over more addresses or `sockets` in the configuration")
 }
 
 fn instruction_set(best: Isa) -> Check {
@@ -145,9 +132,6 @@ mod tests {
     fn few_cores_and_slow_clocks_are_slow() {
         assert_eq!(processors(2, 2).verdict, Verdict::Ok);
         assert_eq!(processors(1, 2).verdict, Verdict::Slow);
-        let busy = busiest(1.7);
-        assert_eq!((busy.verdict, &busy.value[..]), (Verdict::Slow, "170 % of a core foreseen"));
-        assert_eq!(busiest(1.0).verdict, Verdict::Ok);
         let path = "sys/devices/system/clocksource/clocksource0/current_clocksource";
         assert_eq!(clock(&fake(&[(path, "tsc\n")]).1).verdict, Verdict::Ok);
         assert_eq!(clock(&fake(&[(path, "hpet\n")]).1).verdict, Verdict::Slow);

@@ -2,12 +2,14 @@
 //!
 //! Each [`Check`] names a value, judges it against what the data path needs, and gives the command
 //! that fixes it. Nothing is changed here, and no right is needed to look. Files of the kernel are
-//! read; what only trying tells is tried on a socket that refuses every datagram.
+//! read; what only trying tells is tried on a socket that refuses every datagram. What receiving
+//! costs is measured on a short run over loopback.
 
 mod addresses;
 mod interfaces;
 mod machine;
 mod network;
+mod receiving;
 mod rights;
 mod socket;
 mod storage;
@@ -24,6 +26,7 @@ use crate::config::Plan;
 use crate::sys;
 
 pub use machine::memory_doubt;
+pub use receiving::ReceiveCost;
 pub use system::System;
 
 /// How a value suits the data path.
@@ -126,8 +129,8 @@ pub struct Needs {
     pub memory: u64,
     /// Threads that are busy while frames come.
     pub threads: usize,
-    /// Part of a core that the busiest receiving thread needs.
-    pub receive_busiest: f64,
+    /// Frames per second that the busiest receiving thread takes.
+    pub busiest_frames_per_s: f64,
     /// Where records are written.
     pub directory: PathBuf,
     /// Space that the recorder leaves free there, in bytes.
@@ -147,7 +150,7 @@ impl Default for Needs {
             metrics: None,
             memory: 4 << 30,
             threads: 2,
-            receive_busiest: 0.83,
+            busiest_frames_per_s: 16.0 * 62.5e6 / 2048.0,
             directory: ".".into(),
             disk_reserve: 256 << 20,
             disk_bytes_per_s: 3e6,
@@ -170,7 +173,7 @@ impl Needs {
             memory: forecast.memory_bytes,
             // Those behind the receiving ones are busy only now and then.
             threads: forecast.receive_threads + 1,
-            receive_busiest: forecast.receive_busiest,
+            busiest_frames_per_s: forecast.busiest_frames_per_s,
             directory: plan.config.recorder.directory.clone(),
             disk_reserve: plan.config.recorder.disk_reserve.bytes(),
             disk_bytes_per_s: forecast.disk_bytes_per_s,
@@ -178,9 +181,10 @@ impl Needs {
     }
 }
 
-/// Looks at everything that `needs` depends on.
-pub fn examine(system: &System, needs: &Needs) -> Vec<Check> {
+/// Looks at everything that `needs` depends on; `cost` is what receiving was measured to cost.
+pub fn examine(system: &System, needs: &Needs, cost: &Result<ReceiveCost, String>) -> Vec<Check> {
     let mut checks = machine::checks(system, needs);
+    checks.push(receiving::check(needs, cost));
     checks.extend(network::checks(system, needs));
     checks.extend(addresses::checks(needs));
     checks.extend(interfaces::checks(system, needs, &sys::interface_addresses()));
@@ -257,11 +261,12 @@ mod tests {
         let needs = Needs {
             listen: Some(["0.0.0.0:7000", "192.0.2.1:7000"].map(|a| a.parse().unwrap()).into()),
             threads: usize::MAX,
-            receive_busiest: 2.0,
+            busiest_frames_per_s: 1e6,
             directory: "/no/such place; (it's not)".into(),
             ..Needs::default()
         };
-        let checks = examine(&system, &needs);
+        let cost = Ok(ReceiveCost { s_per_frame: 2e-6 });
+        let checks = examine(&system, &needs, &cost);
         let remedies: Vec<_> = checks.iter().filter(|check| !check.remedy.is_empty()).collect();
         assert!(remedies.len() >= 16, "{remedies:#?}");
         for check in remedies {

@@ -48,7 +48,7 @@ impl Outlets {
     /// Sends datagrams and returns how many of them, the last ones, the network did not take.
     ///
     /// # Errors
-    /// When the system refuses for a reason that waiting does not mend.
+    /// When the system refuses for a reason that waiting does not cure.
     pub fn send(
         &mut self,
         outlet: usize,

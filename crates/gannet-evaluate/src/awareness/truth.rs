@@ -38,8 +38,8 @@ impl Truth {
         Self { lattice, nodes: vec![HEALTHY; lattice.nodes()] }
     }
 
-    /// Mends everything.
-    pub fn mend(&mut self) {
+    /// Repairs everything.
+    pub fn repair(&mut self) {
         self.nodes.fill(HEALTHY);
     }
 

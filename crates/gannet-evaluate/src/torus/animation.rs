@@ -165,7 +165,7 @@ impl State {
                 format!("cable at {} dead", name(cable))
             }
             Event::CableUp(cable) => {
-                self.mend(cable);
+                self.repair(cable);
                 format!("cable at {} works again", name(cable))
             }
             Event::CableFlaky(cable, loss) => {
@@ -186,13 +186,13 @@ impl State {
 
     fn begin(&mut self, cycle: u32, kind: &'static str, node: Node, cable: Option<Cable>) {
         if let Some(cable) = &cable {
-            self.mend(cable);
+            self.repair(cable);
         }
         let direction = cable.map(|cable| Direction::of(cable.dimension, true).index());
         self.faults.push(Mark { cycle, kind, node, direction });
     }
 
-    fn mend(&mut self, cable: &Cable) {
+    fn repair(&mut self, cable: &Cable) {
         let direction = Some(Direction::of(cable.dimension, true).index());
         self.faults.retain(|mark| mark.node != cable.from || mark.direction != direction);
     }

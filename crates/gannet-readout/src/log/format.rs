@@ -376,7 +376,7 @@ mod tests {
         }
     }
 
-    /// Sets bytes of a header and mends its CRC, as a wrong writer would.
+    /// Sets bytes of a header and corrects its CRC, as a wrong writer would.
     fn forged(range: std::ops::Range<usize>, value: &[u8]) -> Result<Header, Defect> {
         let mut block = sample().encode();
         block[range].copy_from_slice(value);

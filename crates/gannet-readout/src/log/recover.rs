@@ -132,7 +132,7 @@ pub fn recover_on(disk: &dyn Disk, path: &Path) -> Result<Recovered, Error> {
     if is_taken(&finished) {
         return Err(Error::Exists(finished));
     }
-    Mending { disk, sink, part: path, finished, set_aside: Vec::new(), bytes_set_aside: 0 }.run()
+    Repair { disk, sink, part: path, finished, set_aside: Vec::new(), bytes_set_aside: 0 }.run()
 }
 
 /// The answer for a file that has its finished name.
@@ -152,7 +152,7 @@ fn check_finished(file: &Path) -> Result<Recovered, Error> {
 }
 
 /// One unfinished file under repair.
-struct Mending<'a> {
+struct Repair<'a> {
     disk: &'a dyn Disk,
     sink: Box<dyn Sink>,
     part: &'a Path,
@@ -161,7 +161,7 @@ struct Mending<'a> {
     bytes_set_aside: u64,
 }
 
-impl Mending<'_> {
+impl Repair<'_> {
     fn run(mut self) -> Result<Recovered, Error> {
         let survey = Survey::of(self.part)?;
         let content = survey.content;

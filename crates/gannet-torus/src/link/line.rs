@@ -79,7 +79,7 @@ impl Line {
     }
 
     /// Lets words through again.
-    pub fn mend(&mut self) {
+    pub fn repair(&mut self) {
         self.is_cut = false;
     }
 

@@ -108,9 +108,9 @@ impl<M: PhysicalMemory> Network<M> {
         }
     }
 
-    /// Mends a cable.
-    pub fn mend(&mut self, cable: Cable) {
-        self.both_lines(cable, Line::mend);
+    /// Repairs a cable.
+    pub fn repair(&mut self, cable: Cable) {
+        self.both_lines(cable, Line::repair);
     }
 
     fn both_lines(&mut self, cable: Cable, act: fn(&mut Line)) {

@@ -156,7 +156,7 @@ pub(super) trait Engine {
     fn set_paused(&mut self, paused: bool);
     fn set_routes(&mut self, setup: &Setup, routes: Arc<Routes>);
     fn fail_cable(&mut self, ends: [(Node, Direction); 2], now: u32);
-    fn mend_cable(&mut self, ends: [(Node, Direction); 2]);
+    fn repair_cable(&mut self, ends: [(Node, Direction); 2]);
     fn fail_node(&mut self, node: Node, now: u32);
     fn hang_host(&mut self, node: Node);
     fn set_flaky(&mut self, ends: [(Node, Direction); 2], loss: f64);
@@ -238,11 +238,11 @@ impl<const V: usize> Engine for Slabs<V> {
         slab::exchange(&mut self.slabs);
     }
 
-    fn mend_cable(&mut self, ends: [(Node, Direction); 2]) {
+    fn repair_cable(&mut self, ends: [(Node, Direction); 2]) {
         for (end, far) in [(ends[0], ends[1]), (ends[1], ends[0])] {
             let held = self.slabs.iter().find_map(|slab| slab.occupancy(far.0, far.1));
             let held = held.expect("every node is in one of the slabs");
-            self.slabs.iter_mut().for_each(|slab| slab.mend_link(end.0, end.1, held));
+            self.slabs.iter_mut().for_each(|slab| slab.repair_link(end.0, end.1, held));
         }
     }
 

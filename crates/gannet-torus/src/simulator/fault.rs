@@ -71,7 +71,7 @@ impl Simulation {
                 let ends = self.ends(cable);
                 self.engine.fail_cable(ends, now);
             }
-            Event::CableUp(cable) => self.mend_cable(cable),
+            Event::CableUp(cable) => self.repair_cable(cable),
             Event::CableFlaky(cable, loss) => {
                 let ends = self.ends(cable);
                 self.engine.set_flaky(ends, loss);
@@ -81,14 +81,14 @@ impl Simulation {
         }
     }
 
-    fn mend_cable(&mut self, cable: Cable) {
+    fn repair_cable(&mut self, cable: Cable) {
         let ends = self.ends(cable);
         self.engine.set_flaky(ends, 0.0);
         let was_dead = !self.faults().cable_works(cable);
-        self.faults_mut().mend_cable(cable);
+        self.faults_mut().repair_cable(cable);
         let (from, direction) = ends[0];
         if was_dead && self.faults().link_works(from, direction) {
-            self.engine.mend_cable(ends);
+            self.engine.repair_cable(ends);
         }
     }
 

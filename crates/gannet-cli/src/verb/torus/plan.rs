@@ -1,6 +1,6 @@
 //! `gannet torus plan`: which machine, how it is cabled, what it does and what it survives.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
@@ -116,7 +116,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         match step {
             Step::Stage(stage) => {
                 progress.show(stage.done as u64, stage.total as u64);
-                if told.elapsed() >= TOLD && !io::stderr().is_terminal() {
+                if told.elapsed() >= TOLD && !output::takes_control_codes(&io::stderr()) {
                     log::say(format_args!("{}: {} of {}", stage.name, stage.done, stage.total));
                     told = Instant::now();
                 }

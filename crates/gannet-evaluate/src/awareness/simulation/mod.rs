@@ -130,7 +130,7 @@ impl Simulation {
         self.master.clone_from(&self.healthy.2);
         self.master_timer_ns = NEVER;
         self.desks.clone_from(&self.healthy.3);
-        self.truth.mend();
+        self.truth.repair();
         self.queue.clear();
         (self.now_ns, self.begun, self.open) = (0, 0, 0);
         self.false_claims.clear();

@@ -31,7 +31,7 @@ fn a_packet_given_as_soon_as_the_link_is_up_finds_the_other_end_ready() {
         // The end that sends hears nothing until the other one hears it.
         pair.lines[1].cut();
         (0..40 + late).for_each(|_| pair.step());
-        pair.lines[1].mend();
+        pair.lines[1].repair();
         pair.run_until(1000, |pair| pair.ends[0].state() == State::Up);
         send_numbers(&mut pair, 0..1);
         pair.run_until(1000, |pair| pair.ends[0].counters().tx_acknowledged == 1);
@@ -54,7 +54,7 @@ fn a_dead_line_is_noticed_and_forgotten_when_it_is_mended() {
     pair.run_until(100, |pair| pair.ends[1].state() == State::Down);
     assert_eq!(pair.events[1].last(), Some(&Event::Down), "nobody hears this end any more");
 
-    pair.lines[1].mend();
+    pair.lines[1].repair();
     pair.run_until(1000, |pair| pair.ends.iter().all(|end| end.state() == State::Up));
     send_numbers(&mut pair, 10..20);
     pair.run_until(20_000, |pair| pair.arrived[1].len() == 20);
@@ -75,7 +75,7 @@ fn an_end_that_nobody_hears_stops_sending_packets() {
     assert!(pair.ends[0].counters().tx_rewinds <= 2, "{:?}", pair.ends[0].counters());
     assert!(pair.ends[0].is_idle(), "nothing but credits is sent");
 
-    pair.lines[0].mend();
+    pair.lines[0].repair();
     pair.run_until(20_000, |pair| pair.arrived[1].len() == 10);
     assert!(pair.payloads().into_iter().eq((0..10).map(|n| numbered(n, 50))));
     let events = [Event::Up, Event::Down, Event::Up];
@@ -90,7 +90,7 @@ fn a_line_that_never_lived_one_way_is_down_at_both_ends() {
     (0..5000).for_each(|_| pair.step());
     assert_eq!(pair.ends.each_ref().map(Link::state), [State::Down; 2]);
     assert_eq!(pair.events, [[Event::Down]; 2]);
-    pair.lines[0].mend();
+    pair.lines[0].repair();
     pair.bring_up();
     assert_eq!(pair.events, [[Event::Down, Event::Up]; 2]);
 }
@@ -104,7 +104,7 @@ fn a_line_that_dies_in_a_packet_loses_and_doubles_nothing() {
         (0..after).for_each(|_| pair.step());
         pair.lines.iter_mut().for_each(Line::cut);
         (0..5000 + after).for_each(|_| pair.step());
-        pair.lines.iter_mut().for_each(Line::mend);
+        pair.lines.iter_mut().for_each(Line::repair);
         send_numbers(&mut pair, 6..12);
         pair.run_until(50_000, |pair| pair.arrived[1].len() >= 12);
         (0..5000).for_each(|_| pair.step());

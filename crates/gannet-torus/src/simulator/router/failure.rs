@@ -104,7 +104,7 @@ impl<const V: usize> Router<V> {
     }
 
     /// Takes the link at `port` back into service, when its far end holds these flits.
-    pub fn mend_output(&mut self, port: u8, occupancy: [u16; V], rules: &Rules) {
+    pub fn repair_output(&mut self, port: u8, occupancy: [u16; V], rules: &Rules) {
         self.dead_links &= !(1 << port);
         for (output, held) in self.outputs[usize::from(port)].iter_mut().zip(occupancy) {
             output.credits = rules.depth.saturating_sub(held);

@@ -32,10 +32,10 @@ impl<const V: usize> Slab<V> {
     }
 
     /// Takes a link back into service at the end of `node`, when its far end holds these flits.
-    pub fn mend_link(&mut self, node: Node, direction: Direction, occupancy: [u16; V]) {
+    pub fn repair_link(&mut self, node: Node, direction: Direction, occupancy: [u16; V]) {
         let Some(node) = self.local(node.0) else { return };
         self.silence(node, direction as u8);
-        self.routers[node].mend_output(direction as u8, occupancy, &self.rules);
+        self.routers[node].repair_output(direction as u8, occupancy, &self.rules);
     }
 
     /// Flits that `node` holds of the link in `direction`, if it is here.

@@ -1,0 +1,167 @@
+//! The receiving thread: what a frame costs it on this machine, measured.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use gannet_ingest::udp::UdpConfig;
+use gannet_measure::quantity::Span;
+
+use super::{Check, Needs, Verdict};
+use crate::config::{Config, Document, Plan, SourceConfig};
+use crate::emulation::{Emulation, Target};
+use crate::run::Run;
+
+/// Streams that are received for the measurement, at most.
+const STREAMS: usize = 16;
+/// How much of the past they keep: more than caches hold, so that a frame lands in memory.
+const DEPTH: Span = Span::ms(50);
+/// Until the pedestals stand and the memory has been used once.
+const WARM_UP: Duration = Duration::from_millis(150);
+/// How long the cost is measured.
+const MEASURED: Duration = Duration::from_millis(400);
+
+/// What receiving was measured to cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReceiveCost {
+    /// Time of a core for each frame, from the socket to its primitives, in seconds.
+    pub s_per_frame: f64,
+}
+
+impl ReceiveCost {
+    /// Takes emulated frames over loopback for half a second, as fast as they can be received, and
+    /// searches them as `plan` says; nothing is recorded.
+    ///
+    /// # Errors
+    /// Why no frames could be taken, in a sentence.
+    pub fn measure(plan: Option<&Plan>) -> Result<Self, String> {
+        let plan = trial(plan)?;
+        let run = Run::configure(&plan).map_err(|error| error.to_string())?;
+        run.start().map_err(|error| error.to_string())?;
+        let to = *run.addresses().first().ok_or("there is no socket")?;
+        let emulate = &plan.config.emulate;
+        let target = Target {
+            addresses: vec![to; emulate.streams.count],
+            frames: None,
+            flow_control: Some(run.flow_control()),
+        };
+        let emulation = Emulation::start(emulate, &plan.channel_map, &target, None);
+        let emulation = emulation.map_err(|error| error.to_string())?;
+        sleep(WARM_UP);
+        let before = used(&run);
+        let start = Instant::now();
+        while start.elapsed() < MEASURED || used(&run).0 == before.0 {
+            if start.elapsed() > 5 * MEASURED {
+                return Err("no frame came over loopback".into());
+            }
+            sleep(MEASURED / 20);
+        }
+        let after = used(&run);
+        emulation.stop();
+        emulation.join().map_err(|error| error.to_string())?;
+        run.drain();
+        Ok(Self { s_per_frame: (after.1 - before.1) / (after.0 - before.0) as f64 })
+    }
+}
+
+/// Frames taken so far, and the time of a core that they took in seconds.
+fn used(run: &Run) -> (u64, f64) {
+    let snapshot = run.snapshot();
+    (snapshot.frames(), snapshot.sources.iter().map(|source| source.receive_cpu_s).sum())
+}
+
+/// One source on loopback with the format and the chain of `plan`.
+fn trial(plan: Option<&Plan>) -> Result<Plan, String> {
+    let first = plan.and_then(|plan| plan.config.sources.first());
+    let mut streams = first.map(|source| source.streams.clone()).unwrap_or_default();
+    streams.count = if first.is_some() { streams.count.min(STREAMS) } else { STREAMS };
+    let listen = vec![(Ipv4Addr::LOCALHOST, 0).into()];
+    let udp = match first.and_then(|source| source.udp.clone()) {
+        Some(udp) => UdpConfig { listen, sockets: 1, allow: Vec::new(), ..udp },
+        None => UdpConfig { listen, ..UdpConfig::default() },
+    };
+    let mut config = Config {
+        sources: vec![SourceConfig {
+            streams: streams.clone(),
+            udp: Some(udp),
+            depth: DEPTH,
+            ..SourceConfig::default()
+        }],
+        tpg: plan.map(|plan| plan.config.tpg.clone()).unwrap_or_default(),
+        ..Config::default()
+    };
+    config.recorder.enabled = false;
+    config.record.slice_ticks = 0;
+    config.emulate.streams = streams;
+    config.emulate.pace.unpaced = true;
+    Plan::resolve(config, &Document::new("", ""), Path::new(".")).map_err(|problem| problem.cause)
+}
+
+/// How busy the receiving thread with most to do will be.
+pub(super) fn check(needs: &Needs, cost: &Result<ReceiveCost, String>) -> Check {
+    let name = "busiest receiving thread";
+    let reason = "a socket is received by one thread; what it cannot take in time is lost";
+    match cost {
+        Ok(ReceiveCost { s_per_frame }) => {
+            let part = needs.busiest_frames_per_s * s_per_frame;
+            let (percent, ns) = (part * 100.0, s_per_frame * 1e9);
+            let value = format!("{percent:.0} % of a core, at {ns:.0} ns a frame measured here");
+            let verdict = if part <= 1.0 { Verdict::Ok } else { Verdict::Slow };
+            Check::new(name, value, verdict, reason).fixed_by(
+                "# spread the streams over more addresses or `sockets` in the configuration",
+            )
+        }
+        Err(cause) => Check::new(name, format!("not measured: {cause}"), Verdict::Unknown, reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+
+    #[test]
+    fn a_thread_is_slow_when_its_frames_cost_more_than_a_core() {
+        let needs = Needs { busiest_frames_per_s: 400_000.0, ..Needs::default() };
+        let judged = |s_per_frame| check(&needs, &Ok(ReceiveCost { s_per_frame }));
+        assert_eq!(judged(2.5e-6).verdict, Verdict::Ok);
+        let slow = judged(3e-6);
+        assert_eq!(slow.verdict, Verdict::Slow);
+        assert_eq!(slow.value, "120 % of a core, at 3000 ns a frame measured here");
+        let unknown = check(&needs, &Err("no socket".into()));
+        assert_eq!(
+            (unknown.verdict, &*unknown.value),
+            (Verdict::Unknown, "not measured: no socket")
+        );
+    }
+
+    #[test]
+    fn the_trial_has_the_format_and_the_chain_of_the_plan_and_writes_nothing() {
+        let text = r#"
+            tpg = { threshold = [77, 77, 77] }
+            recorder = { raw_streams = "all" }
+            metrics = { listen = "127.0.0.1:9099" }
+            [[source]]
+            streams = { count = 40, format = "tdeeth" }
+            udp = { listen = ["192.0.2.1:80"], sockets = 4 }
+            depth = "100 ms"
+        "#;
+        let plan = parse("test.toml", text, Path::new(".")).unwrap();
+        let trial = trial(Some(&plan)).unwrap();
+        assert_eq!(trial.sources.len(), 1);
+        assert_eq!(trial.sources[0].format, plan.sources[0].format);
+        assert_eq!(trial.streams().count(), STREAMS);
+        assert_eq!(trial.config.tpg, plan.config.tpg);
+        assert_eq!(trial.config.emulate.streams.geo_ids().len(), STREAMS);
+        assert!(!trial.config.recorder.enabled && trial.config.metrics.listen.is_none());
+        let udp = trial.sources[0].udp().unwrap();
+        assert_eq!((udp.listen[0].to_string(), udp.sockets), ("127.0.0.1:0".to_owned(), 1));
+    }
+
+    #[test]
+    fn a_measured_cost_is_that_of_frames_taken() {
+        let cost = ReceiveCost::measure(None).unwrap();
+        assert!(cost.s_per_frame > 10e-9 && cost.s_per_frame < 1.0, "{cost:?}");
+    }
+}
