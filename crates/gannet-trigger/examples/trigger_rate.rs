@@ -5,8 +5,9 @@
 //! ```
 //!
 //! 16 streams of 64 channels give random hits at a total rate; each rate runs with the default
-//! algorithm alone and with five side by side. The load is the time that the chain takes for a
-//! second of data, so the rate it could sustain is the rate of primitives over the load.
+//! algorithm alone and with five side by side. What comes out is remembered, as a run does to cut
+//! windows out of it. The load is the time that all of it takes for a second of data, so the rate it
+//! could sustain is the rate of primitives over the load.
 
 use std::time::Instant;
 
@@ -14,6 +15,7 @@ use gannet_measure::random::Random;
 use gannet_trigger::activity::{
     ActivityConfig, AdcSimpleWindow, ChannelAdjacency, ChannelDistance, HorizontalMuon, Prescale,
 };
+use gannet_trigger::recent::{RECENT_PRIMITIVES, Recent};
 use gannet_trigger::sampling::Sampling;
 use gannet_trigger::{TriggerChain, TriggerConfig, TriggerOutput};
 use gannet_wire::TriggerPrimitive;
@@ -53,6 +55,8 @@ fn measure(config: &TriggerConfig, tps_per_second: f64, frames: u64) -> (usize, 
     let mut chain =
         TriggerChain::new(config, STREAMS as usize, 1, Sampling::default()).expect("valid");
     let (mut out, mut taken) = (TriggerOutput::default(), 0);
+    let (mut primitives, mut activities) =
+        (Recent::new(RECENT_PRIMITIVES), Recent::new(RECENT_PRIMITIVES));
     let begin = Instant::now();
     for (turn, frame) in turns.iter().zip(1..) {
         for (tps, stream) in turn.iter().zip(0..) {
@@ -60,6 +64,9 @@ fn measure(config: &TriggerConfig, tps_per_second: f64, frames: u64) -> (usize, 
         }
         chain.advance(0, &mut out);
         taken += out.primitives.ordered.len();
+        out.primitives.ordered.iter().for_each(|tp| primitives.push(*tp));
+        out.activities.drain(..).for_each(|activity| activities.push(activity));
+        std::hint::black_box(chain.complete_to());
         chain.records_done(out.decided.decisions.len(), &mut out);
         out.clear();
     }

@@ -11,7 +11,8 @@
 //! * [`merge`] brings the primitives of many streams into one order of time;
 //! * [`activity`] groups them into activities, [`candidate`] takes those that ask for a readout;
 //! * [`source`] adds candidates at random or at fixed intervals;
-//! * [`module_level`] merges candidates into decisions, and knows when it cannot issue any.
+//! * [`module_level`] merges candidates into decisions, and knows when it cannot issue any;
+//! * [`recent`] remembers primitives and activities for a while, to cut windows out of.
 //!
 //! # Examples
 //!
@@ -55,6 +56,7 @@ pub mod error;
 pub mod merge;
 pub mod module_level;
 pub mod prescale;
+pub mod recent;
 pub mod sampling;
 pub mod source;
 pub mod tpg;

@@ -34,4 +34,8 @@ impl ActivityMaker for BundleMaker {
         }
         self.bundle.clear();
     }
+
+    fn open_from(&self, tick: u64) -> u64 {
+        self.bundle.first().map_or(tick, TriggerPrimitive::time_start)
+    }
 }

@@ -58,6 +58,10 @@ impl ActivityMaker for DistanceMaker {
         Some(first.time_start().saturating_add(self.parameters.window_length).saturating_add(1))
     }
 
+    fn open_from(&self, tick: u64) -> u64 {
+        self.group.first().map_or(tick, TriggerPrimitive::time_start)
+    }
+
     fn close(&mut self, outlet: &mut Outlet) {
         if self.group.len() >= self.parameters.min_tps as usize
             && let Some(data) = sequence(&self.group, self.sampling, Algorithm::ChannelDistance)

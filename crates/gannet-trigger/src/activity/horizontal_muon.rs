@@ -53,6 +53,10 @@ impl WindowRule for MuonRule {
             && self.sampling.time_over_threshold(outside) > self.parameters.tot_threshold
     }
 
+    fn may_fire_late(&self) -> bool {
+        self.parameters.trigger_on_tot
+    }
+
     fn make(&self, window: &TpWindow, outlet: &mut Outlet) {
         let Some(last) = window.tps().next_back() else { return };
         outlet.offer(|| {

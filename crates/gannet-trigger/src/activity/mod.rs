@@ -66,6 +66,12 @@ trait ActivityMaker: fmt::Debug + Send {
         None
     }
 
+    /// The tick from which on activities start that are still to be made, when data time is at
+    /// `tick` and all that was due is closed.
+    fn open_from(&self, tick: u64) -> u64 {
+        tick
+    }
+
     /// Makes what is complete, once data time has reached [`due`](Self::due) or ended.
     fn close(&mut self, _outlet: &mut Outlet) {}
 }

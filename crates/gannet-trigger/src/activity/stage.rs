@@ -76,6 +76,12 @@ impl ActivityStage {
         self.maker.due()
     }
 
+    /// The tick from which on activities start that are still to be made, when data time is at
+    /// `tick` and all that was due is closed.
+    pub fn open_from(&self, tick: u64) -> u64 {
+        self.maker.open_from(tick)
+    }
+
     /// Appends the activities that are complete, once data time has reached [`due`](Self::due) or
     /// ended.
     pub fn close(&mut self, kept: &mut Vec<Activity>) {

@@ -77,6 +77,11 @@ pub(super) trait WindowRule: fmt::Debug + Send {
         false
     }
 
+    /// Whether a window that was judged may still fire on a primitive after it.
+    fn may_fire_late(&self) -> bool {
+        false
+    }
+
     /// Makes the activities of a window that fired.
     fn make(&self, window: &TpWindow, outlet: &mut Outlet);
 }
@@ -144,6 +149,16 @@ impl<R: WindowRule> ActivityMaker for WindowMaker<R> {
     fn due(&self) -> Option<u64> {
         let open = !self.window.tps.is_empty() && !self.judged;
         open.then(|| self.window.time_start().saturating_add(self.length))
+    }
+
+    /// What is in a judged window longer than its length leaves it when the next primitive comes.
+    fn open_from(&self, tick: u64) -> u64 {
+        let slides_to = tick.saturating_add(1).saturating_sub(self.length);
+        match self.window.tps.front().map(TriggerPrimitive::time_start) {
+            None => tick,
+            Some(start) if self.judged && !self.rule.may_fire_late() => start.max(slides_to),
+            Some(start) => start,
+        }
     }
 
     fn close(&mut self, outlet: &mut Outlet) {

@@ -80,6 +80,8 @@ pub struct TriggerChain {
     /// The next event and its tick.
     next: Option<(u64, Event)>,
     begun: bool,
+    /// To where the streams had been searched when all that was left was given out.
+    drained_to: Option<u64>,
     data_time: Arc<DataTime>,
     /// Candidates on their way from the stages to the module-level trigger.
     candidates: Vec<Candidate>,
@@ -120,6 +122,7 @@ impl TriggerChain {
             module_level: ModuleLevelTrigger::new(&config.module_level, run)?,
             next: None,
             begun: false,
+            drained_to: None,
             data_time: Arc::default(),
             candidates: Vec::new(),
         })
@@ -192,10 +195,24 @@ impl TriggerChain {
     /// After it, primitives are late.
     pub fn drain(&mut self, now_ns: u64, out: &mut TriggerOutput) {
         let from = out.primitives.ordered.len();
+        self.drained_to = Some(self.merger.searched_to(now_ns));
         self.merger.drain(&mut out.primitives);
         self.follow(from, now_ns, out);
         self.close_paths(now_ns, out);
         self.module_level.finish(&mut out.decided);
+    }
+
+    /// The tick before which nothing starts that is still to come: all primitives and activities
+    /// that start before it were given out.
+    pub fn complete_to(&self) -> u64 {
+        let tick = self.module_level.data_time();
+        match self.drained_to {
+            Some(drained_to) => tick.max(drained_to),
+            None => {
+                let open = self.paths.iter().map(|path| path.activity.open_from(tick));
+                open.min().unwrap_or(tick)
+            }
+        }
     }
 
     /// Makes all that is complete of what came so far, and forgets the rest: data time goes on

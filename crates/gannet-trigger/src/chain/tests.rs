@@ -5,7 +5,9 @@ use gannet_wire::trigger_candidate::Type;
 use proptest::prelude::*;
 
 use super::*;
-use crate::activity::{AdcSimpleWindow, ChannelAdjacency, HorizontalMuon};
+use crate::activity::{
+    AdcSimpleWindow, Bundle, ChannelAdjacency, ChannelDistance, HorizontalMuon, Prescale,
+};
 use crate::fixture::{START, tp};
 use crate::module_level::{Decision, ModuleLevelConfig};
 use crate::source::{Periodic, Poisson, SourceConfig};
@@ -217,6 +219,26 @@ fn busy_config() -> TriggerConfig {
     }
 }
 
+/// The algorithms and conditions that [`busy_config`] leaves out.
+fn others() -> [ActivityConfig; 4] {
+    [
+        ActivityConfig::Prescale(Prescale::default()),
+        ActivityConfig::Bundle(Bundle { bundle_size: 3, ..Bundle::default() }),
+        ActivityConfig::ChannelDistance(ChannelDistance {
+            window_length: 3000,
+            min_tps: 3,
+            ..ChannelDistance::default()
+        }),
+        ActivityConfig::HorizontalMuon(HorizontalMuon {
+            window_length: 3000,
+            trigger_on_adjacency: false,
+            trigger_on_tot: true,
+            tot_threshold: 319,
+            ..HorizontalMuon::default()
+        }),
+    ]
+}
+
 /// Runs frames of primitives through a chain in some interleaving; `picks` says which stream is
 /// next and whether the chain is advanced then.
 fn run(
@@ -292,6 +314,40 @@ proptest! {
             prop_assert_eq!(fine, &coarse);
         }
         prop_assert!(!fine.decided.decisions.is_empty());
+    }
+
+    #[test]
+    fn nothing_starts_before_the_tick_to_which_all_was_said_to_be_complete(
+        frames in frames(),
+        all_algorithms in any::<bool>(),
+    ) {
+        let mut config = busy_config();
+        if all_algorithms {
+            config.activity.extend(others());
+        }
+        let mut chain = chain(&config, frames.len());
+        let (mut complete_to, mut behind) = (0, 0);
+        let quiet = vec![Vec::new(); 10];
+        for turn in 0..frames[0].len() + quiet.len() {
+            let mut out = TriggerOutput::default();
+            for (stream, frames) in frames.iter().enumerate() {
+                let tps = frames.iter().chain(&quiet).nth(turn).unwrap();
+                chain.push(stream, tps, end_of(turn as u64 + 5), 0, &mut out);
+            }
+            chain.advance(0, &mut out);
+            let mut starts: Vec<_> = out.activities.iter().map(|a| a.data.time_start).collect();
+            starts.extend(out.primitives.ordered.iter().map(TriggerPrimitive::time_start));
+            prop_assert!(starts.iter().all(|start| *start >= complete_to), "{} {:?}", complete_to, starts);
+            prop_assert!(chain.complete_to() >= complete_to);
+            complete_to = chain.complete_to();
+            behind = end_of(turn as u64 + 5) - 10_000 - complete_to;
+        }
+        // Windows of 6000 ticks at most; a bundle may wait for ever.
+        prop_assert!(all_algorithms || behind <= 6_000, "{}", behind);
+        let mut out = TriggerOutput::default();
+        chain.drain(0, &mut out);
+        prop_assert!(out.activities.iter().all(|a| a.data.time_start >= complete_to));
+        prop_assert_eq!(chain.complete_to(), end_of(frames[0].len() as u64 + 5 + 9));
     }
 
     #[test]

@@ -269,7 +269,7 @@ impl TpMerger {
             self.sort_held(out);
             self.publish();
         }
-        let complete = self.time.complete_to(now_ns).saturating_sub(self.hold_ticks);
+        let complete = self.searched_to(now_ns).saturating_sub(self.hold_ticks);
         if look != Look::Anew && complete > self.released_to {
             self.release_to(complete, out);
         }
@@ -293,6 +293,12 @@ impl TpMerger {
     /// Every primitive that starts before this tick was given out; none such comes any more.
     pub fn released_to(&self) -> u64 {
         self.released_to
+    }
+
+    /// The tick up to which no stream holds the others up at wall time `now_ns`: they were searched
+    /// to there, or are late.
+    pub fn searched_to(&self, now_ns: u64) -> u64 {
+        self.time.complete_to(now_ns)
     }
 
     /// Whether the last claim of `stream` is near the time that most streams agree on.

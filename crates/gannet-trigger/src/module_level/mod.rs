@@ -189,6 +189,11 @@ impl ModuleLevelTrigger {
         }
     }
 
+    /// Data time, in ticks; 0 before it has begun.
+    pub fn data_time(&self) -> u64 {
+        self.tick
+    }
+
     /// Issues all decisions that wait.
     pub fn drain(&mut self, out: &mut Decided) {
         while self.issue_first(u64::MAX, out) {}
