@@ -208,7 +208,7 @@ pub struct RecorderSnapshot {
     pub records: u64,
     /// Decisions without a record in the log.
     pub records_dropped: u64,
-    /// Records that miss data of at least one stream.
+    /// Records that miss data of at least one stream, or of the trigger.
     pub incomplete: u64,
     /// Records that miss data which the run had: of a stream that never came, or overwritten
     /// before they were asked for.

@@ -94,8 +94,7 @@ impl DataRequest {
         now_ns: u64,
         window_ticks_max: u64,
     ) -> Option<Answer> {
-        let Window { begin, end } = self.window;
-        if begin >= end || end - begin > window_ticks_max {
+        if !self.window.is_valid(window_ticks_max) {
             return Some(Answer::without_data(Finding::Invalid));
         }
         let extent = buffer.extent();

@@ -8,7 +8,7 @@ use gannet_wire::time_slice::TimeSliceHeader;
 use gannet_wire::{TriggerPrimitive, fragment};
 
 use crate::log::{Chunk, Kind, Label};
-use crate::record::Fragment;
+use crate::record::{Fragment, TriggerFragments};
 
 /// All primitives that start within one interval, and late ones that missed theirs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub struct SliceBuilder {
 
 impl SliceBuilder {
     /// The source that the primitives of slices name as theirs.
-    pub const SOURCE: SourceId = SourceId::new(Subsystem::Trigger, 0);
+    pub const SOURCE: SourceId = TriggerFragments::PRIMITIVES;
     /// The source that slices name as their builder. Files find the parts of a slice by their
     /// source, so it differs from that of the primitives.
     pub const BUILDER: SourceId = SourceId::new(Subsystem::TrBuilder, 0);

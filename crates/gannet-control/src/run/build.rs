@@ -10,7 +10,7 @@ use gannet_measure::clock::Clock;
 use gannet_measure::counter::Counter;
 use gannet_readout::log::{Offer, RecorderHandle};
 use gannet_readout::receiver::StreamStatus;
-use gannet_readout::record::{RecordBuilder, RecordRequest, TriggerRecord};
+use gannet_readout::record::{Attachment, RecordBuilder, RecordRequest, TriggerRecord};
 use gannet_trigger::merge::MergeCounters;
 
 /// Time between two looks at requests that wait for data.
@@ -19,13 +19,21 @@ const RETRY: Duration = Duration::from_millis(1);
 /// What the building thread tells.
 #[derive(Debug, Default)]
 pub(super) struct BuildStatus {
-    /// Records that miss data of at least one stream.
+    /// Records that miss data of at least one stream, or of the trigger.
     pub incomplete: Counter,
     /// Records that miss data which had been in the run: a stream that never came, or frames
     /// that were overwritten before they were cut out.
     pub damaged: Counter,
     /// Decisions that are done with, as a record or not: the trigger's in-flight count falls.
     pub done: AtomicU64,
+}
+
+/// What the building thread is told.
+pub(super) enum Order {
+    /// A decision is to become a record.
+    Build(RecordRequest),
+    /// What the trigger adds to the record of the decision with this number.
+    Attach(u64, Vec<Attachment>),
 }
 
 /// Builds records and hands them to the recorder.
@@ -46,10 +54,11 @@ pub(super) struct Builder {
 
 impl Builder {
     /// Builds records until the deciding thread is gone and no decision is left.
-    pub(super) fn run(mut self, decisions: &Receiver<RecordRequest>) {
+    pub(super) fn run(mut self, orders: &Receiver<Order>) {
         loop {
-            match decisions.recv_timeout(RETRY) {
-                Ok(request) => self.submit(request),
+            match orders.recv_timeout(RETRY) {
+                Ok(Order::Build(request)) => self.submit(request),
+                Ok(Order::Attach(number, attachments)) => self.records.attach(number, attachments),
                 Err(RecvTimeoutError::Timeout) => (),
                 Err(RecvTimeoutError::Disconnected) => break,
             }

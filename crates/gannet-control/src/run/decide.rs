@@ -12,27 +12,20 @@ use gannet_measure::clock::Clock;
 use gannet_measure::histogram::Histogram;
 use gannet_readout::latency::Window;
 use gannet_readout::primitives::{NoBatch, PrimitiveReceiver};
-use gannet_readout::record::{Attachment, RecordRequest};
-use gannet_trigger::candidate::Candidate;
+use gannet_readout::record::{RecordRequest, TriggerFragments};
 use gannet_trigger::module_level::Decision;
 use gannet_trigger::{TriggerChain, TriggerOutput};
 use gannet_wire::TriggerPrimitive;
-use gannet_wire::fragment_type::FragmentType;
-use gannet_wire::geo_id::DAQ_DETECTOR;
-use gannet_wire::overlay;
-use gannet_wire::source_id::{SourceId, Subsystem};
-use gannet_wire::trigger_activity::TriggerActivityData;
-use gannet_wire::trigger_candidate::TriggerCandidateData;
 
-use super::build::BuildStatus;
+use super::build::{BuildStatus, Order};
 use arrivals::Arrivals;
 
 pub(super) use outlet::{Outlet, OutletAccounts};
 
 /// How long the thread waits for primitives before it looks for late streams.
 const WAIT: Duration = Duration::from_millis(2);
-/// Source that trigger candidates name as theirs in records.
-const CANDIDATES: SourceId = SourceId::new(Subsystem::Trigger, 1);
+/// Orders to the builder for one decision.
+pub(super) const ORDERS_PER_DECISION: usize = 2;
 
 /// What the deciding thread tells.
 #[derive(Debug, Default)]
@@ -58,28 +51,45 @@ impl DecideStatus {
 pub(super) struct Decider {
     chain: TriggerChain,
     outlet: Outlet,
-    requests: SyncSender<RecordRequest>,
+    fragments: TriggerFragments,
+    orders: SyncSender<Order>,
     clock: Arc<dyn Clock>,
     built: Arc<BuildStatus>,
     status: Arc<DecideStatus>,
     out: TriggerOutput,
     arrivals: Arrivals,
+    /// Tick before which nothing starts that is still to come.
+    complete_to: u64,
     /// Decisions that the builder was done with when last looked at.
     done: u64,
 }
 
 impl Decider {
-    /// A decider whose decisions go to `requests` and everything else to `outlet`.
+    /// A decider whose decisions go to `orders`, with what `fragments` cuts for them, and everything
+    /// else to `outlet`.
     pub(super) fn new(
         chain: TriggerChain,
         outlet: Outlet,
-        requests: SyncSender<RecordRequest>,
+        fragments: TriggerFragments,
+        orders: SyncSender<Order>,
         clock: Arc<dyn Clock>,
         built: Arc<BuildStatus>,
         status: Arc<DecideStatus>,
     ) -> Self {
         let (out, arrivals) = (TriggerOutput::default(), Arrivals::default());
-        Self { chain, outlet, requests, clock, built, status, out, arrivals, done: 0 }
+        Self {
+            chain,
+            outlet,
+            fragments,
+            orders,
+            clock,
+            built,
+            status,
+            out,
+            arrivals,
+            complete_to: 0,
+            done: 0,
+        }
     }
 
     /// Decides until the receiving threads are gone and every primitive is used.
@@ -107,6 +117,8 @@ impl Decider {
         let now_ns = self.clock.now_ns();
         self.chain.drain(now_ns, &mut self.out);
         self.hand_on(now_ns);
+        let attach = |number, added| send(&self.orders, Order::Attach(number, added));
+        self.fragments.end(self.complete_to, attach);
         self.outlet.finish();
     }
 
@@ -126,22 +138,35 @@ impl Decider {
         primitives.late.iter().for_each(|tp| self.outlet.primitive_beside(*tp));
         primitives.ordered.last().into_iter().for_each(|tp| self.status.note_primitive(*tp));
         self.outlet.busy(&self.out.decided.busy);
-        for decision in &self.out.decided.decisions {
+        let Self { fragments, orders, out, .. } = self;
+        fragments.remember(&out.primitives.ordered, out.activities.drain(..));
+        for decision in out.decided.decisions.drain(..) {
             if let Some(arrival_ns) = self.arrivals.of(decision.timestamp) {
                 self.status.arrival_to_decision_ns.record(now_ns.saturating_sub(arrival_ns));
             }
-            // The channel has room for all records that may be in flight, and the builder
-            // outlives this thread unless it failed, which the run notices.
-            let _builder_gone = self.requests.send(request(decision, now_ns));
+            send(orders, Order::Build(request(&decision, now_ns)));
+            fragments.ask(decision, now_ns);
         }
-        if self.out.began_anew {
+        let attach = |number, added| send(orders, Order::Attach(number, added));
+        if out.began_anew {
             tracing::warn!("most streams went back in time; the order of primitives begins anew");
+            fragments.end(self.complete_to, attach);
+            self.complete_to = 0;
             self.outlet.begin_anew();
             self.arrivals = Arrivals::default();
+        } else {
+            self.complete_to = self.chain.complete_to();
+            fragments.answer(self.complete_to, now_ns, attach);
         }
         self.out.clear();
         self.outlet.retry(now_ns);
     }
+}
+
+/// The channel has room for all records that may be in flight, and the builder outlives the
+/// deciding thread unless it failed, which the run notices.
+fn send(orders: &SyncSender<Order>, order: Order) {
+    let _builder_gone = orders.send(order);
 }
 
 /// What the builder is asked for.
@@ -153,19 +178,5 @@ fn request(decision: &Decision, decided_ns: u64) -> RecordRequest {
         trigger_type: decision.trigger_type,
         window: Window { begin: decision.window_begin, end: decision.window_end },
         decided_ns,
-        attachments: vec![Attachment {
-            source_id: CANDIDATES,
-            fragment_type: FragmentType::TriggerCandidate,
-            detector_id: DAQ_DETECTOR,
-            payload: decision.candidates.iter().flat_map(stored).collect(),
-        }],
     }
-}
-
-/// A candidate with its activities as records store it.
-fn stored(candidate: &Candidate) -> Vec<u8> {
-    let len = overlay::buffer_len::<TriggerCandidateData, TriggerActivityData>;
-    let mut bytes = vec![0; len(candidate.inputs.len())];
-    overlay::emit(&candidate.data, &candidate.inputs, &mut bytes);
-    bytes
 }

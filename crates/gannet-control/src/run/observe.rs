@@ -14,7 +14,7 @@ use gannet_readout::log::{self, Item, RecorderHandle, Status};
 use gannet_readout::primitives::PrimitiveDrop;
 use gannet_readout::raw_stream::RawDrop;
 use gannet_readout::receiver::{FrameDrop, SearchTime, StreamStatus};
-use gannet_readout::record::RecordDrop;
+use gannet_readout::record::{FragmentCut, RecordDrop};
 use gannet_trigger::TriggerCounters;
 use gannet_trigger::merge::StreamTime;
 use gannet_trigger::tpg::{StreamCounters, TpgFrameDrop};
@@ -37,7 +37,7 @@ use crate::snapshot::{
 
 /// Drops that lose nothing of what the run is for: what came before it, what others sent here, what
 /// came twice, and what a setting keeps out.
-const HARMLESS: [(&str, &str); 13] = [
+const HARMLESS: [(&str, &str); 15] = [
     ("source", "before_start"),
     ("source", "empty"),
     ("source", "foreign_address"),
@@ -51,6 +51,8 @@ const HARMLESS: [(&str, &str); 13] = [
     ("module_level", "paused"),
     ("module_level", "busy"),
     ("module_level", "dead_time"),
+    ("trigger_fragments", "timed_out"),
+    ("trigger_fragments", "ended"),
 ];
 
 /// Longest message that the kernel makes of datagrams, in bytes.
@@ -90,6 +92,8 @@ pub(super) struct Observed {
     pub decided: Arc<DecideStatus>,
     /// Primitives and busy times that are recorded.
     pub recorded: OutletAccounts,
+    /// Fragments that the trigger adds to records.
+    pub fragments: Arc<Account<FragmentCut>>,
     pub records: Arc<Account<RecordDrop>>,
     pub response_ns: Arc<Histogram>,
     pub built: Arc<BuildStatus>,
@@ -275,6 +279,7 @@ impl Observed {
             ),
         ];
         ledger.extend(self.trigger.statements());
+        ledger.push(self.fragments.statement("trigger_fragments"));
         let recorded = [
             (Item::Record, Some(self.records.statement("records"))),
             (Item::Primitive, Some(self.recorded.primitives.statement("slices"))),

@@ -22,10 +22,11 @@ use gannet_readout::latency::{IntakeReader, IntakeWriter, StreamBuffer, index, i
 use gannet_readout::log::{self, Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo};
 use gannet_readout::primitives::{self, PrimitiveReceiver, PrimitiveSender};
 use gannet_readout::receiver::{Receiver, StreamPool, StreamSetup, StreamStatus};
-use gannet_readout::record::{RecordBuilder, StreamSource};
+use gannet_readout::record::{RecordBuilder, StreamSource, TriggerFragments};
 use gannet_readout::time_slice::SliceBuilder;
 use gannet_trigger::TriggerChain;
 use gannet_trigger::merge::TimeReference;
+use gannet_trigger::recent::RECENT_PRIMITIVES;
 use gannet_trigger::sampling::Sampling;
 use gannet_trigger::tpg::{FrameTiming, StreamTpg};
 use gannet_wire::fragment_type::FragmentType;
@@ -34,7 +35,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::build::Builder;
 use super::channels::{ChannelMonitor, ChannelStatus};
-use super::decide::{Decider, Outlet};
+use super::decide::{Decider, ORDERS_PER_DECISION, Outlet};
 use super::observe::{Observed, ObservedSource, ObservedStream};
 use super::raw::RawRecorder;
 use super::receive::{self, Gate};
@@ -327,9 +328,10 @@ fn launch(
     let outlet = Outlet::new(recorder.handle(), slices(plan));
     let in_flight_max = config.trigger.module_level.records_in_flight_max;
     let request = config.record.request.clone();
+    let fragments = TriggerFragments::new(request.clone(), RECENT_PRIMITIVES);
     let records = RecordBuilder::new(request, in_flight_max, parts.streams);
     let (built, decided) = (Arc::default(), Arc::default());
-    let (requests, requested) = sync_channel(in_flight_max);
+    let (orders, ordered) = sync_channel(in_flight_max * ORDERS_PER_DECISION);
     let (receivers, sources): (Vec<_>, Vec<_>) = parts
         .sources
         .into_iter()
@@ -348,6 +350,7 @@ fn launch(
         trigger: chain.counters(),
         decided: Arc::clone(&decided),
         recorded: outlet.accounts(),
+        fragments: fragments.account(),
         records: records.account(),
         response_ns: records.response_ns(),
         built: Arc::clone(&built),
@@ -368,11 +371,11 @@ fn launch(
         clock: Arc::clone(&clock),
         status: Arc::clone(&built),
     };
-    let decider = Decider::new(chain, outlet, requests, clock, built, decided);
+    let decider = Decider::new(chain, outlet, fragments, orders, clock, built, decided);
     let (started, starts) = channel();
     let mut run = Run::new(Arc::clone(&observed), starts, recorder);
     let gate = Arc::clone(&run.gate);
-    run.threads.push(spawn("build", &observed, move || builder.run(&requested))?);
+    run.threads.push(spawn("build", &observed, move || builder.run(&ordered))?);
     run.threads.push(spawn("decide", &observed, move || decider.run(&found))?);
     if observed.raw.is_some() {
         run.threads.push(spawn("raw", &observed, move || raw.run())?);

@@ -15,6 +15,13 @@ pub struct Window {
     pub end: u64,
 }
 
+impl Window {
+    /// Whether it holds anything, and no more than `ticks_max` ticks.
+    pub fn is_valid(self, ticks_max: u64) -> bool {
+        self.begin < self.end && self.end - self.begin <= ticks_max
+    }
+}
+
 /// Time stamps of the oldest and the newest frame that a buffer holds, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {

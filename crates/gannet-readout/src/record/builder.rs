@@ -55,7 +55,7 @@ pub struct StreamSource {
     pub buffer: StreamBuffer,
 }
 
-/// Bytes that come with the decision itself, such as its trigger candidates.
+/// Bytes that the trigger adds to a record, such as its candidates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
     /// Source of the bytes.
@@ -64,6 +64,8 @@ pub struct Attachment {
     pub fragment_type: FragmentType,
     /// Detector they are about.
     pub detector_id: u16,
+    /// What went wrong: bits of [`fragment::error_bits`].
+    pub error_bits: u32,
     /// The bytes.
     pub payload: Vec<u8>,
 }
@@ -83,22 +85,28 @@ pub struct RecordRequest {
     pub window: Window,
     /// When the decision was taken, on the builder's clock.
     pub decided_ns: u64,
-    /// What the trigger adds.
-    pub attachments: Vec<Attachment>,
 }
 
-/// A record on its way: answers as they come in, in the order of the streams.
+/// A record on its way: answers as they come in, in the order of the streams, and that of the
+/// trigger.
 #[derive(Debug)]
 struct Pending {
     request: RecordRequest,
     data_request: DataRequest,
     answers: Vec<Option<Answer>>,
+    attachments: Option<Vec<Attachment>>,
+}
+
+impl Pending {
+    fn is_ready(&self, closed: bool) -> bool {
+        (closed || self.attachments.is_some()) && self.answers.iter().all(Option::is_some)
+    }
 }
 
 /// Asks every stream for the window of each decision and builds records of the answers.
 ///
-/// A state machine without clock or thread: [`submit`](Self::submit) decisions and
-/// [`poll`](Self::poll) for records.
+/// A state machine without clock or thread: [`submit`](Self::submit) decisions,
+/// [`attach`](Self::attach) what the trigger adds to each, and [`poll`](Self::poll) for records.
 #[derive(Debug)]
 pub struct RecordBuilder {
     config: BuildConfig,
@@ -157,9 +165,19 @@ impl RecordBuilder {
         self.pending.push_back(Pending {
             data_request: DataRequest::new(request.window, deadline_ns),
             answers: vec![None; self.streams.len()],
+            attachments: None,
             request,
         });
         true
+    }
+
+    /// Takes what the trigger adds to the record of a decision, which waits for it; nothing happens
+    /// if the decision was refused.
+    pub fn attach(&mut self, trigger_number: u64, attachments: Vec<Attachment>) {
+        let of_it = |pending: &&mut Pending| pending.request.trigger_number == trigger_number;
+        if let Some(pending) = self.pending.iter_mut().find(of_it) {
+            pending.attachments = Some(attachments);
+        }
     }
 
     /// Declares whether to wait for data of the stream with this index. One whose time is wrong
@@ -190,8 +208,7 @@ impl RecordBuilder {
                 }
             }
         }
-        let ready = |pending: &Pending| pending.answers.iter().all(Option::is_some);
-        let first = self.pending.pop_front_if(|pending| ready(pending))?;
+        let first = self.pending.pop_front_if(|pending| pending.is_ready(self.closed))?;
         self.response_ns.record(now_ns.saturating_sub(first.request.decided_ns));
         self.account.deliver(1);
         Some(self.build(first))
@@ -199,27 +216,32 @@ impl RecordBuilder {
 
     /// Puts the answers of a finished request together.
     fn build(&self, pending: Pending) -> TriggerRecord {
-        let Pending { request, answers, .. } = pending;
+        let Pending { request, answers, attachments, .. } = pending;
+        let error_bits = match attachments {
+            Some(_) => 0,
+            None => trigger_record::error_bits::INCOMPLETE,
+        };
+        let attachments = attachments.unwrap_or_default();
         let mut record = TriggerRecord {
             header: trigger_record::Repr {
                 version: trigger_record::Version::V4,
                 trigger_number: request.trigger_number,
                 trigger_timestamp: request.trigger_timestamp,
                 run_number: request.run_number,
-                error_bits: 0,
+                error_bits,
                 trigger_type: request.trigger_type,
                 sequence_number: 0,
                 max_sequence_number: 0,
                 source_id: Self::SOURCE,
             },
-            requests: Vec::with_capacity(answers.len() + request.attachments.len()),
-            fragments: Vec::with_capacity(answers.len() + request.attachments.len()),
+            requests: Vec::with_capacity(answers.len() + attachments.len()),
+            fragments: Vec::with_capacity(answers.len() + attachments.len()),
         };
         for (stream, answer) in self.streams.iter().zip(answers.into_iter().flatten()) {
-            record.add(&request, stream.attachment(answer.frames), answer.error_bits);
+            record.add(&request, stream.attachment(answer));
         }
-        for attachment in &request.attachments {
-            record.add(&request, attachment.clone(), 0);
+        for attachment in attachments {
+            record.add(&request, attachment);
         }
         record
     }
@@ -231,27 +253,28 @@ impl RecordBuilder {
 }
 
 impl StreamSource {
-    /// Frames of this stream as something that a record holds.
-    fn attachment(&self, payload: Vec<u8>) -> Attachment {
+    /// The answer of this stream as something that a record holds.
+    fn attachment(&self, answer: Answer) -> Attachment {
         Attachment {
             source_id: self.source_id,
             fragment_type: self.fragment_type,
             detector_id: self.geo_id.detector,
-            payload,
+            error_bits: answer.error_bits,
+            payload: answer.frames,
         }
     }
 }
 
 impl TriggerRecord {
     /// Adds a fragment and the request that it answers.
-    fn add(&mut self, request: &RecordRequest, data: Attachment, error_bits: u32) {
+    fn add(&mut self, request: &RecordRequest, data: Attachment) {
         let Window { begin, end } = request.window;
         self.requests.push(ComponentRequest {
             component: data.source_id,
             window_begin: begin,
             window_end: end,
         });
-        if error_bits != 0 {
+        if data.error_bits != 0 {
             self.header.error_bits |= trigger_record::error_bits::INCOMPLETE;
         }
         self.fragments.push(Fragment {
@@ -263,7 +286,7 @@ impl TriggerRecord {
                 window_begin: begin,
                 window_end: end,
                 run_number: request.run_number,
-                error_bits,
+                error_bits: data.error_bits,
                 fragment_type: data.fragment_type,
                 sequence_number: 0,
                 detector_id: data.detector_id,
@@ -310,9 +333,27 @@ mod tests {
     }
 
     impl Bench {
+        /// Submits a decision with what the trigger adds to it.
+        fn submit(&mut self, request: RecordRequest) -> bool {
+            let number = request.trigger_number;
+            let is_taken = self.builder.submit(request);
+            self.builder.attach(number, vec![candidates()]);
+            is_taken
+        }
+
         fn land(&mut self, stream: usize, frame: u64) {
             let cell = self.producer.land(&[frame as u8; FRAME_BYTES]);
             self.writers[stream].insert(frame * STEP, cell, false);
+        }
+    }
+
+    fn candidates() -> Attachment {
+        Attachment {
+            source_id: SourceId::new(Subsystem::Trigger, 1),
+            fragment_type: FragmentType::TriggerCandidate,
+            detector_id: 3,
+            error_bits: 0,
+            payload: vec![1, 2, 3],
         }
     }
 
@@ -324,12 +365,6 @@ mod tests {
             trigger_type: 1 << 7,
             window: Window { begin, end },
             decided_ns: 0,
-            attachments: vec![Attachment {
-                source_id: SourceId::new(Subsystem::Trigger, 1),
-                fragment_type: FragmentType::TriggerCandidate,
-                detector_id: 3,
-                payload: vec![1, 2, 3],
-            }],
         }
     }
 
@@ -338,7 +373,7 @@ mod tests {
         let mut bench = bench(4);
         (0..4).for_each(|frame| bench.land(0, frame));
         (0..2).for_each(|frame| bench.land(1, frame));
-        assert!(bench.builder.submit(decision(1, STEP, 2 * STEP + 1)));
+        assert!(bench.submit(decision(1, STEP, 2 * STEP + 1)));
         assert_eq!(bench.builder.poll(10), None);
         (2..4).for_each(|frame| bench.land(1, frame));
         let record = bench.builder.poll(20).unwrap();
@@ -355,7 +390,7 @@ mod tests {
     fn a_stream_that_never_comes_makes_the_record_incomplete_at_the_time_out() {
         let mut bench = bench(4);
         (0..4).for_each(|frame| bench.land(0, frame));
-        bench.builder.submit(decision(1, STEP, 2 * STEP + 1));
+        bench.submit(decision(1, STEP, 2 * STEP + 1));
         assert_eq!(bench.builder.poll(999), None);
         let record = bench.builder.poll(1000).unwrap();
         assert!(record.is_incomplete());
@@ -365,10 +400,34 @@ mod tests {
     }
 
     #[test]
+    fn a_record_waits_for_what_the_trigger_adds_until_nothing_comes_any_more() {
+        let mut bench = bench(4);
+        (0..2).for_each(|stream| (0..4).for_each(|frame| bench.land(stream, frame)));
+        for number in 1..=3 {
+            assert!(bench.builder.submit(decision(number, STEP, 2 * STEP)));
+        }
+        assert_eq!(bench.builder.poll(5000), None, "whatever the time");
+        let cut_short = Attachment { error_bits: fragment::error_bits::INCOMPLETE, ..candidates() };
+        bench.builder.attach(1, vec![candidates(), cut_short]);
+        bench.builder.attach(9, vec![candidates()]);
+        let record = bench.builder.poll(5000).unwrap();
+        assert_eq!((record.fragments.len(), record.requests.len()), (4, 4));
+        assert!(record.is_incomplete());
+        assert_eq!(record.fragments[2].header.error_bits, 0);
+        assert_eq!(record.fragments[3].header.error_bits, fragment::error_bits::INCOMPLETE);
+        bench.builder.attach(3, vec![candidates()]);
+        assert_eq!(bench.builder.poll(5000), None, "records keep their order");
+        bench.builder.close();
+        let records = [bench.builder.poll(5000).unwrap(), bench.builder.poll(5000).unwrap()];
+        assert_eq!(records.each_ref().map(TriggerRecord::is_incomplete), [true, false]);
+        assert_eq!(records.map(|record| record.fragments.len()), [2, 3]);
+    }
+
+    #[test]
     fn a_stream_that_is_not_awaited_holds_no_record_up() {
         let mut bench = bench(4);
         (0..4).for_each(|frame| bench.land(0, frame));
-        bench.builder.submit(decision(1, STEP, 2 * STEP + 1));
+        bench.submit(decision(1, STEP, 2 * STEP + 1));
         assert_eq!(bench.builder.poll(999), None);
         bench.builder.set_awaited(1, false);
         let record = bench.builder.poll(999).unwrap();
@@ -379,17 +438,17 @@ mod tests {
     #[test]
     fn more_decisions_than_may_be_in_flight_are_refused_and_counted() {
         let mut bench = bench(1);
-        assert!(bench.builder.submit(decision(1, 0, 1)));
-        assert!(!bench.builder.submit(decision(2, 0, 1)));
+        assert!(bench.submit(decision(1, 0, 1)));
+        assert!(!bench.submit(decision(2, 0, 1)));
         assert_eq!(bench.builder.account().dropped(RecordDrop::Busy), 1);
         assert!(bench.builder.poll(2000).is_some());
-        assert!(bench.builder.submit(decision(3, 0, 1)));
+        assert!(bench.submit(decision(3, 0, 1)));
     }
 
     #[test]
     fn the_stored_header_is_what_the_format_reads() {
         let mut bench = bench(4);
-        bench.builder.submit(decision(5, STEP, STEP));
+        bench.submit(decision(5, STEP, STEP));
         let record = bench.builder.poll(0).unwrap();
         let bytes = record.header_bytes();
         let stored = trigger_record::TriggerRecordHeader::new_checked(&bytes).unwrap();

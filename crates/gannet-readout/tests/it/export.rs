@@ -16,12 +16,13 @@ use gannet_readout::log::{
 };
 use gannet_readout::parquet_file;
 use gannet_readout::raw_file::{RawFileReader, RecordKind, Role, verify};
-use gannet_readout::record::TriggerRecord;
+use gannet_readout::record::{TriggerFragments, TriggerRecord};
 use gannet_readout::time_slice::TimeSlice;
 use gannet_wire::record::Record;
 use gannet_wire::{
-    FragmentRepr, FragmentType, GeoId, SourceId, Subsystem, TimeSliceHeader, TriggerActivityData,
-    TriggerCandidateData, TriggerPrimitive, daq_ethernet, overlay, trigger_candidate,
+    ComponentRequest, FragmentRepr, FragmentType, GeoId, SourceId, TimeSliceHeader,
+    TriggerActivityData, TriggerCandidateData, TriggerPrimitive, daq_ethernet, overlay,
+    trigger_activity, trigger_candidate, trigger_primitive,
 };
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
@@ -609,8 +610,9 @@ fn no_flipped_bit_is_silent() {
     flip_bits(&log, flips(3000), |path| log::verify(path).is_ok_and(|report| report.is_sound()));
 }
 
-/// Record `number` with the candidate that made it, which is of type `candidate_type`.
-fn record_of_candidate(number: u64, candidate_type: trigger_candidate::Type) -> Chunk {
+/// Record `number` with the candidate that made it, which is of type `candidate_type`, and an
+/// activity of two of its primitives.
+fn record_of_candidate(number: u64, candidate_type: trigger_candidate::Type) -> TriggerRecord {
     let mut record = record(number);
     let data = TriggerCandidateData {
         time_start: 1000 * number - 10,
@@ -620,22 +622,45 @@ fn record_of_candidate(number: u64, candidate_type: trigger_candidate::Type) -> 
         candidate_type,
         algorithm: trigger_candidate::Algorithm::Custom,
     };
-    let mut candidate = record.fragments[2].clone();
-    candidate.payload = vec![0; TriggerCandidateData::LEN + 8];
-    overlay::emit::<_, TriggerActivityData>(&data, &[], &mut candidate.payload);
-    candidate.header = candidate.header.with_payload_len(candidate.payload.len());
-    candidate.header.fragment_type = FragmentType::TriggerCandidate;
-    candidate.header.source_id = SourceId::new(Subsystem::Trigger, 1);
-    let mut request = record.requests[2];
-    request.component = candidate.header.source_id;
-    record.requests.push(request);
-    record.fragments.push(candidate);
-    record.into_chunk()
+    let mut payload = vec![0; TriggerCandidateData::LEN + 8];
+    overlay::emit::<_, TriggerActivityData>(&data, &[], &mut payload);
+    add(&mut record, TriggerFragments::CANDIDATES, FragmentType::TriggerCandidate, payload);
+    let inputs = trigger_primitive::primitives(&record.fragments[2].payload[..48]).unwrap();
+    let inputs: Vec<_> = inputs.collect();
+    let mut payload = vec![0; overlay::buffer_len::<TriggerActivityData, TriggerPrimitive>(2)];
+    let data = TriggerActivityData {
+        time_start: 1000 * number,
+        time_end: 1000 * number + 1,
+        time_peak: 1000 * number,
+        time_activity: 1000 * number,
+        channel_start: 0,
+        channel_end: 1,
+        channel_peak: 0,
+        adc_integral: 10,
+        adc_peak: 5,
+        detid: 3,
+        sensor: trigger_activity::Type::Tpc,
+        algorithm: trigger_activity::Algorithm::Bundle,
+    };
+    overlay::emit(&data, &inputs, &mut payload);
+    add(&mut record, TriggerFragments::ACTIVITIES, FragmentType::TriggerActivity, payload);
+    record
+}
+
+/// Adds a fragment of the trigger to a record.
+fn add(record: &mut TriggerRecord, source: SourceId, kind: FragmentType, payload: Vec<u8>) {
+    let mut fragment = record.fragments[2].clone();
+    fragment.header = fragment.header.with_payload_len(payload.len());
+    (fragment.header.source_id, fragment.header.fragment_type) = (source, kind);
+    fragment.payload = payload;
+    record.requests.push(ComponentRequest { component: source, ..record.requests[2] });
+    record.fragments.push(fragment);
 }
 
 /// Whether the judge that knows the rules of DUNE's tests finds them kept.
 fn keeps_dune_rules(path: &Path, test_run: &str, frames: &str) -> Option<bool> {
-    let rules = [test_run, frames, "Trigger_Primitive=1", "Trigger_Candidate=1"].map(OsStr::new);
+    let of_trigger = ["Trigger_Primitive=1", "Trigger_Candidate=1", "Trigger_Activity=1"];
+    let rules: Vec<_> = [test_run, frames].into_iter().chain(of_trigger).map(OsStr::new).collect();
     let arguments = [&[path.as_os_str()], &rules[..]].concat();
     Some(crate::judge::run("dune_checks.py", &arguments)?.status.success())
 }
@@ -645,6 +670,7 @@ fn an_exported_file_keeps_the_rules_of_dunes_tests() {
     let directory = tempfile::tempdir().unwrap();
     // The trigger type of the records is bit 5.
     let records = (3..8).map(|number| record_of_candidate(number, trigger_candidate::Type::ALL[5]));
+    let records = records.map(TriggerRecord::into_chunk);
     let log = log_of(directory.path(), [run_start()].into_iter().chain(records));
     let path = export_all(&log).unwrap().files.remove(0);
     let Some(kept) = keeps_dune_rules(&path, "false", "WIBEth=2") else { return };
@@ -660,8 +686,28 @@ fn an_exported_file_keeps_the_rules_of_dunes_tests() {
         fs::copy(&path, &renamed).unwrap();
         broken(&renamed, "false", "WIBEth=2");
     }
-    let directory = tempfile::tempdir().unwrap();
-    let other = record_of_candidate(3, trigger_candidate::Type::ALL[6]);
-    let log = log_of(directory.path(), [run_start(), other]);
-    broken(&export_all(&log).unwrap().files[0], "false", "WIBEth=2");
+    let of_type = |number: usize| record_of_candidate(3, trigger_candidate::Type::ALL[number]);
+    let breaks_a_rule = |record: TriggerRecord| {
+        let directory = tempfile::tempdir().unwrap();
+        let log = log_of(directory.path(), [run_start(), record.into_chunk()]);
+        broken(&export_all(&log).unwrap().files[0], "false", "WIBEth=2");
+    };
+    breaks_a_rule(of_type(6));
+    let changes: [fn(&mut TriggerRecord); 7] = [
+        |record| record.fragments[2].payload.rotate_left(24 * 5),
+        |record| record.fragments[2].header.window_end -= 8,
+        |record| record.fragments[4].header.window_begin += 11,
+        |record| record.fragments[2].header.detector_id = 3,
+        |record| record.fragments[4].payload[8] += 1,
+        |record| record.fragments[4].header.error_bits = 2,
+        |record| {
+            record.fragments[4].payload.pop();
+            record.fragments[4].header.size -= 1;
+        },
+    ];
+    for change in changes {
+        let mut record = of_type(5);
+        change(&mut record);
+        breaks_a_rule(record);
+    }
 }

@@ -4,9 +4,12 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
 
+use gannet_measure::ledger::Reason;
+use gannet_readout::record::FragmentCut;
 use gannet_wire::{tpc_frame, wibeth};
 
 use crate::readout::process::{Bench, Ended, Readout, alone, scale};
+use crate::readout::trigger_fragments;
 
 /// Time stamp of the first frame.
 const START: u64 = 107_544_625_968_525_251;
@@ -71,6 +74,19 @@ fn a_front_end_one_second_ahead_costs_the_other_seven_nothing() {
     assert!(ended.errors.contains(alarm), "{}", ended.errors);
     let alarms = ended.report["alarms"].as_array().unwrap();
     assert!(alarms.iter().any(|alarm| alarm["kind"] == "stream_set_apart"), "{alarms:?}");
+
+    // Records have the primitives of the others, whole, and none of those with the wrong time.
+    let (mut recorded, records) = trigger_fragments::read(&bench.files()[0]);
+    let wrong = &bench.plan.streams().nth(3).unwrap().channels;
+    recorded.retain(|tp| !wrong.offline.contains(&tp.channel()));
+    let seen = records.iter().map(|record| {
+        assert_eq!(record.primitives(), record.cut(&recorded));
+        record.primitives().len()
+    });
+    assert!(seen.sum::<usize>() > 0);
+    let cut_short: u64 =
+        FragmentCut::ALL.iter().map(|cut| ended.ledger("trigger_fragments", cut.name())).sum();
+    assert!(cut_short < records.len() as u64 / 2, "{}", ended.report["ledger"]);
 }
 
 #[test]

@@ -11,4 +11,5 @@ mod ledger;
 mod process;
 mod raw_streams;
 mod recording;
+mod trigger_fragments;
 mod unprivileged;
