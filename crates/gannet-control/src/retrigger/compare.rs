@@ -1,8 +1,9 @@
 //! Decisions beside the records of the run.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-use gannet_readout::record::StoredRecord;
+use gannet_readout::record::{Attachment, StoredRecord};
 use gannet_trigger::candidate::Candidate;
 use gannet_trigger::module_level::Decision;
 use gannet_wire::trigger_candidate::TriggerCandidates;
@@ -17,8 +18,8 @@ const NAMED_MAX: usize = 10;
 pub struct Compared {
     /// Trigger records in the files.
     pub records: u64,
-    /// Records for which the same decision was made: number, time, type, window, candidates and
-    /// their activities.
+    /// Records for which the same decision was made: number, time, type, window, candidates with
+    /// their activities, and all activities of the window, if the record has them whole.
     pub same: u64,
     /// Records that no such decision was made for.
     pub differ: u64,
@@ -36,6 +37,24 @@ pub(super) struct RecordedDecision {
     trigger_type: u64,
     window: Option<(u64, u64)>,
     candidates: Vec<Candidate>,
+    activities: Option<Digest>,
+}
+
+/// Stands for the bytes of a fragment, which may be many.
+type Digest = u64;
+
+/// The digest of a fragment of activities, if it is whole.
+fn digest(error_bits: u32, payload: &[u8]) -> Option<Digest> {
+    let mut hasher = DefaultHasher::new();
+    payload.hash(&mut hasher);
+    (error_bits == 0).then(|| hasher.finish())
+}
+
+/// A decision with what the trigger would add to its record.
+#[derive(Debug)]
+struct Made {
+    decision: Decision,
+    activities: Option<Digest>,
 }
 
 impl RecordedDecision {
@@ -46,27 +65,36 @@ impl RecordedDecision {
         let windows = checked.component_requests();
         let window = windows.map(|request| (request.window_begin, request.window_end)).next();
         let header = checked.header();
-        let mut candidates = Vec::new();
+        let (mut candidates, mut activities) = (Vec::new(), None);
         for fragment in record.fragments() {
             let fragment = fragment?;
-            if fragment.header().fragment_type == FragmentType::TriggerCandidate {
-                for candidate in TriggerCandidates::new(fragment.payload()) {
-                    let candidate = candidate?;
-                    let inputs = candidate.inputs().collect();
-                    candidates.push(Candidate { data: candidate.data(), inputs });
+            match fragment.header().fragment_type {
+                FragmentType::TriggerCandidate => {
+                    for candidate in TriggerCandidates::new(fragment.payload()) {
+                        let candidate = candidate?;
+                        let inputs = candidate.inputs().collect();
+                        candidates.push(Candidate { data: candidate.data(), inputs });
+                    }
                 }
+                FragmentType::TriggerActivity => {
+                    activities = digest(fragment.header().error_bits, fragment.payload());
+                }
+                _ => {}
             }
         }
         let (number, timestamp) = (header.trigger_number, header.trigger_timestamp);
-        Ok(Self { number, timestamp, trigger_type: header.trigger_type, window, candidates })
+        let trigger_type = header.trigger_type;
+        Ok(Self { number, timestamp, trigger_type, window, candidates, activities })
     }
 
-    fn is(&self, decision: &Decision) -> bool {
+    fn is(&self, made: &Made) -> bool {
+        let decision = &made.decision;
         let window = (decision.window_begin, decision.window_end);
         self.timestamp == decision.timestamp
             && self.trigger_type == decision.trigger_type
             && self.window.is_none_or(|recorded| recorded == window)
             && self.candidates == decision.candidates
+            && self.activities.zip(made.activities).is_none_or(|(recorded, made)| recorded == made)
     }
 }
 
@@ -74,7 +102,7 @@ impl RecordedDecision {
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
     records: HashMap<u64, RecordedDecision>,
-    decisions: HashMap<u64, Decision>,
+    decisions: HashMap<u64, Made>,
     compared: Compared,
 }
 
@@ -82,20 +110,25 @@ impl Comparison {
     pub fn recorded(&mut self, record: RecordedDecision) {
         self.compared.records += 1;
         match self.decisions.remove(&record.number) {
-            Some(decision) => self.compare(&record, &decision),
+            Some(made) => self.compare(&record, &made),
             None => drop(self.records.insert(record.number, record)),
         }
     }
 
-    pub fn decided(&mut self, decision: Decision) {
-        match self.records.remove(&decision.trigger_number) {
-            Some(record) => self.compare(&record, &decision),
-            None => drop(self.decisions.insert(decision.trigger_number, decision)),
+    /// Takes a decision with what the trigger would add to its record.
+    pub fn decided(&mut self, decision: Decision, added: &[Attachment]) {
+        let activities = |a: &&Attachment| a.fragment_type == FragmentType::TriggerActivity;
+        let whole = |a: &Attachment| digest(a.error_bits, &a.payload);
+        let activities = added.iter().find(activities).and_then(whole);
+        let made = Made { decision, activities };
+        match self.records.remove(&made.decision.trigger_number) {
+            Some(record) => self.compare(&record, &made),
+            None => drop(self.decisions.insert(made.decision.trigger_number, made)),
         }
     }
 
-    fn compare(&mut self, record: &RecordedDecision, decision: &Decision) {
-        match record.is(decision) {
+    fn compare(&mut self, record: &RecordedDecision, made: &Made) {
+        match record.is(made) {
             true => self.compared.same += 1,
             false => self.differs(record.number),
         }

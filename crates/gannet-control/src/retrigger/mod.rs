@@ -3,8 +3,8 @@
 //! [`retrigger`] takes the primitives of logs, Parquet tables or time slices in HDF5 in the order in
 //! which the merger of the run delivered them, and runs activities, candidates and the module-level
 //! trigger over them. With the parameters of the run it makes the decisions of the run, and compares
-//! them with the trigger records in the logs, record for record: number, time, type, window, and
-//! each candidate with its activities.
+//! them with the trigger records in the logs, record for record: number, time, type, window, each
+//! candidate with its activities, and all activities of the window.
 //!
 //! What depended on the moment and not on the data cannot come again, and is told instead:
 //!
@@ -22,13 +22,16 @@ mod compare;
 mod error;
 mod input;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use gannet_readout::export::{self, TriggerRow, TriggerTable};
 use gannet_readout::files::{self, is_taken};
 use gannet_readout::log::name::part_path;
+use gannet_readout::record::{Attachment, BuildConfig, TriggerFragments};
+use gannet_trigger::module_level::Decision;
+use gannet_trigger::recent::RECENT_PRIMITIVES;
 use gannet_trigger::sampling::Sampling;
 use gannet_trigger::{TriggerChain, TriggerConfig, TriggerOutput};
 use gannet_wire::trigger_candidate::TypeMask;
@@ -135,6 +138,16 @@ pub fn retrigger(
     Ok(report)
 }
 
+/// Compares each decision when its fragments are there.
+fn compare(
+    waiting: &mut HashMap<u64, Decision>,
+    comparison: &mut Comparison,
+) -> impl FnMut(u64, Vec<Attachment>) {
+    |number, added| {
+        waiting.remove(&number).into_iter().for_each(|it| comparison.decided(it, &added));
+    }
+}
+
 fn check_output(config: &RetriggerConfig) -> Result<(), RetriggerError> {
     let Some(path) = &config.output else { return Ok(()) };
     if path.extension().is_none_or(|ending| ending != "parquet") {
@@ -154,6 +167,9 @@ struct Work {
     chain: TriggerChain,
     out: TriggerOutput,
     table: Option<TriggerTable>,
+    fragments: TriggerFragments,
+    /// Decisions whose fragments are not complete yet.
+    waiting: HashMap<u64, Decision>,
     comparison: Comparison,
     report: RetriggerReport,
     /// Data time.
@@ -170,11 +186,14 @@ impl Work {
     ) -> Result<Self, RetriggerError> {
         let run = recorded.run();
         let table = config.output.as_deref().map(|path| TriggerTable::replace(path, run));
+        let any_window = BuildConfig { window_ticks_max: u64::MAX, ..BuildConfig::default() };
         Ok(Self {
             // All streams come merged.
             chain: TriggerChain::new(trigger, 1, run, Sampling::default())?,
             out: TriggerOutput::default(),
             table: table.transpose()?,
+            fragments: TriggerFragments::new(any_window, RECENT_PRIMITIVES),
+            waiting: HashMap::new(),
             comparison: Comparison::default(),
             report: RetriggerReport { run, ..RetriggerReport::default() },
             tick: recorded.first_tick().unwrap_or(0),
@@ -220,17 +239,21 @@ impl Work {
     }
 
     fn hand_on(&mut self) -> Result<(), RetriggerError> {
+        self.fragments.remember(&[], self.out.activities.drain(..));
         for decision in std::mem::take(&mut self.out.decided.decisions) {
             let name = TypeMask(decision.trigger_type).to_string();
             *self.report.by_type.entry(name).or_default() += 1;
             if let Some(table) = &mut self.table {
                 table.push(TriggerRow::of(&decision))?;
             }
-            self.comparison.decided(decision);
+            self.waiting.insert(decision.trigger_number, decision.clone());
+            self.fragments.ask(decision, 0);
             // Nothing is in flight here.
             self.chain.records_done(1, &mut self.out);
         }
         self.out.clear();
+        let Self { chain, fragments, waiting, comparison, .. } = self;
+        fragments.answer(chain.complete_to(), 0, compare(waiting, comparison));
         Ok(())
     }
 
@@ -244,6 +267,8 @@ impl Work {
         }
         self.chain.drain(0, &mut self.out);
         self.hand_on()?;
+        let Self { chain, fragments, waiting, comparison, .. } = &mut self;
+        fragments.end(chain.complete_to(), compare(waiting, comparison));
         self.table.take().map_or(Ok(()), TriggerTable::close)?;
         let counters = self.chain.counters();
         let mut report = self.report;
