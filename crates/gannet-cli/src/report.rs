@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use gannet_control::alarm::brief;
 use gannet_control::run_control::State;
 use gannet_control::snapshot::{ChannelsSnapshot, Snapshot};
 use gannet_readout::{log, raw_file};
@@ -15,6 +16,8 @@ use crate::output::{self, grouped};
 
 /// Channels that are listed for their rate, if no more of them are noisy.
 const LOUDEST: usize = 3;
+/// Alarms of one kind that are listed; of more, their number.
+const ALARMS_SHOWN: usize = 8;
 
 /// What a run came to.
 #[derive(Debug, Serialize)]
@@ -92,7 +95,8 @@ impl Report {
         figure(&mut out, "trigger decisions", snapshot.trigger.decisions)?;
         self.print_recorded(&mut out)?;
         self.print_latencies(&mut out)?;
-        snapshot.alarms.iter().try_for_each(|alarm| writeln!(out, "alarm: {alarm}"))?;
+        let alarms = brief(&snapshot.alarms, ALARMS_SHOWN);
+        alarms.iter().try_for_each(|line| writeln!(out, "alarm: {line}"))?;
         writeln!(out, "ledger")?;
         snapshot.ledger.iter().try_for_each(|statement| writeln!(out, "  {statement}"))?;
         self.print_streams(&mut out)?;

@@ -2,6 +2,7 @@
 //!
 //! `alarms` derives them from a snapshot; view, report, log and metrics show the same list.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
@@ -11,9 +12,11 @@ use crate::snapshot::{Snapshot, StreamSnapshot};
 
 /// Most places named in one alarm.
 const PLACES_MAX: usize = 4;
+/// Most lines that are logged at once about one kind of alarm.
+const LINES_MAX: usize = 4;
 
 /// What an alarm is about; its [`name`](Self::name) is a label of metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AlarmKind {
     /// No frames come from a stream.
@@ -82,6 +85,21 @@ impl fmt::Display for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
+}
+
+/// Alarms in lines: of each kind the first `most`, and how many more there are.
+pub fn brief<'a>(alarms: impl IntoIterator<Item = &'a Alarm>, most: usize) -> Vec<String> {
+    let mut by_kind: BTreeMap<AlarmKind, Vec<&Alarm>> = BTreeMap::new();
+    for alarm in alarms {
+        by_kind.entry(alarm.kind).or_default().push(alarm);
+    }
+    let mut lines = Vec::new();
+    for (kind, alarms) in by_kind {
+        lines.extend(alarms.iter().take(most).map(ToString::to_string));
+        let more = alarms.len().saturating_sub(most);
+        lines.extend((more > 0).then(|| format!("and {more} more ({})", kind.name())));
+    }
+    lines
 }
 
 /// Every condition of `snapshot` that needs attention.
@@ -170,23 +188,20 @@ impl AlarmLog {
     /// Compares `now` with the alarms of the last call and logs the difference.
     pub fn update(&self, now: &[Alarm]) {
         let mut active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
-        for (raised, alarm) in changes(&active, now) {
-            match raised {
-                true => tracing::warn!("{alarm}"),
-                false => tracing::warn!("cleared: {alarm}"),
-            }
-        }
+        let (raised, cleared) = changes(&active, now);
+        brief(raised, LINES_MAX).iter().for_each(|line| tracing::warn!("{line}"));
+        brief(cleared, LINES_MAX).iter().for_each(|line| tracing::warn!("cleared: {line}"));
         active.clear();
         active.extend_from_slice(now);
     }
 }
 
-/// Alarms that differ between `before` and `now`, each with whether it was raised.
-fn changes<'a>(before: &'a [Alarm], now: &'a [Alarm]) -> impl Iterator<Item = (bool, &'a Alarm)> {
+/// The alarms that were raised between `before` and `now`, and those that cleared.
+fn changes<'a>(before: &'a [Alarm], now: &'a [Alarm]) -> (Vec<&'a Alarm>, Vec<&'a Alarm>) {
     let absent =
         |from: &'a [Alarm]| move |alarm: &&Alarm| !from.iter().any(|other| other.is_same(alarm));
-    let cleared = before.iter().filter(absent(now)).map(|alarm| (false, alarm));
-    now.iter().filter(absent(before)).map(|alarm| (true, alarm)).chain(cleared)
+    let raised = now.iter().filter(absent(before)).collect();
+    (raised, before.iter().filter(absent(now)).collect())
 }
 
 #[cfg(test)]
@@ -201,10 +216,22 @@ mod tests {
     fn an_alarm_is_logged_when_it_is_raised_and_when_it_clears() {
         let first = [alarm("stream 1", "is silent")];
         let second = [alarm("stream 1", "is silent for longer"), alarm("stream 2", "is silent")];
-        let raised: Vec<_> = changes(&first, &second).collect();
-        assert_eq!(raised, [(true, &second[1])], "a text that changes is no other alarm");
-        let cleared: Vec<_> = changes(&second, &first).collect();
-        assert_eq!(cleared, [(false, &second[1])]);
+        let (raised, cleared) = changes(&first, &second);
+        assert_eq!(raised, [&second[1]], "a text that changes is no other alarm");
+        assert!(cleared.is_empty());
+        let (raised, cleared) = changes(&second, &first);
+        assert_eq!(cleared, [&second[1]]);
+        assert!(raised.is_empty());
+    }
+
+    #[test]
+    fn of_many_alarms_of_a_kind_the_first_are_told_and_the_number_of_the_rest() {
+        let mut alarms: Vec<_> =
+            (0..5).map(|n| alarm(&format!("stream {n}"), "is silent")).collect();
+        alarms.push(Alarm::new(AlarmKind::Recorder, "the recorder", "cannot write"));
+        let lines = ["stream 0 is silent", "stream 1 is silent", "and 3 more (stream_silent)"];
+        assert_eq!(brief(&alarms, 2), [&lines[..], &["the recorder cannot write"]].concat());
+        assert_eq!(brief(&alarms, 5).len(), 6);
     }
 
     #[test]

@@ -11,10 +11,12 @@ use gannet_measure::quantity::Bytes;
 use crate::exit::Outcome;
 use crate::output;
 
-/// Checks a configuration and prints it with every default filled in, after a forecast of the
-/// memory, cores, bandwidth and disk that it needs. The output is a configuration again. Exit code
-/// 4 when the configuration is wrong, and 5 when a run with it could not start on this machine:
-/// an address is in use or not local, or the directory of the recorder cannot be written to.
+/// Checks a configuration, forecasts what it needs, and prints it with every default filled in.
+///
+/// The forecast covers memory, cores, bandwidth and disk; the output is a valid configuration
+/// again. Exit code 4 when the configuration is wrong, and 5 when a run with it could not start on
+/// this machine: an address is in use or not local, or the recorder's directory cannot be written
+/// to.
 ///
 /// Example: gannet check detector.toml
 #[derive(Debug, clap::Args)]

@@ -16,8 +16,8 @@ use crate::{output, sending};
 
 /// Sends the frames that the `[emulate]` table of a configuration describes.
 ///
-/// Each stream goes to the source of the same configuration that expects it, or all of them to
-/// one address. Exit code 3 when the network did not take all frames.
+/// Each stream goes to the source of the same configuration that expects it, or all of them to one
+/// address. Exit code 3 when the network did not accept all frames.
 ///
 /// Example: gannet emulate detector.toml --to 127.0.0.1:7000 --seconds 5
 #[derive(Debug, clap::Args)]
@@ -27,14 +27,14 @@ pub struct Arguments {
     /// Send all streams to this address, whatever the sources in the configuration say.
     #[arg(long, value_name = "ADDR")]
     to: Option<SocketAddr>,
-    /// Stop after this time; without it and `--frames`, at Ctrl-C.
+    /// Stop after this time; without it and `--frames`, on Ctrl-C.
     #[arg(long, value_parser = output::seconds)]
     seconds: Option<std::time::Duration>,
-    /// Stop after this number of frames of each stream.
+    /// Stop after this number of frames per stream.
     #[arg(long)]
     frames: Option<u64>,
-    /// Wait until somebody listens at each address before the first frame is sent. Empty datagrams
-    /// ask; where a firewall swallows them or their answers, this does not wait.
+    /// Wait until something listens at each address before sending the first frame. Empty datagrams
+    /// probe for it; where a firewall drops them or the replies, this does not wait.
     #[arg(long)]
     wait: bool,
     /// Write the truth to this file, as JSON: what was sent and which faults were injected.

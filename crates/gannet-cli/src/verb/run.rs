@@ -15,13 +15,16 @@ use crate::signals::Signals;
 use crate::view::View;
 use crate::{live, output, serving};
 
-/// Takes data as a configuration describes, until its time is over, its files are read, or a
-/// signal asks to stop: Ctrl-C, SIGTERM, or SIGHUP when the terminal is gone. It drains then, so
-/// that nothing that was taken is lost. A second signal says what the drain waits for; a third cuts
-/// it short: the log is closed with what is written, and the rest is counted as lost.
+/// Takes data as a configuration describes, until its duration is over, its files are read, or a
+/// signal asks to stop.
 ///
-/// systemd is told when frames are taken (`Type=notify`). Exit code 3 when anything was lost or no
-/// frame came, 5 when nothing can be recorded, and 129, 130 or 143 after SIGHUP, Ctrl-C or SIGTERM.
+/// Ctrl-C, SIGTERM, and SIGHUP when the terminal is gone, drain the run: nothing that was taken is
+/// lost. A second signal says what the drain is waiting for; a third cuts it short: the log is
+/// closed with what is written, and the rest is counted as lost.
+///
+/// systemd is notified once frames are taken (`Type=notify`). Exit code 3 when anything was lost or
+/// no frame came, 5 when nothing can be recorded, and 129, 130 or 143 after SIGHUP, Ctrl-C or
+/// SIGTERM.
 ///
 /// Example: gannet run detector.toml --seconds 60
 #[derive(Debug, clap::Args)]

@@ -12,15 +12,15 @@ use crate::{log, output};
 
 /// Runs the trigger again on recorded primitives, and counts or lists what it decides.
 ///
-/// The primitives are those of a log, of a Parquet table, or of time slices in HDF5. The trigger is
-/// that of the run, as its log tells, or with --config the section `[trigger]` of another
-/// configuration. With the trigger of the run the decisions are compared with the trigger records in
-/// the log: number, time, type, window, every candidate with its activities, and all activities of
-/// the window.
+/// Primitives come from a log, a Parquet table, or time slices in HDF5. The trigger is that of the
+/// run, as recorded in its log, or with --config the section `[trigger]` of another configuration.
+/// With the trigger of the run, the decisions are compared with the trigger records in the log:
+/// number, time, type, window, every candidate with its activities, and all activities of the
+/// window.
 ///
-/// What depended on the moment does not come again: primitives that were late in the run, and times
-/// at which it could not decide because too many records were in flight or it was paused. Both are
-/// counted. Exit code 3 when something of the files is damaged or missing.
+/// What depended on timing is not repeated: primitives that were late during the run, and times
+/// when it could not decide because too many records were in flight or it was paused. Both are
+/// counted. Exit code 3 when something in the files is damaged or missing.
 ///
 /// Example: gannet trigger gannet_run000001_20261121T021000Z_f0000.glog --config tighter.toml --out triggers.parquet
 #[derive(Debug, clap::Args)]
@@ -35,7 +35,7 @@ pub struct Arguments {
     /// channels, charge.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Replace a file that is there already.
+    /// Overwrite existing files.
     #[arg(long)]
     overwrite: bool,
     /// Print the report as JSON.

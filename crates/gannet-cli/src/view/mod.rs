@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::io;
 use std::time::Duration;
 
-use gannet_control::alarm::Alarm;
+use gannet_control::alarm::brief;
 use gannet_control::channels::Condition;
 use gannet_control::snapshot::{ChannelsSnapshot, LatencySnapshot, Snapshot};
 use gannet_measure::histogram::Summary;
@@ -14,7 +14,7 @@ use panel::Panel;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Stylize};
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 use ratatui::widgets::{Block, Gauge, Paragraph, Widget};
 
 use crate::log;
@@ -22,8 +22,8 @@ use crate::output::{self, grouped};
 
 /// Lines of the panel.
 const PANEL_LINES: u16 = 25;
-/// Alarms that are shown; of more, their number.
-const ALARMS_SHOWN: usize = 3;
+/// Alarms of one kind that are shown; of more, their number.
+const ALARMS_SHOWN: usize = 2;
 /// Time between two pictures on a terminal.
 const REDRAW: Duration = Duration::from_millis(250);
 /// Time between two lines elsewhere.
@@ -229,10 +229,13 @@ fn gauge(label: &'static str, fraction: f64, color: Color) -> Gauge<'static> {
         .gauge_style(color)
 }
 
-/// Latencies, the ledger, and what needs attention.
+/// What needs attention, latencies, and the stages of the ledger that have seen anything.
 fn details(snapshot: &Snapshot) -> Vec<Line<'static>> {
-    let mut lines = latency_lines(&snapshot.latency);
-    lines.extend(snapshot.ledger.iter().map(|statement| {
+    let alarms = brief(&snapshot.alarms, ALARMS_SHOWN);
+    let mut lines: Vec<_> = alarms.into_iter().map(|line| Line::from(line).red()).collect();
+    lines.extend(latency_lines(&snapshot.latency));
+    let used = snapshot.ledger.iter().filter(|statement| statement.offered > 0);
+    lines.extend(used.map(|statement| {
         let text = statement.to_string();
         match (statement.dropped_total(), statement.closes()) {
             (0, true) => Line::from(text),
@@ -240,17 +243,6 @@ fn details(snapshot: &Snapshot) -> Vec<Line<'static>> {
         }
     }));
     lines.extend(unwell(&snapshot.channels));
-    lines.extend(alarm_lines(&snapshot.alarms));
-    lines
-}
-
-/// The first alarms, and how many more there are.
-fn alarm_lines(alarms: &[Alarm]) -> Vec<Line<'static>> {
-    let red = |text: String| Line::from(Span::from(text).red());
-    let mut lines: Vec<_> =
-        alarms.iter().take(ALARMS_SHOWN).map(|alarm| red(alarm.to_string())).collect();
-    let more = alarms.len().saturating_sub(ALARMS_SHOWN);
-    lines.extend((more > 0).then(|| red(format!("and {more} more"))));
     lines
 }
 

@@ -10,11 +10,12 @@ use crate::exit::Outcome;
 use crate::log;
 use crate::output::{self, grouped};
 
-/// Finds the highest rate at which one core receives frames over loopback UDP without loss, and
-/// reads every byte of them.
+/// Finds the highest rate at which one core receives frames over loopback UDP without loss, reading
+/// every byte.
 ///
-/// Beside it stand what copying and reading memory give, measured in the same run. A sender and a
-/// receiver need a core each: on a busy machine the figures mean little. It takes about 20 seconds.
+/// The rates of copying and of reading memory, measured in the same run, are printed next to it.
+/// Sender and receiver need a core each: on a busy machine the figures mean little. Takes about 20
+/// seconds.
 ///
 /// Example: gannet bench ingest --engine recvmmsg
 #[derive(Debug, clap::Args)]
@@ -26,7 +27,7 @@ pub struct Arguments {
     /// result by trials twice as long.
     #[arg(long, default_value = "0.6", value_name = "S", value_parser = output::seconds)]
     seconds_per_step: Duration,
-    /// Streams that the rate is shared among, all to one socket.
+    /// Number of streams that share the rate, all sent to one socket.
     #[arg(long, default_value = "16", value_name = "N",
           value_parser = clap::value_parser!(u16).range(1..=STREAMS_MAX as i64))]
     streams: u16,

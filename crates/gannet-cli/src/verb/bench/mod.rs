@@ -8,7 +8,7 @@ use clap::Subcommand;
 
 use crate::exit::Outcome;
 
-/// Measures what part of the chain reaches on this machine, beside the physical limit.
+/// Measures how fast parts of the chain run on this machine, next to the physical limit.
 ///
 /// Example: gannet bench ingest
 #[derive(Debug, clap::Args)]

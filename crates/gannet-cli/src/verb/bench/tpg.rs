@@ -29,16 +29,16 @@ const FOLLOWS: f64 = 0.5;
 /// Hit rate, unless others are asked for.
 const HIT_RATE: &str = "100";
 
-/// Measures how fast trigger primitives are found in frames that lie in memory.
+/// Measures how fast trigger primitives are found in frames that are already in memory.
 ///
-/// Beside it stands the rate at which the same threads read the same memory, in the fastest of
-/// several ways, measured in turn with the search. Every pass must find the same number of
-/// primitives, and those of the first 1024 frames of each thread must be those of the scalar chain.
-/// Rates count whole frames. Cycles are ticks of the time-stamp counter. On a busy
-/// machine the figures mean little.
+/// The rate at which the same threads read the same memory, by the fastest of several ways and
+/// measured in turn with the search, is printed next to it. Every pass must find the same number of
+/// primitives, and those of the first 1024 frames of each thread must equal those of the scalar
+/// chain. Rates count whole frames. Cycles are ticks of the time-stamp counter. On a busy machine
+/// the figures mean little.
 ///
-/// As JSON it is an object with `results`, one for each working set and hit rate; the fields of a
-/// single result stand at the top, too.
+/// JSON output is an object with `results`, one for each working set and hit rate; the fields of a
+/// single result also stand at the top level.
 ///
 /// Example: gannet bench tpg --chain abs-rs --hit-rate 100,90000 --working-set L2,512MiB
 #[derive(Debug, clap::Args)]
@@ -49,7 +49,7 @@ pub struct Arguments {
     /// Instruction set; auto is the fastest that the machine has.
     #[arg(long, default_value = "auto", value_parser = names::parser::<IsaChoice>())]
     isa: IsaChoice,
-    /// Form of the vector kernels: for rare hits, for frequent ones, or what suits the frame.
+    /// Form of the vector kernels: for rare hits, for frequent ones, or chosen frame by frame.
     #[arg(long, default_value = "adaptive", value_parser = names::parser::<PathChoice>())]
     path: PathChoice,
     /// Format of the frames: WIBEth, or super-chunks of 12 ProtoDUNE-SP frames.

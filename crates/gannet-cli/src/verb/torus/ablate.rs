@@ -23,54 +23,54 @@ const ENTRIES_MAX: u64 = 4096;
 /// Rates that the engine counts with, bit/s: 1 MB/s to 1 TB/s.
 const RATES: std::ops::RangeInclusive<f64> = 8e6..=8e12;
 
-/// Tells what TLB, second DMA engine and second receive controller are worth, beside the published
-/// gains.
+/// Shows what the TLB, the second DMA engine and the second receive controller are worth, next to
+/// the published gains.
 ///
-/// The RDMA engine that moves real data runs in virtual time, with the published costs of APEnet+,
-/// and parts are left out one at a time. No gain is put in. What is not published (payload and
-/// overhead of PCIe packets, set-up of a write, the hop) can be chosen, and the table of
-/// sensitivities tells how much hangs on it. Beside figures published as "up to" stands our greatest,
-/// beside the others that of messages of 256 KiB.
+/// Runs the same RDMA engine that moves real data, in virtual time and with the published costs of
+/// APEnet+, and leaves its parts out one at a time. No gain is put in by hand. What is not
+/// published (payload and overhead of PCIe packets, set-up of a write, the hop) can be chosen, and
+/// a table of sensitivities shows how much depends on each. Figures published as "up to" are
+/// compared with our largest, all others with messages of 256 KiB.
 ///
 /// Example: gannet torus ablate --tlb-entries 64 --svg tlb.svg
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Translation of an address by the processor of the card.
+    /// Time the card's processor takes to translate an address.
     #[arg(long, value_name = "NS", default_value = "1900", value_parser = step())]
     walk: u64,
-    /// Translation by the TLB.
+    /// Time the TLB takes to translate an address.
     #[arg(long, value_name = "NS", default_value = "124", value_parser = step())]
     tlb: u64,
     /// Entries of the TLB.
     #[arg(long, value_name = "N", default_value = "128",
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=ENTRIES_MAX))]
     tlb_entries: usize,
-    /// Payload that the link carries in the largest packets.
+    /// Payload rate of the link with the largest packets.
     #[arg(long, value_name = "RATE", default_value = "2.2GB/s", value_parser = rate)]
     link_rate: f64,
-    /// From the last byte sent to the packet received.
+    /// Time from the last byte sent to the packet received.
     #[arg(long, value_name = "NS", default_value = "400", value_parser = step())]
     hop: u64,
-    /// Rate of the bus of the board with TLB and two DMA engines, after line coding.
+    /// Bus rate of the board with TLB and two DMA engines, after line coding.
     #[arg(long, value_name = "RATE", default_value = "4GB/s", value_parser = rate)]
     bus_rate: f64,
-    /// Rate of the bus of the board with two receive controllers.
+    /// Bus rate of the board with two receive controllers.
     #[arg(long, value_name = "RATE", default_value = "7.877GB/s", value_parser = rate)]
     new_bus_rate: f64,
-    /// Data in a packet of the bus.
+    /// Payload of a bus packet.
     #[arg(long, value_name = "BYTES", default_value = "128",
           value_parser = clap::value_parser!(u32).range(16..=4096))]
     bus_payload: u32,
-    /// Part of the bus that one DMA engine reaches.
+    /// Fraction of the bus rate that one DMA engine reaches.
     #[arg(long, value_name = "PART", default_value = "0.5", value_parser = share)]
     one_engine_share: f64,
-    /// From a translated address to the first byte written.
+    /// Time from a translated address to the first byte written.
     #[arg(long, value_name = "NS", default_value = "160", value_parser = step())]
     write_setup: u64,
-    /// Draw bandwidth against message size, with and without TLB, into this file.
+    /// Plot bandwidth against message size, with and without TLB, to this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Overwrite that file if it exists.
+    /// Overwrite the file if it exists.
     #[arg(long, requires = "svg")]
     overwrite: bool,
     /// Print the report as JSON.

@@ -21,28 +21,28 @@ const CURVE: u32 = 8;
 /// Cycles of a point of that curve.
 const CURVE_CYCLES: u32 = 2000;
 
-/// Simulates a torus from its start and writes a page that shows it: the load of every link as
-/// colour, faults as they come, throughput and latency over time, and the latency-load curve.
+/// Simulates a torus from a cold start and writes a web page that shows it: the load of every link
+/// in colour, faults as they happen, throughput and latency over time, and the latency-load curve.
 ///
-/// The page is one file that needs nothing else and opens offline. With several loads the curve is
-/// that of them, and the last is shown; otherwise the curve reaches to the bound of the machine.
+/// The page is a single file and opens offline. With several loads the curve shows those, and the
+/// animation shows the last; otherwise the curve runs up to the bound of the machine.
 ///
 /// Example: gannet torus animate lattice.html --lattice 4x4x4 --load 0.5 --overwrite
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The page to write.
+    /// File to write the page to.
     #[arg(value_name = "OUT.html")]
     page: PathBuf,
-    /// Replace it if it is there already.
+    /// Overwrite the file if it exists.
     #[arg(long)]
     overwrite: bool,
     #[command(flatten)]
     machine: MachineArguments,
-    /// Frames to show.
+    /// Number of frames in the animation.
     #[arg(long, default_value = "60", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     frames: u32,
-    /// Cycles of a frame.
+    /// Cycles in one frame.
     #[arg(long, default_value = "50", value_name = "CYCLES",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     frame_cycles: u32,

@@ -31,27 +31,29 @@ const THREADS_MAX: i64 = 256;
 /// Longest run without faults: a year.
 const HOURS_MAX: f64 = 8784.0;
 
-/// Breaks hosts, NICs, cables and networks of a torus at random, and tells how soon a master knows.
+/// Breaks hosts, NICs, cables and networks of a torus at random and reports how soon the master
+/// knows.
 ///
-/// Nodes watch themselves and each other by LO|FA|MO: as published (poll), or with a deadline
-/// re-armed by every beat and neighbours told at once (push). Hosts, NICs and master are the same
-/// state machines as on live links. Each trial has several faults, partitions among them. A fault
-/// must become known if what can tell of it is connected with a host that can speak with the
-/// master. Awareness counts from the fault until the master holds the right thing for broken.
+/// Nodes watch themselves and each other by LO|FA|MO, either as published (poll), or with a
+/// deadline re-armed by every heartbeat and neighbours notified at once (push). Hosts, NICs and
+/// master are the same state machines as on live links. A trial has several faults, network
+/// partitions among them. A fault has to become known if anything that can detect it is connected
+/// to a host that can reach the master. Awareness time runs from the fault until the master has the
+/// right component marked as broken.
 ///
-/// The watchdog period T is the longest that anything watched is silent, and anything that watches
-/// looks away. In poll mode hosts beat every 0.85 T, and NICs and hosts look every 0.97 T; awareness
-/// may take 1.5 T in the mean and 3 T + 10 ms at most. In push mode there are two beats in T, and
-/// 0.75 T of silence is a failure; awareness may take 0.6 T in the mean and 1.2 T + 10 ms at most.
-/// Means are judged of 100 faults of a kind and more. A host may be late by 0.10 T in poll mode and
-/// by 0.24 T in push mode before it is called failed while it lives.
+/// The watchdog period T is the longest time that anything watched may stay silent or any watcher
+/// may look away. In poll mode hosts beat every 0.85 T, and NICs and hosts check every 0.97 T;
+/// awareness may take 1.5 T on average and 3 T + 10 ms at most. In push mode there are two beats
+/// per T, and 0.75 T of silence is a failure; awareness may take 0.6 T on average and 1.2 T + 10 ms
+/// at most. Averages are judged from 100 faults of a kind on. A live host may be late by 0.10 T in
+/// poll mode and by 0.24 T in push mode before it is reported as failed.
 ///
-/// The exit code is 6 when a fault was missed that must be known, something healthy was called
-/// broken, or these limits were not kept; standard error says which. Each trial that failed is
-/// listed with the command that replays it. A machine of one node has no neighbours and no limits.
-/// Ctrl-C prints what is done so far.
+/// The exit code is 6 when a detectable fault was missed, something healthy was reported as broken,
+/// or one of these limits was exceeded; standard error says which. Each failed trial is listed with
+/// the command that replays it. A machine of one node has no neighbours and no limits. Ctrl-C
+/// prints the results so far.
 ///
-/// What the network makes of faults is told by `routing` and `reroute`.
+/// `routing` and `reroute` show what faults do to the network.
 ///
 /// Example: gannet torus faults --lattice 4x4x1 --trials 1000 --hours 1
 #[derive(Debug, clap::Args)]
@@ -73,38 +75,38 @@ pub struct Arguments {
     #[arg(long, default_value = "10000", value_name = "N",
           value_parser = clap::value_parser!(u64).range(0..=TRIALS_MAX))]
     trials: u64,
-    /// Most faults of a trial, partitions apart.
+    /// Maximum number of faults in a trial, not counting partitions.
     #[arg(long, default_value = "6", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=FAULTS_MAX as i64))]
     faults: u32,
-    /// Seed; trial I depends on it and on I alone.
+    /// Seed; trial I depends only on the seed and on I.
     #[arg(long, default_value = "1", value_name = "SEED")]
     seed: u64,
-    /// Run this trial only, and tell what happens in it.
+    /// Run only this trial and report what happens in it.
     #[arg(long, value_name = "I", conflicts_with_all = ["svg", "json"])]
     trial: Option<u64>,
-    /// Every period strays by up to this part of it.
+    /// Jitter of every period, as a fraction of it.
     #[arg(long, default_value = "0.01", value_name = "PART", value_parser = part)]
     jitter: f64,
-    /// One action of a host in a thousand is late, by up to this part of the watchdog period T;
-    /// poll mode bears 0.10, push mode 0.24.
+    /// Delay of one host action in a thousand, up to this fraction of the watchdog period T; poll
+    /// mode tolerates 0.10, push mode 0.24.
     #[arg(long, default_value = "0.05", value_name = "PART", value_parser = part)]
     late: f64,
-    /// Part of the messages that the service network loses. Reports and probes are sent again; the
+    /// Fraction of messages that the service network loses. Reports and probes are sent again; the
     /// limits are for a network that loses nothing.
     #[arg(long, default_value = "0", value_name = "PART", value_parser = part)]
     service_loss: f64,
-    /// Also simulate so many hours without faults, and look for false reports.
+    /// Also simulate this many hours without faults and look for false reports.
     #[arg(long, default_value = "0", value_name = "HOURS", value_parser = hours)]
     hours: f64,
-    /// Threads; the results do not depend on them.
+    /// Number of threads; the results do not depend on it.
     #[arg(long, default_value = "1", value_name = "N",
           value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX))]
     threads: u16,
-    /// Draw how long it takes until a hung host is known into this file.
+    /// Plot how long it takes until a hung host is known to this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Overwrite that file if it exists.
+    /// Overwrite the file if it exists.
     #[arg(long, requires = "svg")]
     overwrite: bool,
     /// Print the report as JSON.
@@ -120,9 +122,9 @@ enum Study {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ModeName {
-    /// As published: beats, checks and readings in no step with each other.
+    /// As published: beats, checks and readings run independently of each other.
     Poll,
-    /// A deadline re-armed by every beat; neighbours are told at once.
+    /// A deadline re-armed by every beat; neighbours are notified at once.
     Push,
     /// One after the other.
     Both,

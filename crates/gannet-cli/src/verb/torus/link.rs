@@ -16,10 +16,11 @@ use crate::output;
 /// Most words of FIFO, credit interval and round trip.
 const WORDS_MAX: f64 = 1e9;
 
-/// Tells what part of a link payload gets, by the model that the link is tested against.
+/// Shows what fraction of a link's rate is left for payload, by the model that the link is tested
+/// against.
 ///
-/// A packet takes 4 words of 16 bytes beside its payload, and a credit takes 2. A FIFO at the far end
-/// that is too small for the round trip slows the line down further. Below the table stand the two
+/// A packet takes 4 words of 16 bytes besides its payload, and a credit takes 2. If the FIFO at the
+/// far end is too small for the round trip, the link is slower still. Below the table are the two
 /// ways to read the published total efficiency of 0.784.
 ///
 /// Example: gannet torus link --rate 45.2Gbit/s --payload 64,1024,4096 --credit-interval 8,128
@@ -28,20 +29,20 @@ pub struct Arguments {
     /// Raw rate of the line.
     #[arg(long, default_value = "28Gbit/s", value_parser = quantity::rate)]
     rate: f64,
-    /// Code of the line.
+    /// Line code.
     #[arg(long, default_value = "8b10b")]
     code: Code,
     /// Payload of each packet: a multiple of 16 bytes, or several with commas.
     #[arg(long, value_name = "BYTES", default_value = "64,256,1024,4096", value_delimiter = ',',
           value_parser = payload)]
     payload: Vec<u16>,
-    /// Words of packets between two credits; one number, or several with commas.
+    /// Words of packets between two credits; several with commas.
     #[arg(long, value_name = "WORDS", default_value = "128", value_delimiter = ',', value_parser = words)]
     credit_interval: Vec<f64>,
-    /// FIFO at the far end; it never limits when absent.
+    /// FIFO at the far end; no limit when absent.
     #[arg(long, value_name = "WORDS", value_parser = words)]
     fifo: Option<f64>,
-    /// From a word sent to the answer to it.
+    /// Round trip: from a word sent to the reply to it.
     #[arg(long, value_name = "WORDS", default_value = "64", value_parser = words)]
     round_trip: f64,
     /// Print the report as JSON.
@@ -52,13 +53,13 @@ pub struct Arguments {
 /// Codes of a line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Code {
-    /// 8 bits as 10.
+    /// 8 bits sent as 10.
     #[value(name = "8b10b")]
     EightTen,
-    /// 64 bits as 66.
+    /// 64 bits sent as 66.
     #[value(name = "64b66b")]
     SixtyFourSixtySix,
-    /// None.
+    /// No line code.
     #[value(name = "none")]
     Plain,
 }

@@ -27,76 +27,78 @@ pub struct MachineArguments {
     /// Sizes of the rings in x, y and z, such as 8x8x8 or 16x4.
     #[arg(long, default_value = "8x8x8", value_name = "SIZES")]
     lattice: Lattice,
-    /// Who sends to whom.
+    /// Traffic pattern.
     #[arg(long, default_value = "uniform")]
     pattern: PatternName,
-    /// Part of the packets of the pattern `hot-spot` that go to it, 0 to 1; the others go anywhere
-    /// [default: 0.1].
+    /// Fraction of packets that go to the hot spot with pattern `hot-spot`, 0 to 1; the others go
+    /// anywhere [default: 0.1].
     #[arg(long, value_name = "PART", value_parser = part)]
     hot_spot_fraction: Option<f64>,
-    /// Packets of the pattern `trace`: lines `cycle,source,destination,flits`.
+    /// File with the packets of pattern `trace`: lines `cycle,source,destination,flits`.
     #[arg(long, value_name = "FILE", required_if_eq("pattern", "trace"))]
     trace: Option<PathBuf>,
-    /// Flits that each node makes in a cycle: a number, several with commas, or a range as
+    /// Load: flits made per node and cycle. A number, several with commas, or a range such as
     /// 0.1..1.0:0.1 [default: 0.3].
     #[arg(long, value_name = "LOAD", value_parser = loads::parse, allow_hyphen_values = true)]
     load: Option<Loads>,
-    /// Flits of a packet, 1 to 4096 [default: 1].
+    /// Packet length in flits, 1 to 4096 [default: 1].
     #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u16).range(1..=i64::from(PACKET_FLITS_MAX)))]
     packet_flits: Option<u16>,
-    /// Virtual channels of a link, 2 to 8, or 1 with --flow-control bubble.
+    /// Virtual channels per link, 2 to 8, or 1 with --flow-control bubble.
     #[arg(long, default_value = "4", value_name = "N",
           value_parser = clap::value_parser!(u8).range(1..=8))]
     vcs: u8,
-    /// Flits that a virtual channel holds, 1 to 4096.
+    /// Depth of a virtual channel in flits, 1 to 4096.
     #[arg(long, default_value = "16", value_name = "FLITS",
           value_parser = clap::value_parser!(u16).range(1..=4096))]
     vc_depth: u16,
-    /// Cycles of a hop over a link of one cycle, that cycle included: 3 to 200.
+    /// Cycles per hop over a link of one cycle, that cycle included: 3 to 200.
     #[arg(long, default_value = "4", value_name = "CYCLES")]
     router_delay: u32,
-    /// Cycles on a link, 1 to 1000.
+    /// Link delay in cycles, 1 to 1000.
     #[arg(long, default_value = "1", value_name = "CYCLES")]
     link_delay: u32,
-    /// When a packet may move on: as soon as there is room for a flit, for all of it, or, where it
-    /// enters a ring, for one packet more.
+    /// When a packet may move on: when there is room for a flit, for the whole packet, or, on
+    /// entering a ring, for one packet more.
     #[arg(long, default_value = "wormhole", value_name = "RULE")]
     flow_control: FlowControlName,
-    /// Who goes first where packets compete: each in its turn, or, where some sources have sent far
-    /// less than others, theirs first.
+    /// Which of the competing packets goes first: equal-shares favours sources that have sent far
+    /// less than others; turns is plain round robin.
     #[arg(long, default_value = "equal-shares", value_name = "RULE")]
     arbitration: ArbitrationName,
-    /// Nodes that do not work or were never installed, by number; several with commas.
+    /// Dead or missing nodes by number; several with commas.
     #[arg(long, value_name = "NODE", value_delimiter = ',')]
     dead_node: Vec<u32>,
-    /// Cables that do not work, each by a node and a link of it, as 5:X+; several with commas.
+    /// Dead cables, each named by a node and one of its links, as in 5:X+; several with commas.
     #[arg(long, value_name = "NODE:LINK", value_delimiter = ',', value_parser = link)]
     dead_link: Vec<(u32, Direction)>,
-    /// Faults that come while it runs, as lines `100,cable-down,12,X+`, `100,cable-up,12,X+`,
-    /// `100,cable-flaky,12,X+,0.05`, `100,node-down,12`, `100,host-hung,12` or `100,cut,X,3`.
+    /// File of faults during the simulation, one per line: `100,cable-down,12,X+`,
+    /// `100,cable-up,12,X+`, `100,cable-flaky,12,X+,0.05`, `100,node-down,12`, `100,host-hung,12`
+    /// or `100,cut,X,3`.
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
-    /// Cycles from each of them to new routes round it; without it routes stay as they are.
+    /// Cycles from each fault until new routes around it are in use; when absent, routes stay as
+    /// they are.
     #[arg(long, value_name = "CYCLES", requires = "script")]
     reroute_after: Option<u32>,
-    /// Cycles after which a lost packet is sent again, 1 or more; without it, it stays lost.
+    /// Cycles after which a lost packet is sent again, 1 or more; when absent, it stays lost.
     #[arg(long, value_name = "CYCLES", value_parser = clap::value_parser!(u32).range(1..))]
     replay_after: Option<u32>,
     /// Seed of all randomness: the same seed gives the same result.
     #[arg(long, default_value = "1", value_name = "N")]
     seed: u64,
-    /// Threads, 1 to 256 and at most one a node; the result does not depend on them.
+    /// Number of threads, 1 to 256 and at most one per node; the result does not depend on it.
     #[arg(long, default_value = "1", value_name = "N")]
     threads: usize,
-    /// Cycles before anything is measured, or steady: until latency and throughput are, for which
-    /// up to ten stretches are looked at [default: steady].
+    /// Warm-up cycles before anything is measured, or `steady`: until latency and throughput are
+    /// steady, for at most ten periods [default: steady].
     #[arg(long, value_name = "CYCLES", value_parser = warm_up)]
     warm_up: Option<WarmUp>,
-    /// Cycles that are measured [default: 5000, or more until 40 000 packets are made].
+    /// Cycles to measure [default: 5000, or more until 40 000 packets are made].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     cycles: Option<u32>,
-    /// Cycles to wait at most for the packets of the measurement to arrive.
+    /// Longest wait, in cycles, for the measured packets to arrive.
     #[arg(long, default_value = "10000", value_name = "N",
           value_parser = clap::value_parser!(u32).range(0..=1 << 30))]
     drain: u32,
@@ -104,22 +106,22 @@ pub struct MachineArguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PatternName {
-    /// Any node, the sender included.
+    /// Any node, including the sender.
     Uniform,
-    /// The next node in every dimension at once.
+    /// The next node in all dimensions at once.
     #[value(alias = "neighbor")]
     Neighbour,
-    /// Just less than half way round every ring.
+    /// Just under half way around every ring.
     Tornado,
     /// The node at the mirrored coordinates.
     #[value(alias = "bitcomp")]
     BitComplement,
-    /// One node in the middle for a part of the packets, any node for the others.
+    /// A fraction of the packets goes to one node in the middle, the rest to any node.
     #[value(alias = "hotspot")]
     HotSpot,
-    /// Bursts of a packet to each neighbour.
+    /// Bursts of one packet to each neighbour.
     Halo,
-    /// Bursts of a packet to every other node.
+    /// Bursts of one packet to every other node.
     #[value(alias = "alltoall")]
     AllToAll,
     /// The packets of a file.

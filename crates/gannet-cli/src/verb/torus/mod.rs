@@ -15,8 +15,8 @@ use clap::Subcommand;
 
 use crate::exit::Outcome;
 
-/// Plans a switchless machine, a torus of direct links: its cables, its traffic flit by flit, and
-/// how soon its faults are known.
+/// Plans and simulates a switchless machine, a torus of direct links: its cabling, its traffic flit
+/// by flit, and how soon its faults are known.
 ///
 /// Example: gannet torus simulate --lattice 4x4x4 --load 0.1..0.9:0.1
 #[derive(Debug, clap::Args)]

@@ -20,60 +20,61 @@ use crate::log;
 use crate::output::{self, grouped};
 use crate::progress::Progress;
 
-/// Plans a switchless machine: its shape, the list of its cables, what it carries and what it
-/// survives, with one switch beside it.
+/// Plans a switchless machine: its shape, its cabling, what it carries and what failures it
+/// survives, compared with a single switch.
 ///
-/// Shapes are ranked by the uniform traffic that they carry, then by the length of ways and the
-/// places that stay empty. Bounds follow from the routes; --simulate also measures what routers of
-/// the usual size reach. Failures are drawn at random.
+/// Shapes are ranked by the uniform traffic they carry, then by mean distance and unused places.
+/// Bounds follow from the routes; --simulate also measures what routers of ordinary size reach.
+/// Failures are drawn at random.
 ///
-/// Ctrl-C prints what is planned and measured so far, from the bounds of uniform traffic on.
+/// Ctrl-C prints what has been planned and measured so far, starting with the bounds for uniform
+/// traffic.
 ///
 /// Example: gannet torus plan --nodes 64 --ports 6 --rate 100Gbit/s --cabling cables.csv
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Nodes of the machine.
+    /// Number of nodes.
     #[arg(long, value_name = "N")]
     nodes: usize,
-    /// Ports of each node for the torus: 2, 4 or 6.
+    /// Torus ports per node: 2, 4 or 6.
     #[arg(long, value_name = "P")]
     ports: usize,
-    /// Rate of a link in one direction, such as 100Gbit/s.
+    /// Link rate in one direction, such as 100Gbit/s.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: f64,
-    /// Plan this lattice instead of the best; its last places may stay empty.
+    /// Plan this lattice instead of the best one; its last places may stay unused.
     #[arg(long, value_name = "SIZES")]
     lattice: Option<Lattice>,
-    /// Payload of what a node sends at once; beyond 4096 bytes it takes several packets.
+    /// Message size; more than 4096 bytes takes several packets.
     #[arg(long, default_value = "4096", value_name = "BYTES",
           value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     packet_bytes: u32,
-    /// Time of a hop, such as 500ns; without it there are no latencies.
+    /// Time per hop, such as 500ns; when absent, no latencies are given.
     #[arg(long, value_name = "TIME")]
     hop_time: Option<Span>,
-    /// Failures up to which survival is looked at: 1, 2, 5, 10 and so on up to this number.
+    /// Largest number of failures to examine: 1, 2, 5, 10 and so on up to this number.
     #[arg(long, default_value = "10", value_name = "K")]
     fail: usize,
-    /// Random machines for each number of failures [default: 100, fewer beyond 40 000 nodes, and
-    /// routes for as many of them as take a few seconds].
+    /// Random trials for each number of failures [default: 100; fewer above 40 000 nodes, and
+    /// routes for as many as take a few seconds].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     trials: Option<u32>,
-    /// Seed of the failures.
+    /// Seed for drawing failures.
     #[arg(long, default_value = "1", value_name = "N")]
     seed: u64,
-    /// Also measure the saturation of each pattern in the simulator, which takes a while.
+    /// Also simulate the saturation of each pattern, which takes a while.
     #[arg(long)]
     simulate: bool,
-    /// Write the list of cables, port to port, as CSV into this file.
+    /// Write the list of cables, port to port, as CSV to this file.
     #[arg(long, value_name = "FILE")]
     cabling: Option<PathBuf>,
-    /// Overwrite that file if it exists.
+    /// Overwrite the file if it exists.
     #[arg(long, requires = "cabling")]
     overwrite: bool,
-    /// Ports of the switch to compare with [default: enough].
+    /// Ports of the switch to compare with [default: enough for all nodes].
     #[arg(long, value_name = "N")]
     switch_ports: Option<usize>,
-    /// Price of that switch, in any currency.
+    /// Price of the switch, in any currency.
     #[arg(long, value_name = "PRICE", value_parser = price)]
     switch_cost: Option<f64>,
     /// Price of a cable.

@@ -17,33 +17,33 @@ use crate::log;
 use crate::output;
 use crate::progress::Progress;
 
-/// Simulates a torus flit by flit and prints throughput and latency, with their limits beside them.
+/// Simulates a torus flit by flit and prints throughput and latency next to their limits.
 ///
-/// With several loads it gives the latency-load curve. Latencies count cycles from the making of a
-/// packet to the arrival of its last flit. The limits follow from the routes alone: the latency of
-/// a packet that meets no other, and the load at which the busiest link, the channels of a class of
-/// packets on a link, or the busiest receiver is full. The same seed gives the same figures on any
-/// number of threads.
+/// With several loads it gives the latency-load curve. Latencies are in cycles, from the creation
+/// of a packet to the arrival of its last flit. The limits follow from the routes alone: the
+/// latency of a packet that meets no other, and the load at which the busiest link, virtual channel
+/// class or receiver is full. The same seed gives the same figures on any number of threads.
 ///
-/// As JSON it is an object with setup, limits and `points`, one for each load; the fields of the
-/// last point stand at the top, too. Latencies are null where no packet of the window has arrived,
-/// and `packet_flits` where the packets of a trace differ. Ctrl-C prints what is done so far.
+/// JSON output is an object with setup, limits and `points`, one for each load; the fields of the
+/// last point also stand at the top level. Latencies are null where no packet of the window
+/// arrived, and `packet_flits` is null where the packets of a trace differ. Ctrl-C prints the
+/// results so far.
 ///
 /// Example: gannet torus simulate --lattice 4x4x4 --load 0.1..0.9:0.1 --svg curve.svg
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     machine: MachineArguments,
-    /// Also search the highest load of which at least 98 % are accepted, and the peak throughput.
+    /// Also find the highest load with at least 98 % accepted, and the peak throughput.
     #[arg(long)]
     saturation: bool,
-    /// Also tell the load of the links at the last load; as JSON, of every link.
+    /// Also report the load of the links at the last load; with --json, of every link.
     #[arg(long)]
     links: bool,
-    /// Draw latency and throughput against the load into this file.
+    /// Plot latency and throughput against load to this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Overwrite that file if it exists.
+    /// Overwrite the file if it exists.
     #[arg(long, requires = "svg")]
     overwrite: bool,
     /// Print the report as JSON.

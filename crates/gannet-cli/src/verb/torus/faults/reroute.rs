@@ -17,17 +17,18 @@ use super::trials::{self, TrialArguments, options, trials_of};
 use crate::exit::{Outcome, Usage};
 use crate::output::{self, grouped};
 
-/// Breaks something of a machine under load, and tells what it costs until other routes are in use.
+/// Breaks part of a loaded machine and reports what it costs until new routes are in use.
 ///
-/// At a random time nodes and cables fail. Packets that need them are lost, and sent again later.
-/// When the master knows, it plans routes round the faults and proves them; sources wait until the
-/// last packet on old routes is gone, and the new ones are in use. Told are the times of each step,
-/// the packets lost, sent again and refused, latency before, during and after, and throughput over
-/// time. The time until the master knows is that of trials of `gannet torus faults` on the same
-/// lattice, or is given. Planning is not simulated: its time on this machine is told beside.
+/// Nodes and cables fail at a random time. Packets that need them are lost and sent again later.
+/// Once the master knows, it plans routes around the faults and proves them correct; sources pause
+/// until the last packet on the old routes has gone, and then use the new ones. The report gives
+/// the time of each step, packets lost, sent again and refused, latency before, during and after,
+/// and throughput over time. The time until the master knows comes from trials of `gannet torus
+/// faults` on the same lattice, or from --aware-after. Planning is not simulated: its time on this
+/// machine is reported separately.
 ///
-/// The exit code is 6 when a packet is not accounted for, or the network got stuck; each such trial
-/// is listed with the command that replays it.
+/// The exit code is 6 when a packet is unaccounted for or the network got stuck; each such trial is
+/// listed with the command that replays it.
 ///
 /// Example: gannet torus faults reroute --lattice 4x4x4 --aware-after 2000 --svg fault.svg
 #[derive(Debug, clap::Args)]
@@ -35,19 +36,20 @@ pub struct Arguments {
     /// Sizes of the rings in x, y and z, such as 4x4x4 or 8x3.
     #[arg(long, default_value = "4x4x4", value_name = "SIZES")]
     lattice: Lattice,
-    /// Virtual channels of a link, 2 to 8.
+    /// Virtual channels per link, 2 to 8.
     #[arg(long, default_value = "4", value_name = "N")]
     vcs: u8,
-    /// Flits that a virtual channel holds.
+    /// Depth of a virtual channel, in flits.
     #[arg(long, default_value = "16", value_name = "FLITS")]
     vc_depth: u16,
-    /// Flits of a packet.
+    /// Packet length, in flits.
     #[arg(long, default_value = "1", value_name = "N")]
     packet_flits: u16,
-    /// Flits that each node offers in a cycle, 0 to 1.
+    /// Load: flits offered per node and cycle, 0 to 1.
     #[arg(long, default_value = "0.3", value_name = "LOAD")]
     load: f64,
-    /// When the master knows: cycles, or a time as 50us [default: as awareness takes].
+    /// Time until the master knows: cycles, or a time such as 50us [default: as measured by `gannet
+    /// torus faults`].
     #[arg(long, value_name = "TIME", value_parser = delay, conflicts_with_all = ["mode", "period"])]
     aware_after: Option<Delay>,
     /// How nodes are watched: poll or push.
@@ -56,11 +58,12 @@ pub struct Arguments {
     /// Watchdog period.
     #[arg(long, default_value = "1ms", value_name = "TIME", value_parser = period)]
     period: Span,
-    /// Time of a cycle.
+    /// Duration of a cycle.
     #[arg(long, default_value = "5ns", value_name = "TIME", value_parser = cycle)]
     cycle: Span,
-    /// Cycles after which a lost packet is sent again, or never. Much shorter than the time until the
-    /// fault is known, it makes a storm: packets to what is broken are lost again each time.
+    /// Cycles after which a lost packet is sent again, or never. If this is much shorter than the
+    /// time until the fault is known, it makes a storm: packets to what is broken are lost again
+    /// each time.
     #[arg(long, default_value = "1000", value_name = "CYCLES", value_parser = replay_after)]
     replay_after: Replay,
     #[command(flatten)]

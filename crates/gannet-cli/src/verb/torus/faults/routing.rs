@@ -13,20 +13,21 @@ use super::trials::{self, TrialArguments, options, trials_of};
 use crate::exit::{Outcome, Usage};
 use crate::output::{self, grouped};
 
-/// Draws random sets of dead nodes and cables, plans routes round each, and lets an overload drain.
+/// Breaks nodes and cables at random, plans routes around them, and checks that an overload drains.
 ///
-/// Each set is routed by the least means that suffice: the long way round broken rings, early turns
-/// with escape channels (four virtual channels at least), or up a tree and down again. Otherwise it
-/// is refused with the reason. Routes are proven by the planner and once more by other means: each
-/// node reaches all that it is connected to, over working links, and no channels wait for each other
-/// in a cycle. Then every source offers more than the network takes, sources stop, and all that is
-/// under way must arrive. Packets of one flit in channels of one find a deadlock soonest, so these
-/// are the defaults; at a load of 1 sources have a packet ready in each cycle, and offer more than
-/// 1.2 times what arrives in all but the smallest machines.
+/// Each set of faults is routed by the simplest means that works: the long way around broken rings,
+/// early turns with escape channels (at least four virtual channels), or up a tree and down again.
+/// If none works, the set is refused with the reason. Routes are proven by the planner and once
+/// more independently: each node reaches everything it is connected to over working links, and no
+/// channels wait for each other in a cycle. Then every source offers more than the network can
+/// take, the sources stop, and everything in flight must arrive. Single-flit packets in channels of
+/// depth one find a deadlock soonest, so these are the defaults; at a load of 1 sources have a
+/// packet ready in every cycle, which is more than 1.2 times what gets through in all but the
+/// smallest machines.
 ///
-/// The exit code is 6 when a trial failed; each that failed is listed with the command that replays
-/// it. How soon a master knows of faults is `gannet torus faults`, what a change of routes costs
-/// `gannet torus faults reroute`.
+/// The exit code is 6 when a trial failed; each failed trial is listed with the command that
+/// replays it. See `gannet torus faults` for how soon a master knows of faults, and `gannet torus
+/// faults reroute` for what a change of routes costs.
 ///
 /// Example: gannet torus faults routing --lattice 4x4x4,5x3x2 --trials 200 --svg means.svg
 #[derive(Debug, clap::Args)]
@@ -34,19 +35,19 @@ pub struct Arguments {
     /// Sizes of the rings in x, y and z, such as 4x4x4 or 8x3; several with commas.
     #[arg(long, default_value = "4x4x4", value_name = "SIZES", value_delimiter = ',')]
     lattice: Vec<Lattice>,
-    /// Virtual channels of a link, 2 to 8; several with commas.
+    /// Virtual channels per link, 2 to 8; several with commas.
     #[arg(long, default_value = "4", value_name = "N", value_delimiter = ',')]
     vcs: Vec<u8>,
-    /// Flits that a virtual channel holds.
+    /// Depth of a virtual channel, in flits.
     #[arg(long, default_value = "1", value_name = "FLITS")]
     vc_depth: u16,
-    /// Flits of a packet.
+    /// Packet length, in flits.
     #[arg(long, default_value = "1", value_name = "N")]
     packet_flits: u16,
-    /// Flits that each node offers in a cycle, 0 to 1.
+    /// Load: flits offered per node and cycle, 0 to 1.
     #[arg(long, default_value = "1", value_name = "LOAD")]
     load: f64,
-    /// Cycles of the overload.
+    /// Duration of the overload, in cycles.
     #[arg(long, default_value = "500", value_name = "N")]
     cycles: u32,
     #[command(flatten)]

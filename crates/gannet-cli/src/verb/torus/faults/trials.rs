@@ -21,29 +21,29 @@ pub struct TrialArguments {
     /// Number of trials.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=TRIALS_MAX))]
     pub trials: Option<u64>,
-    /// Dead nodes of a trial: a number, or a range as 0..8, from which one is drawn.
+    /// Dead nodes in each trial: a number, or a range such as 0..8 to draw from.
     #[arg(long, value_name = "RANGE")]
     pub dead_nodes: Option<Count>,
-    /// Dead cables of a trial, likewise.
+    /// Dead cables in each trial: a number, or a range to draw from.
     #[arg(long, value_name = "RANGE")]
     pub dead_cables: Option<Count>,
-    /// Seed; trial I depends on it and on I alone.
+    /// Seed; trial I depends only on the seed and on I.
     #[arg(long, default_value = "1", value_name = "SEED")]
     pub seed: u64,
-    /// Run this trial only, and tell what happens in it.
+    /// Run only this trial and report what happens in it.
     #[arg(long, value_name = "I", conflicts_with = "svg")]
     pub trial: Option<u64>,
     /// When a packet may move on.
     #[arg(long, default_value = "wormhole", value_name = "RULE")]
     pub flow_control: Rule,
-    /// Threads; the results do not depend on them.
+    /// Number of threads; the results do not depend on it.
     #[arg(long, default_value = "1", value_name = "N",
           value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: u16,
-    /// Draw the result into this file.
+    /// Plot the result to this file.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Overwrite that file if it exists.
+    /// Overwrite the file if it exists.
     #[arg(long, requires = "svg")]
     pub overwrite: bool,
     /// Print the report as JSON.
