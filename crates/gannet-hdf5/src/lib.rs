@@ -3,8 +3,9 @@
 //! [`Writer`] appends whole groups (sub-groups, attributes, data sets of bytes) to the root of a
 //! new file. The cost of an append depends on the group alone, the bytes of a data set go from
 //! the caller's slices to the kernel without a copy, and after each append the file on disk is a
-//! complete HDF5 file: a process that dies leaves one that every HDF5 library opens. A closed file has a
-//! digest of all its bytes behind its end, which [`check_digest`] compares.
+//! complete HDF5 file: a process that dies leaves one that every HDF5 library opens. A closed file has an
+//! index, by which the last group is found as soon as the first, and a digest of all its bytes behind its
+//! end, which [`check_digest`] compares.
 //!
 //! [`Reader`] reads groups, attributes and byte data sets of files from any HDF5 library. It
 //! wraps the `hdf5-pure` crate and adds the limits that untrusted files need.
@@ -36,6 +37,7 @@ mod checksum;
 mod digest;
 mod error;
 mod heap;
+mod index;
 mod message;
 mod object;
 mod reader;

@@ -69,13 +69,28 @@ pub fn layout(address: u64, size: u64) -> Vec<u8> {
 }
 
 /// What makes an object header a group: its links and attributes are messages, in no other
-/// index. Without the attribute message libhdf5 counts no attributes.
+/// index.
 pub fn group() -> Vec<u8> {
-    let mut info = vec![0, 0];
-    info.extend(UNDEFINED.to_le_bytes());
-    info.extend(UNDEFINED.to_le_bytes());
-    let (links, attributes) = (message(2, 0, &info), message(21, OWN, &info));
-    [links, message(10, CONSTANT, &[0, 0]), attributes].concat()
+    [message(2, 0, &NO_INDEX), message(10, CONSTANT, &[0, 0]), attribute_info()].concat()
+}
+
+/// Content of the messages that tell of links and of attributes: no order of creation is kept, and
+/// neither heap nor tree are there.
+const NO_INDEX: [u8; 18] = {
+    let mut info = [0xff; 18];
+    (info[0], info[1]) = (0, 0);
+    info
+};
+
+/// All attributes are messages. Without it libhdf5 counts no attributes.
+pub fn attribute_info() -> Vec<u8> {
+    message(21, OWN, &NO_INDEX)
+}
+
+/// What makes an object header a group whose links are in an index: the root of its tree, and the heap
+/// of its names.
+pub fn symbol_table(tree: u64, heap: u64) -> Vec<u8> {
+    message(17, 0, &[tree.to_le_bytes(), heap.to_le_bytes()].concat())
 }
 
 /// A member of a group: a name of at most [`NAME_MAX`] bytes for the object at an address.

@@ -5,9 +5,11 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hdf5_pure::{AttrValue, File, ReadSeekSource};
+use hdf5_pure::{AttrValue, File, FormatError, ReadSeekSource, Source};
 
 use crate::error::{Error, Result};
+use crate::index::Index;
+use crate::superblock;
 use crate::value::Value;
 
 /// A file opened for reading; contents are read when they are asked for.
@@ -16,10 +18,10 @@ pub struct Reader {
 }
 
 /// What all parts of a file know about it.
-#[derive(Debug)]
 struct Origin {
     path: PathBuf,
     len: u64,
+    source: Box<dyn Source + Send + Sync>,
 }
 
 impl Reader {
@@ -42,10 +44,14 @@ impl Reader {
     {
         let io = |source| Error::Io { action: "read", path: path.to_owned(), source };
         let len = source.seek(SeekFrom::End(0)).map_err(io)?;
-        let origin = Arc::new(Origin { path: path.to_owned(), len });
-        let source = ReadSeekSource::new(source).map_err(|e| origin.format(e.into()))?;
-        let file = File::from_source(source).map_err(|e| origin.format(e))?;
-        Ok(Self { root: GroupReader { group: file.root(), origin } })
+        let format =
+            |error: FormatError| Error::Format { path: path.to_owned(), reason: error.to_string() };
+        let source = Box::new(ReadSeekSource::new(source).map_err(format)?);
+        let origin = Arc::new(Origin { path: path.to_owned(), len, source });
+        let view = View { origin: Arc::clone(&origin), superblock: None };
+        let file = File::from_source(view).map_err(|e| origin.format(e))?;
+        let index = origin.index();
+        Ok(Self { root: GroupReader { place: Place::Opened(file.root()), index, origin } })
     }
 
     /// The group that holds everything.
@@ -56,14 +62,22 @@ impl Reader {
 
 impl std::fmt::Debug for Reader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reader").field("origin", &self.root.origin).finish_non_exhaustive()
+        f.debug_struct("Reader").field("path", &self.root.origin.path).finish_non_exhaustive()
     }
 }
 
 /// A group of a file.
 pub struct GroupReader {
-    group: hdf5_pure::Group,
+    place: Place,
+    index: Option<Index>,
     origin: Arc<Origin>,
+}
+
+/// Where a group is.
+enum Place {
+    Opened(hdf5_pure::Group),
+    /// Address of the object header, which is read when something is asked of the group.
+    At(u64),
 }
 
 impl GroupReader {
@@ -72,17 +86,23 @@ impl GroupReader {
     /// # Errors
     /// When the attributes are damaged.
     pub fn attributes(&self) -> Result<BTreeMap<String, Value<'static>>> {
-        let attributes = self.group.attrs().map_err(|e| self.origin.format(e))?;
+        let attributes = self.open()?.attrs().map_err(|e| self.origin.format(e))?;
         let known = |(name, value)| Some((name, known_value(&value)?));
         Ok(attributes.into_iter().filter_map(known).collect())
     }
 
-    /// Names and contents of the sub-groups.
+    /// Names and contents of the sub-groups. Those of the root of a closed file of
+    /// [`Writer`](crate::Writer) are not read before something is asked of them.
     ///
     /// # Errors
     /// When the group is damaged.
     pub fn groups(&self) -> Result<Vec<(String, GroupReader)>> {
-        let groups = self.group.iter_groups().map_err(|e| self.origin.format(e))?;
+        if let Some(index) = self.index {
+            let members = index.members(&*self.origin.source);
+            let members = members.map_err(|e| self.origin.format(e.into()))?;
+            return Ok(members.into_iter().map(|(name, at)| (name, self.at(at))).collect());
+        }
+        let groups = self.open()?.iter_groups().map_err(|e| self.origin.format(e))?;
         Ok(groups.map(|(name, group)| (name, self.sub_group(group))).collect())
     }
 
@@ -91,16 +111,22 @@ impl GroupReader {
     /// # Errors
     /// When the group is damaged.
     pub fn data_sets(&self) -> Result<Vec<(String, DataSet)>> {
-        let data_sets = self.group.iter_datasets().map_err(|e| self.origin.format(e))?;
+        let data_sets = self.open()?.iter_datasets().map_err(|e| self.origin.format(e))?;
         Ok(data_sets.map(|(name, data)| (name, self.data(data))).collect())
     }
 
-    /// The sub-group of a name.
+    /// The sub-group of a name. In the root of a closed file of [`Writer`](crate::Writer) the last of
+    /// many is found as soon as the first.
     ///
     /// # Errors
     /// When there is none, or it is damaged.
     pub fn group(&self, name: &str) -> Result<GroupReader> {
-        let group = self.group.group(name).map_err(|e| self.origin.format(e))?;
+        if let Some(index) = self.index {
+            let found = index.find(&*self.origin.source, name);
+            let found = found.and_then(|at| at.ok_or(FormatError::PathNotFound(name.to_owned())));
+            return Ok(self.at(found.map_err(|e| self.origin.format(e.into()))?));
+        }
+        let group = self.open()?.group(name).map_err(|e| self.origin.format(e))?;
         Ok(self.sub_group(group))
     }
 
@@ -109,12 +135,32 @@ impl GroupReader {
     /// # Errors
     /// When there is none, or it is damaged.
     pub fn data_set(&self, name: &str) -> Result<DataSet> {
-        let data_set = self.group.dataset(name).map_err(|e| self.origin.format(e))?;
+        let data_set = self.open()?.dataset(name).map_err(|e| self.origin.format(e))?;
         Ok(self.data(data_set))
     }
 
+    /// The group, read now if it was not yet.
+    ///
+    /// The library goes to a group by the names of all members of those above it; so it is given the file
+    /// with a superblock that calls this group the root.
+    fn open(&self) -> Result<hdf5_pure::Group> {
+        let at = match &self.place {
+            Place::Opened(group) => return Ok(group.clone()),
+            Place::At(at) => *at,
+        };
+        let superblock = Some(superblock::encode(self.origin.len, at));
+        let view = View { origin: Arc::clone(&self.origin), superblock };
+        Ok(File::from_source(view).map_err(|e| self.origin.format(e))?.root())
+    }
+
+    fn at(&self, address: u64) -> GroupReader {
+        let origin = Arc::clone(&self.origin);
+        GroupReader { place: Place::At(address), index: None, origin }
+    }
+
     fn sub_group(&self, group: hdf5_pure::Group) -> GroupReader {
-        GroupReader { group, origin: Arc::clone(&self.origin) }
+        let origin = Arc::clone(&self.origin);
+        GroupReader { place: Place::Opened(group), index: None, origin }
     }
 
     fn data(&self, data_set: hdf5_pure::Dataset) -> DataSet {
@@ -163,8 +209,36 @@ impl DataSet {
 }
 
 impl Origin {
+    /// The index of the root, if it is one that the writer makes.
+    fn index(&self) -> Option<Index> {
+        let mut start = [0; superblock::LEN];
+        self.source.read_at(0, &mut start).ok()?;
+        Index::of(&*self.source, superblock::root(&start)?)
+    }
+
     fn format(&self, error: hdf5_pure::Error) -> Error {
         Error::Format { path: self.path.clone(), reason: error.to_string() }
+    }
+}
+
+/// The bytes of a file, which may begin with another superblock.
+struct View {
+    origin: Arc<Origin>,
+    superblock: Option<[u8; superblock::LEN]>,
+}
+
+impl Source for View {
+    fn len(&self) -> u64 {
+        self.origin.len
+    }
+
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> std::result::Result<(), FormatError> {
+        self.origin.source.read_at(offset, bytes)?;
+        if let Some(superblock) = &self.superblock {
+            let rest = superblock.get(usize::try_from(offset).unwrap_or(usize::MAX)..);
+            bytes.iter_mut().zip(rest.unwrap_or_default()).for_each(|(byte, own)| *byte = *own);
+        }
+        Ok(())
     }
 }
 

@@ -30,6 +30,13 @@ pub fn encode(end_of_file: u64, root: u64) -> [u8; LEN] {
     bytes
 }
 
+/// The address of the root group in a superblock that [`encode`] could have made.
+pub fn root(bytes: &[u8; LEN]) -> Option<u64> {
+    let word = |at| bytes[at..].first_chunk().map(|word| u64::from_le_bytes(*word));
+    let (end, root) = (word(28)?, word(36)?);
+    (*bytes == encode(end, root)).then_some(root)
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -1,6 +1,6 @@
 //! Writing a file, group after group.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, IoSlice, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
@@ -10,7 +10,7 @@ use crate::chain::{self, BLOCK, Block};
 use crate::error::{Error, Result};
 use crate::tree::{Group, Metadata, check_attributes, check_name, place_attributes};
 use crate::value::Value;
-use crate::{digest, message, superblock};
+use crate::{digest, index, message, superblock};
 
 /// Where the first block of the root group lies; superblock and root header lie before it.
 const FIRST_BLOCK: u64 = BLOCK as u64;
@@ -23,15 +23,18 @@ const SLICES_MAX: usize = 1024;
 /// data and headers lie behind the old end, then the superblock moves the end, then one page
 /// links the group. A failed append leaves the file as it was and may be tried again.
 ///
-/// Memory: one page, and the names of the root's members, which have to differ.
+/// Memory: one page, and the names and places of the root's members, from which [`close`](Self::close)
+/// makes an index, so that HDF5 libraries find the last member as soon as the first.
 #[derive(Debug)]
 pub struct Writer {
     file: File,
     path: PathBuf,
     end: u64,
     block: Block,
-    names: HashSet<String>,
+    members: BTreeMap<String, u64>,
     attribute_names: HashSet<String>,
+    /// Messages of the attributes of the root.
+    attributes: Vec<u8>,
 }
 
 impl Writer {
@@ -54,8 +57,9 @@ impl Writer {
             path: path.to_owned(),
             end: FIRST_BLOCK + BLOCK as u64,
             block: Block::new(FIRST_BLOCK),
-            names: HashSet::new(),
+            members: BTreeMap::new(),
             attribute_names: HashSet::new(),
+            attributes: Vec::new(),
         };
         writer.write_at(&chain::root(FIRST_BLOCK), superblock::LEN as u64)?;
         writer.write_at(&writer.block.encode(None), FIRST_BLOCK)?;
@@ -71,7 +75,7 @@ impl Writer {
     pub fn append(&mut self, name: &str, group: &Group<'_>) -> Result<u64> {
         check_name(name)?;
         group.check()?;
-        if self.names.contains(name) {
+        if self.members.contains_key(name) {
             return Err(Error::Duplicate { name: name.to_owned() });
         }
         let mut slices = Vec::new();
@@ -80,17 +84,18 @@ impl Writer {
         let mut metadata = Metadata::new(self.end + total_len(&slices));
         let address = group.place(&mut data, &mut metadata)?;
         let grown = self.extend(&slices, &metadata, &[message::link(name, address)])?;
-        self.names.insert(name.to_owned());
+        self.members.insert(name.to_owned(), address);
         Ok(grown)
     }
 
-    /// Gives the root more attributes, reads the file back for its digest, puts everything on the disk
-    /// and ends the file.
+    /// Gives the root more attributes and an index of its members, reads the file back for its digest,
+    /// puts everything on the disk and ends the file.
     ///
     /// # Errors
     /// When an attribute is there already or is not allowed, or writing fails.
     pub fn close(mut self, attributes: &[(&str, Value<'_>)]) -> Result<()> {
         self.set_attributes(attributes)?;
+        self.index()?;
         let digest = digest::encode(&self.file, self.end);
         self.write_at(&digest.map_err(|source| io("read", &self.path, source))?, self.end)?;
         self.file.sync_all().map_err(|source| io("sync", &self.path, source))
@@ -110,8 +115,21 @@ impl Writer {
         let mut metadata = Metadata::new(self.end);
         let messages = place_attributes(attributes, &mut metadata)?;
         self.extend(&[], &metadata, &messages)?;
+        self.attributes.extend(messages.concat());
         self.attribute_names.extend(attributes.iter().map(|(name, _)| name.to_string()));
         Ok(())
+    }
+
+    /// Writes a second root behind the end, which has the same attributes and an index of the same members,
+    /// then makes it the root in the place of the first.
+    fn index(&mut self) -> Result<()> {
+        let index::Encoded { bytes, root } =
+            index::encode(&self.members, &self.attributes, self.end);
+        self.write_at(&bytes, self.end)?;
+        // What the superblock is to tell of must be on the disk before it.
+        self.file.sync_data().map_err(|source| io("sync", &self.path, source))?;
+        self.end += bytes.len() as u64;
+        self.write_at(&superblock::encode(self.end, root), 0)
     }
 
     /// Writes data and metadata behind the end, then makes the messages part of the root.

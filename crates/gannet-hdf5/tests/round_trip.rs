@@ -1,6 +1,10 @@
 //! What the writer wrote, read back by an independent implementation of the format.
 
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use gannet_hdf5::{Error, Group, GroupReader, Reader, Result, Value, Writer};
 use proptest::prelude::*;
@@ -68,7 +72,10 @@ fn names_fill_many_blocks_to_every_last_byte() -> Result<()> {
         writer.append(name, &Group::new())?;
     }
     writer.close(&[])?;
-    let found = Reader::open(&path)?.root().groups()?;
+    let mut found: Vec<_> = Reader::open(&path)?.root().groups()?;
+    // They are in the order of their names.
+    assert!(found.is_sorted_by(|(name, _), (next, _)| name < next));
+    found.sort_by_key(|(name, _)| name.parse::<usize>().unwrap());
     assert!(found.into_iter().map(|(name, _)| name).eq(names));
     Ok(())
 }
@@ -83,6 +90,67 @@ fn attributes_may_fill_many_blocks_too() -> Result<()> {
     let found = Reader::open(&path)?.root().attributes()?;
     assert_eq!(found.len(), 200);
     assert!(found.iter().all(|(name, value)| value.as_text() == Some(name)));
+    Ok(())
+}
+
+/// A file that counts how often it is read.
+struct Counting {
+    file: File,
+    reads: Arc<AtomicUsize>,
+}
+
+impl Read for Counting {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.reads.fetch_add(1, Relaxed);
+        self.file.read(bytes)
+    }
+}
+
+impl Seek for Counting {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+/// How many reads it takes to open a file and read a data set of one of its groups.
+fn reads(path: &Path, group: &str) -> Result<usize> {
+    let reads = Arc::new(AtomicUsize::new(0));
+    let file = Counting { file: File::open(path).unwrap(), reads: Arc::clone(&reads) };
+    let reader = Reader::new(file, path)?;
+    assert_eq!(reader.root().group(group)?.data_set("data")?.bytes()?, group.as_bytes());
+    Ok(reads.load(Relaxed))
+}
+
+#[test]
+fn the_last_of_many_groups_is_found_as_soon_as_the_first() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut all = Vec::new();
+    for groups in [100, 10_000] {
+        let path = folder.path().join(groups.to_string());
+        let mut writer = Writer::create(&path, &[("run", Value::U32(7))])?;
+        // In no order, as sequence numbers of more digits than planned make it.
+        let name = |number: usize| format!("Record{:05}", number * 7919 % groups + 1);
+        for name in (0..groups).map(name) {
+            let parts: &[&[u8]] = &[name.as_bytes()];
+            let mut group = Group::new();
+            group.data_set("data", parts);
+            writer.append(&name, &group)?;
+        }
+        writer.close(&[("closed", Value::U32(1))])?;
+        let names: Vec<_> = (1..=groups).map(|number| format!("Record{number:05}")).collect();
+        for name in names.iter().step_by(groups / 50).chain(names.last()) {
+            all.push(reads(&path, name)?);
+        }
+        let (least, most) = (all.iter().min(), all.iter().max());
+        assert!(most < least.map(|least| 2 * least).as_ref(), "reads: {all:?}");
+        let reader = Reader::open(&path)?;
+        for name in ["", "Record", "Record00000", "Record000011", "Record99999", "S"] {
+            let error = reader.root().group(name).map(|_| ()).unwrap_err();
+            assert!(matches!(error, Error::Format { .. }), "{name}: {error}");
+        }
+        assert_eq!(reader.root().attributes()?.len(), 2);
+        assert!(reader.root().groups()?.into_iter().map(|(name, _)| name).eq(names));
+    }
     Ok(())
 }
 

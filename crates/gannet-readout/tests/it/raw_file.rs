@@ -218,6 +218,19 @@ fn h5py_finds_everything_in_what_we_write() -> Result<()> {
 }
 
 #[test]
+fn h5py_finds_the_last_of_many_records_as_soon_as_the_first() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write_time_slices(&folder.path().join("slices.hdf5"), 10_000)?;
+    let names = ["TimeSlice000001", "TimeSlice010000"].map(OsStr::new);
+    let arguments = [path.as_os_str(), names[0], names[1]];
+    let Some(said) = judge::accepts("record_by_name.py", &arguments) else { return Ok(()) };
+    let reads = |line: &str| line.split(' ').next().and_then(|reads| reads.parse::<u32>().ok());
+    let reads: Vec<_> = said.lines().filter_map(reads).collect();
+    assert!(reads.len() == 2 && reads[0].abs_diff(reads[1]) < 5 && reads[1] < 50, "{said}");
+    Ok(())
+}
+
+#[test]
 fn the_judge_does_find_faults() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let path = write_trigger_records(&folder.path().join("a.hdf5"), 1)?;
