@@ -1,10 +1,11 @@
 """Makes a small DUNE raw file with plain h5py, as a program other than Gannet would.
 
-Usage: make_raw_file.py FILE [RECORDS [LIBVER]]
+Usage: make_raw_file.py FILE [RECORDS [LIBVER [PACKED]]]
 With LIBVER left out the file has the form that libhdf5 writes by default (superblock 0, symbol
 tables), as DUNE's own writer leaves it; "latest" gives the newest form of the same content.
 Two WIBEth fragments of one frame each per record; one has a rounded size in its header, as
-fragments of real files do.
+fragments of real files do. With PACKED, "gzip" or "lzf", fragments lie in chunks that are shuffled, packed
+so, and have check sums.
 """
 
 import json
@@ -42,7 +43,7 @@ def source(pair):
     return {"subsys": pair[0], "id": pair[1]}
 
 
-def write_record(file, trigger):
+def write_record(file, trigger, packed):
     group = file.create_group(f"TriggerRecord{trigger:05}.0000")
     raw_data = group.create_group("RawData")
     paths = {}
@@ -50,7 +51,10 @@ def write_record(file, trigger):
     def write(pair, kind, content):
         name = f"{NAMES[pair[0]]}_0x{pair[1]:08x}_{kind}"
         rows = numpy.frombuffer(content, "i1").reshape(-1, 1)
-        paths[pair] = raw_data.create_dataset(name, data=rows).name
+        packing = {"chunks": (1000, 1), "compression": packed, "shuffle": True, "fletcher32": True}
+        is_packed = packed and kind == "WIBEth"
+        data_set = raw_data.create_dataset(name, data=rows, **(packing if is_packed else {}))
+        paths[pair] = data_set.name
         return len(content)
 
     size = write(BUILDER, "TriggerRecordHeader", record_header(trigger))
@@ -69,7 +73,7 @@ def write_record(file, trigger):
     return size
 
 
-def main(path, records="2", libver=None):
+def main(path, records="2", libver=None, packed=None):
     layout = {"record_name_prefix": "TriggerRecord", "digits_for_record_number": 5,
               "digits_for_sequence_number": 4, "record_header_dataset_name": "TriggerRecordHeader",
               "raw_data_group_name": "RawData", "view_group_name": "Views", "path_param_list": []}
@@ -87,7 +91,7 @@ def main(path, records="2", libver=None):
         file.attrs["operational_environment"] = "np04hd"
         file.attrs["offline_data_stream"] = "cosmics"
         file.attrs["run_was_for_test_purposes"] = "true"
-        size = sum(write_record(file, trigger) for trigger in range(1, int(records) + 1))
+        size = sum(write_record(file, trigger, packed) for trigger in range(1, int(records) + 1))
         file.attrs["recorded_size"] = numpy.uint64(size)
         # Newer writers store the times as numbers.
         file.attrs["closing_timestamp"] = numpy.uint64(1720714016000)

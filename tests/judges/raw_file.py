@@ -109,8 +109,10 @@ class Judge:
         for name, dtype in FILE_NUMBERS.items():
             number(file, name, dtype, place)
         texts = {name: text(file, name, place) for name in FILE_TEXTS}
-        require(len(file.attrs) == len(FILE_NUMBERS) + len(FILE_TEXTS), place,
-                f"attributes {sorted(file.attrs)}")
+        if "gannet_run_start" in file.attrs:
+            json.loads(text(file, "gannet_run_start", place))
+        more = file.attrs.keys() - FILE_NUMBERS.keys() - set(FILE_TEXTS) - {"gannet_run_start"}
+        require(not more, place, f"attributes {sorted(more)}")
         require(file.attrs["filelayout_version"] == 5, place, "layout version is not 5")
         times = [texts["creation_timestamp"], texts["closing_timestamp"]]
         require(all(re.fullmatch("[0-9]{13}", time) for time in times), place, f"times {times}")

@@ -1,4 +1,5 @@
-//! What the log of a run says about the run at its start: the chunk of kind `RUN_START`.
+//! What the log of a run says about the run at its start: the chunk of kind `RUN_START`. Raw files that
+//! are exported repeat it.
 //!
 //! It is one JSON object. Since version 0.1 of this program it holds, besides the text of the
 //! configuration, what followed from it: how primitives were found, and which wires the channels of
@@ -6,7 +7,7 @@
 //! refers to. Logs without these parts are read too.
 
 use gannet_emulate::Format;
-use gannet_readout::raw_file::Catalogue;
+use gannet_readout::raw_file::{Catalogue, RawFileReader};
 use gannet_trigger::TriggerConfig;
 use gannet_trigger::tpg::TpgConfig;
 use gannet_wire::GeoId;
@@ -89,6 +90,11 @@ impl RunStart {
     /// It is not the start of a run, or one that a later version of this program wrote.
     pub fn decode(payload: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(payload)
+    }
+
+    /// What a raw file tells, if Gannet exported it and the log told it.
+    pub fn of_raw_file(file: &RawFileReader) -> Option<Self> {
+        Self::decode(file.run_start()?.as_bytes()).ok()
     }
 }
 

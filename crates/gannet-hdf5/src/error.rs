@@ -55,12 +55,25 @@ pub enum Error {
         /// What is wrong, in the words of the reading library.
         reason: String,
     },
-    /// A data set says that it is larger than the file that holds it.
-    #[error("{path}: a data set of {got} bytes in a file of {max}")]
+    /// A data set is packed by a filter that is not known here.
+    #[error(
+        "{path}: a data set is packed by filter {number} ({name}), which Gannet does not have; make an \
+         unpacked copy where it is installed: h5repack -f NONE {path} OUT"
+    )]
+    Filter {
+        /// The file.
+        path: PathBuf,
+        /// Registered number of the filter.
+        number: u16,
+        /// Its name.
+        name: String,
+    },
+    /// A data set says that it is larger than the file that holds it can be.
+    #[error("{path}: a data set of {got} bytes, where the file has room for {max} at most")]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// Size of the file in bytes.
+        /// Most bytes of a data set that the file has room for.
         max: u64,
         /// Size that the data set claims, in bytes; the largest number if it has no size.
         got: u64,

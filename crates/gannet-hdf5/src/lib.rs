@@ -7,10 +7,11 @@
 //! index, by which the last group is found as soon as the first, and a digest of all its bytes behind its
 //! end, which [`check_digest`] compares.
 //!
-//! [`Reader`] reads groups, attributes and byte data sets of files from any HDF5 library. It
-//! wraps the `hdf5-pure` crate and adds the limits that untrusted files need.
+//! [`Reader`] reads groups, attributes and byte data sets of files from any HDF5 library, packed ones
+//! too. It wraps the `hdf5-pure` crate and adds the limits that untrusted files need.
 //!
-//! This is not a general HDF5 library: no chunks, no compression, no numeric arrays, no editing.
+//! This is not a general HDF5 library: nothing is written packed or in chunks, there are no numeric
+//! arrays and no editing.
 //! Why writing is our own and reading is not is told in `docs/decisions/0003-hdf5.md`.
 //!
 //! ```

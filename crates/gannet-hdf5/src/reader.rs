@@ -12,6 +12,11 @@ use crate::index::Index;
 use crate::superblock;
 use crate::value::Value;
 
+/// Most bytes of a packed data set, unpacked.
+const UNPACKED_MAX: u64 = 1 << 30;
+/// Most bytes that one stored byte may become: more than deflate, the densest of the filters, can pack.
+const UNPACKED_FACTOR_MAX: u64 = 1032;
+
 /// A file opened for reading; contents are read when they are asked for.
 pub struct Reader {
     root: GroupReader,
@@ -194,17 +199,70 @@ impl DataSet {
         Ok(len.unwrap_or(u64::MAX))
     }
 
-    /// The stored bytes of all elements.
+    /// The bytes of all elements, unpacked.
     ///
     /// # Errors
-    /// When the data set is damaged or compressed, or claims to be larger than its file: so the
-    /// memory taken is never more than the file has bytes.
+    /// When the data set is damaged, packed by an unknown filter, or claims to be larger than its file,
+    /// or than what its file may unpack to: so the memory taken is never more than that.
     pub fn bytes(&self) -> Result<Vec<u8>> {
-        let (got, max) = (self.len_bytes()?, self.origin.len);
+        self.check_len()?;
+        self.data_set.read_raw().map_err(|e| self.unreadable(e))
+    }
+
+    /// The first `len` bytes of [`bytes`](Self::bytes), or all of fewer; of a large data set only what
+    /// holds these is read.
+    ///
+    /// # Errors
+    /// As [`bytes`](Self::bytes).
+    pub fn head(&self, len: usize) -> Result<Vec<u8>> {
+        self.check_len()?;
+        let rows = self.shape()?.first().copied().unwrap_or(1);
+        let row = self.len_bytes()?.checked_div(rows).unwrap_or(0).max(1);
+        let rows = (len as u64).div_ceil(row);
+        let mut bytes = self.data_set.read_raw_rows(0, rows).map_err(|e| self.unreadable(e))?;
+        bytes.truncate(len);
+        Ok(bytes)
+    }
+
+    fn check_len(&self) -> Result<()> {
+        let (got, len) = (self.len_bytes()?, self.origin.len);
+        let max = match self.data_set.filters().is_empty() {
+            true => len,
+            false => len.saturating_mul(UNPACKED_FACTOR_MAX).min(UNPACKED_MAX).max(len),
+        };
         if got > max {
             return Err(Error::TooLarge { path: self.origin.path.clone(), max, got });
         }
-        self.data_set.read_raw().map_err(|e| self.origin.format(e))
+        Ok(())
+    }
+
+    fn unreadable(&self, error: hdf5_pure::Error) -> Error {
+        let hdf5_pure::Error::Format(FormatError::UnsupportedFilter(number)) = error else {
+            return self.origin.format(error);
+        };
+        let filters = self.data_set.filter_pipeline();
+        let told = filters.into_iter().find(|filter| filter.id == number).and_then(|f| f.name);
+        let name = told.unwrap_or_else(|| filter_name(number).to_owned());
+        Error::Filter { path: self.origin.path.clone(), number, name }
+    }
+}
+
+/// The usual name of a filter that the library does not have.
+///
+/// Source: HDF5 File Format Specification 3.0, section IV.A.2.l, and the list of registered filters of
+/// the HDF Group.
+fn filter_name(number: u16) -> &'static str {
+    match number {
+        4 => "szip",
+        5 => "nbit",
+        307 => "bzip2",
+        32001 => "blosc",
+        32004 => "lz4",
+        32008 => "bitshuffle",
+        32013 => "zfp",
+        32015 => "zstd",
+        32026 => "blosc2",
+        _ => "unknown",
     }
 }
 

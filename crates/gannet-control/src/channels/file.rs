@@ -66,7 +66,7 @@ pub enum FileError {
     },
 }
 
-/// Name of the table of channels of the run to which the log file `log` belongs.
+/// Name of the table of channels of the run whose first log file is `log`.
 pub fn beside(log: &Path) -> Option<PathBuf> {
     let (stem, _) = log.file_name()?.to_str()?.rsplit_once("_f")?;
     Some(log.with_file_name(format!("{stem}{ENDING}")))
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn it_lies_beside_the_log_of_its_run() {
-        let log = Path::new("/data/my_first_run000001_20261121T021000Z_f0002.glog.part");
+        let log = Path::new("/data/my_first_run000001_20261121T021000Z_f0000.glog.part");
         let table = Path::new("/data/my_first_run000001_20261121T021000Z_channels.csv");
         assert_eq!(beside(log).as_deref(), Some(table));
         assert_eq!(beside(Path::new("/data/other")), None);

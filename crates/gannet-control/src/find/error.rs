@@ -45,7 +45,8 @@ pub enum FindError {
     NamedTwice(PathBuf),
     /// The files are of several kinds.
     #[error(
-        "{} is of another kind than {}; name logs only, raw files only, or captures only",
+        "{} is of another kind than {}; name logs only, raw files of trigger records only, raw files \
+         of raw frames only, or captures only",
         other.display(),
         first.display()
     )]

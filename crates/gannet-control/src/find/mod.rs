@@ -6,8 +6,8 @@
 //!
 //! | file | frames | their order |
 //! | --- | --- | --- |
-//! | log with raw frames | those | as they were recorded |
-//! | log, DUNE raw file | windows of trigger records | by time, each frame once |
+//! | log with raw frames, DUNE raw file of them | those | as they were recorded |
+//! | other log, DUNE raw file | windows of trigger records | by time, each frame once |
 //! | packet capture | UDP payloads of 7200 bytes | as they came; within 64 frames, by time |
 //!
 //! Raw frames that go back to the start of the run give the primitives that the run recorded. Their

@@ -124,6 +124,7 @@ impl Slices {
             geo_ids: Default::default(),
             catalogue: catalogue.unwrap_or_default(),
             taken_at: TakenAt { start_unix_ms, end_unix_ms: start_unix_ms },
+            run_start: None,
         };
         let file = RawFileWriter::replace(path, &info)?;
         let builder = SliceBuilder::new(header.run, slice_ticks.max(1), SLICE_PRIMITIVES_MAX);

@@ -311,6 +311,7 @@ impl Recorded {
             return Err(RetriggerError::NoPrimitives(path.to_owned()));
         }
         let run = file.number("run_number")? as u32;
+        self.start = self.start.take().or_else(|| RunStart::of_raw_file(&file));
         if let Files::Slices(files) = &mut self.files {
             files.push(file);
         }

@@ -75,6 +75,7 @@ impl ChannelMonitor {
             observed: Arc::clone(observed),
             begin: Instant::now(),
             written: Instant::now(),
+            table: None,
         };
         let thread = super::setup::spawn("channels", observed, move || monitor.run())?;
         Ok(Self { status, thread })
@@ -106,6 +107,8 @@ struct Monitor {
     begin: Instant,
     /// When the table was written last.
     written: Instant,
+    /// The table, beside the first file of the log; none while there is no log.
+    table: Option<PathBuf>,
 }
 
 impl Monitor {
@@ -130,6 +133,11 @@ impl Monitor {
         let channels = Arc::new(self.survey.look(self.begin.elapsed()));
         let status = Arc::clone(&self.observed.channels);
         self.tell(&mut status.lock(), &channels);
+        if self.table.is_none() {
+            let recorder = self.observed.recorder.status();
+            let log = recorder.finished.front().or(recorder.present_file.as_ref());
+            self.table = log.and_then(|log| file::beside(log));
+        }
         let is_due = complete || self.written.elapsed() >= self.config.file_every.duration();
         let is_begun = channels.iter().any(|channel| channel.pedestal.is_some());
         if self.config.file && is_due && is_begun {
@@ -153,12 +161,10 @@ impl Monitor {
         last.summaries = self.survey.summaries(channels);
     }
 
-    /// Writes the table beside the log; while there is no log there is nothing beside it.
+    /// Writes the table.
     fn write(&self, channels: &[ChannelFigures]) -> Result<Option<PathBuf>, String> {
-        let recorder = self.observed.recorder.status();
-        let log = recorder.present_file.as_ref().or(recorder.finished.back());
-        let Some(path) = log.and_then(|log| file::beside(log)) else { return Ok(None) };
-        file::write(&path, channels).map_err(|error| error.to_string())?;
-        Ok(Some(path))
+        let Some(path) = &self.table else { return Ok(None) };
+        file::write(path, channels).map_err(|error| error.to_string())?;
+        Ok(Some(path.clone()))
     }
 }

@@ -1,12 +1,12 @@
 //! What the start of a run tells that views repeat: the chunk of kind `RUN_START`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gannet_wire::{FragmentType, GeoId, SourceId};
 use serde::Deserialize;
 
 use super::places::ChannelPlaces;
-use crate::log::name::sibling;
+use crate::log::name::siblings;
 use crate::log::{FileHeader, Kind, Reader};
 use crate::raw_file::Catalogue;
 
@@ -20,6 +20,9 @@ pub(super) struct RunFacts {
     /// What offline catalogues are told.
     pub catalogue: Option<Catalogue>,
     streams: Vec<StreamFacts>,
+    /// All that is told.
+    #[serde(skip)]
+    pub text: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -35,13 +38,15 @@ struct StreamFacts {
 impl RunFacts {
     /// Reads the payload of the chunk; `None` if it is something else.
     pub fn decode(payload: &[u8]) -> Option<Self> {
-        serde_json::from_slice(payload).ok()
+        let text = str::from_utf8(payload).ok()?;
+        let facts: Self = serde_json::from_str(text).ok()?;
+        Some(Self { text: Some(text.to_owned()), ..facts })
     }
 
     /// What the first file of the run tells, if it lies beside `log`, which is another one of it.
     pub fn beside(log: &Path, header: &FileHeader) -> Self {
-        let read = || {
-            let mut reader = Reader::open(&sibling(log, 0)?).ok()?;
+        let read = |sibling: PathBuf| {
+            let mut reader = Reader::open(&sibling).ok()?;
             let mut facts = None;
             for _ in 0..CHUNKS {
                 let chunk = reader.next_chunk().ok()??;
@@ -55,7 +60,7 @@ impl RunFacts {
                 first.run == header.run && first.run_started_unix_ns == header.run_started_unix_ns;
             facts.filter(|_| same)
         };
-        read().unwrap_or_default()
+        siblings(log).into_iter().find_map(read).unwrap_or_default()
     }
 
     /// The stream and the plane of each channel.

@@ -182,5 +182,6 @@ fn file_info(
         geo_ids,
         catalogue: config.catalogue.as_ref().or(told).cloned().unwrap_or_default(),
         taken_at: survey.taken_at,
+        run_start: survey.run.text.clone(),
     }
 }

@@ -17,8 +17,9 @@ use sha2::{Digest, Sha256};
 use super::directory::OutputDirectory;
 use super::error::Error;
 use super::new_file::{Existing, NewFile};
+use super::run_counter::run_of;
 
-/// What the name of a manifest ends with; before it stand the words of the run's log files.
+/// What the name of a manifest ends with; before it stand prefix and number of the run.
 pub const MANIFEST_ENDING: &str = ".sha256";
 
 /// What the name of a table of channels ends with.
@@ -58,13 +59,15 @@ struct Line {
 /// a run.
 pub fn manifest_of(file: &Path) -> Option<PathBuf> {
     let name = file.file_name()?.to_str()?;
-    let of_index = || {
-        let (stem, rest) = name.rsplit_once("_f")?;
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        (digits >= 4 && rest.len() > digits).then_some(stem)
+    let has_index = || {
+        name.rsplit_once("_f").is_some_and(|(_, rest)| {
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            digits >= 4 && rest.len() > digits
+        })
     };
-    let stem = name.strip_suffix(CHANNELS_ENDING).or_else(of_index)?;
-    (!stem.is_empty()).then(|| file.with_file_name(format!("{stem}{MANIFEST_ENDING}")))
+    let is_of_run = name.ends_with(CHANNELS_ENDING) || has_index();
+    let run = run_of(name).filter(|_| is_of_run)?;
+    Some(file.with_file_name(format!("{run}_manifest{MANIFEST_ENDING}")))
 }
 
 /// Puts the finished file `file` into the manifest of its run; returns that, or nothing if the name is
@@ -207,18 +210,26 @@ mod tests {
 
     #[test]
     fn files_of_a_run_share_a_manifest() {
-        let manifest = format!("/data/{STEM}.sha256");
+        let manifest = "/data/a_run000001_manifest.sha256".to_owned();
         for ending in [
             "_f0000.glog",
             "_f0012.hdf5",
             "_f12345_tps.parquet",
             "_f0000_tps.hdf5",
             "_channels.csv",
+            "0_f0001.glog",
         ] {
             let file = format!("/data/{STEM}{ending}");
             assert_eq!(manifest_of(Path::new(&file)), Some(manifest.clone().into()), "{ending}");
         }
-        for name in ["a.glog", "a_f12.glog", "a_f0000", "_f0000.glog", "_channels.csv", "/"] {
+        for name in [
+            "a.glog",
+            "a_run000001_f12.glog",
+            "a_run000001_f0000",
+            "a_f0000.glog",
+            "_channels.csv",
+            "/",
+        ] {
             assert_eq!(manifest_of(Path::new(name)), None, "{name}");
         }
     }

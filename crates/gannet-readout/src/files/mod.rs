@@ -23,7 +23,7 @@ pub use manifest::{
     CHANNELS_ENDING, Listed, MANIFEST_ENDING, compare, files_of, list, manifest_of,
 };
 pub use new_file::{Existing, NewFile};
-pub use run_counter::{RUN_COUNTER, RunId, take_run};
+pub use run_counter::{RUN_COUNTER, RunId, run_of, take_run};
 
 /// Whether something has the name `path`, be it a link that leads nowhere.
 pub fn is_taken(path: &Path) -> bool {

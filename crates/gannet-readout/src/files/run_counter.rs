@@ -139,10 +139,16 @@ fn highest_named(directory: &Path) -> io::Result<u32> {
 
 /// The number in `<prefix>_run000123_<time>_...`.
 fn number_of(name: &str) -> Option<u32> {
-    let (_, rest) = name.rsplit_once("_run")?;
-    let (digits, _) = rest.split_once('_')?;
+    run_of(name)?.rsplit_once("_run")?.1.parse().ok()
+}
+
+/// What the names of all files of a run begin with: `<prefix>_run000123` of
+/// `<prefix>_run000123_<time>_...`.
+pub fn run_of(name: &str) -> Option<&str> {
+    let (prefix, rest) = name.rsplit_once("_run")?;
+    let (digits, rest) = rest.split_once('_')?;
     let is_number = digits.len() >= 6 && digits.bytes().all(|digit| digit.is_ascii_digit());
-    is_number.then(|| digits.parse().ok())?
+    (is_number && !prefix.is_empty()).then(|| &name[..name.len() - rest.len() - 1])
 }
 
 #[cfg(test)]

@@ -236,14 +236,21 @@ impl fmt::Display for RowEntry {
     }
 }
 
-/// Prints attributes, one a line.
+/// Prints attributes, one a line; of a long text its begin.
 pub(super) fn attributes(
     attributes: &BTreeMap<String, serde_json::Value>,
     out: &mut dyn fmt::Write,
 ) -> fmt::Result {
+    /// Most characters of a text.
+    const TEXT_MAX: usize = 1000;
     for (name, value) in attributes {
         match value.as_str() {
-            Some(text) => write!(out, "\n  {name:<28} {text}")?,
+            Some(text) => match text.char_indices().nth(TEXT_MAX) {
+                Some((end, _)) => {
+                    write!(out, "\n  {name:<28} {}… ({} bytes)", &text[..end], text.len())?;
+                }
+                None => write!(out, "\n  {name:<28} {text}")?,
+            },
             None => write!(out, "\n  {name:<28} {value}")?,
         }
     }

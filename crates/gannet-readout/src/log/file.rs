@@ -64,11 +64,12 @@ impl OpenFile {
         info: &RunInfo,
         index: u32,
         first_sequence: u64,
+        created_unix_ns: u64,
     ) -> Result<Self, Error> {
         let part = part_path(&finished);
         let sink = disk.create(&part).map_err(Error::io("create", &part))?;
         let mut header = Vec::new();
-        let text = FileHeader::new(info, index, unix_ns()).encode();
+        let text = FileHeader::new(info, index, created_unix_ns).encode();
         encode_chunk(
             &Label::new(Kind::FILE_HEADER),
             info.run,

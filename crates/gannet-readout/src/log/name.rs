@@ -1,10 +1,14 @@
 //! Names of the files of a run: `<prefix>_run000123_20261121T021000Z_f0000.<ext>`.
 //!
-//! The time is that of the start of recording, the same for all files of a run, so that the names
-//! sort in the order in which the files were written. A file that is being written carries `.part`
-//! behind its name; without it a file is complete and on the disk.
+//! The time is that at which the file was begun, for the first file that of the run, so that the names
+//! sort in the order in which the files were written, and DUNE's tools find in them when their data were
+//! taken. A file that is being written carries `.part` behind its name; without it a file is complete
+//! and on the disk.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+
+use crate::files::{directory_of, run_of};
 
 /// Extension of a chunk log.
 pub const EXTENSION: &str = "glog";
@@ -12,27 +16,48 @@ pub const EXTENSION: &str = "glog";
 /// Suffix of a file that is not finished.
 pub const PART: &str = ".part";
 
-/// What the names of all files of a run begin with.
-///
-/// `start_unix_s` is the start of recording in seconds since 1970-01-01 UTC.
+/// What the name of a file begins with that was begun at `start_unix_s`, in seconds since 1970-01-01
+/// UTC.
 pub fn run_stem(prefix: &str, run: u32, start_unix_s: u64) -> String {
     format!("{prefix}_run{run:06}_{}", utc(start_unix_s))
 }
 
-/// Name of file `index` of the run `stem` with the extension `extension`.
+/// Name of file `index` of a run that begins with `stem`, with the extension `extension`.
 pub fn file_name(stem: &str, index: u32, extension: &str) -> String {
     format!("{stem}_f{index:04}.{extension}")
 }
 
-/// Path of file `index` of the run whose file `path` is another, both finished; `None` when the
-/// name of `path` does not follow the pattern.
-pub fn sibling(path: &Path, index: u32) -> Option<PathBuf> {
+/// The finished files of the same kind beside the file `path`, of all runs of its prefix and number, by
+/// their number in the run; nothing but regular files, or links to them. None when the name of `path` does not follow the
+/// pattern, or its directory cannot be read.
+pub fn siblings(path: &Path) -> Vec<PathBuf> {
     let finished = finished_path(path);
     let path = finished.as_deref().unwrap_or(path);
-    let (stem, rest) = path.file_name()?.to_str()?.rsplit_once("_f")?;
-    let (digits, extension) = rest.split_once('.')?;
-    let is_index = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
-    is_index.then(|| path.with_file_name(file_name(stem, index, extension)))
+    let name = |path: &Path| path.file_name()?.to_str().map(str::to_owned);
+    let Some((run, _, ending)) = name(path).and_then(|name| parts(&name)) else {
+        return Vec::new();
+    };
+    let Ok(entries) = fs::read_dir(directory_of(path)) else { return Vec::new() };
+    let index = |entry: fs::DirEntry| {
+        let file_name = entry.file_name();
+        let (its_run, index, its_ending) = parts(file_name.to_str()?)?;
+        let sibling = path.with_file_name(&file_name);
+        let is_sibling = its_run == run && its_ending == ending;
+        // A pipe would be waited for, and a device read without end.
+        let is_file = is_sibling && fs::metadata(&sibling).is_ok_and(|there| there.is_file());
+        is_file.then_some((index, sibling))
+    };
+    let mut found: Vec<_> = entries.filter_map(|entry| index(entry.ok()?)).collect();
+    found.sort();
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+/// The run, the number in it and what stands behind that, in `<run>_<time>_f0000<ending>`.
+fn parts(name: &str) -> Option<(String, u32, String)> {
+    let run = run_of(name)?;
+    let (_, rest) = name[run.len()..].rsplit_once("_f")?;
+    let end = rest.find(|digit: char| !digit.is_ascii_digit())?;
+    Some((run.to_owned(), rest[..end].parse().ok()?, rest[end..].to_owned()))
 }
 
 /// Name of the unfinished file that will become `finished`.
@@ -86,12 +111,31 @@ mod tests {
 
     #[test]
     fn the_files_of_a_run_are_found_from_any_of_them() {
-        let first = Path::new("/data/a_f_run000001_f0000.glog");
-        for name in ["a_f_run000001_f0012.glog", "a_f_run000001_f12345.glog.part"] {
-            assert_eq!(sibling(&Path::new("/data").join(name), 0).as_deref(), Some(first));
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        // The second file is begun later, and the clock may go back.
+        let of_run = [
+            "a_f_run000001_20261121T021000Z_f0000.glog",
+            "a_f_run000001_20261121T031000Z_f0001.glog",
+            "a_f_run000001_20261121T011000Z_f12345.glog",
+        ]
+        .map(at);
+        let others = [
+            "a_f_run000001_20261121T021000Z_f0000.hdf5",
+            "a_f_run000001_20261121T041000Z_f0002.glog.part",
+            "a_f_run000002_20261121T021000Z_f0000.glog",
+            "b_run000001_20261121T021000Z_f0000.glog",
+        ]
+        .map(at);
+        of_run.iter().chain(&others).for_each(|path| fs::write(path, "").unwrap());
+        fs::create_dir(at("a_f_run000001_20261121T021000Z_f0003.glog")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", at("a_f_run000001_x_f0004.glog")).unwrap();
+        for path in of_run.iter().chain(&others[1..2]) {
+            assert_eq!(siblings(path), of_run);
         }
-        for name in ["a.glog", "a_f.glog", "a_fx1.glog", "a_f0001", "a_f00ü.glog"] {
-            assert_eq!(sibling(Path::new(name), 0), None, "{name}");
+        for name in ["a.glog", "a_run000001_f", "a_run000001_fx1.glog", "a_run000001_x_f00ü.glog"]
+        {
+            assert_eq!(siblings(&at(name)), [""; 0].map(PathBuf::from), "{name}");
         }
     }
 

@@ -35,7 +35,6 @@ pub struct Writer {
     disk: Arc<dyn Disk>,
     config: RecorderConfig,
     info: RunInfo,
-    stem: String,
     index: u32,
     file: Option<OpenFile>,
     buffer: Buffer,
@@ -80,12 +79,10 @@ impl Writer {
         if info.started_unix_ns == 0 {
             info.started_unix_ns = unix_ns();
         }
-        let stem = run_stem(&config.prefix, info.run, info.started_unix_ns / 1_000_000_000);
         let mut writer = Self {
             disk,
             config,
             info,
-            stem,
             index: 0,
             file: None,
             buffer: Buffer::default(),
@@ -240,14 +237,24 @@ impl Writer {
 
     /// Makes a file under the next name that is free.
     fn create_under_free_name(&mut self) -> Result<OpenFile, Error> {
+        let started = self.info.started_unix_ns;
+        let created = if self.index == 0 { started } else { unix_ns().max(started) };
+        let stem = run_stem(&self.config.prefix, self.info.run, created / 1_000_000_000);
+        let path = |index| self.config.directory.join(file_name(&stem, index, EXTENSION));
         for _ in 0..NAME_TRIES {
-            let name = file_name(&self.stem, self.index, EXTENSION);
-            let finished = self.config.directory.join(name);
+            let finished = path(self.index);
             if is_taken(&finished) {
                 tracing::warn!(file = %finished.display(), "name not used: it is taken");
             } else {
                 let first = self.acknowledged();
-                match OpenFile::create(&*self.disk, finished, &self.info, self.index, first) {
+                match OpenFile::create(
+                    &*self.disk,
+                    finished,
+                    &self.info,
+                    self.index,
+                    first,
+                    created,
+                ) {
                     Err(Error::Io { source, path, .. })
                         if source.kind() == ErrorKind::AlreadyExists =>
                     {
@@ -258,7 +265,7 @@ impl Writer {
             }
             self.index += 1;
         }
-        Err(Error::Exists(self.config.directory.join(file_name(&self.stem, self.index, EXTENSION))))
+        Err(Error::Exists(path(self.index)))
     }
 
     /// Makes the next file; it is on the disk if the durability asks for it.

@@ -70,6 +70,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether something is packed by a filter that is not known here.
+    pub fn is_of_filter(&self) -> bool {
+        matches!(self, Self::Hdf5(gannet_hdf5::Error::Filter { .. }))
+    }
+
     /// Whether the operating system refused, and the content of the file is not to blame.
     pub fn is_of_system(&self) -> bool {
         matches!(self, Self::File(_) | Self::Hdf5(gannet_hdf5::Error::Io { .. }))

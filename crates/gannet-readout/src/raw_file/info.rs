@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::layout::{FileLayout, LAYOUT_VERSION, RecordKind};
 use super::maps::{self, geo_ids_to_json};
 
+/// Attribute of the file, of Gannet alone: what the log tells about the start of the run.
+pub(super) const RUN_START: &str = "gannet_run_start";
+
 /// Where on the detector each source is.
 pub type GeoIdMap = BTreeMap<SourceId, Vec<GeoId>>;
 
@@ -62,6 +65,9 @@ pub struct FileInfo {
     pub catalogue: Catalogue,
     /// When the data were taken.
     pub taken_at: TakenAt,
+    /// What the log of the run tells about its start, as JSON: streams with their formats and channels,
+    /// chain and configuration. So the file can be searched without its log.
+    pub run_start: Option<String>,
 }
 
 impl FileInfo {
@@ -69,7 +75,7 @@ impl FileInfo {
     pub(super) fn to_attributes(&self, layout: &FileLayout) -> Vec<(&'static str, Value<'_>)> {
         let Catalogue { operational_environment, offline_data_stream, .. } = &self.catalogue;
         let test = if self.catalogue.run_was_for_test_purposes { "true" } else { "false" };
-        vec![
+        let mut attributes = vec![
             ("run_number", Value::U32(self.run_number)),
             ("file_index", Value::U64(self.file_index)),
             ("creation_timestamp", unix_ms(self.taken_at.start_unix_ms)),
@@ -81,7 +87,10 @@ impl FileInfo {
             ("operational_environment", Value::from(&operational_environment[..])),
             ("offline_data_stream", Value::from(&offline_data_stream[..])),
             ("run_was_for_test_purposes", Value::from(test)),
-        ]
+        ];
+        let run_start = self.run_start.as_deref().map(|start| (RUN_START, Value::from(start)));
+        attributes.extend(run_start);
+        attributes
     }
 }
 

@@ -8,7 +8,7 @@ use gannet_hdf5::{DataSet, GroupReader, Reader, Value};
 use gannet_wire::SourceId;
 
 use super::error::{Error, Result};
-use super::info::GeoIdMap;
+use super::info::{self, GeoIdMap};
 use super::layout::{FileLayout, RecordKind, RecordNumber};
 use super::maps::{self, RecordMaps};
 
@@ -95,6 +95,11 @@ impl RawFileReader {
         maps::geo_ids_from_json(&self.path.display().to_string(), text)
     }
 
+    /// What the log of the run tells about its start, as JSON, in files of Gannet.
+    pub fn run_start(&self) -> Option<&str> {
+        self.attributes.get(info::RUN_START).and_then(Value::as_text)
+    }
+
     /// The records, by rising number.
     pub fn records(&self) -> &[RecordReader] {
         &self.records
@@ -131,14 +136,22 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The stored bytes: a record header, or a fragment with its header.
+    /// The bytes: a record header, or a fragment with its header.
     ///
     /// Their number is what counts: the size that a fragment header tells may be wrong.
     ///
     /// # Errors
-    /// When the data set is damaged, compressed, or claims to be larger than the file.
+    /// When the data set is damaged, packed by an unknown filter, or larger than its file allows.
     pub fn bytes(&self) -> Result<Vec<u8>> {
         Ok(self.data_set.bytes()?)
+    }
+
+    /// The first `len` of the bytes, or all of fewer.
+    ///
+    /// # Errors
+    /// As [`bytes`](Self::bytes).
+    pub fn head(&self, len: usize) -> Result<Vec<u8>> {
+        Ok(self.data_set.head(len)?)
     }
 
     /// How many bytes are stored, without reading them.

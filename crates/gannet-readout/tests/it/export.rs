@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::raw_file_records::{RUN, readout, slice, trigger_record};
 use gannet_measure::quantity::Bytes;
@@ -11,6 +12,7 @@ use gannet_measure::random::Random;
 use gannet_readout::export::{
     COLUMNS, Error, ExportConfig, Exported, ROWS_PER_GROUP_MAX, View, export,
 };
+use gannet_readout::log::name::run_stem;
 use gannet_readout::log::{
     self, Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo, format, recover,
 };
@@ -235,7 +237,11 @@ fn what_the_run_says_is_found_from_its_later_files() {
         file_size_max: Bytes(1 << 20),
         ..RecorderConfig::default()
     };
-    let recorder = Recorder::start(config, RunInfo { run: RUN, ..RunInfo::default() }).unwrap();
+    // A run that began an hour ago, whose next file begins now.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let started_unix_ns = now - 3_600_000_000_000;
+    let info = RunInfo { run: RUN, started_unix_ns, ..RunInfo::default() };
+    let recorder = Recorder::start(config, info).unwrap();
     let frames = (0..4).map(|i| raw_frames(1, 128 * i, 128, 0));
     for chunk in [run_start()].into_iter().chain(frames).chain([slice(1).into_chunk()]) {
         while let Offer::Busy(_) = recorder.handle().offer(chunk.clone()) {}
@@ -251,6 +257,20 @@ fn what_the_run_says_is_found_from_its_later_files() {
         RawFileReader::open(&files[0]).unwrap().text("operational_environment").unwrap(),
         "np04hd"
     );
+    // DUNE's tests look for the time of a file's data in its name.
+    let first = names(directory.path())[0].clone();
+    assert!(
+        first.starts_with(&run_stem("gannet", RUN, started_unix_ns / 1_000_000_000)),
+        "{first}"
+    );
+    let first = export_all(&directory.path().join(first)).unwrap().files;
+    for path in first.iter().chain(&files).filter(|path| path.extension() == Some("hdf5".as_ref()))
+    {
+        let file = RawFileReader::open(path).unwrap();
+        let created_unix_s = file.number("creation_timestamp").unwrap() / 1000;
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(name.starts_with(&run_stem("gannet", RUN, created_unix_s)), "{name}");
+    }
 }
 
 /// Reads a Parquet file of primitives.

@@ -172,6 +172,7 @@ fn raw_file(path: &Path) -> PathBuf {
         geo_ids: Default::default(),
         catalogue: Catalogue::default(),
         taken_at: TakenAt::default(),
+        run_start: None,
     };
     let mut file = RawFileWriter::create(path, &info).unwrap();
     file.write_trigger_record(&trigger_record(7)).unwrap();

@@ -23,6 +23,7 @@ fn info(kind: RecordKind) -> FileInfo {
         geo_ids: streams.collect(),
         catalogue: Catalogue { operational_environment: "np04hd".into(), ..Catalogue::default() },
         taken_at: TakenAt { start_unix_ms: 1_720_714_015_000, end_unix_ms: 1_720_714_016_000 },
+        run_start: None,
     }
 }
 
@@ -223,7 +224,7 @@ fn h5py_finds_the_last_of_many_records_as_soon_as_the_first() -> Result<()> {
     let path = write_time_slices(&folder.path().join("slices.hdf5"), 10_000)?;
     let names = ["TimeSlice000001", "TimeSlice010000"].map(OsStr::new);
     let arguments = [path.as_os_str(), names[0], names[1]];
-    let Some(said) = judge::accepts("record_by_name.py", &arguments) else { return Ok(()) };
+    let Some(said) = crate::judge::accepts("record_by_name.py", &arguments) else { return Ok(()) };
     let reads = |line: &str| line.split(' ').next().and_then(|reads| reads.parse::<u32>().ok());
     let reads: Vec<_> = said.lines().filter_map(reads).collect();
     assert!(reads.len() == 2 && reads[0].abs_diff(reads[1]) < 5 && reads[1] < 50, "{said}");
@@ -262,8 +263,72 @@ fn files_of_every_form_that_h5py_makes_are_read() -> Result<()> {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(verify(&path)?.records, 40, "{form}");
         assert_eq!(RawFileReader::open(&path)?.attributes().len(), 13, "{form}");
+        // The newest form of chunks, which HDF5 2.0 brought, is written only where it is asked for.
+        for filter in ["gzip", "lzf"].into_iter().filter(|_| form != "latest") {
+            let path = folder.path().join(format!("{form} {filter}"));
+            let arguments = [path.as_os_str(), "3".as_ref(), form.as_ref(), filter.as_ref()];
+            let output = crate::judge::run("make_raw_file.py", &arguments).unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            assert_eq!(verify(&path)?.fragments, 6, "{form} {filter}");
+        }
     }
     Ok(())
+}
+
+/// A raw file of h5py whose frames are shuffled, packed and have check sums.
+const PACKED_BY_H5PY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/packed_by_h5py.h5");
+
+/// The sample of packed frames with one place changed, wherever it is.
+fn packed_but(path: &Path, from: &[u8], to: &[u8]) -> usize {
+    let mut bytes = std::fs::read(PACKED_BY_H5PY).unwrap();
+    let is_there = |at: &usize| bytes[*at..].starts_with(from);
+    let places: Vec<_> = (0..bytes.len()).filter(is_there).collect();
+    for at in &places {
+        bytes[*at..][..to.len()].copy_from_slice(to);
+    }
+    std::fs::write(path, bytes).unwrap();
+    places.len()
+}
+
+#[test]
+fn packed_frames_are_read() -> Result<()> {
+    let summary = verify(Path::new(PACKED_BY_H5PY))?;
+    assert_eq!((summary.records, summary.fragments), (1, 2));
+    let (packed, plain) = (Path::new(PACKED_BY_H5PY), Path::new(MADE_BY_H5PY));
+    let (packed, plain) = (RawFileReader::open(packed)?, RawFileReader::open(plain)?);
+    let entries = packed.records()[0].entries()?;
+    for (entry, expected) in entries.iter().zip(plain.records()[0].entries()?) {
+        let bytes = expected.bytes()?;
+        assert!(entry.bytes()? == bytes, "{}", entry.name);
+        for len in [0, 1, 72, 128, 1001, usize::MAX] {
+            assert!(entry.head(len)? == bytes[..len.min(bytes.len())], "{len}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_filter_that_is_missing_is_named_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("zstd.hdf5");
+    let deflate = b"\x01\0\x08\0\x01\0\x01\0deflate\0";
+    assert_eq!(packed_but(&path, deflate, b"\x0f\x7d\x08\0\x01\0\x01\0zstd\0\0\0\0"), 2);
+    let error = verify(&path).unwrap_err();
+    assert!(error.is_of_filter());
+    let said = error.to_string();
+    for words in ["zstd.hdf5", "filter 32015 (zstd)", "h5repack -f NONE"] {
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+#[test]
+fn what_packed_bytes_claim_to_become_is_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bomb.hdf5");
+    let fragment = 7272_u64.to_le_bytes();
+    assert!(packed_but(&path, &fragment, &(1_u64 << 40).to_le_bytes()) >= 2);
+    let said = verify(&path).unwrap_err().to_string();
+    assert!(said.contains("1099511627776 bytes, where the file has room for"), "{said}");
 }
 
 /// Opens and reads everything that can be read, whatever is wrong with it.

@@ -20,9 +20,10 @@ use values::{ByPlane, Channels, Thresholds};
 
 /// Finds trigger primitives in recorded frames, and counts or writes them.
 ///
-/// Chain and channels are those of the run that recorded the files, unless options say otherwise;
-/// DUNE raw files and captures do not tell them: give --config or --channel-map. Raw frames of a
-/// log that go back to the start of the run give exactly the primitives that the run recorded. They
+/// Chain and channels are those of the run that recorded the files, unless options say otherwise. Logs
+/// and the raw files that `gannet export` makes tell them; raw files of other programs and captures do
+/// not: give --config or --channel-map. Raw frames that go back to the start of the run
+/// give exactly the primitives that the run recorded. They
 /// are written in the order of their start. The run does so too, but for those that came too late:
 /// of a stream that was behind by more than trigger.merge.late_after, of a hit longer than
 /// trigger.merge.hold_ticks, and after time stamps had jumped; it wrote those when they came, and
@@ -37,7 +38,8 @@ use values::{ByPlane, Channels, Thresholds};
 /// Example: gannet find gannet_run000001_20261121T021000Z_f0000.glog --threshold 60 --out tps.parquet
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Files of one run: logs, or DUNE raw files (HDF5) of trigger records, or pcap and pcapng.
+    /// Files of one run: logs, or DUNE raw files (HDF5) of trigger records or of streams recorded as
+    /// they came, or pcap and pcapng.
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Write the primitives to this file: a table (.parquet), or time slices in DUNE's raw-file

@@ -1,7 +1,8 @@
 //! Raw frames give what the run recorded.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use gannet_control::run_start::RunStart;
 use gannet_readout::log::{Chunk, Kind, Label};
@@ -55,6 +56,63 @@ fn raw_frames_from_the_start_give_what_the_run_recorded_record_for_record() {
         assert_eq!((&report["run"], &report["out_of_order"]), (&RUN.into(), &0.into()));
         assert!(slices_in(&hdf5) == slices, "{threads} threads: the slices differ");
         assert!(fs::read(&parquet).unwrap() == table, "{threads} threads: the tables differ");
+    }
+}
+
+#[test]
+fn exported_raw_frames_give_what_the_log_gives() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let plan = recordings::plan(directory.path());
+    let frames = emulated(&plan, FRAMES);
+    let expected = searched(&plan, &frames);
+    let chunks = [vec![run_start(&plan)], raw_frames(&frames)].concat();
+    let log = recordings::log(&at("log"), RUN, chunks);
+    let mut exported = recordings::exported(&log, "raw", "_raw.hdf5");
+    exported.reverse();
+    let report = find(&log, &[]);
+    let from_export = find(&exported, &[&"--out", &at("found.hdf5")]);
+    assert!(primitives_in(&at("found.hdf5")) == expected, "{from_export}");
+    for told in ["run", "total", "tpg", "pedestals", "source", "streams"] {
+        assert_eq!(from_export[told], report[told]);
+    }
+    // A later file alone tells channels too, but not where pedestals were at its start.
+    let later = find(&exported[..1], &[]);
+    assert_eq!((&later["pedestals"], &later["tpg"]), (&"data".into(), &report["tpg"]));
+
+    // All of one kind.
+    let records = at("records.hdf5");
+    recordings::raw_file(&records, &plan, &recordings::records(&frames, &[(0, 9)]));
+    let (code, _, told) = find_told(&[exported[0].clone(), records], &[]);
+    assert_eq!(code, Some(1));
+    assert!(told.contains("records.hdf5 is of another kind"), "{told}");
+}
+
+#[test]
+fn the_start_is_found_in_the_first_file_that_is_a_log_of_the_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = recordings::plan(directory.path());
+    let frames = emulated(&plan, FRAMES);
+    let chunks = [vec![run_start(&plan)], raw_frames(&frames)].concat();
+    let log = recordings::log(&directory.path().join("log"), RUN, chunks);
+    let (first, last) = (&log[0], log[log.len() - 1..].to_vec());
+    let expected = find(&last, &[]);
+    assert_eq!(expected["pedestals"], "data");
+    // Something else had the first name, so the run took another. Another run has its number.
+    let named = |index: &str| PathBuf::from(first.to_str().unwrap().replace("_f0000", index));
+    fs::rename(first, named("0_f0001")).unwrap();
+    let other = recordings::log(&directory.path().join("other"), RUN, vec![run_start(&plan)]);
+    fs::rename(&other[0], named("0_f0000")).unwrap();
+    for trap in 0..4 {
+        match trap {
+            0 => fs::write(first, "holiday pictures").unwrap(),
+            1 => fs::create_dir(first).unwrap(),
+            2 => std::os::unix::fs::symlink("/dev/zero", first).unwrap(),
+            _ => assert!(Command::new("mkfifo").arg(first).status().unwrap().success()),
+        }
+        let report = find(&last, &[]);
+        assert_eq!((&report["tpg"], &report["total"]), (&expected["tpg"], &expected["total"]));
+        assert!(fs::remove_file(first).or_else(|_| fs::remove_dir(first)).is_ok());
     }
 }
 

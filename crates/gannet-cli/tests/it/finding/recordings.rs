@@ -257,6 +257,7 @@ fn info(plan: &Plan, kind: RecordKind) -> FileInfo {
         geo_ids: plan.streams().map(|stream| (stream.source_id, vec![stream.geo_id])).collect(),
         catalogue: Catalogue::default(),
         taken_at: TakenAt::default(),
+        run_start: None,
     }
 }
 
@@ -283,4 +284,14 @@ pub fn capture(path: &Path, frames: &[Row]) {
         writer.packet(&packet, &mut file).unwrap();
     }
     fs::write(path, file).unwrap();
+}
+
+/// The files with `ending` that `gannet export` makes of each log.
+pub fn exported(logs: &[PathBuf], format: &str, ending: &str) -> Vec<PathBuf> {
+    let mut arguments: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![&"export", &"--format", &format];
+    arguments.extend(logs.iter().map(|log| log as &dyn AsRef<std::ffi::OsStr>));
+    let output = super::gannet(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", super::errors(&output));
+    let made = |log: &PathBuf| log.to_str().unwrap().replace(".glog", ending).into();
+    logs.iter().map(made).collect()
 }

@@ -37,6 +37,13 @@ fn windows_give_what_the_whole_stream_gives_in_them_from_log_and_raw_file() {
     assert_eq!(report["total"]["repeated"], 3 * 70, "{report}");
     assert_eq!(report["total"]["gaps"], 3 * 2, "{report}");
 
+    let exported = recordings::exported(&log, "hdf5", ".hdf5");
+    let from_export = find(&exported, &[&"--out", &at("exported.hdf5")]);
+    assert!(primitives_in(&at("exported.hdf5")) == expected, "{from_export}");
+    for told in ["run", "total", "tpg", "pedestals", "source", "streams"] {
+        assert_eq!(from_export[told], report[told]);
+    }
+
     let raw = at("raw.hdf5");
     recordings::raw_file(&raw, &plan, &windows);
     let config = recordings::config_in(directory.path());

@@ -151,6 +151,7 @@ pub fn raw_file(directory: &Path, frames: &[Vec<u8>]) -> PathBuf {
         geo_ids: Default::default(),
         catalogue: Catalogue::default(),
         taken_at: TakenAt::default(),
+        run_start: None,
     };
     let mut file = RawFileWriter::create(&directory.join("records.hdf5"), &info).unwrap();
     for record in &records(frames) {

@@ -145,12 +145,16 @@ fn start(logs: &mut [Log]) -> Option<(PathBuf, RunStart)> {
     if let Some(log) = logs.iter_mut().find(|log| log.start.is_some()) {
         return log.start.take().map(|start| (log.path.clone(), start));
     }
-    let first = name::sibling(&logs[0].path, 0)?;
-    let log = Log::look_at_start(&first).ok()?;
-    let mut one_run = OneRun::default();
-    one_run.admit(&logs[0].path, Identity::of_log(&logs[0].header)).ok()?;
-    one_run.admit(&first, Identity::of_log(&log.header)).ok()?;
-    log.start.map(|start| (first, start))
+    let of_same_run = |sibling: PathBuf| {
+        let log = Log::look_at_start(&sibling).ok()?;
+        let mut one_run = OneRun::default();
+        one_run.admit(&logs[0].path, Identity::of_log(&logs[0].header)).ok()?;
+        one_run.admit(&sibling, Identity::of_log(&log.header)).ok()?;
+        Some((sibling, log.start))
+    };
+    // The first file of the run has its start, whatever its number: names may have been taken.
+    let (first, start) = name::siblings(&logs[0].path).into_iter().find_map(of_same_run)?;
+    Some((first, start?))
 }
 
 fn no_frames(path: &Path, logs: &[Log], source: FrameSource) -> FindError {
