@@ -15,7 +15,9 @@
 //! One frame whose header was damaged never moves the count; it takes two frames that agree. So a
 //! frame out of step is to be kept: when the next one continues it, the frame kept gets a verdict
 //! of its own, a [`Gap`](Verdict::Gap) of 4095 or more, or a [`Restart`](Verdict::Restart), and no
-//! frame is lost. A frame continues another within the window; after a frame that fits the stream
+//! frame is lost. A clock that leaps may by chance agree with its sequence number, and the leap is
+//! taken for a gap; if the stream then goes on from a time within that gap, it was none, and
+//! nothing of it is missing. A frame continues another within the window; after a frame that fits the stream
 //! but for the length of the gap any later one does, so that short pieces of a stream, such as a
 //! recording has, may come far apart.
 //!
@@ -109,8 +111,8 @@ pub struct Counts {
     pub restarts: u64,
     /// Frames in order whose sequence number was not.
     pub sequence_disagreements: u64,
-    /// Longest run of frames that were missing when the next came.
-    pub gap_max: u64,
+    /// Frames missing in the last gap of more than 4094, which may turn out to be a leap of the clock.
+    pub outage: u64,
     /// Times that the stream fell silent.
     pub stalls: u64,
 }
@@ -139,6 +141,8 @@ pub struct Continuity {
     /// By how much the last frame in order disagreed with its sequence number.
     disagreement: u16,
     suspect: Option<Suspect>,
+    /// Time of the frame behind the last outage.
+    outage_end: u64,
     heard_ns: u64,
     stalled: bool,
 }
@@ -159,6 +163,7 @@ impl Continuity {
             newest_sequence: 0,
             disagreement: 0,
             suspect: None,
+            outage_end: 0,
             heard_ns: now_ns,
             stalled: false,
         }
@@ -219,7 +224,7 @@ impl Continuity {
     /// the stream by its sequence number.
     pub fn confirm_kept(&mut self) -> Option<Verdict> {
         let suspect = self.suspect.filter(|_| self.keeps_frame())?;
-        self.outage(suspect)?;
+        self.steps_ahead(suspect)?;
         self.suspect = None;
         Some(self.resume(suspect))
     }
@@ -271,7 +276,6 @@ impl Continuity {
         self.newest_sequence = (sequence % u64::from(SEQUENCE_MODULUS)) as u16;
         self.window.advance(steps);
         self.counts.missing = self.counts.missing.saturating_add(steps - 1);
-        self.counts.gap_max = self.counts.gap_max.max(steps - 1);
     }
 
     /// Whole steps in a span of ticks.
@@ -345,12 +349,12 @@ impl Continuity {
         let steps = u64::try_from(steps).ok().filter(|steps| *steps > 0)?;
         let modulus = u64::from(SEQUENCE_MODULUS);
         let expected = (u64::from(suspect.sequence) + steps % modulus) % modulus;
-        let is_in_reach = self.window.covers(steps) || self.outage(suspect).is_some();
+        let is_in_reach = self.window.covers(steps) || self.steps_ahead(suspect).is_some();
         (expected == u64::from(sequence) && is_in_reach).then_some(suspect)
     }
 
     /// Steps from the newest frame to one that would be next after a long outage.
-    fn outage(&self, suspect: Suspect) -> Option<u64> {
+    fn steps_ahead(&self, suspect: Suspect) -> Option<u64> {
         let steps = self.steps(suspect.timestamp.wrapping_sub(self.newest) as i64)?;
         let agrees = steps > 0 && self.off(suspect.sequence, steps) == 0;
         agrees.then_some(steps as u64)
@@ -360,16 +364,27 @@ impl Continuity {
     fn resume(&mut self, suspect: Suspect) -> Verdict {
         self.counts.out_of_step -= 1;
         self.counts.in_step += 1;
-        if let Some(outage) = self.outage(suspect) {
-            self.move_on(suspect.timestamp, outage);
-            return Verdict::Gap { missing: outage - 1 };
+        if let Some(steps) = self.steps_ahead(suspect) {
+            self.move_on(suspect.timestamp, steps);
+            (self.outage_end, self.counts.outage) = (suspect.timestamp, steps - 1);
+            return Verdict::Gap { missing: steps - 1 };
         }
+        self.take_back_outage(suspect.timestamp);
         let ticks = suspect.timestamp.wrapping_sub(self.newest) as i64;
         (self.newest, self.newest_sequence) = (suspect.timestamp, suspect.sequence);
         self.window.restart();
         self.disagreement = 0;
         self.counts.restarts += 1;
         Verdict::Restart { ticks }
+    }
+
+    /// Counts the last outage as none if the stream goes on from a time within it.
+    fn take_back_outage(&mut self, timestamp: u64) {
+        let frames = self.outage_end.wrapping_sub(timestamp) / self.rules.ticks_per_frame;
+        if (1..=self.counts.outage).contains(&frames) {
+            self.counts.missing = self.counts.missing.saturating_sub(self.counts.outage);
+        }
+        self.counts.outage = 0;
     }
 }
 

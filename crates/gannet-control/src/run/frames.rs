@@ -42,6 +42,9 @@ pub(super) struct StreamSpan {
     pub ticks_per_frame: u64,
     pub first: u64,
     pub newest: u64,
+    /// Frames that it lacks between the two, and those of them in its last long gap.
+    pub missing: u64,
+    pub outage: u64,
     /// What it had reached a while after the start, if it had sent anything.
     pub early: Option<u64>,
     /// What it had reached a while ago, or a while before the stop.
@@ -50,11 +53,18 @@ pub(super) struct StreamSpan {
     pub restarted: bool,
 }
 
-/// Frames that one stream lacks at the edges of the run.
+/// Frames that one stream lacks: before its first, between that and its newest, and after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct AtEdges {
+pub(super) struct Missing {
     pub begin: u64,
+    pub between: u64,
     pub end: u64,
+}
+
+impl Missing {
+    pub fn total(&self) -> u64 {
+        self.begin + self.between + self.end
+    }
 }
 
 /// Detector time in which each stream is to have frames, in ticks.
@@ -86,15 +96,26 @@ impl Edges {
     }
 
     /// What a stream lacks.
-    pub fn missing(&self, stream: &StreamSpan) -> AtEdges {
-        let is_wild = stream.first.saturating_add(WILD_TICKS) < self.seen.0
-            || stream.newest > self.seen.1.saturating_add(WILD_TICKS);
-        if is_wild {
-            return AtEdges::default();
+    pub fn missing(&self, stream: &StreamSpan) -> Missing {
+        let is_ahead = |newest: u64| newest > self.seen.1.saturating_add(WILD_TICKS);
+        let is_behind = |first: u64| first.saturating_add(WILD_TICKS) < self.seen.0;
+        let (first, newest) = (stream.first, stream.newest);
+        if is_behind(first) || is_ahead(newest) {
+            // Were it in sight without its last long gap, that was a leap of its clock.
+            let leap = stream.outage * stream.ticks_per_frame;
+            let without =
+                if is_ahead(newest) { newest.wrapping_sub(leap) } else { first.wrapping_add(leap) };
+            let has_leapt = !is_behind(without) && !is_ahead(without);
+            let leapt = if has_leapt { stream.outage } else { 0 };
+            return Missing { between: stream.missing.saturating_sub(leapt), ..Missing::default() };
         }
         let frames = |from: u64, to: u64| to.saturating_sub(from) / stream.ticks_per_frame;
         let end = if stream.restarted { 0 } else { self.end };
-        AtEdges { begin: frames(self.begin, stream.first), end: frames(stream.newest, end) }
+        Missing {
+            begin: frames(self.begin, stream.first),
+            between: stream.missing,
+            end: frames(stream.newest, end),
+        }
     }
 }
 
@@ -158,6 +179,8 @@ mod tests {
             ticks_per_frame: STEP,
             first,
             newest,
+            missing: 0,
+            outage: 0,
             early: None,
             settled: Some(newest),
             restarted: false,
@@ -167,7 +190,7 @@ mod tests {
     fn missing(streams: &[StreamSpan]) -> Vec<(u64, u64)> {
         let edges = Edges::agreed(streams).unwrap();
         let missing = streams.iter().map(|stream| edges.missing(stream));
-        missing.map(|AtEdges { begin, end }| (begin, end)).collect()
+        missing.map(|Missing { begin, end, .. }| (begin, end)).collect()
     }
 
     #[test]
@@ -217,6 +240,21 @@ mod tests {
         let restarted = StreamSpan { restarted: true, ..stream(0, 400) };
         let streams = [stream(0, 99), stream(0, 98), restarted, restarted];
         assert_eq!(missing(&streams), [(0, 0), (0, 0), (0, 0), (0, 0)]);
+    }
+
+    #[test]
+    fn a_gap_to_where_no_quorum_is_is_a_leap_of_the_clock() {
+        let leap = 4096 * 1000;
+        let lacks = |first: u64, newest: u64, outage: u64| {
+            let odd = StreamSpan { missing: outage + 3, outage, ..stream(first, newest) };
+            let streams = [stream(0, 90_000), stream(0, 90_000), odd];
+            Edges::agreed(&streams).unwrap().missing(&odd).total()
+        };
+        assert_eq!(lacks(0, 90_000 + leap, leap), 3, "ahead");
+        assert_eq!(lacks(0, 90_000, 70_000), 70_003, "an outage that ends where the others are");
+        let behind = 0u64.wrapping_sub(leap);
+        assert_eq!(lacks(behind, 90_000, leap), 3, "its first frame was behind");
+        assert_eq!(lacks(0, 90_000 + leap, 4095), 4098, "a gap before it leapt");
     }
 
     fn statement(stage: &str, offered: u64, delivered: u64, drops: &[(&str, u64)]) -> Statement {

@@ -25,7 +25,7 @@ use super::build::BuildStatus;
 use super::channels::ChannelStatus;
 use super::decide::{DecideStatus, OutletAccounts};
 use super::drain::DrainState;
-use super::frames::{AtEdges, Edges, FrameAccount, StreamSpan};
+use super::frames::{Edges, FrameAccount, Missing, StreamSpan};
 use super::recorded;
 use super::views::ViewStatus;
 use crate::alarm::{AlarmLog, alarms, no_frames};
@@ -196,14 +196,14 @@ impl Observed {
         if status.state == log::State::Failed {
             self.fail_by_defect("recorder");
         }
-        let at_edges = self.at_edges();
-        let account = self.frame_account(&at_edges);
+        let missing = self.missing();
+        let account = self.frame_account(&missing);
         let lost_frames = account.lost > account.open;
         let ledger = self.ledger(account, &status);
         let (channels, summaries) = self.channels.now();
         let streams = self.streams.iter().zip(&self.trigger.merge.streams).zip(summaries);
-        let streams: Vec<_> = (streams.zip(at_edges))
-            .map(|(((stream, time), channels), at_edges)| stream.snapshot(time, channels, at_edges))
+        let streams: Vec<_> = (streams.zip(missing))
+            .map(|(((stream, time), channels), missing)| stream.snapshot(time, channels, missing))
             .collect();
         let without_frames = self.life.is_over() && streams.iter().all(|stream| stream.frames == 0);
         if without_frames || lost_frames || self.lost_anything(&ledger, &status) {
@@ -236,22 +236,27 @@ impl Observed {
         snapshot
     }
 
-    /// What each stream lacks at the edges of the run.
-    fn at_edges(&self) -> Vec<AtEdges> {
+    /// What each stream lacks.
+    fn missing(&self) -> Vec<Missing> {
         let spans: Vec<_> = self.streams.iter().map(ObservedStream::span).collect();
         let sent: Vec<_> = spans.iter().flatten().copied().collect();
         let edges = Edges::agreed(&sent);
+        let told = |stream: &ObservedStream| Missing {
+            between: stream.status.missing.get(),
+            ..Missing::default()
+        };
         let missing = |span: &Option<_>| Some(edges?.missing(span.as_ref()?));
-        spans.iter().map(|span| missing(span).unwrap_or_default()).collect()
+        let of = |(stream, span)| missing(span).unwrap_or_else(|| told(stream));
+        self.streams.iter().zip(&spans).map(of).collect()
     }
 
-    fn frame_account(&self, at_edges: &[AtEdges]) -> FrameAccount {
+    fn frame_account(&self, missing: &[Missing]) -> FrameAccount {
         let mut account = FrameAccount::default();
-        for (stream, at_edges) in self.streams.iter().zip(at_edges) {
+        for (stream, missing) in self.streams.iter().zip(missing) {
             let status = &stream.status;
-            account.made += status.made.get() + at_edges.begin + at_edges.end;
-            account.lost += status.missing.get() + at_edges.begin + at_edges.end;
-            account.open += if self.life.has_ended() { 0 } else { at_edges.end };
+            account.made += status.in_step.get() + missing.total();
+            account.lost += missing.total();
+            account.open += if self.life.has_ended() { 0 } else { missing.end };
         }
         account
     }
@@ -410,6 +415,8 @@ impl ObservedStream {
             ticks_per_frame: self.ticks_per_frame,
             first: status.first_timestamp.get(),
             newest: status.newest_timestamp.get(),
+            missing: status.missing.get(),
+            outage: status.outage.get(),
             early: told(&status.early_timestamp),
             settled: told(&status.settled_timestamp),
             restarted: status.restarts.get() > 0,
@@ -420,7 +427,7 @@ impl ObservedStream {
         &self,
         time: &StreamTime,
         channels: ChannelSummary,
-        at_edges: AtEdges,
+        missing: Missing,
     ) -> StreamSnapshot {
         let status = &self.status;
         let frames = status.frames.get();
@@ -428,7 +435,7 @@ impl ObservedStream {
         StreamSnapshot {
             geo_id: self.geo_id.to_string(),
             frames,
-            missing: status.missing.get() + at_edges.begin + at_edges.end,
+            missing: missing.total(),
             duplicate: status.duplicate.get(),
             late: status.late.get(),
             out_of_step: status.out_of_step.get(),

@@ -58,7 +58,7 @@ fn the_verdicts_by_name() {
     let expected = [First, InOrder, gap, Late, Duplicate, Duplicate, InOrder, Late, BeforeFirst];
     assert_eq!(verdicts, expected);
     let counts = *checker.counts();
-    assert_eq!((counts.missing, counts.late, counts.duplicate, counts.gap_max), (0, 2, 2, 2));
+    assert_eq!((counts.missing, counts.late, counts.duplicate, counts.outage), (0, 2, 2, 0));
     assert_eq!((counts.in_step, counts.before_first, counts.sequence_disagreements), (7, 1, 0));
     assert_eq!(checker.newest(), Some(STREAM.frame(15).0));
     assert_eq!(checker.first_timestamp(), Some(STREAM.frame(9).0));
@@ -95,6 +95,30 @@ fn an_outage_longer_than_the_sequence_number_is_counted_by_the_time() {
     );
     assert_eq!((checker.counts().missing, checker.counts().out_of_step), (39_900, 0));
     assert_closes(checker.counts());
+}
+
+#[test]
+fn a_leap_that_looked_like_a_gap_is_none_once_the_clock_is_back() {
+    let mut checker = checker();
+    feed(&mut checker, [0, 1, 2, 5]);
+    let verdicts = feed(&mut checker, 4_096_006..4_096_010);
+    assert_eq!(verdicts[1], Verdict::Gap { missing: 4_096_000 });
+    feed(&mut checker, [4_096_020]);
+    assert_eq!(checker.counts().missing, 2 + 4_096_000 + 10);
+    // The frames sent meanwhile had the wrong time.
+    let verdicts = feed(&mut checker, 21..30);
+    assert!(matches!(verdicts[1], Verdict::Restart { ticks } if ticks < 0), "{verdicts:?}");
+    let counts = *checker.counts();
+    assert_eq!((counts.missing, counts.outage, counts.restarts), (12, 0, 1));
+    assert_closes(&counts);
+}
+
+#[test]
+fn a_gap_stays_one_when_the_clock_leaps_to_before_it() {
+    let mut checker = checker();
+    feed(&mut checker, (1000..1010).chain(40_000..40_010).chain(0..10));
+    let counts = *checker.counts();
+    assert_eq!((counts.missing, counts.restarts), (40_000 - 1010, 1));
 }
 
 #[test]

@@ -10,11 +10,12 @@ pub struct StreamStatus {
     pub frames: Counter,
     /// Trigger primitives found.
     pub primitives: Counter,
-    /// Frames that the stream made, by its time stamps, from its first to its newest: those in
-    /// step and those missing.
-    pub made: Counter,
-    /// Frames that have not come, between the first and the newest.
+    /// Frames to be used, each for the first time, those included that were overwritten meanwhile.
+    pub in_step: Counter,
+    /// Frames that have not come, between the first and the newest by their time stamps.
     pub missing: Counter,
+    /// Of the missing, those in the last gap of more than 4094 frames.
+    pub outage: Counter,
     /// Frames that came twice.
     pub duplicate: Counter,
     /// Frames that came after a later one.
@@ -44,8 +45,9 @@ pub struct StreamStatus {
 impl StreamStatus {
     /// Takes over what the continuity check counted.
     pub(super) fn set_counts(&self, counts: &Counts) {
-        self.made.set(counts.in_step + counts.missing);
+        self.in_step.set(counts.in_step);
         self.missing.set(counts.missing);
+        self.outage.set(counts.outage);
         self.duplicate.set(counts.duplicate);
         self.late.set(counts.late);
         self.out_of_step.set(counts.out_of_step);

@@ -89,6 +89,25 @@ fn a_front_end_one_second_ahead_costs_the_other_seven_nothing() {
     assert!(cut_short < records.len() as u64 / 2, "{}", ended.report["ledger"]);
 }
 
+/// A leap by a multiple of 4096 frames agrees with the sequence number, as an outage does.
+#[test]
+fn a_leap_that_looks_like_an_outage_is_no_lost_frame() {
+    const LEAP: &str = "1073741824 ns";
+    let _alone = alone();
+    for until in ["", "until = \"400 ms\", "] {
+        let clock = format!("{{ stream = 1, from = \"200 ms\", {until}ahead = \"{LEAP}\" }}");
+        let bench = bench(4, 4, &format!("faults = {{ clocks = [{clock}] }}"));
+        let (sent, ended) = bench.run(20_000);
+        if ended.kernel_was_short("a leap that looks like an outage") {
+            return;
+        }
+        assert!(sent.truth.streams[1].faults.wrong_clock > 0);
+        assert_eq!(ended.number("/frames_lost"), 0, "{}", ended.report);
+        assert_eq!(ended.ledger("sent", "offered"), 4 * 20_000, "{until}");
+        assert_eq!(ended.number("/streams/1/restarts"), u64::from(!until.is_empty()));
+    }
+}
+
 #[test]
 fn a_clock_that_leaps_and_comes_back_costs_the_others_nothing() {
     let _alone = alone();
