@@ -70,6 +70,11 @@ impl Tally {
         self.0[item as usize]
     }
 
+    /// What both tallies have at least.
+    pub(super) fn common(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|item| self.0[item].min(other.0[item])))
+    }
+
     /// Adds another tally.
     pub(super) fn add(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine += theirs);
@@ -120,6 +125,14 @@ impl Books {
     pub fn lose(&mut self, tally: &Tally, reason: RecordDrop) {
         self.delivered.take(tally);
         self.dropped[reason.index()].add(tally);
+    }
+
+    /// Counts chunks that were dropped for `reason` as safe after all.
+    pub fn regain(&mut self, tally: &Tally, reason: RecordDrop) {
+        let dropped = &mut self.dropped[reason.index()];
+        let regained = tally.common(dropped);
+        dropped.take(&regained);
+        self.delivered.add(&regained);
     }
 
     /// The account of one item.

@@ -12,6 +12,7 @@ use super::metadata::{
     ERROR_BYTES_MAX, EndCause, EndOfFile, FileHeader, ItemAccount, RunInfo, clip,
 };
 use super::name::part_path;
+use super::reader::Reader;
 use crate::files::directory_of;
 
 /// Space that each file keeps on the disk for the end of the run: its totals and the end chunk.
@@ -228,5 +229,48 @@ impl Seal {
     /// Name of the file now.
     pub fn path(&self) -> &Path {
         if self.renamed { &self.file.finished } else { &self.file.part }
+    }
+
+    /// What to look for in the file when it stays as it is.
+    pub(super) fn leave(&self) -> LeftFile {
+        LeftFile { path: self.path().to_owned(), content: self.file.content }
+    }
+}
+
+/// A file that could not be brought to its end.
+pub(super) struct LeftFile {
+    path: PathBuf,
+    content: Content,
+}
+
+impl LeftFile {
+    /// What of the acknowledged chunks cannot be read from the file, and what it has of chunks from
+    /// number `lost_from` of the run on, which nobody acknowledged.
+    pub fn survey(&self, lost_from: u64) -> (Tally, Tally) {
+        let (mut kept, mut found) = (Tally::default(), Tally::default());
+        if let Ok(mut reader) = Reader::open(&self.path) {
+            loop {
+                match reader.next_chunk() {
+                    Ok(Some(chunk)) if chunk.header.label.kind.is_data() => {
+                        let items = Tally::of(&chunk.header.label);
+                        match chunk.header.sequence {
+                            number if number < self.content.next_sequence => kept.add(&items),
+                            number if number >= lost_from => found.add(&items),
+                            _ => {}
+                        }
+                    }
+                    Ok(Some(_)) => {}
+                    Err(Error::Damaged { .. }) => {
+                        if !matches!(reader.resync(), Ok(Some(_))) {
+                            break;
+                        }
+                    }
+                    Ok(None) | Err(_) => break,
+                }
+            }
+        }
+        let mut gone = self.content.items;
+        gone.take(&kept.common(&gone));
+        (gone, found)
     }
 }

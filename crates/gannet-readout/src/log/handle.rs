@@ -81,7 +81,7 @@ impl Shared {
     /// Remembers an error, and counts what is gone with a file.
     pub fn note_error(&self, error: &Error) {
         if let Error::Vanished { items, .. } = error {
-            self.queue.lose(items);
+            self.queue.lose(items, RecordDrop::FileRemoved);
         }
         self.progress().note_error(error);
     }

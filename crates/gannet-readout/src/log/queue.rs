@@ -25,6 +25,9 @@ gannet_measure::drop_reasons! {
         Stopped => "stopped",
         /// It was written, and its file was removed or replaced before the file was finished.
         FileRemoved => "file_removed",
+        /// It was written, and the disk did not keep it: its file cannot be flushed, and it cannot be
+        /// read back.
+        NotKept => "not_kept",
         /// The run had ended, and the disk took nothing for as long as the end may wait for it.
         Deadline => "deadline",
         /// The run had ended, and whoever ended it would not wait for the disk.
@@ -209,11 +212,19 @@ impl Queue {
         self.lock().written_off
     }
 
-    /// Counts chunks that were safe as gone with their file.
-    pub fn lose(&self, tally: &Tally) {
+    /// Counts chunks that were safe as gone, for `reason`.
+    pub fn lose(&self, tally: &Tally, reason: RecordDrop) {
         let mut inner = self.lock();
         if !inner.written_off {
-            inner.books.lose(tally, RecordDrop::FileRemoved);
+            inner.books.lose(tally, reason);
+        }
+    }
+
+    /// Counts chunks that were given up for `reason` and are in a file after all.
+    pub fn regain(&self, tally: &Tally, reason: RecordDrop) {
+        let mut inner = self.lock();
+        if !inner.written_off {
+            inner.books.regain(tally, reason);
         }
     }
 

@@ -83,7 +83,6 @@ impl Recorder {
             shared: shared.clone(),
             writer,
             commit_interval,
-            buffered_payload: 0,
             delivered: Tally::default(),
             outage: None,
         };
@@ -222,7 +221,6 @@ struct Worker {
     shared: Arc<Shared>,
     writer: Writer,
     commit_interval: Duration,
-    buffered_payload: u64,
     /// What was counted as safe so far.
     delivered: Tally,
     outage: Option<Outage>,
@@ -244,8 +242,13 @@ fn run(mut worker: Worker, sealer: Sealer, last: &Receiver<LastWords>) {
     // Without last words the recorder is being dropped.
     let last = last.recv().ok();
     catch_unwind(AssertUnwindSafe(|| worker.end(last, &sealer))).unwrap_or_else(note_defect);
-    sealer.stop();
+    let left = sealer.stop();
     lost.add(&shared.queue.give_up(RecordDrop::WriteError));
+    for file in left {
+        let (gone, found) = file.survey(worker.writer.acknowledged());
+        shared.queue.lose(&gone, RecordDrop::NotKept);
+        shared.queue.regain(&found, reason);
+    }
     let mut progress = shared.progress();
     if progress.stuck {
         return;
@@ -263,8 +266,13 @@ impl Worker {
         loop {
             let outcome = self.shared.writing.during(|| self.writer.commit());
             match outcome {
-                Ok(acknowledged) => self.note_success(acknowledged),
-                Err(error) => self.note_failure(&error),
+                Ok(_) if self.note_acknowledged() => self.note_success(),
+                Ok(_) => {}
+                Err(error) => {
+                    // A full disk takes the chunks that fit.
+                    self.note_acknowledged();
+                    self.note_failure(&error);
+                }
             }
             self.hand_over_seals(sealer);
             if self.is_done() {
@@ -290,7 +298,7 @@ impl Worker {
                 Ok(acknowledged) => {
                     let _too_late = shared.queue.deliver(&items);
                     shared.acknowledged.store(acknowledged, Ordering::Release);
-                    shared.progress().payload_bytes += chunk.payload_len() as u64;
+                    shared.progress().payload_bytes = self.writer.payload_bytes();
                 }
                 Err(error) => shared.note_error(&error),
             }
@@ -344,7 +352,6 @@ impl Worker {
         // The queue has refused what the writer refuses, and there is room.
         let appended = self.writer.append(&chunk.label, &chunk.parts);
         assert!(appended.is_ok(), "{appended:?}");
-        self.buffered_payload += chunk.payload_len() as u64;
     }
 
     /// Waits before the next attempt, and fills the commit buffer meanwhile.
@@ -354,21 +361,28 @@ impl Worker {
         thread::sleep(until.saturating_duration_since(Instant::now()));
     }
 
-    fn note_success(&mut self, acknowledged: u64) {
+    /// Counts what was written as safe; false when it had been written off before.
+    fn note_acknowledged(&mut self) -> bool {
         let shared = &self.shared;
         let mut items = self.writer.acknowledged_items();
         items.take(&self.delivered);
-        self.delivered.add(&items);
         if !shared.queue.deliver(&items) {
-            return self.writer.retract();
+            self.writer.retract();
+            return false;
         }
-        shared.acknowledged.store(acknowledged, Ordering::Release);
+        self.delivered.add(&items);
+        shared.acknowledged.store(self.writer.acknowledged(), Ordering::Release);
+        shared.progress().payload_bytes = self.writer.payload_bytes();
+        true
+    }
+
+    fn note_success(&mut self) {
+        let shared = &self.shared;
         if self.outage.take().is_some() {
             shared.queue.set_outage(None);
             tracing::info!("recording resumed");
         }
         let mut progress = shared.progress();
-        progress.payload_bytes += std::mem::take(&mut self.buffered_payload);
         progress.present_file = self.writer.present_file();
         progress.state = State::Recording;
     }

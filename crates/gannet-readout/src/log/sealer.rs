@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use super::disk::Disk;
 use super::error::Error;
-use super::file::Seal;
+use super::file::{LeftFile, Seal};
 use super::handle::Shared;
+use super::status::UNFINISHED_MAX;
 use super::writer::SEALS_MAX;
 
 /// Pause between two attempts to end a file.
@@ -21,7 +22,7 @@ const TRIES_AT_STOP: u32 = 4;
 pub(super) struct Sealer {
     seals: SyncSender<Seal>,
     shared: Arc<Shared>,
-    thread: JoinHandle<()>,
+    thread: JoinHandle<Vec<LeftFile>>,
 }
 
 impl Sealer {
@@ -31,7 +32,7 @@ impl Sealer {
     /// The system gives no thread.
     pub fn start(disk: Arc<dyn Disk>, shared: Arc<Shared>) -> Result<Self, Error> {
         let (seals, received) = sync_channel(SEALS_MAX);
-        let worker = Worker { disk, shared: shared.clone(), pending: Vec::new() };
+        let worker = Worker { disk, shared: shared.clone(), pending: Vec::new(), left: Vec::new() };
         let thread = thread::Builder::new()
             .name("gannet-sealer".into())
             .spawn(move || worker.run(&received))
@@ -44,18 +45,21 @@ impl Sealer {
     pub fn push(&self, seal: Seal) {
         if let Err(refused) = self.seals.send(seal) {
             // The thread is gone before its time.
-            self.shared.progress().note_defect();
-            leave(&self.shared, &refused.0);
+            let mut progress = self.shared.progress();
+            progress.note_defect();
+            progress.leave_unfinished(refused.0.path().to_owned());
         }
     }
 
-    /// Waits until all files are ended, or have been tried often enough.
-    pub fn stop(self) {
+    /// Waits until all files are ended, or have been tried often enough; returns those that could not
+    /// be, at most [`UNFINISHED_MAX`].
+    pub fn stop(self) -> Vec<LeftFile> {
         drop(self.seals);
         // After a panic its files are left for `recover`.
-        if self.thread.join().is_err() {
+        self.thread.join().unwrap_or_else(|_| {
             self.shared.progress().note_defect();
-        }
+            Vec::new()
+        })
     }
 }
 
@@ -64,14 +68,15 @@ struct Worker {
     shared: Arc<Shared>,
     /// At most [`SEALS_MAX`] files.
     pending: Vec<Seal>,
+    left: Vec<LeftFile>,
 }
 
 impl Worker {
-    fn run(mut self, seals: &Receiver<Seal>) {
+    fn run(mut self, seals: &Receiver<Seal>) -> Vec<LeftFile> {
         loop {
             match self.receive(seals) {
                 Ok(seal) if self.pending.len() < SEALS_MAX => self.pending.push(seal),
-                Ok(seal) => leave(&self.shared, &seal),
+                Ok(seal) => self.leave(&seal),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -79,14 +84,15 @@ impl Worker {
         }
         for _ in 0..TRIES_AT_STOP {
             if self.pending.is_empty() {
-                return;
+                break;
             }
             thread::sleep(RETRY);
             self.attempt_all();
         }
-        for seal in &self.pending {
-            leave(&self.shared, seal);
+        for seal in std::mem::take(&mut self.pending) {
+            self.leave(&seal);
         }
+        self.left
     }
 
     fn receive(&self, seals: &Receiver<Seal>) -> Result<Seal, RecvTimeoutError> {
@@ -112,17 +118,20 @@ impl Worker {
             Err(error) => {
                 self.shared.note_error(&error);
                 if seal.is_hopeless() && !matches!(error, Error::Vanished { .. }) {
-                    leave(&self.shared, seal);
+                    self.leave(seal);
                 }
                 !seal.is_hopeless()
             }
         });
         self.pending = pending;
     }
-}
 
-/// Remembers a file that stays a `.part` file.
-fn leave(shared: &Shared, seal: &Seal) {
-    tracing::warn!(file = %seal.path().display(), "file left unfinished");
-    shared.progress().leave_unfinished(seal.path().to_owned());
+    /// Remembers a file that stays a `.part` file.
+    fn leave(&mut self, seal: &Seal) {
+        tracing::warn!(file = %seal.path().display(), "file left unfinished");
+        self.shared.progress().leave_unfinished(seal.path().to_owned());
+        if self.left.len() < UNFINISHED_MAX {
+            self.left.push(seal.leave());
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Writes the log of one run: chunks into a buffer, the buffer into files, group by group.
 
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use super::books::{Item, Tally};
 use super::config::{Durability, RecorderConfig};
 use super::disk::Disk;
 use super::error::Error;
-use super::file::{Content, OpenFile, Seal, join, times, unix_ns};
+use super::file::{Content, OpenFile, Seal, times, unix_ns};
 use super::format::{Label, PAYLOAD_BYTES_MAX, chunk_len, encode_chunk};
 use super::metadata::{EndCause, ItemAccount, RunInfo};
 use super::name::{EXTENSION, file_name, run_stem};
@@ -29,8 +30,8 @@ const NAME_TRIES: u32 = 10_000;
 /// chunk is in the files once, or twice with the same number if a failed file kept it too.
 ///
 /// Want of space spoils nothing: before it writes, the writer has the disk keep space for the chunks
-/// and for the end of the run behind them. So on a full disk the file stays open, and takes the
-/// end of the run by [`commit_last`](Self::commit_last).
+/// and for the end of the run behind them. So on a full disk the file stays open, takes the chunks
+/// that fit, and the end of the run by [`commit_last`](Self::commit_last).
 pub struct Writer {
     disk: Arc<dyn Disk>,
     config: RecorderConfig,
@@ -39,6 +40,7 @@ pub struct Writer {
     file: Option<OpenFile>,
     buffer: Buffer,
     acknowledged: Tally,
+    payload_bytes: u64,
     pending: Vec<Seal>,
     account: AccountSource,
     /// What was in the present file before the last commit.
@@ -52,16 +54,20 @@ pub(super) type AccountSource = Box<dyn Fn() -> Vec<ItemAccount> + Send>;
 #[derive(Default)]
 struct Buffer {
     bytes: Vec<u8>,
-    items: Tally,
-    times: Option<(u64, u64)>,
+    /// Label and size of the payload of each chunk, in their order.
+    chunks: VecDeque<(Label, usize)>,
 }
 
 impl Buffer {
-    fn clear(&mut self, capacity: usize) {
-        self.bytes.clear();
-        // One giant chunk must not hold its memory for the rest of the run.
+    /// Bytes that the first `count` chunks take.
+    fn len_of(&self, count: usize) -> usize {
+        self.chunks.iter().take(count).map(|(_, payload)| chunk_len(*payload) as usize).sum()
+    }
+
+    /// Takes out the first `bytes`; what one giant chunk took beyond `capacity` is given back.
+    fn forget(&mut self, bytes: usize, capacity: usize) {
+        self.bytes.drain(..bytes);
         self.bytes.shrink_to(capacity);
-        (self.items, self.times) = (Tally::default(), None);
     }
 }
 
@@ -87,6 +93,7 @@ impl Writer {
             file: None,
             buffer: Buffer::default(),
             acknowledged: Tally::default(),
+            payload_bytes: 0,
             pending: Vec::new(),
             account: Box::new(Vec::new),
             before: Content::default(),
@@ -125,8 +132,7 @@ impl Writer {
         }
         let sequence = self.acknowledged() + self.buffered_chunks();
         encode_chunk(label, self.info.run, sequence, parts, &mut self.buffer.bytes);
-        self.buffer.items.add(&Tally::of(label));
-        self.buffer.times = join(self.buffer.times, times(label));
+        self.buffer.chunks.push_back((*label, payload_len));
         Ok(sequence)
     }
 
@@ -135,8 +141,10 @@ impl Writer {
     /// file to write to, and space.
     ///
     /// # Errors
-    /// What the system says, or [`Error::DiskReserve`]. The chunks stay in the buffer.
+    /// What the system says, or [`Error::DiskReserve`]. The chunks stay in the buffer, but for those
+    /// that a full disk took: [`acknowledged`](Self::acknowledged) counts them.
     pub fn commit(&mut self) -> Result<u64, Error> {
+        self.note_content();
         if self.pending.len() >= SEALS_MAX {
             // Those that cannot be ended stay as `.part` files for `recover`; the run goes on.
             let _ = self.seal_pending();
@@ -144,9 +152,26 @@ impl Writer {
         }
         let looked_up = self.file.as_ref().map_or(Ok(()), OpenFile::check_named);
         looked_up.inspect_err(|error| self.set_aside(error))?;
-        self.check_space()?;
+        self.check_space(self.buffer.len_of(1))?;
         self.open_file()?;
-        self.write_buffer(true).inspect_err(|error| self.set_aside(error))
+        self.note_content();
+        let mut count = self.buffer.chunks.len();
+        loop {
+            let written = self.check_space(self.buffer.len_of(count)).and_then(|()| {
+                self.write_buffer(count, true).inspect_err(|error| self.set_aside(error))
+            });
+            match written {
+                Ok(()) if self.buffer.chunks.is_empty() => return Ok(self.acknowledged()),
+                Ok(()) => count = count.min(self.buffer.chunks.len()),
+                Err(error) if error.is_for_want_of_space() && count > 1 => count /= 2,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Remembers what is in the present file, for [`retract`](Self::retract).
+    fn note_content(&mut self) {
+        self.before = self.file.as_ref().map(|file| file.content).unwrap_or_default();
     }
 
     /// Forgets what is buffered, and writes one last chunk into the space that is kept for it, however
@@ -159,12 +184,13 @@ impl Writer {
         label: &Label,
         parts: &[P],
     ) -> Result<u64, Error> {
-        self.buffer.clear(0);
+        self.buffer = Buffer::default();
         self.append(label, parts)?;
         if self.file.is_none() {
             self.file = Some(self.create_file()?);
         }
-        self.write_buffer(false).inspect_err(|error| self.set_aside(error))
+        self.write_buffer(1, false).inspect_err(|error| self.set_aside(error))?;
+        Ok(self.acknowledged())
     }
 
     /// Takes the last commit back: its chunks were counted as lost while it was stuck, so the end of
@@ -178,7 +204,7 @@ impl Writer {
         }
     }
 
-    /// Makes sure that there is a file that may take the buffer.
+    /// Makes sure that there is a file that may take the buffer, or as much of it as there is space for.
     fn open_file(&mut self) -> Result<(), Error> {
         let bytes = self.buffer.bytes.len() as u64;
         let size_max = self.config.file_size_max.bytes();
@@ -187,39 +213,47 @@ impl Writer {
             content.chunks > 0 && content.len + bytes > size_max
         };
         if self.file.as_ref().is_none_or(is_full) {
-            // The next file first: if there is no space for it, the end of the run still has a place
-            // in this one.
-            let next = self.create_file()?;
-            self.end_file(EndCause::Rotated);
-            self.file = Some(next);
+            // The next file first: if there is no space for it, this one goes on.
+            match self.create_file() {
+                Err(error) if self.file.is_some() && error.is_for_want_of_space() => {}
+                next => {
+                    let next = next?;
+                    self.end_file(EndCause::Rotated);
+                    self.file = Some(next);
+                }
+            }
         }
         Ok(())
     }
 
-    /// Writes the buffer to the present file, and acknowledges what is in it. If `reserve`, space for
-    /// the end of the run is kept behind it.
-    fn write_buffer(&mut self, reserve: bool) -> Result<u64, Error> {
-        let Some(file) = &mut self.file else { return Ok(self.acknowledged()) };
-        let bytes = self.buffer.bytes.len() as u64;
+    /// Writes the first `count` chunks of the buffer to the present file, and acknowledges what is in
+    /// them. If `reserve`, space for the end of the run is kept behind them.
+    fn write_buffer(&mut self, count: usize, reserve: bool) -> Result<(), Error> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let bytes = self.buffer.len_of(count);
         if bytes > 0 {
             if reserve {
-                file.reserve(bytes)?;
+                file.reserve(bytes as u64)?;
             }
-            file.write(&self.buffer.bytes)?;
+            file.write(&self.buffer.bytes[..bytes])?;
             if self.config.durability == Durability::Power {
                 file.sync()?;
             }
         }
         file.check_named()?;
-        self.before = file.content;
-        file.acknowledge(bytes, &self.buffer.items, self.buffer.times);
-        self.acknowledged.add(&self.buffer.items);
-        self.buffer.clear(self.commit_bytes_max() as usize);
-        Ok(self.acknowledged())
+        for (label, payload_len) in self.buffer.chunks.drain(..count) {
+            let items = Tally::of(&label);
+            file.acknowledge(chunk_len(payload_len), &items, times(&label));
+            self.acknowledged.add(&items);
+            self.payload_bytes += payload_len as u64;
+        }
+        let capacity = self.commit_bytes_max() as usize;
+        self.buffer.forget(bytes, capacity);
+        Ok(())
     }
 
-    /// Refuses to write into the reserve of the disk.
-    fn check_space(&self) -> Result<(), Error> {
+    /// Refuses to write `bytes` into the reserve of the disk.
+    fn check_space(&self, bytes: usize) -> Result<(), Error> {
         let directory = &self.config.directory;
         let free = match self.disk.free_bytes(directory) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -227,8 +261,7 @@ impl Writer {
             }
             other => other.map_err(Error::io("read the free space of", directory))?,
         };
-        let waiting = self.buffer.bytes.len() as u64;
-        let needed = self.config.disk_reserve.bytes().saturating_add(waiting);
+        let needed = self.config.disk_reserve.bytes().saturating_add(bytes as u64);
         if free < needed {
             return Err(Error::DiskReserve { directory: directory.clone(), free, needed });
         }
@@ -364,9 +397,14 @@ impl Writer {
         self.acknowledged
     }
 
+    /// Payload bytes of the acknowledged chunks.
+    pub fn payload_bytes(&self) -> u64 {
+        self.payload_bytes
+    }
+
     /// Number of data chunks in the commit buffer.
     pub fn buffered_chunks(&self) -> u64 {
-        self.buffer.items.get(Item::Chunk)
+        self.buffer.chunks.len() as u64
     }
 
     /// Name of the file that is being written.

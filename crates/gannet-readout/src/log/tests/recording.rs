@@ -170,6 +170,32 @@ fn a_stop_in_an_outage_gives_up_and_counts() {
 }
 
 #[test]
+fn chunks_that_the_disk_did_not_keep_are_counted_as_lost() {
+    let mut lost_total = 0;
+    for seed in 0..8 {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = FaultyDisk::new(seed);
+        let process =
+            RecorderConfig { durability: Durability::Process, ..config(directory.path()) };
+        let recorder = Recorder::start_on(Arc::new(disk.clone()), process, info()).unwrap();
+        let handle = recorder.handle();
+        (0..40).for_each(|number| offer_patiently(&handle, number));
+        wait_until("the chunks", || handle.acknowledged() == 40);
+        // The flush at the end of the file fails, and takes pages with it.
+        disk.faults().sync = 1.0;
+        let status = recorder.stop();
+        assert_eq!(status.unfinished, files(directory.path(), ".part"));
+        disk.process_ends();
+        recover_all(directory.path());
+        let (kept, account) = (chunks_in(directory.path()).len(), status.account(Item::Chunk));
+        assert_eq!(account.delivered, kept as u64, "{account}");
+        assert_eq!(account.count("not_kept"), 40 - kept as u64, "{account}");
+        lost_total += account.dropped_total();
+    }
+    assert!(lost_total > 0);
+}
+
+#[test]
 fn a_defect_ends_the_recorder_and_is_told() {
     let directory = tempfile::tempdir().unwrap();
     let disk = FaultyDisk::new(5);

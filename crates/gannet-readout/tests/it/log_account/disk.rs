@@ -59,6 +59,11 @@ impl MannerDisk {
         manner.good == 0 && manner.failures == 0
     }
 
+    /// Bytes that there is still space for.
+    pub fn space(&self) -> Option<u64> {
+        self.0.manner.lock().unwrap().space
+    }
+
     /// One operation: waits, fails, or lets it happen.
     fn operate(&self) -> io::Result<()> {
         let manner = self.0.manner.lock().unwrap();
@@ -126,7 +131,7 @@ impl Sink for MannerSink {
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         // A write that fails has taken some of the bytes.
         if let Err(error) = self.disk.operate() {
-            self.sink.write_at(&bytes[..bytes.len() / 3], offset)?;
+            self.sink.write_at(&bytes[..bytes.len() * 9 / 10], offset)?;
             return Err(error);
         }
         let room = self.take_space(offset + bytes.len() as u64).saturating_sub(offset) as usize;

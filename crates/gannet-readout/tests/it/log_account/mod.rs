@@ -29,6 +29,9 @@ fn config(directory: &Path) -> RecorderConfig {
     }
 }
 
+/// Most bytes that a [`chunk`] takes on the disk.
+const CHUNK_BYTES_MAX: u64 = 13 * 4096;
+
 /// Chunk `number`: records, primitives, raw frames and busy times in turn.
 fn chunk(number: u64) -> Chunk {
     let (kind, items, bytes) = match number % 4 {
@@ -125,8 +128,16 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
 }
 
 fn start(disk: &MannerDisk, directory: &Path) -> Recorder {
+    start_with(disk, &config(directory))
+}
+
+fn start_with(disk: &MannerDisk, config: &RecorderConfig) -> Recorder {
     let info = RunInfo { run: 9, ..RunInfo::default() };
-    Recorder::start_on(Arc::new(disk.clone()), config(directory), info).unwrap()
+    Recorder::start_on(Arc::new(disk.clone()), config.clone(), info).unwrap()
+}
+
+fn several_chunks_a_commit(directory: &Path) -> RecorderConfig {
+    RecorderConfig { commit_interval: Span::ms(30), ..config(directory) }
 }
 
 #[test]
@@ -164,13 +175,13 @@ fn a_disk_that_fails_for_good_at_each_operation_in_turn_is_told_truly() {
         let manner = Manner { good, failures: u64::MAX, error: EROFS, ..Manner::default() };
         let disk = MannerDisk::new(Manner { reserves: good % 2 == 0, ..manner });
         let directory = tempfile::tempdir().unwrap();
-        let recorder = start(&disk, directory.path());
+        let recorder = start_with(&disk, &several_chunks_a_commit(directory.path()));
         let mut offered = Offered::default();
         offered.offer(&recorder.handle(), 0..80);
         let status = finish(recorder);
         let what = format!("read-only from operation {good} on");
-        // What a failed write left behind the acknowledged chunks cannot be cut off any more; it is
-        // less than a chunk here, so no reader takes it for one.
+        // Whole chunks that a failed write left behind the acknowledged ones cannot be cut off any
+        // more: they are in the file, and counted so.
         check(directory.path(), &status, &offered, Ending::MayBeMissing, &what);
         assert!(good > 0 || status.account(Item::Chunk).delivered == 0, "{what}");
     }
@@ -178,7 +189,7 @@ fn a_disk_that_fails_for_good_at_each_operation_in_turn_is_told_truly() {
 
 #[test]
 fn a_full_disk_still_takes_the_end_of_the_run_which_states_the_loss() {
-    for space in [2_600_000, 3_333_333, 5_000_000] {
+    for space in [1_200_000, 2_600_000, 3_333_333, 5_000_000] {
         let manner = Manner { reserves: true, space: Some(space), ..Manner::default() };
         let disk = MannerDisk::new(manner);
         let directory = tempfile::tempdir().unwrap();
@@ -191,6 +202,7 @@ fn a_full_disk_still_takes_the_end_of_the_run_which_states_the_loss() {
         assert!(run.files.iter().all(|file| file.end.is_some() && file.rest == 0), "{what}");
         let frames = status.account(Item::RawFrame);
         assert!(frames.delivered > 0 && frames.dropped_total() > 0, "{what}: {frames}");
+        assert!(disk.space() < Some(CHUNK_BYTES_MAX), "{what}: {:?} are left", disk.space());
         // The program's own reader says the same.
         let last = verify(&run.files.last().unwrap().path).unwrap();
         assert!(last.is_complete() && last.run_lost_items(), "{last}");
