@@ -24,6 +24,7 @@ pub fn run(check: &mut Check) -> Result<Outcome> {
     set(&mut command, "GANNET_JUDGE_PYTHON", check.judge_python.as_ref());
     set(&mut command, "GANNET_BIN", check.gannet.as_ref());
     set(&mut command, "GANNET_LONG", check.long.then_some("1"));
+    set(&mut command, "GANNET_PART", None::<&str>);
     set(&mut command, "GANNET_MAY_MOUNT", Some("1"));
     let log_path = check.target.join("tests.log");
     let cannot_write = || format!("cannot write {}", log_path.display());

@@ -15,13 +15,18 @@ use gannet_emulate::Emulator;
 use gannet_wire::tpc_frame::FRAME_LEN;
 use serde_json::Value;
 
-use crate::readout::process::{Bench, alone, gannet, scale};
+use crate::readout::process::{Bench, alone, gannet, has_program, rounds};
 use crate::sys;
 
 const ADDRESS: &str = "127.0.0.1:7497";
 
 /// Two streams that are recorded as they come, so that the log grows.
 fn bench() -> Bench {
+    bench_with("")
+}
+
+/// The same with more lines in the recorder's table.
+fn bench_with(recorder: &str) -> Bench {
     let text = format!(
         r#"
         [[source]]
@@ -33,7 +38,8 @@ fn bench() -> Bench {
         streams = {{ count = 2 }}
         "#
     );
-    Bench::with_recorder(&text, "raw_streams = \"all\"\ndisk_reserve = \"1 MiB\"")
+    let lines = format!("raw_streams = \"all\"\ndisk_reserve = \"1 MiB\"\n{recorder}");
+    Bench::with_recorder(&text, &lines)
 }
 
 /// A front end that never stops, and knows of each frame whether it reached a port.
@@ -85,7 +91,7 @@ enum Stop {
     Signal(&'static str, i32),
     /// The terminal that the run was started from goes away.
     LostTerminal,
-    /// Files may not grow beyond this number of KiB; the run goes on until Ctrl-C.
+    /// Files may not grow beyond this number of blocks of 512 bytes; the run goes on until Ctrl-C.
     FileLimit(u64),
 }
 
@@ -94,7 +100,7 @@ const STOPS: [Stop; 5] = [
     Stop::Signal("TERM", 143),
     Stop::Signal("HUP", 129),
     Stop::LostTerminal,
-    Stop::FileLimit(8 << 10),
+    Stop::FileLimit(16 << 10),
 ];
 
 impl Stop {
@@ -112,6 +118,17 @@ fn hangup_is_ignored() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
     u64::from_str_radix(mask.trim(), 16).unwrap() & 1 == 1
+}
+
+/// Whether a run can be stopped in this way here; where it cannot, this says so.
+fn can_happen(stop: Stop) -> bool {
+    let why = match stop {
+        Stop::LostTerminal if !has_program("setsid") => "there is no `setsid`",
+        _ if stop.code() == 129 && hangup_is_ignored() => "SIGHUP is ignored, as `nohup` has it",
+        _ => return true,
+    };
+    gannet_measure::testing::skipped(format!("{stop:?}"), why);
+    false
 }
 
 /// A run that is about to be stopped in some way.
@@ -136,9 +153,9 @@ impl Running {
                 terminal = Some(master);
                 command
             }
-            Stop::FileLimit(kib) => {
-                let mut command = Command::new("bash");
-                command.args(["-c", &format!("ulimit -f {kib} && exec \"$@\""), "bash"]);
+            Stop::FileLimit(blocks) => {
+                let mut command = Command::new("sh");
+                command.args(["-c", &format!("ulimit -f {blocks} && exec \"$@\""), "sh"]);
                 command.arg(gannet());
                 command
             }
@@ -175,6 +192,15 @@ impl Running {
             text
         });
         Self { child, terminal, messages, report }
+    }
+
+    /// Waits until it has said `text`.
+    fn hear(&self, text: &str) {
+        let begin = Instant::now();
+        while !self.messages.lock().unwrap_or_else(PoisonError::into_inner).contains(text) {
+            assert!(begin.elapsed() < Duration::from_secs(60), "{text}: {:?}", self.messages);
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     fn signal(&self, name: &str) {
@@ -246,13 +272,9 @@ fn every_frame_between_port_and_stop_is_counted_whatever_ends_the_run() {
     let _alone = alone();
     let bench = bench();
     let (mut reached_all, mut before_start) = (0, 0);
-    for round in 0..scale(200) {
-        for stop in STOPS {
-            if stop.code() == 129 && hangup_is_ignored() {
-                let why = "SIGHUP is ignored here, as `nohup` has it";
-                gannet_measure::testing::skipped(format!("{stop:?}"), why);
-                continue;
-            }
+    let stops: Vec<_> = STOPS.into_iter().filter(|stop| can_happen(*stop)).collect();
+    for round in rounds(1, 200) {
+        for &stop in &stops {
             let sender = Sender::start(&bench);
             let mut running = Running::start(&bench, stop);
             thread::sleep(Duration::from_millis(300));
@@ -275,6 +297,35 @@ fn every_frame_between_port_and_stop_is_counted_whatever_ends_the_run() {
     }
     // Seen with `--nocapture`.
     println!("{reached_all} frames reached the port, {before_start} of them before the start");
+}
+
+#[test]
+fn the_third_signal_cuts_short_a_drain_that_waits_for_the_disk() {
+    let _alone = alone();
+    let bench = bench_with("drain_within = \"10 min\"");
+    let sender = Sender::start(&bench);
+    let running = Running::start(&bench, STOPS[0]);
+    fs::remove_dir_all(bench.out()).unwrap();
+    running.hear("recording interrupted");
+    let answers = ["draining", "still draining, waiting for", "cutting the drain short"];
+    for (signal, answer) in ["TERM", "INT", "TERM"].into_iter().zip(answers) {
+        // Signals that come closer together are one.
+        thread::sleep(Duration::from_millis(600));
+        running.signal(signal);
+        running.hear(answer);
+    }
+    let (status, report, messages) = running.wait();
+    let reached = sender.reached();
+    assert_eq!(status.code(), Some(3), "{messages}");
+    let came = source(&report, "offered") + ledger(&report, "sent", "kernel_queue");
+    assert_eq!(came, reached, "{report}");
+    assert!(ledger(&report, "raw_frames", "directory_missing") > 0, "{report}");
+    for stage in report["ledger"].as_array().unwrap() {
+        let dropped = stage["dropped"].as_array().unwrap().iter();
+        let dropped: u64 = dropped.map(|drop| drop["count"].as_u64().unwrap()).sum();
+        let explained = stage["delivered"].as_u64().unwrap() + dropped;
+        assert_eq!(stage["offered"], explained, "{stage}");
+    }
 }
 
 #[test]
@@ -327,8 +378,8 @@ fn readiness_is_told_to_a_descriptor_and_to_systemd() {
     systemd.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let ready = bench.directory.path().join("ready");
     let script = format!("exec 5>{}; exec \"$@\" --ready-fd 5", ready.to_str().unwrap());
-    let mut child = Command::new("bash")
-        .args(["-c", &script, "bash"])
+    let mut child = Command::new("sh")
+        .args(["-c", &script, "sh"])
         .arg(gannet())
         .args(["run", "--quiet"])
         .arg(bench.config())

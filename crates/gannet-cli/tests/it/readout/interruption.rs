@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use gannet_measure::random::Random;
 use gannet_readout::log;
 
-use crate::readout::process::{Bench, Readout, alone, gannet, scale};
+use crate::readout::process::{Bench, Readout, alone, gannet, rounds, scale};
 
 /// Streams with a trigger 200 times a second. In the long version they are sixteen at the true
 /// rate, so that starts and stops happen at 0.488 Mframe/s.
@@ -49,8 +49,8 @@ fn starts_and_stops_amid_traffic_lose_nothing_and_leave_nothing() {
     let _alone = alone();
     let bench = bench();
     let traffic = bench.traffic();
-    let mut random = Random::new(1);
-    for round in 0..5 * scale(20) {
+    for round in rounds(5, 100) {
+        let mut random = Random::stream(1, round);
         let readout = Readout::start(&bench.config());
         assert!(port_is_bound());
         thread::sleep(Duration::from_millis(100 + random.below(200)));
@@ -84,8 +84,8 @@ fn a_kill_loses_no_acknowledged_chunk() {
     let _alone = alone();
     let bench = bench();
     let traffic = bench.traffic();
-    let mut random = Random::new(2);
-    for round in 0..4 * scale(13) {
+    for round in rounds(4, 52) {
+        let mut random = Random::stream(2, round);
         let readout = Readout::start(&bench.config());
         let moment = Instant::now() + Duration::from_millis(200 + random.below(400));
         let mut acknowledged = 0;

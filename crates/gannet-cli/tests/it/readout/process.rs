@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,6 +26,15 @@ pub fn scale(long: u64) -> u64 {
     if std::env::var_os("GANNET_LONG").is_some() { long } else { 1 }
 }
 
+/// The rounds of a test: `short`, or `long` in the long version; `GANNET_PART=2/5` takes the second fifth.
+pub fn rounds(short: u64, long: u64) -> Range<u64> {
+    let rounds = if scale(2) == 1 { short } else { long };
+    let Ok(part) = std::env::var("GANNET_PART") else { return 0..rounds };
+    let (part, of) = part.split_once('/').unwrap();
+    let (part, of): (u64, u64) = (part.parse().unwrap(), of.parse().unwrap());
+    rounds * (part - 1) / of..rounds * part / of
+}
+
 /// Keeps tests that move many frames from taking each other's processor.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
@@ -36,6 +46,32 @@ pub fn resident_kib(id: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Whether there is a program of this name here.
+pub fn has_program(name: &str) -> bool {
+    let output = Command::new(name).arg("--version").output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// What `setpriv` is told for a user without any capability.
+const NO_CAPABILITIES: [&str; 3] = ["--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"];
+
+/// Whether who runs the tests has any capability.
+fn has_capabilities() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
+    u64::from_str_radix(effective.trim(), 16).unwrap() != 0
+}
+
+/// Whether `test` can run without capabilities; where it cannot, this says so.
+pub fn can_drop_capabilities(test: &str) -> bool {
+    let can = !has_capabilities() || has_program("setpriv");
+    if !can {
+        let why = "who runs it has capabilities, and there is no `setpriv` to drop them";
+        gannet_measure::testing::skipped(test, why);
+    }
+    can
 }
 
 /// A directory with a configuration, whose recorder writes into `out` below it.
@@ -141,16 +177,15 @@ impl Readout {
         Self::start_by(Command::new(gannet()).args(["run", "--json"]).arg(config))
     }
 
-    /// The same as a user without any capability. Where there is no `setpriv` it is started as it
-    /// is: whoever has capabilities to drop has that, too.
+    /// The same as a user without any capability, where [`can_drop_capabilities`].
     pub fn start_without_capabilities(config: &Path) -> Self {
-        let drop = ["--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"];
-        let can_drop = Command::new("setpriv").args(drop).arg("true").status();
-        if !can_drop.is_ok_and(|status| status.success()) {
+        if !has_capabilities() {
             return Self::start(config);
         }
         let mut command = Command::new("setpriv");
-        Self::start_by(command.args(drop).arg(gannet()).args(["run", "--json"]).arg(config))
+        Self::start_by(
+            command.args(NO_CAPABILITIES).arg(gannet()).args(["run", "--json"]).arg(config),
+        )
     }
 
     /// The same by a command of its own.
