@@ -1,9 +1,4 @@
 //! Arbitrary bytes described as `trigger-activity`.
 #![no_main]
 
-use gannet_wire::inspect::Format;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::describe_as(
-    Format::TriggerActivity,
-    bytes
-));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::trigger_activity(bytes));

@@ -1,6 +1,4 @@
 //! Arbitrary bytes described as `udp`.
 #![no_main]
 
-use gannet_wire::inspect::Format;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::describe_as(Format::Udp, bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::udp(bytes));

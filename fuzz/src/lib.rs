@@ -1,5 +1,7 @@
 //! What the fuzz targets do with arbitrary bytes: print them, or refuse them.
 
+mod queues;
+
 use std::fmt::Display;
 use std::io::Cursor;
 use std::path::Path;
@@ -8,46 +10,101 @@ use std::sync::Arc;
 use gannet_control::config;
 use gannet_control::snapshot::Snapshot;
 use gannet_hdf5::{GroupReader, Reader};
-use gannet_readout::log;
+use gannet_readout::log::format::encode_chunk;
+use gannet_readout::log::{self, Kind, Label};
 use gannet_torus::link::{Config, Link, Origin};
 use gannet_trigger::merge::{MergeConfig, Merged, TpMerger};
 use gannet_web::{Access, Site};
-use gannet_wire::apelink::{Credit, Header, MAGIC, START, WORD_LEN, words_of};
+use gannet_wire::apelink::{Credit, Footer, Header, MAGIC, START, WORD_LEN, words_of};
 use gannet_wire::inspect::{Format, describe, identify};
 use gannet_wire::lofamo::{Assembler, FaultDescriptorRepr, HostWatchdogRepr, NicWatchdogRepr};
 use gannet_wire::record::Record;
 use gannet_wire::tpc_frame::FRAME_LEN;
 use gannet_wire::{ChannelMap, TriggerPrimitive};
 
+/// Makes a function of each target, named as its file with `_` for `-`, and [`TARGETS`] of all.
+macro_rules! targets {
+    ($($name:ident: $body:expr,)*) => {
+        $(
+            #[doc = concat!("The target `", stringify!($name), "`.")]
+            pub fn $name(bytes: &[u8]) {
+                let body: fn(&[u8]) = $body;
+                body(bytes);
+            }
+        )*
+
+        /// Every target with its name.
+        pub const TARGETS: &[(&str, fn(&[u8]))] = &[$((stringify!($name), $name)),*];
+    };
+}
+
+targets! {
+    any_format: print_any_format,
+    apelink: |bytes| print(Format::ApeLink, bytes),
+    apelink_credit: read_record::<Credit>,
+    apelink_footer: read_record::<Footer>,
+    apelink_header: read_record::<Header>,
+    apelink_link: receive_words,
+    channel_map: read_channel_map,
+    clop: queues::clop,
+    component_request: |bytes| print(Format::ComponentRequest, bytes),
+    configuration: read_configuration,
+    daq_ethernet: |bytes| print(Format::DaqEthernet, bytes),
+    ethernet: |bytes| print(Format::Ethernet, bytes),
+    fragment: |bytes| print(Format::Fragment, bytes),
+    hdf5: read_hdf5,
+    http: serve,
+    ipv4: |bytes| print(Format::Ipv4, bytes),
+    lofamo: read_registers,
+    log: verify_log,
+    merger: merge,
+    pcap: |bytes| print(Format::Pcap, bytes),
+    pcapng: |bytes| print(Format::Pcapng, bytes),
+    primitive_queue: queues::primitives,
+    protowib: |bytes| print(Format::ProtoWib, bytes),
+    rdma: |bytes| print(Format::Rdma, bytes),
+    record_requests: queues::records,
+    source_id: |bytes| print(Format::SourceId, bytes),
+    tdeeth: |bytes| print_tpc_frame(Format::TdeEth, bytes),
+    time_slice: |bytes| print(Format::TimeSlice, bytes),
+    trigger_activity: |bytes| print(Format::TriggerActivity, bytes),
+    trigger_candidate: |bytes| print(Format::TriggerCandidate, bytes),
+    trigger_primitive: |bytes| print(Format::TriggerPrimitive, bytes),
+    trigger_primitive_v1: |bytes| print(Format::TriggerPrimitiveV1, bytes),
+    trigger_record: |bytes| print(Format::TriggerRecord, bytes),
+    udp: |bytes| print(Format::Udp, bytes),
+    wibeth: |bytes| print_tpc_frame(Format::WibEth, bytes),
+}
+
 /// Prints `bytes` as `format`, which calls every accessor of what is accepted.
-pub fn describe_as(format: Format, bytes: &[u8]) {
+fn print(format: Format, bytes: &[u8]) {
     let _ = describe(format, bytes, &mut String::new());
 }
 
 /// Prints a whole TPC frame with `bytes` at its front: a fuzzer seldom makes as many as it has.
-pub fn describe_tpc_frame(format: Format, bytes: &[u8]) {
+fn print_tpc_frame(format: Format, bytes: &[u8]) {
     let mut frame = bytes.to_vec();
     frame.resize(FRAME_LEN.max(bytes.len()), 0);
-    describe_as(format, &frame);
-    describe_as(format, bytes);
+    print(format, &frame);
+    print(format, bytes);
 }
 
 /// Prints `bytes` as what they look like.
-pub fn any_format(bytes: &[u8]) {
+fn print_any_format(bytes: &[u8]) {
     if let Some(format) = identify(bytes) {
-        describe_as(format, bytes);
+        print(format, bytes);
     }
 }
 
 /// Reads `bytes` as a channel map.
-pub fn channel_map(bytes: &[u8]) {
+fn read_channel_map(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = ChannelMap::parse(text);
     }
 }
 
 /// Reads `bytes` as a configuration. Files that it names are looked for where none are.
-pub fn configuration(bytes: &[u8]) {
+fn read_configuration(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes)
         && let Err(problem) = config::parse("fuzz.toml", text, Path::new("/nonexistent"))
     {
@@ -55,24 +112,47 @@ pub fn configuration(bytes: &[u8]) {
     }
 }
 
-/// Verifies `bytes` as a file of the run log, to its end, past all damage.
-pub fn log(bytes: &[u8]) {
+/// Verifies `bytes` as a file of the run log, to its end, past all damage. Then takes them as kinds,
+/// numbers and payloads of chunks, since the fuzzer makes no CRC that holds, and damages some.
+fn verify_log(bytes: &[u8]) {
+    verify_log_file(bytes);
+    let (mut file, mut sequence, mut rest) = (Vec::new(), 0, bytes);
+    while let Some((&[kind, numbers, damage, len], more)) = rest.split_first_chunk() {
+        let (payload, more) = more.split_at(more.len().min(len.into()));
+        let number = |shift: u8| u64::from(numbers >> shift & 3);
+        let label = Label::new(Kind(u16::from(kind) % 48))
+            .times(number(0), number(0) + number(2))
+            .counts(number(4) as u32, number(6) as u32);
+        let begin = file.len();
+        encode_chunk(&label, 0, sequence, &[payload], &mut file);
+        match damage {
+            0..128 => sequence = sequence.wrapping_add(u64::from(label.kind.is_data())),
+            128..160 => sequence = sequence.wrapping_add(number(6)).wrapping_sub(1),
+            160..192 => file.truncate(begin + usize::from(damage)),
+            _ => file[begin + usize::from(damage - 192) * 2] ^= numbers,
+        }
+        rest = more;
+    }
+    verify_log_file(&file);
+}
+
+fn verify_log_file(bytes: &[u8]) {
     let name = Path::new("fuzz.log");
     let reader = log::Reader::new(Cursor::new(bytes), name).expect("a slice has a length");
     let _ = log::verify_source(reader, name).map(|report| report.to_string());
 }
 
 /// Reads `bytes` as an HDF5 file: groups, their attributes and data sets, and finds each by its name.
-pub fn hdf5(bytes: &[u8]) {
+fn read_hdf5(bytes: &[u8]) {
     let source = Cursor::new(bytes.to_vec());
     if let Ok(reader) = Reader::new(source, Path::new("fuzz.hdf5")) {
-        hdf5_group(reader.root(), 3);
+        read_hdf5_group(reader.root(), 3);
     }
 }
 
 /// Reads a group and what is in it, `depth` groups down. In a damaged file a group may be its own member,
 /// so only some of each kind are entered.
-fn hdf5_group(group: &GroupReader, depth: usize) {
+fn read_hdf5_group(group: &GroupReader, depth: usize) {
     const MEMBERS_MAX: usize = 8;
     let _ = group.attributes();
     for (name, data_set) in group.data_sets().unwrap_or_default().iter().take(MEMBERS_MAX) {
@@ -85,14 +165,14 @@ fn hdf5_group(group: &GroupReader, depth: usize) {
     for (name, member) in group.groups().unwrap_or_default().iter().take(MEMBERS_MAX) {
         let _ = group.group(name);
         if depth > 0 {
-            hdf5_group(member, depth - 1);
+            read_hdf5_group(member, depth - 1);
         }
     }
 }
 
 /// Sends `bytes` to the HTTP server, as all that comes on one connection. What comes back is
 /// nothing, or answers, none of which is an internal error.
-pub fn http(bytes: &[u8]) {
+fn serve(bytes: &[u8]) {
     let site = Site::new(Arc::new(Snapshot::default), Access::Loopback);
     let answer = site.answer(bytes);
     assert!(answer.is_empty() || answer.starts_with(b"HTTP/1."), "{answer:?}");
@@ -100,7 +180,7 @@ pub fn http(bytes: &[u8]) {
 }
 
 /// Prints `bytes` as the registers of LO|FA|MO, and takes them as the spare bits of credit words.
-pub fn lofamo(bytes: &[u8]) {
+fn read_registers(bytes: &[u8]) {
     let (words, _) = bytes.as_chunks();
     for word in words.iter().map(|&word| u64::from_le_bytes(word)) {
         let host = HostWatchdogRepr::from_word(word);
@@ -117,7 +197,7 @@ pub fn lofamo(bytes: &[u8]) {
 }
 
 /// Reads `bytes` as a record; one that is read is written and read again as the same.
-pub fn record<R: Record + PartialEq + Display>(bytes: &[u8]) {
+fn read_record<R: Record + PartialEq + Display>(bytes: &[u8]) {
     let Ok(record) = R::parse(bytes) else { return };
     let mut copy = vec![0; R::LEN];
     record.emit(&mut copy);
@@ -126,7 +206,7 @@ pub fn record<R: Record + PartialEq + Display>(bytes: &[u8]) {
 
 /// Lets an end of a link receive `bytes`. The low bits of the first byte of each word say whether
 /// it is a control word or has its check bits made right, so that all of the end is reached.
-pub fn link(bytes: &[u8]) {
+fn receive_words(bytes: &[u8]) {
     let mut end = Link::new(Config::default()).expect("the default is valid");
     let mut buffer = [0; 4096];
     for (now, word) in (0..).zip(words_of(bytes)) {
@@ -154,7 +234,7 @@ pub fn link(bytes: &[u8]) {
 
 /// Merges what eight streams tell: each 8 bytes are a claim with a primitive, or a release. What is
 /// given out is in order until time begins anew, and every primitive is given out or refused.
-pub fn merger(bytes: &[u8]) {
+fn merge(bytes: &[u8]) {
     const STREAMS: usize = 8;
     let config = MergeConfig { waiting_max: 64, ..MergeConfig::default() };
     let mut merger = TpMerger::new(&config, STREAMS).expect("valid");
@@ -195,4 +275,46 @@ pub fn merger(bytes: &[u8]) {
 fn credit(bytes: [u8; WORD_LEN]) -> Credit {
     let next = u16::from_le_bytes([bytes[1], bytes[2] % 16]);
     Credit { next, diagnostics: bytes[3].into(), resend: bytes[4] & 1 == 1, ..Credit::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::TARGETS;
+
+    fn names(directory: &str) -> BTreeSet<String> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(directory);
+        let entries = fs::read_dir(path).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        paths.map(|path| path.file_stem().unwrap().to_str().unwrap().replace('-', "_")).collect()
+    }
+
+    #[test]
+    fn every_target_has_its_file_and_its_corpus() {
+        let targets: BTreeSet<_> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
+        assert_eq!(targets, names("fuzz_targets"));
+        assert_eq!(targets, names("corpus"));
+    }
+
+    #[test]
+    fn no_input_of_the_corpus_finds_a_fault() {
+        for (name, target) in TARGETS {
+            let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+            let inputs = fs::read_dir(corpus.join(name.replace('_', "-"))).unwrap();
+            let mut count = 0;
+            for input in inputs.map(|input| input.unwrap().path()) {
+                let bytes = fs::read(&input).unwrap();
+                assert!(
+                    std::panic::catch_unwind(|| target(&bytes)).is_ok(),
+                    "{name}: {}",
+                    input.display()
+                );
+                count += 1;
+            }
+            assert!(count > 0, "{name}");
+        }
+    }
 }

@@ -52,10 +52,16 @@ pub fn kernels_for_aarch64(check: &mut Check) -> Result<Outcome> {
     finish(cargo(check).args(["check", "--package", "gannet-kernels", "--target", AARCH64]))
 }
 
-/// That the fuzz targets compile, without the fuzzer, which needs a C++ compiler.
+/// That the fuzz targets compile, and find no fault in the inputs of their corpus, without the
+/// fuzzer, which needs a C++ compiler.
 pub fn fuzz_targets(check: &mut Check) -> Result<Outcome> {
-    let arguments = ["check", "--manifest-path", "fuzz/Cargo.toml", "--no-default-features"];
-    finish(cargo(check).args(arguments).arg("--target-dir").arg(&check.target))
+    let fuzz = ["--manifest-path", "fuzz/Cargo.toml", "--no-default-features", "--target-dir"];
+    match finish(cargo(check).arg("check").args(fuzz).arg(&check.target))? {
+        Outcome::Passed => {
+            finish(cargo(check).args(["test", "--lib"]).args(fuzz).arg(&check.target))
+        }
+        other => Ok(other),
+    }
 }
 
 /// The binary that end-to-end tests start: real rates need an optimised one.
