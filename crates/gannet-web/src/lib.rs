@@ -15,6 +15,7 @@ pub mod limits;
 mod negotiation;
 mod pace;
 mod pages;
+mod places;
 mod server;
 mod site;
 

@@ -6,6 +6,9 @@ use std::time::Duration;
 /// Most connections at a time. Further ones are answered 503 and closed at once.
 pub const CONNECTIONS_MAX: usize = 64;
 
+/// One in so many connections is kept for clients whose address has none.
+pub const NEWCOMERS_SHARE: usize = 8;
+
 /// Descriptors of the process that connections leave free, for the files of the run.
 pub const DESCRIPTORS_RESERVED: usize = 32;
 

@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use gannet_control::snapshot::SnapshotSource;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::access::Access;
 use crate::connection;
 use crate::limits::{ACCEPT_PAUSE, ACCEPTS_PER_S, BACKLOG, SOCKET_BYTES, STOP_TIME, connections};
 use crate::pace::Pace;
+use crate::places::Places;
 use crate::site::Site;
 
 /// The answer to a connection that is one too many.
@@ -161,21 +162,21 @@ async fn supervise(listener: Arc<TcpListener>, site: Site) {
 
 /// Accepts connections, as many as there may be, and refuses the others.
 async fn accept(listener: Arc<TcpListener>, site: Site) {
-    let places = Arc::new(Semaphore::new(connections()));
+    let places = Arc::new(Places::new(connections()));
     let pace = Pace::new(ACCEPTS_PER_S);
     let mut warned = None;
     loop {
         pace.take(1).await;
         match listener.accept().await {
-            Ok((stream, _)) => match Arc::clone(&places).try_acquire_owned() {
-                Ok(place) => {
+            Ok((stream, client)) => match places.take(client.ip()) {
+                Some(place) => {
                     let serving = connection::serve(stream, site.router());
                     tokio::spawn(async move {
                         serving.await;
                         drop(place);
                     });
                 }
-                Err(_full) => refuse(stream),
+                None => refuse(stream),
             },
             Err(error) => {
                 if warned.is_none_or(|at: Instant| at.elapsed() > WARNING_INTERVAL) {

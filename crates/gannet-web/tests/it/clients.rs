@@ -8,9 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gannet_control::snapshot::Snapshot;
-use gannet_web::limits::{ANSWER_TIME, CONNECTIONS_MAX, REQUEST_TIME};
+use gannet_web::limits::{ANSWER_TIME, CONNECTIONS_MAX, NEWCOMERS_SHARE, REQUEST_TIME};
 use gannet_web::{Access, Listener, Server};
 
+/// Connections that clients of one address can have.
+const FROM_ONE_ADDRESS: usize = CONNECTIONS_MAX - CONNECTIONS_MAX / NEWCOMERS_SHARE;
 const REQUEST: &[u8] = b"GET /snapshot.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /// Serves snapshots that are `bytes` long and more.
@@ -56,7 +58,7 @@ fn wait_until_served(server: &Server) {
 #[test]
 fn one_connection_too_many_is_refused_and_a_free_place_is_given_again() {
     let server = serve(0);
-    let mut clients: Vec<_> = (0..CONNECTIONS_MAX).map(|_| connect(&server)).collect();
+    let mut clients: Vec<_> = (0..FROM_ONE_ADDRESS).map(|_| connect(&server)).collect();
     for client in &mut clients {
         client.write_all(REQUEST).unwrap();
         client.read_exact(&mut [0; 12]).unwrap();
@@ -93,7 +95,7 @@ fn who_does_not_send_a_request_in_time_is_disconnected() {
 #[test]
 fn who_does_not_read_is_disconnected_and_nobody_waits_for_it() {
     let server = serve(8 << 20);
-    let mut idle: Vec<_> = (0..CONNECTIONS_MAX - 1).map(|_| connect(&server)).collect();
+    let mut idle: Vec<_> = (0..FROM_ONE_ADDRESS - 1).map(|_| connect(&server)).collect();
     idle.iter_mut().for_each(|client| client.write_all(&REQUEST.repeat(40)).unwrap());
     // One is slow and reads: it gets all of its answer.
     let mut slow = connect(&server);
@@ -122,7 +124,7 @@ fn who_does_not_read_is_disconnected_and_nobody_waits_for_it() {
 #[test]
 fn stopping_waits_for_no_client() {
     let server = serve(4 << 20);
-    let mut clients: Vec<_> = (0..CONNECTIONS_MAX).map(|_| connect(&server)).collect();
+    let mut clients: Vec<_> = (0..FROM_ONE_ADDRESS).map(|_| connect(&server)).collect();
     clients.iter_mut().for_each(|client| client.write_all(&REQUEST.repeat(10)).unwrap());
     clients[0].read_exact(&mut [0; 12]).unwrap();
     let address = server.address();
