@@ -225,15 +225,30 @@ impl DataSet {
     }
 
     fn check_len(&self) -> Result<()> {
-        let (got, len) = (self.len_bytes()?, self.origin.len);
-        let max = match self.data_set.filters().is_empty() {
-            true => len,
-            false => len.saturating_mul(UNPACKED_FACTOR_MAX).min(UNPACKED_MAX).max(len),
+        let (len, is_packed) = (self.origin.len, !self.data_set.filters().is_empty());
+        let max = match is_packed {
+            false => len,
+            true => len.saturating_mul(UNPACKED_FACTOR_MAX).min(UNPACKED_MAX).max(len),
         };
-        if got > max {
-            return Err(Error::TooLarge { path: self.origin.path.clone(), max, got });
+        let too_large =
+            |max, got| Err(Error::TooLarge { path: self.origin.path.clone(), max, got });
+        let (stored, unpacked) = self.chunk_bytes_max()?;
+        match self.len_bytes()?.max(if is_packed { unpacked } else { 0 }) {
+            got if got > max => too_large(max, got),
+            _ if stored > len => too_large(len, stored),
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Bytes of the largest chunk as stored, by the index of chunks, and of each unpacked; 0 without
+    /// chunks.
+    fn chunk_bytes_max(&self) -> Result<(u64, u64)> {
+        let format = |e| self.origin.format(e);
+        let Some(shape) = self.data_set.chunk_shape().map_err(format)? else { return Ok((0, 0)) };
+        let element = self.data_set.element_size().map_err(format)?;
+        let unpacked = shape.into_iter().try_fold(element, u64::checked_mul).unwrap_or(u64::MAX);
+        let chunks = self.data_set.chunks().map_err(format)?;
+        Ok((chunks.iter().map(|chunk| chunk.storage_size).max().unwrap_or(0), unpacked))
     }
 
     fn unreadable(&self, error: hdf5_pure::Error) -> Error {
@@ -340,6 +355,18 @@ mod tests {
         let error = data_set.bytes().unwrap_err();
         assert_eq!(data_set.len_bytes()?, 1 << 40);
         assert!(matches!(error, Error::TooLarge { got, .. } if got == 1 << 40), "{error}");
+        Ok(())
+    }
+
+    /// A file of the fuzzer, whose index of chunks tells of one of 4 GiB.
+    #[test]
+    fn a_chunk_that_claims_more_than_the_file_has_is_refused() -> Result<()> {
+        let bytes = include_bytes!("../tests/data/large_chunk.h5");
+        let reader = Reader::new(std::io::Cursor::new(bytes), Path::new("large_chunk.h5"))?;
+        let data_sets = reader.root().data_sets()?;
+        let mut refusals = data_sets.iter().filter_map(|(_, data_set)| data_set.bytes().err());
+        let is_too_large = |error| matches!(error, Error::TooLarge { got, .. } if got > 1 << 31);
+        assert!(refusals.any(is_too_large));
         Ok(())
     }
 }
