@@ -68,7 +68,9 @@ impl Region {
     /// When the system has not enough memory or address space.
     pub fn map(bytes: usize) -> Result<Self, RegionError> {
         let len = bytes.max(1).next_multiple_of(HUGE_PAGE_BYTES);
-        if let Ok(base) = map_anonymous(len, libc::MAP_HUGETLB) {
+        if !cfg!(miri)
+            && let Ok(base) = map_anonymous(len, libc::MAP_HUGETLB)
+        {
             return Ok(Self { base, len, pages: Pages::Huge });
         }
         let base = map_anonymous(len, 0).map_err(|cause| RegionError { bytes: len, cause })?;
@@ -83,8 +85,11 @@ impl Region {
         Ok(region)
     }
 
-    /// Gives the kernel advice about the whole region.
+    /// Gives the kernel advice about the whole region; Miri, which has no kernel, takes none.
     fn advise(&self, advice: libc::c_int) -> io::Result<()> {
+        if cfg!(miri) {
+            return Ok(());
+        }
         // SAFETY: the range is exactly the mapping that `self` owns.
         match unsafe { libc::madvise(self.base.as_ptr().cast(), self.len, advice) } {
             0 => Ok(()),
