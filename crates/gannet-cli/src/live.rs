@@ -7,9 +7,9 @@ use gannet_control::run::Run;
 use gannet_control::run_control::State;
 use gannet_control::snapshot::Snapshot;
 
+use crate::display::LiveDisplay;
 use crate::report::Report;
 use crate::signals::Signals;
-use crate::view::View;
 use crate::{log, ready};
 
 /// Time between two looks at the run.
@@ -25,7 +25,12 @@ pub enum End {
 }
 
 /// Shows the run until `until`, a signal, or its own end.
-pub fn watch(run: &Run, view: &mut View, signals: &Signals, until: Option<Instant>) -> End {
+pub fn watch(
+    run: &Run,
+    display: &mut LiveDisplay,
+    signals: &Signals,
+    until: Option<Instant>,
+) -> End {
     let mut next_show = Instant::now();
     let mut primitive_seen = false;
     loop {
@@ -33,7 +38,7 @@ pub fn watch(run: &Run, view: &mut View, signals: &Signals, until: Option<Instan
         let snapshot = run.snapshot();
         if !primitive_seen && snapshot.trigger.latest_primitive.is_some() {
             primitive_seen = true;
-            view.note(&first_primitive(&snapshot));
+            display.note(&first_primitive(&snapshot));
         }
         if let Some(signal) = signals.received() {
             return End::Signal(signal);
@@ -43,8 +48,8 @@ pub fn watch(run: &Run, view: &mut View, signals: &Signals, until: Option<Instan
             return End::Over;
         }
         if now >= next_show {
-            next_show = now + view.interval();
-            view.show(&snapshot);
+            next_show = now + display.interval();
+            display.show(&snapshot);
         }
         thread::sleep(LOOK);
     }
@@ -52,31 +57,31 @@ pub fn watch(run: &Run, view: &mut View, signals: &Signals, until: Option<Instan
 
 /// Drains the run, which may take long when much waits to be written, shows how it goes, and reads
 /// the files back. A further signal says what it waits for; one more cuts it short.
-pub fn drain(run: Run, mut view: View, signals: &Signals) -> Report {
+pub fn drain(run: Run, mut display: LiveDisplay, signals: &Signals) -> Report {
     ready::announce_stop();
-    view.note("draining: what was taken is processed to the end, and views of the files are made");
+    display.note("draining: what was taken is processed to the end, and the files are exported");
     let (now, drain) = (run.snapshot_source(), run.watch_drain());
     let drained = thread::spawn(move || run.drain());
     let mut patience = Patience::new(signals);
-    let mut next_show = Instant::now() + view.interval();
+    let mut next_show = Instant::now() + display.interval();
     while !drained.is_finished() {
         thread::sleep(LOOK);
         match patience.turn() {
             Turn::Patient => (),
-            Turn::Asks => view.note(&asked(&drain.waits_for())),
+            Turn::Asks => display.note(&asked(&drain.waits_for())),
             Turn::GivesUp => {
-                view.note("cutting the drain short: what is not written is counted as lost");
+                display.note("cutting the drain short: what is not written is counted as lost");
                 drain.cut_short();
             }
         }
         if Instant::now() >= next_show {
-            next_show += view.interval();
-            view.show(&now());
+            next_show += display.interval();
+            display.show(&now());
         }
     }
     let snapshot = drained.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    view.show(&snapshot);
-    view.close();
+    display.show(&snapshot);
+    display.close();
     read_back(snapshot, patience)
 }
 

@@ -6,6 +6,7 @@
 mod background;
 mod channel_table;
 mod destination;
+mod display;
 mod exit;
 mod live;
 mod log;
@@ -18,7 +19,6 @@ mod serving;
 mod signals;
 mod sys;
 mod verb;
-mod view;
 
 use std::process::ExitCode;
 

@@ -55,7 +55,7 @@ impl Report {
         }
         let logs = recorder.files.iter().map(|file| verify_log(file));
         let is_raw_file = |file: &&PathBuf| file.extension().is_some_and(|e| e == "hdf5");
-        let raw_files = recorder.views.iter().filter(is_raw_file).map(|file| verify_raw(file));
+        let raw_files = recorder.exports.iter().filter(is_raw_file).map(|file| verify_raw(file));
         let verified = logs.chain(raw_files).collect();
         Self { snapshot, verified }
     }
@@ -65,8 +65,8 @@ impl Report {
         if let (State::Error, Some(failure)) = (self.snapshot.state, &self.snapshot.failure) {
             anyhow::bail!("the run failed: {failure}");
         }
-        if let Some(why) = self.snapshot.recorder.view_failures.first() {
-            anyhow::bail!("no views of a log file: {why}; `gannet export` makes them later");
+        if let Some(why) = self.snapshot.recorder.export_failures.first() {
+            anyhow::bail!("no exports of a log file: {why}; `gannet export` makes them later");
         }
         let unsound = self.verified.iter().any(|file| file.problem.is_some());
         Ok(match end {
@@ -173,8 +173,8 @@ impl Report {
         Ok(())
     }
 
-    fn is_verified(&self, view: &Path) -> bool {
-        self.verified.iter().any(|verified| verified.file == view)
+    fn is_verified(&self, export: &Path) -> bool {
+        self.verified.iter().any(|verified| verified.file == export)
     }
 
     /// Streams that have something to tell.
@@ -223,8 +223,8 @@ impl Report {
             }
         }
         let recorder = &self.snapshot.recorder;
-        let mut tables = recorder.views.iter().filter(|view| !self.is_verified(view));
-        tables.try_for_each(|view| writeln!(out, "{}", view.display()))?;
+        let mut tables = recorder.exports.iter().filter(|export| !self.is_verified(export));
+        tables.try_for_each(|export| writeln!(out, "{}", export.display()))?;
         let channels = &self.snapshot.channels;
         channels.file.iter().try_for_each(|file| writeln!(out, "{}", file.display()))?;
         for file in &recorder.unfinished {

@@ -1,6 +1,6 @@
 //! Conditions of a run that need somebody's attention now.
 //!
-//! `alarms` derives them from a snapshot; view, report, log and metrics show the same list.
+//! `alarms` derives them from a snapshot; display, report, log and metrics show the same list.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,8 +27,8 @@ pub enum AlarmKind {
     NoFrames,
     /// The recorder cannot write.
     Recorder,
-    /// A finished log has no views.
-    Views,
+    /// A finished log has no exports.
+    Exports,
     /// The table of channels cannot be written.
     ChannelTable,
 }
@@ -40,7 +40,7 @@ impl AlarmKind {
         Self::StreamSetApart,
         Self::NoFrames,
         Self::Recorder,
-        Self::Views,
+        Self::Exports,
         Self::ChannelTable,
     ];
 
@@ -51,7 +51,7 @@ impl AlarmKind {
             Self::StreamSetApart => "stream_set_apart",
             Self::NoFrames => "no_frames",
             Self::Recorder => "recorder",
-            Self::Views => "views",
+            Self::Exports => "exports",
             Self::ChannelTable => "channel_table",
         }
     }
@@ -110,10 +110,10 @@ pub(crate) fn alarms(snapshot: &Snapshot) -> Vec<Alarm> {
     alarms.extend(recorder.trouble.iter().map(|why| {
         Alarm::new(AlarmKind::Recorder, "the recorder", format!("cannot write: {why}"))
     }));
-    alarms.extend(recorder.view_failures.first().map(|why| {
-        let failures = recorder.view_failures.len();
+    alarms.extend(recorder.export_failures.first().map(|why| {
+        let failures = recorder.export_failures.len();
         let what = format!("are missing for {failures} of the finished logs: {why}");
-        Alarm::new(AlarmKind::Views, "views", what + "; `gannet export` makes them later")
+        Alarm::new(AlarmKind::Exports, "exports", what + "; `gannet export` makes them later")
     }));
     alarms.extend(snapshot.channels.trouble.iter().map(|why| {
         let what = format!("cannot be written: {why}");

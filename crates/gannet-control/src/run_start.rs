@@ -72,7 +72,7 @@ impl RunStart {
             streams: plan.sources.iter().flat_map(streams).collect(),
             tpg: Some(config.tpg.clone()),
             slice_ticks: Some(config.record.slice_ticks),
-            catalogue: Some(config.views.catalogue()),
+            catalogue: Some(config.exports.catalogue()),
             trigger: Some(config.trigger.clone()),
             configuration: plan.text.clone(),
         }

@@ -1,4 +1,4 @@
-//! What a run looks like at one moment: the one form that view, metrics, reports and tests read.
+//! What a run looks like at one moment: the one form that display, metrics, reports and tests read.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -234,10 +234,10 @@ pub struct RecorderSnapshot {
     pub files: Vec<PathBuf>,
     /// Files that could not be finished; `gannet recover` looks at them.
     pub unfinished: Vec<PathBuf>,
-    /// Views of finished files that other people's tools read.
-    pub views: Vec<PathBuf>,
-    /// Why views of some file are not there.
-    pub view_failures: Vec<String>,
+    /// Exports of finished files that other people's tools read.
+    pub exports: Vec<PathBuf>,
+    /// Why exports of some file are not there.
+    pub export_failures: Vec<String>,
     /// Why it cannot write at the moment.
     pub trouble: Option<String>,
     /// Whether the end of the run was given up because the disk did not answer.

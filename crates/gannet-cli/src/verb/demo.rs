@@ -13,11 +13,11 @@ use gannet_control::run::Run;
 use gannet_emulate::{Event, EventKind};
 use gannet_readout::log;
 
+use crate::display::LiveDisplay;
 use crate::exit::Outcome;
 use crate::output::{self, grouped};
 use crate::report::Report;
 use crate::signals::Signals;
-use crate::view::View;
 use crate::{live, serving};
 
 /// The configuration of the demonstration.
@@ -58,18 +58,18 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     })?;
     let plan = plan(directory)?;
     let listener = serving::listen(&plan, "demo.toml")?;
-    let mut view = View::open(arguments.quiet);
-    let run = super::run::configure(&plan, &mut view)?;
-    let _server = super::run::serve(listener, &run, &mut view)?;
+    let mut display = LiveDisplay::open(arguments.quiet);
+    let run = super::run::configure(&plan, &mut display)?;
+    let _server = super::run::serve(listener, &run, &mut display)?;
     run.start()?;
     let tracks = Tracks::default();
     let emulation = emulate(&plan, &run, tracks.sink())?;
     let until = Some(Instant::now() + arguments.seconds);
-    super::run::announce(&mut view, &plan, &run);
-    let end = live::watch(&run, &mut view, &signals, until);
+    super::run::announce(&mut display, &plan, &run);
+    let end = live::watch(&run, &mut display, &signals, until);
     emulation.stop();
     let sent = emulation.join()?;
-    let report = live::drain(run, view, &signals);
+    let report = live::drain(run, display, &signals);
     match arguments.json {
         true => output::json(&serde_json::json!({ "readout": report, "front_end": sent }))?,
         false => print(&report, &sent, &tracks)?,
@@ -155,8 +155,8 @@ fn print_next(
     )?;
     writeln!(out, "\nnext:")?;
     let recorder = &report.snapshot.recorder;
-    match (recorder.views.first(), recorder.files.first()) {
-        (Some(view), _) => writeln!(out, "  gannet inspect {} --record 1", view.display())?,
+    match (recorder.exports.first(), recorder.files.first()) {
+        (Some(display), _) => writeln!(out, "  gannet inspect {} --record 1", display.display())?,
         (None, Some(log)) => writeln!(out, "  gannet inspect {}", log.display())?,
         (None, None) => (),
     }

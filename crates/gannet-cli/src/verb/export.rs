@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use gannet_control::paths::is_same_file;
-use gannet_readout::export::{ExportConfig, Exported, View, export};
+use gannet_readout::export::{ExportConfig, ExportFormat, Exported, export};
 use gannet_readout::files;
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ pub struct Arguments {
     files: Vec<PathBuf>,
     /// What to make: hdf5, parquet or raw; may be repeated. Everything when absent.
     #[arg(long = "format", value_name = "FORMAT")]
-    formats: Vec<View>,
+    formats: Vec<ExportFormat>,
     /// Directory to write to; the default is that of the log.
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,

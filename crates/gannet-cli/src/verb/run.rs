@@ -9,10 +9,10 @@ use gannet_control::run::{Run, RunError};
 use gannet_measure::quantity::Bytes;
 use gannet_web::{Listener, Server};
 
+use crate::display::LiveDisplay;
 use crate::exit::Outcome;
 use crate::ready::Readiness;
 use crate::signals::Signals;
-use crate::view::View;
 use crate::{live, output, serving};
 
 /// Takes data as a configuration describes, until its duration is over, its files are read, or a
@@ -63,15 +63,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let memory_doubt = memory_doubt(&System::default(), &plan);
     plan.doubts().iter().chain(&memory_doubt).for_each(|doubt| tracing::warn!("{doubt}"));
     let listener = serving::listen(&plan, &file)?;
-    let mut view = View::open(arguments.quiet);
-    let run = configure(&plan, &mut view)?;
-    let _server = serve(listener, &run, &mut view)?;
+    let mut display = LiveDisplay::open(arguments.quiet);
+    let run = configure(&plan, &mut display)?;
+    let _server = serve(listener, &run, &mut display)?;
     run.start()?;
     readiness.announce(&running(&plan, &run));
     let until = duration.map(|duration| Instant::now() + duration);
-    announce(&mut view, &plan, &run);
-    let end = live::watch(&run, &mut view, &signals, until);
-    let report = live::drain(run, view, &signals);
+    announce(&mut display, &plan, &run);
+    let end = live::watch(&run, &mut display, &signals, until);
+    let report = live::drain(run, display, &signals);
     match arguments.json {
         true => output::json(&report)?,
         false => report.print()?,
@@ -80,9 +80,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 /// Sets the run up; its memory may take seconds to be had.
-pub fn configure(plan: &Plan, view: &mut View) -> Result<Run, RunError> {
+pub fn configure(plan: &Plan, display: &mut LiveDisplay) -> Result<Run, RunError> {
     let memory = Bytes(plan.forecast.memory_bytes >> 20 << 20);
-    view.note(&format!("allocating {memory} for the last {:.2} s", plan.forecast.depth_s));
+    display.note(&format!("allocating {memory} for the last {:.2} s", plan.forecast.depth_s));
     Run::configure(plan)
 }
 
@@ -90,20 +90,20 @@ pub fn configure(plan: &Plan, view: &mut View) -> Result<Run, RunError> {
 pub fn serve(
     listener: Option<Listener>,
     run: &Run,
-    view: &mut View,
+    display: &mut LiveDisplay,
 ) -> anyhow::Result<Option<Server>> {
     let Some(listener) = listener else { return Ok(None) };
-    view.note(&format!("metrics: http://{}/metrics", listener.address()));
+    display.note(&format!("metrics: http://{}/metrics", listener.address()));
     Ok(Some(listener.serve(run.snapshot_source())?))
 }
 
 /// Says what was set up, and what it falls short of.
-pub fn announce(view: &mut View, plan: &Plan, run: &Run) {
+pub fn announce(display: &mut LiveDisplay, plan: &Plan, run: &Run) {
     let snapshot = run.snapshot();
     for source in &snapshot.sources {
-        view.note(&format!("{}: {}", source.name, source.engine));
+        display.note(&format!("{}: {}", source.name, source.engine));
     }
-    view.note(&running(plan, run));
+    display.note(&running(plan, run));
 }
 
 /// That the run takes frames, in one line.

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 const CONFIG: &str = r#"
 source = [{ streams = { count = 1 }, capture = "frames.pcap", depth = "20 ms" }]
-views = { formats = [] }
+exports = { formats = [] }
 
 [emulate]
 streams = { count = 1 }

@@ -17,8 +17,8 @@ use std::path::Path;
 pub use document::{Document, Problem};
 pub use forecast::Forecast;
 pub use model::{
-    ChannelsConfig, Config, MetricsConfig, RecordConfig, RunConfig, SourceConfig, SourceInput,
-    ViewsConfig,
+    ChannelsConfig, Config, ExportsConfig, MetricsConfig, RecordConfig, RunConfig, SourceConfig,
+    SourceInput,
 };
 pub use plan::{Plan, PlannedSource, PlannedStream};
 pub use token::Token;

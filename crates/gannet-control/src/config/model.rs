@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use gannet_emulate::config::Streams;
 use gannet_ingest::udp::UdpConfig;
 use gannet_measure::quantity::{Bytes, Span};
-use gannet_readout::export::View;
+use gannet_readout::export::ExportFormat;
 use gannet_readout::log::RecorderConfig;
 use gannet_readout::raw_file::Catalogue;
 use gannet_readout::record::BuildConfig;
@@ -35,7 +35,7 @@ pub struct Config {
     /// Where and how records are written.
     pub recorder: RecorderConfig,
     /// Files for other people's tools.
-    pub views: ViewsConfig,
+    pub exports: ExportsConfig,
     /// Figures for a monitoring system.
     pub metrics: MetricsConfig,
     /// What is kept of the channels one by one.
@@ -125,9 +125,9 @@ impl Default for RecordConfig {
 /// Files for other people's tools, made of each log file when it is finished.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct ViewsConfig {
+pub struct ExportsConfig {
     /// What is made; empty for nothing. `gannet export` makes them at any later time.
-    pub formats: Vec<View>,
+    pub formats: Vec<ExportFormat>,
     /// Whether the SHA-256 of each finished file of the run, its log included, is listed in a
     /// manifest beside it, `*.sha256`, for `gannet verify` and `sha256sum -c`. Each file is read
     /// once more for it, in the background.
@@ -140,7 +140,7 @@ pub struct ViewsConfig {
     pub run_was_for_test_purposes: bool,
 }
 
-impl ViewsConfig {
+impl ExportsConfig {
     /// What raw files tell offline catalogues.
     pub fn catalogue(&self) -> Catalogue {
         Catalogue {
@@ -151,12 +151,12 @@ impl ViewsConfig {
     }
 }
 
-impl Default for ViewsConfig {
+impl Default for ExportsConfig {
     fn default() -> Self {
         let Catalogue { operational_environment, offline_data_stream, run_was_for_test_purposes } =
             Catalogue::default();
         Self {
-            formats: vec![View::Hdf5, View::Parquet],
+            formats: vec![ExportFormat::Hdf5, ExportFormat::Parquet],
             manifest: true,
             operational_environment,
             offline_data_stream,

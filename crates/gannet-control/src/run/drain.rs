@@ -22,8 +22,8 @@ pub(super) enum Stage {
     Records,
     /// The recorder.
     Log,
-    /// Views of finished logs.
-    Views,
+    /// Exports of finished logs.
+    Exports,
     /// The log of an earlier run that is being recovered.
     Recovery,
 }
@@ -35,7 +35,7 @@ impl Stage {
             Self::Sockets => "frames that wait in the sockets",
             Self::Records => "the trigger, and the records that it asked for",
             Self::Log => "the recorder, which finalises the log",
-            Self::Views => "views of finished logs (`gannet export` can make them later)",
+            Self::Exports => "exports of finished logs (`gannet export` can make them later)",
             Self::Recovery => "the recovery of an earlier run's log",
         }
     }

@@ -12,6 +12,7 @@ mod build;
 mod channels;
 mod decide;
 mod drain;
+mod exports;
 mod frames;
 mod observe;
 mod raw;
@@ -19,7 +20,6 @@ mod receive;
 mod recorded;
 mod recovery;
 mod setup;
-mod views;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,11 +37,11 @@ use crate::snapshot::{Snapshot, SnapshotSource};
 use channels::ChannelMonitor;
 pub use drain::Drain;
 use drain::Stage;
+use exports::Exporter;
 use observe::Observed;
 use receive::Gate;
 use recorded::last_words;
 use recovery::Recovery;
-use views::ViewMaker;
 
 /// Kernel memory that one frame takes while it waits in a socket, with a margin, in bytes.
 const KERNEL_BYTES_PER_FRAME: u64 = 16 << 10;
@@ -105,7 +105,7 @@ pub struct Run {
     threads: Vec<JoinHandle<()>>,
     recorder: Option<Recorder>,
     channels: Option<ChannelMonitor>,
-    views: Option<ViewMaker>,
+    exports: Option<Exporter>,
     recovery: Option<Recovery>,
 }
 
@@ -136,7 +136,7 @@ impl Run {
             threads: Vec::new(),
             recorder: Some(recorder),
             channels: None,
-            views: None,
+            exports: None,
             recovery: None,
         }
     }
@@ -248,11 +248,11 @@ impl Run {
             drain.wait_for(Stage::Log);
             let ended = recorder.finish(|| last_words(self.observed.snapshot()));
             if ended.stuck {
-                // Views and recovery need the disk that does not answer.
+                // Exports and recovery need the disk that does not answer.
                 drain.cut_short();
             }
-            drain.wait_for(Stage::Views);
-            self.views.take().into_iter().for_each(|views| views.finish(drain));
+            drain.wait_for(Stage::Exports);
+            self.exports.take().into_iter().for_each(|exports| exports.finish(drain));
             self.observed.life.on(Event::Drained);
         }
         drain.wait_for(Stage::Recovery);

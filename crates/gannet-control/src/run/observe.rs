@@ -25,9 +25,9 @@ use super::build::BuildStatus;
 use super::channels::ChannelStatus;
 use super::decide::{DecideStatus, OutletAccounts};
 use super::drain::DrainState;
+use super::exports::ExportStatus;
 use super::frames::{Edges, FrameAccount, Missing, StreamSpan};
 use super::recorded;
-use super::views::ViewStatus;
 use crate::alarm::{AlarmLog, alarms, no_frames};
 use crate::channels::ChannelSummary;
 use crate::run_control::{Event, RunControl};
@@ -100,7 +100,7 @@ pub(super) struct Observed {
     /// Frames of streams that are recorded as they come, where there are any.
     pub raw: Option<Arc<Account<RawDrop>>>,
     pub recorder: RecorderHandle,
-    pub views: Arc<ViewStatus>,
+    pub exports: Arc<ExportStatus>,
     pub channels: Arc<ChannelStatus>,
     /// Receiving threads that have not ended.
     pub receiving: AtomicUsize,
@@ -336,7 +336,7 @@ impl Observed {
 
     fn recorder(&self, status: Status, ledger: &[Statement]) -> RecorderSnapshot {
         let trouble = status.trouble();
-        let views = self.views.made();
+        let exports = self.exports.made();
         let recorded = |item| status.account(item).delivered;
         let lost = |item: Item| {
             let statement = ledger.iter().find(|statement| statement.stage == item.stage());
@@ -357,8 +357,8 @@ impl Observed {
             queue_fill: status.queue_bytes as f64 / status.queue_bytes_max.max(1) as f64,
             files: status.finished.into(),
             unfinished: status.unfinished,
-            views: views.files,
-            view_failures: views.failures,
+            exports: exports.files,
+            export_failures: exports.failures,
             stuck: status.stuck,
             trouble,
         }

@@ -23,7 +23,7 @@ pub(super) fn last_words(mut snapshot: Snapshot) -> LastWords {
     let stages = snapshot.ledger.iter().filter(|statement| is_recorded(&statement.stage));
     let account = stages.cloned().collect();
     let recorder = &mut snapshot.recorder;
-    for files in [&mut recorder.files, &mut recorder.unfinished, &mut recorder.views] {
+    for files in [&mut recorder.files, &mut recorder.unfinished, &mut recorder.exports] {
         files.drain(..files.len().saturating_sub(FILES_NAMED));
     }
     // Only numbers, texts and lists: there is no way to fail.

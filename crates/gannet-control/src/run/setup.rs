@@ -36,11 +36,11 @@ use rustix::process::{Resource, getrlimit};
 use super::build::Builder;
 use super::channels::{ChannelMonitor, ChannelStatus};
 use super::decide::{Decider, ORDERS_PER_DECISION, Outlet};
+use super::exports::Exporter;
 use super::observe::{Observed, ObservedSource, ObservedStream};
 use super::raw::RawRecorder;
 use super::receive::{self, Gate};
 use super::recovery::Recovery;
-use super::views::ViewMaker;
 use super::{Run, RunError};
 use crate::channels::StreamSurvey;
 use crate::config::{Plan, PlannedSource, PlannedStream, SourceInput};
@@ -356,7 +356,7 @@ fn launch(
         built: Arc::clone(&built),
         raw: raw.account(),
         recorder: recorder.handle(),
-        views: Arc::default(),
+        exports: Arc::default(),
         channels: Arc::new(ChannelStatus::new(surveyed.len())),
         receiving: AtomicUsize::new(receivers.len()),
         life: Default::default(),
@@ -386,7 +386,7 @@ fn launch(
         run.receivers.push(receive_on(receiver, place, &gate, &started, &observed, receiving)?);
     }
     run.channels = Some(ChannelMonitor::start(surveyed, &plan.config.channels, &observed)?);
-    run.views = views(plan, &observed)?;
+    run.exports = exports(plan, &observed)?;
     Ok(run)
 }
 
@@ -438,17 +438,17 @@ fn receive_on(
     })
 }
 
-fn views(plan: &Plan, observed: &Arc<Observed>) -> Result<Option<ViewMaker>, RunError> {
-    let views = &plan.config.views;
-    if views.formats.is_empty() && !views.manifest {
+fn exports(plan: &Plan, observed: &Arc<Observed>) -> Result<Option<Exporter>, RunError> {
+    let exports = &plan.config.exports;
+    if exports.formats.is_empty() && !exports.manifest {
         return Ok(None);
     }
     let config = ExportConfig {
-        formats: views.formats.clone(),
-        catalogue: Some(views.catalogue()),
+        formats: exports.formats.clone(),
+        catalogue: Some(exports.catalogue()),
         ..ExportConfig::default()
     };
-    Ok(Some(ViewMaker::start(config, views.manifest, observed)?))
+    Ok(Some(Exporter::start(config, exports.manifest, observed)?))
 }
 
 /// Starts a thread of the run that `observed` shows. If it panics, the run fails as a whole.

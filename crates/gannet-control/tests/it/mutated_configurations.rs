@@ -66,7 +66,7 @@ file_size_max = "1 GiB"
 durability = "process"
 raw_streams = []
 
-[views]
+[exports]
 formats = ["hdf5"]
 
 [metrics]

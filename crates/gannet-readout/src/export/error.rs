@@ -41,7 +41,7 @@ pub enum Error {
         /// What is wrong.
         source: gannet_wire::Error,
     },
-    /// A view, or the unfinished file of one, is there already.
+    /// An export, or the unfinished file of one, is there already.
     #[error("{} exists; move it away or export with --overwrite", .0.display())]
     Exists(PathBuf),
     /// A raw file cannot be written.

@@ -1,16 +1,16 @@
-//! Views of a finished log that other people's tools read: DUNE raw files in HDF5, and Parquet.
+//! Exports of a finished log that other people's tools read: DUNE raw files in HDF5, and Parquet.
 //!
-//! | view | file, of log `NAME.glog` | holds |
+//! | export | file, of log `NAME.glog` | holds |
 //! | --- | --- | --- |
-//! | [`View::Hdf5`] | `NAME.hdf5` | trigger records in DUNE's layout, see [`raw_file`](crate::raw_file) |
-//! | [`View::Hdf5`] | `NAME_tps.hdf5` | time slices of trigger primitives in DUNE's layout |
-//! | [`View::Raw`] | `NAME_raw.hdf5` | streams recorded as they came, as time slices in DUNE's layout |
-//! | [`View::Parquet`] | `NAME_tps.parquet` | a row per trigger primitive of all time slices, see [`COLUMNS`] |
+//! | [`ExportFormat::Hdf5`] | `NAME.hdf5` | trigger records in DUNE's layout, see [`raw_file`](crate::raw_file) |
+//! | [`ExportFormat::Hdf5`] | `NAME_tps.hdf5` | time slices of trigger primitives in DUNE's layout |
+//! | [`ExportFormat::Raw`] | `NAME_raw.hdf5` | streams recorded as they came, as time slices in DUNE's layout |
+//! | [`ExportFormat::Parquet`] | `NAME_tps.parquet` | a row per trigger primitive of all time slices, see [`COLUMNS`] |
 //!
 //! The log is read twice. First every byte of it is verified, and it is found out what is in it and
 //! where on the detector each source is: front-end frames carry their place in their own header.
-//! Then the views are written, under a name ending in `.part` until they are whole and on the
-//! disk. A log that does not verify is not exported. No file is made for a view with nothing in it.
+//! Then the exports are written, under a name ending in `.part` until they are whole and on the
+//! disk. A log that does not verify is not exported. No file is made for an export with nothing in it.
 //! Memory is that for one chunk of the log and one row group of the table.
 //!
 //! ```no_run
@@ -24,13 +24,13 @@
 //! ```
 
 mod error;
+mod format;
 mod places;
 mod primitive_table;
 mod raw_slices;
 mod run_facts;
 mod survey;
 mod trigger_table;
-mod view;
 mod writing;
 
 use std::path::{Path, PathBuf};
@@ -38,12 +38,12 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 pub use error::Error;
+pub use format::{ExportFormat, UnknownFormat};
 pub use places::ChannelPlaces;
 pub use primitive_table::{
     COLUMNS, Column, PrimitiveTable, ROWS_PER_GROUP_MAX, TableReader, Values,
 };
 pub use trigger_table::{TRIGGER_COLUMNS, TriggerRow, TriggerTable};
-pub use view::{UnknownView, View};
 
 use crate::log::Reader;
 use crate::raw_file::Catalogue;
@@ -53,11 +53,11 @@ use writing::Writing;
 /// What to make of a log, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportConfig {
-    /// Directory of the views; absent: that of the log.
+    /// Directory of the exports; absent: that of the log.
     pub directory: Option<PathBuf>,
-    /// Views to make.
-    pub formats: Vec<View>,
-    /// Whether views that are there already are replaced.
+    /// Formats to export.
+    pub formats: Vec<ExportFormat>,
+    /// Whether exports that are there already are replaced.
     pub overwrite: bool,
     /// What raw files tell offline catalogues; absent: what the log says at the start of its run.
     pub catalogue: Option<Catalogue>,
@@ -65,7 +65,12 @@ pub struct ExportConfig {
 
 impl Default for ExportConfig {
     fn default() -> Self {
-        Self { directory: None, formats: View::ALL.to_vec(), overwrite: false, catalogue: None }
+        Self {
+            directory: None,
+            formats: ExportFormat::ALL.to_vec(),
+            overwrite: false,
+            catalogue: None,
+        }
     }
 }
 
@@ -82,19 +87,19 @@ pub struct Exported {
     pub primitives: u64,
     /// Frames of streams that were recorded as they came, in their raw file.
     pub raw_frames: u64,
-    /// Such frames that are in the log only, because [`View::Raw`] was not asked for.
+    /// Such frames that are in the log only, because [`ExportFormat::Raw`] was not asked for.
     pub raw_frames_kept: u64,
     /// Chunks known to have been lost from the log before `recover` brought it to its end.
     pub chunks_missing: u64,
 }
 
-/// Writes the views of the finished log `log`.
+/// Writes the exports of the finished log `log`.
 ///
 /// `progress` is called now and then with the bytes read so far, and those to be read in total.
 ///
 /// # Errors
-/// When the log is not finished or does not verify ([`Error::is_of_verification`]), a view exists
-/// already, or a file cannot be read or written. Views that were not whole are removed again.
+/// When the log is not finished or does not verify ([`Error::is_of_verification`]), an export exists
+/// already, or a file cannot be read or written. Exports that were not whole are removed again.
 pub fn export(
     log: &Path,
     config: &ExportConfig,

@@ -1,4 +1,4 @@
-//! What the start of a run tells that views repeat: the chunk of kind `RUN_START`.
+//! What the start of a run tells that exports repeat: the chunk of kind `RUN_START`.
 
 use std::path::{Path, PathBuf};
 

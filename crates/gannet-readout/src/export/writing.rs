@@ -1,12 +1,12 @@
-//! The views in progress.
+//! The exports in progress.
 
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
+use super::format::{ExportFormat, path_of};
 use super::primitive_table::PrimitiveTable;
 use super::raw_slices::{self, RawSlices, stream_of};
 use super::survey::{Survey, content_error, primitives};
-use super::view::{View, path_of};
 use super::{ExportConfig, Exported};
 use crate::files::{self, is_taken};
 use crate::log::name::part_path;
@@ -14,7 +14,7 @@ use crate::log::{ChunkView, Kind};
 use crate::raw_file::{FileInfo, GeoIdMap, RawFileWriter, RecordKind};
 use crate::record::StoredRecord;
 
-/// The views in progress, each of them only if it will hold something.
+/// The exports in progress, each of them only if it will hold something.
 ///
 /// Whatever is not whole when this is dropped is removed.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Writing {
     exported: Exported,
 }
 
-/// Where the views are to be.
+/// Where the exports are to be.
 #[derive(Debug, Default)]
 struct Targets {
     records: Option<PathBuf>,
@@ -38,15 +38,15 @@ struct Targets {
 impl Targets {
     fn of(log: &Path, config: &ExportConfig, survey: &Survey) -> Self {
         let content = &survey.content;
-        let target = |view, items: u64, ending| {
-            let wanted = items > 0 && config.formats.contains(&view);
+        let target = |format, items: u64, ending| {
+            let wanted = items > 0 && config.formats.contains(&format);
             wanted.then(|| path_of(log, config.directory.as_deref(), ending))
         };
         Self {
-            records: target(View::Hdf5, content.records, ".hdf5"),
-            slices: target(View::Hdf5, content.slices, "_tps.hdf5"),
-            raw: target(View::Raw, content.raw_frames, "_raw.hdf5"),
-            table: target(View::Parquet, content.primitives, "_tps.parquet"),
+            records: target(ExportFormat::Hdf5, content.records, ".hdf5"),
+            slices: target(ExportFormat::Hdf5, content.slices, "_tps.hdf5"),
+            raw: target(ExportFormat::Raw, content.raw_frames, "_raw.hdf5"),
+            table: target(ExportFormat::Parquet, content.primitives, "_tps.parquet"),
         }
     }
 
@@ -54,7 +54,7 @@ impl Targets {
         [&self.records, &self.slices, &self.raw, &self.table].into_iter().flatten()
     }
 
-    /// Makes sure that nothing stands where the views are to be, and that nothing else than files of
+    /// Makes sure that nothing stands where the exports are to be, and that nothing else than files of
     /// this user is overwritten.
     fn clear(&self, overwrite: bool) -> Result<(), Error> {
         for target in self.all() {
@@ -70,7 +70,7 @@ impl Targets {
 }
 
 impl Writing {
-    /// Begins the views that `config` asks for and `survey` has something for.
+    /// Begins the exports that `config` asks for and `survey` has something for.
     pub fn begin(log: &Path, config: &ExportConfig, survey: &Survey) -> Result<Self, Error> {
         let targets = Targets::of(log, config, survey);
         targets.clear(config.overwrite)?;
@@ -110,7 +110,7 @@ impl Writing {
         })
     }
 
-    /// Writes what a chunk holds to the views that show it.
+    /// Writes what a chunk holds to the exports that show it.
     pub fn take(&mut self, log: &Path, chunk: &ChunkView<'_>) -> Result<(), Error> {
         match chunk.header.label.kind {
             Kind::TRIGGER_RECORD => {
@@ -151,7 +151,7 @@ impl Writing {
         Ok(())
     }
 
-    /// Brings the views to their end and gives them their names.
+    /// Finishes the exports and gives them their names.
     pub fn finish(mut self) -> Result<Exported, Error> {
         for file in [self.records.take(), self.slices.take()].into_iter().flatten() {
             self.exported.files.push(file.close()?);

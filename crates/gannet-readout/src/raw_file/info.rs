@@ -39,7 +39,7 @@ impl Default for Catalogue {
 
 /// When the data of a file were taken, in milliseconds since 1970-01-01 UTC.
 ///
-/// Not when the file was made: it may be a later view of the data.
+/// Not when the file was made: it may be a later export of the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TakenAt {
     /// Start of the recording of these data.

@@ -10,7 +10,7 @@ use crate::raw_file_records::{RUN, readout, slice, trigger_record};
 use gannet_measure::quantity::Bytes;
 use gannet_measure::random::Random;
 use gannet_readout::export::{
-    COLUMNS, Error, ExportConfig, Exported, ROWS_PER_GROUP_MAX, View, export,
+    COLUMNS, Error, ExportConfig, ExportFormat, Exported, ROWS_PER_GROUP_MAX, export,
 };
 use gannet_readout::log::name::run_stem;
 use gannet_readout::log::{
@@ -222,7 +222,7 @@ fn raw_streams_leave_the_log_byte_for_byte() {
 fn raw_streams_stay_in_the_log_if_not_asked_for() {
     let directory = tempfile::tempdir().unwrap();
     let log = log_of(directory.path(), [raw_frames(0, 5, 3, 0)]);
-    let formats = vec![View::Hdf5, View::Parquet];
+    let formats = vec![ExportFormat::Hdf5, ExportFormat::Parquet];
     let config = ExportConfig { formats, ..ExportConfig::default() };
     let exported = export(&log, &config, &mut |_, _| ()).unwrap();
     assert_eq!((exported.files.len(), exported.raw_frames, exported.raw_frames_kept), (0, 0, 3));
@@ -388,7 +388,7 @@ fn row_groups_are_bounded_and_every_value_is_kept() {
     let len = ROWS_PER_GROUP_MAX as u64 / 2 + 1;
     let slices: Vec<_> = (1..=4).map(|number| wide_slice(number, len)).collect();
     let log = log_of(directory.path(), slices.iter().map(|slice| slice.clone().into_chunk()));
-    let config = ExportConfig { formats: vec![View::Parquet], ..ExportConfig::default() };
+    let config = ExportConfig { formats: vec![ExportFormat::Parquet], ..ExportConfig::default() };
     let exported = export(&log, &config, &mut |_, _| ()).unwrap();
     assert_eq!((exported.files.len(), exported.primitives), (1, 4 * len));
     let reader = SerializedFileReader::new(File::open(&exported.files[0]).unwrap()).unwrap();

@@ -92,7 +92,7 @@ impl Bench {
         let out = directory.path().join("out");
         std::fs::create_dir(&out).unwrap();
         let recorder = format!(
-            "{text}\n[recorder]\ndirectory = {:?}\n{lines}\n[views]\nformats = []\n\
+            "{text}\n[recorder]\ndirectory = {:?}\n{lines}\n[exports]\nformats = []\n\
              [channels]\nfile = false\n",
             out.to_str().unwrap()
         );

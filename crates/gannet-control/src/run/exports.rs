@@ -1,4 +1,4 @@
-//! The thread that makes views of log files as they are finished, and lists all of them in the manifest.
+//! The thread that makes exports of log files as they are finished, and lists all of them in the manifest.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,25 +19,25 @@ const LOOK: Duration = Duration::from_millis(200);
 /// By how much the thread is less urgent than others, as `nice` counts it.
 const LESS_PRIORITY: i32 = 10;
 
-/// What has become of the views.
+/// What has become of the exports.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Made {
-    /// The views.
+    /// The exports.
     pub files: Vec<PathBuf>,
-    /// Why views of some log, or their lines in the manifest, are not there.
+    /// Why exports of some log, or their lines in the manifest, are not there.
     pub failures: Vec<String>,
 }
 
 /// What the thread shares with whoever watches it.
 #[derive(Debug, Default)]
-pub(super) struct ViewStatus {
+pub(super) struct ExportStatus {
     made: Mutex<Made>,
     /// No log will be finished any more.
     complete: AtomicBool,
 }
 
-impl ViewStatus {
-    /// The views so far.
+impl ExportStatus {
+    /// The exports so far.
     pub fn made(&self) -> Made {
         self.lock().clone()
     }
@@ -47,13 +47,13 @@ impl ViewStatus {
     }
 }
 
-/// Makes views of each log file that the recorder finishes.
-pub(super) struct ViewMaker {
-    status: Arc<ViewStatus>,
+/// Makes exports of each log file that the recorder finishes.
+pub(super) struct Exporter {
+    status: Arc<ExportStatus>,
     thread: JoinHandle<()>,
 }
 
-impl ViewMaker {
+impl Exporter {
     /// Starts the thread.
     ///
     /// # Errors
@@ -63,13 +63,13 @@ impl ViewMaker {
         manifest: bool,
         observed: &Arc<Observed>,
     ) -> Result<Self, RunError> {
-        let status = Arc::clone(&observed.views);
+        let status = Arc::clone(&observed.exports);
         let maker = Maker { config, manifest, observed: Arc::clone(observed) };
-        let thread = super::setup::spawn("views", observed, move || maker.run())?;
+        let thread = super::setup::spawn("exports", observed, move || maker.run())?;
         Ok(Self { status, thread })
     }
 
-    /// Waits for the views of all logs; to be called when the recorder has ended.
+    /// Waits for the exports of all logs; to be called when the recorder has ended.
     pub fn finish(self, drain: &DrainState) {
         self.status.complete.store(true, Ordering::Release);
         // If it panicked, the run has failed.
@@ -87,9 +87,9 @@ struct Maker {
 
 impl Maker {
     fn run(&self) {
-        // Nobody waits for views while the run goes on; if it cannot be had, all is as usual.
+        // Nobody waits for exports while the run goes on; if it cannot be had, all is as usual.
         let _ = rustix::process::nice(LESS_PRIORITY);
-        let status = &self.observed.views;
+        let status = &self.observed.exports;
         let mut seen = 0;
         loop {
             let complete = status.complete.load(Ordering::Acquire);
@@ -108,7 +108,7 @@ impl Maker {
         }
     }
 
-    /// Makes the views of a log, and lists it with them.
+    /// Makes the exports of a log, and lists it with them.
     fn take(&self, log: &Path) {
         self.list(log);
         if self.config.formats.is_empty() {
@@ -117,9 +117,9 @@ impl Maker {
         match export(log, &self.config, &mut |_, _| ()) {
             Ok(exported) => {
                 exported.files.iter().for_each(|file| self.list(file));
-                self.observed.views.lock().files.extend(exported.files);
+                self.observed.exports.lock().files.extend(exported.files);
             }
-            Err(error) => self.observed.views.lock().failures.push(error.to_string()),
+            Err(error) => self.observed.exports.lock().failures.push(error.to_string()),
         }
     }
 
@@ -128,7 +128,7 @@ impl Maker {
             && let Err(error) = files::list(file)
         {
             let failure = format!("{} is not in the manifest: {error}", file.display());
-            self.observed.views.lock().failures.push(failure);
+            self.observed.exports.lock().failures.push(failure);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The views there are, and their names.
+//! The formats of exports, and their names.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::log::name::EXTENSION;
 /// A form in which a log is offered to other tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum View {
+pub enum ExportFormat {
     /// DUNE raw files: trigger records, and time slices of primitives.
     Hdf5,
     /// A Parquet table of all trigger primitives.
@@ -21,8 +21,8 @@ pub enum View {
     Raw,
 }
 
-impl View {
-    /// Every view.
+impl ExportFormat {
+    /// Every format.
     pub const ALL: [Self; 3] = [Self::Hdf5, Self::Parquet, Self::Raw];
 
     /// The name, as configurations and command lines have it.
@@ -36,28 +36,28 @@ impl View {
 }
 
 /// Prints the name.
-impl fmt::Display for View {
+impl fmt::Display for ExportFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-/// A name that is that of no view.
+/// A name that is that of no format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no view; choose hdf5, parquet or raw")]
-pub struct UnknownView(pub String);
+#[error("{0:?} is no format of an export; choose hdf5, parquet or raw")]
+pub struct UnknownFormat(pub String);
 
-/// Reads a name as [`View::name`] gives it.
-impl FromStr for View {
-    type Err = UnknownView;
+/// Reads a name as [`ExportFormat::name`] gives it.
+impl FromStr for ExportFormat {
+    type Err = UnknownFormat;
 
-    fn from_str(name: &str) -> Result<Self, UnknownView> {
-        let view = Self::ALL.into_iter().find(|view| view.name() == name);
-        view.ok_or_else(|| UnknownView(name.to_owned()))
+    fn from_str(name: &str) -> Result<Self, UnknownFormat> {
+        let format = Self::ALL.into_iter().find(|format| format.name() == name);
+        format.ok_or_else(|| UnknownFormat(name.to_owned()))
     }
 }
 
-/// Path of a view of `log`: the log's name with `ending` in the place of its extension.
+/// Path of an export of `log`: the log's name with `ending` in the place of its extension.
 pub(super) fn path_of(log: &Path, directory: Option<&Path>, ending: &str) -> PathBuf {
     let is_log = log.extension().is_some_and(|extension| extension == EXTENSION);
     let stem = if is_log { log.file_stem() } else { log.file_name() };
@@ -75,12 +75,15 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_configuration() {
-        for view in View::ALL {
-            assert_eq!(view.to_string().parse(), Ok(view));
-            assert_eq!(serde_json::to_value(view).unwrap(), view.name());
+        for format in ExportFormat::ALL {
+            assert_eq!(format.to_string().parse(), Ok(format));
+            assert_eq!(serde_json::to_value(format).unwrap(), format.name());
         }
-        let error = "hdf".parse::<View>().unwrap_err();
-        assert_eq!(error.to_string(), "\"hdf\" is no view; choose hdf5, parquet or raw");
+        let error = "hdf".parse::<ExportFormat>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "\"hdf\" is no format of an export; choose hdf5, parquet or raw"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The live view of a run: a panel that redraws on a terminal, a line a second elsewhere.
+//! The live display of a run: a panel that redraws on a terminal, a line a second elsewhere.
 
 mod panel;
 
@@ -30,7 +30,7 @@ const REDRAW: Duration = Duration::from_millis(250);
 const REPORT: Duration = Duration::from_secs(1);
 
 /// Shows snapshots of a run as they come.
-pub enum View {
+pub enum LiveDisplay {
     /// A panel below the text that is there already.
     Panel(Panel, Rates),
     /// One line per snapshot on standard error.
@@ -76,7 +76,7 @@ impl Rates {
     }
 }
 
-impl View {
+impl LiveDisplay {
     /// A panel when standard error is a terminal that can be drawn on, lines otherwise; nothing when `quiet`.
     pub fn open(quiet: bool) -> Self {
         if quiet {
