@@ -13,10 +13,10 @@ use crate::{log, output};
 /// Runs the trigger again on recorded primitives, and counts or lists what it decides.
 ///
 /// Primitives come from a log, a Parquet table, or time slices in HDF5. The trigger is that of the
-/// run, as recorded in its log, or with --config the section `[trigger]` of another configuration.
-/// With the trigger of the run, the decisions are compared with the trigger records in the log:
-/// number, time, type, window, every candidate with its activities, and all activities of the
-/// window.
+/// run, as its log and exported time slices tell, or with --config the section `[trigger]` of another
+/// configuration. With the trigger of the run, the decisions are compared with the trigger records
+/// in the log: number, time, type, window, every candidate with its activities, and all activities
+/// of the window.
 ///
 /// What depended on timing is not repeated: primitives that were late during the run, and times
 /// when it could not decide because too many records were in flight or it was paused. Both are

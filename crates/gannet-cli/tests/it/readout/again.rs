@@ -99,8 +99,8 @@ fn the_trigger_of_the_run_decides_again_as_in_the_run_record_for_record() {
     }
     assert_eq!(rows(&at("triggers.parquet")), expected);
 
-    // The same from the table of primitives, which does not tell the trigger; and without the
-    // random triggers.
+    // The same from exported primitives, and without the random triggers. Slices tell the trigger too,
+    // a table does not.
     assert_eq!(run(&[&"export", &log, &"--to", &bench.directory.path()]).status.code(), Some(0));
     let stem = log.file_stem().unwrap().to_str().unwrap();
     let tracks = at("tracks.toml");
@@ -115,6 +115,9 @@ fn the_trigger_of_the_run_decides_again_as_in_the_run_record_for_record() {
     }
     assert!(triggers[0] > 5 && triggers[0] < decisions, "{triggers:?} of {decisions}");
     assert!(triggers.iter().all(|count| *count == triggers[0]), "{triggers:?}");
+    let (code, report) = trigger(&[&at(&format!("{stem}_tps.hdf5"))]);
+    assert_eq!(code, Some(0), "{report}");
+    assert_eq!(report["activities"], ended.number("/trigger/activities"), "{report}");
     let alone = run(&[&"trigger", &at(&format!("{stem}_tps.parquet"))]);
     let message = String::from_utf8_lossy(&alone.stderr);
     assert!(alone.status.code() == Some(1) && message.contains("--config"), "{message}");
