@@ -182,19 +182,32 @@ pub fn records(bytes: &[u8]) {
                 let taken = builder.submit(request.clone());
                 assert_eq!(taken, model.waiting.len() < IN_FLIGHT_MAX);
                 refused += u64::from(!taken);
-                model.waiting.extend(taken.then_some((request, [None, None])));
+                let attached = kind & 64 == 0;
+                if attached {
+                    builder.attach(number, Vec::new());
+                }
+                let answers = [None, None];
+                model.waiting.extend(taken.then_some(Waiting { request, answers, attached }));
             }
             5 => model.now_ns += u64::from(a) * 8,
-            6 => {
+            6 if a & 2 == 0 => {
                 model.awaited[stream] = a & 1 == 0;
                 builder.set_awaited(stream, model.awaited[stream]);
+            }
+            6 => {
+                let number = number.saturating_sub(u64::from(b));
+                builder.attach(number, Vec::new());
+                let mut waiting = model.waiting.iter_mut();
+                if let Some(it) = waiting.find(|it| it.request.trigger_number == number) {
+                    it.attached = true;
+                }
             }
             _ => model.check(builder.poll(model.now_ns).as_ref()),
         }
         assert_eq!(builder.in_flight(), model.waiting.len());
     }
     builder.close();
-    model.awaited = [false; 2];
+    (model.awaited, model.closed) = ([false; 2], true);
     while !model.waiting.is_empty() {
         model.check(builder.poll(model.now_ns).as_ref());
     }
@@ -212,12 +225,19 @@ fn request(number: u64, begin: u64, length: u64, decided_ns: u64) -> RecordReque
         trigger_type: 1,
         window: Window { begin, end: begin + length * 12 },
         decided_ns,
-        attachments: Vec::new(),
     }
 }
 
 /// Error bits and starts of the frames of an answer.
 type Answer = (u32, Vec<u64>);
+
+/// A request without its record, and what it waits for.
+struct Waiting {
+    request: RecordRequest,
+    answers: [Option<Answer>; 2],
+    /// What the trigger adds has come.
+    attached: bool,
+}
 
 /// The builder of records as a list of frames and one of requests.
 #[derive(Default)]
@@ -225,9 +245,10 @@ struct Model {
     now_ns: u64,
     landed: u64,
     awaited: [bool; 2],
+    closed: bool,
     /// Start and cell of each frame.
     frames: [Vec<(u64, u64)>; 2],
-    waiting: VecDeque<(RecordRequest, [Option<Answer>; 2])>,
+    waiting: VecDeque<Waiting>,
 }
 
 impl Model {
@@ -248,15 +269,19 @@ impl Model {
     /// Compares what the builder gave with what it should.
     fn check(&mut self, record: Option<&TriggerRecord>) {
         let mut waiting = std::mem::take(&mut self.waiting);
-        for (request, answers) in &mut waiting {
+        for Waiting { request, answers, .. } in &mut waiting {
             for (stream, answer) in answers.iter_mut().enumerate() {
                 *answer = answer.take().or_else(|| self.answer(request, stream));
             }
         }
-        let ready = waiting.pop_front_if(|(_, answers)| answers.iter().all(Option::is_some));
+        let ready = waiting.pop_front_if(|it| {
+            (it.attached || self.closed) && it.answers.iter().all(Option::is_some)
+        });
         self.waiting = waiting;
         assert_eq!(record.is_some(), ready.is_some());
-        let (Some(record), Some((request, answers))) = (record, ready) else { return };
+        let (Some(record), Some(Waiting { request, answers, .. })) = (record, ready) else {
+            return;
+        };
         assert_eq!(record.header.trigger_number, request.trigger_number);
         for (fragment, answer) in record.fragments.iter().zip(answers) {
             let starts =

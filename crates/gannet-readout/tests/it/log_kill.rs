@@ -103,8 +103,9 @@ fn read_all(directory: &Path) -> BTreeMap<u64, Vec<u8>> {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let name = path.to_str().unwrap();
-        // What was moved aside, and the manifest of what was finished.
-        if name.contains(".torn_") || name.ends_with(".sha256") {
+        // What was moved aside, and the manifest of what was finished, of which a new one may have been
+        // begun.
+        if name.contains(".torn_") || name.contains(".sha256") {
             continue;
         }
         assert!(name.ends_with(".glog"), "{name}");
