@@ -64,7 +64,7 @@ fn measure(config: &TriggerConfig, tps_per_second: f64, frames: u64) -> (usize, 
         }
         chain.advance(0, &mut out);
         taken += out.primitives.ordered.len();
-        out.primitives.ordered.iter().for_each(|tp| primitives.push(*tp));
+        primitives.extend(&out.primitives.ordered);
         out.activities.drain(..).for_each(|activity| activities.push(activity));
         std::hint::black_box(chain.complete_to());
         chain.records_done(out.decided.decisions.len(), &mut out);

@@ -58,23 +58,30 @@ impl<T: Timed> Recent<T> {
         Self { things, room, used: 0, gone_to: None }
     }
 
-    /// Adds something, which is the quickest for what starts last.
-    #[inline]
+    /// Adds something; the later it starts among the others, the quicker.
     pub fn push(&mut self, thing: T) {
-        let (start, room) = (thing.time_start(), thing.room());
-        while self.used + room > self.room
-            && let Some(first) = self.things.pop_front()
-        {
-            self.used -= first.room();
-            self.gone_to = self.gone_to.max(Some(first.time_start()));
-        }
-        self.used += room;
+        let start = thing.time_start();
+        self.make_room(thing.room());
         if self.things.back().is_none_or(|last| last.time_start() <= start) {
             self.things.push_back(thing);
         } else {
             let place = self.things.partition_point(|other| other.time_start() <= start);
             self.things.insert(place, thing);
         }
+    }
+
+    /// Lets the first go until there is room for so much more.
+    fn make_room(&mut self, room: usize) {
+        let mut gone = 0;
+        while self.used + room > self.room && gone < self.things.len() {
+            self.used -= self.things[gone].room();
+            gone += 1;
+        }
+        if let Some(last) = gone.checked_sub(1) {
+            self.gone_to = self.gone_to.max(Some(self.things[last].time_start()));
+            self.things.drain(..gone);
+        }
+        self.used += room;
     }
 
     /// What starts at `begin` or later and before `end`, in the order of starts.
@@ -93,6 +100,17 @@ impl<T: Timed> Recent<T> {
     pub fn clear(&mut self) {
         self.things.clear();
         (self.used, self.gone_to) = (0, None);
+    }
+}
+
+impl Recent<TriggerPrimitive> {
+    /// Adds primitives in the order of their starts, none of which starts before the last that is
+    /// there.
+    pub fn extend(&mut self, tps: &[TriggerPrimitive]) {
+        for tps in tps.chunks(self.room.max(1)) {
+            self.make_room(tps.len());
+            self.things.extend(tps.iter().copied());
+        }
     }
 }
 
@@ -126,7 +144,11 @@ mod tests {
             }
             let pushed: Vec<_> = starts.iter().zip(0..).map(|(start, i)| tp(*start, i)).collect();
             let mut recent = Recent::new(room);
-            pushed.iter().for_each(|tp| recent.push(*tp));
+            if is_in_order {
+                pushed.chunks(7).for_each(|tps| recent.extend(tps));
+            } else {
+                pushed.iter().for_each(|tp| recent.push(*tp));
+            }
             let (begin, end) = (START + begin, START + end);
             let inside = |tp: &&TriggerPrimitive| (begin..end).contains(&tp.time_start());
             let expected: Vec<_> = in_order(&pushed).iter().filter(inside).copied().collect();

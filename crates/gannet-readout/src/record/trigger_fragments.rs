@@ -78,13 +78,13 @@ impl TriggerFragments {
         Arc::clone(&self.account)
     }
 
-    /// Remembers what the trigger gave out.
+    /// Remembers what the trigger gave out: primitives in their order, activities in any.
     pub fn remember(
         &mut self,
         primitives: &[TriggerPrimitive],
         activities: impl Iterator<Item = Activity>,
     ) {
-        primitives.iter().for_each(|tp| self.primitives.push(*tp));
+        self.primitives.extend(primitives);
         activities.for_each(|activity| self.activities.push(activity));
     }
 
