@@ -180,7 +180,6 @@ pub fn records(bytes: &[u8]) {
                 let begin = model.start_near(stream, a);
                 let request = request(number, begin, u64::from(b), model.now_ns);
                 let taken = builder.submit(request.clone());
-                builder.attach(number, Vec::new());
                 assert_eq!(taken, model.waiting.len() < IN_FLIGHT_MAX);
                 refused += u64::from(!taken);
                 let attached = kind & 64 == 0;
