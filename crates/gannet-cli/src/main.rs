@@ -31,7 +31,7 @@ use clap::{Parser, Subcommand};
 /// 2 usage; 3 data were lost; 4 configuration invalid; 5 resource missing; 6 verification failed;
 /// 129, 130 and 143 after a clean stop by SIGHUP, Ctrl-C and SIGTERM.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100)]
+#[command(name = "gannet", version, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,

@@ -110,7 +110,7 @@ impl Report {
         figure(out, "trigger records", recorder.records)?;
         if recorder.incomplete > 0 {
             figure(out, "  incomplete", recorder.incomplete)?;
-            figure(out, "  missing data there were", recorder.damaged)?;
+            figure(out, "  incomplete for missing data", recorder.damaged)?;
         }
         lost(out, recorder.records_dropped)?;
         if recorder.primitives_dropped > 0 {

@@ -57,8 +57,8 @@ pub enum Error {
     },
     /// A data set is packed by a filter that is not known here.
     #[error(
-        "{path}: a data set is packed by filter {number} ({name}), which Gannet does not have; make an \
-         unpacked copy where it is installed: h5repack -f NONE {path} OUT"
+        "{path}: a data set is compressed with filter {number} ({name}), which Gannet does not support; make an \
+         uncompressed copy where it is installed: h5repack -f NONE {path} OUT"
     )]
     Filter {
         /// The file.

@@ -62,8 +62,16 @@ enum Found {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut verdicts = Vec::new();
     for file in &arguments.files {
-        for file in files_of(file)? {
-            let verdict = verify(file)?;
+        for target in targets_of(file)? {
+            let verdict = match target {
+                Target::File(file) => verify(file)?,
+                Target::Wrong(file, problem) => Verdict {
+                    file,
+                    verified: false,
+                    manifest: Listed::Differs,
+                    found: Found::Problem(problem),
+                },
+            };
             if !arguments.json {
                 output::print(|out| verdict.print(out))?;
             }
@@ -77,10 +85,31 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(if all { Outcome::Ok } else { Outcome::NotVerified })
 }
 
+/// What an argument asks to verify.
+enum Target {
+    File(PathBuf),
+    /// What is wrong before any content is looked at.
+    Wrong(PathBuf, String),
+}
+
 /// The file itself, or those that it lists if it is a manifest.
-fn files_of(file: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let is_manifest = has_ending(file, MANIFEST_ENDING);
-    Ok(if is_manifest { files::files_of(file)? } else { vec![file.to_owned()] })
+fn targets_of(file: &Path) -> anyhow::Result<Vec<Target>> {
+    if !has_ending(file, MANIFEST_ENDING) {
+        return Ok(vec![Target::File(file.to_owned())]);
+    }
+    let target = |listed: PathBuf| match listed.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Target::Wrong(listed, "it is listed in the manifest and does not exist".into())
+        }
+        _ => Target::File(listed),
+    };
+    match files::files_of(file) {
+        Ok(listed) => Ok(listed.into_iter().map(target).collect()),
+        Err(error) if error.source.kind() == io::ErrorKind::InvalidData => {
+            Ok(vec![Target::Wrong(file.to_owned(), error.to_string())])
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn has_ending(file: &Path, ending: &str) -> bool {

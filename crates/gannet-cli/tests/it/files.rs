@@ -171,6 +171,18 @@ fn the_manifest_lists_each_file_of_a_run_and_verify_compares() {
         assert!(out(&lone).contains("no manifest"), "{}", out(&lone));
         fs::rename(bench.path("aside"), bench.out(manifest)).unwrap();
     }
+    // The manifest itself: with a file that is gone, and with no file.
+    let raw = names.iter().find(|name| name.ends_with(".hdf5")).unwrap();
+    fs::rename(bench.out(raw), bench.path("aside")).unwrap();
+    let output = verify(manifest);
+    assert_eq!(output.status.code(), Some(6), "{}{}", out(&output), err(&output));
+    assert!(out(&output).contains("does not exist"), "{}", out(&output));
+    assert_eq!(out(&output).matches("as listed in").count(), names.len() - 1, "{}", out(&output));
+    fs::rename(bench.path("aside"), bench.out(raw)).unwrap();
+    fs::write(bench.out(manifest), "").unwrap();
+    let output = verify(manifest);
+    assert_eq!(output.status.code(), Some(6), "{}{}", out(&output), err(&output));
+    assert!(out(&output).contains("lists no files"), "{}", out(&output));
     let table = names.iter().find(|name| name.ends_with(".parquet")).unwrap();
     let output = bench.gannet(&["inspect", bench.out(table).to_str().unwrap()]);
     let text = out(&output);

@@ -6,8 +6,6 @@
 //!   between them by the Python of `GANNET_JUDGE_PYTHON`, or skipped loudly. Other blocks are for
 //!   reading only.
 //! * Every command has to succeed. One with `# exit code N` behind it has to end with N.
-//! * A line that ends in `&` starts a readout. The next line waits until it takes frames, as it
-//!   would for a person who changes to another terminal.
 //! * The ports 7431 (UDP) and 9180 (metrics) stand for any free ones.
 
 use std::fmt::Write as _;
@@ -38,14 +36,6 @@ fetch() (
     cat <&9
 )
 command -v curl > /dev/null || curl() { fetch; }
-wait_for_readout() {
-    for _ in {1..600}; do
-        if (fetch | grep -q 'state="running"} 1') 2> /dev/null; then return; fi
-        sleep 0.1
-    done
-    echo "tutorial.md:$line: the readout does not run" >&2
-    return 1
-}
 expect() {
     if [ "$1" != "$2" ]; then
         echo "tutorial.md:$line: exit code $2 in place of $1" >&2
@@ -94,9 +84,6 @@ fn add_commands(script: &mut String, block: &Block<'_>) {
                 rest.take_while(|line| *line != end)
                     .for_each(|line| writeln!(script, "{line}").unwrap());
                 writeln!(script, "{end}").unwrap();
-            }
-            if line.ends_with('&') {
-                writeln!(script, "wait_for_readout").unwrap();
             }
             continue;
         };

@@ -104,9 +104,13 @@ pub fn compare(file: &Path) -> Result<Listed, Error> {
 /// Paths of the files that `manifest` names.
 ///
 /// # Errors
-/// When it cannot be read or is none.
+/// When it cannot be read, is none, or names no file.
 pub fn files_of(manifest: &Path) -> Result<Vec<PathBuf>, Error> {
     let lines = File::open(manifest).and_then(|manifest| read(&manifest));
+    let lines = lines.and_then(|lines| match lines.is_empty() {
+        true => Err(io::Error::new(ErrorKind::InvalidData, "it lists no files")),
+        false => Ok(lines),
+    });
     let lines = lines.map_err(Error::of("read", manifest))?;
     Ok(lines.into_iter().map(|line| manifest.with_file_name(line.name)).collect())
 }

@@ -96,7 +96,7 @@ impl Recorder {
 
     /// A recorder that records nothing: what it is offered is dropped as `not_recorded`.
     pub fn off() -> Self {
-        let shared = Arc::new(Shared::new(0, Duration::ZERO));
+        let shared = Arc::new(Shared::new(0, RecorderConfig::default().drain_within.duration()));
         shared.queue.close(RecordDrop::NotRecorded);
         shared.progress().state = State::Off;
         Self { handle: RecorderHandle { shared }, thread: None, last: None }

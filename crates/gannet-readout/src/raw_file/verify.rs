@@ -7,6 +7,7 @@ use gannet_wire::{Fragment, SourceId, TimeSliceHeader, TriggerRecordHeader};
 use serde::Serialize;
 
 use super::error::{Error, Result};
+use super::info::RUN_START;
 use super::layout::{RecordKind, RecordNumber};
 use super::maps::RecordMaps;
 use super::reader::{Entry, RawFileReader, RecordReader, Role};
@@ -31,7 +32,8 @@ pub struct Summary {
 ///
 /// # Errors
 /// On the first thing that is missing, cannot be read or contradicts another, when the file
-/// was closed and its `recorded_size` is not that of its data sets, and when it differs from its digest.
+/// was closed and its `recorded_size` is not that of its data sets, when it differs from its digest, and
+/// when it is an export of Gannet whose digest is gone.
 pub fn verify(path: &Path) -> Result<Summary> {
     let file = RawFileReader::open(path)?;
     file.geo_ids()?;
@@ -46,6 +48,11 @@ pub fn verify(path: &Path) -> Result<Summary> {
         require(recorded == summary.bytes, &place, what)?;
     }
     summary.digest = gannet_hdf5::check_digest(path)?;
+    let is_closed_export =
+        ["recorded_size", RUN_START].map(|name| file.attributes().contains_key(name));
+    require(summary.digest || is_closed_export != [true; 2], &path.display().to_string(), || {
+        "its digest is gone: another program opened it for writing, or it was cut short".into()
+    })?;
     Ok(summary)
 }
 

@@ -630,6 +630,19 @@ fn no_flipped_bit_is_silent() {
     flip_bits(&log, flips(3000), |path| log::verify(path).is_ok_and(|report| report.is_sound()));
 }
 
+/// What libhdf5 does to a file that it opens for writing.
+#[test]
+fn an_export_without_its_digest_is_not_verified() {
+    let directory = tempfile::tempdir().unwrap();
+    let exported = export_all(&usual_log(directory.path())).unwrap();
+    let path = &exported.files[0];
+    assert!(verify(path).unwrap().digest);
+    let file = File::options().write(true).open(path).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 24).unwrap();
+    let error = verify(path).unwrap_err();
+    assert!(error.to_string().contains("its digest is gone"), "{error}");
+}
+
 /// Record `number` with the candidate that made it, which is of type `candidate_type`, and an
 /// activity of two of its primitives.
 fn record_of_candidate(number: u64, candidate_type: trigger_candidate::Type) -> TriggerRecord {
