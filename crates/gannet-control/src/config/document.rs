@@ -60,7 +60,7 @@ impl<'a> Document<'a> {
     /// The first problem: bad syntax, an unknown key, a value of the wrong kind or unit.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         toml::from_str(self.text).map_err(|error| {
-            let cause = error.message().lines().collect::<Vec<_>>().join("; ");
+            let cause = plain(&error.message().lines().collect::<Vec<_>>().join("; "));
             let suggestion = suggest(&cause);
             self.problem_at(error.span().unwrap_or(0..0), cause, suggestion)
         })
@@ -117,6 +117,38 @@ fn floor_boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
+/// The parser's words for types, and ours.
+const PLAIN: [(&str, &str); 15] = [
+    ("usize", "a whole number, 0 or more"),
+    ("u64", "a whole number, 0 or more"),
+    ("u32", "a whole number, 0 or more"),
+    ("u16", "a whole number, 0 to 65535"),
+    ("u8", "a whole number, 0 to 255"),
+    ("i64", "a whole number"),
+    ("i32", "a whole number"),
+    ("i16", "a whole number, -32768 to 32767"),
+    ("f64", "a number"),
+    ("a sequence", "a list, such as [1, 2]"),
+    ("a string", "a text in quotes"),
+    ("a boolean", "true or false"),
+    ("a map", "a table"),
+    ("socket address", "an IP address and a port, such as \"127.0.0.1:7000\""),
+    ("IP address", "an IP address, such as \"127.0.0.1\""),
+];
+
+/// A message of the parser without the words of its programming language.
+fn plain(message: &str) -> String {
+    let message = message.replace("unknown field", "unknown key");
+    let message = message.replace("missing field", "missing key");
+    let message = message.replace("unknown variant", "unknown value");
+    let message = message.replace("invalid socket address syntax", "no IP address with a port");
+    let Some((found, expected)) = message.rsplit_once(", expected ") else { return message };
+    match PLAIN.iter().find(|(theirs, _)| *theirs == expected) {
+        Some((_, ours)) => format!("{found}, expected {ours}"),
+        None => message,
+    }
+}
+
 /// What to do about a message of the parser.
 fn suggest(cause: &str) -> String {
     let mut quoted = cause.split('`').skip(1).step_by(2);
@@ -129,14 +161,14 @@ fn suggest(cause: &str) -> String {
             None => format!("use one of: {}", allowed.join(", ")),
         };
     }
-    if cause.starts_with("missing field") {
+    if cause.starts_with("missing key") {
         return format!("add the key `{first}`; `gannet check --schema` describes it");
     }
     if cause.starts_with("duplicate") {
         return "keep one of the two".to_owned();
     }
     if cause.starts_with("invalid type") || cause.starts_with("invalid value") {
-        return "write a value of the kind that is expected here".to_owned();
+        return "`gannet check --schema` describes every key with its unit".to_owned();
     }
     if cause.contains("; write ") {
         return "quantities are texts with a unit".to_owned();
@@ -184,6 +216,27 @@ mod tests {
     }
 
     #[test]
+    fn types_are_told_in_words_of_people() {
+        let cause = |text| {
+            Document::new("test.toml", text).read::<crate::config::Config>().unwrap_err().cause
+        };
+        let before = "[trigger.module_level]\ntime_before = \"1 ms\"\n";
+        assert!(
+            cause(before).ends_with(", expected a whole number, 0 or more"),
+            "{}",
+            cause(before)
+        );
+        let threshold = "[tpg]\nthreshold = 60\n";
+        assert!(
+            cause(threshold).ends_with(", expected a list, such as [1, 2]"),
+            "{}",
+            cause(threshold)
+        );
+        let port = "[metrics]\nlisten = \"localhost:7432\"\n";
+        assert!(cause(port).contains("no IP address with a port"), "{}", cause(port));
+    }
+
+    #[test]
     fn good_text_is_read() {
         let table = Document::new("test.toml", "threshold = 3\nwait = \"2 ms\"").read();
         assert_eq!(table, Ok(Table { threshold: 3, wait: Span::ms(2) }));
@@ -193,9 +246,9 @@ mod tests {
     fn an_unknown_key_is_placed_and_the_likely_one_suggested() {
         let found = problem("wait = \"1 s\"\n  treshold = 3\n");
         assert_eq!((found.line, found.column), (2, 3));
-        assert!(found.cause.contains("unknown field `treshold`"), "{found}");
+        assert!(found.cause.contains("unknown key `treshold`"), "{found}");
         assert_eq!(found.suggestion, "did you mean `threshold`?");
-        assert!(found.to_string().starts_with("test.toml:2:3: unknown field"));
+        assert!(found.to_string().starts_with("test.toml:2:3: unknown key"));
     }
 
     #[test]

@@ -132,7 +132,7 @@ fn streams_whose_channels_are_not_known_are_refused() {
     refused(&[&log[0], &"--config", &at("gone.toml")], 4, &["gone.toml"]);
     let broken = Chunk::new(Label::new(Kind::RUN_START), b"{\"configuration\":\"x = 1\"}".to_vec());
     let log = recordings::log(&at("broken"), RUN, [vec![broken], raw_frames(&frames)].concat());
-    refused(&[&log[0]], 4, &["configuration that", "unknown field", "--config"]);
+    refused(&[&log[0]], 4, &["configuration that", "unknown key", "--config"]);
 }
 
 #[test]
