@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod emulation;
 pub mod find;
 pub mod metrics;
+pub mod one_run;
 pub mod paths;
 pub mod recording;
 pub mod retrigger;

@@ -15,12 +15,14 @@ use crate::{log, output};
 /// Primitives come from a log, a Parquet table, or time slices in HDF5. The trigger is that of the
 /// run, as its log and exported time slices tell, or with --config the section `[trigger]` of another
 /// configuration. With the trigger of the run, the decisions are compared with the trigger records
-/// in the log: number, time, type, window, every candidate with its activities, and all activities
-/// of the window.
+/// in the log: time, type, window, every candidate with its activities, and all activities of the
+/// window. Records whose trigger has another number here count as the same, and are counted.
 ///
 /// What depended on timing is not repeated: primitives that were late during the run, and times
-/// when it could not decide because too many records were in flight or it was paused. Both are
-/// counted. Exit code 3 when something in the files is damaged or missing.
+/// when it could not decide because too many records were in flight or it was paused; both are
+/// counted. Nor are decisions that the run issued early because data time stood still
+/// (`buffer_timeout`): here they merge with what overlaps them, and the records of both differ.
+/// Exit code 3 when something in the files is damaged or missing.
 ///
 /// Example: gannet trigger gannet_run000001_20261121T021000Z_f0000.glog --config tighter.toml --out triggers.parquet
 #[derive(Debug, clap::Args)]
@@ -119,9 +121,11 @@ fn text(report: &RetriggerReport) -> String {
     }
     if let Some(compared) = &report.compared {
         text += &format!(
-            "compared    {} records in the log: {} the same, {} differ; {} triggers without a record\n",
+            "compared    {} records in the log: {} the same ({} under another number), {} differ; {} \
+             triggers without a record\n",
             grouped(compared.records),
             grouped(compared.same),
+            grouped(compared.renumbered),
             grouped(compared.differ),
             grouped(compared.unrecorded)
         );

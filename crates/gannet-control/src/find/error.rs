@@ -8,6 +8,7 @@ use gannet_wire::GeoId;
 use gannet_wire::channel_map::ChannelMapError;
 
 use crate::config::Problem;
+use crate::one_run::NotOneRun;
 use crate::recording::RecordingError;
 
 /// Why no primitives could be searched for.
@@ -56,35 +57,9 @@ pub enum FindError {
         /// The file that is of another kind.
         other: PathBuf,
     },
-    /// The files are of several runs.
-    #[error(
-        "{} is of run {got}, and the files before it of run {expected}; name one run at a time",
-        path.display()
-    )]
-    Runs {
-        /// The file.
-        path: PathBuf,
-        /// Run of the files before.
-        expected: u32,
-        /// Run of this file.
-        got: u32,
-    },
-    /// The files are of several runs with the same number.
-    #[error(
-        "{} and {} are of two different runs of number {run}: {what}; name the files of one run",
-        other.display(),
-        path.display()
-    )]
-    SameNumber {
-        /// Number of both runs.
-        run: u32,
-        /// The file.
-        path: PathBuf,
-        /// A file before it.
-        other: PathBuf,
-        /// In what they differ.
-        what: String,
-    },
+    /// The files are not of one run.
+    #[error(transparent)]
+    NotOneRun(#[from] NotOneRun),
     /// There is nothing to search in.
     #[error("{} holds no raw frames to search in: {holds}", path.display())]
     NoFrames {

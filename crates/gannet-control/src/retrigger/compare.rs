@@ -18,12 +18,14 @@ const NAMED_MAX: usize = 10;
 pub struct Compared {
     /// Trigger records in the files.
     pub records: u64,
-    /// Records for which the same decision was made: number, time, type, window, candidates with
-    /// their activities, and all activities of the window, if the record has them whole.
+    /// Records for which the same decision was made: time, type, window, candidates with their
+    /// activities, and all activities of the window, if the record has them whole.
     pub same: u64,
+    /// Of these, the records whose decision has another number.
+    pub renumbered: u64,
     /// Records that no such decision was made for.
     pub differ: u64,
-    /// Decisions that no record in the files has the number of.
+    /// Decisions for whose time, type and window the files have no record.
     pub unrecorded: u64,
     /// Numbers of the first records that differ.
     pub first_that_differ: Vec<u64>,
@@ -35,6 +37,7 @@ pub(super) struct RecordedDecision {
     number: u64,
     timestamp: u64,
     trigger_type: u64,
+    /// None in a record that asks no source for data.
     window: Option<(u64, u64)>,
     candidates: Vec<Candidate>,
     activities: Option<Digest>,
@@ -55,6 +58,13 @@ fn digest(error_bits: u32, payload: &[u8]) -> Option<Digest> {
 struct Made {
     decision: Decision,
     activities: Option<Digest>,
+}
+
+impl Made {
+    fn key(&self) -> Key {
+        let Decision { timestamp, trigger_type, window_begin, window_end, .. } = self.decision;
+        (timestamp, trigger_type, Some((window_begin, window_end)))
+    }
 }
 
 impl RecordedDecision {
@@ -87,31 +97,36 @@ impl RecordedDecision {
         Ok(Self { number, timestamp, trigger_type, window, candidates, activities })
     }
 
+    fn key(&self) -> Key {
+        (self.timestamp, self.trigger_type, self.window)
+    }
+
     fn is(&self, made: &Made) -> bool {
-        let decision = &made.decision;
-        let window = (decision.window_begin, decision.window_end);
-        self.timestamp == decision.timestamp
-            && self.trigger_type == decision.trigger_type
-            && self.window.is_none_or(|recorded| recorded == window)
-            && self.candidates == decision.candidates
+        self.candidates == made.decision.candidates
             && self.activities.zip(made.activities).is_none_or(|(recorded, made)| recorded == made)
     }
 }
 
-/// Compares as records and decisions come; those of one number may come far apart.
+/// Time, type and window. Numbers do not tell: one decision more or less shifts all after it.
+type Key = (u64, u64, Option<(u64, u64)>);
+
+/// Compares as records and decisions come; those of one key may come far apart.
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
-    records: HashMap<u64, RecordedDecision>,
-    decisions: HashMap<u64, Made>,
+    records: HashMap<Key, RecordedDecision>,
+    decisions: HashMap<Key, Made>,
     compared: Compared,
 }
 
 impl Comparison {
     pub fn recorded(&mut self, record: RecordedDecision) {
         self.compared.records += 1;
-        match self.decisions.remove(&record.number) {
+        match self.decisions.remove(&record.key()) {
             Some(made) => self.compare(&record, &made),
-            None => drop(self.records.insert(record.number, record)),
+            None => {
+                let twin = self.records.insert(record.key(), record);
+                twin.into_iter().for_each(|twin| self.differs(twin.number));
+            }
         }
     }
 
@@ -121,16 +136,21 @@ impl Comparison {
         let whole = |a: &Attachment| digest(a.error_bits, &a.payload);
         let activities = added.iter().find(activities).and_then(whole);
         let made = Made { decision, activities };
-        match self.records.remove(&made.decision.trigger_number) {
+        match self.records.remove(&made.key()) {
             Some(record) => self.compare(&record, &made),
-            None => drop(self.decisions.insert(made.decision.trigger_number, made)),
+            None => {
+                let twin = self.decisions.insert(made.key(), made);
+                self.compared.unrecorded += u64::from(twin.is_some());
+            }
         }
     }
 
     fn compare(&mut self, record: &RecordedDecision, made: &Made) {
-        match record.is(made) {
-            true => self.compared.same += 1,
-            false => self.differs(record.number),
+        if record.is(made) {
+            self.compared.same += 1;
+            self.compared.renumbered += u64::from(record.number != made.decision.trigger_number);
+        } else {
+            self.differs(record.number);
         }
     }
 
@@ -143,9 +163,10 @@ impl Comparison {
 
     /// The result; `None` when there was no record.
     pub fn finish(mut self) -> Option<Compared> {
-        let left: Vec<u64> = self.records.keys().copied().collect();
-        left.into_iter().for_each(|number| self.differs(number));
-        self.compared.unrecorded = self.decisions.len() as u64;
+        for record in std::mem::take(&mut self.records).into_values() {
+            self.differs(record.number);
+        }
+        self.compared.unrecorded += self.decisions.len() as u64;
         (self.compared.records > 0).then_some(self.compared)
     }
 }

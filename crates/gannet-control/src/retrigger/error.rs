@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use gannet_readout::{export, log, raw_file};
 
 use crate::config::Problem;
+use crate::one_run::NotOneRun;
 
 /// Why it could not be triggered again.
 #[derive(Debug, thiserror::Error)]
@@ -56,20 +57,14 @@ pub enum RetriggerError {
         /// The file that is of another kind.
         other: PathBuf,
     },
-    /// The files are of several runs.
-    #[error("{} is of run {got}, the files before it of run {expected}; name one run at a time", path.display())]
-    Runs {
-        /// The file.
-        path: PathBuf,
-        /// Run of the files before.
-        expected: u32,
-        /// Run of this file.
-        got: u32,
-    },
+    /// The files are not of one run.
+    #[error(transparent)]
+    NotOneRun(#[from] NotOneRun),
     /// There is nothing to trigger on.
     #[error(
-        "{} holds no trigger primitives; find them in its frames with `gannet find FILE --out \
-         tps.parquet` and trigger on that table",
+        "{} holds no time slices of primitives, and those in trigger records are of their windows \
+         only; name a log that has slices, the tables or slices exported from it, or what \
+         `gannet find FILE --out tps.parquet` finds in its frames",
         .0.display()
     )]
     NoPrimitives(PathBuf),

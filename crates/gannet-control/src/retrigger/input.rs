@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use gannet_readout::export::TableReader;
 use gannet_readout::log::format::{HEADER_BYTES, Header, MAGIC};
-use gannet_readout::log::{Error, Kind, Reader, is_being_written};
+use gannet_readout::log::{Error, FileHeader, Kind, Reader, RunInfo, is_being_written};
 use gannet_readout::raw_file::{RawFileReader, RecordKind};
 use gannet_readout::record::StoredRecord;
 use gannet_trigger::TriggerConfig;
@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::Progress;
 use super::compare::RecordedDecision;
 use super::error::RetriggerError;
+use crate::one_run::{Identity, OneRun};
 use crate::paths::is_same_file;
 use crate::run_start::RunStart;
 
@@ -56,9 +57,10 @@ enum Files {
 }
 
 struct Log {
+    path: PathBuf,
     reader: Reader<File>,
+    header: FileHeader,
     begin: Option<u64>,
-    index: u32,
     chunks: Vec<(u64, Header)>,
 }
 
@@ -98,22 +100,24 @@ impl Recorded {
             damaged: 0,
             chunks_missing: 0,
         };
+        let mut one_run = OneRun::default();
         for path in paths {
-            let run = match magic {
+            let identity = match magic {
                 Magic::Log => recorded.add_log(path)?,
                 Magic::Table => recorded.add_table(path)?,
                 Magic::RawFile => recorded.add_slices(path)?,
             };
-            let expected = recorded.run;
-            if path != &recorded.first_file && run != expected {
-                return Err(RetriggerError::Runs { path: path.clone(), expected, got: run });
-            }
-            recorded.run = run;
+            recorded.run = identity.run();
+            one_run.admit(path, identity)?;
         }
         match &mut recorded.files {
             Files::Logs(logs) => {
-                logs.sort_by_key(|log| (log.begin, log.index));
+                logs.sort_by_key(|log| (log.begin, log.header.file_index));
                 recorded.is_from_start = logs[0].begin == Some(0);
+                if recorded.start.is_none() {
+                    let beside = RunStart::beside(&logs[0].path, &logs[0].header);
+                    recorded.start = beside.map(|(_, start)| start);
+                }
             }
             Files::Tables(tables) => {
                 tables.sort_by_key(|(_, group)| group.first().map(TriggerPrimitive::time_start));
@@ -247,16 +251,17 @@ impl Recorded {
         Ok(())
     }
 
-    fn add_log(&mut self, path: &Path) -> Result<u32, RetriggerError> {
-        let mut log =
-            Log { reader: Reader::open(path)?, begin: None, index: 0, chunks: Vec::new() };
+    fn add_log(&mut self, path: &Path) -> Result<Identity, RetriggerError> {
+        let (path, reader) = (path.to_owned(), Reader::open(path)?);
+        let header = FileHeader::new(&RunInfo::default(), 0, 0);
+        let mut log = Log { path, reader, header, begin: None, chunks: Vec::new() };
         loop {
             let (offset, header) = match log.reader.next_header() {
                 Ok(Some(found)) => found,
                 Ok(None) => break,
                 Err(Error::Damaged { .. }) => {
                     let is_passed = log.reader.resync()?.is_some();
-                    self.damaged += u64::from(is_passed || !is_being_written(path));
+                    self.damaged += u64::from(is_passed || !is_being_written(&log.path));
                     if is_passed {
                         continue;
                     }
@@ -286,36 +291,39 @@ impl Recorded {
                 log.begin.get_or_insert(header.sequence);
             }
         }
-        log.index = log.reader.file_header().map_or(0, |header| header.file_index);
+        match log.reader.file_header() {
+            Some(header) => log.header = header.clone(),
+            None => log.header.run = log.reader.run().unwrap_or(0),
+        }
         self.chunks_missing += log.reader.end().map_or(0, |end| end.chunks_missing);
-        let run = log.reader.run().unwrap_or(0);
+        let identity = Identity::of_log(&log.header);
         if let Files::Logs(logs) = &mut self.files {
             logs.push(log);
         }
-        Ok(run)
+        Ok(identity)
     }
 
-    fn add_table(&mut self, path: &Path) -> Result<u32, RetriggerError> {
+    fn add_table(&mut self, path: &Path) -> Result<Identity, RetriggerError> {
         let mut table = TableReader::open(path)?;
-        let run = table.run().unwrap_or(self.run);
+        let identity = Identity::of_log(&table.header(self.run));
         let first = table.next_group()?.unwrap_or_default();
         if let Files::Tables(tables) = &mut self.files {
             tables.push((table, first));
         }
-        Ok(run)
+        Ok(identity)
     }
 
-    fn add_slices(&mut self, path: &Path) -> Result<u32, RetriggerError> {
+    fn add_slices(&mut self, path: &Path) -> Result<Identity, RetriggerError> {
         let file = RawFileReader::open(path)?;
         if file.kind() != RecordKind::TimeSlice {
             return Err(RetriggerError::NoPrimitives(path.to_owned()));
         }
-        let run = file.number("run_number")? as u32;
+        let identity = Identity::of_raw_file(file.number("run_number")? as u32, &file);
         self.start = self.start.take().or_else(|| RunStart::of_raw_file(&file));
         if let Files::Slices(files) = &mut self.files {
             files.push(file);
         }
-        Ok(run)
+        Ok(identity)
     }
 }
 

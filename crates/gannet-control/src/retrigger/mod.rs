@@ -3,8 +3,8 @@
 //! [`retrigger`] takes the primitives of logs, Parquet tables or time slices in HDF5 in the order in
 //! which the merger of the run delivered them, and runs activities, candidates and the module-level
 //! trigger over them. With the parameters of the run it makes the decisions of the run, and compares
-//! them with the trigger records in the logs, record for record: number, time, type, window, each
-//! candidate with its activities, and all activities of the window.
+//! them with the trigger records in the logs, record for record: time, type, window, each candidate with
+//! its activities, and all activities of the window. Decisions of another number count as the same.
 //!
 //! What depended on the moment and not on the data cannot come again, and is told instead:
 //!
@@ -13,7 +13,7 @@
 //! * While as many records as allowed were in flight, or the trigger was paused, the run made no
 //!   decisions. Here it does, and numbers are shifted from there on.
 //! * Decisions that the run issued early because data time stood still (`buffer_timeout`) are
-//!   merged with those that overlap them.
+//!   merged with those that overlap them, and numbers are shifted from there on, too.
 //!
 //! Candidates at random and at intervals follow from data time alone. They begin and end where the
 //! log says that the run's trigger did, or with the first and last primitive if it does not.

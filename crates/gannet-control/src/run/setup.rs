@@ -86,7 +86,7 @@ pub(super) fn configure(plan: &Plan) -> Result<Run, RunError> {
         chain.refer_to_host(host_epoch_ns(&*clock));
     }
     let recorder = start_recorder(plan, *started_unix_ns)?;
-    record_start(&recorder, plan);
+    record_start(&recorder, plan, *started_unix_ns);
     let mut run = launch(plan, clock, parts, senders, found, chain, recorder)?;
     run.observed.life.mark_bound(bound_ns);
     run.recovery = Recovery::start(earlier)?;
@@ -308,8 +308,9 @@ fn within_file_limit(size: Bytes) -> Bytes {
 }
 
 /// Records what the run is: its configuration and its streams.
-fn record_start(recorder: &Recorder, plan: &Plan) {
-    let chunk = Chunk::new(Label::new(Kind::RUN_START), RunStart::of(plan).encode());
+fn record_start(recorder: &Recorder, plan: &Plan, started_unix_ns: u64) {
+    let start = RunStart { started_unix_ns, ..RunStart::of(plan) };
+    let chunk = Chunk::new(Label::new(Kind::RUN_START), start.encode());
     // The queue is empty: it takes the first chunk, or counts it as dropped.
     let _: Offer = recorder.handle().offer(chunk);
 }

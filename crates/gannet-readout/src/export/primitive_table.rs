@@ -19,8 +19,8 @@ use parquet::schema::types::{ColumnPath, Type};
 use super::error::Error;
 use super::places::{ChannelPlaces, Place};
 use crate::files::{self, Existing, NewFile};
-use crate::log::FileHeader;
 use crate::log::name::PART;
+use crate::log::{FileHeader, RunInfo};
 use crate::parquet_file;
 
 /// Most rows of a row group, the part of the table that a reader takes in at once: some 8 MB.
@@ -213,6 +213,10 @@ fn properties(log: &FileHeader, chunks_missing: u64) -> WriterProperties {
         entry("run", log.run.to_string()),
         entry("file_index", log.file_index.to_string()),
         entry("application", log.application.clone()),
+        entry("host", log.host.clone()),
+        entry("config_digest", log.config_digest.clone()),
+        entry("created_unix_ns", log.created_unix_ns.to_string()),
+        entry("run_started_unix_ns", log.run_started_unix_ns.to_string()),
         entry("ticks_hz", log.ticks_hz.to_string()),
         entry("log_chunks_missing", chunks_missing.to_string()),
     ];
@@ -248,10 +252,24 @@ impl TableReader {
         Ok(Self { file, path: path.to_owned(), next: 0 })
     }
 
-    /// Number of the run that the table is of, if it says.
-    pub fn run(&self) -> Option<u32> {
-        let about = self.file.metadata().file_metadata().key_value_metadata()?;
-        about.iter().find(|entry| entry.key == "run")?.value.as_ref()?.parse().ok()
+    /// What the header of the log said, as far as the table repeats it; `run` is the number of the
+    /// run if it does not tell one.
+    pub fn header(&self, run: u32) -> FileHeader {
+        let about = self.file.metadata().file_metadata().key_value_metadata();
+        let text = |key: &str| {
+            let entry = about.into_iter().flatten().find(|entry| entry.key == key);
+            entry.and_then(|entry| entry.value.clone()).unwrap_or_default()
+        };
+        let number = |key| text(key).parse().unwrap_or(0);
+        let info = RunInfo {
+            run: text("run").parse().unwrap_or(run),
+            application: text("application"),
+            host: text("host"),
+            config_digest: text("config_digest"),
+            ticks_hz: number("ticks_hz"),
+            started_unix_ns: number("run_started_unix_ns"),
+        };
+        FileHeader::new(&info, number("file_index") as u32, number("created_unix_ns"))
     }
 
     /// The primitives of the next row group; `None` behind the last.

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use gannet_control::config::Plan;
+use gannet_control::run_start::RunStart;
 use gannet_readout::log::{Chunk, Kind, Label};
 use gannet_readout::record::TriggerRecord;
 
@@ -13,7 +14,12 @@ use super::{errors, gannet};
 
 /// Expects `gannet find` to fail and all words in its message.
 fn refused(arguments: &[&dyn AsRef<OsStr>], code: i32, words: &[&str]) {
-    let output = gannet(&[&[&"find" as &dyn AsRef<OsStr>], arguments].concat());
+    refused_by("find", arguments, code, words);
+}
+
+/// Expects a verb of `gannet` to fail and all words in its message.
+fn refused_by(verb: &str, arguments: &[&dyn AsRef<OsStr>], code: i32, words: &[&str]) {
+    let output = gannet(&[&[&verb as &dyn AsRef<OsStr>], arguments].concat());
     let message = errors(&output);
     assert_eq!(output.status.code(), Some(code), "{message}");
     for word in words {
@@ -86,6 +92,56 @@ fn two_runs_of_one_number_are_refused() {
     // The same file under another name is no other run.
     fs::copy(at("a.hdf5"), at("c.hdf5")).unwrap();
     super::find(&[at("a.hdf5"), at("c.hdf5")], &[&"--config", &config]);
+}
+
+#[test]
+fn the_trigger_refuses_two_runs_of_one_number_too() {
+    let (directory, plan) = prepare();
+    let at = |name: &str| directory.path().join(name);
+    let primitives = slices(&plan, &searched(&plan, &calm(&plan, 300)));
+    let export = |name: &str, started_unix_ns: u64| {
+        let start = RunStart { started_unix_ns, ..RunStart::of(&plan) };
+        let start = Chunk::new(Label::new(Kind::RUN_START), start.encode());
+        let log = recordings::log(&at(name), RUN, [vec![start], primitives.clone()].concat());
+        let exported = gannet(&[&"export", &log[0]]);
+        assert!(exported.status.success(), "{}", errors(&exported));
+        ["", "_tps.hdf5", "_tps.parquet"].map(|ending| match ending {
+            "" => log[0].clone(),
+            _ => log[0].with_file_name(format!(
+                "{}{ending}",
+                log[0].file_stem().unwrap().to_str().unwrap()
+            )),
+        })
+    };
+    let (one, two) = (export("one", 1_000_000_000), export("two", 2_000_000_000));
+    let config = recordings::config_in(directory.path());
+    for (one, two) in one.iter().zip(&two) {
+        let words = ["one", "two", "two different runs of number 4711", "the start", "one run"];
+        refused_by("trigger", &[one, two, &"--config", &config], 1, &words);
+        let alone = gannet(&[&"trigger", one, &"--config", &config]);
+        assert!(alone.status.success(), "{}", errors(&alone));
+    }
+}
+
+#[test]
+fn the_trigger_finds_the_start_of_the_run_beside_a_later_log() {
+    let (directory, plan) = prepare();
+    let at = |name: &str| directory.path().join(name);
+    let frames = calm(&plan, 600);
+    let primitives = slices(&plan, &searched(&plan, &frames));
+    let chunks = [vec![run_start(&plan)], raw_frames(&frames), primitives].concat();
+    let (one, two) = (
+        recordings::log(&at("one"), RUN, chunks.clone()),
+        recordings::log(&at("two"), RUN, chunks),
+    );
+    let later = one.last().unwrap();
+    let told = gannet(&[&"trigger", later]);
+    assert!(one.len() > 1 && told.status.success(), "{}", errors(&told));
+    // Without time slices there is nothing to trigger on.
+    refused_by("trigger", &[&one[0]], 1, &["no time slices", "gannet find"]);
+    // The log of another run does not lend its start.
+    fs::rename(&two[0], &one[0]).unwrap();
+    refused_by("trigger", &[later], 1, &["does not tell the trigger"]);
 }
 
 #[test]

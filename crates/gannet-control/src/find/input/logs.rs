@@ -4,13 +4,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use gannet_readout::log::format::{HEADER_BYTES, Header};
-use gannet_readout::log::name;
 use gannet_readout::log::{Error, FileHeader, Kind, Reader, RunInfo, is_being_written};
 use gannet_readout::record::StoredRecord;
 use gannet_wire::record::Record;
 use gannet_wire::{FragmentRepr, FragmentType};
 
-use super::one_run::{Identity, OneRun};
 use super::{Part, Parts, Skipped, Survey};
 use crate::find::Progress;
 use crate::find::batch::Batch;
@@ -18,6 +16,7 @@ use crate::find::config::FrameSource;
 use crate::find::error::FindError;
 use crate::find::report::Break;
 use crate::find::streams::Streams;
+use crate::one_run::{Identity, OneRun};
 use crate::run_start::RunStart;
 
 /// Logs that were looked through.
@@ -140,21 +139,12 @@ fn parts(logs: &[Log], kind: Kind) -> (Vec<Part>, u64) {
     (parts, missing)
 }
 
-/// The start of the run, from the files named or the first file of the run beside them.
+/// The start of the run, from the files named or another one of the run beside them.
 fn start(logs: &mut [Log]) -> Option<(PathBuf, RunStart)> {
     if let Some(log) = logs.iter_mut().find(|log| log.start.is_some()) {
         return log.start.take().map(|start| (log.path.clone(), start));
     }
-    let of_same_run = |sibling: PathBuf| {
-        let log = Log::look_at_start(&sibling).ok()?;
-        let mut one_run = OneRun::default();
-        one_run.admit(&logs[0].path, Identity::of_log(&logs[0].header)).ok()?;
-        one_run.admit(&sibling, Identity::of_log(&log.header)).ok()?;
-        Some((sibling, log.start))
-    };
-    // The first file of the run has its start, whatever its number: names may have been taken.
-    let (first, start) = name::siblings(&logs[0].path).into_iter().find_map(of_same_run)?;
-    Some((first, start?))
+    RunStart::beside(&logs[0].path, &logs[0].header)
 }
 
 fn no_frames(path: &Path, logs: &[Log], source: FrameSource) -> FindError {
@@ -193,18 +183,6 @@ impl Log {
         while log.step()? {
             if progress(0, 0).is_break() {
                 return Err(FindError::Interrupted);
-            }
-        }
-        Ok(log.with_header())
-    }
-
-    /// Looks at the first chunks only, where the start of the run is.
-    fn look_at_start(path: &Path) -> Result<Self, FindError> {
-        const CHUNKS: usize = 16;
-        let mut log = Self::open(path)?;
-        for _ in 0..CHUNKS {
-            if log.start.is_some() || !log.step()? {
-                break;
             }
         }
         Ok(log.with_header())

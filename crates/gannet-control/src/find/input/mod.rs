@@ -2,7 +2,6 @@
 
 mod captures;
 mod logs;
-mod one_run;
 mod raw_files;
 
 use std::path::{Path, PathBuf};

@@ -9,12 +9,12 @@ use gannet_readout::raw_file::{
 };
 use gannet_wire::{Fragment, FragmentType, TriggerRecordHeader, wibeth};
 
-use super::one_run::{Identity, OneRun};
 use super::{Part, Parts, Skipped, Survey};
 use crate::find::batch::Batch;
 use crate::find::config::FrameSource;
 use crate::find::error::FindError;
 use crate::find::streams::Streams;
+use crate::one_run::{Identity, OneRun};
 use crate::run_start::RunStart;
 
 /// Longest time that a window may begin before the time of its trigger, when the record does not
@@ -115,7 +115,9 @@ fn header(files: &[RawFileReader]) -> Result<FileHeader, FindError> {
     let application = files[0].text("application_name").unwrap_or_default().to_owned();
     let created = files.iter().filter_map(|file| file.number("creation_timestamp").ok()).min();
     let created_unix_ns = created.unwrap_or(0).saturating_mul(1_000_000);
-    Ok(FileHeader::new(&RunInfo { run, application, ..RunInfo::default() }, 0, created_unix_ns))
+    let index = files.iter().filter_map(|file| file.number("file_index").ok()).min();
+    let info = RunInfo { run, application, ..RunInfo::default() };
+    Ok(FileHeader::new(&info, index.unwrap_or(0) as u32, created_unix_ns))
 }
 
 /// What the headers of a record tell.

@@ -3,14 +3,49 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use gannet_readout::log::FileHeader;
+use gannet_readout::log::{self, FileHeader};
 use gannet_readout::raw_file::RawFileReader;
 
-use crate::find::error::FindError;
+use crate::run_start::RunStart;
+
+/// Why files are not those of one run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotOneRun {
+    /// They are of runs with different numbers.
+    #[error(
+        "{} is of run {got}, and the files before it of run {expected}; name one run at a time",
+        path.display()
+    )]
+    Numbers {
+        /// The file.
+        path: PathBuf,
+        /// Run of the files before.
+        expected: u32,
+        /// Run of this file.
+        got: u32,
+    },
+    /// They are of several runs with the same number.
+    #[error(
+        "{} and {} are of two different runs of number {run}: {what}; name the files of one run",
+        other.display(),
+        path.display()
+    )]
+    SameNumber {
+        /// Number of both runs.
+        run: u32,
+        /// The file.
+        path: PathBuf,
+        /// A file before it.
+        other: PathBuf,
+        /// In what they differ.
+        what: String,
+    },
+}
 
 /// What a file says of its run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     run: u32,
     /// What is the same in all files of a run, by name; what a file does not know is left out.
     facts: BTreeMap<String, String>,
@@ -26,13 +61,11 @@ impl Identity {
         if header.rebuilt {
             return identity;
         }
-        if header.run_started_unix_ns > 0 {
-            identity.fact("start, in ns since 1970,", header.run_started_unix_ns.to_string());
-        }
+        identity.started(header.run_started_unix_ns);
         identity.fact("configuration", header.config_digest.clone());
         identity.fact("recording program", header.application.clone());
         identity.fact("machine", header.host.clone());
-        identity.once(format!("file {}", header.file_index), header.created_unix_ns);
+        identity.file(header.file_index.into(), header.created_unix_ns);
         identity
     }
 
@@ -45,7 +78,32 @@ impl Identity {
             let places: Vec<_> = places.iter().map(ToString::to_string).collect();
             identity.fact(&format!("place of source {source}"), places.join(" "));
         }
+        // Only Gannet's files tell it. Other writers may number the files of a run several times.
+        if let Some(start) = RunStart::of_raw_file(reader) {
+            identity.started(start.started_unix_ns);
+            identity.fact("configuration", log::digest(&start.configuration));
+            let number = |name| reader.number(name).unwrap_or(0);
+            identity.file(number("file_index"), number("creation_timestamp"));
+        }
         identity
+    }
+
+    /// Run number.
+    pub fn run(&self) -> u32 {
+        self.run
+    }
+
+    fn started(&mut self, unix_ns: u64) {
+        if unix_ns > 0 {
+            self.fact("start, in ns since 1970,", unix_ns.to_string());
+        }
+    }
+
+    /// Adds when a file of the run was begun, unless that is not known.
+    fn file(&mut self, index: u64, created: u64) {
+        if created > 0 {
+            self.once(format!("file {index}"), created);
+        }
     }
 
     fn fact(&mut self, name: &str, value: String) {
@@ -62,22 +120,22 @@ impl Identity {
 
 /// The files of one run, as far as they were looked at.
 #[derive(Debug, Default)]
-pub(super) struct OneRun {
+pub(crate) struct OneRun {
     first: Option<(PathBuf, Identity)>,
     seen: BTreeMap<String, (u64, PathBuf)>,
 }
 
 impl OneRun {
     /// Takes a file, and refuses it when it is of another run than those before.
-    pub fn admit(&mut self, path: &Path, identity: Identity) -> Result<(), FindError> {
+    pub fn admit(&mut self, path: &Path, identity: Identity) -> Result<(), NotOneRun> {
         let Identity { unique, .. } = identity.clone();
         let (first, expected) =
             self.first.get_or_insert_with(|| (path.to_owned(), identity.clone()));
         if expected.run != identity.run {
             let (expected, got) = (expected.run, identity.run);
-            return Err(FindError::Runs { path: path.to_owned(), expected, got });
+            return Err(NotOneRun::Numbers { path: path.to_owned(), expected, got });
         }
-        let differs = |other: PathBuf, what: String| FindError::SameNumber {
+        let differs = |other: PathBuf, what: String| NotOneRun::SameNumber {
             run: identity.run,
             path: path.to_owned(),
             other,
