@@ -41,6 +41,8 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let file = &arguments.file;
+    let is_empty = fs::metadata(file).is_ok_and(|it| it.is_file() && it.len() == 0);
+    ensure!(!is_empty, "{} is empty", file.display());
     let kind = match arguments.format {
         Some(_) => None,
         None => FileKind::of(file)?,

@@ -139,6 +139,24 @@ fn export_of_a_damaged_log_is_a_failed_verification_and_does_not_hold_up_others(
 }
 
 #[test]
+fn what_is_no_log_is_said_to_be_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    fs::write(at("h.txt"), "hello").unwrap();
+    fs::write(at("x.hdf5"), b"\x89HDF\r\n\x1a\n").unwrap();
+    fs::write(at("empty.glog"), "").unwrap();
+    let verbs = [("recover", "is no log", "is empty"), ("export", "is no log", "is empty")];
+    for (verb, no_log, empty) in verbs.into_iter().chain([("inspect", "", "is empty")]) {
+        for (name, words) in [("h.txt", no_log), ("x.hdf5", no_log), ("empty.glog", empty)] {
+            let output = gannet(&[verb], &[&at(name)]);
+            let said = err(&output);
+            assert_eq!(output.status.code(), Some(1), "{verb} {name}: {said}");
+            assert!(said.contains(words) && !said.contains("run recover"), "{verb} {name}: {said}");
+        }
+    }
+}
+
+#[test]
 fn inspect_lists_a_log_and_prints_a_chunk() {
     let directory = tempfile::tempdir().unwrap();
     let log = log_in(directory.path());

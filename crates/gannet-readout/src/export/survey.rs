@@ -67,6 +67,7 @@ impl Survey {
             }
             progress(chunk.offset + chunk.header.chunk_len(), total);
         })?;
+        report.check_is_log()?;
         let (chunks_missing, taken_at) = (report.chunks_missing, taken_at(&report));
         if let Some(problem) = report.problems.into_iter().next() {
             return Err(Error::NotVerified { file: log.to_owned(), problem });

@@ -23,13 +23,15 @@ pub enum Error {
     /// A file cannot be opened or removed.
     #[error(transparent)]
     File(#[from] crate::files::Error),
-    /// An unfinished file by its name is no log by its content.
+    /// A file is no log by its content.
     #[error(
-        "{} is no log: it does not begin as one and no part of it is one, so it is left as it is; \
-         move it away or give it another name",
+        "{} is no log: it does not begin as one and no part of it is one; it is left as it is",
         .0.display()
     )]
     NotALog(PathBuf),
+    /// There is nothing in a file with the name of a finished log.
+    #[error("{} is empty; it is left as it is", .0.display())]
+    Empty(PathBuf),
     /// The directory of the log is not there.
     #[error("the directory {} does not exist; create it or mount its disk", .0.display())]
     NoDirectory(PathBuf),

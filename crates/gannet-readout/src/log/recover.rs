@@ -138,6 +138,7 @@ pub fn recover_on(disk: &dyn Disk, path: &Path) -> Result<Recovered, Error> {
 /// The answer for a file that has its finished name.
 fn check_finished(file: &Path) -> Result<Recovered, Error> {
     let report = verify(file)?;
+    report.check_is_log()?;
     if let Some(problem) = report.problems.into_iter().next() {
         return Err(Error::FinishedDamaged { file: file.to_owned(), problem });
     }

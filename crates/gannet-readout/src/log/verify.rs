@@ -73,6 +73,18 @@ impl Report {
         self.is_sound() && self.chunks_missing == 0
     }
 
+    /// Tests that anything of a log is in the file.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] and [`Error::NotALog`].
+    pub fn check_is_log(&self) -> Result<(), Error> {
+        match (self.bytes, self.sequence) {
+            (0, _) => Err(Error::Empty(self.file.clone())),
+            (_, None) => Err(Error::NotALog(self.file.clone())),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether the run is known to have lost items up to the end of this file.
     pub fn run_lost_items(&self) -> bool {
         self.account.iter().any(|item| item.missing_total() > 0)

@@ -186,7 +186,8 @@ fn what_is_no_log_is_left_alone() {
     assert_eq!(recovered.len(), 5);
     for (path, result) in recovered {
         let told = result.unwrap_err().to_string();
-        assert!(told.contains(path.to_str().unwrap()) && told.contains("move it away"), "{told}");
+        let says_why = ["is no log", "move it away"].iter().any(|words| told.contains(words));
+        assert!(told.contains(path.to_str().unwrap()) && says_why, "{told}");
     }
     assert_eq!(files(directory.path(), "").len(), 5, "nothing was added or removed");
     assert_eq!(fs::read(target).unwrap(), bytes[..10_000]);
