@@ -68,6 +68,17 @@ pub enum Error {
         /// Its name.
         name: String,
     },
+    /// A data set is laid out in a way that is not known here. It may be sound.
+    #[error(
+        "{path}: a data set has a layout that Gannet does not read ({layout}); make a copy with the \
+         usual one where the file was written: h5repack -f NONE -l CONTI {path} OUT"
+    )]
+    Layout {
+        /// The file.
+        path: PathBuf,
+        /// What is special.
+        layout: &'static str,
+    },
     /// A data set says that it is larger than the file that holds it can be.
     #[error("{path}: a data set of {got} bytes, where the file has room for {max} at most")]
     TooLarge {

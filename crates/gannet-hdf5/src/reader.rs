@@ -185,7 +185,7 @@ impl DataSet {
     /// # Errors
     /// When the header of the data set is damaged.
     pub fn shape(&self) -> Result<Vec<u64>> {
-        self.data_set.shape().map_err(|e| self.origin.format(e))
+        self.data_set.shape().map_err(|e| self.unreadable(e))
     }
 
     /// Bytes of all elements, as the header of the data set tells; the largest number when that
@@ -194,7 +194,7 @@ impl DataSet {
     /// # Errors
     /// When the header of the data set is damaged.
     pub fn len_bytes(&self) -> Result<u64> {
-        let element = self.data_set.element_size().map_err(|e| self.origin.format(e))?;
+        let element = self.data_set.element_size().map_err(|e| self.unreadable(e))?;
         let len = self.shape()?.into_iter().try_fold(element, u64::checked_mul);
         Ok(len.unwrap_or(u64::MAX))
     }
@@ -243,7 +243,7 @@ impl DataSet {
     /// Bytes of the largest chunk as stored, by the index of chunks, and of each unpacked; 0 without
     /// chunks.
     fn chunk_bytes_max(&self) -> Result<(u64, u64)> {
-        let format = |e| self.origin.format(e);
+        let format = |e| self.unreadable(e);
         let Some(shape) = self.data_set.chunk_shape().map_err(format)? else { return Ok((0, 0)) };
         let element = self.data_set.element_size().map_err(format)?;
         let unpacked = shape.into_iter().try_fold(element, u64::checked_mul).unwrap_or(u64::MAX);
@@ -252,13 +252,35 @@ impl DataSet {
     }
 
     fn unreadable(&self, error: hdf5_pure::Error) -> Error {
-        let hdf5_pure::Error::Format(FormatError::UnsupportedFilter(number)) = error else {
-            return self.origin.format(error);
+        let path = self.origin.path.clone();
+        let number = match &error {
+            hdf5_pure::Error::Format(FormatError::UnsupportedFilter(number)) => *number,
+            hdf5_pure::Error::Format(error) if let Some(layout) = unknown_layout(error) => {
+                return Error::Layout { path, layout };
+            }
+            _ => return self.origin.format(error),
         };
         let filters = self.data_set.filter_pipeline();
         let told = filters.into_iter().find(|filter| filter.id == number).and_then(|f| f.name);
         let name = told.unwrap_or_else(|| filter_name(number).to_owned());
-        Error::Filter { path: self.origin.path.clone(), number, name }
+        Error::Filter { path, number, name }
+    }
+}
+
+/// The layout that the library does not read, if that is why it failed.
+fn unknown_layout(error: &FormatError) -> Option<&'static str> {
+    match error {
+        FormatError::InvalidLayoutVersion(5) => Some("version 5, of HDF5 2.0"),
+        // The bytes are there: it is the width of a number that the library does not take.
+        FormatError::UnexpectedEof { expected, available } if expected <= available => {
+            Some("a chunk of more than 65535 rows, as HDF5 1.10 tells it")
+        }
+        FormatError::UnsupportedVirtualLayout => Some("virtual"),
+        FormatError::UnsupportedExternalStorage => Some("data in other files"),
+        FormatError::ChunkedReadError(why) if why.contains("version 2 B-tree") => {
+            Some("chunks that may grow in several dimensions")
+        }
+        _ => None,
     }
 }
 
@@ -355,6 +377,25 @@ mod tests {
         let error = data_set.bytes().unwrap_err();
         assert_eq!(data_set.len_bytes()?, 1 << 40);
         assert!(matches!(error, Error::TooLarge { got, .. } if got == 1 << 40), "{error}");
+        Ok(())
+    }
+
+    /// Files of h5py 3.16 with HDF5 2.0: `maxshape=(None, None)` and one chunk of 70000 rows with
+    /// `libver="v110"`, and gzip with `libver="latest"`.
+    #[test]
+    fn a_layout_that_is_not_known_is_not_called_damaged() -> Result<()> {
+        let files: [(&[u8], &str); 3] = [
+            (include_bytes!("../tests/data/chunks_by_b_tree_2.h5"), "several dimensions"),
+            (include_bytes!("../tests/data/chunk_of_3_byte_size.h5"), "65535 rows"),
+            (include_bytes!("../tests/data/layout_version_5.h5"), "version 5"),
+        ];
+        for (bytes, expected) in files {
+            let reader = Reader::new(std::io::Cursor::new(bytes), Path::new("a.h5"))?;
+            let error = reader.root().data_set("data")?.bytes().unwrap_err();
+            let is_known =
+                matches!(error, Error::Layout { layout, .. } if layout.contains(expected));
+            assert!(is_known && error.to_string().contains("h5repack"), "{error}");
+        }
         Ok(())
     }
 

@@ -141,7 +141,9 @@ fn content(file: &Path) -> anyhow::Result<(bool, Found)> {
     Ok(match FileKind::of(file)? {
         Some(FileKind::RawFile) => match raw_file::verify(file) {
             Ok(summary) => (true, Found::RawFile(summary)),
-            Err(error) if error.is_of_system() => return Err(error.into()),
+            Err(error) if error.is_of_system() || error.is_unsupported() => {
+                return Err(error.into());
+            }
             Err(error) => (false, Found::Problem(error.to_string())),
         },
         Some(FileKind::Log) => {

@@ -70,9 +70,11 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether something is packed by a filter that is not known here.
-    pub fn is_of_filter(&self) -> bool {
-        matches!(self, Self::Hdf5(gannet_hdf5::Error::Filter { .. }))
+    /// Whether something is packed by a filter or laid out in a way that is not known here. It may be
+    /// sound.
+    pub fn is_unsupported(&self) -> bool {
+        use gannet_hdf5::Error::{Filter, Layout};
+        matches!(self, Self::Hdf5(Filter { .. } | Layout { .. }))
     }
 
     /// Whether the operating system refused, and the content of the file is not to blame.

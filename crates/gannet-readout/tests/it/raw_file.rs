@@ -314,7 +314,7 @@ fn a_filter_that_is_missing_is_named_with_what_to_do() {
     let deflate = b"\x01\0\x08\0\x01\0\x01\0deflate\0";
     assert_eq!(packed_but(&path, deflate, b"\x0f\x7d\x08\0\x01\0\x01\0zstd\0\0\0\0"), 2);
     let error = verify(&path).unwrap_err();
-    assert!(error.is_of_filter());
+    assert!(error.is_unsupported());
     let said = error.to_string();
     for words in ["zstd.hdf5", "filter 32015 (zstd)", "h5repack -f NONE"] {
         assert!(said.contains(words), "{said}");

@@ -166,14 +166,14 @@ fn damaged(record: &RecordReader, source: gannet_wire::Error) -> raw_file::Error
     raw_file::Error::Header { place: record.name().to_owned(), source }
 }
 
-/// Counts what is damaged. What a filter is missing for is not: it is the user who can do something.
+/// Counts what is damaged. What is not supported is not: it is the user who can do something.
 fn unless_damaged<T>(
     read: raw_file::Result<T>,
     skipped: &mut Skipped,
 ) -> raw_file::Result<Option<T>> {
     match read {
         Ok(read) => Ok(Some(read)),
-        Err(error) if error.is_of_filter() => Err(error),
+        Err(error) if error.is_unsupported() => Err(error),
         Err(_) => {
             skipped.damaged += 1;
             Ok(None)
