@@ -170,3 +170,50 @@ impl Comparison {
         (self.compared.records > 0).then_some(self.compared)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_decision_less_shifts_numbers_and_leaves_the_others_the_same() {
+        let window = |number: u64| (100 * number, 100 * number + 50);
+        let mut comparison = Comparison::default();
+        for number in 1..=4 {
+            let (timestamp, window) = (window(number).0 + 10, Some(window(number)));
+            let (candidates, activities) = (Vec::new(), None);
+            let trigger_type = 1;
+            comparison.recorded(RecordedDecision {
+                number,
+                timestamp,
+                trigger_type,
+                window,
+                candidates,
+                activities,
+            });
+        }
+        for (trigger_number, of) in [(1, 1), (2, 3), (3, 4), (4, 5)] {
+            let (window_begin, window_end) = window(of);
+            let decision = Decision {
+                trigger_number,
+                run: 1,
+                timestamp: window_begin + 10,
+                trigger_type: 1,
+                window_begin,
+                window_end,
+                candidates: Vec::new(),
+            };
+            comparison.decided(decision, &[]);
+        }
+        let first_that_differ = vec![2];
+        let expected = Compared {
+            records: 4,
+            same: 3,
+            renumbered: 2,
+            differ: 1,
+            unrecorded: 1,
+            first_that_differ,
+        };
+        assert_eq!(comparison.finish(), Some(expected));
+    }
+}
