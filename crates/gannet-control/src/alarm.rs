@@ -111,8 +111,7 @@ pub(crate) fn alarms(snapshot: &Snapshot) -> Vec<Alarm> {
         Alarm::new(AlarmKind::Recorder, "the recorder", format!("cannot write: {why}"))
     }));
     alarms.extend(recorder.export_failures.first().map(|why| {
-        let failures = recorder.export_failures.len();
-        let what = format!("are missing for {failures} of the finished logs: {why}");
+        let what = format!("are missing: {why}");
         Alarm::new(AlarmKind::Exports, "exports", what + "; `gannet export` makes them later")
     }));
     alarms.extend(snapshot.channels.trouble.iter().map(|why| {
@@ -169,6 +168,7 @@ fn set_apart(snapshot: &Snapshot) -> impl Iterator<Item = Alarm> {
         let seconds = stream.time_offset_s.abs();
         let side = if stream.time_offset_s < 0.0 { "behind" } else { "ahead of" };
         let others = match others {
+            0 => "the time that the streams agreed on".to_owned(),
             1 => "the other stream".to_owned(),
             others => format!("the other {others} streams"),
         };

@@ -1,6 +1,6 @@
 //! `gannet inspect`: what is in this file?
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -86,7 +86,10 @@ fn print(out: &mut impl Write, entries: Listing) -> anyhow::Result<()> {
 fn bytes(file: &Path, format: Option<Format>, text: &mut String) -> anyhow::Result<()> {
     let path = file.display();
     let cannot_read = || format!("cannot read {path}");
-    let len = File::open(file).and_then(|file| file.metadata()).with_context(cannot_read)?.len();
+    let len = gannet_readout::files::open_input(file)
+        .and_then(|file| file.metadata())
+        .with_context(cannot_read)?
+        .len();
     ensure!(
         len <= BYTES_MAX,
         "{path} has {len} bytes and would be read at once; inspect a piece of it, for example one \

@@ -297,3 +297,17 @@ fn recover_and_export_leave_alone_and_name_what_is_not_ours() {
     }
     check_outside(&bench);
 }
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_holds_no_reader_up() {
+    let bench = Bench::new();
+    for name in ["f.glog", "f.hdf5", "f.parquet", "f.sha256", "f_channels.csv"] {
+        let pipe = bench.path(name);
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for verb in ["verify", "inspect", "find"] {
+            let output = bench.gannet(&[verb, pipe.to_str().unwrap()]);
+            assert!(!output.status.success(), "{verb} {name}: {}", out(&output));
+            assert!(err(&output).contains("it is a named pipe"), "{verb} {name}: {}", err(&output));
+        }
+    }
+}

@@ -1,7 +1,6 @@
 //! The table of channels as a file: comma-separated values with a line of names, one line a
 //! channel. What is not known is empty.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::num::{ParseFloatError, ParseIntError};
 use std::path::{Path, PathBuf};
@@ -128,7 +127,7 @@ pub fn read(path: &Path) -> Result<Vec<ChannelFigures>, FileError> {
 
 fn read_text(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    files::open_input(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(io::Error::other(format!("it is longer than {FILE_BYTES_MAX} bytes")));
     }

@@ -15,12 +15,12 @@ mod raw_file;
 mod records;
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read};
 use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
 
 use gannet_emulate::replay::{Packet, Recording};
+use gannet_readout::files::open_input;
 use gannet_readout::{log as run_log, raw_file as dune_file};
 use gannet_wire::inspect::{Format, identify};
 use serde::{Deserialize, Serialize};
@@ -211,7 +211,7 @@ impl FileKind {
     pub fn of(path: &Path) -> Result<Self, RecordingError> {
         let io = |cause| RecordingError::Io { path: path.to_owned(), cause };
         let mut magic = Vec::with_capacity(MAGIC_LEN);
-        let file = File::open(path).map_err(io)?;
+        let file = open_input(path).map_err(io)?;
         file.take(MAGIC_LEN as u64).read_to_end(&mut magic).map_err(io)?;
         if magic.starts_with(&HDF5_MAGIC) {
             return Ok(Self::RawFile);

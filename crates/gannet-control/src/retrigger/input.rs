@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use gannet_readout::export::TableReader;
+use gannet_readout::files::open_input;
 use gannet_readout::log::format::{HEADER_BYTES, Header, MAGIC};
 use gannet_readout::log::{Error, FileHeader, Kind, Reader, RunInfo, is_being_written};
 use gannet_readout::raw_file::{RawFileReader, RecordKind};
@@ -329,7 +330,7 @@ impl Recorded {
 
 fn magic_of(path: &Path) -> Result<Magic, RetriggerError> {
     let mut magic = Vec::new();
-    let file = File::open(path).map_err(RetriggerError::io("open", path))?;
+    let file = open_input(path).map_err(RetriggerError::io("open", path))?;
     file.take(8).read_to_end(&mut magic).map_err(RetriggerError::io("read", path))?;
     match magic {
         magic if magic.starts_with(&MAGIC) => Ok(Magic::Log),

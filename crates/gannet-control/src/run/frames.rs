@@ -8,6 +8,10 @@
 //! * It **begins** at the first time that a quorum of streams has sent. If these sent already when
 //!   it was started, it begins at the time that they had reached `SETTLE_NS` later.
 //!
+//! Streams that are far from the agreed time prove neither: of those that agree with it, and those
+//! whose time lies within theirs, a quorum counts. A stream that went on from another time lacks at
+//! least what it took less than there was from begin to end.
+//!
 //! Frames before and after are extra: they are taken, and what lacks between them is counted.
 //!
 //! [`SETTLE_NS`]: gannet_readout::receiver::SETTLE_NS
@@ -16,7 +20,7 @@ use gannet_measure::ledger::{Drop, Statement};
 use gannet_measure::ticks::DuneTicks;
 
 /// A time that is so far, in ticks, outside of what the quorum saw is no time of this run.
-const WILD_TICKS: u64 = DuneTicks::HZ;
+pub(super) const WILD_TICKS: u64 = DuneTicks::HZ;
 
 /// Drops behind the socket that may each be a frame that some stream lacks.
 const REFUSED: [(&str, &str); 8] = [
@@ -49,8 +53,12 @@ pub(super) struct StreamSpan {
     pub early: Option<u64>,
     /// What it had reached a while ago, or a while before the stop.
     pub settled: Option<u64>,
+    /// Frames that it made, as far as they came.
+    pub taken: u64,
     /// Whether it went on from another time: then it tells nothing of the end.
     pub restarted: bool,
+    /// Whether its time is near the one that most streams agree on.
+    pub agrees: bool,
 }
 
 /// Frames that one stream lacks: before its first, between that and its newest, and after it.
@@ -79,6 +87,7 @@ pub(super) struct Edges {
 impl Edges {
     /// What the streams that have sent agree on; nothing before they have sent for a while.
     pub fn agreed(streams: &[StreamSpan]) -> Option<Self> {
+        let streams = &in_time(streams);
         let quorum = quorum(streams.len());
         let nth = |mut times: Vec<u64>, place: usize| {
             times.sort_unstable();
@@ -100,6 +109,13 @@ impl Edges {
         let is_ahead = |newest: u64| newest > self.seen.1.saturating_add(WILD_TICKS);
         let is_behind = |first: u64| first.saturating_add(WILD_TICKS) < self.seen.0;
         let (first, newest) = (stream.first, stream.newest);
+        let frames = |from: u64, to: u64| to.saturating_sub(from) / stream.ticks_per_frame;
+        if stream.restarted && !is_behind(first) && !is_ahead(first) {
+            let begin = frames(self.begin, first);
+            let made = frames(self.begin, self.end);
+            let gone = made.saturating_sub(begin + stream.taken);
+            return Missing { begin, between: stream.missing.max(gone), end: 0 };
+        }
         if is_behind(first) || is_ahead(newest) {
             // Were it in sight without its last long gap, that was a leap of its clock.
             let leap = stream.outage * stream.ticks_per_frame;
@@ -109,7 +125,6 @@ impl Edges {
             let leapt = if has_leapt { stream.outage } else { 0 };
             return Missing { between: stream.missing.saturating_sub(leapt), ..Missing::default() };
         }
-        let frames = |from: u64, to: u64| to.saturating_sub(from) / stream.ticks_per_frame;
         let end = if stream.restarted { 0 } else { self.end };
         Missing {
             begin: frames(self.begin, stream.first),
@@ -117,6 +132,20 @@ impl Edges {
             end: frames(stream.newest, end),
         }
     }
+}
+
+/// The streams that agree on the time, and those whose own time lies within that of these, as that
+/// of a stream does that has ended; all of them where none agrees.
+fn in_time(streams: &[StreamSpan]) -> Vec<StreamSpan> {
+    let agreeing = || streams.iter().filter(|stream| stream.agrees);
+    let first = agreeing().map(|stream| stream.first).min();
+    let newest = agreeing().map(|stream| stream.newest).max();
+    let Some((first, newest)) = first.zip(newest) else { return streams.to_vec() };
+    let is_in_time = |stream: &&StreamSpan| {
+        let begins = stream.first.saturating_add(WILD_TICKS) >= first;
+        stream.agrees || begins && stream.newest <= newest.saturating_add(WILD_TICKS)
+    };
+    streams.iter().filter(is_in_time).copied().collect()
 }
 
 /// Frames of all streams.
@@ -183,7 +212,9 @@ mod tests {
             outage: 0,
             early: None,
             settled: Some(newest),
+            taken: 400,
             restarted: false,
+            agrees: true,
         }
     }
 
@@ -240,6 +271,37 @@ mod tests {
         let restarted = StreamSpan { restarted: true, ..stream(0, 400) };
         let streams = [stream(0, 99), stream(0, 98), restarted, restarted];
         assert_eq!(missing(&streams), [(0, 0), (0, 0), (0, 0), (0, 0)]);
+    }
+
+    #[test]
+    fn streams_that_most_do_not_agree_with_prove_nothing() {
+        let days = |days: u64| days * 24 * 3600 * 30_518;
+        for wild in [
+            (days(1), days(1) + 1),
+            (0u64.wrapping_sub(days(1)), 5),
+            (days(100_000), days(100_000)),
+        ] {
+            let apart = StreamSpan { agrees: false, ..stream(wild.0, wild.1) };
+            let ended = StreamSpan { agrees: false, ..stream(0, 30) };
+            let mut streams = vec![stream(0, 99); 4];
+            streams.extend([ended, apart, apart]);
+            let missing = missing(&streams);
+            assert_eq!(missing[..4], [(0, 0); 4], "{wild:?}");
+            assert_eq!(missing[4..], [(0, 69), (0, 0), (0, 0)], "{wild:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_stream_lost_before_it_went_on_from_another_time_is_missing() {
+        let lacks = |odd: StreamSpan| {
+            let streams = [stream(0, 90_000), stream(0, 90_000), odd];
+            Edges::agreed(&streams).unwrap().missing(&odd).total()
+        };
+        let odd = StreamSpan { restarted: true, taken: 88_002, ..stream(0, 90_000) };
+        assert_eq!(lacks(odd), 1998, "of 2000, of which two frames of another time took the place");
+        let gone = StreamSpan { agrees: false, ..stream(0, 90_000 + (1 << 30)) };
+        assert_eq!(lacks(StreamSpan { restarted: true, taken: 60_000, ..gone }), 30_000);
+        assert_eq!(lacks(StreamSpan { taken: 90_010, ..odd }), 0);
     }
 
     #[test]

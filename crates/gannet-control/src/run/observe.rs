@@ -26,7 +26,7 @@ use super::channels::ChannelStatus;
 use super::decide::{DecideStatus, OutletAccounts};
 use super::drain::DrainState;
 use super::exports::ExportStatus;
-use super::frames::{Edges, FrameAccount, Missing, StreamSpan};
+use super::frames::{Edges, FrameAccount, Missing, StreamSpan, WILD_TICKS};
 use super::recorded;
 use crate::alarm::{AlarmLog, alarms, no_frames};
 use crate::channels::ChannelSummary;
@@ -238,7 +238,9 @@ impl Observed {
 
     /// What each stream lacks.
     fn missing(&self) -> Vec<Missing> {
-        let spans: Vec<_> = self.streams.iter().map(ObservedStream::span).collect();
+        let times = self.trigger.merge.streams.iter();
+        let spans: Vec<_> =
+            self.streams.iter().zip(times).map(|(stream, time)| stream.span(time)).collect();
         let sent: Vec<_> = spans.iter().flatten().copied().collect();
         let edges = Edges::agreed(&sent);
         let told = |stream: &ObservedStream| Missing {
@@ -408,7 +410,7 @@ impl ObservedSource {
 
 impl ObservedStream {
     /// What the stream tells of its time, once it has sent.
-    fn span(&self) -> Option<StreamSpan> {
+    fn span(&self, time: &StreamTime) -> Option<StreamSpan> {
         let status = &self.status;
         let told = |counter: &Counter| Some(counter.get()).filter(|timestamp| *timestamp > 0);
         (self.is_live && status.frames.get() > 0).then(|| StreamSpan {
@@ -419,7 +421,9 @@ impl ObservedStream {
             outage: status.outage.get(),
             early: told(&status.early_timestamp),
             settled: told(&status.settled_timestamp),
+            taken: status.in_step.get(),
             restarted: status.restarts.get() > 0,
+            agrees: !time.is_set_apart() && time.offset_ticks().unsigned_abs() <= WILD_TICKS,
         })
     }
 

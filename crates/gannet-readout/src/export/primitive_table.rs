@@ -18,6 +18,7 @@ use parquet::schema::types::{ColumnPath, Type};
 
 use super::error::Error;
 use super::places::{ChannelPlaces, Place};
+use crate::files::open_input;
 use crate::files::{self, Existing, NewFile};
 use crate::log::name::PART;
 use crate::log::{FileHeader, RunInfo};
@@ -247,7 +248,7 @@ impl TableReader {
     /// # Errors
     /// When the file cannot be read, or is no Parquet table.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let file = File::open(path).map_err(|cause| Error::read(path)(cause.into()))?;
+        let file = open_input(path).map_err(|cause| Error::read(path)(cause.into()))?;
         let file = SerializedFileReader::new(file).map_err(Error::read(path))?;
         Ok(Self { file, path: path.to_owned(), next: 0 })
     }

@@ -207,7 +207,12 @@ fn check_own(stat: &Stat) -> io::Result<()> {
 
 /// What something is, in words.
 fn word(stat: &Stat) -> &'static str {
-    match FileType::from_raw_mode(stat.st_mode) {
+    word_of_mode(stat.st_mode)
+}
+
+/// What something of the mode `st_mode` is, in words.
+pub(super) fn word_of_mode(st_mode: u32) -> &'static str {
+    match FileType::from_raw_mode(st_mode) {
         FileType::RegularFile => "a file",
         FileType::Directory => "a directory",
         FileType::Symlink => "a symbolic link",

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use super::directory::OutputDirectory;
 use super::error::Error;
 use super::new_file::{Existing, NewFile};
-use super::run_counter::run_of;
+use super::{open_input, run_counter::run_of};
 
 /// What the name of a manifest ends with; before it stand prefix and number of the run.
 pub const MANIFEST_ENDING: &str = ".sha256";
@@ -89,7 +89,7 @@ pub fn list(file: &Path) -> Result<Option<PathBuf>, Error> {
 /// When the file or the manifest cannot be read, or the manifest is not one.
 pub fn compare(file: &Path) -> Result<Listed, Error> {
     let Some(manifest) = manifest_of(file) else { return Ok(Listed::NoManifest) };
-    let lines = match File::open(&manifest).and_then(|manifest| read(&manifest)) {
+    let lines = match open_input(&manifest).and_then(|manifest| read(&manifest)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Listed::NoManifest),
         other => other.map_err(Error::of("read", &manifest))?,
     };
@@ -106,7 +106,7 @@ pub fn compare(file: &Path) -> Result<Listed, Error> {
 /// # Errors
 /// When it cannot be read, is none, or names no file.
 pub fn files_of(manifest: &Path) -> Result<Vec<PathBuf>, Error> {
-    let lines = File::open(manifest).and_then(|manifest| read(&manifest));
+    let lines = open_input(manifest).and_then(|manifest| read(&manifest));
     let lines = lines.and_then(|lines| match lines.is_empty() {
         true => Err(io::Error::new(ErrorKind::InvalidData, "it lists no files")),
         false => Ok(lines),
@@ -191,7 +191,7 @@ fn parse(line: &str) -> Option<Line> {
 
 /// SHA-256 of a file, in hexadecimal digits.
 fn sha256(path: &Path) -> io::Result<String> {
-    let (mut file, mut hash) = (File::open(path)?, Sha256::new());
+    let (mut file, mut hash) = (open_input(path)?, Sha256::new());
     let mut piece = vec![0; PIECE];
     loop {
         match file.read(&mut piece) {

@@ -15,6 +15,8 @@ mod new_file;
 mod run_counter;
 
 use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 pub use directory::{OutputDirectory, directory_of};
@@ -28,6 +30,20 @@ pub use run_counter::{RUN_COUNTER, RunId, run_of, take_run};
 /// Whether something has the name `path`, be it a link that leads nowhere.
 pub fn is_taken(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
+}
+
+/// Opens a file that a user names, to read it. Links are followed.
+///
+/// # Errors
+/// What the system says, and when it is not a regular file: a pipe that nobody writes to would hold
+/// the reader up, and a device may have no end.
+pub fn open_input(path: &Path) -> io::Result<File> {
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() {
+        let what = directory::word_of_mode(metadata.mode());
+        return Err(io::Error::new(ErrorKind::InvalidInput, format!("it is {what}, not a file")));
+    }
+    File::open(path)
 }
 
 /// Opens the file `path` as [`OutputDirectory::open_own`] does.

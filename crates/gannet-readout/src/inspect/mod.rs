@@ -12,7 +12,6 @@ mod log_file;
 mod raw_file;
 mod table;
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -27,6 +26,7 @@ pub use error::Error;
 pub use log_file::{chunk_detail, describe_chunk};
 pub use raw_file::{describe_record, record_details};
 
+use crate::files::open_input;
 use crate::log::format::MAGIC;
 use crate::log::name::{EXTENSION, finished_path};
 use crate::parquet_file;
@@ -52,7 +52,7 @@ impl FileKind {
     /// When the file cannot be read.
     pub fn of(path: &Path) -> Result<Option<Self>, Error> {
         let mut start = Vec::with_capacity(HDF5_SIGNATURE.len());
-        let file = File::open(path).map_err(Error::io("open", path))?;
+        let file = open_input(path).map_err(Error::io("open", path))?;
         let mut head = file.take(HDF5_SIGNATURE.len() as u64);
         head.read_to_end(&mut start).map_err(Error::io("read", path))?;
         let name = finished_path(path);

@@ -1,6 +1,5 @@
 //! Listing a Parquet file.
 
-use std::fs::File;
 use std::path::Path;
 
 use parquet::basic::LogicalType;
@@ -12,6 +11,7 @@ use serde_json::Value;
 
 use super::entry::{ColumnEntry, Entry, RowEntry, TableEntry};
 use super::error::Error;
+use crate::files::open_input;
 
 /// Rows that are listed; a table may have billions.
 const ROWS: usize = 10;
@@ -21,7 +21,7 @@ pub(super) fn list(
     path: &Path,
 ) -> Result<impl Iterator<Item = Result<Entry, Error>> + use<>, Error> {
     let wrong = |source: ParquetError| Error::Parquet { file: path.to_owned(), source };
-    let file = File::open(path).map_err(Error::io("open", path))?;
+    let file = open_input(path).map_err(Error::io("open", path))?;
     let reader = SerializedFileReader::new(file).map_err(wrong)?;
     let about = reader.metadata().file_metadata();
     let columns = about

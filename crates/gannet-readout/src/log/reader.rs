@@ -9,6 +9,7 @@ use super::defect::Defect;
 use super::error::Error;
 use super::format::{BLOCK_BYTES, HEADER_BYTES, Header, Kind};
 use super::metadata::{EndOfFile, FileHeader};
+use crate::files::open_input;
 
 /// A chunk as read; it borrows the buffer of the reader.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +46,7 @@ impl Reader<File> {
     /// # Errors
     /// What the system says.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        Self::new(File::open(path).map_err(Error::io("open", path))?, path)
+        Self::new(open_input(path).map_err(Error::io("open", path))?, path)
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod digest;
 
-use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde::Serialize;
 
+use crate::files::open_input;
 pub use digest::{DIGEST_KEY, entry, seal};
 
 /// First bytes of every Parquet file.
@@ -62,7 +62,7 @@ impl Error {
 pub fn verify(path: &Path) -> Result<Summary, Error> {
     let io = |source| Error::Io { path: path.to_owned(), source };
     let wrong = |what: String| Error::Wrong { path: path.to_owned(), what };
-    let file = File::open(path).map_err(io)?;
+    let file = open_input(path).map_err(io)?;
     match digest::check(&file) {
         Ok(Some(true)) => {}
         Ok(Some(false)) => {

@@ -168,3 +168,20 @@ fn a_stray_datagram_a_day_ahead_costs_nothing_before_the_others_begin() {
 fn a_stray_datagram_a_day_ahead_costs_nothing_in_mid_run() {
     stray_datagram(false);
 }
+
+/// Two clocks that agree with each other are as many as the edges of a small run need for a proof.
+#[test]
+fn two_front_ends_an_hour_ahead_prove_no_frame_of_the_others_lost() {
+    let _alone = alone();
+    let clocks =
+        "faults = { clocks = [{ stream = 0, ahead = \"1 h\" }, { stream = 1, ahead = \"1 h\" }] }";
+    let bench = bench(8, 8, clocks);
+    let (sent, ended) = bench.run(20_000);
+    if ended.kernel_was_short("two front ends an hour ahead") {
+        return;
+    }
+    assert!(sent.truth.streams[1].faults.wrong_clock > 0);
+    assert_eq!(ended.number("/frames_lost"), 0, "{}", ended.report);
+    assert_eq!(ended.number("/frames_lost_max"), 0, "{}", ended.report);
+    assert_eq!(ended.ledger("sent", "offered"), 8 * 20_000);
+}
