@@ -8,9 +8,9 @@
 //! * It **begins** at the first time that a quorum of streams has sent. If these sent already when
 //!   it was started, it begins at the time that they had reached `SETTLE_NS` later.
 //!
-//! Streams that are far from the agreed time prove neither: of those that agree with it, and those
-//! whose time lies within theirs, a quorum counts. A stream that went on from another time lacks at
-//! least what it took less than there was from begin to end.
+//! Streams that are far from the agreed time prove neither: the quorum is one of the streams that agree
+//! with it, and of those that ended while they did. A stream that went on from another time lacks at
+//! least the difference between the frames due from begin to end and those that came.
 //!
 //! Frames before and after are extra: they are taken, and what lacks between them is counted.
 //!
@@ -134,8 +134,8 @@ impl Edges {
     }
 }
 
-/// The streams that agree on the time, and those whose own time lies within that of these, as that
-/// of a stream does that has ended; all of them where none agrees.
+/// The streams that agree on the time, and those whose frames lie within the time of these, such as
+/// a stream that has ended; all streams where none agrees.
 fn in_time(streams: &[StreamSpan]) -> Vec<StreamSpan> {
     let agreeing = || streams.iter().filter(|stream| stream.agrees);
     let first = agreeing().map(|stream| stream.first).min();
