@@ -36,6 +36,8 @@ pub struct Verified {
     pub file: PathBuf,
     /// Chunks of a log, records of a raw file.
     pub items: u64,
+    /// Chunks of a log that are known to have been lost from it.
+    pub missing: u64,
     /// What is wrong with it; nothing when it is sound.
     pub problem: Option<String>,
 }
@@ -215,9 +217,13 @@ impl Report {
     }
 
     fn print_files(&self, out: &mut impl Write) -> io::Result<()> {
-        for Verified { file, items, problem } in &self.verified {
+        for Verified { file, items, missing, problem } in &self.verified {
             let file = file.display();
             match problem {
+                None if *missing > 0 => {
+                    let (items, missing) = (grouped(*items), grouped(*missing));
+                    writeln!(out, "{file}: sound, {items} items, {missing} were lost from it")?;
+                }
                 None => writeln!(out, "{file}: verified, {} items", grouped(*items))?,
                 Some(problem) => writeln!(out, "{file}: NOT VERIFIED: {problem}")?,
             }
@@ -239,16 +245,17 @@ fn verify_raw(file: &Path) -> Verified {
         Ok(summary) => (summary.records, None),
         Err(error) => (0, Some(error.to_string())),
     };
-    Verified { file: file.to_owned(), items, problem }
+    Verified { file: file.to_owned(), items, missing: 0, problem }
 }
 
 fn verify_log(file: &Path) -> Verified {
-    let (items, problem) = match log::verify(file) {
-        Ok(report) if report.is_complete() => (report.data_chunks, None),
-        Ok(report) => (report.data_chunks, Some(report.to_string())),
-        Err(error) => (0, Some(error.to_string())),
+    let (items, missing, problem) = match log::verify(file) {
+        // The ledger has what is missing from a sound file.
+        Ok(report) if report.is_sound() => (report.data_chunks, report.chunks_missing, None),
+        Ok(report) => (report.data_chunks, report.chunks_missing, Some(report.to_string())),
+        Err(error) => (0, 0, Some(error.to_string())),
     };
-    Verified { file: file.to_owned(), items, problem }
+    Verified { file: file.to_owned(), items, missing, problem }
 }
 
 fn verdict(snapshot: &Snapshot) -> String {

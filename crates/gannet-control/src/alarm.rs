@@ -25,7 +25,7 @@ pub enum AlarmKind {
     StreamSetApart,
     /// The run has ended without a frame.
     NoFrames,
-    /// The recorder cannot write.
+    /// The recorder cannot write, or what it had written is gone.
     Recorder,
     /// A finished log has no exports.
     Exports,
@@ -109,6 +109,11 @@ pub(crate) fn alarms(snapshot: &Snapshot) -> Vec<Alarm> {
     alarms.extend(set_apart(snapshot));
     alarms.extend(recorder.trouble.iter().map(|why| {
         Alarm::new(AlarmKind::Recorder, "the recorder", format!("cannot write: {why}"))
+    }));
+    alarms.extend(recorder.losses.iter().map(|what| Alarm {
+        kind: AlarmKind::Recorder,
+        subject: what.clone(),
+        text: what.clone(),
     }));
     alarms.extend(recorder.export_failures.first().map(|why| {
         let what = format!("are missing: {why}");

@@ -240,6 +240,8 @@ pub struct RecorderSnapshot {
     pub export_failures: Vec<String>,
     /// Why it cannot write at the moment.
     pub trouble: Option<String>,
+    /// Which files were removed, replaced or truncated while they were written, and what is gone.
+    pub losses: Vec<String>,
     /// Whether the end of the run was given up because the disk did not answer.
     pub stuck: bool,
 }

@@ -315,7 +315,6 @@ impl Observed {
         };
         ledger.iter().filter(|statement| statement.stage != "sent").any(lossy)
             || self.built.damaged.get() > 0
-            || status.chunks_vanished > 0
             || matches!(status.state, log::State::Degraded { .. } | log::State::Failed)
     }
 
@@ -363,6 +362,7 @@ impl Observed {
             export_failures: exports.failures,
             stuck: status.stuck,
             trouble,
+            losses: status.losses,
         }
     }
 

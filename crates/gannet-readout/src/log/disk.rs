@@ -85,11 +85,18 @@ pub trait Sink: Send {
     /// What the system says.
     fn truncate(&mut self, len: u64) -> io::Result<()>;
 
-    /// Whether `path` still names this file.
+    /// Length of the file in bytes; `None` when `path` does not name it any more.
     ///
     /// # Errors
     /// What the system says, except that the path does not exist.
-    fn is_named(&self, path: &Path) -> io::Result<bool>;
+    fn named_len(&self, path: &Path) -> io::Result<Option<u64>>;
+
+    /// Byte at which the first hole begins, or the length of a file without. Some file systems keep
+    /// zeros that were written as a hole.
+    ///
+    /// # Errors
+    /// What the system says; some file systems do not tell.
+    fn first_hole(&self) -> io::Result<u64>;
 }
 
 /// Writes all of `bytes` at `offset`.
@@ -184,13 +191,18 @@ impl Sink for File {
         self.set_len(len)
     }
 
-    fn is_named(&self, path: &Path) -> io::Result<bool> {
+    fn named_len(&self, path: &Path) -> io::Result<Option<u64>> {
         let named = match fs::symlink_metadata(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             other => other?,
         };
         let mine = self.metadata()?;
-        Ok((mine.dev(), mine.ino()) == (named.dev(), named.ino()))
+        let is_mine = (mine.dev(), mine.ino()) == (named.dev(), named.ino());
+        Ok(is_mine.then_some(mine.len()))
+    }
+
+    fn first_hole(&self) -> io::Result<u64> {
+        Ok(rustix::fs::seek(self, rustix::fs::SeekFrom::Hole(0))?)
     }
 }
 
@@ -214,15 +226,18 @@ mod tests {
     }
 
     #[test]
-    fn a_file_knows_whether_it_was_removed_or_replaced() {
+    fn a_file_knows_whether_it_was_truncated_removed_or_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
-        let sink = SystemDisk.create(&path).unwrap();
-        assert!(sink.is_named(&path).unwrap());
+        let mut sink = SystemDisk.create(&path).unwrap();
+        write_all_at(&mut *sink, &[1; 9000], 0).unwrap();
+        assert_eq!(sink.named_len(&path).unwrap(), Some(9000));
+        fs::File::options().write(true).open(&path).unwrap().set_len(10).unwrap();
+        assert_eq!(sink.named_len(&path).unwrap(), Some(10));
         fs::remove_file(&path).unwrap();
-        assert!(!sink.is_named(&path).unwrap());
+        assert_eq!(sink.named_len(&path).unwrap(), None);
         fs::write(&path, b"another").unwrap();
-        assert!(!sink.is_named(&path).unwrap());
+        assert_eq!(sink.named_len(&path).unwrap(), None);
     }
 
     #[test]
@@ -274,8 +289,11 @@ mod tests {
         fn truncate(&mut self, _: u64) -> io::Result<()> {
             Ok(())
         }
-        fn is_named(&self, _: &Path) -> io::Result<bool> {
-            Ok(true)
+        fn named_len(&self, _: &Path) -> io::Result<Option<u64>> {
+            Ok(Some(self.0.len() as u64))
+        }
+        fn first_hole(&self) -> io::Result<u64> {
+            Ok(self.0.len() as u64)
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::books::Tally;
 use super::defect::Defect;
+use super::queue::RecordDrop;
 
 /// Why an operation on a log failed.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +56,24 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// Acknowledged data chunks that went with it.
+        chunks: u64,
+        /// What was in them.
+        items: Box<Tally>,
+    },
+    /// The file that was being written has become shorter.
+    #[error(
+        "{} was truncated from {expected} B to {len} B while it was written; \
+         {chunks} chunks that it held are gone",
+        path.display()
+    )]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that are left of what was written.
+        len: u64,
+        /// Bytes that had been written.
+        expected: u64,
+        /// Acknowledged data chunks that are gone.
         chunks: u64,
         /// What was in them.
         items: Box<Tally>,
@@ -119,6 +138,15 @@ impl Error {
             Self::DiskReserve { .. } => true,
             Self::Io { source, .. } => full.contains(&source.kind()),
             _ => false,
+        }
+    }
+
+    /// What had been acknowledged and is gone, and the reason for which it is counted as lost.
+    pub(super) fn gone(&self) -> Option<(&Tally, RecordDrop)> {
+        match self {
+            Self::Vanished { items, .. } => Some((items, RecordDrop::FileRemoved)),
+            Self::Truncated { items, .. } => Some((items, RecordDrop::FileTruncated)),
+            _ => None,
         }
     }
 

@@ -19,6 +19,8 @@ use crate::files::directory_of;
 pub const END_RESERVE_BYTES: u64 = 1 << 20;
 /// Bytes that are flushed at a time.
 const SYNC_BYTES: u64 = 64 << 20;
+/// Bytes between two notes of what a file holds.
+const MARK_BYTES: u64 = 8 << 20;
 
 /// A file that takes chunks.
 ///
@@ -33,6 +35,13 @@ pub(super) struct OpenFile {
     pub part: PathBuf,
     /// What is in it.
     pub content: Content,
+    /// Its first chunk.
+    header: Vec<u8>,
+    /// What was in it behind its header, and every [`MARK_BYTES`] or so from there on: so little is
+    /// read to find out what is left of a truncated file.
+    marks: Vec<Content>,
+    /// Data chunks that somebody cut off behind its content.
+    cut_off: u64,
 }
 
 /// What an unfinished file holds, so far as it is acknowledged.
@@ -50,8 +59,28 @@ pub(super) struct Content {
     pub chunks_missing: u64,
     /// Earliest and latest time stamp, ticks.
     pub times: Option<(u64, u64)>,
-    /// What was acknowledged in it; empty for a file of another process.
+    /// What is in those data chunks.
     pub items: Tally,
+}
+
+impl Content {
+    /// Counts the next chunk, which is `bytes` long.
+    pub fn add(&mut self, label: &Label, bytes: u64) {
+        self.len += bytes;
+        match label.kind {
+            Kind::GAP => {
+                self.chunks_missing += u64::from(label.items_missing);
+                self.next_sequence += u64::from(label.items_missing);
+            }
+            kind if kind.is_data() => {
+                self.chunks += 1;
+                self.next_sequence += 1;
+                self.times = join(self.times, times(label));
+                self.items.add(&Tally::of(label));
+            }
+            _ => {}
+        }
+    }
 }
 
 impl OpenFile {
@@ -80,13 +109,20 @@ impl OpenFile {
         );
         let content =
             Content { run: info.run, next_sequence: first_sequence, ..Content::default() };
-        let mut file = Self { sink, finished, part, content };
+        let mut file = Self::found(sink, finished, part, content);
         if let Err(error) = file.write(&header) {
             let _ = disk.remove(&file.part);
             return Err(error);
         }
         file.content.len = header.len() as u64;
+        file.header = header;
+        file.marks.push(file.content);
         Ok(file)
+    }
+
+    /// A file that was there before, with what was found in it.
+    pub fn found(sink: Box<dyn Sink>, finished: PathBuf, part: PathBuf, content: Content) -> Self {
+        Self { sink, finished, part, content, header: Vec::new(), marks: Vec::new(), cut_off: 0 }
     }
 
     /// Writes whole chunks behind the acknowledged ones.
@@ -112,16 +148,70 @@ impl OpenFile {
         self.sync()
     }
 
-    /// Refuses a file that lost its name: chunks in it would be gone with this process.
-    pub fn check_named(&self) -> Result<(), Error> {
-        match self.sink.is_named(&self.part).map_err(Error::io("look up", &self.part))? {
-            true => Ok(()),
-            false => Err(Error::Vanished {
+    /// Refuses a file that lost its name, as chunks in it would be gone with this process, and one
+    /// that is shorter than what was acknowledged. What is left of that is its content from now on.
+    pub fn check(&mut self) -> Result<(), Error> {
+        match self.sink.named_len(&self.part).map_err(Error::io("look up", &self.part))? {
+            None => Err(Error::Vanished {
                 path: self.part.clone(),
                 chunks: self.content.chunks,
                 items: Box::new(self.content.items),
             }),
+            Some(len) if len < self.content.len => {
+                let left = self.content_within(len);
+                let before = std::mem::replace(&mut self.content, left);
+                self.cut_off += before.next_sequence - left.next_sequence;
+                Err(self.truncated(&before, len, left.items))
+            }
+            Some(_) => Ok(()),
         }
+    }
+
+    /// What stands in the first `len` bytes, as far as whole chunks reach.
+    fn content_within(&self, len: u64) -> Content {
+        let Some(mut left) = self.marks.iter().rfind(|mark| mark.len <= len).copied() else {
+            return Content { len: 0, ..self.marks.first().copied().unwrap_or_default() };
+        };
+        let (reader, mut chunk) = (Reader::open(&self.part), Vec::new());
+        let Ok(mut reader) = reader else { return left };
+        while let Ok(header) = reader.read_chunk(left.len, &mut chunk)
+            && left.len + header.chunk_len() <= len
+            && (header.run, header.sequence) == (left.run, left.next_sequence)
+        {
+            left.add(&header.label, header.chunk_len());
+        }
+        left
+    }
+
+    /// The error for a file that held what it held `before`, and has `kept` of it in `len` bytes.
+    fn truncated(&self, before: &Content, len: u64, kept: Tally) -> Error {
+        let mut items = before.items;
+        items.take(&kept);
+        Error::Truncated {
+            path: self.part.clone(),
+            len,
+            expected: before.len,
+            chunks: items.get(Item::Chunk),
+            items: Box::new(items),
+        }
+    }
+
+    /// Refuses a file with a hole in which chunks stood: it was truncated just when chunks were
+    /// written behind them. Calls `answered` for each chunk that it reads.
+    fn check_whole(&mut self, answered: &dyn Fn()) -> Result<(), Error> {
+        let hole = self.sink.first_hole().unwrap_or(u64::MAX);
+        if hole >= self.content.len {
+            return Ok(());
+        }
+        // It may be zeros that were written.
+        let before = self.content;
+        let found = LeftFile { path: self.part.clone(), content: before }.find(u64::MAX, answered);
+        let kept = found.0.common(&before.items);
+        if kept == before.items {
+            return Ok(());
+        }
+        self.content.items = kept;
+        Err(self.truncated(&before, hole, kept))
     }
 
     /// Keeps space for `bytes` more bytes and the end of the run behind them. A file system that
@@ -134,39 +224,61 @@ impl OpenFile {
         }
     }
 
-    /// Counts what was written last as part of the file: `bytes` long, with data chunks that hold
-    /// `items`, with times in `times`.
-    pub fn acknowledge(&mut self, bytes: u64, items: &Tally, times: Option<(u64, u64)>) {
-        let chunks = items.get(Item::Chunk);
-        self.content.len += bytes;
-        self.content.chunks += chunks;
-        self.content.next_sequence += chunks;
-        self.content.times = join(self.content.times, times);
-        self.content.items.add(items);
+    /// Whether no data chunk is in it, nor was.
+    pub fn is_without_data(&self) -> bool {
+        self.content.chunks + self.cut_off == 0
+    }
+
+    /// Counts the chunk that was written last, `bytes` long, as part of the file.
+    pub fn acknowledge(&mut self, label: &Label, bytes: u64) {
+        self.content.add(label, bytes);
+        if self.marks.last().is_some_and(|mark| self.content.len - mark.len >= MARK_BYTES) {
+            self.marks.push(self.content);
+        }
     }
 
     /// Takes no more chunks: what is left to do is in the seal. `account` is that of the run, as far
     /// as it is known.
     pub fn end(self, cause: EndCause, error: Option<&Error>, account: Vec<ItemAccount>) -> Seal {
-        let content = &self.content;
-        let text = EndOfFile {
+        let end = EndOfFile {
             cause,
-            data_chunks: content.chunks,
-            chunks_missing: content.chunks_missing,
+            data_chunks: 0,
+            chunks_missing: 0,
             closed_unix_ns: if cause == EndCause::Recovered { 0 } else { unix_ns() },
-            error: error.map(|error| clip(&error.to_string(), ERROR_BYTES_MAX).into()),
+            error: None,
             account,
         };
-        let (first, last) = content.times.unwrap_or((0, 0));
-        let label = Label::new(Kind::END_OF_FILE).times(first, last);
-        let mut chunk = Vec::new();
-        encode_chunk(&label, content.run, content.next_sequence, &[text.encode()], &mut chunk);
-        self.end_with(chunk)
+        let mut seal = self.end_with(Some(end));
+        error.into_iter().for_each(|error| seal.tell(error));
+        seal
     }
 
-    /// Like [`end`](Self::end), with the end chunk given; nothing when the file has one already.
-    pub fn end_with(self, chunk: Vec<u8>) -> Seal {
-        Seal { file: self, end: chunk, renamed: false, hopeless: false }
+    /// Like [`end`](Self::end), with the payload of the end chunk but for its counts; nothing when the
+    /// file has an end chunk already.
+    pub fn end_with(self, end: Option<EndOfFile>) -> Seal {
+        Seal { file: self, end, renamed: false, hopeless: false }
+    }
+
+    /// What is still to be written to a file that ends with `end`: its header if that is gone, a gap
+    /// for the chunks that were cut off, and the end chunk.
+    fn last_chunks(&self, end: &EndOfFile) -> Vec<u8> {
+        let Content { run, next_sequence, .. } = self.content;
+        let mut chunks = if self.content.len == 0 { self.header.clone() } else { Vec::new() };
+        if self.cut_off > 0 {
+            let missing = u32::try_from(self.cut_off).unwrap_or(u32::MAX);
+            let gap = Label::new(Kind::GAP).counts(0, missing);
+            encode_chunk(&gap, run, next_sequence, &[[0; 0]], &mut chunks);
+        }
+        let (first, last) = self.content.times.unwrap_or((0, 0));
+        let label = Label::new(Kind::END_OF_FILE).times(first, last);
+        let text = EndOfFile {
+            data_chunks: self.content.chunks,
+            chunks_missing: self.content.chunks_missing + self.cut_off,
+            ..end.clone()
+        };
+        let sequence = next_sequence + self.cut_off;
+        encode_chunk(&label, run, sequence, &[text.encode()], &mut chunks);
+        chunks
     }
 }
 
@@ -191,7 +303,7 @@ pub(super) fn unix_ns() -> u64 {
 /// A file that has all its chunks and still needs its end chunk and its finished name.
 pub struct Seal {
     file: OpenFile,
-    end: Vec<u8>,
+    end: Option<EndOfFile>,
     renamed: bool,
     hopeless: bool,
 }
@@ -202,23 +314,39 @@ impl Seal {
     /// time that the disk has taken something.
     ///
     /// # Errors
-    /// What the system says; see [`Seal::is_hopeless`].
+    /// What the system says; see [`Seal::is_hopeless`]. Of a file that was truncated the next attempt
+    /// ends what is left.
     pub fn attempt(&mut self, disk: &dyn Disk, answered: &dyn Fn()) -> Result<(), Error> {
-        let file = &mut self.file;
         if !self.renamed {
-            let lost = |error: &Error| matches!(error, Error::Vanished { .. });
-            file.check_named().inspect_err(|error| self.hopeless |= lost(error))?;
+            if let Err(error) = self.file.check() {
+                self.hopeless |= matches!(error, Error::Vanished { .. });
+                self.tell(&error);
+                return Err(error);
+            }
+            // What stands behind a hole is for `recover`.
+            self.file.check_whole(answered).inspect_err(|_| self.hopeless = true)?;
+            let file = &mut self.file;
+            let last = self.end.as_ref().map(|end| file.last_chunks(end)).unwrap_or_default();
             // The end chunk first: the cut gives back the space that was kept for it.
-            file.write(&self.end)?;
-            let len = file.content.len + self.end.len() as u64;
+            file.write(&last)?;
+            let len = file.content.len + last.len() as u64;
             file.sink.truncate(len).map_err(Error::io("cut", &file.part))?;
             // A second call of sync would report success for pages lost at the first.
             file.sync_all(len, answered).inspect_err(|_| self.hopeless = true)?;
             disk.rename(&file.part, &file.finished).map_err(Error::io("rename", &file.part))?;
             self.renamed = true;
         }
-        let directory = directory_of(&file.finished);
+        let directory = directory_of(&self.file.finished);
         disk.sync_directory(directory).map_err(Error::io("flush", directory))
+    }
+
+    /// Has the end chunk tell of `error`, and of what is gone by it.
+    fn tell(&mut self, error: &Error) {
+        let Some(end) = &mut self.end else { return };
+        end.error = Some(clip(&error.to_string(), ERROR_BYTES_MAX).into());
+        if let Some((items, reason)) = error.gone() {
+            ItemAccount::lose(&mut end.account, items, reason);
+        }
     }
 
     /// Whether another attempt is of no use: the file stays unfinished for `recover` to look at.
@@ -247,9 +375,19 @@ impl LeftFile {
     /// What of the acknowledged chunks cannot be read from the file, and what it has of chunks from
     /// number `lost_from` of the run on, which nobody acknowledged.
     pub fn survey(&self, lost_from: u64) -> (Tally, Tally) {
+        let (kept, found) = self.find(lost_from, &|| ());
+        let mut gone = self.content.items;
+        gone.take(&kept.common(&gone));
+        (gone, found)
+    }
+
+    /// What it has of acknowledged chunks, and of those from number `lost_from` of the run on. Calls
+    /// `answered` for each chunk that it reads.
+    fn find(&self, lost_from: u64, answered: &dyn Fn()) -> (Tally, Tally) {
         let (mut kept, mut found) = (Tally::default(), Tally::default());
         if let Ok(mut reader) = Reader::open(&self.path) {
             loop {
+                answered();
                 match reader.next_chunk() {
                     Ok(Some(chunk)) if chunk.header.label.kind.is_data() => {
                         let items = Tally::of(&chunk.header.label);
@@ -269,8 +407,6 @@ impl LeftFile {
                 }
             }
         }
-        let mut gone = self.content.items;
-        gone.take(&kept.common(&gone));
-        (gone, found)
+        (kept, found)
     }
 }

@@ -80,8 +80,8 @@ impl Shared {
 
     /// Remembers an error, and counts what is gone with a file.
     pub fn note_error(&self, error: &Error) {
-        if let Error::Vanished { items, .. } = error {
-            self.queue.lose(items, RecordDrop::FileRemoved);
+        if let Some((items, reason)) = error.gone() {
+            self.queue.lose(items, reason);
         }
         self.progress().note_error(error);
     }
@@ -147,7 +147,7 @@ impl RecorderHandle {
             files_finished: progress.files_finished,
             finished: progress.finished,
             unfinished: progress.unfinished,
-            chunks_vanished: progress.chunks_vanished,
+            losses: progress.losses,
             outages: progress.outages,
             last_error: progress.last_error,
             stuck: progress.stuck,

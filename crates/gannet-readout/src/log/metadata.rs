@@ -6,11 +6,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use gannet_measure::ledger::Statement;
+use gannet_measure::ledger::{Reason, Statement};
 use serde::{Deserialize, Serialize};
 
+use super::books::{Item, Tally};
 use super::defect::Defect;
 use super::format::{BLOCK_BYTES, Kind, chunk_len};
+use super::queue::RecordDrop;
 
 /// Longest text of the caller that is stored in a file header, in bytes.
 pub const TEXT_BYTES_MAX: usize = 128;
@@ -167,6 +169,18 @@ impl ItemAccount {
         Self { missing: missing.filter(|(_, count)| *count > 0).collect(), ..self.clone() }
     }
 
+    /// Takes `items`, which were recorded, out of the accounts of their stages, for `reason`.
+    pub(super) fn lose(accounts: &mut [Self], items: &Tally, reason: RecordDrop) {
+        for account in accounts {
+            let item = Item::ALL.into_iter().find(|item| item.stage() == account.stage);
+            let count = item.map_or(0, |item| items.get(item)).min(account.recorded);
+            if count > 0 {
+                account.recorded -= count;
+                *account.missing.entry(reason.name().into()).or_default() += count;
+            }
+        }
+    }
+
     /// Items that are in no file, for any reason.
     pub fn missing_total(&self) -> u64 {
         self.missing.values().fold(0, |sum, count| sum.saturating_add(*count))
@@ -235,10 +249,9 @@ pub(super) fn clip(text: &str, bytes_max: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use gannet_measure::ledger::{Drop, Reason};
+    use gannet_measure::ledger::Drop;
 
     use super::*;
-    use crate::log::{Item, RecordDrop};
 
     #[test]
     fn is_read_back_and_fits_one_block_whatever_the_texts() {

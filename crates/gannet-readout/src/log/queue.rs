@@ -25,6 +25,8 @@ gannet_measure::drop_reasons! {
         Stopped => "stopped",
         /// It was written, and its file was removed or replaced before the file was finished.
         FileRemoved => "file_removed",
+        /// It was written, and somebody truncated its file before that was finished.
+        FileTruncated => "file_truncated",
         /// It was written, and the disk did not keep it: its file cannot be flushed, and it cannot be
         /// read back.
         NotKept => "not_kept",

@@ -288,12 +288,23 @@ impl Worker {
     /// Writes the last words and ends the last file.
     fn end(&mut self, last: Option<LastWords>, sealer: &Sealer) {
         let shared = &self.shared;
-        let mut account = shared.queue.statements();
-        if let Some(LastWords { chunk, account: told }) = last {
+        let mut told = self::told(&shared.queue.statements());
+        if let Some(LastWords { chunk, account }) = last {
+            told = self::told(&account);
             let items = Tally::of(&chunk.label);
             shared.queue.accept_last(&items);
             let writer = &mut self.writer;
-            let written = shared.writing.during(|| writer.commit_last(&chunk.label, &chunk.parts));
+            let mut write =
+                || shared.writing.during(|| writer.commit_last(&chunk.label, &chunk.parts));
+            let mut written = write();
+            if let Err(error) = &written
+                && let Some((items, reason)) = error.gone()
+            {
+                // The file was lost since the last commit, and the end goes to one of its own.
+                shared.note_error(error);
+                ItemAccount::lose(&mut told, items, reason);
+                written = write();
+            }
             match written {
                 Ok(acknowledged) => {
                     let _too_late = shared.queue.deliver(&items);
@@ -302,9 +313,8 @@ impl Worker {
                 }
                 Err(error) => shared.note_error(&error),
             }
-            account = told;
         }
-        self.writer.end_run(self::told(&account));
+        self.writer.end_run(told);
         self.hand_over_seals(sealer);
     }
 

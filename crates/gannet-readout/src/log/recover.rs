@@ -125,7 +125,7 @@ pub fn recover_on(disk: &dyn Disk, path: &Path) -> Result<Recovered, Error> {
         }
         other => other.map_err(Error::io("open", path))?,
     };
-    if !sink.is_named(path).map_err(Error::io("look up", path))? {
+    if sink.named_len(path).map_err(Error::io("look up", path))?.is_none() {
         // Another process finished the file between our opening and locking it.
         return check_finished(&finished);
     }
@@ -186,7 +186,7 @@ impl Repair<'_> {
         let disk = self.disk;
         let (recovered, file) = self.recovered(Outcome::Finished, content);
         let mut seal = match survey.ended {
-            true => file.end_with(Vec::new()),
+            true => file.end_with(None),
             false => file.end(EndCause::Recovered, None, Vec::new()),
         };
         seal.attempt(disk, &|| ())?;
@@ -204,7 +204,7 @@ impl Repair<'_> {
             bytes_set_aside: self.bytes_set_aside,
         };
         let part = self.part.to_owned();
-        (recovered, OpenFile { sink: self.sink, finished: self.finished, part, content })
+        (recovered, OpenFile::found(self.sink, self.finished, part, content))
     }
 
     fn flush_directory(&self) -> Result<(), Error> {

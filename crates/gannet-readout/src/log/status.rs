@@ -7,7 +7,7 @@ use std::time::Duration;
 use gannet_measure::ledger::{Reason, Statement};
 use serde::Serialize;
 
-use super::books::Item;
+use super::books::{Item, Tally};
 use super::error::Error;
 use super::queue::RecordDrop;
 
@@ -66,8 +66,9 @@ pub struct Status {
     pub finished: VecDeque<PathBuf>,
     /// Files that could not be ended, at most [`UNFINISHED_MAX`]: `gannet recover` looks at them.
     pub unfinished: Vec<PathBuf>,
-    /// Safe chunks that are gone, because their file was removed or replaced while it was written.
-    pub chunks_vanished: u64,
+    /// Which files were removed, replaced or truncated while they were written, and what went with
+    /// them, at most [`UNFINISHED_MAX`].
+    pub losses: Vec<String>,
     /// Times that writing failed and had to be taken up again.
     pub outages: u64,
     /// The last error, also when it is over.
@@ -126,7 +127,7 @@ pub(super) struct Progress {
     pub files_finished: u64,
     pub finished: VecDeque<PathBuf>,
     pub unfinished: Vec<PathBuf>,
-    pub chunks_vanished: u64,
+    pub losses: Vec<String>,
     pub outages: u64,
     pub last_error: Option<String>,
     /// A thread panicked; nothing takes that back.
@@ -136,12 +137,15 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Remembers an error, and counts the chunks that are gone with a file.
+    /// Remembers an error, and what is gone by it.
     pub fn note_error(&mut self, error: &Error) {
-        self.last_error = Some(error.to_string());
-        if let Error::Vanished { chunks, .. } = error {
-            self.chunks_vanished += chunks;
+        let text = error.to_string();
+        if error.gone().is_some_and(|(items, _)| *items != Tally::default())
+            && self.losses.len() < UNFINISHED_MAX
+        {
+            self.losses.push(text.clone());
         }
+        self.last_error = Some(text);
     }
 
     /// Remembers that a thread panicked.

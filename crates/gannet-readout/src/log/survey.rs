@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::defect::Defect;
 use super::error::Error;
-use super::file::{Content, join, times};
+use super::file::Content;
 use super::format::{Header, Kind};
 use super::reader::Reader;
 use crate::files::open_own;
@@ -84,14 +84,7 @@ impl Survey {
     }
 
     fn count(&mut self, header: &Header) {
-        let label = &header.label;
         self.sound_chunks += 1;
-        if label.kind == Kind::GAP {
-            self.content.chunks_missing += u64::from(label.items_missing);
-        }
-        if label.kind.is_data() {
-            self.content.chunks += 1;
-            self.content.times = join(self.content.times, times(label));
-        }
+        self.content.add(&header.label, header.chunk_len());
     }
 }

@@ -9,7 +9,7 @@ use super::books::{Item, Tally};
 use super::config::{Durability, RecorderConfig};
 use super::disk::Disk;
 use super::error::Error;
-use super::file::{Content, OpenFile, Seal, times, unix_ns};
+use super::file::{Content, OpenFile, Seal, unix_ns};
 use super::format::{Label, PAYLOAD_BYTES_MAX, chunk_len, encode_chunk};
 use super::metadata::{EndCause, ItemAccount, RunInfo};
 use super::name::{EXTENSION, file_name, run_stem};
@@ -150,8 +150,8 @@ impl Writer {
             let _ = self.seal_pending();
             self.pending.clear();
         }
-        let looked_up = self.file.as_ref().map_or(Ok(()), OpenFile::check_named);
-        looked_up.inspect_err(|error| self.set_aside(error))?;
+        let checked = self.file.as_mut().map_or(Ok(()), OpenFile::check);
+        checked.inspect_err(|error| self.set_aside(error))?;
         self.check_space(self.buffer.len_of(1))?;
         self.open_file()?;
         self.note_content();
@@ -235,16 +235,17 @@ impl Writer {
             if reserve {
                 file.reserve(bytes as u64)?;
             }
+            // Bytes written behind the end of a truncated file would leave a hole.
+            file.check()?;
             file.write(&self.buffer.bytes[..bytes])?;
             if self.config.durability == Durability::Power {
                 file.sync()?;
             }
         }
-        file.check_named()?;
+        file.check()?;
         for (label, payload_len) in self.buffer.chunks.drain(..count) {
-            let items = Tally::of(&label);
-            file.acknowledge(chunk_len(payload_len), &items, times(&label));
-            self.acknowledged.add(&items);
+            file.acknowledge(&label, chunk_len(payload_len));
+            self.acknowledged.add(&Tally::of(&label));
             self.payload_bytes += payload_len as u64;
         }
         let capacity = self.commit_bytes_max() as usize;
@@ -330,7 +331,7 @@ impl Writer {
         if matches!(error, Error::Vanished { .. }) {
             return;
         }
-        if file.content.chunks == 0 {
+        if file.is_without_data() {
             let _ = self.disk.remove(&file.part);
         } else {
             self.pending.push(file.end(EndCause::Failed, Some(error), (self.account)()));

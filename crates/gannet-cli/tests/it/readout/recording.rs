@@ -115,6 +115,37 @@ fn what_goes_with_a_removed_directory_is_counted_in_frames() {
     assert!(text.contains("raw frames are missing: file_removed"), "{text}");
 }
 
+#[test]
+fn what_is_cut_off_a_log_is_counted_in_frames_and_the_rest_is_kept() {
+    let _alone = alone();
+    let bench = Bench::with_recorder(CONFIG, "raw_streams = \"all\"");
+    let readout = Readout::start(&bench.config());
+    let sending = bench.emulate(readout.address, Some(3000));
+    wait_until(&readout, "frames", |now| now["recorder"]["raw_frames"].as_u64() > Some(1500));
+    let [part] = &bench.files()[..] else { panic!("{:?}", bench.files()) };
+    let file = std::fs::File::options().write(true).open(part).unwrap();
+    file.set_len(5_000_000).unwrap();
+    let is_told = |now: &Value| {
+        let alarms = now["alarms"].as_array().unwrap().iter();
+        let mut texts = alarms.map(|alarm| alarm["text"].as_str().unwrap());
+        texts.any(|text| text.contains(part.to_str().unwrap()) && text.contains("to 5000000 B"))
+    };
+    wait_until(&readout, "alarm", is_told);
+    sending.join().unwrap();
+    let ended = readout.stop();
+    let run = check(&bench, &ended);
+    check_told(&run, &ended);
+    assert!(ended.ledger("raw_frames", "file_truncated") > 500, "{}", ended.report["ledger"]);
+    assert_eq!(ended.status.code(), Some(3));
+    assert!(is_told(&ended.report), "{}", ended.report["alarms"]);
+    let files = run.files.iter().map(|file| &file.path);
+    let verified = Command::new(gannet()).arg("verify").args(files).output().unwrap();
+    assert_eq!(verified.status.code(), Some(6), "chunks are missing from a file");
+    let text = String::from_utf8(verified.stdout).unwrap();
+    assert!(text.contains("sound, ") && text.contains(" chunks were lost before"), "{text}");
+    assert!(text.contains("raw frames are missing: file_truncated"), "{text}");
+}
+
 /// `gannet run` for a second with these arguments.
 fn run_a_second(bench: &Bench, arguments: &[&str]) -> Output {
     let mut command = Command::new(gannet());

@@ -135,6 +135,49 @@ fn write_failing_at(left: u64, error: i32) -> (Vec<PathBuf>, tempfile::TempDir) 
 }
 
 #[test]
+fn a_file_that_is_truncated_before_its_end_is_ended_where_it_is_sound() {
+    let directory = scratch();
+    let disk = Arc::new(FaultyDisk::new(0));
+    let mut writer = Writer::new(disk, config(directory.path()), info()).unwrap();
+    for number in 0..3 {
+        writer.append(&label(number), &[[7; 5000]]).unwrap();
+    }
+    writer.commit().unwrap();
+    let part = writer.present_file().unwrap();
+    writer.end_file(EndCause::Rotated);
+    fs::File::options().write(true).open(&part).unwrap().set_len(15_000).unwrap();
+    let error = writer.seal_pending().unwrap_err();
+    assert!(matches!(&error, Error::Truncated { chunks: 2, len: 15_000, .. }), "{error}");
+    writer.seal_pending().unwrap();
+    let report = verify(&part.with_extension("")).unwrap();
+    assert!(report.is_sound(), "{report}");
+    assert_eq!((report.data_chunks, report.chunks_missing), (1, 2));
+    assert_eq!(report.sequence, Some((0, 3)));
+    writer.append(&label(3), &[payload(3)]).unwrap();
+    writer.close().unwrap();
+    assert_eq!(chunks_in(directory.path()).into_keys().collect::<Vec<_>>(), [0, 3]);
+}
+
+#[test]
+fn the_chunks_that_are_left_of_a_long_file_are_found() {
+    let directory = scratch();
+    let long = RecorderConfig { file_size_max: Bytes::mib(64), ..config(directory.path()) };
+    let mut writer = Writer::new(Arc::new(FaultyDisk::new(0)), long, info()).unwrap();
+    let chunk = vec![7; (1 << 20) - 64];
+    for number in 0..30 {
+        writer.append(&label(number), &[&chunk]).unwrap();
+        writer.commit().unwrap();
+    }
+    let part = writer.present_file().unwrap();
+    let len = 4096 + (21 << 20) + 100;
+    fs::File::options().write(true).open(&part).unwrap().set_len(len).unwrap();
+    let error = writer.commit().unwrap_err();
+    assert!(matches!(&error, Error::Truncated { chunks: 9, .. }), "{error}");
+    writer.seal_pending().unwrap();
+    assert_eq!(chunks_in(directory.path()).into_keys().collect::<Vec<_>>(), Vec::from_iter(0..21));
+}
+
+#[test]
 fn a_flush_that_failed_is_never_taken_for_done() {
     let directory = scratch();
     let disk = FaultyDisk::new(3);

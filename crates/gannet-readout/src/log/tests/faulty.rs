@@ -226,8 +226,13 @@ impl Sink for FaultySink {
         self.file.set_len(len)
     }
 
-    fn is_named(&self, path: &Path) -> io::Result<bool> {
+    fn named_len(&self, path: &Path) -> io::Result<Option<u64>> {
         self.disk.other()?;
-        Sink::is_named(&self.file, path)
+        self.file.named_len(path)
+    }
+
+    fn first_hole(&self) -> io::Result<u64> {
+        self.disk.other()?;
+        self.file.first_hole()
     }
 }

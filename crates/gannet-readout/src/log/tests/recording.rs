@@ -247,7 +247,8 @@ fn notices_that_its_directory_was_removed_even_when_idle() {
     wait_until("the first chunk", || handle.acknowledged() == 1);
     fs::remove_dir_all(&directory).unwrap();
     wait_until("the degraded state", || is_degraded(&handle, "directory_missing"));
-    wait_until("the count of what is gone", || handle.status().chunks_vanished == 1);
+    let gone = || handle.status().account(Item::Chunk).count("file_removed");
+    wait_until("the count of what is gone", || gone() == 1);
     // Nothing is acknowledged into a file without a name.
     offer_patiently(&handle, 1);
     std::thread::sleep(Duration::from_millis(100));

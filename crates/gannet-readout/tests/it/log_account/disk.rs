@@ -28,6 +28,8 @@ pub struct Manner {
     pub delay: Duration,
     /// Operations do not return.
     pub hangs: bool,
+    /// Somebody truncates the file to this length just before the next write to it.
+    pub cut: Option<u64>,
 }
 
 #[derive(Default)]
@@ -134,6 +136,9 @@ impl Sink for MannerSink {
             self.sink.write_at(&bytes[..bytes.len() * 9 / 10], offset)?;
             return Err(error);
         }
+        if let Some(len) = self.disk.0.manner.lock().unwrap().cut.take() {
+            self.sink.truncate(len)?;
+        }
         let room = self.take_space(offset + bytes.len() as u64).saturating_sub(offset) as usize;
         match room {
             0 if !bytes.is_empty() => Err(io::Error::from_raw_os_error(ENOSPC)),
@@ -163,7 +168,10 @@ impl Sink for MannerSink {
         self.disk.operate()?;
         self.sink.truncate(len)
     }
-    fn is_named(&self, path: &Path) -> io::Result<bool> {
-        self.sink.is_named(path)
+    fn named_len(&self, path: &Path) -> io::Result<Option<u64>> {
+        self.sink.named_len(path)
+    }
+    fn first_hole(&self) -> io::Result<u64> {
+        self.sink.first_hole()
     }
 }

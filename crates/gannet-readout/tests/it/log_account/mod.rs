@@ -277,6 +277,89 @@ fn what_goes_with_a_file_that_was_removed_is_lost() {
     assert_eq!(lost(), 10);
 }
 
+/// Makes the file shorter, as `truncate -s` does.
+fn truncate(path: &Path, len: u64) {
+    std::fs::File::options().write(true).open(path).unwrap().set_len(len).unwrap();
+}
+
+/// Chunks, records, primitives, frames and busy times that `status` counts as truncated.
+fn truncated(status: &Status) -> [u64; Item::ALL.len()] {
+    Item::ALL.map(|item| status.account(item).count("file_truncated"))
+}
+
+#[test]
+fn what_somebody_cuts_off_a_file_is_lost_and_what_is_left_is_kept() {
+    for (len, wait) in [0, 1, 4096, 4097, 28_671, 28_672, 100_000, 245_759]
+        .into_iter()
+        .flat_map(|len| [(len, true), (len, false)])
+    {
+        let what = format!("truncated to {len} bytes, waiting: {wait}");
+        let disk = MannerDisk::new(Manner { reserves: true, ..Manner::default() });
+        let directory = tempfile::tempdir().unwrap();
+        let recorder = start(&disk, directory.path());
+        let handle = recorder.handle();
+        let mut offered = Offered::default();
+        offered.offer(&handle, 0..11);
+        wait_until("the first chunks", || handle.acknowledged() == 11);
+        let file = handle.status().present_file.unwrap();
+        let held = Run::read(directory.path());
+        assert_eq!(held.chunks.len(), 11);
+        truncate(&file, len);
+        let left = Run::read(directory.path());
+        if wait {
+            wait_until("the loss", || !handle.status().losses.is_empty());
+            let told = handle.status().losses.remove(0);
+            assert!(told.contains(file.to_str().unwrap()), "{told}");
+            assert!(told.contains(&format!("to {len} B")), "{told}");
+            offered.offer(&handle, 11..30);
+        }
+        let status = finish(recorder);
+        let run = check(directory.path(), &status, &offered, Ending::Stated, &what);
+        assert!(run.files.iter().all(|file| file.end.is_some() && file.rest == 0), "{what}");
+        let stages = Item::ALL.map(Item::stage);
+        let gone = stages.map(|stage| held.items(stage) - left.items(stage));
+        assert_eq!(truncated(&status), gone, "{what}");
+        // The program's own reader finds the file whole, and the place of the loss in it.
+        let report = verify(&file.with_extension("")).unwrap();
+        assert!(report.is_sound(), "{what}: {report}");
+        assert_eq!((report.data_chunks, report.chunks_missing), (11 - gone[0], gone[0]), "{what}");
+        assert!(report.to_string().contains(&format!("{} chunks were lost", gone[0])), "{report}");
+        assert!(report.end.unwrap().error.unwrap().contains("truncated"), "{what}");
+    }
+}
+
+#[test]
+fn what_stood_where_a_truncated_file_has_a_hole_is_lost_and_what_follows_is_kept() {
+    for len in [0, 4096, 100_000] {
+        let disk = MannerDisk::new(Manner { reserves: true, ..Manner::default() });
+        let directory = tempfile::tempdir().unwrap();
+        let recorder = start(&disk, directory.path());
+        let handle = recorder.handle();
+        let mut offered = Offered::default();
+        offered.offer(&handle, 0..11);
+        wait_until("the first chunks", || handle.acknowledged() == 11);
+        // Between the last look at the file and the write: its length is as expected again.
+        disk.set(|manner| manner.cut = Some(len));
+        offered.offer(&handle, 11..14);
+        wait_until("the chunks behind the hole", || handle.acknowledged() == 14);
+        let status = finish(recorder);
+        let what = format!("a hole from byte {len} on");
+        let run = check(directory.path(), &status, &offered, Ending::MayBeMissing, &what);
+        assert!(truncated(&status)[0] > 4, "{what}: {status:?}");
+        assert!((11..14).all(|number| run.chunks.contains_key(&number)), "{what}");
+        assert!(status.losses[0].contains("was truncated"), "{:?}", status.losses);
+        assert_eq!(status.unfinished.len(), 1, "{what}");
+        let [(_, recovered)] = &recover_directory(directory.path()).unwrap()[..] else {
+            panic!("{what}")
+        };
+        let recovered = recovered.as_ref().unwrap();
+        // Without a header nobody knows what stood there.
+        let told = if len == 0 { 0 } else { truncated(&status)[0] };
+        assert_eq!(recovered.chunks_missing, told, "{what}");
+        check(directory.path(), &status, &offered, Ending::MayBeMissing, &what);
+    }
+}
+
 #[test]
 fn a_disk_that_hangs_is_told_and_the_end_of_the_run_does_not_wait_for_ever() {
     let disk = MannerDisk::new(Manner { reserves: true, ..Manner::default() });

@@ -72,12 +72,17 @@ fn chunk(bytes: &[u8]) -> Option<(u64, Chunk, usize)> {
 }
 
 impl File {
-    /// Reads a file up to its end chunk, or as far as it is sound.
+    /// Reads a file up to its end chunk, or to its last sound chunk.
     pub fn read(path: &Path) -> Self {
         let bytes = fs::read(path).unwrap();
-        let (mut chunks, mut end, mut at) = (BTreeMap::new(), None, 0);
-        while let Some((number, chunk, size)) = chunk(&bytes[at..]) {
-            at += size;
+        let (mut chunks, mut end, mut at, mut next) = (BTreeMap::new(), None, 0, 0);
+        while next < bytes.len() {
+            let Some((number, chunk, size)) = chunk(&bytes[next..]) else {
+                next += BLOCK;
+                continue;
+            };
+            next += size;
+            at = next;
             if chunk.kind == END_OF_FILE {
                 end = Some(serde_json::from_slice(&chunk.payload).unwrap());
                 break;
