@@ -142,7 +142,12 @@ impl Report {
         }
         if snapshot.frames_lost_max > snapshot.frames_lost {
             let bounds = bounds(snapshot.frames_lost, snapshot.frames_lost_max);
-            writeln!(out, "    {bounds}: the kernel dropped datagrams that no stream lacks")?;
+            let is_unsure = snapshot.streams.iter().any(|s| s.missing_max > s.missing);
+            let why = match is_unsure {
+                true => "in the place of some came frames with another time",
+                false => "the kernel dropped datagrams that no stream lacks",
+            };
+            writeln!(out, "    {bounds}: {why}")?;
         }
         for source in &snapshot.sources {
             if source.kernel_drops_max > source.kernel_drops {
@@ -195,6 +200,9 @@ impl Report {
                 .filter(|(_, count)| *count > 0)
                 .map(|(what, count)| format!("{what} {}", grouped(*count)))
                 .collect();
+            if stream.missing_max > stream.missing {
+                words.push(format!("missing at most {}", grouped(stream.missing_max)));
+            }
             if stream.set_apart {
                 words.push(format!("set apart, {:+.1} s", stream.time_offset_s));
             }

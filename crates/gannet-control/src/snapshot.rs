@@ -37,8 +37,8 @@ pub struct Snapshot {
     /// Frames that the streams made and that were not taken, for whatever cause: the drops of the
     /// stage `sent`. If `frames_lost_max` is more, at least so many.
     pub frames_lost: u64,
-    /// Frames lost at most: more if the kernel dropped datagrams that no stream lacks, which may be
-    /// frames that all streams lost at the end.
+    /// Frames lost at most: more if some stream has a `missing_max`, or if the kernel dropped datagrams
+    /// that no stream lacks, which may be frames that all streams lost at the end.
     pub frames_lost_max: u64,
     /// Each source.
     pub sources: Vec<SourceSnapshot>,
@@ -96,8 +96,11 @@ pub struct StreamSnapshot {
     /// Frames taken.
     pub frames: u64,
     /// Frames that never came, by its time stamps and, at the edges of the run, by those of the
-    /// other streams.
+    /// other streams. If `missing_max` is more, at least so many.
     pub missing: u64,
+    /// Frames that never came, at most: more if frames with another time came in the place of some, which
+    /// may be its own or somebody else's.
+    pub missing_max: u64,
     /// Frames that came twice.
     pub duplicate: u64,
     /// Frames that came after a later one.

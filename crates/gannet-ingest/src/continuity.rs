@@ -15,11 +15,16 @@
 //! One frame whose header was damaged never moves the count; it takes two frames that agree. So a
 //! frame out of step is to be kept: when the next one continues it, the frame kept gets a verdict
 //! of its own, a [`Gap`](Verdict::Gap) of 4095 or more, or a [`Restart`](Verdict::Restart), and no
-//! frame is lost. A clock that leaps may by chance agree with its sequence number, and the leap is
-//! taken for a gap; if the stream then goes on from a time within that gap, it was none, and
-//! nothing of it is missing. A frame continues another within the window; after a frame that fits the stream
+//! frame is lost. A frame continues another within the window; after a frame that fits the stream
 //! but for the length of the gap any later one does, so that short pieces of a stream, such as a
 //! recording has, may come far apart.
+//!
+//! A stream may come back: it goes on elsewhere, because its clock leaps or someone else sends in
+//! its name, and then from where it was before, by time and sequence number. What it lacks since
+//! then is known but for who sent the frames in between: its own with another time, or somebody
+//! else's. So the count has two bounds, unless these are exactly those that it lacks. A clock that
+//! leaps may by chance agree with its sequence number, and the leap is taken for a gap; if the
+//! stream then goes on from a time within that gap, it was none.
 //!
 //! This is a state machine without clock, input and output.
 
@@ -113,6 +118,15 @@ pub struct Counts {
     pub sequence_disagreements: u64,
     /// Frames missing in the last gap of more than 4094, which may turn out to be a leap of the clock.
     pub outage: u64,
+    /// Frames that may be missing beyond `missing`: others came in their place from another time,
+    /// and the stream came back.
+    pub unsure: u64,
+    /// Whether the stream went on from another time and has not come back.
+    pub away: bool,
+    /// Frames in step before it went away, or else before the last outage.
+    pub home: u64,
+    /// Frames in step before the last restart.
+    pub earlier_series: u64,
     /// Times that the stream fell silent.
     pub stalls: u64,
 }
@@ -124,6 +138,15 @@ struct Suspect {
     sequence: u16,
     /// Number of the frame in the stream, to forget it after a while.
     number: u64,
+}
+
+/// The end of what came of a stream before it went on elsewhere.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    timestamp: u64,
+    sequence: u16,
+    /// Frames missing until then.
+    missing: u64,
 }
 
 /// Checks one stream.
@@ -141,6 +164,8 @@ pub struct Continuity {
     /// By how much the last frame in order disagreed with its sequence number.
     disagreement: u16,
     suspect: Option<Suspect>,
+    /// Where it went away, or else where the last outage began.
+    left: Option<Left>,
     /// Time of the frame behind the last outage.
     outage_end: u64,
     heard_ns: u64,
@@ -163,6 +188,7 @@ impl Continuity {
             newest_sequence: 0,
             disagreement: 0,
             suspect: None,
+            left: None,
             outage_end: 0,
             heard_ns: now_ns,
             stalled: false,
@@ -224,7 +250,7 @@ impl Continuity {
     /// the stream by its sequence number.
     pub fn confirm_kept(&mut self) -> Option<Verdict> {
         let suspect = self.suspect.filter(|_| self.keeps_frame())?;
-        self.steps_ahead(suspect)?;
+        self.steps_ahead(suspect).or_else(|| self.steps_back(suspect))?;
         self.suspect = None;
         Some(self.resume(suspect))
     }
@@ -252,7 +278,7 @@ impl Continuity {
     /// Compares the sequence number of the frame that was to come. One that is off for good is
     /// followed from its second frame on, so that a jump counts once and a flipped bit once.
     fn cross_check(&mut self, sequence: u16) {
-        let off = self.off(sequence, 1);
+        let off = off(self.newest_sequence, sequence, 1);
         if off != 0 && off == self.disagreement {
             self.newest_sequence = (self.newest_sequence + off) % SEQUENCE_MODULUS;
             self.disagreement = 0;
@@ -260,13 +286,6 @@ impl Continuity {
         }
         self.counts.sequence_disagreements += u64::from(off != 0);
         self.disagreement = off;
-    }
-
-    /// By how much a sequence number is off, for a frame `steps` after the newest.
-    fn off(&self, sequence: u16, steps: i64) -> u16 {
-        let modulus = i64::from(SEQUENCE_MODULUS);
-        let expected = i64::from(self.newest_sequence) + steps % modulus;
-        (i64::from(sequence) - expected).rem_euclid(modulus) as u16
     }
 
     /// Makes the frame `steps` after the newest the newest; those in between are missing.
@@ -287,7 +306,8 @@ impl Continuity {
     /// Judges a frame that is not the one that was to come.
     #[cold]
     fn unexpected(&mut self, timestamp: u64, sequence: u16, ticks: i64) -> Judgement {
-        let Some(steps) = self.steps(ticks).filter(|steps| self.off(sequence, *steps) == 0) else {
+        let agrees = |steps: &i64| off(self.newest_sequence, sequence, *steps) == 0;
+        let Some(steps) = self.steps(ticks).filter(agrees) else {
             return self.suspicious(timestamp, sequence, ticks);
         };
         let frame = match steps {
@@ -323,7 +343,7 @@ impl Continuity {
         }
         self.counts.in_step += 1;
         self.counts.late += 1;
-        self.counts.missing -= 1;
+        self.counts.missing = self.counts.missing.saturating_sub(1);
         Verdict::Late
     }
 
@@ -346,36 +366,84 @@ impl Continuity {
     fn continued(&self, timestamp: u64, sequence: u16) -> Option<Suspect> {
         let suspect = self.suspect.filter(|_| self.keeps_frame())?;
         let steps = self.steps(timestamp.wrapping_sub(suspect.timestamp) as i64)?;
+        let agrees = off(suspect.sequence, sequence, steps) == 0;
         let steps = u64::try_from(steps).ok().filter(|steps| *steps > 0)?;
-        let modulus = u64::from(SEQUENCE_MODULUS);
-        let expected = (u64::from(suspect.sequence) + steps % modulus) % modulus;
         let is_in_reach = self.window.covers(steps) || self.steps_ahead(suspect).is_some();
-        (expected == u64::from(sequence) && is_in_reach).then_some(suspect)
+        (agrees && is_in_reach).then_some(suspect)
     }
 
-    /// Steps from the newest frame to one that would be next after a long outage.
-    fn steps_ahead(&self, suspect: Suspect) -> Option<u64> {
-        let steps = self.steps(suspect.timestamp.wrapping_sub(self.newest) as i64)?;
-        let agrees = steps > 0 && self.off(suspect.sequence, steps) == 0;
+    /// Steps to a frame that would be next after a long outage, from the place of another.
+    fn steps_from(&self, timestamp: u64, sequence: u16, suspect: Suspect) -> Option<u64> {
+        let steps = self.steps(suspect.timestamp.wrapping_sub(timestamp) as i64)?;
+        let agrees = steps > 0 && off(sequence, suspect.sequence, steps) == 0;
         agrees.then_some(steps as u64)
     }
 
-    /// Goes on with a frame that was out of step.
+    /// Steps to it from the newest frame.
+    fn steps_ahead(&self, suspect: Suspect) -> Option<u64> {
+        self.steps_from(self.newest, self.newest_sequence, suspect)
+    }
+
+    /// Steps to it from where the stream went away, or within the last outage from its begin.
+    fn steps_back(&self, suspect: Suspect) -> Option<u64> {
+        let left = self.left?;
+        let steps = self.steps_from(left.timestamp, left.sequence, suspect)?;
+        (self.counts.away || steps <= self.counts.outage).then_some(steps)
+    }
+
+    /// Goes on with a frame that was out of step: where it has the fewest steps to go, or else
+    /// from another time.
     fn resume(&mut self, suspect: Suspect) -> Verdict {
         self.counts.out_of_step -= 1;
-        self.counts.in_step += 1;
-        if let Some(steps) = self.steps_ahead(suspect) {
+        let (ahead, back) = (self.steps_ahead(suspect), self.steps_back(suspect));
+        let is_ahead = |steps: &u64| back.is_none_or(|back| *steps <= back);
+        if let Some(steps) = ahead.filter(is_ahead) {
+            if !self.counts.away {
+                self.leave();
+            }
             self.move_on(suspect.timestamp, steps);
+            self.counts.in_step += 1;
             (self.outage_end, self.counts.outage) = (suspect.timestamp, steps - 1);
             return Verdict::Gap { missing: steps - 1 };
         }
-        self.take_back_outage(suspect.timestamp);
         let ticks = suspect.timestamp.wrapping_sub(self.newest) as i64;
-        (self.newest, self.newest_sequence) = (suspect.timestamp, suspect.sequence);
         self.window.restart();
+        if let Some(steps) = back {
+            self.come_back(steps);
+        } else if !self.counts.away {
+            self.take_back_outage(suspect.timestamp);
+            self.leave();
+            self.counts.away = true;
+        }
+        (self.newest, self.newest_sequence) = (suspect.timestamp, suspect.sequence);
         self.disagreement = 0;
         self.counts.restarts += 1;
+        self.counts.earlier_series = self.counts.in_step;
+        self.counts.in_step += 1;
         Verdict::Restart { ticks }
+    }
+
+    /// Notes where the stream is before it goes on elsewhere.
+    fn leave(&mut self) {
+        let (timestamp, sequence) = (self.newest, self.newest_sequence);
+        self.left = Some(Left { timestamp, sequence, missing: self.counts.missing });
+        self.counts.home = self.counts.in_step;
+    }
+
+    /// Goes on `steps` after the place that it left: what came since may stand for what it lacks.
+    fn come_back(&mut self, steps: u64) {
+        let Some(left) = self.left.take() else { return };
+        let counts = &mut self.counts;
+        let (lacks, came) = (steps - 1, counts.in_step - counts.home);
+        let leap = if counts.away { 0 } else { counts.outage };
+        let missing_there = counts.missing.saturating_sub(left.missing).saturating_sub(leap);
+        let least = lacks.saturating_sub(came);
+        counts.missing = left.missing.saturating_add(least);
+        if came.saturating_add(missing_there) != lacks {
+            counts.unsure = counts.unsure.saturating_add(lacks - least);
+        }
+        (counts.away, counts.outage) = (false, 0);
+        self.window.advance(steps);
     }
 
     /// Counts the last outage as none if the stream goes on from a time within it.
@@ -386,6 +454,13 @@ impl Continuity {
         }
         self.counts.outage = 0;
     }
+}
+
+/// By how much a sequence number is off, for a frame `steps` after the one with the number `from`.
+fn off(from: u16, sequence: u16, steps: i64) -> u16 {
+    let modulus = i64::from(SEQUENCE_MODULUS);
+    let expected = i64::from(from) + steps % modulus;
+    (i64::from(sequence) - expected).rem_euclid(modulus) as u16
 }
 
 #[cfg(test)]

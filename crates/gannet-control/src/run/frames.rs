@@ -9,8 +9,9 @@
 //!   it was started, it begins at the time that they had reached `SETTLE_NS` later.
 //!
 //! Streams that are far from the agreed time prove neither: the quorum is one of the streams that agree
-//! with it, and of those that ended while they did. A stream that went on from another time lacks at
-//! least the difference between the frames due from begin to end and those that came.
+//! with it, and of those that ended while they did. A stream that went on from another time lacks the
+//! frames due until it came back, or until the end: at most all, at least those but for as many as came
+//! from another time.
 //!
 //! Frames before and after are extra: they are taken, and what lacks between them is counted.
 //!
@@ -46,30 +47,39 @@ pub(super) struct StreamSpan {
     pub ticks_per_frame: u64,
     pub first: u64,
     pub newest: u64,
-    /// Frames that it lacks between the two, and those of them in its last long gap.
+    /// Frames that it lacks between the two, those of them in its last long gap, and those that it
+    /// may lack beyond them.
     pub missing: u64,
     pub outage: u64,
+    pub unsure: u64,
     /// What it had reached a while after the start, if it had sent anything.
     pub early: Option<u64>,
     /// What it had reached a while ago, or a while before the stop.
     pub settled: Option<u64>,
-    /// Frames that it made, as far as they came.
+    /// Frames that came: all, those before it went on elsewhere, and those before its last restart.
     pub taken: u64,
-    /// Whether it went on from another time: then it tells nothing of the end.
+    pub home: u64,
+    pub earlier_series: u64,
+    /// Whether it ever went on from another time: then it proves nothing of the end.
     pub restarted: bool,
+    /// Whether it did, and has not come back to where it was.
+    pub away: bool,
     /// Whether its time is near the one that most streams agree on.
     pub agrees: bool,
 }
 
-/// Frames that one stream lacks: before its first, between that and its newest, and after it.
+/// Frames that one stream lacks: before its first, between that and its newest, and after it; and
+/// those that it may lack beyond them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Missing {
     pub begin: u64,
     pub between: u64,
     pub end: u64,
+    pub unsure: u64,
 }
 
 impl Missing {
+    /// Frames lacking at least.
     pub fn total(&self) -> u64 {
         self.begin + self.between + self.end
     }
@@ -106,30 +116,56 @@ impl Edges {
 
     /// What a stream lacks.
     pub fn missing(&self, stream: &StreamSpan) -> Missing {
-        let is_ahead = |newest: u64| newest > self.seen.1.saturating_add(WILD_TICKS);
-        let is_behind = |first: u64| first.saturating_add(WILD_TICKS) < self.seen.0;
-        let (first, newest) = (stream.first, stream.newest);
-        let frames = |from: u64, to: u64| to.saturating_sub(from) / stream.ticks_per_frame;
-        if stream.restarted && !is_behind(first) && !is_ahead(first) {
-            let begin = frames(self.begin, first);
-            let made = frames(self.begin, self.end);
-            let gone = made.saturating_sub(begin + stream.taken);
-            return Missing { begin, between: stream.missing.max(gone), end: 0 };
+        let is_ahead = |time: u64| time > self.seen.1.saturating_add(WILD_TICKS);
+        let is_behind = |time: u64| time.saturating_add(WILD_TICKS) < self.seen.0;
+        let is_in_sight = |time: u64| !is_behind(time) && !is_ahead(time);
+        let &StreamSpan { first, newest, .. } = stream;
+        // Were it in sight without its last long gap, that was a leap of its clock.
+        let leap = stream.outage * stream.ticks_per_frame;
+        let is_leap = if is_ahead(newest) {
+            is_in_sight(newest.wrapping_sub(leap))
+        } else {
+            is_behind(first) && is_in_sight(first.wrapping_add(leap))
+        };
+        let leapt = if is_leap { stream.outage } else { 0 };
+        let known = stream.missing.saturating_sub(leapt);
+        if is_in_sight(first) && (stream.away || is_leap) {
+            return self.missing_elsewhere(stream, known, is_in_sight(newest));
         }
         if is_behind(first) || is_ahead(newest) {
-            // Were it in sight without its last long gap, that was a leap of its clock.
-            let leap = stream.outage * stream.ticks_per_frame;
-            let without =
-                if is_ahead(newest) { newest.wrapping_sub(leap) } else { first.wrapping_add(leap) };
-            let has_leapt = !is_behind(without) && !is_ahead(without);
-            let leapt = if has_leapt { stream.outage } else { 0 };
-            return Missing { between: stream.missing.saturating_sub(leapt), ..Missing::default() };
+            return Missing { between: known, unsure: stream.unsure, ..Missing::default() };
         }
-        let end = if stream.restarted { 0 } else { self.end };
+        Missing { between: known, unsure: stream.unsure, ..self.outside(stream) }
+    }
+
+    /// What a stream lacks that began at the time of the others and went on elsewhere: the frames
+    /// from its first to where the others are, but for those that came. Frames of a time that is out
+    /// of sight may be its own or somebody else's; if they are as many as it lacks otherwise, they
+    /// are its own. So may those be lost or a leap by which it is ahead of the others.
+    fn missing_elsewhere(&self, stream: &StreamSpan, known: u64, is_in_sight: bool) -> Missing {
+        let frames = |from: u64, to: u64| to.saturating_sub(from) / stream.ticks_per_frame;
+        let (to, elsewhere, ahead) = if is_in_sight {
+            let to = stream.newest.min(self.seen.1).max(self.end);
+            (to, stream.earlier_series.saturating_sub(stream.home), frames(to, stream.newest))
+        } else {
+            (self.end, stream.taken.saturating_sub(stream.home), 0)
+        };
+        let came = stream.taken.saturating_sub(elsewhere);
+        let most = (frames(stream.first, to) + 1).saturating_sub(came);
+        let between = most.saturating_sub(elsewhere).max(known.min(most));
+        let are_its_own = most <= elsewhere.saturating_add(known);
+        let unsure = if are_its_own { 0 } else { most - between + ahead };
+        let begin = frames(self.begin, stream.first);
+        Missing { begin, between, end: 0, unsure: stream.unsure + unsure }
+    }
+
+    /// Frames that it lacks before its first and after its newest.
+    fn outside(&self, stream: &StreamSpan) -> Missing {
+        let frames = |from: u64, to: u64| to.saturating_sub(from) / stream.ticks_per_frame;
         Missing {
             begin: frames(self.begin, stream.first),
-            between: stream.missing,
-            end: frames(stream.newest, end),
+            end: frames(stream.newest, self.end),
+            ..Missing::default()
         }
     }
 }
@@ -157,6 +193,8 @@ pub(super) struct FrameAccount {
     pub lost: u64,
     /// Of these, those that a silent stream may still send.
     pub open: u64,
+    /// Frames that may be lost beyond these.
+    pub unsure: u64,
 }
 
 impl FrameAccount {
@@ -210,10 +248,14 @@ mod tests {
             newest,
             missing: 0,
             outage: 0,
+            unsure: 0,
             early: None,
             settled: Some(newest),
             taken: 400,
+            home: 0,
+            earlier_series: 0,
             restarted: false,
+            away: false,
             agrees: true,
         }
     }
@@ -291,32 +333,82 @@ mod tests {
         }
     }
 
+    /// What `odd` lacks at least and at most, beside two streams of 90,001 frames.
+    fn lacks(odd: StreamSpan) -> (u64, u64) {
+        let streams = [stream(0, 90_000), stream(0, 90_000), odd];
+        let missing = Edges::agreed(&streams).unwrap().missing(&odd);
+        (missing.total(), missing.total() + missing.unsure)
+    }
+
     #[test]
-    fn what_a_stream_lost_before_it_went_on_from_another_time_is_missing() {
-        let lacks = |odd: StreamSpan| {
-            let streams = [stream(0, 90_000), stream(0, 90_000), odd];
-            Edges::agreed(&streams).unwrap().missing(&odd).total()
+    fn frames_of_another_time_may_stand_for_those_that_a_stream_lacks() {
+        let gone = StreamSpan {
+            restarted: true,
+            away: true,
+            agrees: false,
+            home: 30_001,
+            ..stream(0, 90_000 + (1 << 30))
         };
-        let odd = StreamSpan { restarted: true, taken: 88_002, ..stream(0, 90_000) };
-        assert_eq!(lacks(odd), 1998, "of 2000, of which two frames of another time took the place");
-        let gone = StreamSpan { agrees: false, ..stream(0, 90_000 + (1 << 30)) };
-        assert_eq!(lacks(StreamSpan { restarted: true, taken: 60_000, ..gone }), 30_000);
-        assert_eq!(lacks(StreamSpan { taken: 90_010, ..odd }), 0);
+        assert_eq!(lacks(StreamSpan { taken: 30_003, ..gone }), (59_998, 60_000), "two strays");
+        assert_eq!(lacks(StreamSpan { taken: 70_001, ..gone }), (20_000, 60_000));
+        assert_eq!(lacks(StreamSpan { taken: 90_001, ..gone }), (0, 0), "all of them");
+        assert_eq!(lacks(StreamSpan { taken: 90_801, ..gone }), (0, 0), "a stop amid traffic");
+        assert_eq!(
+            lacks(StreamSpan { taken: 90_001, home: 29_001, missing: 1000, ..gone }),
+            (1000, 1000)
+        );
+    }
+
+    #[test]
+    fn a_stream_that_starts_again_in_time_lacks_what_lies_between() {
+        let again = StreamSpan {
+            restarted: true,
+            away: true,
+            home: 30_001,
+            earlier_series: 30_001,
+            ..stream(0, 89_990)
+        };
+        assert_eq!(lacks(StreamSpan { taken: 88_002, ..again }), (1999, 1999), "its end too");
+        let strays = StreamSpan { earlier_series: 30_003, ..again };
+        assert_eq!(lacks(StreamSpan { taken: 88_004, ..strays }), (1997, 1999));
+    }
+
+    #[test]
+    fn a_small_leap_is_no_lost_frame() {
+        let leapt = |by: i64| StreamSpan {
+            restarted: true,
+            away: true,
+            taken: 90_001,
+            home: 30_001,
+            earlier_series: 30_001,
+            ..stream(0, 90_000u64.wrapping_add_signed(by))
+        };
+        for by in [15_000, -15_000] {
+            assert_eq!(lacks(leapt(by)), (0, 0), "{by}");
+        }
+        let out = StreamSpan { taken: 80_001, ..leapt(15_000) };
+        assert_eq!(lacks(out), (10_000, 25_000), "out for a while, and then ahead");
     }
 
     #[test]
     fn a_gap_to_where_no_quorum_is_is_a_leap_of_the_clock() {
         let leap = 4096 * 1000;
-        let lacks = |first: u64, newest: u64, outage: u64| {
-            let odd = StreamSpan { missing: outage + 3, outage, ..stream(first, newest) };
-            let streams = [stream(0, 90_000), stream(0, 90_000), odd];
-            Edges::agreed(&streams).unwrap().missing(&odd).total()
+        let odd = |first: u64, newest: u64, outage: u64| StreamSpan {
+            missing: outage + 3,
+            outage,
+            taken: 89_998,
+            home: 50_000,
+            ..stream(first, newest)
         };
-        assert_eq!(lacks(0, 90_000 + leap, leap), 3, "ahead");
-        assert_eq!(lacks(0, 90_000, 70_000), 70_003, "an outage that ends where the others are");
+        assert_eq!(lacks(odd(0, 90_000 + leap, leap)), (3, 3), "ahead");
+        let out = odd(0, 90_000 + leap, leap + 5000);
+        assert_eq!(lacks(StreamSpan { taken: 84_998, ..out }), (5003, 40_001), "ahead while out");
+        let within = "an outage that ends where the others are";
+        assert_eq!(lacks(odd(0, 90_000, 70_000)), (70_003, 70_003), "{within}");
         let behind = 0u64.wrapping_sub(leap);
-        assert_eq!(lacks(behind, 90_000, leap), 3, "its first frame was behind");
-        assert_eq!(lacks(0, 90_000 + leap, 4095), 4098, "a gap before it leapt");
+        assert_eq!(lacks(odd(behind, 90_000, leap)), (3, 3), "its first frame was behind");
+        let before = odd(0, 90_000 + leap, 4095);
+        assert_eq!(lacks(before), (4098, 4098), "a gap before it leapt");
     }
 
     fn statement(stage: &str, offered: u64, delivered: u64, drops: &[(&str, u64)]) -> Statement {
@@ -330,7 +422,7 @@ mod tests {
         let drops = [("kernel_queue", 20), ("wrong_length", 5), ("foreign_address", 9)];
         let mut source = statement("source", 1034, 1000, &drops);
         let frames = statement("frames", 1000, 990, &[("bad_timestamp", 2), ("duplicate", 8)]);
-        let account = FrameAccount { made: 1030, lost: 40, open: 0 };
+        let account = FrameAccount { made: 1030, lost: 40, ..FrameAccount::default() };
         let sent = account.statement(&mut source, &frames);
         let dropped = [("kernel_queue", 20), ("refused", 7), ("before_socket", 13)];
         assert_eq!(sent, statement("sent", 1030, 990, &dropped));
@@ -342,7 +434,7 @@ mod tests {
     fn drops_that_no_stream_lacks_stay_with_the_source() {
         let mut source = statement("source", 120, 100, &[("kernel_queue", 20)]);
         let frames = statement("frames", 100, 100, &[]);
-        let account = FrameAccount { made: 104, lost: 4, open: 0 };
+        let account = FrameAccount { made: 104, lost: 4, ..FrameAccount::default() };
         let sent = account.statement(&mut source, &frames);
         assert_eq!((sent.count("kernel_queue"), source.count("kernel_queue")), (4, 16));
         assert!(sent.closes() && source.closes());

@@ -198,7 +198,7 @@ impl Observed {
         }
         let missing = self.missing();
         let account = self.frame_account(&missing);
-        let lost_frames = account.lost > account.open;
+        let (lost_frames, unsure) = (account.lost > account.open, account.unsure);
         let ledger = self.ledger(account, &status);
         let (channels, summaries) = self.channels.now();
         let streams = self.streams.iter().zip(&self.trigger.merge.streams).zip(summaries);
@@ -220,7 +220,7 @@ impl Observed {
             alarms: Vec::new(),
             elapsed_s: self.life.elapsed_s(self.clock.now_ns()),
             frames_lost,
-            frames_lost_max: frames_lost + kernel_rest(&ledger, &sources),
+            frames_lost_max: frames_lost + unsure + kernel_rest(&ledger, &sources),
             tpg_share: tpg_share(&sources),
             sources,
             streams,
@@ -258,6 +258,7 @@ impl Observed {
             let status = &stream.status;
             account.made += status.in_step.get() + missing.total();
             account.lost += missing.total();
+            account.unsure += missing.unsure;
             account.open += if self.life.has_ended() { 0 } else { missing.end };
         }
         account
@@ -419,10 +420,14 @@ impl ObservedStream {
             newest: status.newest_timestamp.get(),
             missing: status.missing.get(),
             outage: status.outage.get(),
+            unsure: status.unsure.get(),
             early: told(&status.early_timestamp),
             settled: told(&status.settled_timestamp),
             taken: status.in_step.get(),
+            home: status.home.get(),
+            earlier_series: status.earlier_series.get(),
             restarted: status.restarts.get() > 0,
+            away: status.away.get() == 1,
             agrees: !time.is_set_apart() && time.offset_ticks().unsigned_abs() <= WILD_TICKS,
         })
     }
@@ -440,6 +445,7 @@ impl ObservedStream {
             geo_id: self.geo_id.to_string(),
             frames,
             missing: missing.total(),
+            missing_max: missing.total() + missing.unsure,
             duplicate: status.duplicate.get(),
             late: status.late.get(),
             out_of_step: status.out_of_step.get(),

@@ -121,6 +121,64 @@ fn a_gap_stays_one_when_the_clock_leaps_to_before_it() {
     assert_eq!((counts.missing, counts.restarts), (40_000 - 1010, 1));
 }
 
+/// Frames of the stream's begin, days off in time, with sequence numbers that agree or are off.
+fn stray(days: i64, off: i64, frames: i64) -> impl Iterator<Item = (u64, u16)> {
+    let indices = (0..frames).map(move |n| days * 2_636_718_750 + n);
+    indices.map(move |index| {
+        let timestamp = EPOCH.wrapping_add_signed(index * STEP as i64);
+        (timestamp, (4000 + off + index).rem_euclid(4096) as u16)
+    })
+}
+
+#[test]
+fn what_a_stream_that_comes_back_lacks_is_bounded_by_what_came_instead() {
+    for (days, off) in [(1, 0), (1, 7), (-1, 0), (-1, 7)] {
+        let mut checker = checker();
+        feed(&mut checker, 0..100);
+        feed_frames(&mut checker, stray(days, off, 2));
+        let leapt = checker.counts().restarts == 0;
+        assert_eq!(leapt, (days, off) == (1, 0), "{:?}", checker.counts());
+        // One frame comes late, just after it came back.
+        let verdicts = feed(&mut checker, [5100, 5101, 5099, 5102]);
+        assert!(matches!(verdicts[1], Verdict::Restart { .. }), "{verdicts:?}");
+        assert_eq!(verdicts[3..], [Verdict::Late, Verdict::InOrder]);
+        let counts = *checker.counts();
+        assert_eq!((counts.missing, counts.unsure, counts.away), (4999 - 2, 2, false), "{days}");
+        assert_closes(&counts);
+        // Again, in the midst of its frames: nothing is missing.
+        feed_frames(&mut checker, stray(days, 9, 2));
+        feed(&mut checker, 5103..5110);
+        let counts = *checker.counts();
+        assert_eq!((counts.missing, counts.unsure, counts.away), (4999 - 2, 2, false), "{days}");
+    }
+}
+
+#[test]
+fn as_many_frames_of_another_time_as_are_lacking_are_its_own() {
+    for days in [1, -1] {
+        let mut checker = checker();
+        feed(&mut checker, 0..100);
+        feed_frames(&mut checker, stray(days, 5, 5000).filter(|(_, sequence)| sequence % 10 != 1));
+        feed(&mut checker, 5100..5110);
+        let lost = stray(days, 5, 5000).filter(|(_, sequence)| sequence % 10 == 1).count() as u64;
+        let counts = *checker.counts();
+        assert_eq!((counts.missing, counts.unsure, counts.restarts), (lost, 0, 2));
+    }
+}
+
+#[test]
+fn a_stream_with_new_sequence_numbers_has_not_come_back() {
+    let mut checker = checker();
+    feed(&mut checker, 0..100);
+    let again = FrontEnd { timestamp: STREAM.frame(5000).0, sequence: 77 };
+    feed_frames(&mut checker, stray(1, 7, 3).chain((0..9).map(|n| again.frame(n))));
+    let counts = *checker.counts();
+    assert_eq!(
+        (counts.missing, counts.away, counts.home, counts.earlier_series),
+        (0, true, 100, 103)
+    );
+}
+
 #[test]
 fn frames_that_come_one_by_one_far_apart_confirm_each_other() {
     let mut checker = checker();

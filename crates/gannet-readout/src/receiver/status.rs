@@ -16,6 +16,14 @@ pub struct StreamStatus {
     pub missing: Counter,
     /// Of the missing, those in the last gap of more than 4094 frames.
     pub outage: Counter,
+    /// Frames that may be missing beyond those, while others came in their place from another time.
+    pub unsure: Counter,
+    /// 1 while the stream goes on from another time and has not come back.
+    pub away: Counter,
+    /// Frames in step before it went away, or else before the last outage.
+    pub home: Counter,
+    /// Frames in step before it went on from another time for the last time.
+    pub earlier_series: Counter,
     /// Frames that came twice.
     pub duplicate: Counter,
     /// Frames that came after a later one.
@@ -48,6 +56,10 @@ impl StreamStatus {
         self.in_step.set(counts.in_step);
         self.missing.set(counts.missing);
         self.outage.set(counts.outage);
+        self.unsure.set(counts.unsure);
+        self.away.set(counts.away.into());
+        self.home.set(counts.home);
+        self.earlier_series.set(counts.earlier_series);
         self.duplicate.set(counts.duplicate);
         self.late.set(counts.late);
         self.out_of_step.set(counts.out_of_step);

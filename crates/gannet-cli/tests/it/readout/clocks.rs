@@ -1,14 +1,14 @@
 //! Wrong clocks: the streams whose time is right lose nothing, and the wrong one is named.
 
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
 use gannet_measure::ledger::Reason;
 use gannet_readout::record::FragmentCut;
-use gannet_wire::{tpc_frame, wibeth};
+use gannet_wire::{GeoId, tpc_frame, wibeth};
 
-use crate::readout::process::{Bench, Ended, Readout, alone, scale};
+use crate::readout::process::{Bench, Ended, QUIET, Readout, alone, scale};
 use crate::readout::trigger_fragments;
 
 /// Time stamp of the first frame.
@@ -124,6 +124,80 @@ fn a_clock_that_leaps_and_comes_back_costs_the_others_nothing() {
     assert_eq!(ended.report["streams"][1]["set_apart"], false);
 }
 
+/// Sends a frame in the name of `stream`.
+fn send_stray(to: SocketAddr, stream: GeoId, timestamp: u64, sequence: u64) {
+    let mut frame = [0u8; tpc_frame::FRAME_LEN];
+    let mut view = wibeth::Frame::new_unchecked(&mut frame[..]);
+    view.daq_mut().set_geo_id(stream);
+    view.daq_mut().set_seq_id((sequence % 4096) as u16);
+    view.daq_mut().set_block_length(tpc_frame::BLOCK_LENGTH);
+    view.daq_mut().set_timestamp(timestamp);
+    UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&frame, to).unwrap();
+}
+
+/// Three front ends whose clocks leap while they are out, and three that are out while somebody sends
+/// two frames in their names: of each it is known what it lost at least and at most.
+#[test]
+fn what_a_stream_lost_while_its_clock_was_wrong_is_counted_or_bounded() {
+    const OUT: std::ops::Range<usize> = 7..13;
+    let _alone = alone();
+    let outage = |stream| match stream {
+        12 => "{ stream = 12, stop = \"150 ms\" }".to_owned(),
+        _ => format!("{{ stream = {stream}, stop = \"150 ms\", restart = \"450 ms\" }}"),
+    };
+    let outages: Vec<_> = OUT.map(outage).collect();
+    let bench = bench(
+        13,
+        13,
+        &format!(
+            r#"
+            [emulate.faults]
+            outages = [{}]
+            clocks = [
+                {{ stream = 7, from = "300 ms", until = "550 ms", ahead = "86400 s" }},
+                {{ stream = 8, from = "300 ms", ahead = "86400 s" }},
+                {{ stream = 9, from = "300 ms", ahead = "1073741824 ns" }},
+            ]
+            "#,
+            outages.join(", ")
+        ),
+    );
+    let readout = Readout::start(&bench.config());
+    thread::sleep(QUIET);
+    let emulation = bench.emulate(readout.address, Some(20_000));
+    thread::sleep(Duration::from_millis(2000));
+    // The sequence number of stream 11 agrees with the time.
+    let day = DAY / 2048;
+    for (stream, sequence) in [(10, 77), (11, day), (12, 77)] {
+        let geo_id = bench.plan.streams().nth(stream).unwrap().geo_id;
+        for frame in 0..2 {
+            send_stray(readout.address, geo_id, START + DAY + 2048 * frame, sequence + frame);
+        }
+    }
+    let sent = emulation.join().unwrap();
+    thread::sleep(QUIET);
+    let ended = readout.stop();
+    if ended.kernel_was_short("clocks that leap during an outage") {
+        return;
+    }
+    assert_eq!(ended.open_books(), [""; 0]);
+    let told = |stream: usize, name: &str| ended.number(&format!("/streams/{stream}/{name}"));
+    for stream in 0..13 {
+        let faults = &sent.truth.streams[stream].faults;
+        assert_eq!(faults.stopped > 0, OUT.contains(&stream));
+        let (least, most) = match stream {
+            10..13 => (faults.stopped - 2, faults.stopped),
+            _ => (faults.stopped, faults.stopped + faults.wrong_clock),
+        };
+        assert_eq!(told(stream, "missing"), least, "{stream}: {}", ended.report["streams"][stream]);
+        assert_eq!(told(stream, "missing_max"), most, "{stream}");
+    }
+    let sum = |name: &str| (0..13).map(|stream| told(stream, name)).sum::<u64>();
+    assert_eq!(ended.number("/frames_lost"), sum("missing"));
+    assert_eq!(ended.number("/frames_lost_max"), sum("missing_max"));
+    assert!(ended.is_degraded());
+}
+
 /// One datagram a day ahead for a stream that is silent otherwise, before the others begin or
 /// while they run.
 fn stray_datagram(early: bool) {
@@ -131,13 +205,7 @@ fn stray_datagram(early: bool) {
     let bench = bench(5, 4, "");
     let stray = bench.plan.streams().nth(4).unwrap().geo_id;
     let readout = Readout::start(&bench.config());
-    let mut frame = [0u8; tpc_frame::FRAME_LEN];
-    let mut view = wibeth::Frame::new_unchecked(&mut frame[..]);
-    view.daq_mut().set_geo_id(stray);
-    view.daq_mut().set_block_length(tpc_frame::BLOCK_LENGTH);
-    view.daq_mut().set_timestamp(START + DAY);
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let send = || socket.send_to(&frame, readout.address).unwrap();
+    let send = || send_stray(readout.address, stray, START + DAY, 0);
     if early {
         send();
         thread::sleep(Duration::from_millis(300));
