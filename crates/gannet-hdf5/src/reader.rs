@@ -233,7 +233,7 @@ impl DataSet {
         let too_large =
             |max, got| Err(Error::TooLarge { path: self.origin.path.clone(), max, got });
         let (stored, unpacked) = self.chunk_bytes_max()?;
-        match self.len_bytes()?.max(if is_packed { unpacked } else { 0 }) {
+        match self.len_bytes()?.max(unpacked) {
             got if got > max => too_large(max, got),
             _ if stored > len => too_large(len, stored),
             _ => Ok(()),
@@ -241,14 +241,23 @@ impl DataSet {
     }
 
     /// Bytes of the largest chunk as stored, by the index of chunks, and of each unpacked; 0 without
-    /// chunks.
+    /// chunks. The library adds places within a chunk to where it begins, which must not overflow.
     fn chunk_bytes_max(&self) -> Result<(u64, u64)> {
         let format = |e| self.unreadable(e);
         let Some(shape) = self.data_set.chunk_shape().map_err(format)? else { return Ok((0, 0)) };
         let element = self.data_set.element_size().map_err(format)?;
-        let unpacked = shape.into_iter().try_fold(element, u64::checked_mul).unwrap_or(u64::MAX);
         let chunks = self.data_set.chunks().map_err(format)?;
-        Ok((chunks.iter().map(|chunk| chunk.storage_size).max().unwrap_or(0), unpacked))
+        let Some(stored) = chunks.iter().map(|chunk| chunk.storage_size).max() else {
+            return Ok((0, 0));
+        };
+        let ends =
+            |at: &[u64]| at.iter().zip(&shape).all(|(at, len)| at.checked_add(*len).is_some());
+        if !chunks.iter().all(|chunk| ends(&chunk.offset)) {
+            let reason = "a chunk lies beyond what a data set can hold".to_owned();
+            return Err(Error::Format { path: self.origin.path.clone(), reason });
+        }
+        let unpacked = shape.into_iter().try_fold(element, u64::checked_mul).unwrap_or(u64::MAX);
+        Ok((stored, unpacked))
     }
 
     fn unreadable(&self, error: hdf5_pure::Error) -> Error {
@@ -408,6 +417,17 @@ mod tests {
         let mut refusals = data_sets.iter().filter_map(|(_, data_set)| data_set.bytes().err());
         let is_too_large = |error| matches!(error, Error::TooLarge { got, .. } if got > 1 << 31);
         assert!(refusals.any(is_too_large));
+        Ok(())
+    }
+
+    /// A file of the fuzzer, one of whose chunks begins at the end of all numbers.
+    #[test]
+    fn a_chunk_beyond_all_numbers_is_refused() -> Result<()> {
+        let bytes = include_bytes!("../tests/data/chunk_far_outside.h5");
+        let reader = Reader::new(std::io::Cursor::new(bytes), Path::new("chunk_far_outside.h5"))?;
+        let data_sets = reader.root().data_sets()?;
+        let mut refusals = data_sets.iter().filter_map(|(_, data_set)| data_set.bytes().err());
+        assert!(refusals.any(|error| error.to_string().contains("a chunk lies beyond")));
         Ok(())
     }
 }
