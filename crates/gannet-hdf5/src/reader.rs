@@ -224,40 +224,37 @@ impl DataSet {
         Ok(bytes)
     }
 
+    /// Refuses what claims more bytes than the file can hold or unpack to.
     fn check_len(&self) -> Result<()> {
         let (len, is_packed) = (self.origin.len, !self.data_set.filters().is_empty());
         let max = match is_packed {
             false => len,
             true => len.saturating_mul(UNPACKED_FACTOR_MAX).min(UNPACKED_MAX).max(len),
         };
-        let too_large =
-            |max, got| Err(Error::TooLarge { path: self.origin.path.clone(), max, got });
-        let (stored, unpacked) = self.chunk_bytes_max()?;
-        match self.len_bytes()?.max(unpacked) {
-            got if got > max => too_large(max, got),
-            _ if stored > len => too_large(len, stored),
-            _ => Ok(()),
-        }
-    }
-
-    /// Bytes of the largest chunk as stored, by the index of chunks, and of each unpacked; 0 without
-    /// chunks. The library adds places within a chunk to where it begins, which must not overflow.
-    fn chunk_bytes_max(&self) -> Result<(u64, u64)> {
+        self.at_most(max, self.len_bytes()?)?;
         let format = |e| self.unreadable(e);
-        let Some(shape) = self.data_set.chunk_shape().map_err(format)? else { return Ok((0, 0)) };
-        let element = self.data_set.element_size().map_err(format)?;
+        let Some(shape) = self.data_set.chunk_shape().map_err(format)? else { return Ok(()) };
         let chunks = self.data_set.chunks().map_err(format)?;
         let Some(stored) = chunks.iter().map(|chunk| chunk.storage_size).max() else {
-            return Ok((0, 0));
+            return Ok(());
         };
-        let ends =
-            |at: &[u64]| at.iter().zip(&shape).all(|(at, len)| at.checked_add(*len).is_some());
-        if !chunks.iter().all(|chunk| ends(&chunk.offset)) {
-            let reason = "a chunk lies beyond what a data set can hold".to_owned();
-            return Err(Error::Format { path: self.origin.path.clone(), reason });
+        self.at_most(len, stored)?;
+        let element = self.data_set.element_size().map_err(format)?;
+        let unpacked = shape.iter().try_fold(element, |len, rows| len.checked_mul(*rows));
+        self.at_most(max, unpacked.unwrap_or(u64::MAX))?;
+        // The library adds places within a chunk to where it begins.
+        let fits =
+            |at: &[u64]| at.iter().zip(&shape).all(|(at, rows)| at.checked_add(*rows).is_some());
+        if chunks.iter().all(|chunk| fits(&chunk.offset)) {
+            return Ok(());
         }
-        let unpacked = shape.into_iter().try_fold(element, u64::checked_mul).unwrap_or(u64::MAX);
-        Ok((stored, unpacked))
+        let reason = "a chunk lies beyond what a data set can hold".to_owned();
+        Err(Error::Format { path: self.origin.path.clone(), reason })
+    }
+
+    fn at_most(&self, max: u64, got: u64) -> Result<()> {
+        let path = || self.origin.path.clone();
+        if got > max { Err(Error::TooLarge { path: path(), max, got }) } else { Ok(()) }
     }
 
     fn unreadable(&self, error: hdf5_pure::Error) -> Error {

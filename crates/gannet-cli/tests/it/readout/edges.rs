@@ -7,7 +7,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -15,10 +15,11 @@ use gannet_emulate::Emulator;
 use gannet_wire::tpc_frame::FRAME_LEN;
 use serde_json::Value;
 
-use crate::readout::process::{Bench, alone, gannet, has_program, rounds};
+use crate::readout::process::{Bench, alone, free_address, gannet, has_program, rounds};
 use crate::sys;
 
-const ADDRESS: &str = "127.0.0.1:7497";
+/// Where the readout of every test here listens.
+static ADDRESS: LazyLock<SocketAddr> = LazyLock::new(free_address);
 
 /// Two streams that are recorded as they come, so that the log grows.
 fn bench() -> Bench {
@@ -31,12 +32,13 @@ fn bench_with(recorder: &str) -> Bench {
         r#"
         [[source]]
         streams = {{ count = 2 }}
-        udp = {{ listen = ["{ADDRESS}"] }}
+        udp = {{ listen = ["{}"] }}
         depth = "300 ms"
 
         [emulate]
         streams = {{ count = 2 }}
-        "#
+        "#,
+        *ADDRESS
     );
     let lines = format!("raw_streams = \"all\"\ndisk_reserve = \"1 MiB\"\n{recorder}");
     Bench::with_recorder(&text, &lines)
@@ -57,7 +59,7 @@ impl Sender {
         let thread = thread::spawn(move || {
             let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
             sys::keep_refusals(&socket);
-            socket.connect(ADDRESS).unwrap();
+            socket.connect(*ADDRESS).unwrap();
             let (mut frame, mut sent, mut refused) = ([0; FRAME_LEN], 0, 0);
             for index in 0.. {
                 for stream in 0..2 {
@@ -339,7 +341,7 @@ fn a_run_without_a_frame_is_no_success_and_says_where_it_listened() {
     let alarms = report["alarms"].as_array().unwrap();
     let alarm = alarms.iter().find(|alarm| alarm["kind"] == "no_frames").unwrap();
     let text = alarm["text"].as_str().unwrap();
-    assert!(text.contains(ADDRESS) && text.contains("check that"), "{text}");
+    assert!(text.contains(&ADDRESS.to_string()) && text.contains("check that"), "{text}");
 }
 
 #[test]
@@ -396,8 +398,7 @@ fn readiness_is_told_to_a_descriptor_and_to_systemd() {
     let said = hear();
     assert!(said.starts_with("READY=1\n") && said.contains("STATUS=run 1 is running"), "{said}");
     assert_eq!(fs::read_to_string(&ready).unwrap(), "ready\n");
-    let listening: SocketAddr = ADDRESS.parse().unwrap();
-    assert!(UdpSocket::bind(listening).is_err(), "it has its port");
+    assert!(UdpSocket::bind(*ADDRESS).is_err(), "it has its port");
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(killed.unwrap().success());
     assert_eq!(hear().trim_end(), "STOPPING=1");

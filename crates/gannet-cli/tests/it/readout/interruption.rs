@@ -1,5 +1,6 @@
 //! Starts and stops in the middle of everything.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -8,17 +9,18 @@ use std::time::{Duration, Instant};
 use gannet_measure::random::Random;
 use gannet_readout::log;
 
-use crate::readout::process::{Bench, Readout, alone, gannet, rounds, scale};
+use crate::readout::process::{Bench, Readout, alone, free_address, gannet, rounds, scale};
 
-/// Streams with a trigger 200 times a second. In the long version they are sixteen at the true
-/// rate, so that starts and stops happen at 0.488 Mframe/s.
+/// Streams with a trigger 200 times a second, to an address of their own. In the long version they are
+/// sixteen at the true rate, so that starts and stops happen at 0.488 Mframe/s.
 fn bench() -> Bench {
     let (count, rate_scale) = if scale(2) == 1 { (8, 0.5) } else { (16, 1.0) };
+    let address = free_address();
     Bench::new(&format!(
         r#"
         [[source]]
         streams = {{ count = {count} }}
-        udp = {{ listen = ["127.0.0.1:7498"] }}
+        udp = {{ listen = ["{address}"] }}
         depth = "300 ms"
 
         [record]
@@ -38,10 +40,10 @@ fn bench() -> Bench {
     ))
 }
 
-/// Whether any socket of this machine is bound to the readout's port.
-fn port_is_bound() -> bool {
+/// Whether any socket of this machine is bound to the address.
+fn is_bound(address: SocketAddr) -> bool {
     let table = std::fs::read_to_string("/proc/net/udp").unwrap();
-    table.lines().any(|line| line.contains("0100007F:1D4A 00000000:0000"))
+    table.contains(&format!("0100007F:{:04X} 00000000:0000", address.port()))
 }
 
 #[test]
@@ -52,7 +54,8 @@ fn starts_and_stops_amid_traffic_lose_nothing_and_leave_nothing() {
     for round in rounds(5, 100) {
         let mut random = Random::stream(1, round);
         let readout = Readout::start(&bench.config());
-        assert!(port_is_bound());
+        let address = readout.address;
+        assert!(is_bound(address));
         thread::sleep(Duration::from_millis(100 + random.below(200)));
         let ended = readout.stop();
         if ended.kernel_was_short("starts and stops amid traffic") {
@@ -63,7 +66,7 @@ fn starts_and_stops_amid_traffic_lose_nothing_and_leave_nothing() {
         assert_eq!(ended.open_books(), [""; 0], "round {round}");
         assert_eq!(ended.report["state"], "stopped");
         assert!(ended.ledger("frames", "delivered") > 0);
-        assert!(!port_is_bound(), "round {round}");
+        assert!(!is_bound(address), "round {round}");
         let files = bench.files();
         assert_eq!(files.len(), 1, "{files:?}");
         assert!(log::verify(&files[0]).unwrap().is_complete());
