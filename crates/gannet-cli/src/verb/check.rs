@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use gannet_control::config::{self, Forecast, Plan};
-use gannet_control::doctor::{Check, Needs, System, memory_doubt, obstacles};
+use gannet_control::doctor::{Check, Needs, System, file_size_doubt, memory_doubt, obstacles};
 use gannet_measure::quantity::Bytes;
 
 use crate::exit::Outcome;
@@ -15,8 +15,8 @@ use crate::output;
 ///
 /// The forecast covers memory, cores, bandwidth and disk; the output is a valid configuration
 /// again. Exit code 4 when the configuration is wrong, and 5 when a run with it could not start on
-/// this machine: an address is in use or not local, or the recorder's directory cannot be written
-/// to.
+/// this machine: an address is in use or not local, the recorder's directory cannot be written to,
+/// or files may not be as large as a log needs (`ulimit -f`).
 ///
 /// Example: gannet check detector.toml
 #[derive(Debug, clap::Args)]
@@ -60,8 +60,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 
 /// Whether a run can start on this machine; says why not, and what it would be short of.
 fn can_start(plan: &Plan) -> bool {
-    memory_doubt(&System::default(), plan).iter().for_each(|doubt| tracing::warn!("{doubt}"));
-    let obstacles = obstacles(&Needs::of(plan));
+    let system = System::default();
+    let doubts = [memory_doubt(&system, plan), file_size_doubt(&system, plan)];
+    doubts.iter().flatten().for_each(|doubt| tracing::warn!("{doubt}"));
+    let obstacles = obstacles(&system, &Needs::of(plan));
     for Check { name, value, remedy, .. } in &obstacles {
         tracing::warn!("a run cannot start here: {name}: {value}\n  {remedy}");
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use gannet_control::config::{self, Plan};
-use gannet_control::doctor::{System, memory_doubt};
+use gannet_control::doctor::{System, file_size_doubt, memory_doubt};
 use gannet_control::run::{Run, RunError};
 use gannet_measure::quantity::Bytes;
 use gannet_web::{Listener, Server};
@@ -60,8 +60,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     plan.config.run.number = arguments.run.or(plan.config.run.number);
     plan.config.recorder.enabled &= !arguments.no_record;
     let duration = arguments.seconds.or(plan.config.run.duration.map(|span| span.duration()));
-    let memory_doubt = memory_doubt(&System::default(), &plan);
-    plan.doubts().iter().chain(&memory_doubt).for_each(|doubt| tracing::warn!("{doubt}"));
+    let system = System::default();
+    let doubts = [memory_doubt(&system, &plan), file_size_doubt(&system, &plan)];
+    plan.doubts().iter().chain(doubts.iter().flatten()).for_each(|doubt| tracing::warn!("{doubt}"));
     let listener = serving::listen(&plan, &file)?;
     let mut display = LiveDisplay::open(arguments.quiet);
     let run = configure(&plan, &mut display)?;

@@ -27,6 +27,7 @@ use crate::sys;
 
 pub use machine::memory_doubt;
 pub use receiving::ReceiveCost;
+pub use rights::file_size_doubt;
 pub use system::System;
 
 /// How a value suits the data path.
@@ -137,6 +138,8 @@ pub struct Needs {
     pub disk_reserve: u64,
     /// What is written a second, in bytes.
     pub disk_bytes_per_s: f64,
+    /// Size of a record in bytes.
+    pub record_bytes: u64,
 }
 
 impl Default for Needs {
@@ -154,6 +157,7 @@ impl Default for Needs {
             directory: ".".into(),
             disk_reserve: 256 << 20,
             disk_bytes_per_s: 3e6,
+            record_bytes: 0,
         }
     }
 }
@@ -177,6 +181,7 @@ impl Needs {
             directory: plan.config.recorder.directory.clone(),
             disk_reserve: plan.config.recorder.disk_reserve.bytes(),
             disk_bytes_per_s: forecast.disk_bytes_per_s,
+            record_bytes: forecast.record_bytes,
         }
     }
 }
@@ -195,10 +200,11 @@ pub fn examine(system: &System, needs: &Needs, cost: &Result<ReceiveCost, String
 }
 
 /// What would keep a run from starting on this machine: addresses that it cannot have, a directory
-/// that it cannot write to.
-pub fn obstacles(needs: &Needs) -> Vec<Check> {
+/// that it cannot write to, files that may not be as large as a log.
+pub fn obstacles(system: &System, needs: &Needs) -> Vec<Check> {
     let mut checks = addresses::checks(needs);
     checks.extend(storage::checks(needs));
+    checks.push(rights::file_size(system, needs));
     checks.retain(|check| check.verdict == Verdict::Bad);
     checks
 }

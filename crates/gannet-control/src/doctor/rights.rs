@@ -1,6 +1,9 @@
 //! What the process may do: limits and capabilities.
 
+use gannet_readout::log;
+
 use super::{Check, Needs, System, Verdict, quoted};
+use crate::config::Plan;
 
 /// Open files that a run with many sockets and rotating files needs.
 const OPEN_FILES: u64 = 1024;
@@ -44,6 +47,7 @@ pub(super) fn checks(system: &System, needs: &Needs) -> Vec<Check> {
             "frames are counted before the kernel's queue, so that every loss has its size",
         ),
         open_files(system),
+        file_size(system, needs),
     ]
 }
 
@@ -88,6 +92,31 @@ fn open_files(system: &System) -> Check {
         .fixed_by(format!("ulimit -n {OPEN_FILES}  # in a unit file: LimitNOFILE={OPEN_FILES}"))
 }
 
+/// How large a file may be: that of a log, with its largest chunks.
+pub(super) fn file_size(system: &System, needs: &Needs) -> Check {
+    let limit = limit(system, "Max file size");
+    let wanted = log::FILE_SIZE_LIMIT_MIN;
+    let (value, verdict) = match limit {
+        Some(u64::MAX) => ("unlimited".to_owned(), Verdict::Ok),
+        Some(found) if found < wanted => (format!("{found} B, {wanted} B needed"), Verdict::Bad),
+        Some(found) if (log::payload_bytes_max(found) as u64) < needs.record_bytes => {
+            (format!("{found} B, too small for records of {} B", needs.record_bytes), Verdict::Slow)
+        }
+        Some(found) => (format!("{found} B"), Verdict::Ok),
+        None => ("not readable".to_owned(), Verdict::Unknown),
+    };
+    let reason = "what does not fit into a file of the log is lost";
+    Check::new("file size (ulimit -f)", value, verdict, reason)
+        .fixed_by("ulimit -f unlimited  # in a unit file: LimitFSIZE=infinity")
+}
+
+/// What to say of a plan whose records do not fit into files.
+pub fn file_size_doubt(system: &System, plan: &Plan) -> Option<String> {
+    let Check { name, value, verdict, remedy, .. } = file_size(system, &Needs::of(plan));
+    let records = plan.config.recorder.enabled && verdict == Verdict::Slow;
+    records.then(|| format!("{name}: {value}: they will be lost\n  {remedy}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::system::fake;
@@ -99,6 +128,22 @@ mod tests {
                     Max open files            512                  4096                 files\n";
         let (_root, system) = fake(&[("proc/self/limits", text)]);
         assert_eq!(open_files(&system).verdict, Verdict::Slow);
+    }
+
+    #[test]
+    fn files_may_be_as_large_as_a_log_and_its_records() {
+        let verdict = |limit: &str| {
+            let text =
+                format!("Max file size             {limit}      unlimited            bytes\n");
+            let (_root, system) = fake(&[("proc/self/limits", &text)]);
+            file_size(&system, &Needs { record_bytes: 3 << 20, ..Needs::default() })
+        };
+        assert_eq!(verdict("unlimited").verdict, Verdict::Ok);
+        assert_eq!(verdict("8388608").verdict, Verdict::Ok);
+        assert_eq!(verdict("4194304").verdict, Verdict::Slow);
+        let small = verdict("2097151");
+        assert_eq!((small.verdict, &*small.value), (Verdict::Bad, "2097151 B, 2097152 B needed"));
+        assert!(small.remedy.contains("LimitFSIZE"));
     }
 
     #[test]

@@ -14,12 +14,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use gannet_emulate::Format;
 use gannet_ingest::{Landing, PcapConfig, PcapSource, Source, udp};
 use gannet_measure::clock::{Clock, SystemClock};
-use gannet_measure::quantity::Bytes;
 use gannet_measure::ticks::DuneTicks;
 use gannet_readout::export::ExportConfig;
 use gannet_readout::files::{self, RunId};
 use gannet_readout::latency::{IntakeReader, IntakeWriter, StreamBuffer, index, intake};
-use gannet_readout::log::{self, Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo};
+use gannet_readout::log::{self, Chunk, Kind, Label, Offer, Recorder, RunInfo};
 use gannet_readout::primitives::{self, PrimitiveReceiver, PrimitiveSender};
 use gannet_readout::receiver::{Receiver, StreamPool, StreamSetup, StreamStatus};
 use gannet_readout::record::{RecordBuilder, StreamSource, TriggerFragments};
@@ -31,7 +30,7 @@ use gannet_trigger::sampling::Sampling;
 use gannet_trigger::tpg::{FrameTiming, StreamTpg};
 use gannet_wire::fragment_type::FragmentType;
 use gannet_wire::tpc_frame;
-use rustix::process::{Resource, getrlimit};
+use gannet_wire::trigger_primitive::TriggerPrimitive;
 
 use super::build::Builder;
 use super::channels::{ChannelMonitor, ChannelStatus};
@@ -49,17 +48,18 @@ use crate::run_start::RunStart;
 /// Primitives that a slice holds at most, which bounds its memory at 24 MiB.
 const SLICE_PRIMITIVES_MAX: usize = 1 << 20;
 
+/// Bytes that stand before the primitives of a slice at most.
+const SLICE_HEADERS_BYTES_MAX: usize = 1024;
+
 /// Longest time that a run waits for the disk to take its first file.
 const FIRST_FILE_WITHIN: Duration = Duration::from_secs(5);
-
-/// Room at the end of a file of limited size, for the totals of the run and the end chunk.
-const FILE_END_BYTES: u64 = 2 << 20;
 
 /// Sets up the run of `plan`; its threads wait until they may begin.
 ///
 /// What takes time or may be refused comes first, then the ports, then files and threads: a run
 /// that cannot be had leaves nothing behind, and the time between port and start is short.
 pub(super) fn configure(plan: &Plan) -> Result<Run, RunError> {
+    check_file_size_limit(plan)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let mut parts = Parts::default();
     for source in &plan.sources {
@@ -91,6 +91,19 @@ pub(super) fn configure(plan: &Plan) -> Result<Run, RunError> {
     run.observed.life.mark_bound(bound_ns);
     run.recovery = Recovery::start(earlier)?;
     Ok(run)
+}
+
+/// Refuses to record where no file may be as large as a log, and says how small files will be.
+fn check_file_size_limit(plan: &Plan) -> Result<(), RunError> {
+    let config = &plan.config.recorder;
+    let limit = log::file_size_limit();
+    if config.enabled && config.required {
+        log::check_file_size_limit(limit).map_err(RunError::NotRecorded)?;
+    }
+    if config.enabled && limit < config.file_size_max.bytes() {
+        tracing::info!("files end before {limit} B, as `ulimit -f` has it");
+    }
+    Ok(())
 }
 
 /// The plan with the number of the run, and the time at which it begins in the names of its files, in
@@ -288,23 +301,11 @@ fn start_recorder(plan: &Plan, started_unix_ns: u64) -> Result<Recorder, RunErro
     if !config.enabled {
         return Ok(Recorder::off());
     }
-    let file_size_max = within_file_limit(config.file_size_max);
-    let recorder_config = RecorderConfig { file_size_max, ..config.clone() };
-    let recorder = Recorder::start(recorder_config, run_info(plan, started_unix_ns))?;
+    let recorder = Recorder::start(config.clone(), run_info(plan, started_unix_ns))?;
     match recorder.wait_for_first_file(FIRST_FILE_WITHIN) {
         Err(error) if config.required => Err(RunError::NotRecorded(error)),
         _ => Ok(recorder),
     }
-}
-
-/// The size at which a file is ended: `size`, or what `ulimit -f` leaves room for.
-fn within_file_limit(size: Bytes) -> Bytes {
-    let Some(limit) = getrlimit(Resource::Fsize).current else { return size };
-    let most = Bytes(limit.saturating_sub(FILE_END_BYTES)).max(Bytes::mib(1));
-    if most < size {
-        tracing::info!("files end at {most}, as `ulimit -f` is {}", Bytes(limit));
-    }
-    size.min(most)
 }
 
 /// Records what the run is: its configuration and its streams.
@@ -394,7 +395,14 @@ fn launch(
 /// Cuts primitives into slices, if they are to be recorded.
 fn slices(plan: &Plan) -> Option<SliceBuilder> {
     let (run, ticks) = (plan.run_number(), plan.config.record.slice_ticks);
-    (ticks > 0).then(|| SliceBuilder::new(run, ticks, SLICE_PRIMITIVES_MAX))
+    (ticks > 0).then(|| SliceBuilder::new(run, ticks, slice_primitives_max()))
+}
+
+/// Primitives that a slice holds at most, so that a file can hold the slice.
+fn slice_primitives_max() -> usize {
+    let most = log::payload_bytes_max(log::file_size_limit());
+    let primitives = most.saturating_sub(SLICE_HEADERS_BYTES_MAX) / TriggerPrimitive::LEN;
+    primitives.clamp(1, SLICE_PRIMITIVES_MAX)
 }
 
 /// A source with its receiver; the pool goes with the first receiver that shares it.

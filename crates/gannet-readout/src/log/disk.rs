@@ -47,6 +47,9 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// What the system says.
     fn free_bytes(&self, directory: &Path) -> io::Result<u64>;
+
+    /// Most bytes that a file may have, as far as that is known beforehand.
+    fn file_size_limit(&self) -> u64;
 }
 
 /// A file that bytes go to.
@@ -149,6 +152,10 @@ impl Disk for SystemDisk {
 
     fn free_bytes(&self, directory: &Path) -> io::Result<u64> {
         sys::free_bytes(directory)
+    }
+
+    fn file_size_limit(&self) -> u64 {
+        sys::file_size_limit()
     }
 }
 

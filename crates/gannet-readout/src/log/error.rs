@@ -50,6 +50,30 @@ pub enum Error {
         /// Reserve and the bytes waiting to be written.
         needed: u64,
     },
+    /// A file may not become as large as it would have to.
+    #[error(
+        "{} would need {needed} B, and no file may be as large ({}); {RAISE_LIMIT}",
+        path.display(), limit_text(*.limit)
+    )]
+    FileTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that it would have, with the space for the end of the run.
+        needed: u64,
+        /// The limit of this process, bytes.
+        limit: u64,
+    },
+    /// A chunk does not fit into any file.
+    #[error(
+        "chunks of {bytes} B do not fit into a file ({}) and are left out; {RAISE_LIMIT}",
+        limit_text(*.limit)
+    )]
+    ChunkTooLarge {
+        /// Size of the payload in bytes.
+        bytes: usize,
+        /// The limit of this process, bytes.
+        limit: u64,
+    },
     /// The file that was being written has lost its name.
     #[error("{} was removed or replaced while it was written; it held {chunks} chunks", path.display())]
     Vanished {
@@ -130,7 +154,29 @@ pub enum Error {
     Thread(io::Error),
 }
 
+/// What to do about a limit of file sizes.
+pub(super) const RAISE_LIMIT: &str =
+    "raise the limit: `ulimit -f unlimited`, in a unit file LimitFSIZE=infinity";
+
+/// What limits the size of files.
+fn limit_text(limit: u64) -> String {
+    match limit {
+        u64::MAX => "the file system has a limit".into(),
+        limit => format!("`ulimit -f` is {limit} B"),
+    }
+}
+
 impl Error {
+    /// Whether what is written already is sound, and can be followed by what fits.
+    pub(super) fn spoils_nothing(&self) -> bool {
+        self.is_for_want_of_space() || self.is_for_file_size()
+    }
+
+    /// Whether a file would become larger than it may.
+    pub(super) fn is_for_file_size(&self) -> bool {
+        matches!(self, Self::FileTooLarge { .. })
+    }
+
     /// Whether there is no space left for what was to be written; what is written already is sound.
     pub(super) fn is_for_want_of_space(&self) -> bool {
         let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];

@@ -1,26 +1,52 @@
 //! One file of a log, while it is written and while it is brought to its end.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::books::{Item, Tally};
 use super::disk::{Disk, Sink, write_all_at};
-use super::error::Error;
-use super::format::{Kind, Label, encode_chunk};
+use super::error::{Error, RAISE_LIMIT};
+use super::format::{BLOCK_BYTES, HEADER_BYTES, Kind, Label, PAYLOAD_BYTES_MAX, encode_chunk};
 use super::metadata::{
     ERROR_BYTES_MAX, EndCause, EndOfFile, FileHeader, ItemAccount, RunInfo, clip,
 };
 use super::name::part_path;
 use super::reader::Reader;
+use super::sys;
 use crate::files::directory_of;
 
 /// Space that each file keeps on the disk for the end of the run: its totals and the end chunk.
 pub const END_RESERVE_BYTES: u64 = 1 << 20;
+/// Smallest limit of the size of files with which a run is recorded, bytes: chunks for 1 MiB, and
+/// the end of the run.
+pub const FILE_SIZE_LIMIT_MIN: u64 = (1 << 20) + END_RESERVE_BYTES;
 /// Bytes that are flushed at a time.
 const SYNC_BYTES: u64 = 64 << 20;
 /// Bytes between two notes of what a file holds.
 const MARK_BYTES: u64 = 8 << 20;
+
+/// Tests that files may be as large as a log needs them.
+///
+/// # Errors
+/// [`Error::NothingRecorded`] when `limit` bytes, from [`file_size_limit`](super::file_size_limit),
+/// are less than [`FILE_SIZE_LIMIT_MIN`].
+pub fn check_file_size_limit(limit: u64) -> Result<(), Error> {
+    if limit >= FILE_SIZE_LIMIT_MIN {
+        return Ok(());
+    }
+    Err(Error::NothingRecorded(format!(
+        "files may not be larger than {limit} B (`ulimit -f`), and a log needs \
+         {FILE_SIZE_LIMIT_MIN} B; {RAISE_LIMIT}"
+    )))
+}
+
+/// Longest payload of a chunk in a file of at most `limit` bytes.
+pub fn payload_bytes_max(limit: u64) -> usize {
+    let most = limit.saturating_sub(END_RESERVE_BYTES + BLOCK_BYTES as u64);
+    let whole = usize::try_from(most).unwrap_or(usize::MAX) / BLOCK_BYTES * BLOCK_BYTES;
+    whole.saturating_sub(HEADER_BYTES).min(PAYLOAD_BYTES_MAX)
+}
 
 /// A file that takes chunks.
 ///
@@ -127,8 +153,21 @@ impl OpenFile {
 
     /// Writes whole chunks behind the acknowledged ones.
     pub fn write(&mut self, chunks: &[u8]) -> Result<(), Error> {
+        let end = self.content.len + chunks.len() as u64;
         write_all_at(&mut *self.sink, chunks, self.content.len)
-            .map_err(Error::io("write", &self.part))
+            .map_err(|source| self.refused("write", end, source))
+    }
+
+    /// The error for `source`, which came up when `doing` something up to byte `end`.
+    fn refused(&self, doing: &'static str, end: u64, source: io::Error) -> Error {
+        match source.kind() {
+            ErrorKind::FileTooLarge => Error::FileTooLarge {
+                path: self.part.clone(),
+                needed: end,
+                limit: sys::file_size_limit(),
+            },
+            _ => Error::io(doing, &self.part)(source),
+        }
     }
 
     /// Waits until what was written is on the disk.
@@ -218,15 +257,16 @@ impl OpenFile {
     /// cannot do that may be too full for the end.
     pub fn reserve(&mut self, bytes: u64) -> Result<(), Error> {
         let len = self.content.len;
-        match self.sink.reserve(len..len + bytes + END_RESERVE_BYTES) {
+        let end = len + bytes + END_RESERVE_BYTES;
+        match self.sink.reserve(len..end) {
             Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
-            other => other.map_err(Error::io("reserve space in", &self.part)),
+            other => other.map_err(|source| self.refused("reserve space in", end, source)),
         }
     }
 
-    /// Whether no data chunk is in it, nor was.
+    /// Whether no data chunk is in it, nor was, nor is known to be missing from it.
     pub fn is_without_data(&self) -> bool {
-        self.content.chunks + self.cut_off == 0
+        self.content.chunks + self.content.chunks_missing + self.cut_off == 0
     }
 
     /// Counts the chunk that was written last, `bytes` long, as part of the file.

@@ -62,7 +62,9 @@ pub use config::{Durability, RecorderConfig};
 pub use defect::Defect;
 pub use disk::{Disk, Sink, SystemDisk, is_being_written};
 pub use error::Error;
-pub use file::{END_RESERVE_BYTES, Seal};
+pub use file::{
+    END_RESERVE_BYTES, FILE_SIZE_LIMIT_MIN, Seal, check_file_size_limit, payload_bytes_max,
+};
 pub use format::{Kind, Label};
 pub use handle::RecorderHandle;
 pub use metadata::{EndCause, EndOfFile, FileHeader, ItemAccount, RunInfo, digest};
@@ -74,6 +76,6 @@ pub use recover::{
     Outcome, Recovered, RecoveredFile, recover, recover_directory, recover_on, unfinished_in,
 };
 pub use status::{DISK_SILENT_MAX, FINISHED_MAX, State, Status, UNFINISHED_MAX};
-pub use sys::free_bytes;
+pub use sys::{file_size_limit, free_bytes};
 pub use verify::{KindTotal, PROBLEMS_MAX, Report, verify, verify_seeing, verify_source};
 pub use writer::{COMMIT_BYTES_MAX, SEALS_MAX, Writer};

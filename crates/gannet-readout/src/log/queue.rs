@@ -19,6 +19,8 @@ gannet_measure::drop_reasons! {
         DiskFull => "disk_full",
         /// The queue was full while the directory was not there.
         DirectoryMissing => "directory_missing",
+        /// No file may be as large as it would have to be with the chunk in it (`ulimit -f`).
+        FileLimit => "file_limit",
         /// The queue was full while writing failed for another cause.
         WriteError => "write_error",
         /// The recorder had been stopped.

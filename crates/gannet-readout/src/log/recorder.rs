@@ -19,7 +19,7 @@ use super::metadata::{ItemAccount, RunInfo};
 use super::queue::{Chunk, Pop, RecordDrop};
 use super::sealer::Sealer;
 use super::status::{State, Status};
-use super::writer::{AccountSource, Writer};
+use super::writer::{AccountSource, LeftOut, Writer};
 
 /// Longest time between two looks at the directory and its free space.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
@@ -381,6 +381,9 @@ impl Worker {
             return false;
         }
         self.delivered.add(&items);
+        let LeftOut { items, error } = self.writer.take_left_out();
+        shared.queue.lose(&items, RecordDrop::FileLimit);
+        error.into_iter().for_each(|error| shared.progress().note_left_out(&error));
         shared.acknowledged.store(self.writer.acknowledged(), Ordering::Release);
         shared.progress().payload_bytes = self.writer.payload_bytes();
         true
@@ -427,6 +430,7 @@ impl Worker {
 fn reason_of(error: &Error) -> RecordDrop {
     match error {
         Error::DiskReserve { .. } => RecordDrop::DiskFull,
+        Error::FileTooLarge { .. } => RecordDrop::FileLimit,
         Error::NoDirectory(_) | Error::Vanished { .. } => RecordDrop::DirectoryMissing,
         Error::Io { source, .. } => match source.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => RecordDrop::DiskFull,

@@ -67,7 +67,7 @@ pub struct Status {
     /// Files that could not be ended, at most [`UNFINISHED_MAX`]: `gannet recover` looks at them.
     pub unfinished: Vec<PathBuf>,
     /// Which files were removed, replaced or truncated while they were written, and what went with
-    /// them, at most [`UNFINISHED_MAX`].
+    /// them, at most [`UNFINISHED_MAX`]; and that chunks were left out, as no file may hold them.
     pub losses: Vec<String>,
     /// Times that writing failed and had to be taken up again.
     pub outages: u64,
@@ -130,6 +130,8 @@ pub(super) struct Progress {
     pub losses: Vec<String>,
     pub outages: u64,
     pub last_error: Option<String>,
+    /// A chunk was left out, as no file may hold it.
+    pub has_left_out: bool,
     /// A thread panicked; nothing takes that back.
     pub failed: bool,
     /// The end of the run was given up while a thread waited for the disk.
@@ -146,6 +148,13 @@ impl Progress {
             self.losses.push(text.clone());
         }
         self.last_error = Some(text);
+    }
+
+    /// Remembers the first chunk that was left out; the account counts them.
+    pub fn note_left_out(&mut self, error: &Error) {
+        if !std::mem::replace(&mut self.has_left_out, true) {
+            self.losses.push(error.to_string());
+        }
     }
 
     /// Remembers that a thread panicked.

@@ -9,8 +9,8 @@ use super::books::{Item, Tally};
 use super::config::{Durability, RecorderConfig};
 use super::disk::Disk;
 use super::error::Error;
-use super::file::{Content, OpenFile, Seal, unix_ns};
-use super::format::{Label, PAYLOAD_BYTES_MAX, chunk_len, encode_chunk};
+use super::file::{Content, END_RESERVE_BYTES, OpenFile, Seal, payload_bytes_max, unix_ns};
+use super::format::{Kind, Label, PAYLOAD_BYTES_MAX, chunk_len, encode_chunk};
 use super::metadata::{EndCause, ItemAccount, RunInfo};
 use super::name::{EXTENSION, file_name, run_stem};
 use crate::files::is_taken;
@@ -31,7 +31,8 @@ const NAME_TRIES: u32 = 10_000;
 ///
 /// Want of space spoils nothing: before it writes, the writer has the disk keep space for the chunks
 /// and for the end of the run behind them. So on a full disk the file stays open, takes the chunks
-/// that fit, and the end of the run by [`commit_last`](Self::commit_last).
+/// that fit, and the end of the run by [`commit_last`](Self::commit_last). A file that would become
+/// larger than it may is ended, and a chunk that no file may hold is left out: a gap takes its place.
 pub struct Writer {
     disk: Arc<dyn Disk>,
     config: RecorderConfig,
@@ -45,23 +46,69 @@ pub struct Writer {
     account: AccountSource,
     /// What was in the present file before the last commit.
     before: Content,
+    left_out: LeftOut,
 }
 
 /// Where the writer learns, when it ends a file, what became of the items of the run.
 pub(super) type AccountSource = Box<dyn Fn() -> Vec<ItemAccount> + Send>;
 
+/// Chunks that no file may hold; they are counted as acknowledged, too.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut {
+    /// What was in them.
+    pub items: Tally,
+    /// The last of them.
+    pub error: Option<Error>,
+}
+
 /// Chunks, encoded, that are not acknowledged yet.
 #[derive(Default)]
 struct Buffer {
     bytes: Vec<u8>,
-    /// Label and size of the payload of each chunk, in their order.
-    chunks: VecDeque<(Label, usize)>,
+    /// What each chunk is, in their order.
+    chunks: VecDeque<Buffered>,
+}
+
+/// A chunk in the buffer.
+struct Buffered {
+    label: Label,
+    payload_len: usize,
+    /// A gap stands in its place.
+    left_out: bool,
+}
+
+/// What stands in the place of a chunk that is left out.
+const GAP: Label = Label::new(Kind::GAP).counts(0, 1);
+
+impl Buffered {
+    /// Bytes that it takes in the buffer.
+    fn len(&self) -> usize {
+        chunk_len(if self.left_out { 0 } else { self.payload_len }) as usize
+    }
 }
 
 impl Buffer {
     /// Bytes that the first `count` chunks take.
     fn len_of(&self, count: usize) -> usize {
-        self.chunks.iter().take(count).map(|(_, payload)| chunk_len(*payload) as usize).sum()
+        self.chunks.iter().take(count).map(Buffered::len).sum()
+    }
+
+    /// Puts gaps in the place of chunks with more than `most` bytes of payload; the first chunk in
+    /// the buffer is number `sequence` of run `run`. Returns the longest payload of them.
+    fn leave_out(&mut self, most: usize, run: u32, sequence: u64) -> Option<usize> {
+        let (mut at, mut longest) = (0, None);
+        for (sequence, chunk) in (sequence..).zip(&mut self.chunks) {
+            let len = chunk.len();
+            if chunk.payload_len > most && !chunk.left_out {
+                let mut gap = Vec::new();
+                encode_chunk(&GAP, run, sequence, &[[0; 0]], &mut gap);
+                self.bytes.splice(at..at + len, gap);
+                chunk.left_out = true;
+                longest = longest.max(Some(chunk.payload_len));
+            }
+            at += chunk.len();
+        }
+        longest
     }
 
     /// Takes out the first `bytes`; what one giant chunk took beyond `capacity` is given back.
@@ -97,6 +144,7 @@ impl Writer {
             pending: Vec::new(),
             account: Box::new(Vec::new),
             before: Content::default(),
+            left_out: LeftOut::default(),
         };
         writer.buffer.bytes.reserve(writer.commit_bytes_max() as usize);
         Ok(writer)
@@ -110,7 +158,13 @@ impl Writer {
 
     /// Size of the commit buffer in bytes.
     fn commit_bytes_max(&self) -> u64 {
-        COMMIT_BYTES_MAX.min(self.config.file_size_max.bytes())
+        COMMIT_BYTES_MAX.min(self.file_size_max())
+    }
+
+    /// Size at which a new file is begun: behind it there is room for the end of the run.
+    fn file_size_max(&self) -> u64 {
+        let most = self.disk.file_size_limit().saturating_sub(END_RESERVE_BYTES);
+        self.config.file_size_max.bytes().min(most)
     }
 
     /// Whether a chunk of `payload_len` bytes may be appended before the next commit.
@@ -132,7 +186,7 @@ impl Writer {
         }
         let sequence = self.acknowledged() + self.buffered_chunks();
         encode_chunk(label, self.info.run, sequence, parts, &mut self.buffer.bytes);
-        self.buffer.chunks.push_back((*label, payload_len));
+        self.buffer.chunks.push_back(Buffered { label: *label, payload_len, left_out: false });
         Ok(sequence)
     }
 
@@ -152,6 +206,7 @@ impl Writer {
         }
         let checked = self.file.as_mut().map_or(Ok(()), OpenFile::check);
         checked.inspect_err(|error| self.set_aside(error))?;
+        self.leave_out();
         self.check_space(self.buffer.len_of(1))?;
         self.open_file()?;
         self.note_content();
@@ -163,10 +218,34 @@ impl Writer {
             match written {
                 Ok(()) if self.buffer.chunks.is_empty() => return Ok(self.acknowledged()),
                 Ok(()) => count = count.min(self.buffer.chunks.len()),
-                Err(error) if error.is_for_want_of_space() && count > 1 => count /= 2,
+                Err(error) if error.is_for_file_size() && self.has_content() => {
+                    self.next_file()?;
+                    self.note_content();
+                    count = self.buffer.chunks.len();
+                }
+                Err(error) if error.spoils_nothing() && count > 1 => count /= 2,
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Whether the present file holds more than its header.
+    fn has_content(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| !file.is_without_data())
+    }
+
+    /// Leaves out the chunks that no file may hold.
+    fn leave_out(&mut self) {
+        let limit = self.disk.file_size_limit();
+        let (most, run, sequence) = (payload_bytes_max(limit), self.info.run, self.acknowledged());
+        if let Some(bytes) = self.buffer.leave_out(most, run, sequence) {
+            self.left_out.error = Some(Error::ChunkTooLarge { bytes, limit });
+        }
+    }
+
+    /// Hands out what was in the place of gaps that were written since the last call.
+    pub(super) fn take_left_out(&mut self) -> LeftOut {
+        std::mem::take(&mut self.left_out)
     }
 
     /// Remembers what is in the present file, for [`retract`](Self::retract).
@@ -189,7 +268,15 @@ impl Writer {
         if self.file.is_none() {
             self.file = Some(self.create_file()?);
         }
-        self.write_buffer(1, false).inspect_err(|error| self.set_aside(error))?;
+        self.leave_out();
+        let written = match self.write_buffer(1, false) {
+            Err(error) if error.is_for_file_size() && self.has_content() => {
+                self.next_file()?;
+                self.write_buffer(1, false)
+            }
+            other => other,
+        };
+        written.inspect_err(|error| self.set_aside(error))?;
         Ok(self.acknowledged())
     }
 
@@ -207,22 +294,23 @@ impl Writer {
     /// Makes sure that there is a file that may take the buffer, or as much of it as there is space for.
     fn open_file(&mut self) -> Result<(), Error> {
         let bytes = self.buffer.bytes.len() as u64;
-        let size_max = self.config.file_size_max.bytes();
-        let is_full = |file: &OpenFile| {
-            let content = &file.content;
-            content.chunks > 0 && content.len + bytes > size_max
-        };
+        let size_max = self.file_size_max();
+        let is_full =
+            |file: &OpenFile| !file.is_without_data() && file.content.len + bytes > size_max;
         if self.file.as_ref().is_none_or(is_full) {
-            // The next file first: if there is no space for it, this one goes on.
-            match self.create_file() {
+            match self.next_file() {
                 Err(error) if self.file.is_some() && error.is_for_want_of_space() => {}
-                next => {
-                    let next = next?;
-                    self.end_file(EndCause::Rotated);
-                    self.file = Some(next);
-                }
+                other => other?,
             }
         }
+        Ok(())
+    }
+
+    /// Goes on in a new file. If there is no space for one, the present file stays.
+    fn next_file(&mut self) -> Result<(), Error> {
+        let next = self.create_file()?;
+        self.end_file(EndCause::Rotated);
+        self.file = Some(next);
         Ok(())
     }
 
@@ -243,10 +331,16 @@ impl Writer {
             }
         }
         file.check()?;
-        for (label, payload_len) in self.buffer.chunks.drain(..count) {
-            file.acknowledge(&label, chunk_len(payload_len));
-            self.acknowledged.add(&Tally::of(&label));
-            self.payload_bytes += payload_len as u64;
+        for chunk in self.buffer.chunks.drain(..count) {
+            let items = Tally::of(&chunk.label);
+            self.acknowledged.add(&items);
+            if chunk.left_out {
+                file.acknowledge(&GAP, chunk.len() as u64);
+                self.left_out.items.add(&items);
+            } else {
+                file.acknowledge(&chunk.label, chunk.len() as u64);
+                self.payload_bytes += chunk.payload_len as u64;
+            }
         }
         let capacity = self.commit_bytes_max() as usize;
         self.buffer.forget(bytes, capacity);
@@ -324,7 +418,7 @@ impl Writer {
     /// Gives up the present file after `error`, if that has spoilt it. What was acknowledged in it is
     /// kept.
     fn set_aside(&mut self, error: &Error) {
-        if error.is_for_want_of_space() {
+        if error.spoils_nothing() {
             return;
         }
         let Some(file) = self.file.take() else { return };

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::readout::process::{Bench, Ended, Readout, alone, gannet};
+use crate::readout::process::{Bench, Ended, QUIET, Readout, alone, gannet, has_program};
 use reader::Run;
 
 /// Four streams at a tenth of the true rate, all recorded, with records and busy times.
@@ -144,6 +144,85 @@ fn what_is_cut_off_a_log_is_counted_in_frames_and_the_rest_is_kept() {
     let text = String::from_utf8(verified.stdout).unwrap();
     assert!(text.contains("sound, ") && text.contains(" chunks were lost before"), "{text}");
     assert!(text.contains("raw frames are missing: file_truncated"), "{text}");
+}
+
+/// A command whose files may have at most this number of blocks of 512 bytes.
+fn limited(blocks: u64) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -f {blocks} && exec \"$@\""), "sh"]).arg(gannet());
+    command
+}
+
+/// Bytes that a file of the process may have.
+fn file_size_limit(id: u32) -> u64 {
+    let limits = std::fs::read_to_string(format!("/proc/{id}/limits")).unwrap();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max file size")).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn under_a_limit_of_file_sizes_everything_is_recorded_in_more_files() {
+    let _alone = alone();
+    for blocks in [4096, 5000, 9999] {
+        let bench = Bench::with_recorder(CONFIG, "raw_streams = \"all\"");
+        let readout =
+            Readout::start_by(limited(blocks).args(["run", "--json"]).arg(bench.config()));
+        let limit = file_size_limit(readout.id());
+        thread::sleep(QUIET);
+        bench.emulate(readout.address, Some(1000)).join().unwrap();
+        thread::sleep(QUIET);
+        let ended = readout.stop();
+        let run = check(&bench, &ended);
+        check_told(&run, &ended);
+        assert_eq!(ended.ledger("recorder", "offered"), ended.ledger("recorder", "delivered"));
+        assert!(run.files.iter().all(|file| file.end.is_some() && file.rest == 0));
+        let sizes = run.files.iter().map(|file| file.path.metadata().unwrap().len());
+        assert!(sizes.max() <= Some(limit) && run.files.len() > 5, "{limit}: {:?}", bench.files());
+        if !ended.kernel_was_short("a limit of file sizes") {
+            assert_eq!(ended.status.code(), Some(130), "{}", ended.report);
+        }
+    }
+}
+
+#[test]
+fn a_limit_of_file_sizes_that_is_set_in_mid_run_is_kept() {
+    if !has_program("prlimit") {
+        return gannet_measure::testing::skipped("a limit in mid-run", "there is no `prlimit`");
+    }
+    let _alone = alone();
+    let bench = Bench::with_recorder(CONFIG, "raw_streams = \"all\"");
+    let readout = Readout::start(&bench.config());
+    let sending = bench.emulate(readout.address, Some(3000));
+    wait_until(&readout, "frames", |now| now["recorder"]["raw_frames"].as_u64() > Some(1500));
+    let mut limit = Command::new("prlimit");
+    limit.args(["--pid", &readout.id().to_string(), "--fsize=2100000"]);
+    assert!(limit.status().unwrap().success());
+    sending.join().unwrap();
+    thread::sleep(QUIET);
+    let ended = readout.stop();
+    check(&bench, &ended);
+    assert_eq!(ended.ledger("recorder", "offered"), ended.ledger("recorder", "delivered"));
+    // The first file is larger than the limit, which leaves no room for its end.
+    let [part] = &ended.report["recorder"]["unfinished"].as_array().unwrap()[..] else {
+        panic!("{}", ended.report["recorder"])
+    };
+    let recovered = Command::new(gannet()).arg("recover").arg(part.as_str().unwrap()).output();
+    assert_eq!(recovered.unwrap().status.code(), Some(0));
+    let run = check(&bench, &ended);
+    assert!(run.files.iter().all(|file| file.end.is_some()) && run.files.len() > 5);
+}
+
+#[test]
+fn a_limit_of_file_sizes_that_no_log_fits_is_told_before_the_start() {
+    let bench = Bench::with_recorder(CONFIG, "");
+    for (verb, blocks) in [("run", 4095), ("check", 4095), ("run", 1), ("run", 0)] {
+        let refused = limited(blocks).arg(verb).arg(bench.config()).output().unwrap();
+        let told = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(5), "{verb} {blocks}: {told}");
+        let texts = ["2097152 B", "ulimit -f unlimited", "LimitFSIZE=infinity"];
+        assert!(texts.iter().all(|text| told.contains(text)), "{verb} {blocks}: {told}");
+        assert_eq!(bench.files().len(), 0);
+    }
 }
 
 /// `gannet run` for a second with these arguments.

@@ -36,7 +36,7 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
 /// What the system says; `Unsupported` where the file system cannot do it, and `FileTooLarge` beyond
 /// the limit that the process has for files, which some file systems notice only at the write.
 pub fn reserve(file: &File, range: Range<u64>) -> io::Result<()> {
-    if range.end > file_size_max() {
+    if range.end > file_size_limit() {
         return Err(io::Error::from_raw_os_error(libc::EFBIG));
     }
     let (offset, len) = (range.start as i64, range.end.saturating_sub(range.start) as i64);
@@ -54,8 +54,8 @@ pub fn reserve(file: &File, range: Range<u64>) -> io::Result<()> {
     }
 }
 
-/// Most bytes that a file may have by the limits of this process.
-fn file_size_max() -> u64 {
+/// Most bytes that a file may have by the limits of this process (`ulimit -f`); `u64::MAX` without one.
+pub fn file_size_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: `limit` is a whole structure that the kernel fills; on an error it stays as it is.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };

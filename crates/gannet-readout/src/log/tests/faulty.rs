@@ -154,6 +154,9 @@ impl Disk for FaultyDisk {
         fs::metadata(directory)?;
         Ok(1 << 40)
     }
+    fn file_size_limit(&self) -> u64 {
+        u64::MAX
+    }
 }
 
 struct FaultySink {

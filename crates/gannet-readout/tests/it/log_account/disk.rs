@@ -10,6 +10,7 @@ use std::time::Duration;
 use gannet_readout::log::{Disk, Sink, SystemDisk};
 
 pub const EIO: i32 = 5;
+pub const EFBIG: i32 = 27;
 pub const ENOSPC: i32 = 28;
 pub const EROFS: i32 = 30;
 
@@ -26,6 +27,10 @@ pub struct Manner {
     pub reserves: bool,
     /// How long each operation takes.
     pub delay: Duration,
+    /// Most bytes that a file may have; unlimited when absent.
+    pub file_size_max: Option<u64>,
+    /// Whether that is known beforehand.
+    pub tells_file_size: bool,
     /// Operations do not return.
     pub hangs: bool,
     /// Somebody truncates the file to this length just before the next write to it.
@@ -108,6 +113,10 @@ impl Disk for MannerDisk {
     fn free_bytes(&self, directory: &Path) -> io::Result<u64> {
         SystemDisk.free_bytes(directory)
     }
+    fn file_size_limit(&self) -> u64 {
+        let manner = self.0.manner.lock().unwrap();
+        manner.file_size_max.filter(|_| manner.tells_file_size).unwrap_or(u64::MAX)
+    }
 }
 
 struct MannerSink {
@@ -118,6 +127,10 @@ struct MannerSink {
 }
 
 impl MannerSink {
+    fn file_size_max(&self) -> u64 {
+        self.disk.0.manner.lock().unwrap().file_size_max.unwrap_or(u64::MAX)
+    }
+
     /// Takes space for the file up to byte `end`, as far as there is any; returns up to where.
     fn take_space(&mut self, end: u64) -> u64 {
         let mut manner = self.disk.0.manner.lock().unwrap();
@@ -139,6 +152,11 @@ impl Sink for MannerSink {
         if let Some(len) = self.disk.0.manner.lock().unwrap().cut.take() {
             self.sink.truncate(len)?;
         }
+        let allowed = self.file_size_max().saturating_sub(offset).min(bytes.len() as u64);
+        if allowed == 0 && !bytes.is_empty() {
+            return Err(io::Error::from_raw_os_error(EFBIG));
+        }
+        let bytes = &bytes[..allowed as usize];
         let room = self.take_space(offset + bytes.len() as u64).saturating_sub(offset) as usize;
         match room {
             0 if !bytes.is_empty() => Err(io::Error::from_raw_os_error(ENOSPC)),
@@ -150,6 +168,9 @@ impl Sink for MannerSink {
             return Err(io::ErrorKind::Unsupported.into());
         }
         self.disk.operate()?;
+        if self.file_size_max() < range.end {
+            return Err(io::Error::from_raw_os_error(EFBIG));
+        }
         let space = self.disk.0.manner.lock().unwrap().space;
         if space.is_some_and(|space| space < range.end.saturating_sub(self.kept)) {
             return Err(io::Error::from_raw_os_error(ENOSPC));

@@ -243,6 +243,89 @@ fn recording_resumes_when_there_is_space_again() {
 }
 
 #[test]
+fn files_end_where_they_may_not_grow_further() {
+    const MIB: u64 = 1 << 20;
+    // Known beforehand, as `ulimit -f` is, or not, as the limits of file systems.
+    for (tells_file_size, reserves) in [(true, true), (true, false), (false, true), (false, false)]
+    {
+        for most in [MIB + CHUNK_BYTES_MAX + 4096, 2 * MIB - 5, 2 * MIB, 3 * MIB, 5 * MIB + 4095] {
+            let manner = Manner { reserves, tells_file_size, ..Manner::default() };
+            let disk = MannerDisk::new(Manner { file_size_max: Some(most), ..manner });
+            let directory = tempfile::tempdir().unwrap();
+            let large = RecorderConfig {
+                file_size_max: Bytes::mib(4096),
+                ..several_chunks_a_commit(directory.path())
+            };
+            let recorder = start_with(&disk, &large);
+            let mut offered = Offered::default();
+            offered.offer(&recorder.handle(), 0..400);
+            let status = finish(recorder);
+            let what = format!("at most {most} bytes, {tells_file_size} {reserves}");
+            let run = check(directory.path(), &status, &offered, Ending::Stated, &what);
+            assert_eq!(status.account(Item::Chunk).dropped_total(), 0, "{what}");
+            assert_eq!((status.outages, status.unfinished.len()), (0, 0), "{what}: {status:?}");
+            assert!(run.files.iter().all(|file| file.end.is_some() && file.rest == 0), "{what}");
+            let sizes = run.files.iter().map(|file| file.path.metadata().unwrap().len());
+            assert!(sizes.max() <= Some(most), "{what}");
+            assert!(run.files.len() > 1 && run.files.len() <= 402, "{what}: {}", run.files.len());
+        }
+    }
+}
+
+#[test]
+fn a_chunk_that_no_file_may_hold_is_left_out_and_the_others_are_kept() {
+    // A chunk of raw frames takes 50 kB, one of a record 24 kB at most.
+    let most = (1 << 20) + 4096 + 30_000;
+    for reserves in [true, false] {
+        let manner = Manner { reserves, tells_file_size: true, ..Manner::default() };
+        let disk = MannerDisk::new(Manner { file_size_max: Some(most), ..manner });
+        let directory = tempfile::tempdir().unwrap();
+        let recorder = start_with(&disk, &several_chunks_a_commit(directory.path()));
+        let mut offered = Offered::default();
+        offered.offer(&recorder.handle(), 0..200);
+        let status = finish(recorder);
+        let run = check(directory.path(), &status, &offered, Ending::Stated, "too large");
+        let lost = Item::ALL.map(|item| status.account(item).count("file_limit"));
+        assert_eq!(lost, [50, 0, 0, offered.0[Item::RawFrame as usize], 0]);
+        assert_eq!(run.items("raw_frames"), 0);
+        let [told] = &status.losses[..] else { panic!("{:?}", status.losses) };
+        assert!(told.contains("ulimit -f unlimited"), "{told}");
+        let reports = run.files.iter().map(|file| verify(&file.path).unwrap());
+        let missing = reports.inspect(|report| assert!(report.is_sound(), "{report}"));
+        assert_eq!(missing.map(|report| report.chunks_missing).sum::<u64>(), 50);
+    }
+}
+
+#[test]
+fn a_limit_that_comes_down_while_files_are_written_is_kept_from_then_on() {
+    for tells_file_size in [true, false] {
+        let manner = Manner { reserves: true, tells_file_size, ..Manner::default() };
+        let disk = MannerDisk::new(manner);
+        let directory = tempfile::tempdir().unwrap();
+        let large = RecorderConfig {
+            file_size_max: Bytes::mib(4096),
+            ..several_chunks_a_commit(directory.path())
+        };
+        let recorder = start_with(&disk, &large);
+        let mut offered = Offered::default();
+        let handle = recorder.handle();
+        offered.offer(&handle, 0..200);
+        wait_until("the first chunks", || handle.acknowledged() == 200);
+        let first = handle.status().present_file.unwrap();
+        disk.set(|manner| manner.file_size_max = Some(2 << 20));
+        offered.offer(&handle, 200..400);
+        let status = finish(recorder);
+        // The first file is larger than that, and cannot be ended: `recover` does it without limit.
+        assert_eq!(status.unfinished, [first]);
+        let run = check(directory.path(), &status, &offered, Ending::Stated, "lowered");
+        assert_eq!(status.account(Item::Chunk).dropped_total(), 0);
+        assert!(run.files.len() > 2);
+        assert!(recover_directory(directory.path()).unwrap().iter().all(|(_, done)| done.is_ok()));
+        check(directory.path(), &status, &offered, Ending::Stated, "recovered");
+    }
+}
+
+#[test]
 fn a_slow_disk_loses_nothing() {
     let delay = Duration::from_millis(20);
     let disk = MannerDisk::new(Manner { reserves: true, delay, ..Manner::default() });
@@ -460,6 +543,11 @@ fn a_directory_that_takes_nothing_is_known_at_the_start() {
     let read_only = Manner { failures: u64::MAX, error: EROFS, ..Manner::default() };
     let error = refusal(start(&MannerDisk::new(read_only), directory.path()));
     assert!(error.contains("Read-only file system"), "{error}");
+    let most = Some(1 << 20);
+    let small = Manner { file_size_max: most, tells_file_size: true, ..Manner::default() };
+    let small = MannerDisk::new(Manner { reserves: true, ..small });
+    let error = refusal(start(&small, directory.path()));
+    assert!(error.contains("would need 1052672 B") && error.contains("ulimit -f"), "{error}");
     let hanging = MannerDisk::new(Manner { hangs: true, ..Manner::default() });
     let recorder = start(&hanging, directory.path());
     let error = recorder.wait_for_first_file(Duration::from_millis(50)).unwrap_err().to_string();
