@@ -20,9 +20,7 @@ use crate::{log, output};
 ///
 /// What depended on timing is not repeated: primitives that were late during the run, and times
 /// when it could not decide because too many records were in flight or it was paused; both are
-/// counted. Nor are decisions that the run issued early because data time stood still
-/// (`buffer_timeout`): here they merge with what overlaps them, and the records of both differ.
-/// Exit code 3 when something in the files is damaged or missing.
+/// counted. Exit code 3 when something in the files is damaged or missing.
 ///
 /// Example: gannet trigger gannet_run000001_20261121T021000Z_f0000.glog --config tighter.toml --out triggers.parquet
 #[derive(Debug, clap::Args)]

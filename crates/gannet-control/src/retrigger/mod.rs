@@ -12,8 +12,6 @@
 //!   before the begin of their slice are known by it and left out, as in the run; others are not.
 //! * While as many records as allowed were in flight, or the trigger was paused, the run made no
 //!   decisions. Here it does, and numbers are shifted from there on.
-//! * Decisions that the run issued early because data time stood still (`buffer_timeout`) are
-//!   merged with those that overlap them, and numbers are shifted from there on, too.
 //!
 //! Candidates at random and at intervals follow from data time alone. They begin and end where the
 //! log says that the run's trigger did, or with the first and last primitive if it does not.

@@ -54,6 +54,12 @@ impl ActivityWindowMaker {
         self.activities.front().map_or(0, |activity| activity.data.time_start)
     }
 
+    /// Whether an activity that begins at tick `start` has left the window when the next one begins
+    /// at `next`.
+    fn excludes(&self, start: u64, next: u64) -> bool {
+        next.saturating_sub(start) >= self.parameters.window_length
+    }
+
     /// Whether the window as it is makes a candidate.
     fn fires(&self) -> bool {
         let on = &self.parameters;
@@ -85,7 +91,7 @@ impl CandidateMaker for ActivityWindowMaker {
         let start = activity.data.time_start;
         while !self.activities.is_empty()
             && (self.activities.len() == CANDIDATE_ACTIVITIES_MAX
-                || start.saturating_sub(self.time_start()) >= self.parameters.window_length)
+                || self.excludes(self.time_start(), start))
         {
             self.drop_oldest();
         }
@@ -96,5 +102,11 @@ impl CandidateMaker for ActivityWindowMaker {
                 self.drop_oldest();
             }
         }
+    }
+
+    fn open_from(&self, activities_from: u64) -> u64 {
+        let starts = self.activities.iter().map(|activity| activity.data.time_start);
+        let stay = starts.filter(|start| !self.excludes(*start, activities_from));
+        stay.fold(activities_from, u64::min)
     }
 }

@@ -86,6 +86,11 @@ impl CandidateMaker for CollectionMaker {
         }
     }
 
+    fn open_from(&self, activities_from: u64) -> u64 {
+        let starts = self.collected.iter().map(|activity| activity.time_start);
+        starts.fold(activities_from, u64::min)
+    }
+
     fn finish(&mut self, outlet: &mut Outlet) {
         if matches!(self.complete, Complete::TpCount(_)) {
             self.give_out(outlet);

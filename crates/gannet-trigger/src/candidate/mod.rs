@@ -51,6 +51,12 @@ trait CandidateMaker: fmt::Debug + Send {
     /// Takes the next activity.
     fn push(&mut self, activity: &Activity, outlet: &mut Outlet);
 
+    /// The tick from which on candidates start that are still to be made, when activities that are
+    /// still to come start from tick `activities_from` on.
+    fn open_from(&self, activities_from: u64) -> u64 {
+        activities_from
+    }
+
     /// Makes what is left at the end of a run.
     fn finish(&mut self, _outlet: &mut Outlet) {}
 }

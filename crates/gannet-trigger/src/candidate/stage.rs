@@ -46,6 +46,12 @@ impl CandidateStage {
         maker.push(activity, &mut Outlet { prescaler, made: &counters.made, kept });
     }
 
+    /// The tick from which on candidates start that are still to be made, when activities that are
+    /// still to come start from tick `activities_from` on.
+    pub fn open_from(&self, activities_from: u64) -> u64 {
+        self.maker.open_from(activities_from)
+    }
+
     /// Appends the candidates of what is left at the end of a run.
     pub fn finish(&mut self, kept: &mut Vec<Candidate>) {
         let Self { maker, prescaler, counters, .. } = self;

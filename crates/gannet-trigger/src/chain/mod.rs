@@ -3,8 +3,8 @@
 //! [`TriggerChain`] composes the merger, the activity and candidate stages, the candidate sources
 //! and the module-level trigger. It advances by events in data time: the primitives, the ends of
 //! windows, and the candidates of sources, each in its order. So decisions follow from the data
-//! alone, however the streams interleave and however often the chain is advanced, as long as
-//! nothing is late, no record is in flight too long and data time does not stand still.
+//! alone, however the streams interleave, however often the chain is advanced and however long
+//! data pause, as long as nothing is late and no record is in flight too long.
 
 mod config;
 mod counters;
@@ -175,6 +175,9 @@ impl TriggerChain {
         let tick = self.merger.released_to();
         if tick > 0 {
             self.settle(tick, now_ns, out);
+            if self.module_level.stands_still(now_ns) {
+                self.module_level.issue_settled(self.candidates_from(), &mut out.decided);
+            }
         }
     }
 
@@ -213,6 +216,17 @@ impl TriggerChain {
                 open.min().unwrap_or(tick)
             }
         }
+    }
+
+    /// The tick before which no candidate starts that is still to come.
+    fn candidates_from(&self) -> u64 {
+        let tick = self.module_level.data_time();
+        let open = self.paths.iter().map(|path| {
+            let activities_from = path.activity.open_from(tick);
+            path.candidate.open_from(activities_from)
+        });
+        // Sources have given all their candidates up to here.
+        open.fold(tick, u64::min)
     }
 
     /// Makes all that is complete of what came so far, and forgets the rest: data time goes on

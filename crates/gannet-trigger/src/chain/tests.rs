@@ -8,7 +8,9 @@ use super::*;
 use crate::activity::{
     AdcSimpleWindow, Bundle, ChannelAdjacency, ChannelDistance, HorizontalMuon, Prescale,
 };
+use crate::candidate::ActivityWindow;
 use crate::fixture::{START, tp};
+use crate::merge::MergeConfig;
 use crate::module_level::{Decision, ModuleLevelConfig};
 use crate::source::{Periodic, Poisson, SourceConfig};
 
@@ -58,6 +60,66 @@ fn a_quiet_detector_triggers_without_a_further_primitive() {
     chain.push(0, &[], START + 18_000, 0, &mut out);
     chain.advance(0, &mut out);
     assert_eq!(out.activities.len(), 1);
+}
+
+/// Nanoseconds for which data pause: longer than the timeout of the module-level trigger.
+const PAUSE_NS: u64 = 200_000_000;
+
+/// Pushes `tps` and advances, and again after a pause.
+fn push_and_pause(
+    chain: &mut TriggerChain,
+    tps: &[TriggerPrimitive],
+    processed_to: u64,
+    now_ns: &mut u64,
+    out: &mut TriggerOutput,
+) {
+    chain.push(0, tps, processed_to, *now_ns, out);
+    chain.advance(*now_ns, out);
+    *now_ns += PAUSE_NS;
+    chain.advance(*now_ns, out);
+}
+
+/// A track so long that it is two activities, whose windows overlap.
+fn long_track() -> Vec<TriggerPrimitive> {
+    (0..60).map(|i| tp(200 * u64::from(i), 100 + i)).collect()
+}
+
+#[test]
+fn a_pause_between_recorded_windows_does_not_part_the_activities_of_a_track() {
+    let mut chain = chain(&TriggerConfig::default(), 1);
+    let (mut out, mut now_ns) = (TriggerOutput::default(), 0);
+    // The windows that were recorded end where the second activity is still open.
+    push_and_pause(&mut chain, &long_track(), START + 19_000, &mut now_ns, &mut out);
+    assert_eq!((out.activities.len(), out.decided.decisions.len()), (1, 0));
+    push_and_pause(&mut chain, &[], START + 10_000_000, &mut now_ns, &mut out);
+    let [decision] = &out.decided.decisions[..] else { panic!("{:?}", out.decided) };
+    assert_eq!(decision.candidates.len(), 2);
+    assert_eq!((decision.window_begin, decision.window_end), (START - 1000, START + 13_121));
+}
+
+#[test]
+fn a_hit_that_goes_on_after_a_pause_is_part_of_its_track() {
+    let mut chain = chain(&TriggerConfig::default(), 1);
+    let (mut out, mut now_ns) = (TriggerOutput::default(), 0);
+    // Without these the second activity would have no run that is long enough.
+    let mut tps = long_track();
+    let spanning: Vec<_> = tps.drain(48..53).collect();
+    push_and_pause(&mut chain, &tps, START + 18_500, &mut now_ns, &mut out);
+    push_and_pause(&mut chain, &spanning, START + 20_548, &mut now_ns, &mut out);
+    push_and_pause(&mut chain, &[], START + 1_000_000, &mut now_ns, &mut out);
+    assert_eq!((&out.primitives.ordered, &out.primitives.late), (&long_track(), &Vec::new()));
+    assert_eq!(out.decided.decisions.len(), 1);
+    assert_eq!(out.decided.decisions[0].candidates.len(), 2);
+}
+
+#[test]
+fn a_decision_that_nothing_can_join_does_not_wait_for_the_end_of_a_pause() {
+    let mut chain = chain(&TriggerConfig::default(), 1);
+    let (mut out, mut now_ns) = (TriggerOutput::default(), 0);
+    // Its window ends at 1511, that of the activity at 8000; after that of a candidate to come
+    // begins 1000 before it, and primitives are held for 10000.
+    push_and_pause(&mut chain, &track(0), START + 18_000, &mut now_ns, &mut out);
+    assert_eq!(out.decided.decisions.len(), 1);
 }
 
 #[test]
@@ -219,6 +281,23 @@ fn busy_config() -> TriggerConfig {
     }
 }
 
+/// The same for streams that pause at different times, with candidates of several activities.
+fn patient_config(merge_wait_ticks: u64) -> TriggerConfig {
+    let patience = Span::ms(1_000_000);
+    let busy = busy_config();
+    TriggerConfig {
+        merge: MergeConfig { late_after: patience, agree_within: patience, ..busy.merge },
+        candidate: vec![CandidateConfig::HorizontalMuon(ActivityWindow {
+            trigger_on_adc: true,
+            adc_threshold: 8000,
+            window_length: 6000,
+            ..ActivityWindow::default()
+        })],
+        module_level: ModuleLevelConfig { merge_wait_ticks, ..busy.module_level },
+        ..busy
+    }
+}
+
 /// The algorithms and conditions that [`busy_config`] leaves out.
 fn others() -> [ActivityConfig; 4] {
     [
@@ -240,12 +319,14 @@ fn others() -> [ActivityConfig; 4] {
 }
 
 /// Runs frames of primitives through a chain in some interleaving; `picks` says which stream is
-/// next and whether the chain is advanced then.
+/// next and whether the chain is advanced then, and again after a pause.
 fn run(
+    config: &TriggerConfig,
     frames: &[Vec<Vec<TriggerPrimitive>>],
-    picks: &[(usize, bool)],
+    picks: &[(usize, bool, bool)],
 ) -> (TriggerOutput, TriggerCounters) {
-    let mut chain = chain(&busy_config(), frames.len());
+    let mut chain = chain(config, frames.len());
+    let mut now_ns = 0;
     let mut out = TriggerOutput::default();
     // All begin at the same time, so that the sources do too.
     (0..frames.len()).for_each(|stream| chain.push(stream, &[], START + 10_001, 0, &mut out));
@@ -253,18 +334,22 @@ fn run(
     let mut next = vec![0; frames.len()];
     let mut picks = picks.iter().cycle();
     while next.iter().zip(frames).any(|(&next, frames)| next < frames.len()) {
-        let &(pick, advance) = picks.next().unwrap();
+        let &(pick, advance, pause) = picks.next().unwrap();
         let open: Vec<_> = (0..frames.len()).filter(|&s| next[s] < frames[s].len()).collect();
         let stream = open[pick % open.len()];
         let frame = next[stream] as u64;
-        chain.push(stream, &frames[stream][next[stream]], end_of(frame + 5), 0, &mut out);
+        chain.push(stream, &frames[stream][next[stream]], end_of(frame + 5), now_ns, &mut out);
         next[stream] += 1;
         if advance {
-            chain.advance(0, &mut out);
+            chain.advance(now_ns, &mut out);
+        }
+        if advance && pause {
+            now_ns += PAUSE_NS;
+            chain.advance(now_ns, &mut out);
         }
     }
-    chain.advance(0, &mut out);
-    chain.drain(0, &mut out);
+    chain.advance(now_ns, &mut out);
+    chain.drain(now_ns, &mut out);
     (out, chain.counters())
 }
 
@@ -298,12 +383,22 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn decisions_do_not_depend_on_interleaving_or_on_how_often_the_chain_is_advanced(
+    fn decisions_do_not_depend_on_interleaving_on_pauses_or_on_how_often_the_chain_is_advanced(
         frames in frames(),
-        picks in prop::collection::vec((0usize..12, prop::bool::weighted(0.3)), 40),
+        picks in prop::collection::vec(
+            (0usize..12, prop::bool::weighted(0.3), prop::bool::weighted(0.3)),
+            40,
+        ),
+        merge_wait_ticks in prop_oneof![Just(1500u64), Just(50_000)],
+        all_algorithms in any::<bool>(),
     ) {
-        let (fine, fine_counters) = run(&frames, &[(0, true), (1, true), (2, true)]);
-        let (coarse, coarse_counters) = run(&frames, &picks);
+        let mut config = patient_config(merge_wait_ticks);
+        if all_algorithms {
+            config.activity.extend(others());
+        }
+        let in_turn: Vec<_> = (0..3).map(|stream| (stream, true, false)).collect();
+        let (fine, fine_counters) = run(&config, &frames, &in_turn);
+        let (coarse, coarse_counters) = run(&config, &frames, &picks);
         prop_assert_eq!(&fine.primitives, &coarse.primitives);
         prop_assert_eq!(essence(&fine.decided.decisions), essence(&coarse.decided.decisions));
         prop_assert_eq!(&fine.decided, &coarse.decided);

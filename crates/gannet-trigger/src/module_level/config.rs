@@ -29,7 +29,8 @@ pub struct ModuleLevelConfig {
     /// Candidates that come later and overlap it have a decision of their own. It should be as
     /// long as the longest window of the activity algorithms.
     pub merge_wait_ticks: u64,
-    /// When data time stands still for so long, all decisions that wait are issued.
+    /// When data time stands still for so long, the decisions are issued whose windows no candidate
+    /// to come can touch. The others wait until data time goes on, or the run ends.
     pub buffer_timeout: Span,
     /// A decision whose window has become so long is issued at once, ticks.
     pub td_readout_limit: u64,
@@ -126,8 +127,9 @@ impl ModuleLevelConfig {
         }
     }
 
-    /// Data time at which a decision whose window ends at `end` is issued.
-    pub(super) fn due(&self, end: u64) -> u64 {
-        end.saturating_add(self.merge_wait_ticks)
+    /// Most ticks by which a window begins before the start of its candidate.
+    pub(super) fn lead_ticks(&self) -> u64 {
+        let before = self.readout.values().map(|window| window.time_before);
+        before.fold(self.time_before, u64::max)
     }
 }

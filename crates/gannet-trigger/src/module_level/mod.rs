@@ -3,8 +3,9 @@
 //! Each candidate asks for a readout window. Candidates whose windows overlap become one
 //! decision. A decision is issued when no candidate can overlap it any more, as far as can be
 //! known: when data time has passed the end of its window by `merge_wait_ticks`. It is issued
-//! early when its window or its list of candidates reaches its limit, or when data time stands
-//! still for `buffer_timeout`.
+//! early when its window or its list of candidates reaches its limit. When data time stands still
+//! for `buffer_timeout`, the decisions are issued whose windows no candidate to come can touch,
+//! whatever data come next; so a pause of the data makes no other decisions.
 //!
 //! When a decision is issued it is judged: a paused trigger, too many records in flight or dead
 //! time drop it. Every candidate leaves in a decision or is dropped for a reason, and the times
@@ -164,7 +165,7 @@ impl ModuleLevelTrigger {
             self.pending.push(pending);
         }
         if self.pending.len() > PENDING_DECISIONS_MAX {
-            self.issue_first(u64::MAX, out);
+            self.issue_first(u64::MAX, 0, out);
         }
         self.update_due();
     }
@@ -181,12 +182,21 @@ impl ModuleLevelTrigger {
             self.tick = tick;
             self.moved_ns = now_ns;
             if tick >= self.due {
-                while self.issue_first(tick, out) {}
-                self.update_due();
+                self.issue(tick, self.config.merge_wait_ticks, out);
             }
-        } else if now_ns.saturating_sub(self.moved_ns) >= self.config.buffer_timeout.ns() {
-            self.drain(out);
         }
+    }
+
+    /// Whether data time has stood still for `buffer_timeout` at wall time `now_ns`.
+    pub fn stands_still(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.moved_ns) >= self.config.buffer_timeout.ns()
+    }
+
+    /// Issues the decisions that end before the window of any candidate that is still to come, if
+    /// none of these starts before tick `candidates_from`.
+    pub fn issue_settled(&mut self, candidates_from: u64, out: &mut Decided) {
+        // Windows that touch overlap.
+        self.issue(candidates_from, self.config.lead_ticks().saturating_add(1), out);
     }
 
     /// Data time, in ticks; 0 before it has begun.
@@ -196,8 +206,7 @@ impl ModuleLevelTrigger {
 
     /// Issues all decisions that wait.
     pub fn drain(&mut self, out: &mut Decided) {
-        while self.issue_first(u64::MAX, out) {}
-        self.update_due();
+        self.issue(u64::MAX, 0, out);
     }
 
     /// Drains, and gives out the intervals that have not ended: the end of a run.
@@ -253,11 +262,17 @@ impl ModuleLevelTrigger {
         }
     }
 
-    /// Issues the pending decision that ends first, if it is due at `tick`.
-    fn issue_first(&mut self, tick: u64, out: &mut Decided) -> bool {
+    /// Issues the pending decisions that end `wait` or more before `tick`.
+    fn issue(&mut self, tick: u64, wait: u64, out: &mut Decided) {
+        while self.issue_first(tick, wait, out) {}
+        self.update_due();
+    }
+
+    /// Issues the pending decision that ends first, if that is `wait` or more before `tick`.
+    fn issue_first(&mut self, tick: u64, wait: u64, out: &mut Decided) -> bool {
         let first = self.pending.iter().enumerate().min_by_key(|(_, pending)| pending.end());
         match first {
-            Some((index, pending)) if self.config.due(pending.end()) <= tick => {
+            Some((index, pending)) if pending.end().saturating_add(wait) <= tick => {
                 let pending = self.pending.remove(index);
                 self.judge(pending, out);
                 true
@@ -268,7 +283,8 @@ impl ModuleLevelTrigger {
 
     fn update_due(&mut self) {
         let first = self.pending.iter().map(Pending::end).min();
-        self.due = first.map_or(u64::MAX, |end| self.config.due(end));
+        let wait = self.config.merge_wait_ticks;
+        self.due = first.map_or(u64::MAX, |end| end.saturating_add(wait));
     }
 
     /// Issues a decision, or drops its candidates.

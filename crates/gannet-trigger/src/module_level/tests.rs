@@ -190,13 +190,30 @@ fn with_too_many_that_wait_the_first_to_end_is_issued() {
 }
 
 #[test]
-fn decisions_are_issued_when_data_time_stands_still() {
+fn data_time_stands_still_when_it_has_not_moved_for_the_timeout() {
     let mut bench = Bench::new(ModuleLevelConfig::default());
-    bench.push(random(0));
-    bench.trigger.release(START, 100 * MS - 1, &mut bench.out);
-    assert!(bench.out.decisions.is_empty());
+    assert!(!bench.trigger.stands_still(100 * MS - 1));
+    assert!(bench.trigger.stands_still(100 * MS));
     bench.trigger.release(START, 100 * MS, &mut bench.out);
-    assert_eq!(bench.out.decisions.len(), 1);
+    assert!(bench.trigger.stands_still(100 * MS), "data time is where it was");
+    bench.trigger.release(START + 1, 100 * MS, &mut bench.out);
+    assert!(!bench.trigger.stands_still(100 * MS));
+}
+
+#[test]
+fn settled_decisions_are_those_that_no_window_to_come_can_touch() {
+    let window = ReadoutWindow { time_before: 5000, time_after: 0 };
+    let readout = [(CandidateType(Type::HorizontalMuon), window)].into();
+    let mut bench = Bench::new(ModuleLevelConfig { readout, ..ModuleLevelConfig::default() });
+    bench.push(random(0));
+    bench.push(random(9000));
+    bench.trigger.issue_settled(START + 1001 + 5000, &mut bench.out);
+    assert!(bench.out.decisions.is_empty(), "a horizontal muon there would touch the first");
+    bench.trigger.issue_settled(START + 1001 + 5001, &mut bench.out);
+    assert_eq!(bench.windows(), [(-1000, 1001)]);
+    bench.push(candidate(1001 + 5001, 0, Type::HorizontalMuon));
+    bench.release(2 * DUE);
+    assert_eq!(bench.windows()[1..], [(1002, 6002), (8000, 10_001)]);
 }
 
 #[test]
@@ -306,7 +323,7 @@ fn windows_by_type_are_read_from_a_table() {
 enum Step {
     Candidate { ago: u64, length: u64, kind: u8 },
     Time(u64),
-    StandStill,
+    Settled(u64),
     RecordDone,
     Pause,
     Resume,
@@ -317,7 +334,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => (0u64..3000, 0u64..500, 0u8..4)
             .prop_map(|(ago, length, kind)| Step::Candidate { ago, length, kind }),
         6 => (0u64..2000).prop_map(Step::Time),
-        1 => Just(Step::StandStill),
+        1 => (0u64..500).prop_map(Step::Settled),
         3 => Just(Step::RecordDone),
         1 => Just(Step::Pause),
         1 => Just(Step::Resume),
@@ -350,7 +367,7 @@ proptest! {
     #[test]
     fn every_candidate_is_in_one_decision_or_dropped(config in configs(), steps in steps()) {
         let mut bench = Bench::new(config.clone());
-        let (mut now, mut offset, mut done, mut offered) = (0, 0u64, 0, 0);
+        let (mut offset, mut done, mut offered) = (0u64, 0, 0);
         for step in steps {
             match step {
                 Step::Candidate { ago, length, kind } => {
@@ -360,11 +377,10 @@ proptest! {
                 }
                 Step::Time(ticks) => {
                     offset += ticks;
-                    bench.trigger.release(START + offset, now, &mut bench.out);
+                    bench.release(offset);
                 }
-                Step::StandStill => {
-                    now += 100 * MS;
-                    bench.trigger.release(START + offset, now, &mut bench.out);
+                Step::Settled(ago) => {
+                    bench.trigger.issue_settled(START + offset.saturating_sub(ago), &mut bench.out);
                 }
                 Step::RecordDone => {
                     done = (done + 1).min(bench.out.decisions.len());

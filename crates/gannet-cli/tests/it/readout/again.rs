@@ -5,13 +5,15 @@ use std::process::{Command, Output};
 
 use gannet_readout::log::{Kind, Reader};
 use gannet_readout::record::StoredRecord;
-use gannet_wire::TriggerRecordHeader;
+use gannet_wire::trigger_activity::TriggerActivities;
+use gannet_wire::trigger_candidate::TriggerCandidates;
+use gannet_wire::{FragmentType, TriggerRecordHeader};
 use parquet::file::reader::FileReader;
 use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::record::RowAccessor;
 use serde_json::Value;
 
-use crate::readout::process::{Bench, Ended, Readout, alone, gannet};
+use crate::readout::process::{Bench, Ended, Readout, alone, gannet, scale};
 
 /// Tracks are 250 ms apart on average, so that the windows of most have nothing between them.
 const TRACKS: &str = r#"
@@ -55,22 +57,63 @@ fn recorded(bench: &Bench, frames: u64) -> Option<(PathBuf, Ended)> {
     Some((bench.files().remove(0), ended))
 }
 
-/// Number, time and type of the records in a log, as an independent reader finds them.
-fn records(log: &Path) -> Vec<(u64, u64, u64)> {
+/// A trigger record, as an independent reader finds it.
+#[derive(Debug)]
+struct Record {
+    number: u64,
+    time: u64,
+    trigger_type: u64,
+    window: (u64, u64),
+    candidates: usize,
+    activities: usize,
+}
+
+impl Record {
+    fn read(bytes: &[u8]) -> Self {
+        let record = StoredRecord::trigger_record(bytes).unwrap();
+        let checked = TriggerRecordHeader::new_checked(record.header()).unwrap();
+        let request = checked.component_requests().next().unwrap();
+        let payload = |kind: FragmentType| {
+            let mut fragments = record.fragments().map(Result::unwrap);
+            fragments.find(|fragment| fragment.header().fragment_type == kind).unwrap().payload()
+        };
+        let candidates = TriggerCandidates::new(payload(FragmentType::TriggerCandidate));
+        let activities = TriggerActivities::new(payload(FragmentType::TriggerActivity));
+        Self {
+            number: checked.header().trigger_number,
+            time: checked.header().trigger_timestamp,
+            trigger_type: checked.header().trigger_type,
+            window: (request.window_begin, request.window_end),
+            candidates: candidates.map(Result::unwrap).count(),
+            activities: activities.map(Result::unwrap).count(),
+        }
+    }
+
+    /// Whether this is `other` found again. The pedestal of a replay is that of the window, so that
+    /// a hit may be found some samples earlier or later.
+    fn is(&self, other: &Self) -> bool {
+        let near = |a: u64, b: u64| a.abs_diff(b) < 2_000;
+        near(self.window.0, other.window.0)
+            && near(self.window.1, other.window.1)
+            && self.trigger_type == other.trigger_type
+            && (self.candidates, self.activities) == (other.candidates, other.activities)
+    }
+}
+
+/// The records in a log in the order of their numbers.
+fn records(log: &Path) -> Vec<Record> {
     let mut reader = Reader::open(log).unwrap();
     let mut records = Vec::new();
     while let Some(chunk) = reader.next_chunk().unwrap() {
         if chunk.header.label.kind == Kind::TRIGGER_RECORD {
-            let record = StoredRecord::trigger_record(chunk.payload).unwrap();
-            let header = TriggerRecordHeader::new_checked(record.header()).unwrap().header();
-            records.push((header.trigger_number, header.trigger_timestamp, header.trigger_type));
+            records.push(Record::read(chunk.payload));
         }
     }
-    records.sort_unstable();
+    records.sort_unstable_by_key(|record| record.number);
     records
 }
 
-/// The same from a table of triggers.
+/// Number, time and type of the rows in a table of triggers.
 fn rows(table: &Path) -> Vec<(u64, u64, u64)> {
     let file = SerializedFileReader::new(std::fs::File::open(table).unwrap()).unwrap();
     let row = |row: Result<parquet::record::Row, _>| {
@@ -97,6 +140,8 @@ fn the_trigger_of_the_run_decides_again_as_in_the_run_record_for_record() {
     for stage in ["activities", "candidates"] {
         assert_eq!(report[stage], ended.number(&format!("/trigger/{stage}")), "{report}");
     }
+    let expected: Vec<_> =
+        expected.iter().map(|record| (record.number, record.time, record.trigger_type)).collect();
     assert_eq!(rows(&at("triggers.parquet")), expected);
 
     // The same from exported primitives, and without the random triggers. Slices tell the trigger too,
@@ -124,27 +169,34 @@ fn the_trigger_of_the_run_decides_again_as_in_the_run_record_for_record() {
 }
 
 #[test]
-fn a_replayed_record_file_gives_its_own_triggers_again_at_any_rate() {
+fn a_replayed_record_file_gives_its_own_records_again_at_any_rate() {
     let _alone = alone();
     let bench = Bench::new(TRACKS);
     let Some((log, _)) = recorded(&bench, 30_000) else { return };
     let first = records(&log);
-    assert!(first.len() > 5, "{first:?}");
-    for rate in ["--unpaced", "--rate-scale=1", "--rate-scale=0.1"] {
+    assert!(first.iter().filter(|record| record.candidates > 1).count() > 1, "{first:?}");
+    // All but the first pause between windows for longer than the trigger waits.
+    let (short, long) =
+        (["--unpaced", "--rate-scale=1", "--rate-scale=0.3"], ["--rate-scale=0.02"]);
+    let rates = short.iter().chain(long.iter().filter(|_| scale(2) == 2));
+    for rate in rates {
         let again = Bench::new(TRACKS);
         let readout = Readout::start(&again.config());
         let to = readout.address.to_string();
-        let sent = run(&[&"replay", &log, &"--to", &to, &rate]);
+        let sent = run(&[&"replay", &log, &"--to", &to, rate]);
         assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
         let ended = readout.stop();
         if ended.kernel_was_short("a replayed record file") {
             return;
         }
-        let second = records(&again.files()[0]);
-        // The pedestal is that of the window, so that a track may be found a sample earlier.
-        let is_there = |time: u64| second.iter().any(|other| other.1.abs_diff(time) < 2_000);
-        let lost: Vec<_> = first.iter().filter(|record| !is_there(record.1)).collect();
-        assert!(lost.is_empty(), "{rate}: {lost:?} of {} in {second:?}", first.len());
+        let replayed = again.files().remove(0);
+        let second = records(&replayed);
+        let differ = first.iter().zip(&second).find(|(first, second)| !second.is(first));
+        assert!(differ.is_none(), "{rate}: {differ:?}");
+        assert_eq!(second.len(), first.len(), "{rate}");
         assert_eq!(ended.ledger("frames", "bad_timestamp"), 0, "{}", ended.report);
+        let (_, report) = trigger(&[&replayed]);
+        assert_eq!(report["compared"]["same"], second.len(), "{rate}: {report}");
+        assert_eq!(report["compared"]["unrecorded"], 0, "{rate}: {report}");
     }
 }

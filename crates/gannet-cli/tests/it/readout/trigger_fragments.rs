@@ -221,13 +221,14 @@ fn each_record_has_the_primitives_and_activities_of_its_window() {
     }
 }
 
-/// Ends a run `wait` after the last frame. Records are frequent, and the windows of the last reach
-/// beyond the data.
+/// Ends a run `wait` after the last frame. Records are frequent, and their windows so long that they
+/// are decided on at once and those of the last reach beyond the data.
 fn end_after(wait: Duration) -> Option<(Ended, Vec<TriggerPrimitive>, Vec<StoredTrigger>)> {
     let _alone = alone();
     let more = "[record.request]\nrequest_timeout = \"200 ms\"\n\
                 [[trigger.source]]\nkind = \"periodic\"\ninterval_ticks = 100_000\n";
-    let windows = CONFIG.replace("time_after = 20_000", "time_after = 250_000");
+    let long = "time_after = 250_000\ntd_readout_limit = 200_000";
+    let windows = CONFIG.replace("time_after = 20_000", long);
     let bench = Bench::new(&format!("{windows}{more}"));
     let readout = Readout::start(&bench.config());
     thread::sleep(QUIET);
