@@ -5,6 +5,7 @@
 //! experiment measures both, one after the other, and reports the ratio.
 
 pub mod awareness;
+mod cores;
 pub mod ingest;
 pub mod limits;
 mod picture;

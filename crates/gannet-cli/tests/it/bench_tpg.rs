@@ -35,6 +35,34 @@ fn a_single_result_stands_at_the_top_and_in_the_list() {
 }
 
 #[test]
+fn chains_instruction_sets_and_paths_are_combined_and_share_the_limit() {
+    let several = ["--chain", "abs-rs,simple-threshold", "--isa", "scalar,auto,auto"];
+    let report = json(&bench(&[&several[..], &["--hit-rate", "90000", "--json"]].concat()));
+    let results = report["results"].as_array().unwrap();
+    let chains: Vec<_> = results.iter().map(|one| one["chain"].as_str().unwrap()).collect();
+    // Where there is no faster instruction set, auto is the scalar one, which is measured once.
+    assert!(chains.len() == 4 || chains.len() == 2, "{report}");
+    assert!(chains.is_sorted() && chains[0] == "abs-rs" && chains.contains(&"simple-threshold"));
+    assert!(report.get("chain").is_none(), "no result stands at the top among several: {report}");
+    for one in results {
+        let rate = |field: &str| one[field].as_f64().unwrap();
+        assert!(rate("gbit_per_s_lowest") <= rate("gbit_per_s"), "{one}");
+        assert!(rate("gbit_per_s") <= rate("gbit_per_s_highest"), "{one}");
+        assert_eq!(one["limit_gbit_per_s"], results[0]["limit_gbit_per_s"]);
+        assert!(one["processors"].as_array().unwrap().len() <= 1, "of one thread: {one}");
+    }
+    let output = bench(&["--chain", "all", "--path", "all"]);
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.starts_with("wibeth, "), "{table}");
+    let rows = |name| table.lines().filter(|line| line.starts_with(name)).count();
+    assert_eq!(
+        (rows("fir "), rows("abs-rs-feedback "), rows("running-sum ")),
+        (3, 3, 3),
+        "{table}"
+    );
+}
+
+#[test]
 fn a_scan_gives_a_table_row_for_each_rate_and_a_picture() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("scan.svg");

@@ -7,13 +7,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-use gannet_kernels::Isa;
 use gannet_memory::{Pages, Region};
 
 use super::content::Content;
 use super::finder::{Finder, Setup, verify};
 use super::format::Format;
 use super::{Error, Step, Way};
+use crate::cores::Cores;
 use crate::sys;
 
 /// Time from an order to the start, long enough for all threads to wake up.
@@ -29,8 +29,8 @@ const VERIFIED_FRAMES_MAX: usize = 1024;
 /// What the threads of a measurement have before them.
 #[derive(Debug)]
 pub(super) struct Load {
-    pub setup: Setup,
-    pub isa: Isa,
+    /// The searches that take turns over the same frames.
+    pub searches: Vec<Setup>,
     /// Streams of a thread.
     pub streams: usize,
     /// Frames in the memory of a thread, a multiple of the streams.
@@ -38,6 +38,8 @@ pub(super) struct Load {
     /// Frames of them that differ from each other, a multiple of the streams.
     pub distinct: usize,
     pub content: Content,
+    /// Where the threads run.
+    pub cores: Cores,
     /// Bytes of frames that all threads have laid out.
     pub laid_out: AtomicU64,
 }
@@ -47,17 +49,19 @@ pub(super) struct Load {
 pub(super) enum Work {
     /// Adds up the bytes.
     Read(Way),
-    /// Searches primitives.
-    Find,
+    /// Searches primitives, by the search of this number.
+    Find(usize),
 }
 
 /// What a thread has got ready.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Ready {
     /// Kind of pages of its memory.
     pub pages: Pages,
-    /// Frames whose primitives were compared with those of the scalar chain.
-    pub verified: usize,
+    /// The processor that it stays on; none where that is not permitted.
+    pub processor: Option<usize>,
+    /// Frames whose primitives were compared with those of the scalar chain, for each search.
+    pub verified: Vec<usize>,
 }
 
 /// What came of a pass.
@@ -182,13 +186,16 @@ struct Bench<F> {
     memory: Region,
     /// Bytes of the memory that hold frames.
     frame_bytes: usize,
-    finder: Finder<F>,
+    /// The chains of each search.
+    finders: Vec<Finder<F>>,
 }
 
 impl<F: Format> Bench<F> {
-    /// Lays out the frames, compares the primitives of some with the scalar chain, and lets the
-    /// pedestals settle.
+    /// Takes its processor, lays out the frames, compares the primitives of some with the scalar
+    /// chain, and lets the pedestals settle.
     fn new(load: &Load, thread: usize) -> Result<(Self, Ready), Error> {
+        // Memory comes from near the processor that first writes to it.
+        let processor = load.cores.pin(thread);
         // The frames lie back to back, on the pages that frames land on.
         let frame_bytes = load.frames * F::FRAME_LEN;
         let mut memory = Region::map(frame_bytes)?;
@@ -201,30 +208,24 @@ impl<F: Format> Bench<F> {
             part.copy_from_slice(&distinct[..part.len()]);
             load.laid_out.fetch_add(part.len() as u64, Ordering::Relaxed);
         }
-        let finder = Finder::new(&load.setup, load.isa, load.streams)?;
-        let mut bench = Self { memory, frame_bytes, finder };
-        let verified = match load.isa {
-            Isa::Scalar => 0,
-            isa => {
-                let (setup, frames) = (&load.setup, VERIFIED_FRAMES_MAX);
-                verify::<F>(setup, isa, load.streams, bench.frames(), frames)?
-            }
-        };
+        let mut bench = Self { memory, frame_bytes, finders: Vec::new() };
         let settling_frames = SETTLING_SAMPLES.div_ceil(F::SAMPLES) * load.streams;
-        let rounds = settling_frames.div_ceil(load.frames);
-        bench.find(rounds as u32);
-        bench.finder.settle();
-        let ready = Ready { pages: bench.memory.pages(), verified };
-        Ok((bench, ready))
+        let rounds = settling_frames.div_ceil(load.frames) as u32;
+        let mut verified = Vec::new();
+        for setup in &load.searches {
+            let frames = bench.frames();
+            verified.push(verify::<F>(setup, load.streams, frames, VERIFIED_FRAMES_MAX)?);
+            let mut finder = Finder::new(setup, load.streams)?;
+            finder.pass(frames, rounds);
+            finder.settle();
+            bench.finders.push(finder);
+        }
+        let pages = bench.memory.pages();
+        Ok((bench, Ready { pages, processor, verified }))
     }
 
     fn frames(&self) -> &[u8] {
         &self.memory.bytes()[..self.frame_bytes]
-    }
-
-    fn find(&mut self, rounds: u32) -> u64 {
-        let frames = &self.memory.bytes()[..self.frame_bytes];
-        self.finder.pass(frames, rounds)
     }
 
     /// Works until nobody can order any more.
@@ -239,10 +240,15 @@ impl<F: Format> Bench<F> {
                     (0..order.rounds).for_each(|_| _ = black_box(way.sum(self.frames())));
                     0
                 }
-                Work::Find => self.find(order.rounds),
+                Work::Find(search) => {
+                    let frames = &self.memory.bytes()[..self.frame_bytes];
+                    self.finders[search].pass(frames, order.rounds)
+                }
             };
             let (elapsed, cpu) = (begin.elapsed(), sys::thread_time() - cpu);
-            self.finder.rewind();
+            if let Work::Find(search) = order.work {
+                self.finders[search].rewind();
+            }
             if done.send(Done { elapsed, cpu, tps }).is_err() {
                 return;
             }
@@ -253,18 +259,25 @@ impl<F: Format> Bench<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tpg::TpgPlan;
+    use crate::tpg::TpgSearch;
     use crate::tpg::wibeth::WibEth;
+    use gannet_kernels::Isa;
+    use gannet_trigger::tpg::{Chain, IsaChoice};
 
     fn load() -> Load {
-        let (setup, content) = (Setup::new::<WibEth>(&TpgPlan::default()), Content::new(20e3, 2e6));
+        let search = |chain, isa| TpgSearch { chain, isa, ..TpgSearch::default() };
+        let searches = [
+            search(Chain::SimpleThreshold, IsaChoice::Auto),
+            search(Chain::AbsRs, IsaChoice::Scalar),
+        ];
+        let content = Content::new(20e3, 2e6);
         Load {
-            setup,
-            isa: Isa::best(),
+            searches: searches.iter().map(|one| Setup::new::<WibEth>(one, 60)).collect(),
             streams: 2,
             frames: 10,
             distinct: 4,
             content,
+            cores: Cores::usable(),
             laid_out: AtomicU64::new(0),
         }
     }
@@ -278,10 +291,8 @@ mod tests {
         let (first, ready) = Bench::<WibEth>::new(&load, 0).unwrap();
         let (second, _) = Bench::<WibEth>::new(&load, 1).unwrap();
         let (first, second) = (frames(&first), frames(&second));
-        assert_eq!(
-            (first.len(), ready.verified),
-            (10, if load.isa == Isa::Scalar { 0 } else { 10 })
-        );
+        let of_vectors = if IsaChoice::Auto.isa() == Isa::Scalar { 0 } else { 10 };
+        assert_eq!((first.len(), ready.verified), (10, vec![of_vectors, 0]));
         assert!((4..10).all(|i| first[i] == first[i % 4]));
         assert!((0..10).all(|i| (0..4).all(|j| first[i][32..] != second[j][32..])));
     }
@@ -292,13 +303,19 @@ mod tests {
         std::thread::scope(|scope| {
             let (crew, ready) = Crew::start::<WibEth>(scope, 2, &load, &mut |_| ()).unwrap();
             assert_eq!(ready.len(), 2);
-            let find = |threads, rounds| crew.pass(threads, Work::Find, rounds).unwrap().tps;
+            let search = |number, threads, rounds| {
+                crew.pass(threads, Work::Find(number), rounds).unwrap().tps
+            };
+            let find = |threads, rounds| search(0, threads, rounds);
             let (one, all) = (find(0..1, 3), find(crew.all(), 3));
             assert!(0 < one && one < all && find(0..1, 1) < one);
+            let other = search(1, crew.all(), 3);
+            assert!(0 < other && other != all, "running sums join hits");
             let read = crew.pass(crew.all(), Work::Read(Way::Plain), 2).unwrap();
             assert_eq!(read.tps, 0);
             assert!(read.gbit_per_s > 0.0);
             assert_eq!((find(0..1, 3), find(crew.all(), 3)), (one, all));
+            assert_eq!(search(1, crew.all(), 3), other);
         });
     }
 }

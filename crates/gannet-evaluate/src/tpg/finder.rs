@@ -8,41 +8,46 @@ use gannet_wire::TriggerPrimitive;
 
 use super::content::PEDESTAL;
 use super::format::Format;
-use super::{Error, PathChoice, TpgPlan};
+use super::{Error, PathChoice, TpgSearch};
 
-/// What the chain of every stream does.
+/// What the chain of every stream does in a search.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
     config: ChainConfig,
     table: ChannelTable,
     path: Path,
+    isa: Isa,
 }
 
 impl Setup {
-    /// The chain of `plan` with the published parameters but the threshold, its pedestal near
+    /// The chain of `search` with the published parameters but the threshold, its pedestal near
     /// that of the content.
-    pub fn new<F: Format>(plan: &TpgPlan) -> Self {
+    pub fn new<F: Format>(search: &TpgSearch, threshold: u16) -> Self {
         let config = TpgConfig {
-            chain: plan.chain,
+            chain: search.chain,
             initial_pedestal: InitialPedestal::Counts(PEDESTAL as u16),
             ..TpgConfig::default()
         };
-        let threshold = [plan.threshold as i16; CHANNELS];
         let table = ChannelTable {
-            threshold,
+            threshold: [threshold as i16; CHANNELS],
             ticks_per_sample: F::TICKS_PER_SAMPLE,
             ..ChannelTable::default()
         };
-        let path = match plan.path {
+        let path = match search.path {
             PathChoice::Adaptive => Path::Adaptive,
             PathChoice::Sparse => Path::Sparse,
             PathChoice::Dense => Path::Dense,
         };
-        Self { config: config.chain_config(), table, path }
+        Self { config: config.chain_config(), table, path, isa: search.isa.isa() }
     }
 
-    fn chain(&self, isa: Isa) -> Result<Tpg, Error> {
-        let mut chain = Tpg::new(&self.config, &self.table, isa)?;
+    /// The same with the scalar chain, which defines what is to be found; none if it is that.
+    pub fn scalar(&self) -> Option<Self> {
+        (self.isa != Isa::Scalar).then(|| Self { isa: Isa::Scalar, ..self.clone() })
+    }
+
+    fn chain(&self) -> Result<Tpg, Error> {
+        let mut chain = Tpg::new(&self.config, &self.table, self.isa)?;
         chain.set_path(self.path);
         Ok(chain)
     }
@@ -64,8 +69,8 @@ impl<F: Format> Finder<F> {
     ///
     /// # Errors
     /// When the kernels refuse the chain.
-    pub fn new(setup: &Setup, isa: Isa, streams: usize) -> Result<Self, Error> {
-        let chains = vec![setup.chain(isa)?; streams * F::CHAINS];
+    pub fn new(setup: &Setup, streams: usize) -> Result<Self, Error> {
+        let chains = vec![setup.chain()?; streams * F::CHAINS];
         Ok(Self {
             settled: chains.clone(),
             chains,
@@ -113,24 +118,24 @@ impl<F: Format> Finder<F> {
 }
 
 /// Compares the primitives of the first `frames` frames with those of the scalar chain, and gives
-/// the number of frames compared.
+/// the number of frames compared: 0 for the scalar chain itself.
 ///
 /// # Errors
 /// [`Error::Differs`] at the first frame with others.
 pub(super) fn verify<F: Format>(
     setup: &Setup,
-    isa: Isa,
     streams: usize,
     memory: &[u8],
     frames: usize,
 ) -> Result<usize, Error> {
-    let mut finder = Finder::<F>::new(setup, isa, streams)?;
-    let mut scalar = Finder::<F>::new(setup, Isa::Scalar, streams)?;
+    let Some(scalar) = setup.scalar() else { return Ok(0) };
+    let mut finder = Finder::<F>::new(setup, streams)?;
+    let mut scalar = Finder::<F>::new(&scalar, streams)?;
     let frames = memory.chunks_exact(F::FRAME_LEN).take(frames);
     let count = frames.len();
     for (number, frame) in frames.enumerate() {
         if finder.search(number, frame) != scalar.search(number, frame) {
-            return Err(Error::Differs { isa, frame: number });
+            return Err(Error::Differs { isa: setup.isa, frame: number });
         }
     }
     Ok(count)
@@ -141,6 +146,11 @@ mod tests {
     use super::*;
     use crate::tpg::content::Content;
     use crate::tpg::wibeth::WibEth;
+    use gannet_trigger::tpg::IsaChoice;
+
+    fn setup(isa: IsaChoice) -> Setup {
+        Setup::new::<WibEth>(&TpgSearch { isa, ..TpgSearch::default() }, 60)
+    }
 
     fn memory(frames: usize, streams: usize) -> Vec<u8> {
         let mut memory = vec![0; frames * WibEth::FRAME_LEN];
@@ -151,8 +161,7 @@ mod tests {
     #[test]
     fn a_pass_after_rewinding_finds_the_same() {
         let (memory, streams) = (memory(96, 3), 3);
-        let setup = Setup::new::<WibEth>(&TpgPlan::default());
-        let mut finder = Finder::<WibEth>::new(&setup, Isa::best(), streams).unwrap();
+        let mut finder = Finder::<WibEth>::new(&setup(IsaChoice::Auto), streams).unwrap();
         finder.pass(&memory, 2);
         finder.settle();
         let found = finder.pass(&memory, 3);
@@ -165,19 +174,18 @@ mod tests {
     #[test]
     fn every_instruction_set_agrees_with_the_scalar_chain() {
         let memory = memory(64, 2);
-        let setup = Setup::new::<WibEth>(&TpgPlan::default());
-        for isa in Isa::available() {
-            assert_eq!(verify::<WibEth>(&setup, isa, 2, &memory, 40).unwrap(), 40);
-            assert_eq!(verify::<WibEth>(&setup, isa, 2, &memory, 400).unwrap(), 64);
+        let verified = |setup: &Setup, frames| verify::<WibEth>(setup, 2, &memory, frames).unwrap();
+        for isa in Isa::available().filter(|isa| *isa != Isa::Scalar) {
+            let setup = Setup { isa, ..setup(IsaChoice::Scalar) };
+            assert_eq!((verified(&setup, 40), verified(&setup, 400)), (40, 64));
         }
+        assert_eq!(verified(&setup(IsaChoice::Scalar), 40), 0, "nothing to compare it with");
     }
 
     #[test]
     fn a_pass_finds_what_its_frames_hold_one_by_one() {
         let (memory, streams) = (memory(12, 4), 4);
-        let new = || {
-            Finder::<WibEth>::new(&Setup::new::<WibEth>(&TpgPlan::default()), Isa::Scalar, streams)
-        };
+        let new = || Finder::<WibEth>::new(&setup(IsaChoice::Scalar), streams);
         let (mut one_by_one, mut count) = (new().unwrap(), 0);
         for (number, frame) in memory.chunks(WibEth::FRAME_LEN).enumerate() {
             count += one_by_one.search(number, frame).len() as u64;

@@ -1,9 +1,11 @@
 //! How fast one core, or several, find trigger primitives in frames that lie in memory, and how
 //! fast the same memory can be read.
 //!
-//! Passes of searching and of reading take turns over the same frames, and medians are taken, so
-//! that what disturbs the machine disturbs both. Whether the instruction set finds what the scalar
-//! chain finds is tested beforehand; every pass must find the same number of primitives.
+//! Several searches, by other chains, instruction sets or forms of the kernels, share the frames.
+//! Passes of all of them and of reading take turns, and medians are taken, so that what disturbs
+//! the machine disturbs all alike. Each thread stays on a core of its own where that is permitted.
+//! Whether the instruction set finds what the scalar chain finds is tested beforehand; every pass
+//! must find the same number of primitives.
 
 mod content;
 mod crew;
@@ -34,6 +36,7 @@ use self::passes::Passes;
 use self::protowib::ProtoWib;
 use self::report::{Measured, Point};
 use self::wibeth::WibEth;
+use crate::cores::Cores;
 use crate::sys;
 
 pub use self::content::HIT_RATE_MAX_HZ;
@@ -43,6 +46,8 @@ pub use self::report::{TpgReport, TpgResult};
 pub use self::working_set::WorkingSet;
 pub use crate::sys::read::Way;
 
+/// Most searches that take turns.
+pub const SEARCHES_MAX: usize = 256;
 /// Most streams of a thread.
 pub const STREAMS_MAX: usize = 512;
 /// Most threads.
@@ -118,15 +123,11 @@ pub enum Error {
     Defect,
 }
 
-/// What is measured: every hit rate with every working set.
+/// What is measured: every hit rate with every working set, each by every search.
 #[derive(Clone, Debug)]
 pub struct TpgPlan {
-    /// Steps between the samples and the threshold.
-    pub chain: Chain,
-    /// Instruction set of the kernels.
-    pub isa: IsaChoice,
-    /// Form of the vector kernels.
-    pub path: PathChoice,
+    /// The searches that take turns; at least one.
+    pub searches: Vec<TpgSearch>,
     /// Format of the frames.
     pub format: FrameFormat,
     /// Hits a second on each channel, `0..=`[`HIT_RATE_MAX_HZ`].
@@ -139,9 +140,20 @@ pub struct TpgPlan {
     pub streams: usize,
     /// A sample belongs to a hit when it is above this; ADC counts, at most [`THRESHOLD_MAX`].
     pub threshold: u16,
-    /// Length of one measurement, without preparation. Three passes of each kind are made even if
-    /// they take longer.
+    /// Length of the measurement of one search, without preparation. Three passes of each kind are
+    /// made even if they take longer.
     pub time: Duration,
+}
+
+/// A way to search the frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TpgSearch {
+    /// Steps between the samples and the threshold.
+    pub chain: Chain,
+    /// Instruction set of the kernels.
+    pub isa: IsaChoice,
+    /// Form of the vector kernels.
+    pub path: PathChoice,
 }
 
 /// Form of the vector kernels. All give the same primitives.
@@ -162,9 +174,7 @@ impl Default for TpgPlan {
     /// threshold 60.
     fn default() -> Self {
         Self {
-            chain: Chain::default(),
-            isa: IsaChoice::default(),
-            path: PathChoice::default(),
+            searches: vec![TpgSearch::default()],
             format: FrameFormat::default(),
             hit_rates_hz: vec![100.0],
             working_sets: vec![WorkingSet::Size(Bytes::mib(512))],
@@ -188,7 +198,7 @@ pub enum Step<'a> {
     },
     /// Memory is laid out, and passes are made.
     Measuring,
-    /// A point is done.
+    /// A point is done; what came of a search there.
     Measured(&'a TpgResult),
 }
 
@@ -219,9 +229,9 @@ fn measure_all<F: Format>(
             let measured = measure_one::<F>(plan, &point, way, progress)?;
             // How memory is read fastest does not depend on what is in it.
             way = Some(measured.way);
-            let result = measured.result(plan, &point, cycles_per_s);
-            progress(Step::Measured(&result));
-            results.push(result);
+            let of_point = measured.results(plan, &point, cycles_per_s);
+            of_point.iter().for_each(|result| progress(Step::Measured(result)));
+            results.extend(of_point);
         }
     }
     let only = (results.len() == 1).then(|| results[0].clone());
@@ -230,9 +240,11 @@ fn measure_all<F: Format>(
 
 /// Tests that the plan can be made on this machine.
 fn check(plan: &TpgPlan, frame_len: usize) -> Result<(), Error> {
-    let isa = plan.isa.isa();
-    if !isa.is_available() {
-        return Err(gannet_kernels::Error::IsaUnavailable { isa, best: Isa::best() }.into());
+    within("searches", plan.searches.len(), 1, SEARCHES_MAX)?;
+    for isa in plan.searches.iter().map(|search| search.isa.isa()) {
+        if !isa.is_available() {
+            return Err(gannet_kernels::Error::IsaUnavailable { isa, best: Isa::best() }.into());
+        }
     }
     within("threads", plan.threads, 1, THREADS_MAX)?;
     let available = thread::available_parallelism().map_or(1, usize::from);
@@ -278,19 +290,19 @@ fn measure_one<F: Format>(
 ) -> Result<Measured, Error> {
     let frames = point.working_set.0 as usize / F::FRAME_LEN / plan.streams * plan.streams;
     let load = Load {
-        setup: Setup::new::<F>(plan),
-        isa: plan.isa.isa(),
+        searches: plan.searches.iter().map(|one| Setup::new::<F>(one, plan.threshold)).collect(),
         streams: plan.streams,
         frames,
         distinct: frames.min(DISTINCT_FRAMES.next_multiple_of(plan.streams)),
         content: Content::new(point.hit_rate_hz, F::SAMPLES_PER_S),
+        cores: Cores::usable(),
         laid_out: AtomicU64::new(0),
     };
     thread::scope(|scope| {
         let (crew, ready) = Crew::start::<F>(scope, plan.threads, &load, progress)?;
         progress(Step::Measuring);
         let way = way.map_or_else(|| passes::fastest_way(&crew, plan.time), Ok)?;
-        let passes = Passes::make(&crew, way, plan.time)?;
+        let passes = Passes::make(&crew, plan.searches.len(), way, plan.time)?;
         Ok(Measured {
             frame_bytes: F::FRAME_LEN,
             frame_samples: F::ALL_SAMPLES,
@@ -375,6 +387,12 @@ mod tests {
         assert!(near(result.tps_per_frame, result.tps as f64 / result.frames as f64));
         assert!(near(result.tp_per_s, result.tps_per_frame * 1e9 / result.ns_per_frame));
         assert_eq!((result.one_thread_gbit_per_s, result.scaling), (None, None));
+        let around = |low: f64, middle: f64, high: f64| low <= middle && middle <= high;
+        let (low, high) = (result.gbit_per_s_lowest, result.gbit_per_s_highest);
+        assert!(around(low, result.gbit_per_s, high), "{result:?}");
+        let (low, high) = (result.limit_gbit_per_s_lowest, result.limit_gbit_per_s_highest);
+        assert!(around(low, result.limit_gbit_per_s, high), "{result:?}");
+        assert!((3..=9).contains(&(result.passes + result.passes_left_out)), "{result:?}");
     }
 
     #[test]
@@ -394,25 +412,32 @@ mod tests {
     }
 
     #[test]
-    fn every_path_finds_the_same() {
-        let found = |path| {
-            let plan = TpgPlan { path, hit_rates_hz: vec![90e3], ..tiny() };
-            let result = measure(&plan, &mut |_| ()).unwrap().only.unwrap();
-            result.tps_per_frame.round()
-        };
-        let paths = [PathChoice::Adaptive, PathChoice::Sparse, PathChoice::Dense];
-        let [adaptive, sparse, dense] = paths.map(found);
-        assert!(adaptive > 0.0 && adaptive == sparse && adaptive == dense);
+    fn searches_take_turns_over_the_same_frames() {
+        let search = |path| TpgSearch { path, ..TpgSearch::default() };
+        let paths = [PathChoice::Adaptive, PathChoice::Sparse, PathChoice::Dense].map(search);
+        let scalar = TpgSearch { isa: IsaChoice::Scalar, ..TpgSearch::default() };
+        let other = TpgSearch { chain: Chain::AbsRs, ..TpgSearch::default() };
+        let searches = [&paths[..], &[scalar, other]].concat();
+        let plan = TpgPlan { searches: searches.clone(), hit_rates_hz: vec![90e3], ..tiny() };
+        let results = measure(&plan, &mut |_| ()).unwrap().results;
+        let asked = searches.iter().map(|one| (one.chain, one.isa.isa().name(), one.path));
+        assert!(results.iter().map(|one| (one.chain, one.isa, one.path)).eq(asked));
+        let found: Vec<f64> = results.iter().map(|one| one.tps_per_frame.round()).collect();
+        assert!(found[0] > 0.0 && found[..4].iter().all(|tps| *tps == found[0]), "{found:?}");
+        assert_ne!(found[4], found[0], "running sums join hits");
+        assert_eq!(results[3].verified_frames, 0, "nothing to compare the scalar chain with");
+        assert!(results.iter().all(|one| one.limit_gbit_per_s == results[0].limit_gbit_per_s));
     }
 
     #[test]
     fn threads_are_compared_with_one_alone() {
         let threads = thread::available_parallelism().map_or(1, usize::from).min(2);
-        let plan = TpgPlan { threads, isa: IsaChoice::Scalar, ..tiny() };
-        let report = measure(&plan, &mut |_| ()).unwrap();
+        let report = measure(&TpgPlan { threads, ..tiny() }, &mut |_| ()).unwrap();
         let result = &report.results[0];
         assert_eq!(result.scaling.is_some(), threads > 1);
-        assert_eq!(result.verified_frames, 0, "nothing to compare the scalar chain with");
+        let mut processors = result.processors.clone();
+        processors.dedup();
+        assert!(processors.is_empty() || processors.len() == threads, "one a thread: {result:?}");
         assert!(result.frames.is_multiple_of(145 * threads as u64));
     }
 
@@ -421,6 +446,8 @@ mod tests {
         let refusal = |plan: TpgPlan| measure(&plan, &mut |_| ()).unwrap_err().to_string();
         let refused = refusal(TpgPlan { threads: THREADS_MAX, ..tiny() });
         assert!(refused.starts_with("1024 threads were asked for"), "{refused}");
+        let refused = refusal(TpgPlan { searches: Vec::new(), ..tiny() });
+        assert_eq!(refused, "searches = 0 is out of range; choose 1 to 256");
         let refused = refusal(TpgPlan { streams: 513, ..tiny() });
         assert_eq!(refused, "streams = 513 is out of range; choose 1 to 512");
         let refused = refusal(TpgPlan { hit_rates_hz: vec![2e5], ..tiny() });

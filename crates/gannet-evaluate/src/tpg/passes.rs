@@ -1,5 +1,6 @@
-//! Passes of searching and reading in turn.
+//! Passes of all searches and of reading in turn.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use super::crew::{Crew, Work};
@@ -13,68 +14,159 @@ const PASSES_MIN: usize = 3;
 const TRIALS: usize = 3;
 /// Most rounds over the frames in a pass.
 const ROUNDS_MAX: f64 = 1e6;
+/// Least part of a pass for which its threads had a core. Passes with less tell of other programs,
+/// and are left out while at least half of them remain.
+const RUNNING_MIN: f64 = 0.98;
 
-/// What the passes of a measurement came to.
-#[derive(Debug, Default)]
+/// What the passes at a point came to.
+#[derive(Debug)]
 pub(super) struct Passes {
-    /// Rounds over all frames in a pass of searching.
+    /// Those of each search.
+    pub searches: Vec<SearchPasses>,
+    /// Those of reading.
+    pub read: Rates,
+}
+
+/// What the passes of one search came to.
+#[derive(Debug, Default)]
+pub(super) struct SearchPasses {
+    /// Rounds over all frames in a pass.
     pub rounds: u32,
     /// Primitives of each pass of all threads.
     pub tps: u64,
-    /// Rates in Gbit/s of all threads.
-    pub find: Vec<f64>,
-    pub read: Vec<f64>,
-    /// Part of the time of each pass of searching for which the threads had a core.
-    pub running: Vec<f64>,
-    /// Rates in Gbit/s of the first thread alone, if there are others.
-    pub find_alone: Vec<f64>,
+    /// Of all threads.
+    pub all: Rates,
+    /// Of the first thread alone, if there are others.
+    pub alone: Rates,
 }
 
-impl Passes {
-    /// Makes passes of each kind in turn for about `time`.
-    pub fn make(crew: &Crew, way: Way, time: Duration) -> Result<Self, Error> {
-        let several = crew.all().len() > 1;
-        let kinds = if several { 3 } else { 2 };
-        let share = time / kinds;
-        let (find_rounds, count) = rounds(crew, Work::Find, share)?;
-        let (read_rounds, _) = rounds(crew, Work::Read(way), share)?;
-        let mut passes = Self { rounds: find_rounds, ..Self::default() };
-        let mut tps = None;
-        for _ in 0..count {
-            let found = crew.pass(crew.all(), Work::Find, find_rounds)?;
-            let first = *tps.get_or_insert(found.tps);
-            if found.tps != first {
-                return Err(Error::Uneven { first, second: found.tps });
-            }
-            passes.find.push(found.gbit_per_s);
-            passes.running.push(found.running);
-            let read = crew.pass(crew.all(), Work::Read(way), read_rounds)?;
-            passes.read.push(read.gbit_per_s);
-            if several {
-                let alone = crew.pass(0..1, Work::Find, find_rounds)?;
-                passes.find_alone.push(alone.gbit_per_s);
-            }
+/// Rates of the passes of a kind.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rates(Vec<Rate>);
+
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    gbit_per_s: f64,
+    /// Part of the time for which the threads had a core.
+    running: f64,
+}
+
+/// What the rates of a kind come to, without the passes that are left out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Spread {
+    pub median: f64,
+    pub lowest: f64,
+    pub highest: f64,
+    /// Passes that count.
+    pub passes: usize,
+    /// Passes that are left out.
+    pub left_out: usize,
+    /// Part of the time of those that count for which the threads had a core.
+    pub running: f64,
+}
+
+impl Rates {
+    fn take(&mut self, gbit_per_s: f64, running: f64) {
+        self.0.push(Rate { gbit_per_s, running });
+    }
+
+    /// Median and extremes.
+    pub fn spread(&self) -> Spread {
+        let mut kept: Vec<Rate> = self.0.clone();
+        kept.retain(|rate| rate.running >= RUNNING_MIN);
+        if 2 * kept.len() < self.0.len() {
+            kept.clone_from(&self.0);
         }
-        passes.tps = tps.unwrap_or(0);
-        Ok(passes)
+        let rates: Vec<f64> = kept.iter().map(|rate| rate.gbit_per_s).collect();
+        let running: f64 = kept.iter().map(|rate| rate.running).sum();
+        Spread {
+            median: median(&rates),
+            lowest: rates.iter().copied().fold(f64::INFINITY, f64::min),
+            highest: rates.iter().copied().fold(0.0, f64::max),
+            passes: kept.len(),
+            left_out: self.0.len() - kept.len(),
+            running: running / kept.len() as f64,
+        }
     }
 }
 
-/// Rounds of a pass and number of passes that take about `time` together.
-fn rounds(crew: &Crew, work: Work, time: Duration) -> Result<(u32, usize), Error> {
+/// Rounds of a pass, and passes.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    rounds: u32,
+    passes: usize,
+}
+
+impl Share {
+    /// Whether a pass is due in this turn of so many: those that are fewer are spread over all.
+    fn is_due(self, turn: usize, turns: usize) -> bool {
+        (turn + 1) * self.passes / turns > turn * self.passes / turns
+    }
+}
+
+impl Passes {
+    /// Makes passes of reading and of each of `searches` searches in turn, for about `time` times
+    /// their number.
+    pub fn make(crew: &Crew, searches: usize, way: Way, time: Duration) -> Result<Self, Error> {
+        let several = crew.all().len() > 1;
+        let time = time / if several { 3 } else { 2 };
+        let read = share(crew, Work::Read(way), time)?;
+        let search = |search| share(crew, Work::Find(search), time);
+        let shares = (0..searches).map(search).collect::<Result<Vec<_>, _>>()?;
+        let turns = shares.iter().map(|share| share.passes).fold(PASSES_MIN, usize::max);
+        let begin = |share: &Share| SearchPasses { rounds: share.rounds, ..Default::default() };
+        let mut passes: Vec<_> = shares.iter().map(begin).collect();
+        let mut reading = Rates::default();
+        for turn in 0..turns {
+            for (number, (passes, share)) in passes.iter_mut().zip(&shares).enumerate() {
+                if !share.is_due(turn, turns) {
+                    continue;
+                }
+                passes.search(crew, number, crew.all())?;
+                if several {
+                    passes.search(crew, number, 0..1)?;
+                }
+            }
+            let pass = crew.pass(crew.all(), Work::Read(way), read.rounds)?;
+            reading.take(pass.gbit_per_s, pass.running);
+        }
+        Ok(Self { searches: passes, read: reading })
+    }
+}
+
+impl SearchPasses {
+    /// Makes a pass with some threads, and tests that all find what they found before.
+    fn search(&mut self, crew: &Crew, number: usize, threads: Range<usize>) -> Result<(), Error> {
+        let is_all = threads == crew.all();
+        let pass = crew.pass(threads, Work::Find(number), self.rounds)?;
+        if !is_all {
+            self.alone.take(pass.gbit_per_s, pass.running);
+            return Ok(());
+        }
+        if !self.all.0.is_empty() && pass.tps != self.tps {
+            return Err(Error::Uneven { first: self.tps, second: pass.tps });
+        }
+        self.tps = pass.tps;
+        self.all.take(pass.gbit_per_s, pass.running);
+        Ok(())
+    }
+}
+
+/// Rounds and passes that take about `time` together.
+fn share(crew: &Crew, work: Work, time: Duration) -> Result<Share, Error> {
     // The first round brings the frames into the caches that can hold them.
     crew.pass(crew.all(), work, 1)?;
     let round = crew.pass(crew.all(), work, 1)?.slowest.max(Duration::from_nanos(1));
     let fit = time.as_secs_f64() / round.as_secs_f64();
     let rounds = (fit / PASSES as f64).clamp(1.0, ROUNDS_MAX) as u32;
     let passes = (fit / f64::from(rounds)) as usize;
-    Ok((rounds, passes.clamp(PASSES_MIN, PASSES)))
+    Ok(Share { rounds, passes: passes.clamp(PASSES_MIN, PASSES) })
 }
 
 /// The way in which all threads together read fastest.
 pub(super) fn fastest_way(crew: &Crew, time: Duration) -> Result<Way, Error> {
-    let share = time / Way::ALL.len() as u32;
-    let (rounds, _) = rounds(crew, Work::Read(Way::Plain), share)?;
+    let time = time / Way::ALL.len() as u32;
+    let Share { rounds, .. } = share(crew, Work::Read(Way::Plain), time)?;
     let mut rates = [const { Vec::new() }; Way::ALL.len()];
     for _ in 0..TRIALS {
         for (way, rates) in Way::ALL.into_iter().zip(&mut rates) {
@@ -87,7 +179,7 @@ pub(super) fn fastest_way(crew: &Crew, time: Duration) -> Result<Way, Error> {
 }
 
 /// The middle value, or the lower of the two in the middle; 0 of none.
-pub(super) fn median(values: &[f64]) -> f64 {
+fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
@@ -95,12 +187,44 @@ pub(super) fn median(values: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::median;
+    use super::*;
 
     #[test]
     fn the_median_is_a_value_in_the_middle() {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), 2.0);
         assert_eq!(median(&[]), 0.0);
+    }
+
+    #[test]
+    fn passes_without_a_core_are_left_out_while_half_remain() {
+        let rates = |rates: &[(f64, f64)]| {
+            let mut taken = Rates::default();
+            rates.iter().for_each(|(gbit_per_s, running)| taken.take(*gbit_per_s, *running));
+            taken.spread()
+        };
+        let spread = rates(&[(90.0, 1.0), (30.0, 0.4), (80.0, 1.0), (40.0, 0.5)]);
+        let kept = Spread {
+            median: 80.0,
+            lowest: 80.0,
+            highest: 90.0,
+            passes: 2,
+            left_out: 2,
+            running: 1.0,
+        };
+        assert_eq!(spread, kept);
+        let spread = rates(&[(90.0, 1.0), (30.0, 0.5), (40.0, 0.6)]);
+        assert_eq!((spread.median, spread.passes, spread.left_out), (40.0, 3, 0));
+        assert!((spread.running - 0.7).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_passes_of_a_slow_search_are_spread_over_all_turns() {
+        let due = |passes: usize| -> Vec<usize> {
+            let share = Share { rounds: 1, passes };
+            (0..9).filter(|turn| share.is_due(*turn, 9)).collect()
+        };
+        assert_eq!((due(3), due(9).len()), (vec![2, 5, 8], 9));
+        assert_eq!(due(4).len(), 4);
     }
 }

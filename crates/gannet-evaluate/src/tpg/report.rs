@@ -5,10 +5,10 @@ use gannet_trigger::tpg::Chain;
 use serde::Serialize;
 
 use super::crew::Ready;
-use super::passes::{Passes, median};
-use super::{FrameFormat, PathChoice, TpgPlan, Way};
+use super::passes::Passes;
+use super::{FrameFormat, PathChoice, TpgPlan, TpgSearch, Way};
 
-/// What was found at one hit rate with one working set.
+/// What came of one search at one hit rate with one working set.
 #[derive(Clone, Debug, Serialize)]
 pub struct TpgResult {
     /// Instruction set of the kernels.
@@ -34,6 +34,8 @@ pub struct TpgResult {
     pub pages: String,
     /// Threads that searched at the same time.
     pub threads: usize,
+    /// Processors that the threads stayed on; none where that is not permitted.
+    pub processors: Vec<usize>,
     /// Streams of a thread.
     pub streams: usize,
     /// Frames of a thread that differ from each other.
@@ -41,16 +43,27 @@ pub struct TpgResult {
     /// Frames whose primitives were found to be those of the scalar chain; none of that chain
     /// itself.
     pub verified_frames: u64,
-    /// Passes that the medians are of.
+    /// Passes of searching that count.
     pub passes: usize,
+    /// Passes of searching that do not, because a thread had no core for part of them.
+    pub passes_left_out: usize,
     /// Frames that all threads search in a pass.
     pub frames: u64,
     /// Primitives that they find in it, the same in each.
     pub tps: u64,
-    /// Rate of searching whole frames, all threads together.
+    /// Rate of searching whole frames, all threads together: the median of the passes.
     pub gbit_per_s: f64,
-    /// Rate of reading the same memory by as many threads in the same run, in the fastest way.
+    /// The lowest of them.
+    pub gbit_per_s_lowest: f64,
+    /// The highest of them.
+    pub gbit_per_s_highest: f64,
+    /// Rate of reading the same memory by as many threads in turn with searching, in the fastest
+    /// way: the median of the passes.
     pub limit_gbit_per_s: f64,
+    /// The lowest of them.
+    pub limit_gbit_per_s_lowest: f64,
+    /// The highest of them.
+    pub limit_gbit_per_s_highest: f64,
     /// The fastest way.
     pub limit_way: Way,
     /// Rate of searching over that of reading.
@@ -63,7 +76,7 @@ pub struct TpgResult {
     pub tps_per_frame: f64,
     /// Primitives found in a second of searching, all threads together.
     pub tp_per_s: f64,
-    /// Part of the time of searching for which the threads had a core; on a machine with nothing
+    /// Part of the time of the passes that count for which the threads had a core; on a machine with nothing
     /// else to do it is 1.
     pub running_share: f64,
     /// Rate of one thread alone, in the same run; none with one thread.
@@ -78,7 +91,7 @@ pub struct TpgReport {
     /// The result, if there is exactly one: as a document its fields stand at the top.
     #[serde(flatten)]
     pub only: Option<TpgResult>,
-    /// All results: for each working set, all hit rates.
+    /// All results: for each working set all hit rates, for each of these all searches.
     pub results: Vec<TpgResult>,
 }
 
@@ -109,20 +122,41 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// The figures that follow.
-    pub fn result(&self, plan: &TpgPlan, point: &Point, cycles_per_s: Option<f64>) -> TpgResult {
-        let Self { ready, way, passes, .. } = self;
+    /// The figures of each search.
+    pub fn results(
+        &self,
+        plan: &TpgPlan,
+        point: &Point,
+        cycles_per_s: Option<f64>,
+    ) -> Vec<TpgResult> {
+        let numbered = plan.searches.iter().enumerate();
+        numbered
+            .map(|(number, search)| self.result(plan, point, number, search, cycles_per_s))
+            .collect()
+    }
+
+    fn result(
+        &self,
+        plan: &TpgPlan,
+        point: &Point,
+        number: usize,
+        search: &TpgSearch,
+        cycles_per_s: Option<f64>,
+    ) -> TpgResult {
+        let Self { ready, way, .. } = self;
+        let passes = &self.passes.searches[number];
         let frame_bits = (8 * self.frame_bytes) as f64;
-        let (gbit_per_s, limit) = (median(&passes.find), median(&passes.read));
-        let alone = (plan.threads > 1).then(|| median(&passes.find_alone));
+        let (found, read) = (passes.all.spread(), self.passes.read.spread());
+        let alone = (plan.threads > 1).then(|| passes.alone.spread().median);
         let frames = (self.frames * plan.threads) as u64 * u64::from(passes.rounds);
-        let ns_per_frame = plan.threads as f64 * frame_bits / gbit_per_s;
+        let ns_per_frame = plan.threads as f64 * frame_bits / found.median;
         let ns_per_sample = ns_per_frame / self.frame_samples as f64;
         let tps_per_frame = passes.tps as f64 / frames as f64;
+        let processors: Option<Vec<usize>> = ready.iter().map(|ready| ready.processor).collect();
         TpgResult {
-            isa: plan.isa.isa().name(),
-            chain: plan.chain,
-            path: plan.path,
+            isa: search.isa.isa().name(),
+            chain: search.chain,
+            path: search.path,
             format: plan.format,
             frame_bytes: self.frame_bytes,
             threshold: plan.threshold,
@@ -131,23 +165,29 @@ impl Measured {
             working_set_bytes: point.working_set.0,
             pages: ready.first().map(|ready| ready.pages.to_string()).unwrap_or_default(),
             threads: plan.threads,
+            processors: processors.unwrap_or_default(),
             streams: plan.streams,
             distinct_frames: self.distinct as u64,
-            verified_frames: ready.iter().map(|ready| ready.verified as u64).sum(),
-            passes: passes.find.len(),
+            verified_frames: ready.iter().map(|ready| ready.verified[number] as u64).sum(),
+            passes: found.passes,
+            passes_left_out: found.left_out,
             frames,
             tps: passes.tps,
-            gbit_per_s,
-            limit_gbit_per_s: limit,
+            gbit_per_s: found.median,
+            gbit_per_s_lowest: found.lowest,
+            gbit_per_s_highest: found.highest,
+            limit_gbit_per_s: read.median,
+            limit_gbit_per_s_lowest: read.lowest,
+            limit_gbit_per_s_highest: read.highest,
             limit_way: *way,
-            ratio: gbit_per_s / limit,
+            ratio: found.median / read.median,
             ns_per_frame,
             cycles_per_sample: cycles_per_s.map(|rate| ns_per_sample * 1e-9 * rate),
             tps_per_frame,
-            tp_per_s: tps_per_frame * gbit_per_s * 1e9 / frame_bits,
-            running_share: passes.running.iter().sum::<f64>() / passes.running.len() as f64,
+            tp_per_s: tps_per_frame * found.median * 1e9 / frame_bits,
+            running_share: found.running,
             one_thread_gbit_per_s: alone,
-            scaling: alone.map(|alone| gbit_per_s / alone),
+            scaling: alone.map(|alone| found.median / alone),
         }
     }
 }

@@ -14,6 +14,24 @@ pub fn parser<T: DeserializeOwned + Clone + Send + Sync + 'static>()
     PossibleValuesParser::new(names::<T>()).try_map(|name| by_name::<T>(&name))
 }
 
+/// Stands for all values.
+const ALL: &str = "all";
+
+/// The values that a name stands for.
+#[derive(Clone, Debug)]
+pub struct Values<T>(pub Vec<T>);
+
+/// Reads one value of `T` by its name, or all as `all`, and offers all names.
+pub fn one_or_all<T: DeserializeOwned + Clone + Send + Sync + 'static>()
+-> impl TypedValueParser<Value = Values<T>> {
+    let offered = names::<T>().iter().copied().chain([ALL]);
+    PossibleValuesParser::new(offered.collect::<Vec<_>>()).try_map(|name| {
+        let one = [name.as_str()];
+        let meant = if name == ALL { names::<T>() } else { &one };
+        meant.iter().map(|name| by_name(name)).collect::<Result<_, _>>().map(Values)
+    })
+}
+
 /// Name of a value.
 pub fn name(value: &impl Serialize) -> String {
     let name = serde_json::to_value(value).unwrap_or_default();

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use gannet_evaluate::tpg::{
     self, FrameFormat, HIT_RATE_MAX_HZ, PathChoice, PlotError, STREAMS_MAX, Step, THREADS_MAX,
-    THRESHOLD_MAX, TpgPlan, TpgReport, TpgResult, WorkingSet,
+    THRESHOLD_MAX, TpgPlan, TpgReport, TpgResult, TpgSearch, WorkingSet,
 };
 use gannet_measure::quantity::Bytes;
 use gannet_trigger::tpg::{Chain, IsaChoice};
 
-use super::names;
+use super::names::{self, Values};
 use crate::destination::Destination;
 use crate::exit::{Outcome, Usage};
 use crate::log;
@@ -32,26 +32,35 @@ const HIT_RATE: &str = "100";
 /// Measures how fast trigger primitives are found in frames that are already in memory.
 ///
 /// The rate at which the same threads read the same memory, by the fastest of several ways and
-/// measured in turn with the search, is printed next to it. Every pass must find the same number of
-/// primitives, and those of the first 1024 frames of each thread must equal those of the scalar
-/// chain. Rates count whole frames. Cycles are ticks of the time-stamp counter. On a busy machine
-/// the figures mean little.
+/// measured in turn with the search, is printed next to it. Several chains, instruction sets and
+/// paths are combined with each other; all take turns over the same frames. Every pass must find
+/// the same number of primitives, and those of the first 1024 frames of each thread must equal those
+/// of the scalar chain. Rates count whole frames; they are medians of up to nine passes, with the
+/// lowest and the highest beside them. Cycles are ticks of the time-stamp counter.
 ///
-/// JSON output is an object with `results`, one for each working set and hit rate; the fields of a
-/// single result also stand at the top level.
+/// Each thread stays on a core of its own where that is permitted. Passes in which one had no core
+/// for 2 % of the time or more are left out while at least half remain. On a busy machine the
+/// figures mean little all the same.
 ///
-/// Example: gannet bench tpg --chain abs-rs --hit-rate 100,90000 --working-set L2,512MiB
+/// JSON output is an object with `results`, one for each working set, hit rate and search; the
+/// fields of a single result also stand at the top level.
+///
+/// Example: gannet bench tpg --chain abs-rs,fir --hit-rate 100,90000 --working-set L2,512MiB
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Steps between the samples and the threshold.
-    #[arg(long, default_value = "simple-threshold", value_parser = names::parser::<Chain>())]
-    chain: Chain,
-    /// Instruction set; auto is the fastest that the machine has.
-    #[arg(long, default_value = "auto", value_parser = names::parser::<IsaChoice>())]
-    isa: IsaChoice,
+    /// Steps between the samples and the threshold; several with commas.
+    #[arg(long, default_value = "simple-threshold", value_delimiter = ',',
+          value_parser = names::one_or_all::<Chain>())]
+    chain: Vec<Values<Chain>>,
+    /// Instruction set; auto is the fastest that the machine has. Several with commas.
+    #[arg(long, default_value = "auto", value_delimiter = ',',
+          value_parser = names::parser::<IsaChoice>())]
+    isa: Vec<IsaChoice>,
     /// Form of the vector kernels: for rare hits, for frequent ones, or chosen frame by frame.
-    #[arg(long, default_value = "adaptive", value_parser = names::parser::<PathChoice>())]
-    path: PathChoice,
+    /// Several with commas.
+    #[arg(long, default_value = "adaptive", value_delimiter = ',',
+          value_parser = names::one_or_all::<PathChoice>())]
+    path: Vec<Values<PathChoice>>,
     /// Format of the frames: WIBEth, or super-chunks of 12 ProtoDUNE-SP frames.
     #[arg(long, default_value = "wibeth", value_parser = names::parser::<FrameFormat>())]
     format: FrameFormat,
@@ -76,7 +85,7 @@ pub struct Arguments {
     #[arg(long, default_value = "60", value_name = "ADC",
           value_parser = clap::value_parser!(u16).range(0..=THRESHOLD_MAX as i64))]
     threshold: u16,
-    /// Length of each measurement; preparing it takes about as long.
+    /// Length of the measurement of each search; preparing it takes about as long.
     #[arg(long, default_value = "1", value_name = "S", value_parser = output::seconds)]
     seconds: Duration,
     /// Draw the rates against the hit rate into this file.
@@ -137,9 +146,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let file = arguments.svg.as_deref();
     let file = file.map(|file| picture(file, arguments.overwrite, &hit_rates_hz)).transpose()?;
     let plan = TpgPlan {
-        chain: arguments.chain,
-        isa: arguments.isa,
-        path: arguments.path,
+        searches: searches(arguments),
         format: arguments.format,
         hit_rates_hz,
         working_sets: arguments.working_set.clone(),
@@ -148,7 +155,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         threshold: arguments.threshold,
         time: arguments.seconds,
     };
-    let (count, mut done) = (plan.hit_rates_hz.len() * plan.working_sets.len(), 0);
+    let points = plan.hit_rates_hz.len() * plan.working_sets.len();
+    let (count, mut done) = (points * plan.searches.len(), 0);
+    let varying = Varying::of(&plan);
     let mut line = None;
     let report = tpg::measure(&plan, &mut |step| match step {
         Step::Preparing { done, total } => {
@@ -159,16 +168,17 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         Step::Measured(result) => {
             done += 1;
             if count > 1 {
-                progress(done, count, result);
+                progress(done, count, &varying.name(result), result);
             }
         }
     })?;
     if let Some(file) = file {
-        file.write(&tpg::svg(&title(&plan), &report.results)?)?;
+        let name = |result: &TpgResult| varying.name(result);
+        file.write(&tpg::svg(&title(&plan), &report.results, &name)?)?;
     }
     match arguments.json {
         true => output::json(&report)?,
-        false => output::print(|out| print(out, &plan, &report))?,
+        false => output::print(|out| print(out, &plan, &varying, &report))?,
     }
     Ok(Outcome::Ok)
 }
@@ -182,9 +192,55 @@ fn picture(file: &Path, overwrite: bool, hit_rates_hz: &[f64]) -> anyhow::Result
     Destination::begin(file, overwrite)
 }
 
-fn progress(done: usize, count: usize, result: &TpgResult) {
+/// All combinations, each once.
+fn searches(arguments: &Arguments) -> Vec<TpgSearch> {
+    let mut searches: Vec<TpgSearch> = Vec::new();
+    for &chain in arguments.chain.iter().flat_map(|Values(chains)| chains) {
+        for &isa in &arguments.isa {
+            for &path in arguments.path.iter().flat_map(|Values(paths)| paths) {
+                let is_same = |other: &TpgSearch| {
+                    (other.chain, other.isa.isa(), other.path) == (chain, isa.isa(), path)
+                };
+                if !searches.iter().any(is_same) {
+                    searches.push(TpgSearch { chain, isa, path });
+                }
+            }
+        }
+    }
+    searches
+}
+
+/// What differs among the searches of a plan.
+#[derive(Clone, Copy)]
+struct Varying {
+    chain: bool,
+    isa: bool,
+    path: bool,
+}
+
+impl Varying {
+    fn of(plan: &TpgPlan) -> Self {
+        let (first, searches) = (plan.searches[0], || plan.searches.iter());
+        Self {
+            chain: searches().any(|search| search.chain != first.chain),
+            isa: searches().any(|search| search.isa.isa() != first.isa.isa()),
+            path: searches().any(|search| search.path != first.path),
+        }
+    }
+
+    /// Name of the search of a result among those of the plan; empty with a single one.
+    fn name(self, result: &TpgResult) -> String {
+        let chain = self.chain.then(|| names::name(&result.chain));
+        let isa = self.isa.then(|| result.isa.to_owned());
+        let path = self.path.then(|| names::name(&result.path));
+        [chain, isa, path].into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn progress(done: usize, count: usize, name: &str, result: &TpgResult) {
+    let gap = if name.is_empty() { "" } else { ", " };
     log::say(format_args!(
-        "{done:>3} of {count}: {:>6} Hz, {}: {:.1} Gbit/s, reading {:.1}",
+        "{done:>3} of {count}: {:>6} Hz, {}{gap}{name}: {:.1} Gbit/s, reading {:.1}",
         result.hit_rate_hz,
         Bytes(result.working_set_bytes),
         result.gbit_per_s,
@@ -194,25 +250,29 @@ fn progress(done: usize, count: usize, result: &TpgResult) {
 
 /// What all results have in common.
 fn title(plan: &TpgPlan) -> String {
-    let (chain, isa) = (names::name(&plan.chain), plan.isa.isa());
+    let (first, varying) = (plan.searches[0], Varying::of(plan));
+    let mut parts = vec![names::name(&plan.format)];
+    parts.extend((!varying.chain).then(|| names::name(&first.chain)));
+    parts.extend((!varying.isa).then(|| first.isa.isa().to_string()));
+    parts.extend((!varying.path).then(|| names::name(&first.path)));
     let plural = |n: usize| if n == 1 { "" } else { "s" };
     let (threads, streams) = (plan.threads, plan.streams);
     let (t, s) = (plural(threads), plural(streams));
-    let (format, path) = (names::name(&plan.format), names::name(&plan.path));
-    format!(
-        "{format}, {chain}, {isa}, {path}, {threads} thread{t} of {streams} stream{s}, threshold {}",
-        plan.threshold
-    )
+    parts.push(format!("{threads} thread{t} of {streams} stream{s}"));
+    parts.push(format!("threshold {}", plan.threshold));
+    parts.join(", ")
 }
 
 /// Heading, unit and value of a column.
 type Column = (&'static str, &'static str, fn(&TpgResult) -> String);
 
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 11] = [
     ("memory", "a thread", |r| Bytes(r.working_set_bytes).to_string()),
     ("hits", "Hz", |r| r.hit_rate_hz.to_string()),
     ("search", "Gbit/s", |r| format!("{:.1}", r.gbit_per_s)),
+    ("from..to", "", |r| range(r.gbit_per_s_lowest, r.gbit_per_s_highest)),
     ("reading", "Gbit/s", |r| format!("{:.1}", r.limit_gbit_per_s)),
+    ("from..to", "", |r| range(r.limit_gbit_per_s_lowest, r.limit_gbit_per_s_highest)),
     ("ratio", "", |r| format!("{:.2}", r.ratio)),
     ("frame", "ns", |r| format!("{:.1}", r.ns_per_frame)),
     ("sample", "cycles", |r| optional(r.cycles_per_sample, 3)),
@@ -229,28 +289,66 @@ fn optional(value: Option<f64>, digits: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
 }
 
-fn print(out: &mut impl Write, plan: &TpgPlan, report: &TpgReport) -> io::Result<()> {
+fn range(lowest: f64, highest: f64) -> String {
+    format!("{lowest:.1}..{highest:.1}")
+}
+
+fn print(
+    out: &mut impl Write,
+    plan: &TpgPlan,
+    varying: &Varying,
+    report: &TpgReport,
+) -> io::Result<()> {
     writeln!(out, "{}", title(plan))?;
     let several: &[Column] = if plan.threads > 1 { &SCALING } else { &[] };
     let columns = || COLUMNS.iter().chain(several);
-    line(out, columns().map(|(heading, ..)| (*heading).to_owned()))?;
-    line(out, columns().map(|(_, unit, _)| (*unit).to_owned()))?;
-    for result in &report.results {
-        line(out, columns().map(|(.., value)| value(result)))?;
+    let names: Vec<String> = report.results.iter().map(|result| varying.name(result)).collect();
+    let width = names.iter().map(String::len).max().unwrap_or(0);
+    let mut row = |name: &str, mut cells: &mut dyn Iterator<Item = String>| {
+        write!(out, "{name:width$}")?;
+        (&mut cells).try_for_each(|cell| write!(out, "{cell:>13}"))?;
+        writeln!(out)
+    };
+    row("", &mut columns().map(|(heading, ..)| (*heading).to_owned()))?;
+    row("", &mut columns().map(|(_, unit, _)| (*unit).to_owned()))?;
+    for (name, result) in names.iter().zip(&report.results) {
+        row(name, &mut columns().map(|(.., value)| value(result)))?;
     }
     let of_sets = |a: &TpgResult, b: &TpgResult| a.working_set_bytes == b.working_set_bytes;
     for results in report.results.chunk_by(of_sets) {
-        notes(out, &results[0])?;
+        notes(out, results)?;
     }
+    let mut followed: Vec<f64> = Vec::new();
     for result in report.results.iter().filter(|result| result.occupancy >= FOLLOWS) {
         let (hz, percent) = (result.hit_rate_hz, 100.0 * result.occupancy);
+        if followed.contains(&hz) {
+            continue;
+        }
+        followed.push(hz);
         writeln!(
             out,
             "{hz} Hz: hits take {percent:.0} % of the samples, so the pedestal follows them; what is \
              found are no longer the hits"
         )?;
     }
-    let share = report.results.iter().map(|result| result.running_share).fold(1.0, f64::min);
+    disturbances(out, report)
+}
+
+/// What other programs did to the measurement.
+fn disturbances(out: &mut impl Write, report: &TpgReport) -> io::Result<()> {
+    let results = || report.results.iter();
+    if results().any(|result| result.processors.is_empty()) {
+        writeln!(out, "the threads could not be kept on a core each: that is not permitted here")?;
+    }
+    let left_out: usize = results().map(|result| result.passes_left_out).sum();
+    if left_out > 0 {
+        let made = left_out + results().map(|result| result.passes).sum::<usize>();
+        writeln!(
+            out,
+            "{left_out} of {made} passes left out: a thread had no core for part of them"
+        )?;
+    }
+    let share = results().map(|result| result.running_share).fold(1.0, f64::min);
     if share < QUIET_SHARE {
         writeln!(
             out,
@@ -261,13 +359,9 @@ fn print(out: &mut impl Write, plan: &TpgPlan, report: &TpgReport) -> io::Result
     Ok(())
 }
 
-fn line(out: &mut impl Write, mut cells: impl Iterator<Item = String>) -> io::Result<()> {
-    cells.try_for_each(|cell| write!(out, "{cell:>11}"))?;
-    writeln!(out)
-}
-
 /// What the table does not say of the results with one working set.
-fn notes(out: &mut impl Write, result: &TpgResult) -> io::Result<()> {
+fn notes(out: &mut impl Write, results: &[TpgResult]) -> io::Result<()> {
+    let result = &results[0];
     let memory = Bytes(result.working_set_bytes);
     let (distinct, pages) = (grouped(result.distinct_frames), &result.pages);
     writeln!(
@@ -275,9 +369,9 @@ fn notes(out: &mut impl Write, result: &TpgResult) -> io::Result<()> {
         "{memory}: {distinct} distinct frames on {pages}, read fastest by {}",
         result.limit_way
     )?;
-    match result.verified_frames {
-        0 => Ok(()),
-        frames => writeln!(
+    match results.iter().map(|result| result.verified_frames).max() {
+        None | Some(0) => Ok(()),
+        Some(frames) => writeln!(
             out,
             "{memory}: primitives of {} frames verified against the scalar chain",
             grouped(frames)

@@ -1,0 +1,87 @@
+//! Which processors the threads of a measurement run on.
+
+use std::cmp::Reverse;
+use std::fs;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Where Linux tells of the processors.
+const PROCESSORS: &str = "/sys/devices/system/cpu";
+
+/// The processors that this process may use, in the order in which threads get them.
+#[derive(Clone, Debug)]
+pub(crate) struct Cores(Vec<usize>);
+
+impl Cores {
+    /// One processor of each physical core before the others, and the last before the first, which
+    /// takes most interrupts.
+    pub fn usable() -> Self {
+        let allowed = sched_getaffinity(None);
+        let allowed = allowed.map(|set| (0..CpuSet::MAX_CPU).filter(move |cpu| set.is_set(*cpu)));
+        Self(ordered(allowed.into_iter().flatten().collect(), rank_in_core))
+    }
+
+    /// Keeps the calling thread on the processor of the thread of this number, and gives it; none
+    /// if that is not permitted here.
+    pub fn pin(&self, thread: usize) -> Option<usize> {
+        let processor = *self.0.get(thread)?;
+        let mut set = CpuSet::new();
+        set.set(processor);
+        sched_setaffinity(None, &set).ok().map(|()| processor)
+    }
+}
+
+fn ordered(mut processors: Vec<usize>, rank: impl Fn(usize) -> usize) -> Vec<usize> {
+    processors.sort_by_cached_key(|&processor| (rank(processor), Reverse(processor)));
+    processors
+}
+
+/// Number of processors of the same core that come before this one; 0 where Linux does not tell.
+fn rank_in_core(processor: usize) -> usize {
+    let file = format!("{PROCESSORS}/cpu{processor}/topology/thread_siblings_list");
+    fs::read_to_string(file).map_or(0, |list| rank(&list, processor))
+}
+
+/// Place of a processor in a list of Linux, as `0,4` or `0-1`.
+fn rank(list: &str, processor: usize) -> usize {
+    let ranges = list.trim().split(',').filter_map(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse::<usize>().ok()?..=last.parse().ok()?)
+    });
+    ranges.map(|range| range.filter(|sibling| *sibling < processor).count()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_processor_of_each_core_comes_before_the_second_of_any() {
+        // Two cores of two processors, numbered as most machines do.
+        let rank = |processor| usize::from(processor >= 2);
+        assert_eq!(ordered(vec![0, 1, 2, 3], rank), [1, 0, 3, 2]);
+    }
+
+    #[test]
+    fn lists_of_siblings_are_read() {
+        let ranks = |list, processors: [usize; 2]| processors.map(|one| rank(list, one));
+        assert_eq!(ranks("0,4\n", [0, 4]), [0, 1]);
+        assert_eq!(ranks("2-3\n", [2, 3]), [0, 1]);
+        assert_eq!(ranks("", [0, 7]), [0, 0]);
+    }
+
+    #[test]
+    fn a_pinned_thread_stays_where_it_was_told_and_others_are_free() {
+        let before = sched_getaffinity(None).unwrap();
+        let cores = Cores::usable();
+        std::thread::spawn(move || {
+            let processor = cores.pin(0).unwrap();
+            let now = sched_getaffinity(None).unwrap();
+            assert!(now.count() == 1 && now.is_set(processor));
+            assert_eq!(cores.pin(CpuSet::MAX_CPU), None, "more threads than processors");
+        })
+        .join()
+        .unwrap();
+        assert_eq!(sched_getaffinity(None).unwrap(), before);
+    }
+}
