@@ -9,7 +9,7 @@ use core::arch::x86_64::*;
 use crate::block::{ADC_BITS, ADC_MAX, CHANNELS, ROW_LEN, Row};
 use crate::job::Job;
 use crate::state::Word16;
-use crate::vector::{self, Batch, Lanes};
+use crate::vector::{self, Batch, Lanes, Never};
 use gannet_wire::protowib::coldata;
 
 /// Channels in a register of 16-bit lanes.
@@ -60,14 +60,16 @@ pub(crate) struct Frugal {
 }
 
 impl Lanes for Avx2 {
-    const DENSE_FROM: usize = 20;
-    const PAIRS: bool = false;
+    /// The dense path is there to be compared: measured slower at all rates.
+    const DENSE_FROM: usize = usize::MAX;
 
     type Words = [__m256i; GROUPS];
     /// In the order of `_mm256_packs_epi16`.
     type Bytes = [__m256i; GROUPS / 2];
     /// All bits of a lane are set, or none.
     type Channels = [__m256i; GROUPS];
+    type QuietSum<const ABSOLUTE: bool> = Never;
+    type QuietFilter = Never;
     type Frugal = Frugal;
 
     #[inline(always)]
@@ -139,6 +141,15 @@ impl Lanes for Avx2 {
         for line in 0..LINES {
             // SAFETY: a prefetch reads nothing, so any address will do.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(64 * line)) }
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch_far<const LINES: usize>(self, row: &Row, bytes_ahead: usize) {
+        let first: *const i8 = row.as_ptr().wrapping_add(bytes_ahead).cast();
+        for line in 0..LINES {
+            // SAFETY: a prefetch reads nothing, so any address will do.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(first.wrapping_add(64 * line)) }
         }
     }
 
@@ -252,22 +263,6 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn list(self, bits: u64, channels: &mut [u8; CHANNELS]) {
-        /// Channels that are written whether they are there or not, to spare a branch on it.
-        const EAGER: usize = 4;
-        let mut left = bits;
-        let mut write = |channel: &mut u8| {
-            *channel = left.trailing_zeros() as u8;
-            left &= left.wrapping_sub(1);
-        };
-        channels[..EAGER].iter_mut().for_each(&mut write);
-        let count = bits.count_ones() as usize;
-        if count > EAGER {
-            channels[EAGER..count].iter_mut().for_each(write);
-        }
-    }
-
-    #[inline(always)]
     fn keep(self, a: Self::Channels, x: Self::Words) -> Self::Words {
         on_each!(_mm256_and_si256(a, x))
     }
@@ -312,20 +307,75 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn min_bytes(self, x: Self::Bytes, most: i8) -> Self::Bytes {
-        // SAFETY: `self` is the proof that the machine has the instructions.
-        unsafe {
-            let most = _mm256_set1_epi8(most);
-            [_mm256_min_epi8(x[0], most), _mm256_min_epi8(x[1], most)]
-        }
+    fn splat_bytes(self, x: i8) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { [_mm256_set1_epi8(x); GROUPS / 2] }
     }
 
     #[inline(always)]
-    fn any_byte_above(self, a: Self::Bytes, b: Self::Bytes) -> bool {
+    fn add_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { [_mm256_add_epi8(a[0], b[0]), _mm256_add_epi8(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn add_saturating_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { [_mm256_adds_epi8(a[0], b[0]), _mm256_adds_epi8(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn add_saturating_unsigned_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { [_mm256_adds_epu8(a[0], b[0]), _mm256_adds_epu8(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn subtract_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { [_mm256_sub_epi8(a[0], b[0]), _mm256_sub_epi8(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn subtract_saturating_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { [_mm256_subs_epi8(a[0], b[0]), _mm256_subs_epi8(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn max_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { [_mm256_max_epi8(a[0], b[0]), _mm256_max_epi8(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn either_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { [_mm256_or_si256(a[0], b[0]), _mm256_or_si256(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn abs_bytes(self, x: Self::Bytes) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { [_mm256_abs_epi8(x[0]), _mm256_abs_epi8(x[1])] }
+    }
+
+    #[inline(always)]
+    fn any_negative(self, x: Self::Bytes) -> bool {
+        // SAFETY: `self` is the proof that the machine has the instructions.
+        unsafe { _mm256_movemask_epi8(_mm256_or_si256(x[0], x[1])) != 0 }
+    }
+
+    #[inline(always)]
+    fn weigh(self, a: Self::Bytes, b: Self::Bytes, factors: Self::Words) -> Self::Words {
         // SAFETY: `self` is the proof that the machine has the instructions.
         unsafe {
-            let above = [_mm256_cmpgt_epi8(a[0], b[0]), _mm256_cmpgt_epi8(a[1], b[1])];
-            _mm256_movemask_epi8(_mm256_or_si256(above[0], above[1])) != 0
+            [
+                _mm256_maddubs_epi16(factors[0], _mm256_unpacklo_epi8(a[0], b[0])),
+                _mm256_maddubs_epi16(factors[1], _mm256_unpackhi_epi8(a[0], b[0])),
+                _mm256_maddubs_epi16(factors[2], _mm256_unpacklo_epi8(a[1], b[1])),
+                _mm256_maddubs_epi16(factors[3], _mm256_unpackhi_epi8(a[1], b[1])),
+            ]
         }
     }
 
@@ -352,18 +402,49 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn move_pedestals(
+    fn sign_of_difference(
         self,
         limits: Frugal,
         rise: Self::Bytes,
+        offset: Self::Bytes,
+    ) -> Self::Bytes {
+        let sign = |h: usize| {
+            // SAFETY: `self` is the proof that the machine has the instructions.
+            unsafe { _mm256_sign_epi8(limits.one, _mm256_subs_epi8(rise[h], offset[h])) }
+        };
+        [sign(0), sign(1)]
+    }
+
+    #[inline(always)]
+    fn keep_where_negative(self, sign: Self::Bytes, x: Self::Bytes) -> Self::Bytes {
+        let keep = |h: usize| {
+            // SAFETY: `self` is the proof that the machine has the instructions.
+            unsafe { _mm256_and_si256(_mm256_cmpgt_epi8(_mm256_setzero_si256(), sign[h]), x[h]) }
+        };
+        [keep(0), keep(1)]
+    }
+
+    #[inline(always)]
+    fn keep_where_positive(self, sign: Self::Bytes, x: Self::Bytes) -> Self::Bytes {
+        let keep = |h: usize| {
+            // SAFETY: `self` is the proof that the machine has the instructions.
+            unsafe { _mm256_and_si256(_mm256_cmpgt_epi8(sign[h], _mm256_setzero_si256()), x[h]) }
+        };
+        [keep(0), keep(1)]
+    }
+
+    #[inline(always)]
+    fn count(
+        self,
+        limits: Frugal,
+        sign: Self::Bytes,
         offset: &mut Self::Bytes,
         accumulators: &mut Self::Bytes,
     ) {
         for h in 0..2 {
             // SAFETY: `self` is the proof that the machine has the instructions.
             unsafe {
-                let sign = _mm256_sign_epi8(limits.one, _mm256_subs_epi8(rise[h], offset[h]));
-                let counted = _mm256_add_epi8(accumulators[h], sign);
+                let counted = _mm256_add_epi8(accumulators[h], sign[h]);
                 let limited = _mm256_max_epi8(counted, limits.limit_below);
                 let limited = _mm256_min_epi8(limited, limits.limit);
                 let stays = _mm256_cmpeq_epi8(counted, limited);

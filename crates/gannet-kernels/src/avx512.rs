@@ -9,8 +9,12 @@ use core::hint::black_box;
 
 use crate::block::{ADC_MAX, CHANNELS, ROW_LEN, Row};
 use crate::job::Job;
+use crate::parameters::Parameters;
 use crate::state::Word16;
-use crate::vector::{self, Batch, Lanes};
+use crate::vector::{
+    self, AT_ONCE, Batch, Endings, Lanes, Moment, PLACES, QuietFilter, QuietSum, Tables,
+};
+use gannet_wire::TriggerPrimitive;
 use gannet_wire::protowib::coldata;
 
 /// Channels in a register of 16-bit lanes.
@@ -85,13 +89,14 @@ const fn frugal_tables(limit: i8) -> [[u8; 64]; 2] {
 }
 
 impl Lanes for Avx512 {
-    const DENSE_FROM: usize = 12;
-    const PAIRS: bool = true;
+    const DENSE_FROM: usize = 28;
 
     type Words = [__m512i; 2];
     /// In the order of `_mm512_packs_epi16`.
     type Bytes = __m512i;
     type Channels = [__mmask32; 2];
+    type QuietSum<const ABSOLUTE: bool> = QuietSum<Self, ABSOLUTE>;
+    type QuietFilter = QuietFilter<Self>;
     type Frugal = Frugal;
 
     #[inline(always)]
@@ -141,6 +146,15 @@ impl Lanes for Avx512 {
         for line in 0..LINES {
             // SAFETY: a prefetch reads nothing, so any address will do.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(64 * line)) }
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch_far<const LINES: usize>(self, row: &Row, bytes_ahead: usize) {
+        let first: *const i8 = row.as_ptr().wrapping_add(bytes_ahead).cast();
+        for line in 0..LINES {
+            // SAFETY: a prefetch reads nothing, so any address will do.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(first.wrapping_add(64 * line)) }
         }
     }
 
@@ -232,17 +246,6 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn list(self, bits: u64, channels: &mut [u8; CHANNELS]) {
-        // SAFETY: the references cover the 64 bytes read and written, which need no alignment.
-        // `self` is the proof that the machine has the instructions.
-        unsafe {
-            let all = _mm512_loadu_si512(ALL_CHANNELS.as_ptr().cast());
-            let set = _mm512_maskz_compress_epi8(bits, all);
-            _mm512_storeu_si512(channels.as_mut_ptr().cast(), set);
-        }
-    }
-
-    #[inline(always)]
     fn keep(self, a: Self::Channels, x: Self::Words) -> Self::Words {
         on_both!(_mm512_maskz_mov_epi16(a, x))
     }
@@ -280,15 +283,156 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn min_bytes(self, x: Self::Bytes, most: i8) -> Self::Bytes {
-        // SAFETY: `self` is the proof that the machine has the instructions.
-        unsafe { _mm512_min_epi8(x, _mm512_set1_epi8(most)) }
+    fn splat_bytes(self, x: i8) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { _mm512_set1_epi8(x) }
     }
 
     #[inline(always)]
-    fn any_byte_above(self, a: Self::Bytes, b: Self::Bytes) -> bool {
+    fn add_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
         // SAFETY: `self` is the proof that the machine has the instruction.
-        unsafe { _mm512_cmpgt_epi8_mask(a, b) != 0 }
+        unsafe { _mm512_add_epi8(a, b) }
+    }
+
+    #[inline(always)]
+    fn add_saturating_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { _mm512_adds_epi8(a, b) }
+    }
+
+    #[inline(always)]
+    fn add_saturating_unsigned_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { _mm512_adds_epu8(a, b) }
+    }
+
+    #[inline(always)]
+    fn subtract_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { _mm512_sub_epi8(a, b) }
+    }
+
+    #[inline(always)]
+    fn subtract_saturating_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { _mm512_subs_epi8(a, b) }
+    }
+
+    #[inline(always)]
+    fn max_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { _mm512_max_epi8(a, b) }
+    }
+
+    #[inline(always)]
+    fn either_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { _mm512_or_si512(a, b) }
+    }
+
+    #[inline(always)]
+    fn abs_bytes(self, x: Self::Bytes) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { _mm512_abs_epi8(x) }
+    }
+
+    #[inline(always)]
+    fn any_negative(self, x: Self::Bytes) -> bool {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { _mm512_movepi8_mask(x) != 0 }
+    }
+
+    #[inline(always)]
+    fn weigh(self, a: Self::Bytes, b: Self::Bytes, factors: Self::Words) -> Self::Words {
+        // SAFETY: `self` is the proof that the machine has the instructions.
+        unsafe {
+            [
+                _mm512_maddubs_epi16(factors[0], _mm512_unpacklo_epi8(a, b)),
+                _mm512_maddubs_epi16(factors[1], _mm512_unpackhi_epi8(a, b)),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn append(
+        self,
+        endings: &mut Endings,
+        quantities: [Self::Words; 5],
+        has_high: bool,
+        ended: Self::Channels,
+        samples_left: u16,
+    ) {
+        let bits = self.bits(ended);
+        let count = bits.count_ones() as usize;
+        // SAFETY: the reference covers the 64 bytes read, which need no alignment. `self` is the
+        // proof that the machine has the instructions.
+        let halves = unsafe {
+            let all = _mm512_loadu_si512(ALL_CHANNELS.as_ptr().cast());
+            let list = _mm512_maskz_compress_epi8(bits, all);
+            [_mm512_castsi512_si256(list), _mm512_extracti64x4_epi64::<1>(list)]
+        };
+        self.append_half(endings, &quantities, has_high, halves[0], samples_left);
+        endings.count += count.min(LANES);
+        if count > LANES {
+            self.append_half(endings, &quantities, has_high, halves[1], samples_left);
+            endings.count += count - LANES;
+        }
+    }
+
+    #[inline(always)]
+    fn primitives(
+        self,
+        endings: &Endings,
+        parameters: &Parameters,
+        moment: Moment,
+        first: usize,
+        primitives: &mut [TriggerPrimitive; AT_ONCE],
+    ) {
+        let first = first.min(PLACES - AT_ONCE);
+        let eight = |quantity: &[u16; PLACES]| {
+            let words = quantity.get(first..).and_then(<[u16]>::first_chunk::<AT_ONCE>);
+            // SAFETY: the reference covers the 16 bytes read, which need no alignment. `self` is
+            // the proof that the machine has the instructions.
+            unsafe {
+                _mm512_cvtepu16_epi64(_mm_loadu_si128(words.unwrap_or(&[0; 8]).as_ptr().cast()))
+            }
+        };
+        let [sot, low] = [eight(&endings.samples_over_threshold), eight(&endings.integral_low)];
+        let [high, peak] = [eight(&endings.integral_high), eight(&endings.peak)];
+        let [to_peak, left] = [eight(&endings.samples_to_peak), eight(&endings.samples_left)];
+        // SAFETY: a channel has 6 bits, and there are 64 words; the references cover what is
+        // written, 8 primitives of 3 words of 8 bytes, and any bits are such a word. `self` is the
+        // proof that the machine has the instructions.
+        unsafe {
+            let channel = _mm512_and_si512(eight(&endings.channel), _mm512_set1_epi64(63));
+            let word0 = _mm512_i64gather_epi64::<8>(channel, parameters.word0.as_ptr().cast());
+            let word0 = _mm512_or_si512(word0, _mm512_slli_epi64::<48>(sot));
+            let ticks = _mm512_set1_epi64(moment.ticks_per_sample as i64);
+            let before_end = _mm512_mul_epu32(_mm512_add_epi64(left, sot), ticks);
+            let word1 = _mm512_sub_epi64(_mm512_set1_epi64(moment.end as i64), before_end);
+            let word2 = _mm512_or_si512(
+                _mm512_or_si512(to_peak, _mm512_slli_epi64::<16>(low)),
+                _mm512_or_si512(_mm512_slli_epi64::<32>(high), _mm512_slli_epi64::<48>(peak)),
+            );
+            // Word `i` of the three in turn; 8 and more are those of the second.
+            let places = |first: [i64; 8]| _mm512_loadu_si512(first.as_ptr().cast());
+            let to: *mut __m512i = primitives.as_mut_ptr().cast();
+            let pairs = places([0, 8, 0, 1, 9, 0, 2, 10]);
+            let third = places([0, 0, 0, 0, 0, 1, 0, 0]);
+            let mixed = _mm512_permutex2var_epi64(word0, pairs, word1);
+            let mixed = _mm512_mask_permutexvar_epi64(mixed, 0b0010_0100, third, word2);
+            _mm512_storeu_si512(to, mixed);
+            let pairs = places([0, 3, 11, 0, 4, 12, 0, 5]);
+            let third = places([2, 0, 0, 3, 0, 0, 4, 0]);
+            let mixed = _mm512_permutex2var_epi64(word0, pairs, word1);
+            let mixed = _mm512_mask_permutexvar_epi64(mixed, 0b0100_1001, third, word2);
+            _mm512_storeu_si512(to.add(1), mixed);
+            let pairs = places([13, 0, 6, 14, 0, 7, 15, 0]);
+            let third = places([0, 5, 0, 0, 6, 0, 0, 7]);
+            let mixed = _mm512_permutex2var_epi64(word0, pairs, word1);
+            let mixed = _mm512_mask_permutexvar_epi64(mixed, 0b1001_0010, third, word2);
+            _mm512_storeu_si512(to.add(2), mixed);
+        }
     }
 
     #[inline(always)]
@@ -320,18 +464,45 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn move_pedestals(
+    fn sign_of_difference(
         self,
         frugal: Frugal,
         rise: Self::Bytes,
+        offset: Self::Bytes,
+    ) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instructions.
+        unsafe {
+            let minus_one = _mm512_sub_epi8(_mm512_setzero_si512(), frugal.one);
+            let sign = _mm512_min_epi8(_mm512_subs_epi8(rise, offset), frugal.one);
+            _mm512_max_epi8(sign, minus_one)
+        }
+    }
+
+    #[inline(always)]
+    fn keep_where_negative(self, sign: Self::Bytes, x: Self::Bytes) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instructions.
+        unsafe { _mm512_maskz_mov_epi8(_mm512_movepi8_mask(sign), x) }
+    }
+
+    #[inline(always)]
+    fn keep_where_positive(self, sign: Self::Bytes, x: Self::Bytes) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instructions.
+        unsafe {
+            let positive = _mm512_cmpgt_epi8_mask(sign, _mm512_setzero_si512());
+            _mm512_maskz_mov_epi8(positive, x)
+        }
+    }
+
+    #[inline(always)]
+    fn count(
+        self,
+        frugal: Frugal,
+        sign: Self::Bytes,
         offset: &mut Self::Bytes,
         accumulators: &mut Self::Bytes,
     ) {
         // SAFETY: `self` is the proof that the machine has the instructions.
         unsafe {
-            let minus_one = _mm512_sub_epi8(_mm512_setzero_si512(), frugal.one);
-            let sign = _mm512_min_epi8(_mm512_subs_epi8(rise, *offset), frugal.one);
-            let sign = _mm512_max_epi8(sign, minus_one);
             let counted = _mm512_add_epi8(*accumulators, sign);
             *accumulators = _mm512_permutexvar_epi8(counted, frugal.next);
             let moved = _mm512_permutexvar_epi8(counted, frugal.moved);
@@ -340,7 +511,65 @@ impl Lanes for Avx512 {
     }
 }
 
+impl Tables for Avx512 {
+    type Table = __m512i;
+
+    #[inline(always)]
+    fn table(self, entries: &[i8; 64]) -> Self::Table {
+        // SAFETY: the reference covers the 64 bytes read; the load needs no alignment. `self` is
+        // the proof that the machine has the instruction.
+        unsafe { _mm512_loadu_si512(entries.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn look_up(self, table: Self::Table, index: Self::Bytes) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { _mm512_permutexvar_epi8(index, table) }
+    }
+}
+
 impl Avx512 {
+    /// Adds hits of the channels in `list`, a byte each; whatever is in it is written.
+    #[inline(always)]
+    fn append_half(
+        self,
+        endings: &mut Endings,
+        quantities: &[<Self as Lanes>::Words; 5],
+        has_high: bool,
+        list: __m256i,
+        samples_left: u16,
+    ) {
+        // So that the compiler sees that all places are there.
+        let first = endings.count.min(PLACES - LANES);
+        // SAFETY: `self` is the proof that the machine has the instructions.
+        let (list, left) =
+            unsafe { (_mm512_cvtepu8_epi16(list), _mm512_set1_epi16(samples_left as i16)) };
+        let put = |places: &mut [u16; PLACES], words: __m512i| {
+            let places = places.get_mut(first..).and_then(<[u16]>::first_chunk_mut::<LANES>);
+            if let Some(places) = places {
+                // SAFETY: the reference covers the 64 bytes written, which need no alignment.
+                // `self` is the proof that the machine has the instruction.
+                unsafe { _mm512_storeu_si512(places.as_mut_ptr().cast(), words) }
+            }
+        };
+        let of = |quantity: &<Self as Lanes>::Words| {
+            // SAFETY: `self` is the proof that the machine has the instruction.
+            unsafe { _mm512_permutex2var_epi16(quantity[0], list, quantity[1]) }
+        };
+        let [sot, low, high, peak, to_peak] = quantities;
+        put(&mut endings.channel, list);
+        put(&mut endings.samples_over_threshold, of(sot));
+        put(&mut endings.integral_low, of(low));
+        match has_high {
+            true => put(&mut endings.integral_high, of(high)),
+            // SAFETY: `self` is the proof that the machine has the instruction.
+            false => put(&mut endings.integral_high, unsafe { _mm512_setzero_si512() }),
+        }
+        put(&mut endings.peak, of(peak));
+        put(&mut endings.samples_to_peak, of(to_peak));
+        put(&mut endings.samples_left, left);
+    }
+
     /// Two times 32 channels: their bytes by `gather`, each value from bit `shift` of its 64-bit
     /// lane on, and of it the bits of `mask`.
     #[inline(always)]

@@ -2,10 +2,14 @@
 
 use gannet_wire::TriggerPrimitive;
 
-use crate::block::{CHANNELS, MAX_TPS_PER_FRAME};
+use crate::block::MAX_TPS_PER_FRAME;
+#[cfg(target_arch = "x86_64")]
+use crate::block::SAMPLES;
 use crate::parameters::Parameters;
 use crate::samples::Samples;
 use crate::state::{Hits, State};
+#[cfg(target_arch = "x86_64")]
+use crate::vector::Moment;
 
 /// The samples of a call, and all that a kernel needs to process them.
 pub(crate) struct Job<'a> {
@@ -24,17 +28,22 @@ impl Job<'_> {
         self.timestamp.wrapping_add(self.parameters.ticks_per_sample.wrapping_mul(t as u64))
     }
 
+    /// Where the samples lie in time.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { end: self.time(SAMPLES), ticks_per_sample: self.parameters.ticks_per_sample }
+    }
+
     /// Completes the hits of the channels in `ended`, one bit each, which fell below threshold
     /// at sample `t`. The state stays as it is.
     #[inline(always)]
     pub(crate) fn complete(&mut self, t: usize, mut ended: u64) {
         let (time, hits) = (self.time(t), &self.state.hits);
-        let channels = core::iter::from_fn(|| {
-            let channel = ended.trailing_zeros() as usize;
-            ended &= ended.wrapping_sub(1);
-            (channel < CHANNELS).then_some((channel, hits, time))
-        });
-        self.completed.extend(self.parameters, channels);
+        while ended != 0 {
+            self.completed.add(self.parameters, ended.trailing_zeros() as usize, hits, time);
+            ended &= ended - 1;
+        }
     }
 }
 
@@ -44,13 +53,14 @@ impl Job<'_> {
 /// compiler save all vector registers around each hit.
 #[derive(Clone, Debug)]
 pub(crate) struct Completed {
-    tps: Box<[TriggerPrimitive; MAX_TPS_PER_FRAME]>,
+    /// With room for those that are written eight at a time.
+    tps: Box<[TriggerPrimitive; MAX_TPS_PER_FRAME + 7]>,
     count: usize,
 }
 
 impl Completed {
     pub(crate) fn new() -> Self {
-        Self { tps: Box::new([TriggerPrimitive::default(); MAX_TPS_PER_FRAME]), count: 0 }
+        Self { tps: Box::new([TriggerPrimitive::default(); MAX_TPS_PER_FRAME + 7]), count: 0 }
     }
 
     /// Primitives so far.
@@ -59,25 +69,30 @@ impl Completed {
         self.count
     }
 
-    /// Adds the primitives of `ended` hits: the channel, all hits at that time, and the time. Those
-    /// that are too short, or in the older chains of integral 0, are left out; whether one is makes
-    /// no branch.
+    /// Adds the primitive of a hit that ended at `time`, unless it is too short or, in the older
+    /// chains, of integral 0; whether it is makes no branch.
     #[inline(always)]
-    pub(crate) fn extend<'a>(
-        &mut self,
-        parameters: &Parameters,
-        ended: impl Iterator<Item = (usize, &'a Hits, u64)>,
-    ) {
-        let (tps, mut count) = (&mut *self.tps, self.count);
-        for (channel, hits, time) in ended {
-            debug_assert!(count < MAX_TPS_PER_FRAME, "more hits than samples allow");
-            let sot = hits.samples_over_threshold[channel] as u16;
-            tps[count % MAX_TPS_PER_FRAME] = primitive(parameters, hits, channel, sot, time);
-            let long = sot >= parameters.sot_minimum[channel];
-            count +=
-                usize::from(long & (hits.integral_low[channel] >= parameters.integral_minimum));
-        }
-        self.count = count;
+    fn add(&mut self, parameters: &Parameters, channel: usize, hits: &Hits, time: u64) {
+        debug_assert!(self.count < MAX_TPS_PER_FRAME, "more hits than samples allow");
+        let sot = hits.samples_over_threshold[channel] as u16;
+        self.tps[self.count % MAX_TPS_PER_FRAME] = primitive(parameters, hits, channel, sot, time);
+        let long = sot >= parameters.sot_minimum[channel];
+        let counts = hits.integral_low[channel] >= parameters.integral_minimum;
+        self.count += usize::from(long & counts);
+    }
+
+    /// Room for eight primitives behind those so far and `ahead` more.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub(crate) fn room_for_eight(&mut self, ahead: usize) -> Option<&mut [TriggerPrimitive; 8]> {
+        self.tps.get_mut(self.count + ahead..)?.first_chunk_mut()
+    }
+
+    /// Adds so many primitives that have been written in that room.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub(crate) fn add_written(&mut self, count: usize) {
+        self.count = (self.count + count).min(MAX_TPS_PER_FRAME);
     }
 
     /// Moves the primitives to the end of `out`.

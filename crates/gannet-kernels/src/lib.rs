@@ -49,6 +49,8 @@ mod avx2;
 mod avx512;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
+mod tables;
+#[cfg(target_arch = "x86_64")]
 mod vector;
 
 pub use block::{BLOCK_LEN, CHANNELS, MAX_TPS_PER_FRAME, SAMPLES};

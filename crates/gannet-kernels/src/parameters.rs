@@ -6,6 +6,8 @@ use crate::block::CHANNELS;
 #[cfg(target_arch = "x86_64")]
 use crate::block::SAMPLES;
 use crate::chain::{ChainConfig, ChannelTable, Error, FIR_TAPS, Pedestal, Result, Transform};
+#[cfg(target_arch = "x86_64")]
+use crate::tables::{LimitTable, SumTables, feedback_factors};
 
 /// A chain in the form that the kernels use: checked, and laid out for vector loads.
 #[derive(Clone, Debug)]
@@ -31,6 +33,13 @@ pub(crate) struct Parameters {
     /// Samples after which the pedestal is frozen.
     pub(crate) start_period: Option<u32>,
     pub(crate) transform: Option<Transform>,
+    /// For rows in 8 bits, where they can be taken so.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) sum_tables: Option<SumTables>,
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) feedback_factors: Option<[u16; CHANNELS]>,
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) limit_table: Option<LimitTable>,
 }
 
 impl Parameters {
@@ -58,7 +67,7 @@ impl Parameters {
             }
         }
         let gain: i16 = FIR_TAPS.iter().sum();
-        Ok(Self {
+        let parameters = Self {
             threshold: core::array::from_fn(|c| match (table.masked[c], fir) {
                 (true, _) => i16::MAX,
                 (false, true) => i16::MIN,
@@ -84,7 +93,27 @@ impl Parameters {
                 Pedestal::Fixed { start_period, .. } => Some(start_period),
             },
             transform: config.transform,
-        })
+            #[cfg(target_arch = "x86_64")]
+            sum_tables: SumTables::new(config.transform, table),
+            #[cfg(target_arch = "x86_64")]
+            feedback_factors: feedback_factors(config.transform, table),
+            #[cfg(target_arch = "x86_64")]
+            limit_table: None,
+        };
+        #[cfg(target_arch = "x86_64")]
+        let parameters = Self {
+            limit_table: LimitTable::new(config.transform, table, |range, channel| {
+                parameters.range_limit(range, channel)
+            }),
+            ..parameters
+        };
+        Ok(parameters)
+    }
+
+    /// With the FIR filter, the multiple of an interquartile range that filtered signals of a
+    /// channel are compared with.
+    pub(crate) fn range_limit(&self, range: i16, channel: usize) -> i16 {
+        range.min(self.range_max[channel]).wrapping_mul(self.range_factor[channel])
     }
 
     /// How many of the next `count` samples still move the pedestal, after `seen` samples.

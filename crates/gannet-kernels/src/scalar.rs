@@ -120,14 +120,14 @@ fn filter(state: &mut State, c: usize, signal: i16) -> i16 {
     filtered
 }
 
-/// The threshold of filtered signals: a multiple of the interquartile range.
+/// The threshold of filtered signals.
 fn range_threshold(p: &Parameters, state: &State, c: usize) -> i16 {
     let range = state.quartile[1][c].wrapping_sub(state.quartile[0][c]);
-    range.min(p.range_max[c]).wrapping_mul(p.range_factor[c]).max(p.threshold[c])
+    p.range_limit(range, c).max(p.threshold[c])
 }
 
 /// A tenth as `_mm256_mulhrs_epi16` with 32768 / 10 = 3276 gives it: a little small, rounded.
-fn tenth(x: i16) -> i16 {
+pub(crate) fn tenth(x: i16) -> i16 {
     ((((i32::from(x) * 3276) >> 14) + 1) >> 1) as i16
 }
 

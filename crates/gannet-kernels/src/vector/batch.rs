@@ -1,17 +1,78 @@
-//! Hits of the dense path, which wait for their primitives to be put together.
+//! Hits of the dense path that have ended, and wait for their primitives to be put together.
+
+use gannet_wire::TriggerPrimitive;
 
 use crate::block::{CHANNELS, SAMPLES};
 use crate::job::Completed;
 use crate::parameters::Parameters;
-use crate::state::Hits;
 use crate::tpg::Path;
 
-/// Rows that are taken before the primitives of those in which hits end are put together.
-pub(super) const BATCH: usize = 16;
+use super::Lanes;
 
-/// Places for the endings of a batch: at most one for each channel and two rows, and those that
-/// are written at once.
-const ENDINGS: usize = BATCH / 2 * CHANNELS + CHANNELS;
+/// Hits after which no row is added before their primitives are put together.
+const ENDINGS: usize = 960;
+/// Places for those hits, the ones of one row more, and what is written behind them.
+pub(crate) const PLACES: usize = ENDINGS + 2 * CHANNELS;
+/// Primitives that may be put together at once.
+pub(crate) const AT_ONCE: usize = 8;
+
+/// Hits that have ended, by quantity.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub(crate) struct Endings {
+    pub(crate) channel: [u16; PLACES],
+    pub(crate) samples_over_threshold: [u16; PLACES],
+    pub(crate) integral_low: [u16; PLACES],
+    pub(crate) integral_high: [u16; PLACES],
+    pub(crate) peak: [u16; PLACES],
+    pub(crate) samples_to_peak: [u16; PLACES],
+    /// Samples from the end of the hit to [`Moment::end`].
+    pub(crate) samples_left: [u16; PLACES],
+    pub(crate) count: usize,
+}
+
+/// Where the samples of a call lie in time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    /// Ticks after the first sample by [`SAMPLES`] samples.
+    pub(crate) end: u64,
+    pub(crate) ticks_per_sample: u64,
+}
+
+impl Endings {
+    const NONE: Self = Self {
+        channel: [0; PLACES],
+        samples_over_threshold: [0; PLACES],
+        integral_low: [0; PLACES],
+        integral_high: [0; PLACES],
+        peak: [0; PLACES],
+        samples_to_peak: [0; PLACES],
+        samples_left: [0; PLACES],
+        count: 0,
+    };
+
+    /// The primitive of a hit.
+    #[inline(always)]
+    pub(crate) fn primitive(
+        &self,
+        parameters: &Parameters,
+        moment: Moment,
+        i: usize,
+    ) -> TriggerPrimitive {
+        let sot = u64::from(self.samples_over_threshold[i]);
+        let before_end = u64::from(self.samples_left[i]) + sot;
+        TriggerPrimitive {
+            words: [
+                parameters.word0[usize::from(self.channel[i]) % CHANNELS] | sot << 48,
+                moment.end.wrapping_sub(moment.ticks_per_sample.wrapping_mul(before_end)),
+                u64::from(self.samples_to_peak[i])
+                    | u64::from(self.integral_low[i]) << 16
+                    | u64::from(self.integral_high[i]) << 32
+                    | u64::from(self.peak[i]) << 48,
+            ],
+        }
+    }
+}
 
 /// Hits that end in some rows. What it holds lives for one call; the room is kept.
 #[derive(Clone, Debug)]
@@ -19,28 +80,12 @@ pub(crate) struct Batch {
     path: Path,
     /// Whether the dense path is expected to suit the next samples.
     dense: bool,
-    /// The hits of rows in which some end, and the times of these rows.
-    hits: Box<[Hits; BATCH]>,
-    times: [u64; BATCH],
-    rows: usize,
-    /// Those that end: their places among the rows, and their channels.
-    places: Box<[u8; ENDINGS]>,
-    channels: Box<[u8; ENDINGS]>,
-    endings: usize,
+    endings: Box<Endings>,
 }
 
 impl Batch {
     pub(crate) fn new() -> Self {
-        Self {
-            path: Path::default(),
-            dense: false,
-            hits: Box::new([Hits::NONE; BATCH]),
-            times: [0; BATCH],
-            rows: 0,
-            places: Box::new([0; ENDINGS]),
-            channels: Box::new([0; ENDINGS]),
-            endings: 0,
-        }
+        Self { path: Path::default(), dense: false, endings: Box::new(Endings::NONE) }
     }
 
     /// Chooses the path.
@@ -60,50 +105,52 @@ impl Batch {
     /// Expects of the next samples what so many have brought: that the dense path suits them if
     /// there were at least `dense_from` primitives for [`SAMPLES`] samples.
     pub(super) fn expect(&mut self, completed: &Completed, samples: usize, dense_from: usize) {
-        self.dense = completed.count() * SAMPLES >= dense_from * samples;
+        self.dense = completed.count() * SAMPLES / samples.max(1) >= dense_from;
     }
 
-    /// The place for the hits of the row that [`Batch::wait`] will tell of.
+    /// Adds the hits of the channels in `ended`, which end at sample `t`.
     #[inline(always)]
-    pub(super) fn place(&mut self) -> &mut Hits {
-        &mut self.hits[self.rows % BATCH]
-    }
-
-    /// Keeps the hits in the present place, if some of them end. Those of the channels in `ended`
-    /// do, at `time`. At most [`BATCH`] times before the next [`Batch::complete`].
-    ///
-    /// `list` writes the channels of a row one after the other; what is behind them may be
-    /// anything.
-    #[inline(always)]
-    pub(super) fn wait(
+    pub(super) fn add<L: Lanes>(
         &mut self,
-        time: u64,
-        ended: u64,
-        list: impl FnOnce(u64, &mut [u8; CHANNELS]),
+        lanes: L,
+        hits: super::hits::HitLanes<L>,
+        ended: L::Channels,
+        t: usize,
     ) {
-        let place = self.rows % BATCH;
-        self.times[place] = time;
-        let free = self.endings..self.endings + CHANNELS;
-        if let Some(places) = self.places.get_mut(free.clone()) {
-            places.fill(place as u8);
-        }
-        if let Some(free) = self.channels.get_mut(free).and_then(|free| free.first_chunk_mut()) {
-            list(ended, free);
-        }
-        self.endings += ended.count_ones() as usize;
-        self.rows += usize::from(ended != 0);
+        let (quantities, has_high) = hits.quantities();
+        lanes.append(&mut self.endings, quantities, has_high, ended, (SAMPLES - t) as u16);
     }
 
-    /// Puts the primitives of all hits that end together.
+    /// Puts the primitives together if there is no room for those of one row more.
     #[inline(always)]
-    pub(super) fn complete(&mut self, parameters: &Parameters, completed: &mut Completed) {
-        let endings = self.places.iter().zip(&*self.channels).take(self.endings);
-        let ended = endings.map(|(&place, &channel)| {
-            let place = usize::from(place) % BATCH;
-            (usize::from(channel) % CHANNELS, &self.hits[place], self.times[place])
-        });
-        completed.extend(parameters, ended);
-        self.endings = 0;
-        self.rows = 0;
+    pub(super) fn make_room<L: Lanes>(
+        &mut self,
+        lanes: L,
+        parameters: &Parameters,
+        moment: Moment,
+        completed: &mut Completed,
+    ) {
+        if self.endings.count > ENDINGS {
+            self.complete(lanes, parameters, moment, completed);
+        }
+    }
+
+    /// Puts the primitives of all hits that have ended together.
+    #[inline(always)]
+    pub(super) fn complete<L: Lanes>(
+        &mut self,
+        lanes: L,
+        parameters: &Parameters,
+        moment: Moment,
+        completed: &mut Completed,
+    ) {
+        let count = self.endings.count;
+        for first in (0..count).step_by(AT_ONCE) {
+            if let Some(room) = completed.room_for_eight(first) {
+                lanes.primitives(&self.endings, parameters, moment, first, room);
+            }
+        }
+        completed.add_written(count);
+        self.endings.count = 0;
     }
 }

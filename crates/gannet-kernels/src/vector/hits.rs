@@ -2,6 +2,7 @@
 
 use super::Lanes;
 use super::transform::Transform;
+use crate::parameters::Parameters;
 use crate::state::Hits;
 
 #[derive(Clone, Copy)]
@@ -45,6 +46,30 @@ impl<L: Lanes> HitLanes<L> {
             self.to_peak = lanes.keep(self.open(lanes), self.to_peak);
         }
         self.store(lanes, hits);
+    }
+
+    /// All quantities, in the order of [`Hits`], and whether any high half of an integral may be
+    /// other than 0.
+    #[inline(always)]
+    pub(super) fn quantities(&self) -> ([L::Words; 5], bool) {
+        ([self.sot, self.low, self.high, self.peak, self.to_peak], self.has_high)
+    }
+
+    /// Those of the channels whose hits make a primitive, if they end now.
+    #[inline(always)]
+    pub(super) fn complete<T: Transform<L>>(
+        &self,
+        lanes: L,
+        parameters: &Parameters,
+        ended: L::Channels,
+    ) -> L::Channels {
+        let short = lanes.below_unsigned(self.sot, lanes.load(&parameters.sot_minimum));
+        let complete = lanes.without(ended, short);
+        if !T::SUMS_ASIDE {
+            return complete;
+        }
+        let least = lanes.splat(parameters.integral_minimum as i16);
+        lanes.without(complete, lanes.below_unsigned(self.low, least))
     }
 
     /// The channels with an open hit.
@@ -101,6 +126,12 @@ impl<L: Lanes> HitLanes<L> {
         self.to_peak = lanes.choose(higher, self.sot, self.to_peak);
         self.low = lanes.add_saturating(self.low, lanes.keep(over, value));
         self.sot = lanes.add_saturating(self.sot, lanes.keep(over, lanes.splat(1)));
+    }
+
+    /// Raises the peaks to the highest values of rows without an open hit.
+    #[inline(always)]
+    pub(super) fn raise_peaks(&mut self, lanes: L, highest: L::Words) {
+        self.peak = lanes.max(self.peak, highest);
     }
 
     /// Closes hits.

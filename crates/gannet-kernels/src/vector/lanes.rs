@@ -1,6 +1,12 @@
 //! What an instruction set must give to run the chain.
 
+use gannet_wire::TriggerPrimitive;
+
+use super::batch::{AT_ONCE, Endings, Moment};
+use super::quiet::Quiet;
+use super::transform::{Filter, RunningSum};
 use crate::block::{CHANNELS, Row};
+use crate::parameters::Parameters;
 use crate::state::Word16;
 
 /// Vector operations on one quantity of all 64 channels.
@@ -8,8 +14,6 @@ use crate::state::Word16;
 /// A value of the type is the proof that the machine has the instruction set, so every operation
 /// is safe. All are inlined into one function that the instruction set is enabled for.
 pub(crate) trait Lanes: Copy {
-    /// Whether there are registers for two rows at once, which spares half of the questions.
-    const PAIRS: bool;
     /// Primitives of [`SAMPLES`](crate::SAMPLES) samples from which on the dense path is the faster one.
     const DENSE_FROM: usize;
 
@@ -19,6 +23,11 @@ pub(crate) trait Lanes: Copy {
     type Bytes: Copy;
     /// Some of the channels.
     type Channels: Copy;
+
+    /// The running sum in 8 bits.
+    type QuietSum<const ABSOLUTE: bool>: Quiet<Self, RunningSum<Self, ABSOLUTE>>;
+    /// The filter in 8 bits.
+    type QuietFilter: Quiet<Self, Filter<Self>>;
 
     fn load<T: Word16>(self, from: &[T; CHANNELS]) -> Self::Words;
     fn store<T: Word16>(self, to: &mut [T; CHANNELS], x: Self::Words);
@@ -31,6 +40,8 @@ pub(crate) trait Lanes: Copy {
     /// Fetches the cache lines that come so many bytes after the start of a row.
     fn prefetch<const LINES: usize>(self, row: &Row, bytes_ahead: usize);
 
+    /// The same, into the second-level cache only.
+    fn prefetch_far<const LINES: usize>(self, row: &Row, bytes_ahead: usize);
     fn add(self, a: Self::Words, b: Self::Words) -> Self::Words;
     fn add_saturating(self, a: Self::Words, b: Self::Words) -> Self::Words;
     fn add_saturating_unsigned(self, a: Self::Words, b: Self::Words) -> Self::Words;
@@ -55,9 +66,6 @@ pub(crate) trait Lanes: Copy {
     fn any(self, a: Self::Channels) -> bool;
     /// One bit a channel, channel 0 lowest.
     fn bits(self, a: Self::Channels) -> u64;
-    /// The numbers of the channels whose bits are set, one after the other; what is behind them
-    /// may be anything.
-    fn list(self, bits: u64, channels: &mut [u8; CHANNELS]);
     /// `x` on these channels, 0 on the others.
     fn keep(self, a: Self::Channels, x: Self::Words) -> Self::Words;
     /// `x` on these channels, `y` on the others.
@@ -69,23 +77,90 @@ pub(crate) trait Lanes: Copy {
     fn widen(self, x: Self::Bytes) -> Self::Words;
     /// Unsigned bytes as 16-bit values.
     fn widen_unsigned(self, x: Self::Bytes) -> Self::Words;
-    fn min_bytes(self, x: Self::Bytes, most: i8) -> Self::Bytes;
-    fn any_byte_above(self, a: Self::Bytes, b: Self::Bytes) -> bool;
+    fn splat_bytes(self, x: i8) -> Self::Bytes;
+    fn add_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
+    fn add_saturating_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
+    fn add_saturating_unsigned_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
+    fn subtract_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
+    fn subtract_saturating_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
+    fn abs_bytes(self, x: Self::Bytes) -> Self::Bytes;
+    fn max_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
+    fn either_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
+    fn any_negative(self, x: Self::Bytes) -> bool;
+    /// `a` times the low and `b` times the high bytes of `factors`, which are not negative, added.
+    fn weigh(self, a: Self::Bytes, b: Self::Bytes, factors: Self::Words) -> Self::Words;
+
+    /// Adds hits that end `samples_left` samples before the end, of the quantities of the open hits
+    /// in their order. The high halves of the integrals are 0 unless `has_high`.
+    #[inline(always)]
+    fn append(
+        self,
+        endings: &mut Endings,
+        quantities: [Self::Words; 5],
+        _has_high: bool,
+        ended: Self::Channels,
+        samples_left: u16,
+    ) {
+        let mut hits = [[0u16; CHANNELS]; 5];
+        for (hits, quantity) in hits.iter_mut().zip(quantities) {
+            self.store(hits, quantity);
+        }
+        let mut ended = self.bits(ended);
+        while ended != 0 {
+            let channel = ended.trailing_zeros() as usize;
+            let place = endings.count;
+            endings.channel[place] = channel as u16;
+            endings.samples_over_threshold[place] = hits[0][channel];
+            endings.integral_low[place] = hits[1][channel];
+            endings.integral_high[place] = hits[2][channel];
+            endings.peak[place] = hits[3][channel];
+            endings.samples_to_peak[place] = hits[4][channel];
+            endings.samples_left[place] = samples_left;
+            endings.count += 1;
+            ended &= ended - 1;
+        }
+    }
+
+    /// The primitives of eight hits from number `first` on; what is beyond the last may be anything.
+    #[inline(always)]
+    fn primitives(
+        self,
+        endings: &Endings,
+        parameters: &Parameters,
+        moment: Moment,
+        first: usize,
+        primitives: &mut [TriggerPrimitive; AT_ONCE],
+    ) {
+        for (i, primitive) in primitives.iter_mut().enumerate() {
+            *primitive = endings.primitive(parameters, moment, first + i);
+        }
+    }
 
     /// A frugal estimate with this limit.
     fn frugal(self, limit: i8) -> Self::Frugal;
     /// Limits of the frugal estimate in registers.
     type Frugal: Copy;
-    /// The accumulators, as [`Lanes::move_pedestals`] wants them.
+    /// The accumulators, as [`Lanes::count`] wants them.
     fn pack_accumulators(self, limits: Self::Frugal, accumulators: Self::Words) -> Self::Bytes;
     /// The opposite of [`Lanes::pack_accumulators`].
     fn unpack_accumulators(self, limits: Self::Frugal, accumulators: Self::Bytes) -> Self::Words;
-    /// One sample of the frugal estimate: `rise` and `offset` are sample and pedestal over a
-    /// common base.
-    fn move_pedestals(
+    /// -1, 0 or 1 where `rise` is below, at or above `offset`, which is not negative.
+    fn sign_of_difference(
         self,
         limits: Self::Frugal,
         rise: Self::Bytes,
+        offset: Self::Bytes,
+    ) -> Self::Bytes;
+    /// `x` where `sign` is negative, 0 elsewhere.
+    fn keep_where_negative(self, sign: Self::Bytes, x: Self::Bytes) -> Self::Bytes;
+    /// `x` where `sign` is positive, 0 elsewhere.
+    fn keep_where_positive(self, sign: Self::Bytes, x: Self::Bytes) -> Self::Bytes;
+    /// Adds signs to the accumulators; where one passes the limit it starts again at 0, and the
+    /// offset moves by one.
+    fn count(
+        self,
+        limits: Self::Frugal,
+        sign: Self::Bytes,
         offset: &mut Self::Bytes,
         accumulators: &mut Self::Bytes,
     );

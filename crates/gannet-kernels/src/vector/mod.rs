@@ -2,19 +2,20 @@
 //!
 //! What makes it fast, and exact:
 //!
-//! * **Pedestals move at most a few counts in a call**, so the serial part of the chain runs on the
-//!   *rise* (sample minus the least possible pedestal) saturated to 8 bits. Saturation changes no
-//!   comparison with an offset of at most 64.
-//! * **Hits are rare**, mostly. On the sparse path a row whose rises all lie below threshold minus
-//!   the largest possible move, with no hit open, is left without looking at the exact signal.
+//! * **Estimates move at most a few counts in a call**, so the serial part of the chain runs on the
+//!   *rise* (sample minus the least possible pedestal, median or quartile) saturated to 8 bits.
+//!   Saturation changes no comparison with an offset of at most 64.
+//! * **Hits are rare**, mostly. On the sparse path rows in which no hit is open and none can begin are
+//!   taken in 8 bits, one register for all channels ([`quiet`]); the others in 16 bits.
 //! * **Where hits are frequent** the dense path takes the same steps in every row. The hits of rows
 //!   in which some end are set aside, and primitives are put together for many rows at once.
 //! * **All state stays in registers** over the rows, as far as there are registers.
 
 mod batch;
+mod estimate;
 mod hits;
 mod lanes;
-mod pedestal;
+mod quiet;
 mod search;
 mod transform;
 
@@ -28,8 +29,9 @@ use crate::samples::{Coldata, HEADER, Rows};
 use search::search;
 use transform::{FeedbackSum, Filter, RunningSum, Threshold, Transform};
 
-pub(crate) use batch::Batch;
+pub(crate) use batch::{AT_ONCE, Batch, Endings, Moment, PLACES};
 pub(crate) use lanes::Lanes;
+pub(crate) use quiet::{Never, QuietFilter, QuietSum, Tables};
 
 /// Runs the chain over the samples of a job.
 #[inline(always)]
@@ -73,16 +75,19 @@ fn process_all<L: Lanes, T: Transform<L>, P: Packed<L>, const DENSE: bool>(
 ) {
     let count = rows.count();
     let moving = job.parameters.moving_samples(job.state.samples, count);
-    let rebase = job.parameters.rows_to_rebase().min(moving);
-    for piece in [0..rebase, rebase..moving] {
+    let rebase = job.parameters.rows_to_rebase();
+    for piece in [0..moving.min(rebase), rebase..moving] {
         search::<L, T, P, true, DENSE>(lanes, job, batch, rows, piece);
     }
-    search::<L, T, P, false, DENSE>(lanes, job, batch, rows, moving..count);
+    for piece in [moving..count.min(rebase), moving.max(rebase)..count] {
+        search::<L, T, P, false, DENSE>(lanes, job, batch, rows, piece);
+    }
 }
 
-/// Bytes between the row being searched and the cache lines fetched meanwhile. Near enough for the
-/// processor's own prefetcher to have brought them close already: measured best of 512 to 16384.
-const PREFETCH_AHEAD: usize = 1536;
+/// Bytes between the row being searched and the cache lines fetched meanwhile, into the first-level
+/// cache and into the second. Measured best of 0 to 16384 each; beyond 4096 both make it slower.
+const FETCH_AHEAD: usize = 1536;
+const FETCH_FAR_AHEAD: usize = 3584;
 
 /// Rows in one of the packed formats.
 trait Packed<L: Lanes>: Copy {
@@ -106,7 +111,8 @@ impl<L: Lanes> Packed<L> for &[Row; SAMPLES] {
 
     #[inline(always)]
     fn prefetch(&self, lanes: L, t: usize) {
-        lanes.prefetch::<2>(&self[t], PREFETCH_AHEAD);
+        lanes.prefetch::<2>(&self[t], FETCH_AHEAD);
+        lanes.prefetch_far::<2>(&self[t], FETCH_FAR_AHEAD);
     }
 
     #[inline(always)]
@@ -142,7 +148,7 @@ impl<L: Lanes> Packed<L> for Coldata<'_> {
     fn prefetch(&self, lanes: L, t: usize) {
         let row = Coldata::row(self, t);
         if self.block == 0 {
-            lanes.prefetch::<8>(row, PREFETCH_AHEAD);
+            lanes.prefetch::<8>(row, FETCH_AHEAD);
         } else {
             lanes.prefetch::<2>(row, bytes_behind(self, t));
         }

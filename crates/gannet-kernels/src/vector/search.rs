@@ -2,12 +2,17 @@
 
 use core::ops::Range;
 
-use super::batch::{BATCH, Batch};
+use super::batch::Batch;
+use super::estimate::{Estimate, less_offset};
 use super::hits::HitLanes;
-use super::pedestal::{self, PedestalLanes};
+use super::quiet::{Quiet, QuietRow};
 use super::transform::Transform;
 use super::{Lanes, Packed};
 use crate::job::Job;
+use crate::parameters::Parameters;
+
+/// Rows that are taken in 8 bits before it is asked whether one of them may be loud.
+const QUIET_ROWS: usize = 4;
 
 /// Runs the chain over some rows, of which all or none move the pedestal.
 #[inline(always)]
@@ -28,32 +33,16 @@ pub(super) fn search<
         return;
     }
     let mut search = Search::<L, T>::load(lanes, job);
-    let (start, end) = (range.start, range.end.min(rows.count()));
-    let mut t = start;
-    while L::PAIRS && t + 1 < end {
-        let first = search.look::<P, MOVING>(rows, t);
-        let second = search.look::<P, MOVING>(rows, t + 1);
-        if DENSE || search.may_hit(first) | search.may_hit(second) {
-            search.step::<DENSE>(job, batch, t, first);
-            search.step::<DENSE>(job, batch, t + 1, second);
-        }
-        t += 2;
-        if DENSE && (t - start).is_multiple_of(BATCH) {
-            batch.complete(job.parameters, job.completed);
-        }
-    }
+    let end = range.end.min(rows.count());
+    let mut t = range.start;
     while t < end {
-        let row = search.look::<P, MOVING>(rows, t);
-        if DENSE || search.may_hit(row) {
-            search.step::<DENSE>(job, batch, t, row);
+        if !DENSE {
+            t = search.pass_quiet::<P, MOVING>(job.parameters, rows, t..end);
         }
-        t += 1;
-        if DENSE && (t - start).is_multiple_of(BATCH) {
-            batch.complete(job.parameters, job.completed);
-        }
+        t = search.pass_loud::<P, MOVING, DENSE>(job, batch, rows, t..end);
     }
     if DENSE {
-        batch.complete(job.parameters, job.completed);
+        batch.complete(lanes, job.parameters, job.moment(), job.completed);
     }
     search.store(job);
 }
@@ -64,16 +53,26 @@ struct Seen<L: Lanes> {
     adc: L::Words,
     rise: L::Words,
     narrow: L::Bytes,
-    /// The offset of the pedestal before the step, and after it.
-    offset: [L::Bytes; 2],
+    /// The side of the pedestal before the step, and its offset after it.
+    side: L::Bytes,
+    offset: L::Bytes,
+}
+
+impl<L: Lanes> Seen<L> {
+    /// What of it fits 8 bits.
+    #[inline(always)]
+    fn quiet(self, lanes: L) -> QuietRow<L> {
+        let signal = lanes.subtract_saturating_bytes(self.narrow, self.offset);
+        QuietRow { rise: self.narrow, side: self.side, signal }
+    }
 }
 
 /// One sample of all channels.
 #[derive(Clone, Copy)]
-pub(super) struct Sample<L: Lanes> {
+pub(crate) struct Sample<L: Lanes> {
     pub(super) adc: L::Words,
-    /// The sample minus the pedestal before this sample moved it.
-    pub(super) level: L::Words,
+    /// On which side it was of the pedestal before it moved that: -1, 0 or 1.
+    pub(super) side: L::Bytes,
     /// The sample minus the pedestal.
     pub(super) signal: L::Words,
 }
@@ -81,9 +80,7 @@ pub(super) struct Sample<L: Lanes> {
 /// All that goes from row to row.
 struct Search<L: Lanes, T: Transform<L>> {
     lanes: L,
-    /// The rise above which a hit may be.
-    screen: L::Bytes,
-    pedestal: PedestalLanes<L>,
+    pedestal: Estimate<L>,
     transform: T,
     hits: HitLanes<L>,
     open: L::Channels,
@@ -93,13 +90,20 @@ struct Search<L: Lanes, T: Transform<L>> {
 impl<L: Lanes, T: Transform<L>> Search<L, T> {
     #[inline(always)]
     fn load(lanes: L, job: &Job) -> Self {
-        let hits = HitLanes::load(lanes, &job.state.hits);
+        let (parameters, state) = (job.parameters, &*job.state);
+        let limits = lanes.frugal(parameters.accum_limit);
+        let hits = HitLanes::load(lanes, &state.hits);
         let open = hits.open(lanes);
         Self {
             lanes,
-            screen: pedestal::screen(lanes, job.parameters),
-            pedestal: PedestalLanes::load(lanes, job.parameters, job.state),
-            transform: T::load(lanes, job.parameters, job.state),
+            pedestal: Estimate::load(
+                lanes,
+                parameters,
+                limits,
+                &state.pedestal,
+                &state.accumulator,
+            ),
+            transform: T::load(lanes, parameters, limits, state),
             hits,
             open,
             any_open: lanes.any(open),
@@ -108,7 +112,7 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
 
     #[inline(always)]
     fn store(self, job: &mut Job) {
-        self.pedestal.store(self.lanes, job.state);
+        self.pedestal.store(self.lanes, &mut job.state.pedestal, &mut job.state.accumulator);
         self.transform.store(self.lanes, job.state);
         self.hits.store_tidy::<T>(self.lanes, &mut job.state.hits);
     }
@@ -122,17 +126,80 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
         let adc = P::unpack(lanes, row);
         let rise = self.pedestal.rise(lanes, adc);
         let narrow = lanes.narrow(rise);
-        let before = self.pedestal.offset();
+        let side = self.pedestal.side(lanes, narrow);
         if MOVING {
-            self.pedestal.step(lanes, narrow);
+            self.pedestal.count(lanes, side);
         }
-        Seen { adc, rise, narrow, offset: [before, self.pedestal.offset()] }
+        Seen { adc, rise, narrow, side, offset: self.pedestal.offset() }
     }
 
-    /// Whether there may be a hit in a row, or goes on from the row before.
+    /// Takes rows in 8 bits up to one that may be loud, and gives its number.
     #[inline(always)]
-    fn may_hit(&self, row: Seen<L>) -> bool {
-        !T::IS_SIGNAL || self.any_open | self.lanes.any_byte_above(row.narrow, self.screen)
+    fn pass_quiet<P: Packed<L>, const MOVING: bool>(
+        &mut self,
+        parameters: &Parameters,
+        rows: P,
+        range: Range<usize>,
+    ) -> usize {
+        let lanes = self.lanes;
+        let mut t = range.start;
+        if self.any_open {
+            return t;
+        }
+        let settled = T::Quiet::settle(lanes, parameters, &self.transform, &self.pedestal);
+        let Some(mut quiet) = settled else { return t };
+        while t + QUIET_ROWS <= range.end {
+            let before = (quiet, self.pedestal);
+            let mut loud = lanes.splat_bytes(0);
+            // Two rows a turn, so that what goes from row to row is not moved between registers.
+            for t in (t..t + QUIET_ROWS).step_by(2) {
+                let row = self.look::<P, MOVING>(rows, t).quiet(lanes);
+                loud = lanes.either_bytes(loud, quiet.step(lanes, row));
+                let row = self.look::<P, MOVING>(rows, t + 1).quiet(lanes);
+                loud = lanes.either_bytes(loud, quiet.step(lanes, row));
+            }
+            if lanes.any_negative(loud) {
+                (quiet, self.pedestal) = before;
+                break;
+            }
+            t += QUIET_ROWS;
+        }
+        while t < range.end {
+            let (mut next, pedestal) = (quiet, self.pedestal);
+            let row = self.look::<P, MOVING>(rows, t).quiet(lanes);
+            if lanes.any_negative(next.step(lanes, row)) {
+                self.pedestal = pedestal;
+                break;
+            }
+            quiet = next;
+            t += 1;
+        }
+        quiet.resume(lanes, &mut self.transform);
+        if let Some(highest) = quiet.highest(lanes) {
+            self.hits.raise_peaks(lanes, highest);
+        }
+        t
+    }
+
+    /// Takes rows in 16 bits until no hit is open, and gives the number of the next.
+    #[inline(always)]
+    fn pass_loud<P: Packed<L>, const MOVING: bool, const DENSE: bool>(
+        &mut self,
+        job: &mut Job,
+        batch: &mut Batch,
+        rows: P,
+        range: Range<usize>,
+    ) -> usize {
+        let mut t = range.start;
+        while t < range.end {
+            let row = self.look::<P, MOVING>(rows, t);
+            self.step::<DENSE>(job, batch, t, row);
+            t += 1;
+            if !DENSE && !self.any_open {
+                break;
+            }
+        }
+        t
     }
 
     /// Looks for hits in a row.
@@ -147,29 +214,29 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
         let lanes = self.lanes;
         let sample = Sample {
             adc: row.adc,
-            level: pedestal::signal(lanes, row.rise, row.offset[0]),
-            signal: pedestal::signal(lanes, row.rise, row.offset[1]),
+            side: row.side,
+            signal: less_offset(lanes, row.rise, row.offset),
         };
         let (value, over) = self.transform.step(lanes, sample);
         let ended = lanes.without(self.open, over);
         let any_over = lanes.any(over);
-        if !DENSE && !T::SUMS_ASIDE && !(any_over | self.any_open) {
+        if !DENSE && !(any_over | self.any_open) {
+            if T::SUMS_ASIDE {
+                self.hits.raise_peaks(lanes, value);
+            }
             return;
         }
+        self.hits.extend_aside::<T>(lanes, value, over);
         if DENSE {
-            self.hits.extend_aside::<T>(lanes, value, over);
-            self.hits.store(lanes, batch.place());
-            let list = |bits, channels: &mut _| lanes.list(bits, channels);
-            batch.wait(job.time(t), lanes.bits(ended), list);
-            self.hits.advance::<T>(lanes, value, over, ended);
-        } else {
-            self.hits.extend_aside::<T>(lanes, value, over);
-            if lanes.any(ended) {
-                self.hits.store(lanes, &mut job.state.hits);
-                job.complete(t, lanes.bits(ended));
-            }
-            self.hits.advance::<T>(lanes, value, over, ended);
+            // Whether a hit ends in a row cannot be foreseen, so it makes no branch.
+            let complete = self.hits.complete::<T>(lanes, job.parameters, ended);
+            batch.add(lanes, self.hits, complete, t);
+            batch.make_room(lanes, job.parameters, job.moment(), job.completed);
+        } else if lanes.any(ended) {
+            self.hits.store(lanes, &mut job.state.hits);
+            job.complete(t, lanes.bits(ended));
         }
+        self.hits.advance::<T>(lanes, value, over, ended);
         self.any_open = any_over;
         self.open = over;
     }

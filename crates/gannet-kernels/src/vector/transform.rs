@@ -1,23 +1,25 @@
 //! The steps between pedestal subtraction and hits.
 
 use super::Lanes;
-use super::pedestal::FrugalLanes;
+use super::estimate::{Estimate, less_offset};
+use super::quiet::{Quiet, QuietFeedback, QuietThreshold};
 use super::search::Sample;
 use crate::parameters::Parameters;
 use crate::scalar::{FIR_SHIFT, FIR_SIGNAL_MAX};
 use crate::state::{HISTORY, State};
 
 /// The tenth that running sums multiply with, in 32768ths.
-const TENTH: i16 = 3276;
+pub(super) const TENTH: i16 = 3276;
 
 /// What is compared with the threshold, and what hits sum.
 pub(super) trait Transform<L: Lanes>: Copy {
-    /// Whether the signal itself is compared, so that rises tell where no hit can be.
-    const IS_SIGNAL: bool = false;
     /// Whether hits sum another quantity than the one compared.
     const SUMS_ASIDE: bool = false;
 
-    fn load(lanes: L, parameters: &Parameters, state: &State) -> Self;
+    /// Its form in 8 bits.
+    type Quiet: Quiet<L, Self>;
+
+    fn load(lanes: L, parameters: &Parameters, limits: L::Frugal, state: &State) -> Self;
     fn store(&self, lanes: L, state: &mut State);
     /// The value that hits sum, and where there are hits.
     fn step(&mut self, lanes: L, sample: Sample<L>) -> (L::Words, L::Channels);
@@ -25,15 +27,15 @@ pub(super) trait Transform<L: Lanes>: Copy {
 
 /// The signal.
 #[derive(Clone, Copy)]
-pub(super) struct Threshold<L: Lanes> {
+pub(crate) struct Threshold<L: Lanes> {
     threshold: L::Words,
 }
 
 impl<L: Lanes> Transform<L> for Threshold<L> {
-    const IS_SIGNAL: bool = true;
+    type Quiet = QuietThreshold<L>;
 
     #[inline(always)]
-    fn load(lanes: L, parameters: &Parameters, _: &State) -> Self {
+    fn load(lanes: L, parameters: &Parameters, _: L::Frugal, _: &State) -> Self {
         Self { threshold: lanes.load(&parameters.threshold) }
     }
 
@@ -48,16 +50,18 @@ impl<L: Lanes> Transform<L> for Threshold<L> {
 
 /// The running sum.
 #[derive(Clone, Copy)]
-pub(super) struct RunningSum<L: Lanes, const ABSOLUTE: bool> {
-    sum: L::Words,
+pub(crate) struct RunningSum<L: Lanes, const ABSOLUTE: bool> {
+    pub(super) sum: L::Words,
     memory_factor: L::Words,
     scale_factor: L::Words,
     threshold: L::Words,
 }
 
 impl<L: Lanes, const ABSOLUTE: bool> Transform<L> for RunningSum<L, ABSOLUTE> {
+    type Quiet = L::QuietSum<ABSOLUTE>;
+
     #[inline(always)]
-    fn load(lanes: L, parameters: &Parameters, state: &State) -> Self {
+    fn load(lanes: L, parameters: &Parameters, _: L::Frugal, state: &State) -> Self {
         Self {
             sum: lanes.load(&state.running_sum),
             memory_factor: lanes.load(&parameters.memory_factor),
@@ -84,10 +88,9 @@ impl<L: Lanes, const ABSOLUTE: bool> Transform<L> for RunningSum<L, ABSOLUTE> {
 
 /// The running sum less its median; hits sum the signal.
 #[derive(Clone, Copy)]
-pub(super) struct FeedbackSum<L: Lanes, const ABSOLUTE: bool> {
-    sum: L::Words,
-    median: FrugalLanes<L>,
-    limit: L::Words,
+pub(crate) struct FeedbackSum<L: Lanes, const ABSOLUTE: bool> {
+    pub(super) sum: L::Words,
+    pub(super) median: Estimate<L>,
     memory_factor: L::Words,
     scale_factor: L::Words,
     threshold: L::Words,
@@ -95,16 +98,19 @@ pub(super) struct FeedbackSum<L: Lanes, const ABSOLUTE: bool> {
 
 impl<L: Lanes, const ABSOLUTE: bool> Transform<L> for FeedbackSum<L, ABSOLUTE> {
     const SUMS_ASIDE: bool = true;
+    type Quiet = QuietFeedback<L, ABSOLUTE>;
 
     #[inline(always)]
-    fn load(lanes: L, parameters: &Parameters, state: &State) -> Self {
+    fn load(lanes: L, parameters: &Parameters, limits: L::Frugal, state: &State) -> Self {
         Self {
             sum: lanes.load(&state.running_sum),
-            median: FrugalLanes {
-                estimate: lanes.load(&state.sum_median),
-                accumulator: lanes.load(&state.sum_accumulator),
-            },
-            limit: lanes.splat(i16::from(parameters.accum_limit)),
+            median: Estimate::load(
+                lanes,
+                parameters,
+                limits,
+                &state.sum_median,
+                &state.sum_accumulator,
+            ),
             memory_factor: lanes.load(&parameters.memory_factor),
             scale_factor: lanes.load(&parameters.scale_factor),
             threshold: lanes.load(&parameters.threshold),
@@ -114,8 +120,7 @@ impl<L: Lanes, const ABSOLUTE: bool> Transform<L> for FeedbackSum<L, ABSOLUTE> {
     #[inline(always)]
     fn store(&self, lanes: L, state: &mut State) {
         lanes.store(&mut state.running_sum, self.sum);
-        lanes.store(&mut state.sum_median, self.median.estimate);
-        lanes.store(&mut state.sum_accumulator, self.median.accumulator);
+        self.median.store(lanes, &mut state.sum_median, &mut state.sum_accumulator);
     }
 
     #[inline(always)]
@@ -127,10 +132,10 @@ impl<L: Lanes, const ABSOLUTE: bool> Transform<L> for FeedbackSum<L, ABSOLUTE> {
             sample.signal
         };
         let sum = lanes.multiply_rounding(lanes.add(kept, added), lanes.splat(TENTH));
-        let higher = lanes.above(sum, self.median.estimate);
-        let lower = lanes.above(self.median.estimate, sum);
-        self.median.step(lanes, higher, lower, self.limit);
-        self.sum = lanes.subtract(sum, self.median.estimate);
+        let rise = self.median.rise(lanes, sum);
+        let side = self.median.side(lanes, lanes.narrow(rise));
+        self.median.count(lanes, side);
+        self.sum = less_offset(lanes, rise, self.median.offset());
         (sample.signal, lanes.above(self.sum, self.threshold))
     }
 }
@@ -139,45 +144,61 @@ impl<L: Lanes, const ABSOLUTE: bool> Transform<L> for FeedbackSum<L, ABSOLUTE> {
 ///
 /// The taps are those of six sums of neighbours, so each sample takes six additions.
 #[derive(Clone, Copy)]
-pub(super) struct Filter<L: Lanes> {
-    quartile: [FrugalLanes<L>; 2],
-    limit: L::Words,
+pub(crate) struct Filter<L: Lanes> {
+    pub(super) quartile: [Estimate<L>; 2],
     /// The signals that wait to enter the filter, older first.
-    delayed: [L::Words; 2],
+    pub(super) delayed: [L::Words; 2],
     /// For each sum, its latest term.
-    terms: [L::Words; 6],
-    /// The last signals, in a ring.
-    history: [L::Words; HISTORY],
-    /// Place of the oldest of them.
-    oldest: usize,
+    pub(super) terms: [L::Words; 6],
     range_max: L::Words,
     range_factor: L::Words,
     threshold: L::Words,
 }
 
+/// The sums of neighbours of sums of neighbours of signals, to the sixth; `signal` is the latest.
+#[inline(always)]
+pub(super) fn cascade<L: Lanes>(lanes: L, terms: &mut [L::Words; 6], signal: L::Words) -> L::Words {
+    let mut sum = signal;
+    for term in terms {
+        let next = lanes.add(sum, *term);
+        *term = sum;
+        sum = next;
+    }
+    sum
+}
+
 impl<L: Lanes> Filter<L> {
-    /// The filtered signal, `signal` being the latest that enters.
+    /// The last signals, the oldest first. Those that entered the filter follow from its terms.
     #[inline(always)]
-    fn sum(&mut self, lanes: L, signal: L::Words) -> L::Words {
-        let mut sum = signal;
-        for term in &mut self.terms {
-            let next = lanes.add(sum, *term);
-            *term = sum;
-            sum = next;
+    pub(super) fn history(&self, lanes: L) -> [L::Words; HISTORY] {
+        let [older, newer] = self.delayed;
+        let [mut a, mut b, mut c, mut d, mut e, mut f] = self.terms;
+        let mut entered = [a; 6];
+        for place in (0..6).rev() {
+            entered[place] = a;
+            // A term of the sum before is what this one has more than it.
+            a = lanes.subtract(b, a);
+            b = lanes.subtract(c, b);
+            c = lanes.subtract(d, c);
+            d = lanes.subtract(e, d);
+            e = lanes.subtract(f, e);
+            f = e;
         }
-        sum
+        let [g, h, i, j, k, l] = entered;
+        [g, h, i, j, k, l, older, newer]
     }
 }
 
 impl<L: Lanes> Transform<L> for Filter<L> {
     const SUMS_ASIDE: bool = true;
+    type Quiet = L::QuietFilter;
 
     #[inline(always)]
-    fn load(lanes: L, parameters: &Parameters, state: &State) -> Self {
+    fn load(lanes: L, parameters: &Parameters, limits: L::Frugal, state: &State) -> Self {
         let zero = lanes.splat(0);
-        let quartile = |side: usize| FrugalLanes {
-            estimate: lanes.load(&state.quartile[side]),
-            accumulator: lanes.load(&state.quartile_accumulator[side]),
+        let quartile = |side: usize| {
+            let accumulator = &state.quartile_accumulator[side];
+            Estimate::load(lanes, parameters, limits, &state.quartile[side], accumulator)
         };
         let mut history = [zero; HISTORY];
         for (signal, state) in history.iter_mut().zip(&state.history) {
@@ -186,17 +207,14 @@ impl<L: Lanes> Transform<L> for Filter<L> {
         let [entered @ .., older, newer] = history;
         let mut filter = Self {
             quartile: [quartile(0), quartile(1)],
-            limit: lanes.splat(i16::from(parameters.accum_limit)),
             delayed: [older, newer],
             terms: [zero; 6],
-            history,
-            oldest: 0,
             range_max: lanes.load(&parameters.range_max),
             range_factor: lanes.load(&parameters.range_factor),
             threshold: lanes.load(&parameters.threshold),
         };
         for signal in entered {
-            filter.sum(lanes, signal);
+            cascade(lanes, &mut filter.terms, signal);
         }
         filter
     }
@@ -204,31 +222,27 @@ impl<L: Lanes> Transform<L> for Filter<L> {
     #[inline(always)]
     fn store(&self, lanes: L, state: &mut State) {
         for side in 0..2 {
-            lanes.store(&mut state.quartile[side], self.quartile[side].estimate);
-            lanes.store(&mut state.quartile_accumulator[side], self.quartile[side].accumulator);
+            let accumulator = &mut state.quartile_accumulator[side];
+            self.quartile[side].store(lanes, &mut state.quartile[side], accumulator);
         }
-        for (i, state) in state.history.iter_mut().enumerate() {
-            lanes.store(state, self.history[(self.oldest + i) % HISTORY]);
+        for (state, signal) in state.history.iter_mut().zip(self.history(lanes)) {
+            lanes.store(state, signal);
         }
     }
 
     #[inline(always)]
     fn step(&mut self, lanes: L, sample: Sample<L>) -> (L::Words, L::Channels) {
-        let zero = lanes.splat(0);
-        let sides = [lanes.above(zero, sample.level), lanes.above(sample.level, zero)];
-        for (quartile, side) in self.quartile.iter_mut().zip(sides) {
-            let higher = lanes.both(side, lanes.above(sample.adc, quartile.estimate));
-            let lower = lanes.both(side, lanes.above(quartile.estimate, sample.adc));
-            quartile.step(lanes, higher, lower, self.limit);
-        }
+        let [first, third] = &mut self.quartile;
+        let side = first.side(lanes, lanes.narrow(first.rise(lanes, sample.adc)));
+        first.count(lanes, lanes.keep_where_negative(sample.side, side));
+        let side = third.side(lanes, lanes.narrow(third.rise(lanes, sample.adc)));
+        third.count(lanes, lanes.keep_where_positive(sample.side, side));
         let [older, newer] = self.delayed;
         // The sample that leaves the delay is two steps old when the next one comes.
-        let filtered = self.sum(lanes, older);
+        let filtered = cascade(lanes, &mut self.terms, older);
         let signal = lanes.min(sample.signal, lanes.splat(FIR_SIGNAL_MAX));
         self.delayed = [newer, signal];
-        self.history[self.oldest % HISTORY] = signal;
-        self.oldest += 1;
-        let range = lanes.subtract(self.quartile[1].estimate, self.quartile[0].estimate);
+        let range = lanes.subtract(self.quartile[1].value(lanes), self.quartile[0].value(lanes));
         let limit = lanes.multiply(lanes.min(range, self.range_max), self.range_factor);
         let over = lanes.above(filtered, lanes.max(limit, self.threshold));
         (lanes.shift_right::<FIR_SHIFT>(filtered), over)

@@ -27,6 +27,11 @@ macro_rules! equals_scalar {
             }
 
             #[test]
+            fn equals_scalar_where_hits_are_rare() {
+                super::compare_random(super::Case::rare(), $isa);
+            }
+
+            #[test]
             fn equals_scalar_while_the_first_pedestal_converges() {
                 super::compare_convergence($isa);
             }
@@ -48,12 +53,19 @@ enum Signal {
     Extremes,
     /// Noise around a pedestal and, on each channel, a pulse train of its own period and length.
     Pulses { pedestal: u16, noise: u16, height: u16 },
+    /// Noise around a pedestal; of `interval` samples of the stream, one channel has a pulse of up
+    /// to `height` to either side.
+    Rare { pedestal: u16, noise: u16, height: u16, interval: usize },
 }
 
 impl Signal {
     /// The sample of `channel` at `time` samples from the start; the same for the same `seed`.
     fn adc(self, seed: u64, time: usize, channel: usize) -> u16 {
         let random = mix(seed ^ mix((time * CHANNELS + channel) as u64));
+        let noisy = |pedestal: u16, noise: u16| {
+            i32::from(pedestal) + (random % (2 * u64::from(noise) + 1)) as i32 - i32::from(noise)
+        };
+        let adc = |value: i32| value.clamp(0, i32::from(ADC_MAX)) as u16;
         match self {
             Self::Uniform => random as u16 & ADC_MAX,
             Self::Extremes => ADC_MAX * (random & 1) as u16,
@@ -62,9 +74,16 @@ impl Signal {
                 let period = 2 + shape as usize % 150;
                 let length = (shape >> 16) as usize % period;
                 let on = (time + (shape >> 32) as usize) % period < length;
-                let base = i32::from(pedestal) + (random % (2 * u64::from(noise) + 1)) as i32;
-                let value = base - i32::from(noise) + if on { i32::from(height) } else { 0 };
-                value.clamp(0, i32::from(ADC_MAX)) as u16
+                adc(noisy(pedestal, noise) + if on { i32::from(height) } else { 0 })
+            }
+            Self::Rare { pedestal, noise, height, interval } => {
+                let shape = mix(seed ^ mix((time / interval) as u64));
+                let (start, length) = ((shape >> 8) as usize % interval, (shape >> 40) % 12);
+                let after = (time % interval).wrapping_sub(start);
+                let on = channel == shape as usize % CHANNELS && (after as u64) < length;
+                let pulse = ((shape >> 48) % (2 * u64::from(height) + 1)) as i32;
+                let pulse = pulse - i32::from(height);
+                adc(noisy(pedestal, noise) + if on { pulse } else { 0 })
             }
         }
     }
@@ -127,6 +146,37 @@ impl Case {
             height,
         });
         Self::of(signal, 895..905i16, 8..=12u16, 0..150i16)
+    }
+
+    /// Rare pulses of all heights in noise that mostly stays below threshold, with the same factors
+    /// on all channels.
+    fn rare() -> impl Strategy<Value = Self> {
+        let interval = prop_oneof![10..100usize, Just(1000)];
+        let signal = (0..=ADC_MAX, 0..30u16, 0..400u16, interval).prop_map(
+            |(pedestal, noise, height, interval)| Signal::Rare {
+                pedestal,
+                noise,
+                height,
+                interval,
+            },
+        );
+        let limit = prop_oneof![4 => Just(10), 1 => 0..=Pedestal::ACCUM_LIMIT_MAX];
+        let factor = || prop_oneof![4 => 0..12i16, 1 => -130..130i16];
+        let uniform = (0..150i16, 1..8i16, factor(), factor(), 1..60usize);
+        (Self::of(signal, 0..=ADC_MAX as i16, limit, 20..150i16), uniform).prop_map(
+            |(mut case, (threshold, multiple, memory, scale, calls))| {
+                let is_filter = case.config.transform == Some(Transform::Fir);
+                if is_filter || threshold < 75 {
+                    case.table.threshold = [if is_filter { multiple } else { threshold }; CHANNELS];
+                }
+                case.table.memory_factor = [memory; CHANNELS];
+                case.table.scale_factor = [scale; CHANNELS];
+                if let Signal::Rare { pedestal, .. } = case.signal {
+                    case.config.initial_pedestal = pedestal as i16;
+                }
+                Self { calls, ..case }
+            },
+        )
     }
 
     fn of(

@@ -1,0 +1,109 @@
+//! What the vector kernels look up in rows whose values all fit 8 bits.
+
+use crate::block::CHANNELS;
+use crate::chain::{ChannelTable, Transform};
+use crate::scalar::{FIR_SHIFT, tenth};
+
+/// Largest magnitude of a small signal or sum.
+pub(crate) const SMALL_MAX: i8 = 63;
+
+/// The two terms of a running sum, by what they are made of.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub(crate) struct SumTables {
+    /// What is kept of a sum, by the sum; both in units, and more by [`SumTables::bias`].
+    pub(crate) kept: [i8; 64],
+    /// What a signal adds, in units, by the signal, which is more by [`SumTables::bias`].
+    pub(crate) added: [i8; 64],
+    /// Binary logarithm of the unit of the sums: with even factors they are even.
+    pub(crate) unit_bits: u32,
+}
+
+impl SumTables {
+    /// What brings sums and signals of both signs, or of one, into `0..64`.
+    pub(crate) const fn bias(absolute: bool) -> i8 {
+        if absolute { 0 } else { 32 }
+    }
+
+    /// The tables of a chain; none where the factors differ between channels, or are too large.
+    pub(crate) fn new(transform: Option<Transform>, table: &ChannelTable) -> Option<Self> {
+        let Some(Transform::RunningSum { absolute }) = transform else { return None };
+        let memory = i32::from(uniform(&table.memory_factor)?);
+        let scale = i32::from(uniform(&table.scale_factor)?);
+        let unit_bits = u32::from(memory % 2 == 0 && scale % 2 == 0);
+        let bias = i32::from(Self::bias(absolute));
+        let term = |value: i32, factor| (i32::from(tenth(value as i16)) * factor) >> unit_bits;
+        let kept: [i32; 64] =
+            core::array::from_fn(|sum| term((sum as i32 - bias) << unit_bits, memory) + bias);
+        let added: [i32; 64] = core::array::from_fn(|signal| term(signal as i32 - bias, scale));
+        let highest = kept.iter().max()? + added.iter().max()?;
+        let lowest = kept.iter().min()? + added.iter().min()?;
+        // All terms fit too, since the sum of each with one of the other table does, and either
+        // table has a term between the bias and 0.
+        let fits = highest <= i32::from(i8::MAX) && lowest >= i32::from(i8::MIN);
+        fits.then(|| Self { kept: kept.map(|x| x as i8), added: added.map(|x| x as i8), unit_bits })
+    }
+}
+
+/// For each channel of a sum that is fed back, the factors of the sum and of the signal, a byte
+/// each; none where ten small values times them may not fit 8 bits.
+pub(crate) fn feedback_factors(
+    transform: Option<Transform>,
+    table: &ChannelTable,
+) -> Option<[u16; CHANNELS]> {
+    let Some(Transform::FeedbackSum { absolute }) = transform else { return None };
+    const SUM_MAX: u16 = 19;
+    let mut factors = [0; CHANNELS];
+    for (channel, factors) in factors.iter_mut().enumerate() {
+        let memory = u16::try_from(table.memory_factor[channel]).ok()?;
+        let scale = if absolute { u16::try_from(table.scale_factor[channel]).ok()? } else { 1 };
+        if memory.saturating_add(scale) > SUM_MAX {
+            return None;
+        }
+        *factors = memory | scale << 8;
+    }
+    Some(factors)
+}
+
+/// The highest filtered signals that are not over the threshold of the FIR filter.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub(crate) struct LimitTable(
+    /// By interquartile ranges, which are more by [`LimitTable::RANGE_BIAS`]; the filtered signals
+    /// are more by [`LimitTable::SIGNAL_BIAS`].
+    pub(crate) [i8; 64],
+);
+
+impl LimitTable {
+    /// Ranges are small, but may be negative for a while.
+    pub(crate) const RANGE_BIAS: i16 = 12;
+    /// What makes small signals positive.
+    pub(crate) const SIGNAL_BIAS: i8 = 64;
+
+    /// The table of a chain; none where channels that are not masked have different multiples.
+    ///
+    /// `limit` gives the limit of filtered signals at a range, by channel.
+    pub(crate) fn new(
+        transform: Option<Transform>,
+        table: &ChannelTable,
+        limit: impl Fn(i16, usize) -> i16,
+    ) -> Option<Self> {
+        let Some(Transform::Fir) = transform else { return None };
+        let mut open = (0..CHANNELS).filter(|&channel| !table.masked[channel]);
+        let first = open.next()?;
+        if open.any(|channel| table.threshold[channel] != table.threshold[first]) {
+            return None;
+        }
+        Some(Self(core::array::from_fn(|index| {
+            let limit = limit(index as i16 - Self::RANGE_BIAS, first) >> FIR_SHIFT;
+            let bias = i16::from(Self::SIGNAL_BIAS);
+            // A signal that equals the limit in whole counts may be over it.
+            (limit.clamp(1 - bias, bias - 1) - 1 + bias) as i8
+        })))
+    }
+}
+
+/// The value that all channels have.
+fn uniform(factors: &[i16; CHANNELS]) -> Option<i16> {
+    factors.iter().all(|factor| *factor == factors[0]).then_some(factors[0])
+}
