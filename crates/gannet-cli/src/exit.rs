@@ -58,7 +58,7 @@ pub enum Outcome {
     Degraded,
     /// The machine lacks something that was asked for.
     ResourceMissing,
-    /// A file is not what it should be.
+    /// A file, or a figure, is not what it should be.
     NotVerified,
     /// This signal asked to stop, and all that was in hand was brought to its end.
     Interrupted(i32),

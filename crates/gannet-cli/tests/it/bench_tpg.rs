@@ -100,6 +100,47 @@ fn assert_well_formed(document: &str) {
 }
 
 #[test]
+fn an_earlier_report_with_better_figures_makes_the_exit_code_6() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("earlier.json");
+    let against = |report: &Value, more: &[&str]| {
+        fs::write(&file, report.to_string()).unwrap();
+        let base = ["--isa", "scalar", "--against", file.to_str().unwrap()];
+        bench(&[&base[..], more].concat())
+    };
+    let both = &["--hit-rate", "90000,100"];
+    let measured = json(&bench(&[&["--isa", "scalar", "--json"], &both[..]].concat()));
+    let with = |factor: f64| {
+        let mut report = measured.clone();
+        for result in report["results"].as_array_mut().unwrap() {
+            for figure in ["ratio", "gbit_per_s"] {
+                result[figure] = (factor * result[figure].as_f64().unwrap()).into();
+            }
+        }
+        report
+    };
+    let (slower, faster) = (with(0.01), with(100.0));
+    for by in ["ratio", "rate"] {
+        let by = ["--by", by, "--hit-rate", "90000"];
+        assert_eq!(against(&slower, &by).status.code(), Some(0), "{by:?}");
+        let output = against(&faster, &by);
+        let table = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(6), "{table}");
+        let row = |part: &str| table.lines().filter(|line| line.contains(part)).count();
+        assert_eq!((row("%  worse"), row("only in the earlier report: ")), (1, 1), "{table}");
+    }
+    let output = against(&faster, &["--hit-rate", "90000", "--streams", "2", "--json"]);
+    assert_eq!(output.status.code(), Some(1), "nothing was compared");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["against"]["only_now"][0]["streams"], 2);
+    assert_eq!(document["against"]["only_earlier"].as_array().unwrap().len(), 2);
+    for report in [Value::from("x"), serde_json::json!({ "results": [{ "chain": "fir" }] })] {
+        let message = String::from_utf8(against(&report, &[]).stderr).unwrap();
+        assert!(message.contains("earlier.json is no report of gannet bench tpg"), "{message}");
+    }
+}
+
+#[test]
 fn hits_that_the_pedestal_follows_are_told() {
     let output = bench(&["--hit-rate", "90000,110000", "--isa", "scalar"]);
     let table = String::from_utf8(output.stdout).unwrap();

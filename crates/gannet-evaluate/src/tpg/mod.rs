@@ -7,6 +7,7 @@
 //! Whether the instruction set finds what the scalar chain finds is tested beforehand; every pass
 //! must find the same number of primitives.
 
+mod comparison;
 mod content;
 mod crew;
 mod finder;
@@ -39,6 +40,7 @@ use self::wibeth::WibEth;
 use crate::cores::Cores;
 use crate::sys;
 
+pub use self::comparison::{Compared, Comparison, Conditions, Earlier, Figure, TOLERANCE};
 pub use self::content::HIT_RATE_MAX_HZ;
 pub use self::format::FrameFormat;
 pub use self::plot::{PlotError, is_drawable, svg};

@@ -1,5 +1,6 @@
 //! `gannet bench`: what does this machine reach?
 
+mod against;
 mod ingest;
 mod names;
 mod tpg;

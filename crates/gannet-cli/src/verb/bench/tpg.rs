@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gannet_evaluate::tpg::{
-    self, FrameFormat, HIT_RATE_MAX_HZ, PathChoice, PlotError, STREAMS_MAX, Step, THREADS_MAX,
-    THRESHOLD_MAX, TpgPlan, TpgReport, TpgResult, TpgSearch, WorkingSet,
+    self, Comparison, Figure, FrameFormat, HIT_RATE_MAX_HZ, PathChoice, PlotError, STREAMS_MAX,
+    Step, THREADS_MAX, THRESHOLD_MAX, TpgPlan, TpgReport, TpgResult, TpgSearch, WorkingSet,
 };
 use gannet_measure::quantity::Bytes;
 use gannet_trigger::tpg::{Chain, IsaChoice};
+use serde::Serialize;
 
+use super::against;
 use super::names::{self, Values};
 use crate::destination::Destination;
 use crate::exit::{Outcome, Usage};
@@ -43,7 +45,8 @@ const HIT_RATE: &str = "100";
 /// figures mean little all the same.
 ///
 /// JSON output is an object with `results`, one for each working set, hit rate and search; the
-/// fields of a single result also stand at the top level.
+/// fields of a single result also stand at the top level. With --against, the object `against` has
+/// both figures of each search that both reports have, and the difference.
 ///
 /// Example: gannet bench tpg --chain abs-rs,fir --hit-rate 100,90000 --working-set L2,512MiB
 #[derive(Debug, clap::Args)]
@@ -94,9 +97,26 @@ pub struct Arguments {
     /// Overwrite that file if it exists.
     #[arg(long, requires = "svg")]
     overwrite: bool,
+    /// Compare with an earlier report of --json: a search that is worse by more than 5 % makes the
+    /// exit code 6. What only one of the reports has is named.
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
+    /// What is compared: the ratio to reading, as machines and days differ, or the rate itself.
+    #[arg(long, default_value = "ratio", requires = "against",
+          value_parser = names::parser::<Figure>())]
+    by: Figure,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// The report as a document.
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    report: &'a TpgReport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    against: Option<&'a Comparison>,
 }
 
 /// Hits a second on each channel.
@@ -145,6 +165,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let HitRates(hit_rates_hz) = rates.map_err(anyhow::Error::msg)?;
     let file = arguments.svg.as_deref();
     let file = file.map(|file| picture(file, arguments.overwrite, &hit_rates_hz)).transpose()?;
+    let earlier = arguments.against.as_deref();
+    let earlier = earlier.map(|file| Ok::<_, anyhow::Error>((file, against::read(file)?)));
+    let earlier = earlier.transpose()?;
     let plan = TpgPlan {
         searches: searches(arguments),
         format: arguments.format,
@@ -176,11 +199,24 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         let name = |result: &TpgResult| varying.name(result);
         file.write(&tpg::svg(&title(&plan), &report.results, &name)?)?;
     }
+    let comparison = earlier
+        .map(|(file, earlier)| (file, Comparison::of(&report.results, &earlier, arguments.by)));
+    let against = comparison.as_ref().map(|(_, comparison)| comparison);
     match arguments.json {
-        true => output::json(&report)?,
-        false => output::print(|out| print(out, &plan, &varying, &report))?,
+        true => output::json(&Document { report: &report, against })?,
+        false => output::print(|out| {
+            print(out, &plan, &varying, &report)?;
+            let comparison = comparison.as_ref();
+            comparison.map_or(Ok(()), |(file, comparison)| against::print(out, file, comparison))
+        })?,
     }
-    Ok(Outcome::Ok)
+    match comparison {
+        Some((file, comparison)) if comparison.compared.is_empty() => {
+            anyhow::bail!("{} has nothing that was measured now", file.display())
+        }
+        Some((_, comparison)) if comparison.is_worse() => Ok(Outcome::NotVerified),
+        _ => Ok(Outcome::Ok),
+    }
 }
 
 /// Where the picture goes, if it can be drawn and written; found out before anything is measured
