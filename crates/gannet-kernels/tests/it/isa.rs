@@ -152,7 +152,8 @@ impl Case {
     /// on all channels.
     fn rare() -> impl Strategy<Value = Self> {
         let interval = prop_oneof![10..100usize, Just(1000)];
-        let signal = (0..=ADC_MAX, 0..30u16, 0..400u16, interval).prop_map(
+        let noise = prop_oneof![3 => 0..12u16, 1 => 12..64u16];
+        let signal = (0..=ADC_MAX, noise, 0..400u16, interval).prop_map(
             |(pedestal, noise, height, interval)| Signal::Rare {
                 pedestal,
                 noise,
@@ -161,7 +162,7 @@ impl Case {
             },
         );
         let limit = prop_oneof![4 => Just(10), 1 => 0..=Pedestal::ACCUM_LIMIT_MAX];
-        let factor = || prop_oneof![4 => 0..12i16, 1 => -130..130i16];
+        let factor = || prop_oneof![4 => 0..12i16, 2 => 12..30i16, 1 => -130..130i16];
         let uniform = (0..150i16, 1..8i16, factor(), factor(), 1..60usize);
         (Self::of(signal, 0..=ADC_MAX as i16, limit, 20..150i16), uniform).prop_map(
             |(mut case, (threshold, multiple, memory, scale, calls))| {
