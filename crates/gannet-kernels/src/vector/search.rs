@@ -37,9 +37,11 @@ pub(super) fn search<
     let mut t = range.start;
     while t < end {
         if !DENSE {
-            t = search.pass_quiet::<P, MOVING>(job.parameters, rows, t..end);
+            t = search.pass_quiet::<P, MOVING>(job, rows, t..end);
         }
-        t = search.pass_loud::<P, MOVING, DENSE>(job, batch, rows, t..end);
+        if t < end {
+            t = search.pass_loud::<P, MOVING, DENSE>(job, batch, rows, t..end);
+        }
     }
     if DENSE {
         batch.complete(lanes, job.parameters, job.moment(), job.completed);
@@ -82,6 +84,11 @@ struct Search<L: Lanes, T: Transform<L>> {
     lanes: L,
     pedestal: Estimate<L>,
     transform: T,
+    any_open: bool,
+}
+
+/// The hits, while some are open or may begin.
+struct Loud<L: Lanes> {
     hits: HitLanes<L>,
     open: L::Channels,
     any_open: bool,
@@ -92,8 +99,7 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
     fn load(lanes: L, job: &Job) -> Self {
         let (parameters, state) = (job.parameters, &*job.state);
         let limits = lanes.frugal(parameters.accum_limit);
-        let hits = HitLanes::load(lanes, &state.hits);
-        let open = hits.open(lanes);
+        let sot = lanes.load(&state.hits.samples_over_threshold);
         Self {
             lanes,
             pedestal: Estimate::load(
@@ -104,9 +110,7 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
                 &state.accumulator,
             ),
             transform: T::load(lanes, parameters, limits, state),
-            hits,
-            open,
-            any_open: lanes.any(open),
+            any_open: lanes.any(lanes.above(sot, lanes.splat(0))),
         }
     }
 
@@ -114,7 +118,6 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
     fn store(self, job: &mut Job) {
         self.pedestal.store(self.lanes, &mut job.state.pedestal, &mut job.state.accumulator);
         self.transform.store(self.lanes, job.state);
-        self.hits.store_tidy::<T>(self.lanes, &mut job.state.hits);
     }
 
     /// Unpacks a row and takes the step of the pedestal.
@@ -137,7 +140,7 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
     #[inline(always)]
     fn pass_quiet<P: Packed<L>, const MOVING: bool>(
         &mut self,
-        parameters: &Parameters,
+        job: &mut Job,
         rows: P,
         range: Range<usize>,
     ) -> usize {
@@ -146,8 +149,7 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
         if self.any_open {
             return t;
         }
-        let settled = T::Quiet::settle(lanes, parameters, &self.transform, &self.pedestal);
-        let Some(mut quiet) = settled else { return t };
+        let Some(mut quiet) = self.settle(job.parameters) else { return t };
         while t + QUIET_ROWS <= range.end {
             let before = (quiet, self.pedestal);
             let mut loud = lanes.splat_bytes(0);
@@ -176,12 +178,20 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
         }
         quiet.resume(lanes, &mut self.transform);
         if let Some(highest) = quiet.highest(lanes) {
-            self.hits.raise_peaks(lanes, highest);
+            let peak = lanes.load(&job.state.hits.peak);
+            lanes.store(&mut job.state.hits.peak, lanes.max(peak, highest));
         }
         t
     }
 
-    /// Takes rows in 16 bits until no hit is open, and gives the number of the next.
+    /// The form in 8 bits, if all values fit.
+    #[inline(always)]
+    fn settle(&self, parameters: &Parameters) -> Option<T::Quiet> {
+        T::Quiet::settle(self.lanes, parameters, &self.transform, &self.pedestal)
+    }
+
+    /// Takes rows in 16 bits until no hit is open and all values fit 8 bits, and gives the number of
+    /// the next.
     #[inline(always)]
     fn pass_loud<P: Packed<L>, const MOVING: bool, const DENSE: bool>(
         &mut self,
@@ -190,15 +200,20 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
         rows: P,
         range: Range<usize>,
     ) -> usize {
+        let lanes = self.lanes;
+        let hits = HitLanes::load(lanes, &job.state.hits);
+        let mut loud = Loud { hits, open: hits.open(lanes), any_open: self.any_open };
         let mut t = range.start;
         while t < range.end {
             let row = self.look::<P, MOVING>(rows, t);
-            self.step::<DENSE>(job, batch, t, row);
+            self.step::<DENSE>(job, batch, &mut loud, t, row);
             t += 1;
-            if !DENSE && !self.any_open {
+            if !DENSE && !loud.any_open && self.settle(job.parameters).is_some() {
                 break;
             }
         }
+        loud.hits.store_tidy::<T>(lanes, &mut job.state.hits);
+        self.any_open = loud.any_open;
         t
     }
 
@@ -208,6 +223,7 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
         &mut self,
         job: &mut Job,
         batch: &mut Batch,
+        loud: &mut Loud<L>,
         t: usize,
         row: Seen<L>,
     ) {
@@ -218,26 +234,26 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
             signal: less_offset(lanes, row.rise, row.offset),
         };
         let (value, over) = self.transform.step(lanes, sample);
-        let ended = lanes.without(self.open, over);
+        let ended = lanes.without(loud.open, over);
         let any_over = lanes.any(over);
-        if !DENSE && !(any_over | self.any_open) {
+        if !DENSE && !(any_over | loud.any_open) {
             if T::SUMS_ASIDE {
-                self.hits.raise_peaks(lanes, value);
+                loud.hits.raise_peaks(lanes, value);
             }
             return;
         }
-        self.hits.extend_aside::<T>(lanes, value, over);
+        loud.hits.extend_aside::<T>(lanes, value, over);
         if DENSE {
             // Whether a hit ends in a row cannot be foreseen, so it makes no branch.
-            let complete = self.hits.complete::<T>(lanes, job.parameters, ended);
-            batch.add(lanes, self.hits, complete, t);
+            let complete = loud.hits.complete::<T>(lanes, job.parameters, ended);
+            batch.add(lanes, loud.hits, complete, t);
             batch.make_room(lanes, job.parameters, job.moment(), job.completed);
         } else if lanes.any(ended) {
-            self.hits.store(lanes, &mut job.state.hits);
+            loud.hits.store(lanes, &mut job.state.hits);
             job.complete(t, lanes.bits(ended));
         }
-        self.hits.advance::<T>(lanes, value, over, ended);
-        self.any_open = any_over;
-        self.open = over;
+        loud.hits.advance::<T>(lanes, value, over, ended);
+        loud.any_open = any_over;
+        loud.open = over;
     }
 }
