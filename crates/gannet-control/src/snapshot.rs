@@ -63,6 +63,8 @@ pub struct SourceSnapshot {
     pub name: String,
     /// How packets are received, in words.
     pub engine: String,
+    /// Processor that its receiving thread keeps to, if it was given one.
+    pub cpu: Option<usize>,
     /// Address at which its socket listens, if it has one.
     pub address: Option<SocketAddr>,
     /// Frames that arrived.

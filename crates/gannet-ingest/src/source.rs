@@ -136,6 +136,10 @@ pub trait Source: Send {
     /// What the source is and what it was given, for reports.
     fn facts(&self) -> Facts;
 
+    /// Tells that datagrams were coalesced that belong to several sources: those that share the
+    /// address of this one are to take datagrams one by one from now on, where they can.
+    fn part(&mut self) {}
+
     /// Stops taking datagrams in. Polls then deliver what was already queued.
     ///
     /// # Errors

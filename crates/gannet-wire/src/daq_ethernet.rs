@@ -14,11 +14,23 @@
 //!
 //! Source: DUNE-DAQ/detdataformats `include/detdataformats/DAQEthHeader.hpp`.
 
+use core::ops::RangeInclusive;
+
 use crate::GeoId;
 use crate::layout::word_format;
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = Repr::LEN;
+
+/// Bits that tell streams apart, most significant first: crate, slot, stream. Bit `b` is bit `b % 8`
+/// of byte `b / 8`.
+pub const STREAM_KEY: [RangeInclusive<u32>; 3] = [12..=21, 22..=25, 26..=33];
+
+/// The number that the bits of [`STREAM_KEY`] make, put together, in frames of the stream `geo`.
+/// Streams of one board have neighbouring numbers.
+pub const fn stream_key(geo: GeoId) -> u32 {
+    (geo.crate_id as u32 & 0x3ff) << 12 | (geo.slot as u32 & 0xf) << 8 | (geo.stream as u32 & 0xff)
+}
 
 /// `seq_id` counts frames of one stream modulo this number.
 pub const SEQ_MODULUS: u16 = 4096;
@@ -148,6 +160,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_key_of_a_stream_stands_in_every_frame_of_it(bytes: [u8; HEADER_LEN]) {
+            let bit = |b: u32| u32::from(bytes[b as usize / 8] >> (b % 8) & 1);
+            let field = |bits: RangeInclusive<u32>| {
+                bits.rev().fold(0, |value, b| value << 1 | bit(b))
+            };
+            let [crate_id, slot, stream] = STREAM_KEY.map(|bits| (bits.clone().count(), field(bits)));
+            let key = (crate_id.1 << slot.0 | slot.1) << stream.0 | stream.1;
+            let geo = Header::new_checked(bytes).unwrap().geo_id();
+            prop_assert_eq!(stream_key(geo), key);
+        }
+
         #[test]
         fn emit_after_parse_gives_back_any_bytes(bytes: [u8; HEADER_LEN]) {
             let repr = Repr::parse(&Header::new_checked(bytes).unwrap());

@@ -102,7 +102,8 @@ pub fn serve(
 pub fn announce(display: &mut LiveDisplay, plan: &Plan, run: &Run) {
     let snapshot = run.snapshot();
     for source in &snapshot.sources {
-        display.note(&format!("{}: {}", source.name, source.engine));
+        let cpu = source.cpu.map(|cpu| format!(", on CPU {cpu}")).unwrap_or_default();
+        display.note(&format!("{}: {}{cpu}", source.name, source.engine));
     }
     display.note(&running(plan, run));
 }

@@ -8,6 +8,7 @@ mod document;
 mod forecast;
 mod model;
 mod plan;
+mod receive_cpus;
 mod token;
 
 use std::fs;
@@ -21,6 +22,7 @@ pub use model::{
     SourceInput,
 };
 pub use plan::{Plan, PlannedSource, PlannedStream};
+pub use receive_cpus::ReceiveCpus;
 pub use token::Token;
 
 /// Longest configuration that is read, in bytes.

@@ -15,6 +15,8 @@ use gannet_trigger::tpg::TpgConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::receive_cpus::ReceiveCpus;
+
 /// The configuration of a Gannet process.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -56,11 +58,20 @@ pub struct RunConfig {
     pub application: String,
     /// Stop by itself after this time; absent: run until stopped.
     pub duration: Option<Span>,
+    /// Which processors the receiving threads keep to: `"any"`; `"auto"` for a physical core each,
+    /// beside the card that has the address, if one is left for the other threads; or a list of
+    /// numbers as in `/proc/cpuinfo`, one for each socket in the order of the sources.
+    pub receive_cpus: ReceiveCpus,
 }
 
 impl Default for RunConfig {
     fn default() -> Self {
-        Self { number: None, application: "gannet".into(), duration: None }
+        Self {
+            number: None,
+            application: "gannet".into(),
+            duration: None,
+            receive_cpus: ReceiveCpus::Any,
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use gannet_wire::{ChannelMap, GeoId, tpc_frame};
 use super::document::{Document, Problem};
 use super::forecast::{Forecast, longest_window_s};
 use super::model::{Config, SourceConfig, SourceInput};
+use super::receive_cpus::ReceiveCpus;
 use super::token::{self, Token};
 use crate::channels::mask;
 
@@ -101,6 +102,7 @@ impl Plan {
             )?);
         }
         check_raw_streams(&config, &geo_ids, document)?;
+        check_receive_cpus(&config, &sources, document)?;
         token::check_access(&config.metrics, document)?;
         let forecast = Forecast::of(&config, &sources);
         Ok(Self { text: document.text().to_owned(), config, channel_map, sources, forecast })
@@ -285,6 +287,22 @@ fn check_raw_streams(
     Err(document.problem("recorder.raw_streams", cause, suggestion.into()))
 }
 
+/// Refuses a list of processors that is not one for each receiving thread.
+fn check_receive_cpus(
+    config: &Config,
+    sources: &[PlannedSource],
+    document: &Document<'_>,
+) -> Result<(), Problem> {
+    let ReceiveCpus::Listed(cpus) = &config.run.receive_cpus else { return Ok(()) };
+    let threads: usize = sources.iter().map(PlannedSource::inputs).sum();
+    if cpus.len() == threads || sources.is_empty() {
+        return Ok(());
+    }
+    let cause = format!("{} are listed, and {threads} threads receive", cpus.len());
+    let suggestion = "list one for each socket, or write \"auto\"";
+    Err(document.problem("run.receive_cpus", cause, suggestion.into()))
+}
+
 /// All streams, each of which may come from one source only.
 fn unique_streams(config: &Config, document: &Document<'_>) -> Result<Vec<GeoId>, Problem> {
     let mut all: Vec<GeoId> = Vec::new();
@@ -452,6 +470,13 @@ impl PlannedSource {
             SourceInput::Udp(udp) => Some(udp),
             SourceInput::Capture(_) => None,
         }
+    }
+
+    /// Address of each of its sockets, none for a file, in the order of their threads.
+    pub fn listen(&self) -> Vec<Option<SocketAddr>> {
+        let Some(udp) = self.udp() else { return vec![None] };
+        let sockets = |address: &SocketAddr| vec![Some(*address); udp.sockets as usize];
+        udp.listen.iter().flat_map(sockets).collect()
     }
 
     /// Sockets, or the one file; each has a receiving thread of its own.

@@ -29,6 +29,8 @@ pub use machine::memory_doubt;
 pub use receiving::ReceiveCost;
 pub use rights::file_size_doubt;
 pub use system::System;
+#[cfg(test)]
+pub(crate) use system::fake;
 
 /// How a value suits the data path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -29,7 +29,7 @@ impl System {
     }
 
     /// The text of a file, without the space around it.
-    pub(super) fn text(&self, path: &str) -> Option<String> {
+    pub(crate) fn text(&self, path: &str) -> Option<String> {
         fs::read_to_string(self.root.join(path)).ok().map(|text| text.trim().to_owned())
     }
 
@@ -57,7 +57,7 @@ impl System {
 
 /// A system of made-up files.
 #[cfg(test)]
-pub(super) fn fake(files: &[(&str, &str)]) -> (tempfile::TempDir, System) {
+pub(crate) fn fake(files: &[(&str, &str)]) -> (tempfile::TempDir, System) {
     let root = tempfile::tempdir().unwrap();
     for (path, text) in files {
         let path = root.path().join(path);

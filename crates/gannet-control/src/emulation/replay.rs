@@ -10,6 +10,7 @@ use gannet_emulate::replay::{Next, Replay, ReplayCounts, ReplayPace};
 use gannet_ingest::Datagram;
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::histogram::Summary;
+use gannet_wire::{GeoId, daq_ethernet};
 use serde::Serialize;
 
 use super::send::{Outlets, wait};
@@ -96,11 +97,21 @@ impl Batch {
             datagram.body = &self.bytes[begin..end];
             begin = end;
         }
-        let unsent = outlets.send(0, &datagrams[..self.count])?;
+        // Frames of several streams in one message would all come by one socket of the receiver.
+        let of_one_stream = |a: &Datagram<'_>, b: &Datagram<'_>| stream(a) == stream(b);
+        let mut unsent = 0;
+        for datagrams in datagrams[..self.count].chunk_by(of_one_stream) {
+            unsent += outlets.send(0, datagrams)?;
+        }
         self.bytes.clear();
         self.count = 0;
         Ok(unsent)
     }
+}
+
+/// The stream of a frame.
+fn stream(datagram: &Datagram<'_>) -> Option<GeoId> {
+    daq_ethernet::Header::new_checked(datagram.body).ok().map(|header| header.geo_id())
 }
 
 /// The state of the sending thread.

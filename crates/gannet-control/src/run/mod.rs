@@ -15,6 +15,7 @@ mod drain;
 mod exports;
 mod frames;
 mod observe;
+mod placement;
 mod raw;
 mod receive;
 mod recorded;
@@ -87,6 +88,9 @@ pub enum RunError {
         "recorder: {0}; `--no-record` takes data without recording, and `required = false` in [recorder] starts and records as soon as it can"
     )]
     NotRecorded(#[source] gannet_readout::log::Error),
+    /// A processor for a receiving thread cannot be had.
+    #[error("run.receive_cpus: {0}")]
+    Cpus(String),
     /// The system gave no thread.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] std::io::Error),

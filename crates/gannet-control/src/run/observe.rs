@@ -37,12 +37,13 @@ use crate::snapshot::{
 
 /// Drops that lose nothing of what the run is for: what came before it, what others sent here, what
 /// came twice, and what a setting keeps out.
-const HARMLESS: [(&str, &str); 15] = [
+const HARMLESS: [(&str, &str); 16] = [
     ("source", "before_start"),
     ("source", "empty"),
     ("source", "foreign_address"),
     ("frames", "unknown_stream"),
     ("frames", "duplicate"),
+    ("frames", "after_stop"),
     ("merge", "too_long"),
     ("activity", "prescaled"),
     ("candidate", "prescaled"),
@@ -62,6 +63,8 @@ const MESSAGE_LEN_MAX: usize = 65_535;
 pub(super) struct ObservedSource {
     pub name: String,
     pub facts: Facts,
+    /// Processor that its receiving thread keeps to.
+    pub cpu: Option<usize>,
     pub account: Arc<Account<SourceDrop>>,
     pub counters: Arc<Counters>,
     pub frames: Arc<Account<FrameDrop>>,
@@ -395,6 +398,7 @@ impl ObservedSource {
         SourceSnapshot {
             name: self.name.clone(),
             engine: facts.to_string(),
+            cpu: self.cpu,
             address: facts.address,
             frames,
             bytes: frames * facts.frame_len as u64,

@@ -12,7 +12,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gannet_emulate::Format;
-use gannet_ingest::{Landing, PcapConfig, PcapSource, Source, udp};
+use gannet_ingest::udp::{self, Spread};
+use gannet_ingest::{Landing, PcapConfig, PcapSource, Source};
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::ticks::DuneTicks;
 use gannet_readout::export::ExportConfig;
@@ -29,8 +30,8 @@ use gannet_trigger::recent::RECENT_PRIMITIVES;
 use gannet_trigger::sampling::Sampling;
 use gannet_trigger::tpg::{FrameTiming, StreamTpg};
 use gannet_wire::fragment_type::FragmentType;
-use gannet_wire::tpc_frame;
 use gannet_wire::trigger_primitive::TriggerPrimitive;
+use gannet_wire::{daq_ethernet, tpc_frame};
 
 use super::build::Builder;
 use super::channels::{ChannelMonitor, ChannelStatus};
@@ -40,10 +41,12 @@ use super::observe::{Observed, ObservedSource, ObservedStream};
 use super::raw::RawRecorder;
 use super::receive::{self, Gate};
 use super::recovery::Recovery;
-use super::{Run, RunError};
+use super::{Run, RunError, placement};
 use crate::channels::StreamSurvey;
 use crate::config::{Plan, PlannedSource, PlannedStream, SourceInput};
+use crate::doctor::System;
 use crate::run_start::RunStart;
+use crate::sys;
 
 /// Primitives that a slice holds at most, which bounds its memory at 24 MiB.
 const SLICE_PRIMITIVES_MAX: usize = 1 << 20;
@@ -65,6 +68,7 @@ pub(super) fn configure(plan: &Plan) -> Result<Run, RunError> {
     for source in &plan.sources {
         parts.add_source(plan, source, &clock)?;
     }
+    parts.place(plan)?;
     let (senders, found) = primitives::channel(parts.sources.len());
     // Listed before the recorder makes a file of its own there. A directory that cannot be read is
     // the recorder's to report.
@@ -157,6 +161,8 @@ struct PartSource {
     pool: Arc<StreamPool>,
     /// Whether it is the first of its pool.
     watcher: bool,
+    /// Processor that its thread keeps to.
+    cpu: Option<usize>,
 }
 
 impl Parts {
@@ -181,8 +187,19 @@ impl Parts {
                 false => format!("{} #{}", planned.name, index + 1),
             };
             let pool = Arc::clone(&pool);
-            self.sources.push(PartSource { name, source, pool, watcher: index == 0 });
+            self.sources.push(PartSource { name, source, pool, watcher: index == 0, cpu: None });
         }
+        Ok(())
+    }
+
+    /// Gives every receiving thread its processor, if it is to have one.
+    fn place(&mut self, plan: &Plan) -> Result<(), RunError> {
+        let listen: Vec<_> = plan.sources.iter().flat_map(PlannedSource::listen).collect();
+        let (wanted, system) = (&plan.config.run.receive_cpus, System::default());
+        let (allowed, interfaces) = (sys::allowed_cpus(), sys::interface_addresses());
+        let placement = placement::place(wanted, &listen, &system, &allowed, &interfaces);
+        let placed = self.sources.iter_mut().zip(placement.map_err(RunError::Cpus)?);
+        placed.for_each(|(part, cpu)| part.cpu = cpu);
         Ok(())
     }
 
@@ -266,7 +283,9 @@ fn open(
     match &planned.input {
         SourceInput::Udp(config) => {
             let sockets = config.listen.len() * config.sockets as usize;
-            let sources = udp::prepare(config, landing(sockets), clock)?;
+            let keys = planned.streams.iter().map(|stream| daq_ethernet::stream_key(stream.geo_id));
+            let spread = Spread::new(daq_ethernet::STREAM_KEY, keys);
+            let sources = udp::prepare(config, landing(sockets), Some(&spread), clock)?;
             Ok(sources.into_iter().map(|source| Box::new(source) as Box<dyn Source>).collect())
         }
         SourceInput::Capture(path) => {
@@ -411,7 +430,7 @@ fn join(
     sender: PrimitiveSender,
     clock: &Arc<dyn Clock>,
 ) -> ((Option<Arc<StreamPool>>, Receiver), ObservedSource) {
-    let PartSource { name, source, pool, watcher } = part;
+    let PartSource { name, source, pool, watcher, cpu } = part;
     let (facts, account) = (source.facts(), source.account());
     let (counters, primitives) = (source.counters(), sender.account());
     let kept = watcher.then(|| Arc::clone(&pool));
@@ -419,6 +438,7 @@ fn join(
     let observed = ObservedSource {
         name,
         facts,
+        cpu,
         account,
         counters,
         frames: receiver.account(),
@@ -441,7 +461,11 @@ fn receive_on(
 ) -> Result<JoinHandle<()>, RunError> {
     let (gate, started, seen) = (Arc::clone(gate), started.clone(), Arc::clone(observed));
     let cpu_ns = Arc::clone(&observed.sources[place].receive_cpu_ns);
+    let cpu = observed.sources[place].cpu;
     spawn("receive", observed, move || {
+        if let Some(Err(error)) = cpu.map(sys::keep_to) {
+            tracing::warn!(%error, cpu, "a receiving thread cannot keep to its processor");
+        }
         receive::run(receiver, &gate, &started, &cpu_ns, &seen);
         drop(receiving);
     })

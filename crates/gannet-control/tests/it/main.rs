@@ -3,3 +3,4 @@
 mod metrics_page;
 mod mutated_configurations;
 mod run;
+mod sockets;

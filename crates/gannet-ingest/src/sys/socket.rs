@@ -96,9 +96,18 @@ impl Socket {
         Ok(len as usize)
     }
 
-    /// Lets several sockets share one address; the kernel spreads senders over them.
+    /// Lets several sockets share one address; the kernel chooses one for each message.
     pub(crate) fn share_address(&self) -> io::Result<()> {
         self.set_flag(libc::SOL_SOCKET, libc::SO_REUSEPORT, true)
+    }
+
+    /// Lets `program` choose among the sockets that share the address of this one: it returns a
+    /// number in the order in which they were bound.
+    pub(crate) fn choose_by(&self, program: &[libc::sock_filter]) -> io::Result<()> {
+        let len = u16::try_from(program.len()).map_err(io::Error::other)?;
+        // The kernel copies the program and writes nothing.
+        let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, &program)
     }
 
     /// Whether the kernel may hand over several datagrams of one length as one message.

@@ -1,10 +1,12 @@
 //! When to let the kernel coalesce datagrams into messages.
 //!
 //! Coalesced, 9 frames of 7200 bytes cost one trip through the kernel instead of nine, about 30 %
-//! less time. There are two reasons against it:
+//! less time. There are three reasons against it:
 //!
 //! * datagrams may not come together (many senders, a card that does not merge them); then a call
 //!   for each message is slower than one call for 64 of them;
+//! * datagrams of streams that belong to different sockets may be put together; the message comes by
+//!   the socket of the first. Once that has happened, coalescing has ended for good;
 //! * a coalesced message that is dropped counts as one drop, so the loss would be known too low,
 //!   unless datagrams are counted before the queue. Where they are not, coalescing ends when the
 //!   queue fills, before it is full, and every drop is one datagram again. It begins again when
@@ -63,6 +65,8 @@ pub(super) struct Coalescing {
     relieved: bool,
     pause_ns: u64,
     not_before_ns: u64,
+    /// Not to begin again.
+    ended: bool,
 }
 
 impl Coalescing {
@@ -78,6 +82,7 @@ impl Coalescing {
             relieved: true,
             pause_ns: PAUSE_NS_MIN,
             not_before_ns: 0,
+            ended: false,
         }
     }
 
@@ -91,14 +96,21 @@ impl Coalescing {
         now_ns < self.not_before_ns
     }
 
+    /// Lets datagrams come one by one for good.
+    pub(super) fn end(&mut self) {
+        self.ended = true;
+    }
+
     /// Takes in what a poll has seen; says whether the decision has changed.
     pub(super) fn observe(&mut self, seen: Seen) -> bool {
         self.messages += seen.messages;
         self.datagrams += seen.datagrams;
         self.drops += seen.drops;
         let changes = match self.on {
-            true => (!self.sized && self.fears_drops(seen)) || self.does_not_pay(seen),
-            false => self.may_begin(seen),
+            true => {
+                self.ended || (!self.sized && self.fears_drops(seen)) || self.does_not_pay(seen)
+            }
+            false => !self.ended && self.may_begin(seen),
         };
         if changes {
             self.on = !self.on;

@@ -43,8 +43,9 @@ impl Engine {
 pub struct UdpConfig {
     /// Addresses to listen on, each with its port.
     pub listen: Vec<SocketAddr>,
-    /// Sockets for each address; the kernel spreads senders over them (`SO_REUSEPORT`). Each
-    /// socket is a source of its own, for a thread of its own.
+    /// Sockets for each address, each with a receiving thread of its own. The streams of the source
+    /// are dealt out to them evenly, by crate, slot and stream in the datagram (`SO_REUSEPORT` with
+    /// a BPF program, which needs no rights).
     pub sockets: u32,
     /// How datagrams are taken from the kernel.
     pub engine: Engine,

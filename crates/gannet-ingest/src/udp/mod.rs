@@ -1,7 +1,7 @@
 //! Receiving and sending over UDP.
 //!
 //! A [`UdpSource`] owns one socket. [`open`] makes one source for each socket of a
-//! configuration. The kernel writes messages straight into the cells of the ring; nothing is
+//! configuration; a [`Spread`] says which streams come by which socket of an address. The kernel writes messages straight into the cells of the ring; nothing is
 //! copied afterwards, except a frame that comes at the end of a message of other datagrams.
 //!
 //! # Nothing is lost between start and stop
@@ -17,12 +17,14 @@ mod books;
 mod coalescing;
 mod config;
 mod drops;
+mod group;
 mod intake;
 mod receiver;
 mod segments;
 mod setup;
 mod sink;
 mod source;
+mod spread;
 
 pub(crate) use allow::AllowList;
 pub use allow::{ParseSenderError, SenderRule};
@@ -31,6 +33,7 @@ pub use config::{Engine, UdpConfig};
 pub(crate) use drops::read_proc;
 pub use sink::{UdpSink, UdpSinkConfig};
 pub use source::{UdpSource, open, prepare};
+pub use spread::Spread;
 
 #[cfg(test)]
 mod tests;

@@ -86,9 +86,6 @@ fn choose(asked: Engine, socket: &Socket, refusals: &mut Refusals) -> Engine {
 fn open_socket(config: &UdpConfig, address: SocketAddr) -> Result<(Socket, KernelBuffer), Error> {
     let failed = |what| Error::socket(what, address);
     let socket = Socket::new(&address).map_err(failed("open a socket for"))?;
-    if config.sockets > 1 {
-        socket.share_address().map_err(failed("share"))?;
-    }
     let asked = config.kernel_buffer.bytes();
     let obtained = socket.set_receive_buffer(asked).map_err(failed("set the buffer of"))?;
     // Before the socket has a port, so that nothing slips in uncounted.

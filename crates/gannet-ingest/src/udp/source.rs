@@ -1,7 +1,7 @@
 //! The source behind one UDP socket.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -17,9 +17,11 @@ use crate::udp::allow::AllowList;
 use crate::udp::books::{Books, Moment};
 use crate::udp::coalescing::{Coalescing, Seen};
 use crate::udp::config::UdpConfig;
+use crate::udp::group::Group;
 use crate::udp::intake::Intake;
 use crate::udp::receiver::{Receiver, arrivals_max};
 use crate::udp::setup::{Parts, set_up};
+use crate::udp::spread::Spread;
 
 /// Longest time that the kernel needs to finish with a datagram that it has found a socket for.
 const SETTLE: Duration = Duration::from_millis(1);
@@ -49,9 +51,7 @@ pub struct UdpSource {
     phase: Phase,
     facts: Facts,
     address: SocketAddr,
-    /// Address of the first socket bound among those that share one: if any port will do, it
-    /// becomes the port of all.
-    bound: Arc<OnceLock<SocketAddr>>,
+    group: Arc<Group>,
 }
 
 /// Makes a source for each socket that `config` asks for: for each address, so many sockets.
@@ -66,28 +66,33 @@ pub fn open(
     landing: Landing,
     clock: &Arc<dyn Clock>,
 ) -> Result<Vec<UdpSource>, Error> {
-    let mut sources = prepare(config, landing, clock)?;
+    let mut sources = prepare(config, landing, None, clock)?;
     sources.iter_mut().try_for_each(Source::bind)?;
     Ok(sources)
 }
 
-/// As [`open`], but nothing can be sent to the sources until they are bound.
+/// As [`open`], but nothing can be sent to the sources until they are bound, and `spread` says which
+/// streams come by which of the sockets that share an address.
 ///
 /// # Errors
 /// As [`open`], except that nobody knows yet whether an address is taken.
 pub fn prepare(
     config: &UdpConfig,
     landing: Landing,
+    spread: Option<&Spread>,
     clock: &Arc<dyn Clock>,
 ) -> Result<Vec<UdpSource>, Error> {
     config.check()?;
     landing.check()?;
     let mut sources = Vec::new();
+    let shares_address = config.sockets > 1;
+    let spread = spread.filter(|_| shares_address);
     for address in &config.listen {
-        let bound = Arc::<OnceLock<_>>::default();
+        let program = spread.map(|spread| spread.program(config.listen.len(), config.sockets));
+        let group = Arc::new(Group::new(shares_address, program));
         for _ in 0..config.sockets {
-            let (bound, clock) = (Arc::clone(&bound), Arc::clone(clock));
-            sources.push(UdpSource::prepare(config, *address, bound, landing, clock)?);
+            let (group, clock) = (Arc::clone(&group), Arc::clone(clock));
+            sources.push(UdpSource::prepare(config, *address, group, landing, clock)?);
         }
     }
     Ok(sources)
@@ -97,7 +102,7 @@ impl UdpSource {
     fn prepare(
         config: &UdpConfig,
         address: SocketAddr,
-        bound: Arc<OnceLock<SocketAddr>>,
+        group: Arc<Group>,
         landing: Landing,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
@@ -109,7 +114,7 @@ impl UdpSource {
         Ok(Self {
             receiver,
             address,
-            bound,
+            group,
             socket,
             intake: Intake::new(lander, AllowList::new(&config.allow)),
             coalescing: coalesces.then_some(coalescing),
@@ -164,6 +169,9 @@ impl UdpSource {
             self.intake.expect_residue(0, false);
         }
         let Some(coalescing) = &mut self.coalescing else { return Ok(()) };
+        if self.group.is_parted() {
+            coalescing.end();
+        }
         let fill_sixteenths = 16 * u64::from(queue.used) / u64::from(queue.limit.max(1));
         let now_ns = self.arrival_ns;
         let seen = Seen { now_ns, messages, datagrams, drops, fill_sixteenths, is_empty: empty };
@@ -212,11 +220,7 @@ impl Source for UdpSource {
         if self.phase != Phase::Made {
             return Ok(());
         }
-        let address = self.bound.get().copied().unwrap_or(self.address);
-        self.socket.bind(&address).map_err(Error::socket("bind", address))?;
-        self.address =
-            self.socket.local_address().map_err(Error::socket("ask the port of", address))?;
-        self.bound.get_or_init(|| self.address);
+        self.address = self.group.bind(&self.socket, self.address)?;
         self.facts.name = format!("udp {}", self.address);
         self.facts.address = Some(self.address);
         self.phase = Phase::Bound;
@@ -276,6 +280,10 @@ impl Source for UdpSource {
 
     fn facts(&self) -> Facts {
         self.facts.clone()
+    }
+
+    fn part(&mut self) {
+        self.group.part();
     }
 
     fn stop(&mut self) -> Result<(), Error> {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gannet_ingest::udp::{self, Engine, UdpConfig, UdpSink, UdpSinkConfig, UdpSource};
+use gannet_ingest::udp::{self, Engine, Spread, UdpConfig, UdpSink, UdpSinkConfig, UdpSource};
 use gannet_ingest::{Datagram, DropSizes, Landing, Sink, Source, SourceDrop};
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::quantity::Bytes;
@@ -192,7 +192,7 @@ fn a_prepared_source_has_no_port_yet() {
     let other = open(&loopback()).remove(0);
     let config = UdpConfig { listen: vec![other.address()], ..UdpConfig::default() };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    let mut source = udp::prepare(&config, LANDING, &clock).unwrap().remove(0);
+    let mut source = udp::prepare(&config, LANDING, None, &clock).unwrap().remove(0);
     assert_eq!(source.facts().address, None);
     assert!(source.bind().is_err(), "the port is taken");
     drop(other);
@@ -235,6 +235,77 @@ fn several_sockets_share_one_port() {
     let received: Vec<_> = sources.iter_mut().map(|source| drain(source).len()).collect();
     assert_eq!(received.iter().sum::<usize>(), senders.len(), "{received:?}");
     assert!(received.iter().all(|count| *count < senders.len()), "spread: {received:?}");
+}
+
+/// One sender after another: what a datagram holds says by which socket it comes.
+#[test]
+fn a_key_in_the_datagram_chooses_the_socket() {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    for sockets in [2, 3, 4, 8] {
+        let config = UdpConfig { sockets, ..loopback() };
+        // Seven bits that lie in two bytes, and three below them.
+        let spread = Spread::new([13..=19, 24..=26], 0..64);
+        let mut sources = udp::prepare(&config, LANDING, Some(&spread), &clock).unwrap();
+        sources.iter_mut().for_each(|source| source.bind().unwrap());
+        sources.iter_mut().for_each(|source| source.start().unwrap());
+        for _ in 0..2 {
+            let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+            for key in 0..64u32 {
+                let mut frame = [0xa5; FRAME_LEN];
+                let word = 0xf8f0_1fff | (key >> 3) << 13 | (key & 7) << 24;
+                frame[..4].copy_from_slice(&word.to_le_bytes());
+                sender.send_to(&frame, sources[0].address()).unwrap();
+            }
+            // What has no key is somewhere, and counted.
+            sender.send_to(&[0xff; 3], sources[0].address()).unwrap();
+        }
+        let mut first = 0;
+        for (place, source) in sources.iter_mut().enumerate() {
+            let mut keys: Vec<u32> = drain(source)
+                .into_iter()
+                .map(|number| {
+                    let word = number as u32;
+                    (word >> 13 & 0x7f) << 3 | word >> 24 & 7
+                })
+                .collect();
+            keys.dedup();
+            assert_eq!(keys.len() % 2, 0, "of two senders the same");
+            keys.truncate(keys.len() / 2);
+            assert_eq!(keys, (first..first + keys.len() as u32).collect::<Vec<_>>(), "{place}");
+            first += keys.len() as u32;
+            assert!(keys.len().abs_diff(64 / sockets as usize) <= 1, "{keys:?}");
+            let account = source.account();
+            assert_eq!(account.dropped(SourceDrop::WrongLength), if place == 0 { 2 } else { 0 });
+        }
+        assert_eq!(first, 64);
+    }
+}
+
+/// Not even a program that would share it joins.
+#[test]
+fn a_group_of_sockets_shares_its_address_with_no_other() {
+    let config = UdpConfig { sockets: 2, ..loopback() };
+    let sources = open(&config);
+    let again = UdpConfig { listen: vec![sources[0].address()], ..config };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    let error = udp::open(&again, LANDING, &clock).err().unwrap().to_string();
+    assert!(error.contains("ss -lunp"), "{error}");
+}
+
+/// Datagrams that belong to several sockets were coalesced: that is not to happen again.
+#[test]
+fn sources_that_are_parted_coalesce_no_more() {
+    let mut sources = open(&UdpConfig { sockets: 2, ..loopback() });
+    sources.iter_mut().for_each(|source| source.start().unwrap());
+    sources[0].part();
+    for source in &mut sources {
+        source.poll(Duration::ZERO).unwrap();
+    }
+    assert_eq!(send(sources[0].address(), true, |number| number < 160), 160);
+    let taken: usize = sources.iter_mut().map(|source| drain(source).len()).sum();
+    assert_eq!(taken, 160);
+    let messages: u64 = sources.iter().map(|source| source.counters().messages.get()).sum();
+    assert_eq!(messages, 160, "each datagram is a message");
 }
 
 #[test]

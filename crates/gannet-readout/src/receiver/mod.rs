@@ -40,6 +40,8 @@ gannet_measure::drop_reasons! {
         UnknownStream => "unknown_stream",
         /// Its stream comes by another socket of the source.
         OtherSocket => "other_socket",
+        /// It came after the stop of the socket that its stream comes by, so by another one.
+        AfterStop => "after_stop",
         /// A frame with the same time stamp was taken before.
         Duplicate => "duplicate",
         /// Its time stamp does not fit those around it, and no later frame confirmed it.
@@ -79,6 +81,7 @@ impl Receiver {
             watcher,
             stopped: false,
             current: 0,
+            strayed: false,
             account: Arc::default(),
             arrival_to_primitive_ns: Arc::default(),
             stopwatch: Stopwatch::new(Arc::clone(&clock)),
@@ -123,12 +126,16 @@ impl Receiver {
         let arrived = self.source.poll(wait)?;
         let arrival_ns = self.source.arrival_ns();
         let landed = self.source.producer();
+        self.frames.strayed = false;
         for arrival in self.source.arrivals() {
             let frame = landed.bytes(arrival.cell, arrival.len as usize);
             self.frames
                 .take(frame, arrival.cell, arrival_ns, &mut self.primitives, || landed.reader());
         }
         self.frames.publish();
+        if self.frames.strayed {
+            self.source.part();
+        }
         let now_ns = self.clock.now_ns();
         if arrived > 0 {
             let latency = now_ns.saturating_sub(arrival_ns);
@@ -148,6 +155,7 @@ impl Receiver {
     /// As [`Source::stop`].
     pub fn stop(&mut self) -> Result<(), Error> {
         self.frames.stopped = true;
+        self.frames.pool.end();
         self.source.stop()
     }
 
@@ -174,6 +182,8 @@ struct Frames {
     stopped: bool,
     /// Place of the stream that the last frame belonged to.
     current: usize,
+    /// A frame came that belongs to another receiver.
+    strayed: bool,
     account: Arc<Account<FrameDrop>>,
     arrival_to_primitive_ns: Arc<Histogram>,
     stopwatch: Stopwatch,
@@ -223,7 +233,11 @@ impl Frames {
                         stream.lie_in(cells());
                         self.owned[place] = Some(stream);
                     }
-                    Claim::Taken => return Err(FrameDrop::OtherSocket),
+                    Claim::Taken if self.pool.is_ending() => return Err(FrameDrop::AfterStop),
+                    Claim::Taken => {
+                        self.strayed = true;
+                        return Err(FrameDrop::OtherSocket);
+                    }
                 }
             }
             self.current = place;

@@ -1,6 +1,7 @@
 //! The streams of a source, each waiting for the receiver that sees it first.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gannet_wire::GeoId;
@@ -18,12 +19,13 @@ pub enum Claim {
 
 /// The streams that may come by any socket of a source.
 ///
-/// Which socket a stream comes by is up to the front end and to the kernel, so a stream is bound
-/// to a receiver by its first frame. It stays there, because its frames lie in one clop.
+/// A stream is bound to a receiver by its first frame. It stays there, because its frames lie in one
+/// clop.
 #[derive(Debug)]
 pub struct StreamPool {
     places: HashMap<GeoId, usize>,
     streams: Mutex<Vec<Option<Box<Stream>>>>,
+    ending: AtomicBool,
 }
 
 impl StreamPool {
@@ -35,7 +37,7 @@ impl StreamPool {
         assert!(!streams.is_empty(), "a source has streams");
         let places = streams.iter().map(|stream| stream.geo_id).zip(0..).collect();
         let streams = streams.into_iter().map(|setup| Some(Box::new(Stream::new(setup))));
-        Self { places, streams: Mutex::new(streams.collect()) }
+        Self { places, streams: Mutex::new(streams.collect()), ending: AtomicBool::new(false) }
     }
 
     /// Number of streams.
@@ -61,6 +63,16 @@ impl StreamPool {
     /// Gives a stream away, once.
     pub(super) fn claim(&self, place: usize) -> Claim {
         self.lock()[place].take().map_or(Claim::Taken, Claim::Granted)
+    }
+
+    /// Notes that receivers begin to stop: the kernel then sends to others what is for them.
+    pub(super) fn end(&self) {
+        self.ending.store(true, Ordering::Release);
+    }
+
+    /// Whether receivers have begun to stop.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Acquire)
     }
 
     /// Looks for streams that nobody has seen.

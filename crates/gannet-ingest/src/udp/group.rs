@@ -1,0 +1,60 @@
+//! What the sockets of one address have in common.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use libc::sock_filter;
+
+use crate::Error;
+use crate::sys::socket::Socket;
+
+/// The sockets of one address.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// Address of the first that was bound: if any port will do, its port becomes that of all.
+    bound: Mutex<Option<SocketAddr>>,
+    shares_address: bool,
+    /// Chooses a socket for each message; the kernel chooses by the sender without it.
+    program: Option<Vec<sock_filter>>,
+    parted: AtomicBool,
+}
+
+impl Group {
+    pub(super) fn new(shares_address: bool, program: Option<Vec<sock_filter>>) -> Self {
+        Self { bound: Mutex::default(), shares_address, program, parted: AtomicBool::new(false) }
+    }
+
+    /// Binds the next socket of the group and returns its address.
+    pub(super) fn bind(&self, socket: &Socket, wanted: SocketAddr) -> Result<SocketAddr, Error> {
+        let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        let address = bound.unwrap_or(wanted);
+        let failed = |what| Error::socket(what, address);
+        // The first one shares its address from afterwards: so it is refused when another program
+        // has the address, even one that would share it.
+        if bound.is_some() {
+            socket.share_address().map_err(failed("share"))?;
+        }
+        socket.bind(&address).map_err(failed("bind"))?;
+        match (&self.program, *bound) {
+            (_, None) if self.shares_address => socket.share_address().map_err(failed("share"))?,
+            (Some(program), Some(_)) => {
+                socket.choose_by(program).map_err(failed("spread streams over"))?;
+            }
+            _ => {}
+        }
+        let address = socket.local_address().map_err(failed("ask the port of"))?;
+        *bound = Some(address);
+        Ok(address)
+    }
+
+    /// Has every socket take datagrams one by one from now on.
+    pub(super) fn part(&self) {
+        self.parted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether datagrams are to be taken one by one.
+    pub(super) fn is_parted(&self) -> bool {
+        self.parted.load(Ordering::Relaxed)
+    }
+}
