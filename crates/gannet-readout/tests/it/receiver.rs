@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gannet_ingest::{Landing, MemorySource};
+use gannet_ingest::udp::{self, Spread, UdpConfig, UdpSink, UdpSinkConfig};
+use gannet_ingest::{Datagram, Landing, MemorySource, Sink, Source};
 use gannet_kernels::CHANNELS;
-use gannet_measure::clock::VirtualClock;
+use gannet_measure::clock::{Clock, VirtualClock};
 use gannet_readout::latency::{StreamBuffer, Window, index};
 use gannet_readout::primitives::{self, NoBatch, PrimitiveReceiver};
 use gannet_readout::receiver::{FrameDrop, Receiver, StreamPool, StreamSetup, StreamStatus};
 use gannet_trigger::tpg::{FrameTiming, InitialPedestal, StreamTpg, TpgConfig};
 use gannet_wire::channel_map::ChannelMap;
 use gannet_wire::tpc_frame::{BLOCK_LENGTH, FRAME_LEN};
-use gannet_wire::{GeoId, wibeth};
+use gannet_wire::{GeoId, daq_ethernet, wibeth};
 
 const STEP: u64 = wibeth::TICKS_PER_FRAME;
 
@@ -217,6 +218,50 @@ fn a_stream_stays_with_the_receiver_that_saw_it_first() {
         [Some(STEP), Some(2 * STEP)]
     );
     assert!(bench.buffers.iter_mut().all(|buffer| buffer.extent().is_some()));
+}
+
+/// Frames of the streams of two sockets in one message come by one socket: the sources part, and
+/// what the kernel could put together comes one by one.
+#[test]
+fn frames_that_stray_in_a_message_end_the_coalescing_at_every_socket() {
+    let bench = bench();
+    let clock: Arc<dyn Clock> = bench.clock.clone();
+    let config = UdpConfig {
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        sockets: 2,
+        ..UdpConfig::default()
+    };
+    let landing = Landing { frame_len: FRAME_LEN, cells: 64 };
+    let keys = [0, 1].map(|stream| daq_ethernet::stream_key(geo_id(stream)));
+    let spread = Spread::new(daq_ethernet::STREAM_KEY, keys);
+    let mut sources = udp::prepare(&config, landing, Some(&spread), &clock).unwrap();
+    sources.iter_mut().for_each(|source| source.bind().unwrap());
+    let (address, counters) = (sources[0].address(), sources[1].counters());
+    let (senders, _found) = primitives::channel(2);
+    let receiver = |(source, sender): (udp::UdpSource, _)| {
+        let (pool, clock) = (Arc::clone(&bench.pool), Arc::clone(&clock));
+        let mut receiver = Receiver::new(Box::new(source), pool, false, sender, clock);
+        receiver.start().unwrap();
+        receiver
+    };
+    let mut receivers: Vec<_> = sources.into_iter().zip(senders).map(receiver).collect();
+    let mut sink = UdpSink::connect(address, &UdpSinkConfig::default()).unwrap();
+    let mut send = |frames: &[(u16, u64)]| {
+        let frames: Vec<_> = frames.iter().map(|(stream, n)| frame(*stream, *n, None)).collect();
+        let datagrams: Vec<_> = frames.iter().map(|body| Datagram { header: &[], body }).collect();
+        assert_eq!(sink.send(&datagrams).unwrap().datagrams, frames.len() as u64);
+        receivers.iter_mut().for_each(|receiver| receiver.step(Duration::ZERO).unwrap());
+    };
+    send(&[(1, 1)]);
+    send(&[(0, 1), (0, 2), (1, 2)]);
+    send(&[(1, 3)]);
+    let before = counters.messages.get();
+    send(&[(1, 4), (1, 5), (1, 6)]);
+    let messages = counters.messages.get() - before;
+    let accounts = [0, 1].map(|place| receivers[place].account());
+    assert_eq!(accounts[0].dropped(FrameDrop::OtherSocket), 1);
+    assert_eq!([accounts[0].delivered(), accounts[1].delivered()], [2, 5]);
+    assert_eq!(messages, 3, "sent as one");
 }
 
 #[test]
