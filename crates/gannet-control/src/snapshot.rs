@@ -171,9 +171,9 @@ pub struct TriggerSnapshot {
     pub decisions: u64,
     /// Ticks during which no decision could be taken.
     pub dead_ticks: u64,
-    /// Data time at which the trigger began, in ticks.
+    /// Data time at which the trigger began, in ticks; later than `last_tick` if most clocks went back.
     pub first_tick: u64,
-    /// Data time that it has come to, in ticks.
+    /// Data time at which it is, in ticks.
     pub last_tick: u64,
     /// A recent primitive.
     pub latest_primitive: Option<PrimitiveSnapshot>,

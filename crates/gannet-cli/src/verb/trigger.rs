@@ -84,6 +84,12 @@ fn warn(report: &RetriggerReport) {
              from others and are used here"
         ));
     }
+    if report.late > late {
+        warn(format!(
+            "{} primitives are out of the order of time and are left out, {late} were in the run",
+            report.late
+        ));
+    }
     if report.busy_in_run > 0 {
         let times = report.busy_in_run;
         warn(format!(

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use gannet_readout::export::TableReader;
@@ -29,8 +30,8 @@ const PARQUET_MAGIC: [u8; 4] = *b"PAR1";
 
 /// What a piece of a file holds.
 pub(super) enum Found {
-    /// Primitives in the order of time, of a slice that begins at a tick.
-    Slice { begin: u64, primitives: Vec<TriggerPrimitive> },
+    /// Primitives in the order of time, and the ticks of their slice.
+    Slice { window: Range<u64>, primitives: Vec<TriggerPrimitive> },
     /// A trigger record.
     Record(RecordedDecision),
     /// Times without decisions that did not follow from the data.
@@ -225,7 +226,7 @@ impl Recorded {
                 for (done, (table, group)) in tables.iter_mut().enumerate() {
                     let mut primitives = std::mem::take(group);
                     while !primitives.is_empty() {
-                        take(Found::Slice { begin: 0, primitives })?;
+                        take(Found::Slice { window: 0..u64::MAX, primitives })?;
                         primitives = table.next_group()?.unwrap_or_default();
                         go_on(done, total)?;
                     }
@@ -347,16 +348,16 @@ fn chunk_content(header: &Header, payload: &[u8]) -> gannet_wire::Result<Found> 
         Kind::BUSY => Ok(Found::Busy(busy(payload))),
         _ => {
             let slice = StoredRecord::time_slice(payload)?;
-            let (mut begin, mut primitives) = (0, Vec::new());
+            let (mut window, mut primitives) = (0..0, Vec::new());
             for fragment in slice.fragments() {
                 if let Some(found) = fragment_content(&fragment?)
-                    && let Found::Slice { begin: start, primitives: found } = found?
+                    && let Found::Slice { window: ticks, primitives: found } = found?
                 {
-                    begin = start;
+                    window = ticks;
                     primitives.extend(found);
                 }
             }
-            Ok(Found::Slice { begin, primitives })
+            Ok(Found::Slice { window, primitives })
         }
     }
 }
@@ -366,7 +367,7 @@ fn fragment_content(fragment: &Fragment<'_>) -> Option<gannet_wire::Result<Found
     let header = fragment.header();
     (header.fragment_type == FragmentType::TriggerPrimitive).then(|| {
         let primitives = trigger_primitive::primitives(fragment.payload())?.collect();
-        Ok(Found::Slice { begin: header.window_begin, primitives })
+        Ok(Found::Slice { window: header.window_begin..header.window_end, primitives })
     })
 }
 

@@ -8,13 +8,15 @@
 //!
 //! What depended on the moment and not on the data cannot come again, and is told instead:
 //!
-//! * Primitives that were late for the trigger of the run are in its slices all the same. Those
-//!   before the begin of their slice are known by it and left out, as in the run; others are not.
+//! * Primitives that were late for the trigger of the run, or of a stream that was set apart, are in
+//!   its slices all the same. Those outside of the ticks of their slice are known by it and left
+//!   out, as in the run; others are not.
 //! * While as many records as allowed were in flight, or the trigger was paused, the run made no
 //!   decisions. Here it does, and numbers are shifted from there on.
 //!
 //! Candidates at random and at intervals follow from data time alone. They begin and end where the
-//! log says that the run's trigger did, or with the first and last primitive if it does not.
+//! log says that the run's trigger did, or with the first and last primitive if it does not. Where most
+//! clocks went back, slices do, and the trigger begins anew, as in the run.
 
 mod compare;
 mod error;
@@ -71,7 +73,8 @@ pub struct RetriggerReport {
     pub trigger: TriggerConfig,
     /// Primitives that the trigger took.
     pub primitives: u64,
-    /// Primitives that start before their slice: they were late in the run, and are left out.
+    /// Primitives out of the order of time, by their slice or by those before them: they were late in
+    /// the run, or of a stream with another time, and are left out.
     pub late: u64,
     /// Primitives that were late in the run, by its own account; absent where no log tells.
     pub late_in_run: Option<u64>,
@@ -174,6 +177,8 @@ struct Work {
     tick: u64,
     /// Start of the last primitive.
     newest: u64,
+    /// First tick of the last slice.
+    slice_begin: u64,
 }
 
 impl Work {
@@ -196,6 +201,7 @@ impl Work {
             report: RetriggerReport { run, ..RetriggerReport::default() },
             tick: recorded.first_tick().unwrap_or(0),
             newest: 0,
+            slice_begin: 0,
         })
     }
 
@@ -203,10 +209,13 @@ impl Work {
         match found {
             Found::Record(record) => self.comparison.recorded(record),
             Found::Busy(intervals) => self.report.busy_in_run += intervals,
-            Found::Slice { begin, primitives } => {
+            Found::Slice { window, primitives } => {
+                if window.start < self.slice_begin {
+                    self.begin_anew()?;
+                }
+                self.slice_begin = window.start;
                 for tp in &primitives {
-                    // What starts before its slice, or before what came before, was late.
-                    if tp.time_start() < begin.max(self.newest) {
+                    if !window.contains(&tp.time_start()) || tp.time_start() < self.newest {
                         self.report.late += 1;
                         continue;
                     }
@@ -218,6 +227,17 @@ impl Work {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Makes all of what came so far; data time goes on from a point in the past.
+    fn begin_anew(&mut self) -> Result<(), RetriggerError> {
+        let complete_to = self.chain.complete_to();
+        self.chain.begin_anew(0, &mut self.out);
+        self.hand_on()?;
+        let Self { fragments, waiting, comparison, .. } = self;
+        fragments.end(complete_to, compare(waiting, comparison));
+        (self.tick, self.newest) = (0, 0);
         Ok(())
     }
 
@@ -274,7 +294,7 @@ impl Work {
         report.candidates = counters.candidates.iter().map(|stage| stage.made.delivered()).sum();
         report.triggers = counters.module_level.decisions.get();
         report.first_tick = counters.data_time.begin.get();
-        let ticks = counters.data_time.end.get().saturating_sub(report.first_tick);
+        let ticks = counters.data_time.span.get();
         report.span_s = gannet_measure::ticks::DuneTicks::new(ticks).to_ns() as f64 * 1e-9;
         report.compared = self.comparison.finish();
         report.late_in_run = recorded.late_in_run();

@@ -10,14 +10,16 @@ use crate::candidate::CandidateCounters;
 use crate::merge::MergeCounters;
 use crate::module_level::ModuleLevelCounters;
 
-/// The span of data time that a chain has gone through before it was drained. Sources give their
-/// candidates in it.
+/// The data time that a chain has gone through before it was drained. Sources give their candidates
+/// in it.
 #[derive(Debug, Default)]
 pub struct DataTime {
-    /// First tick; 0 as long as there is none.
+    /// Where it began, in ticks; 0 as long as there is none.
     pub begin: Counter,
-    /// Last tick.
+    /// Where it is, in ticks; before `begin` if it went back.
     pub end: Counter,
+    /// Ticks gone through.
+    pub span: Counter,
 }
 
 /// The counters of all stages of a trigger chain, which any thread may read.
@@ -31,7 +33,7 @@ pub struct TriggerCounters {
     pub candidates: Vec<Arc<CandidateCounters>>,
     /// Of the module-level trigger.
     pub module_level: Arc<ModuleLevelCounters>,
-    /// Where data time began, and how far it has come.
+    /// Where data time began, and where it is.
     pub data_time: Arc<DataTime>,
 }
 

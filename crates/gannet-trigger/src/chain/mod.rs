@@ -230,8 +230,8 @@ impl TriggerChain {
     }
 
     /// Makes all that is complete of what came so far, and forgets the rest: data time goes on
-    /// from a point in the past.
-    fn begin_anew(&mut self, now_ns: u64, out: &mut TriggerOutput) {
+    /// from a point in the past. [`advance`](Self::advance) does it by itself.
+    pub fn begin_anew(&mut self, now_ns: u64, out: &mut TriggerOutput) {
         self.close_paths(now_ns, out);
         self.module_level.begin_anew(&mut out.decided);
         self.paths.iter_mut().for_each(|path| path.activity.begin_anew());
@@ -314,10 +314,14 @@ impl TriggerChain {
     fn settle(&mut self, tick: u64, now_ns: u64, out: &mut TriggerOutput) {
         if !self.begun {
             self.begun = true;
-            self.data_time.begin.set(tick);
+            if self.data_time.begin.get() == 0 {
+                self.data_time.begin.set(tick);
+            }
+            self.data_time.end.set(tick);
             self.sources.iter_mut().for_each(|source| source.begin(tick));
             self.find_next();
         }
+        self.data_time.span.add(tick.saturating_sub(self.data_time.end.get()));
         self.data_time.end.set(tick.max(self.data_time.end.get()));
         self.play_events(tick, now_ns, out);
         self.module_level.release(tick, now_ns, &mut out.decided);

@@ -200,3 +200,28 @@ fn a_replayed_record_file_gives_its_own_records_again_at_any_rate() {
         assert_eq!(report["compared"]["unrecorded"], 0, "{rate}: {report}");
     }
 }
+
+/// Primitives of a wrong clock are in the slices, beside the order in which the run decided.
+#[test]
+fn a_wrong_clock_changes_no_decision_that_is_made_again() {
+    let _alone = alone();
+    let back = |stream| format!("{{ stream = {stream}, from = \"400 ms\", behind = \"10 s\" }}");
+    let all_back = [0, 1, 2, 3].map(back).join(", ");
+    for clocks in ["{ stream = 1, ahead = \"1 s\" }", &all_back] {
+        let slices = "[record]\nslice_ticks = 1_562_500\n";
+        let bench = Bench::new(&format!("{TRACKS}faults = {{ clocks = [{clocks}] }}\n{slices}"));
+        let (_, ended) = bench.run(30_000);
+        if ended.kernel_was_short("a trigger again under a wrong clock") {
+            return;
+        }
+        let (_, report) = trigger(&[&bench.files()[0]]);
+        let decisions = ended.number("/trigger/decisions");
+        assert!(decisions > 5, "{}", ended.report);
+        for (name, count) in [("same", decisions), ("differ", 0), ("unrecorded", 0)] {
+            assert_eq!(report["compared"][name], count, "{clocks}: {report}");
+        }
+        assert_eq!(report["primitives"], ended.ledger("merge", "delivered"), "{clocks}: {report}");
+        let span_s = report["span_s"].as_f64().unwrap();
+        assert!((0.8..1.1).contains(&span_s), "{clocks}: {report}");
+    }
+}
