@@ -129,8 +129,12 @@ impl Edges {
         };
         let leapt = if is_leap { stream.outage } else { 0 };
         let known = stream.missing.saturating_sub(leapt);
-        if is_in_sight(first) && (stream.away || is_leap) {
-            return self.missing_elsewhere(stream, known, is_in_sight(newest));
+        if stream.away || is_leap {
+            match (is_in_sight(first), is_in_sight(newest)) {
+                (true, newest) => return self.missing_elsewhere(stream, known, newest),
+                (false, true) => return self.missing_before(stream, known),
+                (false, false) => {}
+            }
         }
         if is_behind(first) || is_ahead(newest) {
             return Missing { between: known, unsure: stream.unsure, ..Missing::default() };
@@ -157,6 +161,22 @@ impl Edges {
         let unsure = if are_its_own { 0 } else { most - between + ahead };
         let begin = frames(self.begin, stream.first);
         Missing { begin, between, end: 0, unsure: stream.unsure + unsure }
+    }
+
+    /// What a stream lacks that began elsewhere and came to where the others are: the frames from the
+    /// begin of the run on, but for those that came since. Those before may be its own or somebody
+    /// else's.
+    fn missing_before(&self, stream: &StreamSpan, known: u64) -> Missing {
+        let elsewhere = if stream.away { stream.earlier_series } else { stream.home };
+        let came = stream.taken.saturating_sub(elsewhere);
+        let to = stream.newest.min(self.seen.1).max(self.end);
+        let frames = |from: u64| to.saturating_sub(from) / stream.ticks_per_frame + 1;
+        let lacks = |from| frames(from).saturating_sub(came);
+        let most = lacks(self.seen.0);
+        let between = lacks(self.begin).saturating_sub(elsewhere).max(known.min(most));
+        let are_its_own = most <= elsewhere.saturating_add(known);
+        let unsure = if are_its_own { 0 } else { most - between };
+        Missing { between, unsure: stream.unsure + unsure, ..Missing::default() }
     }
 
     /// Frames that it lacks before its first and after its newest.
@@ -371,6 +391,25 @@ mod tests {
         assert_eq!(lacks(StreamSpan { taken: 88_002, ..again }), (1999, 1999), "its end too");
         let strays = StreamSpan { earlier_series: 30_003, ..again };
         assert_eq!(lacks(StreamSpan { taken: 88_004, ..strays }), (1997, 1999));
+    }
+
+    #[test]
+    fn a_stray_frame_before_the_first_neither_invents_nor_hides_a_loss() {
+        for wild in [1 << 30, 0u64.wrapping_sub(1 << 30)] {
+            let stray = StreamSpan {
+                restarted: true,
+                away: true,
+                home: 1,
+                earlier_series: 1,
+                ..stream(wild, 90_000)
+            };
+            assert_eq!(lacks(StreamSpan { taken: 90_002, ..stray }), (0, 0), "{wild}");
+            let lossy = StreamSpan { missing: 3, taken: 89_999, ..stray };
+            assert_eq!(lacks(lossy), (3, 3), "{wild}");
+            let newest = START + STEP * 60_000;
+            let ended = StreamSpan { newest, settled: Some(newest), taken: 60_002, ..stray };
+            assert_eq!(lacks(ended), (29_999, 30_000), "{wild}");
+        }
     }
 
     #[test]

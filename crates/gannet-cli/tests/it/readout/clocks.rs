@@ -237,6 +237,28 @@ fn a_stray_datagram_a_day_ahead_costs_nothing_in_mid_run() {
     stray_datagram(false);
 }
 
+/// A stray frame in the name of a stream, before its own first frame.
+#[test]
+fn a_stray_datagram_before_the_first_frame_is_no_lost_frame() {
+    let _alone = alone();
+    for time in [START + DAY, START - DAY] {
+        let bench = bench(4, 4, "");
+        let stray = bench.plan.streams().nth(1).unwrap().geo_id;
+        let readout = Readout::start(&bench.config());
+        send_stray(readout.address, stray, time, 7);
+        thread::sleep(Duration::from_millis(300));
+        bench.emulate(readout.address, Some(20_000)).join().unwrap();
+        thread::sleep(QUIET);
+        let ended = readout.stop();
+        if ended.kernel_was_short("a stray datagram before the first frame") {
+            return;
+        }
+        assert_unharmed(&ended, 1);
+        assert_eq!(ended.number("/streams/1/frames"), 20_001);
+        assert_eq!(ended.number("/frames_lost_max"), 0, "{}", ended.report);
+    }
+}
+
 /// Two clocks that agree with each other are as many as the edges of a small run need for a proof.
 #[test]
 fn two_front_ends_an_hour_ahead_prove_no_frame_of_the_others_lost() {
