@@ -1,14 +1,18 @@
-//! Which processors the threads of a measurement run on.
+//! Which processors the threads of a measurement run on, and how long they had none.
 
 use std::cmp::Reverse;
 use std::fs;
+use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Where Linux tells of the processors.
 const PROCESSORS: &str = "/sys/devices/system/cpu";
+/// Where it tells of the calling thread: time on a processor, time without one, in ns.
+const THREAD: &str = "/proc/thread-self/schedstat";
 
-/// The processors that this process may use, in the order in which threads get them.
+/// The processors that threads can be kept on, in the order in which they get them; none where that
+/// is not permitted.
 #[derive(Clone, Debug)]
 pub(crate) struct Cores(Vec<usize>);
 
@@ -17,18 +21,32 @@ impl Cores {
     /// takes most interrupts.
     pub fn usable() -> Self {
         let allowed = sched_getaffinity(None);
+        let allowed = allowed.and_then(|set| sched_setaffinity(None, &set).map(|()| set));
         let allowed = allowed.map(|set| (0..CpuSet::MAX_CPU).filter(move |cpu| set.is_set(*cpu)));
         Self(ordered(allowed.into_iter().flatten().collect(), rank_in_core))
     }
 
+    /// Whether each of so many threads can have one of its own.
+    pub fn has(&self, threads: usize) -> bool {
+        threads <= self.0.len()
+    }
+
     /// Keeps the calling thread on the processor of the thread of this number, and gives it; none
-    /// if that is not permitted here.
+    /// if there is none for it.
     pub fn pin(&self, thread: usize) -> Option<usize> {
         let processor = *self.0.get(thread)?;
         let mut set = CpuSet::new();
         set.set(processor);
         sched_setaffinity(None, &set).ok().map(|()| processor)
     }
+}
+
+/// Time for which the calling thread could have run but had no processor; 0 where Linux does not
+/// tell.
+pub(crate) fn waited() -> Duration {
+    let told = fs::read_to_string(THREAD).ok();
+    let waited = told.and_then(|told| told.split_whitespace().nth(1)?.parse().ok());
+    Duration::from_nanos(waited.unwrap_or(0))
 }
 
 fn ordered(mut processors: Vec<usize>, rank: impl Fn(usize) -> usize) -> Vec<usize> {
@@ -68,6 +86,12 @@ mod tests {
         assert_eq!(ranks("0,4\n", [0, 4]), [0, 1]);
         assert_eq!(ranks("2-3\n", [2, 3]), [0, 1]);
         assert_eq!(ranks("", [0, 7]), [0, 0]);
+    }
+
+    #[test]
+    fn time_without_a_processor_only_grows() {
+        let before = waited();
+        assert!(waited() >= before);
     }
 
     #[test]

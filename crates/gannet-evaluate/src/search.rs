@@ -31,7 +31,7 @@ const BISECTIONS_MAX: u32 = 10;
 /// Most rates that are tried for confirmation.
 const CONFIRMS_MAX: u32 = 5;
 /// Share of the rate asked for that the sender has to reach, else it fell short.
-const REACHED_MIN: f64 = 0.97;
+pub(crate) const REACHED_MIN: f64 = 0.97;
 
 /// What a trial is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

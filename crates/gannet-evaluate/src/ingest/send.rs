@@ -14,7 +14,9 @@ use gannet_wire::ChannelMap;
 use gannet_wire::tpc_frame::FRAME_LEN;
 
 use super::Error;
+use crate::cores::Cores;
 use crate::limits::sum;
+use crate::sys;
 
 /// Frames of a stream sent together.
 const BURST: usize = 9;
@@ -38,6 +40,8 @@ pub(super) struct Sent {
     /// Sum of all words of these frames, modulo 2^64.
     pub sum: u64,
     pub reached_hz: f64,
+    /// Part of the time, but for pauses of its own will, for which the thread had a core.
+    pub running: f64,
 }
 
 impl Frames {
@@ -59,15 +63,38 @@ impl Frames {
         Ok(Self { bursts, sums })
     }
 
-    /// Sends for `time` at `rate_hz` frames per second, or as fast as the network takes them.
+    /// Sends for `time` at `rate_hz` frames per second, or as fast as the network takes them, from
+    /// a thread on the core of this number.
     pub fn send(
         &self,
-        to: SocketAddr,
+        to: &[SocketAddr],
+        rate_hz: Option<f64>,
+        time: Duration,
+        cores: &Cores,
+        core: usize,
+    ) -> Result<Sent, Error> {
+        thread::scope(|scope| {
+            let sender = scope.spawn(|| {
+                cores.pin(core);
+                self.send_here(to, rate_hz, time)
+            });
+            sender.join().map_err(|_| Error::Defect)?
+        })
+    }
+
+    fn send_here(
+        &self,
+        to: &[SocketAddr],
         rate_hz: Option<f64>,
         time: Duration,
     ) -> Result<Sent, Error> {
-        let mut sink = UdpSink::connect(to, &UdpSinkConfig::default())?;
-        let (clock, streams) = (SystemClock::start(), self.bursts.len());
+        let streams = self.bursts.len();
+        // The kernel chooses a socket by the sender, so with several each stream is one.
+        let count = if to.len() == 1 { 1 } else { streams };
+        let sink =
+            |number: usize| UdpSink::connect(to[number % to.len()], &UdpSinkConfig::default());
+        let mut sinks = (0..count).map(sink).collect::<Result<Vec<_>, _>>()?;
+        let clock = SystemClock::start();
         let true_hz = streams as f64 * Format::WibEth.frames_per_s();
         let pace = Pace {
             rate_scale: rate_hz.unwrap_or(true_hz) / true_hz,
@@ -77,7 +104,8 @@ impl Frames {
         };
         let mut pacer = Pacer::new(&pace, Format::WibEth, streams, clock.now_ns());
         let end_ns = clock.now_ns() + time.as_nanos() as u64;
-        let (mut sent, mut begun) = (Sent::default(), false);
+        let (begin_ns, begin_cpu) = (clock.now_ns(), sys::thread_time());
+        let (mut sent, mut begun, mut slept_ns) = (Sent::default(), false, 0);
         while !pacer.is_done() {
             let now_ns = clock.now_ns();
             // All streams end at the same frame, so that what was sent is what the rate asked for.
@@ -87,11 +115,15 @@ impl Frames {
             match pacer.next(now_ns) {
                 Some(due) => {
                     begun = true;
-                    self.send_burst(&mut sink, due.stream, due.count, &mut sent)?;
+                    let sink = &mut sinks[due.stream % count];
+                    self.send_burst(sink, due.stream, due.count, &mut sent)?;
                 }
-                None => pacer.wake_ns().into_iter().for_each(|wake_ns| wait(&clock, wake_ns)),
+                None => slept_ns += pacer.wake_ns().map_or(0, |wake_ns| wait(&clock, wake_ns)),
             }
         }
+        let busy_ns = (clock.now_ns() - begin_ns).saturating_sub(slept_ns);
+        let cpu_ns = (sys::thread_time() - begin_cpu).as_nanos() as f64;
+        sent.running = (cpu_ns / busy_ns.max(1) as f64).min(1.0);
         sent.reached_hz = sent.datagrams as f64 * 1e9 / clock.now_ns().max(1) as f64;
         Ok(sent)
     }
@@ -115,11 +147,14 @@ impl Frames {
     }
 }
 
-/// Sleeps while `wake_ns` is far, spins when it is near.
-fn wait(clock: &SystemClock, wake_ns: u64) {
+/// Sleeps while `wake_ns` is far, spins when it is near; gives the time that it meant to sleep.
+fn wait(clock: &SystemClock, wake_ns: u64) -> u64 {
     let ahead_ns = wake_ns.saturating_sub(clock.now_ns());
-    match ahead_ns > SPIN_NS {
-        true => thread::sleep(Duration::from_nanos(ahead_ns - SPIN_NS / 2)),
-        false => std::hint::spin_loop(),
+    if ahead_ns <= SPIN_NS {
+        std::hint::spin_loop();
+        return 0;
     }
+    let pause_ns = ahead_ns - SPIN_NS / 2;
+    thread::sleep(Duration::from_nanos(pause_ns));
+    pause_ns
 }

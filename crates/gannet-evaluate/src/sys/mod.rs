@@ -1,8 +1,9 @@
-//! What the standard library does not offer: clocks of the thread and the processor, and ways to
-//! read memory.
+//! What the standard library does not offer: clocks of the thread and the processor, options of
+//! sockets, and ways to read memory.
 #![allow(unsafe_code)]
 
 pub mod read;
+pub(crate) mod receive;
 
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
