@@ -9,7 +9,8 @@
 //!   it was started, it begins at the time that they had reached `SETTLE_NS` later.
 //!
 //! Streams that are far from the agreed time prove neither: the quorum is one of the streams that agree
-//! with it, and of those that ended while they did. A stream that went on from another time lacks the
+//! with it, and of those that ended while they did. Neither does one that went on
+//! from another time. A stream that went on from another time lacks the
 //! frames due until it came back, or until the end: at most all, at least those but for as many as came
 //! from another time.
 //!
@@ -60,9 +61,7 @@ pub(super) struct StreamSpan {
     pub taken: u64,
     pub home: u64,
     pub earlier_series: u64,
-    /// Whether it ever went on from another time: then it proves nothing of the end.
-    pub restarted: bool,
-    /// Whether it did, and has not come back to where it was.
+    /// Whether it went on from another time and has not come back: then it proves nothing of the edges.
     pub away: bool,
     /// Whether its time is near the one that most streams agree on.
     pub agrees: bool,
@@ -104,9 +103,9 @@ impl Edges {
             times.get(place).copied()
         };
         let reached = |times: Vec<u64>| nth(times.clone(), times.len().checked_sub(quorum)?);
-        let steady = || streams.iter().filter(|stream| !stream.restarted);
-        let first = nth(streams.iter().map(|stream| stream.first).collect(), quorum.max(1) - 1)?;
-        let early = reached(streams.iter().filter_map(|stream| stream.early).collect());
+        let steady = || streams.iter().filter(|stream| !stream.away);
+        let first = nth(steady().map(|stream| stream.first).collect(), quorum.max(1) - 1)?;
+        let early = reached(steady().filter_map(|stream| stream.early).collect());
         Some(Self {
             begin: early.unwrap_or(first),
             end: reached(steady().filter_map(|stream| stream.settled).collect())?,
@@ -130,7 +129,9 @@ impl Edges {
         let leapt = if is_leap { stream.outage } else { 0 };
         let known = stream.missing.saturating_sub(leapt);
         if stream.away || is_leap {
-            match (is_in_sight(first), is_in_sight(newest)) {
+            // One frame alone is no begin of a stream.
+            let begins_in_sight = is_in_sight(first) && stream.home > 1;
+            match (begins_in_sight, is_in_sight(newest)) {
                 (true, newest) => return self.missing_elsewhere(stream, known, newest),
                 (false, true) => return self.missing_before(stream, known),
                 (false, false) => {}
@@ -274,7 +275,6 @@ mod tests {
             taken: 400,
             home: 0,
             earlier_series: 0,
-            restarted: false,
             away: false,
             agrees: true,
         }
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_restarted_neither_tells_the_end_nor_is_held_to_it() {
-        let restarted = StreamSpan { restarted: true, ..stream(0, 400) };
+        let restarted = StreamSpan { away: true, ..stream(0, 400) };
         let streams = [stream(0, 99), stream(0, 98), restarted, restarted];
         assert_eq!(missing(&streams), [(0, 0), (0, 0), (0, 0), (0, 0)]);
     }
@@ -362,13 +362,8 @@ mod tests {
 
     #[test]
     fn frames_of_another_time_may_stand_for_those_that_a_stream_lacks() {
-        let gone = StreamSpan {
-            restarted: true,
-            away: true,
-            agrees: false,
-            home: 30_001,
-            ..stream(0, 90_000 + (1 << 30))
-        };
+        let gone =
+            StreamSpan { away: true, agrees: false, home: 30_001, ..stream(0, 90_000 + (1 << 30)) };
         assert_eq!(lacks(StreamSpan { taken: 30_003, ..gone }), (59_998, 60_000), "two strays");
         assert_eq!(lacks(StreamSpan { taken: 70_001, ..gone }), (20_000, 60_000));
         assert_eq!(lacks(StreamSpan { taken: 90_001, ..gone }), (0, 0), "all of them");
@@ -381,13 +376,8 @@ mod tests {
 
     #[test]
     fn a_stream_that_starts_again_in_time_lacks_what_lies_between() {
-        let again = StreamSpan {
-            restarted: true,
-            away: true,
-            home: 30_001,
-            earlier_series: 30_001,
-            ..stream(0, 89_990)
-        };
+        let again =
+            StreamSpan { away: true, home: 30_001, earlier_series: 30_001, ..stream(0, 89_990) };
         assert_eq!(lacks(StreamSpan { taken: 88_002, ..again }), (1999, 1999), "its end too");
         let strays = StreamSpan { earlier_series: 30_003, ..again };
         assert_eq!(lacks(StreamSpan { taken: 88_004, ..strays }), (1997, 1999));
@@ -395,27 +385,27 @@ mod tests {
 
     #[test]
     fn a_stray_frame_before_the_first_neither_invents_nor_hides_a_loss() {
-        for wild in [1 << 30, 0u64.wrapping_sub(1 << 30)] {
-            let stray = StreamSpan {
-                restarted: true,
-                away: true,
-                home: 1,
-                earlier_series: 1,
-                ..stream(wild, 90_000)
-            };
+        for wild in [1 << 30, 0u64.wrapping_sub(1 << 30), 20_000, 0u64.wrapping_sub(20_000)] {
+            let stray =
+                StreamSpan { away: true, home: 1, earlier_series: 1, ..stream(wild, 90_000) };
             assert_eq!(lacks(StreamSpan { taken: 90_002, ..stray }), (0, 0), "{wild}");
             let lossy = StreamSpan { missing: 3, taken: 89_999, ..stray };
             assert_eq!(lacks(lossy), (3, 3), "{wild}");
             let newest = START + STEP * 60_000;
             let ended = StreamSpan { newest, settled: Some(newest), taken: 60_002, ..stray };
             assert_eq!(lacks(ended), (29_999, 30_000), "{wild}");
+            // As many of them as would be a quorum.
+            let streams = [stream(0, 90_000), stream(0, 90_000), stray, stray];
+            assert_eq!(missing(&streams)[..2], [(0, 0); 2], "{wild}");
+            let early = Some(stray.first);
+            let streams = streams.map(|it| StreamSpan { early: early.filter(|_| it.away), ..it });
+            assert_eq!(missing(&streams)[..2], [(0, 0); 2], "{wild}");
         }
     }
 
     #[test]
     fn a_small_leap_is_no_lost_frame() {
         let leapt = |by: i64| StreamSpan {
-            restarted: true,
             away: true,
             taken: 90_001,
             home: 30_001,

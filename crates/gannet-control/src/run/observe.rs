@@ -430,7 +430,6 @@ impl ObservedStream {
             taken: status.in_step.get(),
             home: status.home.get(),
             earlier_series: status.earlier_series.get(),
-            restarted: status.restarts.get() > 0,
             away: status.away.get() == 1,
             agrees: !time.is_set_apart() && time.offset_ticks().unsigned_abs() <= WILD_TICKS,
         })

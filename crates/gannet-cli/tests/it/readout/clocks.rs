@@ -237,15 +237,16 @@ fn a_stray_datagram_a_day_ahead_costs_nothing_in_mid_run() {
     stray_datagram(false);
 }
 
-/// A stray frame in the name of a stream, before its own first frame.
+/// A stray frame in the name of two streams, before their own first frames.
 #[test]
 fn a_stray_datagram_before_the_first_frame_is_no_lost_frame() {
     let _alone = alone();
-    for time in [START + DAY, START - DAY] {
+    for time in [START + DAY, START - DAY, START + 50_000_000] {
         let bench = bench(4, 4, "");
-        let stray = bench.plan.streams().nth(1).unwrap().geo_id;
         let readout = Readout::start(&bench.config());
-        send_stray(readout.address, stray, time, 7);
+        for stream in bench.plan.streams().take(2) {
+            send_stray(readout.address, stream.geo_id, time, 7);
+        }
         thread::sleep(Duration::from_millis(300));
         bench.emulate(readout.address, Some(20_000)).join().unwrap();
         thread::sleep(QUIET);
