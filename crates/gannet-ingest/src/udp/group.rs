@@ -50,7 +50,12 @@ impl Group {
 
     /// Has every socket take datagrams one by one from now on.
     pub(super) fn part(&self) {
-        self.parted.store(true, Ordering::Relaxed);
+        if !self.parted.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "frames of streams of several sockets came in one message; datagrams are taken one \
+                 by one from now on"
+            );
+        }
     }
 
     /// Whether datagrams are to be taken one by one.
