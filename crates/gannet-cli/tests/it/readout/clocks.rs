@@ -260,6 +260,33 @@ fn a_stray_datagram_before_the_first_frame_is_no_lost_frame() {
     }
 }
 
+/// Somebody who sends two frames in the name of each stream hides no loss of one that ends.
+#[test]
+fn streams_that_came_back_prove_what_another_lost_at_its_end() {
+    let _alone = alone();
+    let outages = "[emulate.faults]\noutages = [{ stream = 3, stop = \"400 ms\" }]";
+    let bench = bench(4, 4, outages);
+    let readout = Readout::start(&bench.config());
+    thread::sleep(QUIET);
+    let emulation = bench.emulate(readout.address, Some(20_000));
+    thread::sleep(Duration::from_millis(1000));
+    for stream in bench.plan.streams() {
+        for frame in 0..2 {
+            send_stray(readout.address, stream.geo_id, START + DAY + 2048 * frame, 77 + frame);
+        }
+    }
+    let sent = emulation.join().unwrap();
+    thread::sleep(QUIET);
+    let ended = readout.stop();
+    if ended.kernel_was_short("strangers before the end of a stream") {
+        return;
+    }
+    let stopped = sent.truth.streams[3].faults.stopped;
+    assert!(stopped > 1000);
+    assert_eq!(ended.number("/frames_lost"), stopped, "{}", ended.report["streams"]);
+    assert_eq!(ended.number("/frames_lost_max"), stopped);
+}
+
 /// Two clocks that agree with each other are as many as the edges of a small run need for a proof.
 #[test]
 fn two_front_ends_an_hour_ahead_prove_no_frame_of_the_others_lost() {
