@@ -291,7 +291,6 @@ struct Pass {
     taken: Taken,
     /// Frames of each socket.
     socket_frames: Vec<u64>,
-    time: Duration,
 }
 
 /// What a trial tells beside its figures.
@@ -337,7 +336,7 @@ impl<'a> Setup<'a> {
         if sent.datagrams == taken.delivered && is_other {
             return Err(Error::Sum { frames: taken.delivered });
         }
-        Ok(Pass { sent, taken, socket_frames, time })
+        Ok(Pass { sent, taken, socket_frames })
     }
 
     fn trial(&self, stage: Stage, rate_hz: Option<f64>) -> Result<(Step, Told), Error> {
@@ -356,7 +355,7 @@ impl<'a> Setup<'a> {
             arrived_hz: taken.delivered as f64 / span_s.max(1e-9),
             ns_per_frame: pass.ns_per_frame(),
             sender_running_share: sent.running,
-            receiver_waited_share: taken.waited.as_secs_f64() / pass.time.as_secs_f64().max(1e-9),
+            receiver_waited_share: taken.waited_share,
             counts: true,
         };
         Ok((step, Told { facts, socket_frames: pass.socket_frames }))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gannet_ingest::udp::{UdpConfig, UdpSource, open};
 use gannet_ingest::{Facts, Landing, Source};
@@ -51,8 +51,8 @@ pub(super) struct Taken {
     pub last_ns: u64,
     /// Processor time.
     pub cpu: Duration,
-    /// Time without a processor to run on, of the thread with most of it.
-    pub waited: Duration,
+    /// Part of the time without a processor to run on, of the thread with most of it.
+    pub waited_share: f64,
 }
 
 impl Taken {
@@ -69,7 +69,7 @@ impl Taken {
             first_ns: if is_none { one.first_ns } else { one.first_ns.min(other.first_ns) },
             last_ns: one.last_ns.max(other.last_ns),
             cpu: one.cpu + other.cpu,
-            waited: one.waited.max(other.waited),
+            waited_share: one.waited_share.max(other.waited_share),
         }
     }
 }
@@ -103,10 +103,11 @@ impl Receiving {
                 cores.pin(number);
                 taker.start()?;
                 _ = ready.send(());
-                let (cpu, waited) = (sys::thread_time(), cores::waited());
+                let (begin, cpu, waited) = (Instant::now(), sys::thread_time(), cores::waited());
                 let mut taken = taker.take(&stop)?;
                 taken.cpu = sys::thread_time() - cpu;
-                taken.waited = cores::waited().saturating_sub(waited);
+                let waited = cores::waited().saturating_sub(waited);
+                taken.waited_share = waited.as_secs_f64() / begin.elapsed().as_secs_f64().max(1e-9);
                 Ok(taken)
             }));
             // It fails when the thread ended at once, and then that says why.
@@ -184,12 +185,12 @@ mod tests {
             first_ns,
             last_ns,
             cpu: Duration::from_millis(1),
-            waited: Duration::from_millis(last_ns),
+            waited_share: last_ns as f64 / 100.0,
         };
         let both = taken(3, 10, 20, Some(u64::MAX)).and(taken(4, 5, 15, Some(3)));
         assert_eq!((both.delivered, both.sum), (7, Some(2)));
         assert_eq!((both.first_ns, both.last_ns), (5, 20));
-        assert_eq!((both.cpu, both.waited), (Duration::from_millis(2), Duration::from_millis(20)));
+        assert_eq!((both.cpu, both.waited_share), (Duration::from_millis(2), 0.2));
         for both in [taken(0, 0, 0, None).and(both.clone()), both.and(taken(0, 0, 0, None))] {
             assert_eq!((both.delivered, both.sum), (7, None), "somebody did not look");
             assert_eq!((both.first_ns, both.last_ns), (5, 20), "nothing came to one of them");

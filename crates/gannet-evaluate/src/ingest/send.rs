@@ -23,7 +23,8 @@ const BURST: usize = 9;
 /// Most of the time that the sender catches up on after a pause: a longer burst would try the
 /// kernel's buffer, not the receiver.
 const DEBT_MAX: Span = Span::ms(1);
-/// Below this wait the thread spins, because the kernel would wake it too late.
+/// Below this wait a thread without a core of its own spins, because the kernel would wake it too
+/// late. With a core of its own it always does: asleep, it would lose the core to other programs.
 const SPIN_NS: u64 = 60_000;
 
 /// A burst of frames of each stream.
@@ -76,7 +77,8 @@ impl Frames {
         thread::scope(|scope| {
             let sender = scope.spawn(|| {
                 cores.pin(core);
-                self.send_here(to, rate_hz, time)
+                let spin_ns = if cores.has(core + 1) { u64::MAX } else { SPIN_NS };
+                self.send_here(to, rate_hz, time, spin_ns)
             });
             sender.join().map_err(|_| Error::Defect)?
         })
@@ -87,6 +89,7 @@ impl Frames {
         to: &[SocketAddr],
         rate_hz: Option<f64>,
         time: Duration,
+        spin_ns: u64,
     ) -> Result<Sent, Error> {
         let streams = self.bursts.len();
         // The kernel chooses a socket by the sender, so with several each stream is one.
@@ -118,7 +121,9 @@ impl Frames {
                     let sink = &mut sinks[due.stream % count];
                     self.send_burst(sink, due.stream, due.count, &mut sent)?;
                 }
-                None => slept_ns += pacer.wake_ns().map_or(0, |wake_ns| wait(&clock, wake_ns)),
+                None => {
+                    slept_ns += pacer.wake_ns().map_or(0, |wake_ns| wait(&clock, wake_ns, spin_ns))
+                }
             }
         }
         let busy_ns = (clock.now_ns() - begin_ns).saturating_sub(slept_ns);
@@ -147,14 +152,15 @@ impl Frames {
     }
 }
 
-/// Sleeps while `wake_ns` is far, spins when it is near; gives the time that it meant to sleep.
-fn wait(clock: &SystemClock, wake_ns: u64) -> u64 {
+/// Sleeps while `wake_ns` is far, spins from `spin_ns` before it on; gives the time that it meant to
+/// sleep.
+fn wait(clock: &SystemClock, wake_ns: u64, spin_ns: u64) -> u64 {
     let ahead_ns = wake_ns.saturating_sub(clock.now_ns());
-    if ahead_ns <= SPIN_NS {
+    if ahead_ns <= spin_ns {
         std::hint::spin_loop();
         return 0;
     }
-    let pause_ns = ahead_ns - SPIN_NS / 2;
+    let pause_ns = ahead_ns - spin_ns / 2;
     thread::sleep(Duration::from_nanos(pause_ns));
     pause_ns
 }
