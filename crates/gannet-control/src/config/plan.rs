@@ -145,6 +145,7 @@ impl Plan {
             return vec![text.to_owned()];
         }
         doubts.extend(self.emulation_doubt());
+        doubts.extend(self.sources.iter().filter_map(PlannedSource::sockets_doubt));
         doubts.extend(forecast.raw_doubt());
         doubts.extend(token::doubt(&config.metrics));
         doubts.extend(config.tpg.doubt().map(|doubt| format!("tpg: {doubt}")));
@@ -470,6 +471,14 @@ impl PlannedSource {
             SourceInput::Udp(udp) => Some(udp),
             SourceInput::Capture(_) => None,
         }
+    }
+
+    /// That some of its sockets have no stream to take.
+    fn sockets_doubt(&self) -> Option<String> {
+        let (sockets, streams) = (self.udp()?.sockets as usize, self.streams.len());
+        (sockets > streams).then(|| {
+            format!("{}: {sockets} sockets share {streams} streams, so some stay idle", self.name)
+        })
     }
 
     /// Address of each of its sockets, none for a file, in the order of their threads.

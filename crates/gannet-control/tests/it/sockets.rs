@@ -1,11 +1,12 @@
 //! Several sockets for one address: what a datagram holds says by which of them it comes.
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use gannet_control::config::{self, Plan};
+use gannet_control::config::{self, Plan, Problem};
 use gannet_control::emulation::{Emulation, FlowControl, Target};
 use gannet_control::run::Run;
 use gannet_control::snapshot::Snapshot;
@@ -25,9 +26,14 @@ streams = { count = 64 }
 pace = { unpaced = true }
 "#;
 
-fn start(sockets: usize) -> (Plan, Run) {
+fn plan(sockets: usize, receive_cpus: &str) -> Result<Plan, Problem> {
     let text = CONFIG.replace("SOCKETS", &sockets.to_string());
-    let plan = config::parse("test.toml", &text, Path::new(".")).unwrap();
+    let text = format!("[run]\nreceive_cpus = {receive_cpus}\n{text}");
+    config::parse("test.toml", &text, Path::new("."))
+}
+
+fn start(sockets: usize) -> (Plan, Run) {
+    let plan = plan(sockets, "\"any\"").unwrap();
     let run = Run::configure(&plan).unwrap();
     run.start().unwrap();
     (plan, run)
@@ -76,7 +82,7 @@ fn one_sender_is_spread_evenly_and_may_begin_anew() {
 
 /// Sockets stop one after another; what comes in between belongs to no run.
 #[test]
-fn a_stop_under_traffic_is_no_loss() {
+fn frames_by_another_socket_during_a_stop_came_after_it() {
     for _ in 0..10 {
         let (plan, run) = start(4);
         let emulation = emulate(&plan, &run, None);
@@ -87,6 +93,42 @@ fn a_stop_under_traffic_is_no_loss() {
         assert!(snapshot.frames() > 0);
         assert_eq!(dropped(&snapshot, "other_socket"), 0, "{:#?}", snapshot.ledger);
         assert!(snapshot.ledger.iter().all(|statement| statement.closes()));
-        assert!(!snapshot.degraded, "{:#?}", snapshot.ledger);
     }
+}
+
+/// Processors that threads of this process may run on, of those threads whose name is `name`.
+fn allowed(name: &str) -> Vec<String> {
+    let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
+    let read = |path: &Path, file: &str| fs::read_to_string(path.join(file)).unwrap_or_default();
+    let named = tasks.map(|task| task.path()).filter(|path| read(path, "comm").trim_end() == name);
+    let list = |status: String| {
+        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        list.unwrap_or_default().trim().to_owned()
+    };
+    named.map(|path| list(read(&path, "status"))).collect()
+}
+
+#[test]
+fn receiving_threads_keep_to_the_listed_processors_or_nothing_runs() {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    let last = list.trim().rsplit([',', '-']).next().unwrap();
+    let run = Run::configure(&plan(1, &format!("[{last}]")).unwrap()).unwrap();
+    run.start().unwrap();
+    assert_eq!(run.snapshot().sources[0].cpu.map(|cpu| cpu.to_string()).as_deref(), Some(last));
+    let receiving = allowed("gannet-receive");
+    assert!(receiving.iter().any(|cpus| cpus == last), "{last}: {receiving:?}");
+    run.drain();
+
+    let error = Run::configure(&plan(1, "[1023]").unwrap()).err().unwrap().to_string();
+    assert_eq!(error, "run.receive_cpus: this process may not run on CPU 1023");
+    let error = plan(2, "[0]").unwrap_err().to_string();
+    assert!(error.contains("2 threads receive") && error.starts_with("test.toml:2:"), "{error}");
+}
+
+#[test]
+fn sockets_without_a_stream_are_doubted() {
+    let doubts = |sockets| plan(sockets, "\"any\"").unwrap().doubts().join(" ");
+    assert!(doubts(65).contains("source 1: 65 sockets share 64 streams"), "{}", doubts(65));
+    assert!(!doubts(64).contains("stay idle"));
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use libc::sock_filter;
 
@@ -12,12 +12,21 @@ use crate::sys::socket::Socket;
 /// The sockets of one address.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// Address of the first that was bound: if any port will do, its port becomes that of all.
-    bound: Mutex<Option<SocketAddr>>,
+    bound: Mutex<Bound>,
     shares_address: bool,
     /// Chooses a socket for each message; the kernel chooses by the sender without it.
     program: Option<Vec<sock_filter>>,
     parted: AtomicBool,
+}
+
+/// The sockets that have their port.
+#[derive(Debug, Default)]
+struct Bound {
+    /// Address of the first: if any port will do, its port becomes that of all.
+    address: Option<SocketAddr>,
+    /// In their order, which is also that of the program. None is closed before the last source of
+    /// the group is gone: the kernel would give its place to another.
+    sockets: Vec<Arc<Socket>>,
 }
 
 impl Group {
@@ -26,17 +35,21 @@ impl Group {
     }
 
     /// Binds the next socket of the group and returns its address.
-    pub(super) fn bind(&self, socket: &Socket, wanted: SocketAddr) -> Result<SocketAddr, Error> {
+    pub(super) fn bind(
+        &self,
+        socket: &Arc<Socket>,
+        wanted: SocketAddr,
+    ) -> Result<SocketAddr, Error> {
         let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
-        let address = bound.unwrap_or(wanted);
+        let address = bound.address.unwrap_or(wanted);
         let failed = |what| Error::socket(what, address);
         // The first one shares its address from afterwards: so it is refused when another program
         // has the address, even one that would share it.
-        if bound.is_some() {
+        if bound.address.is_some() {
             socket.share_address().map_err(failed("share"))?;
         }
         socket.bind(&address).map_err(failed("bind"))?;
-        match (&self.program, *bound) {
+        match (&self.program, bound.address) {
             (_, None) if self.shares_address => socket.share_address().map_err(failed("share"))?,
             (Some(program), Some(_)) => {
                 socket.choose_by(program).map_err(failed("spread streams over"))?;
@@ -44,7 +57,8 @@ impl Group {
             _ => {}
         }
         let address = socket.local_address().map_err(failed("ask the port of"))?;
-        *bound = Some(address);
+        bound.address = Some(address);
+        bound.sockets.push(Arc::clone(socket));
         Ok(address)
     }
 

@@ -42,7 +42,7 @@ enum Phase {
 /// Takes datagrams from one UDP socket.
 pub struct UdpSource {
     receiver: Receiver,
-    socket: Socket,
+    socket: Arc<Socket>,
     intake: Intake,
     books: Books,
     coalescing: Option<Coalescing>,
@@ -115,7 +115,7 @@ impl UdpSource {
             receiver,
             address,
             group,
-            socket,
+            socket: Arc::new(socket),
             intake: Intake::new(lander, AllowList::new(&config.allow)),
             coalescing: coalesces.then_some(coalescing),
             books,

@@ -79,7 +79,6 @@ impl Receiver {
             owned: (0..pool.len()).map(|_| None).collect(),
             pool,
             watcher,
-            stopped: false,
             current: 0,
             strayed: false,
             account: Arc::default(),
@@ -154,7 +153,6 @@ impl Receiver {
     /// # Errors
     /// As [`Source::stop`].
     pub fn stop(&mut self) -> Result<(), Error> {
-        self.frames.stopped = true;
         self.frames.pool.end();
         self.source.stop()
     }
@@ -178,8 +176,6 @@ struct Frames {
     /// The streams that came here first, by their place in the pool.
     owned: Vec<Option<Box<Stream>>>,
     watcher: bool,
-    /// No more is taken in than what is queued.
-    stopped: bool,
     /// Place of the stream that the last frame belonged to.
     current: usize,
     /// A frame came that belongs to another receiver.
@@ -268,10 +264,11 @@ impl Frames {
 
     /// Looks for silent streams, and notes how far each has come.
     fn look(&mut self, now_ns: u64) {
+        let ending = self.pool.is_ending();
         for stream in self.owned.iter_mut().flatten() {
             stream.check_stalled(now_ns);
             stream.check_kept(&self.account);
-            if !self.stopped {
+            if !ending {
                 stream.look(now_ns);
             }
         }
