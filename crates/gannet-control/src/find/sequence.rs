@@ -96,9 +96,13 @@ impl Sequence {
     }
 
     /// Gives out all that waits, at the end. The frame kept is one of the stream where
-    /// `is_searched` says that a run has taken it.
+    /// `is_searched` says that a run has taken it, unless what comes after it has been given out.
     pub fn finish(&mut self, is_searched: bool, mut give: impl FnMut(InOrder<'_>)) {
-        if is_searched && let Some(verdict) = self.continuity.confirm_kept() {
+        let is_ahead = |kept: &(u64, _)| self.expected.is_none_or(|next| kept.0 >= next);
+        if is_searched
+            && self.kept.as_ref().is_some_and(is_ahead)
+            && let Some(verdict) = self.continuity.confirm_kept()
+        {
             self.resume(verdict, &mut give);
         }
         self.give_waiting(u64::MAX, &mut give);
