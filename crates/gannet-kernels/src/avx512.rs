@@ -89,7 +89,8 @@ const fn frugal_tables(limit: i8) -> [[u8; 64]; 2] {
 }
 
 impl Lanes for Avx512 {
-    const DENSE_FROM: usize = 28;
+    const QUIET_ROWS: usize = 4;
+    const DENSE_FROM: usize = 16;
 
     type Words = [__m512i; 2];
     /// In the order of `_mm512_packs_epi16`.

@@ -14,6 +14,8 @@ use crate::state::Word16;
 /// A value of the type is the proof that the machine has the instruction set, so every operation
 /// is safe. All are inlined into one function that the instruction set is enabled for.
 pub(crate) trait Lanes: Copy {
+    /// Rows that are taken in 8 bits before it is asked whether one of them may be loud; even.
+    const QUIET_ROWS: usize;
     /// Primitives of [`SAMPLES`](crate::SAMPLES) samples from which on the dense path is the faster one.
     const DENSE_FROM: usize;
 

@@ -11,9 +11,6 @@ use super::{Lanes, Packed};
 use crate::job::Job;
 use crate::parameters::Parameters;
 
-/// Rows that are taken in 8 bits before it is asked whether one of them may be loud.
-const QUIET_ROWS: usize = 4;
-
 /// Runs the chain over some rows, of which all or none move the pedestal.
 #[inline(always)]
 pub(super) fn search<
@@ -150,11 +147,11 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
             return t;
         }
         let Some(mut quiet) = self.settle(job.parameters) else { return t };
-        while t + QUIET_ROWS <= range.end {
+        while t + L::QUIET_ROWS <= range.end {
             let before = (quiet, self.pedestal);
             let mut loud = lanes.splat_bytes(0);
             // Two rows a turn, so that what goes from row to row is not moved between registers.
-            for t in (t..t + QUIET_ROWS).step_by(2) {
+            for t in (t..t + L::QUIET_ROWS).step_by(2) {
                 let row = self.look::<P, MOVING>(rows, t).quiet(lanes);
                 loud = lanes.either_bytes(loud, quiet.step(lanes, row));
                 let row = self.look::<P, MOVING>(rows, t + 1).quiet(lanes);
@@ -164,7 +161,7 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
                 (quiet, self.pedestal) = before;
                 break;
             }
-            t += QUIET_ROWS;
+            t += L::QUIET_ROWS;
         }
         while t < range.end {
             let (mut next, pedestal) = (quiet, self.pedestal);
