@@ -32,6 +32,16 @@ macro_rules! equals_scalar {
             }
 
             #[test]
+            fn equals_scalar_where_a_sum_before_its_median_exceeds_a_byte() {
+                super::compare_large_factors($isa);
+            }
+
+            #[test]
+            fn equals_scalar_where_a_saturated_rise_is_small_over_the_pedestal() {
+                super::compare_fast_pedestal($isa);
+            }
+
+            #[test]
             fn equals_scalar_while_the_first_pedestal_converges() {
                 super::compare_convergence($isa);
             }
@@ -355,5 +365,56 @@ fn compare_convergence(isa: Isa) {
         for path in [Path::Adaptive, Path::Sparse, Path::Dense] {
             compare(&case(path), isa).unwrap();
         }
+    }
+}
+
+/// Runs blocks of `adc` through a chain whose pedestals are 900; the state must agree after each.
+fn compare_blocks(
+    config: &ChainConfig,
+    table: &ChannelTable,
+    isa: Isa,
+    calls: usize,
+    adc: impl Fn(usize, usize) -> u16,
+) {
+    let mut chains = [Isa::Scalar, isa].map(|isa| Tpg::new(config, table, isa).unwrap());
+    chains.iter_mut().for_each(|chain| chain.set_pedestals([900; CHANNELS]));
+    for call in 0..calls {
+        let block = pack(|t, c| adc(call * SAMPLES + t, c));
+        chains.iter_mut().for_each(|chain| chain.process(&block, 0, &mut Vec::new()));
+        assert!(chains[1].state() == chains[0].state(), "after call {call}");
+    }
+}
+
+/// Signals of 30 and, now and then, 63: with these factors sums of 66 and 139, whose median is 66.
+fn compare_large_factors(isa: Isa) {
+    let config = ChainConfig {
+        subtraction: Pedestal::Fixed { accum_limit: 10, start_period: 0 },
+        transform: Some(Transform::FeedbackSum { absolute: true }),
+        ..ChainConfig::default()
+    };
+    let table = ChannelTable {
+        threshold: [200; CHANNELS],
+        memory_factor: [0; CHANNELS],
+        scale_factor: [22; CHANNELS],
+        ..ChannelTable::default()
+    };
+    if can_run(isa) {
+        compare_blocks(&config, &table, isa, 40, |t, c| {
+            let signal = if (t + c).is_multiple_of(97) { 63 } else { 30 };
+            if t.is_multiple_of(2) { 900 + signal } else { 900 - signal }
+        });
+    }
+}
+
+/// Samples far above pedestals that move by 32 counts in a block, as far as they can.
+fn compare_fast_pedestal(isa: Isa) {
+    let config = ChainConfig {
+        subtraction: Pedestal::Frugal { accum_limit: 1 },
+        transform: Some(Transform::FeedbackSum { absolute: false }),
+        ..ChainConfig::default()
+    };
+    let table = ChannelTable { threshold: [200; CHANNELS], ..ChannelTable::default() };
+    if can_run(isa) {
+        compare_blocks(&config, &table, isa, 4, |_, _| 1100);
     }
 }
