@@ -12,7 +12,7 @@ use crate::job::Job;
 use crate::parameters::Parameters;
 use crate::state::Word16;
 use crate::vector::{
-    self, AT_ONCE, Batch, Endings, Lanes, Moment, PLACES, QuietFilter, QuietSum, Tables,
+    self, AT_ONCE, Batch, Endings, Lanes, PLACES, QuietFilter, QuietSum, Tables, TimeBase,
 };
 use gannet_wire::TriggerPrimitive;
 use gannet_wire::protowib::coldata;
@@ -385,7 +385,7 @@ impl Lanes for Avx512 {
         self,
         endings: &Endings,
         parameters: &Parameters,
-        moment: Moment,
+        time_base: TimeBase,
         first: usize,
         primitives: &mut [TriggerPrimitive; AT_ONCE],
     ) {
@@ -408,9 +408,9 @@ impl Lanes for Avx512 {
             let channel = _mm512_and_si512(eight(&endings.channel), _mm512_set1_epi64(63));
             let word0 = _mm512_i64gather_epi64::<8>(channel, parameters.word0.as_ptr().cast());
             let word0 = _mm512_or_si512(word0, _mm512_slli_epi64::<48>(sot));
-            let ticks = _mm512_set1_epi64(moment.ticks_per_sample as i64);
+            let ticks = _mm512_set1_epi64(time_base.ticks_per_sample as i64);
             let before_end = _mm512_mul_epu32(_mm512_add_epi64(left, sot), ticks);
-            let word1 = _mm512_sub_epi64(_mm512_set1_epi64(moment.end as i64), before_end);
+            let word1 = _mm512_sub_epi64(_mm512_set1_epi64(time_base.end as i64), before_end);
             let word2 = _mm512_or_si512(
                 _mm512_or_si512(to_peak, _mm512_slli_epi64::<16>(low)),
                 _mm512_or_si512(_mm512_slli_epi64::<32>(high), _mm512_slli_epi64::<48>(peak)),

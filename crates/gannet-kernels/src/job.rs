@@ -9,7 +9,7 @@ use crate::parameters::Parameters;
 use crate::samples::Samples;
 use crate::state::{Hits, State};
 #[cfg(target_arch = "x86_64")]
-use crate::vector::Moment;
+use crate::vector::TimeBase;
 
 /// The samples of a call, and all that a kernel needs to process them.
 pub(crate) struct Job<'a> {
@@ -31,8 +31,8 @@ impl Job<'_> {
     /// Where the samples lie in time.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    pub(crate) fn moment(&self) -> Moment {
-        Moment { end: self.time(SAMPLES), ticks_per_sample: self.parameters.ticks_per_sample }
+    pub(crate) fn time_base(&self) -> TimeBase {
+        TimeBase { end: self.time(SAMPLES), ticks_per_sample: self.parameters.ticks_per_sample }
     }
 
     /// Completes the hits of the channels in `ended`, one bit each, which fell below threshold

@@ -57,7 +57,7 @@ fn dropped(snapshot: &Snapshot, reason: &str) -> u64 {
 
 /// As any user, and although the second sender has another port.
 #[test]
-fn one_sender_is_spread_evenly_and_may_begin_anew() {
+fn one_sender_is_spread_evenly_and_may_restart() {
     let frames = 90;
     for sockets in [2, 4] {
         let (plan, run) = start(sockets);

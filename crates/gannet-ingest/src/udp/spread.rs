@@ -1,7 +1,7 @@
 //! Which of the sockets that share an address a stream comes by.
 //!
 //! Left alone, the kernel chooses by addresses and ports: all streams of one sender come by one
-//! socket, and by another when it begins anew from another port. Here a small program of the
+//! socket, and by another when it restarts on another port. Here a small program of the
 //! classic BPF, which needs no rights, reads the key of the stream out of the datagram.
 //!
 //! The keys are put in order and cut into shares of equal numbers of streams, so that neighbours,

@@ -26,14 +26,14 @@ pub(crate) struct Endings {
     pub(crate) integral_high: [u16; PLACES],
     pub(crate) peak: [u16; PLACES],
     pub(crate) samples_to_peak: [u16; PLACES],
-    /// Samples from the end of the hit to [`Moment::end`].
+    /// Samples from the end of the hit to [`TimeBase::end`].
     pub(crate) samples_left: [u16; PLACES],
     pub(crate) count: usize,
 }
 
 /// Where the samples of a call lie in time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct TimeBase {
     /// Ticks after the first sample by [`SAMPLES`] samples.
     pub(crate) end: u64,
     pub(crate) ticks_per_sample: u64,
@@ -56,7 +56,7 @@ impl Endings {
     pub(crate) fn primitive(
         &self,
         parameters: &Parameters,
-        moment: Moment,
+        time_base: TimeBase,
         i: usize,
     ) -> TriggerPrimitive {
         let sot = u64::from(self.samples_over_threshold[i]);
@@ -64,7 +64,7 @@ impl Endings {
         TriggerPrimitive {
             words: [
                 parameters.word0[usize::from(self.channel[i]) % CHANNELS] | sot << 48,
-                moment.end.wrapping_sub(moment.ticks_per_sample.wrapping_mul(before_end)),
+                time_base.end.wrapping_sub(time_base.ticks_per_sample.wrapping_mul(before_end)),
                 u64::from(self.samples_to_peak[i])
                     | u64::from(self.integral_low[i]) << 16
                     | u64::from(self.integral_high[i]) << 32
@@ -127,11 +127,11 @@ impl Batch {
         &mut self,
         lanes: L,
         parameters: &Parameters,
-        moment: Moment,
+        time_base: TimeBase,
         completed: &mut Completed,
     ) {
         if self.endings.count > ENDINGS {
-            self.complete(lanes, parameters, moment, completed);
+            self.complete(lanes, parameters, time_base, completed);
         }
     }
 
@@ -141,13 +141,13 @@ impl Batch {
         &mut self,
         lanes: L,
         parameters: &Parameters,
-        moment: Moment,
+        time_base: TimeBase,
         completed: &mut Completed,
     ) {
         let count = self.endings.count;
         for first in (0..count).step_by(AT_ONCE) {
             if let Some(room) = completed.room_for_eight(first) {
-                lanes.primitives(&self.endings, parameters, moment, first, room);
+                lanes.primitives(&self.endings, parameters, time_base, first, room);
             }
         }
         completed.add_written(count);

@@ -2,7 +2,7 @@
 
 use gannet_wire::TriggerPrimitive;
 
-use super::batch::{AT_ONCE, Endings, Moment};
+use super::batch::{AT_ONCE, Endings, TimeBase};
 use super::quiet::Quiet;
 use super::transform::{Filter, RunningSum};
 use crate::block::{CHANNELS, Row};
@@ -129,12 +129,12 @@ pub(crate) trait Lanes: Copy {
         self,
         endings: &Endings,
         parameters: &Parameters,
-        moment: Moment,
+        time_base: TimeBase,
         first: usize,
         primitives: &mut [TriggerPrimitive; AT_ONCE],
     ) {
         for (i, primitive) in primitives.iter_mut().enumerate() {
-            *primitive = endings.primitive(parameters, moment, first + i);
+            *primitive = endings.primitive(parameters, time_base, first + i);
         }
     }
 

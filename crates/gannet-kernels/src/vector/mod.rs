@@ -29,7 +29,7 @@ use crate::samples::{Coldata, HEADER, Rows};
 use search::search;
 use transform::{FeedbackSum, Filter, RunningSum, Threshold, Transform};
 
-pub(crate) use batch::{AT_ONCE, Batch, Endings, Moment, PLACES};
+pub(crate) use batch::{AT_ONCE, Batch, Endings, PLACES, TimeBase};
 pub(crate) use lanes::Lanes;
 pub(crate) use quiet::{Never, QuietFilter, QuietSum, Tables};
 

@@ -41,7 +41,7 @@ pub(super) fn search<
         }
     }
     if DENSE {
-        batch.complete(lanes, job.parameters, job.moment(), job.completed);
+        batch.complete(lanes, job.parameters, job.time_base(), job.completed);
     }
     search.store(job);
 }
@@ -244,7 +244,7 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
             // Whether a hit ends in a row cannot be foreseen, so it makes no branch.
             let complete = loud.hits.complete::<T>(lanes, job.parameters, ended);
             batch.add(lanes, loud.hits, complete, t);
-            batch.make_room(lanes, job.parameters, job.moment(), job.completed);
+            batch.make_room(lanes, job.parameters, job.time_base(), job.completed);
         } else if lanes.any(ended) {
             loud.hits.store(lanes, &mut job.state.hits);
             job.complete(t, lanes.bits(ended));

@@ -5,7 +5,7 @@
 //! known: when data time has passed the end of its window by `merge_wait_ticks`. It is issued
 //! early when its window or its list of candidates reaches its limit. When data time stands still
 //! for `buffer_timeout`, the decisions are issued whose windows no candidate to come can touch,
-//! whatever data come next; so a pause of the data makes no other decisions.
+//! whatever data come next; so a pause in the data changes no decisions.
 //!
 //! When a decision is issued it is judged: a paused trigger, too many records in flight or dead
 //! time drop it. Every candidate leaves in a decision or is dropped for a reason, and the times
