@@ -320,12 +320,6 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn add_saturating_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
-        // SAFETY: `self` is the proof that the machine has the instruction.
-        unsafe { [_mm256_adds_epi8(a[0], b[0]), _mm256_adds_epi8(a[1], b[1])] }
-    }
-
-    #[inline(always)]
     fn add_saturating_unsigned_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
         // SAFETY: `self` is the proof that the machine has the instruction.
         unsafe { [_mm256_adds_epu8(a[0], b[0]), _mm256_adds_epu8(a[1], b[1])] }
@@ -441,7 +435,8 @@ impl Lanes for Avx2 {
         sign: Self::Bytes,
         offset: &mut Self::Bytes,
         accumulators: &mut Self::Bytes,
-    ) {
+    ) -> Self::Bytes {
+        let mut moved = *offset;
         for h in 0..2 {
             // SAFETY: `self` is the proof that the machine has the instructions.
             unsafe {
@@ -449,10 +444,12 @@ impl Lanes for Avx2 {
                 let limited = _mm256_max_epi8(counted, limits.limit_below);
                 let limited = _mm256_min_epi8(limited, limits.limit);
                 let stays = _mm256_cmpeq_epi8(counted, limited);
-                offset[h] = _mm256_add_epi8(offset[h], _mm256_sub_epi8(counted, limited));
+                moved[h] = _mm256_sub_epi8(counted, limited);
+                offset[h] = _mm256_add_epi8(offset[h], moved[h]);
                 accumulators[h] = _mm256_and_si256(counted, stays);
             }
         }
+        moved
     }
 }
 

@@ -296,12 +296,6 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn add_saturating_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
-        // SAFETY: `self` is the proof that the machine has the instruction.
-        unsafe { _mm512_adds_epi8(a, b) }
-    }
-
-    #[inline(always)]
     fn add_saturating_unsigned_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
         // SAFETY: `self` is the proof that the machine has the instruction.
         unsafe { _mm512_adds_epu8(a, b) }
@@ -501,13 +495,14 @@ impl Lanes for Avx512 {
         sign: Self::Bytes,
         offset: &mut Self::Bytes,
         accumulators: &mut Self::Bytes,
-    ) {
+    ) -> Self::Bytes {
         // SAFETY: `self` is the proof that the machine has the instructions.
         unsafe {
             let counted = _mm512_add_epi8(*accumulators, sign);
             *accumulators = _mm512_permutexvar_epi8(counted, frugal.next);
             let moved = _mm512_permutexvar_epi8(counted, frugal.moved);
             *offset = _mm512_add_epi8(*offset, moved);
+            moved
         }
     }
 }
@@ -526,6 +521,44 @@ impl Tables for Avx512 {
     fn look_up(self, table: Self::Table, index: Self::Bytes) -> Self::Bytes {
         // SAFETY: `self` is the proof that the machine has the instruction.
         unsafe { _mm512_permutexvar_epi8(index, table) }
+    }
+
+    type ByteChannels = __mmask64;
+
+    #[inline(always)]
+    fn negative(self, x: Self::Bytes) -> __mmask64 {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { _mm512_movepi8_mask(x) }
+    }
+
+    #[inline(always)]
+    fn positive(self, x: Self::Bytes) -> __mmask64 {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { _mm512_cmpgt_epi8_mask(x, _mm512_setzero_si512()) }
+    }
+
+    #[inline(always)]
+    fn move_where(
+        self,
+        frugal: Frugal,
+        channels: __mmask64,
+        counted: Self::Bytes,
+        offset: &mut Self::Bytes,
+        accumulators: &mut Self::Bytes,
+    ) {
+        // SAFETY: `self` is the proof that the machine has the instructions.
+        unsafe {
+            let moved = _mm512_permutexvar_epi8(counted, frugal.moved);
+            *offset = _mm512_mask_add_epi8(*offset, channels, *offset, moved);
+            *accumulators =
+                _mm512_mask_permutexvar_epi8(*accumulators, channels, counted, frugal.next);
+        }
+    }
+
+    #[inline(always)]
+    fn choose_bytes(self, channels: __mmask64, x: Self::Bytes, y: Self::Bytes) -> Self::Bytes {
+        // SAFETY: `self` is the proof that the machine has the instruction.
+        unsafe { _mm512_mask_mov_epi8(y, channels, x) }
     }
 }
 

@@ -69,20 +69,21 @@ pub(crate) fn feedback_factors(
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct LimitTable(
-    /// By interquartile ranges, which are more by [`LimitTable::RANGE_BIAS`]; the filtered signals
-    /// are more by [`LimitTable::SIGNAL_BIAS`].
+    /// At the low six bits of each interquartile range the limit at a range less by one; the
+    /// filtered signals are more by [`LimitTable::SIGNAL_BIAS`].
     pub(crate) [i8; 64],
 );
 
 impl LimitTable {
     /// Ranges are small, but may be negative for a while.
-    pub(crate) const RANGE_BIAS: i16 = 12;
+    pub(crate) const LOWEST_RANGE: i16 = -12;
     /// What makes small signals positive.
     pub(crate) const SIGNAL_BIAS: i8 = 64;
 
     /// The table of a chain; none where channels that are not masked have different multiples.
     ///
-    /// `limit` gives the limit of filtered signals at a range, by channel.
+    /// `limit` gives the limit of filtered signals at a range, by channel; it does not fall with
+    /// the range.
     pub(crate) fn new(
         transform: Option<Transform>,
         table: &ChannelTable,
@@ -94,16 +95,39 @@ impl LimitTable {
         if open.any(|channel| table.threshold[channel] != table.threshold[first]) {
             return None;
         }
-        Some(Self(core::array::from_fn(|index| {
-            let limit = limit(index as i16 - Self::RANGE_BIAS, first) >> FIR_SHIFT;
+        let mut entries = [0; 64];
+        for range in Self::LOWEST_RANGE..Self::LOWEST_RANGE + 64 {
+            let limit = limit(range - 1, first) >> FIR_SHIFT;
             let bias = i16::from(Self::SIGNAL_BIAS);
             // A signal that equals the limit in whole counts may be over it.
-            (limit.clamp(1 - bias, bias - 1) - 1 + bias) as i8
-        })))
+            let entry = limit.clamp(1 - bias, bias - 1) - 1 + bias;
+            entries[range.rem_euclid(64) as usize] = entry as i8;
+        }
+        Some(Self(entries))
     }
 }
 
 /// The value that all channels have.
 fn uniform(factors: &[i16; CHANNELS]) -> Option<i16> {
     factors.iter().all(|factor| *factor == factors[0]).then_some(factors[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_limit_lets_a_hit_pass_at_its_range_or_at_one_less() {
+        let table = ChannelTable { threshold: [5; CHANNELS], ..ChannelTable::default() };
+        let limit = |range: i16, _| 320 * range;
+        let limits = LimitTable::new(Some(Transform::Fir), &table, limit).unwrap();
+        for range in LimitTable::LOWEST_RANGE..LimitTable::LOWEST_RANGE + 64 {
+            let quiet = limits.0[range.rem_euclid(64) as usize] - LimitTable::SIGNAL_BIAS;
+            // The highest sum of the filter that has these whole counts.
+            let sum = (i16::from(quiet) << FIR_SHIFT) + (1 << FIR_SHIFT) - 1;
+            let may_be_over = sum > limit(range, 0) || sum > limit(range - 1, 0);
+            let none_is_quiet = quiet == -LimitTable::SIGNAL_BIAS;
+            assert!(!may_be_over || none_is_quiet, "range {range}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Frugal estimates of all channels: pedestals, medians and quartiles.
 
 use super::Lanes;
+use super::quiet::Tables;
 use crate::block::CHANNELS;
 use crate::parameters::Parameters;
 
@@ -68,6 +69,13 @@ impl<L: Lanes> Estimate<L> {
         self.offset
     }
 
+    /// The same estimates on another base, not far away; they may fall below it.
+    #[inline(always)]
+    pub(super) fn on_base(&self, lanes: L, base: L::Words) -> Self {
+        let offset = lanes.add(lanes.widen(self.offset), lanes.subtract(self.base, base));
+        Self { base, offset: lanes.narrow(offset), ..*self }
+    }
+
     /// On which side of the estimates samples lie, by their rises saturated to 8 bits.
     #[inline(always)]
     pub(super) fn side(&self, lanes: L, rise: L::Bytes) -> L::Bytes {
@@ -75,9 +83,35 @@ impl<L: Lanes> Estimate<L> {
     }
 
     /// Counts a sample on this side of each estimate, and moves those that have counted enough.
+    /// Gives the moves.
     #[inline(always)]
-    pub(super) fn count(&mut self, lanes: L, side: L::Bytes) {
-        lanes.count(self.limits, side, &mut self.offset, &mut self.accumulator);
+    pub(super) fn count(&mut self, lanes: L, side: L::Bytes) -> L::Bytes {
+        lanes.count(self.limits, side, &mut self.offset, &mut self.accumulator)
+    }
+}
+
+impl<L: Tables> Estimate<L> {
+    /// These estimates, on some channels those of `other`, which has the same base.
+    #[inline(always)]
+    pub(super) fn replaced(&self, lanes: L, channels: L::ByteChannels, other: &Self) -> Self {
+        Self {
+            offset: lanes.choose_bytes(channels, other.offset, self.offset),
+            accumulator: lanes.choose_bytes(channels, other.accumulator, self.accumulator),
+            ..*self
+        }
+    }
+
+    /// The accumulators with a sample on this side of each estimate.
+    #[inline(always)]
+    pub(super) fn counted(&self, lanes: L, side: L::Bytes) -> L::Bytes {
+        lanes.add_bytes(self.accumulator, side)
+    }
+
+    /// Goes on from what was counted on these channels.
+    #[inline(always)]
+    pub(super) fn move_where(&mut self, lanes: L, channels: L::ByteChannels, counted: L::Bytes) {
+        let (offset, accumulator) = (&mut self.offset, &mut self.accumulator);
+        lanes.move_where(self.limits, channels, counted, offset, accumulator);
     }
 }
 

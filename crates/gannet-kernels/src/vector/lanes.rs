@@ -14,7 +14,8 @@ use crate::state::Word16;
 /// A value of the type is the proof that the machine has the instruction set, so every operation
 /// is safe. All are inlined into one function that the instruction set is enabled for.
 pub(crate) trait Lanes: Copy {
-    /// Rows that are taken in 8 bits before it is asked whether one of them may be loud; even.
+    /// Rows that are taken in 8 bits, where a step does not say otherwise, before it is asked whether
+    /// one of them may be loud.
     const QUIET_ROWS: usize;
     /// Primitives of [`SAMPLES`](crate::SAMPLES) samples from which on the dense path is the faster one.
     const DENSE_FROM: usize;
@@ -81,7 +82,6 @@ pub(crate) trait Lanes: Copy {
     fn widen_unsigned(self, x: Self::Bytes) -> Self::Words;
     fn splat_bytes(self, x: i8) -> Self::Bytes;
     fn add_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
-    fn add_saturating_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
     fn add_saturating_unsigned_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
     fn subtract_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
     fn subtract_saturating_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
@@ -158,12 +158,12 @@ pub(crate) trait Lanes: Copy {
     /// `x` where `sign` is positive, 0 elsewhere.
     fn keep_where_positive(self, sign: Self::Bytes, x: Self::Bytes) -> Self::Bytes;
     /// Adds signs to the accumulators; where one passes the limit it starts again at 0, and the
-    /// offset moves by one.
+    /// offset moves by one. Gives the moves.
     fn count(
         self,
         limits: Self::Frugal,
         sign: Self::Bytes,
         offset: &mut Self::Bytes,
         accumulators: &mut Self::Bytes,
-    );
+    ) -> Self::Bytes;
 }

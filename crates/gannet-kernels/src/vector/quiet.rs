@@ -14,6 +14,9 @@ use crate::tables::{LimitTable, SMALL_MAX, SumTables};
 /// Most moves of a pedestal with which a signal of a saturated rise is not taken for a small one.
 const MOVES_MAX: i16 = 31;
 
+/// Most rows that are taken in 8 bits at a time.
+pub(super) const ROWS_MAX: usize = 8;
+
 /// One row in 8 bits.
 #[derive(Clone, Copy)]
 pub(crate) struct QuietRow<L: Lanes> {
@@ -21,12 +24,15 @@ pub(crate) struct QuietRow<L: Lanes> {
     pub(super) rise: L::Bytes,
     /// On which side they were of the pedestals before these moved: -1, 0 or 1.
     pub(super) side: L::Bytes,
-    /// Samples minus the pedestals; beyond [`SMALL_MAX`] where the rise is saturated.
+    /// Samples minus the pedestals; beyond [`SMALL_MAX`] where they do not fit.
     pub(super) signal: L::Bytes,
 }
 
 /// The form in 8 bits of `T`, a step between pedestal subtraction and hits.
 pub(crate) trait Quiet<L: Lanes, T>: Copy {
+    /// Rows that are taken before it is asked whether one of them may be loud, at most [`ROWS_MAX`].
+    const ROWS: usize = L::QUIET_ROWS;
+
     /// Goes on from the exact form; `None` if its values do not fit.
     fn settle(lanes: L, parameters: &Parameters, exact: &T, pedestal: &Estimate<L>)
     -> Option<Self>;
@@ -34,6 +40,13 @@ pub(crate) trait Quiet<L: Lanes, T>: Copy {
     /// Takes a row. What comes back is negative on channels where the row may be loud; then this
     /// must be thrown away.
     fn step(&mut self, lanes: L, row: QuietRow<L>) -> L::Bytes;
+
+    /// Judges the rows since it was last asked, at most [`Quiet::ROWS`], as a whole. What
+    /// comes back is negative as that of a step is.
+    #[inline(always)]
+    fn judge(&mut self, lanes: L) -> L::Bytes {
+        lanes.splat_bytes(0)
+    }
 
     /// Lets the exact form go on from here.
     fn resume(&self, lanes: L, exact: &mut T);
@@ -108,6 +121,31 @@ pub(crate) trait Tables: Lanes {
     fn table(self, entries: &[i8; 64]) -> Self::Table;
     /// The entries at the low six bits of each byte.
     fn look_up(self, table: Self::Table, index: Self::Bytes) -> Self::Bytes;
+
+    /// Some of the channels, to choose bytes by.
+    type ByteChannels: Copy;
+
+    /// Where `x` is negative.
+    fn negative(self, x: Self::Bytes) -> Self::ByteChannels;
+    /// Where `x` is positive.
+    fn positive(self, x: Self::Bytes) -> Self::ByteChannels;
+    /// Moves offsets and accumulators on these channels, where accumulators with a sign added are
+    /// `counted`.
+    fn move_where(
+        self,
+        limits: Self::Frugal,
+        channels: Self::ByteChannels,
+        counted: Self::Bytes,
+        offset: &mut Self::Bytes,
+        accumulators: &mut Self::Bytes,
+    );
+    /// `x` on these channels, `y` on the others.
+    fn choose_bytes(
+        self,
+        channels: Self::ByteChannels,
+        x: Self::Bytes,
+        y: Self::Bytes,
+    ) -> Self::Bytes;
 }
 
 /// The running sum while it and the signals are small: two tables and an addition.
@@ -190,9 +228,8 @@ impl<L: Tables, const ABSOLUTE: bool> Quiet<L, RunningSum<L, ABSOLUTE>> for Quie
 #[derive(Clone, Copy)]
 pub(super) struct QuietFeedback<L: Lanes, const ABSOLUTE: bool> {
     sum: L::Bytes,
+    /// On the base 0.
     median: Estimate<L>,
-    /// The base of the median.
-    base: L::Bytes,
     /// For each channel the factors of the sum and of the signal, a byte each.
     factors: L::Words,
     /// What makes a sum over the threshold, or not small, more than 127 when [`SMALL_MAX`] was
@@ -223,8 +260,7 @@ impl<L: Lanes, const ABSOLUTE: bool> Quiet<L, FeedbackSum<L, ABSOLUTE>>
         let headroom = lanes.subtract(lanes.splat(127 - i16::from(SMALL_MAX)), most);
         Some(Self {
             sum: lanes.narrow(sum),
-            median: exact.median,
-            base: lanes.narrow(base),
+            median: exact.median.on_base(lanes, lanes.splat(0)),
             factors: lanes.load(factors),
             headroom: lanes.narrow(headroom),
             highest: lanes.splat_bytes(0),
@@ -236,9 +272,10 @@ impl<L: Lanes, const ABSOLUTE: bool> Quiet<L, FeedbackSum<L, ABSOLUTE>>
         let signal = if ABSOLUTE { lanes.abs_bytes(row.signal) } else { row.signal };
         let weighed = lanes.weigh(self.sum, signal, self.factors);
         let sum = lanes.narrow(lanes.multiply_rounding(weighed, lanes.splat(TENTH)));
-        let rise = lanes.subtract_saturating_bytes(sum, self.base);
-        self.median.count(lanes, self.median.side(lanes, rise));
-        self.sum = lanes.subtract_saturating_bytes(rise, self.median.offset());
+        // What the sum is without the move is known earlier than the median.
+        let unmoved = lanes.subtract_saturating_bytes(sum, self.median.offset());
+        let moved = self.median.count(lanes, self.median.side(lanes, sum));
+        self.sum = lanes.subtract_saturating_bytes(unmoved, moved);
         self.highest = lanes.max_bytes(self.highest, row.signal);
         let small = lanes.splat_bytes(SMALL_MAX);
         let outside = lanes.add_bytes(row.signal, small);
@@ -250,7 +287,7 @@ impl<L: Lanes, const ABSOLUTE: bool> Quiet<L, FeedbackSum<L, ABSOLUTE>>
     #[inline(always)]
     fn resume(&self, lanes: L, exact: &mut FeedbackSum<L, ABSOLUTE>) {
         exact.sum = lanes.widen(self.sum);
-        exact.median = self.median;
+        exact.median = self.median.on_base(lanes, exact.median.base());
     }
 
     #[inline(always)]
@@ -262,26 +299,51 @@ impl<L: Lanes, const ABSOLUTE: bool> Quiet<L, FeedbackSum<L, ABSOLUTE>>
 /// The filter while signals and interquartile ranges are small.
 #[derive(Clone, Copy)]
 pub(crate) struct QuietFilter<L: Tables> {
+    /// On the base of the pedestal, so that all three are compared with one rise.
     quartile: [Estimate<L>; 2],
-    /// How far the bases of the quartiles lie below that of the pedestal.
-    below: [L::Bytes; 2],
-    /// The index into `limit` when both quartiles are at their bases.
-    base_range: L::Bytes,
-    /// The highest filtered signals that are not over threshold, by range.
-    limit: L::Table,
+    /// The last three signals, the oldest first, which has entered the filter. All signals are more
+    /// by [`QuietFilter::BIAS`], so that none is negative.
+    delayed: [L::Bytes; 3],
+    /// As in [`Filter`], without the first.
+    terms: [L::Words; 5],
+    /// The highest sum of the filter in the rows that are to be judged.
+    sum: L::Words,
+    /// The highest filtered signal in the rows before them.
+    highest: L::Bytes,
+    /// What no filtered signal of the last of these may have passed.
+    limit: L::Bytes,
+    limits: L::Table,
     /// More than any filtered signal on masked channels.
     masked: L::Bytes,
-    /// As in [`Filter`]; signals are more by [`QuietFilter::BIAS`], so that none is negative.
-    delayed: [L::Bytes; 2],
-    terms: [L::Words; 6],
-    highest: L::Bytes,
 }
 
 impl<L: Tables> QuietFilter<L> {
     const BIAS: i8 = LimitTable::SIGNAL_BIAS;
+
+    /// Moves the first quartile by a sample below the pedestal, the third by one above it.
+    #[inline(always)]
+    fn move_quartiles(&mut self, lanes: L, row: QuietRow<L>) {
+        let [first, third] = &mut self.quartile;
+        let (below, above) = (lanes.negative(row.side), lanes.positive(row.side));
+        // No sample moves both, so that one step does for the two.
+        let either = third.replaced(lanes, below, first);
+        let counted = either.counted(lanes, either.side(lanes, row.rise));
+        first.move_where(lanes, below, counted);
+        third.move_where(lanes, above, counted);
+    }
+
+    /// What filtered signals must not pass before a quartile has moved again, nor just after.
+    #[inline(always)]
+    fn limit(&self, lanes: L) -> L::Bytes {
+        let [first, third] = &self.quartile;
+        let range = lanes.subtract_bytes(third.offset(), first.offset());
+        lanes.max_bytes(lanes.look_up(self.limits, range), self.masked)
+    }
 }
 
 impl<L: Tables> Quiet<L, Filter<L>> for QuietFilter<L> {
+    const ROWS: usize = 2 * L::QUIET_ROWS;
+
     #[inline(always)]
     fn settle(
         lanes: L,
@@ -289,76 +351,92 @@ impl<L: Tables> Quiet<L, Filter<L>> for QuietFilter<L> {
         exact: &Filter<L>,
         pedestal: &Estimate<L>,
     ) -> Option<Self> {
-        let limit = parameters.limit_table.as_ref()?;
-        let [first, third] = exact.quartile;
-        let below = [
-            lanes.subtract(pedestal.base(), first.base()),
-            lanes.subtract(pedestal.base(), third.base()),
-        ];
-        let mut farthest = lanes.max(lanes.abs(below[0]), lanes.abs(below[1]));
+        let limits = parameters.limit_table.as_ref()?;
+        let base = pedestal.base();
+        let [first, third] = &exact.quartile;
+        let mut farthest = lanes.max(
+            lanes.abs(lanes.subtract(base, first.base())),
+            lanes.abs(lanes.subtract(base, third.base())),
+        );
         for signal in exact.history(lanes) {
             farthest = lanes.max(farthest, lanes.abs(signal));
         }
-        let bases = lanes.subtract(third.base(), first.base());
-        let base_range = lanes.add(bases, lanes.splat(LimitTable::RANGE_BIAS));
         let moves_max = parameters.moves_max();
         let room = lanes.splat(63 - 4 * moves_max);
-        let lowest = lanes.subtract(base_range, lanes.splat(2 * moves_max));
+        let lowest = lanes.add(
+            lanes.subtract(third.base(), first.base()),
+            lanes.splat(LimitTable::LOWEST_RANGE.unsigned_abs() as i16 - 2 * moves_max),
+        );
         let unfit = lanes.either(
             lanes.above(farthest, lanes.splat(i16::from(SMALL_MAX))),
             lanes.below_unsigned(room, lowest),
         );
-        if 4 * moves_max > 63 || lanes.any(unfit) {
+        // While they are not judged neither quartile may move twice.
+        let moves_once = parameters.accum_limit as usize + 1 >= Self::ROWS;
+        if !moves_once || 4 * moves_max > 63 || lanes.any(unfit) {
             return None;
         }
-        let mut terms = exact.terms;
-        for (power, term) in terms.iter_mut().enumerate() {
-            *term = lanes.add(*term, lanes.splat(i16::from(Self::BIAS) << power));
-        }
-        let biased = |signal| lanes.add_bytes(lanes.narrow(signal), lanes.splat_bytes(Self::BIAS));
-        Some(Self {
-            quartile: exact.quartile,
-            below: [lanes.narrow(below[0]), lanes.narrow(below[1])],
-            base_range: lanes.narrow(base_range),
-            limit: lanes.table(&limit.0),
+        let biased = |signal, power| lanes.add(signal, lanes.splat(i16::from(Self::BIAS) << power));
+        let [entered, a, b, c, d, e] = exact.terms;
+        let [older, newer] = exact.delayed;
+        let mut filter = Self {
+            quartile: [first.on_base(lanes, base), third.on_base(lanes, base)],
+            delayed: [
+                lanes.narrow(biased(entered, 0)),
+                lanes.narrow(biased(older, 0)),
+                lanes.narrow(biased(newer, 0)),
+            ],
+            terms: [biased(a, 1), biased(b, 2), biased(c, 3), biased(d, 4), biased(e, 5)],
+            sum: lanes.splat(0),
+            highest: lanes.splat_bytes(0),
+            limit: lanes.splat_bytes(0),
+            limits: lanes.table(&limits.0),
             masked: lanes.narrow(lanes.load(&parameters.threshold)),
-            delayed: [biased(exact.delayed[0]), biased(exact.delayed[1])],
-            terms,
-            highest: lanes.splat_bytes(Self::BIAS),
-        })
+        };
+        filter.limit = filter.limit(lanes);
+        Some(filter)
     }
 
     #[inline(always)]
     fn step(&mut self, lanes: L, row: QuietRow<L>) -> L::Bytes {
-        let [first, third] = &mut self.quartile;
-        let side = first.side(lanes, lanes.add_saturating_bytes(row.rise, self.below[0]));
-        first.count(lanes, lanes.keep_where_negative(row.side, side));
-        let side = third.side(lanes, lanes.add_saturating_bytes(row.rise, self.below[1]));
-        third.count(lanes, lanes.keep_where_positive(row.side, side));
-        let moved = lanes.subtract_bytes(third.offset(), first.offset());
-        let limit = lanes.look_up(self.limit, lanes.add_bytes(self.base_range, moved));
-        let limit = lanes.max_bytes(limit, self.masked);
-
+        self.move_quartiles(lanes, row);
         let signal = lanes.add_bytes(row.signal, lanes.splat_bytes(Self::BIAS));
-        let [older, newer] = self.delayed;
-        self.delayed = [newer, signal];
-        let filtered = cascade(lanes, &mut self.terms, lanes.widen_unsigned(older));
-        let filtered = lanes.narrow(lanes.shift_right::<FIR_SHIFT>(filtered));
+        let [oldest, older, newer] = self.delayed;
+        self.delayed = [older, newer, signal];
+        let pair = lanes.widen_unsigned(lanes.add_bytes(oldest, older));
+        self.sum = lanes.max(self.sum, cascade(lanes, &mut self.terms, pair));
+        signal
+    }
+
+    #[inline(always)]
+    fn judge(&mut self, lanes: L) -> L::Bytes {
+        let filtered = lanes.narrow(lanes.shift_right::<FIR_SHIFT>(self.sum));
+        let before = lanes.subtract_saturating_bytes(self.limit, filtered);
+        self.limit = self.limit(lanes);
+        let after = lanes.subtract_saturating_bytes(self.limit, filtered);
+        self.sum = lanes.splat(0);
         self.highest = lanes.max_bytes(self.highest, filtered);
-        lanes.either_bytes(signal, lanes.subtract_saturating_bytes(limit, filtered))
+        lanes.either_bytes(before, after)
     }
 
     #[inline(always)]
     fn resume(&self, lanes: L, exact: &mut Filter<L>) {
-        exact.quartile = self.quartile;
-        let bias = lanes.splat(i16::from(Self::BIAS));
-        exact.delayed = [
-            lanes.subtract(lanes.widen(self.delayed[0]), bias),
-            lanes.subtract(lanes.widen(self.delayed[1]), bias),
-        ];
-        for (power, (term, biased)) in exact.terms.iter_mut().zip(self.terms).enumerate() {
-            *term = lanes.subtract(biased, lanes.splat(i16::from(Self::BIAS) << power));
+        for (exact, quartile) in exact.quartile.iter_mut().zip(&self.quartile) {
+            *exact = quartile.on_base(lanes, exact.base());
         }
+        let exactly =
+            |biased, power| lanes.subtract(biased, lanes.splat(i16::from(Self::BIAS) << power));
+        let [entered, older, newer] = self.delayed;
+        let [a, b, c, d, e] = self.terms;
+        exact.delayed = [exactly(lanes.widen(older), 0), exactly(lanes.widen(newer), 0)];
+        exact.terms = [
+            exactly(lanes.widen(entered), 0),
+            exactly(a, 1),
+            exactly(b, 2),
+            exactly(c, 3),
+            exactly(d, 4),
+            exactly(e, 5),
+        ];
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use core::ops::Range;
 use super::batch::Batch;
 use super::estimate::{Estimate, less_offset};
 use super::hits::HitLanes;
-use super::quiet::{Quiet, QuietRow};
+use super::quiet::{Quiet, QuietRow, ROWS_MAX};
 use super::transform::Transform;
 use super::{Lanes, Packed};
 use crate::job::Job;
@@ -61,7 +61,7 @@ impl<L: Lanes> Seen<L> {
     /// What of it fits 8 bits.
     #[inline(always)]
     fn quiet(self, lanes: L) -> QuietRow<L> {
-        let signal = lanes.subtract_saturating_bytes(self.narrow, self.offset);
+        let signal = lanes.subtract_bytes(self.narrow, self.offset);
         QuietRow { rise: self.narrow, side: self.side, signal }
     }
 }
@@ -141,32 +141,34 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
         rows: P,
         range: Range<usize>,
     ) -> usize {
-        let lanes = self.lanes;
+        let (lanes, rows_at_once) = (self.lanes, T::Quiet::ROWS);
         let mut t = range.start;
         if self.any_open {
             return t;
         }
         let Some(mut quiet) = self.settle(job.parameters) else { return t };
-        while t + L::QUIET_ROWS <= range.end {
+        while t + rows_at_once <= range.end {
             let before = (quiet, self.pedestal);
             let mut loud = lanes.splat_bytes(0);
-            // Two rows a turn, so that what goes from row to row is not moved between registers.
-            for t in (t..t + L::QUIET_ROWS).step_by(2) {
-                let row = self.look::<P, MOVING>(rows, t).quiet(lanes);
-                loud = lanes.either_bytes(loud, quiet.step(lanes, row));
-                let row = self.look::<P, MOVING>(rows, t + 1).quiet(lanes);
-                loud = lanes.either_bytes(loud, quiet.step(lanes, row));
+            // First all pedestals, then all steps: neither of the two needs all registers.
+            let mut seen = [QuietRow { rise: loud, side: loud, signal: loud }; ROWS_MAX];
+            for (i, seen) in seen[..rows_at_once].iter_mut().enumerate() {
+                *seen = self.look::<P, MOVING>(rows, t + i).quiet(lanes);
             }
-            if lanes.any_negative(loud) {
+            for seen in &seen[..rows_at_once] {
+                loud = lanes.either_bytes(loud, quiet.step(lanes, *seen));
+            }
+            if lanes.any_negative(lanes.either_bytes(loud, quiet.judge(lanes))) {
                 (quiet, self.pedestal) = before;
                 break;
             }
-            t += L::QUIET_ROWS;
+            t += rows_at_once;
         }
         while t < range.end {
             let (mut next, pedestal) = (quiet, self.pedestal);
             let row = self.look::<P, MOVING>(rows, t).quiet(lanes);
-            if lanes.any_negative(next.step(lanes, row)) {
+            let loud = next.step(lanes, row);
+            if lanes.any_negative(lanes.either_bytes(loud, next.judge(lanes))) {
                 self.pedestal = pedestal;
                 break;
             }

@@ -155,10 +155,15 @@ pub(crate) struct Filter<L: Lanes> {
     threshold: L::Words,
 }
 
-/// The sums of neighbours of sums of neighbours of signals, to the sixth; `signal` is the latest.
+/// The sums of neighbours of sums of neighbours, so many times; `latest` is the latest term of the
+/// first.
 #[inline(always)]
-pub(super) fn cascade<L: Lanes>(lanes: L, terms: &mut [L::Words; 6], signal: L::Words) -> L::Words {
-    let mut sum = signal;
+pub(super) fn cascade<L: Lanes, const TIMES: usize>(
+    lanes: L,
+    terms: &mut [L::Words; TIMES],
+    latest: L::Words,
+) -> L::Words {
+    let mut sum = latest;
     for term in terms {
         let next = lanes.add(sum, *term);
         *term = sum;

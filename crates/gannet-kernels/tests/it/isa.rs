@@ -42,6 +42,11 @@ macro_rules! equals_scalar {
             }
 
             #[test]
+            fn equals_scalar_where_filtered_signals_are_just_about_the_limit() {
+                super::compare_filter_at_its_limit($isa);
+            }
+
+            #[test]
             fn equals_scalar_while_the_first_pedestal_converges() {
                 super::compare_convergence($isa);
             }
@@ -368,7 +373,8 @@ fn compare_convergence(isa: Isa) {
     }
 }
 
-/// Runs blocks of `adc` through a chain whose pedestals are 900; the state must agree after each.
+/// Runs blocks of `adc` through a chain whose pedestals are 900; primitives and state must agree
+/// after each.
 fn compare_blocks(
     config: &ChainConfig,
     table: &ChannelTable,
@@ -380,7 +386,11 @@ fn compare_blocks(
     chains.iter_mut().for_each(|chain| chain.set_pedestals([900; CHANNELS]));
     for call in 0..calls {
         let block = pack(|t, c| adc(call * SAMPLES + t, c));
-        chains.iter_mut().for_each(|chain| chain.process(&block, 0, &mut Vec::new()));
+        let mut found = [Vec::new(), Vec::new()];
+        for (chain, found) in chains.iter_mut().zip(&mut found) {
+            chain.process(&block, 0, found);
+        }
+        assert_eq!(found[1], found[0], "in call {call}");
         assert!(chains[1].state() == chains[0].state(), "after call {call}");
     }
 }
@@ -416,5 +426,26 @@ fn compare_fast_pedestal(isa: Isa) {
     let table = ChannelTable { threshold: [200; CHANNELS], ..ChannelTable::default() };
     if can_run(isa) {
         compare_blocks(&config, &table, isa, 4, |_, _| 1100);
+    }
+}
+
+/// On a few channels plateaus of about six times the interquartile range, while the quartiles go up
+/// and down.
+fn compare_filter_at_its_limit(isa: Isa) {
+    let table = ChannelTable { threshold: [6; CHANNELS], ..ChannelTable::default() };
+    for accum_limit in [4, 7, 10].into_iter().filter(|_| can_run(isa)) {
+        let config = ChainConfig {
+            subtraction: Pedestal::Frugal { accum_limit },
+            transform: Some(Transform::Fir),
+            ..ChainConfig::default()
+        };
+        compare_blocks(&config, &table, isa, 500, |t, c| {
+            let of = |what: usize, range: usize| {
+                mix((what * CHANNELS + c) as u64 ^ u64::from(accum_limit) << 32) as usize % range
+            };
+            let noise = 897 + of(t, 7);
+            let plateau = c.is_multiple_of(5) && (t + 11 * c) % 130 < 12;
+            (if plateau { noise + 8 + of(t / 130, 10) } else { noise }) as u16
+        });
     }
 }
