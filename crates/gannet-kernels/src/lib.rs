@@ -58,4 +58,4 @@ pub use chain::{ChainConfig, ChannelTable, Error, FIR_TAPS, Pedestal, Result, Tr
 pub use isa::Isa;
 pub use samples::Samples;
 pub use state::State;
-pub use tpg::{Path, Tpg};
+pub use tpg::{Fetch, Path, Tpg};

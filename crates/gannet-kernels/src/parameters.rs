@@ -8,6 +8,8 @@ use crate::block::SAMPLES;
 use crate::chain::{ChainConfig, ChannelTable, Error, FIR_TAPS, Pedestal, Result, Transform};
 #[cfg(target_arch = "x86_64")]
 use crate::tables::{LimitTable, SumTables, feedback_factors};
+#[cfg(target_arch = "x86_64")]
+use crate::tpg::Fetch;
 
 /// A chain in the form that the kernels use: checked, and laid out for vector loads.
 #[derive(Clone, Debug)]
@@ -33,6 +35,8 @@ pub(crate) struct Parameters {
     /// Samples after which the pedestal is frozen.
     pub(crate) start_period: Option<u32>,
     pub(crate) transform: Option<Transform>,
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fetch: Fetch,
     /// For rows in 8 bits, where they can be taken so.
     #[cfg(target_arch = "x86_64")]
     pub(crate) sum_tables: Option<SumTables>,
@@ -93,6 +97,8 @@ impl Parameters {
                 Pedestal::Fixed { start_period, .. } => Some(start_period),
             },
             transform: config.transform,
+            #[cfg(target_arch = "x86_64")]
+            fetch: Fetch::default(),
             #[cfg(target_arch = "x86_64")]
             sum_tables: SumTables::new(config.transform, table),
             #[cfg(target_arch = "x86_64")]

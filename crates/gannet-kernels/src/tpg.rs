@@ -26,6 +26,16 @@ pub enum Path {
     Dense,
 }
 
+/// What a search fetches into the caches of what lies behind the row in hand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fetch {
+    /// As much as memory takes to answer, for samples that nobody has touched lately.
+    #[default]
+    Memory,
+    /// A little into the first-level cache, for samples that were just written.
+    Cache,
+}
+
 /// The trigger primitive chain on one stream: its parameters, its state, its instruction set.
 #[derive(Clone, Debug)]
 pub struct Tpg {
@@ -125,6 +135,16 @@ impl Tpg {
     /// Pedestals and running sums are kept.
     pub fn reset_hits(&mut self) -> usize {
         self.state.reset_hits()
+    }
+
+    /// Says where the samples will lie; it makes no difference to the scalar kernel.
+    pub fn set_fetch(&mut self, fetch: Fetch) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            self.parameters.fetch = fetch;
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = fetch;
     }
 
     /// The pedestals of the 64 channels, ADC counts.

@@ -25,6 +25,7 @@ use crate::block::{ROW_LEN, Row, SAMPLES};
 use crate::chain::Transform as Config;
 use crate::job::Job;
 use crate::samples::{Coldata, HEADER, Rows};
+use crate::tpg::Fetch;
 
 use search::search;
 use transform::{FeedbackSum, Filter, RunningSum, Threshold, Transform};
@@ -85,7 +86,8 @@ fn process_all<L: Lanes, T: Transform<L>, P: Packed<L>, const DENSE: bool>(
 }
 
 /// Bytes between the row being searched and the cache lines fetched meanwhile, into the first-level
-/// cache and into the second. Measured best of 0 to 16384 each; beyond 4096 both make it slower.
+/// cache and, from memory, into the second. Measured best of 0 to 16384 each; beyond 4096 both make
+/// it slower.
 const FETCH_AHEAD: usize = 1536;
 const FETCH_FAR_AHEAD: usize = 3584;
 
@@ -94,7 +96,7 @@ trait Packed<L: Lanes>: Copy {
     fn count(self) -> usize;
     fn row(&self, t: usize) -> &Row;
     /// Fetches what should be there some rows after row `t`.
-    fn prefetch(&self, lanes: L, t: usize);
+    fn prefetch(&self, lanes: L, t: usize, fetch: Fetch);
     fn unpack(lanes: L, row: &Row) -> L::Words;
 }
 
@@ -110,9 +112,11 @@ impl<L: Lanes> Packed<L> for &[Row; SAMPLES] {
     }
 
     #[inline(always)]
-    fn prefetch(&self, lanes: L, t: usize) {
+    fn prefetch(&self, lanes: L, t: usize, fetch: Fetch) {
         lanes.prefetch::<2>(&self[t], FETCH_AHEAD);
-        lanes.prefetch_far::<2>(&self[t], FETCH_FAR_AHEAD);
+        if fetch == Fetch::Memory {
+            lanes.prefetch_far::<2>(&self[t], FETCH_FAR_AHEAD);
+        }
     }
 
     #[inline(always)]
@@ -145,7 +149,7 @@ impl<L: Lanes> Packed<L> for Coldata<'_> {
     /// The blocks of some frames are searched one after the other. The first of them fetches all
     /// of a frame, the others begin with what lies behind these frames.
     #[inline(always)]
-    fn prefetch(&self, lanes: L, t: usize) {
+    fn prefetch(&self, lanes: L, t: usize, _: Fetch) {
         let row = Coldata::row(self, t);
         if self.block == 0 {
             lanes.prefetch::<8>(row, FETCH_AHEAD);

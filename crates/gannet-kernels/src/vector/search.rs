@@ -10,6 +10,7 @@ use super::transform::Transform;
 use super::{Lanes, Packed};
 use crate::job::Job;
 use crate::parameters::Parameters;
+use crate::tpg::Fetch;
 
 /// Runs the chain over some rows, of which all or none move the pedestal.
 #[inline(always)]
@@ -81,6 +82,7 @@ struct Search<L: Lanes, T: Transform<L>> {
     lanes: L,
     pedestal: Estimate<L>,
     transform: T,
+    fetch: Fetch,
     any_open: bool,
 }
 
@@ -107,6 +109,7 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
                 &state.accumulator,
             ),
             transform: T::load(lanes, parameters, limits, state),
+            fetch: parameters.fetch,
             any_open: lanes.any(lanes.above(sot, lanes.splat(0))),
         }
     }
@@ -122,7 +125,7 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
     fn look<P: Packed<L>, const MOVING: bool>(&mut self, rows: P, t: usize) -> Seen<L> {
         let lanes = self.lanes;
         let row = rows.row(t);
-        rows.prefetch(lanes, t);
+        rows.prefetch(lanes, t, self.fetch);
         let adc = P::unpack(lanes, row);
         let rise = self.pedestal.rise(lanes, adc);
         let narrow = lanes.narrow(rise);

@@ -4,8 +4,8 @@
 
 use gannet_kernels::block::{ADC_MAX, pack};
 use gannet_kernels::{
-    CHANNELS, ChainConfig, ChannelTable, Isa, MAX_TPS_PER_FRAME, Path, Pedestal, SAMPLES, Samples,
-    Tpg, Transform,
+    CHANNELS, ChainConfig, ChannelTable, Fetch, Isa, MAX_TPS_PER_FRAME, Path, Pedestal, SAMPLES,
+    Samples, Tpg, Transform,
 };
 use gannet_wire::protowib;
 use proptest::prelude::*;
@@ -310,6 +310,7 @@ fn compare(case: &Case, isa: Isa) -> Result<usize, TestCaseError> {
     let mut scalar = Tpg::new(&case.config, &case.table, Isa::Scalar).unwrap();
     let mut vector = Tpg::new(&case.config, &case.table, isa).unwrap();
     vector.set_path(case.path);
+    vector.set_fetch(if case.seed.is_multiple_of(2) { Fetch::Memory } else { Fetch::Cache });
     let (mut expected, mut got) = (Vec::new(), Vec::with_capacity(MAX_TPS_PER_FRAME));
     let mut time = 0;
     for call in 0..case.calls {

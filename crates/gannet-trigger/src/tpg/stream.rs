@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gannet_kernels::block::Block;
-use gannet_kernels::{Isa, Tpg};
+use gannet_kernels::{Fetch, Isa, Tpg};
 use gannet_wire::TriggerPrimitive;
 use gannet_wire::channel_map::StreamChannels;
 
@@ -75,8 +75,10 @@ impl StreamTpg {
     ) -> Result<Self> {
         config.check()?;
         let table = config.table(channels, detid, timing.sampling);
-        let tpg = Tpg::new(&config.chain_config(), &table, config.isa.isa())
+        let mut tpg = Tpg::new(&config.chain_config(), &table, config.isa.isa())
             .map_err(|error| Error::new("channel_map", error.to_string()))?;
+        // Frames are searched as they land.
+        tpg.set_fetch(Fetch::Cache);
         let counters = StreamCounters::new(*channels, config.masked(channels));
         Ok(Self {
             tpg,
