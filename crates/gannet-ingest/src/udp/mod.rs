@@ -17,6 +17,7 @@ mod books;
 mod coalescing;
 mod config;
 mod drops;
+mod gathering;
 mod group;
 mod intake;
 mod receiver;
