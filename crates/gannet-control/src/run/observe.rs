@@ -37,13 +37,12 @@ use crate::snapshot::{
 
 /// Drops that lose nothing of what the run is for: what came before it, what others sent here, what
 /// came twice, and what a setting keeps out.
-const HARMLESS: [(&str, &str); 16] = [
+const HARMLESS: [(&str, &str); 15] = [
     ("source", "before_start"),
     ("source", "empty"),
     ("source", "foreign_address"),
     ("frames", "unknown_stream"),
     ("frames", "duplicate"),
-    ("frames", "after_stop"),
     ("merge", "too_long"),
     ("activity", "prescaled"),
     ("candidate", "prescaled"),

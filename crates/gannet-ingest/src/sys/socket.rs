@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::sys::address::{NAME_LEN, Name};
@@ -23,7 +24,7 @@ pub(crate) struct Queue {
     pub(crate) used: u32,
     /// Memory above which messages are dropped, in bytes.
     pub(crate) limit: u32,
-    /// Messages dropped since the socket was made, modulo 2^32. `SO_RXQ_OVFL` and
+    /// Messages dropped since the socket was made and until it was closed, modulo 2^32. `SO_RXQ_OVFL` and
     /// `/proc/net/udp` show the same counter.
     pub(crate) drops: u32,
 }
@@ -32,6 +33,8 @@ pub(crate) struct Queue {
 #[derive(Debug)]
 pub(crate) struct Socket {
     fd: OwnedFd,
+    /// Drops before the socket was closed to all; those since are refusals.
+    drops_before_close: OnceLock<u32>,
 }
 
 /// Turns the usual return value into a result.
@@ -47,7 +50,8 @@ impl Socket {
         // SAFETY: takes no pointers.
         let fd = check(unsafe { libc::socket(family, kind, 0) })?;
         // SAFETY: the descriptor was just made and belongs to nobody else.
-        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { fd, drops_before_close: OnceLock::new() })
     }
 
     pub(crate) fn raw(&self) -> libc::c_int {
@@ -150,6 +154,18 @@ impl Socket {
         self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
     }
 
+    /// Refuses every datagram from now on, where `drops` were dropped before; what is queued stays.
+    pub(crate) fn close(&self, drops: u32) -> io::Result<()> {
+        // Known before the filter refuses the first, so that nobody takes it for a loss.
+        self.drops_before_close.get_or_init(|| drops);
+        self.refuse_all()
+    }
+
+    /// Those of the `drops` read from the kernel that a closed socket has not refused.
+    pub(crate) fn drops_of(&self, drops: u32) -> u32 {
+        self.drops_before_close.get().copied().unwrap_or(drops)
+    }
+
     /// Takes the filter away, if there is one.
     pub(crate) fn accept_all(&self) -> io::Result<()> {
         match self.set_flag(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, true) {
@@ -173,7 +189,7 @@ impl Socket {
         Ok(Queue {
             used: figure(libc::SK_MEMINFO_RMEM_ALLOC),
             limit: figure(libc::SK_MEMINFO_RCVBUF),
-            drops: figure(libc::SK_MEMINFO_DROPS),
+            drops: self.drops_of(figure(libc::SK_MEMINFO_DROPS)),
         })
     }
 

@@ -96,7 +96,8 @@ impl Books {
         match self.gauge {
             Gauge::Socket => socket.queue().ok(),
             Gauge::Proc(_) if moment == Moment::Busy => None,
-            Gauge::Proc(inode) => read_proc(inode).map(|drops| Queue { drops, ..Queue::default() }),
+            Gauge::Proc(inode) => read_proc(inode)
+                .map(|drops| Queue { drops: socket.drops_of(drops), ..Queue::default() }),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the sockets of one address have in common.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,6 +9,7 @@ use libc::sock_filter;
 
 use crate::Error;
 use crate::sys::socket::Socket;
+use crate::udp::drops::read_proc;
 
 /// The sockets of one address.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ struct Bound {
     /// In their order, which is also that of the program. None is closed before the last source of
     /// the group is gone: the kernel would give its place to another.
     sockets: Vec<Arc<Socket>>,
+    /// They refuse all that comes.
+    is_closed: bool,
 }
 
 impl Group {
@@ -60,6 +64,22 @@ impl Group {
         bound.address = Some(address);
         bound.sockets.push(Arc::clone(socket));
         Ok(address)
+    }
+
+    /// Has all sockets of a shared address refuse datagrams from now on. Once one of them is shut, the
+    /// kernel no longer asks the program, and what is for one socket would come to another.
+    pub(super) fn close(&self) -> io::Result<()> {
+        let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.shares_address || std::mem::replace(&mut bound.is_closed, true) {
+            return Ok(());
+        }
+        bound.sockets.iter().try_for_each(|socket| {
+            let drops = match socket.queue() {
+                Ok(queue) => queue.drops,
+                Err(_) => socket.inode().ok().and_then(read_proc).unwrap_or(0),
+            };
+            socket.close(drops)
+        })
     }
 
     /// Has every socket take datagrams one by one from now on.

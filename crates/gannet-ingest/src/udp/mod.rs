@@ -8,7 +8,8 @@
 //!
 //! A source gets its port last, when all that takes time is done. Until it starts, a filter refuses
 //! every datagram, and the kernel counts them. `start` takes the filter away at one instant. `stop` connects the socket to itself, so that at one instant the kernel finds
-//! it no more for anybody, while what is queued can still be taken. Every datagram in between is
+//! it no more for anybody, while what is queued can still be taken. Sockets that share an address
+//! refuse everything before, all of them. Every datagram in between is
 //! taken or counted by the kernel as dropped; the modules `drops` and `books` tell how that count
 //! is made exact.
 

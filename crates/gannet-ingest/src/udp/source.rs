@@ -140,6 +140,7 @@ impl UdpSource {
 
     /// Makes the kernel find the socket no more; what is queued stays.
     fn shut(&self) -> Result<(), Error> {
+        self.group.close().map_err(Error::socket("close", self.address))?;
         let mut own = self.address;
         if own.ip().is_unspecified() {
             own.set_ip(match own {

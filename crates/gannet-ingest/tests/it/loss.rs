@@ -281,6 +281,76 @@ fn a_key_in_the_datagram_chooses_the_socket() {
     }
 }
 
+/// All sockets of an address stop at one instant: until then the frames of a stream come by its socket,
+/// from then on by none.
+#[test]
+fn a_group_of_sockets_stops_amid_traffic_without_a_gap() {
+    const STREAMS: u64 = 8;
+    let rounds = if std::env::var_os("GANNET_LONG").is_some() { 400 } else { 40 };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    for round in 0..rounds {
+        let sockets = [2, 4][round % 2];
+        let config = UdpConfig { sockets, ..loopback() };
+        let spread = Spread::new([0..=7], 0..STREAMS as u32);
+        let mut sources = udp::prepare(&config, LANDING, Some(&spread), &clock).unwrap();
+        sources.iter_mut().for_each(|source| source.bind().unwrap());
+        sources.iter_mut().for_each(|source| source.start().unwrap());
+        let (address, over) = (sources[0].address(), Arc::new(AtomicBool::new(false)));
+        let sender = {
+            let over = Arc::clone(&over);
+            thread::spawn(move || {
+                let mut sink = UdpSink::connect(address, &UdpSinkConfig::default()).unwrap();
+                let body = vec![0xa5; FRAME_LEN - 8];
+                for number in (0..).take_while(|_| !over.load(Ordering::Relaxed)) {
+                    for key in 0..STREAMS {
+                        let header = (number << 8 | key).to_le_bytes();
+                        // Refused from the stop on.
+                        _ = sink.send(&[Datagram { header: &header, body: &body }]);
+                    }
+                }
+            })
+        };
+        let mut received = vec![Vec::new(); sources.len()];
+        let poll = |sources: &mut [UdpSource], received: &mut [Vec<u64>]| {
+            for (source, received) in sources.iter_mut().zip(received) {
+                source.poll(Duration::ZERO).unwrap();
+                received.extend(numbers(source));
+            }
+        };
+        while received.iter().any(|received| received.len() < 50) {
+            poll(&mut sources, &mut received);
+        }
+        for place in 0..sources.len() {
+            sources[place].stop().unwrap();
+            (0..10).for_each(|_| poll(&mut sources, &mut received));
+        }
+        while sources.iter().any(|source| !source.is_exhausted()) {
+            poll(&mut sources, &mut received);
+        }
+        over.store(true, Ordering::Relaxed);
+        sender.join().unwrap();
+        let dropped: u64 =
+            sources.iter().map(|source| source.account().dropped(SourceDrop::KernelQueue)).sum();
+        let mut missing = 0;
+        for (place, received) in received.iter().enumerate() {
+            let share = STREAMS / u64::from(sockets);
+            for key in 0..STREAMS {
+                let of_stream: Vec<_> = received
+                    .iter()
+                    .filter(|word| *word & 0xff == key)
+                    .map(|word| word >> 8)
+                    .collect();
+                let is_own = key / share == place as u64;
+                assert!(is_own || of_stream.is_empty(), "stream {key} by socket {place}");
+                let [first, .., last] = of_stream[..] else { continue };
+                missing += last - first + 1 - of_stream.len() as u64;
+            }
+        }
+        assert!(missing <= dropped, "{missing} frames are missing and {dropped} were dropped");
+        assert!(sources.iter().all(|source| source.account().statement("udp").closes()));
+    }
+}
+
 /// Not even a program that would share it joins.
 #[test]
 fn a_group_of_sockets_shares_its_address_with_no_other() {

@@ -40,8 +40,6 @@ gannet_measure::drop_reasons! {
         UnknownStream => "unknown_stream",
         /// Its stream comes by another socket of the source.
         OtherSocket => "other_socket",
-        /// It came after the stop of the socket that its stream comes by, so by another one.
-        AfterStop => "after_stop",
         /// A frame with the same time stamp was taken before.
         Duplicate => "duplicate",
         /// Its time stamp does not fit those around it, and no later frame confirmed it.
@@ -229,7 +227,6 @@ impl Frames {
                         stream.lie_in(cells());
                         self.owned[place] = Some(stream);
                     }
-                    Claim::Taken if self.pool.is_ending() => return Err(FrameDrop::AfterStop),
                     Claim::Taken => {
                         self.strayed = true;
                         return Err(FrameDrop::OtherSocket);

@@ -65,8 +65,8 @@ impl StreamPool {
         self.lock()[place].take().map_or(Claim::Taken, Claim::Granted)
     }
 
-    /// Notes that receivers begin to stop: the kernel then sends to others what is for them, and
-    /// how far streams come from now on says nothing of those that have stopped.
+    /// Notes that receivers begin to stop: how far streams come from now on says nothing of those
+    /// that have stopped.
     pub(super) fn end(&self) {
         self.ending.store(true, Ordering::Release);
     }
