@@ -7,9 +7,12 @@
 use core::arch::x86_64::*;
 
 use crate::block::{ADC_BITS, ADC_MAX, CHANNELS, ROW_LEN, Row};
+use crate::fetch::Ahead;
 use crate::job::Job;
+use crate::samples::Packed;
 use crate::state::Word16;
-use crate::vector::{self, Batch, Lanes, Never};
+use crate::tables::FrugalTables;
+use crate::vector::{self, Lanes, Never};
 use gannet_wire::protowib::coldata;
 
 /// Channels in a register of 16-bit lanes.
@@ -31,16 +34,26 @@ impl Avx2 {
         found.then_some(Self(()))
     }
 
-    /// Runs the chain over the samples of a job.
-    pub(crate) fn process(self, job: &mut Job, batch: &mut Batch) {
-        // SAFETY: `self` exists only where `detect` found the feature.
-        unsafe { process(self, job, batch) }
+    /// Runs the chain over rows of samples, block by block.
+    pub(crate) fn process<P: Packed, const BLOCKS: usize>(
+        self,
+        jobs: &mut [Job; BLOCKS],
+        rows: [P; BLOCKS],
+        ahead: Ahead,
+    ) {
+        // SAFETY: `self` exists only where `detect` found the features.
+        unsafe { process(self, jobs, rows, ahead) }
     }
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn process(lanes: Avx2, job: &mut Job, batch: &mut Batch) {
-    vector::process(lanes, job, batch);
+fn process<P: Packed, const BLOCKS: usize>(
+    lanes: Avx2,
+    jobs: &mut [Job; BLOCKS],
+    rows: [P; BLOCKS],
+    ahead: Ahead,
+) {
+    vector::process(lanes, jobs, rows, ahead);
 }
 
 /// An operation on each register of a 16-bit quantity.
@@ -137,21 +150,15 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn prefetch<const LINES: usize>(self, row: &Row, bytes_ahead: usize) {
-        let first: *const i8 = row.as_ptr().wrapping_add(bytes_ahead).cast();
-        for line in 0..LINES {
-            // SAFETY: a prefetch reads nothing, so any address will do.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(64 * line)) }
-        }
+    fn prefetch(self, address: *const u8) {
+        // SAFETY: a prefetch reads nothing, so any address will do.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
 
     #[inline(always)]
-    fn prefetch_far<const LINES: usize>(self, row: &Row, bytes_ahead: usize) {
-        let first: *const i8 = row.as_ptr().wrapping_add(bytes_ahead).cast();
-        for line in 0..LINES {
-            // SAFETY: a prefetch reads nothing, so any address will do.
-            unsafe { _mm_prefetch::<_MM_HINT_T1>(first.wrapping_add(64 * line)) }
-        }
+    fn prefetch_far(self, address: *const u8) {
+        // SAFETY: a prefetch reads nothing, so any address will do.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) }
     }
 
     #[inline(always)]
@@ -375,7 +382,7 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn frugal(self, limit: i8) -> Frugal {
+    fn frugal(self, limit: i8, _: &FrugalTables) -> Frugal {
         // SAFETY: `self` is the proof that the machine has the instruction.
         unsafe {
             Frugal {

@@ -8,11 +8,14 @@ use core::arch::x86_64::*;
 use core::hint::black_box;
 
 use crate::block::{ADC_MAX, CHANNELS, ROW_LEN, Row};
+use crate::fetch::Ahead;
 use crate::job::Job;
 use crate::parameters::Parameters;
+use crate::samples::Packed;
 use crate::state::Word16;
+use crate::tables::FrugalTables;
 use crate::vector::{
-    self, AT_ONCE, Batch, Endings, Lanes, PLACES, QuietFilter, QuietSum, Tables, TimeBase,
+    self, AT_ONCE, Endings, Lanes, PLACES, QuietFilter, QuietSum, Tables, TimeBase,
 };
 use gannet_wire::TriggerPrimitive;
 use gannet_wire::protowib::coldata;
@@ -40,16 +43,26 @@ impl Avx512 {
         found.then_some(Self(()))
     }
 
-    /// Runs the chain over the samples of a job.
-    pub(crate) fn process(self, job: &mut Job, batch: &mut Batch) {
+    /// Runs the chain over rows of samples, block by block.
+    pub(crate) fn process<P: Packed, const BLOCKS: usize>(
+        self,
+        jobs: &mut [Job; BLOCKS],
+        rows: [P; BLOCKS],
+        ahead: Ahead,
+    ) {
         // SAFETY: `self` exists only where `detect` found the features.
-        unsafe { process(self, job, batch) }
+        unsafe { process(self, jobs, rows, ahead) }
     }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
-fn process(lanes: Avx512, job: &mut Job, batch: &mut Batch) {
-    vector::process(lanes, job, batch);
+fn process<P: Packed, const BLOCKS: usize>(
+    lanes: Avx512,
+    jobs: &mut [Job; BLOCKS],
+    rows: [P; BLOCKS],
+    ahead: Ahead,
+) {
+    vector::process(lanes, jobs, rows, ahead);
 }
 
 /// A binary operation on both registers of a quantity.
@@ -72,20 +85,6 @@ pub(crate) struct Frugal {
     next: __m512i,
     /// The move of the pedestal.
     moved: __m512i,
-}
-
-/// The tables of a limit: accumulators `-limit - 1 ..= limit + 1` are at `0 ..= 2 * limit + 2`.
-const fn frugal_tables(limit: i8) -> [[u8; 64]; 2] {
-    let bias = limit as u8 + 1;
-    let (mut next, mut moved) = ([0; 64], [0; 64]);
-    let mut i = 0;
-    while i <= 2 * bias && i < 64 {
-        let (up, down) = (i == 2 * bias, i == 0);
-        next[i as usize] = if up || down { bias } else { i };
-        moved[i as usize] = (up as i8 - down as i8) as u8;
-        i += 1;
-    }
-    [next, moved]
 }
 
 impl Lanes for Avx512 {
@@ -142,21 +141,15 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn prefetch<const LINES: usize>(self, row: &Row, bytes_ahead: usize) {
-        let first: *const i8 = row.as_ptr().wrapping_add(bytes_ahead).cast();
-        for line in 0..LINES {
-            // SAFETY: a prefetch reads nothing, so any address will do.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(64 * line)) }
-        }
+    fn prefetch(self, address: *const u8) {
+        // SAFETY: a prefetch reads nothing, so any address will do.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
 
     #[inline(always)]
-    fn prefetch_far<const LINES: usize>(self, row: &Row, bytes_ahead: usize) {
-        let first: *const i8 = row.as_ptr().wrapping_add(bytes_ahead).cast();
-        for line in 0..LINES {
-            // SAFETY: a prefetch reads nothing, so any address will do.
-            unsafe { _mm_prefetch::<_MM_HINT_T1>(first.wrapping_add(64 * line)) }
-        }
+    fn prefetch_far(self, address: *const u8) {
+        // SAFETY: a prefetch reads nothing, so any address will do.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) }
     }
 
     #[inline(always)]
@@ -431,17 +424,15 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn frugal(self, limit: i8) -> Frugal {
-        let [next, moved] = frugal_tables(limit);
-        // SAFETY: the references cover the 64 bytes read; the loads need no alignment. `self` is
-        // the proof that the machine has the instructions.
+    fn frugal(self, limit: i8, tables: &FrugalTables) -> Frugal {
+        // SAFETY: `self` is the proof that the machine has the instruction.
         unsafe {
             Frugal {
-                bias: _mm512_set1_epi8(limit + 1),
+                bias: _mm512_set1_epi8(FrugalTables::bias(limit)),
                 // Hidden from the compiler, which would turn the clamp to +-1 into compare masks.
                 one: black_box(_mm512_set1_epi8(1)),
-                next: _mm512_loadu_si512(next.as_ptr().cast()),
-                moved: _mm512_loadu_si512(moved.as_ptr().cast()),
+                next: self.table(&tables.next),
+                moved: self.table(&tables.moved),
             }
         }
     }

@@ -6,19 +6,19 @@ use crate::block::MAX_TPS_PER_FRAME;
 #[cfg(target_arch = "x86_64")]
 use crate::block::SAMPLES;
 use crate::parameters::Parameters;
-use crate::samples::Samples;
 use crate::state::{Hits, State};
 #[cfg(target_arch = "x86_64")]
-use crate::vector::TimeBase;
+use crate::vector::{Batch, TimeBase};
 
-/// The samples of a call, and all that a kernel needs to process them.
+/// All that a kernel needs in a call to process the samples of 64 channels.
 pub(crate) struct Job<'a> {
     pub(crate) parameters: &'a Parameters,
     pub(crate) state: &'a mut State,
-    pub(crate) samples: &'a Samples<'a>,
     /// Time of the first sample, ticks.
     pub(crate) timestamp: u64,
     pub(crate) completed: &'a mut Completed,
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) batch: &'a mut Batch,
 }
 
 impl Job<'_> {

@@ -36,10 +36,11 @@
 
 pub mod block;
 pub mod chain;
+mod fetch;
 pub mod isa;
 mod job;
 mod parameters;
-pub mod samples;
+mod samples;
 pub mod state;
 pub mod tpg;
 
@@ -55,7 +56,7 @@ mod vector;
 
 pub use block::{BLOCK_LEN, CHANNELS, MAX_TPS_PER_FRAME, SAMPLES};
 pub use chain::{ChainConfig, ChannelTable, Error, FIR_TAPS, Pedestal, Result, Transform};
+pub use fetch::Fetch;
 pub use isa::Isa;
-pub use samples::Samples;
 pub use state::State;
-pub use tpg::{Fetch, Path, Tpg};
+pub use tpg::{Path, Tpg};

@@ -7,9 +7,7 @@ use crate::block::CHANNELS;
 use crate::block::SAMPLES;
 use crate::chain::{ChainConfig, ChannelTable, Error, FIR_TAPS, Pedestal, Result, Transform};
 #[cfg(target_arch = "x86_64")]
-use crate::tables::{LimitTable, SumTables, feedback_factors};
-#[cfg(target_arch = "x86_64")]
-use crate::tpg::Fetch;
+use crate::tables::{FrugalTables, LimitTable, SumTables, feedback_factors};
 
 /// A chain in the form that the kernels use: checked, and laid out for vector loads.
 #[derive(Clone, Debug)]
@@ -35,8 +33,15 @@ pub(crate) struct Parameters {
     /// Samples after which the pedestal is frozen.
     pub(crate) start_period: Option<u32>,
     pub(crate) transform: Option<Transform>,
+    /// Samples after which the vector kernels choose a new base for the pedestals; at most once a
+    /// call. That is so that all moves to both sides fit the 7 bits that they are compared in.
     #[cfg(target_arch = "x86_64")]
-    pub(crate) fetch: Fetch,
+    pub(crate) rows_to_rebase: usize,
+    /// Most counts that a pedestal can move before it gets a new base.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) moves_max: i16,
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) frugal_tables: FrugalTables,
     /// For rows in 8 bits, where they can be taken so.
     #[cfg(target_arch = "x86_64")]
     pub(crate) sum_tables: Option<SumTables>,
@@ -70,6 +75,8 @@ impl Parameters {
                 return Err(Error::ChannelNumber { index, got: channel });
             }
         }
+        #[cfg(target_arch = "x86_64")]
+        let rows_to_rebase = if moves_within(SAMPLES, limit) <= 32 { SAMPLES } else { SAMPLES / 2 };
         let gain: i16 = FIR_TAPS.iter().sum();
         let parameters = Self {
             threshold: core::array::from_fn(|c| match (table.masked[c], fir) {
@@ -98,7 +105,11 @@ impl Parameters {
             },
             transform: config.transform,
             #[cfg(target_arch = "x86_64")]
-            fetch: Fetch::default(),
+            rows_to_rebase,
+            #[cfg(target_arch = "x86_64")]
+            moves_max: moves_within(rows_to_rebase, limit),
+            #[cfg(target_arch = "x86_64")]
+            frugal_tables: FrugalTables::new(limit as i8),
             #[cfg(target_arch = "x86_64")]
             sum_tables: SumTables::new(config.transform, table),
             #[cfg(target_arch = "x86_64")]
@@ -129,26 +140,13 @@ impl Parameters {
             Some(period) => u64::from(period).saturating_sub(seen).min(count as u64) as usize,
         }
     }
+}
 
-    /// Most counts that a pedestal can move within so many samples: it needs `accum_limit + 1` of
-    /// them for each move but the first, whose counts may come from the samples before.
-    #[cfg(target_arch = "x86_64")]
-    fn moves_within(&self, samples: usize) -> i16 {
-        (samples as i16 - 1) / (i16::from(self.accum_limit) + 1) + 1
-    }
-
-    /// Samples after which the vector kernels choose a new base for the pedestals; at most once a
-    /// call. That is so that all moves to both sides fit the 7 bits that they are compared in.
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) fn rows_to_rebase(&self) -> usize {
-        if self.moves_within(SAMPLES) <= 32 { SAMPLES } else { SAMPLES / 2 }
-    }
-
-    /// Most counts that a pedestal can move before it gets a new base.
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) fn moves_max(&self) -> i16 {
-        self.moves_within(self.rows_to_rebase())
-    }
+/// Most counts that a frugal estimate can move within so many samples: it needs `limit + 1` of
+/// them for each move but the first, whose counts may come from the samples before.
+#[cfg(target_arch = "x86_64")]
+fn moves_within(samples: usize, limit: u16) -> i16 {
+    ((samples - 1) / (usize::from(limit) + 1) + 1) as i16
 }
 
 #[cfg(test)]
@@ -194,7 +192,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     fn the_pedestal_moves_at_most_six_counts_in_a_block_at_the_published_limit() {
         let p = Parameters::new(&ChainConfig::default(), &ChannelTable::default()).unwrap();
-        assert_eq!(p.moves_max(), 6);
+        assert_eq!(p.moves_max, 6);
     }
 
     #[test]
@@ -204,7 +202,7 @@ mod tests {
             let subtraction = Pedestal::Frugal { accum_limit };
             let config = ChainConfig { subtraction, ..ChainConfig::default() };
             let p = Parameters::new(&config, &ChannelTable::default()).unwrap();
-            assert!(p.moves_max() <= 32 && 2 * p.rows_to_rebase() >= SAMPLES, "{accum_limit}");
+            assert!(p.moves_max <= 32 && 2 * p.rows_to_rebase >= SAMPLES, "{accum_limit}");
         }
     }
 }

@@ -2,90 +2,96 @@
 
 use gannet_wire::protowib::{self, coldata};
 
-use crate::block::{self, Block, CHANNELS, ROW_LEN, Row, SAMPLES};
+use crate::block::{self, CHANNELS, ROW_LEN, Row, SAMPLES};
+#[cfg(target_arch = "x86_64")]
+use crate::vector::Lanes;
 
-/// Up to [`SAMPLES`] time samples of 64 channels, where they landed.
-#[derive(Clone, Copy, Debug)]
-pub struct Samples<'a> {
-    pub(crate) rows: Rows<'a>,
+/// Up to [`SAMPLES`] rows of 64 channels, packed as they landed.
+pub(crate) trait Packed: Copy {
+    /// Number of rows, `0..=SAMPLES`.
+    fn count(self) -> usize;
+    /// Row `t`, which must be below their number.
+    fn row(&self, t: usize) -> &Row;
+    /// Where memory is reached when row `t` is searched, if all rows of a call go over it evenly.
+    #[cfg(target_arch = "x86_64")]
+    fn reached(&self, t: usize) -> *const u8;
+    /// The ADC value of a channel of a row.
+    fn adc(row: &Row, channel: usize) -> u16;
+    /// All of them.
+    #[cfg(target_arch = "x86_64")]
+    fn unpack<L: Lanes>(lanes: L, row: &Row) -> L::Words;
 }
 
-/// Rows as they are packed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Rows<'a> {
-    /// 64 values of 14 bits, one after the other.
-    Adc14(&'a [Row; SAMPLES]),
-    /// One COLDATA block of each frame: a header, then 64 values of 12 bits, those of two ADCs
-    /// byte by byte in turn.
-    Coldata(Coldata<'a>),
+/// The block of a WIBEth or TDEEth frame: 64 values of 14 bits a row, one after the other.
+impl Packed for &[Row; SAMPLES] {
+    #[inline(always)]
+    fn count(self) -> usize {
+        SAMPLES
+    }
+
+    #[inline(always)]
+    fn row(&self, t: usize) -> &Row {
+        &self[t]
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn reached(&self, t: usize) -> *const u8 {
+        self[t].as_ptr()
+    }
+
+    fn adc(row: &Row, channel: usize) -> u16 {
+        block::sample(row, channel)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn unpack<L: Lanes>(lanes: L, row: &Row) -> L::Words {
+        lanes.unpack_adc14(row)
+    }
 }
 
-/// Bytes of a ProtoDUNE-SP frame before its first COLDATA block.
-pub(crate) const HEADER: usize = protowib::FRAME_LEN - protowib::BLOCKS * ROW_LEN;
-
-/// One COLDATA block of some ProtoDUNE-SP frames.
+/// One COLDATA block of some ProtoDUNE-SP frames, a row of each: a header, then 64 values of 12
+/// bits, those of two ADCs byte by byte in turn.
+///
+/// Source: DUNE-DAQ/fddetdataformats `WIBFrame.hpp`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Coldata<'a> {
-    frames: &'a [[u8; protowib::FRAME_LEN]],
+    /// At most [`SAMPLES`].
+    pub(crate) frames: &'a [[u8; protowib::FRAME_LEN]],
+    /// Below [`protowib::BLOCKS`].
     pub(crate) block: usize,
 }
 
-impl<'a> Samples<'a> {
-    /// The block of a WIBEth or TDEEth frame: 64 samples of 14 bits.
-    pub fn block(block: &'a Block) -> Self {
-        const NONE: &[Row; SAMPLES] = &[[0; ROW_LEN]; SAMPLES];
-        let rows = block::rows(block).first_chunk().unwrap_or(NONE);
-        Self { rows: Rows::Adc14(rows) }
-    }
-
-    /// One COLDATA block, 0 to 3, of consecutive ProtoDUNE-SP frames: a sample of 12 bits from
-    /// each. A super-chunk is 12 frames.
-    ///
-    /// Nothing when there is no such block, or more than [`SAMPLES`] frames.
-    ///
-    /// Source: DUNE-DAQ/fddetdataformats `WIBFrame.hpp`.
-    pub fn coldata(frames: &'a [[u8; protowib::FRAME_LEN]], block: usize) -> Option<Self> {
-        let fits = block < protowib::BLOCKS && frames.len() <= SAMPLES;
-        fits.then_some(Self { rows: Rows::Coldata(Coldata { frames, block }) })
-    }
-
-    /// Number of time samples, `0..=SAMPLES`.
-    pub fn count(&self) -> usize {
-        match self.rows {
-            Rows::Adc14(rows) => rows.len(),
-            Rows::Coldata(coldata) => coldata.frames(),
-        }
-    }
-
-    /// The ADC value of a channel at time `t`.
-    ///
-    /// # Panics
-    ///
-    /// If `t` is not below the number of samples, or `channel` not below [`CHANNELS`].
-    pub fn sample(&self, t: usize, channel: usize) -> u16 {
-        match self.rows {
-            Rows::Adc14(rows) => block::sample(&rows[t], channel),
-            Rows::Coldata(coldata) => coldata::Block::of(coldata.row(t)).adc(channel),
-        }
-    }
-}
-
-impl<'a> Coldata<'a> {
-    /// Number of frames, each of which is a sample.
+impl Packed for Coldata<'_> {
     #[inline(always)]
-    pub(crate) fn frames(&self) -> usize {
+    fn count(self) -> usize {
         self.frames.len()
     }
 
-    /// The block of frame `t`.
-    ///
-    /// # Panics
-    ///
-    /// If `t` is not below the number of frames.
     #[inline(always)]
-    pub(crate) fn row(&self, t: usize) -> &'a Row {
+    fn row(&self, t: usize) -> &Row {
+        const HEADER: usize = protowib::FRAME_LEN - protowib::BLOCKS * ROW_LEN;
         const { assert!(coldata::BLOCK_LEN == ROW_LEN && coldata::CHANNELS == CHANNELS) };
         let blocks: &[Row] = self.frames[t][HEADER..].as_chunks().0;
         &blocks[self.block]
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn reached(&self, t: usize) -> *const u8 {
+        const SHARE: usize = protowib::FRAME_LEN / protowib::BLOCKS;
+        let rows_before = self.block * self.frames.len() + t;
+        self.frames.as_ptr().cast::<u8>().wrapping_add(rows_before * SHARE)
+    }
+
+    fn adc(row: &Row, channel: usize) -> u16 {
+        coldata::Block::of(row).adc(channel)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn unpack<L: Lanes>(lanes: L, row: &Row) -> L::Words {
+        lanes.unpack_coldata(row)
     }
 }

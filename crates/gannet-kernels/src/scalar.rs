@@ -11,15 +11,16 @@ use crate::block::CHANNELS;
 use crate::chain::{FIR_TAPS, Transform};
 use crate::job::Job;
 use crate::parameters::Parameters;
+use crate::samples::Packed;
 use crate::state::{HISTORY, Hits, State};
 
-/// Runs the chain over the samples of a job.
-pub(crate) fn process(job: &mut Job) {
-    let (p, samples) = (job.parameters, job.samples);
-    let moving = p.moving_samples(job.state.samples, samples.count());
-    for t in 0..samples.count() {
+/// Runs the chain over rows of samples.
+pub(crate) fn process<P: Packed>(job: &mut Job, rows: P) {
+    let p = job.parameters;
+    let moving = p.moving_samples(job.state.samples, rows.count());
+    for t in 0..rows.count() {
         for c in 0..CHANNELS {
-            let adc = samples.sample(t, c) as i16;
+            let adc = P::adc(rows.row(t), c) as i16;
             if let Some(Transform::Fir) = p.transform {
                 move_quartiles(p, job.state, c, adc);
             }

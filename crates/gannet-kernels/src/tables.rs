@@ -7,6 +7,35 @@ use crate::scalar::{FIR_SHIFT, tenth};
 /// Largest magnitude of a small signal or sum.
 pub(crate) const SMALL_MAX: i8 = 63;
 
+/// What follows from an accumulator of a frugal estimate after a sample, `-limit - 1..=limit + 1`; more
+/// by [`FrugalTables::bias`], which makes it an index.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub(crate) struct FrugalTables {
+    /// The accumulator that the next sample is counted in.
+    pub(crate) next: [i8; 64],
+    /// How far the estimate moves.
+    pub(crate) moved: [i8; 64],
+}
+
+impl FrugalTables {
+    /// What keeps accumulators above 0.
+    pub(crate) const fn bias(limit: i8) -> i8 {
+        limit + 1
+    }
+
+    /// The tables of a limit of at most 30; with higher ones accumulators do not fit.
+    pub(crate) fn new(limit: i8) -> Self {
+        let bias = Self::bias(limit);
+        let (mut next, mut moved) = ([0; 64], [0; 64]);
+        for (i, (next, moved)) in (0..=2 * i16::from(bias)).zip(next.iter_mut().zip(&mut moved)) {
+            *moved = i8::from(i == 2 * i16::from(bias)) - i8::from(i == 0);
+            *next = if *moved == 0 { i as i8 } else { bias };
+        }
+        Self { next, moved }
+    }
+}
+
 /// The two terms of a running sum, by what they are made of.
 #[derive(Clone, Debug)]
 #[repr(align(64))]

@@ -1,13 +1,16 @@
-//! Trigger primitive generation on the blocks of one stream.
+//! Trigger primitive generation on the samples of one stream.
 
-use gannet_wire::TriggerPrimitive;
+use core::array;
 
-use crate::block::{Block, CHANNELS};
+use gannet_wire::{TriggerPrimitive, protowib};
+
+use crate::block::{self, Block, CHANNELS, ROW_LEN, Row, SAMPLES};
 use crate::chain::{ChainConfig, ChannelTable, Error, Result, Transform};
+use crate::fetch::{Ahead, Fetch};
 use crate::isa::{Isa, Kernel};
 use crate::job::{Completed, Job};
 use crate::parameters::Parameters;
-use crate::samples::Samples;
+use crate::samples::{Coldata, Packed};
 use crate::scalar;
 use crate::state::State;
 #[cfg(target_arch = "x86_64")]
@@ -26,27 +29,27 @@ pub enum Path {
     Dense,
 }
 
-/// What a search fetches into the caches of what lies behind the row in hand.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fetch {
-    /// As much as memory takes to answer, for samples that nobody has touched lately.
-    #[default]
-    Memory,
-    /// A little into the first-level cache, for samples that were just written.
-    Cache,
+/// The trigger primitive chain on one stream: its parameters, its state, its instruction set.
+///
+/// A stream has 64 channels or, if of ProtoDUNE-SP frames, four blocks of 64, which are searched
+/// together.
+#[derive(Clone, Debug)]
+pub struct Tpg<const BLOCKS: usize = 1> {
+    chains: [Chain; BLOCKS],
+    kernel: Kernel,
+    fetch: Fetch,
+    /// Whether the pedestals start from the next sample.
+    unstarted: bool,
 }
 
-/// The trigger primitive chain on one stream: its parameters, its state, its instruction set.
+/// The chain on 64 channels.
 #[derive(Clone, Debug)]
-pub struct Tpg {
+struct Chain {
     parameters: Parameters,
     state: State,
     completed: Completed,
-    kernel: Kernel,
     #[cfg(target_arch = "x86_64")]
     batch: Batch,
-    /// Whether the pedestals start from the next sample.
-    unstarted: bool,
 }
 
 impl Tpg {
@@ -57,17 +60,7 @@ impl Tpg {
     /// When a number of the chain or the table is out of its range, or this machine lacks the
     /// instruction set.
     pub fn new(config: &ChainConfig, table: &ChannelTable, isa: Isa) -> Result<Self> {
-        Ok(Self {
-            parameters: Parameters::new(config, table)?,
-            state: State::new([config.initial_pedestal; CHANNELS]),
-            completed: Completed::new(),
-            kernel: Kernel::detect(isa)
-                .and_then(|kernel| kernel.for_accum_limit(config.subtraction.accum_limit()))
-                .ok_or(Error::IsaUnavailable { isa, best: Isa::best() })?,
-            #[cfg(target_arch = "x86_64")]
-            batch: Batch::new(),
-            unstarted: config.transform.is_some_and(Transform::starts_from_sample),
-        })
+        Self::of_blocks(config, [table], isa)
     }
 
     /// Runs the chain over a block whose first sample was taken at `timestamp` (ticks) and
@@ -80,30 +73,9 @@ impl Tpg {
     /// A block gives at most [`MAX_TPS_PER_FRAME`](crate::MAX_TPS_PER_FRAME) primitives. With room for that many in `out`
     /// nothing is allocated.
     pub fn process(&mut self, block: &Block, timestamp: u64, out: &mut Vec<TriggerPrimitive>) {
-        self.process_samples(&Samples::block(block), timestamp, out);
-    }
-
-    /// As [`Tpg::process`], for samples of any packing.
-    pub fn process_samples(
-        &mut self,
-        samples: &Samples,
-        timestamp: u64,
-        out: &mut Vec<TriggerPrimitive>,
-    ) {
-        if self.unstarted && samples.count() > 0 {
-            self.set_pedestals(core::array::from_fn(|c| samples.sample(0, c) as i16));
-        }
-        let Self { parameters, state, completed, .. } = self;
-        let mut job = Job { parameters, state, samples, timestamp, completed };
-        match self.kernel {
-            Kernel::Scalar => scalar::process(&mut job),
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2(avx2) => avx2.process(&mut job, &mut self.batch),
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Avx512(avx512) => avx512.process(&mut job, &mut self.batch),
-        }
-        self.state.samples += samples.count() as u64;
-        self.completed.drain_into(out);
+        const NONE: &[Row; SAMPLES] = &[[0; ROW_LEN]; SAMPLES];
+        let rows = block::rows(block).first_chunk().unwrap_or(NONE);
+        self.process_rows([rows], self.fetch.ahead(0), timestamp, out);
     }
 
     /// Puts the pedestals to known values, `0..=`[`ChainConfig::PEDESTAL_UNSET`] ADC counts.
@@ -111,21 +83,116 @@ impl Tpg {
     /// The estimate goes on from there, with nothing counted yet. Values outside the range are
     /// brought into it.
     pub fn set_pedestals(&mut self, pedestals: [i16; CHANNELS]) {
-        self.state.set_pedestals(pedestals.map(|p| p.clamp(0, ChainConfig::PEDESTAL_UNSET)));
+        self.chains[0].set_pedestals(pedestals);
         self.unstarted = false;
     }
 
     /// Starts again with these pedestals, as a new chain does: nothing of earlier samples is kept,
     /// open hits included. Values outside `0..=`[`ChainConfig::PEDESTAL_UNSET`] are brought into it.
     pub fn restart(&mut self, pedestals: [i16; CHANNELS]) {
-        self.state = State::new(pedestals.map(|p| p.clamp(0, ChainConfig::PEDESTAL_UNSET)));
+        self.chains[0].state = State::new(pedestals.map(in_range));
         self.unstarted = false;
+    }
+
+    /// The pedestals of the 64 channels, ADC counts.
+    pub fn pedestals(&self) -> [i16; CHANNELS] {
+        self.state().pedestal
+    }
+
+    /// The whole state of the chain.
+    pub fn state(&self) -> &State {
+        &self.chains[0].state
+    }
+}
+
+impl Tpg<{ protowib::BLOCKS }> {
+    /// Sets up the chain of a stream of ProtoDUNE-SP frames, with a table for each COLDATA block.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tpg::new`].
+    pub fn for_frames(
+        config: &ChainConfig,
+        tables: [&ChannelTable; protowib::BLOCKS],
+        isa: Isa,
+    ) -> Result<Self> {
+        Self::of_blocks(config, tables, isa)
+    }
+
+    /// Runs the chain over consecutive frames, each a sample of 12 bits of 256 channels, as
+    /// [`Tpg::process`] does. A super-chunk is 12 frames. The primitives of each COLDATA block come
+    /// together.
+    ///
+    /// # Panics
+    ///
+    /// If there are more than [`SAMPLES`] frames.
+    pub fn process_frames(
+        &mut self,
+        frames: &[[u8; protowib::FRAME_LEN]],
+        timestamp: u64,
+        out: &mut Vec<TriggerPrimitive>,
+    ) {
+        assert!(frames.len() <= SAMPLES, "{} frames: at most {SAMPLES} a call", frames.len());
+        let rows = array::from_fn(|block| Coldata { frames, block });
+        // The blocks are searched one after the other, and meanwhile the next frames are fetched.
+        let ahead = self.fetch.ahead(size_of_val(frames));
+        self.process_rows(rows, ahead, timestamp, out);
+    }
+}
+
+impl<const BLOCKS: usize> Tpg<BLOCKS> {
+    fn of_blocks(config: &ChainConfig, tables: [&ChannelTable; BLOCKS], isa: Isa) -> Result<Self> {
+        let chain = Chain::new(config, tables[0])?;
+        let mut chains = array::from_fn(|_| chain.clone());
+        for (chain, table) in chains.iter_mut().zip(tables).skip(1) {
+            *chain = Chain::new(config, table)?;
+        }
+        Ok(Self {
+            chains,
+            kernel: Kernel::detect(isa)
+                .and_then(|kernel| kernel.for_accum_limit(config.subtraction.accum_limit()))
+                .ok_or(Error::IsaUnavailable { isa, best: Isa::best() })?,
+            fetch: Fetch::default(),
+            unstarted: config.transform.is_some_and(Transform::starts_from_sample),
+        })
+    }
+
+    fn process_rows<P: Packed>(
+        &mut self,
+        rows: [P; BLOCKS],
+        ahead: Ahead,
+        timestamp: u64,
+        out: &mut Vec<TriggerPrimitive>,
+    ) {
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = ahead;
+        let count = rows[0].count();
+        if self.unstarted && count > 0 {
+            for (chain, rows) in self.chains.iter_mut().zip(rows) {
+                chain.set_pedestals(array::from_fn(|c| P::adc(rows.row(0), c) as i16));
+            }
+            self.unstarted = false;
+        }
+        let mut jobs = self.chains.each_mut().map(|chain| chain.job(timestamp));
+        match self.kernel {
+            Kernel::Scalar => {
+                jobs.iter_mut().zip(rows).for_each(|(job, rows)| scalar::process(job, rows));
+            }
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2(avx2) => avx2.process(&mut jobs, rows, ahead),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(avx512) => avx512.process(&mut jobs, rows, ahead),
+        }
+        for chain in &mut self.chains {
+            chain.state.samples += count as u64;
+            chain.completed.drain_into(out);
+        }
     }
 
     /// Chooses the form of the vector kernels; it makes no difference to the scalar one.
     pub fn set_path(&mut self, path: Path) {
         #[cfg(target_arch = "x86_64")]
-        self.batch.set_path(path);
+        self.chains.iter_mut().for_each(|chain| chain.batch.set_path(path));
         #[cfg(not(target_arch = "x86_64"))]
         let _ = path;
     }
@@ -134,31 +201,54 @@ impl Tpg {
     ///
     /// Pedestals and running sums are kept.
     pub fn reset_hits(&mut self) -> usize {
-        self.state.reset_hits()
+        self.chains.iter_mut().map(|chain| chain.state.reset_hits()).sum()
     }
 
     /// Says where the samples will lie; it makes no difference to the scalar kernel.
     pub fn set_fetch(&mut self, fetch: Fetch) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            self.parameters.fetch = fetch;
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = fetch;
+        self.fetch = fetch;
     }
 
-    /// The pedestals of the 64 channels, ADC counts.
-    pub fn pedestals(&self) -> [i16; CHANNELS] {
-        self.state.pedestal
-    }
-
-    /// The whole state of the chain.
-    pub fn state(&self) -> &State {
-        &self.state
+    /// The state of the chain on each 64 channels.
+    pub fn states(&self) -> [&State; BLOCKS] {
+        self.chains.each_ref().map(|chain| &chain.state)
     }
 
     /// The instruction set in use.
     pub fn isa(&self) -> Isa {
         self.kernel.isa()
     }
+}
+
+impl Chain {
+    fn new(config: &ChainConfig, table: &ChannelTable) -> Result<Self> {
+        Ok(Self {
+            parameters: Parameters::new(config, table)?,
+            state: State::new([config.initial_pedestal; CHANNELS]),
+            completed: Completed::new(),
+            #[cfg(target_arch = "x86_64")]
+            batch: Batch::new(),
+        })
+    }
+
+    fn set_pedestals(&mut self, pedestals: [i16; CHANNELS]) {
+        self.state.set_pedestals(pedestals.map(in_range));
+    }
+
+    /// What a kernel needs to process samples of this time.
+    #[inline(always)]
+    fn job(&mut self, timestamp: u64) -> Job<'_> {
+        Job {
+            parameters: &self.parameters,
+            state: &mut self.state,
+            timestamp,
+            completed: &mut self.completed,
+            #[cfg(target_arch = "x86_64")]
+            batch: &mut self.batch,
+        }
+    }
+}
+
+fn in_range(pedestal: i16) -> i16 {
+    pedestal.clamp(0, ChainConfig::PEDESTAL_UNSET)
 }

@@ -182,7 +182,7 @@ impl Crew {
 }
 
 /// The memory and the chains of one thread.
-struct Bench<F> {
+struct Bench<F: Format> {
     memory: Region,
     /// Bytes of the memory that hold frames.
     frame_bytes: usize,

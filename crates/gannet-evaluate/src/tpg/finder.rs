@@ -1,8 +1,6 @@
 //! The chains that run over frames in memory.
 
-use std::marker::PhantomData;
-
-use gannet_kernels::{CHANNELS, ChainConfig, ChannelTable, Isa, MAX_TPS_PER_FRAME, Path, Tpg};
+use gannet_kernels::{CHANNELS, ChainConfig, ChannelTable, Isa, MAX_TPS_PER_FRAME, Path};
 use gannet_trigger::tpg::{InitialPedestal, TpgConfig};
 use gannet_wire::TriggerPrimitive;
 
@@ -46,22 +44,19 @@ impl Setup {
         (self.isa != Isa::Scalar).then(|| Self { isa: Isa::Scalar, ..self.clone() })
     }
 
-    fn chain(&self) -> Result<Tpg, Error> {
-        let mut chain = Tpg::new(&self.config, &self.table, self.isa)?;
-        chain.set_path(self.path);
-        Ok(chain)
+    fn chain<F: Format>(&self) -> Result<F::Chain, Error> {
+        Ok(F::chain(&self.config, &self.table, self.isa, self.path)?)
     }
 }
 
 /// The chains of the streams of one thread.
 #[derive(Debug)]
-pub(super) struct Finder<F> {
-    /// Those of each stream in turn.
-    chains: Vec<Tpg>,
+pub(super) struct Finder<F: Format> {
+    /// That of each stream.
+    chains: Vec<F::Chain>,
     /// State that every pass begins with.
-    settled: Vec<Tpg>,
+    settled: Vec<F::Chain>,
     tps: Vec<TriggerPrimitive>,
-    format: PhantomData<F>,
 }
 
 impl<F: Format> Finder<F> {
@@ -70,25 +65,24 @@ impl<F: Format> Finder<F> {
     /// # Errors
     /// When the kernels refuse the chain.
     pub fn new(setup: &Setup, streams: usize) -> Result<Self, Error> {
-        let chains = vec![setup.chain()?; streams * F::CHAINS];
+        let chains = vec![setup.chain::<F>()?; streams];
         Ok(Self {
             settled: chains.clone(),
             chains,
-            tps: Vec::with_capacity(F::CHAINS * MAX_TPS_PER_FRAME),
-            format: PhantomData,
+            tps: Vec::with_capacity(F::CHANNELS / CHANNELS * MAX_TPS_PER_FRAME),
         })
     }
 
     /// Searches all frames of `memory` `rounds` times, and counts the primitives.
     pub fn pass(&mut self, memory: &[u8], rounds: u32) -> u64 {
         let (mut count, mut timestamp) = (0, 0);
-        let turn = self.chains.len() / F::CHAINS * F::FRAME_LEN;
+        let turn = self.chains.len() * F::FRAME_LEN;
         for _ in 0..rounds {
             for frames in memory.chunks_exact(turn) {
                 let frames = frames.chunks_exact(F::FRAME_LEN);
-                for (chains, frame) in self.chains.chunks_exact_mut(F::CHAINS).zip(frames) {
+                for (chain, frame) in self.chains.iter_mut().zip(frames) {
                     self.tps.clear();
-                    F::search(chains, frame, timestamp, &mut self.tps);
+                    F::search(chain, frame, timestamp, &mut self.tps);
                     count += self.tps.len() as u64;
                 }
                 timestamp += F::TICKS;
@@ -99,10 +93,10 @@ impl<F: Format> Finder<F> {
 
     /// Searches one frame, of the stream whose turn it is at this number.
     fn search(&mut self, number: usize, frame: &[u8]) -> &[TriggerPrimitive] {
-        let streams = self.chains.len() / F::CHAINS;
-        let chains = &mut self.chains[number % streams * F::CHAINS..][..F::CHAINS];
+        let streams = self.chains.len();
+        let chain = &mut self.chains[number % streams];
         self.tps.clear();
-        F::search(chains, frame, (number / streams) as u64 * F::TICKS, &mut self.tps);
+        F::search(chain, frame, (number / streams) as u64 * F::TICKS, &mut self.tps);
         &self.tps
     }
 

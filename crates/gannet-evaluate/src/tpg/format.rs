@@ -1,6 +1,8 @@
 //! What the timing of passes need not know of a format of frames.
 
-use gannet_kernels::{CHANNELS, Tpg};
+use std::fmt::Debug;
+
+use gannet_kernels::{ChainConfig, ChannelTable, Isa, Path, Result};
 use gannet_wire::TriggerPrimitive;
 use serde::{Deserialize, Serialize};
 
@@ -24,15 +26,18 @@ pub(super) trait Format {
     const FRAME_LEN: usize;
     /// Samples of a channel in them.
     const SAMPLES: usize;
-    /// Chains that a stream takes, one for 64 channels.
-    const CHAINS: usize;
+    /// Channels of a stream.
+    const CHANNELS: usize;
     /// Ticks from one sample to the next.
     const TICKS_PER_SAMPLE: u32;
     /// Ticks in a second.
     const TICKS_PER_S: f64;
 
+    /// The chain of a stream.
+    type Chain: Clone + Debug;
+
     /// Samples of all channels.
-    const ALL_SAMPLES: usize = Self::SAMPLES * Self::CHAINS * CHANNELS;
+    const ALL_SAMPLES: usize = Self::SAMPLES * Self::CHANNELS;
     /// Ticks from the first of a stream to the next.
     const TICKS: u64 = Self::SAMPLES as u64 * Self::TICKS_PER_SAMPLE as u64;
     /// Samples of a channel in a second.
@@ -42,6 +47,22 @@ pub(super) trait Format {
     /// their samples from the seeds `seed`, `seed + 1` and so on.
     fn fill(memory: &mut [u8], streams: usize, content: &Content, seed: u64);
 
-    /// Searches a frame with the chains of its stream; the primitives are appended to `tps`.
-    fn search(chains: &mut [Tpg], frame: &[u8], timestamp: u64, tps: &mut Vec<TriggerPrimitive>);
+    /// The chain of a stream; all channels share the table.
+    ///
+    /// # Errors
+    /// When the kernels refuse it.
+    fn chain(
+        config: &ChainConfig,
+        table: &ChannelTable,
+        isa: Isa,
+        path: Path,
+    ) -> Result<Self::Chain>;
+
+    /// Searches a frame with the chain of its stream; the primitives are appended to `tps`.
+    fn search(
+        chain: &mut Self::Chain,
+        frame: &[u8],
+        timestamp: u64,
+        tps: &mut Vec<TriggerPrimitive>,
+    );
 }

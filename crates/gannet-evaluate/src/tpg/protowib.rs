@@ -1,6 +1,6 @@
 //! Super-chunks of ProtoDUNE-SP frames.
 
-use gannet_kernels::{CHANNELS, Samples, Tpg};
+use gannet_kernels::{ChainConfig, ChannelTable, Isa, Path, Result, Tpg};
 use gannet_wire::TriggerPrimitive;
 use gannet_wire::protowib::{
     self, BLOCKS, FRAMES_PER_SUPERCHUNK, Frame, Repr, SUPERCHUNK_LEN, TICKS_PER_FRAME, WibRepr,
@@ -16,9 +16,10 @@ pub(super) struct ProtoWib;
 impl Format for ProtoWib {
     const FRAME_LEN: usize = SUPERCHUNK_LEN;
     const SAMPLES: usize = FRAMES_PER_SUPERCHUNK;
-    const CHAINS: usize = BLOCKS;
+    const CHANNELS: usize = protowib::CHANNELS;
     const TICKS_PER_SAMPLE: u32 = TICKS_PER_FRAME as u32;
     const TICKS_PER_S: f64 = 50e6;
+    type Chain = Tpg<BLOCKS>;
 
     fn fill(memory: &mut [u8], streams: usize, content: &Content, seed: u64) {
         for number in 0..streams {
@@ -36,15 +37,25 @@ impl Format for ProtoWib {
         }
     }
 
+    fn chain(
+        config: &ChainConfig,
+        table: &ChannelTable,
+        isa: Isa,
+        path: Path,
+    ) -> Result<Self::Chain> {
+        let mut chain = Tpg::for_frames(config, [table; BLOCKS], isa)?;
+        chain.set_path(path);
+        Ok(chain)
+    }
+
     #[inline]
-    fn search(chains: &mut [Tpg], frame: &[u8], timestamp: u64, tps: &mut Vec<TriggerPrimitive>) {
-        const { assert!(protowib::CHANNELS == BLOCKS * CHANNELS) };
-        let frames = frame.as_chunks().0;
-        for (block, chain) in chains.iter_mut().enumerate() {
-            if let Some(samples) = Samples::coldata(frames, block) {
-                chain.process_samples(&samples, timestamp, tps);
-            }
-        }
+    fn search(
+        chain: &mut Self::Chain,
+        frame: &[u8],
+        timestamp: u64,
+        tps: &mut Vec<TriggerPrimitive>,
+    ) {
+        chain.process_frames(frame.as_chunks().0, timestamp, tps);
     }
 }
 

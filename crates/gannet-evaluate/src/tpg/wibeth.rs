@@ -1,6 +1,6 @@
 //! Frames of WIBEth.
 
-use gannet_kernels::{CHANNELS, SAMPLES, Tpg};
+use gannet_kernels::{CHANNELS, ChainConfig, ChannelTable, Isa, Path, Result, SAMPLES, Tpg};
 use gannet_wire::daq_ethernet::SEQ_MODULUS;
 use gannet_wire::tpc_frame::{self, BLOCK_LENGTH};
 use gannet_wire::wibeth::{Frame, HeaderRepr, Repr, TICKS_PER_FRAME};
@@ -18,9 +18,10 @@ pub(super) struct WibEth;
 impl Format for WibEth {
     const FRAME_LEN: usize = tpc_frame::FRAME_LEN;
     const SAMPLES: usize = SAMPLES;
-    const CHAINS: usize = 1;
+    const CHANNELS: usize = CHANNELS;
     const TICKS_PER_SAMPLE: u32 = 32;
     const TICKS_PER_S: f64 = 62.5e6;
+    type Chain = Tpg;
 
     fn fill(memory: &mut [u8], streams: usize, content: &Content, seed: u64) {
         for number in 0..streams {
@@ -34,10 +35,15 @@ impl Format for WibEth {
         }
     }
 
+    fn chain(config: &ChainConfig, table: &ChannelTable, isa: Isa, path: Path) -> Result<Tpg> {
+        let mut chain = Tpg::new(config, table, isa)?;
+        chain.set_path(path);
+        Ok(chain)
+    }
+
     #[inline]
-    fn search(chains: &mut [Tpg], frame: &[u8], timestamp: u64, tps: &mut Vec<TriggerPrimitive>) {
-        let frame = Frame::new_unchecked(frame);
-        chains.iter_mut().for_each(|chain| chain.process(frame.adc_block(), timestamp, tps));
+    fn search(chain: &mut Tpg, frame: &[u8], timestamp: u64, tps: &mut Vec<TriggerPrimitive>) {
+        chain.process(Frame::new_unchecked(frame).adc_block(), timestamp, tps);
     }
 }
 

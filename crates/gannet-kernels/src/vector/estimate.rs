@@ -25,7 +25,7 @@ impl<L: Lanes> Estimate<L> {
         value: &[i16; CHANNELS],
         accumulator: &[i16; CHANNELS],
     ) -> Self {
-        let moves_max = lanes.splat(parameters.moves_max());
+        let moves_max = lanes.splat(parameters.moves_max);
         Self {
             base: lanes.subtract(lanes.load(value), moves_max),
             offset: lanes.narrow(moves_max),

@@ -8,6 +8,7 @@ use super::transform::{Filter, RunningSum};
 use crate::block::{CHANNELS, Row};
 use crate::parameters::Parameters;
 use crate::state::Word16;
+use crate::tables::FrugalTables;
 
 /// Vector operations on one quantity of all 64 channels.
 ///
@@ -40,11 +41,11 @@ pub(crate) trait Lanes: Copy {
     fn unpack_adc14(self, row: &Row) -> Self::Words;
     /// The samples of a COLDATA block.
     fn unpack_coldata(self, row: &Row) -> Self::Words;
-    /// Fetches the cache lines that come so many bytes after the start of a row.
-    fn prefetch<const LINES: usize>(self, row: &Row, bytes_ahead: usize);
-
+    /// Fetches the cache line of an address.
+    fn prefetch(self, address: *const u8);
     /// The same, into the second-level cache only.
-    fn prefetch_far<const LINES: usize>(self, row: &Row, bytes_ahead: usize);
+    fn prefetch_far(self, address: *const u8);
+
     fn add(self, a: Self::Words, b: Self::Words) -> Self::Words;
     fn add_saturating(self, a: Self::Words, b: Self::Words) -> Self::Words;
     fn add_saturating_unsigned(self, a: Self::Words, b: Self::Words) -> Self::Words;
@@ -139,7 +140,7 @@ pub(crate) trait Lanes: Copy {
     }
 
     /// A frugal estimate with this limit.
-    fn frugal(self, limit: i8) -> Self::Frugal;
+    fn frugal(self, limit: i8, tables: &FrugalTables) -> Self::Frugal;
     /// Limits of the frugal estimate in registers.
     type Frugal: Copy;
     /// The accumulators, as [`Lanes::count`] wants them.

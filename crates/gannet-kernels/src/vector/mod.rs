@@ -19,13 +19,10 @@ mod quiet;
 mod search;
 mod transform;
 
-use gannet_wire::protowib;
-
-use crate::block::{ROW_LEN, Row, SAMPLES};
 use crate::chain::Transform as Config;
+use crate::fetch::Ahead;
 use crate::job::Job;
-use crate::samples::{Coldata, HEADER, Rows};
-use crate::tpg::Fetch;
+use crate::samples::Packed;
 
 use search::search;
 use transform::{FeedbackSum, Filter, RunningSum, Threshold, Transform};
@@ -34,132 +31,51 @@ pub(crate) use batch::{AT_ONCE, Batch, Endings, PLACES, TimeBase};
 pub(crate) use lanes::Lanes;
 pub(crate) use quiet::{Never, QuietFilter, QuietSum, Tables};
 
-/// Runs the chain over the samples of a job.
+/// Runs the chain over rows of samples of some blocks of 64 channels. The blocks share all of their
+/// parameters that are not by channel, and have seen the same number of samples.
 #[inline(always)]
-pub(crate) fn process<L: Lanes>(lanes: L, job: &mut Job, batch: &mut Batch) {
-    match job.parameters.transform {
-        None => choose_form::<L, Threshold<L>>(lanes, job, batch),
+pub(crate) fn process<L: Lanes, P: Packed, const BLOCKS: usize>(
+    lanes: L,
+    jobs: &mut [Job; BLOCKS],
+    rows: [P; BLOCKS],
+    ahead: Ahead,
+) {
+    match jobs[0].parameters.transform {
+        None => process_all::<L, Threshold<L>, P, BLOCKS>(lanes, jobs, rows, ahead),
         Some(Config::RunningSum { absolute: false }) => {
-            choose_form::<L, RunningSum<L, false>>(lanes, job, batch);
+            process_all::<L, RunningSum<L, false>, P, BLOCKS>(lanes, jobs, rows, ahead);
         }
         Some(Config::RunningSum { absolute: true }) => {
-            choose_form::<L, RunningSum<L, true>>(lanes, job, batch);
+            process_all::<L, RunningSum<L, true>, P, BLOCKS>(lanes, jobs, rows, ahead);
         }
         Some(Config::FeedbackSum { absolute: false }) => {
-            choose_form::<L, FeedbackSum<L, false>>(lanes, job, batch);
+            process_all::<L, FeedbackSum<L, false>, P, BLOCKS>(lanes, jobs, rows, ahead);
         }
         Some(Config::FeedbackSum { absolute: true }) => {
-            choose_form::<L, FeedbackSum<L, true>>(lanes, job, batch);
+            process_all::<L, FeedbackSum<L, true>, P, BLOCKS>(lanes, jobs, rows, ahead);
         }
-        Some(Config::Fir) => choose_form::<L, Filter<L>>(lanes, job, batch),
+        Some(Config::Fir) => process_all::<L, Filter<L>, P, BLOCKS>(lanes, jobs, rows, ahead),
     }
-}
-
-#[inline(always)]
-fn choose_form<L: Lanes, T: Transform<L>>(lanes: L, job: &mut Job, batch: &mut Batch) {
-    match (job.samples.rows, batch.is_dense()) {
-        (Rows::Adc14(rows), false) => process_all::<L, T, _, false>(lanes, job, batch, rows),
-        (Rows::Adc14(rows), true) => process_all::<L, T, _, true>(lanes, job, batch, rows),
-        (Rows::Coldata(rows), false) => process_all::<L, T, _, false>(lanes, job, batch, rows),
-        (Rows::Coldata(rows), true) => process_all::<L, T, _, true>(lanes, job, batch, rows),
-    }
-    batch.expect(job.completed, job.samples.count(), L::DENSE_FROM);
 }
 
 /// Runs the chain over rows that move the pedestal, then over those that do not.
 #[inline(always)]
-fn process_all<L: Lanes, T: Transform<L>, P: Packed<L>, const DENSE: bool>(
+fn process_all<L: Lanes, T: Transform<L>, P: Packed, const BLOCKS: usize>(
     lanes: L,
-    job: &mut Job,
-    batch: &mut Batch,
-    rows: P,
+    jobs: &mut [Job; BLOCKS],
+    rows: [P; BLOCKS],
+    ahead: Ahead,
 ) {
-    let count = rows.count();
-    let moving = job.parameters.moving_samples(job.state.samples, count);
-    let rebase = job.parameters.rows_to_rebase();
+    let (parameters, count) = (jobs[0].parameters, rows[0].count());
+    let moving = parameters.moving_samples(jobs[0].state.samples, count);
+    let rebase = parameters.rows_to_rebase;
     for piece in [0..moving.min(rebase), rebase..moving] {
-        search::<L, T, P, true, DENSE>(lanes, job, batch, rows, piece);
+        search::<L, T, P, true, BLOCKS>(lanes, jobs, rows, ahead, piece);
     }
     for piece in [moving..count.min(rebase), moving.max(rebase)..count] {
-        search::<L, T, P, false, DENSE>(lanes, job, batch, rows, piece);
+        search::<L, T, P, false, BLOCKS>(lanes, jobs, rows, ahead, piece);
     }
-}
-
-/// Bytes between the row being searched and the cache lines fetched meanwhile, into the first-level
-/// cache and, from memory, into the second. Measured best of 0 to 16384 each; beyond 4096 both make
-/// it slower.
-const FETCH_AHEAD: usize = 1536;
-const FETCH_FAR_AHEAD: usize = 3584;
-
-/// Rows in one of the packed formats.
-trait Packed<L: Lanes>: Copy {
-    fn count(self) -> usize;
-    fn row(&self, t: usize) -> &Row;
-    /// Fetches what should be there some rows after row `t`.
-    fn prefetch(&self, lanes: L, t: usize, fetch: Fetch);
-    fn unpack(lanes: L, row: &Row) -> L::Words;
-}
-
-impl<L: Lanes> Packed<L> for &[Row; SAMPLES] {
-    #[inline(always)]
-    fn count(self) -> usize {
-        SAMPLES
-    }
-
-    #[inline(always)]
-    fn row(&self, t: usize) -> &Row {
-        &self[t]
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, lanes: L, t: usize, fetch: Fetch) {
-        lanes.prefetch::<2>(&self[t], FETCH_AHEAD);
-        if fetch == Fetch::Memory {
-            lanes.prefetch_far::<2>(&self[t], FETCH_FAR_AHEAD);
-        }
-    }
-
-    #[inline(always)]
-    fn unpack(lanes: L, row: &Row) -> L::Words {
-        lanes.unpack_adc14(row)
-    }
-}
-
-/// Bytes from the start of row `t` to its share of what lies behind the frames in memory: two cache
-/// lines of those that all rows of the blocks but the first share out.
-#[inline(always)]
-fn bytes_behind(rows: &Coldata, t: usize) -> usize {
-    const SHARE: usize = 128;
-    let rows_before = rows.block.saturating_sub(1) * rows.frames() + t;
-    let row = t * protowib::FRAME_LEN + HEADER + rows.block * ROW_LEN;
-    rows.frames() * protowib::FRAME_LEN + rows_before * SHARE - row
-}
-
-impl<L: Lanes> Packed<L> for Coldata<'_> {
-    #[inline(always)]
-    fn count(self) -> usize {
-        self.frames()
-    }
-
-    #[inline(always)]
-    fn row(&self, t: usize) -> &Row {
-        Coldata::row(self, t)
-    }
-
-    /// The blocks of some frames are searched one after the other. The first of them fetches all
-    /// of a frame, the others begin with what lies behind these frames.
-    #[inline(always)]
-    fn prefetch(&self, lanes: L, t: usize, _: Fetch) {
-        let row = Coldata::row(self, t);
-        if self.block == 0 {
-            lanes.prefetch::<8>(row, FETCH_AHEAD);
-        } else {
-            lanes.prefetch::<2>(row, bytes_behind(self, t));
-        }
-    }
-
-    #[inline(always)]
-    fn unpack(lanes: L, row: &Row) -> L::Words {
-        lanes.unpack_coldata(row)
+    for job in jobs {
+        job.batch.expect(job.completed, count, L::DENSE_FROM);
     }
 }

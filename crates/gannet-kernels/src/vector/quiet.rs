@@ -174,7 +174,7 @@ impl<L: Tables, const ABSOLUTE: bool> Quiet<L, RunningSum<L, ABSOLUTE>> for Quie
         _: &Estimate<L>,
     ) -> Option<Self> {
         let tables =
-            parameters.sum_tables.as_ref().filter(|_| parameters.moves_max() <= MOVES_MAX)?;
+            parameters.sum_tables.as_ref().filter(|_| parameters.moves_max <= MOVES_MAX)?;
         let is_even = tables.unit_bits == 1;
         let (bias, last) = (lanes.splat(i16::from(Self::BIAS)), lanes.splat(63));
         let threshold = lanes.load(&parameters.threshold);
@@ -249,7 +249,7 @@ impl<L: Lanes, const ABSOLUTE: bool> Quiet<L, FeedbackSum<L, ABSOLUTE>>
         _: &Estimate<L>,
     ) -> Option<Self> {
         let factors =
-            parameters.feedback_factors.as_ref().filter(|_| parameters.moves_max() <= MOVES_MAX)?;
+            parameters.feedback_factors.as_ref().filter(|_| parameters.moves_max <= MOVES_MAX)?;
         let small = lanes.splat(i16::from(SMALL_MAX));
         let (sum, base) = (exact.sum, exact.median.base());
         let farthest = lanes.max(lanes.abs(sum), lanes.abs(base));
@@ -361,7 +361,7 @@ impl<L: Tables> Quiet<L, Filter<L>> for QuietFilter<L> {
         for signal in exact.history(lanes) {
             farthest = lanes.max(farthest, lanes.abs(signal));
         }
-        let moves_max = parameters.moves_max();
+        let moves_max = parameters.moves_max;
         let room = lanes.splat(63 - 4 * moves_max);
         let lowest = lanes.add(
             lanes.subtract(third.base(), first.base()),

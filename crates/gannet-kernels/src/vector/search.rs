@@ -2,49 +2,53 @@
 
 use core::ops::Range;
 
-use super::batch::Batch;
+use super::Lanes;
 use super::estimate::{Estimate, less_offset};
 use super::hits::HitLanes;
 use super::quiet::{Quiet, QuietRow, ROWS_MAX};
 use super::transform::Transform;
-use super::{Lanes, Packed};
+use crate::fetch::Ahead;
 use crate::job::Job;
 use crate::parameters::Parameters;
-use crate::tpg::Fetch;
+use crate::samples::Packed;
 
-/// Runs the chain over some rows, of which all or none move the pedestal.
+/// Runs the chain over some rows of each block, of which all or none move the pedestal.
 #[inline(always)]
 pub(super) fn search<
     L: Lanes,
     T: Transform<L>,
-    P: Packed<L>,
+    P: Packed,
     const MOVING: bool,
-    const DENSE: bool,
+    const BLOCKS: usize,
 >(
     lanes: L,
-    job: &mut Job,
-    batch: &mut Batch,
-    rows: P,
+    jobs: &mut [Job; BLOCKS],
+    rows: [P; BLOCKS],
+    ahead: Ahead,
     range: Range<usize>,
 ) {
     if range.is_empty() {
         return;
     }
-    let mut search = Search::<L, T>::load(lanes, job);
-    let end = range.end.min(rows.count());
-    let mut t = range.start;
-    while t < end {
-        if !DENSE {
+    let parameters = jobs[0].parameters;
+    let limits = lanes.frugal(parameters.accum_limit, &parameters.frugal_tables);
+    for (job, rows) in jobs.iter_mut().zip(rows) {
+        let mut search = Search::<L, T>::load(lanes, limits, ahead, job);
+        let end = range.end.min(rows.count());
+        let mut t = range.start;
+        if job.batch.is_dense() {
+            t = search.pass_loud::<P, MOVING, true>(job, rows, t..end);
+            let time_base = job.time_base();
+            job.batch.complete(lanes, job.parameters, time_base, job.completed);
+        }
+        while t < end {
             t = search.pass_quiet::<P, MOVING>(job, rows, t..end);
+            if t < end {
+                t = search.pass_loud::<P, MOVING, false>(job, rows, t..end);
+            }
         }
-        if t < end {
-            t = search.pass_loud::<P, MOVING, DENSE>(job, batch, rows, t..end);
-        }
+        search.store(job);
     }
-    if DENSE {
-        batch.complete(lanes, job.parameters, job.time_base(), job.completed);
-    }
-    search.store(job);
 }
 
 /// One row, unpacked, and the step of the pedestal on it.
@@ -80,9 +84,9 @@ pub(crate) struct Sample<L: Lanes> {
 /// All that goes from row to row.
 struct Search<L: Lanes, T: Transform<L>> {
     lanes: L,
+    ahead: Ahead,
     pedestal: Estimate<L>,
     transform: T,
-    fetch: Fetch,
     any_open: bool,
 }
 
@@ -95,12 +99,12 @@ struct Loud<L: Lanes> {
 
 impl<L: Lanes, T: Transform<L>> Search<L, T> {
     #[inline(always)]
-    fn load(lanes: L, job: &Job) -> Self {
+    fn load(lanes: L, limits: L::Frugal, ahead: Ahead, job: &Job) -> Self {
         let (parameters, state) = (job.parameters, &*job.state);
-        let limits = lanes.frugal(parameters.accum_limit);
         let sot = lanes.load(&state.hits.samples_over_threshold);
         Self {
             lanes,
+            ahead,
             pedestal: Estimate::load(
                 lanes,
                 parameters,
@@ -109,7 +113,6 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
                 &state.accumulator,
             ),
             transform: T::load(lanes, parameters, limits, state),
-            fetch: parameters.fetch,
             any_open: lanes.any(lanes.above(sot, lanes.splat(0))),
         }
     }
@@ -122,10 +125,15 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
 
     /// Unpacks a row and takes the step of the pedestal.
     #[inline(always)]
-    fn look<P: Packed<L>, const MOVING: bool>(&mut self, rows: P, t: usize) -> Seen<L> {
+    fn look<P: Packed, const MOVING: bool>(&mut self, rows: P, t: usize) -> Seen<L> {
         let lanes = self.lanes;
         let row = rows.row(t);
-        rows.prefetch(lanes, t, self.fetch);
+        // Two cache lines are about as much as a row.
+        for line in [0, 64] {
+            let reached = rows.reached(t).wrapping_add(line);
+            lanes.prefetch(reached.wrapping_add(self.ahead.near));
+            lanes.prefetch_far(reached.wrapping_add(self.ahead.far));
+        }
         let adc = P::unpack(lanes, row);
         let rise = self.pedestal.rise(lanes, adc);
         let narrow = lanes.narrow(rise);
@@ -138,7 +146,7 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
 
     /// Takes rows in 8 bits up to one that may be loud, and gives its number.
     #[inline(always)]
-    fn pass_quiet<P: Packed<L>, const MOVING: bool>(
+    fn pass_quiet<P: Packed, const MOVING: bool>(
         &mut self,
         job: &mut Job,
         rows: P,
@@ -195,10 +203,9 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
     /// Takes rows in 16 bits until no hit is open and all values fit 8 bits, and gives the number of
     /// the next.
     #[inline(always)]
-    fn pass_loud<P: Packed<L>, const MOVING: bool, const DENSE: bool>(
+    fn pass_loud<P: Packed, const MOVING: bool, const DENSE: bool>(
         &mut self,
         job: &mut Job,
-        batch: &mut Batch,
         rows: P,
         range: Range<usize>,
     ) -> usize {
@@ -208,7 +215,7 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
         let mut t = range.start;
         while t < range.end {
             let row = self.look::<P, MOVING>(rows, t);
-            self.step::<DENSE>(job, batch, &mut loud, t, row);
+            self.step::<DENSE>(job, &mut loud, t, row);
             t += 1;
             if !DENSE && !loud.any_open && self.settle(job.parameters).is_some() {
                 break;
@@ -224,7 +231,6 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
     fn step<const DENSE: bool>(
         &mut self,
         job: &mut Job,
-        batch: &mut Batch,
         loud: &mut Loud<L>,
         t: usize,
         row: Seen<L>,
@@ -248,8 +254,9 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
         if DENSE {
             // Whether a hit ends in a row cannot be foreseen, so it makes no branch.
             let complete = loud.hits.complete::<T>(lanes, job.parameters, ended);
-            batch.add(lanes, loud.hits, complete, t);
-            batch.make_room(lanes, job.parameters, job.time_base(), job.completed);
+            let time_base = job.time_base();
+            job.batch.add(lanes, loud.hits, complete, t);
+            job.batch.make_room(lanes, job.parameters, time_base, job.completed);
         } else if lanes.any(ended) {
             loud.hits.store(lanes, &mut job.state.hits);
             job.complete(t, lanes.bits(ended));

@@ -5,11 +5,12 @@
 use gannet_kernels::block::{ADC_MAX, pack};
 use gannet_kernels::{
     CHANNELS, ChainConfig, ChannelTable, Fetch, Isa, MAX_TPS_PER_FRAME, Path, Pedestal, SAMPLES,
-    Samples, Tpg, Transform,
+    Tpg, Transform,
 };
-use gannet_wire::protowib;
+use gannet_wire::{TriggerPrimitive, protowib};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use std::array;
 use std::cell::Cell;
 
 /// One test per instruction set: random chains on random blocks, compared with scalar.
@@ -29,6 +30,11 @@ macro_rules! equals_scalar {
             #[test]
             fn equals_scalar_where_hits_are_rare() {
                 super::compare_random(super::Case::rare(), $isa);
+            }
+
+            #[test]
+            fn equals_scalar_where_blocks_of_a_frame_differ() {
+                super::compare_random(super::Case::frames(), $isa);
             }
 
             #[test]
@@ -130,15 +136,19 @@ struct Case {
 enum Packing {
     /// As blocks of 64 samples of 14 bits.
     Block,
-    /// As a COLDATA block of some ProtoDUNE-SP frames a call, of 12 bits.
-    Coldata { block: usize, frames: usize },
+    /// As some ProtoDUNE-SP frames a call, of 12 bits. The blocks that are not `loud` have noise of
+    /// 4 counts and, rarely, a pulse.
+    Frames { count: usize, loud: [bool; protowib::BLOCKS] },
 }
 
 impl Packing {
     fn any() -> impl Strategy<Value = Self> {
-        let coldata = (0..protowib::BLOCKS, prop_oneof![Just(12), 1..=SAMPLES])
-            .prop_map(|(block, frames)| Self::Coldata { block, frames });
-        prop_oneof![2 => Just(Self::Block), 1 => coldata]
+        prop_oneof![2 => Just(Self::Block), 1 => Self::frames()]
+    }
+
+    fn frames() -> impl Strategy<Value = Self> {
+        (prop_oneof![Just(12), 1..=SAMPLES], any::<[bool; protowib::BLOCKS]>())
+            .prop_map(|(count, loud)| Self::Frames { count, loud })
     }
 }
 
@@ -193,6 +203,15 @@ impl Case {
                 Self { calls, ..case }
             },
         )
+    }
+
+    /// Frames of four blocks, some with hits in all phases.
+    fn frames() -> impl Strategy<Value = Self> {
+        (Self::hits(), Packing::frames(), 8..40usize).prop_map(|(case, packing, calls)| Self {
+            packing,
+            calls,
+            ..case
+        })
     }
 
     fn of(
@@ -307,49 +326,83 @@ fn compare_random(strategy: impl Strategy<Value = Case>, isa: Isa) {
 /// Runs both kernels over the samples of a case; primitives and state must agree after each call. Gives
 /// the number of samples.
 fn compare(case: &Case, isa: Isa) -> Result<usize, TestCaseError> {
-    let mut scalar = Tpg::new(&case.config, &case.table, Isa::Scalar).unwrap();
-    let mut vector = Tpg::new(&case.config, &case.table, isa).unwrap();
-    vector.set_path(case.path);
-    vector.set_fetch(if case.seed.is_multiple_of(2) { Fetch::Memory } else { Fetch::Cache });
-    let (mut expected, mut got) = (Vec::new(), Vec::with_capacity(MAX_TPS_PER_FRAME));
-    let mut time = 0;
-    for call in 0..case.calls {
-        let adc = |t: usize, c: usize| case.signal.adc(case.seed, time + t, c);
-        let (block, frames);
-        let samples = match case.packing {
-            Packing::Block => {
-                block = pack(adc);
-                Samples::block(&block)
-            }
-            Packing::Coldata { block, frames: count } => {
-                frames = pack_coldata(block, count, adc);
-                Samples::coldata(&frames, block).unwrap()
-            }
-        };
-        let ticks = u64::from(case.table.ticks_per_sample).wrapping_mul(time as u64);
-        let timestamp = case.timestamp.wrapping_add(ticks);
-        expected.clear();
-        got.clear();
-        scalar.process_samples(&samples, timestamp, &mut expected);
-        vector.process_samples(&samples, timestamp, &mut got);
-        prop_assert_eq!(&got, &expected, "primitives of call {}", call);
-        prop_assert_eq!(vector.state(), scalar.state(), "state after call {}", call);
-        prop_assert!(got.capacity() == MAX_TPS_PER_FRAME, "room was kept, yet `out` grew");
-        time += samples.count();
+    let isas = [Isa::Scalar, isa];
+    match case.packing {
+        Packing::Block => {
+            let chains = isas.map(|isa| Tpg::new(&case.config, &case.table, isa).unwrap());
+            compare_calls(case, chains, SAMPLES, |chains, out, time, timestamp| {
+                let block = pack(|t, c| case.signal.adc(case.seed, time + t, c));
+                for (chain, out) in chains.iter_mut().zip(out) {
+                    chain.process(&block, timestamp, out);
+                }
+            })
+        }
+        Packing::Frames { count, loud } => {
+            let tables = array::from_fn(|block| rotated(&case.table, 5 * block));
+            let tables = tables.each_ref();
+            let chains = isas.map(|isa| Tpg::for_frames(&case.config, tables, isa).unwrap());
+            let pedestal = case.config.initial_pedestal as u16;
+            let quiet = Signal::Rare { pedestal, noise: 4, height: 400, interval: 200 };
+            compare_calls(case, chains, count, |chains, out, time, timestamp| {
+                let frames = pack_frames(count, |t, block, c| {
+                    let signal = if loud[block] { case.signal } else { quiet };
+                    signal.adc(case.seed ^ block as u64, time + t, c)
+                });
+                for (chain, out) in chains.iter_mut().zip(out) {
+                    chain.process_frames(&frames, timestamp, out);
+                }
+            })
+        }
     }
-    Ok(time * CHANNELS)
 }
 
-/// Frames whose COLDATA block `block` holds the low 12 bits of `adc`, and all else noise.
-fn pack_coldata(
-    block: usize,
+/// Makes the calls of a case, of `count` samples each, and compares what two chains give.
+fn compare_calls<const BLOCKS: usize>(
+    case: &Case,
+    mut chains: [Tpg<BLOCKS>; 2],
     count: usize,
-    adc: impl Fn(usize, usize) -> u16,
+    process: impl Fn(&mut [Tpg<BLOCKS>; 2], &mut [Vec<TriggerPrimitive>; 2], usize, u64),
+) -> Result<usize, TestCaseError> {
+    let room = BLOCKS * MAX_TPS_PER_FRAME;
+    let mut out = [Vec::with_capacity(room), Vec::with_capacity(room)];
+    chains[1].set_path(case.path);
+    chains[1].set_fetch(if case.seed.is_multiple_of(2) { Fetch::Memory } else { Fetch::Cache });
+    for call in 0..case.calls {
+        let time = call * count;
+        let ticks = u64::from(case.table.ticks_per_sample).wrapping_mul(time as u64);
+        out.iter_mut().for_each(Vec::clear);
+        process(&mut chains, &mut out, time, case.timestamp.wrapping_add(ticks));
+        let [expected, got] = &out;
+        prop_assert_eq!(got, expected, "primitives of call {}", call);
+        prop_assert_eq!(chains[1].states(), chains[0].states(), "state after call {}", call);
+        prop_assert!(got.capacity() == room, "room was kept, yet `out` grew");
+    }
+    Ok(case.calls * count * BLOCKS * CHANNELS)
+}
+
+/// The table with its entries for so many channels further.
+fn rotated(table: &ChannelTable, channels: usize) -> ChannelTable {
+    let mut table = table.clone();
+    table.channel.rotate_left(channels);
+    table.threshold.rotate_left(channels);
+    table.sot_minimum.rotate_left(channels);
+    table.memory_factor.rotate_left(channels);
+    table.scale_factor.rotate_left(channels);
+    table.masked.rotate_left(channels);
+    table
+}
+
+/// Frames that hold the low 12 bits of `adc(time, block, channel)`, and all else noise.
+fn pack_frames(
+    count: usize,
+    adc: impl Fn(usize, usize, usize) -> u16,
 ) -> Vec<[u8; protowib::FRAME_LEN]> {
     let frame = |t: usize| {
-        let noise = core::array::from_fn(|i| mix((t * protowib::FRAME_LEN + i) as u64) as u8);
+        let noise = array::from_fn(|i| mix((t * protowib::FRAME_LEN + i) as u64) as u8);
         let mut frame = protowib::Frame::new_unchecked(noise);
-        (0..CHANNELS).for_each(|c| frame.block_mut(block).set_adc(c, adc(t, c)));
+        for block in 0..protowib::BLOCKS {
+            (0..CHANNELS).for_each(|c| frame.block_mut(block).set_adc(c, adc(t, block, c)));
+        }
         frame.into_inner()
     };
     (0..count).map(frame).collect()

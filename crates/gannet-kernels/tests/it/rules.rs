@@ -3,10 +3,11 @@
 //! Each test is worked by hand. Source of the rules: DUNE-DAQ/tpglibs, and DUNE-DAQ/fdreadoutlibs
 //! for the sums with feedback and the filter.
 
+use std::array;
+
 use gannet_kernels::block::pack;
 use gannet_kernels::{
-    CHANNELS, ChainConfig, ChannelTable, Isa, MAX_TPS_PER_FRAME, Pedestal, SAMPLES, Samples, Tpg,
-    Transform,
+    CHANNELS, ChainConfig, ChannelTable, Isa, MAX_TPS_PER_FRAME, Pedestal, SAMPLES, Tpg, Transform,
 };
 use gannet_wire::{TriggerPrimitive, protowib};
 
@@ -524,31 +525,36 @@ fn quartiles_follow_the_samples_on_their_side_of_the_pedestal() {
 #[test]
 fn samples_of_12_bits_take_the_same_chain() {
     let table = ChannelTable { ticks_per_sample: 25, ..ChannelTable::default() };
-    on_every_isa(no_pedestal(None), &table, |mut stream| {
-        // Twelve frames: channel 37 of block 2 is over threshold in frames 3 to 5.
+    let tables = array::from_fn(|block| ChannelTable {
+        channel: array::from_fn(|c| (CHANNELS * block + c) as u32),
+        ..table.clone()
+    });
+    for isa in Isa::available() {
+        let tables = tables.each_ref();
+        let mut tpg = Tpg::for_frames(&no_pedestal(None), tables, isa).unwrap();
+        // Twelve frames: channel 37 of block 2 is over threshold in frames 3 to 5, channel 3 of
+        // block 1 in frame 7.
         let mut frames = [[0; protowib::FRAME_LEN]; protowib::FRAMES_PER_SUPERCHUNK];
-        for (t, adc) in [(3, 150), (4, 4095), (5, 200)] {
+        for (t, block, channel, adc) in
+            [(3, 2, 37, 150), (4, 2, 37, 4095), (5, 2, 37, 200), (7, 1, 3, 300)]
+        {
             let mut frame = protowib::Frame::new_unchecked(&mut frames[t][..]);
-            frame.block_mut(2).set_adc(37, adc);
+            frame.block_mut(block).set_adc(channel, adc);
         }
         let mut tps = Vec::new();
-        for block in 0..protowib::BLOCKS {
-            let samples = Samples::coldata(&frames, block).unwrap();
-            stream.tpg.process_samples(&samples, 1000, &mut tps);
-        }
-        assert_eq!(tps.len(), 1);
-        assert_eq!((tps[0].channel(), tps[0].time_start()), (37, 1000 + 3 * 25));
-        assert_eq!((tps[0].adc_integral(), tps[0].adc_peak()), (4445, 4095));
-    });
+        tpg.process_frames(&frames, 1000, &mut tps);
+        let facts = tps.iter().map(|tp| (tp.channel(), tp.time_start(), tp.adc_integral()));
+        let expected = [(64 + 3, 1000 + 7 * 25, 300), (128 + 37, 1000 + 3 * 25, 4445)];
+        assert!(facts.eq(expected), "{isa}: {tps:?}");
+    }
 }
 
 #[test]
-fn frames_that_are_too_many_or_blocks_that_are_not_there_are_no_samples() {
-    let frames = [[0; protowib::FRAME_LEN]; SAMPLES + 1];
-    assert!(Samples::coldata(&frames, 0).is_none());
-    assert!(Samples::coldata(&frames[1..], protowib::BLOCKS).is_none());
-    assert_eq!(Samples::coldata(&frames[1..], 3).unwrap().count(), SAMPLES);
-    assert_eq!(Samples::coldata(&[], 0).unwrap().count(), 0);
+#[should_panic(expected = "65 frames: at most 64 a call")]
+fn more_frames_than_a_call_takes_are_refused() {
+    let table = ChannelTable::default();
+    let mut tpg = Tpg::for_frames(&no_pedestal(None), [&table; 4], Isa::Scalar).unwrap();
+    tpg.process_frames(&[[0; protowib::FRAME_LEN]; SAMPLES + 1], 0, &mut Vec::new());
 }
 
 #[test]
