@@ -18,6 +18,7 @@ use gannet_web::{Access, Site};
 use gannet_wire::apelink::{Credit, Footer, Header, MAGIC, START, WORD_LEN, words_of};
 use gannet_wire::inspect::{Format, describe, identify};
 use gannet_wire::lofamo::{Assembler, FaultDescriptorRepr, HostWatchdogRepr, NicWatchdogRepr};
+use gannet_wire::network::{Checksums, from_ethernet};
 use gannet_wire::record::Record;
 use gannet_wire::tpc_frame::FRAME_LEN;
 use gannet_wire::{ChannelMap, TriggerPrimitive};
@@ -58,6 +59,7 @@ targets! {
     lofamo: read_registers,
     log: verify_log,
     merger: merge,
+    packet: take_packet,
     pcap: |bytes| print(Format::Pcap, bytes),
     pcapng: |bytes| print(Format::Pcapng, bytes),
     primitive_queue: queues::primitives,
@@ -79,6 +81,20 @@ targets! {
 /// Prints `bytes` as `format`, which calls every accessor of what is accepted.
 fn print(format: Format, bytes: &[u8]) {
     let _ = describe(format, bytes, &mut String::new());
+}
+
+/// Looks for a UDP payload as a source does that gets whole Ethernet frames. It lies in the frame, and
+/// right check sums are not what makes it one.
+fn take_packet(bytes: &[u8]) {
+    let trusted = from_ethernet(bytes, Checksums::Trust);
+    if let Ok(found) = trusted {
+        let place = bytes.as_ptr_range();
+        let payload = found.payload.as_ptr_range();
+        assert!(place.start <= payload.start && payload.end <= place.end);
+    }
+    if let Ok(verified) = from_ethernet(bytes, Checksums::Verify) {
+        assert_eq!(trusted, Ok(verified));
+    }
 }
 
 /// Prints a whole TPC frame with `bytes` at its front: a fuzzer seldom makes as many as it has.

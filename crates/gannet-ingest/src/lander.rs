@@ -1,11 +1,14 @@
 //! The part that all sources share: the ring, the arrivals of a poll, and the account.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use gannet_measure::ledger::Account;
 use gannet_memory::{Cell, Producer};
+use gannet_wire::network::{Refusal, UdpPayload};
 
 use crate::source::{Arrival, Counters, DropSizes, Facts, SourceDrop};
+use crate::udp::AllowList;
 
 /// Arrivals after which a poll stops looking for more: few enough that the frames are still in
 /// the second-level cache when they are processed (32 x 7200 bytes = 225 KiB). What the kernel
@@ -72,6 +75,26 @@ impl Lander {
         let cell = self.producer.land(datagram);
         self.arrive(cell);
         self.account.deliver(1);
+    }
+
+    /// Judges the UDP payload of a packet, and lands it if it is a frame. Other packets than UDP over
+    /// IPv4 are passed over.
+    pub(crate) fn land_packet(
+        &mut self,
+        allow: &mut AllowList,
+        payload: Result<UdpPayload<'_>, Refusal>,
+    ) {
+        let reason = match payload {
+            Err(Refusal::NotIpv4 { .. } | Refusal::NotUdp { .. }) => return,
+            Err(Refusal::Fragment { .. }) => SourceDrop::Fragment,
+            Err(_) => SourceDrop::Malformed,
+            Ok(found) if !allow.allows(Some(SocketAddr::V4(found.source))) => {
+                SourceDrop::ForeignAddress
+            }
+            Ok(found) => return self.land(found.payload),
+        };
+        self.account.offer(1);
+        self.account.discard(reason, 1);
     }
 
     /// Notes that a frame of this poll was moved to another cell.

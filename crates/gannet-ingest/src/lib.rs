@@ -1,4 +1,4 @@
-//! Packets in and out: UDP sockets, capture files and memory behind [`Source`] and [`Sink`].
+//! Packets in and out: UDP sockets, AF_XDP, capture files and memory behind [`Source`] and [`Sink`].
 //!
 //! A [`Source`] lands datagrams of one length, the frame length, in the cells of a
 //! [clop](mod@gannet_memory::clop), where they stay until they are overwritten. It hands out
@@ -40,9 +40,11 @@ mod sink;
 mod source;
 mod sys;
 pub mod udp;
+pub mod xdp;
 
 pub use error::Error;
 pub use memory::MemorySource;
 pub use pcap::{PcapConfig, PcapSource};
 pub use sink::{Datagram, Sent, Sink};
 pub use source::{Arrival, Counters, DropSizes, Facts, KernelBuffer, Landing, Source, SourceDrop};
+pub use sys::interfaces::interface_addresses;

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,7 +109,13 @@ impl PcapSource {
                 path: self.config.path.clone(),
                 got: packet.link_type,
             })?;
-            land(&mut self.lander, &mut self.allow, &self.config.ports, payload);
+            let ports = &self.config.ports;
+            let is_ours = |found: &UdpPayload<'_>| {
+                ports.is_empty() || ports.contains(&found.destination.port())
+            };
+            if payload.as_ref().map_or(true, is_ours) {
+                self.lander.land_packet(&mut self.allow, payload);
+            }
         }
         self.window.consume(progress.consumed);
         if !wants_more {
@@ -151,29 +156,6 @@ fn payload<'a>(
         LINK_TYPE_ETHERNET => Some(from_ethernet(packet.data, checksums)),
         LINK_TYPE_RAW | LINK_TYPE_IPV4 => Some(from_ipv4(packet.data, checksums)),
         _ => None,
-    }
-}
-
-/// Judges one datagram, and lands it if it is a frame.
-fn land(
-    lander: &mut Lander,
-    allow: &mut AllowList,
-    ports: &[u16],
-    payload: Result<UdpPayload<'_>, Refusal>,
-) {
-    let drop = |lander: &Lander, reason| {
-        lander.account.offer(1);
-        lander.account.discard(reason, 1);
-    };
-    match payload {
-        Err(Refusal::NotIpv4 { .. } | Refusal::NotUdp { .. }) => {}
-        Err(Refusal::Fragment { .. }) => drop(lander, SourceDrop::Fragment),
-        Err(_) => drop(lander, SourceDrop::Malformed),
-        Ok(found) if !ports.is_empty() && !ports.contains(&found.destination.port()) => {}
-        Ok(found) if !allow.allows(Some(SocketAddr::V4(found.source))) => {
-            drop(lander, SourceDrop::ForeignAddress);
-        }
-        Ok(found) => lander.land(found.payload),
     }
 }
 

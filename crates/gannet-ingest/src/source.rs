@@ -37,8 +37,11 @@ drop_reasons! {
         Empty => "empty",
         /// It was a fragment of a datagram, in a capture file.
         Fragment => "fragment",
-        /// Its headers were damaged, in a capture file.
+        /// Its headers were damaged, in a capture file or from a network card.
         Malformed => "malformed",
+        /// It came to the kernel's own network code beside an AF_XDP source: by another queue of the
+        /// card, in fragments, with IP options or a VLAN tag, or from this machine.
+        OtherPath => "other_path",
     }
 }
 
@@ -75,16 +78,17 @@ impl Landing {
 
     /// Refuses frame lengths that no datagram can have.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        match self.frame_len {
-            Self::FRAME_LEN_MIN..=Self::FRAME_LEN_MAX => Ok(()),
-            got => Err(Error::Range {
-                field: "frame length",
-                got: got as u64,
-                min: Self::FRAME_LEN_MIN as u64,
-                max: Self::FRAME_LEN_MAX as u64,
-            }),
-        }
+        let (min, max) = (Self::FRAME_LEN_MIN as u64, Self::FRAME_LEN_MAX as u64);
+        in_range("frame length", self.frame_len as u64, min, max)
     }
+}
+
+/// Refuses a number that is not in `min..=max`.
+pub(crate) fn in_range(field: &'static str, got: u64, min: u64, max: u64) -> Result<(), Error> {
+    if (min..=max).contains(&got) {
+        return Ok(());
+    }
+    Err(Error::Range { field, got, min, max })
 }
 
 /// A stream of datagrams that land in a clop.

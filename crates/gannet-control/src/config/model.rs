@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use gannet_emulate::config::Streams;
 use gannet_ingest::udp::UdpConfig;
+use gannet_ingest::xdp::XdpConfig;
 use gannet_measure::quantity::{Bytes, Span};
 use gannet_readout::export::ExportFormat;
 use gannet_readout::log::RecorderConfig;
@@ -85,6 +86,8 @@ pub struct SourceConfig {
     pub streams: Streams,
     /// Network sockets that frames come from.
     pub udp: Option<UdpConfig>,
+    /// Queue of a network card that frames are taken from by AF_XDP, instead of sockets.
+    pub xdp: Option<XdpConfig>,
     /// Capture file (pcap or pcapng) that frames come from, instead of the network.
     pub capture: Option<PathBuf>,
     /// How much of the past the latency buffer keeps, at the true rate of all streams.
@@ -99,6 +102,7 @@ impl Default for SourceConfig {
             name: String::new(),
             streams: Streams::default(),
             udp: None,
+            xdp: None,
             capture: None,
             depth: Span::s(1),
             buffer_max: Bytes::mib(8 << 10),
@@ -111,6 +115,8 @@ impl Default for SourceConfig {
 pub enum SourceInput {
     /// UDP sockets.
     Udp(UdpConfig),
+    /// A queue of a network card.
+    Xdp(XdpConfig),
     /// A capture file.
     Capture(PathBuf),
 }

@@ -228,19 +228,20 @@ fn check_rooms(config: &Config, document: &Document<'_>) -> Result<(), Problem> 
 fn check_addresses(config: &Config, document: &Document<'_>) -> Result<(), Problem> {
     let mut taken: Vec<(SocketAddr, String)> = Vec::new();
     for (index, source) in config.sources.iter().enumerate() {
-        for address in source.udp.iter().flat_map(|udp| &udp.listen) {
-            let path = format!("source[{index}].udp.listen");
+        let udp = source.udp.iter().flat_map(|udp| udp.listen.iter().map(|own| (*own, "udp")));
+        let xdp = source.xdp.iter().map(|xdp| (SocketAddr::V4(xdp.listen), "xdp"));
+        for (address, input) in udp.chain(xdp) {
+            let path = format!("source[{index}].{input}.listen");
             if address.ip().is_multicast() {
                 let cause = format!("{address} is a multicast group, and groups are not joined");
                 let suggestion = "let the front end send to an address of this machine";
                 return Err(document.problem(&path, cause, suggestion.into()));
             }
-            if let Some((other, owner)) = taken.iter().find(|(other, _)| collide(*other, *address))
-            {
+            if let Some((other, owner)) = taken.iter().find(|(other, _)| collide(*other, address)) {
                 let cause = format!("{address} is taken already: {owner} has {other}");
                 return Err(document.problem(&path, cause, "choose another port".into()));
             }
-            taken.push((*address, path));
+            taken.push((address, path));
         }
     }
     Ok(())
@@ -402,25 +403,34 @@ fn input(
     place: &str,
     document: &Document<'_>,
 ) -> Result<SourceInput, Problem> {
-    match (&source.udp, &source.capture) {
-        (Some(udp), None) => {
-            udp.check().map_err(|error| {
-                let suggestion = "see `gannet check --schema` for what is allowed";
-                document.problem(&format!("{place}.udp"), error.to_string(), suggestion.into())
-            })?;
+    let refused = |input: &str, error: gannet_ingest::Error| {
+        let suggestion = "see `gannet check --schema` for what is allowed";
+        document.problem(&format!("{place}.{input}"), error.to_string(), suggestion.into())
+    };
+    match (&source.udp, &source.xdp, &source.capture) {
+        (Some(udp), None, None) => {
+            udp.check().map_err(|error| refused("udp", error))?;
             Ok(SourceInput::Udp(udp.clone()))
         }
-        (None, Some(path)) => Ok(SourceInput::Capture(path.clone())),
-        (None, None) => Err(document.problem(
+        (None, Some(xdp), None) => {
+            xdp.check().map_err(|error| refused("xdp", error))?;
+            Ok(SourceInput::Xdp(xdp.clone()))
+        }
+        (None, None, Some(path)) => Ok(SourceInput::Capture(path.clone())),
+        (None, None, None) => Err(document.problem(
             place,
             "it has no input".into(),
             "add `udp = { listen = [\"127.0.0.1:7000\"] }` or `capture = \"file.pcap\"`".into(),
         )),
-        (Some(_), Some(_)) => Err(document.problem(
-            &format!("{place}.capture"),
-            "a source has one input, and `udp` is given too".into(),
-            "remove one of the two".into(),
-        )),
+        (udp, _, capture) => {
+            let given = if udp.is_some() { "udp" } else { "xdp" };
+            let other = if capture.is_some() { "capture" } else { "xdp" };
+            Err(document.problem(
+                &format!("{place}.{other}"),
+                format!("a source has one input, and `{given}` is given too"),
+                "remove one of the two".into(),
+            ))
+        }
     }
 }
 
@@ -465,11 +475,11 @@ impl PlannedSource {
         self.streams.iter().filter(|stream| choice.contains(stream.geo_id)).count()
     }
 
-    /// Its sockets; absent when it is a file.
+    /// Its UDP sockets; absent when frames come another way.
     pub fn udp(&self) -> Option<&UdpConfig> {
         match &self.input {
             SourceInput::Udp(udp) => Some(udp),
-            SourceInput::Capture(_) => None,
+            SourceInput::Xdp(_) | SourceInput::Capture(_) => None,
         }
     }
 
@@ -483,9 +493,14 @@ impl PlannedSource {
 
     /// Address of each of its sockets, none for a file, in the order of their threads.
     pub fn listen(&self) -> Vec<Option<SocketAddr>> {
-        let Some(udp) = self.udp() else { return vec![None] };
-        let sockets = |address: &SocketAddr| vec![Some(*address); udp.sockets as usize];
-        udp.listen.iter().flat_map(sockets).collect()
+        match &self.input {
+            SourceInput::Udp(udp) => {
+                let sockets = |address: &SocketAddr| vec![Some(*address); udp.sockets as usize];
+                udp.listen.iter().flat_map(sockets).collect()
+            }
+            SourceInput::Xdp(xdp) => vec![Some(xdp.listen.into())],
+            SourceInput::Capture(_) => vec![None],
+        }
     }
 
     /// Sockets, or the one file; each has a receiving thread of its own.

@@ -22,8 +22,7 @@ use std::path::{Path, PathBuf};
 use gannet_measure::quantity::Bytes;
 use serde::Serialize;
 
-use crate::config::Plan;
-use crate::sys;
+use crate::config::{Plan, SourceInput};
 
 pub use machine::memory_doubt;
 pub use receiving::ReceiveCost;
@@ -124,6 +123,8 @@ pub struct Needs {
     pub sockets: usize,
     /// Whether a socket asks to count datagrams before the kernel's queue.
     pub count_before_queue: bool,
+    /// Whether a source takes frames by AF_XDP.
+    pub xdp: bool,
     /// Addresses at which frames come in; absent when no configuration names them.
     pub listen: Option<Vec<SocketAddr>>,
     /// Address of the metrics endpoint.
@@ -151,6 +152,7 @@ impl Default for Needs {
             kernel_buffer: 64 << 20,
             sockets: 1,
             count_before_queue: true,
+            xdp: false,
             listen: None,
             metrics: None,
             memory: 4 << 30,
@@ -174,7 +176,10 @@ impl Needs {
             kernel_buffer: kernel_buffer.unwrap_or(0),
             sockets: sockets.iter().map(|udp| udp.listen.len() * udp.sockets as usize).sum(),
             count_before_queue: sockets.iter().any(|udp| udp.count_before_queue),
-            listen: Some(sockets.iter().flat_map(|udp| udp.listen.clone()).collect()),
+            listen: Some(
+                plan.sources.iter().flat_map(|source| source.listen()).flatten().collect(),
+            ),
+            xdp: plan.sources.iter().any(|source| matches!(source.input, SourceInput::Xdp(_))),
             metrics: plan.config.metrics.listen,
             memory: forecast.memory_bytes,
             // Those behind the receiving ones are busy only now and then.
@@ -194,7 +199,7 @@ pub fn examine(system: &System, needs: &Needs, cost: &Result<ReceiveCost, String
     checks.push(receiving::check(needs, cost));
     checks.extend(network::checks(system, needs));
     checks.extend(addresses::checks(needs));
-    checks.extend(interfaces::checks(system, needs, &sys::interface_addresses()));
+    checks.extend(interfaces::checks(system, needs, &gannet_ingest::interface_addresses()));
     checks.extend(socket::checks(needs));
     checks.extend(rights::checks(system, needs));
     checks.extend(storage::checks(needs));

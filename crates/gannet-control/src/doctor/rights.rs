@@ -27,6 +27,7 @@ pub(super) fn checks(system: &System, needs: &Needs) -> Vec<Check> {
     vec![
         right(
             system,
+            needs,
             Capability::NetAdmin,
             "CAP_NET_ADMIN",
             limit.is_none_or(|limit| limit < needs.kernel_buffer),
@@ -34,6 +35,7 @@ pub(super) fn checks(system: &System, needs: &Needs) -> Vec<Check> {
         ),
         right(
             system,
+            needs,
             Capability::SysNice,
             "CAP_SYS_NICE",
             true,
@@ -41,9 +43,10 @@ pub(super) fn checks(system: &System, needs: &Needs) -> Vec<Check> {
         ),
         right(
             system,
+            needs,
             Capability::Bpf,
             "CAP_BPF",
-            needs.count_before_queue,
+            needs.count_before_queue || needs.xdp,
             "frames are counted before the kernel's queue, so that every loss has its size",
         ),
         open_files(system),
@@ -53,6 +56,7 @@ pub(super) fn checks(system: &System, needs: &Needs) -> Vec<Check> {
 
 fn right(
     system: &System,
+    needs: &Needs,
     capability: Capability,
     name: &str,
     is_needed: bool,
@@ -64,13 +68,14 @@ fn right(
         Some(false) => ("no, and not needed", Verdict::Ok),
         None => ("not readable", Verdict::Unknown),
     };
-    Check::new(name, value, verdict, reason).fixed_by(give_rights())
+    Check::new(name, value, verdict, reason).fixed_by(give_rights(needs))
 }
 
 /// Gives this program every right that it uses: `setcap` takes away those that it does not name.
-fn give_rights() -> String {
+pub(super) fn give_rights(needs: &Needs) -> String {
+    let more = if needs.xdp { ",cap_net_raw,cap_ipc_lock" } else { "" };
     let program = std::env::current_exe().unwrap_or_else(|_| "gannet".into());
-    format!("sudo setcap cap_net_admin,cap_bpf,cap_sys_nice+ep {}", quoted(&program))
+    format!("sudo setcap cap_net_admin,cap_bpf,cap_sys_nice{more}+ep {}", quoted(&program))
 }
 
 /// The soft limit of the resource that `/proc/self/limits` lists under `name`.
@@ -155,7 +160,7 @@ mod tests {
         assert_eq!(has(&system, Capability::SysNice), Some(false));
         let check = &checks(&system, &Needs::default())[1];
         assert_eq!(check.verdict, Verdict::Slow);
-        assert_eq!(check.remedy, give_rights());
+        assert_eq!(check.remedy, give_rights(&Needs::default()));
     }
 
     #[test]
@@ -167,7 +172,7 @@ mod tests {
             let rights = checks.filter(|check| check.name.starts_with("CAP_"));
             rights.map(|check| check.remedy).collect::<Vec<_>>()
         };
-        assert_eq!(missing(&system), [&*give_rights(); 3]);
+        assert_eq!(missing(&system), [&*give_rights(&Needs::default()); 3]);
         assert_eq!(missing(&granted), [""; 3]);
     }
 

@@ -32,13 +32,14 @@ fn address(plan: &Plan, stream: GeoId) -> Result<SocketAddr, EmulationError> {
     let mut sources = plan.sources.iter();
     let source = sources.find(|source| source.streams.iter().any(|own| own.geo_id == stream));
     let listen = match source.map(|source| &source.input) {
-        Some(SourceInput::Udp(udp)) => udp.listen.first(),
+        Some(SourceInput::Udp(udp)) => udp.listen.first().copied(),
+        Some(SourceInput::Xdp(xdp)) => Some(xdp.listen.into()),
         _ => None,
     };
     match listen {
         None => Err(EmulationError::NoReceiver(stream)),
         Some(address) if address.port() == 0 => Err(EmulationError::NoPort(stream)),
-        Some(address) => Ok(reachable(*address)),
+        Some(address) => Ok(reachable(address)),
     }
 }
 

@@ -25,10 +25,11 @@ use gannet_measure::ticks::DuneTicks;
 pub(super) const WILD_TICKS: u64 = DuneTicks::HZ;
 
 /// Drops behind the socket that may each be a frame that some stream lacks.
-const REFUSED: [(&str, &str); 8] = [
+const REFUSED: [(&str, &str); 9] = [
     ("source", "wrong_length"),
     ("source", "fragment"),
     ("source", "malformed"),
+    ("source", "other_path"),
     ("frames", "bad_header"),
     ("frames", "unknown_stream"),
     ("frames", "other_socket"),

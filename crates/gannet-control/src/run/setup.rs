@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gannet_emulate::Format;
 use gannet_ingest::udp::{self, Spread};
+use gannet_ingest::xdp::XdpSource;
 use gannet_ingest::{Landing, PcapConfig, PcapSource, Source};
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::ticks::DuneTicks;
@@ -196,7 +197,7 @@ impl Parts {
     fn place(&mut self, plan: &Plan) -> Result<(), RunError> {
         let listen: Vec<_> = plan.sources.iter().flat_map(PlannedSource::listen).collect();
         let (wanted, system) = (&plan.config.run.receive_cpus, System::default());
-        let (allowed, interfaces) = (sys::allowed_cpus(), sys::interface_addresses());
+        let (allowed, interfaces) = (sys::allowed_cpus(), gannet_ingest::interface_addresses());
         let placement = placement::place(wanted, &listen, &system, &allowed, &interfaces);
         let placed = self.sources.iter_mut().zip(placement.map_err(RunError::Cpus)?);
         placed.for_each(|(part, cpu)| part.cpu = cpu);
@@ -244,7 +245,7 @@ impl Parts {
             status: Arc::clone(&status),
             tpg: Arc::clone(tpg.counters()),
             ticks_per_frame: format.ticks_per_frame(),
-            is_live: matches!(planned.input, SourceInput::Udp(_)),
+            is_live: !matches!(planned.input, SourceInput::Capture(_)),
         });
         self.surveyed.push(StreamSurvey {
             geo_id: stream.geo_id,
@@ -271,7 +272,7 @@ impl Parts {
     }
 }
 
-/// Opens every socket of a source, yet without a port, or its file.
+/// Opens every socket of a source, UDP sockets yet without a port, or its file.
 fn open(
     planned: &PlannedSource,
     clock: &Arc<dyn Clock>,
@@ -287,6 +288,9 @@ fn open(
             let spread = Spread::new(daq_ethernet::STREAM_KEY, keys);
             let sources = udp::prepare(config, landing(sockets), Some(&spread), clock)?;
             Ok(sources.into_iter().map(|source| Box::new(source) as Box<dyn Source>).collect())
+        }
+        SourceInput::Xdp(config) => {
+            Ok(vec![Box::new(XdpSource::open(config, landing(1), Arc::clone(clock))?)])
         }
         SourceInput::Capture(path) => {
             let config = PcapConfig {

@@ -2,7 +2,10 @@
 
 pub(crate) mod address;
 pub(crate) mod arrival_counter;
+pub(crate) mod bpf;
 pub(crate) mod control;
+pub(crate) mod interfaces;
 pub(crate) mod receive;
 pub(crate) mod send;
 pub(crate) mod socket;
+pub(crate) mod xdp;

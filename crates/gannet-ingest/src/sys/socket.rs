@@ -219,16 +219,21 @@ impl Socket {
     }
 
     fn wait(&self, events: libc::c_short, wait: Duration) -> io::Result<bool> {
-        let mut entry = libc::pollfd { fd: self.raw(), events, revents: 0 };
-        let timeout = libc::timespec {
-            tv_sec: wait.as_secs().min(i32::MAX as u64) as libc::time_t,
-            tv_nsec: wait.subsec_nanos().into(),
-        };
-        // SAFETY: one valid entry, a valid time and no signal mask.
-        match check(unsafe { libc::ppoll(&mut entry, 1, &timeout, ptr::null()) }) {
-            Ok(ready) => Ok(ready > 0),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-            Err(error) => Err(error),
-        }
+        wait_for(self.raw(), events, wait)
+    }
+}
+
+/// Waits until one of `events` comes on a descriptor.
+pub(crate) fn wait_for(fd: libc::c_int, events: libc::c_short, wait: Duration) -> io::Result<bool> {
+    let mut entry = libc::pollfd { fd, events, revents: 0 };
+    let timeout = libc::timespec {
+        tv_sec: wait.as_secs().min(i32::MAX as u64) as libc::time_t,
+        tv_nsec: wait.subsec_nanos().into(),
+    };
+    // SAFETY: one valid entry, a valid time and no signal mask.
+    match check(unsafe { libc::ppoll(&mut entry, 1, &timeout, ptr::null()) }) {
+        Ok(ready) => Ok(ready > 0),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+        Err(error) => Err(error),
     }
 }

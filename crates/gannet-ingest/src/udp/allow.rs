@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Rules that one list may have.
-pub const RULES_MAX: usize = 1024;
+pub(crate) const RULES_MAX: usize = 1024;
 
 /// Senders that are listened to: an address or network, and a port or any.
 ///

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::source::in_range;
 use crate::udp::allow::{RULES_MAX, SenderRule};
 
 /// Sockets that one address may have.
@@ -82,10 +83,6 @@ impl UdpConfig {
         if self.listen.is_empty() {
             return Err(Error::NoAddress);
         }
-        let in_range = |field, got, min, max| match got {
-            got if (min..=max).contains(&got) => Ok(()),
-            got => Err(Error::Range { field, got, min, max }),
-        };
         in_range("sockets", self.sockets.into(), 1, SOCKETS_MAX.into())?;
         in_range("kernel_buffer", self.kernel_buffer.bytes(), 1, 1 << 30)?;
         in_range("number of allow rules", self.allow.len() as u64, 0, RULES_MAX as u64)

@@ -14,20 +14,20 @@ use crate::sys::arrival_counter::Tally;
 
 /// Extends the kernel's counter to 64 bits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct DropCount {
+pub(crate) struct DropCount {
     last: u32,
     total: u64,
 }
 
 impl DropCount {
     /// Counts from `reading` on.
-    pub(super) fn from(reading: u32) -> Self {
+    pub(crate) fn from(reading: u32) -> Self {
         Self { last: reading, total: 0 }
     }
 
     /// Takes in a reading of the counter, and returns how many drops are new. Readings that are
     /// older than the newest change nothing.
-    pub(super) fn observe(&mut self, reading: u32) -> u64 {
+    pub(crate) fn observe(&mut self, reading: u32) -> u64 {
         let new = reading.wrapping_sub(self.last);
         if new > u32::MAX / 2 {
             return 0;
@@ -37,7 +37,7 @@ impl DropCount {
     }
 
     /// Drops so far, in messages.
-    pub(super) fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.total
     }
 }

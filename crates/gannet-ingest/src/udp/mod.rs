@@ -28,9 +28,10 @@ mod sink;
 mod source;
 mod spread;
 
-pub(crate) use allow::AllowList;
+pub(crate) use allow::{AllowList, RULES_MAX};
 pub use allow::{ParseSenderError, SenderRule};
 pub use config::{Engine, UdpConfig};
+pub(crate) use drops::DropCount;
 #[cfg(test)]
 pub(crate) use drops::read_proc;
 pub use sink::{UdpSink, UdpSinkConfig};

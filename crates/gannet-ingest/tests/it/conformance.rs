@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gannet_ingest::udp::{self, Engine, UdpConfig, UdpSink, UdpSinkConfig, UdpSource};
+use gannet_ingest::xdp::{XdpMode, XdpSource};
 use gannet_ingest::{
     Datagram, Error, Landing, MemorySource, PcapConfig, PcapSource, Sink, Source, SourceDrop,
 };
@@ -13,6 +14,8 @@ use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::random::Random;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::{ethernet, network, pcap};
+
+use crate::wire::Wire;
 
 const FRAME_LEN: usize = 1000;
 const LANDING: Landing = Landing { frame_len: FRAME_LEN, cells: 1 };
@@ -108,16 +111,17 @@ impl Udp {
         let sink = UdpSink::connect(source.address(), &UdpSinkConfig::default()).unwrap();
         Ok(Self { source, sink })
     }
+}
 
-    fn send(&mut self, datagrams: &[Vec<u8>]) {
-        let parts: Vec<_> = datagrams
-            .iter()
-            .map(|bytes| bytes.split_at(bytes.len().min(32)))
-            .map(|(header, body)| Datagram { header, body })
-            .collect();
-        let sent = self.sink.send(&parts).unwrap();
-        assert_eq!(sent.datagrams, datagrams.len() as u64, "the kernel took all");
-    }
+/// Sends datagrams in two pieces each.
+fn send(sink: &mut UdpSink, datagrams: &[Vec<u8>]) {
+    let parts: Vec<_> = datagrams
+        .iter()
+        .map(|bytes| bytes.split_at(bytes.len().min(32)))
+        .map(|(header, body)| Datagram { header, body })
+        .collect();
+    let sent = sink.send(&parts).unwrap();
+    assert_eq!(sent.datagrams, datagrams.len() as u64, "the kernel took all");
 }
 
 macro_rules! udp_rig {
@@ -131,7 +135,7 @@ macro_rules! udp_rig {
                 &mut self.0.source
             }
             fn send(&mut self, datagrams: &[Vec<u8>]) {
-                self.0.send(datagrams);
+                send(&mut self.0.sink, datagrams);
             }
         }
     };
@@ -140,6 +144,36 @@ macro_rules! udp_rig {
 udp_rig!(UdpAuto, Engine::Auto, "recvmsg", true);
 udp_rig!(UdpRecvmsg, Engine::Recvmsg, "recvmsg", false);
 udp_rig!(UdpRecvmmsg, Engine::Recvmmsg, "recvmmsg", true);
+
+/// An AF_XDP source and a sender in two namespaces.
+struct Xdp {
+    source: XdpSource,
+    sink: UdpSink,
+    _wire: Wire,
+}
+
+macro_rules! xdp_rig {
+    ($rig:ident, $mode:expr) => {
+        struct $rig(Xdp);
+        impl Rig for $rig {
+            fn set_up(_: &[Vec<u8>]) -> Result<Self, String> {
+                let wire = Wire::lay()?;
+                let source = wire.source($mode, LANDING, |_| {})?;
+                let sink = wire.sink(&source);
+                Ok(Self(Xdp { source, sink, _wire: wire }))
+            }
+            fn source(&mut self) -> &mut dyn Source {
+                &mut self.0.source
+            }
+            fn send(&mut self, datagrams: &[Vec<u8>]) {
+                send(&mut self.0.sink, datagrams);
+            }
+        }
+    };
+}
+
+xdp_rig!(XdpNative, XdpMode::Native);
+xdp_rig!(XdpGeneric, XdpMode::Generic);
 
 /// A datagram of `len` bytes that is like no other.
 fn datagram(random: &mut Random, len: usize) -> Vec<u8> {
@@ -276,4 +310,6 @@ conformance! {
     udp_auto: UdpAuto,
     udp_recvmsg: UdpRecvmsg,
     udp_recvmmsg: UdpRecvmmsg,
+    xdp_native: XdpNative,
+    xdp_generic: XdpGeneric,
 }

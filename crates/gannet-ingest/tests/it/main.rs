@@ -4,3 +4,5 @@ mod config;
 mod conformance;
 mod loss;
 mod pcap;
+mod wire;
+mod xdp;

@@ -13,3 +13,4 @@ mod raw_streams;
 mod recording;
 mod trigger_fragments;
 mod unprivileged;
+mod xdp;

@@ -206,7 +206,7 @@ impl Readout {
                 let rest = line.split_once(mark)?.1;
                 rest.split([' ', '/', '\n']).next()?.parse().ok()
             };
-            address = address.or_else(|| after(": udp "));
+            address = address.or_else(|| after(": udp ")).or_else(|| after(" queue 0 "));
             metrics = metrics.or_else(|| after("metrics: http://"));
         }
         let errors = thread::spawn(move || {
@@ -219,7 +219,7 @@ impl Readout {
             stdout.read_to_string(&mut text).unwrap();
             text
         });
-        let address = address.expect("a UDP source");
+        let address = address.expect("a source with an address");
         Self { child, address, metrics, errors, output }
     }
 

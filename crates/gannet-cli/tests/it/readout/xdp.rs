@@ -1,0 +1,158 @@
+//! Frames taken by AF_XDP: the front end in one network namespace, the readout in another, and a pair
+//! of virtual Ethernet cards between them.
+
+use std::process::{self, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use gannet_control::emulation::EmulationReport;
+use gannet_measure::testing::skipped;
+use serde_json::Value;
+
+use crate::readout::process::{Bench, Ended, QUIET, Readout, alone, gannet, scale};
+
+/// Two namespaces, taken down when dropped.
+struct Namespaces([String; 2]);
+
+/// Runs `ip` with arguments that are split at spaces, and returns what it printed.
+fn ip(arguments: &str) -> Result<String, String> {
+    let output = Command::new("ip").args(arguments.split(' ')).output();
+    let output = output.map_err(|error| format!("no program `ip`: {error}"))?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim().to_owned();
+    if output.status.success() {
+        return Ok(text(output.stdout));
+    }
+    Err(format!("ip {arguments}: {}", text(output.stderr)))
+}
+
+impl Namespaces {
+    fn new() -> Result<Self, String> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let names = ["a", "b"].map(|end| format!("gannet-run-{}-{count}-{end}", process::id()));
+        let namespaces = Self(names);
+        let [a, b] = &namespaces.0;
+        namespaces.0.iter().try_for_each(|name| ip(&format!("netns add {name}")).map(drop))?;
+        ip(&format!("link add v0 netns {a} type veth peer name v0 netns {b}"))?;
+        for (name, address) in [(a, "10.73.0.1/24"), (b, "10.73.0.2/24")] {
+            ip(&format!("-n {name} address add {address} dev v0"))?;
+            ip(&format!("-n {name} link set v0 mtu 9000 up"))?;
+            ip(&format!("-n {name} link set lo up"))?;
+        }
+        Ok(namespaces)
+    }
+
+    /// `gannet` at the sending or the receiving end.
+    fn gannet(&self, end: usize) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.0[end]]).arg(gannet());
+        command
+    }
+
+    /// Packets that the sending card dropped.
+    fn lost(&self) -> u64 {
+        let told = ip(&format!("-n {} -s -j link show v0", self.0[0])).unwrap();
+        let told: Value = serde_json::from_str(&told).unwrap();
+        told.pointer("/0/stats64/tx/dropped").unwrap().as_u64().unwrap()
+    }
+}
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        for name in &self.0 {
+            // It may not have come to be.
+            let _gone = ip(&format!("netns delete {name}"));
+        }
+    }
+}
+
+fn config(mode: &str, emulate: &str) -> String {
+    format!(
+        "[[source]]\nstreams = {{ count = 4 }}\ndepth = \"200 ms\"\n\
+         xdp = {{ listen = \"10.73.0.2:17477\", {mode} buffer = \"4 MiB\" }}\n\
+         [emulate]\nstreams = {{ count = 4 }}\nseed = 11\n{emulate}\n"
+    )
+}
+
+/// A run over the wire, and how many packets the wire itself lost; none where it cannot be.
+fn run(what: &str, emulate: &str, frames: u64) -> Option<(EmulationReport, Ended, u64)> {
+    let namespaces = match Namespaces::new() {
+        Ok(namespaces) => namespaces,
+        Err(reason) => {
+            skipped(what, reason);
+            return None;
+        }
+    };
+    let bench = Bench::new(&config("mode = \"native\",", emulate));
+    let doctor = namespaces.gannet(1).args(["doctor", "--json"]).arg(bench.config()).output();
+    let doctor: Value = serde_json::from_slice(&doctor.unwrap().stdout).unwrap();
+    let checks = doctor.as_array().unwrap();
+    let check = checks.iter().find(|check| check["name"] == "AF_XDP").unwrap();
+    if check["verdict"] != "ok" {
+        skipped(what, &check["value"]);
+        return None;
+    }
+    let mut command = namespaces.gannet(1);
+    let readout = Readout::start_by(command.args(["run", "--json"]).arg(bench.config()));
+    thread::sleep(QUIET);
+    let mut command = namespaces.gannet(0);
+    command.arg("emulate").arg(bench.config()).args(["--json", "--frames", &frames.to_string()]);
+    let output = command.stderr(Stdio::inherit()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    thread::sleep(QUIET);
+    let (ended, lost) = (readout.stop(), namespaces.lost());
+    let sent: EmulationReport = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(ended.open_books(), [""; 0]);
+    // The ledger begins at the interface: what came there is taken or dropped for a reason.
+    let came = ended.ledger("source", "offered") + ended.ledger("sent", "kernel_queue");
+    assert_eq!(came + lost, sent.datagrams_taken(), "{}", ended.report);
+    for (truth, seen) in sent.truth.streams.iter().zip(ended.report["streams"].as_array().unwrap())
+    {
+        let number = |name: &str| seen[name].as_u64().unwrap();
+        assert_eq!(number("frames") + number("missing"), truth.frames_made, "{truth:?}\n{seen}");
+    }
+    Some((sent, ended, lost))
+}
+
+#[test]
+fn faults_are_counted_to_the_frame() {
+    let _alone = alone();
+    let faults = "pace = { rate_scale = 0.2 }\nfaults = { loss = 0.01, truncation = 0.01 }";
+    let what = "a run by AF_XDP";
+    let Some((sent, ended, _)) = run(what, faults, 8000 * scale(20)) else { return };
+    let truth = sent.truth.total().faults;
+    assert!(truth.lost > 100 && truth.truncated > 100);
+    assert_eq!(ended.ledger("source", "wrong_length"), truth.truncated);
+    assert!(ended.report["sources"][0]["engine"].as_str().unwrap().contains("xdp native"));
+    assert!(ended.is_degraded());
+}
+
+#[test]
+fn overload_is_counted_to_the_frame() {
+    let _alone = alone();
+    let what = "overload of a run by AF_XDP";
+    let unpaced = "pace = { unpaced = true }";
+    let Some((sent, ended, lost)) = run(what, unpaced, 4096 * 4 * scale(10)) else { return };
+    let made = sent.truth.total().frames_made;
+    let causes = ["kernel_queue", "refused", "before_socket"];
+    let missing: u64 = causes.iter().map(|cause| ended.ledger("sent", cause)).sum();
+    assert_eq!(ended.ledger("sent", "delivered") + missing, made, "{}", ended.report);
+    assert!(missing >= lost, "{}", ended.report);
+}
+
+#[test]
+fn zero_copy_that_the_driver_cannot_do_is_refused() {
+    let what = "the refusal of zero copy";
+    let namespaces = match Namespaces::new() {
+        Ok(namespaces) => namespaces,
+        Err(reason) => return skipped(what, reason),
+    };
+    let bench = Bench::new(&config("", ""));
+    let output = namespaces.gannet(1).arg("run").arg(bench.config()).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if errors.contains("CAP_BPF") {
+        return skipped(what, errors.trim());
+    }
+    assert!(!output.status.success(), "it ran");
+    assert!(errors.contains("no zero copy") && errors.contains("udp = "), "{errors}");
+}

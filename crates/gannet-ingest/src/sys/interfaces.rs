@@ -1,0 +1,67 @@
+//! The network interfaces of this machine.
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ptr;
+
+/// The interfaces of this machine that have addresses, one entry an address; empty when the system
+/// does not tell.
+pub fn interface_addresses() -> Vec<(String, IpAddr)> {
+    let mut first = ptr::null_mut();
+    // SAFETY: the pointer is written when the call succeeds, and only then used.
+    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut next: *const libc::ifaddrs = first;
+    // SAFETY: the list ends in a null pointer and lives until it is freed below.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        if let Some(ip) = address(entry.ifa_addr) {
+            // SAFETY: the name of an entry is a text that ends in a zero byte.
+            let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+            found.push((name.to_string_lossy().into_owned(), ip));
+        }
+        next = entry.ifa_next;
+    }
+    // SAFETY: the list is the one made above, and nothing refers to it any more.
+    unsafe { libc::freeifaddrs(first) };
+    found
+}
+
+/// The address behind a pointer of `getifaddrs`, if it is one of the Internet.
+fn address(pointer: *const libc::sockaddr) -> Option<IpAddr> {
+    // SAFETY: the pointer is null or that of an address whose family can be read.
+    let family = unsafe { pointer.as_ref() }?.sa_family;
+    match i32::from(family) {
+        libc::AF_INET => {
+            // SAFETY: an address of this family has this layout.
+            let v4 = unsafe { pointer.cast::<libc::sockaddr_in>().read_unaligned() };
+            Some(Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: an address of this family has this layout.
+            let v6 = unsafe { pointer.cast::<libc::sockaddr_in6>().read_unaligned() };
+            Some(Ipv6Addr::from(v6.sin6_addr.s6_addr).into())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_address_of_an_interface_can_be_listened_on() {
+        let found = interface_addresses();
+        // Addresses of a link alone, fe80::, need the number of the interface with them.
+        let everywhere = |ip: &IpAddr| !matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        for (name, ip) in found.iter().filter(|(_, ip)| everywhere(ip)) {
+            assert!(!name.is_empty());
+            assert!(std::net::UdpSocket::bind((*ip, 0)).is_ok(), "{name} {ip}");
+        }
+        let loopback = |(_, ip): &(String, IpAddr)| *ip == Ipv4Addr::LOCALHOST;
+        assert!(found.iter().any(loopback), "{found:?}");
+    }
+}
