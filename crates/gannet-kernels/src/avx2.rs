@@ -369,6 +369,16 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
+    fn any_negative_words(self, x: Self::Words) -> bool {
+        // SAFETY: `self` is the proof that the machine has the instructions.
+        unsafe {
+            let either = |a, b| _mm256_or_si256(a, b);
+            let any = either(either(x[0], x[1]), either(x[2], x[3]));
+            _mm256_movemask_epi8(_mm256_srai_epi16::<15>(any)) != 0
+        }
+    }
+
+    #[inline(always)]
     fn weigh(self, a: Self::Bytes, b: Self::Bytes, factors: Self::Words) -> Self::Words {
         // SAFETY: `self` is the proof that the machine has the instructions.
         unsafe {

@@ -331,6 +331,12 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
+    fn any_negative_words(self, x: Self::Words) -> bool {
+        // SAFETY: `self` is the proof that the machine has the instructions.
+        unsafe { _mm512_movepi16_mask(_mm512_or_si512(x[0], x[1])) != 0 }
+    }
+
+    #[inline(always)]
     fn weigh(self, a: Self::Bytes, b: Self::Bytes, factors: Self::Words) -> Self::Words {
         // SAFETY: `self` is the proof that the machine has the instructions.
         unsafe {
@@ -347,16 +353,21 @@ impl Lanes for Avx512 {
         endings: &mut Endings,
         quantities: [Self::Words; 5],
         has_high: bool,
-        ended: Self::Channels,
+        ended: [Self::Channels; 2],
         samples_left: u16,
     ) {
-        let bits = self.bits(ended);
-        let count = bits.count_ones() as usize;
+        let [earlier, later] = [self.bits(ended[0]), self.bits(ended[1])];
+        let count_earlier = earlier.count_ones();
+        let count = (count_earlier + later.count_ones()) as usize;
         // SAFETY: the reference covers the 64 bytes read, which need no alignment. `self` is the
         // proof that the machine has the instructions.
         let halves = unsafe {
             let all = _mm512_loadu_si512(ALL_CHANNELS.as_ptr().cast());
-            let list = _mm512_maskz_compress_epi8(bits, all);
+            let marked = _mm512_or_si512(all, _mm512_set1_epi8(EARLIER as i8));
+            let list = _mm512_maskz_compress_epi8(earlier, marked);
+            let behind = u64::MAX.checked_shl(count_earlier).unwrap_or(0);
+            let list_later = _mm512_maskz_compress_epi8(later, all);
+            let list = _mm512_mask_expand_epi8(list, behind, list_later);
             [_mm512_castsi512_si256(list), _mm512_extracti64x4_epi64::<1>(list)]
         };
         self.append_half(endings, &quantities, has_high, halves[0], samples_left);
@@ -554,7 +565,8 @@ impl Tables for Avx512 {
 }
 
 impl Avx512 {
-    /// Adds hits of the channels in `list`, a byte each; whatever is in it is written.
+    /// Adds hits of the channels in `list`, a byte each, which may be marked as [`EARLIER`]; whatever
+    /// is in it is written.
     #[inline(always)]
     fn append_half(
         self,
@@ -567,8 +579,11 @@ impl Avx512 {
         // So that the compiler sees that all places are there.
         let first = endings.count.min(PLACES - LANES);
         // SAFETY: `self` is the proof that the machine has the instructions.
-        let (list, left) =
-            unsafe { (_mm512_cvtepu8_epi16(list), _mm512_set1_epi16(samples_left as i16)) };
+        let (list, left) = unsafe {
+            let list = _mm512_cvtepu8_epi16(list);
+            let earlier = _mm512_srli_epi16::<{ EARLIER.ilog2() }>(list);
+            (list, _mm512_add_epi16(earlier, _mm512_set1_epi16(samples_left as i16)))
+        };
         let put = |places: &mut [u16; PLACES], words: __m512i| {
             let places = places.get_mut(first..).and_then(<[u16]>::first_chunk_mut::<LANES>);
             if let Some(places) = places {
@@ -620,6 +635,9 @@ impl Avx512 {
         }
     }
 }
+
+/// What marks channels whose hits end one sample earlier; no look-up by channel heeds it.
+const EARLIER: u8 = CHANNELS as u8;
 
 /// The numbers of all channels.
 const ALL_CHANNELS: [u8; CHANNELS] = {

@@ -108,13 +108,13 @@ impl Batch {
         self.dense = completed.count() * SAMPLES / samples.max(1) >= dense_from;
     }
 
-    /// Adds the hits of the channels in `ended`, which end at sample `t`.
+    /// Adds the hits of channels that end at sample `t - 1`, and of others that end at sample `t`.
     #[inline(always)]
     pub(super) fn add<L: Lanes>(
         &mut self,
         lanes: L,
         hits: super::hits::HitLanes<L>,
-        ended: L::Channels,
+        ended: [L::Channels; 2],
         t: usize,
     ) {
         let (quantities, has_high) = hits.quantities();

@@ -55,21 +55,28 @@ impl<L: Lanes> HitLanes<L> {
         ([self.sot, self.low, self.high, self.peak, self.to_peak], self.has_high)
     }
 
-    /// Those of the channels whose hits make a primitive, if they end now.
+    /// The hits, on some channels those of `other`.
     #[inline(always)]
-    pub(super) fn complete<T: Transform<L>>(
-        &self,
-        lanes: L,
-        parameters: &Parameters,
-        ended: L::Channels,
-    ) -> L::Channels {
+    pub(super) fn replaced(mut self, lanes: L, channels: L::Channels, other: &Self) -> Self {
+        self.sot = lanes.choose(channels, other.sot, self.sot);
+        self.low = lanes.choose(channels, other.low, self.low);
+        if self.has_high {
+            self.high = lanes.choose(channels, other.high, self.high);
+        }
+        self.peak = lanes.choose(channels, other.peak, self.peak);
+        self.to_peak = lanes.choose(channels, other.to_peak, self.to_peak);
+        self
+    }
+
+    /// The channels whose hits would make no primitive, if they ended now.
+    #[inline(always)]
+    pub(super) fn short<T: Transform<L>>(&self, lanes: L, parameters: &Parameters) -> L::Channels {
         let short = lanes.below_unsigned(self.sot, lanes.load(&parameters.sot_minimum));
-        let complete = lanes.without(ended, short);
         if !T::SUMS_ASIDE {
-            return complete;
+            return short;
         }
         let least = lanes.splat(parameters.integral_minimum as i16);
-        lanes.without(complete, lanes.below_unsigned(self.low, least))
+        lanes.either(short, lanes.below_unsigned(self.low, least))
     }
 
     /// The channels with an open hit.
@@ -96,9 +103,11 @@ impl<L: Lanes> HitLanes<L> {
     #[inline(always)]
     fn extend(&mut self, lanes: L, value: L::Words, over: L::Channels) {
         let one = lanes.splat(1);
+        // Values have 15 bits.
+        let may_carry = lanes.any_negative_words(self.low);
         self.low = lanes.keep(over, lanes.add(self.low, value));
-        let carry = lanes.both(over, lanes.below_unsigned(self.low, value));
-        if self.has_high || lanes.any(carry) {
+        if self.has_high || may_carry {
+            let carry = lanes.both(over, lanes.below_unsigned(self.low, value));
             let high = lanes.add_saturating_unsigned(self.high, lanes.keep(carry, one));
             self.high = lanes.keep(over, high);
             self.has_high = true;

@@ -90,37 +90,41 @@ pub(crate) trait Lanes: Copy {
     fn max_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
     fn either_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
     fn any_negative(self, x: Self::Bytes) -> bool;
+    fn any_negative_words(self, x: Self::Words) -> bool;
     /// `a` times the low and `b` times the high bytes of `factors`, which are not negative, added.
     fn weigh(self, a: Self::Bytes, b: Self::Bytes, factors: Self::Words) -> Self::Words;
 
-    /// Adds hits that end `samples_left` samples before the end, of the quantities of the open hits
-    /// in their order. The high halves of the integrals are 0 unless `has_high`.
+    /// Adds hits, of the quantities of the open hits in their order: those that end with the sample
+    /// before, then those that end `samples_left` samples before the end. No channel has both. The
+    /// high halves of the integrals are 0 unless `has_high`.
     #[inline(always)]
     fn append(
         self,
         endings: &mut Endings,
         quantities: [Self::Words; 5],
         _has_high: bool,
-        ended: Self::Channels,
+        ended: [Self::Channels; 2],
         samples_left: u16,
     ) {
         let mut hits = [[0u16; CHANNELS]; 5];
         for (hits, quantity) in hits.iter_mut().zip(quantities) {
             self.store(hits, quantity);
         }
-        let mut ended = self.bits(ended);
-        while ended != 0 {
-            let channel = ended.trailing_zeros() as usize;
-            let place = endings.count;
-            endings.channel[place] = channel as u16;
-            endings.samples_over_threshold[place] = hits[0][channel];
-            endings.integral_low[place] = hits[1][channel];
-            endings.integral_high[place] = hits[2][channel];
-            endings.peak[place] = hits[3][channel];
-            endings.samples_to_peak[place] = hits[4][channel];
-            endings.samples_left[place] = samples_left;
-            endings.count += 1;
-            ended &= ended - 1;
+        for (ended, left) in ended.into_iter().zip([samples_left + 1, samples_left]) {
+            let mut ended = self.bits(ended);
+            while ended != 0 {
+                let channel = ended.trailing_zeros() as usize;
+                let place = endings.count;
+                endings.channel[place] = channel as u16;
+                endings.samples_over_threshold[place] = hits[0][channel];
+                endings.integral_low[place] = hits[1][channel];
+                endings.integral_high[place] = hits[2][channel];
+                endings.peak[place] = hits[3][channel];
+                endings.samples_to_peak[place] = hits[4][channel];
+                endings.samples_left[place] = left;
+                endings.count += 1;
+                ended &= ended - 1;
+            }
         }
     }
 

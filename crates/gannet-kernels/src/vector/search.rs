@@ -37,14 +37,13 @@ pub(super) fn search<
         let end = range.end.min(rows.count());
         let mut t = range.start;
         if job.batch.is_dense() {
-            t = search.pass_loud::<P, MOVING, true>(job, rows, t..end);
-            let time_base = job.time_base();
-            job.batch.complete(lanes, job.parameters, time_base, job.completed);
+            search.pass_dense::<P, MOVING>(job, rows, t..end);
+            t = end;
         }
         while t < end {
             t = search.pass_quiet::<P, MOVING>(job, rows, t..end);
             if t < end {
-                t = search.pass_loud::<P, MOVING, false>(job, rows, t..end);
+                t = search.pass_loud::<P, MOVING>(job, rows, t..end);
             }
         }
         search.store(job);
@@ -203,21 +202,31 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
     /// Takes rows in 16 bits until no hit is open and all values fit 8 bits, and gives the number of
     /// the next.
     #[inline(always)]
-    fn pass_loud<P: Packed, const MOVING: bool, const DENSE: bool>(
+    fn pass_loud<P: Packed, const MOVING: bool>(
         &mut self,
         job: &mut Job,
         rows: P,
         range: Range<usize>,
     ) -> usize {
         let lanes = self.lanes;
-        let hits = HitLanes::load(lanes, &job.state.hits);
-        let mut loud = Loud { hits, open: hits.open(lanes), any_open: self.any_open };
+        let mut loud = Loud::load(lanes, job, self.any_open);
         let mut t = range.start;
         while t < range.end {
-            let row = self.look::<P, MOVING>(rows, t);
-            self.step::<DENSE>(job, &mut loud, t, row);
+            let (value, over) = self.exact::<P, MOVING>(rows, t);
+            let any_over = lanes.any(over);
+            if any_over | loud.any_open {
+                let ended = loud.extend::<T>(lanes, value, over);
+                if lanes.any(ended) {
+                    loud.hits.store(lanes, &mut job.state.hits);
+                    job.complete(t, lanes.bits(ended));
+                }
+                loud.advance::<T>(lanes, value, over, ended);
+            } else if T::SUMS_ASIDE {
+                loud.hits.raise_peaks(lanes, value);
+            }
+            loud.any_open = any_over;
             t += 1;
-            if !DENSE && !loud.any_open && self.settle(job.parameters).is_some() {
+            if !any_over && self.settle(job.parameters).is_some() {
                 break;
             }
         }
@@ -226,43 +235,98 @@ impl<L: Lanes, T: Transform<L>> Search<L, T> {
         t
     }
 
-    /// Looks for hits in a row.
+    /// Takes all rows in 16 bits. Whether a hit ends in one cannot be foreseen, so it makes no branch.
     #[inline(always)]
-    fn step<const DENSE: bool>(
+    fn pass_dense<P: Packed, const MOVING: bool>(
         &mut self,
         job: &mut Job,
-        loud: &mut Loud<L>,
-        t: usize,
-        row: Seen<L>,
+        rows: P,
+        range: Range<usize>,
     ) {
         let lanes = self.lanes;
-        let sample = Sample {
-            adc: row.adc,
-            side: row.side,
-            signal: less_offset(lanes, row.rise, row.offset),
-        };
-        let (value, over) = self.transform.step(lanes, sample);
-        let ended = lanes.without(loud.open, over);
-        let any_over = lanes.any(over);
-        if !DENSE && !(any_over | loud.any_open) {
-            if T::SUMS_ASIDE {
-                loud.hits.raise_peaks(lanes, value);
-            }
-            return;
-        }
-        loud.hits.extend_aside::<T>(lanes, value, over);
-        if DENSE {
-            // Whether a hit ends in a row cannot be foreseen, so it makes no branch.
-            let complete = loud.hits.complete::<T>(lanes, job.parameters, ended);
-            let time_base = job.time_base();
-            job.batch.add(lanes, loud.hits, complete, t);
+        let mut loud = Loud::load(lanes, job, self.any_open);
+        let time_base = job.time_base();
+        let mut t = range.start;
+        // A channel has at least one sample over threshold between the ends of two hits, so the hits
+        // that end in two rows are listed as those of one.
+        while t + 2 <= range.end {
+            let (earlier, ended_earlier) = self.dense::<P, MOVING>(&mut loud, rows, t);
+            let (later, ended) = self.dense::<P, MOVING>(&mut loud, rows, t + 1);
+            let hits = later.replaced(lanes, ended_earlier, &earlier);
+            let short = hits.short::<T>(lanes, job.parameters);
+            let complete = [lanes.without(ended_earlier, short), lanes.without(ended, short)];
+            job.batch.add(lanes, hits, complete, t + 1);
             job.batch.make_room(lanes, job.parameters, time_base, job.completed);
-        } else if lanes.any(ended) {
-            loud.hits.store(lanes, &mut job.state.hits);
-            job.complete(t, lanes.bits(ended));
+            t += 2;
         }
-        loud.hits.advance::<T>(lanes, value, over, ended);
-        loud.any_open = any_over;
-        loud.open = over;
+        if t < range.end {
+            let (hits, ended) = self.dense::<P, MOVING>(&mut loud, rows, t);
+            let complete = lanes.without(ended, hits.short::<T>(lanes, job.parameters));
+            job.batch.add(lanes, hits, [lanes.without(ended, ended), complete], t);
+        }
+        job.batch.complete(lanes, job.parameters, time_base, job.completed);
+        loud.hits.store_tidy::<T>(lanes, &mut job.state.hits);
+        self.any_open = lanes.any(loud.open);
+    }
+
+    /// Takes a row of the dense path, and gives the hits with those that end in it, and which do.
+    #[inline(always)]
+    fn dense<P: Packed, const MOVING: bool>(
+        &mut self,
+        loud: &mut Loud<L>,
+        rows: P,
+        t: usize,
+    ) -> (HitLanes<L>, L::Channels) {
+        let (value, over) = self.exact::<P, MOVING>(rows, t);
+        let ended = loud.extend::<T>(self.lanes, value, over);
+        let hits = loud.hits;
+        loud.advance::<T>(self.lanes, value, over, ended);
+        (hits, ended)
+    }
+
+    /// Takes the steps of the chain in 16 bits; gives what hits sum, and where there are hits.
+    #[inline(always)]
+    fn exact<P: Packed, const MOVING: bool>(
+        &mut self,
+        rows: P,
+        t: usize,
+    ) -> (L::Words, L::Channels) {
+        let lanes = self.lanes;
+        let row = self.look::<P, MOVING>(rows, t);
+        let signal = less_offset(lanes, row.rise, row.offset);
+        self.transform.step(lanes, Sample { adc: row.adc, side: row.side, signal })
+    }
+}
+
+impl<L: Lanes> Loud<L> {
+    #[inline(always)]
+    fn load(lanes: L, job: &Job, any_open: bool) -> Self {
+        let hits = HitLanes::load(lanes, &job.state.hits);
+        Self { hits, open: hits.open(lanes), any_open }
+    }
+
+    /// Adds what a sample adds before hits end, and gives those that do.
+    #[inline(always)]
+    fn extend<T: Transform<L>>(
+        &mut self,
+        lanes: L,
+        value: L::Words,
+        over: L::Channels,
+    ) -> L::Channels {
+        self.hits.extend_aside::<T>(lanes, value, over);
+        lanes.without(self.open, over)
+    }
+
+    /// Goes on from a sample whose `ended` hits have been taken care of.
+    #[inline(always)]
+    fn advance<T: Transform<L>>(
+        &mut self,
+        lanes: L,
+        value: L::Words,
+        over: L::Channels,
+        ended: L::Channels,
+    ) {
+        self.hits.advance::<T>(lanes, value, over, ended);
+        self.open = over;
     }
 }
