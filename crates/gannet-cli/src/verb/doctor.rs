@@ -27,7 +27,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let plan = arguments.config.as_deref().map(config::load).transpose()?;
     let needs = plan.as_ref().map(Needs::of).unwrap_or_default();
-    let cost = ReceiveCost::measure(plan.as_ref());
+    let cost = ReceiveCost::measure(plan.as_ref(), &needs);
     let checks = examine(&System::default(), &needs, &cost);
     match arguments.json {
         true => output::json(&checks)?,

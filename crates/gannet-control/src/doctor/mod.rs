@@ -3,7 +3,7 @@
 //! Each [`Check`] names a value, judges it against what the data path needs, and gives the command
 //! that fixes it. Nothing is changed here, and no right is needed to look. Files of the kernel are
 //! read; what only trying tells is tried on a socket that refuses every datagram. What receiving
-//! costs is measured on a short run over loopback.
+//! costs is measured on a short run over loopback at the rate to come.
 
 mod addresses;
 mod interfaces;

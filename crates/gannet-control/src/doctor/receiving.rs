@@ -19,8 +19,8 @@ const STREAMS: usize = 16;
 const DEPTH: Span = Span::ms(50);
 /// Until the pedestals stand and the memory has been used once.
 const WARM_UP: Duration = Duration::from_millis(150);
-/// How long the cost is measured.
-const MEASURED: Duration = Duration::from_millis(400);
+/// How long the cost is measured; threads tell what they used every 10 ms.
+const MEASURED: Duration = Duration::from_secs(1);
 
 /// What receiving was measured to cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,13 +30,14 @@ pub struct ReceiveCost {
 }
 
 impl ReceiveCost {
-    /// Takes emulated frames over loopback for half a second, as fast as they can be received, and
-    /// searches them as `plan` says; nothing is recorded.
+    /// Takes emulated frames over loopback for a second and searches them as `plan` says; nothing is
+    /// recorded. They come at the rate of the busiest thread of `needs`, or as fast as they can be
+    /// received, since what a frame costs depends on how many come together.
     ///
     /// # Errors
     /// Why no frames could be taken, in a sentence.
-    pub fn measure(plan: Option<&Plan>) -> Result<Self, String> {
-        let plan = trial(plan)?;
+    pub fn measure(plan: Option<&Plan>, needs: &Needs) -> Result<Self, String> {
+        let plan = trial(plan, needs.busiest_frames_per_s)?;
         let run = Run::configure(&plan).map_err(|error| error.to_string())?;
         run.start().map_err(|error| error.to_string())?;
         let to = *run.addresses().first().ok_or("there is no socket")?;
@@ -52,7 +53,7 @@ impl ReceiveCost {
         let before = used(&run);
         let start = Instant::now();
         while start.elapsed() < MEASURED || used(&run).0 == before.0 {
-            if start.elapsed() > 5 * MEASURED {
+            if start.elapsed() > 2 * MEASURED {
                 return Err("no frame came over loopback".into());
             }
             sleep(MEASURED / 20);
@@ -71,8 +72,8 @@ fn used(run: &Run) -> (u64, f64) {
     (snapshot.frames(), snapshot.sources.iter().map(|source| source.receive_cpu_s).sum())
 }
 
-/// One source on loopback with the format and the chain of `plan`.
-fn trial(plan: Option<&Plan>) -> Result<Plan, String> {
+/// One source on loopback with the format and the chain of `plan`, and frames at a rate.
+fn trial(plan: Option<&Plan>, frames_per_s: f64) -> Result<Plan, String> {
     let first = plan.and_then(|plan| plan.config.sources.first());
     let mut streams = first.map(|source| source.streams.clone()).unwrap_or_default();
     streams.count = if first.is_some() { streams.count.min(STREAMS) } else { STREAMS };
@@ -93,8 +94,11 @@ fn trial(plan: Option<&Plan>) -> Result<Plan, String> {
     };
     config.recorder.enabled = false;
     config.record.slice_ticks = 0;
+    let true_hz = streams.count as f64 * streams.format.frames_per_s();
+    if frames_per_s > 0.0 {
+        config.emulate.pace.rate_scale = frames_per_s / true_hz;
+    }
     config.emulate.streams = streams;
-    config.emulate.pace.unpaced = true;
     Plan::resolve(config, &Document::new("", ""), Path::new(".")).map_err(|problem| problem.cause)
 }
 
@@ -148,12 +152,14 @@ mod tests {
             depth = "100 ms"
         "#;
         let plan = parse("test.toml", text, Path::new(".")).unwrap();
-        let trial = trial(Some(&plan)).unwrap();
+        let trial = trial(Some(&plan), 62_500.0).unwrap();
         assert_eq!(trial.sources.len(), 1);
         assert_eq!(trial.sources[0].format, plan.sources[0].format);
         assert_eq!(trial.streams().count(), STREAMS);
         assert_eq!(trial.config.tpg, plan.config.tpg);
-        assert_eq!(trial.config.emulate.streams.geo_ids().len(), STREAMS);
+        let emulate = &trial.config.emulate;
+        assert_eq!(emulate.streams.geo_ids().len(), STREAMS);
+        assert_eq!(emulate.pace.rate_scale * 16.0 * 31_250.0, 62_500.0);
         assert!(!trial.config.recorder.enabled && trial.config.metrics.listen.is_none());
         let udp = trial.sources[0].udp().unwrap();
         assert_eq!((udp.listen[0].to_string(), udp.sockets), ("127.0.0.1:0".to_owned(), 1));
@@ -161,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_measured_cost_is_that_of_frames_taken() {
-        let cost = ReceiveCost::measure(None).unwrap();
+        let cost = ReceiveCost::measure(None, &Needs::default()).unwrap();
         assert!(cost.s_per_frame > 10e-9 && cost.s_per_frame < 1.0, "{cost:?}");
     }
 }
