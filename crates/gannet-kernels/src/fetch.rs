@@ -8,24 +8,32 @@ pub enum Fetch {
     Memory,
     /// A little into the first-level cache, for samples that were just written.
     Cache,
+    /// As for memory, but so far ahead.
+    At(Ahead),
 }
 
 /// How far ahead of what is reached memory is fetched, bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ahead {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
     /// Into the first-level cache.
-    pub(crate) near: usize,
+    pub near: usize,
     /// Into the second-level cache.
-    pub(crate) far: usize,
+    pub far: usize,
+}
+
+impl Ahead {
+    /// The distances of [`Fetch::Memory`]: measured best of 0 to 16384 each on a Xeon of 3.5 GHz.
+    pub const MEMORY: Self = Self { near: 1536, far: 3584 };
 }
 
 impl Fetch {
-    /// Measured best of 0 to 16384 each; beyond 4096 both make it slower. From memory so many bytes
-    /// are `skipped`.
+    /// How far ahead a search fetches; from memory so many bytes are `skipped`.
     pub(crate) fn ahead(self, skipped: usize) -> Ahead {
-        match self {
-            Self::Memory => Ahead { near: skipped + 1536, far: skipped + 3584 },
-            Self::Cache => Ahead { near: 1536, far: 0 },
-        }
+        let Ahead { near, far } = match self {
+            Self::Memory => Ahead::MEMORY,
+            Self::Cache => return Ahead { near: 1536, far: 0 },
+            Self::At(ahead) => ahead,
+        };
+        Ahead { near: skipped.saturating_add(near), far: skipped.saturating_add(far) }
     }
 }

@@ -56,7 +56,7 @@ mod vector;
 
 pub use block::{BLOCK_LEN, CHANNELS, MAX_TPS_PER_FRAME, SAMPLES};
 pub use chain::{ChainConfig, ChannelTable, Error, FIR_TAPS, Pedestal, Result, Transform};
-pub use fetch::Fetch;
+pub use fetch::{Ahead, Fetch};
 pub use isa::Isa;
 pub use state::State;
 pub use tpg::{Path, Tpg};

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
+use gannet_kernels::{Ahead, Fetch};
 use gannet_memory::{Pages, Region};
 
 use super::content::Content;
@@ -51,6 +52,8 @@ pub(super) enum Work {
     Read(Way),
     /// Searches primitives, by the search of this number.
     Find(usize),
+    /// Fetches so far ahead from now on, in all searches.
+    Fetch(Ahead),
 }
 
 /// What a thread has got ready.
@@ -238,6 +241,10 @@ impl<F: Format> Bench<F> {
             let tps = match order.work {
                 Work::Read(way) => {
                     (0..order.rounds).for_each(|_| _ = black_box(way.sum(self.frames())));
+                    0
+                }
+                Work::Fetch(ahead) => {
+                    self.finders.iter_mut().for_each(|one| one.set_fetch(Fetch::At(ahead)));
                     0
                 }
                 Work::Find(search) => {

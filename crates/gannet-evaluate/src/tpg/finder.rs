@@ -1,6 +1,6 @@
 //! The chains that run over frames in memory.
 
-use gannet_kernels::{CHANNELS, ChainConfig, ChannelTable, Isa, MAX_TPS_PER_FRAME, Path};
+use gannet_kernels::{CHANNELS, ChainConfig, ChannelTable, Fetch, Isa, MAX_TPS_PER_FRAME, Path};
 use gannet_trigger::tpg::{InitialPedestal, TpgConfig};
 use gannet_wire::TriggerPrimitive;
 
@@ -98,6 +98,13 @@ impl<F: Format> Finder<F> {
         self.tps.clear();
         F::search(chain, frame, (number / streams) as u64 * F::TICKS, &mut self.tps);
         &self.tps
+    }
+
+    /// Says how far ahead all chains fetch.
+    pub fn set_fetch(&mut self, fetch: Fetch) {
+        for chain in self.chains.iter_mut().chain(&mut self.settled) {
+            F::set_fetch(chain, fetch);
+        }
     }
 
     /// Takes the state of now as that which passes begin with.

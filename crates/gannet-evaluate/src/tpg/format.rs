@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use gannet_kernels::{ChainConfig, ChannelTable, Isa, Path, Result};
+use gannet_kernels::{ChainConfig, ChannelTable, Fetch, Isa, Path, Result};
 use gannet_wire::TriggerPrimitive;
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +57,9 @@ pub(super) trait Format {
         isa: Isa,
         path: Path,
     ) -> Result<Self::Chain>;
+
+    /// Says how far ahead a chain fetches.
+    fn set_fetch(chain: &mut Self::Chain, fetch: Fetch);
 
     /// Searches a frame with the chain of its stream; the primitives are appended to `tps`.
     fn search(

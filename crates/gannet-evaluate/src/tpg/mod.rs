@@ -23,14 +23,14 @@ use std::sync::atomic::AtomicU64;
 use std::thread;
 use std::time::Duration;
 
-use gannet_kernels::Isa;
+use gannet_kernels::{Ahead, Isa};
 use gannet_measure::quantity::Bytes;
 use gannet_memory::RegionError;
 use gannet_trigger::tpg::{Chain, IsaChoice};
 use serde::{Deserialize, Serialize};
 
 use self::content::Content;
-use self::crew::{Crew, Load};
+use self::crew::{Crew, Load, Work};
 use self::finder::Setup;
 use self::format::Format;
 use self::passes::Passes;
@@ -225,12 +225,12 @@ fn measure_all<F: Format>(
     let cycles_per_s = sys::cycles_per_s();
     let mut results = Vec::new();
     for set in &plan.working_sets {
-        let mut way = None;
+        let mut fastest = None;
         for &hit_rate_hz in &plan.hit_rates_hz {
             let point = Point { working_set: set.bytes(), hit_rate_hz };
-            let measured = measure_one::<F>(plan, &point, way, progress)?;
-            // How memory is read fastest does not depend on what is in it.
-            way = Some(measured.way);
+            let measured = measure_one::<F>(plan, &point, fastest, progress)?;
+            // How memory is read and fetched fastest does not depend on what is in it.
+            fastest = Some((measured.way, measured.ahead));
             let of_point = measured.results(plan, &point, cycles_per_s);
             of_point.iter().for_each(|result| progress(Step::Measured(result)));
             results.extend(of_point);
@@ -283,11 +283,11 @@ fn within<T: PartialOrd + ToString>(
     Err(Error::OutOfRange { what, got: got.to_string(), allowed })
 }
 
-/// Measures one hit rate with one working set; `way` is the fastest way to read, if it is known.
+/// Measures one hit rate with one working set; `fastest` is how to read and fetch, if it is known.
 fn measure_one<F: Format>(
     plan: &TpgPlan,
     point: &Point,
-    way: Option<Way>,
+    fastest: Option<(Way, Ahead)>,
     progress: &mut dyn FnMut(Step<'_>),
 ) -> Result<Measured, Error> {
     let frames = point.working_set.0 as usize / F::FRAME_LEN / plan.streams * plan.streams;
@@ -303,7 +303,17 @@ fn measure_one<F: Format>(
     thread::scope(|scope| {
         let (crew, ready) = Crew::start::<F>(scope, plan.threads, &load, progress)?;
         progress(Step::Measuring);
-        let way = way.map_or_else(|| passes::fastest_way(&crew, plan.time), Ok)?;
+        let (way, ahead) = match fastest {
+            Some((way, ahead)) => {
+                crew.pass(crew.all(), Work::Fetch(ahead), 1)?;
+                (way, ahead)
+            }
+            None => {
+                let way = passes::fastest_way(&crew, plan.time)?;
+                let vector = plan.searches.iter().position(|one| one.isa.isa() != Isa::Scalar);
+                (way, passes::fetch_fastest(&crew, vector, plan.time)?)
+            }
+        };
         let passes = Passes::make(&crew, plan.searches.len(), way, plan.time)?;
         Ok(Measured {
             frame_bytes: F::FRAME_LEN,
@@ -313,6 +323,7 @@ fn measure_one<F: Format>(
             distinct: load.distinct,
             ready,
             way,
+            ahead,
             passes,
         })
     })
@@ -388,6 +399,7 @@ mod tests {
         assert!(near(result.ns_per_frame, 57_600.0 / result.gbit_per_s));
         assert!(near(result.tps_per_frame, result.tps as f64 / result.frames as f64));
         assert!(near(result.tp_per_s, result.tps_per_frame * 1e9 / result.ns_per_frame));
+        assert!(result.fetch_near >= 1536 && result.fetch_far > result.fetch_near, "{result:?}");
         assert_eq!((result.one_thread_gbit_per_s, result.scaling), (None, None));
         let around = |low: f64, middle: f64, high: f64| low <= middle && middle <= high;
         let (low, high) = (result.gbit_per_s_lowest, result.gbit_per_s_highest);

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use gannet_kernels::Ahead;
+
 use super::crew::{Crew, Work};
 use super::{Error, Way};
 
@@ -10,7 +12,7 @@ use super::{Error, Way};
 const PASSES: usize = 9;
 /// Fewest passes of each kind, however long they take.
 const PASSES_MIN: usize = 3;
-/// Passes in each way to read, to find the fastest.
+/// Passes in each way to read or fetch, to find the fastest.
 const TRIALS: usize = 3;
 /// Most rounds over the frames in a pass.
 const ROUNDS_MAX: f64 = 1e6;
@@ -178,6 +180,43 @@ pub(super) fn fastest_way(crew: &Crew, time: Duration) -> Result<Way, Error> {
     Ok(fastest.map_or(Way::Plain, |(way, _)| way))
 }
 
+/// What may suit a processor better than the first.
+const DISTANCES: [Ahead; 4] = [
+    Ahead::MEMORY,
+    Ahead { near: 1536, far: 8192 },
+    Ahead { near: 4096, far: 8192 },
+    Ahead { near: 4096, far: 16384 },
+];
+/// How much faster others must be than the first to be taken.
+const CLEARLY_FASTER: f64 = 1.05;
+
+/// Lets all searches fetch as far ahead as suits that of number `vector`, and gives the distances;
+/// without such a search the first.
+pub(super) fn fetch_fastest(
+    crew: &Crew,
+    vector: Option<usize>,
+    time: Duration,
+) -> Result<Ahead, Error> {
+    let Some(search) = vector.map(Work::Find) else { return Ok(DISTANCES[0]) };
+    let Share { rounds, .. } = share(crew, search, time / DISTANCES.len() as u32)?;
+    let mut rates = [const { Vec::new() }; DISTANCES.len()];
+    for _ in 0..TRIALS {
+        for (ahead, rates) in DISTANCES.into_iter().zip(&mut rates) {
+            crew.pass(crew.all(), Work::Fetch(ahead), 1)?;
+            rates.push(crew.pass(crew.all(), search, rounds)?.gbit_per_s);
+        }
+    }
+    let ahead = DISTANCES[clearly_fastest(&rates.map(|rates| median(&rates)))];
+    crew.pass(crew.all(), Work::Fetch(ahead), 1)?;
+    Ok(ahead)
+}
+
+/// The fastest, if it is clearly faster than the first; else the first.
+fn clearly_fastest(rates: &[f64]) -> usize {
+    let fastest = (0..rates.len()).max_by(|&a, &b| rates[a].total_cmp(&rates[b])).unwrap_or(0);
+    if rates[fastest] > CLEARLY_FASTER * rates[0] { fastest } else { 0 }
+}
+
 /// The middle value, or the lower of the two in the middle; 0 of none.
 fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
@@ -194,6 +233,13 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), 2.0);
         assert_eq!(median(&[]), 0.0);
+    }
+
+    #[test]
+    fn other_distances_are_taken_only_where_they_are_clearly_faster() {
+        assert_eq!(clearly_fastest(&[100.0, 104.0, 90.0]), 0);
+        assert_eq!(clearly_fastest(&[100.0, 106.0, 107.0]), 2);
+        assert_eq!(clearly_fastest(&[0.0, 0.0]), 0);
     }
 
     #[test]

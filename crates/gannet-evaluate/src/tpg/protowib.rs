@@ -1,6 +1,6 @@
 //! Super-chunks of ProtoDUNE-SP frames.
 
-use gannet_kernels::{ChainConfig, ChannelTable, Isa, Path, Result, Tpg};
+use gannet_kernels::{ChainConfig, ChannelTable, Fetch, Isa, Path, Result, Tpg};
 use gannet_wire::TriggerPrimitive;
 use gannet_wire::protowib::{
     self, BLOCKS, FRAMES_PER_SUPERCHUNK, Frame, Repr, SUPERCHUNK_LEN, TICKS_PER_FRAME, WibRepr,
@@ -46,6 +46,10 @@ impl Format for ProtoWib {
         let mut chain = Tpg::for_frames(config, [table; BLOCKS], isa)?;
         chain.set_path(path);
         Ok(chain)
+    }
+
+    fn set_fetch(chain: &mut Self::Chain, fetch: Fetch) {
+        chain.set_fetch(fetch);
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! The figures of the experiment.
 
+use gannet_kernels::Ahead;
 use gannet_measure::quantity::Bytes;
 use gannet_trigger::tpg::Chain;
 use serde::Serialize;
@@ -66,6 +67,11 @@ pub struct TpgResult {
     pub limit_gbit_per_s_highest: f64,
     /// The fastest way.
     pub limit_way: Way,
+    /// How far ahead searches fetch into the first-level cache, bytes: those of the kernels, unless
+    /// others were clearly faster here.
+    pub fetch_near: usize,
+    /// The same into the second-level cache.
+    pub fetch_far: usize,
     /// Rate of searching over that of reading.
     pub ratio: f64,
     /// Time of a thread for a frame.
@@ -118,6 +124,8 @@ pub(super) struct Measured {
     pub ready: Vec<Ready>,
     /// The fastest way to read.
     pub way: Way,
+    /// How far ahead searches fetch.
+    pub ahead: Ahead,
     pub passes: Passes,
 }
 
@@ -180,6 +188,8 @@ impl Measured {
             limit_gbit_per_s_lowest: read.lowest,
             limit_gbit_per_s_highest: read.highest,
             limit_way: *way,
+            fetch_near: self.ahead.near,
+            fetch_far: self.ahead.far,
             ratio: found.median / read.median,
             ns_per_frame,
             cycles_per_sample: cycles_per_s.map(|rate| ns_per_sample * 1e-9 * rate),

@@ -1,6 +1,6 @@
 //! Frames of WIBEth.
 
-use gannet_kernels::{CHANNELS, ChainConfig, ChannelTable, Isa, Path, Result, SAMPLES, Tpg};
+use gannet_kernels::{CHANNELS, ChainConfig, ChannelTable, Fetch, Isa, Path, Result, SAMPLES, Tpg};
 use gannet_wire::daq_ethernet::SEQ_MODULUS;
 use gannet_wire::tpc_frame::{self, BLOCK_LENGTH};
 use gannet_wire::wibeth::{Frame, HeaderRepr, Repr, TICKS_PER_FRAME};
@@ -39,6 +39,10 @@ impl Format for WibEth {
         let mut chain = Tpg::new(config, table, isa)?;
         chain.set_path(path);
         Ok(chain)
+    }
+
+    fn set_fetch(chain: &mut Self::Chain, fetch: Fetch) {
+        chain.set_fetch(fetch);
     }
 
     #[inline]

@@ -4,8 +4,8 @@
 
 use gannet_kernels::block::{ADC_MAX, pack};
 use gannet_kernels::{
-    CHANNELS, ChainConfig, ChannelTable, Fetch, Isa, MAX_TPS_PER_FRAME, Path, Pedestal, SAMPLES,
-    Tpg, Transform,
+    Ahead, CHANNELS, ChainConfig, ChannelTable, Fetch, Isa, MAX_TPS_PER_FRAME, Path, Pedestal,
+    SAMPLES, Tpg, Transform,
 };
 use gannet_wire::{TriggerPrimitive, protowib};
 use proptest::prelude::*;
@@ -366,7 +366,11 @@ fn compare_calls<const BLOCKS: usize>(
     let room = BLOCKS * MAX_TPS_PER_FRAME;
     let mut out = [Vec::with_capacity(room), Vec::with_capacity(room)];
     chains[1].set_path(case.path);
-    chains[1].set_fetch(if case.seed.is_multiple_of(2) { Fetch::Memory } else { Fetch::Cache });
+    chains[1].set_fetch(match case.seed % 3 {
+        0 => Fetch::Memory,
+        1 => Fetch::Cache,
+        _ => Fetch::At(Ahead { near: case.timestamp as usize, far: usize::MAX }),
+    });
     for call in 0..case.calls {
         let time = call * count;
         let ticks = u64::from(case.table.ticks_per_sample).wrapping_mul(time as u64);

@@ -402,8 +402,9 @@ fn notes(out: &mut impl Write, results: &[TpgResult]) -> io::Result<()> {
     let (distinct, pages) = (grouped(result.distinct_frames), &result.pages);
     writeln!(
         out,
-        "{memory}: {distinct} distinct frames on {pages}, read fastest by {}",
-        result.limit_way
+        "{memory}: {distinct} distinct frames on {pages}, read fastest by {}, fetched {} and {} bytes \
+         ahead",
+        result.limit_way, result.fetch_near, result.fetch_far
     )?;
     match results.iter().map(|result| result.verified_frames).max() {
         None | Some(0) => Ok(()),
