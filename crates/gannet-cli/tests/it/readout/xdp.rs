@@ -124,6 +124,7 @@ fn faults_are_counted_to_the_frame() {
     assert!(truth.lost > 100 && truth.truncated > 100);
     assert_eq!(ended.ledger("source", "wrong_length"), truth.truncated);
     assert!(ended.report["sources"][0]["engine"].as_str().unwrap().contains("xdp native"));
+    assert!(ended.errors.contains("UDP sockets were measured to be faster"), "{}", ended.errors);
     assert!(ended.is_degraded());
 }
 
