@@ -12,7 +12,7 @@ use super::{Error, Way};
 const PASSES: usize = 9;
 /// Fewest passes of each kind, however long they take.
 const PASSES_MIN: usize = 3;
-/// Passes in each way to read or fetch, to find the fastest.
+/// Passes in each way to read, to find the fastest.
 const TRIALS: usize = 3;
 /// Most rounds over the frames in a pass.
 const ROUNDS_MAX: f64 = 1e6;
@@ -187,8 +187,8 @@ const DISTANCES: [Ahead; 4] = [
     Ahead { near: 4096, far: 8192 },
     Ahead { near: 4096, far: 16384 },
 ];
-/// How much faster others must be than the first to be taken.
-const CLEARLY_FASTER: f64 = 1.05;
+/// Passes with each of them.
+const FETCH_TRIALS: usize = 5;
 
 /// Lets all searches fetch as far ahead as suits that of number `vector`, and gives the distances;
 /// without such a search the first.
@@ -199,22 +199,23 @@ pub(super) fn fetch_fastest(
 ) -> Result<Ahead, Error> {
     let Some(search) = vector.map(Work::Find) else { return Ok(DISTANCES[0]) };
     let Share { rounds, .. } = share(crew, search, time / DISTANCES.len() as u32)?;
-    let mut rates = [const { Vec::new() }; DISTANCES.len()];
-    for _ in 0..TRIALS {
+    let mut rates = [const { Rates(Vec::new()) }; DISTANCES.len()];
+    for _ in 0..FETCH_TRIALS {
         for (ahead, rates) in DISTANCES.into_iter().zip(&mut rates) {
             crew.pass(crew.all(), Work::Fetch(ahead), 1)?;
-            rates.push(crew.pass(crew.all(), search, rounds)?.gbit_per_s);
+            let pass = crew.pass(crew.all(), search, rounds)?;
+            rates.take(pass.gbit_per_s, pass.running);
         }
     }
-    let ahead = DISTANCES[clearly_fastest(&rates.map(|rates| median(&rates)))];
+    let ahead = DISTANCES[clearly_fastest(&rates.map(|rates| rates.spread()))];
     crew.pass(crew.all(), Work::Fetch(ahead), 1)?;
     Ok(ahead)
 }
 
-/// The fastest, if it is clearly faster than the first; else the first.
-fn clearly_fastest(rates: &[f64]) -> usize {
-    let fastest = (0..rates.len()).max_by(|&a, &b| rates[a].total_cmp(&rates[b])).unwrap_or(0);
-    if rates[fastest] > CLEARLY_FASTER * rates[0] { fastest } else { 0 }
+/// The fastest of those that are faster in each pass than the first in any; else the first.
+fn clearly_fastest(spreads: &[Spread]) -> usize {
+    let faster = (1..spreads.len()).filter(|&one| spreads[one].lowest > spreads[0].highest);
+    faster.max_by(|&a, &b| spreads[a].median.total_cmp(&spreads[b].median)).unwrap_or(0)
 }
 
 /// The middle value, or the lower of the two in the middle; 0 of none.
@@ -236,10 +237,19 @@ mod tests {
     }
 
     #[test]
-    fn other_distances_are_taken_only_where_they_are_clearly_faster() {
-        assert_eq!(clearly_fastest(&[100.0, 104.0, 90.0]), 0);
-        assert_eq!(clearly_fastest(&[100.0, 106.0, 107.0]), 2);
-        assert_eq!(clearly_fastest(&[0.0, 0.0]), 0);
+    fn other_distances_are_taken_only_where_every_pass_is_faster() {
+        let spreads = |passes: [[f64; 3]; 3]| {
+            passes.map(|passes| {
+                let mut rates = Rates::default();
+                passes.iter().for_each(|rate| rates.take(*rate, 1.0));
+                rates.spread()
+            })
+        };
+        let first = [99.0, 100.0, 102.0];
+        let chosen = |a, b| clearly_fastest(&spreads([first, a, b]));
+        assert_eq!(chosen([101.0, 110.0, 120.0], [90.0, 95.0, 99.0]), 0);
+        assert_eq!(chosen([103.0, 104.0, 105.0], [101.0, 110.0, 120.0]), 1);
+        assert_eq!(chosen([103.0, 104.0, 105.0], [104.0, 106.0, 107.0]), 2);
     }
 
     #[test]
