@@ -7,6 +7,7 @@ use std::process::{self, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use gannet_ingest::udp::{UdpSink, UdpSinkConfig};
 use gannet_ingest::xdp::{XdpConfig, XdpMode, XdpSource};
@@ -85,6 +86,22 @@ impl Wire {
     pub fn sink(&self, source: &XdpSource) -> UdpSink {
         let address: SocketAddr = source.facts().address.unwrap();
         within(&self.sending, || UdpSink::connect(address, &UdpSinkConfig::default()).unwrap())
+    }
+
+    /// Waits until the kernel's own network code at the receiving end has refused `count` datagrams.
+    pub fn wait_for_refused(&self, count: u64) {
+        within(&self.receiving, || {
+            for _ in 0..1000 {
+                let counters = fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
+                let line = counters.lines().rfind(|line| line.starts_with("Udp: ")).unwrap();
+                let errors: u64 = line.split_whitespace().nth(3).unwrap().parse().unwrap();
+                if errors >= count {
+                    return;
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+            panic!("fewer than {count} datagrams were refused");
+        });
     }
 
     /// Packets that the sending card dropped because the other end was behind.
