@@ -10,7 +10,7 @@ use super::plan::PlannedSource;
 
 /// Time of a core that a frame takes, from the socket to its primitives, in seconds, as measured on
 /// the reference machine; `gannet doctor` measures it where it runs.
-const RECEIVE_S_PER_FRAME: f64 = 2.0e-6;
+const RECEIVE_S_PER_FRAME: f64 = 1.5e-6;
 /// Primitives of a channel a second that disk space is foreseen for.
 const PRIMITIVES_PER_S: f64 = 100.0;
 /// Records a second that disk space is foreseen for where activities are looked for.
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn the_busiest_receiving_thread_has_the_most_frames() {
         let forecast = forecast("", None);
-        let per_stream = 62.5e6 / 2048.0 * 2.0e-6;
+        let per_stream = 62.5e6 / 2048.0 * RECEIVE_S_PER_FRAME;
         assert_eq!((forecast.receive_threads, forecast.threads), (3, 6));
         assert_near(forecast.receive_cores, 11.0 * per_stream);
         assert_near(forecast.busiest_frames_per_s, 4.0 * 62.5e6 / 2048.0);
