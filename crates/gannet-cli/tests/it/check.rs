@@ -67,6 +67,22 @@ fn a_missing_directory_and_too_much_memory_are_told() {
 }
 
 #[test]
+fn frames_by_af_xdp_from_loopback_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = CONFIG.replace(
+        "udp = { listen = [\"127.0.0.1:7000\"] }",
+        "xdp = { listen = \"127.0.0.1:7000\" }",
+    );
+    let output = check(directory.path(), &config, &[]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{told}");
+    assert!(
+        told.contains("cannot start here: card of 127.0.0.1:7000: AF_XDP on loopback"),
+        "{told}"
+    );
+}
+
+#[test]
 fn addresses_that_a_run_cannot_have_here_are_told() {
     let directory = tempfile::tempdir().unwrap();
     let used = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();

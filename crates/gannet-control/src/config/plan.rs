@@ -6,6 +6,7 @@ use std::{fs, io};
 
 use gannet_emulate::Format;
 use gannet_ingest::udp::UdpConfig;
+use gannet_ingest::xdp::XdpConfig;
 use gannet_measure::quantity::Bytes;
 use gannet_readout::log::RawStreams;
 use gannet_wire::channel_map::StreamChannels;
@@ -480,6 +481,14 @@ impl PlannedSource {
         match &self.input {
             SourceInput::Udp(udp) => Some(udp),
             SourceInput::Xdp(_) | SourceInput::Capture(_) => None,
+        }
+    }
+
+    /// Its AF_XDP socket; absent when frames come another way.
+    pub fn xdp(&self) -> Option<&XdpConfig> {
+        match &self.input {
+            SourceInput::Xdp(xdp) => Some(xdp),
+            SourceInput::Udp(_) | SourceInput::Capture(_) => None,
         }
     }
 

@@ -14,15 +14,17 @@ mod rights;
 mod socket;
 mod storage;
 mod system;
+mod xdp;
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use gannet_ingest::xdp::XdpConfig;
 use gannet_measure::quantity::Bytes;
 use serde::Serialize;
 
-use crate::config::{Plan, SourceInput};
+use crate::config::Plan;
 
 pub use machine::memory_doubt;
 pub use receiving::ReceiveCost;
@@ -123,8 +125,8 @@ pub struct Needs {
     pub sockets: usize,
     /// Whether a socket asks to count datagrams before the kernel's queue.
     pub count_before_queue: bool,
-    /// Whether a source takes frames by AF_XDP.
-    pub xdp: bool,
+    /// Sources that take frames by AF_XDP.
+    pub xdp: Vec<XdpConfig>,
     /// Addresses at which frames come in; absent when no configuration names them.
     pub listen: Option<Vec<SocketAddr>>,
     /// Address of the metrics endpoint.
@@ -152,7 +154,7 @@ impl Default for Needs {
             kernel_buffer: 64 << 20,
             sockets: 1,
             count_before_queue: true,
-            xdp: false,
+            xdp: Vec::new(),
             listen: None,
             metrics: None,
             memory: 4 << 30,
@@ -179,7 +181,7 @@ impl Needs {
             listen: Some(
                 plan.sources.iter().flat_map(|source| source.listen()).flatten().collect(),
             ),
-            xdp: plan.sources.iter().any(|source| matches!(source.input, SourceInput::Xdp(_))),
+            xdp: plan.sources.iter().filter_map(|source| source.xdp().cloned()).collect(),
             metrics: plan.config.metrics.listen,
             memory: forecast.memory_bytes,
             // Those behind the receiving ones are busy only now and then.
@@ -201,15 +203,17 @@ pub fn examine(system: &System, needs: &Needs, cost: &Result<ReceiveCost, String
     checks.extend(addresses::checks(needs));
     checks.extend(interfaces::checks(system, needs, &gannet_ingest::interface_addresses()));
     checks.extend(socket::checks(needs));
+    checks.extend(xdp::checks(needs));
     checks.extend(rights::checks(system, needs));
     checks.extend(storage::checks(needs));
     checks
 }
 
-/// What would keep a run from starting on this machine: addresses that it cannot have, a directory
-/// that it cannot write to, files that may not be as large as a log.
+/// What would keep a run from starting on this machine: addresses and cards that it cannot have, a
+/// directory that it cannot write to, files that may not be as large as a log.
 pub fn obstacles(system: &System, needs: &Needs) -> Vec<Check> {
     let mut checks = addresses::checks(needs);
+    checks.extend(xdp::checks(needs));
     checks.extend(storage::checks(needs));
     checks.push(rights::file_size(system, needs));
     checks.retain(|check| check.verdict == Verdict::Bad);

@@ -46,7 +46,7 @@ pub(super) fn checks(system: &System, needs: &Needs) -> Vec<Check> {
             needs,
             Capability::Bpf,
             "CAP_BPF",
-            needs.count_before_queue || needs.xdp,
+            needs.count_before_queue || !needs.xdp.is_empty(),
             "frames are counted before the kernel's queue, so that every loss has its size",
         ),
         open_files(system),
@@ -73,7 +73,7 @@ fn right(
 
 /// Gives this program every right that it uses: `setcap` takes away those that it does not name.
 pub(super) fn give_rights(needs: &Needs) -> String {
-    let more = if needs.xdp { ",cap_net_raw,cap_ipc_lock" } else { "" };
+    let more = if needs.xdp.is_empty() { "" } else { ",cap_net_raw,cap_ipc_lock" };
     let program = std::env::current_exe().unwrap_or_else(|_| "gannet".into());
     format!("sudo setcap cap_net_admin,cap_bpf,cap_sys_nice{more}+ep {}", quoted(&program))
 }

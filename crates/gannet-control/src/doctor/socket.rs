@@ -11,33 +11,19 @@ use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::quantity::Bytes;
 use gannet_wire::tpc_frame;
 
-use super::rights::give_rights;
 use super::{Check, Needs, Verdict};
 
 /// What a source writes before the reason of a refusal.
 const COALESCING: &str = "coalescing (UDP_GRO): ";
 
 pub(super) fn checks(needs: &Needs) -> Vec<Check> {
-    let mut checks = match open(needs) {
+    match open(needs) {
         Ok(facts) => judge(&facts),
         Err(error) => {
             let check = Check::new("UDP socket", error, Verdict::Bad, "frames come by UDP");
             vec![check.fixed_by("# run outside the sandbox or firewall that forbids sockets")]
         }
-    };
-    checks.push(af_xdp(needs, gannet_ingest::xdp::possible()));
-    checks
-}
-
-/// `possible` is whether this process may receive so.
-fn af_xdp(needs: &Needs, possible: Result<(), gannet_ingest::Error>) -> Check {
-    let (value, verdict) = match possible {
-        Ok(()) => ("works".to_owned(), Verdict::Ok),
-        Err(error) if needs.xdp => (error.to_string(), Verdict::Bad),
-        Err(_) => ("no, and not needed".to_owned(), Verdict::Ok),
-    };
-    let reason = "a source with `xdp` takes frames from the card; zero copy is up to its driver";
-    Check::new("AF_XDP", value, verdict, reason).fixed_by(give_rights(needs))
+    }
 }
 
 /// Opens a socket with all that may be asked for, and returns what it was given.
@@ -104,17 +90,6 @@ mod tests {
         let check = obtained_buffer(&facts);
         assert_eq!((check.verdict, &check.value[..]), (Verdict::Slow, "208 KiB, 64 MiB wanted"));
         assert_eq!(check.remedy, "sudo sysctl -w net.core.rmem_max=67108864");
-    }
-
-    #[test]
-    fn af_xdp_is_bad_only_where_it_is_asked_for() {
-        let refusal = || Err(gannet_ingest::Error::NoAddress);
-        let asked = Needs { xdp: true, ..Needs::default() };
-        assert_eq!(af_xdp(&asked, Ok(())).verdict, Verdict::Ok);
-        let check = af_xdp(&asked, refusal());
-        assert_eq!(check.verdict, Verdict::Bad);
-        assert!(check.remedy.contains("cap_net_raw"), "{check:?}");
-        assert_eq!(af_xdp(&Needs::default(), refusal()).value, "no, and not needed");
     }
 
     #[test]

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::source::in_range;
-use crate::sys::xdp::Path;
+use crate::sys::interfaces::interface_addresses;
+use crate::sys::xdp::{Path, interface_index};
 use crate::udp::{RULES_MAX, SenderRule};
 
 /// How packets come to the memory that they are taken from.
@@ -80,6 +81,25 @@ impl XdpConfig {
             mode: XdpMode::default(),
             buffer: buffer(),
             allow: Vec::new(),
+        }
+    }
+
+    /// Name of the interface: the one asked for, or the one that has the address.
+    ///
+    /// # Errors
+    /// When there is none, or it is the loopback interface.
+    pub fn card(&self) -> Result<String, Error> {
+        let ip = *self.listen.ip();
+        let owner = || interface_addresses().into_iter().find(|(_, own)| *own == ip);
+        let given = self.interface.clone();
+        let name = given.or_else(|| owner().map(|(name, _)| name)).ok_or(Error::NoInterface(ip))?;
+        let index = |name: &str| {
+            let failed = |cause| Error::Xdp { what: "find", interface: name.into(), cause };
+            interface_index(name).map_err(failed)
+        };
+        match index("lo") {
+            Ok(loopback) if loopback == index(&name)? => Err(Error::XdpOnLoopback),
+            _ => Ok(name),
         }
     }
 

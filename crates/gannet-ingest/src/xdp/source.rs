@@ -16,7 +16,6 @@ use crate::lander::{BATCH_FRAMES, Lander};
 use crate::source::{
     Arrival, Counters, DropSizes, Facts, KernelBuffer, Landing, Source, SourceDrop,
 };
-use crate::sys::interfaces::interface_addresses;
 use crate::sys::socket::Socket;
 use crate::sys::xdp::{Path, XdpSocket, interface_index};
 use crate::udp::{AllowList, DropCount};
@@ -88,7 +87,7 @@ impl XdpSource {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         config.check()?;
-        let interface = interface(config)?;
+        let interface = config.card()?;
         let failed = |(what, cause)| Error::Xdp { what, interface: interface.clone(), cause };
         let address = SocketAddr::V4(config.listen);
         let socket = Socket::new(&address).map_err(Error::socket("open a socket for", address))?;
@@ -194,19 +193,6 @@ impl XdpSource {
         }
         Ok(())
     }
-}
-
-/// The interface asked for, or the one that has the address; never loopback.
-fn interface(config: &XdpConfig) -> Result<String, Error> {
-    let ip = *config.listen.ip();
-    let owner = || interface_addresses().into_iter().find(|(_, own)| *own == ip);
-    let given = config.interface.clone();
-    let name = given.or_else(|| owner().map(|(name, _)| name)).ok_or(Error::NoInterface(ip))?;
-    let index = interface_index("lo").ok();
-    if index.is_some() && interface_index(&name).ok() == index {
-        return Err(Error::XdpOnLoopback);
-    }
-    Ok(name)
 }
 
 impl Source for XdpSource {
