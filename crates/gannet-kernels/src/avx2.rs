@@ -12,7 +12,7 @@ use crate::job::Job;
 use crate::samples::Packed;
 use crate::state::Word16;
 use crate::tables::FrugalTables;
-use crate::vector::{self, Lanes, Never};
+use crate::vector::{self, Lanes, Never, QuietSum, Tables};
 use gannet_wire::protowib::coldata;
 
 /// Channels in a register of 16-bit lanes.
@@ -82,7 +82,7 @@ impl Lanes for Avx2 {
     type Bytes = [__m256i; GROUPS / 2];
     /// All bits of a lane are set, or none.
     type Channels = [__m256i; GROUPS];
-    type QuietSum<const ABSOLUTE: bool> = Never;
+    type QuietSum<const ABSOLUTE: bool> = QuietSum<Self, ABSOLUTE>;
     type QuietFilter = Never;
     type Frugal = Frugal;
 
@@ -467,6 +467,40 @@ impl Lanes for Avx2 {
             }
         }
         moved
+    }
+}
+
+impl Tables for Avx2 {
+    const ENTRIES: u8 = 32;
+
+    /// In both halves of each the same 16 entries.
+    type Table = [__m256i; 2];
+
+    #[inline(always)]
+    fn table(self, entries: &[i8; 64]) -> Self::Table {
+        let start: *const __m128i = entries.as_ptr().cast();
+        // SAFETY: the reference covers the 2 x 16 bytes read; the loads need no alignment. `self` is
+        // the proof that the machine has the instructions.
+        unsafe {
+            [
+                _mm256_broadcastsi128_si256(_mm_loadu_si128(start)),
+                _mm256_broadcastsi128_si256(_mm_loadu_si128(start.add(1))),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn look_up(self, table: Self::Table, index: Self::Bytes) -> Self::Bytes {
+        let entries = |h: usize| {
+            // SAFETY: `self` is the proof that the machine has the instructions.
+            unsafe {
+                let first = _mm256_shuffle_epi8(table[0], index[h]);
+                let second = _mm256_shuffle_epi8(table[1], index[h]);
+                // A blend heeds the highest bit of each byte.
+                _mm256_blendv_epi8(first, second, _mm256_slli_epi16::<3>(index[h]))
+            }
+        };
+        [entries(0), entries(1)]
     }
 }
 

@@ -15,7 +15,7 @@ use crate::samples::Packed;
 use crate::state::Word16;
 use crate::tables::FrugalTables;
 use crate::vector::{
-    self, AT_ONCE, Endings, Lanes, PLACES, QuietFilter, QuietSum, Tables, TimeBase,
+    self, AT_ONCE, Endings, Lanes, Masks, PLACES, QuietFilter, QuietSum, Tables, TimeBase,
 };
 use gannet_wire::TriggerPrimitive;
 use gannet_wire::protowib::coldata;
@@ -510,6 +510,8 @@ impl Lanes for Avx512 {
 }
 
 impl Tables for Avx512 {
+    const ENTRIES: u8 = 64;
+
     type Table = __m512i;
 
     #[inline(always)]
@@ -524,7 +526,9 @@ impl Tables for Avx512 {
         // SAFETY: `self` is the proof that the machine has the instruction.
         unsafe { _mm512_permutexvar_epi8(index, table) }
     }
+}
 
+impl Masks for Avx512 {
     type ByteChannels = __mmask64;
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! Frugal estimates of all channels: pedestals, medians and quartiles.
 
 use super::Lanes;
-use super::quiet::Tables;
+use super::quiet::Masks;
 use crate::block::CHANNELS;
 use crate::parameters::Parameters;
 
@@ -90,7 +90,7 @@ impl<L: Lanes> Estimate<L> {
     }
 }
 
-impl<L: Tables> Estimate<L> {
+impl<L: Masks> Estimate<L> {
     /// These estimates, on some channels those of `other`, which has the same base.
     #[inline(always)]
     pub(super) fn replaced(&self, lanes: L, channels: L::ByteChannels, other: &Self) -> Self {

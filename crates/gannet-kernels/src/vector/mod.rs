@@ -29,7 +29,7 @@ use transform::{FeedbackSum, Filter, RunningSum, Threshold, Transform};
 
 pub(crate) use batch::{AT_ONCE, Batch, Endings, PLACES, TimeBase};
 pub(crate) use lanes::Lanes;
-pub(crate) use quiet::{Never, QuietFilter, QuietSum, Tables};
+pub(crate) use quiet::{Masks, Never, QuietFilter, QuietSum, Tables};
 
 /// Runs the chain over rows of samples of some blocks of 64 channels. The blocks share all of their
 /// parameters that are not by channel, and have seen the same number of samples.

@@ -113,15 +113,21 @@ impl<L: Lanes> Quiet<L, Threshold<L>> for QuietThreshold<L> {
     }
 }
 
-/// Instruction sets that look bytes up in tables of 64.
+/// Instruction sets that look bytes up in tables.
 pub(crate) trait Tables: Lanes {
-    /// Such a table, in a register.
+    /// Entries that a table has at most: 64, or 32 where twice as many take too long.
+    const ENTRIES: u8;
+
+    /// The first entries of a table, in registers.
     type Table: Copy;
 
     fn table(self, entries: &[i8; 64]) -> Self::Table;
-    /// The entries at the low six bits of each byte.
+    /// The entries at the low bits of each byte, of which the highest is 0.
     fn look_up(self, table: Self::Table, index: Self::Bytes) -> Self::Bytes;
+}
 
+/// Instruction sets with masks by bytes.
+pub(crate) trait Masks: Lanes {
     /// Some of the channels, to choose bytes by.
     type ByteChannels: Copy;
 
@@ -175,8 +181,13 @@ impl<L: Tables, const ABSOLUTE: bool> Quiet<L, RunningSum<L, ABSOLUTE>> for Quie
     ) -> Option<Self> {
         let tables =
             parameters.sum_tables.as_ref().filter(|_| parameters.moves_max <= MOVES_MAX)?;
+        // With fewer entries noise of both signs often does not fit.
+        if !ABSOLUTE && L::ENTRIES < 64 {
+            return None;
+        }
         let is_even = tables.unit_bits == 1;
-        let (bias, last) = (lanes.splat(i16::from(Self::BIAS)), lanes.splat(63));
+        let last = lanes.splat(i16::from(L::ENTRIES) - 1);
+        let bias = lanes.splat(i16::from(Self::BIAS));
         let threshold = lanes.load(&parameters.threshold);
         let (sum, threshold) = match is_even {
             true => (lanes.shift_right::<1>(exact.sum), lanes.shift_right::<1>(threshold)),
@@ -206,7 +217,8 @@ impl<L: Tables, const ABSOLUTE: bool> Quiet<L, RunningSum<L, ABSOLUTE>> for Quie
         };
         let kept = lanes.look_up(self.kept, self.sum);
         self.sum = lanes.add_bytes(kept, lanes.look_up(self.added, index));
-        let outside = lanes.add_saturating_unsigned_bytes(index, lanes.splat_bytes(64));
+        let beyond = lanes.splat_bytes((128 - L::ENTRIES) as i8);
+        let outside = lanes.add_saturating_unsigned_bytes(index, beyond);
         let over = lanes.add_saturating_unsigned_bytes(self.sum, self.headroom);
         lanes.either_bytes(outside, over)
     }
@@ -298,7 +310,7 @@ impl<L: Lanes, const ABSOLUTE: bool> Quiet<L, FeedbackSum<L, ABSOLUTE>>
 
 /// The filter while signals and interquartile ranges are small.
 #[derive(Clone, Copy)]
-pub(crate) struct QuietFilter<L: Tables> {
+pub(crate) struct QuietFilter<L: Tables + Masks> {
     /// On the base of the pedestal, so that all three are compared with one rise.
     quartile: [Estimate<L>; 2],
     /// The last three signals, the oldest first, which has entered the filter. All signals are more
@@ -317,7 +329,7 @@ pub(crate) struct QuietFilter<L: Tables> {
     masked: L::Bytes,
 }
 
-impl<L: Tables> QuietFilter<L> {
+impl<L: Tables + Masks> QuietFilter<L> {
     const BIAS: i8 = LimitTable::SIGNAL_BIAS;
 
     /// Moves the first quartile by a sample below the pedestal, the third by one above it.
@@ -341,7 +353,7 @@ impl<L: Tables> QuietFilter<L> {
     }
 }
 
-impl<L: Tables> Quiet<L, Filter<L>> for QuietFilter<L> {
+impl<L: Tables + Masks> Quiet<L, Filter<L>> for QuietFilter<L> {
     const ROWS: usize = 2 * L::QUIET_ROWS;
 
     #[inline(always)]
