@@ -122,7 +122,7 @@ pub(crate) trait Tables: Lanes {
     type Table: Copy;
 
     fn table(self, entries: &[i8; 64]) -> Self::Table;
-    /// The entries at the low bits of each byte, of which the highest is 0.
+    /// The entry at the low bits of each byte, whose highest bit is 0.
     fn look_up(self, table: Self::Table, index: Self::Bytes) -> Self::Bytes;
 }
 
@@ -322,7 +322,7 @@ pub(crate) struct QuietFilter<L: Tables + Masks> {
     sum: L::Words,
     /// The highest filtered signal in the rows before them.
     highest: L::Bytes,
-    /// What no filtered signal of the last of these may have passed.
+    /// The limit of filtered signals when rows were last judged.
     limit: L::Bytes,
     limits: L::Table,
     /// More than any filtered signal on masked channels.
