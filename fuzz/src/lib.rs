@@ -10,8 +10,8 @@ use std::sync::Arc;
 use gannet_control::config;
 use gannet_control::snapshot::Snapshot;
 use gannet_hdf5::{GroupReader, Reader};
-use gannet_readout::log::format::encode_chunk;
-use gannet_readout::log::{self, Kind, Label};
+use gannet_log::format::encode_chunk;
+use gannet_log::{Kind, Label};
 use gannet_torus::link::{Config, Link, Origin};
 use gannet_trigger::merge::{MergeConfig, Merged, TpMerger};
 use gannet_web::{Access, Site};
@@ -154,8 +154,8 @@ fn verify_log(bytes: &[u8]) {
 
 fn verify_log_file(bytes: &[u8]) {
     let name = Path::new("fuzz.log");
-    let reader = log::Reader::new(Cursor::new(bytes), name).expect("a slice has a length");
-    let _ = log::verify_source(reader, name).map(|report| report.to_string());
+    let reader = gannet_log::Reader::new(Cursor::new(bytes), name).expect("a slice has a length");
+    let _ = gannet_log::verify_source(reader, name).map(|report| report.to_string());
 }
 
 /// Reads `bytes` as an HDF5 file: groups, their attributes and data sets, and finds each by its name.

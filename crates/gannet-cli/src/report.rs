@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use gannet_control::alarm::brief;
 use gannet_control::run_control::State;
 use gannet_control::snapshot::{ChannelsSnapshot, Snapshot};
-use gannet_readout::{log, raw_file};
+use gannet_readout::raw_file;
 use serde::Serialize;
 
 use crate::channel_table;
@@ -257,7 +257,7 @@ fn verify_raw(file: &Path) -> Verified {
 }
 
 fn verify_log(file: &Path) -> Verified {
-    let (items, missing, problem) = match log::verify(file) {
+    let (items, missing, problem) = match gannet_log::verify(file) {
         // The ledger has what is missing from a sound file.
         Ok(report) if report.is_sound() => (report.data_chunks, report.chunks_missing, None),
         Ok(report) => (report.data_chunks, report.chunks_missing, Some(report.to_string())),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use gannet_readout::log::{self, FileHeader};
+use gannet_log::FileHeader;
 use gannet_readout::raw_file::RawFileReader;
 
 use crate::run_start::RunStart;
@@ -81,7 +81,7 @@ impl Identity {
         // Only Gannet's files tell it. Other writers may number the files of a run several times.
         if let Some(start) = RunStart::of_raw_file(reader) {
             identity.started(start.started_unix_ns);
-            identity.fact("configuration", log::digest(&start.configuration));
+            identity.fact("configuration", gannet_log::digest(&start.configuration));
             let number = |name| reader.number(name).unwrap_or(0);
             identity.file(number("file_index"), number("creation_timestamp"));
         }

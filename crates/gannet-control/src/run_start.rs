@@ -9,7 +9,7 @@
 use std::path::{Path, PathBuf};
 
 use gannet_emulate::Format;
-use gannet_readout::log::{FileHeader, Kind, Reader, name};
+use gannet_log::{FileHeader, Kind, Reader, name};
 use gannet_readout::raw_file::{Catalogue, RawFileReader};
 use gannet_trigger::TriggerConfig;
 use gannet_trigger::tpg::TpgConfig;

@@ -1,10 +1,8 @@
-//! Streams, latency buffer, data requests, trigger records, and the files they are kept in.
+//! Streams, latency buffer, data requests, trigger records, and the files made of them.
 
 pub mod export;
-pub mod files;
 pub mod inspect;
 pub mod latency;
-pub mod log;
 pub mod parquet_file;
 pub mod primitives;
 pub mod raw_file;

@@ -10,7 +10,7 @@ use gannet_wire::daq_ethernet;
 use gannet_wire::tpc_frame::FRAME_LEN;
 
 use crate::latency::{IntakeReader, Next};
-use crate::log::{Chunk, Kind, Label};
+use gannet_log::{Chunk, Kind, Label};
 
 /// Frames that a chunk holds at most: 0.9 MB, 4.2 ms of a stream at the true rate. A chunk fits
 /// the smallest queue that a recorder may have.

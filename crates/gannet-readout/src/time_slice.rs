@@ -7,8 +7,8 @@ use gannet_wire::source_id::{SourceId, Subsystem};
 use gannet_wire::time_slice::TimeSliceHeader;
 use gannet_wire::{TriggerPrimitive, fragment};
 
-use crate::log::{Chunk, Kind, Label};
 use crate::record::{Fragment, TriggerFragments};
+use gannet_log::{Chunk, Kind, Label};
 
 /// All primitives that start within one interval, and late ones that missed theirs.
 #[derive(Clone, Debug, PartialEq, Eq)]

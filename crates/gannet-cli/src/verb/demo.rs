@@ -11,7 +11,6 @@ use gannet_control::config::{self, Plan};
 use gannet_control::emulation::{Emulation, EmulationReport, EventSink, Target};
 use gannet_control::run::Run;
 use gannet_emulate::{Event, EventKind};
-use gannet_readout::log;
 
 use crate::display::LiveDisplay;
 use crate::exit::Outcome;
@@ -121,10 +120,10 @@ impl Tracks {
     fn found_in(&self, files: &[PathBuf]) -> anyhow::Result<(usize, usize)> {
         let mut windows = Vec::new();
         for file in files {
-            let mut reader = log::Reader::open(file)?;
+            let mut reader = gannet_log::Reader::open(file)?;
             while let Some(chunk) = reader.next_chunk()? {
                 let label = chunk.header.label;
-                if label.kind == log::Kind::TRIGGER_RECORD {
+                if label.kind == gannet_log::Kind::TRIGGER_RECORD {
                     windows.push(label.first_ticks..=label.last_ticks);
                 }
             }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use gannet_control::paths::is_same_file;
+use gannet_log::files;
 use gannet_readout::export::{ExportConfig, ExportFormat, Exported, export};
-use gannet_readout::files;
 use serde::Serialize;
 
 use crate::exit::{Outcome, Usage};

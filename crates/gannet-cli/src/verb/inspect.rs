@@ -86,7 +86,7 @@ fn print(out: &mut impl Write, entries: Listing) -> anyhow::Result<()> {
 fn bytes(file: &Path, format: Option<Format>, text: &mut String) -> anyhow::Result<()> {
     let path = file.display();
     let cannot_read = || format!("cannot read {path}");
-    let len = gannet_readout::files::open_input(file)
+    let len = gannet_log::files::open_input(file)
         .and_then(|file| file.metadata())
         .with_context(cannot_read)?
         .len();

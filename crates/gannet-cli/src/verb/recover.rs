@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use gannet_readout::log::{self as run_log, Outcome as Ending, Recovered, RecoveredFile};
+use gannet_log::{Outcome as Ending, Recovered, RecoveredFile};
 
 use crate::exit::Outcome;
 use crate::log;
@@ -32,7 +32,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
                 Ok(recovered) => done.push(recovered),
                 Err(error) => {
                     failed += 1;
-                    damaged |= matches!(error, run_log::Error::FinishedDamaged { .. });
+                    damaged |= matches!(error, gannet_log::Error::FinishedDamaged { .. });
                     log::say(format_args!("{}: {error}", file.display()));
                 }
             }
@@ -53,9 +53,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 fn recover(path: &Path) -> anyhow::Result<Vec<RecoveredFile>> {
     if path.is_dir() {
         let cannot = || format!("cannot read {}", path.display());
-        return run_log::recover_directory(path).with_context(cannot);
+        return gannet_log::recover_directory(path).with_context(cannot);
     }
-    Ok(vec![(path.to_owned(), run_log::recover(path))])
+    Ok(vec![(path.to_owned(), gannet_log::recover(path))])
 }
 
 fn print(out: &mut impl Write, recovered: &Recovered) -> io::Result<()> {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use gannet_control::channels::{self, file::FileError};
-use gannet_readout::files::{self, CHANNELS_ENDING, Listed, MANIFEST_ENDING};
+use gannet_log::files::{self, CHANNELS_ENDING, Listed, MANIFEST_ENDING};
 use gannet_readout::inspect::FileKind;
-use gannet_readout::{log, parquet_file, raw_file};
+use gannet_readout::{parquet_file, raw_file};
 use serde::Serialize;
 
 use crate::exit::Outcome;
@@ -49,7 +49,7 @@ struct Verdict {
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Found {
-    Log(Box<log::Report>),
+    Log(Box<gannet_log::Report>),
     RawFile(raw_file::Summary),
     Table(parquet_file::Summary),
     Channels {
@@ -147,7 +147,7 @@ fn content(file: &Path) -> anyhow::Result<(bool, Found)> {
             Err(error) => (false, Found::Problem(error.to_string())),
         },
         Some(FileKind::Log) => {
-            let report = log::verify(file)?;
+            let report = gannet_log::verify(file)?;
             (report.is_complete(), Found::Log(Box::new(report)))
         }
         Some(FileKind::Table) => match parquet_file::verify(file) {

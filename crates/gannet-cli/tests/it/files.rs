@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use gannet_control::config;
 use gannet_emulate::Emulator;
-use gannet_readout::log::name::run_stem;
+use gannet_log::name::run_stem;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::network::Addresses;
 use gannet_wire::{ethernet, pcap, tpc_frame};

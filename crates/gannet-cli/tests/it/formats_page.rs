@@ -47,7 +47,7 @@ fn the_columns_of_the_table_are_those_that_are_written() {
 
 #[test]
 fn every_kind_of_chunk_is_told() {
-    use gannet_readout::log::Kind;
+    use gannet_log::Kind;
     for kind in (0..=u16::MAX).map(Kind).filter(|kind| kind.name().is_some()) {
         let row = format!("| {} | {kind} |", kind.0);
         assert!(PAGE.contains(&row), "{row} is missing in docs/reference/formats.md");

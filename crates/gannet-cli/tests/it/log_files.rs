@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use gannet_log::{Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo};
 use gannet_measure::quantity::Bytes;
-use gannet_readout::log::{Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo};
 use gannet_readout::time_slice::SliceBuilder;
 use gannet_wire::{TriggerPrimitive, TriggerPrimitiveRepr};
 use serde_json::Value;

@@ -6,7 +6,7 @@ use std::num::{ParseFloatError, ParseIntError};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use gannet_readout::files::{self, Existing, NewFile};
+use gannet_log::files::{self, Existing, NewFile};
 
 use super::{ChannelFigures, Condition};
 

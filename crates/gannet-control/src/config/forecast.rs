@@ -67,7 +67,7 @@ pub struct Forecast {
 impl Forecast {
     /// What `sources` need together; looks how much space the recorder's disk has.
     pub(super) fn of(config: &Config, sources: &[PlannedSource]) -> Self {
-        let free = gannet_readout::log::free_bytes(&config.recorder.directory).ok();
+        let free = gannet_log::free_bytes(&config.recorder.directory).ok();
         Self::with_free_disk(config, sources, free)
     }
 

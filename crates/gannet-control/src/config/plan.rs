@@ -7,8 +7,8 @@ use std::{fs, io};
 use gannet_emulate::Format;
 use gannet_ingest::udp::UdpConfig;
 use gannet_ingest::xdp::XdpConfig;
+use gannet_log::RawStreams;
 use gannet_measure::quantity::Bytes;
-use gannet_readout::log::RawStreams;
 use gannet_wire::channel_map::StreamChannels;
 use gannet_wire::source_id::{SourceId, Subsystem};
 use gannet_wire::{ChannelMap, GeoId, tpc_frame};
@@ -282,7 +282,8 @@ fn check_raw_streams(
     document: &Document<'_>,
 ) -> Result<(), Problem> {
     let listed = config.recorder.raw_streams.listed();
-    let Some(stranger) = listed.iter().find(|stream| !geo_ids.contains(stream)) else {
+    let names: Vec<String> = geo_ids.iter().map(GeoId::to_string).collect();
+    let Some(stranger) = listed.iter().find(|stream| !names.contains(stream)) else {
         return Ok(());
     };
     let cause = format!("stream {stranger} comes from no [[source]]");
@@ -473,7 +474,7 @@ impl PlannedSource {
 
     /// How many of its streams `choice` takes.
     pub fn raw_streams(&self, choice: &RawStreams) -> usize {
-        self.streams.iter().filter(|stream| choice.contains(stream.geo_id)).count()
+        self.streams.iter().filter(|stream| choice.contains(&stream.geo_id.to_string())).count()
     }
 
     /// Its UDP sockets; absent when frames come another way.

@@ -1,7 +1,5 @@
 //! What the process may do: limits and capabilities.
 
-use gannet_readout::log;
-
 use super::{Check, Needs, System, Verdict, quoted};
 use crate::config::Plan;
 
@@ -100,11 +98,11 @@ fn open_files(system: &System) -> Check {
 /// How large a file may be: that of a log, with its largest chunks.
 pub(super) fn file_size(system: &System, needs: &Needs) -> Check {
     let limit = limit(system, "Max file size");
-    let wanted = log::FILE_SIZE_LIMIT_MIN;
+    let wanted = gannet_log::FILE_SIZE_LIMIT_MIN;
     let (value, verdict) = match limit {
         Some(u64::MAX) => ("unlimited".to_owned(), Verdict::Ok),
         Some(found) if found < wanted => (format!("{found} B, {wanted} B needed"), Verdict::Bad),
-        Some(found) if (log::payload_bytes_max(found) as u64) < needs.record_bytes => {
+        Some(found) if (gannet_log::payload_bytes_max(found) as u64) < needs.record_bytes => {
             (format!("{found} B, too small for records of {} B", needs.record_bytes), Verdict::Slow)
         }
         Some(found) => (format!("{found} B"), Verdict::Ok),

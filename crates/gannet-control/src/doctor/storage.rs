@@ -11,7 +11,7 @@ use crate::sys;
 const LASTS_S: f64 = 3600.0;
 
 pub(super) fn checks(needs: &Needs) -> Vec<Check> {
-    let free = gannet_readout::log::free_bytes(&needs.directory).ok();
+    let free = gannet_log::free_bytes(&needs.directory).ok();
     vec![directory(&needs.directory), disk(free, needs)]
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use gannet_readout::{export, log, raw_file};
+use gannet_readout::{export, raw_file};
 use gannet_wire::GeoId;
 use gannet_wire::channel_map::ChannelMapError;
 
@@ -31,7 +31,7 @@ pub enum FindError {
     },
     /// A log cannot be read.
     #[error(transparent)]
-    Log(#[from] log::Error),
+    Log(#[from] gannet_log::Error),
     /// A raw file cannot be read or written.
     #[error(transparent)]
     RawFile(#[from] raw_file::Error),

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use gannet_log::files::{self, is_taken};
+use gannet_log::name::part_path;
 use gannet_readout::export::{self, PrimitiveTable};
-use gannet_readout::files::{self, is_taken};
-use gannet_readout::log::name::part_path;
 use gannet_readout::raw_file::{FileInfo, RawFileWriter, RecordKind, TakenAt};
 use gannet_readout::time_slice::SliceBuilder;
 use gannet_wire::TriggerPrimitive;

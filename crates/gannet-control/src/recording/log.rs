@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use gannet_readout::log::{Error, Kind, Reader};
+use gannet_log::{Error, Kind, Reader};
 use gannet_readout::record::StoredRecord;
 use gannet_wire::{GeoId, daq_ethernet};
 

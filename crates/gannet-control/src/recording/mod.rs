@@ -20,8 +20,8 @@ use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
 
 use gannet_emulate::replay::{Packet, Recording};
-use gannet_readout::files::open_input;
-use gannet_readout::{log as run_log, raw_file as dune_file};
+use gannet_log::files::open_input;
+use gannet_readout::raw_file as dune_file;
 use gannet_wire::inspect::{Format, identify};
 use serde::{Deserialize, Serialize};
 
@@ -82,7 +82,7 @@ pub enum RecordingError {
     RawFile(#[from] dune_file::Error),
     /// A log cannot be read.
     #[error(transparent)]
-    Log(#[from] run_log::Error),
+    Log(#[from] gannet_log::Error),
 }
 
 /// What a recording holds beside the frames that were replayed.
@@ -216,7 +216,7 @@ impl FileKind {
         if magic.starts_with(&HDF5_MAGIC) {
             return Ok(Self::RawFile);
         }
-        if magic.starts_with(&run_log::format::MAGIC) {
+        if magic.starts_with(&gannet_log::format::MAGIC) {
             return Ok(Self::Log);
         }
         match identify(&magic) {

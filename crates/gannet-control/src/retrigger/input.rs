@@ -5,10 +5,10 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use gannet_log::files::open_input;
+use gannet_log::format::{HEADER_BYTES, Header, MAGIC};
+use gannet_log::{Error, FileHeader, Kind, Reader, RunInfo, is_being_written};
 use gannet_readout::export::TableReader;
-use gannet_readout::files::open_input;
-use gannet_readout::log::format::{HEADER_BYTES, Header, MAGIC};
-use gannet_readout::log::{Error, FileHeader, Kind, Reader, RunInfo, is_being_written};
 use gannet_readout::raw_file::{RawFileReader, RecordKind};
 use gannet_readout::record::StoredRecord;
 use gannet_trigger::TriggerConfig;

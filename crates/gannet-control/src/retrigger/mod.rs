@@ -26,9 +26,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use gannet_log::files::{self, is_taken};
+use gannet_log::name::part_path;
 use gannet_readout::export::{self, TriggerRow, TriggerTable};
-use gannet_readout::files::{self, is_taken};
-use gannet_readout::log::name::part_path;
 use gannet_readout::record::{Attachment, BuildConfig, TriggerFragments};
 use gannet_trigger::module_level::Decision;
 use gannet_trigger::recent::RECENT_PRIMITIVES;

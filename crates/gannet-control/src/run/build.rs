@@ -6,9 +6,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use gannet_log::{Offer, RecorderHandle};
 use gannet_measure::clock::Clock;
 use gannet_measure::counter::Counter;
-use gannet_readout::log::{Offer, RecorderHandle};
 use gannet_readout::receiver::StreamStatus;
 use gannet_readout::record::{Attachment, RecordBuilder, RecordRequest, TriggerRecord};
 use gannet_trigger::merge::MergeCounters;

@@ -28,7 +28,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use gannet_readout::log::Recorder;
+use gannet_log::Recorder;
 use gannet_readout::receiver::StreamPool;
 
 use crate::config::Plan;
@@ -79,15 +79,15 @@ pub enum RunError {
     Trigger(#[from] gannet_trigger::Error),
     /// The run cannot be counted.
     #[error("{0}; or give the run a number by --run")]
-    Number(#[source] gannet_readout::files::Error),
+    Number(#[source] gannet_log::files::Error),
     /// The recorder cannot be set up.
     #[error("recorder: {0}")]
-    Recorder(#[from] gannet_readout::log::Error),
+    Recorder(#[from] gannet_log::Error),
     /// Nothing can be recorded.
     #[error(
         "recorder: {0}; `--no-record` takes data without recording, and `required = false` in [recorder] starts and records as soon as it can"
     )]
-    NotRecorded(#[source] gannet_readout::log::Error),
+    NotRecorded(#[source] gannet_log::Error),
     /// A processor for a receiving thread cannot be had.
     #[error("run.receive_cpus: {0}")]
     Cpus(String),

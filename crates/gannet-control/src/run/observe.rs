@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gannet_ingest::{Counters, Facts, SourceDrop};
+use gannet_log::{Item, RecorderHandle, Status};
 use gannet_measure::clock::Clock;
 use gannet_measure::counter::Counter;
 use gannet_measure::histogram::Histogram;
 use gannet_measure::ledger::{Account, Reason, Statement};
 use gannet_measure::ticks::DuneTicks;
-use gannet_readout::log::{self, Item, RecorderHandle, Status};
 use gannet_readout::primitives::PrimitiveDrop;
 use gannet_readout::raw_stream::RawDrop;
 use gannet_readout::receiver::{FrameDrop, SearchTime, StreamStatus};
@@ -195,7 +195,7 @@ impl Observed {
     /// The run at this moment.
     pub fn snapshot(&self) -> Snapshot {
         let status = self.recorder.status();
-        if status.state == log::State::Failed {
+        if status.state == gannet_log::State::Failed {
             self.fail_by_defect("recorder");
         }
         let missing = self.missing();
@@ -318,7 +318,10 @@ impl Observed {
         };
         ledger.iter().filter(|statement| statement.stage != "sent").any(lossy)
             || self.built.damaged.get() > 0
-            || matches!(status.state, log::State::Degraded { .. } | log::State::Failed)
+            || matches!(
+                status.state,
+                gannet_log::State::Degraded { .. } | gannet_log::State::Failed
+            )
     }
 
     fn trigger(&self, ledger: &[Statement]) -> TriggerSnapshot {

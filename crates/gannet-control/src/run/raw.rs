@@ -6,10 +6,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use gannet_log::{Chunk, Offer, RecorderHandle};
 use gannet_measure::clock::Clock;
 use gannet_measure::ledger::Account;
 use gannet_readout::latency::IntakeReader;
-use gannet_readout::log::{Chunk, Offer, RecorderHandle};
 use gannet_readout::raw_stream::{RawDrop, RawStream};
 
 /// Time between two looks at the latency buffer, or at a full queue.

@@ -1,7 +1,7 @@
 //! The stages whose items are recorded: what they delivered is what is on the disk.
 
+use gannet_log::{Chunk, Item, Kind, Label, LastWords};
 use gannet_measure::ledger::Statement;
-use gannet_readout::log::{Chunk, Item, Kind, Label, LastWords};
 
 use crate::snapshot::Snapshot;
 

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use gannet_readout::log;
-
 use super::RunError;
 use super::drain::DrainState;
 
@@ -52,9 +50,9 @@ fn recover(files: &[PathBuf], stop: &AtomicBool) {
             tracing::warn!(left, "unfinished logs of earlier runs; run `gannet recover` on them");
             return;
         }
-        match log::recover(path) {
+        match gannet_log::recover(path) {
             Ok(recovered) => tracing::info!(file = %recovered.file.display(), "recovered"),
-            Err(log::Error::InUse { .. }) => (),
+            Err(gannet_log::Error::InUse { .. }) => (),
             Err(error) => tracing::warn!(file = %path.display(), %error, "not recovered"),
         }
     }

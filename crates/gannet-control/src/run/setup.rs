@@ -15,12 +15,12 @@ use gannet_emulate::Format;
 use gannet_ingest::udp::{self, Spread};
 use gannet_ingest::xdp::XdpSource;
 use gannet_ingest::{Landing, PcapConfig, PcapSource, Source};
+use gannet_log::files::{self, RunId};
+use gannet_log::{Chunk, Kind, Label, Offer, Recorder, RunInfo};
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::ticks::DuneTicks;
 use gannet_readout::export::ExportConfig;
-use gannet_readout::files::{self, RunId};
 use gannet_readout::latency::{IntakeReader, IntakeWriter, StreamBuffer, index, intake};
-use gannet_readout::log::{self, Chunk, Kind, Label, Offer, Recorder, RunInfo};
 use gannet_readout::primitives::{self, PrimitiveReceiver, PrimitiveSender};
 use gannet_readout::receiver::{Receiver, StreamPool, StreamSetup, StreamStatus};
 use gannet_readout::record::{RecordBuilder, StreamSource, TriggerFragments};
@@ -74,7 +74,7 @@ pub(super) fn configure(plan: &Plan) -> Result<Run, RunError> {
     // Listed before the recorder makes a file of its own there. A directory that cannot be read is
     // the recorder's to report.
     let earlier = match plan.config.recorder.enabled {
-        true => log::unfinished_in(&plan.config.recorder.directory).unwrap_or_default(),
+        true => gannet_log::unfinished_in(&plan.config.recorder.directory).unwrap_or_default(),
         false => Vec::new(),
     };
     let bound_ns = clock.now_ns();
@@ -101,9 +101,9 @@ pub(super) fn configure(plan: &Plan) -> Result<Run, RunError> {
 /// Refuses to record where no file may be as large as a log, and says how small files will be.
 fn check_file_size_limit(plan: &Plan) -> Result<(), RunError> {
     let config = &plan.config.recorder;
-    let limit = log::file_size_limit();
+    let limit = gannet_log::file_size_limit();
     if config.enabled && config.required {
-        log::check_file_size_limit(limit).map_err(RunError::NotRecorded)?;
+        gannet_log::check_file_size_limit(limit).map_err(RunError::NotRecorded)?;
     }
     if config.enabled && limit < config.file_size_max.bytes() {
         tracing::info!("files end before {limit} B, as `ulimit -f` has it");
@@ -237,7 +237,7 @@ impl Parts {
             fragment_type,
             buffer: StreamBuffer::new(reader, tpc_frame::FRAME_LEN),
         });
-        let raw = plan.config.recorder.raw_streams.contains(stream.geo_id);
+        let raw = plan.config.recorder.raw_streams.contains(&stream.geo_id.to_string());
         let intake = raw.then(|| self.add_raw(planned.index_frames()));
         let number = self.observed.len() as u32;
         self.observed.push(ObservedStream {
@@ -311,7 +311,7 @@ fn run_info(plan: &Plan, started_unix_ns: u64) -> RunInfo {
         run: plan.run_number(),
         application: format!("{} {}", plan.config.run.application, env!("CARGO_PKG_VERSION")),
         host: host.trim().to_owned(),
-        config_digest: log::digest(&plan.text),
+        config_digest: gannet_log::digest(&plan.text),
         ticks_hz: DuneTicks::HZ,
         started_unix_ns,
     }
@@ -423,7 +423,7 @@ fn slices(plan: &Plan) -> Option<SliceBuilder> {
 
 /// Primitives that a slice holds at most, so that a file can hold the slice.
 fn slice_primitives_max() -> usize {
-    let most = log::payload_bytes_max(log::file_size_limit());
+    let most = gannet_log::payload_bytes_max(gannet_log::file_size_limit());
     let primitives = most.saturating_sub(SLICE_HEADERS_BYTES_MAX) / TriggerPrimitive::LEN;
     primitives.clamp(1, SLICE_PRIMITIVES_MAX)
 }

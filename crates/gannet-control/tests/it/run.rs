@@ -12,7 +12,7 @@ use gannet_control::run::Run;
 use gannet_control::run_control::State;
 use gannet_control::snapshot::Snapshot;
 use gannet_emulate::Emulator;
-use gannet_readout::log::{self, Kind};
+use gannet_log::Kind;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::network::Addresses;
 use gannet_wire::{ethernet, pcap, tpc_frame};
@@ -66,13 +66,13 @@ fn emulate(plan: &Plan, to: SocketAddr, frames: u64) -> EmulationReport {
 
 impl Outcome {
     /// The one log file of the run.
-    fn log(&self) -> log::Reader<std::fs::File> {
+    fn log(&self) -> gannet_log::Reader<std::fs::File> {
         let [file] = &self.snapshot.recorder.files[..] else {
             panic!("{:?}", self.snapshot.recorder)
         };
         assert_eq!(file.parent(), Some(self.directory.path()));
-        assert!(log::verify(file).unwrap().is_complete());
-        log::Reader::open(file).unwrap()
+        assert!(gannet_log::verify(file).unwrap().is_complete());
+        gannet_log::Reader::open(file).unwrap()
     }
 
     /// Payloads of all chunks of a kind.
@@ -279,7 +279,7 @@ fn raw_frames_that_the_recorder_takes_too_late_are_lost_by_name() {
     assert!(snapshot.degraded);
 
     let [file] = &snapshot.recorder.files[..] else { panic!("{:?}", snapshot.recorder) };
-    let report = log::verify(file).unwrap();
+    let report = gannet_log::verify(file).unwrap();
     let total = &report.kinds[&Kind::RAW_FRAMES.0];
     assert!(report.is_complete(), "{report}");
     assert_eq!((total.items, total.items_missing), (raw.delivered, raw.dropped_total()));

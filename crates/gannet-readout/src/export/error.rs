@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
 
-use crate::log::Kind;
-use crate::{files, log, raw_file};
+use gannet_log::Kind;
+use gannet_log::files;
+
+use crate::raw_file;
 
 /// Why a log could not be exported.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +15,7 @@ use crate::{files, log, raw_file};
 pub enum Error {
     /// The log cannot be read.
     #[error(transparent)]
-    Log(#[from] log::Error),
+    Log(#[from] gannet_log::Error),
     /// The log lacks its end.
     #[error(
         "{} is not finished; stop the run that writes it, or run `gannet recover` on it if there \
@@ -71,7 +73,7 @@ pub enum Error {
 impl Error {
     /// Whether the log is to blame: its bytes are not as they were written.
     pub fn is_of_verification(&self) -> bool {
-        matches!(self, Self::NotVerified { .. } | Self::Log(log::Error::Damaged { .. }))
+        matches!(self, Self::NotVerified { .. } | Self::Log(gannet_log::Error::Damaged { .. }))
     }
 
     /// Names the table that could not be read, for `map_err`.

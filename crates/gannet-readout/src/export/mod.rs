@@ -45,8 +45,8 @@ pub use primitive_table::{
 };
 pub use trigger_table::{TRIGGER_COLUMNS, TriggerRow, TriggerTable};
 
-use crate::log::Reader;
 use crate::raw_file::Catalogue;
+use gannet_log::Reader;
 use survey::Survey;
 use writing::Writing;
 

@@ -18,11 +18,11 @@ use parquet::schema::types::{ColumnPath, Type};
 
 use super::error::Error;
 use super::places::{ChannelPlaces, Place};
-use crate::files::open_input;
-use crate::files::{self, Existing, NewFile};
-use crate::log::name::PART;
-use crate::log::{FileHeader, RunInfo};
 use crate::parquet_file;
+use gannet_log::files::open_input;
+use gannet_log::files::{self, Existing, NewFile};
+use gannet_log::name::PART;
+use gannet_log::{FileHeader, RunInfo};
 
 /// Most rows of a row group, the part of the table that a reader takes in at once: some 8 MB.
 pub const ROWS_PER_GROUP_MAX: usize = 1 << 18;

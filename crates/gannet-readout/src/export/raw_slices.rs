@@ -15,9 +15,9 @@ use gannet_wire::{
 };
 
 use super::survey::Survey;
-use crate::log::ChunkView;
 use crate::raw_file::{FileInfo, FragmentParts, GeoIdMap, RawFileWriter, Result};
 use crate::time_slice::SliceBuilder;
+use gannet_log::ChunkView;
 
 /// Detector number of the top drift electronics of the vertical drift detector.
 const VD_TOP_TPC: u16 = 11;

@@ -6,9 +6,9 @@ use gannet_wire::{FragmentType, GeoId, SourceId};
 use serde::Deserialize;
 
 use super::places::ChannelPlaces;
-use crate::log::name::siblings;
-use crate::log::{FileHeader, Kind, Reader};
 use crate::raw_file::Catalogue;
+use gannet_log::name::siblings;
+use gannet_log::{FileHeader, Kind, Reader};
 
 /// Chunks among which the start of a run is looked for.
 const CHUNKS: usize = 16;

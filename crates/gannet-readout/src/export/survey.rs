@@ -8,10 +8,10 @@ use gannet_wire::{Fragment, FragmentType, GeoId, daq_ethernet, trigger_primitive
 use super::error::Error;
 use super::raw_slices::stream_of;
 use super::run_facts::RunFacts;
-use crate::log::name::{finished_path, part_path};
-use crate::log::{ChunkView, FileHeader, Kind, Reader, Report, verify_seeing};
 use crate::raw_file::{GeoIdMap, TakenAt};
 use crate::record::StoredRecord;
+use gannet_log::name::{finished_path, part_path};
+use gannet_log::{ChunkView, FileHeader, Kind, Reader, Report, verify_seeing};
 
 /// What a sound log holds.
 #[derive(Debug)]

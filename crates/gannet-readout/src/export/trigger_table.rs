@@ -15,9 +15,9 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
 use super::error::Error;
-use crate::files::{self, Existing, NewFile};
-use crate::log::name::PART;
 use crate::parquet_file;
+use gannet_log::files::{self, Existing, NewFile};
+use gannet_log::name::PART;
 
 /// Rows of a row group.
 const ROWS_PER_GROUP_MAX: usize = 1 << 16;

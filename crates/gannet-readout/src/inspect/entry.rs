@@ -6,7 +6,7 @@ use std::fmt;
 use gannet_wire::daq_ethernet;
 use serde::Serialize;
 
-use crate::log::{ChunkView, EndOfFile, FileHeader, Kind};
+use gannet_log::{ChunkView, EndOfFile, FileHeader, Kind};
 
 /// One entry of a listing.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::{log, raw_file};
+use crate::raw_file;
 
 /// Why a file could not be inspected.
 #[derive(Debug, thiserror::Error)]
@@ -11,7 +11,7 @@ use crate::{log, raw_file};
 pub enum Error {
     /// The log cannot be read.
     #[error(transparent)]
-    Log(#[from] log::Error),
+    Log(#[from] gannet_log::Error),
     /// The raw file cannot be read.
     #[error(transparent)]
     RawFile(#[from] raw_file::Error),

@@ -9,8 +9,8 @@ use gannet_wire::inspect::{Format, describe, identify};
 use super::detail::{ChunkDetail, Payload};
 use super::entry::{ChunkEntry, DamageEntry, Entry};
 use super::error::Error;
-use crate::log::{self, ChunkView, Kind, Reader};
 use crate::record::StoredRecord;
+use gannet_log::{ChunkView, Kind, Reader};
 
 /// Iterator over the chunks of a log and the damage between them.
 pub(super) struct LogListing {
@@ -26,7 +26,7 @@ impl LogListing {
     }
 
     /// Steps over what is wrong where the reader stands.
-    fn damage(&mut self, error: &log::Error) -> Result<Entry, Error> {
+    fn damage(&mut self, error: &gannet_log::Error) -> Result<Entry, Error> {
         let offset = self.reader.offset();
         let stepped = self.reader.resync()?;
         self.done = stepped.is_none();
@@ -49,7 +49,7 @@ impl Iterator for LogListing {
                 Ok(Entry::Chunk(ChunkEntry::new(self.chunks - 1, &chunk)))
             }
             Ok(None) => return None,
-            Err(error @ log::Error::Damaged { .. }) => self.damage(&error),
+            Err(error @ gannet_log::Error::Damaged { .. }) => self.damage(&error),
             Err(error) => Err(error.into()),
         };
         self.done |= entry.is_err();
@@ -95,7 +95,7 @@ fn at_chunk<T>(
                 chunks += 1;
                 continue;
             }
-            Ok(None) | Err(log::Error::Damaged { .. }) => {}
+            Ok(None) | Err(gannet_log::Error::Damaged { .. }) => {}
             Err(error) => return Err(error.into()),
         }
         if reader.resync()?.is_none() {

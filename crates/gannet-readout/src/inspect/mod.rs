@@ -26,10 +26,10 @@ pub use error::Error;
 pub use log_file::{chunk_detail, describe_chunk};
 pub use raw_file::{describe_record, record_details};
 
-use crate::files::open_input;
-use crate::log::format::MAGIC;
-use crate::log::name::{EXTENSION, finished_path};
 use crate::parquet_file;
+use gannet_log::files::open_input;
+use gannet_log::format::MAGIC;
+use gannet_log::name::{EXTENSION, finished_path};
 
 /// First bytes of every HDF5 file. Source: HDF5 File Format Specification 3.0, section II.A.
 const HDF5_SIGNATURE: [u8; 8] = *b"\x89HDF\r\n\x1a\n";

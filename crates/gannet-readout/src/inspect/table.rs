@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::entry::{ColumnEntry, Entry, RowEntry, TableEntry};
 use super::error::Error;
-use crate::files::open_input;
+use gannet_log::files::open_input;
 
 /// Rows that are listed; a table may have billions.
 const ROWS: usize = 10;

@@ -9,8 +9,8 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde::Serialize;
 
-use crate::files::open_input;
 pub use digest::{DIGEST_KEY, entry, seal};
+use gannet_log::files::open_input;
 
 /// First bytes of every Parquet file.
 pub const MAGIC: [u8; 4] = *b"PAR1";

@@ -14,7 +14,7 @@ pub enum Error {
     Hdf5(#[from] gannet_hdf5::Error),
     /// The file cannot be made or get its name.
     #[error(transparent)]
-    File(#[from] crate::files::Error),
+    File(#[from] gannet_log::files::Error),
     /// A header in the file, or given for it, is not what it should be.
     #[error("{place}: {source}")]
     Header {

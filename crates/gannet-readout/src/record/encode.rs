@@ -4,7 +4,7 @@ use gannet_wire::component_request::ComponentRequest;
 use gannet_wire::record::Record;
 use gannet_wire::{fragment, trigger_record};
 
-use crate::log::{Chunk, Kind, Label};
+use gannet_log::{Chunk, Kind, Label};
 
 /// One fragment: its header and the bytes it describes.
 #[derive(Clone, Debug, PartialEq, Eq)]

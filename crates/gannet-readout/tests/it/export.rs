@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::raw_file_records::{RUN, readout, slice, trigger_record};
+use gannet_log::name::run_stem;
+use gannet_log::{
+    self, Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo, format, recover,
+};
 use gannet_measure::quantity::Bytes;
 use gannet_measure::random::Random;
 use gannet_readout::export::{
     COLUMNS, Error, ExportConfig, ExportFormat, Exported, ROWS_PER_GROUP_MAX, export,
-};
-use gannet_readout::log::name::run_stem;
-use gannet_readout::log::{
-    self, Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo, format, recover,
 };
 use gannet_readout::parquet_file;
 use gannet_readout::raw_file::{RawFileReader, RecordKind, Role, verify};
@@ -146,7 +146,7 @@ fn with_ending(log: &Path, ending: &str) -> PathBuf {
 
 /// When the data of a log were taken, as the log itself tells.
 fn taken(log: &Path) -> (u64, u64) {
-    let report = gannet_readout::log::verify(log).unwrap();
+    let report = gannet_log::verify(log).unwrap();
     let (created, closed) = (report.header.unwrap().created_unix_ns, report.end.unwrap());
     (created / 1_000_000, closed.closed_unix_ns / 1_000_000)
 }
@@ -544,7 +544,7 @@ fn a_view_that_cannot_be_written_leaves_nothing_behind() {
 
 /// Writes the primitives of a log as their stored bytes, for the judge to compare with a table.
 fn judge_table(log: &Path, table: &Path, places: &str) {
-    let mut reader = gannet_readout::log::Reader::open(log).unwrap();
+    let mut reader = gannet_log::Reader::open(log).unwrap();
     let mut stored = Vec::new();
     while let Some(chunk) = reader.next_chunk().unwrap() {
         if chunk.header.label.kind == Kind::TP_SLICE {
@@ -627,7 +627,9 @@ fn no_flipped_bit_is_silent() {
     flip_bits(records, flips(1000), is_raw_file);
     flip_bits(slices, flips(3000), is_raw_file);
     flip_bits(table, flips(10_000), |path| parquet_file::verify(path).is_ok());
-    flip_bits(&log, flips(3000), |path| log::verify(path).is_ok_and(|report| report.is_sound()));
+    flip_bits(&log, flips(3000), |path| {
+        gannet_log::verify(path).is_ok_and(|report| report.is_sound())
+    });
 }
 
 /// What libhdf5 does to a file that it opens for writing.

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::raw_file_records::{BUILDER, RUN, readout, slice, trigger_record};
+use gannet_log::format::{BLOCK_BYTES, encode_chunk};
+use gannet_log::{Chunk, EndCause, EndOfFile, FileHeader, Kind, Label, RunInfo};
 use gannet_readout::inspect::{
     ChunkEntry, Entry, Error, FileKind, chunk_detail, describe_chunk, describe_record, list,
     record_details,
 };
-use gannet_readout::log::format::{BLOCK_BYTES, encode_chunk};
-use gannet_readout::log::{Chunk, EndCause, EndOfFile, FileHeader, Kind, Label, RunInfo};
 use gannet_readout::raw_file::{Catalogue, FileInfo, RawFileWriter, RecordKind, TakenAt};
 use gannet_wire::{SourceId, Subsystem, TriggerPrimitive};
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gannet_control::run_start::RunStart;
-use gannet_readout::log::{Chunk, Kind, Label};
+use gannet_log::{Chunk, Kind, Label};
 use gannet_wire::wibeth::Frame;
 use parquet::file::reader::FileReader;
 use parquet::file::serialized_reader::SerializedFileReader;

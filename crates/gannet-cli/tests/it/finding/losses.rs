@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use gannet_control::config::Plan;
-use gannet_readout::log::{Kind, Offer, Reader, Recorder, RecorderConfig, RunInfo};
+use gannet_log::{Kind, Offer, Reader, Recorder, RecorderConfig, RunInfo};
 
 use super::recordings::{self, RUN, calm, raw_frames, run_start};
 use super::{find, find_told};

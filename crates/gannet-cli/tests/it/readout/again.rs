@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use gannet_readout::log::{Kind, Reader};
+use gannet_log::{Kind, Reader};
 use gannet_readout::record::StoredRecord;
 use gannet_wire::trigger_activity::TriggerActivities;
 use gannet_wire::trigger_candidate::TriggerCandidates;

@@ -1,7 +1,7 @@
 //! What the readout finds in frames that came by network is what the chain finds in the frames.
 
 use gannet_emulate::Emulator;
-use gannet_readout::log::{Kind, Reader};
+use gannet_log::{Kind, Reader};
 use gannet_trigger::tpg::{FrameTiming, StreamTpg};
 use gannet_wire::record::Record;
 use gannet_wire::{FragmentRepr, TimeSliceHeader, TriggerPrimitive, tpc_frame, wibeth};

@@ -7,7 +7,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gannet_measure::random::Random;
-use gannet_readout::log;
 
 use crate::readout::process::{Bench, Readout, alone, free_address, gannet, rounds, scale};
 
@@ -69,7 +68,7 @@ fn starts_and_stops_amid_traffic_lose_nothing_and_leave_nothing() {
         assert!(!is_bound(address), "round {round}");
         let files = bench.files();
         assert_eq!(files.len(), 1, "{files:?}");
-        assert!(log::verify(&files[0]).unwrap().is_complete());
+        assert!(gannet_log::verify(&files[0]).unwrap().is_complete());
         std::fs::remove_file(&files[0]).unwrap();
     }
     drop(traffic);
@@ -77,7 +76,7 @@ fn starts_and_stops_amid_traffic_lose_nothing_and_leave_nothing() {
 
 /// Chunks of data in a finished file.
 fn chunks(file: &Path) -> u64 {
-    let report = log::verify(file).unwrap();
+    let report = gannet_log::verify(file).unwrap();
     assert!(report.is_complete(), "{}: {report}", file.display());
     report.data_chunks
 }

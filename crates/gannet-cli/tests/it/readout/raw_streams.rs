@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gannet_emulate::Emulator;
-use gannet_readout::log::{ChunkView, Kind, Reader, verify};
+use gannet_log::{ChunkView, Kind, Reader, verify};
 use gannet_readout::raw_file::RawFileReader;
 use gannet_readout::raw_stream::CHUNK_FRAMES;
 use gannet_trigger::tpg::{FrameTiming, StreamTpg};

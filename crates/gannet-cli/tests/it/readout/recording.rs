@@ -1,7 +1,7 @@
 //! What the ledger says of recorded items is what is in the files, by a reader of its own; and where
 //! nothing can be recorded, the run says so before it takes a frame.
 
-#[path = "../../../../gannet-readout/tests/it/log_account/reader.rs"]
+#[path = "../../../../gannet-log/tests/it/account/reader.rs"]
 mod reader;
 
 use std::process::{Command, Output};

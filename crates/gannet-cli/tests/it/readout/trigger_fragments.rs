@@ -5,7 +5,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use gannet_readout::log::{Kind, Reader};
+use gannet_log::{Kind, Reader};
 use gannet_readout::record::StoredRecord;
 use gannet_trigger::activity::Activity;
 use gannet_trigger::sampling::Sampling;

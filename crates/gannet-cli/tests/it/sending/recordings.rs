@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
 use gannet_emulate::{Config, FrontEnd};
-use gannet_readout::log::{Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo};
+use gannet_log::{Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo};
 use gannet_readout::raw_file::{Catalogue, FileInfo, RawFileWriter, RecordKind, TakenAt};
 use gannet_readout::record::{Fragment, RecordBuilder, TriggerRecord};
 use gannet_wire::capture::{ByteOrder, LINK_TYPE_ETHERNET, Packet};

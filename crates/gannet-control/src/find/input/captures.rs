@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use gannet_readout::log::{FileHeader, RunInfo};
+use gannet_log::{FileHeader, RunInfo};
 use gannet_wire::tpc_frame::FRAME_LEN;
 
 use super::{Part, Parts, Skipped, Survey};

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use gannet_readout::log::format::{HEADER_BYTES, Header};
-use gannet_readout::log::{Error, FileHeader, Kind, Reader, RunInfo, is_being_written};
+use gannet_log::format::{HEADER_BYTES, Header};
+use gannet_log::{Error, FileHeader, Kind, Reader, RunInfo, is_being_written};
 use gannet_readout::record::StoredRecord;
 use gannet_wire::record::Record;
 use gannet_wire::{FragmentRepr, FragmentType};

@@ -6,7 +6,7 @@ mod raw_files;
 
 use std::path::{Path, PathBuf};
 
-use gannet_readout::log::FileHeader;
+use gannet_log::FileHeader;
 
 use super::Progress;
 use super::batch::Batch;

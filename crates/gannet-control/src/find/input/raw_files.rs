@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gannet_readout::log::{FileHeader, RunInfo};
+use gannet_log::{FileHeader, RunInfo};
 use gannet_readout::raw_file::{
     self, Entry, RawFileReader, RecordKind, RecordNumber, RecordReader, Role,
 };

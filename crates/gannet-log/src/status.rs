@@ -7,9 +7,9 @@ use std::time::Duration;
 use gannet_measure::ledger::{Reason, Statement};
 use serde::Serialize;
 
-use super::books::{Item, Tally};
+use super::account::{Item, Tally};
 use super::error::Error;
-use super::queue::RecordDrop;
+use super::queue::ChunkDrop;
 
 /// Most unfinished files that a status lists.
 pub const UNFINISHED_MAX: usize = 100;
@@ -43,7 +43,7 @@ pub enum State {
 
 impl State {
     /// The state while nothing can be written.
-    pub(super) fn degraded(reason: RecordDrop, error: String) -> Self {
+    pub(super) fn degraded(reason: ChunkDrop, error: String) -> Self {
         Self::Degraded { reason: reason.name(), error }
     }
 }
@@ -165,7 +165,7 @@ impl Progress {
     }
 
     /// Remembers that the end of the run does not wait for the disk any longer.
-    pub fn note_stuck(&mut self, reason: RecordDrop) {
+    pub fn note_stuck(&mut self, reason: ChunkDrop) {
         if self.stuck {
             return;
         }

@@ -1,4 +1,4 @@
-//! The recorder as a whole: threads, queue, outages and the books.
+//! The recorder as a whole: threads, queue, outages and the accounts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -52,7 +52,7 @@ fn a_clean_stop_writes_all_that_was_accepted() {
     assert!(status.files_finished > 3 && status.unfinished.is_empty());
     assert_eq!(files(directory.path(), ".part").len(), 0);
     check_kept(directory.path(), 400, 400);
-    assert_eq!(handle.offer(chunk(400)), Offer::Dropped(RecordDrop::Stopped));
+    assert_eq!(handle.offer(chunk(400)), Offer::Dropped(ChunkDrop::Stopped));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn after_an_outage_the_waiting_chunks_are_written_and_the_lost_ones_counted() {
         match handle.offer(chunk(accepted)) {
             Offer::Accepted(_) => accepted += 1,
             Offer::Dropped(reason) => {
-                assert_eq!(reason, RecordDrop::DiskFull);
+                assert_eq!(reason, ChunkDrop::DiskFull);
                 dropped += 1;
             }
             Offer::Busy(_) => std::thread::sleep(Duration::from_millis(1)),
@@ -212,7 +212,7 @@ fn a_defect_ends_the_recorder_and_is_told() {
     assert!(poison.join().is_err());
     let _accepted_or_stopped = handle.offer(chunk(1));
     wait_until("the defect", || handle.status().state == State::Failed);
-    assert_eq!(handle.offer(chunk(2)), Offer::Dropped(RecordDrop::Stopped));
+    assert_eq!(handle.offer(chunk(2)), Offer::Dropped(ChunkDrop::Stopped));
     let status = recorder.stop();
     assert_eq!(status.state, State::Failed);
     assert!(status.last_error.as_ref().unwrap().contains("defect of the program"));

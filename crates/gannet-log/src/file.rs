@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::books::{Item, Tally};
+use super::account::{Item, Tally};
 use super::disk::{Disk, Sink, write_all_at};
 use super::error::{Error, RAISE_LIMIT};
 use super::format::{BLOCK_BYTES, HEADER_BYTES, Kind, Label, PAYLOAD_BYTES_MAX, encode_chunk};

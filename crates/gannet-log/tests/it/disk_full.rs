@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use gannet_measure::quantity::{Bytes, Span};
-use gannet_readout::log::{
+use gannet_log::{
     Chunk, Item, Kind, Label, Offer, Reader, Recorder, RecorderConfig, RunInfo, State, verify,
 };
+use gannet_measure::quantity::{Bytes, Span};
 
 /// A file system of 8 MiB in memory, unmounted at the end.
 struct TinyDisk(tempfile::TempDir);

@@ -50,8 +50,7 @@ pub struct RecorderConfig {
     /// degraded, and records as soon as it can.
     pub required: bool,
     /// Streams whose frames are recorded as they come, from the first frame of the run on:
-    /// `"none"`, `"all"`, or a list such as `["3/1/0/0", "3/1/0/1"]`, each stream by detector,
-    /// crate, slot and stream. A stream at the true rate is 220 MB/s.
+    /// `"none"`, `"all"`, or a list of the names of streams, such as `["3/1/0/0", "3/1/0/1"]`.
     pub raw_streams: RawStreams,
 }
 

@@ -9,10 +9,10 @@ use std::fmt;
 use gannet_measure::ledger::{Reason, Statement};
 use serde::{Deserialize, Serialize};
 
-use super::books::{Item, Tally};
+use super::account::{Item, Tally};
 use super::defect::Defect;
 use super::format::{BLOCK_BYTES, Kind, chunk_len};
-use super::queue::RecordDrop;
+use super::queue::ChunkDrop;
 
 /// Longest text of the caller that is stored in a file header, in bytes.
 pub const TEXT_BYTES_MAX: usize = 128;
@@ -170,7 +170,7 @@ impl ItemAccount {
     }
 
     /// Takes `items`, which were recorded, out of the accounts of their stages, for `reason`.
-    pub(super) fn lose(accounts: &mut [Self], items: &Tally, reason: RecordDrop) {
+    pub(super) fn lose(accounts: &mut [Self], items: &Tally, reason: ChunkDrop) {
         for account in accounts {
             let item = Item::ALL.into_iter().find(|item| item.stage() == account.stage);
             let count = item.map_or(0, |item| items.get(item)).min(account.recorded);
@@ -288,7 +288,7 @@ mod tests {
             offered: u64::MAX,
             delivered: u64::MAX,
             under_way: 0,
-            dropped: RecordDrop::ALL
+            dropped: ChunkDrop::ALL
                 .iter()
                 .map(|reason| Drop { reason: reason.name().into(), count: u64::MAX })
                 .collect(),

@@ -16,7 +16,7 @@
 //!   writing the first of them failed; both copies have the same number.
 //!
 //! ```
-//! use gannet_readout::log::{Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo, verify};
+//! use gannet_log::{Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo, verify};
 //!
 //! let directory = tempfile::tempdir()?;
 //! let config = RecorderConfig { directory: directory.path().into(), ..Default::default() };
@@ -31,12 +31,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod books;
+mod account;
 mod config;
 mod defect;
 mod disk;
 mod error;
 mod file;
+pub mod files;
 pub mod format;
 mod handle;
 mod metadata;
@@ -57,7 +58,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use books::{Item, Tally};
+pub use account::{Item, Tally};
 pub use config::{Durability, RecorderConfig};
 pub use defect::Defect;
 pub use disk::{Disk, Sink, SystemDisk, is_being_written};
@@ -68,7 +69,7 @@ pub use file::{
 pub use format::{Kind, Label};
 pub use handle::RecorderHandle;
 pub use metadata::{EndCause, EndOfFile, FileHeader, ItemAccount, RunInfo, digest};
-pub use queue::{Chunk, Offer, QUEUE_CHUNKS_MAX, RecordDrop};
+pub use queue::{Chunk, ChunkDrop, Offer, QUEUE_CHUNKS_MAX};
 pub use raw_streams::RawStreams;
 pub use reader::{ChunkView, Reader};
 pub use recorder::{LastWords, Recorder};

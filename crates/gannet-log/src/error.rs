@@ -3,9 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::books::Tally;
+use super::account::Tally;
 use super::defect::Defect;
-use super::queue::RecordDrop;
+use super::queue::ChunkDrop;
 
 /// Why an operation on a log failed.
 #[derive(Debug, thiserror::Error)]
@@ -188,10 +188,10 @@ impl Error {
     }
 
     /// What had been acknowledged and is gone, and the reason for which it is counted as lost.
-    pub(super) fn gone(&self) -> Option<(&Tally, RecordDrop)> {
+    pub(super) fn gone(&self) -> Option<(&Tally, ChunkDrop)> {
         match self {
-            Self::Vanished { items, .. } => Some((items, RecordDrop::FileRemoved)),
-            Self::Truncated { items, .. } => Some((items, RecordDrop::FileTruncated)),
+            Self::Vanished { items, .. } => Some((items, ChunkDrop::FileRemoved)),
+            Self::Truncated { items, .. } => Some((items, ChunkDrop::FileTruncated)),
             _ => None,
         }
     }

@@ -10,11 +10,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use disk::{EIO, ENOSPC, EROFS, Manner, MannerDisk};
-use gannet_measure::quantity::{Bytes, Span};
-use gannet_readout::log::{
+use gannet_log::{
     Chunk, Item, Kind, Label, LastWords, Offer, Recorder, RecorderConfig, RecorderHandle, RunInfo,
     Status, recover_directory, verify,
 };
+use gannet_measure::quantity::{Bytes, Span};
 use reader::Run;
 
 fn config(directory: &Path) -> RecorderConfig {

@@ -85,8 +85,6 @@ impl Kind {
     pub const RUN_START: Self = Self(16);
     /// What is known at the end of a run: totals and state.
     pub const RUN_END: Self = Self(17);
-    /// Statements of the ledger.
-    pub const LEDGER: Self = Self(18);
     /// Intervals in which the trigger was busy; items are intervals.
     pub const BUSY: Self = Self(19);
     /// One trigger record; items are fragments.
@@ -109,7 +107,6 @@ impl Kind {
             Self::GAP => "gap",
             Self::RUN_START => "run start",
             Self::RUN_END => "run end",
-            Self::LEDGER => "ledger",
             Self::BUSY => "busy intervals",
             Self::TRIGGER_RECORD => "trigger record",
             Self::TP_SLICE => "TP slice",

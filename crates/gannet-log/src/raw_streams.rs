@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use gannet_wire::GeoId;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -16,22 +15,22 @@ pub enum RawStreams {
     None,
     /// Every stream; written `"all"`.
     All,
-    /// These; written as a list of texts `"detector/crate/slot/stream"`.
-    Listed(Vec<GeoId>),
+    /// These; written as a list of their names.
+    Listed(Vec<String>),
 }
 
 impl RawStreams {
     /// Whether `stream` is recorded.
-    pub fn contains(&self, stream: GeoId) -> bool {
+    pub fn contains(&self, stream: &str) -> bool {
         match self {
             Self::None => false,
             Self::All => true,
-            Self::Listed(streams) => streams.contains(&stream),
+            Self::Listed(streams) => streams.iter().any(|listed| listed == stream),
         }
     }
 
-    /// The streams that are listed one by one.
-    pub fn listed(&self) -> &[GeoId] {
+    /// Names of the streams that are listed one by one.
+    pub fn listed(&self) -> &[String] {
         match self {
             Self::Listed(streams) => streams,
             Self::None | Self::All => &[],
@@ -59,8 +58,8 @@ impl<'de> Deserialize<'de> for RawStreams {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<RawStreams, A::Error> {
                 let mut streams = Vec::new();
-                while let Some(text) = list.next_element::<String>()? {
-                    streams.push(text.parse().map_err(A::Error::custom)?);
+                while let Some(name) = list.next_element()? {
+                    streams.push(name);
                 }
                 Ok(RawStreams::Listed(streams))
             }
@@ -74,7 +73,7 @@ impl Serialize for RawStreams {
         match self {
             Self::None => serializer.serialize_str("none"),
             Self::All => serializer.serialize_str("all"),
-            Self::Listed(streams) => serializer.collect_seq(streams.iter().map(GeoId::to_string)),
+            Self::Listed(streams) => serializer.collect_seq(streams),
         }
     }
 }
@@ -91,7 +90,7 @@ impl JsonSchema for RawStreams {
                 { "const": "all", "description": "Every stream." },
                 {
                     "type": "array",
-                    "items": { "type": "string", "pattern": r"^\d+/\d+/\d+/\d+$" },
+                    "items": { "type": "string" },
                     "description": "These streams.",
                 },
             ],
@@ -105,7 +104,7 @@ mod tests {
 
     #[test]
     fn words_and_lists_are_read_as_they_are_written() {
-        let streams = vec![GeoId::new(3, 1, 0, 0), GeoId::new(3, 1, 0, 64)];
+        let streams = vec!["3/1/0/0".to_owned(), "3/1/0/64".to_owned()];
         for (value, text) in [
             (RawStreams::None, r#""none""#),
             (RawStreams::All, r#""all""#),
@@ -118,16 +117,16 @@ mod tests {
 
     #[test]
     fn other_values_are_refused_with_what_is_expected() {
-        for wrong in [r#""some""#, "3", "true", r#"["3/1"]"#, "[3]"] {
+        for wrong in [r#""some""#, "3", "true", "[3]"] {
             let error = serde_json::from_str::<RawStreams>(wrong).unwrap_err().to_string();
-            assert!(error.contains("expected") || error.contains("of the form"), "{error}");
+            assert!(error.contains("expected"), "{error}");
         }
     }
 
     #[test]
     fn a_list_contains_what_it_names() {
-        let (one, other) = (GeoId::new(3, 1, 0, 0), GeoId::new(3, 1, 0, 1));
-        let listed = RawStreams::Listed(vec![one]);
+        let (one, other) = ("3/1/0/0", "3/1/0/1");
+        let listed = RawStreams::Listed(vec![one.to_owned()]);
         assert!(listed.contains(one) && !listed.contains(other));
         assert!(RawStreams::All.contains(other) && !RawStreams::None.contains(one));
     }

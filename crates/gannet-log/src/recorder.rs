@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use gannet_measure::ledger::Statement;
 
-use super::books::Tally;
+use super::account::Tally;
 use super::config::RecorderConfig;
 use super::disk::{Disk, SystemDisk};
 use super::error::Error;
 use super::handle::{RecorderHandle, Shared};
 use super::metadata::{ItemAccount, RunInfo};
-use super::queue::{Chunk, Pop, RecordDrop};
+use super::queue::{Chunk, ChunkDrop, Pop};
 use super::sealer::Sealer;
 use super::status::{State, Status};
 use super::writer::{AccountSource, LeftOut, Writer};
@@ -97,7 +97,7 @@ impl Recorder {
     /// A recorder that records nothing: what it is offered is dropped as `not_recorded`.
     pub fn off() -> Self {
         let shared = Arc::new(Shared::new(0, RecorderConfig::default().drain_within.duration()));
-        shared.queue.close(RecordDrop::NotRecorded);
+        shared.queue.close(ChunkDrop::NotRecorded);
         shared.progress().state = State::Off;
         Self { handle: RecorderHandle { shared }, thread: None, last: None }
     }
@@ -158,7 +158,7 @@ impl Recorder {
     fn empty(&self) -> bool {
         let shared = &self.handle.shared;
         self.handle.begin_drain();
-        shared.queue.close(RecordDrop::Stopped);
+        shared.queue.close(ChunkDrop::Stopped);
         self.wait_until(|| shared.emptied.load(Ordering::Acquire))
     }
 
@@ -209,7 +209,7 @@ fn told(statements: &[Statement]) -> Vec<ItemAccount> {
 /// A time in which nothing can be written.
 #[derive(Clone, Copy)]
 struct Outage {
-    reason: RecordDrop,
+    reason: ChunkDrop,
     /// Pause before the next attempt.
     pause: Duration,
     /// When a stop gives up; set once the queue is closed.
@@ -233,20 +233,20 @@ fn run(mut worker: Worker, sealer: Sealer, last: &Receiver<LastWords>) {
     catch_unwind(AssertUnwindSafe(|| worker.record(&sealer))).unwrap_or_else(note_defect);
     let reason = match worker.outage {
         Some(outage) => outage.reason,
-        None if shared.is_abandoned() => RecordDrop::Abandoned,
-        None => RecordDrop::WriteError,
+        None if shared.is_abandoned() => ChunkDrop::Abandoned,
+        None => ChunkDrop::WriteError,
     };
-    shared.queue.close(RecordDrop::Stopped);
+    shared.queue.close(ChunkDrop::Stopped);
     let mut lost = shared.queue.give_up(reason);
     shared.emptied.store(true, Ordering::Release);
     // Without last words the recorder is being dropped.
     let last = last.recv().ok();
     catch_unwind(AssertUnwindSafe(|| worker.end(last, &sealer))).unwrap_or_else(note_defect);
     let left = sealer.stop();
-    lost.add(&shared.queue.give_up(RecordDrop::WriteError));
+    lost.add(&shared.queue.give_up(ChunkDrop::WriteError));
     for file in left {
         let (gone, found) = file.survey(worker.writer.acknowledged());
-        shared.queue.lose(&gone, RecordDrop::NotKept);
+        shared.queue.lose(&gone, ChunkDrop::NotKept);
         shared.queue.regain(&found, reason);
     }
     let mut progress = shared.progress();
@@ -382,7 +382,7 @@ impl Worker {
         }
         self.delivered.add(&items);
         let LeftOut { items, error } = self.writer.take_left_out();
-        shared.queue.lose(&items, RecordDrop::FileLimit);
+        shared.queue.lose(&items, ChunkDrop::FileLimit);
         error.into_iter().for_each(|error| shared.progress().note_left_out(&error));
         shared.acknowledged.store(self.writer.acknowledged(), Ordering::Release);
         shared.progress().payload_bytes = self.writer.payload_bytes();
@@ -427,16 +427,16 @@ impl Worker {
 }
 
 /// The reason for which chunks are dropped while this error lasts.
-fn reason_of(error: &Error) -> RecordDrop {
+fn reason_of(error: &Error) -> ChunkDrop {
     match error {
-        Error::DiskReserve { .. } => RecordDrop::DiskFull,
-        Error::FileTooLarge { .. } => RecordDrop::FileLimit,
-        Error::NoDirectory(_) | Error::Vanished { .. } => RecordDrop::DirectoryMissing,
+        Error::DiskReserve { .. } => ChunkDrop::DiskFull,
+        Error::FileTooLarge { .. } => ChunkDrop::FileLimit,
+        Error::NoDirectory(_) | Error::Vanished { .. } => ChunkDrop::DirectoryMissing,
         Error::Io { source, .. } => match source.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => RecordDrop::DiskFull,
-            ErrorKind::NotFound => RecordDrop::DirectoryMissing,
-            _ => RecordDrop::WriteError,
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => ChunkDrop::DiskFull,
+            ErrorKind::NotFound => ChunkDrop::DirectoryMissing,
+            _ => ChunkDrop::WriteError,
         },
-        _ => RecordDrop::WriteError,
+        _ => ChunkDrop::WriteError,
     }
 }

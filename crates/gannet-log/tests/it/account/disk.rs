@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use gannet_readout::log::{Disk, Sink, SystemDisk};
+use gannet_log::{Disk, Sink, SystemDisk};
 
 pub const EIO: i32 = 5;
 pub const EFBIG: i32 = 27;

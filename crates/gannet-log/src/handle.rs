@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::error::Error;
-use super::queue::{Chunk, Offer, Queue, RecordDrop};
+use super::queue::{Chunk, ChunkDrop, Offer, Queue};
 use super::status::{Progress, State, Status};
 use super::watch::DiskWatch;
 
@@ -73,7 +73,7 @@ impl Shared {
 
     /// Counts all that is not safe as lost, while a thread is stuck at the disk.
     pub fn write_off(&self) {
-        let reason = if self.is_abandoned() { RecordDrop::Abandoned } else { RecordDrop::Deadline };
+        let reason = if self.is_abandoned() { ChunkDrop::Abandoned } else { ChunkDrop::Deadline };
         self.queue.write_off(reason);
         self.progress().note_stuck(reason);
     }
@@ -120,7 +120,7 @@ impl RecorderHandle {
     pub fn abandon(&self) {
         self.begin_drain();
         self.shared.abandoned.get_or_init(Instant::now);
-        self.shared.queue.close(RecordDrop::Abandoned);
+        self.shared.queue.close(ChunkDrop::Abandoned);
     }
 
     /// Number of data chunks that are safe: all with a smaller number.

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::books::{Item, Tally};
+use super::account::{Item, Tally};
 use super::config::{Durability, RecorderConfig};
 use super::disk::Disk;
 use super::error::Error;

@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use gannet_measure::ledger::Statement;
 
-use super::books::{Books, Tally};
+use super::account::{Accounts, Tally};
 use super::format::{HEADER_BYTES, Label};
 use super::writer::check_chunk;
 
 gannet_measure::drop_reasons! {
     /// Why the recorder did not keep a chunk.
-    pub enum RecordDrop {
+    pub enum ChunkDrop {
         /// The log never takes such a chunk: reserved kind, times reversed, or too long.
         Refused => "refused",
         /// The queue was full while the disk was full or down to its reserve.
@@ -79,7 +79,7 @@ pub enum Offer {
     /// [`acknowledged`](super::RecorderHandle::acknowledged) is above the number.
     Accepted(u64),
     /// It was dropped, and counted in the recorder's account.
-    Dropped(RecordDrop),
+    Dropped(ChunkDrop),
     /// The queue is full because the disk is slow. The chunk is back, and the recorder has not
     /// counted it: whoever offered it waits, or drops it and counts that.
     Busy(Chunk),
@@ -109,19 +109,19 @@ struct Inner {
     bytes: u64,
     accepted: u64,
     /// Why no chunk is taken any more.
-    closed: Option<RecordDrop>,
-    outage: Option<RecordDrop>,
-    books: Books,
+    closed: Option<ChunkDrop>,
+    outage: Option<ChunkDrop>,
+    accounts: Accounts,
     /// The account is final: what the disk still takes comes too late.
     written_off: bool,
 }
 
 impl Inner {
-    fn give_up(&mut self, reason: RecordDrop) -> Tally {
+    fn give_up(&mut self, reason: ChunkDrop) -> Tally {
         self.closed.get_or_insert(reason);
         self.chunks.clear();
         self.bytes = 0;
-        self.books.give_up(reason)
+        self.accounts.give_up(reason)
     }
 }
 
@@ -134,7 +134,7 @@ impl Queue {
             accepted: 0,
             closed: None,
             outage: None,
-            books: Books::default(),
+            accounts: Accounts::default(),
             written_off: false,
         };
         Self { inner: Mutex::new(inner), wake: Condvar::new(), bytes_max }
@@ -155,13 +155,13 @@ impl Queue {
         let reason = if let Some(reason) = inner.closed {
             reason
         } else if !sound {
-            RecordDrop::Refused
+            ChunkDrop::Refused
         } else if inner.bytes + bytes <= self.bytes_max && inner.chunks.len() < QUEUE_CHUNKS_MAX {
             let number = inner.accepted;
             inner.accepted += 1;
             inner.bytes += bytes;
             inner.chunks.push_back(chunk);
-            inner.books.accept(&tally);
+            inner.accounts.accept(&tally);
             self.wake.notify_one();
             return Offer::Accepted(number);
         } else {
@@ -170,7 +170,7 @@ impl Queue {
                 None => return Offer::Busy(chunk),
             }
         };
-        inner.books.refuse(&tally, reason);
+        inner.accounts.refuse(&tally, reason);
         Offer::Dropped(reason)
     }
 
@@ -198,7 +198,7 @@ impl Queue {
     }
 
     /// Tells those who offer why a full queue does not empty, or that it does again.
-    pub fn set_outage(&self, outage: Option<RecordDrop>) {
+    pub fn set_outage(&self, outage: Option<ChunkDrop>) {
         self.lock().outage = outage;
     }
 
@@ -206,7 +206,7 @@ impl Queue {
     pub fn deliver(&self, tally: &Tally) -> bool {
         let mut inner = self.lock();
         if !inner.written_off {
-            inner.books.deliver(tally);
+            inner.accounts.deliver(tally);
         }
         !inner.written_off
     }
@@ -217,18 +217,18 @@ impl Queue {
     }
 
     /// Counts chunks that were safe as gone, for `reason`.
-    pub fn lose(&self, tally: &Tally, reason: RecordDrop) {
+    pub fn lose(&self, tally: &Tally, reason: ChunkDrop) {
         let mut inner = self.lock();
         if !inner.written_off {
-            inner.books.lose(tally, reason);
+            inner.accounts.lose(tally, reason);
         }
     }
 
     /// Counts chunks that were given up for `reason` and are in a file after all.
-    pub fn regain(&self, tally: &Tally, reason: RecordDrop) {
+    pub fn regain(&self, tally: &Tally, reason: ChunkDrop) {
         let mut inner = self.lock();
         if !inner.written_off {
-            inner.books.regain(tally, reason);
+            inner.accounts.regain(tally, reason);
         }
     }
 
@@ -236,12 +236,12 @@ impl Queue {
     pub fn accept_last(&self, tally: &Tally) {
         let mut inner = self.lock();
         if !inner.written_off {
-            inner.books.accept(tally);
+            inner.accounts.accept(tally);
         }
     }
 
     /// Takes no more chunks, for `reason`; the first reason stays.
-    pub fn close(&self, reason: RecordDrop) {
+    pub fn close(&self, reason: ChunkDrop) {
         self.lock().closed.get_or_insert(reason);
         self.wake.notify_all();
     }
@@ -252,12 +252,12 @@ impl Queue {
     }
 
     /// Drops every chunk that was accepted and is not safe, and returns what they held.
-    pub fn give_up(&self, reason: RecordDrop) -> Tally {
+    pub fn give_up(&self, reason: ChunkDrop) -> Tally {
         self.lock().give_up(reason)
     }
 
     /// The same, while the recorder thread is stuck: from now on the account does not change.
-    pub fn write_off(&self, reason: RecordDrop) -> Tally {
+    pub fn write_off(&self, reason: ChunkDrop) -> Tally {
         let mut inner = self.lock();
         inner.written_off = true;
         inner.give_up(reason)
@@ -276,20 +276,20 @@ impl Queue {
 
     /// The account of each item.
     pub fn statements(&self) -> Vec<Statement> {
-        self.lock().books.statements()
+        self.lock().accounts.statements()
     }
 
     /// The account over chunks.
     #[cfg(test)]
     pub fn account(&self) -> Statement {
-        self.lock().books.statement(crate::log::Item::Chunk)
+        self.lock().accounts.statement(crate::Item::Chunk)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::{Item, Kind};
+    use crate::{Item, Kind};
 
     fn chunk(bytes: usize) -> Chunk {
         Chunk::new(Label::new(Kind::TP_SLICE), vec![0; bytes])
@@ -319,19 +319,19 @@ mod tests {
     #[test]
     fn a_full_queue_drops_with_the_reason_of_the_outage() {
         let queue = Queue::new(1000);
-        queue.set_outage(Some(RecordDrop::DiskFull));
+        queue.set_outage(Some(ChunkDrop::DiskFull));
         assert_eq!(queue.offer(chunk(500)), Offer::Accepted(0));
-        assert_eq!(queue.offer(chunk(500)), Offer::Dropped(RecordDrop::DiskFull));
+        assert_eq!(queue.offer(chunk(500)), Offer::Dropped(ChunkDrop::DiskFull));
         queue.set_outage(None);
         assert_eq!(queue.offer(chunk(500)), Offer::Busy(chunk(500)));
-        assert_eq!(queue.give_up(RecordDrop::WriteError).get(Item::Chunk), 1);
+        assert_eq!(queue.give_up(ChunkDrop::WriteError).get(Item::Chunk), 1);
         assert!(queue.account().closes());
     }
 
     #[test]
     fn what_the_log_never_takes_is_refused() {
         let queue = Queue::new(1000);
-        let refused = Offer::Dropped(RecordDrop::Refused);
+        let refused = Offer::Dropped(ChunkDrop::Refused);
         assert_eq!(queue.offer(chunk(1000)), refused, "larger than the whole queue");
         let own = Chunk::new(Label::new(Kind::END_OF_FILE), vec![]);
         assert_eq!(queue.offer(own), refused);
@@ -358,8 +358,8 @@ mod tests {
     fn is_emptied_after_it_was_closed() {
         let queue = Queue::new(1000);
         let _ = queue.offer(chunk(1));
-        queue.close(RecordDrop::Stopped);
-        assert_eq!(queue.offer(chunk(1)), Offer::Dropped(RecordDrop::Stopped));
+        queue.close(ChunkDrop::Stopped);
+        assert_eq!(queue.offer(chunk(1)), Offer::Dropped(ChunkDrop::Stopped));
         assert!(matches!(queue.pop(Instant::now(), |_| false), Pop::NoRoom));
         assert!(matches!(queue.pop(Instant::now(), |_| true), Pop::Chunk(_)));
         assert!(matches!(queue.pop(Instant::now(), |_| true), Pop::Closed));

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use gannet_measure::quantity::{Bytes, Span};
-use gannet_measure::random::Random;
-use gannet_readout::log::{
+use gannet_log::{
     Chunk, Durability, Error, Kind, Label, Offer, Outcome, Reader, Recorder, RecorderConfig,
     RunInfo, recover_directory, verify,
 };
+use gannet_measure::quantity::{Bytes, Span};
+use gannet_measure::random::Random;
 
 /// Directory that the process to be killed works in.
 const DIRECTORY: &str = "GANNET_LOG_KILL_DIRECTORY";
@@ -76,7 +76,7 @@ fn child_recovers() {
 /// Starts this program as the child `test`.
 fn start(test: &str, directory: &Path, seed: u64) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("log_kill::{test}"), "--nocapture"])
+        .args(["--exact", &format!("kill::{test}"), "--nocapture"])
         .env(DIRECTORY, directory)
         .env(SEED, seed.to_string())
         .stdin(Stdio::null())

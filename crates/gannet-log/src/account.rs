@@ -3,7 +3,7 @@
 use gannet_measure::ledger::{Drop, Reason, Statement};
 
 use super::format::{Kind, Label};
-use super::queue::RecordDrop;
+use super::queue::ChunkDrop;
 
 /// What the recorder counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,14 +88,14 @@ impl Tally {
 
 /// The account of every item. What was offered is waiting, delivered, or dropped for a reason.
 #[derive(Debug, Default)]
-pub(super) struct Books {
+pub(super) struct Accounts {
     offered: Tally,
     delivered: Tally,
     waiting: Tally,
-    dropped: [Tally; RecordDrop::ALL.len()],
+    dropped: [Tally; ChunkDrop::ALL.len()],
 }
 
-impl Books {
+impl Accounts {
     /// Counts a chunk that will be written.
     pub fn accept(&mut self, tally: &Tally) {
         self.offered.add(tally);
@@ -103,7 +103,7 @@ impl Books {
     }
 
     /// Counts a chunk that is dropped at once.
-    pub fn refuse(&mut self, tally: &Tally, reason: RecordDrop) {
+    pub fn refuse(&mut self, tally: &Tally, reason: ChunkDrop) {
         self.offered.add(tally);
         self.dropped[reason.index()].add(tally);
     }
@@ -115,20 +115,20 @@ impl Books {
     }
 
     /// Counts all accepted chunks that are not safe as dropped, and returns what they were.
-    pub fn give_up(&mut self, reason: RecordDrop) -> Tally {
+    pub fn give_up(&mut self, reason: ChunkDrop) -> Tally {
         let lost = std::mem::take(&mut self.waiting);
         self.dropped[reason.index()].add(&lost);
         lost
     }
 
     /// Counts chunks that were safe as dropped after all.
-    pub fn lose(&mut self, tally: &Tally, reason: RecordDrop) {
+    pub fn lose(&mut self, tally: &Tally, reason: ChunkDrop) {
         self.delivered.take(tally);
         self.dropped[reason.index()].add(tally);
     }
 
     /// Counts chunks that were dropped for `reason` as safe after all.
-    pub fn regain(&mut self, tally: &Tally, reason: RecordDrop) {
+    pub fn regain(&mut self, tally: &Tally, reason: ChunkDrop) {
         let dropped = &mut self.dropped[reason.index()];
         let regained = tally.common(dropped);
         dropped.take(&regained);
@@ -137,7 +137,7 @@ impl Books {
 
     /// The account of one item.
     pub fn statement(&self, item: Item) -> Statement {
-        let drop = |reason: &RecordDrop| Drop {
+        let drop = |reason: &ChunkDrop| Drop {
             reason: reason.name().into(),
             count: self.dropped[reason.index()].get(item),
         };
@@ -146,7 +146,7 @@ impl Books {
             offered: self.offered.get(item),
             delivered: self.delivered.get(item),
             under_way: self.waiting.get(item),
-            dropped: RecordDrop::ALL.iter().map(drop).collect(),
+            dropped: ChunkDrop::ALL.iter().map(drop).collect(),
         }
     }
 
@@ -176,22 +176,22 @@ mod tests {
     #[test]
     fn every_item_is_waiting_delivered_or_dropped() {
         let frames = |count| Tally::of(&Label::new(Kind::RAW_FRAMES).counts(count, 0));
-        let mut books = Books::default();
-        books.accept(&frames(100));
-        books.accept(&frames(20));
-        books.accept(&frames(3));
-        books.refuse(&frames(5000), RecordDrop::DiskFull);
-        books.deliver(&frames(100));
-        books.deliver(&frames(20));
-        assert_eq!(books.statement(Item::RawFrame).under_way, 3);
-        books.lose(&frames(20), RecordDrop::FileRemoved);
-        assert_eq!(books.give_up(RecordDrop::Deadline), frames(3));
+        let mut accounts = Accounts::default();
+        accounts.accept(&frames(100));
+        accounts.accept(&frames(20));
+        accounts.accept(&frames(3));
+        accounts.refuse(&frames(5000), ChunkDrop::DiskFull);
+        accounts.deliver(&frames(100));
+        accounts.deliver(&frames(20));
+        assert_eq!(accounts.statement(Item::RawFrame).under_way, 3);
+        accounts.lose(&frames(20), ChunkDrop::FileRemoved);
+        assert_eq!(accounts.give_up(ChunkDrop::Deadline), frames(3));
         assert_eq!(
-            books.statement(Item::RawFrame).to_string(),
+            accounts.statement(Item::RawFrame).to_string(),
             "raw_frames: offered 5123 delivered 100 dropped 5023 disk_full=5000 file_removed=20 \
              deadline=3"
         );
-        assert_eq!(books.statement(Item::Chunk).dropped_total(), 3);
-        assert!(books.statements().iter().all(Statement::closes));
+        assert_eq!(accounts.statement(Item::Chunk).dropped_total(), 3);
+        assert!(accounts.statements().iter().all(Statement::closes));
     }
 }
