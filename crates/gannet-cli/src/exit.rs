@@ -9,9 +9,10 @@ use gannet_control::emulation::EmulationError;
 use gannet_control::find::FindError;
 use gannet_control::retrigger::RetriggerError;
 use gannet_control::run::RunError;
-use gannet_evaluate::{torus, tpg};
+use gannet_evaluate::tpg;
 use gannet_kernels::Error as KernelError;
 use gannet_torus::routes::Refused;
+use gannet_torus_study as torus;
 
 use crate::log;
 

@@ -3,12 +3,10 @@
 use std::ops::Range;
 
 use gannet_measure::quantity::Bytes;
+use gannet_plot::{Area, COLOURS, Drawn, HEADROOM, INK, LARGE, SMALL, Stroke, letters, line};
 use plotters::prelude::*;
 
 use super::report::TpgResult;
-use crate::picture::{
-    self, Area, COLOURS, Drawn, HEADROOM, INK, LARGE, SMALL, Stroke, letters, line,
-};
 
 /// Width and height in pixels.
 const SIZE: (u32, u32) = (900, 560);
@@ -133,7 +131,7 @@ pub fn svg(
         draw_head(&head, title, &curves)?;
         draw_curves(&body, &curves, range)
     };
-    picture::document(SIZE, draw).map_err(PlotError::Drawing)
+    gannet_plot::document(SIZE, draw).map_err(PlotError::Drawing)
 }
 
 /// What the curves have in common, and what tells them apart.

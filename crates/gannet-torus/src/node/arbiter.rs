@@ -1,8 +1,7 @@
 //! Whose turn it is at each output: round robin among the inputs that want it.
 
+use gannet_lattice::LINKS;
 use gannet_wire::apelink::VIRTUAL_CHANNELS;
-
-use crate::lattice::LINKS;
 
 /// The input of the packets of this node's own engine; those before it are links and their virtual
 /// channels.

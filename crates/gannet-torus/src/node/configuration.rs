@@ -1,10 +1,10 @@
 //! What a node is made from, and why it cannot be.
 
+use gannet_lattice::{Lattice, Node};
 use gannet_wire::apelink::{HOPS_MAX, WORD_LEN};
 use gannet_wire::rdma::HEADER_LEN;
 use thiserror::Error;
 
-use crate::lattice::{Lattice, Node};
 use crate::routes::Routes;
 use crate::{link, rdma};
 

@@ -1,9 +1,9 @@
 //! What a node tells beside completions, and what it counts.
 
+use gannet_lattice::{Direction, Node};
 use gannet_wire::apelink::Header;
 use serde::Serialize;
 
-use crate::lattice::{Direction, Node};
 use crate::link;
 
 /// Most events, signals and notices each that wait to be taken.

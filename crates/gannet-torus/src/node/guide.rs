@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use gannet_lattice::{Coordinates, Direction, Lattice, Node};
 use gannet_wire::apelink::{Destination, Header};
 
 use super::arbiter::{EJECTION, channel};
 use super::event::Reason;
-use crate::lattice::{Coordinates, Direction, Lattice, Node};
 use crate::routes::{Hop, Journey, LOCAL, Position, Routes};
 
 /// The routes that a node follows.

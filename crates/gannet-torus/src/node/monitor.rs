@@ -1,10 +1,10 @@
 //! LO|FA|MO of a node: its NIC, and the spare bits of credits that carry its diagnostics.
 
+use gannet_lattice::{Direction, LINKS, Lattice, Node};
 use gannet_wire::lofamo::{Assembler, Diagnostic};
 
 use super::port::Heard;
-use crate::lattice::{Direction, LINKS, Lattice, Node};
-use crate::lofamo::{Disassembler, Nic, NicAction, Thresholds, Timing};
+use gannet_lofamo::{Disassembler, Nic, NicAction, Thresholds, Timing};
 
 #[derive(Debug)]
 pub(super) struct Monitor {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use gannet_lattice::{Cable, Direction, LINKS, Lattice, Node};
 use gannet_wire::apelink::Word;
 
 use super::configuration::{ConfigurationError, UnfitRoutes};
 use super::torus_node::TorusNode;
-use crate::lattice::{Cable, Direction, LINKS, Lattice, Node};
 use crate::link::line::{Line, Noise};
 use crate::rdma::PhysicalMemory;
 use crate::routes::Routes;

@@ -1,12 +1,12 @@
 //! Packets from input to output.
 
+use gannet_lattice::LINKS;
 use gannet_wire::apelink::{Destination, Header, TIME_BITS};
 
 use super::arbiter::{EJECTION, INJECTION, OUTPUTS, channel, port_of};
 use super::event::{Event, Reason};
 use super::guide::Came;
 use super::torus_node::TorusNode;
-use crate::lattice::LINKS;
 use crate::link::{Arrival, Origin, Refused};
 use crate::rdma::{Outgoing, PhysicalMemory};
 

@@ -1,5 +1,6 @@
 //! Signals: packets of a header only.
 
+use gannet_lattice::{Direction, Node};
 use gannet_wire::apelink::{Destination, HEADER_ONLY, Header};
 use thiserror::Error;
 
@@ -7,7 +8,6 @@ use super::arbiter::{EJECTION, port_of};
 use super::event::{Event, Reason, Signal};
 use super::guide::Came;
 use super::torus_node::{TorusNode, keep};
-use crate::lattice::{Direction, Node};
 use crate::link::{Origin, Refused};
 use crate::rdma::PhysicalMemory;
 

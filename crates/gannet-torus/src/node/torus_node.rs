@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use gannet_lattice::{Direction, LINKS, Node};
 use gannet_wire::apelink::{PAYLOAD_LEN_MAX, Word};
 use gannet_wire::lofamo::Diagnostic;
 
@@ -13,11 +14,10 @@ use super::guide::Guide;
 use super::injection::Injection;
 use super::monitor::Monitor;
 use super::port::Port;
-use crate::lattice::{Direction, LINKS, Node};
 use crate::link::{self, Link};
-use crate::lofamo::{Nic, Thresholds, Timing};
 use crate::rdma::{Engine, PhysicalMemory};
 use crate::routes::Routes;
+use gannet_lofamo::{Nic, Thresholds, Timing};
 
 /// A node of a torus. See the [module](super).
 ///

@@ -2,10 +2,9 @@
 
 use std::fmt;
 
+use gannet_lattice::Node;
 use gannet_memory::Refusal;
 use thiserror::Error;
-
-use crate::lattice::Node;
 
 /// A PUT or GET that was posted; unique among those that are not completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

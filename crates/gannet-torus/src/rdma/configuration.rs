@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use gannet_lattice::{MAX_NODES, Node};
 use gannet_memory::tlb::TLB_ENTRIES_MAX;
 use gannet_memory::{PageSize, Replacement};
 use gannet_wire::rdma::{DATA_LEN, DATA_LEN_MAX};
@@ -9,7 +10,6 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::dma::ENGINES_MAX;
-use crate::lattice::{MAX_NODES, Node};
 
 /// Most posts, and most replies, of an engine.
 pub const OPERATIONS_MAX: usize = (1 << 15) - 1;

@@ -6,6 +6,7 @@ mod sending;
 
 use std::collections::{HashMap, VecDeque};
 
+use gannet_lattice::Node;
 use gannet_memory::{RegisterError, Registration, Tlb};
 use gannet_wire::rdma::Repr;
 use serde::Serialize;
@@ -401,7 +402,7 @@ impl<M: PhysicalMemory> Engine<M> {
         };
         self.flows[flow as usize].backlog.remove(&mut self.operations, request);
         self.operations.remove(request);
-        let peer = crate::Node(self.flow(flow).peer);
+        let peer = Node(self.flow(flow).peer);
         let request = Request(request);
         let completion = match kind {
             Kind::Put { .. } => Completion::TxDone { request, destination: peer, tag, outcome },

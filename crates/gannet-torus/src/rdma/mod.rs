@@ -33,7 +33,7 @@
 //!
 //! ```
 //! use gannet_memory::Registration;
-//! use gannet_torus::Node;
+//! use gannet_lattice::Node;
 //! use gannet_torus::rdma::{Completion, Configuration, Engine, Put};
 //!
 //! let mut near = Engine::new(Configuration::new(Node(0)), vec![7; 4096]);

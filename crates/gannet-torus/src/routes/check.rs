@@ -4,11 +4,10 @@
 //! closes to a cycle, the network cannot deadlock (Dally and Seitz, "Deadlock-free message routing
 //! in multiprocessor interconnection networks", 1987).
 
+use gannet_lattice::{Direction, Faults, LINKS, Lattice, Node};
 use thiserror::Error;
 
 use super::{Hop, MAX_CLASSES, Routes};
-use crate::faults::Faults;
-use crate::lattice::{Direction, LINKS, Lattice, Node};
 
 /// What a set of routes was found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use gannet_lattice::{Faults, Lattice, Node};
+
 use super::Routes;
-use crate::faults::Faults;
-use crate::lattice::{Lattice, Node};
 
 /// For each pair of nodes without a direct way: the node between them.
 ///

@@ -5,6 +5,8 @@
 //! among them. [`Routes::around`] plans the routes of a machine with faults, by the simplest means
 //! that reach every node, and installs nothing that [`check`](check::check) has not walked.
 
+use gannet_lattice::{Coordinates, DIMENSIONS, Direction, Faults, LINKS, Lattice, Node};
+
 pub mod check;
 mod detour;
 mod plan;
@@ -12,8 +14,6 @@ mod ring;
 mod tree;
 mod walk;
 
-use crate::faults::Faults;
-use crate::lattice::{Coordinates, DIMENSIONS, Direction, LINKS, Lattice, Node};
 use detour::Detours;
 use ring::Rings;
 use tree::Tree;

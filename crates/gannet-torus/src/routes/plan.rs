@@ -1,5 +1,6 @@
 //! The choice of routes for a machine with faults.
 
+use gannet_lattice::Faults;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -8,7 +9,6 @@ use super::detour::Detours;
 use super::ring::Rings;
 use super::tree::Tree;
 use super::{Plan, Routes};
-use crate::faults::Faults;
 
 /// Most nodes of a machine with faults: every pair of them is walked before routes are installed.
 pub const MAX_CHECKED_NODES: usize = 4096;
@@ -92,7 +92,7 @@ impl Routes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lattice::{Direction, Lattice, Node};
+    use gannet_lattice::{Direction, Lattice, Node};
     use gannet_measure::random::Random;
 
     fn lattice(text: &str) -> Lattice {

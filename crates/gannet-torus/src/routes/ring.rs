@@ -1,7 +1,6 @@
 //! The rings of a lattice, whole or broken, and the way through them.
 
-use crate::faults::Faults;
-use crate::lattice::{Coordinates, DIMENSIONS, Direction, Lattice};
+use gannet_lattice::{Coordinates, DIMENSIONS, Direction, Faults, Lattice};
 
 /// Which way packets go round each ring of a lattice.
 ///
@@ -128,7 +127,7 @@ impl Breaks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lattice::{Cable, Node};
+    use gannet_lattice::{Cable, Node};
 
     fn ring_of_eight(broken: &[u32]) -> Rings {
         let lattice: Lattice = "8".parse().unwrap();

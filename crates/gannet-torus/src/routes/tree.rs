@@ -7,9 +7,9 @@
 
 use std::collections::VecDeque;
 
+use gannet_lattice::{Direction, Faults, LINKS, Lattice, Node};
+
 use super::{Hop, LOCAL};
-use crate::faults::Faults;
-use crate::lattice::{Direction, LINKS, Lattice, Node};
 
 /// The next port for each node and destination.
 #[derive(Clone, Debug)]

@@ -1,7 +1,8 @@
 //! Routes followed link by link.
 
+use gannet_lattice::{Direction, Node};
+
 use super::{Hop, Journey, LOCAL, Position, Routes};
-use crate::lattice::{Direction, Node};
 
 /// A route from its source on: each hop with the node that it leaves, the last one to [`LOCAL`].
 ///

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use gannet_lattice::{Direction, Faults, Node};
+
 use super::agenda::{Agenda, Happening};
 use super::crew;
 use super::pattern::Pattern;
@@ -11,8 +13,6 @@ use super::setup::{FlowControl, Setup, SetupError};
 use super::slab::{self, Plan, Slab};
 use super::tally::Tally;
 use super::traffic::Traffic;
-use crate::faults::Faults;
-use crate::lattice::{Direction, Node};
 use crate::routes::Routes;
 
 /// A machine under simulation.

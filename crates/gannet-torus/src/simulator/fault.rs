@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
+use gannet_lattice::{Cable, Direction, Faults, Node};
 use serde::Serialize;
 
 use super::engine::Simulation;
-use crate::faults::Faults;
-use crate::lattice::{Cable, Direction, Node};
 use crate::routes::{Means, Refused, Routes};
 
 /// Something that happens to a machine.

@@ -1,11 +1,11 @@
 //! Warm-up, window and drain: how a load is measured.
 
+use gannet_lattice::LINKS;
 use gannet_measure::histogram::Summary;
 use serde::Serialize;
 
 use super::engine::Simulation;
 use super::tally::Tally;
-use crate::lattice::LINKS;
 
 /// How long the network runs before it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

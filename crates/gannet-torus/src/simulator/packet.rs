@@ -1,6 +1,6 @@
 //! A packet as the simulator carries it, and places packed into one word.
 
-use crate::lattice::{Coordinates, DIMENSIONS, Lattice};
+use gannet_lattice::{Coordinates, DIMENSIONS, Lattice};
 
 /// Coordinates packed into one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use gannet_lattice::{Lattice, Node};
+
 use super::traffic::Trace;
-use crate::lattice::{Lattice, Node};
 
 /// Traffic patterns.
 ///

@@ -3,9 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use gannet_lattice::DIMENSIONS;
+
 use super::packet::Packing;
 use super::{Arbitration, FlowControl, Setup};
-use crate::lattice::DIMENSIONS;
 use crate::routes::{LOCAL, MAX_CLASSES, PORTS, Routes};
 
 /// Cycles from the source to the first router, and of a credit on its way back there.

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
+use gannet_lattice::{Cable, Direction, Lattice, Node};
 use gannet_measure::random::Random;
 use thiserror::Error;
 
 use super::fault::Event;
-use crate::lattice::{Cable, Direction, Lattice, Node};
 
 /// Events in the order of their cycles.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,12 +1,12 @@
 //! What is simulated.
 
+use gannet_lattice::Lattice;
 use serde::Serialize;
 use thiserror::Error;
 
 use super::pattern::Pattern;
 use super::rules::Delays;
 use super::slab::Slab;
-use crate::lattice::Lattice;
 
 /// When a packet may take a virtual channel of its next link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -1,9 +1,9 @@
 //! A simulation looked at in slices of time.
 
+use gannet_lattice::LINKS;
 use gannet_measure::histogram::Summary;
 
 use super::engine::Simulation;
-use crate::lattice::LINKS;
 
 /// What moved in some cycles.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,8 +1,7 @@
 //! What a simulation counts.
 
+use gannet_lattice::LINKS;
 use gannet_measure::histogram::Histogram;
-
-use crate::lattice::LINKS;
 
 /// Counts of one part of the nodes; all of them add up over parts, whatever the order.
 #[derive(Debug, Default)]

@@ -1,11 +1,11 @@
 //! Which packets are made, and when.
 
+use gannet_lattice::{Direction, Lattice, Node};
 use gannet_measure::random::Random;
 use thiserror::Error;
 
 use super::pattern::Pattern;
 use super::setup::PACKET_FLITS_MAX;
-use crate::lattice::{Direction, Lattice, Node};
 
 /// A packet of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

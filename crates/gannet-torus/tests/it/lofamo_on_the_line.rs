@@ -1,9 +1,9 @@
 //! NICs that speak word by word, in the spare bits of credit words, on lines that lose some.
 
+use gannet_lattice::{Direction, Lattice, Node};
+use gannet_lofamo::{Disassembler, Host, Mode, Nic, NicAction, Thresholds, Timing};
 use gannet_measure::random::Random;
 use gannet_torus::link::{Config, Counters, Link, Origin};
-use gannet_torus::lofamo::{Disassembler, Host, Mode, Nic, NicAction, Thresholds, Timing};
-use gannet_torus::{Direction, Lattice, Node};
 use gannet_wire::apelink::Header;
 use gannet_wire::lofamo::{Assembler, Diagnostic, Status};
 

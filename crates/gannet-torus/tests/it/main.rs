@@ -1,7 +1,5 @@
 //! The integration tests of this crate, one module a subject.
 
-mod lofamo_master;
-mod lofamo_nic;
 mod lofamo_on_the_line;
 mod node;
 mod rdma;

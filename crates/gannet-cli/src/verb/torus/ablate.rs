@@ -4,11 +4,11 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
-use gannet_evaluate::torus::ablation::{
+use gannet_measure::quantity::Bytes;
+use gannet_torus_study::ablation::{
     self, AblationReport, Bus, DmaRow, Parameters, ReceiveRow, ReplacementRow, Sensitivity, TlbRow,
     TransferRow,
 };
-use gannet_measure::quantity::Bytes;
 
 use super::quantity;
 use super::row::line;

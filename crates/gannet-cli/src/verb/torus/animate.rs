@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 
-use gannet_evaluate::torus::{Animation, CurvePoint, Error, Experiment, Timing};
 use gannet_torus::simulator::WarmUp;
+use gannet_torus_study::{Animation, CurvePoint, Error, Experiment, Timing};
 
 use super::machine::{MachineArguments, title};
 use crate::background;

@@ -9,14 +9,14 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
-use gannet_evaluate::awareness::{
+use gannet_lattice::Lattice;
+use gannet_lofamo::Mode;
+use gannet_measure::quantity::Span;
+use gannet_torus_study::awareness::{
     Campaign, CampaignReport, FAULTS_MAX, Jitter, NODES_MAX, PlotError, Quiet, QuietReport,
     Surroundings, svg, tell_trial,
 };
-use gannet_evaluate::trials::TRIALS_MAX;
-use gannet_measure::quantity::Span;
-use gannet_torus::Lattice;
-use gannet_torus::lofamo::Mode;
+use gannet_torus_study::trials::TRIALS_MAX;
 use serde::Serialize;
 
 use super::quantity::{number, period};

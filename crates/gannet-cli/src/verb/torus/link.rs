@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use clap::ValueEnum;
-use gannet_evaluate::torus::{EfficiencyRow, PUBLISHED_EFFICIENCY, Reading, readings};
 use gannet_torus::link::efficiency::{LineCode, LinkModel};
+use gannet_torus_study::{EfficiencyRow, PUBLISHED_EFFICIENCY, Reading, readings};
 use gannet_wire::apelink::{PAYLOAD_LEN_MAX, WORD_LEN};
 use serde::Serialize;
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
-use gannet_evaluate::torus::{Error, Experiment, Machine, Timing, pattern_name};
+use gannet_lattice::{Direction, Lattice};
 use gannet_torus::simulator::{
     Arbitration, FlowControl, PACKET_FLITS_MAX, Pattern, Script, Setup, Trace, WarmUp,
 };
-use gannet_torus::{Direction, Lattice};
+use gannet_torus_study::{Error, Experiment, Machine, Timing, pattern_name};
 
 use super::loads::{self, Loads};
 use super::quantity::number;

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use gannet_evaluate::torus::Error;
-use gannet_evaluate::torus::plan::{self, Demand, Plan, Prices, Stage};
+use gannet_lattice::Lattice;
 use gannet_measure::quantity::Span;
-use gannet_torus::Lattice;
 use gannet_torus::routes::MAX_CHECKED_NODES;
+use gannet_torus_study::Error;
+use gannet_torus_study::plan::{self, Demand, Plan, Prices, Stage};
 
 use super::quantity::{rate, rate_text};
 use crate::background;

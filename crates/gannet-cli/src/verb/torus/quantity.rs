@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use gannet_lofamo::Timing;
 use gannet_measure::quantity::Span;
-use gannet_torus::lofamo::Timing;
 
 /// Units of a rate in bit/s.
 const UNITS: [(&str, f64); 9] = [

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 
-use gannet_evaluate::torus::{
-    self, Error, Experiment, Limits, LinkTable, LoadReport, PlotError, Point, Saturation,
+use gannet_torus_study::{
+    Error, Experiment, Limits, LinkTable, LoadReport, PlotError, Point, Saturation, curve_svg,
 };
 
 use super::machine::{MachineArguments, title};
@@ -81,7 +81,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         report.links = report.last.as_ref().map(|point| point.link_table(lattice));
     }
     if let Some(picture) = picture {
-        match torus::curve_svg(&title, &report) {
+        match curve_svg(&title, &report) {
             Ok(curve) => picture.write(&curve)?,
             // A signal came before there were two points.
             Err(_) if signal.is_some() => {}

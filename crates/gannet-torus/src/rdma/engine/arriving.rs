@@ -1,5 +1,6 @@
 //! From packets to memory and completions.
 
+use gannet_lattice::Node;
 use gannet_wire::rdma::{Operation as Says, Packet, Repr, WINDOW};
 
 use super::super::completion::{Completion, Failure, Reason};
@@ -10,7 +11,6 @@ use super::super::memory::PhysicalMemory;
 use super::super::operations::{Kind, Operation};
 use super::super::receive_window::{Arrival, Delivery, Piece};
 use super::{Engine, Write};
-use crate::lattice::Node;
 
 /// What an accepted packet leads to: when its place is known, bytes to be written, and what is
 /// told when its turn comes.

@@ -1,5 +1,6 @@
 //! Descriptors: what the host asks for.
 
+use gannet_lattice::Node;
 use gannet_memory::Refusal;
 use thiserror::Error;
 
@@ -7,7 +8,6 @@ use super::super::completion::Request;
 use super::super::memory::PhysicalMemory;
 use super::super::operations::{Kind, Operation};
 use super::Engine;
-use crate::lattice::Node;
 
 /// Descriptor of a PUT: local memory by physical address, far memory by virtual address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

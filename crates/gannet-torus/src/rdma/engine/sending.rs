@@ -1,5 +1,6 @@
 //! From descriptors to packets.
 
+use gannet_lattice::Node;
 use gannet_wire::rdma::{HEADER_LEN, Operation as Says, Repr};
 
 use super::super::completion::Reason;
@@ -8,7 +9,6 @@ use super::super::operations::{Kind, Operation};
 use super::super::send_window::Slot;
 use super::super::translation::Extents;
 use super::{Engine, Read};
-use crate::lattice::Node;
 
 /// What the header of a link says of a packet that was handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

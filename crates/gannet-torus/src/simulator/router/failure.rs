@@ -1,7 +1,8 @@
 //! What becomes of packets when links and nodes fail.
 
+use gannet_lattice::LINKS;
+
 use super::{Input, NOWHERE, Queue, Router};
-use crate::lattice::LINKS;
 use crate::routes::{LOCAL, MAX_CLASSES};
 use crate::simulator::packet::Packet;
 use crate::simulator::rules::Rules;

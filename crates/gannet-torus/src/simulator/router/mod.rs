@@ -10,9 +10,9 @@ mod allocation;
 mod failure;
 mod queue;
 
+use gannet_lattice::Coordinates;
 use gannet_memory::prefetch;
 
-use crate::lattice::Coordinates;
 use crate::routes::{Hop, Journey, LOCAL, MAX_CLASSES, PORTS, Position};
 use crate::simulator::FlowControl;
 use crate::simulator::arbiter::take_lowest;

@@ -1,9 +1,9 @@
 //! Links and nodes of a slab that fail.
 
+use gannet_lattice::{Direction, Node};
 use gannet_measure::random::Random;
 
 use super::{Due, Slab};
-use crate::lattice::{Direction, Node};
 
 impl<const V: usize> Slab<V> {
     /// Lost packets that wait to be sent again.

@@ -1,7 +1,8 @@
 //! Packets on their way from the sources of a slab into its routers.
 
+use gannet_lattice::Node;
+
 use super::Slab;
-use crate::lattice::Node;
 use crate::routes::LOCAL;
 use crate::simulator::packet::Packet;
 use crate::simulator::rules::INJECTION_DELAY;

@@ -9,9 +9,9 @@ use std::iter::repeat_n;
 use std::ops::Range;
 use std::sync::Arc;
 
+use gannet_lattice::{Direction, LINKS, Lattice, Node};
 use gannet_memory::{prefetch, vec_on_huge_pages};
 
-use crate::lattice::{Direction, LINKS, Lattice, Node};
 use crate::routes::{LOCAL, PORTS};
 use crate::simulator::packet::Packet;
 use crate::simulator::router::{Departure, Queues, Router};

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use gannet_lattice::{Direction, Lattice, Node};
+use gannet_lofamo::{Mode, Thresholds, Timing};
 use gannet_measure::random::Random;
 use gannet_memory::Registration;
+use gannet_torus::Routes;
 use gannet_torus::link::{Link, State};
-use gannet_torus::lofamo::{Mode, Thresholds, Timing};
 use gannet_torus::node::{Configuration, TorusNode};
 use gannet_torus::rdma::{Completion, Put};
-use gannet_torus::{Direction, Lattice, Node, Routes};
 use gannet_wire::apelink::Word;
 use gannet_wire::lofamo::Status;
 

@@ -6,10 +6,10 @@ mod refusals;
 mod signals;
 mod traffic;
 
+use gannet_lattice::{Direction, Node};
+use gannet_lofamo::{Host, Mode, Thresholds, Timing};
 use gannet_torus::link::line::Noise;
-use gannet_torus::lofamo::{Host, Mode, Thresholds, Timing};
 use gannet_torus::node::{Configuration, Reason, TorusNode};
-use gannet_torus::{Direction, Node};
 use gannet_wire::lofamo::Status;
 
 use traffic::{Memory, Plan, Traffic, WORD_NS};

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use gannet_lattice::{Direction, Faults, Lattice, Node};
+use gannet_torus::Routes;
 use gannet_torus::node::{
     Configuration, ConfigurationError, Event, Network, Reason, TorusNode, UnfitRoutes,
 };
 use gannet_torus::rdma::{Completion, Failure, PostError, Put};
-use gannet_torus::{Direction, Faults, Lattice, Node, Routes};
 use gannet_wire::apelink::HOPS_MAX;
 
 use crate::node::traffic::WORD_NS;

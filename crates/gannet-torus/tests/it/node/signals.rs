@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use gannet_lattice::{Lattice, Node};
+use gannet_torus::Routes;
 use gannet_torus::link::line::Noise;
 use gannet_torus::node::{
     Configuration, Network, Reason, SIGNAL_BITS, Signal, SignalRefused, TorusNode,
 };
-use gannet_torus::{Lattice, Node, Routes};
 
 use crate::node::QUIET;
 use crate::node::traffic::WORD_NS;

@@ -1,6 +1,6 @@
 //! GETs that find the other node busy: they ask again, with patience, and end once.
 
-use gannet_torus::Node;
+use gannet_lattice::Node;
 use gannet_torus::rdma::{Completion, Failure, Put, Reason};
 use gannet_wire::rdma::{Operation, Packet};
 

@@ -1,6 +1,6 @@
 //! How much an engine may keep, and for how many nodes.
 
-use gannet_torus::Node;
+use gannet_lattice::Node;
 use gannet_torus::rdma::{Configuration, ConfigurationError, Put};
 use gannet_wire::rdma::{HEADER_LEN, Operation, Repr};
 

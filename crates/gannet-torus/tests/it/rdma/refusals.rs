@@ -1,7 +1,7 @@
 //! What cannot be done is told, and does not hinder what can.
 
+use gannet_lattice::Node;
 use gannet_memory::{Refusal, Registration};
-use gannet_torus::Node;
 use gannet_torus::rdma::{
     Completion, Configuration, Engine, Failure, Get, Overflow, PostError, Put, Reason,
     RegistrationError,

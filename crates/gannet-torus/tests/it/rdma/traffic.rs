@@ -9,9 +9,9 @@ mod restart;
 
 use std::collections::{HashMap, VecDeque};
 
+use gannet_lattice::Node;
 use gannet_measure::random::Random;
 use gannet_memory::Registration;
-use gannet_torus::Node;
 use gannet_torus::rdma::{Completion, Configuration, Engine, Failure, Get, PostError, Put};
 
 use crate::rdma::path::{Faults, Memory, Path};

@@ -1,6 +1,6 @@
 //! Who waits comes in turn.
 
-use gannet_torus::Node;
+use gannet_lattice::Node;
 use gannet_torus::rdma::{Completion, Put};
 use gannet_wire::rdma::Packet;
 

@@ -2,13 +2,14 @@
 
 mod threads;
 
+use gannet_lattice::{Faults, Lattice, Node};
 use gannet_measure::random::Random;
+use gannet_torus::Routes;
 use gannet_torus::routes::Means;
 use gannet_torus::simulator::{
     Event, FlowControl, PACKET_FLITS_MAX, Pattern, Report, Script, Setup, SetupError, Simulation,
     Switched, Trace, WarmUp, What, Windows,
 };
-use gannet_torus::{Faults, Lattice, Node, Routes};
 
 fn setup(lattice: &str) -> Setup {
     Setup::new(lattice.parse().unwrap())

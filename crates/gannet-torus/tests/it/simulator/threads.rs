@@ -1,6 +1,6 @@
 //! The result does not depend on the number of threads.
 
-use gannet_torus::Node;
+use gannet_lattice::Node;
 use gannet_torus::simulator::{
     Arbitration, Event, FlowControl, Pattern, Report, Setup, Simulation, Totals, WarmUp, Windows,
 };

@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 
-use gannet_evaluate::survival::{
-    RerouteCampaign, RerouteReport, RerouteTrials, Warning, over_time_svg,
-};
+use gannet_lattice::Lattice;
+use gannet_lofamo::Mode;
 use gannet_measure::histogram::Summary;
 use gannet_measure::quantity::Span;
-use gannet_torus::Lattice;
-use gannet_torus::lofamo::Mode;
 use gannet_torus::simulator::Setup;
+use gannet_torus_study::survival::{
+    RerouteCampaign, RerouteReport, RerouteTrials, Warning, over_time_svg,
+};
 use serde::Serialize;
 
 use super::super::quantity::period;

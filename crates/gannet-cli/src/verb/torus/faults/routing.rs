@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use gannet_evaluate::survival::{
+use gannet_lattice::Lattice;
+use gannet_torus::simulator::Setup;
+use gannet_torus_study::survival::{
     Figures, RoutingCampaign, RoutingReport, RoutingTrials, Row, means_svg,
 };
-use gannet_torus::Lattice;
-use gannet_torus::simulator::Setup;
 use serde::Serialize;
 
 use super::trials::{self, TrialArguments, options, trials_of};

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use gannet_evaluate::awareness::{CampaignReport, Distribution, Limits, TrialResult};
 use gannet_measure::quantity::Span;
+use gannet_torus_study::awareness::{CampaignReport, Distribution, Limits, TrialResult};
 
 use super::trials::trials_of;
 use super::{Judged, Report};

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use gannet_evaluate::survival::FaultCounts;
-use gannet_evaluate::trials::{self, TRIALS_MAX, Tally, Trials};
 use gannet_torus::simulator::{FlowControl, Setup};
+use gannet_torus_study::survival::FaultCounts;
+use gannet_torus_study::trials::{self, TRIALS_MAX, Tally, Trials};
 
 use crate::background;
 use crate::destination::Destination;

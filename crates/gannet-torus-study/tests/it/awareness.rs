@@ -1,0 +1,192 @@
+//! Every fault that can become known does, soon, and nothing else is said.
+//!
+//! With `GANNET_LONG=1`, 10^5 trials on each lattice in each mode, and 24 hours without faults.
+
+use gannet_lattice::Lattice;
+use gannet_lofamo::Mode;
+use gannet_torus_study::awareness::{Campaign, Jitter, Quiet, Surroundings, run_trial, tell_trial};
+use gannet_torus_study::trials::{Trials, run_all};
+
+const MS_NS: u64 = 1_000_000;
+
+fn is_long() -> bool {
+    std::env::var_os("GANNET_LONG").is_some()
+}
+
+fn campaign(lattice: &str, mode: Mode, period_ns: u64, trials: u64) -> Campaign {
+    Campaign {
+        lattice: lattice.parse::<Lattice>().unwrap(),
+        mode,
+        period_ns,
+        trials,
+        faults: 6,
+        seed: 1,
+        surroundings: Surroundings::default(),
+        threads: 1,
+    }
+}
+
+/// Runs a campaign and wants it sound and in time.
+fn judge(campaign: &Campaign) {
+    let report = run_all(campaign, &mut |_| ());
+    let what = format!("{}, {:?}, T = {} s", report.lattice, report.mode, report.period_s);
+    assert!(report.is_sound() && report.late == 0, "{what}: {:?}", report.failures);
+    assert!(report.known >= campaign.trials / 2, "{what}: {} known", report.known);
+    if campaign.trials >= 100 {
+        for kind in &report.kinds {
+            let (mean_s, max_s) = (kind.awareness.mean_s.unwrap(), kind.awareness.max_s.unwrap());
+            let name = kind.kind.name();
+            assert!(max_s <= report.limits.worst_s, "{what}: {name} worst {max_s} s");
+            assert!(mean_s <= report.limits.mean_s, "{what}: {name} mean {mean_s} s");
+        }
+        assert_eq!((report.within_limits, report.is_in_time()), (Some(true), true), "{what}");
+    }
+}
+
+#[test]
+fn no_fault_is_missed_or_late_and_none_is_invented() {
+    for (lattice, trials) in [("4x4x1", 400), ("4x4x4", 150), ("8x8x8", 5)] {
+        let trials = if is_long() { 100_000 } else { trials };
+        for mode in Mode::ALL {
+            judge(&campaign(lattice, mode, 500 * MS_NS, trials));
+        }
+    }
+}
+
+/// Reports and probes are sent again until they come through.
+#[test]
+fn what_the_service_network_loses_delays_and_never_misleads() {
+    for service_loss in [0.01, 0.05, 0.2] {
+        for (lattice, trials) in [("2", 300), ("4x4x1", 300), ("4x4x4", 100)] {
+            for mode in Mode::ALL {
+                let trials = if is_long() { 30_000 } else { trials };
+                let mut campaign = campaign(lattice, mode, 100 * MS_NS, trials);
+                campaign.surroundings.service_loss = service_loss;
+                let report = run_all(&campaign, &mut |_| ());
+                let what = format!("{lattice}, {mode:?}, loss {service_loss}");
+                assert!(report.is_sound(), "{what}: {:?}", report.failures);
+                assert!(report.known >= trials / 2, "{what}: {} known", report.known);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_limits_hold_for_every_period_from_a_millisecond_to_a_second() {
+    for period_ns in [1, 2, 5, 10, 30, 100, 300, 1000].map(|ms| ms * MS_NS) {
+        for mode in Mode::ALL {
+            judge(&campaign("4x4x1", mode, period_ns, if is_long() { 20_000 } else { 150 }));
+        }
+    }
+}
+
+#[test]
+fn odd_and_flat_lattices_are_no_exception() {
+    for lattice in ["2", "2x3x1", "5x3x2", "1x1x7"] {
+        for mode in Mode::ALL {
+            let campaign =
+                campaign(lattice, mode, 10 * MS_NS, if is_long() { 30_000 } else { 300 });
+            let report = run_all(&campaign, &mut |_| ());
+            assert!(report.is_sound(), "{lattice}: {:?}", report.failures);
+        }
+    }
+}
+
+#[test]
+fn a_campaign_is_the_same_on_any_number_of_threads() {
+    let one = campaign("4x4x1", Mode::Push, 20 * MS_NS, 101);
+    let mut done = 0;
+    let report = run_all(&one, &mut |trials| done = trials);
+    assert_eq!(done, 101);
+    for threads in [2, 3] {
+        assert_eq!(run_all(&Campaign { threads, ..one }, &mut |_| ()), report);
+    }
+    let other = run_all(&Campaign { seed: 2, ..one }, &mut |_| ());
+    assert_ne!(other.awareness, report.awareness);
+}
+
+#[test]
+fn a_part_of_a_campaign_has_a_report() {
+    let campaign = campaign("4x4x1", Mode::Push, 20 * MS_NS, 50);
+    let (mut simulation, mut tally) = (campaign.bench(), Default::default());
+    (0..20).for_each(|index| campaign.run(index, &mut simulation, &mut tally));
+    let part = campaign.report(tally);
+    assert!(part.trials == 20 && part.known > 0);
+    assert_eq!(part, run_all(&Campaign { trials: 20, ..campaign }, &mut |_| ()));
+}
+
+#[test]
+fn a_node_without_neighbours_keeps_no_limits() {
+    let report = run_all(&campaign("1", Mode::Poll, 20 * MS_NS, 300), &mut |_| ());
+    assert!(report.known > 0 && report.is_sound(), "{:?}", report.failures);
+    assert_eq!((report.within_limits, report.late, report.is_in_time()), (None, 0, true));
+}
+
+#[test]
+fn what_is_known_too_late_is_not_in_time() {
+    let mut campaign = campaign("4x4x1", Mode::Push, 20 * MS_NS, 400);
+    campaign.surroundings.wake_ns = 20 * MS_NS;
+    let report = run_all(&campaign, &mut |_| ());
+    assert_eq!((report.within_limits, report.is_in_time()), (Some(false), false));
+}
+
+#[test]
+fn a_trial_is_replayed_by_its_number() {
+    let campaign = campaign("4x4x1", Mode::Poll, 20 * MS_NS, 1);
+    for index in [0, 7, 77] {
+        let (told, story) = tell_trial(&campaign.trial(index));
+        assert_eq!(told, run_trial(&campaign.trial(index)));
+        assert!(story.is_sorted_by_key(|line| line.0));
+        let count = |word: &str| story.iter().filter(|line| line.1.starts_with(word)).count();
+        let known = told.known.len() as u64 + told.known_beyond_rule;
+        assert_eq!(count("KNOWN") as u64, known);
+        assert!(count("FAULT") > 0);
+    }
+}
+
+/// Each has a host that falls sick after its NIC died: nobody but the host can tell.
+#[test]
+fn a_host_without_a_nic_tells_that_it_is_sick() {
+    let campaign = campaign("4x4x1", Mode::Push, 100 * MS_NS, 1);
+    for index in [114, 146, 161, 168, 391] {
+        let (told, story) = tell_trial(&campaign.trial(index));
+        assert_eq!((told.undetected.len(), told.late.len()), (0, 0), "{index}: {told:?}");
+        let ill = story.iter().filter(|it| it.1.starts_with("FAULT: host sick"));
+        let known = story.iter().filter(|it| it.1.contains("s: host sick"));
+        assert_eq!(ill.count(), known.count(), "{index}: {story:#?}");
+    }
+}
+
+fn quiet(mode: Mode, hours: f64) -> Quiet {
+    Quiet {
+        lattice: "4x4x1".parse().unwrap(),
+        mode,
+        period_ns: 500 * MS_NS,
+        hours,
+        seed: 3,
+        surroundings: Surroundings::default(),
+        threads: 1,
+    }
+}
+
+#[test]
+fn a_machine_without_faults_reports_none() {
+    for mode in Mode::ALL {
+        let report = run_all(&quiet(mode, if is_long() { 24.0 } else { 1.25 }), &mut |_| ());
+        assert_eq!(report.false_reports, 0, "{:?}", report.claims);
+        let beats = 16.0 * report.hours * 3600.0 / report.period_s;
+        assert!(report.events as f64 > 2.0 * beats, "{} events", report.events);
+        let two = Quiet { threads: 2, ..quiet(mode, report.hours) };
+        assert!(is_long() || run_all(&two, &mut |_| ()) == report);
+    }
+}
+
+/// The run without faults would find a watch that is too tight.
+#[test]
+fn hosts_later_than_the_watch_allows_are_reported() {
+    for mode in Mode::ALL {
+        let mut late = quiet(mode, 1.0);
+        late.surroundings.jitter = Jitter { late_chance: 0.01, late_max: 0.8, ..Jitter::default() };
+        assert!(run_all(&late, &mut |_| ()).false_reports > 0, "{mode:?}");
+    }
+}
