@@ -52,7 +52,7 @@ fn install(environment: &Path, interpreter: &Path) -> std::result::Result<(), St
 }
 
 /// Runs a command; the error is the last line that it printed.
-fn attempt(command: &mut Command) -> std::result::Result<(), String> {
+pub fn attempt(command: &mut Command) -> std::result::Result<(), String> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
     if output.status.success() {
         return Ok(());

@@ -43,11 +43,13 @@ enum Outcome {
 type Step = (&'static str, fn(&mut Check) -> Result<Outcome>);
 
 /// In this order: what answers soonest first, and builds before what uses them.
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 13] = [
     ("format", steps::format),
     ("tidy", steps::tidy),
     ("clippy", steps::clippy),
     ("rustdoc", steps::rustdoc),
+    ("licences", steps::licences),
+    ("advisories", steps::advisories),
     ("kernels for aarch64", steps::kernels_for_aarch64),
     ("fuzz targets", steps::fuzz_targets),
     ("judges' Python", judges::prepare),

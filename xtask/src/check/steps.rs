@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
+use super::judges::attempt;
 use super::{Check, Outcome};
 
 const AARCH64: &str = "aarch64-unknown-linux-gnu";
@@ -41,6 +42,28 @@ pub fn clippy(check: &mut Check) -> Result<Outcome> {
 pub fn rustdoc(check: &mut Check) -> Result<Outcome> {
     let arguments = ["doc", "--workspace", "--no-deps", "--quiet"];
     finish(cargo(check).args(arguments).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// That every dependency may be given away with the program, and comes from the registry.
+pub fn licences(check: &mut Check) -> Result<Outcome> {
+    deny(check, &["fetch", "--locked"], &["licenses", "sources"])
+}
+
+/// That no dependency has a known fault.
+pub fn advisories(check: &mut Check) -> Result<Outcome> {
+    deny(check, &["deny", "fetch", "db"], &["advisories"])
+}
+
+/// Lets `cargo deny` judge the dependencies, once `fetch` has brought what it must know.
+fn deny(check: &Check, fetch: &[&str], which: &[&str]) -> Result<Outcome> {
+    if !has_component(check, "deny") {
+        let reason = "no cargo-deny; `cargo install --locked cargo-deny` fixes it";
+        return Ok(Outcome::Skipped(reason.into()));
+    }
+    if let Err(error) = attempt(cargo(check).args(fetch)) {
+        return Ok(Outcome::Skipped(format!("`cargo {}`: {error}", fetch.join(" "))));
+    }
+    finish(cargo(check).args(["deny", "--offline", "check"]).args(which))
 }
 
 /// That the kernels compile for a machine without AVX.
