@@ -8,21 +8,12 @@ use gannet_control::run_control::State;
 use gannet_control::snapshot::Snapshot;
 
 use crate::display::LiveDisplay;
-use crate::report::Report;
+use crate::report::{End, Report};
 use crate::signals::Signals;
 use crate::{log, ready};
 
 /// Time between two looks at the run.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// Why watching ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The time was over, or every source had ended.
-    Over,
-    /// A signal asked for it.
-    Signal(i32),
-}
 
 /// Shows the run until `until`, a signal, or its own end.
 pub fn watch(

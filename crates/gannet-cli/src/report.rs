@@ -11,13 +11,21 @@ use serde::Serialize;
 
 use crate::channel_table;
 use crate::exit::Outcome;
-use crate::live::End;
 use crate::output::{self, grouped};
 
 /// Channels that are listed for their rate, if no more of them are noisy.
 const LOUDEST: usize = 3;
 /// Alarms of one kind that are listed; of more, their number.
 const ALARMS_SHOWN: usize = 8;
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The time was over, or every source had ended.
+    Over,
+    /// A signal asked for it.
+    Signal(i32),
+}
 
 /// What a run came to.
 #[derive(Debug, Serialize)]

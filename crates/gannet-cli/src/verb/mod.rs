@@ -3,12 +3,14 @@
 pub mod bench;
 pub mod channels;
 pub mod check;
+pub mod completions;
 pub mod demo;
 pub mod doctor;
 pub mod emulate;
 pub mod export;
 pub mod find;
 pub mod inspect;
+pub mod man;
 pub mod recover;
 pub mod replay;
 pub mod run;

@@ -10,6 +10,7 @@ mod files;
 mod finding;
 mod formats_page;
 mod log_files;
+mod packaging;
 mod quotes;
 mod readout;
 mod sending;
