@@ -6,11 +6,12 @@ use std::{fmt, io};
 
 use gannet_control::config::Problem;
 use gannet_control::emulation::EmulationError;
-use gannet_control::find::FindError;
-use gannet_control::retrigger::RetriggerError;
 use gannet_control::run::RunError;
 use gannet_evaluate::tpg;
 use gannet_kernels::Error as KernelError;
+use gannet_offline::find::FindError;
+use gannet_offline::replay::ReplayError;
+use gannet_offline::retrigger::RetriggerError;
 use gannet_torus::routes::Refused;
 use gannet_torus_study as torus;
 
@@ -109,17 +110,26 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
     if let Some(error) = error.downcast_ref::<torus::Error>() {
         return ExitCode::from(torus_code(error));
     }
-    match error.downcast_ref::<EmulationError>() {
-        Some(EmulationError::Pace(_)) => ExitCode::from(USAGE),
-        Some(
-            EmulationError::Config(_)
-            | EmulationError::ChannelMap(_)
-            | EmulationError::NoReceiver(_)
-            | EmulationError::NoPort(_),
-        ) => ExitCode::from(CONFIGURATION_INVALID),
+    match error.downcast_ref::<ReplayError>() {
+        Some(ReplayError::Pace(_)) => return ExitCode::from(USAGE),
+        Some(ReplayError::Sending(error)) => return ExitCode::from(sending_code(error)),
+        _ => {}
+    }
+    error
+        .downcast_ref::<EmulationError>()
+        .map_or(ExitCode::FAILURE, |error| ExitCode::from(sending_code(error)))
+}
+
+/// Exit code of frames that could not be sent.
+fn sending_code(error: &EmulationError) -> u8 {
+    match error {
+        EmulationError::Config(_)
+        | EmulationError::ChannelMap(_)
+        | EmulationError::NoReceiver(_)
+        | EmulationError::NoPort(_) => CONFIGURATION_INVALID,
         // What a socket needs, an address or a right, is lacking on this machine.
-        Some(EmulationError::Sink(_)) => ExitCode::from(Outcome::ResourceMissing.code()),
-        _ => ExitCode::FAILURE,
+        EmulationError::Sink(_) => Outcome::ResourceMissing.code(),
+        _ => 1,
     }
 }
 

@@ -1,17 +1,12 @@
-//! Configuration, run control, alarms, the channels one by one, metrics, front ends at work (emulated or
-//! recorded), and primitives found again in recorded frames.
+//! Configuration, run control, alarms, the channels one by one, metrics, and emulated front ends
+//! at work.
 
 pub mod alarm;
 pub mod channels;
 pub mod config;
 pub mod doctor;
 pub mod emulation;
-pub mod find;
 pub mod metrics;
-pub mod one_run;
-pub mod paths;
-pub mod recording;
-pub mod retrigger;
 pub mod run;
 pub mod run_control;
 pub mod run_start;

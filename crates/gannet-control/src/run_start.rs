@@ -6,11 +6,8 @@
 //! each stream read. So the primitives can be found again without the files that the configuration
 //! refers to. Logs without these parts are read too.
 
-use std::path::{Path, PathBuf};
-
 use gannet_emulate::Format;
-use gannet_log::{FileHeader, Kind, Reader, name};
-use gannet_readout::raw_file::{Catalogue, RawFileReader};
+use gannet_readout::raw_file::Catalogue;
 use gannet_trigger::TriggerConfig;
 use gannet_trigger::tpg::TpgConfig;
 use gannet_wire::GeoId;
@@ -18,7 +15,6 @@ use gannet_wire::channel_map::StreamChannels;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Plan, PlannedSource, PlannedStream};
-use crate::one_run::{Identity, OneRun};
 
 /// The start of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -97,41 +93,6 @@ impl RunStart {
     /// It is not the start of a run, or one that a later version of this program wrote.
     pub fn decode(payload: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(payload)
-    }
-
-    /// What another log of the same run beside the log `path` tells, and that log.
-    pub(crate) fn beside(path: &Path, header: &FileHeader) -> Option<(PathBuf, Self)> {
-        let of_same_run = |sibling: PathBuf| {
-            let (its_header, start) = Self::at_beginning_of(&sibling)?;
-            let mut one_run = OneRun::default();
-            one_run.admit(path, Identity::of_log(header)).ok()?;
-            one_run.admit(&sibling, Identity::of_log(&its_header)).ok()?;
-            Some((sibling, start))
-        };
-        name::siblings(path).into_iter().find_map(of_same_run)
-    }
-
-    /// What the first chunks of a log tell, with its header. Damage is stepped over.
-    fn at_beginning_of(log: &Path) -> Option<(FileHeader, Self)> {
-        const CHUNKS: usize = 16;
-        let mut reader = Reader::open(log).ok()?;
-        for _ in 0..CHUNKS {
-            match reader.next_chunk() {
-                Ok(Some(chunk)) if chunk.header.label.kind == Kind::RUN_START => {
-                    let start = Self::decode(chunk.payload).ok()?;
-                    return Some((reader.file_header()?.clone(), start));
-                }
-                Ok(Some(_)) => {}
-                Ok(None) => break,
-                Err(_) => _ = reader.resync().ok()??,
-            }
-        }
-        None
-    }
-
-    /// What a raw file tells, if Gannet exported it and the log told it.
-    pub fn of_raw_file(file: &RawFileReader) -> Option<Self> {
-        Self::decode(file.run_start()?.as_bytes()).ok()
     }
 }
 

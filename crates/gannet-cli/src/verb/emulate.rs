@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use gannet_control::config;
 use gannet_control::emulation::{self, Emulation, EmulationReport, EventFile, Target};
-use gannet_control::paths::is_same_file;
 use gannet_emulate::StreamTruth;
+use gannet_log::files::is_same_file;
 
 use crate::exit::{Outcome, Usage};
 use crate::signals::Signals;

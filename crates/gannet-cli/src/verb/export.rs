@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use gannet_control::paths::is_same_file;
 use gannet_log::files;
+use gannet_log::files::is_same_file;
 use gannet_readout::export::{ExportConfig, ExportFormat, Exported, export};
 use serde::Serialize;
 

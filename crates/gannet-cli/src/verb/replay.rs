@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use gannet_control::emulation::{ReplayReport, Replaying};
 use gannet_emulate::replay::ReplayPace;
+use gannet_offline::replay::{ReplayReport, replay};
 
 use crate::exit::Outcome;
 use crate::signals::Signals;
@@ -48,8 +48,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if arguments.wait && !sending::wait_for_listeners(&[to], &signals)? {
         return Ok(signals.received().map_or(Outcome::Ok, Outcome::Interrupted));
     }
-    let running =
-        Replaying::start(&arguments.file, to, ReplayPace { rate_scale, unpaced, passes })?;
+    let running = replay(&arguments.file, to, ReplayPace { rate_scale, unpaced, passes })?;
     sending::watch(&running, &signals, None);
     let report = running.join()?;
     if arguments.json {

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use gannet_control::retrigger::{RetriggerConfig, RetriggerError, RetriggerReport, retrigger};
+use gannet_offline::retrigger::{RetriggerConfig, RetriggerError, RetriggerReport, retrigger};
 
 use crate::exit::Outcome;
 use crate::progress::Progress;

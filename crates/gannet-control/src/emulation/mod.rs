@@ -1,15 +1,13 @@
-//! Front ends at work: frames that the emulator makes or a file holds, sent when they are due.
+//! Front ends at work: frames that the emulator makes, or whoever else has some, sent when they are due.
 
 mod emulator;
 mod event_file;
 mod flow_control;
 mod listening;
-mod replay;
 mod running;
 mod send;
 mod target;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use gannet_emulate::ConfigError;
@@ -18,14 +16,12 @@ use gannet_measure::histogram::Histogram;
 use gannet_wire::GeoId;
 use gannet_wire::channel_map::ChannelMapError;
 
-use crate::recording::{RecordingError, Skipped};
-
 pub use emulator::{Emulation, EmulationReport, EventSink, unix_ticks};
 pub use event_file::EventFile;
 pub use flow_control::FlowControl;
 pub use listening::is_listening;
-pub use replay::{ReplayReport, Replaying};
 pub use running::Running;
+pub use send::{Outlets, wait};
 pub use target::{Target, addresses, channel_map};
 
 /// Why frames cannot be sent, or no longer.
@@ -50,20 +46,6 @@ pub enum EmulationError {
          name its address with --to, or give the source a port"
     )]
     NoPort(GeoId),
-    /// The rate asked for cannot be kept.
-    #[error("{0}")]
-    Pace(ConfigError),
-    /// The recording cannot be read.
-    #[error(transparent)]
-    Recording(#[from] RecordingError),
-    /// The recording holds nothing to replay.
-    #[error("{} holds no front-end frames ({skipped})", path.display())]
-    NoFrames {
-        /// The file.
-        path: PathBuf,
-        /// What it holds instead.
-        skipped: Skipped,
-    },
     /// A socket failed.
     #[error(transparent)]
     Sink(#[from] gannet_ingest::Error),

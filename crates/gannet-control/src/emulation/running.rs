@@ -16,7 +16,10 @@ pub struct Running<R> {
 
 impl<R: Send + 'static> Running<R> {
     /// Starts `work`, which is to end soon after the flag given to it is set.
-    pub(super) fn spawn(
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn spawn(
         name: &str,
         progress: Arc<Progress>,
         work: impl FnOnce(&AtomicBool) -> Result<R, EmulationError> + Send + 'static,

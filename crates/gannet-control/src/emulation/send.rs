@@ -18,7 +18,7 @@ const SPIN_NS: u64 = 100_000;
 const SLEEP_MAX_NS: u64 = 20_000_000;
 
 /// One socket for each address, and the account of what left by them.
-pub(super) struct Outlets {
+pub struct Outlets {
     sinks: Vec<UdpSink>,
     progress: Arc<Progress>,
     refused: u64,
@@ -75,7 +75,7 @@ impl Outlets {
 }
 
 /// Waits until `wake_ns`, or a part of that time: sleeps while it is far, spins when it is near.
-pub(super) fn wait(clock: &impl Clock, wake_ns: u64) {
+pub fn wait(clock: &impl Clock, wake_ns: u64) {
     let ahead_ns = wake_ns.saturating_sub(clock.now_ns());
     if ahead_ns > SPIN_NS {
         thread::sleep(Duration::from_nanos((ahead_ns - SPIN_NS / 2).min(SLEEP_MAX_NS)));

@@ -13,6 +13,7 @@ mod error;
 mod manifest;
 mod new_file;
 mod run_counter;
+mod same_file;
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -26,6 +27,7 @@ pub use manifest::{
 };
 pub use new_file::{Existing, NewFile};
 pub use run_counter::{RUN_COUNTER, RunId, run_of, take_run};
+pub use same_file::is_same_file;
 
 /// Whether something has the name `path`, be it a link that leads nowhere.
 pub fn is_taken(path: &Path) -> bool {

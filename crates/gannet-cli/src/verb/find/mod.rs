@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use gannet_control::channels::mask;
-use gannet_control::find::{
+use gannet_offline::find::{
     Break, Changes, FindConfig, FindError, FindReport, FrameSource, PedestalStart, THREADS_MAX,
     find,
 };

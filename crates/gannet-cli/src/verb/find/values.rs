@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::str::FromStr;
 
-use gannet_control::find::{FrameSource, THRESHOLDS_MAX};
+use gannet_offline::find::{FrameSource, THRESHOLDS_MAX};
 use gannet_trigger::tpg::TpgConfig;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use gannet_control::run_start::RunStart;
 use gannet_log::format::{HEADER_BYTES, Header};
 use gannet_log::{Error, FileHeader, Kind, Reader, RunInfo, is_being_written};
 use gannet_readout::record::StoredRecord;
@@ -16,8 +17,7 @@ use crate::find::config::FrameSource;
 use crate::find::error::FindError;
 use crate::find::report::Break;
 use crate::find::streams::Streams;
-use crate::one_run::{Identity, OneRun};
-use crate::run_start::RunStart;
+use crate::one_run::{Identity, OneRun, start_beside};
 
 /// Logs that were looked through.
 struct Logs {
@@ -144,7 +144,7 @@ fn start(logs: &mut [Log]) -> Option<(PathBuf, RunStart)> {
     if let Some(log) = logs.iter_mut().find(|log| log.start.is_some()) {
         return log.start.take().map(|start| (log.path.clone(), start));
     }
-    RunStart::beside(&logs[0].path, &logs[0].header)
+    start_beside(&logs[0].path, &logs[0].header)
 }
 
 fn no_frames(path: &Path, logs: &[Log], source: FrameSource) -> FindError {

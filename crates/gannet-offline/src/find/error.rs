@@ -3,11 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use gannet_control::config::Problem;
 use gannet_readout::{export, raw_file};
 use gannet_wire::GeoId;
 use gannet_wire::channel_map::ChannelMapError;
 
-use crate::config::Problem;
 use crate::one_run::NotOneRun;
 use crate::recording::RecordingError;
 

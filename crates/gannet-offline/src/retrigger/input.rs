@@ -5,6 +5,8 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use gannet_control::run_start::RunStart;
+use gannet_log::files::is_same_file;
 use gannet_log::files::open_input;
 use gannet_log::format::{HEADER_BYTES, Header, MAGIC};
 use gannet_log::{Error, FileHeader, Kind, Reader, RunInfo, is_being_written};
@@ -19,9 +21,7 @@ use serde_json::Value;
 use super::Progress;
 use super::compare::RecordedDecision;
 use super::error::RetriggerError;
-use crate::one_run::{Identity, OneRun};
-use crate::paths::is_same_file;
-use crate::run_start::RunStart;
+use crate::one_run::{Identity, OneRun, start_beside, start_of_raw_file};
 
 /// How an HDF5 file begins.
 const HDF5_MAGIC: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
@@ -117,7 +117,7 @@ impl Recorded {
                 logs.sort_by_key(|log| (log.begin, log.header.file_index));
                 recorded.is_from_start = logs[0].begin == Some(0);
                 if recorded.start.is_none() {
-                    let beside = RunStart::beside(&logs[0].path, &logs[0].header);
+                    let beside = start_beside(&logs[0].path, &logs[0].header);
                     recorded.start = beside.map(|(_, start)| start);
                 }
             }
@@ -321,7 +321,7 @@ impl Recorded {
             return Err(RetriggerError::NoPrimitives(path.to_owned()));
         }
         let identity = Identity::of_raw_file(file.number("run_number")? as u32, &file);
-        self.start = self.start.take().or_else(|| RunStart::of_raw_file(&file));
+        self.start = self.start.take().or_else(|| start_of_raw_file(&file));
         if let Files::Slices(files) = &mut self.files {
             files.push(file);
         }

@@ -14,8 +14,7 @@ use crate::find::batch::Batch;
 use crate::find::config::FrameSource;
 use crate::find::error::FindError;
 use crate::find::streams::Streams;
-use crate::one_run::{Identity, OneRun};
-use crate::run_start::RunStart;
+use crate::one_run::{Identity, OneRun, start_of_raw_file};
 
 /// Longest time that a window may begin before the time of its trigger, when the record does not
 /// tell; in ticks, 1 s.
@@ -75,7 +74,7 @@ pub(super) fn survey(paths: &[PathBuf]) -> Result<Survey, FindError> {
     let start = paths
         .iter()
         .zip(&files)
-        .find_map(|(path, file)| Some((path.clone(), RunStart::of_raw_file(file)?)));
+        .find_map(|(path, file)| Some((path.clone(), start_of_raw_file(file)?)));
     let is_first = |file: &RawFileReader| file.number("file_index").is_ok_and(|index| index == 0);
     let has_first = start.is_some() && files.iter().any(is_first);
     Ok(Survey {

@@ -50,9 +50,9 @@ pub use config::{Changes, FindConfig, FrameSource, PedestalStart};
 pub use error::FindError;
 pub use report::{Break, FindReport, StreamReport, ThresholdReport, Totals};
 
-use crate::config::RecordConfig;
 use chain::{ChainSettings, StreamChain};
 use crew::Finished;
+use gannet_control::config::RecordConfig;
 use input::Recording;
 use origin::Origin;
 use output::Output;

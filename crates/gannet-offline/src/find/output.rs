@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use gannet_log::files::is_same_file;
 use gannet_log::files::{self, is_taken};
 use gannet_log::name::part_path;
 use gannet_readout::export::{self, PrimitiveTable};
@@ -13,7 +14,6 @@ use super::config::FindConfig;
 use super::error::FindError;
 use super::input::Recording;
 use super::origin::Origin;
-use crate::paths::is_same_file;
 
 /// Primitives that a slice holds at most, as in a run.
 const SLICE_PRIMITIVES_MAX: usize = 1 << 20;

@@ -3,9 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use gannet_control::config::Problem;
 use gannet_readout::{export, raw_file};
 
-use crate::config::Problem;
 use crate::one_run::NotOneRun;
 
 /// Why it could not be triggered again.

@@ -1,12 +1,12 @@
-//! Whether files are of one run. Two runs may have the same number, by a mistake or on two machines.
+//! Whether files are of one run, and what they tell of its start. Two runs may have the same number, by
+//! a mistake or on two machines.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use gannet_log::FileHeader;
+use gannet_control::run_start::RunStart;
+use gannet_log::{FileHeader, Kind, Reader, name};
 use gannet_readout::raw_file::RawFileReader;
-
-use crate::run_start::RunStart;
 
 /// Why files are not those of one run.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +79,7 @@ impl Identity {
             identity.fact(&format!("place of source {source}"), places.join(" "));
         }
         // Only Gannet's files tell it. Other writers may number the files of a run several times.
-        if let Some(start) = RunStart::of_raw_file(reader) {
+        if let Some(start) = start_of_raw_file(reader) {
             identity.started(start.started_unix_ns);
             identity.fact("configuration", gannet_log::digest(&start.configuration));
             let number = |name| reader.number(name).unwrap_or(0);
@@ -164,4 +164,39 @@ impl OneRun {
         }
         Ok(())
     }
+}
+
+/// What another log of the same run beside the log `path` tells of its start, and that log.
+pub(crate) fn start_beside(path: &Path, header: &FileHeader) -> Option<(PathBuf, RunStart)> {
+    let of_same_run = |sibling: PathBuf| {
+        let (its_header, start) = start_of_log(&sibling)?;
+        let mut one_run = OneRun::default();
+        one_run.admit(path, Identity::of_log(header)).ok()?;
+        one_run.admit(&sibling, Identity::of_log(&its_header)).ok()?;
+        Some((sibling, start))
+    };
+    name::siblings(path).into_iter().find_map(of_same_run)
+}
+
+/// What the first chunks of a log tell, with its header. Damage is stepped over.
+fn start_of_log(log: &Path) -> Option<(FileHeader, RunStart)> {
+    const CHUNKS: usize = 16;
+    let mut reader = Reader::open(log).ok()?;
+    for _ in 0..CHUNKS {
+        match reader.next_chunk() {
+            Ok(Some(chunk)) if chunk.header.label.kind == Kind::RUN_START => {
+                let start = RunStart::decode(chunk.payload).ok()?;
+                return Some((reader.file_header()?.clone(), start));
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => break,
+            Err(_) => _ = reader.resync().ok()??,
+        }
+    }
+    None
+}
+
+/// What a raw file tells of the start of its run, if Gannet exported it and the log told it.
+pub(crate) fn start_of_raw_file(file: &RawFileReader) -> Option<RunStart> {
+    RunStart::decode(file.run_start()?.as_bytes()).ok()
 }

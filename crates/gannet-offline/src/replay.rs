@@ -1,21 +1,43 @@
-//! A recording at work.
+//! The frames of a recording, sent again when they are due.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gannet_emulate::BURST_FRAMES_MAX;
+use gannet_control::emulation::{EmulationError, Outlets, Progress, Running, wait};
 use gannet_emulate::replay::{Next, Replay, ReplayCounts, ReplayPace};
+use gannet_emulate::{BURST_FRAMES_MAX, ConfigError};
 use gannet_ingest::Datagram;
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::histogram::Summary;
 use gannet_wire::{GeoId, daq_ethernet};
 use serde::Serialize;
 
-use super::send::{Outlets, wait};
-use super::{EmulationError, Progress, Running};
-use crate::recording::{RecordedFile, Skipped};
+use crate::recording::{RecordedFile, RecordingError, Skipped};
+
+/// Why a recording is not replayed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The rate asked for cannot be kept.
+    #[error("{0}")]
+    Pace(ConfigError),
+    /// The recording cannot be read.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// The recording holds nothing to replay.
+    #[error("{} holds no front-end frames ({skipped})", path.display())]
+    NoFrames {
+        /// The file.
+        path: PathBuf,
+        /// What it holds instead.
+        skipped: Skipped,
+    },
+    /// Frames cannot be sent.
+    #[error(transparent)]
+    Sending(#[from] EmulationError),
+}
 
 /// What a replay did.
 #[derive(Clone, Debug, Serialize)]
@@ -39,30 +61,28 @@ pub struct ReplayReport {
     pub failure: Option<String>,
 }
 
-/// A running replay.
-pub type Replaying = Running<ReplayReport>;
-
-impl Replaying {
-    /// Starts to send the frames in the file `path` to `to`.
-    ///
-    /// # Errors
-    /// When the pace cannot be kept, the file holds no frames or its first ones cannot be read,
-    /// or a socket cannot be had.
-    pub fn start(path: &Path, to: SocketAddr, pace: ReplayPace) -> Result<Self, EmulationError> {
-        pace.check().map_err(EmulationError::Pace)?;
-        let recording = RecordedFile::open(path)?;
-        if recording.is_empty() {
-            let (path, skipped) = (path.to_owned(), recording.skipped());
-            return Err(EmulationError::NoFrames { path, skipped });
-        }
-        let clock = SystemClock::start();
-        let replay = Replay::new(recording, pace, clock.now_ns());
-        let progress = Progress { lateness_ns: replay.lateness(), ..Progress::default() };
-        let progress = Arc::new(progress);
-        let (outlets, _) = Outlets::connect(&[to], Arc::clone(&progress))?;
-        let sender = Sender { replay, outlets, batch: Batch::default(), unsent: 0 };
-        Running::spawn("replay", progress, move |stop| sender.run(&clock, stop))
+/// Starts to send the frames in the file `path` to `to`.
+///
+/// # Errors
+/// When the pace cannot be kept, the file holds no frames or its first ones cannot be read, or a
+/// socket cannot be had.
+pub fn replay(
+    path: &Path,
+    to: SocketAddr,
+    pace: ReplayPace,
+) -> Result<Running<ReplayReport>, ReplayError> {
+    pace.check().map_err(ReplayError::Pace)?;
+    let recording = RecordedFile::open(path)?;
+    if recording.is_empty() {
+        let (path, skipped) = (path.to_owned(), recording.skipped());
+        return Err(ReplayError::NoFrames { path, skipped });
     }
+    let clock = SystemClock::start();
+    let replay = Replay::new(recording, pace, clock.now_ns());
+    let progress = Arc::new(Progress { lateness_ns: replay.lateness(), ..Progress::default() });
+    let (outlets, _) = Outlets::connect(&[to], Arc::clone(&progress))?;
+    let sender = Sender { replay, outlets, batch: Batch::default(), unsent: 0 };
+    Ok(Running::spawn("replay", progress, move |stop| sender.run(&clock, stop))?)
 }
 
 /// Datagrams that are sent together.

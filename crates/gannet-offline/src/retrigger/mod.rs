@@ -40,9 +40,9 @@ use serde::Serialize;
 pub use compare::Compared;
 pub use error::RetriggerError;
 
-use crate::config;
-use crate::paths::is_same_file;
 use compare::Comparison;
+use gannet_control::config;
+use gannet_log::files::is_same_file;
 use input::{Found, Recorded};
 
 /// Longest step of data time without primitives. A source leaves out its candidates in one that is

@@ -6,7 +6,9 @@ mod raw_files;
 
 use std::path::{Path, PathBuf};
 
+use gannet_control::run_start::RunStart;
 use gannet_log::FileHeader;
+use gannet_log::files::is_same_file;
 
 use super::Progress;
 use super::batch::Batch;
@@ -14,9 +16,7 @@ use super::config::{FindConfig, FrameSource};
 use super::error::FindError;
 use super::report::Break;
 use super::streams::Streams;
-use crate::paths::is_same_file;
 use crate::recording::FileKind;
-use crate::run_start::RunStart;
 
 /// A piece of a file that is read at once: a chunk, a record, or the whole of a capture.
 #[derive(Clone, Copy, Debug)]

@@ -4,6 +4,9 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
+use gannet_control::channels::mask;
+use gannet_control::config::{self, Plan, RecordConfig};
+use gannet_control::run_start::RunStart;
 use gannet_emulate::Format;
 use gannet_readout::export::ChannelPlaces;
 use gannet_trigger::tpg::TpgConfig;
@@ -13,9 +16,6 @@ use gannet_wire::{ChannelMap, GeoId};
 use super::config::FindConfig;
 use super::error::FindError;
 use super::input::Recording;
-use crate::channels::mask;
-use crate::config::{self, Plan, RecordConfig};
-use crate::run_start::RunStart;
 
 /// Detector of the front ends that send TDEEth frames: VD top TPC.
 const TDE_DETECTOR: u16 = 11;
