@@ -1,10 +1,6 @@
 //! Front ends at work: frames that the emulator makes, or whoever else has some, sent when they are due.
 
 mod emulator;
-mod event_file;
-mod flow_control;
-mod listening;
-mod running;
 mod send;
 mod target;
 
@@ -16,13 +12,9 @@ use gannet_measure::histogram::Histogram;
 use gannet_wire::GeoId;
 use gannet_wire::channel_map::ChannelMapError;
 
-pub use emulator::{Emulation, EmulationReport, EventSink, unix_ticks};
-pub use event_file::EventFile;
-pub use flow_control::FlowControl;
-pub use listening::is_listening;
-pub use running::Running;
-pub use send::{Outlets, wait};
-pub use target::{Target, addresses, channel_map};
+pub use emulator::{Emulation, EmulationReport, EventFile, EventSink, unix_ticks};
+pub use send::{FlowControl, Outlets, Running, wait};
+pub use target::{Target, addresses, channel_map, is_listening};
 
 /// Why frames cannot be sent, or no longer.
 #[derive(Debug, thiserror::Error)]

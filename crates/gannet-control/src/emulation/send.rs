@@ -1,9 +1,12 @@
-//! Sockets that frames leave by, and waiting until the next is due.
+//! Sending: sockets that frames leave by, waiting until the next is due or the receiver has room, and the
+//! thread that does it.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use gannet_ingest::udp::{UdpSink, UdpSinkConfig};
@@ -81,5 +84,96 @@ pub fn wait(clock: &impl Clock, wake_ns: u64) {
         thread::sleep(Duration::from_nanos((ahead_ns - SPIN_NS / 2).min(SLEEP_MAX_NS)));
     } else {
         std::hint::spin_loop();
+    }
+}
+
+/// Time between two looks at a receiver that has no room.
+const LOOK: Duration = Duration::from_micros(20);
+
+/// Keeps the datagrams on their way below what the receiver's kernel memory holds.
+///
+/// UDP has no flow control, and real front ends have none. It makes a loss-free demonstration
+/// possible on machines whose kernel gives a socket room for a few dozen frames only.
+#[derive(Clone)]
+pub struct FlowControl {
+    /// Datagrams that the receiver has taken or counted as dropped so far.
+    pub taken: Arc<dyn Fn() -> u64 + Send + Sync>,
+    /// Most datagrams on their way.
+    pub in_flight_max: u64,
+}
+
+impl FlowControl {
+    /// Waits until the receiver has room for `count` datagrams more, or `stop` is set.
+    pub(super) fn await_room(&self, progress: &Progress, count: usize, stop: &AtomicBool) {
+        let on_their_way = || progress.datagrams.get().saturating_sub((self.taken)());
+        while on_their_way() + count as u64 > self.in_flight_max && !stop.load(Ordering::Relaxed) {
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+impl fmt::Debug for FlowControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlowControl").field("in_flight_max", &self.in_flight_max).finish()
+    }
+}
+
+/// A thread that sends frames and ends with a report `R`; dropping it stops it.
+#[derive(Debug)]
+pub struct Running<R> {
+    stop: Arc<AtomicBool>,
+    progress: Arc<Progress>,
+    thread: Option<JoinHandle<Result<R, EmulationError>>>,
+}
+
+impl<R: Send + 'static> Running<R> {
+    /// Starts `work`, which is to end soon after the flag given to it is set.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn spawn(
+        name: &str,
+        progress: Arc<Progress>,
+        work: impl FnOnce(&AtomicBool) -> Result<R, EmulationError> + Send + 'static,
+    ) -> Result<Self, EmulationError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&stop);
+        let thread = thread::Builder::new().name(name.into()).spawn(move || work(&asked));
+        Ok(Self { stop, progress, thread: Some(thread.map_err(EmulationError::Thread)?) })
+    }
+
+    /// Waits for the end and gives the report.
+    ///
+    /// # Errors
+    /// When sending failed on the way.
+    pub fn join(mut self) -> Result<R, EmulationError> {
+        let thread = self.thread.take().ok_or(EmulationError::Defect)?;
+        thread.join().map_err(|_| EmulationError::Defect)?
+    }
+}
+
+impl<R> Running<R> {
+    /// Figures that change while it runs.
+    pub fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+
+    /// Whether it has sent all that it was asked for, or failed.
+    pub fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Asks it to end after the burst in hand.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<R> Drop for Running<R> {
+    fn drop(&mut self) {
+        self.stop();
+        if let Some(thread) = self.thread.take() {
+            let _report = thread.join();
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What is to be searched, and how.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -32,6 +33,10 @@ pub struct FindConfig {
     /// Thresholds of all planes to be tried in one pass; empty: that of the chain.
     pub thresholds: Vec<u16>,
 }
+
+/// Is told now and then the bytes read so far and those to be read in total, and says whether the
+/// search is to go on.
+pub type Progress<'a> = dyn FnMut(u64, u64) -> ControlFlow<()> + 'a;
 
 /// What is to differ from the chain of the run; what is absent stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

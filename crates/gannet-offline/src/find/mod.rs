@@ -23,44 +23,37 @@
 //! memory is that for some batches of frames and for the primitives of some 20 ms, and more only
 //! as far as parts of the file are out of order.
 
-mod batch;
 mod chain;
 mod config;
-mod crew;
 mod error;
 mod input;
-mod order;
 mod origin;
 mod output;
 mod report;
 mod sequence;
 mod streams;
+mod workers;
 
-use std::ops::ControlFlow;
 use std::thread;
 use std::time::Instant;
 
+use gannet_control::config::RecordConfig;
 use gannet_kernels::CHANNELS;
 use gannet_measure::ticks::DuneTicks;
 use gannet_trigger::tpg::{IsaChoice, TpgConfig};
 use gannet_wire::channel_map::PLANES;
 use gannet_wire::tpc_frame::FRAME_LEN;
 
-pub use config::{Changes, FindConfig, FrameSource, PedestalStart};
+pub use config::{Changes, FindConfig, FrameSource, PedestalStart, Progress};
 pub use error::FindError;
 pub use report::{Break, FindReport, StreamReport, ThresholdReport, Totals};
 
 use chain::{ChainSettings, StreamChain};
-use crew::Finished;
-use gannet_control::config::RecordConfig;
 use input::Recording;
 use origin::Origin;
 use output::Output;
 use streams::Streams;
-
-/// Is told now and then the bytes read so far and those to be read in total, and says whether the
-/// search is to go on.
-pub type Progress<'a> = dyn FnMut(u64, u64) -> ControlFlow<()> + 'a;
+use workers::Finished;
 
 /// Most thresholds that are tried in one pass.
 pub const THRESHOLDS_MAX: usize = 64;
@@ -81,13 +74,13 @@ pub fn find(config: &FindConfig, progress: &mut Progress<'_>) -> Result<FindRepo
         return Err(FindError::Thresholds { got, max: THRESHOLDS_MAX });
     }
     let mut recording = Recording::open(config, progress)?;
-    let origin = Origin::of(config, &recording)?;
+    let origin = Origin::of(config, &recording.told())?;
     let settings = settings(config, &recording, &origin)?;
     let outputs = outputs(config, &recording, &origin)?;
     let mut streams = Streams::new(&origin, &settings);
     let threads = config.threads.or(thread::available_parallelism().ok().map(usize::from));
     let threads = threads.unwrap_or(1).clamp(1, THREADS_MAX);
-    let finished = crew::search(&mut recording, &mut streams, threads, outputs, progress)?;
+    let finished = workers::search(&mut recording, &mut streams, threads, outputs, progress)?;
     if finished.chains.is_empty() {
         return Err(nothing_searched(&recording, &streams));
     }

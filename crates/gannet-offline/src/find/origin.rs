@@ -15,7 +15,6 @@ use gannet_wire::{ChannelMap, GeoId};
 
 use super::config::FindConfig;
 use super::error::FindError;
-use super::input::Recording;
 
 /// Detector of the front ends that send TDEEth frames: VD top TPC.
 const TDE_DETECTOR: u16 = 11;
@@ -32,26 +31,36 @@ pub(super) struct Origin {
     map: Option<ChannelMap>,
 }
 
+/// What the files to be searched tell.
+pub(super) struct Told<'a> {
+    /// The first file named.
+    pub first_file: &'a Path,
+    /// Whether the files are logs.
+    pub is_log: bool,
+    /// The start of the run, and the file that tells it.
+    pub start: Option<(&'a Path, &'a RunStart)>,
+}
+
 impl Origin {
     /// What `config` gives, and the recording tells.
-    pub fn of(config: &FindConfig, recording: &Recording) -> Result<Self, FindError> {
+    pub fn of(config: &FindConfig, told: &Told<'_>) -> Result<Self, FindError> {
         let map = config.channel_map.as_deref().map(read_map).transpose()?;
         let given = config.config.as_deref().map(config::load).transpose()?;
         let mut origin = match given.as_ref().map(Self::of_plan) {
             Some(given) if map.is_some() || !given.streams.is_empty() => given,
             // A configuration without sources tells how to search, the recording where.
-            Some(given) => Self { tpg: given.tpg, ..Self::recorded(recording, false)? },
-            None => Self::recorded(recording, map.is_some())?,
+            Some(given) => Self { tpg: given.tpg, ..Self::recorded(told, false)? },
+            None => Self::recorded(told, map.is_some())?,
         };
         origin.map = map;
         Ok(origin)
     }
 
     /// What the recording tells.
-    fn recorded(recording: &Recording, has_map: bool) -> Result<Self, FindError> {
-        match recording.start() {
+    fn recorded(told: &Told<'_>, has_map: bool) -> Result<Self, FindError> {
+        match told.start {
             Some((path, start)) => Self::of_start(path, start, has_map),
-            None => Self::unknown(recording, has_map),
+            None => Self::unknown(told, has_map),
         }
     }
 
@@ -116,13 +125,12 @@ impl Origin {
     }
 
     /// The published chain, where a channel map is given that takes the place of the run's.
-    fn unknown(recording: &Recording, has_map: bool) -> Result<Self, FindError> {
-        let path = recording.first_file();
-        if recording.is_log() {
-            return Err(FindError::NoStart(path.to_owned()));
+    fn unknown(told: &Told<'_>, has_map: bool) -> Result<Self, FindError> {
+        if told.is_log {
+            return Err(FindError::NoStart(told.first_file.to_owned()));
         }
         if !has_map {
-            return Err(FindError::NoChannels(path.to_owned()));
+            return Err(FindError::NoChannels(told.first_file.to_owned()));
         }
         Ok(Self {
             tpg: TpgConfig::default(),

@@ -10,8 +10,6 @@
 
 mod capture;
 mod frames;
-mod log;
-mod raw_file;
 mod records;
 
 use std::fmt;
@@ -21,14 +19,12 @@ use std::path::{Path, PathBuf};
 
 use gannet_emulate::replay::{Packet, Recording};
 use gannet_log::files::open_input;
-use gannet_readout::raw_file as dune_file;
+use gannet_readout::raw_file;
 use gannet_wire::inspect::{Format, identify};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use capture::Capture;
-use log::LogRecords;
-use raw_file::RawFileRecords;
-use records::Records;
+use records::{LogRecords, RawFileRecords, Records};
 
 /// How an HDF5 file begins.
 const HDF5_MAGIC: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
@@ -79,7 +75,7 @@ pub enum RecordingError {
     },
     /// A DUNE raw file cannot be read.
     #[error(transparent)]
-    RawFile(#[from] dune_file::Error),
+    RawFile(#[from] raw_file::Error),
     /// A log cannot be read.
     #[error(transparent)]
     Log(#[from] gannet_log::Error),

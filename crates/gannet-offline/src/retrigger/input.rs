@@ -6,8 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use gannet_control::run_start::RunStart;
-use gannet_log::files::is_same_file;
-use gannet_log::files::open_input;
+use gannet_log::files::{is_same_file, open_input};
 use gannet_log::format::{HEADER_BYTES, Header, MAGIC};
 use gannet_log::{Error, FileHeader, Kind, Reader, RunInfo, is_being_written};
 use gannet_readout::export::TableReader;

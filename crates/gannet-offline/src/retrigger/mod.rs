@@ -26,7 +26,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use gannet_log::files::{self, is_taken};
+use gannet_control::config;
+use gannet_log::files::{self, is_same_file, is_taken};
 use gannet_log::name::part_path;
 use gannet_readout::export::{self, TriggerRow, TriggerTable};
 use gannet_readout::record::{Attachment, BuildConfig, TriggerFragments};
@@ -41,8 +42,6 @@ pub use compare::Compared;
 pub use error::RetriggerError;
 
 use compare::Comparison;
-use gannet_control::config;
-use gannet_log::files::is_same_file;
 use input::{Found, Recorded};
 
 /// Longest step of data time without primitives. A source leaves out its candidates in one that is

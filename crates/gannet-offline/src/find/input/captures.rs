@@ -7,10 +7,9 @@ use gannet_log::{FileHeader, RunInfo};
 use gannet_wire::tpc_frame::FRAME_LEN;
 
 use super::{Part, Parts, Skipped, Survey};
-use crate::find::batch::{BATCH_BYTES, Batch};
 use crate::find::config::FrameSource;
 use crate::find::error::FindError;
-use crate::find::streams::Streams;
+use crate::find::streams::{BATCH_BYTES, Batch, Streams};
 use crate::recording::{Capture, Packets, RecordingError};
 
 /// Longest time that a stream may be behind another in a capture, in ticks: 1 s.

@@ -11,12 +11,10 @@ use gannet_wire::record::Record;
 use gannet_wire::{FragmentRepr, FragmentType};
 
 use super::{Part, Parts, Skipped, Survey};
-use crate::find::Progress;
-use crate::find::batch::Batch;
-use crate::find::config::FrameSource;
+use crate::find::config::{FrameSource, Progress};
 use crate::find::error::FindError;
 use crate::find::report::Break;
-use crate::find::streams::Streams;
+use crate::find::streams::{Batch, Streams};
 use crate::one_run::{Identity, OneRun, start_beside};
 
 /// Logs that were looked through.

@@ -10,12 +10,11 @@ use gannet_control::run_start::RunStart;
 use gannet_log::FileHeader;
 use gannet_log::files::is_same_file;
 
-use super::Progress;
-use super::batch::Batch;
-use super::config::{FindConfig, FrameSource};
+use super::config::{FindConfig, FrameSource, Progress};
 use super::error::FindError;
+use super::origin::Told;
 use super::report::Break;
-use super::streams::Streams;
+use super::streams::{Batch, Streams};
 use crate::recording::FileKind;
 
 /// A piece of a file that is read at once: a chunk, a record, or the whole of a capture.
@@ -174,9 +173,10 @@ impl Recording {
         &self.first_file
     }
 
-    /// Whether the files are logs.
-    pub fn is_log(&self) -> bool {
-        self.kind == FileKind::Log
+    /// What the files tell of their run.
+    pub fn told(&self) -> Told<'_> {
+        let is_log = self.kind == FileKind::Log;
+        Told { first_file: &self.first_file, is_log, start: self.start() }
     }
 
     /// The run as a log names it.

@@ -10,10 +10,9 @@ use gannet_readout::raw_file::{
 use gannet_wire::{Fragment, FragmentType, TriggerRecordHeader, wibeth};
 
 use super::{Part, Parts, Skipped, Survey};
-use crate::find::batch::Batch;
 use crate::find::config::FrameSource;
 use crate::find::error::FindError;
-use crate::find::streams::Streams;
+use crate::find::streams::{Batch, Streams};
 use crate::one_run::{Identity, OneRun, start_of_raw_file};
 
 /// Longest time that a window may begin before the time of its trigger, when the record does not

@@ -18,14 +18,12 @@ use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
 use gannet_kernels::MAX_TPS_PER_FRAME;
 use gannet_wire::TriggerPrimitive;
 
-use super::Progress;
-use super::batch::Batch;
 use super::chain::StreamChain;
+use super::config::Progress;
 use super::error::FindError;
 use super::input::Recording;
-use super::order::{TimeOrder, key};
-use super::output::Output;
-use super::streams::Streams;
+use super::output::{Output, TimeOrder, key};
+use super::streams::{Batch, Streams};
 
 /// Batches that wait for a searching thread.
 const QUEUE: usize = 1;
