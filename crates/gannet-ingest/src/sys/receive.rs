@@ -67,11 +67,12 @@ impl<'a> Room<'a> {
         Self { pieces: [first, second, third], memory: PhantomData }
     }
 
-    /// Receives one message, if one is there.
+    /// Receives one message, if one is there or comes while the call may wait.
     pub(crate) fn receive(
         &mut self,
         socket: &Socket,
         with_sender: bool,
+        waits: bool,
     ) -> io::Result<Option<Received>> {
         let (mut name, mut control) = (Name::default(), Control([0; CONTROL_LEN]));
         // SAFETY: all-zero is a valid value of this plain structure.
@@ -84,9 +85,10 @@ impl<'a> Room<'a> {
         header.msg_iovlen = self.pieces.len();
         header.msg_control = control.0.as_mut_ptr().cast();
         header.msg_controllen = CONTROL_LEN;
+        let flags = if waits { 0 } else { libc::MSG_DONTWAIT };
         // SAFETY: name and control are valid for their lengths. The pieces are scrap memory and
         // cells that are reserved and not committed, both borrowed exclusively by `self`.
-        let len = unsafe { libc::recvmsg(socket.raw(), &mut header, 0) };
+        let len = unsafe { libc::recvmsg(socket.raw(), &mut header, flags) };
         if len < 0 {
             return none_if_transient(io::Error::last_os_error());
         }
@@ -162,20 +164,23 @@ impl Batch {
     }
 
     /// Receives as many messages as are there, the first of them into the cell at the head, and
-    /// returns their number.
+    /// returns their number. If there are none, the call may wait for one.
     pub(crate) fn receive(
         &mut self,
         socket: &Socket,
         producer: &mut Producer,
         with_sender: bool,
+        waits: bool,
     ) -> io::Result<usize> {
         let head = producer.head();
         producer.reserve_to(Cell(head.0 + BATCH_MESSAGES as u64));
         self.point_at(producer, head, with_sender);
         let (headers, count) = (self.headers.as_mut_ptr(), self.asked as u32);
+        let flags = if waits { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
         // SAFETY: every pointer in the headers was set just now to memory of `self` or to a cell
         // that is reserved and not committed; both are borrowed exclusively.
-        let messages = unsafe { libc::recvmmsg(socket.raw(), headers, count, 0, ptr::null_mut()) };
+        let messages =
+            unsafe { libc::recvmmsg(socket.raw(), headers, count, flags, ptr::null_mut()) };
         if messages < 0 {
             return none_if_transient(io::Error::last_os_error()).map(|none| none.unwrap_or(0));
         }
@@ -260,7 +265,7 @@ mod tests {
             let (mut producer, _) =
                 gannet_memory::clop(Geometry { cell_bytes: 16, cells: 1 }).unwrap();
             let mut room = Room::at_head(&mut producer, 1, &mut scrap);
-            room.receive(&socket, false).unwrap().unwrap();
+            room.receive(&socket, false, false).unwrap().unwrap();
         }
         batch.send(&sender, &datagram, 1).unwrap();
         assert_eq!(overflow(&socket), drops);

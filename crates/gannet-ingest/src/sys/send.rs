@@ -80,7 +80,8 @@ impl SendBatch {
         let headers = self.headers.as_mut_ptr();
         // SAFETY: the first `messages` headers were set just now to memory of `self` and to the
         // datagrams, which outlive the call and are only read.
-        let sent = unsafe { libc::sendmmsg(socket.raw(), headers, messages as u32, 0) };
+        let (messages, flags) = (messages as u32, libc::MSG_DONTWAIT);
+        let sent = unsafe { libc::sendmmsg(socket.raw(), headers, messages, flags) };
         if sent < 0 {
             return Err(io::Error::last_os_error());
         }

@@ -29,7 +29,7 @@ pub(crate) struct Queue {
     pub(crate) drops: u32,
 }
 
-/// A UDP socket that never blocks.
+/// A UDP socket. Each call says whether it may block.
 #[derive(Debug)]
 pub(crate) struct Socket {
     fd: OwnedFd,
@@ -46,7 +46,7 @@ impl Socket {
     /// A socket for the address family of `address`, not bound yet.
     pub(crate) fn new(address: &SocketAddr) -> io::Result<Self> {
         let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-        let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
         // SAFETY: takes no pointers.
         let fd = check(unsafe { libc::socket(family, kind, 0) })?;
         // SAFETY: the descriptor was just made and belongs to nobody else.
@@ -123,6 +123,18 @@ impl Socket {
     /// whether the kernel knows of it; 0 for not at all.
     pub(crate) fn set_segment_len(&self, len: u16) -> io::Result<()> {
         self.set(libc::SOL_UDP, libc::UDP_SEGMENT, &libc::c_int::from(len))
+    }
+
+    /// How long a call that may block waits for a message, at least 1 us; the kernel rounds up to
+    /// its ticks of a few milliseconds.
+    pub(crate) fn set_receive_timeout(&self, wait: Duration) -> io::Result<()> {
+        // Zero would be for ever.
+        let wait = wait.max(Duration::from_micros(1));
+        let timeout = libc::timeval {
+            tv_sec: wait.as_secs().min(i32::MAX as u64) as libc::time_t,
+            tv_usec: wait.subsec_micros().into(),
+        };
+        self.set(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &timeout)
     }
 
     /// Asks for `bytes` of memory for waiting messages; returns what was obtained.
@@ -208,18 +220,9 @@ impl Socket {
         Ok(stat.st_ino)
     }
 
-    /// Waits until a message can be received.
-    pub(crate) fn wait_readable(&self, wait: Duration) -> io::Result<bool> {
-        self.wait(libc::POLLIN, wait)
-    }
-
     /// Waits until a message can be sent.
     pub(crate) fn wait_writable(&self, wait: Duration) -> io::Result<bool> {
-        self.wait(libc::POLLOUT, wait)
-    }
-
-    fn wait(&self, events: libc::c_short, wait: Duration) -> io::Result<bool> {
-        wait_for(self.raw(), events, wait)
+        wait_for(self.raw(), libc::POLLOUT, wait)
     }
 }
 

@@ -18,7 +18,6 @@ mod books;
 mod coalescing;
 mod config;
 mod drops;
-mod gathering;
 mod group;
 mod intake;
 mod receiver;

@@ -39,6 +39,8 @@ pub(super) struct Receiver {
     strays: Vec<(usize, usize)>,
     /// Cells of the last batch in which no frame landed, in their order.
     holes: Vec<Cell>,
+    /// How long the socket waits for a message when asked to.
+    timeout: Duration,
 }
 
 impl Receiver {
@@ -49,6 +51,7 @@ impl Receiver {
             stray: vec![0; frame_len],
             strays: Vec::with_capacity(arrivals_max(frame_len)),
             holes: Vec::with_capacity(BATCH_MESSAGES),
+            timeout: Duration::ZERO,
         }
     }
 
@@ -61,29 +64,19 @@ impl Receiver {
         coalesced: bool,
         wait: Duration,
     ) -> io::Result<bool> {
-        let before = intake.taken().messages;
-        let empty = self.receive_now(socket, intake, coalesced)?;
-        let found = intake.taken().messages > before;
-        if found || wait.is_zero() || !socket.wait_readable(wait)? {
-            return Ok(empty);
+        let waits = !wait.is_zero();
+        if waits && wait != self.timeout {
+            socket.set_receive_timeout(wait)?;
+            self.timeout = wait;
         }
-        self.receive_now(socket, intake, coalesced)
-    }
-
-    fn receive_now(
-        &mut self,
-        socket: &Socket,
-        intake: &mut Intake,
-        coalesced: bool,
-    ) -> io::Result<bool> {
         if !coalesced {
-            return self.receive_batch(socket, intake);
+            return self.receive_batch(socket, intake, waits);
         }
-        for _ in 0..BATCH_MESSAGES {
+        for count in 0..BATCH_MESSAGES {
             if intake.lander.is_full() {
                 return Ok(false);
             }
-            if !self.receive_message(socket, intake)? {
+            if !self.receive_message(socket, intake, waits && count == 0)? {
                 return Ok(true);
             }
         }
@@ -91,10 +84,15 @@ impl Receiver {
     }
 
     /// Receives one message into the cells at the head; false when there is none.
-    fn receive_message(&mut self, socket: &Socket, intake: &mut Intake) -> io::Result<bool> {
+    fn receive_message(
+        &mut self,
+        socket: &Socket,
+        intake: &mut Intake,
+        waits: bool,
+    ) -> io::Result<bool> {
         let (with_sender, cells) = (intake.with_sender(), message_cells(self.stray.len()));
         let mut room = Room::at_head(&mut intake.lander.producer, cells, &mut self.scrap);
-        let Some(received) = room.receive(socket, with_sender)? else { return Ok(false) };
+        let Some(received) = room.receive(socket, with_sender, waits)? else { return Ok(false) };
         let misplaced = received.segment.is_some_and(|segment| segment != self.stray.len());
         if misplaced && received.len >= self.stray.len() {
             // Only the end of such a message can be a frame.
@@ -116,9 +114,14 @@ impl Receiver {
     }
 
     /// Receives many messages, each into one cell.
-    fn receive_batch(&mut self, socket: &Socket, intake: &mut Intake) -> io::Result<bool> {
+    fn receive_batch(
+        &mut self,
+        socket: &Socket,
+        intake: &mut Intake,
+        waits: bool,
+    ) -> io::Result<bool> {
         let with_sender = intake.with_sender();
-        let count = self.batch.receive(socket, &mut intake.lander.producer, with_sender)?;
+        let count = self.batch.receive(socket, &mut intake.lander.producer, with_sender, waits)?;
         let head = intake.lander.producer.head().0;
         let mut next = head + count as u64;
         self.strays.clear();

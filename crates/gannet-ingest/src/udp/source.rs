@@ -17,7 +17,6 @@ use crate::udp::allow::AllowList;
 use crate::udp::books::{Books, Moment};
 use crate::udp::coalescing::{Coalescing, Seen};
 use crate::udp::config::UdpConfig;
-use crate::udp::gathering::Gathering;
 use crate::udp::group::Group;
 use crate::udp::intake::Intake;
 use crate::udp::receiver::{Receiver, arrivals_max};
@@ -47,9 +46,6 @@ pub struct UdpSource {
     intake: Intake,
     books: Books,
     coalescing: Option<Coalescing>,
-    gathering: Gathering,
-    /// Whether the last look has left nothing in the queue.
-    found_empty: bool,
     clock: Arc<dyn Clock>,
     arrival_ns: u64,
     phase: Phase,
@@ -115,7 +111,6 @@ impl UdpSource {
         let frame_len = landing.frame_len;
         let lander = Lander::new(producer, frame_len, arrivals_max(frame_len));
         let coalescing = Coalescing::new(books.is_sized());
-        let buffer = facts.kernel_buffer.map_or(0, |buffer| buffer.obtained);
         Ok(Self {
             receiver,
             address,
@@ -124,8 +119,6 @@ impl UdpSource {
             intake: Intake::new(lander, AllowList::new(&config.allow)),
             coalescing: coalesces.then_some(coalescing),
             books,
-            gathering: Gathering::new(buffer),
-            found_empty: false,
             arrival_ns: clock.now_ns(),
             clock,
             phase: Phase::Made,
@@ -155,16 +148,6 @@ impl UdpSource {
 
     fn is_coalesced(&self) -> bool {
         self.coalescing.is_some_and(|coalescing| coalescing.is_on())
-    }
-
-    /// Lets messages gather if many come and none is waiting, and gives what is left of `wait`.
-    fn gather(&self, wait: Duration) -> Duration {
-        let pause =
-            if self.found_empty { self.gathering.pause().min(wait) } else { Duration::ZERO };
-        if !pause.is_zero() {
-            thread::sleep(pause);
-        }
-        wait - pause
     }
 
     /// Lands what is there; says whether the queue was found empty.
@@ -265,10 +248,7 @@ impl Source for UdpSource {
         let before = self.intake.taken();
         let empty = match self.phase {
             Phase::Made | Phase::Bound => return Err(Error::NotStarted),
-            Phase::Running => {
-                let wait = self.gather(wait);
-                self.receive(wait)?
-            }
+            Phase::Running => self.receive(wait)?,
             Phase::Stopping => self.drain()?,
             Phase::Exhausted => return Ok(0),
         };
@@ -276,9 +256,6 @@ impl Source for UdpSource {
         let taken = self.intake.taken();
         let messages = taken.messages - before.messages;
         let datagrams = taken.datagrams - before.datagrams;
-        let bytes = datagrams * self.facts.frame_len as u64;
-        self.gathering.note(self.arrival_ns, messages, bytes);
-        self.found_empty = empty;
         self.keep_books(messages, datagrams, empty)?;
         Ok(self.arrivals().len())
     }
