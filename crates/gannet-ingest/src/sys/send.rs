@@ -77,11 +77,10 @@ impl SendBatch {
             self.prepare(messages, now);
             (rest, messages) = (later, messages + 1);
         }
-        let headers = self.headers.as_mut_ptr();
+        let (headers, flags) = (self.headers.as_mut_ptr(), libc::MSG_DONTWAIT);
         // SAFETY: the first `messages` headers were set just now to memory of `self` and to the
         // datagrams, which outlive the call and are only read.
-        let (messages, flags) = (messages as u32, libc::MSG_DONTWAIT);
-        let sent = unsafe { libc::sendmmsg(socket.raw(), headers, messages, flags) };
+        let sent = unsafe { libc::sendmmsg(socket.raw(), headers, messages as u32, flags) };
         if sent < 0 {
             return Err(io::Error::last_os_error());
         }
