@@ -37,7 +37,7 @@ pub use self::efficiency::{
 pub use self::experiment::{Experiment, Timing};
 pub use self::limits::Limits;
 pub use self::machine::{Machine, pattern_name};
-pub use self::plot::{PlotError, curve_svg};
+pub use self::plot::{PlotError, awareness_svg, curve_svg, means_svg, over_time_svg, tlb_svg};
 pub use self::point::{LinkTable, LoadedLink, Point};
 pub use self::report::{Fault, LoadReport, SetupFacts};
 pub use self::saturation::Saturation;

@@ -1,22 +1,10 @@
 //! A picture of a scan over hit rates.
 
-use std::ops::Range;
-
 use gannet_measure::quantity::Bytes;
-use gannet_plot::{Area, COLOURS, Drawn, HEADROOM, INK, LARGE, SMALL, Stroke, letters, line};
-use plotters::prelude::*;
+use gannet_plot::{Axis, COLOURS, Chart, Colour, Document, INK, Key, Mark, Stroke};
 
 use super::report::TpgResult;
 
-/// Width and height in pixels.
-const SIZE: (u32, u32) = (900, 560);
-/// Height of the title and the first row of the legend.
-const HEAD: i32 = 64;
-/// Height of a further row of the legend.
-const ROW: i32 = 20;
-/// Curves that a row of the legend names, if their searches differ, and what each takes of it.
-const NAMES: usize = 3;
-const NAME: i32 = 270;
 /// Why there is no picture.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -28,12 +16,12 @@ pub enum PlotError {
     )]
     TooFew,
     /// The picture cannot be drawn.
-    #[error("cannot draw the picture: {0}")]
-    Drawing(String),
+    #[error(transparent)]
+    Drawing(#[from] gannet_plot::Error),
 }
 
 /// What is drawn of a result, with its name in the legend.
-const CURVES: [(Stroke, &str); 3] = [
+const LINES: [(Stroke, &str); 3] = [
     (Stroke::Solid, "searching, Gbit/s"),
     (Stroke::Dashed, "reading, Gbit/s"),
     (Stroke::Dotted, "primitives, right"),
@@ -85,20 +73,13 @@ impl<'a> Curves<'a> {
         Self { curves, differ }
     }
 
-    fn coloured(&self) -> impl Iterator<Item = (&Curve<'a>, RGBColor)> {
+    fn coloured(&self) -> impl Iterator<Item = (&Curve<'a>, Colour)> {
         self.curves.iter().zip(COLOURS.into_iter().cycle())
     }
 
-    /// Height of title and legend.
-    fn head(&self) -> i32 {
-        let rows = if self.differ { self.curves.len().div_ceil(NAMES) } else { 0 };
-        HEAD + ROW * rows as i32
-    }
-
-    /// Greatest of a value, with some room above.
-    fn top(&self, value: fn(&TpgResult) -> f64) -> f64 {
-        let all = self.curves.iter().flat_map(|curve| &curve.results);
-        HEADROOM * all.map(|result| value(result)).fold(f64::MIN_POSITIVE, f64::max)
+    /// All values of a kind.
+    fn all(&self, value: fn(&TpgResult) -> f64) -> impl Iterator<Item = f64> {
+        self.curves.iter().flat_map(|curve| &curve.results).map(move |result| value(result))
     }
 }
 
@@ -126,79 +107,30 @@ pub fn svg(
     let positive = || hit_rates_hz.iter().copied().filter(|rate| *rate > 0.0);
     let range = positive().fold(f64::INFINITY, f64::min)..positive().fold(0.0, f64::max);
     let curves = Curves::of(results, search);
-    let draw = |root: &Area<'_>| {
-        let (head, body) = root.split_vertically(curves.head());
-        draw_head(&head, title, &curves)?;
-        draw_curves(&body, &curves, range)
-    };
-    gannet_plot::document(SIZE, draw).map_err(PlotError::Drawing)
-}
-
-/// What the curves have in common, and what tells them apart.
-fn draw_head<'a>(head: &Area<'a>, title: &str, curves: &Curves<'_>) -> Drawn<'a> {
-    head.draw(&Text::new(title.to_owned(), (70, 12), letters(LARGE)))?;
-    let mut x = 70;
-    for (stroke, name) in CURVES {
-        head.draw(&line(vec![(x, 50), (x + 34, 50)], stroke, INK))?;
-        head.draw(&Text::new(name, (x + 42, 42), letters(SMALL)))?;
-        x += 185;
-    }
-    for (number, (curve, colour)) in curves.coloured().enumerate() {
-        // Sizes of memory stand in the first row; names of searches take rows of their own.
-        let (x, y) = match curves.differ {
-            false => (x + 85 * number as i32, 50),
-            true => (75 + NAME * (number % NAMES) as i32, 50 + ROW * (1 + number / NAMES) as i32),
-        };
-        head.draw(&Circle::new((x, y), 5, colour.filled()))?;
-        head.draw(&Text::new(curve.name.clone(), (x + 10, y - 8), letters(SMALL)))?;
-    }
-    Ok(())
-}
-
-/// The curves and their scales.
-fn draw_curves<'a>(body: &Area<'a>, curves: &Curves<'_>, hit_rates: Range<f64>) -> Drawn<'a> {
-    let gbit_top = curves.top(|result| result.gbit_per_s.max(result.limit_gbit_per_s));
-    let tp_top = curves.top(|result| result.tp_per_s * 1e-6);
-    let label = letters(SMALL);
-    let mut chart = ChartBuilder::on(body)
-        .margin(10)
-        .margin_top(0)
-        .x_label_area_size(46)
-        .y_label_area_size(58)
-        .right_y_label_area_size(58)
-        .build_cartesian_2d(hit_rates.clone().log_scale(), 0.0..gbit_top)?
-        .set_secondary_coord(hit_rates.log_scale(), 0.0..tp_top);
-    chart
-        .configure_mesh()
-        .axis_style(INK)
-        .bold_line_style(INK.mix(0.35))
-        .light_line_style(INK.mix(0.12))
-        .label_style(label.clone())
-        .x_desc("hits per second on each channel")
-        .y_desc("rate, Gbit/s")
-        .x_label_formatter(&hit_rate)
-        .y_max_light_lines(1)
-        .y_label_formatter(&f64::to_string)
-        .draw()?;
-    chart
-        .configure_secondary_axes()
-        .axis_style(INK)
-        .label_style(label)
-        .y_label_formatter(&f64::to_string)
-        .y_desc("primitives found, millions per second")
-        .draw()?;
+    let hits = Axis::new("hits per second on each channel", range);
+    let hits = Axis { label: Box::new(hit_rate), log_base: Some(10.0), ..hits };
+    let rates = curves.all(|result| result.gbit_per_s.max(result.limit_gbit_per_s));
+    let mut chart = Chart::new(hits, Axis::up_to("rate, Gbit/s", rates));
+    let found = curves.all(|result| result.tp_per_s * 1e-6);
+    chart.right = Some(Axis::up_to("primitives found, millions per second", found));
+    let line = |(stroke, name)| Key { stroke, ..Key::new(INK, name) };
+    let mut legend: Vec<Key> = LINES.into_iter().map(line).collect();
     for (curve, colour) in curves.coloured() {
         let found = curve.points(|result| result.gbit_per_s);
         let read = curve.points(|result| result.limit_gbit_per_s);
         let tps = curve.points(|result| result.tp_per_s * 1e-6);
         // All searches have the same limit.
         let of_limit = if curves.differ { INK } else { colour };
-        chart.draw_series([line(read, Stroke::Dashed, of_limit)])?;
-        chart.draw_series(found.iter().map(|&at| Circle::new(at, 4, colour.filled())))?;
-        chart.draw_series([line(found, Stroke::Solid, colour)])?;
-        chart.draw_secondary_series([line(tps, Stroke::Dotted, colour)])?;
+        chart.marks.extend([
+            Mark::Line(Stroke::Dashed, of_limit, read),
+            Mark::Line(Stroke::Dots, colour, found.clone()),
+            Mark::curve(colour, found),
+            Mark::Right(Stroke::Dotted, colour, tps),
+        ]);
+        legend.push(Key { stroke: Stroke::Dots, ..Key::new(colour, curve.name.clone()) });
     }
-    Ok(())
+    let columns = vec![vec![chart]];
+    Ok(Document { title: title.to_owned(), width: 900, legend, columns }.svg()?)
 }
 
 /// A hit rate as a label: `100`, `2k`, `90k`.

@@ -42,12 +42,10 @@
 mod bench;
 mod comparison;
 mod parameters;
-mod plot;
 mod rows;
 
 pub use comparison::{AblationReport, Comparison};
 pub use parameters::{Bus, Parameters};
-pub use plot::svg;
 pub use rows::{DmaRow, ReceiveRow, ReplacementRow, Sensitivity, TlbRow, TransferRow};
 
 use rows::{dma_row, receive_row, replacement_row, sensitivities, tlb_row, transfer_row};

@@ -9,7 +9,6 @@
 
 mod draw;
 mod limit;
-mod plot;
 mod proof;
 mod reroute;
 mod reroute_report;
@@ -23,7 +22,6 @@ mod warning;
 
 pub use draw::FaultCounts;
 pub use limit::Error;
-pub use plot::{PlotError, means_svg, over_time_svg};
 pub use reroute::{RerouteCampaign, RerouteTrials};
 pub use reroute_report::{RerouteReport, RerouteTally};
 pub use reroute_trial::RerouteResult;

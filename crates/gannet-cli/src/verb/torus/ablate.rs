@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use clap::builder::RangedU64ValueParser;
 use gannet_measure::quantity::Bytes;
 use gannet_torus_study::ablation::{
-    self, AblationReport, Bus, DmaRow, Parameters, ReceiveRow, ReplacementRow, Sensitivity, TlbRow,
+    AblationReport, Bus, DmaRow, Parameters, ReceiveRow, ReplacementRow, Sensitivity, TlbRow,
     TransferRow,
 };
+use gannet_torus_study::tlb_svg;
 
 use super::quantity;
 use super::row::line;
@@ -123,7 +124,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let file = file.map(|file| Destination::begin(file, arguments.overwrite)).transpose()?;
     let report = AblationReport::new(&arguments.parameters());
     if let Some(file) = file {
-        file.write(&ablation::svg(&report.ablations)?)?;
+        file.write(&tlb_svg(&report.ablations)?)?;
     }
     if arguments.json {
         output::json(&report)?;

@@ -13,10 +13,11 @@ use gannet_lattice::Lattice;
 use gannet_lofamo::Mode;
 use gannet_measure::quantity::Span;
 use gannet_torus_study::awareness::{
-    Campaign, CampaignReport, FAULTS_MAX, Jitter, NODES_MAX, PlotError, Quiet, QuietReport,
-    Surroundings, svg, tell_trial,
+    Campaign, CampaignReport, FAULTS_MAX, Jitter, NODES_MAX, Quiet, QuietReport, Surroundings,
+    tell_trial,
 };
 use gannet_torus_study::trials::TRIALS_MAX;
+use gannet_torus_study::{PlotError, awareness_svg};
 use serde::Serialize;
 
 use super::quantity::{number, period};
@@ -211,7 +212,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
     if let Some(picture) = picture {
         let reports: Vec<_> = report.campaigns.iter().map(|it| it.report.clone()).collect();
-        match svg(&reports) {
+        match awareness_svg(&reports) {
             Ok(drawn) => picture.write(&drawn)?,
             // A signal came before there was enough to draw.
             Err(_) if signal.is_some() => {}

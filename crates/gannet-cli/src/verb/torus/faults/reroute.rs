@@ -7,9 +7,8 @@ use gannet_lofamo::Mode;
 use gannet_measure::histogram::Summary;
 use gannet_measure::quantity::Span;
 use gannet_torus::simulator::Setup;
-use gannet_torus_study::survival::{
-    RerouteCampaign, RerouteReport, RerouteTrials, Warning, over_time_svg,
-};
+use gannet_torus_study::over_time_svg;
+use gannet_torus_study::survival::{RerouteCampaign, RerouteReport, RerouteTrials, Warning};
 use serde::Serialize;
 
 use super::super::quantity::period;

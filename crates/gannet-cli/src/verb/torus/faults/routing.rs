@@ -4,9 +4,8 @@ use std::io::{self, Write};
 
 use gannet_lattice::Lattice;
 use gannet_torus::simulator::Setup;
-use gannet_torus_study::survival::{
-    Figures, RoutingCampaign, RoutingReport, RoutingTrials, Row, means_svg,
-};
+use gannet_torus_study::means_svg;
+use gannet_torus_study::survival::{Figures, RoutingCampaign, RoutingReport, RoutingTrials, Row};
 use serde::Serialize;
 
 use super::trials::{self, TrialArguments, options, trials_of};
