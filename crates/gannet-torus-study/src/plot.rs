@@ -292,7 +292,7 @@ pub fn over_time_svg(report: &RerouteReport) -> Result<String, PlotError> {
 mod tests {
     use super::*;
     use crate::ablation::Parameters;
-    use crate::awareness::{Campaign, Surroundings};
+    use crate::awareness::{Campaign, Watched};
     use crate::survival::{FaultCounts, RerouteCampaign, RoutingCampaign, Warning};
     use crate::trials::run_all;
     use gannet_lofamo::Mode;
@@ -314,17 +314,8 @@ mod tests {
     #[test]
     fn awareness_is_drawn_in_both_modes_beside_the_published_line() {
         let report = |mode| {
-            let campaign = Campaign {
-                lattice: "3x3".parse().unwrap(),
-                mode,
-                period_ns: 500_000_000,
-                trials: 40,
-                faults: 6,
-                seed: 1,
-                surroundings: Surroundings::default(),
-                threads: 1,
-            };
-            run_all(&campaign, &mut |_| ())
+            let machine = Watched::new("3x3".parse().unwrap(), mode, 500_000_000);
+            run_all(&Campaign { machine, trials: 40, faults: 6 })
         };
         let reports = Mode::ALL.map(report);
         let picture = awareness_svg(&reports).unwrap();
@@ -339,7 +330,7 @@ mod tests {
         let mut campaign = RoutingCampaign::new("4x4".parse().unwrap());
         campaign.counts = FaultCounts { nodes: (0, 2), cables: (0, 1) };
         (campaign.trials, campaign.cycles) = (20, 50);
-        let report = run_all(&campaign.trials().unwrap(), &mut |_| ());
+        let report = run_all(&campaign);
         let picture = means_svg(&report).unwrap();
         assert_shows(&picture, &["4x4x1, 4 virtual channels", "early turns", "refused"]);
         let bars = |row: &Row| {
@@ -355,7 +346,7 @@ mod tests {
     fn a_fault_shows_in_throughput_losses_and_latency() {
         let mut campaign = RerouteCampaign::new("4x4".parse().unwrap());
         (campaign.warning, campaign.trials) = (Warning::After { cycles: 300 }, 3);
-        let (report, _) = run_all(&campaign.trials().unwrap(), &mut |_| ());
+        let (report, _) = run_all(&campaign.trials().unwrap());
         let picture = over_time_svg(&report).unwrap();
         let names = ["4x4x1, load 0.3", "accepted, flits", "packets a kilocycle", "mean latency"];
         assert_shows(&picture, &names);

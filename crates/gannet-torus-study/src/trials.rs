@@ -1,17 +1,15 @@
 //! Many trials on a few threads: each depends on its number alone, and the report on all of them,
 //! in whatever order they were run.
 
+use std::fmt::Display;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 /// Most trials of a campaign.
 pub const TRIALS_MAX: u64 = 100_000_000;
-/// Failures that are kept, of each thread and in a report.
+/// Failures that are kept in a report.
 const KEPT: usize = 16;
-/// How often a thread hands over what it has.
-const INTERVAL: Duration = Duration::from_millis(100);
 
 /// A trial that went wrong.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -26,8 +24,10 @@ pub struct Failure {
 pub trait Trials: Sync {
     /// What a thread keeps from one trial to the next.
     type Bench;
-    /// Sums over trials.
-    type Tally: Tally;
+    /// What came of a trial.
+    type Outcome: Send;
+    /// Sums over trials, which do not depend on their order.
+    type Sums;
     /// What they come to.
     type Report;
 
@@ -40,92 +40,72 @@ pub trait Trials: Sync {
     /// For the first trial of a thread.
     fn bench(&self) -> Self::Bench;
 
-    /// Runs trial `index` and adds it to `tally`.
-    fn run(&self, index: u64, bench: &mut Self::Bench, tally: &mut Self::Tally);
+    /// Runs trial `index`, and tells `trace` what happens in it.
+    fn run(&self, index: u64, bench: &mut Self::Bench, trace: &mut Trace) -> Self::Outcome;
+
+    /// Sums over no trials.
+    fn none(&self) -> Self::Sums;
+
+    /// Adds trial `index`.
+    fn add(&self, sums: &mut Self::Sums, index: u64, outcome: Self::Outcome);
 
     /// The report of all trials or of a part.
-    fn report(&self, tally: Self::Tally) -> Self::Report;
+    fn report(&self, sums: Self::Sums) -> Self::Report;
 }
 
-/// Sums over trials, which do not depend on their order.
-pub trait Tally: Default + Send {
-    /// Number of trials in it.
-    fn trials(&self) -> u64;
+/// Lines that tell what happens in a trial; of a trial among many nothing is kept.
+#[derive(Debug, Default)]
+pub struct Trace(Option<Vec<String>>);
 
-    /// Adds the sums over other trials.
-    fn merge(&mut self, other: Self);
+impl Trace {
+    /// Adds a line, which is made only if it is kept.
+    pub fn tell<T: Display>(&mut self, line: impl FnOnce() -> T) {
+        if let Some(lines) = &mut self.0 {
+            lines.push(line().to_string());
+        }
+    }
 }
 
-/// Runs all trials, and hands over the sums of a few at a time.
-pub fn run<T: Trials>(trials: &T, hear: &mut dyn FnMut(T::Tally)) {
+/// Runs all trials, and hands over what came of each.
+pub fn run<T: Trials>(trials: &T, hear: &mut dyn FnMut(u64, T::Outcome)) {
     let threads = trials.threads().max(1);
     let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
         for first in 0..threads as u64 {
             let sender = sender.clone();
-            scope.spawn(move || share(trials, first, threads, &sender));
+            scope.spawn(move || {
+                let (mut bench, mut trace) = (trials.bench(), Trace::default());
+                for index in (first..trials.count()).step_by(threads) {
+                    // It is heard until all threads have ended.
+                    _ = sender.send((index, trials.run(index, &mut bench, &mut trace)));
+                }
+            });
         }
         drop(sender);
-        receiver.into_iter().for_each(hear);
+        receiver.into_iter().for_each(|(index, outcome)| hear(index, outcome));
     });
 }
 
-/// Runs trials `first`, `first + threads` and so on.
-fn share<T: Trials>(trials: &T, first: u64, threads: usize, sums: &mpsc::Sender<T::Tally>) {
-    let mut bench = trials.bench();
-    let mut tally = T::Tally::default();
-    let mut begin = Instant::now();
-    for index in (first..trials.count()).step_by(threads) {
-        trials.run(index, &mut bench, &mut tally);
-        if begin.elapsed() >= INTERVAL {
-            // It is heard until all threads have ended.
-            let _ = sums.send(std::mem::take(&mut tally));
-            begin = Instant::now();
-        }
-    }
-    if tally.trials() > 0 {
-        let _ = sums.send(tally);
-    }
+/// Runs all trials: their report.
+pub fn run_all<T: Trials>(trials: &T) -> T::Report {
+    let mut sums = trials.none();
+    run(trials, &mut |index, outcome| trials.add(&mut sums, index, outcome));
+    trials.report(sums)
 }
 
-/// Runs all trials; `progress` is told how many are done.
-pub fn run_all<T: Trials>(trials: &T, progress: &mut dyn FnMut(u64)) -> T::Report {
-    let mut all = T::Tally::default();
-    run(trials, &mut |tally| {
-        all.merge(tally);
-        progress(all.trials());
-    });
-    trials.report(all)
+/// Runs trial `index`, and tells what happens in it, a line each.
+pub fn tell<T: Trials>(trials: &T, index: u64) -> (T::Outcome, Vec<String>) {
+    let mut trace = Trace(Some(Vec::new()));
+    let outcome = trials.run(index, &mut trials.bench(), &mut trace);
+    (outcome, trace.0.unwrap_or_default())
 }
 
-/// The first few things of their kind, in the order of trials.
-#[derive(Debug)]
-pub(crate) struct First<T>(Vec<T>);
-
-impl<T> Default for First<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<T: Ord> First<T> {
-    /// Keeps another, which is of no earlier trial than those before, if it is among the first.
-    pub fn keep(&mut self, another: T) {
-        if self.0.len() < KEPT {
-            self.0.push(another);
-        }
-    }
-
-    /// Keeps those of other trials that are among the first.
-    pub fn merge(&mut self, other: Self) {
-        self.0.extend(other.0);
-        self.0.sort();
-        self.0.truncate(KEPT);
-    }
-
-    pub fn into_vec(mut self) -> Vec<T> {
-        self.0.sort();
-        self.0
+/// Puts another thing among the first few of its kind, if it is one of them.
+pub(crate) fn keep<T: Ord>(first: &mut Vec<T>, another: T) {
+    let place = first.partition_point(|kept| *kept <= another);
+    if place < KEPT {
+        first.truncate(KEPT - 1);
+        first.insert(place, another);
     }
 }
 
@@ -133,34 +113,16 @@ impl<T: Ord> First<T> {
 mod tests {
     use super::*;
 
-    /// Trials that are worth their numbers; every tenth goes wrong.
+    /// Trials that are worth their numbers; every tenth is kept.
     struct Numbers {
         count: u64,
         threads: usize,
     }
 
-    #[derive(Default)]
-    struct Sum {
-        trials: u64,
-        sum: u64,
-        tenths: First<u64>,
-    }
-
-    impl Tally for Sum {
-        fn trials(&self) -> u64 {
-            self.trials
-        }
-
-        fn merge(&mut self, other: Self) {
-            self.trials += other.trials;
-            self.sum += other.sum;
-            self.tenths.merge(other.tenths);
-        }
-    }
-
     impl Trials for Numbers {
         type Bench = u64;
-        type Tally = Sum;
+        type Outcome = u64;
+        type Sums = (u64, u64, Vec<u64>);
         type Report = (u64, u64, Vec<u64>);
 
         fn count(&self) -> u64 {
@@ -175,18 +137,27 @@ mod tests {
             0
         }
 
-        fn run(&self, index: u64, last: &mut u64, tally: &mut Sum) {
+        fn run(&self, index: u64, last: &mut u64, trace: &mut Trace) -> u64 {
             assert!(*last <= index, "a thread goes up");
             *last = index;
-            tally.trials += 1;
-            tally.sum += index;
+            trace.tell(|| format!("trial {index}"));
+            index
+        }
+
+        fn none(&self) -> Self::Sums {
+            Default::default()
+        }
+
+        fn add(&self, (trials, sum, tenths): &mut Self::Sums, index: u64, outcome: u64) {
+            *trials += 1;
+            *sum += outcome;
             if index % 10 == 3 {
-                tally.tenths.keep(index);
+                keep(tenths, index);
             }
         }
 
-        fn report(&self, tally: Sum) -> (u64, u64, Vec<u64>) {
-            (tally.trials, tally.sum, tally.tenths.into_vec())
+        fn report(&self, sums: Self::Sums) -> Self::Report {
+            sums
         }
     }
 
@@ -194,31 +165,23 @@ mod tests {
     fn every_trial_counts_once_on_any_number_of_threads() {
         for threads in [0, 1, 2, 3, 8] {
             for count in [0, 1, 7, 1000] {
-                let mut done = 0;
-                let (trials, sum, tenths) =
-                    run_all(&Numbers { count, threads }, &mut |trials| done = trials);
-                assert_eq!(
-                    (trials, done, sum),
-                    (count, count, count * count.saturating_sub(1) / 2)
-                );
                 let first: Vec<u64> = (3..count).step_by(10).take(KEPT).collect();
-                assert_eq!(tenths, first);
+                let expected = (count, count * count.saturating_sub(1) / 2, first);
+                assert_eq!(run_all(&Numbers { count, threads }), expected);
             }
         }
     }
 
     #[test]
-    fn sums_come_in_any_order() {
-        let sum = |indices: &[u64]| {
-            let mut sum = Sum::default();
-            indices
-                .iter()
-                .for_each(|&it| Numbers { count: 0, threads: 1 }.run(it, &mut 0, &mut sum));
-            sum
-        };
-        let parts: [&[u64]; 3] = [&[3, 13, 23], &[33, 43], &[5, 53]];
-        let mut all = Sum::default();
-        parts.iter().rev().for_each(|part| all.merge(sum(part)));
-        assert_eq!((all.trials, all.tenths.into_vec()), (7, vec![3, 13, 23, 33, 43, 53]));
+    fn the_first_are_kept_in_whatever_order_they_come() {
+        let mut first = Vec::new();
+        (0..100).rev().for_each(|number| keep(&mut first, number));
+        assert!(first.into_iter().eq(0..KEPT as i32));
+    }
+
+    #[test]
+    fn a_trial_is_told_by_its_number() {
+        let told = tell(&Numbers { count: 9, threads: 1 }, 7);
+        assert_eq!(told, (7, vec!["trial 7".to_owned()]));
     }
 }

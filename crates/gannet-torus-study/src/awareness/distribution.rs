@@ -1,7 +1,7 @@
 //! Times as a distribution.
 
 use gannet_lattice::{Direction, Lattice};
-use gannet_lofamo::{Mode, Timing};
+use gannet_lofamo::Mode;
 use gannet_measure::histogram::Histogram;
 use serde::Serialize;
 
@@ -144,8 +144,8 @@ impl Limits {
     }
 
     /// The worst in whole nanoseconds.
-    pub fn worst_ns(timing: &Timing, period_ns: u64) -> u64 {
-        (Self::of(timing.mode, period_ns).worst_s * 1e9) as u64
+    pub(super) fn worst_ns(&self) -> u64 {
+        (self.worst_s * 1e9) as u64
     }
 }
 
@@ -203,6 +203,6 @@ mod tests {
     fn limits_are_those_asked_for() {
         let limits = Limits::of(Mode::Push, 500_000_000);
         assert!((limits.mean_s - 0.3).abs() < 1e-12 && (limits.worst_s - 0.61).abs() < 1e-12);
-        assert_eq!(Limits::worst_ns(&Timing::poll(1_000_000), 1_000_000), 13_000_000);
+        assert_eq!(Limits::of(Mode::Poll, 1_000_000).worst_ns(), 13_000_000);
     }
 }

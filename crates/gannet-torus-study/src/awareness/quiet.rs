@@ -1,36 +1,24 @@
 //! A machine without faults: does anybody report one?
 
-use gannet_lattice::Lattice;
-use gannet_lofamo::{Mode, Timing};
+use gannet_lofamo::Mode;
 use gannet_measure::random::Random;
 use serde::Serialize;
 
+use super::machine::{Jitter, Watched};
 use super::simulation::Simulation;
-use super::surroundings::Surroundings;
-use crate::trials::{First, Tally, Trials};
+use crate::trials::{Trace, Trials, keep};
 
 const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// A stretch of time without faults.
 ///
-/// Each hour begins with new phases of all periods and random numbers of its own, so that hours
-/// can be shared among threads.
+/// Each hour is a trial: it begins with new phases of all periods and random numbers of its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quiet {
     /// The machine.
-    pub lattice: Lattice,
-    /// How it is watched.
-    pub mode: Mode,
-    /// Watchdog period T.
-    pub period_ns: u64,
+    pub machine: Watched,
     /// Length in hours; the last may be a part.
     pub hours: f64,
-    /// Seed.
-    pub seed: u64,
-    /// How late things happen.
-    pub surroundings: Surroundings,
-    /// Threads; the report does not depend on them.
-    pub threads: usize,
 }
 
 /// What was said of a machine without faults.
@@ -45,7 +33,7 @@ pub struct QuietReport {
     /// Simulated time.
     pub hours: f64,
     /// How far periods strayed.
-    pub jitter: super::Jitter,
+    pub jitter: Jitter,
     /// Times that anything was called sick or failed: must be 0.
     pub false_reports: u64,
     /// The first of them.
@@ -56,30 +44,19 @@ pub struct QuietReport {
 
 /// What was said in some hours.
 #[derive(Debug, Default)]
-pub struct QuietTally {
+pub struct QuietSums {
     hours: u64,
     false_reports: u64,
     /// Hour, time in it, and what was said.
-    claims: First<(u64, u64, String)>,
+    claims: Vec<(u64, u64, String)>,
     events: u64,
-}
-
-impl Tally for QuietTally {
-    fn trials(&self) -> u64 {
-        self.hours
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.hours += other.hours;
-        self.false_reports += other.false_reports;
-        self.claims.merge(other.claims);
-        self.events += other.events;
-    }
 }
 
 impl Trials for Quiet {
     type Bench = Simulation;
-    type Tally = QuietTally;
+    /// What was said and when, and simulated events.
+    type Outcome = (Vec<(u64, String)>, u64);
+    type Sums = QuietSums;
     type Report = QuietReport;
 
     fn count(&self) -> u64 {
@@ -87,39 +64,42 @@ impl Trials for Quiet {
     }
 
     fn threads(&self) -> usize {
-        self.threads
+        self.machine.threads
     }
 
     fn bench(&self) -> Simulation {
-        let timing = Timing::new(self.mode, self.period_ns);
-        Simulation::new(self.lattice, timing, self.period_ns, self.surroundings)
+        Simulation::new(&self.machine)
     }
 
-    fn run(&self, hour: u64, simulation: &mut Simulation, tally: &mut QuietTally) {
+    fn run(&self, hour: u64, simulation: &mut Simulation, _: &mut Trace) -> Self::Outcome {
         let part = (self.hours - hour as f64).min(1.0);
-        simulation.restart(Random::stream(self.seed, hour), Vec::new());
+        simulation.restart(Random::stream(self.machine.seed, hour), Vec::new());
         simulation.run((HOUR_NS as f64 * part) as u64, |_| false);
-        for (at_ns, claim) in &simulation.false_claims {
-            tally.claims.keep((hour, *at_ns, claim.clone()));
-        }
-        tally.hours += 1;
-        tally.false_reports += simulation.false_claims.len() as u64;
-        tally.events += simulation.events();
+        (simulation.false_claims.clone(), simulation.events())
     }
 
-    fn report(&self, tally: QuietTally) -> QuietReport {
-        let claims = tally.claims.into_vec().into_iter();
-        let claim =
-            |(hour, at_ns, claim)| format!("hour {hour}, {:.6} s: {claim}", at_ns as f64 * 1e-9);
+    fn none(&self) -> QuietSums {
+        QuietSums::default()
+    }
+
+    fn add(&self, sums: &mut QuietSums, hour: u64, (claims, events): Self::Outcome) {
+        sums.hours += 1;
+        sums.false_reports += claims.len() as u64;
+        sums.events += events;
+        claims.into_iter().for_each(|(at_ns, it)| keep(&mut sums.claims, (hour, at_ns, it)));
+    }
+
+    fn report(&self, sums: QuietSums) -> QuietReport {
+        let claim = |(hour, at_ns, it)| format!("hour {hour}, {:.6} s: {it}", at_ns as f64 * 1e-9);
         QuietReport {
-            lattice: self.lattice.to_string(),
-            mode: self.mode,
-            period_s: self.period_ns as f64 * 1e-9,
-            hours: self.hours.min(tally.hours as f64),
-            jitter: self.surroundings.jitter,
-            false_reports: tally.false_reports,
-            claims: claims.map(claim).collect(),
-            events: tally.events,
+            lattice: self.machine.lattice.to_string(),
+            mode: self.machine.mode,
+            period_s: self.machine.period_ns as f64 * 1e-9,
+            hours: self.hours.min(sums.hours as f64),
+            jitter: self.machine.surroundings.jitter,
+            false_reports: sums.false_reports,
+            claims: sums.claims.into_iter().map(claim).collect(),
+            events: sums.events,
         }
     }
 }

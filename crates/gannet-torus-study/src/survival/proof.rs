@@ -11,7 +11,7 @@ use gannet_torus::routes::{Journey, LOCAL, MAX_CLASSES, Position, Routes};
 
 /// What was found of routes that are fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Proof {
+pub struct Proof {
     /// Connected parts of the machine.
     pub parts: u32,
     /// Pairs of a working node and a node that it is connected to, itself included.

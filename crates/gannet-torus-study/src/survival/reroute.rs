@@ -1,16 +1,19 @@
 //! Faults against a machine under load that finds other routes.
 
-use gannet_lattice::Lattice;
-use gannet_measure::histogram::Summary;
-use gannet_torus::simulator::Setup;
+mod trial;
 
-use super::draw::FaultCounts;
-use super::limit::{Error, check, check_cycles};
-use super::reroute_report::{RerouteReport, RerouteTally};
-use super::reroute_trial::{RerouteResult, trial};
-use super::story::Story;
+use gannet_lattice::Lattice;
+use gannet_measure::histogram::{Histogram, Summary};
+use gannet_torus::routes::Means;
+use gannet_torus::simulator::{Setup, Totals};
+use serde::Serialize;
+
+pub use trial::{Ran, RerouteResult};
+
+use super::series::{Bins, Series};
 use super::warning::{Delays, Warning};
-use crate::trials::Trials;
+use super::{Error, FaultCounts, Refusal, check, check_cycles};
+use crate::trials::{Failure, Trace, Trials, keep};
 
 /// Longest wait of a source before it sends a lost packet again, in cycles.
 const REPLAY_MAX: u32 = 1_000_000;
@@ -29,6 +32,81 @@ pub struct RerouteCampaign {
     pub warning: Warning,
     /// Number of trials.
     pub trials: u64,
+}
+
+/// What came of a campaign.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RerouteReport {
+    /// The machine, as 4x4x4.
+    pub lattice: String,
+    /// Virtual channels of a link.
+    pub vcs: u8,
+    /// Flits that a virtual channel holds.
+    pub vc_depth: u16,
+    /// Flits of a packet.
+    pub packet_flits: u16,
+    /// Flits that each node offered in a cycle.
+    pub load: f64,
+    /// How many nodes and cables failed.
+    pub counts: FaultCounts,
+    /// When the master knew.
+    pub warning: Warning,
+    /// Cycles after which a lost packet was sent again, if it was.
+    pub replay_after_cycles: Option<u32>,
+    /// Number of trials.
+    pub trials: u64,
+    /// Seed.
+    pub seed: u64,
+    /// Trials routed the long way round broken rings, or without any need of it.
+    pub long_way: u64,
+    /// Trials routed with early turns.
+    pub early_turn: u64,
+    /// Trials routed up a tree and down again.
+    pub tree: u64,
+    /// Trials in which new routes were refused.
+    pub refused: u64,
+    /// Cycles from the fault until the master knew, over trials.
+    pub aware_cycles: Summary,
+    /// Cycles from then until new routes were in use: sources wait, the network drains.
+    pub drain_cycles: Summary,
+    /// Cycles from then until no lost packet waited any more to be sent again.
+    pub replay_cycles: Summary,
+    /// Losses of a trial, over trials.
+    pub lost_packets: Summary,
+    /// Losses per 1000 cycles between fault and new routes.
+    pub lost_per_kilocycle: f64,
+    /// What became of all packets.
+    pub packets: Totals,
+    /// Packets that neither arrived nor were refused: their source died with them, or nothing is
+    /// sent again.
+    pub gone: u64,
+    /// Cycles from the making of a packet to the arrival of its last flit, over packets that arrived
+    /// before the fault. Waits at the source count, and so do losses before the packet arrived.
+    pub latency_before: Summary,
+    /// The same from the fault until new routes were in use.
+    pub latency_during: Summary,
+    /// The same from then on.
+    pub latency_after: Summary,
+    /// Throughput, losses and latency over time.
+    pub series: Series,
+    /// Trials that went wrong: must be 0.
+    pub failed: u64,
+    /// First of them in the order of trials.
+    pub failures: Vec<Failure>,
+    /// First refusals of new routes, in the order of trials.
+    pub refusals: Vec<Refusal>,
+}
+
+/// What the summaries of a report are made from.
+#[derive(Debug, Default)]
+pub struct Samples {
+    aware: Histogram,
+    drain: Histogram,
+    replay: Histogram,
+    lost: Histogram,
+    planning_ns: Histogram,
+    latency: [Histogram; 3],
+    bins: Bins,
 }
 
 impl RerouteCampaign {
@@ -64,8 +142,8 @@ impl RerouteCampaign {
 /// The trials of a campaign that can be run.
 #[derive(Clone, Debug)]
 pub struct RerouteTrials {
-    pub(super) campaign: RerouteCampaign,
-    pub(super) delays: Delays,
+    campaign: RerouteCampaign,
+    delays: Delays,
 }
 
 impl RerouteTrials {
@@ -73,18 +151,12 @@ impl RerouteTrials {
     pub fn campaign(&self) -> &RerouteCampaign {
         &self.campaign
     }
-
-    /// Runs trial `index`, and tells what happens in it.
-    pub fn tell(&self, index: u64) -> (RerouteResult, Vec<String>) {
-        let mut story = Story::told();
-        let result = trial(self, index, &mut story).result;
-        (result, story.lines())
-    }
 }
 
 impl Trials for RerouteTrials {
     type Bench = ();
-    type Tally = RerouteTally;
+    type Outcome = Ran;
+    type Sums = (RerouteReport, Samples);
     /// Beside the report stands the wall time that the planning of routes took, in nanoseconds: it
     /// alone differs from run to run.
     type Report = (RerouteReport, Summary);
@@ -99,12 +171,98 @@ impl Trials for RerouteTrials {
 
     fn bench(&self) {}
 
-    fn run(&self, index: u64, (): &mut (), tally: &mut RerouteTally) {
-        tally.add(index, trial(self, index, &mut Story::default()));
+    fn run(&self, index: u64, (): &mut (), trace: &mut Trace) -> Ran {
+        trial::run(self, index, trace)
     }
 
-    fn report(&self, tally: RerouteTally) -> (RerouteReport, Summary) {
-        let planning = tally.planning_ns.summary();
-        (RerouteReport::new(&self.campaign, tally), planning)
+    fn none(&self) -> Self::Sums {
+        let RerouteCampaign { setup, load, counts, warning, .. } = &self.campaign;
+        let none = Summary::default();
+        let report = RerouteReport {
+            lattice: setup.lattice.to_string(),
+            vcs: setup.vcs,
+            vc_depth: setup.vc_depth,
+            packet_flits: setup.packet_flits,
+            load: *load,
+            counts: *counts,
+            warning: *warning,
+            replay_after_cycles: setup.replay_after,
+            trials: 0,
+            seed: setup.seed,
+            long_way: 0,
+            early_turn: 0,
+            tree: 0,
+            refused: 0,
+            aware_cycles: none,
+            drain_cycles: none,
+            replay_cycles: none,
+            lost_packets: none,
+            lost_per_kilocycle: 0.0,
+            packets: Totals::default(),
+            gone: 0,
+            latency_before: none,
+            latency_during: none,
+            latency_after: none,
+            series: Series::default(),
+            failed: 0,
+            failures: Vec::new(),
+            refusals: Vec::new(),
+        };
+        (report, Samples::default())
+    }
+
+    fn add(&self, (report, sums): &mut Self::Sums, trial: u64, ran: Ran) {
+        let Ran { result, latency, bins, planning_ns } = ran;
+        report.trials += 1;
+        match result.means {
+            Some(Means::LongWay) => report.long_way += 1,
+            Some(Means::EarlyTurn) => report.early_turn += 1,
+            Some(Means::Tree) => report.tree += 1,
+            None => {}
+        }
+        sums.aware.record(u64::from(result.aware_cycles));
+        sums.planning_ns.record(planning_ns);
+        sums.lost.record(result.totals.lost);
+        if result.means.is_some() {
+            sums.drain.record(u64::from(result.drain_cycles));
+            sums.replay.record(u64::from(result.replay_cycles));
+        }
+        let (all, more) = (&mut report.packets, &result.totals);
+        all.made += more.made;
+        all.delivered += more.delivered;
+        all.refused += more.refused;
+        all.lost += more.lost;
+        all.replayed += more.replayed;
+        report.gone += result.gone;
+        sums.latency.iter().zip(&latency).for_each(|(mine, theirs)| mine.absorb(theirs));
+        sums.bins.merge(&bins);
+        if let Some(why) = result.refused {
+            report.refused += 1;
+            keep(&mut report.refusals, Refusal { trial, why });
+        }
+        if let Some(what) = result.failure {
+            report.failed += 1;
+            keep(&mut report.failures, Failure { trial, what });
+        }
+    }
+
+    fn report(&self, (report, sums): Self::Sums) -> (RerouteReport, Summary) {
+        let Setup { packet_flits, lattice, .. } = self.campaign.setup;
+        let [latency_before, latency_during, latency_after] =
+            sums.latency.each_ref().map(Histogram::summary);
+        let outage = (sums.aware.sum() + sums.drain.sum()).max(1);
+        let report = RerouteReport {
+            aware_cycles: sums.aware.summary(),
+            drain_cycles: sums.drain.summary(),
+            replay_cycles: sums.replay.summary(),
+            lost_packets: sums.lost.summary(),
+            lost_per_kilocycle: 1000.0 * sums.lost.sum() as f64 / outage as f64,
+            latency_before,
+            latency_during,
+            latency_after,
+            series: sums.bins.series(packet_flits, lattice.nodes()),
+            ..report
+        };
+        (report, sums.planning_ns.summary())
     }
 }

@@ -66,11 +66,6 @@ impl Bins {
         self.before
     }
 
-    /// Whether nothing was noted yet.
-    pub fn is_empty(&self) -> bool {
-        self.bins.is_empty()
-    }
-
     /// Adds the sums of other trials.
     pub fn merge(&mut self, other: &Self) {
         if other.bins.len() > self.bins.len() {

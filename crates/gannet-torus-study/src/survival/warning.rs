@@ -5,8 +5,9 @@ use gannet_lofamo::Mode;
 use gannet_measure::random::Random;
 use serde::Serialize;
 
-use super::limit::{Error, check_cycles};
-use crate::awareness::{FaultKind, Surroundings, Trial, run_trial};
+use super::{Error, check_cycles};
+use crate::awareness::{Campaign, FaultKind, Watched};
+use crate::trials::{Trace, Trials};
 
 /// Longest time until a fault is known that is simulated, in cycles.
 pub(super) const AWARE_MAX: u32 = 4_000_000;
@@ -70,13 +71,13 @@ impl Delays<u64> {
     }
 
     fn watched(lattice: Lattice, mode: Mode, period_ns: u64, cycle_ns: f64, seed: u64) -> Self {
-        let surroundings = Surroundings::default();
-        let trial =
-            |index| Trial { lattice, mode, period_ns, faults: 1, seed, index, surroundings };
+        let machine = Watched { seed, ..Watched::new(lattice, mode, period_ns) };
+        let campaign = Campaign { machine, trials: TRIALS_MAX, faults: 1 };
+        let (mut simulation, mut trace) = (campaign.bench(), Trace::default());
         let cycles = |ns: u64| ((ns as f64 / cycle_ns).ceil() as u64).max(1);
         let mut delays = Self { cables: Vec::new(), nodes: Vec::new() };
         for index in 0..TRIALS_MAX {
-            for (kind, after_ns) in run_trial(&trial(index)).known {
+            for (kind, after_ns) in campaign.run(index, &mut simulation, &mut trace).known {
                 match kind {
                     FaultKind::CableCut => delays.cables.push(cycles(after_ns)),
                     FaultKind::NodeDead => delays.nodes.push(cycles(after_ns)),

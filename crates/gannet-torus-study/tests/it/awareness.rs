@@ -2,10 +2,9 @@
 //!
 //! With `GANNET_LONG=1`, 10^5 trials on each lattice in each mode, and 24 hours without faults.
 
-use gannet_lattice::Lattice;
 use gannet_lofamo::Mode;
-use gannet_torus_study::awareness::{Campaign, Jitter, Quiet, Surroundings, run_trial, tell_trial};
-use gannet_torus_study::trials::{Trials, run_all};
+use gannet_torus_study::awareness::{Campaign, Jitter, Quiet, Watched};
+use gannet_torus_study::trials::{Trace, Trials, run_all, tell};
 
 const MS_NS: u64 = 1_000_000;
 
@@ -14,21 +13,13 @@ fn is_long() -> bool {
 }
 
 fn campaign(lattice: &str, mode: Mode, period_ns: u64, trials: u64) -> Campaign {
-    Campaign {
-        lattice: lattice.parse::<Lattice>().unwrap(),
-        mode,
-        period_ns,
-        trials,
-        faults: 6,
-        seed: 1,
-        surroundings: Surroundings::default(),
-        threads: 1,
-    }
+    let machine = Watched::new(lattice.parse().unwrap(), mode, period_ns);
+    Campaign { machine, trials, faults: 6 }
 }
 
 /// Runs a campaign and wants it sound and in time.
 fn judge(campaign: &Campaign) {
-    let report = run_all(campaign, &mut |_| ());
+    let report = run_all(campaign);
     let what = format!("{}, {:?}, T = {} s", report.lattice, report.mode, report.period_s);
     assert!(report.is_sound() && report.late == 0, "{what}: {:?}", report.failures);
     assert!(report.known >= campaign.trials / 2, "{what}: {} known", report.known);
@@ -61,8 +52,8 @@ fn what_the_service_network_loses_delays_and_never_misleads() {
             for mode in Mode::ALL {
                 let trials = if is_long() { 30_000 } else { trials };
                 let mut campaign = campaign(lattice, mode, 100 * MS_NS, trials);
-                campaign.surroundings.service_loss = service_loss;
-                let report = run_all(&campaign, &mut |_| ());
+                campaign.machine.surroundings.service_loss = service_loss;
+                let report = run_all(&campaign);
                 let what = format!("{lattice}, {mode:?}, loss {service_loss}");
                 assert!(report.is_sound(), "{what}: {:?}", report.failures);
                 assert!(report.known >= trials / 2, "{what}: {} known", report.known);
@@ -86,7 +77,7 @@ fn odd_and_flat_lattices_are_no_exception() {
         for mode in Mode::ALL {
             let campaign =
                 campaign(lattice, mode, 10 * MS_NS, if is_long() { 30_000 } else { 300 });
-            let report = run_all(&campaign, &mut |_| ());
+            let report = run_all(&campaign);
             assert!(report.is_sound(), "{lattice}: {:?}", report.failures);
         }
     }
@@ -95,29 +86,29 @@ fn odd_and_flat_lattices_are_no_exception() {
 #[test]
 fn a_campaign_is_the_same_on_any_number_of_threads() {
     let one = campaign("4x4x1", Mode::Push, 20 * MS_NS, 101);
-    let mut done = 0;
-    let report = run_all(&one, &mut |trials| done = trials);
-    assert_eq!(done, 101);
+    let report = run_all(&one);
+    assert_eq!(report.trials, 101);
+    let with = |machine| run_all(&Campaign { machine, ..one });
     for threads in [2, 3] {
-        assert_eq!(run_all(&Campaign { threads, ..one }, &mut |_| ()), report);
+        assert_eq!(with(Watched { threads, ..one.machine }), report);
     }
-    let other = run_all(&Campaign { seed: 2, ..one }, &mut |_| ());
+    let other = with(Watched { seed: 2, ..one.machine });
     assert_ne!(other.awareness, report.awareness);
 }
 
 #[test]
 fn a_part_of_a_campaign_has_a_report() {
     let campaign = campaign("4x4x1", Mode::Push, 20 * MS_NS, 50);
-    let (mut simulation, mut tally) = (campaign.bench(), Default::default());
-    (0..20).for_each(|index| campaign.run(index, &mut simulation, &mut tally));
-    let part = campaign.report(tally);
+    let mut sums = campaign.none();
+    (0..20).rev().for_each(|index| campaign.add(&mut sums, index, tell(&campaign, index).0));
+    let part = campaign.report(sums);
     assert!(part.trials == 20 && part.known > 0);
-    assert_eq!(part, run_all(&Campaign { trials: 20, ..campaign }, &mut |_| ()));
+    assert_eq!(part, run_all(&Campaign { trials: 20, ..campaign }));
 }
 
 #[test]
 fn a_node_without_neighbours_keeps_no_limits() {
-    let report = run_all(&campaign("1", Mode::Poll, 20 * MS_NS, 300), &mut |_| ());
+    let report = run_all(&campaign("1", Mode::Poll, 20 * MS_NS, 300));
     assert!(report.known > 0 && report.is_sound(), "{:?}", report.failures);
     assert_eq!((report.within_limits, report.late, report.is_in_time()), (None, 0, true));
 }
@@ -125,8 +116,8 @@ fn a_node_without_neighbours_keeps_no_limits() {
 #[test]
 fn what_is_known_too_late_is_not_in_time() {
     let mut campaign = campaign("4x4x1", Mode::Push, 20 * MS_NS, 400);
-    campaign.surroundings.wake_ns = 20 * MS_NS;
-    let report = run_all(&campaign, &mut |_| ());
+    campaign.machine.surroundings.wake_ns = 20 * MS_NS;
+    let report = run_all(&campaign);
     assert_eq!((report.within_limits, report.is_in_time()), (Some(false), false));
 }
 
@@ -134,10 +125,11 @@ fn what_is_known_too_late_is_not_in_time() {
 fn a_trial_is_replayed_by_its_number() {
     let campaign = campaign("4x4x1", Mode::Poll, 20 * MS_NS, 1);
     for index in [0, 7, 77] {
-        let (told, story) = tell_trial(&campaign.trial(index));
-        assert_eq!(told, run_trial(&campaign.trial(index)));
-        assert!(story.is_sorted_by_key(|line| line.0));
-        let count = |word: &str| story.iter().filter(|line| line.1.starts_with(word)).count();
+        let (told, lines) = tell(&campaign, index);
+        assert_eq!(told, campaign.run(index, &mut campaign.bench(), &mut Trace::default()));
+        let time_s = |line: &String| line.trim_start().split(' ').next().unwrap().parse::<f64>();
+        assert!(lines.is_sorted_by_key(|line| time_s(line).unwrap()));
+        let count = |word: &str| lines.iter().filter(|line| line.contains(word)).count();
         let known = told.known.len() as u64 + told.known_beyond_rule;
         assert_eq!(count("KNOWN") as u64, known);
         assert!(count("FAULT") > 0);
@@ -149,35 +141,29 @@ fn a_trial_is_replayed_by_its_number() {
 fn a_host_without_a_nic_tells_that_it_is_sick() {
     let campaign = campaign("4x4x1", Mode::Push, 100 * MS_NS, 1);
     for index in [114, 146, 161, 168, 391] {
-        let (told, story) = tell_trial(&campaign.trial(index));
+        let (told, lines) = tell(&campaign, index);
         assert_eq!((told.undetected.len(), told.late.len()), (0, 0), "{index}: {told:?}");
-        let ill = story.iter().filter(|it| it.1.starts_with("FAULT: host sick"));
-        let known = story.iter().filter(|it| it.1.contains("s: host sick"));
-        assert_eq!(ill.count(), known.count(), "{index}: {story:#?}");
+        let ill = lines.iter().filter(|line| line.contains("FAULT: host sick"));
+        let known = lines.iter().filter(|line| line.contains("s: host sick"));
+        assert_eq!(ill.count(), known.count(), "{index}: {lines:#?}");
     }
 }
 
 fn quiet(mode: Mode, hours: f64) -> Quiet {
-    Quiet {
-        lattice: "4x4x1".parse().unwrap(),
-        mode,
-        period_ns: 500 * MS_NS,
-        hours,
-        seed: 3,
-        surroundings: Surroundings::default(),
-        threads: 1,
-    }
+    let machine = Watched::new("4x4x1".parse().unwrap(), mode, 500 * MS_NS);
+    Quiet { machine: Watched { seed: 3, ..machine }, hours }
 }
 
 #[test]
 fn a_machine_without_faults_reports_none() {
     for mode in Mode::ALL {
-        let report = run_all(&quiet(mode, if is_long() { 24.0 } else { 1.25 }), &mut |_| ());
+        let report = run_all(&quiet(mode, if is_long() { 24.0 } else { 1.25 }));
         assert_eq!(report.false_reports, 0, "{:?}", report.claims);
         let beats = 16.0 * report.hours * 3600.0 / report.period_s;
         assert!(report.events as f64 > 2.0 * beats, "{} events", report.events);
-        let two = Quiet { threads: 2, ..quiet(mode, report.hours) };
-        assert!(is_long() || run_all(&two, &mut |_| ()) == report);
+        let mut two = quiet(mode, report.hours);
+        two.machine.threads = 2;
+        assert!(is_long() || run_all(&two) == report);
     }
 }
 
@@ -186,7 +172,8 @@ fn a_machine_without_faults_reports_none() {
 fn hosts_later_than_the_watch_allows_are_reported() {
     for mode in Mode::ALL {
         let mut late = quiet(mode, 1.0);
-        late.surroundings.jitter = Jitter { late_chance: 0.01, late_max: 0.8, ..Jitter::default() };
-        assert!(run_all(&late, &mut |_| ()).false_reports > 0, "{mode:?}");
+        late.machine.surroundings.jitter =
+            Jitter { late_chance: 0.01, late_max: 0.8, ..Jitter::default() };
+        assert!(run_all(&late).false_reports > 0, "{mode:?}");
     }
 }

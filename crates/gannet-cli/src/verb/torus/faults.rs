@@ -5,7 +5,6 @@ mod routing;
 mod table;
 mod trials;
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
@@ -14,12 +13,13 @@ use gannet_lofamo::Mode;
 use gannet_measure::quantity::Span;
 use gannet_torus_study::awareness::{
     Campaign, CampaignReport, FAULTS_MAX, Jitter, NODES_MAX, Quiet, QuietReport, Surroundings,
-    tell_trial,
+    Watched,
 };
 use gannet_torus_study::trials::TRIALS_MAX;
 use gannet_torus_study::{PlotError, awareness_svg};
 use serde::Serialize;
 
+use self::trials::Judged;
 use super::quantity::{number, period};
 use crate::destination::Destination;
 use crate::exit::{Outcome, Usage};
@@ -171,24 +171,13 @@ fn hours(text: &str) -> Result<f64, String> {
     number(text, 0.0..=HOURS_MAX)
 }
 
-/// A campaign, and how to see its failures again.
-#[derive(Debug, Serialize)]
-struct Judged {
-    #[serde(flatten)]
-    report: CampaignReport,
-    /// Number of trials that were asked for; a signal may have ended them before.
-    trials_asked: u64,
-    /// A command for each failure.
-    replays: Vec<String>,
-}
-
 #[derive(Debug, Serialize)]
 struct Report {
     /// Whether nothing was missed and nothing invented.
     sound: bool,
     /// Whether all was known in the time promised.
     in_time: bool,
-    campaigns: Vec<Judged>,
+    campaigns: Vec<Judged<CampaignReport>>,
     quiet: Vec<QuietReport>,
 }
 
@@ -254,18 +243,22 @@ fn judge(report: &Report) -> Outcome {
 
 /// Runs all campaigns; what was done, and the number of a signal that ended it.
 fn measure(arguments: &Arguments) -> anyhow::Result<(Report, Option<i32>)> {
-    let campaigns = campaigns_of(arguments);
-    let name = |it: &Campaign| format!("{}, {}", it.lattice, it.mode.name());
-    let named: Vec<_> = campaigns.iter().map(|it| (name(it), *it)).collect();
+    let campaigns = campaigns(arguments);
+    let name = |it: &Watched| format!("{}, {}", it.lattice, it.mode.name());
+    let named: Vec<_> = campaigns.iter().map(|it| (name(&it.machine), *it)).collect();
     let trials::Done { reports, mut signal } = trials::run(&named)?;
-    let done = campaigns.iter().zip(reports);
-    let campaigns: Vec<Judged> =
-        done.filter_map(|(campaign, report)| Some(judged(arguments, campaign, report?))).collect();
+    let judged = |(campaign, report): (&Campaign, Option<CampaignReport>)| {
+        let command = |trial| command(arguments, campaign, trial);
+        Some(Judged::new(report?, campaign.trials, |it| &it.failures, command))
+    };
+    let campaigns: Vec<_> = campaigns.iter().zip(reports).filter_map(judged).collect();
     let mut quiet = Vec::new();
     if arguments.hours > 0.0 && signal.is_none() {
-        let name = |it: &Quiet| format!("{}, {}, without faults", it.lattice, it.mode.name());
-        let hours: Vec<_> = quiet_of(arguments).map(|it| (name(&it), it)).collect();
-        let done = trials::run(&hours)?;
+        let hours = machines(arguments).into_iter().map(|machine| {
+            let quiet = Quiet { machine, hours: arguments.hours };
+            (format!("{}, without faults", name(&machine)), quiet)
+        });
+        let done = trials::run(&hours.collect::<Vec<_>>())?;
         signal = done.signal;
         quiet.extend(done.reports.into_iter().flatten());
     }
@@ -275,53 +268,35 @@ fn measure(arguments: &Arguments) -> anyhow::Result<(Report, Option<i32>)> {
     Ok((Report { sound, in_time, campaigns, quiet }, signal))
 }
 
-fn judged(arguments: &Arguments, campaign: &Campaign, report: CampaignReport) -> Judged {
-    let failures = report.failures.iter();
-    let replays = failures.map(|failure| command(arguments, campaign, failure.trial)).collect();
-    Judged { report, trials_asked: campaign.trials, replays }
-}
-
-/// The campaigns asked for.
-fn campaigns_of(arguments: &Arguments) -> Vec<Campaign> {
-    let mut campaigns = Vec::new();
+/// The machines asked for.
+fn machines(arguments: &Arguments) -> Vec<Watched> {
+    let jitter = Jitter { period: arguments.jitter, late_max: arguments.late, ..Jitter::default() };
+    let service_loss = arguments.service_loss;
+    let surroundings = Surroundings { jitter, service_loss, ..Surroundings::default() };
+    let (seed, threads) = (arguments.seed, arguments.threads.into());
+    let mut machines = Vec::new();
     for &lattice in &arguments.lattice {
         for period in &arguments.period.0 {
             for &mode in arguments.mode.modes() {
-                campaigns.push(campaign(arguments, lattice, mode, period.ns()));
+                let machine = Watched::new(lattice, mode, period.ns());
+                machines.push(Watched { surroundings, seed, threads, ..machine });
             }
         }
     }
-    campaigns
+    machines
 }
 
-/// The hours without faults of each of them.
-fn quiet_of(arguments: &Arguments) -> impl Iterator<Item = Quiet> {
-    let hours = arguments.hours;
-    campaigns_of(arguments).into_iter().map(move |it| {
-        let Campaign { lattice, mode, period_ns, seed, surroundings, threads, .. } = it;
-        Quiet { lattice, mode, period_ns, hours, seed, surroundings, threads }
-    })
-}
-
-fn campaign(arguments: &Arguments, lattice: Lattice, mode: Mode, period_ns: u64) -> Campaign {
-    let jitter = Jitter { period: arguments.jitter, late_max: arguments.late, ..Jitter::default() };
-    let service_loss = arguments.service_loss;
-    Campaign {
-        lattice,
-        mode,
-        period_ns,
-        trials: arguments.trials,
-        faults: arguments.faults,
-        seed: arguments.seed,
-        surroundings: Surroundings { jitter, service_loss, ..Surroundings::default() },
-        threads: arguments.threads.into(),
-    }
+/// The campaigns asked for.
+fn campaigns(arguments: &Arguments) -> Vec<Campaign> {
+    let Arguments { trials, faults, .. } = *arguments;
+    let machines = machines(arguments).into_iter();
+    machines.map(|machine| Campaign { machine, trials, faults }).collect()
 }
 
 /// The command that runs a trial again.
 fn command(arguments: &Arguments, campaign: &Campaign, trial: u64) -> String {
-    let Campaign { lattice, faults, seed, .. } = campaign;
-    let (mode, period) = (campaign.mode.name(), Span(campaign.period_ns).to_string());
+    let Watched { lattice, mode, period_ns, seed, .. } = campaign.machine;
+    let (mode, period, faults) = (mode.name(), Span(period_ns).to_string(), campaign.faults);
     let Arguments { jitter, late, service_loss, .. } = arguments;
     format!(
         "gannet torus faults --lattice {lattice} --mode {mode} --period {} --faults {faults} \
@@ -333,17 +308,12 @@ fn command(arguments: &Arguments, campaign: &Campaign, trial: u64) -> String {
 /// Runs one trial for each campaign asked for, and tells what happens.
 fn replay(arguments: &Arguments, index: u64) -> anyhow::Result<Outcome> {
     let mut sound = true;
-    for campaign in campaigns_of(arguments) {
-        let (result, story) = tell_trial(&campaign.trial(index));
+    for campaign in campaigns(arguments) {
+        let command = command(arguments, &campaign, index);
+        let result = trials::replay(&campaign, index, &command, "")?;
         let failures = [&result.undetected, &result.false_reports, &result.late];
         sound &= failures.iter().all(|it| it.is_empty());
-        output::print(|out| {
-            writeln!(out, "{}", command(arguments, &campaign, index))?;
-            for (at_ns, line) in story {
-                writeln!(out, "{:>14.6} s  {line}", at_ns as f64 * 1e-9)?;
-            }
-            table::end_of_story(out, &result)
-        })?;
+        output::print(|out| table::end_of_trial(out, &result))?;
     }
     Ok(if sound { Outcome::Ok } else { Outcome::NotVerified })
 }

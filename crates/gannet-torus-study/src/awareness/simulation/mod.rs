@@ -1,11 +1,8 @@
 //! Hosts, NICs and a master, driven by events.
 
-mod boot;
-mod breakage;
 mod nodes;
-mod service;
 
-use gannet_lattice::Lattice;
+use gannet_lattice::{Direction, Lattice, Node};
 use gannet_lofamo::{
     Host, HostAction, Master, MasterAction, Mode, Nic, NicAction, Thresholds, Timing,
 };
@@ -14,8 +11,9 @@ use gannet_wire::lofamo::{Diagnostic, Status};
 
 use super::events::{Event, Queue};
 use super::fault::Fault;
-use super::surroundings::Surroundings;
+use super::machine::{Surroundings, Watched};
 use super::truth::Truth;
+use crate::trials::Trace;
 
 const NEVER: u64 = u64::MAX;
 
@@ -75,18 +73,15 @@ pub struct Simulation {
     host_actions: Vec<HostAction>,
     master_actions: Vec<MasterAction>,
     readings: Vec<Diagnostic>,
-    /// What is told of a trial, where that is wanted.
-    pub(in crate::awareness) story: Option<Vec<(u64, String)>>,
+    /// What is told of a trial.
+    pub(in crate::awareness) trace: Trace,
 }
 
 impl Simulation {
     /// A healthy machine in which every node has been heard.
-    pub fn new(
-        lattice: Lattice,
-        timing: Timing,
-        period_ns: u64,
-        surroundings: Surroundings,
-    ) -> Self {
+    pub fn new(machine: &Watched) -> Self {
+        let Watched { lattice, mode, period_ns, surroundings, .. } = *machine;
+        let timing = Timing::new(mode, period_ns);
         let nic = |node| Nic::new(lattice, node, timing, Thresholds::default());
         let mut simulation = Self {
             lattice,
@@ -111,7 +106,7 @@ impl Simulation {
             host_actions: Vec::new(),
             master_actions: Vec::new(),
             readings: Vec::new(),
-            story: None,
+            trace: Trace::default(),
         };
         simulation.boot();
         simulation.healthy = (
@@ -121,6 +116,54 @@ impl Simulation {
             simulation.desks.clone(),
         );
         simulation
+    }
+
+    /// Brings all machines to where they are after a long time without faults.
+    ///
+    /// Only the first deadlines count from time 0 in place of a beat before it: awareness of faults
+    /// in the first half of a period looks longer by that, in the mean over a trial by a percent.
+    fn boot(&mut self) {
+        for node in self.lattice.all() {
+            let (host, nic) = (&mut self.hosts[node.index()], &mut self.nics[node.index()]);
+            let desk = &mut self.desks[node.index()];
+            for direction in Direction::ALL.into_iter().filter(|&d| self.lattice.has(d)) {
+                nic.credit(0, direction, &mut |_| ());
+                desk.flowing |= 1 << direction.index();
+            }
+            let word = host.beat(0, &mut |_| ());
+            match self.timing.mode {
+                Mode::Push => nic.beat(0, word, &mut |_| ()),
+                Mode::Poll => nic.check(0, word, &mut |_| ()),
+            }
+            host.nic_register(0, nic.tick(), &mut |_| ());
+            // A beat that the next look will find, as in any stretch of time.
+            (desk.host_register, desk.nic_register) = (host.beat(0, &mut |_| ()), nic.tick());
+            (desk.host_timer_ns, desk.nic_timer_ns) = (NEVER, NEVER);
+        }
+        for node in self.lattice.all() {
+            for direction in Direction::ALL {
+                while self.nics[node.index()].has_fresh(direction) {
+                    let diagnostic = self.nics[node.index()].diagnostic(0, direction);
+                    let far = self.lattice.neighbour(node, direction);
+                    let back = direction.opposite();
+                    self.nics[far.index()].receive(0, back, &diagnostic, &mut |_| ());
+                }
+            }
+        }
+        for node in self.lattice.all() {
+            self.nics[node.index()].read(0, &mut |diagnostic| self.readings.push(diagnostic));
+            for diagnostic in std::mem::take(&mut self.readings) {
+                let mut reports = Vec::new();
+                self.hosts[node.index()].notice(&diagnostic, &mut |action| reports.push(action));
+                for action in reports {
+                    if let HostAction::Report(report) = action {
+                        self.master.report(0, &report, &mut |_| ());
+                    }
+                }
+                let descriptor = &diagnostic.descriptor;
+                self.nics[node.index()].confirm(Node(descriptor.origin), descriptor.epoch);
+            }
+        }
     }
 
     /// Begins anew from the healthy state, with beats in phases of `random`, and `faults` to come.
@@ -183,9 +226,7 @@ impl Simulation {
     }
 
     fn tell(&mut self, line: impl FnOnce() -> String) {
-        if let Some(story) = &mut self.story {
-            story.push((self.now_ns, line()));
-        }
+        self.trace.tell(|| format!("{:>14.6} s  {}", self.now_ns as f64 * 1e-9, line()));
     }
 
     fn handle(&mut self, event: Event) {

@@ -8,7 +8,7 @@ use gannet_measure::histogram::Summary;
 use gannet_measure::quantity::Span;
 use gannet_torus::simulator::Setup;
 use gannet_torus_study::over_time_svg;
-use gannet_torus_study::survival::{RerouteCampaign, RerouteReport, RerouteTrials, Warning};
+use gannet_torus_study::survival::{RerouteCampaign, RerouteReport, Warning};
 use serde::Serialize;
 
 use super::super::quantity::period;
@@ -134,7 +134,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let trials = campaign(arguments).trials().map_err(|error| Usage(error.to_string()))?;
     let campaign = trials.campaign();
     if let Some(index) = arguments.trials.trial {
-        return replay(arguments, &trials, index);
+        let again = trials::replay(&trials, index, &command(arguments, campaign, index), "  ")?;
+        let is_sound = again.result.failure.is_none();
+        return Ok(if is_sound { Outcome::Ok } else { Outcome::NotVerified });
     }
     let picture = arguments.trials.picture()?;
     let named = [(arguments.lattice.to_string(), trials.clone())];
@@ -199,15 +201,6 @@ fn command(arguments: &Arguments, campaign: &RerouteCampaign, trial: u64) -> Str
     };
     let wait = arguments.replay_after.0.map_or("never".to_owned(), |cycles| cycles.to_string());
     format!("gannet torus faults reroute {options} {warning} --replay-after {wait} --trial {trial}")
-}
-
-fn replay(arguments: &Arguments, trials: &RerouteTrials, index: u64) -> anyhow::Result<Outcome> {
-    let (result, story) = trials.tell(index);
-    output::print(|out| {
-        writeln!(out, "{}", command(arguments, trials.campaign(), index))?;
-        story.iter().try_for_each(|line| writeln!(out, "  {line}"))
-    })?;
-    Ok(if result.failure.is_none() { Outcome::Ok } else { Outcome::NotVerified })
 }
 
 fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use gannet_lattice::Lattice;
 use gannet_torus::simulator::Setup;
 use gannet_torus_study::means_svg;
-use gannet_torus_study::survival::{Figures, RoutingCampaign, RoutingReport, RoutingTrials, Row};
+use gannet_torus_study::survival::{Figures, RoutingCampaign, RoutingReport, Row};
 use serde::Serialize;
 
-use super::trials::{self, TrialArguments, options, trials_of};
+use super::trials::{self, Judged, TrialArguments, options, trials_of};
 use crate::exit::{Outcome, Usage};
 use crate::output::{self, grouped};
 
@@ -53,22 +53,11 @@ pub struct Arguments {
     trials: TrialArguments,
 }
 
-/// A campaign, and how to see its failures again.
-#[derive(Debug, Serialize)]
-struct Judged {
-    #[serde(flatten)]
-    report: RoutingReport,
-    /// Number of trials that were asked for; a signal may have ended them before.
-    trials_asked: u64,
-    /// A command for each failure.
-    replays: Vec<String>,
-}
-
 #[derive(Debug, Serialize)]
 struct Report {
     /// Whether every set of faults was routed or refused, and every overload drained.
     sound: bool,
-    campaigns: Vec<Judged>,
+    campaigns: Vec<Judged<RoutingReport>>,
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -80,17 +69,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         return Err(Usage("a picture shows one --lattice with one of --vcs".to_owned()).into());
     }
     let picture = arguments.trials.picture()?;
-    let name = |it: &RoutingTrials| it.campaign().setup.lattice.to_string();
+    let name = |it: &RoutingCampaign| it.setup.lattice.to_string();
     let named: Vec<_> = campaigns.iter().map(|it| (name(it), it.clone())).collect();
     let trials::Done { reports, signal } = trials::run(&named)?;
     let mut report = Report { sound: true, campaigns: Vec::new() };
-    for (trials, judged) in campaigns.iter().zip(reports) {
+    for (campaign, judged) in campaigns.iter().zip(reports) {
         let Some(judged) = judged else { continue };
         report.sound &= judged.failed == 0;
-        let replays = judged.failures.iter();
-        let replays = replays.map(|it| command(trials.campaign(), it.trial)).collect();
-        let trials_asked = trials.campaign().trials;
-        report.campaigns.push(Judged { report: judged, trials_asked, replays });
+        let command = |trial| command(campaign, trial);
+        let judged = Judged::new(judged, campaign.trials, |it| &it.failures, command);
+        report.campaigns.push(judged);
     }
     if let (Some(picture), Some(judged)) = (picture, report.campaigns.first()) {
         picture.write(&means_svg(&judged.report)?)?;
@@ -104,7 +92,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 /// The campaigns asked for, checked before the first begins.
-fn campaigns(arguments: &Arguments) -> anyhow::Result<Vec<RoutingTrials>> {
+fn campaigns(arguments: &Arguments) -> anyhow::Result<Vec<RoutingCampaign>> {
     let mut campaigns = Vec::new();
     for &lattice in &arguments.lattice {
         for &vcs in &arguments.vcs {
@@ -122,7 +110,8 @@ fn campaigns(arguments: &Arguments) -> anyhow::Result<Vec<RoutingTrials>> {
                 counts: arguments.trials.counts(default.counts),
                 trials: arguments.trials.trials.unwrap_or(default.trials),
             };
-            campaigns.push(campaign.trials().map_err(|error| Usage(error.to_string()))?);
+            campaign.check().map_err(|error| Usage(error.to_string()))?;
+            campaigns.push(campaign);
         }
     }
     Ok(campaigns)
@@ -136,15 +125,11 @@ fn command(campaign: &RoutingCampaign, trial: u64) -> String {
 }
 
 /// Runs one trial for each campaign asked for, and tells what happens.
-fn replay(campaigns: &[RoutingTrials], index: u64) -> anyhow::Result<Outcome> {
+fn replay(campaigns: &[RoutingCampaign], index: u64) -> anyhow::Result<Outcome> {
     let mut sound = true;
-    for trials in campaigns {
-        let (result, story) = trials.tell(index);
+    for campaign in campaigns {
+        let result = trials::replay(campaign, index, &command(campaign, index), "  ")?;
         sound &= result.failure.is_none();
-        output::print(|out| {
-            writeln!(out, "{}", command(trials.campaign(), index))?;
-            story.iter().try_for_each(|line| writeln!(out, "  {line}"))
-        })?;
     }
     Ok(if sound { Outcome::Ok } else { Outcome::NotVerified })
 }
@@ -169,7 +154,7 @@ fn percent(count: u64, figures: &Figures) -> String {
     format!("{:.1} %", 100.0 * count as f64 / figures.trials.max(1) as f64)
 }
 
-fn print(out: &mut impl Write, judged: &Judged) -> io::Result<()> {
+fn print(out: &mut impl Write, judged: &Judged<RoutingReport>) -> io::Result<()> {
     let report = &judged.report;
     let RoutingReport { lattice, vcs, vc_depth, packet_flits, load, total, .. } = report;
     let trials = trials_of(total.trials, judged.trials_asked);

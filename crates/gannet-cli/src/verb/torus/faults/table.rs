@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use gannet_measure::quantity::Span;
 use gannet_torus_study::awareness::{CampaignReport, Distribution, Limits, TrialResult};
 
-use super::trials::trials_of;
-use super::{Judged, Report};
+use super::Report;
+use super::trials::{Judged, trials_of};
 use crate::output::grouped;
 
-pub fn end_of_story(out: &mut impl Write, result: &TrialResult) -> io::Result<()> {
+pub fn end_of_trial(out: &mut impl Write, result: &TrialResult) -> io::Result<()> {
     for what in &result.undetected {
         writeln!(out, "undetected: {what}")?;
     }
@@ -54,7 +54,7 @@ pub fn span(seconds: f64) -> Span {
     Span((seconds * 1e9).round() as u64)
 }
 
-fn print_campaign(out: &mut impl Write, campaign: &Judged) -> io::Result<()> {
+fn print_campaign(out: &mut impl Write, campaign: &Judged<CampaignReport>) -> io::Result<()> {
     let report = &campaign.report;
     let period = span(report.period_s);
     let mode = report.mode.name();

@@ -1,18 +1,20 @@
 //! What the studies of routing and of rerouting have in common.
 
 use std::fmt;
+use std::io::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::ValueEnum;
 use gannet_torus::simulator::{FlowControl, Setup};
 use gannet_torus_study::survival::FaultCounts;
-use gannet_torus_study::trials::{self, TRIALS_MAX, Tally, Trials};
+use gannet_torus_study::trials::{self, Failure, TRIALS_MAX, Trials};
+use serde::Serialize;
 
 use crate::background;
 use crate::destination::Destination;
 use crate::log;
-use crate::output::grouped;
+use crate::output::{self, grouped};
 use crate::progress;
 
 /// Trials of a study, and what fails in them.
@@ -133,6 +135,30 @@ pub fn options(setup: &Setup, load: f64, counts: &FaultCounts) -> String {
     )
 }
 
+/// What came of a campaign, and how to see its failures again.
+#[derive(Debug, Serialize)]
+pub struct Judged<R> {
+    #[serde(flatten)]
+    pub report: R,
+    /// Number of trials that were asked for; a signal may have ended them before.
+    pub trials_asked: u64,
+    /// A command for each failure.
+    pub replays: Vec<String>,
+}
+
+impl<R> Judged<R> {
+    /// The report of a campaign; `command` runs a trial again.
+    pub fn new(
+        report: R,
+        trials_asked: u64,
+        failures: fn(&R) -> &[Failure],
+        command: impl Fn(u64) -> String,
+    ) -> Self {
+        let replays = failures(&report).iter().map(|failure| command(failure.trial)).collect();
+        Self { report, trials_asked, replays }
+    }
+}
+
 /// What campaigns came to.
 pub struct Done<R> {
     /// The report of each campaign with trials done.
@@ -147,31 +173,53 @@ pub struct Done<R> {
 /// When signals cannot be caught.
 pub fn run<T>(campaigns: &[(String, T)]) -> anyhow::Result<Done<T::Report>>
 where
-    T: Trials<Tally: 'static> + Clone + Send + 'static,
+    T: Trials<Outcome: 'static> + Clone + Send + 'static,
 {
-    let mut tallies: Vec<_> = campaigns.iter().map(|_| T::Tally::default()).collect();
+    let mut sums: Vec<_> = campaigns.iter().map(|(_, campaign)| (0, campaign.none())).collect();
     let mut shown: Vec<Option<Progress>> = campaigns.iter().map(|_| None).collect();
     let work: Vec<T> = campaigns.iter().map(|(_, campaign)| campaign.clone()).collect();
     let signal = background::until_signal(
         move |steps| {
             for (index, campaign) in work.iter().enumerate() {
                 // Nobody hears them when a signal has ended the verb.
-                trials::run(campaign, &mut |tally| _ = steps.send((index, tally)));
+                trials::run(campaign, &mut |trial, outcome| {
+                    _ = steps.send((index, trial, outcome));
+                });
             }
         },
-        |(index, tally)| {
-            tallies[index].merge(tally);
-            let (name, campaign) = &campaigns[index];
-            let (done, all) = (tallies[index].trials(), campaign.count());
-            shown[index].get_or_insert_with(|| Progress::new(name, all)).show(done);
-            shown[index].take_if(|_| done == all);
+        |(index, trial, outcome)| {
+            let ((name, campaign), (done, sums)) = (&campaigns[index], &mut sums[index]);
+            campaign.add(sums, trial, outcome);
+            *done += 1;
+            let all = campaign.count();
+            shown[index].get_or_insert_with(|| Progress::new(name, all)).show(*done);
+            shown[index].take_if(|_| *done == all);
         },
     )?;
     drop(shown);
-    let report = |((_, campaign), tally): (&(String, T), T::Tally)| {
-        (tally.trials() > 0).then(|| campaign.report(tally))
+    let report = |((_, campaign), (done, sums)): (&(String, T), (u64, T::Sums))| {
+        (done > 0).then(|| campaign.report(sums))
     };
-    Ok(Done { reports: campaigns.iter().zip(tallies).map(report).collect(), signal })
+    Ok(Done { reports: campaigns.iter().zip(sums).map(report).collect(), signal })
+}
+
+/// Runs one trial again, prints the command that does so and what happens in it, each line behind
+/// `margin`, and gives what came of it.
+///
+/// # Errors
+/// When it cannot be printed.
+pub fn replay<T: Trials>(
+    trials: &T,
+    index: u64,
+    command: &str,
+    margin: &str,
+) -> anyhow::Result<T::Outcome> {
+    let (outcome, lines) = trials::tell(trials, index);
+    output::print(|out| {
+        writeln!(out, "{command}")?;
+        lines.iter().try_for_each(|line| writeln!(out, "{margin}{line}"))
+    })?;
+    Ok(outcome)
 }
 
 /// `7 of 9 trials`, or `9 trials` where none is missing.

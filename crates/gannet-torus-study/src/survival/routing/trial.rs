@@ -6,10 +6,10 @@ use gannet_torus::routes::check::Proven;
 use gannet_torus::routes::{Means, Routes};
 use gannet_torus::simulator::{Event, Pattern, Setup, Simulation};
 
-use super::draw::Told;
-use super::proof::{Proof, prove};
-use super::routing::RoutingCampaign;
-use super::story::Story;
+use super::RoutingCampaign;
+use crate::survival::Told;
+use crate::survival::proof::{Proof, prove};
+use crate::trials::Trace;
 
 /// Cycles after which a network that has not drained is taken to be stuck. It holds some hundred
 /// flits a node, and one that is not stuck moves one of them in every few cycles.
@@ -35,20 +35,8 @@ pub struct RoutingResult {
 pub struct Routed {
     /// How they get round the faults.
     pub means: Means,
-    /// Connected parts of the machine.
-    pub parts: u32,
-    /// Pairs of a working node and a node that it is connected to, itself included.
-    pub reachable: u64,
-    /// Pairs of different nodes that are connected.
-    pub pairs: u64,
-    /// Links of the routes of all pairs.
-    pub hops: u64,
-    /// Links of the shortest ways that the faults leave.
-    pub shortest: u64,
-    /// Links of the shortest ways in a machine without faults.
-    pub distance: u64,
-    /// Links of the longest route.
-    pub longest: u32,
+    /// What was found of them.
+    pub proof: Proof,
     /// Flits that arrived in the second half of the overload.
     pub flits: u64,
     /// Cycles until the last packet had arrived, after sources had stopped.
@@ -56,10 +44,10 @@ pub struct Routed {
 }
 
 /// Runs trial `index` of a campaign.
-pub(super) fn trial(campaign: &RoutingCampaign, index: u64, story: &mut Story) -> RoutingResult {
+pub(super) fn run(campaign: &RoutingCampaign, index: u64, trace: &mut Trace) -> RoutingResult {
     let random = &mut Random::stream(campaign.setup.seed, index);
     let faults = campaign.counts.draw(campaign.setup.lattice, random);
-    story.tell(|| Told(&faults));
+    trace.tell(|| Told(&faults));
     let mut result = RoutingResult {
         dead_nodes: faults.dead_node_count() as u32,
         dead_cables: faults.dead_cable_count() as u32,
@@ -69,15 +57,15 @@ pub(super) fn trial(campaign: &RoutingCampaign, index: u64, story: &mut Story) -
     let setup = Setup { seed: random.bits(), threads: 1, ..campaign.setup.clone() };
     match Routes::around(&faults, setup.vcs) {
         Err(refused) => {
-            story.tell(|| format!("refused: {refused}"));
+            trace.tell(|| format!("refused: {refused}"));
             result.routes = Err(refused.to_string());
         }
         Ok((routes, means, proven)) => {
-            story.tell(|| format!("planned: {means:?}, {} classes of channels", routes.classes()));
-            match try_out(campaign, &setup, &faults, routes, means, &proven, story) {
+            trace.tell(|| format!("planned: {means:?}, {} classes of channels", routes.classes()));
+            match try_out(campaign, &setup, &faults, routes, means, &proven, trace) {
                 Ok(routed) => result.routes = Ok(routed),
                 Err(what) => {
-                    story.tell(|| format!("FAILED: {what}"));
+                    trace.tell(|| format!("FAILED: {what}"));
                     result.failure = Some(what);
                 }
             }
@@ -94,13 +82,13 @@ fn try_out(
     routes: Routes,
     means: Means,
     proven: &Proven,
-    story: &mut Story,
+    trace: &mut Trace,
 ) -> Result<Routed, String> {
     if routes.classes() > setup.vcs {
         return Err(format!("{} classes need more than {} channels", routes.classes(), setup.vcs));
     }
     let proof = prove(&routes, faults)?;
-    story.tell(|| {
+    trace.tell(|| {
         let Proof { parts, pairs, channels, longest, .. } = proof;
         let links = proof.hops as f64 / pairs.max(1) as f64;
         format!(
@@ -112,21 +100,9 @@ fn try_out(
         return Err(format!("the planner found {proven:?}, this proof {proof:?}"));
     }
     let mut simulation = broken(setup, faults, routes, campaign.load)?;
-    let flits = overload(&mut simulation, campaign, &proof, story);
-    let drain_cycles = drain(&mut simulation, &proof, story)?;
-    let Proof { parts, reachable, pairs, hops, shortest, distance, longest, .. } = proof;
-    Ok(Routed {
-        means,
-        parts,
-        reachable,
-        pairs,
-        hops,
-        shortest,
-        distance,
-        longest,
-        flits,
-        drain_cycles,
-    })
+    let flits = overload(&mut simulation, campaign, &proof, trace);
+    let drain_cycles = drain(&mut simulation, &proof, trace)?;
+    Ok(Routed { means, proof, flits, drain_cycles })
 }
 
 /// A machine on these routes, whose dead cables carry nothing: packets sent over one are lost.
@@ -142,7 +118,7 @@ fn overload(
     simulation: &mut Simulation,
     campaign: &RoutingCampaign,
     proof: &Proof,
-    story: &mut Story,
+    trace: &mut Trace,
 ) -> u64 {
     let half = campaign.cycles / 2;
     simulation.advance(half);
@@ -150,10 +126,9 @@ fn overload(
     simulation.advance(campaign.cycles - half);
     let packets = simulation.totals().delivered - before;
     let flits = packets * u64::from(campaign.setup.packet_flits);
-    story.tell(|| {
-        let nodes = campaign.setup.lattice.nodes() as f64;
-        let accepted = flits as f64 / f64::from(campaign.cycles - half) / nodes;
-        let offered = campaign.load * proof.reachable as f64 / (nodes * nodes);
+    trace.tell(|| {
+        let accepted = campaign.accepted(flits as f64);
+        let offered = campaign.offered(proof.reachable as f64);
         format!(
             "overload: after {half} cycles {accepted:.3} flits per node and cycle arrive, of \
              {offered:.3} that are offered and can arrive"
@@ -162,20 +137,12 @@ fn overload(
     flits
 }
 
-/// Stops sources and waits until nothing is under way: the cycles it took.
-fn drain(simulation: &mut Simulation, proof: &Proof, story: &mut Story) -> Result<u32, String> {
-    let begin = simulation.now();
-    simulation.pause();
-    while !simulation.is_empty() {
-        if simulation.now() - begin >= DRAIN_MAX {
-            let totals = simulation.totals();
-            return Err(format!("stuck: not drained after {DRAIN_MAX} cycles, {totals:?}"));
-        }
-        simulation.advance(DRAIN_STRIDE);
-    }
-    let cycles = simulation.now() - begin;
+/// Lets the network drain, and looks what became of all packets: the cycles it took.
+fn drain(simulation: &mut Simulation, proof: &Proof, trace: &mut Trace) -> Result<u32, String> {
+    let advance = |simulation: &mut Simulation, cycles| simulation.advance(cycles);
+    let cycles = super::super::drain(simulation, DRAIN_MAX, DRAIN_STRIDE, advance)?;
     let totals = simulation.totals();
-    story.tell(|| format!("drained: after {cycles} cycles, {totals:?}"));
+    trace.tell(|| format!("drained: after {cycles} cycles, {totals:?}"));
     let nodes = simulation.setup().lattice.nodes() as u64;
     let all_connected = proof.reachable == nodes * nodes;
     match () {
@@ -203,8 +170,8 @@ mod tests {
         let setup = Setup { seed, ..campaign.setup.clone() };
         let proof = Proof { reachable: 1, ..Proof::default() };
         let mut simulation = broken(&setup, &faults, routes, 1.0).unwrap();
-        overload(&mut simulation, campaign, &proof, &mut Story::default());
-        drain(&mut simulation, &proof, &mut Story::default()).err()
+        overload(&mut simulation, campaign, &proof, &mut Trace::default());
+        drain(&mut simulation, &proof, &mut Trace::default()).err()
     }
 
     /// Were there a cycle, this traffic would find it.
@@ -235,8 +202,8 @@ mod tests {
         let routes = Routes::dimension_order(lattice);
         let mut simulation = broken(&campaign.setup, &faults, routes, 1.0).unwrap();
         let proof = Proof::default();
-        overload(&mut simulation, &campaign, &proof, &mut Story::default());
-        let what = drain(&mut simulation, &proof, &mut Story::default()).unwrap_err();
+        overload(&mut simulation, &campaign, &proof, &mut Trace::default());
+        let what = drain(&mut simulation, &proof, &mut Trace::default()).unwrap_err();
         assert!(what.contains("packets were lost"), "{what}");
     }
 }

@@ -1,5 +1,7 @@
-//! How late things happen.
+//! A machine that is watched, and how late things happen there.
 
+use gannet_lattice::Lattice;
+use gannet_lofamo::Mode;
 use gannet_measure::random::Random;
 use serde::Serialize;
 
@@ -90,5 +92,30 @@ impl Surroundings {
         let queue = random.exponential(self.service_queue_ns as f64) as u64;
         let is_lost = random.chance(self.service_loss);
         (!is_lost).then_some((self.service_ns + queue).min(self.service_max_ns))
+    }
+}
+
+/// A machine and how it is watched.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Watched {
+    /// Its shape.
+    pub lattice: Lattice,
+    /// How its nodes are watched.
+    pub mode: Mode,
+    /// Watchdog period T.
+    pub period_ns: u64,
+    /// How late things happen.
+    pub surroundings: Surroundings,
+    /// Trial `i` depends on this and on `i` alone.
+    pub seed: u64,
+    /// Threads that share trials; nothing depends on their number.
+    pub threads: usize,
+}
+
+impl Watched {
+    /// The machine in the usual surroundings, with seed 1 on one thread.
+    pub fn new(lattice: Lattice, mode: Mode, period_ns: u64) -> Self {
+        let surroundings = Surroundings::default();
+        Self { lattice, mode, period_ns, surroundings, seed: 1, threads: 1 }
     }
 }

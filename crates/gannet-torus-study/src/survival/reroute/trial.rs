@@ -3,16 +3,15 @@
 use std::time;
 
 use gannet_lattice::Faults;
-use gannet_measure::histogram::{Histogram, Summary};
+use gannet_measure::histogram::Histogram;
 use gannet_measure::random::Random;
 use gannet_torus::routes::{Means, Routes};
 use gannet_torus::simulator::{Event, Pattern, Setup, Simulation, Totals};
-use serde::Serialize;
 
-use super::draw::Told;
-use super::reroute::{RerouteCampaign, RerouteTrials};
-use super::series::{Bins, Recorder};
-use super::story::Story;
+use super::{RerouteCampaign, RerouteTrials};
+use crate::survival::series::{Bins, Recorder};
+use crate::survival::{Told, drain};
+use crate::trials::Trace;
 
 /// Cycles of traffic before anything is looked at; as many more at random before the fault.
 const WARM_UP: u32 = 1000;
@@ -27,7 +26,7 @@ const SETTLE_MAX: u32 = 200_000;
 const STRIDE: u32 = 8;
 
 /// What came of a trial.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RerouteResult {
     /// Nodes that failed.
     pub dead_nodes: u32,
@@ -48,12 +47,6 @@ pub struct RerouteResult {
     /// Packets that neither arrived nor were refused: their source died with them, or nothing is
     /// sent again.
     pub gone: u64,
-    /// Latency in cycles of packets that arrived before the fault.
-    pub latency_before: Summary,
-    /// From the fault until new routes were in use.
-    pub latency_during: Summary,
-    /// From then until all was as before.
-    pub latency_after: Summary,
     /// Why no routes were installed, if they were refused.
     pub refused: Option<String>,
     /// What went wrong, if anything.
@@ -61,16 +54,18 @@ pub struct RerouteResult {
 }
 
 /// A trial with all that sums need of it.
-pub(super) struct Ran {
+#[derive(Debug)]
+pub struct Ran {
+    /// What came of it.
     pub result: RerouteResult,
     /// Latencies before, during and after.
-    pub latency: [Histogram; 3],
-    pub bins: Bins,
-    pub planning_ns: u64,
+    pub(super) latency: [Histogram; 3],
+    pub(super) bins: Bins,
+    pub(super) planning_ns: u64,
 }
 
 /// Runs trial `index` of a campaign.
-pub(super) fn trial(trials: &RerouteTrials, index: u64, story: &mut Story) -> Ran {
+pub(super) fn run(trials: &RerouteTrials, index: u64, trace: &mut Trace) -> Ran {
     let RerouteCampaign { setup, load, counts, .. } = &trials.campaign;
     let random = &mut Random::stream(setup.seed, index);
     let faults = counts.draw(setup.lattice, random);
@@ -97,7 +92,7 @@ pub(super) fn trial(trials: &RerouteTrials, index: u64, story: &mut Story) -> Ra
         latency: Default::default(),
         planning_ns: 0,
         replay_after,
-        story,
+        trace,
     };
     trial.run(&faults)
 }
@@ -110,7 +105,7 @@ struct Trial<'a> {
     latency: [Histogram; 3],
     planning_ns: u64,
     replay_after: u32,
-    story: &'a mut Story,
+    trace: &'a mut Trace,
 }
 
 impl Trial<'_> {
@@ -119,16 +114,12 @@ impl Trial<'_> {
         self.close(0);
         self.fail(faults);
         self.advance(self.result.aware_cycles);
-        self.tell(|it| format!("the master knows; {:?}", it.simulation.totals()));
+        self.tell(|it| format!("the master knows; {:?}", it.totals()));
         if let Err(what) = self.reroute().and_then(|()| self.settle(faults)) {
             self.tell(|_| format!("FAILED: {what}"));
             self.result.failure = Some(what);
         }
         self.result.totals = self.simulation.totals();
-        let [before, during, after] = &self.latency;
-        self.result.latency_before = before.summary();
-        self.result.latency_during = during.summary();
-        self.result.latency_after = after.summary();
         let Self { result, latency, planning_ns, recorder, .. } = self;
         Ran { result, latency, bins: recorder.bins, planning_ns }
     }
@@ -137,10 +128,9 @@ impl Trial<'_> {
         self.recorder.advance(&mut self.simulation, cycles);
     }
 
-    fn tell(&mut self, line: impl FnOnce(&Self) -> String) {
-        let mut story = std::mem::take(self.story);
-        story.tell(|| format!("cycle {:>8}: {}", self.simulation.now(), line(self)));
-        *self.story = story;
+    fn tell(&mut self, line: impl FnOnce(&Simulation) -> String) {
+        let it = &self.simulation;
+        self.trace.tell(|| format!("cycle {:>8}: {}", it.now(), line(it)));
     }
 
     /// Ends a time whose latencies count on their own.
@@ -179,22 +169,16 @@ impl Trial<'_> {
         self.result.drain_cycles = self.drain()?;
         self.close(1);
         self.simulation.install(routes);
-        self.tell(|it| format!("new routes, {means:?}, after {} cycles", it.result.drain_cycles));
+        let cycles = self.result.drain_cycles;
+        self.tell(|_| format!("new routes, {means:?}, after {cycles} cycles"));
         Ok(())
     }
 
-    /// Stops sources and waits until no packet is under way: the cycles it took.
     fn drain(&mut self) -> Result<u32, String> {
-        let begin = self.simulation.now();
-        self.simulation.pause();
-        while !self.simulation.is_empty() {
-            if self.simulation.now() - begin >= SETTLE_MAX {
-                let totals = self.simulation.totals();
-                return Err(format!("stuck: not drained after {SETTLE_MAX} cycles, {totals:?}"));
-            }
-            self.advance(STRIDE);
-        }
-        Ok(self.simulation.now() - begin)
+        let Self { simulation, recorder, .. } = self;
+        drain(simulation, SETTLE_MAX, STRIDE, |simulation, cycles| {
+            recorder.advance(simulation, cycles);
+        })
     }
 
     /// Goes on until lost packets have been sent again, drains, and looks what became of all.
