@@ -104,7 +104,9 @@ pub struct Axis {
 impl Axis {
     /// An even axis.
     pub fn new(name: impl Into<String>, range: Range<f64>) -> Self {
-        Self { name: name.into(), range, label: Box::new(f64::to_string), log_base: None }
+        // Sums of decimal fractions are not quite those fractions.
+        let label = |value: &f64| ((value * 1e9).round() / 1e9).to_string();
+        Self { name: name.into(), range, label: Box::new(label), log_base: None }
     }
 
     /// An even axis from 0 to a little beyond the greatest of `values`.
@@ -356,6 +358,12 @@ mod tests {
             page.split('"').nth(3).unwrap().parse::<i32>().unwrap()
         };
         assert_eq!((height(0), height(3), height(4)), (HEIGHT, HEIGHT, HEIGHT + ROW));
+    }
+
+    #[test]
+    fn labels_are_short() {
+        let axis = Axis::new("", 0.0..1.0);
+        assert_eq!([0.1 + 0.2, 2.0, -0.5].map(|it| (axis.label)(&it)), ["0.3", "2", "-0.5"]);
     }
 
     #[test]
