@@ -5,6 +5,7 @@
 //! and what they tell of its start.
 
 pub mod find;
+mod log_index;
 mod one_run;
 pub mod recording;
 pub mod replay;

@@ -1,6 +1,5 @@
 //! Primitives in files, in the order in which the run delivered them.
 
-use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -8,7 +7,7 @@ use std::path::{Path, PathBuf};
 use gannet_control::run_start::RunStart;
 use gannet_log::files::{is_same_file, open_input};
 use gannet_log::format::{HEADER_BYTES, Header, MAGIC};
-use gannet_log::{Error, FileHeader, Kind, Reader, RunInfo, is_being_written};
+use gannet_log::{Error, Kind};
 use gannet_readout::export::TableReader;
 use gannet_readout::raw_file::{RawFileReader, RecordKind};
 use gannet_readout::record::StoredRecord;
@@ -20,6 +19,7 @@ use serde_json::Value;
 use super::Progress;
 use super::compare::RecordedDecision;
 use super::error::RetriggerError;
+use crate::log_index::{self, LogIndex, chunks_once};
 use crate::one_run::{Identity, OneRun, start_beside, start_of_raw_file};
 
 /// How an HDF5 file begins.
@@ -52,17 +52,9 @@ pub(super) struct Recorded {
 
 /// The files, all of one kind.
 enum Files {
-    Logs(Vec<Log>),
+    Logs(Vec<LogIndex>),
     Tables(Vec<(TableReader, Vec<TriggerPrimitive>)>),
     Slices(Vec<RawFileReader>),
-}
-
-struct Log {
-    path: PathBuf,
-    reader: Reader<File>,
-    header: FileHeader,
-    begin: Option<u64>,
-    chunks: Vec<(u64, Header)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,7 +66,7 @@ enum Magic {
 
 impl Recorded {
     /// Looks the files through.
-    pub fn open(paths: &[PathBuf]) -> Result<Self, RetriggerError> {
+    pub fn open(paths: &[PathBuf], progress: &mut Progress<'_>) -> Result<Self, RetriggerError> {
         let first_file = paths.first().ok_or(RetriggerError::NoFiles)?.clone();
         let magic = magic_of(&first_file)?;
         for (place, path) in paths.iter().enumerate() {
@@ -104,7 +96,7 @@ impl Recorded {
         let mut one_run = OneRun::default();
         for path in paths {
             let identity = match magic {
-                Magic::Log => recorded.add_log(path)?,
+                Magic::Log => recorded.add_log(path, progress)?,
                 Magic::Table => recorded.add_table(path)?,
                 Magic::RawFile => recorded.add_slices(path)?,
             };
@@ -113,7 +105,7 @@ impl Recorded {
         }
         match &mut recorded.files {
             Files::Logs(logs) => {
-                logs.sort_by_key(|log| (log.begin, log.header.file_index));
+                log_index::sort(logs);
                 recorded.is_from_start = logs[0].begin == Some(0);
                 if recorded.start.is_none() {
                     let beside = start_beside(&logs[0].path, &logs[0].header);
@@ -194,30 +186,26 @@ impl Recorded {
         };
         match &mut self.files {
             Files::Logs(logs) => {
-                let total = logs.iter().map(|log| log.chunks.len()).sum();
-                let (mut done, mut next, mut chunk) = (0, 0, Vec::new());
-                for log in logs {
-                    for (offset, header) in std::mem::take(&mut log.chunks) {
-                        done += 1;
-                        // After a failure of the disk some chunks stand in two files.
-                        if header.sequence < next {
+                let holds = |(_, _, header): &(usize, u64, Header)| {
+                    matches!(header.label.kind, Kind::TP_SLICE | Kind::TRIGGER_RECORD | Kind::BUSY)
+                };
+                let mut chunks = chunks_once(logs);
+                chunks.retain(holds);
+                let (total, mut chunk) = (chunks.len(), Vec::new());
+                for (done, (log, place, header)) in (1..).zip(chunks) {
+                    match logs[log].reader.read_chunk(place, &mut chunk) {
+                        Ok(_) => {}
+                        Err(Error::Damaged { .. }) => {
+                            self.damaged += 1;
                             continue;
                         }
-                        next = header.sequence + 1;
-                        match log.reader.read_chunk(offset, &mut chunk) {
-                            Ok(_) => {}
-                            Err(Error::Damaged { .. }) => {
-                                self.damaged += 1;
-                                continue;
-                            }
-                            Err(error) => return Err(error.into()),
-                        }
-                        match chunk_content(&header, &chunk[HEADER_BYTES..]) {
-                            Ok(found) => take(found)?,
-                            Err(_) => self.damaged += 1,
-                        }
-                        go_on(done, total)?;
+                        Err(error) => return Err(error.into()),
                     }
+                    match chunk_content(&header, &chunk[HEADER_BYTES..]) {
+                        Ok(found) => take(found)?,
+                        Err(_) => self.damaged += 1,
+                    }
+                    go_on(done, total)?;
                 }
             }
             Files::Tables(tables) => {
@@ -252,50 +240,16 @@ impl Recorded {
         Ok(())
     }
 
-    fn add_log(&mut self, path: &Path) -> Result<Identity, RetriggerError> {
-        let (path, reader) = (path.to_owned(), Reader::open(path)?);
-        let header = FileHeader::new(&RunInfo::default(), 0, 0);
-        let mut log = Log { path, reader, header, begin: None, chunks: Vec::new() };
-        loop {
-            let (offset, header) = match log.reader.next_header() {
-                Ok(Some(found)) => found,
-                Ok(None) => break,
-                Err(Error::Damaged { .. }) => {
-                    let is_passed = log.reader.resync()?.is_some();
-                    self.damaged += u64::from(is_passed || !is_being_written(&log.path));
-                    if is_passed {
-                        continue;
-                    }
-                    break;
-                }
-                Err(error) => return Err(error.into()),
-            };
-            let mut payload = || -> Option<Vec<u8>> {
-                let mut chunk = Vec::new();
-                log.reader.read_chunk(offset, &mut chunk).ok()?;
-                Some(chunk.split_off(HEADER_BYTES))
-            };
-            match header.label.kind {
-                Kind::RUN_START => {
-                    let start = payload().and_then(|bytes| RunStart::decode(&bytes).ok());
-                    self.start = self.start.take().or(start);
-                }
-                Kind::RUN_END => {
-                    self.end = payload().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-                }
-                Kind::TP_SLICE | Kind::TRIGGER_RECORD | Kind::BUSY => {
-                    log.chunks.push((offset, header));
-                }
-                _ => {}
-            }
-            if header.label.kind.is_data() {
-                log.begin.get_or_insert(header.sequence);
-            }
-        }
-        match log.reader.file_header() {
-            Some(header) => log.header = header.clone(),
-            None => log.header.run = log.reader.run().unwrap_or(0),
-        }
+    fn add_log(
+        &mut self,
+        path: &Path,
+        progress: &mut Progress<'_>,
+    ) -> Result<Identity, RetriggerError> {
+        let log = LogIndex::of(path, || progress(0, 0).is_continue())?;
+        let mut log = log.ok_or(RetriggerError::Interrupted)?;
+        self.start = self.start.take().or(log.start.take());
+        self.end = log.end.take().or(self.end.take());
+        self.damaged += log.damaged;
         self.chunks_missing += log.reader.end().map_or(0, |end| end.chunks_missing);
         let identity = Identity::of_log(&log.header);
         if let Files::Logs(logs) = &mut self.files {

@@ -122,7 +122,7 @@ pub fn retrigger(
     progress: &mut Progress<'_>,
 ) -> Result<RetriggerReport, RetriggerError> {
     check_output(config)?;
-    let mut recorded = Recorded::open(&config.files)?;
+    let mut recorded = Recorded::open(&config.files, progress)?;
     let given = config.config.as_deref().map(config::load).transpose()?;
     let is_of_run = given.is_none();
     let trigger = match given {

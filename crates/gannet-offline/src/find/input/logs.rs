@@ -4,8 +4,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use gannet_control::run_start::RunStart;
-use gannet_log::format::{HEADER_BYTES, Header};
-use gannet_log::{Error, FileHeader, Kind, Reader, RunInfo, is_being_written};
+use gannet_log::format::HEADER_BYTES;
+use gannet_log::{Error, Kind, Reader};
 use gannet_readout::record::StoredRecord;
 use gannet_wire::record::Record;
 use gannet_wire::{FragmentRepr, FragmentType};
@@ -15,6 +15,7 @@ use crate::find::config::{FrameSource, Progress};
 use crate::find::error::FindError;
 use crate::find::report::Break;
 use crate::find::streams::{Batch, Streams};
+use crate::log_index::{self, LogIndex, chunks_once};
 use crate::one_run::{Identity, OneRun, start_beside};
 
 /// Logs that were looked through.
@@ -22,22 +23,6 @@ struct Logs {
     files: Vec<Reader<File>>,
     source: FrameSource,
     skipped: Skipped,
-}
-
-/// One log that was looked through.
-struct Log {
-    path: PathBuf,
-    reader: Reader<File>,
-    header: FileHeader,
-    /// Chunks of frames and records.
-    chunks: Vec<(u64, Header)>,
-    /// Number of the first data chunk.
-    begin: Option<u64>,
-    slices: u64,
-    start: Option<RunStart>,
-    damaged: u64,
-    /// A running program writes it: it has no end, and its last chunk may not be whole.
-    is_live: bool,
 }
 
 /// Looks all chunks through; of each only the header is read.
@@ -48,12 +33,13 @@ pub(super) fn survey(
 ) -> Result<Survey, FindError> {
     let (mut logs, mut one_run) = (Vec::new(), OneRun::default());
     for path in paths {
-        let log = Log::look_through(path, progress)?;
+        let log = LogIndex::of(path, || progress(0, 0).is_continue())?;
+        let log = log.ok_or(FindError::Interrupted)?;
         one_run.admit(path, Identity::of_log(&log.header))?;
         logs.push(log);
     }
-    logs.sort_by_key(|log| (log.begin, log.header.file_index));
-    let has = |kind| logs.iter().any(|log| log.chunks.iter().any(|(_, h)| h.label.kind == kind));
+    log_index::sort(&mut logs);
+    let has = |kind| logs.iter().any(|log| log.count(kind) > 0);
     let source = match asked {
         Some(asked) => asked,
         None if has(Kind::RAW_FRAMES) => FrameSource::Raw,
@@ -75,7 +61,7 @@ pub(super) fn survey(
     let start = start(&mut logs);
     let ends = logs.iter().filter_map(|log| log.reader.end());
     let chunks_missing = ends.map(|end| end.chunks_missing).sum();
-    let is_unfinished = |log: &&Log| log.reader.end().is_none() && !log.is_live;
+    let is_unfinished = |log: &&LogIndex| log.reader.end().is_none() && !log.is_live;
     let unfinished = logs.iter().filter(is_unfinished).map(|log| log.path.clone()).collect();
     let breaks = breaks(&logs);
     let damaged = logs.iter().map(|log| log.damaged).sum();
@@ -97,9 +83,9 @@ pub(super) fn survey(
 }
 
 /// Where chunks are missing between the end of a file and the begin of the next one.
-fn breaks(logs: &[Log]) -> Vec<Break> {
+fn breaks(logs: &[LogIndex]) -> Vec<Break> {
     let mut breaks = Vec::new();
-    let mut reached: Option<(u64, &Log)> = None;
+    let mut reached: Option<(u64, &LogIndex)> = None;
     for log in logs {
         if let (Some((end, last)), Some(begin)) = (reached, log.begin)
             && begin > end
@@ -115,43 +101,32 @@ fn breaks(logs: &[Log]) -> Vec<Break> {
     breaks
 }
 
-/// The chunks of a kind, each once, as after a failure of the disk some stand in two files; and the
-/// items that are missing in them.
-fn parts(logs: &[Log], kind: Kind) -> (Vec<Part>, u64) {
-    let (mut parts, mut next, mut missing) = (Vec::new(), 0, 0);
-    for (file, log) in logs.iter().enumerate() {
-        for (place, header) in &log.chunks {
-            if header.sequence < next {
-                continue;
-            }
-            next = header.sequence + 1;
-            if header.label.kind == kind {
-                missing += u64::from(header.label.items_missing);
-                let (first, len) = (header.label.first_ticks, header.chunk_len());
-                // The first frame of a window begins before it.
-                let first = first.saturating_sub(2 * gannet_wire::wibeth::TICKS_PER_FRAME);
-                parts.push(Part { file, place: *place, first, len });
-            }
-        }
+/// The chunks of a kind, and the items that are missing in them.
+fn parts(logs: &[LogIndex], kind: Kind) -> (Vec<Part>, u64) {
+    let (mut parts, mut missing) = (Vec::new(), 0);
+    let chunks = chunks_once(logs).into_iter();
+    for (file, place, header) in chunks.filter(|(_, _, header)| header.label.kind == kind) {
+        missing += u64::from(header.label.items_missing);
+        let (first, len) = (header.label.first_ticks, header.chunk_len());
+        // The first frame of a window begins before it.
+        let first = first.saturating_sub(2 * gannet_wire::wibeth::TICKS_PER_FRAME);
+        parts.push(Part { file, place, first, len });
     }
     (parts, missing)
 }
 
 /// The start of the run, from the files named or another one of the run beside them.
-fn start(logs: &mut [Log]) -> Option<(PathBuf, RunStart)> {
+fn start(logs: &mut [LogIndex]) -> Option<(PathBuf, RunStart)> {
     if let Some(log) = logs.iter_mut().find(|log| log.start.is_some()) {
         return log.start.take().map(|start| (log.path.clone(), start));
     }
     start_beside(&logs[0].path, &logs[0].header)
 }
 
-fn no_frames(path: &Path, logs: &[Log], source: FrameSource) -> FindError {
-    let count = |kind| -> usize {
-        let of_kind = |log: &Log| log.chunks.iter().filter(|(_, h)| h.label.kind == kind).count();
-        logs.iter().map(of_kind).sum()
-    };
+fn no_frames(path: &Path, logs: &[LogIndex], source: FrameSource) -> FindError {
+    let count = |kind| -> usize { logs.iter().map(|log| log.count(kind)).sum() };
     let (raw, records) = (count(Kind::RAW_FRAMES), count(Kind::TRIGGER_RECORD));
-    let slices: u64 = logs.iter().map(|log| log.slices).sum();
+    let slices = count(Kind::TP_SLICE);
     let holds = match source {
         FrameSource::Records if raw > 0 => "no trigger records; search with --frames raw".into(),
         FrameSource::Raw if records > 0 => {
@@ -164,71 +139,6 @@ fn no_frames(path: &Path, logs: &[Log], source: FrameSource) -> FindError {
         _ => "neither trigger records nor raw frames".into(),
     };
     FindError::NoFrames { path: path.to_owned(), holds }
-}
-
-impl Log {
-    fn open(path: &Path) -> Result<Self, FindError> {
-        let header = FileHeader::new(&RunInfo::default(), 0, 0);
-        // Asked first: a file that is finished meanwhile has its end.
-        let is_live = is_being_written(path);
-        let (reader, path) = (Reader::open(path)?, path.to_owned());
-        let (chunks, begin, slices, start, damaged) = (Vec::new(), None, 0, None, 0);
-        Ok(Self { path, reader, header, chunks, begin, slices, start, damaged, is_live })
-    }
-
-    fn look_through(path: &Path, progress: &mut Progress<'_>) -> Result<Self, FindError> {
-        let mut log = Self::open(path)?;
-        while log.step()? {
-            if progress(0, 0).is_break() {
-                return Err(FindError::Interrupted);
-            }
-        }
-        Ok(log.with_header())
-    }
-
-    fn with_header(mut self) -> Self {
-        match self.reader.file_header() {
-            Some(header) => self.header = header.clone(),
-            None => self.header.run = self.reader.run().unwrap_or(0),
-        }
-        self
-    }
-
-    /// Looks at the next chunk; false at the end. Damage is stepped over.
-    fn step(&mut self) -> Result<bool, FindError> {
-        let damage = match self.reader.next_header() {
-            Ok(None) => return Ok(false),
-            Ok(Some((offset, header))) => {
-                self.note(offset, header);
-                return Ok(true);
-            }
-            Err(damage @ Error::Damaged { .. }) => damage,
-            Err(error) => return Err(error.into()),
-        };
-        let is_passed = self.reader.resync()?.is_some();
-        if is_passed || !self.is_live {
-            let rest = if is_passed { "going on behind it" } else { "nothing is behind it" };
-            tracing::warn!("{damage}; {rest}");
-            self.damaged += 1;
-        }
-        Ok(is_passed)
-    }
-
-    fn note(&mut self, offset: u64, header: Header) {
-        self.begin.get_or_insert(header.sequence);
-        match header.label.kind {
-            Kind::RAW_FRAMES | Kind::TRIGGER_RECORD => self.chunks.push((offset, header)),
-            Kind::TP_SLICE => self.slices += 1,
-            Kind::RUN_START => {
-                let mut chunk = Vec::new();
-                let read = self.reader.read_chunk(offset, &mut chunk);
-                let start = read.ok().and_then(|_| RunStart::decode(&chunk[HEADER_BYTES..]).ok());
-                self.damaged += u64::from(start.is_none());
-                self.start = self.start.take().or(start);
-            }
-            _ => {}
-        }
-    }
 }
 
 impl Parts for Logs {
