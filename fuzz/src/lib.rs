@@ -13,9 +13,10 @@ use gannet_hdf5::{GroupReader, Reader};
 use gannet_log::format::encode_chunk;
 use gannet_log::{Kind, Label};
 use gannet_torus::link::{Config, Link, Origin};
-use gannet_trigger::merge::{MergeConfig, Merged, TpMerger};
+use gannet_trigger::merge::{MergeConfig, Merged, Merger};
 use gannet_web::{Access, Site};
 use gannet_wire::apelink::{Credit, Footer, Header, MAGIC, START, WORD_LEN, words_of};
+use gannet_wire::daq_ethernet::CLOCK;
 use gannet_wire::inspect::{Format, describe, identify};
 use gannet_wire::lofamo::{Assembler, FaultDescriptorRepr, HostWatchdogRepr, NicWatchdogRepr};
 use gannet_wire::network::{Checksums, from_ethernet};
@@ -253,10 +254,10 @@ fn receive_words(bytes: &[u8]) {
 fn merge(bytes: &[u8]) {
     const STREAMS: usize = 8;
     let config = MergeConfig { waiting_max: 64, ..MergeConfig::default() };
-    let mut merger = TpMerger::new(&config, STREAMS).expect("valid");
+    let mut merger = Merger::new(&config, STREAMS, CLOCK).expect("valid");
     let (mut out, mut begin, mut offered) = (Merged::default(), 0, 0);
     let (mut now_ns, mut clocks) = (0u64, [1u64 << 40; STREAMS]);
-    let in_order = |out: &Merged, begin: usize| {
+    let in_order = |out: &Merged<TriggerPrimitive>, begin: usize| {
         assert!(out.ordered[begin..].is_sorted_by_key(TriggerPrimitive::time_order));
     };
     for step in bytes.as_chunks::<8>().0 {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use gannet_memory::{Cell, Geometry, Overwritten};
+use gannet_readout::items::{ItemBatch, ItemDrop, ItemSender, channel};
 use gannet_readout::latency::{StreamBuffer, Window, index};
-use gannet_readout::primitives::{Batch, PrimitiveDrop, PrimitiveSender, channel};
 use gannet_readout::record::{
     BuildConfig, RecordBuilder, RecordDrop, RecordRequest, StreamSource, TriggerRecord,
 };
@@ -69,7 +69,8 @@ pub fn clop(bytes: &[u8]) {
 /// order of its stream, or is counted; how far a stream was searched is never lost.
 pub fn primitives(bytes: &[u8]) {
     const STREAMS: u32 = 3;
-    let (mut senders, receiver) = channel(2);
+    const FRAME_ITEMS_MAX: usize = 255 << 3;
+    let (mut senders, receiver) = channel(2, FRAME_ITEMS_MAX);
     let accounts = [senders[0].account(), senders[1].account()];
     let (mut tick, mut offered, mut searched) = (1u64, 0, BTreeMap::new());
     let mut taken = Taken::default();
@@ -103,9 +104,9 @@ pub fn primitives(bytes: &[u8]) {
             });
         }
     }
-    senders.into_iter().for_each(PrimitiveSender::finish);
+    senders.into_iter().for_each(ItemSender::finish);
     while receiver.receive(Duration::ZERO, |batch| taken.take(batch)).is_ok() {}
-    let dropped: u64 = accounts.iter().map(|own| own.dropped(PrimitiveDrop::TriggerBusy)).sum();
+    let dropped: u64 = accounts.iter().map(|own| own.dropped(ItemDrop::TriggerBusy)).sum();
     let delivered: u64 = accounts.iter().map(|own| own.delivered()).sum();
     assert_eq!((taken.primitives, taken.primitives + dropped), (delivered, offered));
     assert_eq!(taken.searched, searched);
@@ -120,7 +121,7 @@ struct Taken {
 }
 
 impl Taken {
-    fn take(&mut self, batch: &Batch) {
+    fn take(&mut self, batch: &ItemBatch<TriggerPrimitive>) {
         for (segment, primitives) in batch.segments() {
             let before = self.searched.insert(segment.stream, segment.searched_to);
             assert!(before.is_none_or(|before| before <= segment.searched_to));
@@ -151,7 +152,7 @@ pub fn records(bytes: &[u8]) {
     let (mut writers, sources): (Vec<_>, Vec<_>) = (0..2)
         .map(|stream| {
             let (mut writer, entries) = index(INDEXED as usize, FRAME_TICKS);
-            writer.lie_in(cells.clone());
+            writer.attach(cells.clone());
             let source = StreamSource {
                 source_id: SourceId::new(Subsystem::DetectorReadout, u32::from(stream)),
                 geo_id: GeoId::new(3, 1, 0, stream),

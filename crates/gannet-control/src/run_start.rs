@@ -6,11 +6,11 @@
 //! each stream read. So the primitives can be found again without the files that the configuration
 //! refers to. Logs without these parts are read too.
 
-use gannet_emulate::Format;
 use gannet_readout::raw_file::Catalogue;
 use gannet_trigger::TriggerConfig;
 use gannet_trigger::tpg::TpgConfig;
 use gannet_wire::GeoId;
+use gannet_wire::TpcFormat;
 use gannet_wire::channel_map::StreamChannels;
 use serde::{Deserialize, Serialize};
 
@@ -50,8 +50,8 @@ pub struct StreamStart {
     pub geo_id: String,
     /// Source that it is in files.
     pub source_id: String,
-    /// Format of its frames; absent in older logs.
-    pub format: Option<Format>,
+    /// TpcFormat of its frames; absent in older logs.
+    pub format: Option<TpcFormat>,
     /// Offline number of each of the 64 channels; empty in older logs.
     pub offline: Vec<u32>,
     /// Plane of each of the 64 channels; empty in older logs.
@@ -97,7 +97,7 @@ impl RunStart {
 }
 
 impl StreamStart {
-    fn of(stream: &PlannedStream, format: Format) -> Self {
+    fn of(stream: &PlannedStream, format: TpcFormat) -> Self {
         Self {
             geo_id: stream.geo_id.to_string(),
             source_id: stream.source_id.to_string(),
@@ -108,7 +108,7 @@ impl StreamStart {
     }
 
     /// Place, format and channels of the stream, if all of them are told.
-    pub fn channels(&self) -> Option<(GeoId, Format, StreamChannels)> {
+    pub fn channels(&self) -> Option<(GeoId, TpcFormat, StreamChannels)> {
         let geo_id: GeoId = self.geo_id.parse().ok()?;
         let offline = self.offline[..].try_into().ok()?;
         let plane = self.plane[..].try_into().ok()?;
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(start.trigger.as_ref(), Some(&plan.config.trigger));
         assert_eq!((start.slice_ticks, &start.configuration[..]), (Some(1000), text));
         let told: Vec<_> = start.streams.iter().map(|s| s.channels().unwrap()).collect();
-        let planned = plan.streams().map(|s| (s.geo_id, Format::WibEth, s.channels));
+        let planned = plan.streams().map(|s| (s.geo_id, TpcFormat::WibEth, s.channels));
         assert_eq!(told, planned.collect::<Vec<_>>());
     }
 

@@ -4,7 +4,7 @@ mod content;
 mod faults;
 
 use gannet_measure::quantity::Span;
-use gannet_wire::{GeoId, tdeeth, tpc_frame, wibeth};
+use gannet_wire::{GeoId, TpcFormat};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -88,48 +88,6 @@ impl Config {
     }
 }
 
-/// Format of the emulated frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Format {
-    /// Warm interface board over Ethernet: 2048 ticks a frame, 30,517.578 frames/s.
-    #[default]
-    WibEth,
-    /// Top drift electronics over Ethernet: 2000 ticks a frame, 31,250 frames/s.
-    TdeEth,
-}
-
-/// Ticks per second of the clock that timestamps count.
-const TICKS_PER_S: f64 = 62.5e6;
-
-impl Format {
-    /// Ticks of 16 ns from one frame of a stream to the next.
-    pub const fn ticks_per_frame(self) -> u64 {
-        match self {
-            Self::WibEth => wibeth::TICKS_PER_FRAME,
-            Self::TdeEth => tdeeth::TICKS_PER_FRAME,
-        }
-    }
-
-    /// Frames per second of one stream at the true rate.
-    pub fn frames_per_s(self) -> f64 {
-        TICKS_PER_S / self.ticks_per_frame() as f64
-    }
-
-    /// Samples per second of one channel at the true rate.
-    pub fn samples_per_s(self) -> f64 {
-        self.frames_per_s() * tpc_frame::SAMPLES as f64
-    }
-
-    /// Detector that sends this format, when none is configured: HD_TPC, VD top TPC.
-    const fn detector(self) -> u16 {
-        match self {
-            Self::WibEth => 3,
-            Self::TdeEth => 11,
-        }
-    }
-}
-
 /// Front-end streams, numbered as on the real boards.
 ///
 /// A WIB has eight streams, 0 to 3 on its first link and 64 to 67 on its second; a crate has five
@@ -140,8 +98,8 @@ impl Format {
 pub struct Streams {
     /// Number of streams, 1 to 4096.
     pub count: usize,
-    /// Format of the frames.
-    pub format: Format,
+    /// TpcFormat of the frames.
+    pub format: TpcFormat,
     /// Detector number; when absent 3 (HD_TPC) for `wibeth` and 11 (VD top TPC) for `tdeeth`.
     pub detector: Option<u16>,
     /// Crate of the first stream.
@@ -153,7 +111,7 @@ pub struct Streams {
 
 impl Default for Streams {
     fn default() -> Self {
-        Self { count: 4, format: Format::WibEth, detector: None, crate_id: 1, slot: 0 }
+        Self { count: 4, format: TpcFormat::WibEth, detector: None, crate_id: 1, slot: 0 }
     }
 }
 
@@ -163,15 +121,15 @@ const VD_BOTTOM: u16 = 10;
 impl Streams {
     /// Detector number of every stream.
     pub fn detector(&self) -> u16 {
-        self.detector.unwrap_or(self.format.detector())
+        self.detector.unwrap_or(self.format.detector().number())
     }
 
     /// Streams of a board and boards of a crate.
     fn layout(&self) -> (usize, usize) {
         match (self.format, self.detector()) {
-            (Format::WibEth, VD_BOTTOM) => (8, 6),
-            (Format::WibEth, _) => (8, 5),
-            (Format::TdeEth, _) => (1, 10),
+            (TpcFormat::WibEth, VD_BOTTOM) => (8, 6),
+            (TpcFormat::WibEth, _) => (8, 5),
+            (TpcFormat::TdeEth, _) => (1, 10),
         }
     }
 

@@ -2,12 +2,13 @@
 
 use gannet_measure::quantity::Span;
 use gannet_measure::random::Random;
-use gannet_measure::ticks::DuneTicks;
 use gannet_wire::GeoId;
+use gannet_wire::daq_ethernet::CLOCK;
 use gannet_wire::tpc_frame::FRAME_LEN;
 
-use crate::config::{Config, Format};
+use crate::config::Config;
 use crate::seeds::{Purpose, family};
+use gannet_wire::TpcFormat;
 
 /// What happens to one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +63,7 @@ impl Injector {
         let mut clocks = vec![Vec::new(); geo_ids.len()];
         for clock in &config.faults.clocks {
             let frames = frames_of(clock.from, clock.until, config.streams.format);
-            let ticks = |span: Span| DuneTicks::from_ns(span.ns()).0;
+            let ticks = |span: Span| CLOCK.ticks(span.ns());
             let off = ticks(clock.ahead).wrapping_sub(ticks(clock.behind));
             clocks[clock.stream].push((frames, off));
         }
@@ -133,7 +134,7 @@ impl Injector {
 }
 
 /// Numbers of the frames that begin between two times since the first frame.
-fn frames_of(from: Span, until: Option<Span>, format: Format) -> std::ops::Range<u64> {
+fn frames_of(from: Span, until: Option<Span>, format: TpcFormat) -> std::ops::Range<u64> {
     let frame = |span: Span| (span.ns() as f64 / 1e9 * format.frames_per_s()).ceil() as u64;
     frame(from)..until.map_or(u64::MAX, frame)
 }

@@ -4,13 +4,14 @@ use gannet_wire::adc14::{BLOCK_LEN, Block, SAMPLES};
 use gannet_wire::tpc_frame::{BLOCK_LENGTH, FRAME_LEN};
 use gannet_wire::{ChannelMap, GeoId, StreamChannels, daq_ethernet, tdeeth, wibeth};
 
-use crate::config::{Config, ConfigError, Format};
+use crate::config::{Config, ConfigError};
 use crate::content::event::{Event, Hit};
 use crate::content::noise::{NoisePool, Planes};
 use crate::content::pattern::Pattern;
 use crate::content::pulser::Pulser;
 use crate::content::signals::Signals;
 use crate::seeds::{Purpose, family};
+use gannet_wire::TpcFormat;
 
 /// Bytes of the two headers of a frame.
 pub(crate) const HEADERS_LEN: usize = FRAME_LEN - BLOCK_LEN;
@@ -37,7 +38,7 @@ pub struct FrontEnd {
     geo_ids: Vec<GeoId>,
     planes: Vec<Planes>,
     templates: Vec<Headers>,
-    format: Format,
+    format: TpcFormat,
     start_timestamp: u64,
     noise: NoisePool,
     signals: Signals,
@@ -82,8 +83,8 @@ impl FrontEnd {
         &self.geo_ids
     }
 
-    /// Format of the frames.
-    pub fn format(&self) -> Format {
+    /// TpcFormat of the frames.
+    pub fn format(&self) -> TpcFormat {
         self.format
     }
 
@@ -165,28 +166,28 @@ fn channels_of(map: &ChannelMap, geo: GeoId) -> Result<StreamChannels, ConfigErr
 }
 
 /// The headers of a stream without timestamp and sequence number.
-fn template(format: Format, geo: GeoId, pulser: bool) -> Headers {
+fn template(format: TpcFormat, geo: GeoId, pulser: bool) -> Headers {
     let mut headers = [0; HEADERS_LEN];
     let (daq, own) = headers.split_at_mut(daq_ethernet::HEADER_LEN);
     let mut daq = daq_ethernet::Header::new_unchecked(daq);
     daq.set_geo_id(geo);
     daq.set_block_length(BLOCK_LENGTH);
     match format {
-        Format::WibEth => wibeth::HeaderRepr { pulser, ..wibeth::HeaderRepr::healthy(0) }
+        TpcFormat::WibEth => wibeth::HeaderRepr { pulser, ..wibeth::HeaderRepr::healthy(0) }
             .emit(&mut wibeth::Header::new_unchecked(own)),
-        Format::TdeEth => tdeeth::HeaderRepr { tai_time: u64::MAX, ..Default::default() }
+        TpcFormat::TdeEth => tdeeth::HeaderRepr { tai_time: u64::MAX, ..Default::default() }
             .emit(&mut tdeeth::Header::new_unchecked(own)),
     }
     headers
 }
 
 /// Writes timestamp and sequence number (modulo 4096) into the headers of a frame.
-pub(crate) fn set_time(format: Format, headers: &mut Headers, timestamp: u64, sequence: u16) {
+pub(crate) fn set_time(format: TpcFormat, headers: &mut Headers, timestamp: u64, sequence: u16) {
     let (daq, own) = headers.split_at_mut(daq_ethernet::HEADER_LEN);
     let mut daq = daq_ethernet::Header::new_unchecked(daq);
     daq.set_timestamp(timestamp);
     daq.set_seq_id(sequence % daq_ethernet::SEQ_MODULUS);
-    if format == Format::WibEth {
+    if format == TpcFormat::WibEth {
         let mut own = wibeth::Header::new_unchecked(own);
         own.set_colddata_timestamp_0(timestamp as u16 & COLDDATA_MASK);
         own.set_colddata_timestamp_1(timestamp as u16 & COLDDATA_MASK);
@@ -231,7 +232,7 @@ mod tests {
 
     #[test]
     fn top_drift_frames_step_by_2000_ticks() {
-        let mut front_end = front_end(|config| config.streams.format = Format::TdeEth);
+        let mut front_end = front_end(|config| config.streams.format = TpcFormat::TdeEth);
         let times = [0, 1].map(|index| {
             let bytes = frame(&mut front_end, 3, index);
             let view = tdeeth::Frame::new_checked(&bytes).unwrap();

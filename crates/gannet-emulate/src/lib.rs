@@ -35,7 +35,7 @@ pub mod replay;
 mod seeds;
 pub mod truth;
 
-pub use config::{Config, ConfigError, Format};
+pub use config::{Config, ConfigError};
 pub use content::event::{Event, EventKind, Hit};
 pub use content::pattern::Pattern;
 pub use datagram::{BURST_DATAGRAMS_MAX, BURST_FRAMES_MAX, Burst, Datagram};

@@ -1,20 +1,20 @@
 //! Whether the frames of one stream follow one another.
 //!
 //! A stream numbers its frames twice: by a 64-bit time that grows by a fixed step, and by a
-//! 12-bit sequence number that wraps every 4096 frames (134 ms of a WIBEth stream). The time
+//! sequence number of fewer bits, which wraps. The time
 //! decides how many frames are missing, since longer outages alias in the sequence number; the
 //! sequence number is the cross-check that tells a gap from a damaged or displaced time.
 //!
 //! | time against the newest frame      | sequence number | verdict |
 //! | --- | --- | --- |
 //! | one step later                     | any             | [`InOrder`](Verdict::InOrder), a disagreement is counted |
-//! | more steps later, fewer than 4096  | agrees          | [`Gap`](Verdict::Gap) |
+//! | more steps later, before it wraps   | agrees          | [`Gap`](Verdict::Gap) |
 //! | within the window                  | agrees          | [`Late`](Verdict::Late) or [`Duplicate`](Verdict::Duplicate) |
 //! | anything else                      |                 | [`OutOfStep`](Verdict::OutOfStep) |
 //!
 //! One frame whose header was damaged never moves the count; it takes two frames that agree. So a
 //! frame out of step is to be kept: when the next one continues it, the frame kept gets a verdict
-//! of its own, a [`Gap`](Verdict::Gap) of 4095 or more, or a [`Restart`](Verdict::Restart), and no
+//! of its own, a [`Gap`](Verdict::Gap) longer than that, or a [`Restart`](Verdict::Restart), and no
 //! frame is lost. A frame continues another within the window; after a frame that fits the stream
 //! but for the length of the gap any later one does, so that short pieces of a stream, such as a
 //! recording has, may come far apart.
@@ -30,28 +30,15 @@
 
 mod window;
 
+use gannet_wire::Rhythm;
 use serde::Serialize;
 use window::Window;
 
 pub use window::WINDOW_FRAMES_MAX;
 
-/// Sequence numbers count modulo this.
-pub const SEQUENCE_MODULUS: u16 = 4096;
 /// Silence, beyond three frame periods, after which a stream is stalled. With a check at least
 /// every 50 ms a stall is known within three frame periods and 100 ms.
 pub const STALL_MARGIN_NS: u64 = 50_000_000;
-
-/// What a stream is expected to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
-    /// Ticks from the time of one frame to that of the next.
-    pub ticks_per_frame: u64,
-    /// Time from one frame to the next, in ns.
-    pub frame_period_ns: u64,
-    /// Newest frames that are remembered one by one, to tell late from duplicate; rounded up to
-    /// a multiple of 64, at most [`WINDOW_FRAMES_MAX`].
-    pub window_frames: usize,
-}
 
 /// How a frame stands to those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +122,7 @@ pub struct Counts {
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
     timestamp: u64,
-    sequence: u16,
+    sequence: u32,
     /// Number of the frame in the stream, to forget it after a while.
     number: u64,
 }
@@ -144,7 +131,7 @@ struct Suspect {
 #[derive(Clone, Copy, Debug)]
 struct Left {
     timestamp: u64,
-    sequence: u16,
+    sequence: u32,
     /// Frames missing until then.
     missing: u64,
 }
@@ -152,7 +139,11 @@ struct Left {
 /// Checks one stream.
 #[derive(Clone, Debug)]
 pub struct Continuity {
-    rules: Rules,
+    /// Ticks from one frame to the next.
+    step: u64,
+    /// Bits of sequence numbers.
+    sequence_mask: u32,
+    silence_max_ns: u64,
     counts: Counts,
     window: Window,
     /// Time of the first frame before any restart; of no meaning before it came.
@@ -160,9 +151,9 @@ pub struct Continuity {
     /// Time of the newest frame; of no meaning before the first.
     newest: u64,
     /// Sequence number that the newest frame should have.
-    newest_sequence: u16,
+    newest_sequence: u32,
     /// By how much the last frame in order disagreed with its sequence number.
-    disagreement: u16,
+    disagreement: u32,
     suspect: Option<Suspect>,
     /// Where it went away, or else where the last outage began.
     left: Option<Left>,
@@ -173,16 +164,22 @@ pub struct Continuity {
 }
 
 impl Continuity {
-    /// A checker for a stream whose frames may come from `now_ns` on.
+    /// A checker for a stream whose frames follow `rhythm` and may come from `now_ns` on. It
+    /// remembers the newest `window_frames` one by one, to tell late from duplicate: rounded up to
+    /// a multiple of 64, at most [`WINDOW_FRAMES_MAX`].
     ///
     /// # Panics
-    /// When a frame has no ticks.
-    pub fn new(rules: Rules, now_ns: u64) -> Self {
-        assert!(rules.ticks_per_frame > 0, "a frame lasts at least one tick");
+    /// When a frame has no ticks, or the modulus of sequence numbers is no power of two.
+    pub fn new(rhythm: &Rhythm, window_frames: usize, now_ns: u64) -> Self {
+        let Rhythm { step, sequence_modulus, clock } = *rhythm;
+        assert!(step > 0, "a frame lasts at least one tick");
+        assert!(sequence_modulus.is_power_of_two(), "sequence numbers have whole bits");
         Self {
-            rules,
+            step,
+            sequence_mask: sequence_modulus - 1,
+            silence_max_ns: (3 * clock.ns(step)).saturating_add(STALL_MARGIN_NS),
             counts: Counts::default(),
-            window: Window::new(rules.window_frames),
+            window: Window::new(window_frames),
             first: 0,
             newest: 0,
             newest_sequence: 0,
@@ -218,8 +215,7 @@ impl Continuity {
     /// Looks for silence; true when it is noticed, once for each. To be called every 50 ms or
     /// more often.
     pub fn check_stalled(&mut self, now_ns: u64) -> bool {
-        let limit = 3 * self.rules.frame_period_ns + STALL_MARGIN_NS;
-        if self.stalled || now_ns.saturating_sub(self.heard_ns) <= limit {
+        if self.stalled || now_ns.saturating_sub(self.heard_ns) <= self.silence_max_ns {
             return false;
         }
         self.stalled = true;
@@ -229,7 +225,8 @@ impl Continuity {
 
     /// Takes in a frame with its time in ticks and its sequence number, and judges it.
     #[inline]
-    pub fn frame(&mut self, timestamp: u64, sequence: u16, arrival_ns: u64) -> Judgement {
+    pub fn frame(&mut self, timestamp: u64, sequence: u32, arrival_ns: u64) -> Judgement {
+        let sequence = sequence & self.sequence_mask;
         self.counts.frames += 1;
         self.heard_ns = arrival_ns;
         self.stalled = false;
@@ -256,9 +253,9 @@ impl Continuity {
     }
 
     #[inline]
-    fn judge(&mut self, timestamp: u64, sequence: u16) -> Judgement {
+    fn judge(&mut self, timestamp: u64, sequence: u32) -> Judgement {
         let ticks = timestamp.wrapping_sub(self.newest) as i64;
-        if ticks as u64 == self.rules.ticks_per_frame {
+        if ticks as u64 == self.step {
             self.cross_check(sequence);
             self.move_on(timestamp, 1);
             self.counts.in_step += 1;
@@ -267,8 +264,8 @@ impl Continuity {
         self.unexpected(timestamp, sequence, ticks)
     }
 
-    fn first(&mut self, timestamp: u64, sequence: u16) -> Verdict {
-        (self.newest, self.newest_sequence) = (timestamp, sequence % SEQUENCE_MODULUS);
+    fn first(&mut self, timestamp: u64, sequence: u32) -> Verdict {
+        (self.newest, self.newest_sequence) = (timestamp, sequence);
         self.first = timestamp;
         self.window.restart();
         self.counts.in_step += 1;
@@ -277,10 +274,10 @@ impl Continuity {
 
     /// Compares the sequence number of the frame that was to come. One that is off for good is
     /// followed from its second frame on, so that a jump counts once and a flipped bit once.
-    fn cross_check(&mut self, sequence: u16) {
-        let off = off(self.newest_sequence, sequence, 1);
+    fn cross_check(&mut self, sequence: u32) {
+        let off = self.off(self.newest_sequence, sequence, 1);
         if off != 0 && off == self.disagreement {
-            self.newest_sequence = (self.newest_sequence + off) % SEQUENCE_MODULUS;
+            self.newest_sequence = self.newest_sequence.wrapping_add(off) & self.sequence_mask;
             self.disagreement = 0;
             return;
         }
@@ -291,27 +288,26 @@ impl Continuity {
     /// Makes the frame `steps` after the newest the newest; those in between are missing.
     fn move_on(&mut self, timestamp: u64, steps: u64) {
         self.newest = timestamp;
-        let sequence = u64::from(self.newest_sequence) + steps;
-        self.newest_sequence = (sequence % u64::from(SEQUENCE_MODULUS)) as u16;
+        self.newest_sequence = self.newest_sequence.wrapping_add(steps as u32) & self.sequence_mask;
         self.window.advance(steps);
         self.counts.missing = self.counts.missing.saturating_add(steps - 1);
     }
 
     /// Whole steps in a span of ticks.
     fn steps(&self, ticks: i64) -> Option<i64> {
-        let step = i64::try_from(self.rules.ticks_per_frame).ok()?;
+        let step = i64::try_from(self.step).ok()?;
         (ticks % step == 0).then_some(ticks / step)
     }
 
     /// Judges a frame that is not the one that was to come.
     #[cold]
-    fn unexpected(&mut self, timestamp: u64, sequence: u16, ticks: i64) -> Judgement {
-        let agrees = |steps: &i64| off(self.newest_sequence, sequence, *steps) == 0;
+    fn unexpected(&mut self, timestamp: u64, sequence: u32, ticks: i64) -> Judgement {
+        let agrees = |steps: &i64| self.off(self.newest_sequence, sequence, *steps) == 0;
         let Some(steps) = self.steps(ticks).filter(agrees) else {
             return self.suspicious(timestamp, sequence, ticks);
         };
         let frame = match steps {
-            2..4096 => {
+            2.. if steps as u64 <= u64::from(self.sequence_mask) => {
                 self.move_on(timestamp, steps as u64);
                 self.counts.in_step += 1;
                 Verdict::Gap { missing: steps as u64 - 1 }
@@ -349,7 +345,7 @@ impl Continuity {
 
     /// Judges a frame that fits nowhere: either it continues one like it, or it is kept to see
     /// whether another continues it.
-    fn suspicious(&mut self, timestamp: u64, sequence: u16, ticks: i64) -> Judgement {
+    fn suspicious(&mut self, timestamp: u64, sequence: u32, ticks: i64) -> Judgement {
         if let Some(suspect) = self.continued(timestamp, sequence) {
             self.suspect = None;
             let kept = Some(self.resume(suspect));
@@ -358,24 +354,24 @@ impl Continuity {
         let number = self.counts.frames;
         self.suspect = Some(Suspect { timestamp, sequence, number });
         self.counts.out_of_step += 1;
-        let ticks = ticks.wrapping_sub(self.rules.ticks_per_frame as i64);
+        let ticks = ticks.wrapping_sub(self.step as i64);
         Judgement { kept: None, frame: Verdict::OutOfStep { ticks } }
     }
 
     /// The frame kept, if this one follows it.
-    fn continued(&self, timestamp: u64, sequence: u16) -> Option<Suspect> {
+    fn continued(&self, timestamp: u64, sequence: u32) -> Option<Suspect> {
         let suspect = self.suspect.filter(|_| self.keeps_frame())?;
         let steps = self.steps(timestamp.wrapping_sub(suspect.timestamp) as i64)?;
-        let agrees = off(suspect.sequence, sequence, steps) == 0;
+        let agrees = self.off(suspect.sequence, sequence, steps) == 0;
         let steps = u64::try_from(steps).ok().filter(|steps| *steps > 0)?;
         let is_in_reach = self.window.covers(steps) || self.steps_ahead(suspect).is_some();
         (agrees && is_in_reach).then_some(suspect)
     }
 
     /// Steps to a frame that would be next after a long outage, from the place of another.
-    fn steps_from(&self, timestamp: u64, sequence: u16, suspect: Suspect) -> Option<u64> {
+    fn steps_from(&self, timestamp: u64, sequence: u32, suspect: Suspect) -> Option<u64> {
         let steps = self.steps(suspect.timestamp.wrapping_sub(timestamp) as i64)?;
-        let agrees = steps > 0 && off(sequence, suspect.sequence, steps) == 0;
+        let agrees = steps > 0 && self.off(sequence, suspect.sequence, steps) == 0;
         agrees.then_some(steps as u64)
     }
 
@@ -448,19 +444,17 @@ impl Continuity {
 
     /// Counts the last outage as none if the stream goes on from a time within it.
     fn take_back_outage(&mut self, timestamp: u64) {
-        let frames = self.outage_end.wrapping_sub(timestamp) / self.rules.ticks_per_frame;
+        let frames = self.outage_end.wrapping_sub(timestamp) / self.step;
         if (1..=self.counts.outage).contains(&frames) {
             self.counts.missing = self.counts.missing.saturating_sub(self.counts.outage);
         }
         self.counts.outage = 0;
     }
-}
 
-/// By how much a sequence number is off, for a frame `steps` after the one with the number `from`.
-fn off(from: u16, sequence: u16, steps: i64) -> u16 {
-    let modulus = i64::from(SEQUENCE_MODULUS);
-    let expected = i64::from(from) + steps % modulus;
-    (i64::from(sequence) - expected).rem_euclid(modulus) as u16
+    /// By how much a sequence number is off, for a frame `steps` after the one with the number `from`.
+    fn off(&self, from: u32, sequence: u32, steps: i64) -> u32 {
+        sequence.wrapping_sub(from).wrapping_sub(steps as u32) & self.sequence_mask
+    }
 }
 
 #[cfg(test)]

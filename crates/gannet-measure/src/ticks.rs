@@ -1,41 +1,40 @@
-//! Time in ticks, with the frequency in the type.
+//! Time in ticks of a detector's clock.
 
-use std::fmt;
-
-/// A span or a point of time counted in ticks of a clock of `HZ` hertz.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticks<const HZ: u64>(pub u64);
-
-/// Ticks of the 62.5 MHz DUNE clock: 1 tick = 16 ns.
-pub type DuneTicks = Ticks<62_500_000>;
-
-/// Ticks of the 50 MHz ProtoDUNE-SP clock: 1 tick = 20 ns.
-pub type ProtoDuneTicks = Ticks<50_000_000>;
-
-impl<const HZ: u64> Ticks<HZ> {
-    /// Ticks in a second.
-    pub const HZ: u64 = HZ;
-
-    /// `count` ticks.
-    pub const fn new(count: u64) -> Self {
-        Self(count)
-    }
-
-    /// The span of `ns` nanoseconds, rounded down to whole ticks.
-    pub const fn from_ns(ns: u64) -> Self {
-        Self((ns as u128 * HZ as u128 / 1_000_000_000) as u64)
-    }
-
-    /// This span in nanoseconds, rounded down; saturates at `u64::MAX`.
-    pub const fn to_ns(self) -> u64 {
-        let ns = self.0 as u128 * 1_000_000_000 / HZ as u128;
-        if ns > u64::MAX as u128 { u64::MAX } else { ns as u64 }
-    }
+/// Frequency of a clock whose ticks are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TickRate {
+    hz: u64,
 }
 
-impl<const HZ: u64> fmt::Display for Ticks<HZ> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ticks", self.0)
+impl TickRate {
+    /// A clock of `hz` ticks a second.
+    ///
+    /// # Panics
+    /// When `hz` is zero.
+    pub const fn hz(hz: u64) -> Self {
+        assert!(hz > 0, "a clock ticks");
+        Self { hz }
+    }
+
+    /// Ticks in a second.
+    pub const fn per_s(self) -> u64 {
+        self.hz
+    }
+
+    /// Whole ticks in `ns` nanoseconds.
+    pub const fn ticks(self, ns: u64) -> u64 {
+        (ns as u128 * self.hz as u128 / 1_000_000_000) as u64
+    }
+
+    /// Whole nanoseconds in `ticks`; saturates at `u64::MAX`.
+    pub const fn ns(self, ticks: u64) -> u64 {
+        let ns = ticks as u128 * 1_000_000_000 / self.hz as u128;
+        if ns > u64::MAX as u128 { u64::MAX } else { ns as u64 }
+    }
+
+    /// Seconds in `ticks`.
+    pub const fn s(self, ticks: u64) -> f64 {
+        ticks as f64 / self.hz as f64
     }
 }
 
@@ -43,16 +42,19 @@ impl<const HZ: u64> fmt::Display for Ticks<HZ> {
 mod tests {
     use super::*;
 
+    const CLOCK: TickRate = TickRate::hz(62_500_000);
+
     #[test]
-    fn a_dune_frame_lasts_2048_ticks_or_32768_ns() {
-        assert_eq!(DuneTicks::new(2048).to_ns(), 32_768);
-        assert_eq!(DuneTicks::from_ns(32_768), DuneTicks::new(2048));
-        assert_eq!(ProtoDuneTicks::new(25).to_ns(), 500);
+    fn ticks_become_nanoseconds_and_back() {
+        assert_eq!(CLOCK.ns(2048), 32_768);
+        assert_eq!(CLOCK.ticks(32_768), 2048);
+        assert_eq!(CLOCK.s(125_000_000), 2.0);
+        assert_eq!(TickRate::hz(50_000_000).ns(25), 500);
     }
 
     #[test]
     fn real_time_stamps_do_not_overflow() {
-        assert_eq!(DuneTicks::new(107_544_625_968_525_251).to_ns() / 1_000_000_000, 1_720_714_015);
-        assert_eq!(DuneTicks::new(u64::MAX).to_ns(), u64::MAX);
+        assert_eq!(CLOCK.ns(107_544_625_968_525_251) / 1_000_000_000, 1_720_714_015);
+        assert_eq!(CLOCK.ns(u64::MAX), u64::MAX);
     }
 }

@@ -2,9 +2,9 @@
 
 pub mod export;
 pub mod inspect;
+pub mod items;
 pub mod latency;
 pub mod parquet_file;
-pub mod primitives;
 pub mod raw_file;
 pub mod raw_stream;
 pub mod receiver;

@@ -168,7 +168,7 @@ mod tests {
     fn bench(cells: usize) -> Bench {
         let (producer, reader) = clop(Geometry { cell_bytes: FRAME_LEN, cells }).unwrap();
         let (mut intake, frames) = intake(cells);
-        intake.lie_in(reader);
+        intake.attach(reader);
         let account = Arc::<Account<RawDrop>>::default();
         let stream = RawStream::new(frames, Arc::clone(&account));
         Bench { producer, intake, stream, account }

@@ -53,6 +53,7 @@ pub mod activity;
 pub mod candidate;
 pub mod chain;
 pub mod error;
+pub mod item;
 pub mod merge;
 pub mod module_level;
 pub mod prescale;
@@ -63,6 +64,7 @@ pub mod tpg;
 
 pub use chain::{DataTime, TriggerChain, TriggerConfig, TriggerCounters, TriggerOutput};
 pub use error::{Error, Result};
+pub use item::{Finder, Item};
 
 #[cfg(test)]
 mod fixture;

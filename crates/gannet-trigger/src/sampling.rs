@@ -2,7 +2,8 @@
 
 use gannet_wire::TriggerPrimitive;
 
-/// Clock ticks from one sample to the next: 32 for WIBEth.
+/// Clock ticks from one sample to the next: 32 for WIBEth. The published code counts 32 in TDEEth
+/// frames too, where 31.25 would be exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
     /// Ticks of a sample.

@@ -16,6 +16,8 @@
 
 use core::ops::RangeInclusive;
 
+use gannet_measure::ticks::TickRate;
+
 use crate::GeoId;
 use crate::layout::word_format;
 
@@ -31,6 +33,9 @@ pub const STREAM_KEY: [RangeInclusive<u32>; 3] = [12..=21, 22..=25, 26..=33];
 pub const fn stream_key(geo: GeoId) -> u32 {
     (geo.crate_id as u32 & 0x3ff) << 12 | (geo.slot as u32 & 0xf) << 8 | (geo.stream as u32 & 0xff)
 }
+
+/// Clock whose ticks `timestamp` counts, from 1970 on.
+pub const CLOCK: TickRate = TickRate::hz(62_500_000);
 
 /// `seq_id` counts frames of one stream modulo this number.
 pub const SEQ_MODULUS: u16 = 4096;

@@ -15,9 +15,16 @@
 
 use core::fmt;
 use core::marker::PhantomData;
+use core::ops::RangeInclusive;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::layout::{array_mut, array_ref, check_len};
-use crate::{GeoId, Result, adc14, daq_ethernet};
+use crate::{
+    Detector, Error, FrameFormat, GeoId, Heading, Result, Rhythm, StreamKey, adc14, daq_ethernet,
+    tdeeth, wibeth,
+};
 
 pub use crate::adc14::{CHANNELS, SAMPLES};
 
@@ -35,6 +42,91 @@ mod field {
     pub const DAQ: Range<usize> = 0..daq_ethernet::HEADER_LEN;
     pub const FRONT_END: usize = DAQ.end;
     pub const ADC: usize = FRONT_END + super::FRONT_END_LEN;
+}
+
+/// Formats of frames of 64 TPC channels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TpcFormat {
+    /// Warm interface board over Ethernet: 2048 ticks a frame, 30,517.578 frames/s.
+    #[default]
+    WibEth,
+    /// Top drift electronics over Ethernet: 2000 ticks a frame, 31,250 frames/s.
+    TdeEth,
+}
+
+impl TpcFormat {
+    /// Ticks of 16 ns from one frame of a stream to the next.
+    pub const fn ticks_per_frame(self) -> u64 {
+        match self {
+            Self::WibEth => wibeth::TICKS_PER_FRAME,
+            Self::TdeEth => tdeeth::TICKS_PER_FRAME,
+        }
+    }
+
+    /// Frames per second of one stream at the true rate.
+    pub fn frames_per_s(self) -> f64 {
+        self.rhythm().frames_per_s()
+    }
+
+    /// Samples per second of one channel at the true rate.
+    pub fn samples_per_s(self) -> f64 {
+        self.frames_per_s() * SAMPLES as f64
+    }
+
+    /// Detector that sends this format, when none is configured.
+    pub const fn detector(self) -> Detector {
+        match self {
+            Self::WibEth => Detector::HdTpc,
+            Self::TdeEth => Detector::VdTopTpc,
+        }
+    }
+}
+
+impl FrameFormat for TpcFormat {
+    fn lengths(&self) -> RangeInclusive<usize> {
+        FRAME_LEN..=FRAME_LEN
+    }
+
+    fn rhythm(&self) -> Rhythm {
+        Rhythm {
+            clock: daq_ethernet::CLOCK,
+            step: self.ticks_per_frame(),
+            sequence_modulus: daq_ethernet::SEQ_MODULUS.into(),
+        }
+    }
+
+    /// What is read here lies at the same place in the frames of all front ends.
+    #[inline]
+    fn heading(&self, datagram: &[u8]) -> Result<Heading> {
+        const FORMAT: &str = "TPC frame";
+        check_len(FORMAT, datagram, FRAME_LEN)?;
+        let daq = daq_ethernet::Header::new_unchecked(&datagram[field::DAQ]);
+        if daq.block_length() != BLOCK_LENGTH {
+            return Err(Error::Value {
+                format: FORMAT,
+                field: "block_length",
+                expected: BLOCK_LENGTH.into(),
+                got: daq.block_length().into(),
+            });
+        }
+        Ok(Heading {
+            stream: daq.geo_id().into(),
+            begin: daq.timestamp(),
+            sequence: daq.seq_id().into(),
+        })
+    }
+
+    fn stream_name(&self, stream: StreamKey) -> String {
+        GeoId::from_bits(stream.0).to_string()
+    }
+}
+
+impl From<GeoId> for StreamKey {
+    #[inline]
+    fn from(geo_id: GeoId) -> Self {
+        Self(geo_id.to_bits())
+    }
 }
 
 /// A front end's own header as plain values, which also names the kind of the frame.
@@ -68,7 +160,7 @@ impl<T: AsRef<[u8]>, H: FrontEnd> Frame<T, H> {
     /// View of the first [`FRAME_LEN`] bytes of `buffer`; bytes after them are ignored.
     ///
     /// # Errors
-    /// [`Error::Truncated`](crate::Error::Truncated) when the buffer is too short.
+    /// [`Error::Truncated`] when the buffer is too short.
     #[inline]
     pub fn new_checked(buffer: T) -> Result<Self> {
         check_len(H::FORMAT, buffer.as_ref(), FRAME_LEN)?;
@@ -205,5 +297,34 @@ impl<H: FrontEnd> fmt::Display for Repr<H> {
 impl<T: AsRef<[u8]>, H: FrontEnd> fmt::Display for Frame<T, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Repr::parse(self).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wibeth_frame_lasts_2048_ticks_or_32768_ns() {
+        let rhythm = TpcFormat::WibEth.rhythm();
+        assert_eq!((rhythm.step, rhythm.clock.ns(rhythm.step)), (2048, 32_768));
+        assert_eq!(TpcFormat::TdeEth.rhythm().frames_per_s(), 31_250.0);
+    }
+
+    #[test]
+    fn a_heading_is_what_the_daq_header_says() {
+        let mut bytes = vec![0; FRAME_LEN];
+        let geo_id = GeoId::new(3, 1, 2, 64);
+        let mut daq = daq_ethernet::Header::new_unchecked(&mut bytes[field::DAQ]);
+        daq.set_geo_id(geo_id);
+        daq.set_timestamp(77);
+        daq.set_seq_id(5);
+        let format = TpcFormat::WibEth;
+        assert!(format.heading(&bytes).is_err(), "a frame says how long it is");
+        daq_ethernet::Header::new_unchecked(&mut bytes[field::DAQ]).set_block_length(BLOCK_LENGTH);
+        let heading = format.heading(&bytes).unwrap();
+        assert_eq!(heading, Heading { stream: geo_id.into(), begin: 77, sequence: 5 });
+        assert_eq!(format.stream_name(heading.stream), "3/1/2/64");
+        assert!(format.heading(&bytes[1..]).is_err());
     }
 }

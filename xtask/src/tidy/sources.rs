@@ -7,11 +7,12 @@ use super::tree::{File, Tree};
 
 const FORMATS: &str = "crates/gannet-wire/src";
 /// Modules of the formats' room that serve formats and are none themselves.
-const NOT_FORMATS: [&str; 11] = [
+const NOT_FORMATS: [&str; 12] = [
     "lib",
     "capture",
     "capture_file",
     "error",
+    "frame_format",
     "inspect",
     "layout",
     "little_endian",

@@ -149,7 +149,8 @@ mod tests {
     use super::*;
     use crate::channels::loudest;
     use gannet_emulate::{Config, Emulator};
-    use gannet_trigger::tpg::{FrameTiming, InitialPedestal, StreamTpg, TpgConfig};
+    use gannet_trigger::tpg::{InitialPedestal, StreamTpg, TpgConfig};
+    use gannet_wire::TpcFormat;
     use gannet_wire::channel_map::StreamChannels;
     use gannet_wire::{ChannelMap, adc14, tpc_frame, wibeth};
 
@@ -178,7 +179,7 @@ mod tests {
                 threshold: [100; 3],
                 ..tpg.clone()
             };
-            let tpg = StreamTpg::new(&tpg, channels, 3, FrameTiming::WIBETH).unwrap();
+            let tpg = StreamTpg::new(&tpg, channels, 3, TpcFormat::WibEth).unwrap();
             Self { emulator, tpg, frames: 0 }
         }
 
@@ -305,7 +306,7 @@ mod tests {
                 initial_pedestal: InitialPedestal::Counts(10 * slot),
                 ..TpgConfig::default()
             };
-            let mut tpg = StreamTpg::new(&config, wires, 3, FrameTiming::WIBETH).unwrap();
+            let mut tpg = StreamTpg::new(&config, wires, 3, TpcFormat::WibEth).unwrap();
             tpg.process(&[0; adc14::BLOCK_LEN], 1 << 40, &mut Vec::new());
             let (geo_id, counters) = (GeoId::new(3, 0, slot, 0), Arc::clone(tpg.counters()));
             StreamSurvey { geo_id, frames_per_s: 1.0, counters }

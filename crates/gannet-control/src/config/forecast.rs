@@ -1,7 +1,7 @@
 //! What a run will need and make, as far as its configuration tells.
 
-use gannet_measure::ticks::DuneTicks;
 use gannet_trigger::source::SourceConfig as CandidateSource;
+use gannet_wire::daq_ethernet::CLOCK;
 use gannet_wire::{TriggerPrimitive, tpc_frame};
 use serde::Serialize;
 
@@ -143,14 +143,14 @@ fn memory_bytes(source: &PlannedSource) -> u64 {
 fn window_s(config: &Config) -> f64 {
     let module_level = &config.trigger.module_level;
     let ticks = module_level.time_before.saturating_add(module_level.time_after);
-    ticks as f64 / DuneTicks::HZ as f64
+    ticks as f64 / CLOCK.per_s() as f64
 }
 
 /// Length of the longest window that is read out around one candidate.
 pub(super) fn longest_window_s(config: &Config) -> f64 {
     let by_type = config.trigger.module_level.readout.values();
     let ticks = by_type.map(|window| window.time_before.saturating_add(window.time_after));
-    ticks.max().map_or(0.0, |ticks| ticks as f64 / DuneTicks::HZ as f64).max(window_s(config))
+    ticks.max().map_or(0.0, |ticks| ticks as f64 / CLOCK.per_s() as f64).max(window_s(config))
 }
 
 fn record_bytes(config: &Config, streams: usize, frames_per_s: f64) -> u64 {
@@ -172,7 +172,7 @@ fn records_per_s(config: &Config) -> f64 {
         CandidateSource::Periodic(periodic) => periodic.interval_ticks,
         CandidateSource::Random(poisson) => poisson.mean_interval_ticks,
     };
-    let rate = |source| DuneTicks::HZ as f64 / interval_ticks(source).max(1) as f64;
+    let rate = |source| CLOCK.per_s() as f64 / interval_ticks(source).max(1) as f64;
     let found = if config.trigger.activity.is_empty() { 0.0 } else { ACTIVITY_RECORDS_PER_S };
     config.trigger.source.iter().map(rate).sum::<f64>() + found
 }

@@ -4,11 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use gannet_emulate::Format;
 use gannet_ingest::udp::UdpConfig;
 use gannet_ingest::xdp::XdpConfig;
 use gannet_log::RawStreams;
 use gannet_measure::quantity::Bytes;
+use gannet_wire::TpcFormat;
 use gannet_wire::channel_map::StreamChannels;
 use gannet_wire::source_id::{SourceId, Subsystem};
 use gannet_wire::{ChannelMap, GeoId, tpc_frame};
@@ -49,8 +49,8 @@ pub struct PlannedSource {
     pub name: String,
     /// Where frames come from.
     pub input: SourceInput,
-    /// Format of the frames.
-    pub format: Format,
+    /// TpcFormat of the frames.
+    pub format: TpcFormat,
     /// The streams.
     pub streams: Vec<PlannedStream>,
     /// Frames of the past to keep, over all streams.

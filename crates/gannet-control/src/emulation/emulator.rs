@@ -12,8 +12,8 @@ use gannet_emulate::{
 };
 use gannet_ingest::Datagram;
 use gannet_measure::clock::{Clock, SystemClock};
-use gannet_measure::ticks::DuneTicks;
 use gannet_wire::ChannelMap;
+use gannet_wire::daq_ethernet::CLOCK;
 use serde::{Deserialize, Serialize};
 
 use super::send::{Outlets, wait};
@@ -88,7 +88,7 @@ impl Emulation {
 /// The time of day in ticks of the DUNE clock since 1970.
 pub fn unix_ticks() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    DuneTicks::from_ns(since.as_nanos() as u64).0
+    CLOCK.ticks(since.as_nanos() as u64)
 }
 
 /// The state of the sending thread.

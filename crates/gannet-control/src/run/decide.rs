@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use gannet_measure::clock::Clock;
 use gannet_measure::histogram::Histogram;
+use gannet_readout::items::{ItemReceiver, NoBatch};
 use gannet_readout::latency::Window;
-use gannet_readout::primitives::{NoBatch, PrimitiveReceiver};
 use gannet_readout::record::{RecordRequest, TriggerFragments};
 use gannet_trigger::module_level::Decision;
 use gannet_trigger::{TriggerChain, TriggerOutput};
@@ -93,7 +93,7 @@ impl Decider {
     }
 
     /// Decides until the receiving threads are gone and every primitive is used.
-    pub(super) fn run(mut self, primitives: &PrimitiveReceiver) {
+    pub(super) fn run(mut self, primitives: &ItemReceiver<TriggerPrimitive>) {
         loop {
             let Self { chain, out, arrivals, clock, .. } = &mut self;
             let received = primitives.receive(WAIT, |batch| {

@@ -19,10 +19,10 @@
 //! [`SETTLE_NS`]: gannet_readout::receiver::SETTLE_NS
 
 use gannet_measure::ledger::{Drop, Statement};
-use gannet_measure::ticks::DuneTicks;
+use gannet_wire::daq_ethernet::CLOCK;
 
 /// A time that is so far, in ticks, outside of what the quorum saw is no time of this run.
-pub(super) const WILD_TICKS: u64 = DuneTicks::HZ;
+pub(super) const WILD_TICKS: u64 = CLOCK.per_s();
 
 /// Drops behind the socket that may each be a frame that some stream lacks.
 const REFUSED: [(&str, &str); 9] = [

@@ -29,7 +29,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use gannet_log::Recorder;
-use gannet_readout::receiver::StreamPool;
 
 use crate::config::Plan;
 use crate::emulation::FlowControl;
@@ -40,7 +39,7 @@ pub use drain::Drain;
 use drain::Stage;
 use exports::Exporter;
 use observe::Observed;
-use receive::Gate;
+use receive::{Gate, TpcPool};
 use recorded::last_words;
 use recovery::Recovery;
 
@@ -103,7 +102,7 @@ pub enum RunError {
 pub struct Run {
     observed: Arc<Observed>,
     gate: Arc<Gate>,
-    pools: Vec<Arc<StreamPool>>,
+    pools: Vec<TpcPool>,
     receivers: Vec<JoinHandle<()>>,
     starts: mpsc::Receiver<Result<(), gannet_ingest::Error>>,
     threads: Vec<JoinHandle<()>>,

@@ -10,8 +10,7 @@ use gannet_measure::clock::Clock;
 use gannet_measure::counter::Counter;
 use gannet_measure::histogram::Histogram;
 use gannet_measure::ledger::{Account, Reason, Statement};
-use gannet_measure::ticks::DuneTicks;
-use gannet_readout::primitives::PrimitiveDrop;
+use gannet_readout::items::ItemDrop;
 use gannet_readout::raw_stream::RawDrop;
 use gannet_readout::receiver::{FrameDrop, SearchTime, StreamStatus};
 use gannet_readout::record::{FragmentCut, RecordDrop};
@@ -19,6 +18,7 @@ use gannet_trigger::TriggerCounters;
 use gannet_trigger::merge::StreamTime;
 use gannet_trigger::tpg::{StreamCounters, TpgFrameDrop};
 use gannet_wire::GeoId;
+use gannet_wire::daq_ethernet::CLOCK;
 use gannet_wire::tpc_frame::FRAME_LEN;
 
 use super::build::BuildStatus;
@@ -67,7 +67,7 @@ pub(super) struct ObservedSource {
     pub account: Arc<Account<SourceDrop>>,
     pub counters: Arc<Counters>,
     pub frames: Arc<Account<FrameDrop>>,
-    pub primitives: Arc<Account<PrimitiveDrop>>,
+    pub primitives: Arc<Account<ItemDrop>>,
     pub arrival_to_primitive_ns: Arc<Histogram>,
     pub search_time: Arc<SearchTime>,
     /// Processor time of the receiving thread.
@@ -283,7 +283,7 @@ impl Observed {
             source,
             frames,
             sum::<TpgFrameDrop>("tpg", self.streams.iter().map(|stream| stream.tpg.statement())),
-            sum::<PrimitiveDrop>(
+            sum::<ItemDrop>(
                 "primitives",
                 sources().map(|source| source.primitives.statement("primitives")),
             ),
@@ -456,13 +456,13 @@ impl ObservedStream {
             out_of_step: status.out_of_step.get(),
             sequence_errors: status.sequence_errors.get(),
             restarts: status.restarts.get(),
-            primitives: status.primitives.get(),
+            primitives: status.items.get(),
             first_timestamp: timestamp(&status.first_timestamp),
             newest_timestamp: timestamp(&status.newest_timestamp),
             stalls: status.stalls.get(),
             stalled: status.stalled.get() == 1,
             set_apart: time.is_set_apart(),
-            time_offset_s: time.offset_ticks() as f64 / DuneTicks::HZ as f64,
+            time_offset_s: time.offset_ticks() as f64 / CLOCK.per_s() as f64,
             channels,
         }
     }

@@ -8,10 +8,17 @@ use std::time::Duration;
 
 use gannet_ingest::Error;
 use gannet_measure::counter::Counter;
-use gannet_readout::receiver::Receiver;
+use gannet_readout::receiver::{Receiver, StreamPool};
+use gannet_trigger::tpg::StreamTpg;
+use gannet_wire::TpcFormat;
 
 use super::observe::Observed;
 use crate::sys;
+
+/// A receiver of TPC frames.
+pub(super) type TpcReceiver = Receiver<TpcFormat, StreamTpg>;
+/// The streams of a source of TPC frames.
+pub(super) type TpcPool = Arc<StreamPool<StreamTpg>>;
 
 /// How long a poll waits, which also bounds how late silence and a stop are noticed.
 const WAIT: Duration = Duration::from_millis(5);
@@ -33,7 +40,7 @@ pub(super) struct Gate {
 /// Tells by `started` whether the source could be started, and by `cpu_ns` the processor time that
 /// the thread has used.
 pub(super) fn run(
-    mut receiver: Receiver,
+    mut receiver: TpcReceiver,
     gate: &Gate,
     started: &Sender<Result<(), Error>>,
     cpu_ns: &Counter,
@@ -64,7 +71,7 @@ pub(super) fn run(
 }
 
 fn receive(
-    receiver: &mut Receiver,
+    receiver: &mut TpcReceiver,
     gate: &Gate,
     cpu_ns: &Counter,
     observed: &Observed,

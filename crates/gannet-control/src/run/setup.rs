@@ -11,28 +11,27 @@ use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gannet_emulate::Format;
 use gannet_ingest::udp::{self, Spread};
 use gannet_ingest::xdp::XdpSource;
 use gannet_ingest::{Landing, PcapConfig, PcapSource, Source};
 use gannet_log::files::{self, RunId};
 use gannet_log::{Chunk, Kind, Label, Offer, Recorder, RunInfo};
 use gannet_measure::clock::{Clock, SystemClock};
-use gannet_measure::ticks::DuneTicks;
 use gannet_readout::export::ExportConfig;
+use gannet_readout::items::{self, ItemReceiver, ItemSender};
 use gannet_readout::latency::{IntakeReader, IntakeWriter, StreamBuffer, index, intake};
-use gannet_readout::primitives::{self, PrimitiveReceiver, PrimitiveSender};
 use gannet_readout::receiver::{Receiver, StreamPool, StreamSetup, StreamStatus};
 use gannet_readout::record::{RecordBuilder, StreamSource, TriggerFragments};
 use gannet_readout::time_slice::SliceBuilder;
-use gannet_trigger::TriggerChain;
 use gannet_trigger::merge::TimeReference;
 use gannet_trigger::recent::RECENT_PRIMITIVES;
 use gannet_trigger::sampling::Sampling;
-use gannet_trigger::tpg::{FrameTiming, StreamTpg};
+use gannet_trigger::tpg::StreamTpg;
+use gannet_trigger::{Finder, TriggerChain};
+use gannet_wire::daq_ethernet::CLOCK;
 use gannet_wire::fragment_type::FragmentType;
 use gannet_wire::trigger_primitive::TriggerPrimitive;
-use gannet_wire::{daq_ethernet, tpc_frame};
+use gannet_wire::{FrameFormat, TpcFormat, daq_ethernet, tpc_frame};
 
 use super::build::Builder;
 use super::channels::{ChannelMonitor, ChannelStatus};
@@ -40,7 +39,7 @@ use super::decide::{Decider, ORDERS_PER_DECISION, Outlet};
 use super::exports::Exporter;
 use super::observe::{Observed, ObservedSource, ObservedStream};
 use super::raw::RawRecorder;
-use super::receive::{self, Gate};
+use super::receive::{self, Gate, TpcPool, TpcReceiver};
 use super::recovery::Recovery;
 use super::{Run, RunError, placement};
 use crate::channels::StreamSurvey;
@@ -70,7 +69,7 @@ pub(super) fn configure(plan: &Plan) -> Result<Run, RunError> {
         parts.add_source(plan, source, &clock)?;
     }
     parts.place(plan)?;
-    let (senders, found) = primitives::channel(parts.sources.len());
+    let (senders, found) = items::channel(parts.sources.len(), StreamTpg::ITEMS_MAX);
     // Listed before the recorder makes a file of its own there. A directory that cannot be read is
     // the recorder's to report.
     let earlier = match plan.config.recorder.enabled {
@@ -158,8 +157,9 @@ struct Parts {
 /// A socket or file, not yet joined to its thread.
 struct PartSource {
     name: String,
+    format: TpcFormat,
     source: Box<dyn Source>,
-    pool: Arc<StreamPool>,
+    pool: TpcPool,
     /// Whether it is the first of its pool.
     watcher: bool,
     /// Processor that its thread keeps to.
@@ -188,7 +188,14 @@ impl Parts {
                 false => format!("{} #{}", planned.name, index + 1),
             };
             let pool = Arc::clone(&pool);
-            self.sources.push(PartSource { name, source, pool, watcher: index == 0, cpu: None });
+            self.sources.push(PartSource {
+                name,
+                format: planned.format,
+                source,
+                pool,
+                watcher: index == 0,
+                cpu: None,
+            });
         }
         Ok(())
     }
@@ -219,14 +226,14 @@ impl Parts {
         plan: &Plan,
         planned: &PlannedSource,
         stream: &PlannedStream,
-    ) -> Result<StreamSetup, RunError> {
+    ) -> Result<StreamSetup<StreamTpg>, RunError> {
         let format = planned.format;
-        let (timing, fragment_type) = match format {
-            Format::WibEth => (FrameTiming::WIBETH, FragmentType::WibEth),
-            Format::TdeEth => (FrameTiming::TDEETH, FragmentType::TdeEth),
+        let fragment_type = match format {
+            TpcFormat::WibEth => FragmentType::WibEth,
+            TpcFormat::TdeEth => FragmentType::TdeEth,
         };
         let detector = stream.geo_id.detector as u8;
-        let tpg = StreamTpg::new(&plan.config.tpg, &stream.channels, detector, timing).map_err(
+        let tpg = StreamTpg::new(&plan.config.tpg, &stream.channels, detector, format).map_err(
             |error| RunError::Tpg { stream: stream.geo_id.to_string(), cause: error.to_string() },
         )?;
         let (writer, reader) = index(planned.index_frames(), format.ticks_per_frame());
@@ -253,13 +260,13 @@ impl Parts {
             counters: Arc::clone(tpg.counters()),
         });
         Ok(StreamSetup {
-            geo_id: stream.geo_id,
+            key: stream.geo_id.into(),
             number,
-            ticks_per_frame: format.ticks_per_frame(),
-            frame_period_ns: (1e9 / format.frames_per_s()) as u64,
+            rhythm: format.rhythm(),
+            frame_len_max: *format.lengths().end(),
             index: writer,
             intake,
-            tpg,
+            finder: tpg,
             status,
         })
     }
@@ -312,7 +319,7 @@ fn run_info(plan: &Plan, started_unix_ns: u64) -> RunInfo {
         application: format!("{} {}", plan.config.run.application, env!("CARGO_PKG_VERSION")),
         host: host.trim().to_owned(),
         config_digest: gannet_log::digest(&plan.text),
-        ticks_hz: DuneTicks::HZ,
+        ticks_hz: CLOCK.per_s(),
         started_unix_ns,
     }
 }
@@ -344,8 +351,8 @@ fn launch(
     plan: &Plan,
     clock: Arc<dyn Clock>,
     parts: Parts,
-    senders: Vec<PrimitiveSender>,
-    found: PrimitiveReceiver,
+    senders: Vec<ItemSender<TriggerPrimitive>>,
+    found: ItemReceiver<TriggerPrimitive>,
     chain: TriggerChain,
     recorder: Recorder,
 ) -> Result<Run, RunError> {
@@ -431,14 +438,14 @@ fn slice_primitives_max() -> usize {
 /// A source with its receiver; the pool goes with the first receiver that shares it.
 fn join(
     part: PartSource,
-    sender: PrimitiveSender,
+    sender: ItemSender<TriggerPrimitive>,
     clock: &Arc<dyn Clock>,
-) -> ((Option<Arc<StreamPool>>, Receiver), ObservedSource) {
-    let PartSource { name, source, pool, watcher, cpu } = part;
+) -> ((Option<TpcPool>, TpcReceiver), ObservedSource) {
+    let PartSource { name, format, source, pool, watcher, cpu } = part;
     let (facts, account) = (source.facts(), source.account());
     let (counters, primitives) = (source.counters(), sender.account());
     let kept = watcher.then(|| Arc::clone(&pool));
-    let receiver = Receiver::new(source, pool, watcher, sender, Arc::clone(clock));
+    let receiver = Receiver::new(format, source, pool, watcher, sender, Arc::clone(clock));
     let observed = ObservedSource {
         name,
         facts,
@@ -456,7 +463,7 @@ fn join(
 
 /// Starts the thread of the receiver of source `place`.
 fn receive_on(
-    receiver: Receiver,
+    receiver: TpcReceiver,
     place: usize,
     gate: &Arc<Gate>,
     started: &Sender<Result<(), gannet_ingest::Error>>,

@@ -5,7 +5,8 @@ use gannet_wire::adc14;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigError, Format, within};
+use super::{ConfigError, within};
+use gannet_wire::TpcFormat;
 
 /// Largest rate of tracks per second: 20 in the 2 ms that are prepared at a time.
 const TRACKS_HZ_MAX: f64 = 10_000.0;
@@ -170,7 +171,7 @@ impl Default for Pulser {
 }
 
 impl Pulser {
-    pub(super) fn check(&self, format: Format) -> Result<(), ConfigError> {
+    pub(super) fn check(&self, format: TpcFormat) -> Result<(), ConfigError> {
         let frame_ns = (1e9 / format.frames_per_s()).ceil();
         if (self.period.ns() as f64) < frame_ns || self.period > Span::s(3600) {
             let expected = format!("expected one frame ({frame_ns} ns) to 1 h");

@@ -11,8 +11,9 @@ use gannet_wire::channel_map::{COLLECTION, PLANES};
 use super::event::{Event, EventKind, Hit};
 use super::pulse::{LEAD, Shapes, TAIL};
 use super::wires::{Module, Wire, Wires};
-use crate::config::{Config, Deposits, Format, Tracks};
+use crate::config::{Config, Deposits, Tracks};
 use crate::seeds::{Purpose, family};
+use gannet_wire::TpcFormat;
 
 /// Frames of a slot: a bit each in a word.
 pub(crate) const SLOT_FRAMES: u64 = 64;
@@ -34,7 +35,7 @@ pub(crate) struct Events {
     wires: Wires,
     samples_per_s: f64,
     start_timestamp: u64,
-    format: Format,
+    format: TpcFormat,
     shapes: Shapes,
 }
 
@@ -324,7 +325,7 @@ mod tests {
 
     #[test]
     fn times_are_those_of_the_samples() {
-        let events = events(|config| config.streams.format = Format::TdeEth);
+        let events = events(|config| config.streams.format = TpcFormat::TdeEth);
         assert_eq!(events.time(0), 1000);
         assert_eq!(events.time(64), 3000);
         assert_eq!(events.time(1), 1031, "31.25 ticks a sample, rounded down");

@@ -4,7 +4,8 @@ use gannet_measure::random::Random;
 use gannet_wire::adc14::{Block, CHANNELS, SAMPLES};
 
 use super::block::saturate;
-use crate::config::{self, Format};
+use crate::config::{self};
+use gannet_wire::TpcFormat;
 
 /// Time in samples with 32 bits behind the point.
 const FRACTION_BITS: u32 = 32;
@@ -24,7 +25,7 @@ pub struct Pattern {
 
 impl Pattern {
     /// The pattern of `config` for frames of this `format`.
-    pub(crate) fn new(config: &config::Pattern, format: Format, seed: u64) -> Self {
+    pub(crate) fn new(config: &config::Pattern, format: TpcFormat, seed: u64) -> Self {
         let samples = format.samples_per_s() / (config.rate_hz * CHANNELS as f64);
         Self { step: (samples * SAMPLE as f64).round() as u64, seed }
     }
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     fn pattern(rate_hz: f64) -> Pattern {
-        Pattern::new(&config::Pattern { rate_hz }, Format::WibEth, 1)
+        Pattern::new(&config::Pattern { rate_hz }, TpcFormat::WibEth, 1)
     }
 
     #[test]

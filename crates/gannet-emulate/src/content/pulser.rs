@@ -4,7 +4,8 @@ use gannet_wire::adc14::{Block, SAMPLES};
 
 use super::noise::Planes;
 use super::pulse::{LEAD, Shapes, TAIL};
-use crate::config::{self, Format};
+use crate::config::{self};
+use gannet_wire::TpcFormat;
 
 /// Which frames hold a calibration pulse.
 #[derive(Clone, Debug)]
@@ -15,7 +16,7 @@ pub(crate) struct Pulser {
 }
 
 impl Pulser {
-    pub(crate) fn new(config: &config::Pulser, format: Format) -> Self {
+    pub(crate) fn new(config: &config::Pulser, format: TpcFormat) -> Self {
         let period = config.period.ns() as f64 * format.samples_per_s() / 1e9;
         Self {
             period: (period.round() as u64).max(SAMPLES as u64),
@@ -58,7 +59,7 @@ mod tests {
     fn pulses_come_at_the_period_also_across_frame_borders() {
         // 100 us are 195.3125 samples, so 195: the borders of frames are met in every way.
         let config = config::Pulser { period: Span(100_000), adc: 500.0 };
-        let pulser = Pulser::new(&config, Format::WibEth);
+        let pulser = Pulser::new(&config, TpcFormat::WibEth);
         let mut wave = Vec::new();
         for index in 0..200 {
             let mut block = [0; BLOCK_LEN];

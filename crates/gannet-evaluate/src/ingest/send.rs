@@ -5,12 +5,13 @@ use std::thread;
 use std::time::Duration;
 
 use gannet_emulate::config::{Pace, Streams};
-use gannet_emulate::{Config, Format, FrontEnd, Pacer};
+use gannet_emulate::{Config, FrontEnd, Pacer};
 use gannet_ingest::udp::{UdpSink, UdpSinkConfig};
 use gannet_ingest::{Datagram, Sink};
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::quantity::Span;
 use gannet_wire::ChannelMap;
+use gannet_wire::TpcFormat;
 use gannet_wire::tpc_frame::FRAME_LEN;
 
 use super::Error;
@@ -98,14 +99,14 @@ impl Frames {
             |number: usize| UdpSink::connect(to[number % to.len()], &UdpSinkConfig::default());
         let mut sinks = (0..count).map(sink).collect::<Result<Vec<_>, _>>()?;
         let clock = SystemClock::start();
-        let true_hz = streams as f64 * Format::WibEth.frames_per_s();
+        let true_hz = streams as f64 * TpcFormat::WibEth.frames_per_s();
         let pace = Pace {
             rate_scale: rate_hz.unwrap_or(true_hz) / true_hz,
             unpaced: rate_hz.is_none(),
             burst: BURST,
             debt_max: DEBT_MAX,
         };
-        let mut pacer = Pacer::new(&pace, Format::WibEth, streams, clock.now_ns());
+        let mut pacer = Pacer::new(&pace, TpcFormat::WibEth, streams, clock.now_ns());
         let end_ns = clock.now_ns() + time.as_nanos() as u64;
         let (begin_ns, begin_cpu) = (clock.now_ns(), sys::thread_time());
         let (mut sent, mut begun, mut slept_ns) = (Sent::default(), false, 0);

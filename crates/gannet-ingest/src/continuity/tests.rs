@@ -1,32 +1,33 @@
 use super::*;
 use gannet_measure::random::Random;
+use gannet_measure::ticks::TickRate;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 const STEP: u64 = 2048;
 const WINDOW: usize = 64;
-const RULES: Rules =
-    Rules { ticks_per_frame: STEP, frame_period_ns: 32_768, window_frames: WINDOW };
+const RHYTHM: Rhythm =
+    Rhythm { clock: TickRate::hz(62_500_000), step: STEP, sequence_modulus: 4096 };
 /// Time of a real frame.
 const EPOCH: u64 = 107_544_625_968_523_275;
 
 /// A stream that numbers its frames as it should.
 struct FrontEnd {
     timestamp: u64,
-    sequence: u16,
+    sequence: u32,
 }
 
 impl FrontEnd {
-    fn frame(&self, index: u64) -> (u64, u16) {
+    fn frame(&self, index: u64) -> (u64, u32) {
         let sequence = (u64::from(self.sequence) + index) % 4096;
-        (self.timestamp.wrapping_add(STEP * index), sequence as u16)
+        (self.timestamp.wrapping_add(STEP * index), sequence as u32)
     }
 }
 
 const STREAM: FrontEnd = FrontEnd { timestamp: EPOCH, sequence: 4000 };
 
 fn checker() -> Continuity {
-    Continuity::new(RULES, 0)
+    Continuity::new(&RHYTHM, WINDOW, 0)
 }
 
 /// Feeds frames by index; returns the verdicts, also those on frames kept, in their order.
@@ -36,7 +37,7 @@ fn feed(checker: &mut Continuity, indices: impl IntoIterator<Item = u64>) -> Vec
 
 fn feed_frames(
     checker: &mut Continuity,
-    frames: impl IntoIterator<Item = (u64, u16)>,
+    frames: impl IntoIterator<Item = (u64, u32)>,
 ) -> Vec<Verdict> {
     let judge = |(timestamp, sequence)| checker.frame(timestamp, sequence, 0);
     let verdicts = |judgement: Judgement| judgement.kept.into_iter().chain([judgement.frame]);
@@ -122,11 +123,11 @@ fn a_gap_stays_one_when_the_clock_leaps_to_before_it() {
 }
 
 /// Frames of the stream's begin, days off in time, with sequence numbers that agree or are off.
-fn stray(days: i64, off: i64, frames: i64) -> impl Iterator<Item = (u64, u16)> {
+fn stray(days: i64, off: i64, frames: i64) -> impl Iterator<Item = (u64, u32)> {
     let indices = (0..frames).map(move |n| days * 2_636_718_750 + n);
     indices.map(move |index| {
         let timestamp = EPOCH.wrapping_add_signed(index * STEP as i64);
-        (timestamp, (4000 + off + index).rem_euclid(4096) as u16)
+        (timestamp, (4000 + off + index).rem_euclid(4096) as u32)
     })
 }
 
@@ -252,7 +253,7 @@ fn a_sequence_jump_and_a_flipped_bit_count_once_each() {
 
 #[test]
 fn a_wrong_step_is_never_in_step() {
-    let mut checker = Continuity::new(Rules { ticks_per_frame: 2000, ..RULES }, 0);
+    let mut checker = Continuity::new(&Rhythm { step: 2000, ..RHYTHM }, WINDOW, 0);
     feed(&mut checker, 0..1000);
     assert_eq!((checker.counts().in_step, checker.counts().out_of_step), (1, 999));
 }
@@ -260,8 +261,8 @@ fn a_wrong_step_is_never_in_step() {
 #[test]
 fn silence_is_reported_once_and_in_time() {
     const MS: u64 = 1_000_000;
-    let deadline = 3 * RULES.frame_period_ns + 100 * MS;
-    let mut checker = Continuity::new(RULES, 7);
+    let deadline = 3 * 32_768 + 100 * MS;
+    let mut checker = Continuity::new(&RHYTHM, WINDOW, 7);
     let mut reported = Vec::new();
     for now_ns in (7..1000 * MS).step_by(50 * MS as usize) {
         if now_ns > 500 * MS && !checker.is_stalled() && checker.counts().frames == 0 {
@@ -348,7 +349,7 @@ proptest! {
 
     #[test]
     fn restarts_are_counted_exactly_and_lose_nothing(
-        runs in proptest::collection::vec((any::<u64>(), 1u16..4096, 2u64..200), 1..20),
+        runs in proptest::collection::vec((any::<u64>(), 1u32..4096, 2u64..200), 1..20),
     ) {
         let (mut checker, restarts) = (checker(), runs.len() as u64);
         let (mut newest, mut frames) = (STREAM.frame(99), 100);
@@ -357,7 +358,7 @@ proptest! {
             // A sequence number that does not agree with the time tells a restart.
             let steps = timestamp.wrapping_sub(newest.0) as i64 / STEP as i64;
             let expected = i64::from(newest.1) + steps;
-            let sequence = (expected + i64::from(off)).rem_euclid(4096) as u16;
+            let sequence = (expected + i64::from(off)).rem_euclid(4096) as u32;
             prop_assume!(timestamp.wrapping_sub(newest.0) != STEP);
             let again = FrontEnd { timestamp, sequence };
             for (timestamp, sequence) in (0..length).map(|n| again.frame(n)) {
@@ -386,16 +387,16 @@ proptest! {
 
     #[test]
     fn no_input_makes_it_panic_or_lose_a_frame(
-        frames in proptest::collection::vec((0u64..6, any::<u64>(), any::<u16>()), 0..300),
-        ticks_per_frame in 1u64..5000,
+        frames in proptest::collection::vec((0u64..6, any::<u64>(), any::<u32>()), 0..300),
+        step in 1u64..5000,
     ) {
-        let mut checker = Continuity::new(Rules { ticks_per_frame, ..RULES }, 0);
-        let (mut timestamp, mut sequence) = (0u64, 0u16);
+        let mut checker = Continuity::new(&Rhythm { step, ..RHYTHM }, WINDOW, 0);
+        let (mut timestamp, mut sequence) = (0u64, 0u32);
         for (kind, random_time, random_sequence) in frames {
             (timestamp, sequence) = match kind {
                 0 => (random_time, random_sequence),
-                1 => (timestamp.wrapping_sub(ticks_per_frame * (random_time % 99)), sequence),
-                _ => (timestamp.wrapping_add(ticks_per_frame), (sequence + 1) % 4096),
+                1 => (timestamp.wrapping_sub(step * (random_time % 99)), sequence),
+                _ => (timestamp.wrapping_add(step), (sequence + 1) % 4096),
             };
             sequence %= 4096;
             checker.frame(timestamp, sequence, 0);

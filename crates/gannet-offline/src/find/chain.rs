@@ -1,10 +1,10 @@
 //! The search in the frames of one stream.
 
-use gannet_emulate::Format;
 use gannet_kernels::block::CHANNELS;
-use gannet_trigger::tpg::{FrameTiming, InitialPedestal, StreamTpg, TpgConfig, TpgFrameDrop};
+use gannet_trigger::Finder;
+use gannet_trigger::tpg::{InitialPedestal, StreamTpg, TpgConfig, TpgFrameDrop};
 use gannet_wire::channel_map::{PLANES, StreamChannels};
-use gannet_wire::{GeoId, TriggerPrimitive, wibeth};
+use gannet_wire::{FrameFormat, GeoId, TpcFormat, TriggerPrimitive, wibeth};
 
 use super::config::{FrameSource, PedestalStart};
 use super::error::FindError;
@@ -28,7 +28,7 @@ pub(super) struct ChainSettings {
 #[derive(Debug)]
 pub(super) struct StreamChain {
     geo_id: GeoId,
-    format: Format,
+    format: TpcFormat,
     planes: [u8; CHANNELS],
     tpgs: Vec<StreamTpg>,
     order: Order,
@@ -53,14 +53,10 @@ impl StreamChain {
     /// The chain cannot be set up.
     pub fn new(
         geo_id: GeoId,
-        format: Format,
+        format: TpcFormat,
         channels: &StreamChannels,
         settings: &ChainSettings,
     ) -> Result<Self, FindError> {
-        let timing = match format {
-            Format::WibEth => FrameTiming::WIBETH,
-            Format::TdeEth => FrameTiming::TDEETH,
-        };
         let mut config = settings.tpg.clone();
         match settings.pedestals {
             PedestalStart::Run => {}
@@ -71,7 +67,7 @@ impl StreamChain {
         }
         let tpg = |threshold: [u16; PLANES]| {
             let config = TpgConfig { threshold, ..config.clone() };
-            StreamTpg::new(&config, channels, geo_id.detector as u8, timing)
+            StreamTpg::new(&config, channels, geo_id.detector as u8, format)
         };
         let mut thresholds: Vec<_> = settings.thresholds.iter().map(|&t| [t; PLANES]).collect();
         if thresholds.is_empty() {
@@ -80,7 +76,7 @@ impl StreamChain {
         let order = match settings.source {
             FrameSource::Records => Order::Windows { repeated: 0 },
             FrameSource::Raw | FrameSource::Capture => Order::Recorded {
-                sequence: Box::new(Sequence::new(timing.ticks_per_frame)),
+                sequence: Box::new(Sequence::new(&format.rhythm())),
                 is_searched: settings.source == FrameSource::Raw,
             },
         };
@@ -182,7 +178,7 @@ impl StreamChain {
 fn search(tpgs: &mut [StreamTpg], frame: InOrder<'_>, found: &mut Vec<TriggerPrimitive>) -> u64 {
     let InOrder { block, timestamp, is_new_series } = frame;
     if is_new_series {
-        tpgs.iter_mut().for_each(StreamTpg::begin_series);
+        tpgs.iter_mut().for_each(StreamTpg::begin_anew);
     }
     let Some((first, others)) = tpgs.split_first_mut() else { return timestamp };
     for tpg in others {
@@ -191,5 +187,5 @@ fn search(tpgs: &mut [StreamTpg], frame: InOrder<'_>, found: &mut Vec<TriggerPri
         found.truncate(len);
     }
     first.process(block, timestamp, found);
-    first.processed_to()
+    first.searched_to()
 }

@@ -39,9 +39,9 @@ use std::time::Instant;
 
 use gannet_control::config::RecordConfig;
 use gannet_kernels::CHANNELS;
-use gannet_measure::ticks::DuneTicks;
 use gannet_trigger::tpg::{IsaChoice, TpgConfig};
 use gannet_wire::channel_map::PLANES;
+use gannet_wire::daq_ethernet::CLOCK;
 use gannet_wire::tpc_frame::FRAME_LEN;
 
 pub use config::{Changes, FindConfig, FrameSource, PedestalStart, Progress};
@@ -201,7 +201,7 @@ fn totals(chains: &[StreamChain], reports: &[StreamReport]) -> Totals {
         }),
         hz_per_channel: tps as f64 / channel_s(chains),
         first_ticks: first,
-        span_s: DuneTicks::new(last.saturating_sub(first)).to_ns() as f64 * 1e-9,
+        span_s: CLOCK.ns(last.saturating_sub(first)) as f64 * 1e-9,
         live_s: live_s / chains.len().max(1) as f64,
     }
 }

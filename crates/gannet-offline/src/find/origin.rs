@@ -7,9 +7,9 @@ use std::path::Path;
 use gannet_control::channels::mask;
 use gannet_control::config::{self, Plan, RecordConfig};
 use gannet_control::run_start::RunStart;
-use gannet_emulate::Format;
 use gannet_readout::export::ChannelPlaces;
 use gannet_trigger::tpg::TpgConfig;
+use gannet_wire::TpcFormat;
 use gannet_wire::channel_map::StreamChannels;
 use gannet_wire::{ChannelMap, GeoId};
 
@@ -26,7 +26,7 @@ pub(super) struct Origin {
     pub tpg: TpgConfig,
     /// Length of a slice of primitives, in ticks.
     pub slice_ticks: u64,
-    streams: HashMap<GeoId, (Format, StreamChannels)>,
+    streams: HashMap<GeoId, (TpcFormat, StreamChannels)>,
     /// Takes the place of the channels of the run.
     map: Option<ChannelMap>,
 }
@@ -64,13 +64,13 @@ impl Origin {
         }
     }
 
-    /// Format and channels of a stream, if it is known.
-    pub fn stream(&self, geo_id: GeoId) -> Option<(Format, StreamChannels)> {
+    /// TpcFormat and channels of a stream, if it is known.
+    pub fn stream(&self, geo_id: GeoId) -> Option<(TpcFormat, StreamChannels)> {
         let of_run = self.streams.get(&geo_id).copied();
         let Some(map) = &self.map else { return of_run };
         let by_detector = match geo_id.detector {
-            TDE_DETECTOR => Format::TdeEth,
-            _ => Format::WibEth,
+            TDE_DETECTOR => TpcFormat::TdeEth,
+            _ => TpcFormat::WibEth,
         };
         let format = of_run.map_or(by_detector, |(format, _)| format);
         map.stream(geo_id).map(|channels| (format, *channels))

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use gannet_ingest::continuity::{Continuity, Counts, Judgement, Rules, SEQUENCE_MODULUS, Verdict};
+use gannet_ingest::continuity::{Continuity, Counts, Judgement, Verdict};
 use gannet_kernels::block::Block;
-use gannet_wire::wibeth;
+use gannet_wire::{Rhythm, wibeth};
 
 /// Frames by which one may come too late and still find its place; as many as the readout tells
 /// apart.
@@ -19,8 +19,9 @@ const WINDOW_FRAMES: usize = 64;
 pub(super) struct Sequence {
     continuity: Continuity,
     ticks_per_frame: u64,
+    sequence_modulus: u32,
     /// Time and sequence number of the first frame.
-    first: Option<(u64, u16)>,
+    first: Option<(u64, u32)>,
     /// Whether sequence numbers are to be believed, by the first two frames: not all front ends
     /// count.
     is_counted: Option<bool>,
@@ -41,13 +42,12 @@ pub(super) struct InOrder<'a> {
 }
 
 impl Sequence {
-    /// Frames `ticks_per_frame` ticks apart.
-    pub fn new(ticks_per_frame: u64) -> Self {
-        // Silence is of no interest here.
-        let rules = Rules { ticks_per_frame, frame_period_ns: 0, window_frames: WINDOW_FRAMES };
+    /// Frames that follow `rhythm`.
+    pub fn new(rhythm: &Rhythm) -> Self {
         Self {
-            continuity: Continuity::new(rules, 0),
-            ticks_per_frame,
+            continuity: Continuity::new(rhythm, WINDOW_FRAMES, 0),
+            ticks_per_frame: rhythm.step,
+            sequence_modulus: rhythm.sequence_modulus,
             first: None,
             is_counted: None,
             expected: None,
@@ -76,7 +76,7 @@ impl Sequence {
     /// Takes the next frame that was recorded, and gives out what is in order now.
     pub fn frame(&mut self, frame: &wibeth::Frame<&[u8]>, mut give: impl FnMut(InOrder<'_>)) {
         let timestamp = frame.timestamp();
-        let sequence = self.number(timestamp, frame.daq().seq_id());
+        let sequence = self.number(timestamp, frame.daq().seq_id().into());
         let Judgement { kept, frame: verdict } = self.continuity.frame(timestamp, sequence, 0);
         let is_next = matches!(verdict, Verdict::First | Verdict::InOrder);
         if kept.is_none() && self.waiting.is_empty() && is_next {
@@ -109,11 +109,11 @@ impl Sequence {
     }
 
     /// The sequence number of a frame, or the one that its time stands for.
-    fn number(&mut self, timestamp: u64, sequence: u16) -> u16 {
+    fn number(&mut self, timestamp: u64, sequence: u32) -> u32 {
         let (first, number) = *self.first.get_or_insert((timestamp, sequence));
         let steps = (timestamp.wrapping_sub(first) as i64).div_euclid(self.ticks_per_frame as i64);
-        let modulus = i64::from(SEQUENCE_MODULUS);
-        let by_time = (i64::from(number) + steps).rem_euclid(modulus) as u16;
+        let modulus = i64::from(self.sequence_modulus);
+        let by_time = (i64::from(number) + steps).rem_euclid(modulus) as u32;
         let is_counted = *match timestamp == first {
             true => return sequence,
             false => self.is_counted.get_or_insert(by_time == sequence),
@@ -163,6 +163,7 @@ mod tests {
     use super::*;
     use gannet_measure::random::Random;
     use gannet_wire::tpc_frame::FRAME_LEN;
+    use gannet_wire::{FrameFormat, TpcFormat};
 
     const STEP: u64 = wibeth::TICKS_PER_FRAME;
     const START: u64 = 1 << 50;
@@ -198,7 +199,7 @@ mod tests {
             let mut numbers: Vec<u64> = numbers.into_iter().map(|(_, number)| number).collect();
             // Each right behind the frame itself, so that none falls out of the window.
             (0..10).for_each(|n| numbers.insert(300 * n + 4, numbers[300 * n + 3]));
-            let mut sequence = Sequence::new(STEP);
+            let mut sequence = Sequence::new(&TpcFormat::WibEth.rhythm());
             let out = run(&mut sequence, &numbers, is_counted);
             let expected: Vec<u64> = (0..3000).filter(|n| *n < 2 || n % 17 != 0).collect();
             assert_eq!(out, expected);
@@ -212,7 +213,7 @@ mod tests {
     #[test]
     fn gaps_of_any_length_lose_nothing_and_a_frame_too_late_is_left_out() {
         for is_counted in [true, false] {
-            let mut sequence = Sequence::new(STEP);
+            let mut sequence = Sequence::new(&TpcFormat::WibEth.rhythm());
             let numbers = [0, 1, 2, 5000, 5001, 90_000, 90_001, 90_003];
             let mut fed: Vec<u64> = numbers.to_vec();
             fed.extend(90_004..90_100);

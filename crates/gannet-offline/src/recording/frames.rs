@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use gannet_emulate::replay::Packet;
-use gannet_measure::ticks::DuneTicks;
+use gannet_wire::daq_ethernet::CLOCK;
 use gannet_wire::tpc_frame::FRAME_LEN;
 use gannet_wire::{Fragment, FragmentType, GeoId, daq_ethernet};
 
@@ -129,7 +129,7 @@ impl Frames {
         match self.order.front() {
             None => Packet { time_ns: 0, bytes: &[] },
             Some(place) => Packet {
-                time_ns: DuneTicks::new(place.time).to_ns(),
+                time_ns: CLOCK.ns(place.time),
                 bytes: &self.parts[place.part][place.at..place.at + FRAME_LEN],
             },
         }

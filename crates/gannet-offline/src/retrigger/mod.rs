@@ -294,7 +294,7 @@ impl Work {
         report.triggers = counters.module_level.decisions.get();
         report.first_tick = counters.data_time.begin.get();
         let ticks = counters.data_time.span.get();
-        report.span_s = gannet_measure::ticks::DuneTicks::new(ticks).to_ns() as f64 * 1e-9;
+        report.span_s = gannet_wire::daq_ethernet::CLOCK.ns(ticks) as f64 * 1e-9;
         report.compared = self.comparison.finish();
         report.late_in_run = recorded.late_in_run();
         report.damaged = recorded.damaged();

@@ -68,7 +68,7 @@ pub struct IndexWriter {
 impl IndexWriter {
     /// Says in which clop the frames lie; to be called before the first is entered. A second call
     /// changes nothing.
-    pub fn lie_in(&mut self, cells: Reader) {
+    pub fn attach(&mut self, cells: Reader) {
         self.shared.cells.get_or_init(|| cells);
     }
 

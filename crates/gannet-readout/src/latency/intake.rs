@@ -51,7 +51,7 @@ pub struct IntakeWriter {
 impl IntakeWriter {
     /// Says in which clop the frames lie; to be called before the first is entered. A second call
     /// changes nothing.
-    pub fn lie_in(&mut self, cells: Reader) {
+    pub fn attach(&mut self, cells: Reader) {
         self.shared.cells.get_or_init(|| cells);
     }
 
@@ -132,7 +132,7 @@ mod tests {
     fn bench(cells: usize, frames: usize) -> (Producer, IntakeWriter, IntakeReader) {
         let (producer, cells) = clop(Geometry { cell_bytes: BYTES, cells }).unwrap();
         let (mut writer, reader) = intake(frames);
-        writer.lie_in(cells);
+        writer.attach(cells);
         (producer, writer, reader)
     }
 

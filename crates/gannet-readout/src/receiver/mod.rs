@@ -1,9 +1,9 @@
-//! The work of a receiving thread: from the datagrams of a source to indexed frames and
-//! primitives.
+//! The work of a receiving thread: from the datagrams of a source to indexed frames and the items
+//! found in them.
 //!
-//! Each frame is looked at once, in the cell in which it landed: its header names the stream, the
-//! stream's time tells whether it is in order, the index makes it findable, and the trigger
-//! primitives are found in its samples.
+//! Each frame is looked at once, in the cell in which it landed: its heading names the stream, the
+//! stream's time tells whether it is in order, the index makes it findable, and a [`Finder`]
+//! searches it.
 
 mod pool;
 mod progress;
@@ -19,11 +19,12 @@ use gannet_measure::clock::Clock;
 use gannet_measure::histogram::Histogram;
 use gannet_measure::ledger::Account;
 use gannet_memory::Cell;
-use gannet_wire::{tpc_frame, wibeth};
+use gannet_trigger::Finder;
+use gannet_wire::{FrameFormat, Heading};
 
-use crate::primitives::PrimitiveSender;
+use crate::items::ItemSender;
 use stopwatch::Stopwatch;
-use stream::{Stream, count};
+use stream::{Frame, Stream, Taking, count};
 
 pub use pool::{Claim, StreamPool};
 pub use progress::SETTLE_NS;
@@ -52,28 +53,31 @@ gannet_measure::drop_reasons! {
 /// Time between two looks for silent streams, in nanoseconds.
 const CHECK_NS: u64 = 10_000_000;
 
-/// One source with the streams that come from it.
-pub struct Receiver {
+/// One source with the streams that come from it: frames of the format `T`, each searched by an
+/// `F`.
+pub struct Receiver<T, F: Finder> {
     source: Box<dyn Source>,
     clock: Arc<dyn Clock>,
-    primitives: PrimitiveSender,
-    frames: Frames,
+    items: ItemSender<F::Item>,
+    frames: Frames<T, F>,
     checked_ns: u64,
 }
 
-impl Receiver {
+impl<T: FrameFormat, F: Finder> Receiver<T, F> {
     /// A receiver of the frames of `source`, which belong to streams of `pool`.
     ///
     /// Several receivers may share a pool: a stream belongs to the one that sees it first. The
     /// first receiver of a pool is the `watcher`, which reports streams that nobody has seen.
     pub fn new(
+        format: T,
         source: Box<dyn Source>,
-        pool: Arc<StreamPool>,
+        pool: Arc<StreamPool<F>>,
         watcher: bool,
-        primitives: PrimitiveSender,
+        items: ItemSender<F::Item>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let frames = Frames {
+            format,
             owned: (0..pool.len()).map(|_| None).collect(),
             pool,
             watcher,
@@ -83,7 +87,7 @@ impl Receiver {
             arrival_to_primitive_ns: Arc::default(),
             stopwatch: Stopwatch::new(Arc::clone(&clock)),
         };
-        Self { source, clock, primitives, frames, checked_ns: 0 }
+        Self { source, clock, items, frames, checked_ns: 0 }
     }
 
     /// The source.
@@ -96,12 +100,12 @@ impl Receiver {
         Arc::clone(&self.frames.account)
     }
 
-    /// Time from the arrival of a frame until its primitives are known, in nanoseconds.
+    /// Time from the arrival of a frame until its items are known, in nanoseconds.
     pub fn arrival_to_primitive_ns(&self) -> Arc<Histogram> {
         Arc::clone(&self.frames.arrival_to_primitive_ns)
     }
 
-    /// Time spent in the search for primitives.
+    /// Time spent in the search of frames.
     pub fn search_time(&self) -> Arc<SearchTime> {
         self.frames.stopwatch.time()
     }
@@ -126,8 +130,7 @@ impl Receiver {
         self.frames.strayed = false;
         for arrival in self.source.arrivals() {
             let frame = landed.bytes(arrival.cell, arrival.len as usize);
-            self.frames
-                .take(frame, arrival.cell, arrival_ns, &mut self.primitives, || landed.reader());
+            self.frames.take(frame, arrival.cell, arrival_ns, &mut self.items, || landed.reader());
         }
         self.frames.publish();
         if self.frames.strayed {
@@ -138,7 +141,7 @@ impl Receiver {
             let latency = now_ns.saturating_sub(arrival_ns);
             self.frames.arrival_to_primitive_ns.record_many(latency, arrived as u64);
         }
-        self.primitives.flush_due(now_ns);
+        self.items.flush_due(now_ns);
         if now_ns.saturating_sub(self.checked_ns) >= CHECK_NS {
             self.checked_ns = now_ns;
             self.frames.look(now_ns);
@@ -160,19 +163,20 @@ impl Receiver {
         self.source.is_exhausted()
     }
 
-    /// Hands over the primitives that are left. The frames stay readable in the latency buffer.
+    /// Hands over the items that are left. The frames stay readable in the latency buffer.
     pub fn finish(mut self) -> Box<dyn Source> {
-        self.frames.finish(self.source.arrival_ns(), &mut self.primitives);
-        self.primitives.finish();
+        self.frames.finish(self.source.arrival_ns(), &mut self.items);
+        self.items.finish();
         self.source
     }
 }
 
 /// The streams of a receiver, apart from where their frames come from.
-struct Frames {
-    pool: Arc<StreamPool>,
+struct Frames<T, F> {
+    format: T,
+    pool: Arc<StreamPool<F>>,
     /// The streams that came here first, by their place in the pool.
-    owned: Vec<Option<Box<Stream>>>,
+    owned: Vec<Option<Box<Stream<F>>>>,
     watcher: bool,
     /// Place of the stream that the last frame belonged to.
     current: usize,
@@ -183,48 +187,45 @@ struct Frames {
     stopwatch: Stopwatch,
 }
 
-impl Frames {
+impl<T: FrameFormat, F: Finder> Frames<T, F> {
     /// Takes one frame and counts it.
     #[inline]
     fn take(
         &mut self,
-        frame: &[u8],
+        bytes: &[u8],
         cell: Cell,
         arrival_ns: u64,
-        primitives: &mut PrimitiveSender,
+        items: &mut ItemSender<F::Item>,
         cells: impl FnOnce() -> gannet_memory::Reader,
     ) {
-        let frame = match self.admit(frame, cells) {
-            Ok(frame) => frame,
+        let heading = match self.admit(bytes, cells) {
+            Ok(heading) => heading,
             Err(reason) => return count(&self.account, Err(reason)),
         };
         if let Some(stream) = &mut self.owned[self.current] {
-            let (stopwatch, account) = (&mut self.stopwatch, &self.account);
-            stream.take(&frame, cell, arrival_ns, primitives, stopwatch, account);
+            let (stopwatch, account) = (&mut self.stopwatch, &*self.account);
+            let frame = Frame { heading, cell, bytes };
+            stream.take(frame, &mut Taking { arrival_ns, items, stopwatch, account });
         }
     }
 
     /// Makes the stream of a frame the present one, or says why it cannot be taken.
     #[inline]
-    fn admit<'f>(
+    fn admit(
         &mut self,
-        frame: &'f [u8],
+        frame: &[u8],
         cells: impl FnOnce() -> gannet_memory::Reader,
-    ) -> Result<wibeth::Frame<&'f [u8]>, FrameDrop> {
-        // What is read here lies at the same place in the frames of all front ends.
-        let frame = wibeth::Frame::new_checked(frame).map_err(|_| FrameDrop::BadHeader)?;
-        if frame.daq().block_length() != tpc_frame::BLOCK_LENGTH {
-            return Err(FrameDrop::BadHeader);
-        }
-        let key = frame.daq().geo_id();
-        let same = self.owned[self.current].as_ref().is_some_and(|stream| stream.geo_id() == key);
+    ) -> Result<Heading, FrameDrop> {
+        let heading = self.format.heading(frame).map_err(|_| FrameDrop::BadHeader)?;
+        let key = heading.stream;
+        let same = self.owned[self.current].as_ref().is_some_and(|stream| stream.key() == key);
         if !same {
             self.publish();
             let place = self.pool.find(key).ok_or(FrameDrop::UnknownStream)?;
             if self.owned[place].is_none() {
                 match self.pool.claim(place) {
                     Claim::Granted(mut stream) => {
-                        stream.lie_in(cells());
+                        stream.attach(cells());
                         self.owned[place] = Some(stream);
                     }
                     Claim::Taken => {
@@ -235,7 +236,7 @@ impl Frames {
             }
             self.current = place;
         }
-        Ok(frame)
+        Ok(heading)
     }
 
     /// Makes the figures of the present stream known.
@@ -246,15 +247,16 @@ impl Frames {
     }
 
     /// Settles what still waits for later frames.
-    fn finish(&mut self, arrival_ns: u64, primitives: &mut PrimitiveSender) {
-        let times = |stream: &Option<Box<Stream>>| stream.iter().flat_map(|s| s.times()).collect();
+    fn finish(&mut self, arrival_ns: u64, items: &mut ItemSender<F::Item>) {
+        let times =
+            |stream: &Option<Box<Stream<F>>>| stream.iter().flat_map(|s| s.times()).collect();
         let times: Vec<Vec<u64>> = self.owned.iter().map(times).collect();
         for (place, stream) in self.owned.iter_mut().enumerate() {
             let Some(stream) = stream else { continue };
             let others = times.iter().enumerate().filter(|(other, _)| *other != place);
             let others = others.flat_map(|(_, times)| times.iter().copied());
             let (stopwatch, account) = (&mut self.stopwatch, &*self.account);
-            stream.finish(others, arrival_ns, primitives, stopwatch, account);
+            stream.finish(others, &mut Taking { arrival_ns, items, stopwatch, account });
             stream.publish();
         }
     }

@@ -4,15 +4,16 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use gannet_wire::GeoId;
+use gannet_trigger::Finder;
+use gannet_wire::StreamKey;
 
 use super::stream::{Stream, StreamSetup};
 
 /// Who has a stream.
 #[derive(Debug)]
-pub enum Claim {
+pub enum Claim<F> {
     /// Who asked.
-    Granted(Box<Stream>),
+    Granted(Box<Stream<F>>),
     /// Another receiver.
     Taken,
 }
@@ -22,20 +23,20 @@ pub enum Claim {
 /// A stream is bound to a receiver by its first frame. It stays there, because its frames lie in one
 /// clop.
 #[derive(Debug)]
-pub struct StreamPool {
-    places: HashMap<GeoId, usize>,
-    streams: Mutex<Vec<Option<Box<Stream>>>>,
+pub struct StreamPool<F> {
+    places: HashMap<StreamKey, usize>,
+    streams: Mutex<Vec<Option<Box<Stream<F>>>>>,
     ending: AtomicBool,
 }
 
-impl StreamPool {
+impl<F: Finder> StreamPool<F> {
     /// A pool of streams.
     ///
     /// # Panics
     /// When there is none.
-    pub fn new(streams: Vec<StreamSetup>) -> Self {
+    pub fn new(streams: Vec<StreamSetup<F>>) -> Self {
         assert!(!streams.is_empty(), "a source has streams");
-        let places = streams.iter().map(|stream| stream.geo_id).zip(0..).collect();
+        let places = streams.iter().map(|stream| stream.key).zip(0..).collect();
         let streams = streams.into_iter().map(|setup| Some(Box::new(Stream::new(setup))));
         Self { places, streams: Mutex::new(streams.collect()), ending: AtomicBool::new(false) }
     }
@@ -55,13 +56,13 @@ impl StreamPool {
         self.lock().iter_mut().flatten().for_each(|stream| stream.begin(now_ns));
     }
 
-    /// Place of the stream with this identifier.
-    pub(super) fn find(&self, geo_id: GeoId) -> Option<usize> {
-        self.places.get(&geo_id).copied()
+    /// Place of the stream with this key.
+    pub(super) fn find(&self, key: StreamKey) -> Option<usize> {
+        self.places.get(&key).copied()
     }
 
     /// Gives a stream away, once.
-    pub(super) fn claim(&self, place: usize) -> Claim {
+    pub(super) fn claim(&self, place: usize) -> Claim<F> {
         self.lock()[place].take().map_or(Claim::Taken, Claim::Granted)
     }
 
@@ -81,7 +82,7 @@ impl StreamPool {
         self.lock().iter_mut().flatten().for_each(|stream| stream.check_stalled(now_ns));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<Box<Stream>>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<Box<Stream<F>>>>> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

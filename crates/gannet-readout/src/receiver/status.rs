@@ -8,8 +8,8 @@ use gannet_measure::counter::Counter;
 pub struct StreamStatus {
     /// Frames taken.
     pub frames: Counter,
-    /// Trigger primitives found.
-    pub primitives: Counter,
+    /// Items found.
+    pub items: Counter,
     /// Frames to be used, each for the first time, those included that were overwritten meanwhile.
     pub in_step: Counter,
     /// Frames that have not come, between the first and the newest by their time stamps.

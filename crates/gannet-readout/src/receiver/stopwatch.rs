@@ -1,4 +1,4 @@
-//! How long the search for primitives takes, from a few of the frames.
+//! How long the search of frames takes, from a few of them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use gannet_measure::counter::Counter;
 /// frames have their turn.
 const FRAMES: u32 = 61;
 
-/// Time spent in the search for primitives, which any thread may read.
+/// Time spent in the search of frames, which any thread may read.
 #[derive(Debug, Default)]
 pub struct SearchTime {
     /// Frames for which the time stands.

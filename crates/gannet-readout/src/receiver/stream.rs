@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
-use gannet_ingest::continuity::{Continuity, Judgement, Rules, Verdict};
+use gannet_ingest::continuity::{Continuity, Judgement, Verdict};
 use gannet_measure::ledger::Account;
 use gannet_memory::{Cell, Reader};
-use gannet_trigger::tpg::StreamTpg;
-use gannet_wire::tpc_frame::FRAME_LEN;
-use gannet_wire::{GeoId, wibeth};
+use gannet_trigger::Finder;
+use gannet_wire::{Heading, Rhythm, StreamKey};
 
 use super::FrameDrop;
 use super::progress::{Progress, SETTLE_NS};
 use super::status::StreamStatus;
 use super::stopwatch::Stopwatch;
+use crate::items::ItemSender;
 use crate::latency::{IndexWriter, IntakeWriter, Placement};
-use crate::primitives::PrimitiveSender;
 
 /// Newest frames of a stream that are told apart one by one. A frame that is late by more is
 /// taken for one whose time is wrong, as the search for primitives takes it.
@@ -22,35 +21,36 @@ pub const WINDOW_FRAMES: usize = 64;
 
 /// What a stream is made of.
 #[derive(Debug)]
-pub struct StreamSetup {
-    /// Place on the detector, by which its frames are known.
-    pub geo_id: GeoId,
+pub struct StreamSetup<F> {
+    /// By which its frames are known.
+    pub key: StreamKey,
     /// Number among all streams of the run, by which the trigger knows it.
     pub number: u32,
-    /// Time from one frame to the next, in ticks.
-    pub ticks_per_frame: u64,
-    /// The same in nanoseconds.
-    pub frame_period_ns: u64,
+    /// How its frames follow one another.
+    pub rhythm: Rhythm,
+    /// Bytes of its longest frame.
+    pub frame_len_max: usize,
     /// Makes the frames findable.
     pub index: IndexWriter,
     /// Remembers the order of the frames that are searched; present where they are recorded raw.
     pub intake: Option<IntakeWriter>,
-    /// Finds the primitives.
-    pub tpg: StreamTpg,
+    /// Finds the items in its frames.
+    pub finder: F,
     /// Where the figures go.
     pub status: Arc<StreamStatus>,
 }
 
 /// A stream at work.
 #[derive(Debug)]
-pub struct Stream {
-    setup: StreamSetup,
+pub struct Stream<F> {
+    setup: StreamSetup<F>,
     continuity: Continuity,
     /// Where the frames lie.
     cells: Option<Reader>,
-    /// A frame whose time does not fit, which waits in its cell for another that agrees with it;
-    /// with its time stamp.
-    kept: Option<(Cell, u64)>,
+    /// A frame whose time does not fit, which waits in its cell for another that agrees with it.
+    kept: Option<Kept>,
+    /// Room for a frame that was kept.
+    kept_frame: Box<[u8]>,
     progress: Progress,
     /// Until when, in nanoseconds, a first frame does not tell that the stream begins with it.
     begun_ns: u64,
@@ -58,88 +58,99 @@ pub struct Stream {
     looked_ns: u64,
 }
 
-impl Stream {
-    pub(super) fn new(setup: StreamSetup) -> Self {
-        let continuity = Continuity::new(Self::rules(&setup), 0);
-        let progress = Progress::default();
-        Self { setup, continuity, cells: None, kept: None, progress, begun_ns: 0, looked_ns: 0 }
-    }
+/// A frame in the cell in which it landed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame<'a> {
+    pub heading: Heading,
+    pub cell: Cell,
+    pub bytes: &'a [u8],
+}
 
-    fn rules(setup: &StreamSetup) -> Rules {
-        Rules {
-            ticks_per_frame: setup.ticks_per_frame,
-            frame_period_ns: setup.frame_period_ns,
-            window_frames: WINDOW_FRAMES,
+/// What a receiver lends its streams to take frames with.
+pub(super) struct Taking<'a, I> {
+    /// When the frames arrived, in nanoseconds.
+    pub arrival_ns: u64,
+    /// Where items go.
+    pub items: &'a mut ItemSender<I>,
+    /// Times the search.
+    pub stopwatch: &'a mut Stopwatch,
+    /// Counts the frames.
+    pub account: &'a Account<FrameDrop>,
+}
+
+/// A frame that is kept where it landed.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    cell: Cell,
+    heading: Heading,
+    len: usize,
+}
+
+impl<F: Finder> Stream<F> {
+    pub(super) fn new(setup: StreamSetup<F>) -> Self {
+        Self {
+            continuity: Continuity::new(&setup.rhythm, WINDOW_FRAMES, 0),
+            cells: None,
+            kept: None,
+            kept_frame: vec![0; setup.frame_len_max].into(),
+            progress: Progress::default(),
+            begun_ns: 0,
+            looked_ns: 0,
+            setup,
         }
     }
 
     pub(super) fn begin(&mut self, now_ns: u64) {
-        self.continuity = Continuity::new(Self::rules(&self.setup), now_ns);
+        self.continuity = Continuity::new(&self.setup.rhythm, WINDOW_FRAMES, now_ns);
         self.begun_ns = now_ns + SETTLE_NS;
     }
 
-    pub(super) fn geo_id(&self) -> GeoId {
-        self.setup.geo_id
+    pub(super) fn key(&self) -> StreamKey {
+        self.setup.key
     }
 
-    pub(super) fn lie_in(&mut self, cells: Reader) {
-        self.setup.intake.iter_mut().for_each(|intake| intake.lie_in(cells.clone()));
-        self.setup.index.lie_in(cells.clone());
+    pub(super) fn attach(&mut self, cells: Reader) {
+        self.setup.intake.iter_mut().for_each(|intake| intake.attach(cells.clone()));
+        self.setup.index.attach(cells.clone());
         self.cells = Some(cells);
     }
 
-    /// Takes a frame that lies in `cell` and counts it, or keeps it until it is known what it is.
+    /// Takes a frame and counts it, or keeps it until it is known what it is.
     #[inline]
-    pub(super) fn take(
-        &mut self,
-        frame: &wibeth::Frame<&[u8]>,
-        cell: Cell,
-        arrival_ns: u64,
-        primitives: &mut PrimitiveSender,
-        stopwatch: &mut Stopwatch,
-        account: &Account<FrameDrop>,
-    ) {
-        let (timestamp, sequence) = (frame.timestamp(), frame.daq().seq_id());
+    pub(super) fn take(&mut self, frame: Frame<'_>, taking: &mut Taking<'_, F::Item>) {
+        let Heading { begin, sequence, .. } = frame.heading;
         let Judgement { kept, frame: verdict } =
-            self.continuity.frame(timestamp, sequence, arrival_ns);
+            self.continuity.frame(begin, sequence, taking.arrival_ns);
         if let Some(verdict) = kept {
-            self.take_kept(verdict, arrival_ns, primitives, stopwatch, account);
+            self.take_kept(verdict, taking);
         }
         let taken = match verdict {
             Verdict::OutOfStep { .. } => {
-                self.give_up_kept(account);
-                self.kept = Some((cell, timestamp));
+                self.give_up_kept(taking.account);
+                let Frame { heading, cell, bytes } = frame;
+                self.kept = Some(Kept { cell, heading, len: bytes.len() });
                 return;
             }
             Verdict::Duplicate => Err(FrameDrop::Duplicate),
-            _ => self.search(frame, cell, verdict, arrival_ns, primitives, stopwatch),
+            _ => self.search(frame, verdict, taking),
         };
-        count(account, taken);
+        count(taking.account, taken);
     }
 
     /// Takes the frame kept, on which there is a verdict now.
     #[cold]
-    fn take_kept(
-        &mut self,
-        verdict: Verdict,
-        arrival_ns: u64,
-        primitives: &mut PrimitiveSender,
-        stopwatch: &mut Stopwatch,
-        account: &Account<FrameDrop>,
-    ) {
-        let Some((cell, _)) = self.kept.take() else { return };
-        let mut bytes = [0; FRAME_LEN];
+    fn take_kept(&mut self, verdict: Verdict, taking: &mut Taking<'_, F::Item>) {
+        let Some(Kept { cell, heading, len }) = self.kept.take() else { return };
+        let mut room = std::mem::take(&mut self.kept_frame);
+        let bytes = &mut room[..len];
         // Other streams of the source may have gone once round the buffer since.
-        let is_there =
-            self.cells.as_ref().is_some_and(|cells| cells.copy(cell, &mut bytes).is_ok());
+        let is_there = self.cells.as_ref().is_some_and(|cells| cells.copy(cell, bytes).is_ok());
         let taken = match is_there {
-            true => {
-                let frame = wibeth::Frame::new_unchecked(&bytes[..]);
-                self.search(&frame, cell, verdict, arrival_ns, primitives, stopwatch)
-            }
+            true => self.search(Frame { heading, cell, bytes }, verdict, taking),
             false => Err(FrameDrop::TooOld),
         };
-        count(account, taken);
+        self.kept_frame = room;
+        count(taking.account, taken);
     }
 
     /// Counts the frame kept as one with a bad time stamp: nothing has confirmed it.
@@ -156,48 +167,47 @@ impl Stream {
         }
     }
 
-    /// Searches and indexes a frame that lies in `cell`, or says why not.
+    /// Searches and indexes a frame, or says why not.
     #[inline]
     fn search(
         &mut self,
-        frame: &wibeth::Frame<&[u8]>,
-        cell: Cell,
+        frame: Frame<'_>,
         verdict: Verdict,
-        arrival_ns: u64,
-        primitives: &mut PrimitiveSender,
-        stopwatch: &mut Stopwatch,
+        taking: &mut Taking<'_, F::Item>,
     ) -> Result<(), FrameDrop> {
-        let timestamp = frame.timestamp();
+        let Frame { heading, cell, bytes } = frame;
+        let Taking { arrival_ns, items, stopwatch, .. } = taking;
+        let timestamp = heading.begin;
         let restart = matches!(verdict, Verdict::Restart { .. });
-        let StreamSetup { index, intake, tpg, status, number, .. } = &mut self.setup;
+        let StreamSetup { index, intake, finder, status, number, .. } = &mut self.setup;
         if index.insert(timestamp, cell, restart) == Placement::TooOld {
             return Err(FrameDrop::TooOld);
         }
         if restart {
-            tpg.begin_series();
+            finder.begin_anew();
         }
         let mut searched = false;
-        let found = primitives.append(*number, arrival_ns, |out| {
-            searched = stopwatch.run(|| tpg.process(frame.adc_block(), timestamp, out));
-            tpg.processed_to()
+        let found = items.append(*number, *arrival_ns, |out| {
+            searched = stopwatch.run(|| finder.frame(&heading, bytes, out));
+            finder.searched_to()
         });
         if searched && let Some(intake) = intake {
             intake.push(cell);
         }
         if status.frames.get() == 0 {
             status.first_timestamp.set(timestamp);
-            if arrival_ns < self.begun_ns {
+            if *arrival_ns < self.begun_ns {
                 status.early_timestamp.set(timestamp);
             }
         }
         status.frames.add(1);
-        status.primitives.add(found);
+        status.items.add(found);
         Ok(())
     }
 
     /// Times of the newest frame and of the one kept, in ticks.
     pub(super) fn times(&self) -> impl Iterator<Item = u64> {
-        self.continuity.newest().into_iter().chain(self.kept.map(|(_, timestamp)| timestamp))
+        self.continuity.newest().into_iter().chain(self.kept.map(|kept| kept.heading.begin))
     }
 
     /// Settles the frame kept at the end: it is taken when other streams have frames of its time,
@@ -205,19 +215,16 @@ impl Stream {
     pub(super) fn finish(
         &mut self,
         mut others: impl Iterator<Item = u64>,
-        arrival_ns: u64,
-        primitives: &mut PrimitiveSender,
-        stopwatch: &mut Stopwatch,
-        account: &Account<FrameDrop>,
+        taking: &mut Taking<'_, F::Item>,
     ) {
-        let Some((_, timestamp)) = self.kept else { return };
-        let near = WINDOW_FRAMES as u64 * self.setup.ticks_per_frame;
-        if others.any(|other| other.abs_diff(timestamp) <= near)
+        let Some(Kept { heading, .. }) = self.kept else { return };
+        let near = WINDOW_FRAMES as u64 * self.setup.rhythm.step;
+        if others.any(|other| other.abs_diff(heading.begin) <= near)
             && let Some(verdict) = self.continuity.confirm_kept()
         {
-            self.take_kept(verdict, arrival_ns, primitives, stopwatch, account);
+            self.take_kept(verdict, taking);
         }
-        self.give_up_kept(account);
+        self.give_up_kept(taking.account);
     }
 
     /// Makes the figures known.

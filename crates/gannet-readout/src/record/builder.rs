@@ -318,7 +318,7 @@ mod tests {
         let (writers, streams) = (0..2)
             .map(|stream| {
                 let (mut writer, entries) = index(32, STEP);
-                writer.lie_in(cells.clone());
+                writer.attach(cells.clone());
                 let source = StreamSource {
                     source_id: SourceId::new(Subsystem::DetectorReadout, 100 + u32::from(stream)),
                     geo_id: GeoId::new(3, 1, 0, stream),

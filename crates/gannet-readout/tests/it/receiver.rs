@@ -7,14 +7,16 @@ use gannet_ingest::udp::{self, Spread, UdpConfig, UdpSink, UdpSinkConfig};
 use gannet_ingest::{Datagram, Landing, MemorySource, Sink, Source};
 use gannet_kernels::CHANNELS;
 use gannet_measure::clock::{Clock, VirtualClock};
+use gannet_readout::items::{self, ItemReceiver, NoBatch};
 use gannet_readout::latency::{StreamBuffer, Window, index};
-use gannet_readout::primitives::{self, NoBatch, PrimitiveReceiver};
 use gannet_readout::receiver::{FrameDrop, Receiver, StreamPool, StreamSetup, StreamStatus};
-use gannet_trigger::tpg::{FrameTiming, InitialPedestal, StreamTpg, TpgConfig};
+use gannet_trigger::Finder;
+use gannet_trigger::tpg::{InitialPedestal, StreamTpg, TpgConfig};
 use gannet_wire::channel_map::ChannelMap;
 use gannet_wire::tpc_frame::{BLOCK_LENGTH, FRAME_LEN};
-use gannet_wire::{GeoId, daq_ethernet, wibeth};
+use gannet_wire::{FrameFormat, GeoId, TpcFormat, TriggerPrimitive, daq_ethernet, wibeth};
 
+const FORMAT: TpcFormat = TpcFormat::WibEth;
 const STEP: u64 = wibeth::TICKS_PER_FRAME;
 
 fn geo_id(stream: u16) -> GeoId {
@@ -39,7 +41,7 @@ fn frame(stream: u16, number: u64, pulse: Option<usize>) -> Vec<u8> {
 /// Two streams in one pool, and what comes of them.
 struct Bench {
     clock: Arc<VirtualClock>,
-    pool: Arc<StreamPool>,
+    pool: Arc<StreamPool<StreamTpg>>,
     buffers: Vec<StreamBuffer>,
     statuses: Vec<Arc<StreamStatus>>,
 }
@@ -56,13 +58,13 @@ fn bench() -> Bench {
         statuses.push(Arc::clone(&status));
         let channels = map.stream(geo_id(stream)).unwrap();
         StreamSetup {
-            geo_id: geo_id(stream),
+            key: geo_id(stream).into(),
             number: u32::from(stream),
-            ticks_per_frame: STEP,
-            frame_period_ns: 32_768,
+            rhythm: FORMAT.rhythm(),
+            frame_len_max: FRAME_LEN,
             index: writer,
             intake: None,
-            tpg: StreamTpg::new(&config, channels, 3, FrameTiming::WIBETH).unwrap(),
+            finder: StreamTpg::new(&config, channels, 3, FORMAT).unwrap(),
             status,
         }
     };
@@ -72,14 +74,18 @@ fn bench() -> Bench {
 
 impl Bench {
     /// Receivers of the same pool, each with a source of its own.
-    fn receivers(&self, inputs: Vec<Vec<Vec<u8>>>) -> (Vec<Receiver>, PrimitiveReceiver) {
-        let (senders, found) = primitives::channel(inputs.len());
+    fn receivers(
+        &self,
+        inputs: Vec<Vec<Vec<u8>>>,
+    ) -> (Vec<Receiver<TpcFormat, StreamTpg>>, ItemReceiver<TriggerPrimitive>) {
+        let (senders, found) = items::channel(inputs.len(), StreamTpg::ITEMS_MAX);
         let landing = Landing { frame_len: FRAME_LEN, cells: 64 };
         let receiver = |(number, (frames, sender)): (usize, (Vec<Vec<u8>>, _))| {
             let clock = self.clock.clone();
             let source = MemorySource::of_frames(landing, clock.clone(), frames).unwrap();
             let pool = Arc::clone(&self.pool);
-            let mut receiver = Receiver::new(Box::new(source), pool, number == 0, sender, clock);
+            let mut receiver =
+                Receiver::new(FORMAT, Box::new(source), pool, number == 0, sender, clock);
             receiver.start().unwrap();
             receiver
         };
@@ -89,7 +95,7 @@ impl Bench {
 }
 
 /// Steps until the source has ended.
-fn exhaust(receiver: &mut Receiver) {
+fn exhaust(receiver: &mut Receiver<TpcFormat, StreamTpg>) {
     while !receiver.is_exhausted() {
         receiver.step(Duration::ZERO).unwrap();
     }
@@ -104,7 +110,7 @@ fn frames_are_findable_and_their_primitives_handed_over() {
     receivers.pop().unwrap().finish();
 
     let mut starts = Vec::new();
-    let take = |batch: &primitives::Batch| {
+    let take = |batch: &items::ItemBatch<TriggerPrimitive>| {
         for (segment, primitives) in batch.segments() {
             assert_eq!((segment.stream, segment.searched_to), (0, 20 * STEP));
             starts.extend(primitives.iter().map(|primitive| primitive.time_start()));
@@ -120,7 +126,7 @@ fn frames_are_findable_and_their_primitives_handed_over() {
     assert!(cut == [frame(0, 12, None), frame(0, 13, None)].concat());
     let extent = bench.buffers[0].extent().unwrap();
     assert_eq!((extent.oldest, extent.newest), (10 * STEP, 19 * STEP));
-    assert_eq!(bench.statuses[0].primitives.get(), 1);
+    assert_eq!(bench.statuses[0].items.get(), 1);
 }
 
 #[test]
@@ -168,7 +174,7 @@ fn gaps_of_any_length_lose_no_frame() {
     let account = receivers[0].account();
     receivers.pop().unwrap().finish();
     let mut starts = Vec::new();
-    let take = |batch: &primitives::Batch| {
+    let take = |batch: &items::ItemBatch<TriggerPrimitive>| {
         for (_, primitives) in batch.segments() {
             starts.extend(primitives.iter().map(|primitive| primitive.time_start() / STEP));
         }
@@ -237,10 +243,10 @@ fn frames_that_stray_in_a_message_end_the_coalescing_at_every_socket() {
     let mut sources = udp::prepare(&config, landing, Some(&spread), &clock).unwrap();
     sources.iter_mut().for_each(|source| source.bind().unwrap());
     let (address, counters) = (sources[0].address(), sources[1].counters());
-    let (senders, _found) = primitives::channel(2);
+    let (senders, _found) = items::channel(2, StreamTpg::ITEMS_MAX);
     let receiver = |(source, sender): (udp::UdpSource, _)| {
         let (pool, clock) = (Arc::clone(&bench.pool), Arc::clone(&clock));
-        let mut receiver = Receiver::new(Box::new(source), pool, false, sender, clock);
+        let mut receiver = Receiver::new(FORMAT, Box::new(source), pool, false, sender, clock);
         receiver.start().unwrap();
         receiver
     };

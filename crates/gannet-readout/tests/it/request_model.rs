@@ -150,7 +150,7 @@ impl Bench {
         let (writers, buffers) = (0..streams)
             .map(|_| {
                 let (mut writer, entries) = index(index_frames, STEP);
-                writer.lie_in(reader.clone());
+                writer.attach(reader.clone());
                 (writer, StreamBuffer::new(entries, FRAME_BYTES))
             })
             .unzip();

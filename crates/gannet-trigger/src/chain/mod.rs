@@ -13,6 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use gannet_wire::TriggerPrimitive;
+use gannet_wire::daq_ethernet::CLOCK;
 
 pub use config::{ACTIVITIES_MAX, SOURCES_MAX, TriggerConfig};
 pub use counters::{DataTime, TriggerCounters};
@@ -20,21 +21,21 @@ pub use counters::{DataTime, TriggerCounters};
 use crate::activity::{Activity, ActivityConfig, ActivityStage};
 use crate::candidate::{Candidate, CandidateConfig, CandidateStage};
 use crate::error::Result;
-use crate::merge::{Merged, TpMerger};
+use crate::merge::{Merged, Merger};
 use crate::module_level::{Decided, ModuleLevelTrigger};
 use crate::sampling::Sampling;
 use crate::source::CandidateSource;
 
 /// Farthest that data time may go in one step without a source skipping the candidates between:
-/// 10 s of a 62.5 MHz clock.
-const LEAP_MAX_TICKS: u64 = 625_000_000;
+/// 10 s.
+const LEAP_MAX_TICKS: u64 = 10 * CLOCK.per_s();
 
 /// What the chain gives out. The caller owns it, so that nothing is allocated once the vectors
 /// have grown; it reads and [`clear`](Self::clear)s it after each call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TriggerOutput {
     /// Primitives in order, and late ones.
-    pub primitives: Merged,
+    pub primitives: Merged<TriggerPrimitive>,
     /// Activities that the prescale kept.
     pub activities: Vec<Activity>,
     /// Decisions and busy times.
@@ -73,7 +74,7 @@ enum Event {
 
 /// Runs the trigger on the primitives of many streams.
 pub struct TriggerChain {
-    merger: TpMerger,
+    merger: Merger<TriggerPrimitive>,
     paths: Vec<Path>,
     sources: Vec<CandidateSource>,
     module_level: ModuleLevelTrigger,
@@ -111,7 +112,7 @@ impl TriggerChain {
             })
         };
         Ok(Self {
-            merger: TpMerger::new(&config.merge, streams)?,
+            merger: Merger::new(&config.merge, streams, CLOCK)?,
             paths: config.activity.iter().map(path).collect::<Result<_>>()?,
             sources: config
                 .source
@@ -129,7 +130,7 @@ impl TriggerChain {
     }
 
     /// Takes the primitives of the hits of `stream` that ended before tick `processed_to`, since
-    /// the last call for this stream; see [`TpMerger::push`].
+    /// the last call for this stream; see [`Merger::push`].
     ///
     /// # Panics
     /// If there is no such stream.
@@ -155,7 +156,7 @@ impl TriggerChain {
     }
 
     /// Lets the streams agree only on times near that of the host; see
-    /// [`TpMerger::refer_to_host`].
+    /// [`Merger::refer_to_host`].
     pub fn refer_to_host(&mut self, epoch_ns: u64) {
         self.merger.refer_to_host(epoch_ns);
     }
@@ -268,7 +269,7 @@ impl TriggerChain {
         self.module_level.records_done(records, &mut out.decided);
     }
 
-    /// Whether the trigger goes on without `stream` because it is late; see [`TpMerger::is_late`].
+    /// Whether the trigger goes on without `stream` because it is late; see [`Merger::is_late`].
     ///
     /// # Panics
     /// If there is no such stream.

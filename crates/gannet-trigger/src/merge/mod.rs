@@ -1,7 +1,7 @@
 //! Trigger primitives of many streams, brought into one order of time.
 //!
 //! A stream gives its primitives in the order in which hits *end*, and streams run ahead of one
-//! another. [`TpMerger`] holds primitives back until no earlier one can come, and gives them out
+//! another. [`Merger`] holds primitives back until no earlier one can come, and gives them out
 //! by (start time, channel). What it gives out does not depend on how the streams interleave, as
 //! long as none is late and there is room.
 //!
@@ -22,12 +22,12 @@ use std::sync::Arc;
 use gannet_measure::counter::Counter;
 use gannet_measure::ledger::{Account, Statement};
 use gannet_measure::quantity::Span;
-use gannet_measure::ticks::DuneTicks;
-use gannet_wire::TriggerPrimitive;
+use gannet_measure::ticks::TickRate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, require};
+use crate::item::Item;
 use agreement::{Agreement, Look, Standing};
 
 /// How primitives of many streams are merged.
@@ -150,41 +150,55 @@ impl MergeCounters {
 }
 
 /// What a merger gives out; the caller owns, reads and clears it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Merged {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merged<I> {
     /// Primitives in the order of start time and channel, over all calls.
-    pub ordered: Vec<TriggerPrimitive>,
+    pub ordered: Vec<I>,
     /// Primitives that are not part of the order: too late for it, or of a wrong time.
-    pub late: Vec<TriggerPrimitive>,
+    pub late: Vec<I>,
 }
 
-/// A primitive in the heap: the greatest is the one to be given out next.
-#[derive(Debug, PartialEq, Eq)]
-struct Waiting(TriggerPrimitive);
-
-impl Ord for Waiting {
-    fn cmp(&self, other: &Self) -> Ordering {
-        // All words take part, so that the order is total and the output deterministic.
-        let rest = |tp: &TriggerPrimitive| (tp.channel(), tp.words[0], tp.words[2]);
-        let (mine, theirs) = (&self.0, &other.0);
-        theirs.time_start().cmp(&mine.time_start()).then_with(|| rest(theirs).cmp(&rest(mine)))
+impl<I> Default for Merged<I> {
+    fn default() -> Self {
+        Self { ordered: Vec::new(), late: Vec::new() }
     }
 }
 
-impl PartialOrd for Waiting {
+/// An item in the heap: the greatest is the one to be given out next.
+#[derive(Debug)]
+struct Waiting<I>(I);
+
+impl<I: Item> Ord for Waiting<I> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (mine, theirs) = (&self.0, &other.0);
+        // Where it is decides among equal times, so that the output is deterministic.
+        theirs.time().cmp(&mine.time()).then_with(|| theirs.place().cmp(&mine.place()))
+    }
+}
+
+impl<I: Item> PartialOrd for Waiting<I> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
+impl<I: Item> PartialEq for Waiting<I> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<I: Item> Eq for Waiting<I> {}
+
 /// Merges the primitives of many streams into one order of time.
 #[derive(Debug)]
-pub struct TpMerger {
+pub struct Merger<I> {
+    clock: TickRate,
     hold_ticks: u64,
     waiting_max: usize,
-    waiting: BinaryHeap<Waiting>,
+    waiting: BinaryHeap<Waiting<I>>,
     /// Primitives of doubted streams, until these agree or are set apart.
-    held: Vec<(usize, TriggerPrimitive)>,
+    held: Vec<(usize, I)>,
     time: Agreement,
     /// Time of the host at wall time 0, in nanoseconds since 1970, if the streams have to agree
     /// with it.
@@ -194,16 +208,17 @@ pub struct TpMerger {
     counters: Arc<MergeCounters>,
 }
 
-impl TpMerger {
+impl<I: Item> Merger<I> {
     /// A merger of `streams` streams, numbered from 0.
     ///
     /// # Errors
     /// As [`MergeConfig::check`].
-    pub fn new(config: &MergeConfig, streams: usize) -> Result<Self> {
+    pub fn new(config: &MergeConfig, streams: usize, clock: TickRate) -> Result<Self> {
         config.check()?;
-        let within = DuneTicks::from_ns(config.agree_within.ns()).0;
+        let within = clock.ticks(config.agree_within.ns());
         let times = (0..streams).map(|_| StreamTime::default()).collect();
         Ok(Self {
+            clock,
             hold_ticks: config.hold_ticks,
             waiting_max: config.waiting_max,
             waiting: BinaryHeap::new(),
@@ -226,19 +241,13 @@ impl TpMerger {
     ///
     /// # Panics
     /// If there is no such stream.
-    pub fn push(
-        &mut self,
-        stream: usize,
-        tps: &[TriggerPrimitive],
-        processed_to: u64,
-        out: &mut Merged,
-    ) {
+    pub fn push(&mut self, stream: usize, tps: &[I], processed_to: u64, out: &mut Merged<I>) {
         self.counters.primitives.offer(tps.len() as u64);
         let before = self.time.settled(stream);
         let standing = self.time.claim(stream, processed_to);
         for tp in tps {
             match standing {
-                _ if tp.time_start() >= processed_to => {
+                _ if tp.time() >= processed_to => {
                     self.refuse(MergeDrop::OutOfTime, *tp, out);
                 }
                 Standing::Agrees => self.admit(*tp, before, out),
@@ -257,8 +266,8 @@ impl TpMerger {
     ///
     /// True when time goes on from a point in the past: what was appended to `out` is the rest of
     /// the old order, and the next call begins a new one.
-    pub fn release(&mut self, now_ns: u64, out: &mut Merged) -> bool {
-        let tick_of = |epoch_ns: u64| DuneTicks::from_ns(epoch_ns.saturating_add(now_ns)).0;
+    pub fn release(&mut self, now_ns: u64, out: &mut Merged<I>) -> bool {
+        let tick_of = |epoch_ns: u64| self.clock.ticks(epoch_ns.saturating_add(now_ns));
         let look = self.time.look(now_ns, self.host_epoch_ns.map(tick_of));
         if look == Look::Anew {
             self.release_to(u64::MAX, out);
@@ -278,7 +287,7 @@ impl TpMerger {
     }
 
     /// Gives out all that waits, at the end of a run.
-    pub fn drain(&mut self, out: &mut Merged) {
+    pub fn drain(&mut self, out: &mut Merged<I>) {
         for (stream, tp) in std::mem::take(&mut self.held) {
             let agrees = self.time.standing(stream) == Standing::Agrees;
             match agrees || !self.time.is_reached() {
@@ -324,8 +333,8 @@ impl TpMerger {
     }
 
     /// Takes a primitive of a stream that agrees and whose clock was at `before`.
-    fn admit(&mut self, tp: TriggerPrimitive, before: u64, out: &mut Merged) {
-        let start = tp.time_start();
+    fn admit(&mut self, tp: I, before: u64, out: &mut Merged<I>) {
+        let start = tp.time();
         if start >= self.released_to {
             self.waiting.push(Waiting(tp));
         } else if start.saturating_add(self.hold_ticks) < before {
@@ -336,14 +345,14 @@ impl TpMerger {
     }
 
     /// Takes or refuses what is held back of the streams that are no longer doubted.
-    fn sort_held(&mut self, out: &mut Merged) {
+    fn sort_held(&mut self, out: &mut Merged<I>) {
         let mut held = std::mem::take(&mut self.held);
         held.retain(|&(stream, tp)| {
             match self.time.standing(stream) {
                 Standing::Doubted => return true,
                 Standing::Apart => self.refuse(MergeDrop::SetApart, tp, out),
                 // It came with a time that the stream has gone back from.
-                Standing::Agrees if tp.time_start() >= self.time.claimed(stream) => {
+                Standing::Agrees if tp.time() >= self.time.claimed(stream) => {
                     self.refuse(MergeDrop::OutOfTime, tp, out);
                 }
                 Standing::Agrees => self.admit(tp, 0, out),
@@ -364,26 +373,26 @@ impl TpMerger {
         self.counters.waiting.set((self.waiting.len() + self.held.len()) as u64);
     }
 
-    fn refuse(&self, reason: MergeDrop, tp: TriggerPrimitive, out: &mut Merged) {
+    fn refuse(&self, reason: MergeDrop, tp: I, out: &mut Merged<I>) {
         self.counters.primitives.discard(reason, 1);
         out.late.push(tp);
     }
 
     /// Lets the oldest go on until no more than `waiting_max` wait.
-    fn make_room(&mut self, out: &mut Merged) {
+    fn make_room(&mut self, out: &mut Merged<I>) {
         while self.waiting.len() > self.waiting_max {
             let Some(Waiting(oldest)) = self.waiting.peek() else { return };
             let before = self.waiting.len();
-            self.release_to(oldest.time_start().saturating_add(1), out);
+            self.release_to(oldest.time().saturating_add(1), out);
             self.counters.overflows.add((before - self.waiting.len()) as u64);
         }
     }
 
-    fn release_to(&mut self, tick: u64, out: &mut Merged) {
+    fn release_to(&mut self, tick: u64, out: &mut Merged<I>) {
         let before = out.ordered.len();
         while let Some(next) = self.waiting.peek_mut() {
             // The last tick of all has no successor, so a drain takes it too.
-            if next.0.time_start() >= tick && tick != u64::MAX {
+            if next.0.time() >= tick && tick != u64::MAX {
                 break;
             }
             out.ordered.push(std::collections::binary_heap::PeekMut::pop(next).0);

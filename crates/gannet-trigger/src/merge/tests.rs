@@ -1,3 +1,5 @@
+use gannet_wire::TriggerPrimitive;
+use gannet_wire::daq_ethernet::CLOCK;
 use proptest::prelude::*;
 
 use super::*;
@@ -6,9 +8,9 @@ use crate::fixture::{START, tp};
 const FRAME: u64 = 2048;
 const MS: u64 = 1_000_000;
 
-fn merger(streams: usize) -> TpMerger {
+fn merger(streams: usize) -> Merger<TriggerPrimitive> {
     let config = MergeConfig { hold_ticks: FRAME, ..MergeConfig::default() };
-    TpMerger::new(&config, streams).unwrap()
+    Merger::new(&config, streams, CLOCK).unwrap()
 }
 
 fn starts(tps: &[TriggerPrimitive]) -> Vec<u64> {
@@ -40,7 +42,7 @@ fn equal_times_come_in_the_order_of_channels() {
 }
 
 /// Lets streams 0 and 1 agree on `tick` at wall time 0.
-fn both_at(merger: &mut TpMerger, tick: u64) {
+fn both_at(merger: &mut Merger<TriggerPrimitive>, tick: u64) {
     let mut out = Merged::default();
     merger.push(0, &[], tick, &mut out);
     merger.push(1, &[], tick, &mut out);
@@ -112,7 +114,7 @@ fn a_corrupt_time_stamp_disturbs_only_its_own_primitives() {
 #[test]
 fn with_no_room_left_the_oldest_go_on_and_order_is_kept() {
     let config = MergeConfig { waiting_max: 3, ..MergeConfig::default() };
-    let mut merger = TpMerger::new(&config, 2).unwrap();
+    let mut merger = Merger::new(&config, 2, CLOCK).unwrap();
     let mut out = Merged::default();
     both_at(&mut merger, START);
     let tps: Vec<_> = [5, 1, 4, 2, 3].into_iter().map(|start| tp(start, 0)).collect();

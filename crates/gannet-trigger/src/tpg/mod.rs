@@ -13,7 +13,7 @@ mod stream;
 pub use config::{Chain, IsaChoice, TpgConfig};
 pub use counters::{StreamCounters, TpgFrameDrop};
 pub use pedestal::{InitialPedestal, PEDESTAL_RESTART_TICKS};
-pub use stream::{FrameTiming, StreamTpg};
+pub use stream::StreamTpg;
 
 #[cfg(test)]
 mod tests;

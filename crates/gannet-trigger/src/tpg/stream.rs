@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use gannet_kernels::block::Block;
-use gannet_kernels::{Fetch, Isa, Tpg};
-use gannet_wire::TriggerPrimitive;
+use gannet_kernels::{Fetch, Isa, MAX_TPS_PER_FRAME, Tpg};
 use gannet_wire::channel_map::StreamChannels;
+use gannet_wire::{Heading, TpcFormat, TriggerPrimitive, wibeth};
 
 use super::channel_index::ChannelIndex;
 use super::config::TpgConfig;
@@ -13,6 +13,7 @@ use super::counters::{StreamCounters, TpgFrameDrop};
 use super::noise::NoiseMonitor;
 use super::pedestal::{InitialPedestal, PEDESTAL_RESTART_TICKS, medians};
 use crate::error::{Error, Result};
+use crate::item::Finder;
 use crate::sampling::Sampling;
 
 /// Frames between two publications of the pedestals.
@@ -21,26 +22,6 @@ const PUBLISH_FRAMES: u64 = 1024;
 /// A frame that is older than the one expected by up to so many frames is late. One that is older
 /// still is the start of a new series.
 const LATE_FRAMES_MAX: u64 = 64;
-
-/// How the time of frames and samples goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FrameTiming {
-    /// Ticks from one frame to the next.
-    pub ticks_per_frame: u64,
-    /// Ticks of the samples in it.
-    pub sampling: Sampling,
-}
-
-impl FrameTiming {
-    /// WIBEth: 64 samples of 32 ticks.
-    pub const WIBETH: Self =
-        Self { ticks_per_frame: 2048, sampling: Sampling { ticks_per_sample: 32 } };
-
-    /// TDEEth: 64 samples in 2000 ticks. The published code counts 32 ticks a sample in a frame,
-    /// where 31.25 would be exact.
-    pub const TDEETH: Self =
-        Self { ticks_per_frame: 2000, sampling: Sampling { ticks_per_sample: 32 } };
-}
 
 /// Finds the trigger primitives of one stream.
 ///
@@ -63,7 +44,8 @@ pub struct StreamTpg {
 }
 
 impl StreamTpg {
-    /// The chain of a stream whose channels read the wires `channels` of detector `detid`.
+    /// The chain of a stream whose channels read the wires `channels` of detector `detid`,
+    /// in frames of `format`.
     ///
     /// # Errors
     /// As [`TpgConfig::check`], or when an offline channel number does not fit 24 bits.
@@ -71,10 +53,10 @@ impl StreamTpg {
         config: &TpgConfig,
         channels: &StreamChannels,
         detid: u8,
-        timing: FrameTiming,
+        format: TpcFormat,
     ) -> Result<Self> {
         config.check()?;
-        let table = config.table(channels, detid, timing.sampling);
+        let table = config.table(channels, detid, Sampling::default());
         let mut tpg = Tpg::new(&config.chain_config(), &table, config.isa.isa())
             .map_err(|error| Error::new("channel_map", error.to_string()))?;
         // Frames are searched as they land.
@@ -82,7 +64,7 @@ impl StreamTpg {
         let counters = StreamCounters::new(*channels, config.masked(channels));
         Ok(Self {
             tpg,
-            ticks_per_frame: timing.ticks_per_frame,
+            ticks_per_frame: format.ticks_per_frame(),
             starts_from_data: config.initial_pedestal == InitialPedestal::Data,
             expected: None,
             is_new_series: false,
@@ -96,8 +78,7 @@ impl StreamTpg {
     /// `tps`, in the order in which they end.
     ///
     /// `timestamp` is the time of the first sample, in ticks. Keep room for
-    /// [`MAX_TPS_PER_FRAME`](gannet_kernels::MAX_TPS_PER_FRAME) in `tps`; then nothing is
-    /// allocated.
+    /// [`MAX_TPS_PER_FRAME`] in `tps`; then nothing is allocated.
     ///
     /// Says whether the frame was searched; a late one is not.
     pub fn process(
@@ -118,18 +99,6 @@ impl StreamTpg {
         self.count(&tps[before..]);
         self.noise.frame(block, &self.counters.noise);
         true
-    }
-
-    /// The tick before which all hits that ended have been found; 0 before the first frame.
-    pub fn processed_to(&self) -> u64 {
-        self.expected.unwrap_or(0)
-    }
-
-    /// Drops the open hits and takes the next frame whatever its time, because the stream goes on
-    /// from another time.
-    pub fn begin_series(&mut self) {
-        self.tpg.reset_hits();
-        self.is_new_series = true;
     }
 
     /// The instruction set in use.
@@ -187,5 +156,33 @@ impl StreamTpg {
         for (gauge, pedestal) in self.counters.pedestals.iter().zip(self.tpg.pedestals()) {
             gauge.set(pedestal.max(0) as u64);
         }
+    }
+}
+
+impl Finder for StreamTpg {
+    type Item = TriggerPrimitive;
+
+    const ITEMS_MAX: usize = MAX_TPS_PER_FRAME;
+
+    #[inline]
+    fn frame(
+        &mut self,
+        heading: &Heading,
+        frame: &[u8],
+        found: &mut Vec<TriggerPrimitive>,
+    ) -> bool {
+        // The samples lie at the same place in the frames of all front ends.
+        self.process(wibeth::Frame::new_unchecked(frame).adc_block(), heading.begin, found)
+    }
+
+    #[inline]
+    fn searched_to(&self) -> u64 {
+        self.expected.unwrap_or(0)
+    }
+
+    /// Drops the open hits and takes the next frame whatever its time.
+    fn begin_anew(&mut self) {
+        self.tpg.reset_hits();
+        self.is_new_series = true;
     }
 }

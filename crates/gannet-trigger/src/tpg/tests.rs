@@ -1,11 +1,13 @@
 use gannet_kernels::block::{Block, pack};
 use gannet_kernels::{CHANNELS, ChannelTable, Isa, Tpg};
 use gannet_measure::random::Random;
-use gannet_wire::TriggerPrimitive;
 use gannet_wire::channel_map::StreamChannels;
+use gannet_wire::{TpcFormat, TriggerPrimitive};
 
 use super::*;
 use crate::fixture::START;
+use crate::item::Finder;
+use crate::sampling::Sampling;
 
 const FRAME: u64 = 2048;
 
@@ -23,7 +25,7 @@ fn config() -> TpgConfig {
 }
 
 fn stream(config: &TpgConfig) -> StreamTpg {
-    StreamTpg::new(config, &channels(), 3, FrameTiming::WIBETH).unwrap()
+    StreamTpg::new(config, &channels(), 3, TpcFormat::WibEth).unwrap()
 }
 
 /// A block at 900, but for `height` on top in `samples` of the channel with index `channel`.
@@ -44,7 +46,7 @@ fn a_pulse_becomes_a_primitive_of_its_offline_channel() {
     assert_eq!(tps.len(), 1);
     assert_eq!((tps[0].channel(), tps[0].detid()), (1007, 3));
     assert_eq!((tps[0].time_start(), tps[0].samples_over_threshold()), (START + 320, 4));
-    assert_eq!(stream.processed_to(), START + FRAME);
+    assert_eq!(stream.searched_to(), START + FRAME);
 }
 
 #[test]
@@ -53,7 +55,7 @@ fn thresholds_and_minimum_lengths_are_those_of_the_plane() {
     let mut stream = stream(&config);
     let mut found = |channel, length: usize, height| {
         let tps = process(&mut stream, &pulse(channel, 10..10 + length, height), 0);
-        stream.begin_series();
+        stream.begin_anew();
         tps.len()
     };
     assert_eq!((found(0, 2, 90), found(0, 2, 150)), (0, 1));
@@ -66,10 +68,10 @@ fn masked_and_unconnected_channels_give_nothing() {
     let config = TpgConfig { mask: vec![1007], ..config() };
     let mut wires = channels();
     wires.offline[8] = StreamChannels::UNCONNECTED;
-    let mut stream = StreamTpg::new(&config, &wires, 3, FrameTiming::WIBETH).unwrap();
+    let mut stream = StreamTpg::new(&config, &wires, 3, TpcFormat::WibEth).unwrap();
     for (channel, found) in [(7, 0), (8, 0), (9, 1)] {
         assert_eq!(process(&mut stream, &pulse(channel, 10..14, 300), 0).len(), found);
-        stream.begin_series();
+        stream.begin_anew();
     }
 }
 
@@ -88,7 +90,7 @@ fn every_chain_is_the_one_of_the_kernels() {
         .collect();
     for chain in [Chain::SimpleThreshold, Chain::AbsRs, Chain::RunningSum, Chain::FixedPedestal] {
         let config = TpgConfig { chain, start_period: 100, threshold: [60; 3], ..config() };
-        let table: ChannelTable = config.table(&channels(), 3, FrameTiming::WIBETH.sampling);
+        let table: ChannelTable = config.table(&channels(), 3, Sampling::default());
         let mut tpg = Tpg::new(&config.chain_config(), &table, Isa::Scalar).unwrap();
         let mut stream = stream(&config);
         let (mut expected, mut tps) = (Vec::new(), Vec::new());
@@ -143,7 +145,7 @@ fn late_frames_are_left_out_and_a_new_series_is_begun() {
     assert_eq!((counters.frames.delivered(), counters.gaps.get()), (3, 0));
     process(&mut stream, &quiet, 103 - 65);
     assert_eq!((counters.frames.delivered(), counters.gaps.get()), (4, 1));
-    assert_eq!(stream.processed_to(), START + 39 * FRAME);
+    assert_eq!(stream.searched_to(), START + 39 * FRAME);
     assert!(counters.statement().closes());
 }
 
@@ -204,14 +206,13 @@ fn a_stream_tells_of_each_channel() {
 
 #[test]
 fn tde_frames_follow_one_another_after_2000_ticks() {
-    let timing = FrameTiming::TDEETH;
-    let mut stream = StreamTpg::new(&config(), &channels(), 11, timing).unwrap();
+    let mut stream = StreamTpg::new(&config(), &channels(), 11, TpcFormat::TdeEth).unwrap();
     let (begin, end) = (pulse(5, 60..64, 300), pulse(5, 0..4, 300));
     let mut tps = Vec::new();
     stream.process(&begin, START, &mut tps);
     stream.process(&end, START + 2000, &mut tps);
     assert_eq!((tps.len(), stream.counters().gaps.get()), (1, 0));
-    assert!(tps[0].time_start() < stream.processed_to());
+    assert!(tps[0].time_start() < stream.searched_to());
 }
 
 #[test]

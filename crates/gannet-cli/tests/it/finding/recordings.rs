@@ -13,7 +13,8 @@ use gannet_measure::quantity::Bytes;
 use gannet_readout::raw_file::{Catalogue, FileInfo, RawFileWriter, RecordKind, TakenAt};
 use gannet_readout::record::{Fragment, RecordBuilder, TriggerRecord};
 use gannet_readout::time_slice::SliceBuilder;
-use gannet_trigger::tpg::{FrameTiming, StreamTpg};
+use gannet_trigger::tpg::StreamTpg;
+use gannet_wire::TpcFormat;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::network::Addresses;
 use gannet_wire::wibeth::{Frame, TICKS_PER_FRAME};
@@ -113,7 +114,7 @@ pub fn calm(plan: &Plan, frames: u64) -> Vec<Row> {
 pub fn searched(plan: &Plan, frames: &[Row]) -> Vec<TriggerPrimitive> {
     let stream = |stream: &gannet_control::config::PlannedStream| {
         let detector = stream.geo_id.detector as u8;
-        StreamTpg::new(&plan.config.tpg, &stream.channels, detector, FrameTiming::WIBETH).unwrap()
+        StreamTpg::new(&plan.config.tpg, &stream.channels, detector, TpcFormat::WibEth).unwrap()
     };
     let mut tpgs: Vec<_> = plan.streams().map(stream).collect();
     let mut found = Vec::new();

@@ -2,7 +2,8 @@
 
 use gannet_emulate::Emulator;
 use gannet_log::{Kind, Reader};
-use gannet_trigger::tpg::{FrameTiming, StreamTpg};
+use gannet_trigger::tpg::StreamTpg;
+use gannet_wire::TpcFormat;
 use gannet_wire::record::Record;
 use gannet_wire::{FragmentRepr, TimeSliceHeader, TriggerPrimitive, tpc_frame, wibeth};
 
@@ -38,8 +39,7 @@ fn expected(bench: &Bench, ended: &Ended) -> Vec<[u64; 3]> {
     for (stream, planned) in bench.plan.streams().enumerate() {
         let detector = planned.geo_id.detector as u8;
         let tpg = &bench.plan.config.tpg;
-        let mut tpg =
-            StreamTpg::new(tpg, &planned.channels, detector, FrameTiming::WIBETH).unwrap();
+        let mut tpg = StreamTpg::new(tpg, &planned.channels, detector, TpcFormat::WibEth).unwrap();
         let front_end = emulator.front_end();
         for index in 0..ended.number(&format!("/streams/{stream}/frames")) {
             front_end.frame(stream, index, &mut frame);

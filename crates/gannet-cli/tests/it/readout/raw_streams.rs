@@ -12,7 +12,8 @@ use gannet_emulate::Emulator;
 use gannet_log::{ChunkView, Kind, Reader, verify};
 use gannet_readout::raw_file::RawFileReader;
 use gannet_readout::raw_stream::CHUNK_FRAMES;
-use gannet_trigger::tpg::{FrameTiming, StreamTpg};
+use gannet_trigger::tpg::StreamTpg;
+use gannet_wire::TpcFormat;
 use gannet_wire::tpc_frame::FRAME_LEN;
 use gannet_wire::{Fragment, GeoId, daq_ethernet, trigger_primitive, wibeth};
 use serde_json::Value;
@@ -82,7 +83,7 @@ fn found_again(bench: &Bench, streams: &BTreeMap<GeoId, Vec<Vec<u8>>>) -> Vec<[u
         let detector = planned.geo_id.detector as u8;
         let config = &bench.plan.config.tpg;
         let mut tpg =
-            StreamTpg::new(config, &planned.channels, detector, FrameTiming::WIBETH).unwrap();
+            StreamTpg::new(config, &planned.channels, detector, TpcFormat::WibEth).unwrap();
         for frame in frames {
             let frame = wibeth::Frame::new_unchecked(&frame[..]);
             assert!(tpg.process(frame.adc_block(), frame.timestamp(), &mut found));

@@ -1,8 +1,8 @@
-//! The way of trigger primitives from the receiving threads to the trigger thread.
+//! The way of what finders find from the receiving threads to the trigger thread.
 //!
-//! Primitives travel in batches whose memory goes round: a receiver fills one, hands it over about
+//! Items travel in batches whose memory goes round: a receiver fills one, hands it over about
 //! every millisecond, and takes an empty one back. While the trigger does not keep up there is no
-//! empty one, and the batch in hand is filled further; when that is full its primitives are dropped
+//! empty one, and the batch in hand is filled further; when that is full its items are dropped
 //! and counted. Receiving never waits.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gannet_measure::ledger::Account;
-use gannet_wire::TriggerPrimitive;
+use gannet_trigger::Item;
 
-/// Primitives that one batch holds at most.
-const BATCH_PRIMITIVES: usize = 1 << 16;
+/// Items that one batch holds at most.
+const BATCH_ITEMS: usize = 1 << 16;
 /// Segments that one batch holds at most.
 const BATCH_SEGMENTS: usize = 1 << 14;
 /// Batches of one sender.
@@ -22,46 +22,46 @@ const BATCHES: usize = 8;
 const FLUSH_NS: u64 = 1_000_000;
 
 gannet_measure::drop_reasons! {
-    /// Why trigger primitives did not reach the trigger.
-    pub enum PrimitiveDrop {
+    /// Why items did not reach the trigger.
+    pub enum ItemDrop {
         /// The trigger was too slow and every batch was full.
         TriggerBusy => "trigger_busy",
     }
 }
 
-/// Consecutive primitives of a batch that come from one stream.
+/// Consecutive items of a batch that come from one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Index of the stream.
     pub stream: u32,
-    /// Number of primitives.
-    pub primitives: u32,
+    /// Number of items.
+    pub items: u32,
     /// Time up to which the stream has been searched, in ticks.
     pub searched_to: u64,
     /// When the last frame of the segment arrived, on the clock of the receivers.
     pub arrival_ns: u64,
 }
 
-/// Primitives of several streams, in the order in which they were found.
+/// Items of several streams, in the order in which they were found.
 #[derive(Debug)]
-pub struct Batch {
+pub struct ItemBatch<I> {
     segments: Vec<Segment>,
-    primitives: Vec<TriggerPrimitive>,
+    items: Vec<I>,
 }
 
-impl Batch {
+impl<I: Item> ItemBatch<I> {
     fn new() -> Self {
         Self {
             segments: Vec::with_capacity(BATCH_SEGMENTS),
-            primitives: Vec::with_capacity(BATCH_PRIMITIVES),
+            items: Vec::with_capacity(BATCH_ITEMS),
         }
     }
 
-    /// Each segment with its primitives.
-    pub fn segments(&self) -> impl Iterator<Item = (Segment, &[TriggerPrimitive])> {
-        let mut rest = self.primitives.as_slice();
+    /// Each segment with its items.
+    pub fn segments(&self) -> impl Iterator<Item = (Segment, &[I])> {
+        let mut rest = self.items.as_slice();
         self.segments.iter().map(move |segment| {
-            let (own, others) = rest.split_at(segment.primitives as usize);
+            let (own, others) = rest.split_at(segment.items as usize);
             rest = others;
             (*segment, own)
         })
@@ -69,78 +69,83 @@ impl Batch {
 
     fn clear(&mut self) {
         self.segments.clear();
-        self.primitives.clear();
+        self.items.clear();
     }
 }
 
 /// Empty batches on their way back.
-type Pool = Arc<Mutex<Vec<Batch>>>;
+type Pool<I> = Arc<Mutex<Vec<ItemBatch<I>>>>;
 
 /// The receiving thread's end.
 #[derive(Debug)]
-pub struct PrimitiveSender {
-    open: Batch,
+pub struct ItemSender<I> {
+    open: ItemBatch<I>,
+    /// Most items of one frame.
+    frame_items_max: usize,
     opened_ns: Option<u64>,
-    full: SyncSender<Batch>,
-    pool: Pool,
-    account: Arc<Account<PrimitiveDrop>>,
+    full: SyncSender<ItemBatch<I>>,
+    pool: Pool<I>,
+    account: Arc<Account<ItemDrop>>,
 }
 
 /// The trigger thread's end; closed when every sender is gone.
 #[derive(Debug)]
-pub struct PrimitiveReceiver {
-    full: Receiver<Batch>,
-    pool: Pool,
+pub struct ItemReceiver<I> {
+    full: Receiver<ItemBatch<I>>,
+    pool: Pool<I>,
 }
 
-/// Makes `senders` ends for receiving threads and the one end for the trigger thread.
-pub fn channel(senders: usize) -> (Vec<PrimitiveSender>, PrimitiveReceiver) {
+/// Makes `senders` ends for receiving threads and the one end for the trigger thread. No frame
+/// gives more than `frame_items_max` items.
+pub fn channel<I: Item>(
+    senders: usize,
+    frame_items_max: usize,
+) -> (Vec<ItemSender<I>>, ItemReceiver<I>) {
     let (full, receiver) = sync_channel(senders * BATCHES);
-    let batches = (0..senders * (BATCHES - 1)).map(|_| Batch::new()).collect();
+    let batches = (0..senders * (BATCHES - 1)).map(|_| ItemBatch::new()).collect();
     let pool = Arc::new(Mutex::new(batches));
-    let sender = || PrimitiveSender {
-        open: Batch::new(),
+    let sender = || ItemSender {
+        open: ItemBatch::new(),
+        frame_items_max,
         opened_ns: None,
         full: full.clone(),
         pool: Arc::clone(&pool),
         account: Arc::default(),
     };
     let senders = (0..senders).map(|_| sender()).collect();
-    (senders, PrimitiveReceiver { full: receiver, pool })
+    (senders, ItemReceiver { full: receiver, pool })
 }
 
-impl PrimitiveSender {
-    /// Ledger of primitives found: delivered to the trigger, or dropped.
-    pub fn account(&self) -> Arc<Account<PrimitiveDrop>> {
+impl<I: Item> ItemSender<I> {
+    /// Ledger of items found: delivered to the trigger, or dropped.
+    pub fn account(&self) -> Arc<Account<ItemDrop>> {
         Arc::clone(&self.account)
     }
 
-    /// Lets `find` append the primitives of one frame of a stream and say up to which tick the
-    /// stream has been searched. Gives the number found.
+    /// Lets `find` append the items of one frame of a stream and say up to which tick the stream
+    /// has been searched. Gives the number found.
     ///
-    /// `find` must append at most [`MAX_TPS_PER_FRAME`](gannet_kernels::MAX_TPS_PER_FRAME); a
-    /// batch is handed over before it could overflow.
+    /// A batch is handed over before the items of the next frame could overflow it.
     pub fn append(
         &mut self,
         stream: u32,
         arrival_ns: u64,
-        find: impl FnOnce(&mut Vec<TriggerPrimitive>) -> u64,
+        find: impl FnOnce(&mut Vec<I>) -> u64,
     ) -> u64 {
-        let before = self.open.primitives.len();
-        let searched_to = find(&mut self.open.primitives);
-        let found = (self.open.primitives.len() - before) as u64;
+        let before = self.open.items.len();
+        let searched_to = find(&mut self.open.items);
+        let found = (self.open.items.len() - before) as u64;
         self.account.offer(found);
         self.opened_ns.get_or_insert(arrival_ns);
-        let segment = Segment { stream, primitives: found as u32, searched_to, arrival_ns };
+        let segment = Segment { stream, items: found as u32, searched_to, arrival_ns };
         match self.open.segments.last_mut() {
             Some(last) if last.stream == stream => {
-                last.primitives += segment.primitives;
+                last.items += segment.items;
                 (last.searched_to, last.arrival_ns) = (searched_to, arrival_ns);
             }
             _ => self.open.segments.push(segment),
         }
-        let tight = self.open.primitives.len() + gannet_kernels::MAX_TPS_PER_FRAME
-            > BATCH_PRIMITIVES
+        let tight = self.open.items.len() + self.frame_items_max > BATCH_ITEMS
             || self.open.segments.len() == BATCH_SEGMENTS;
         if tight && !self.hand_over() {
             self.lose();
@@ -157,12 +162,11 @@ impl PrimitiveSender {
 
     /// Hands over what is there, waiting for the trigger if need be: the end of a run.
     pub fn finish(mut self) {
-        let last =
-            std::mem::replace(&mut self.open, Batch { segments: vec![], primitives: vec![] });
-        let count = last.primitives.len() as u64;
+        let last = std::mem::replace(&mut self.open, ItemBatch { segments: vec![], items: vec![] });
+        let count = last.items.len() as u64;
         match self.full.send(last) {
             Ok(()) => self.account.deliver(count),
-            Err(_) => self.account.discard(PrimitiveDrop::TriggerBusy, count),
+            Err(_) => self.account.discard(ItemDrop::TriggerBusy, count),
         }
     }
 
@@ -170,7 +174,7 @@ impl PrimitiveSender {
     fn hand_over(&mut self) -> bool {
         let empty = self.pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let Some(empty) = empty else { return false };
-        let count = self.open.primitives.len() as u64;
+        let count = self.open.items.len() as u64;
         match self.full.try_send(std::mem::replace(&mut self.open, empty)) {
             Ok(()) => {
                 self.opened_ns = None;
@@ -184,16 +188,16 @@ impl PrimitiveSender {
         }
     }
 
-    /// Drops the primitives of the open batch but keeps how far each stream was searched, so that
+    /// Drops the items of the open batch but keeps how far each stream was searched, so that
     /// the trigger does not wait for what will not come.
     fn lose(&mut self) {
-        let count = self.open.primitives.len() as u64;
-        self.account.discard(PrimitiveDrop::TriggerBusy, count);
-        self.open.primitives.clear();
+        let count = self.open.items.len() as u64;
+        self.account.discard(ItemDrop::TriggerBusy, count);
+        self.open.items.clear();
         let mut newest: Vec<Segment> = Vec::new();
         for segment in self.open.segments.drain(..).rev() {
             if newest.iter().all(|kept| kept.stream != segment.stream) {
-                newest.push(Segment { primitives: 0, ..segment });
+                newest.push(Segment { items: 0, ..segment });
             }
         }
         self.open.segments.extend(newest.into_iter().rev());
@@ -209,12 +213,12 @@ pub enum NoBatch {
     Finished,
 }
 
-impl PrimitiveReceiver {
+impl<I: Item> ItemReceiver<I> {
     /// Passes the next batch to `take`, waiting at most `wait` for it.
     ///
     /// # Errors
     /// When no batch came in time, or none will ever come.
-    pub fn receive(&self, wait: Duration, take: impl FnOnce(&Batch)) -> Result<(), NoBatch> {
+    pub fn receive(&self, wait: Duration, take: impl FnOnce(&ItemBatch<I>)) -> Result<(), NoBatch> {
         let mut batch = self.full.recv_timeout(wait).map_err(|error| match error {
             RecvTimeoutError::Timeout => NoBatch::TimedOut,
             RecvTimeoutError::Disconnected => NoBatch::Finished,
@@ -230,6 +234,8 @@ impl PrimitiveReceiver {
 mod tests {
     use std::collections::HashMap;
 
+    use gannet_kernels::MAX_TPS_PER_FRAME;
+    use gannet_wire::TriggerPrimitive;
     use proptest::prelude::*;
 
     use super::*;
@@ -243,7 +249,7 @@ mod tests {
         searched_to
     }
 
-    fn drain(receiver: &PrimitiveReceiver) -> (Vec<Segment>, Vec<u64>) {
+    fn drain(receiver: &ItemReceiver<TriggerPrimitive>) -> (Vec<Segment>, Vec<u64>) {
         let (mut segments, mut starts) = (Vec::new(), Vec::new());
         while receiver
             .receive(Duration::ZERO, |batch| {
@@ -259,7 +265,7 @@ mod tests {
 
     #[test]
     fn segments_of_one_stream_are_joined_and_order_is_kept() {
-        let (mut senders, receiver) = channel(1);
+        let (mut senders, receiver) = channel(1, MAX_TPS_PER_FRAME);
         let mut sender = senders.pop().unwrap();
         sender.append(0, 1, |out| found(out, 1, 10));
         sender.append(0, 2, |out| found(out, 2, 20));
@@ -270,14 +276,14 @@ mod tests {
         let (segments, starts) = drain(&receiver);
         assert_eq!(starts, [1, 2]);
         assert_eq!(segments.len(), 2);
-        let first = Segment { stream: 0, primitives: 2, searched_to: 20, arrival_ns: 2 };
+        let first = Segment { stream: 0, items: 2, searched_to: 20, arrival_ns: 2 };
         assert_eq!(segments[0], first);
         assert_eq!(segments[1].searched_to, 15);
     }
 
     #[test]
     fn a_trigger_that_pauses_loses_nothing_while_a_batch_has_room() {
-        let (mut senders, receiver) = channel(1);
+        let (mut senders, receiver) = channel(1, MAX_TPS_PER_FRAME);
         let mut sender = senders.pop().unwrap();
         for round in 1..=1000 {
             sender.append(0, round * FLUSH_NS, |out| found(out, round, round));
@@ -289,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_trigger_that_does_not_keep_up_loses_counted_primitives_but_no_progress() {
-        let (mut senders, receiver) = channel(1);
+        let (mut senders, receiver) = channel(1, MAX_TPS_PER_FRAME);
         let mut sender = senders.pop().unwrap();
         let account = sender.account();
         let rounds = (2 * BATCHES * BATCH_SEGMENTS) as u64;
@@ -330,7 +336,7 @@ mod tests {
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
-            40 => (0..2usize, 0..3u32, 0..=gannet_kernels::MAX_TPS_PER_FRAME as u16)
+            40 => (0..2usize, 0..3u32, 0..=MAX_TPS_PER_FRAME as u16)
                 .prop_map(|(sender, stream, primitives)| Step::Append { sender, stream, primitives }),
             10 => (0..2usize).prop_map(|sender| Step::Flush { sender }),
             1 => Just(Step::Receive),
@@ -346,7 +352,7 @@ mod tests {
     }
 
     impl Taken {
-        fn take(&mut self, batch: &Batch) {
+        fn take(&mut self, batch: &ItemBatch<TriggerPrimitive>) {
             for (segment, primitives) in batch.segments() {
                 // A stream belongs to one sender, which its number tells.
                 let key = (segment.stream as usize / 10, segment.stream % 10);
@@ -370,7 +376,7 @@ mod tests {
         fn whatever_the_order_of_steps_nothing_is_lost_uncounted(
             steps in prop::collection::vec(step(), 0..1200),
         ) {
-            let (mut senders, receiver) = channel(2);
+            let (mut senders, receiver) = channel(2, MAX_TPS_PER_FRAME);
             let accounts = [senders[0].account(), senders[1].account()];
             let (mut taken, mut offered, mut reached) = (Taken::default(), 0, HashMap::new());
             for (number, step) in steps.iter().enumerate() {
@@ -392,12 +398,12 @@ mod tests {
             }
             // At the end the trigger still takes what is handed over.
             std::thread::scope(|scope| {
-                let finishing = scope.spawn(|| senders.into_iter().for_each(PrimitiveSender::finish));
+                let finishing = scope.spawn(|| senders.into_iter().for_each(ItemSender::finish));
                 while receiver.receive(Duration::from_secs(10), |batch| taken.take(batch)).is_ok() {}
                 finishing.join().unwrap();
             });
-            let sum = |count: fn(&Account<PrimitiveDrop>) -> u64| accounts.iter().map(|a| count(a)).sum::<u64>();
-            let dropped = sum(|account| account.dropped(PrimitiveDrop::TriggerBusy));
+            let sum = |count: fn(&Account<ItemDrop>) -> u64| accounts.iter().map(|a| count(a)).sum::<u64>();
+            let dropped = sum(|account| account.dropped(ItemDrop::TriggerBusy));
             // Two senders have eight batches each, filled by some thirty frames; more are dropped.
             prop_assert_eq!(taken.primitives, sum(Account::delivered));
             prop_assert_eq!(taken.primitives + dropped, offered);

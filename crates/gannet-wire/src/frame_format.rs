@@ -1,0 +1,63 @@
+//! What the frames of any front end tell, so that its streams can be received, checked and found
+//! again by time.
+//!
+//! Whoever receives frames knows no more of them than a [`FrameFormat`] says: how long a datagram
+//! may be, which stream it is of, when it begins, and what follows it.
+
+use core::fmt;
+use core::ops::RangeInclusive;
+
+use gannet_measure::ticks::TickRate;
+
+use crate::Result;
+
+/// Which stream a frame is of. What the bits mean is known to its format alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamKey(pub u64);
+
+/// What is read of every frame when it has landed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heading {
+    /// Its stream.
+    pub stream: StreamKey,
+    /// Time of its first sample or item, in ticks.
+    pub begin: u64,
+    /// Its number in the stream, modulo [`Rhythm::sequence_modulus`].
+    pub sequence: u32,
+}
+
+/// How the frames of a stream follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rhythm {
+    /// Clock whose ticks time stamps count.
+    pub clock: TickRate,
+    /// Ticks from the begin of one frame to that of the next.
+    pub step: u64,
+    /// Sequence numbers count modulo this, a power of two.
+    pub sequence_modulus: u32,
+}
+
+impl Rhythm {
+    /// Frames of a stream in a second.
+    pub fn frames_per_s(&self) -> f64 {
+        self.clock.per_s() as f64 / self.step as f64
+    }
+}
+
+/// A format of frames, each of which comes as one datagram.
+pub trait FrameFormat: Clone + fmt::Debug + Send + 'static {
+    /// Bytes that a frame may have.
+    fn lengths(&self) -> RangeInclusive<usize>;
+
+    /// How frames follow one another.
+    fn rhythm(&self) -> Rhythm;
+
+    /// Reads what every frame tells.
+    ///
+    /// # Errors
+    /// When `datagram` is no frame of this format.
+    fn heading(&self, datagram: &[u8]) -> Result<Heading>;
+
+    /// What people call a stream.
+    fn stream_name(&self, stream: StreamKey) -> String;
+}
