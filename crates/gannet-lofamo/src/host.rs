@@ -5,10 +5,8 @@ use gannet_wire::lofamo::{
     Diagnostic, FaultDescriptorRepr, HostWatchdogRepr, NicWatchdogRepr, Status, VERSION,
 };
 
-use super::change::Change;
-use super::report::{Answer, Author, Receipt, Report};
-use super::timing::{Mode, Timing};
-use super::watch::Watch;
+use super::report::{Answer, Author, Change, Receipt, Report};
+use super::timing::{Mode, Timing, Watch};
 
 /// What a host asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,25 +18,16 @@
 //!
 //! Source: arXiv:1307.0433. The protocol between the machines is not published and is ours.
 
-mod change;
-mod disassembler;
-mod error_rate;
+mod health;
 mod host;
-mod link_monitor;
 mod master;
 mod nic;
-mod picture;
 mod report;
-mod sensors;
-mod thresholds;
 mod timing;
-mod watch;
 
-pub use disassembler::Disassembler;
+pub use health::{Limits, Readings, Thresholds};
 pub use host::{Host, HostAction};
-pub use master::{Master, MasterAction};
-pub use nic::{Nic, NicAction};
-pub use picture::{Heard, Picture};
+pub use master::{Heard, Master, MasterAction, Picture};
+pub use nic::{Disassembler, Nic, NicAction};
 pub use report::{Answer, Author, Receipt, Report};
-pub use thresholds::{Limits, Readings, Thresholds};
 pub use timing::{Mode, Timing};

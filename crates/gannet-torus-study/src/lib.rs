@@ -14,15 +14,12 @@ pub mod awareness;
 mod channel_load;
 mod efficiency;
 mod experiment;
-mod flows;
 mod limits;
 mod machine;
 pub mod plan;
 mod plot;
 mod point;
 mod report;
-mod ring_load;
-mod saturation;
 pub mod survival;
 pub mod trials;
 
@@ -34,13 +31,12 @@ pub use self::animation::{Animation, CurvePoint, Frame, Mark};
 pub use self::efficiency::{
     EfficiencyRow, PUBLISHED_EFFICIENCY, PUBLISHED_RATE, Reading, readings,
 };
-pub use self::experiment::{Experiment, Timing};
+pub use self::experiment::{Experiment, Saturation, Timing};
 pub use self::limits::Limits;
 pub use self::machine::{Machine, pattern_name};
 pub use self::plot::{PlotError, awareness_svg, curve_svg, means_svg, over_time_svg, tlb_svg};
 pub use self::point::{LinkTable, LoadedLink, Point};
 pub use self::report::{Fault, LoadReport, SetupFacts};
-pub use self::saturation::Saturation;
 
 /// Why a machine is not measured.
 #[derive(Debug, thiserror::Error)]

@@ -3,12 +3,8 @@
 use gannet_torus::Routes;
 use serde::Serialize;
 
-use super::channel_load::ChannelLoad;
-use super::flows::{self, Flow};
+use super::channel_load::{self, ChannelLoad, Flow, LEAST};
 use super::machine::Machine;
-
-/// Load below which sums are nothing but what rounding left of them.
-pub(super) const LEAST: f64 = 1e-9;
 
 /// The figures that no measurement can surpass.
 ///
@@ -50,7 +46,7 @@ impl Limits {
         let (setup, pattern) = (&machine.setup, &machine.pattern);
         let lattice = setup.lattice;
         let mut loads = ChannelLoad::new(lattice, routes.classes());
-        let spread = Flow::new(flows::spread(lattice, pattern), setup.packet_flits);
+        let spread = Flow::new(channel_load::spread(lattice, pattern), setup.packet_flits);
         if spread.flits > 0.0 && machine.faults.is_empty() {
             loads.spread(spread);
         } else if spread.flits > 0.0 {
@@ -59,7 +55,7 @@ impl Limits {
                 lattice.all().for_each(|to| loads.add(routes, from, to, share));
             }
         }
-        flows::each(lattice, pattern, setup.packet_flits, &mut |from, to, flow| {
+        channel_load::each(lattice, pattern, setup.packet_flits, &mut |from, to, flow| {
             loads.add(routes, from, to, flow);
         });
         let hop = f64::from(setup.router_delay + setup.link_delay - 1);

@@ -5,11 +5,10 @@ use gannet_torus::routes::Means;
 use gannet_torus::simulator::{Arbitration, FlowControl, Setup};
 use serde::Serialize;
 
-use super::experiment::Experiment;
+use super::experiment::{Experiment, Saturation};
 use super::limits::Limits;
 use super::machine::pattern_name;
 use super::point::{LinkTable, Point};
-use super::saturation::Saturation;
 
 /// What was measured of one machine.
 #[derive(Clone, Debug, Serialize)]

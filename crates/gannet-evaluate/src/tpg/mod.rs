@@ -9,7 +9,6 @@
 
 mod comparison;
 mod content;
-mod crew;
 mod finder;
 mod format;
 mod passes;
@@ -17,6 +16,7 @@ mod plot;
 mod protowib;
 mod report;
 mod wibeth;
+mod workers;
 mod working_set;
 
 use std::sync::atomic::AtomicU64;
@@ -30,13 +30,13 @@ use gannet_trigger::tpg::{Chain, IsaChoice};
 use serde::{Deserialize, Serialize};
 
 use self::content::Content;
-use self::crew::{Crew, Load, Work};
 use self::finder::Setup;
 use self::format::Format;
 use self::passes::Passes;
 use self::protowib::ProtoWib;
 use self::report::{Measured, Point};
 use self::wibeth::WibEth;
+use self::workers::{Load, Work, Workers};
 use crate::cores::Cores;
 use crate::sys;
 
@@ -301,20 +301,20 @@ fn measure_one<F: Format>(
         laid_out: AtomicU64::new(0),
     };
     thread::scope(|scope| {
-        let (crew, ready) = Crew::start::<F>(scope, plan.threads, &load, progress)?;
+        let (workers, ready) = Workers::start::<F>(scope, plan.threads, &load, progress)?;
         progress(Step::Measuring);
         let (way, ahead) = match fastest {
             Some((way, ahead)) => {
-                crew.pass(crew.all(), Work::Fetch(ahead), 1)?;
+                workers.pass(workers.all(), Work::Fetch(ahead), 1)?;
                 (way, ahead)
             }
             None => {
-                let way = passes::fastest_way(&crew, plan.time)?;
+                let way = passes::fastest_way(&workers, plan.time)?;
                 let vector = plan.searches.iter().position(|one| one.isa.isa() != Isa::Scalar);
-                (way, passes::fetch_fastest(&crew, vector, plan.time)?)
+                (way, passes::fetch_fastest(&workers, vector, plan.time)?)
             }
         };
-        let passes = Passes::make(&crew, plan.searches.len(), way, plan.time)?;
+        let passes = Passes::make(&workers, plan.searches.len(), way, plan.time)?;
         Ok(Measured {
             frame_bytes: F::FRAME_LEN,
             frame_samples: F::ALL_SAMPLES,

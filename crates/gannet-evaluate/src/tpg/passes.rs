@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gannet_kernels::Ahead;
 
-use super::crew::{Crew, Work};
+use super::workers::{Work, Workers};
 use super::{Error, Way};
 
 /// Passes of each kind that the time of a measurement is divided among.
@@ -109,11 +109,16 @@ impl Share {
 impl Passes {
     /// Makes passes of reading and of each of `searches` searches in turn, for about `time` times
     /// their number.
-    pub fn make(crew: &Crew, searches: usize, way: Way, time: Duration) -> Result<Self, Error> {
-        let several = crew.all().len() > 1;
+    pub fn make(
+        workers: &Workers,
+        searches: usize,
+        way: Way,
+        time: Duration,
+    ) -> Result<Self, Error> {
+        let several = workers.all().len() > 1;
         let time = time / if several { 3 } else { 2 };
-        let read = share(crew, Work::Read(way), time)?;
-        let search = |search| share(crew, Work::Find(search), time);
+        let read = share(workers, Work::Read(way), time)?;
+        let search = |search| share(workers, Work::Find(search), time);
         let shares = (0..searches).map(search).collect::<Result<Vec<_>, _>>()?;
         let turns = shares.iter().map(|share| share.passes).fold(PASSES_MIN, usize::max);
         let begin = |share: &Share| SearchPasses { rounds: share.rounds, ..Default::default() };
@@ -124,12 +129,12 @@ impl Passes {
                 if !share.is_due(turn, turns) {
                     continue;
                 }
-                passes.search(crew, number, crew.all())?;
+                passes.search(workers, number, workers.all())?;
                 if several {
-                    passes.search(crew, number, 0..1)?;
+                    passes.search(workers, number, 0..1)?;
                 }
             }
-            let pass = crew.pass(crew.all(), Work::Read(way), read.rounds)?;
+            let pass = workers.pass(workers.all(), Work::Read(way), read.rounds)?;
             reading.take(pass.gbit_per_s, pass.running);
         }
         Ok(Self { searches: passes, read: reading })
@@ -138,9 +143,14 @@ impl Passes {
 
 impl SearchPasses {
     /// Makes a pass with some threads, and tests that all find what they found before.
-    fn search(&mut self, crew: &Crew, number: usize, threads: Range<usize>) -> Result<(), Error> {
-        let is_all = threads == crew.all();
-        let pass = crew.pass(threads, Work::Find(number), self.rounds)?;
+    fn search(
+        &mut self,
+        workers: &Workers,
+        number: usize,
+        threads: Range<usize>,
+    ) -> Result<(), Error> {
+        let is_all = threads == workers.all();
+        let pass = workers.pass(threads, Work::Find(number), self.rounds)?;
         if !is_all {
             self.alone.take(pass.gbit_per_s, pass.running);
             return Ok(());
@@ -155,10 +165,10 @@ impl SearchPasses {
 }
 
 /// Rounds and passes that take about `time` together.
-fn share(crew: &Crew, work: Work, time: Duration) -> Result<Share, Error> {
+fn share(workers: &Workers, work: Work, time: Duration) -> Result<Share, Error> {
     // The first round brings the frames into the caches that can hold them.
-    crew.pass(crew.all(), work, 1)?;
-    let round = crew.pass(crew.all(), work, 1)?.slowest.max(Duration::from_nanos(1));
+    workers.pass(workers.all(), work, 1)?;
+    let round = workers.pass(workers.all(), work, 1)?.slowest.max(Duration::from_nanos(1));
     let fit = time.as_secs_f64() / round.as_secs_f64();
     let rounds = (fit / PASSES as f64).clamp(1.0, ROUNDS_MAX) as u32;
     let passes = (fit / f64::from(rounds)) as usize;
@@ -166,13 +176,13 @@ fn share(crew: &Crew, work: Work, time: Duration) -> Result<Share, Error> {
 }
 
 /// The way in which all threads together read fastest.
-pub(super) fn fastest_way(crew: &Crew, time: Duration) -> Result<Way, Error> {
+pub(super) fn fastest_way(workers: &Workers, time: Duration) -> Result<Way, Error> {
     let time = time / Way::ALL.len() as u32;
-    let Share { rounds, .. } = share(crew, Work::Read(Way::Plain), time)?;
+    let Share { rounds, .. } = share(workers, Work::Read(Way::Plain), time)?;
     let mut rates = [const { Vec::new() }; Way::ALL.len()];
     for _ in 0..TRIALS {
         for (way, rates) in Way::ALL.into_iter().zip(&mut rates) {
-            rates.push(crew.pass(crew.all(), Work::Read(way), rounds)?.gbit_per_s);
+            rates.push(workers.pass(workers.all(), Work::Read(way), rounds)?.gbit_per_s);
         }
     }
     let medians = Way::ALL.into_iter().zip(rates.iter().map(|rates| median(rates)));
@@ -193,22 +203,22 @@ const FETCH_TRIALS: usize = 5;
 /// Lets all searches fetch as far ahead as suits that of number `vector`, and gives the distances;
 /// without such a search the first.
 pub(super) fn fetch_fastest(
-    crew: &Crew,
+    workers: &Workers,
     vector: Option<usize>,
     time: Duration,
 ) -> Result<Ahead, Error> {
     let Some(search) = vector.map(Work::Find) else { return Ok(DISTANCES[0]) };
-    let Share { rounds, .. } = share(crew, search, time / DISTANCES.len() as u32)?;
+    let Share { rounds, .. } = share(workers, search, time / DISTANCES.len() as u32)?;
     let mut rates = [const { Rates(Vec::new()) }; DISTANCES.len()];
     for _ in 0..FETCH_TRIALS {
         for (ahead, rates) in DISTANCES.into_iter().zip(&mut rates) {
-            crew.pass(crew.all(), Work::Fetch(ahead), 1)?;
-            let pass = crew.pass(crew.all(), search, rounds)?;
+            workers.pass(workers.all(), Work::Fetch(ahead), 1)?;
+            let pass = workers.pass(workers.all(), search, rounds)?;
             rates.take(pass.gbit_per_s, pass.running);
         }
     }
     let ahead = DISTANCES[clearly_fastest(&rates.map(|rates| rates.spread()))];
-    crew.pass(crew.all(), Work::Fetch(ahead), 1)?;
+    workers.pass(workers.all(), Work::Fetch(ahead), 1)?;
     Ok(ahead)
 }
 

@@ -5,8 +5,8 @@ use gannet_measure::quantity::Bytes;
 use gannet_trigger::tpg::Chain;
 use serde::Serialize;
 
-use super::crew::Ready;
 use super::passes::Passes;
+use super::workers::Ready;
 use super::{FrameFormat, PathChoice, TpgPlan, TpgSearch, Way};
 
 /// What came of one search at one hit rate with one working set.

@@ -3,11 +3,9 @@
 use gannet_lattice::{Direction, LINKS, Node};
 use gannet_wire::lofamo::{FaultDescriptorRepr, Status};
 
-use super::{Master, MasterAction};
-use crate::change::{Change, MS_NS};
+use super::{Heard, Master, MasterAction, Picture};
 use crate::host::host_status;
-use crate::picture::{Heard, Picture};
-use crate::report::Answer;
+use crate::report::{Answer, Change, MS_NS};
 use crate::timing::Timing;
 
 /// Ages are whole milliseconds; a change counts as later than a verdict when it is so by more.

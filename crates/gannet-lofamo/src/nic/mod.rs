@@ -1,20 +1,19 @@
-//! The NIC: watches host, sensors and links, and tells the neighbours.
+//! The NIC: watches host, sensors and links, and tells the neighbours in the spare bits of credit
+//! words.
 
 mod news;
 mod relay;
 
 use gannet_lattice::{Direction, LINKS, Lattice, Node};
 use gannet_wire::lofamo::{
-    Diagnostic, FaultDescriptorRepr, HostWatchdogRepr, NicWatchdogRepr, Status, VERSION,
+    DIAGNOSTIC_WORDS, Diagnostic, FaultDescriptorRepr, HostWatchdogRepr, NicWatchdogRepr, Status,
+    VERSION,
 };
 
 use self::news::{Entry, News};
+use super::health::{LinkMonitor, Readings, Sensors, Thresholds};
 use super::host::host_status;
-use super::link_monitor::LinkMonitor;
-use super::sensors::Sensors;
-use super::thresholds::{Readings, Thresholds};
-use super::timing::Timing;
-use super::watch::Watch;
+use super::timing::{Timing, Watch};
 
 /// What a NIC asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,5 +245,36 @@ impl Nic {
         if self.confirm_deadline_ns <= now_ns {
             self.repeat_late(now_ns, out);
         }
+    }
+}
+
+/// Gives the 16 spare bits of each credit word of one link, message after message.
+///
+/// Every credit word carries a part, whether or not there is news: what is on the line does not
+/// depend on it in number or length.
+#[derive(Clone, Debug)]
+pub struct Disassembler {
+    direction: Direction,
+    words: [u16; DIAGNOSTIC_WORDS],
+    next: usize,
+    toggle: bool,
+}
+
+impl Disassembler {
+    /// The disassembler of the link in `direction`.
+    pub fn new(direction: Direction) -> Self {
+        Self { direction, words: [0; DIAGNOSTIC_WORDS], next: DIAGNOSTIC_WORDS, toggle: false }
+    }
+
+    /// The bits for the next credit word.
+    #[inline]
+    pub fn word(&mut self, now_ns: u64, nic: &mut Nic) -> u16 {
+        if self.next == DIAGNOSTIC_WORDS {
+            self.words = nic.diagnostic(now_ns, self.direction).words(self.toggle);
+            self.toggle = !self.toggle;
+            self.next = 0;
+        }
+        self.next += 1;
+        self.words[self.next - 1]
     }
 }

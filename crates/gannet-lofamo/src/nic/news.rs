@@ -3,7 +3,7 @@
 use gannet_lattice::LINKS;
 use gannet_wire::lofamo::{Diagnostic, FaultDescriptorRepr};
 
-use crate::change::Change;
+use crate::report::Change;
 use crate::timing::Timing;
 
 /// Most nodes of which a NIC keeps news at a time.

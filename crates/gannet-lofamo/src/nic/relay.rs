@@ -5,7 +5,7 @@ use gannet_wire::lofamo::{Diagnostic, FaultDescriptorRepr, Status};
 
 use super::news::{Entry, Phase};
 use super::{Nic, NicAction};
-use crate::change::is_after;
+use crate::report::is_after;
 use crate::timing::Mode;
 
 impl Nic {

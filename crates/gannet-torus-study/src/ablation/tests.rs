@@ -105,3 +105,14 @@ fn a_buffer_of_more_pages_than_entries_needs_random_replacement() {
     let row = replacement_row(160);
     assert!(row.least_recent == 0.0 && near(row.random, 0.62, 0.03), "{row:?}");
 }
+
+#[test]
+fn ours_are_near_what_is_published() {
+    let report = AblationReport::new(&Parameters::default());
+    for it in &report.comparisons {
+        assert!((it.ours - it.published).abs() < 0.05, "{it:?}");
+    }
+    let host = &report.comparisons[0];
+    let row = report.ablations.tlb.iter().find(|row| row.bytes == host.bytes).unwrap();
+    assert_eq!(row.host_gain, host.ours);
+}

@@ -5,7 +5,6 @@ mod connectivity;
 mod demand;
 mod resilience;
 mod shape;
-mod throughput;
 
 use std::sync::Arc;
 
@@ -19,8 +18,8 @@ pub use self::demand::{Demand, Prices};
 use self::resilience::Survey;
 pub use self::resilience::Survival;
 pub use self::shape::{Shape, shapes};
-pub use self::throughput::PatternPlan;
 use super::Error;
+use super::experiment::{Experiment, Timing};
 use super::limits::Limits;
 use super::machine::{Machine, pattern_name};
 use gannet_torus::routes::MAX_CHECKED_NODES;
@@ -104,7 +103,7 @@ pub fn plan(
     let lattice = demand.lattice.unwrap_or(shapes[0].sizes);
     let faults = empty_places(lattice, demand.nodes);
     let machine = |pattern| machine(lattice, demand.nodes, pattern);
-    let patterns = throughput::PATTERNS;
+    let patterns = PATTERNS;
     let stage = |done| Stage { name: pattern_name(&patterns[done]), done, total: patterns.len() };
     progress(stage(0), None);
     let (routes, _) = machine(Pattern::Uniform).routes()?;
@@ -112,7 +111,7 @@ pub fn plan(
     for (done, pattern) in patterns.iter().enumerate().skip(plan.patterns.len()) {
         progress(stage(done), Some(&plan));
         let limits = Limits::new(&machine(pattern.clone()), &routes);
-        plan.patterns.push(throughput::bounds(demand, pattern, &limits));
+        plan.patterns.push(bounds(demand, pattern, &limits));
     }
     progress(Stage { name: "failures", done: 0, total: 1 }, Some(&plan));
     plan.separating_cables = connectivity::separating_cables(&faults);
@@ -147,7 +146,7 @@ fn unmeasured(demand: &Demand, shapes: Vec<Shape>, faults: &Faults, routes: &Rou
         zero_load_latency_ns: demand.latency_ns(mean_hops),
         longest_latency_ns: demand.latency_ns(f64::from(limits.max_hops)),
         payload_share: demand.payload_share(),
-        patterns: vec![throughput::bounds(demand, &uniform, &limits)],
+        patterns: vec![bounds(demand, &uniform, &limits)],
         separating_cables: None,
         survival: Vec::new(),
         switch: demand.switch(),
@@ -168,7 +167,7 @@ pub fn measure(plan: &mut Plan, progress: &mut dyn FnMut(Stage, &Plan)) -> Resul
     for place in 0..total {
         progress(Stage { name: plan.patterns[place].pattern, done: place, total }, plan);
         let machine = |pattern| machine(lattice, nodes, pattern);
-        throughput::measure(&plan.demand, place, &machine, &mut plan.patterns[place])?;
+        saturate(&plan.demand, place, &machine, &mut plan.patterns[place])?;
     }
     Ok(())
 }
@@ -190,6 +189,74 @@ fn empty_places(lattice: Lattice, nodes: usize) -> Faults {
     let mut faults = Faults::none(lattice);
     (nodes..lattice.nodes()).for_each(|node| faults.kill_node(Node(node as u32)));
     faults
+}
+
+/// What a pattern of traffic can reach.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PatternPlan {
+    /// Its name.
+    pub pattern: &'static str,
+    /// Mean links of a packet; absent, as all that follows, where none can arrive because of empty
+    /// places.
+    pub mean_hops: Option<f64>,
+    /// Load of the busiest link for each flit per cycle that a node really sends, in the mean over
+    /// all that send.
+    pub max_channel_load: Option<f64>,
+    /// What a node can send at most, in the mean, in terms of the rate of a link.
+    pub bound: Option<f64>,
+    /// The same as a rate of each node, headers included.
+    pub bound_bit_per_s: Option<f64>,
+    /// What a node sends at the highest load that the simulator keeps up with, if it was asked;
+    /// absent where packets to empty places leave it no load that would be too high.
+    pub measured: Option<f64>,
+    /// The same as a rate of each node.
+    pub measured_bit_per_s: Option<f64>,
+}
+
+/// All patterns that need no options, uniform traffic first.
+const PATTERNS: [Pattern; 6] = [
+    Pattern::Uniform,
+    Pattern::Neighbour,
+    Pattern::Tornado,
+    Pattern::BitComplement,
+    Pattern::Halo,
+    Pattern::AllToAll,
+];
+
+/// The bounds of a pattern on a machine with these limits.
+fn bounds(demand: &Demand, pattern: &Pattern, limits: &Limits) -> PatternPlan {
+    let max_channel_load = limits.sent.map(|sent| limits.max_channel_load / sent);
+    // Nodes do not offer what would be refused, so that their own rate is no bound before 1.
+    let rounded = |load: f64| (load * 1e12).round() / 1e12;
+    let full = [limits.channel_bound, limits.class_bound, limits.ejection_bound];
+    let full = full.into_iter().flatten();
+    let bound =
+        limits.sent.map(|sent| full.fold(1.0, |least: f64, load| least.min(rounded(load * sent))));
+    PatternPlan {
+        pattern: pattern_name(pattern),
+        mean_hops: limits.mean_hops,
+        max_channel_load,
+        bound,
+        bound_bit_per_s: bound.map(|bound| bound * demand.rate_bit_per_s),
+        measured: None,
+        measured_bit_per_s: None,
+    }
+}
+
+/// Measures the saturation of one of the [`PATTERNS`], by its place among them.
+fn saturate(
+    demand: &Demand,
+    place: usize,
+    machine: &dyn Fn(Pattern) -> Machine,
+    plan: &mut PatternPlan,
+) -> Result<(), Error> {
+    let experiment = Experiment::new(machine(PATTERNS[place].clone()), Timing::default())?;
+    let Some(sent) = experiment.limits().sent else { return Ok(()) };
+    let load = experiment.saturation(&mut |_| ())?.load;
+    let is_held_back = load >= 1.0 && sent < 1.0;
+    plan.measured = (!is_held_back).then_some(load * sent);
+    plan.measured_bit_per_s = plan.measured.map(|load| load * demand.rate_bit_per_s);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! What a node tells beside completions, and what it counts.
 
-use gannet_lattice::{Direction, Node};
+use gannet_lattice::Direction;
 use gannet_wire::apelink::Header;
 use serde::Serialize;
 
 use crate::link;
 
-/// Most events, signals and notices each that wait to be taken.
+/// Most events and notices each that wait to be taken.
 pub const EVENTS_MAX: usize = 64;
 
 /// Why a packet was dropped. What an engine has sent comes again by its replay.
@@ -25,12 +25,10 @@ pub enum Reason {
     LinkDown,
     /// Its next link cannot carry a packet of its size.
     LinkRefuses,
-    /// It is a signal, and there was no room for it: signals have no flow control.
-    SignalQueue,
 }
 
 /// Number of [`Reason`]s.
-const REASONS: usize = 7;
+const REASONS: usize = 6;
 
 /// What has happened to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,16 +47,7 @@ pub enum Event {
     },
 }
 
-/// A packet of a header only that arrived: it was not acknowledged and others may be lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Signal {
-    /// Node that sent it.
-    pub source: Node,
-    /// What it says.
-    pub bits: u32,
-}
-
-/// Counts of a node since it was made. Packets of the engine and signals are counted apart.
+/// Counts of a node since it was made.
 ///
 /// Of a node that is quiet, `injected + taken = delivered + forwarded + dropped`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -77,34 +66,25 @@ pub struct Counters {
     pub latency_ns: u64,
     /// The longest of these times, ns.
     pub latency_max_ns: u64,
-    /// Packets and signals dropped, by [`Reason`] in its order.
+    /// Packets dropped, by [`Reason`] in its order.
     dropped: [u64; REASONS],
-    /// Signals sent by this node.
-    pub signals_sent: u64,
-    /// Signals that arrived for this node.
-    pub signals_received: u64,
-    /// Signals passed on.
-    pub signals_forwarded: u64,
-    /// Signals dropped, for any reason.
-    pub signals_dropped: u64,
-    /// Events, signals and notices of which the host was not told because it had not taken the
+    /// Events and notices of which the host was not told because it had not taken the
     /// ones before.
     pub untold: u64,
 }
 
 impl Counters {
-    /// Packets and signals dropped for `reason`.
+    /// Packets dropped for `reason`.
     pub fn dropped(&self, reason: Reason) -> u64 {
         self.dropped[reason as usize]
     }
 
-    /// Packets dropped for any reason, without signals.
+    /// Packets dropped for any reason.
     pub fn packets_dropped(&self) -> u64 {
-        self.dropped.iter().sum::<u64>() - self.signals_dropped
+        self.dropped.iter().sum()
     }
 
-    pub(super) fn drop_one(&mut self, reason: Reason, is_signal: bool) {
+    pub(super) fn drop_one(&mut self, reason: Reason) {
         self.dropped[reason as usize] += 1;
-        self.signals_dropped += u64::from(is_signal);
     }
 }

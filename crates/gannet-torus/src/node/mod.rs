@@ -3,8 +3,7 @@
 //!
 //! [`TorusNode`] is given words with link and time ([`TorusNode::receive`]) and gives a word for
 //! each link and word time ([`TorusNode::transmit`]). The host posts PUTs and GETs to its
-//! [`engine`](TorusNode::engine) and polls completions there. [`Network`] joins nodes by lines that
-//! lose and damage words, for tests and experiments.
+//! [`engine`](TorusNode::engine) and polls completions there.
 //!
 //! # The way of a packet
 //!
@@ -60,12 +59,6 @@
 //! A line that comes back after 256 changes may still bring a packet of an epoch with the same
 //! number.
 //!
-//! # Signals
-//!
-//! A [`Signal`] is a packet of a header only. It has neither flow control nor check sum behind the
-//! SECDED of its header, and is lost where there is no room. Source and content lie in the address
-//! field, 20 and 28 bits.
-//!
 //! # LO|FA|MO
 //!
 //! With [`TorusNode::with_monitor`] the spare bits of all credits carry diagnostics. The number of
@@ -83,15 +76,10 @@ mod configuration;
 mod event;
 mod guide;
 mod injection;
-mod monitor;
-mod network;
 mod port;
 mod routing;
-mod signal;
 mod torus_node;
 
 pub use configuration::{Configuration, ConfigurationError, INJECTION_PACKETS_MAX, UnfitRoutes};
-pub use event::{Counters, EVENTS_MAX, Event, Reason, Signal};
-pub use network::Network;
-pub use signal::{SIGNAL_BITS, SignalRefused};
+pub use event::{Counters, EVENTS_MAX, Event, Reason};
 pub use torus_node::TorusNode;

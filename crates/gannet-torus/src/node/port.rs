@@ -1,6 +1,9 @@
-//! A link of a node, and what is kept beside it.
+//! A link of a node with what is kept beside it, and the fault monitor that listens to all of them.
 
+use gannet_lattice::{Direction, LINKS, Lattice, Node};
+use gannet_lofamo::{Disassembler, Nic, NicAction, Thresholds, Timing};
 use gannet_wire::apelink::{Header, Word};
+use gannet_wire::lofamo::{Assembler, Diagnostic};
 
 use crate::link::{Config, ConfigError, Counters, Event, Link, Origin, Refused};
 
@@ -71,4 +74,57 @@ fn errors(counters: &Counters) -> u64 {
         + counters.header_refused
         + counters.crc_errors
         + counters.cut_packets
+}
+
+/// LO|FA|MO of a node: its NIC, and the spare bits of credits that carry its diagnostics.
+#[derive(Debug)]
+pub(super) struct Monitor {
+    pub nic: Nic,
+    disassemblers: [Disassembler; LINKS],
+    assemblers: [Assembler; LINKS],
+}
+
+impl Monitor {
+    pub fn new(lattice: Lattice, node: Node, timing: Timing, thresholds: Thresholds) -> Self {
+        Self {
+            nic: Nic::new(lattice, node, timing, thresholds),
+            disassemblers: Direction::ALL.map(Disassembler::new),
+            assemblers: Default::default(),
+        }
+    }
+
+    /// The spare bits of the next credit.
+    pub fn bits(&mut self, direction: Direction, now: u64) -> u16 {
+        self.disassemblers[direction.index()].word(now, &mut self.nic)
+    }
+
+    /// Takes what a credit said.
+    pub fn hear(
+        &mut self,
+        direction: Direction,
+        heard: Heard,
+        now: u64,
+        mut notice: impl FnMut(Diagnostic),
+    ) {
+        let Self { nic, assemblers, .. } = self;
+        let mut out = |action| {
+            if let NicAction::Notify(diagnostic) = action {
+                notice(diagnostic);
+            }
+        };
+        nic.credit(now, direction, &mut out);
+        nic.link_errors(now, direction, heard.bits, heard.errors, &mut out);
+        if let Some(diagnostic) = assemblers[direction.index()].take(heard.diagnostics) {
+            nic.receive(now, direction, &diagnostic, &mut out);
+        }
+    }
+
+    /// Lets the NIC act on its deadlines.
+    pub fn poll(&mut self, now: u64, mut notice: impl FnMut(Diagnostic)) {
+        self.nic.poll(now, &mut |action| {
+            if let NicAction::Notify(diagnostic) = action {
+                notice(diagnostic);
+            }
+        });
+    }
 }

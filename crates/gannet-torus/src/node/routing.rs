@@ -50,7 +50,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
         let arrival = self.ports[port].as_mut().and_then(|port| port.link.pop(vc));
         if let Some(Arrival { header, origin }) = arrival {
             self.counters.taken += 1;
-            self.counters.drop_one(reason, false);
+            self.counters.drop_one(reason);
             self.tell(Event::Dropped { reason, source: origin.source, header });
         }
     }
@@ -66,7 +66,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
         injection.redirect(|outgoing| match guide.first_output(outgoing.destination) {
             Ok(output) => Some(output),
             Err(reason) => {
-                counters.drop_one(reason, false);
+                counters.drop_one(reason);
                 None
             }
         });
@@ -107,7 +107,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
                 match guide.first_output(outgoing.destination) {
                     Ok(output) => Some((outgoing, Some(output))),
                     Err(reason) => {
-                        counters.drop_one(reason, false);
+                        counters.drop_one(reason);
                         Some((outgoing, None))
                     }
                 }
@@ -190,7 +190,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
         let payload = &self.buffer[..size];
         match self.ports[out].as_mut().map(|out| out.send(header, arrival.origin, payload)) {
             Some(Ok(())) => self.counters.forwarded += 1,
-            _ => self.counters.drop_one(Reason::LinkRefuses, false),
+            _ => self.counters.drop_one(Reason::LinkRefuses),
         }
         Move::Done
     }
@@ -218,7 +218,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
             Err(Refused::NotUp | Refused::NoCredit(_) | Refused::WindowFull) => {
                 return Move::Waits;
             }
-            Err(_) => self.counters.drop_one(Reason::LinkRefuses, false),
+            Err(_) => self.counters.drop_one(Reason::LinkRefuses),
         }
         self.injection.pop(output, |_| ());
         self.look_at_injection();

@@ -9,11 +9,10 @@ use gannet_wire::lofamo::Diagnostic;
 
 use super::arbiter::Arbiter;
 use super::configuration::{Configuration, ConfigurationError, UnfitRoutes, check_routes};
-use super::event::{Counters, EVENTS_MAX, Event, Signal};
+use super::event::{Counters, EVENTS_MAX, Event};
 use super::guide::Guide;
 use super::injection::Injection;
-use super::monitor::Monitor;
-use super::port::Port;
+use super::port::{Monitor, Port};
 use crate::link::{self, Link};
 use crate::rdma::{Engine, PhysicalMemory};
 use crate::routes::Routes;
@@ -37,7 +36,6 @@ pub struct TorusNode<M> {
     pub(super) waits_for_engine: bool,
     /// The packet on its way from one link to another.
     pub(super) buffer: Box<[u8]>,
-    pub(super) signals: VecDeque<Signal>,
     events: VecDeque<Event>,
     notices: VecDeque<Diagnostic>,
     monitor: Option<Monitor>,
@@ -77,7 +75,6 @@ impl<M: PhysicalMemory> TorusNode<M> {
             is_stirred: false,
             waits_for_engine: false,
             buffer: vec![0; PAYLOAD_LEN_MAX].into_boxed_slice(),
-            signals: VecDeque::with_capacity(EVENTS_MAX),
             events: VecDeque::with_capacity(EVENTS_MAX),
             notices: VecDeque::with_capacity(EVENTS_MAX),
             monitor: None,
@@ -233,9 +230,9 @@ impl<M: PhysicalMemory> TorusNode<M> {
     pub fn receive(&mut self, direction: Direction, word: Word, now: u64) {
         let port = self.ports[direction.index()].as_mut();
         match port.and_then(|port| port.receive(word, now)) {
-            None => {}
+            // No node sends packets of a header only; a link drops those that nobody takes.
+            None | Some(link::Event::HeaderOnly) => {}
             Some(link::Event::Packet(vc)) => self.arrived(direction.index(), vc),
-            Some(link::Event::HeaderOnly) => self.signal_arrived(direction),
             Some(event) => {
                 self.hear_credit(direction, now);
                 if event != link::Event::Credit {
@@ -295,11 +292,6 @@ impl<M: PhysicalMemory> TorusNode<M> {
         self.events.pop_front()
     }
 
-    /// The next signal that arrived for this node.
-    pub fn next_signal(&mut self) -> Option<Signal> {
-        self.signals.pop_front()
-    }
-
     /// What the fault monitor wants the host to know.
     pub fn next_notice(&mut self) -> Option<Diagnostic> {
         self.notices.pop_front()
@@ -322,7 +314,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
 }
 
 /// Appends to a queue of what is told, unless the host lets it fill up.
-pub(super) fn keep<T>(queue: &mut VecDeque<T>, news: T, untold: &mut u64) {
+fn keep<T>(queue: &mut VecDeque<T>, news: T, untold: &mut u64) {
     if queue.len() < EVENTS_MAX {
         queue.push_back(news);
     } else {

@@ -2,45 +2,12 @@
 
 use std::sync::Arc;
 
-use gannet_lattice::{Cable, Direction, Faults, Node};
+use gannet_lattice::{Cable, Direction, Node};
 use serde::Serialize;
 
-use super::engine::Simulation;
-use crate::routes::{Means, Refused, Routes};
-
-/// Something that happens to a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Event {
-    /// A cable fails: what is on it is lost, and packets that need it are thrown away.
-    CableDown(Cable),
-    /// A cable works again as it should.
-    CableUp(Cable),
-    /// A cable damages this part of the packets that it carries.
-    CableFlaky(Cable, f64),
-    /// A node loses its power, with all that it holds.
-    NodeDown(Node),
-    /// A host hangs: it sends no more, while its router goes on.
-    HostHung(Node),
-}
-
-impl Event {
-    /// The events that bring these faults about.
-    pub fn all_of(faults: &Faults) -> impl Iterator<Item = Self> {
-        faults.dead_nodes().map(Self::NodeDown).chain(faults.dead_cables().map(Self::CableDown))
-    }
-}
-
-/// How the change to other routes went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Switched {
-    /// How the new routes get round the faults.
-    pub means: Means,
-    /// Cycles for which sources had to wait until the last packet on old routes was gone.
-    pub drain_cycles: u32,
-    /// Links of the longest new route.
-    pub longest: u32,
-}
+use super::script::{Agenda, Event, Happening, Script, Switched, What};
+use super::simulation::Simulation;
+use crate::routes::{Refused, Routes};
 
 /// What has become of all packets so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -61,44 +28,76 @@ pub struct Totals {
 const STUCK: u32 = 1_000_000;
 
 impl Simulation {
+    /// Lets these events happen at their cycles, and routes change `reroute_after` cycles after
+    /// each: the time until the master knows and has planned. Without it they stay as they are.
+    pub fn schedule(&mut self, script: Script, reroute_after: Option<u32>) {
+        self.agenda = Agenda { script, reroute_after, ..Agenda::default() };
+    }
+
+    /// Does what is due.
+    pub(super) fn keep_agenda(&mut self) {
+        let now = self.now();
+        while let Some(event) = self.agenda.script.take(now) {
+            self.apply(event);
+            self.note(What::Event(event));
+            let agenda = &mut self.agenda;
+            if let (None, Some(after)) = (agenda.reroute_at, agenda.reroute_after) {
+                agenda.reroute_at = Some(now.saturating_add(after));
+            }
+        }
+        if self.agenda.reroute_at.is_some_and(|at| at <= now) {
+            self.agenda.reroute_at = None;
+            let what = match self.reroute() {
+                Ok(switched) => What::Rerouted(switched),
+                Err(refused) => What::Refused(refused.to_string()),
+            };
+            self.note(what);
+        }
+    }
+
+    fn note(&mut self, what: What) {
+        let cycle = self.now();
+        self.agenda.history.push(Happening { cycle, what });
+    }
+
     /// Lets something happen now, between two cycles. Routes stay as they are.
     pub fn apply(&mut self, event: Event) {
         let now = self.now();
         match event {
             Event::CableDown(cable) => {
-                self.faults_mut().kill_cable(cable);
+                self.faults.kill_cable(cable);
                 let ends = self.ends(cable);
-                self.engine.fail_cable(ends, now);
+                self.network.fail_cable(ends, now);
             }
             Event::CableUp(cable) => self.repair_cable(cable),
             Event::CableFlaky(cable, loss) => {
                 let ends = self.ends(cable);
-                self.engine.set_flaky(ends, loss);
+                self.network.set_flaky(ends, loss);
             }
             Event::NodeDown(node) => self.fail_node(node),
-            Event::HostHung(node) => self.engine.hang_host(node),
+            Event::HostHung(node) => self.network.hang_host(node),
         }
     }
 
     fn repair_cable(&mut self, cable: Cable) {
         let ends = self.ends(cable);
-        self.engine.set_flaky(ends, 0.0);
-        let was_dead = !self.faults().cable_works(cable);
-        self.faults_mut().repair_cable(cable);
+        self.network.set_flaky(ends, 0.0);
+        let was_dead = !self.faults.cable_works(cable);
+        self.faults.repair_cable(cable);
         let (from, direction) = ends[0];
-        if was_dead && self.faults().link_works(from, direction) {
-            self.engine.repair_cable(ends);
+        if was_dead && self.faults.link_works(from, direction) {
+            self.network.repair_cable(ends);
         }
     }
 
     fn fail_node(&mut self, node: Node) {
         let (lattice, now) = (self.setup().lattice, self.now());
-        self.faults_mut().kill_node(node);
+        self.faults.kill_node(node);
         for direction in Direction::ALL.into_iter().filter(|&direction| lattice.has(direction)) {
             let ends = self.ends(lattice.cable(node, direction));
-            self.engine.fail_cable(ends, now);
+            self.network.fail_cable(ends, now);
         }
-        self.engine.fail_node(node, now);
+        self.network.fail_node(node, now);
     }
 
     /// The link at each end of a cable.
@@ -121,7 +120,7 @@ impl Simulation {
     ///
     /// When the network does not empty, which the check of its routes has excluded.
     pub fn reroute(&mut self) -> Result<Switched, Refused> {
-        let (routes, means, proven) = Routes::around(self.faults(), self.setup().vcs)?;
+        let (routes, means, proven) = Routes::around(&self.faults, self.setup().vcs)?;
         let before = self.now();
         self.drain();
         self.install(routes);
@@ -146,12 +145,12 @@ impl Simulation {
 
     /// Lets sources finish the packets that they have begun, and begin no more.
     pub fn pause(&mut self) {
-        self.engine.set_paused(true);
+        self.network.set_paused(true);
     }
 
     /// Whether no packet is under way; packets may wait at their sources.
     pub fn is_empty(&self) -> bool {
-        self.engine.is_empty()
+        self.network.is_empty()
     }
 
     /// Changes to other routes, and lets sources go on. The routes are not checked.
@@ -162,8 +161,8 @@ impl Simulation {
     pub fn install(&mut self, routes: Routes) {
         assert!(self.is_empty(), "packets on old routes are under way");
         let setup = self.setup().clone();
-        self.engine.set_routes(&setup, Arc::new(routes));
-        self.engine.set_paused(false);
+        self.network.set_routes(&setup, Arc::new(routes));
+        self.network.set_paused(false);
     }
 
     /// What has become of all packets so far.

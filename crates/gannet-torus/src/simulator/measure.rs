@@ -4,7 +4,7 @@ use gannet_lattice::LINKS;
 use gannet_measure::histogram::Summary;
 use serde::Serialize;
 
-use super::engine::Simulation;
+use super::simulation::Simulation;
 use super::tally::Tally;
 
 /// How long the network runs before it is measured.
@@ -157,7 +157,7 @@ impl Simulation {
     }
 
     fn is_unfinished(&self, window_end: u32) -> bool {
-        self.engine.unfinished() > 0 || self.has_backlog(window_end)
+        self.network.unfinished() > 0 || self.has_backlog(window_end)
     }
 
     fn report(&self, tally: &Tally, windows: &Windows, window_end: u32) -> Report {

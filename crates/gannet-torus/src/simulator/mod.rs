@@ -14,33 +14,27 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod agenda;
-mod arbiter;
-mod crew;
-mod engine;
 mod fault;
-mod follow;
 mod measure;
 mod packet;
-mod pattern;
+mod partition;
+mod partitions;
 mod router;
 mod rules;
 mod script;
 mod setup;
-mod slab;
-mod slice;
+mod simulation;
 mod source;
 mod tally;
+mod trace;
 mod traffic;
 
-pub use agenda::{Happening, What};
-pub use engine::Simulation;
-pub use fault::{Event, Switched, Totals};
-pub use follow::Arrivals;
+pub use fault::Totals;
 pub use measure::{LinkLoad, Report, WarmUp, Windows};
-pub use pattern::Pattern;
+pub use packet::PACKET_FLITS_MAX;
 pub use rules::channels_of_class;
-pub use script::{Script, ScriptError};
-pub use setup::{Arbitration, FlowControl, PACKET_FLITS_MAX, Setup, SetupError};
-pub use slice::Slice;
-pub use traffic::{Trace, TraceError, TracedPacket};
+pub use script::{Event, Happening, Script, Switched, What};
+pub use setup::{Arbitration, FlowControl, Setup, SetupError};
+pub use simulation::{Arrivals, Simulation, Slice};
+pub use trace::{LineError, Trace, TracedPacket};
+pub use traffic::Pattern;

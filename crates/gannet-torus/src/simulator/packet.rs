@@ -2,6 +2,9 @@
 
 use gannet_lattice::{Coordinates, DIMENSIONS, Lattice};
 
+/// Most flits of a packet.
+pub const PACKET_FLITS_MAX: u16 = 4096;
+
 /// Coordinates packed into one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place(u32);

@@ -1,27 +1,52 @@
-//! Faults that happen by themselves while a machine runs.
+//! What is to happen to a machine while it runs, and what has.
 
 use std::collections::VecDeque;
 
-use gannet_lattice::{Cable, Direction, Lattice, Node};
+use gannet_lattice::{Cable, Direction, Faults, Lattice, Node};
 use gannet_measure::random::Random;
-use thiserror::Error;
+use serde::Serialize;
 
-use super::fault::Event;
+use super::trace::LineError;
+use crate::routes::Means;
+
+/// Something that happens to a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// A cable fails: what is on it is lost, and packets that need it are thrown away.
+    CableDown(Cable),
+    /// A cable works again as it should.
+    CableUp(Cable),
+    /// A cable damages this part of the packets that it carries.
+    CableFlaky(Cable, f64),
+    /// A node loses its power, with all that it holds.
+    NodeDown(Node),
+    /// A host hangs: it sends no more, while its router goes on.
+    HostHung(Node),
+}
+
+impl Event {
+    /// The events that bring these faults about.
+    pub fn all_of(faults: &Faults) -> impl Iterator<Item = Self> {
+        faults.dead_nodes().map(Self::NodeDown).chain(faults.dead_cables().map(Self::CableDown))
+    }
+}
+
+/// How the change to other routes went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Switched {
+    /// How the new routes get round the faults.
+    pub means: Means,
+    /// Cycles for which sources had to wait until the last packet on old routes was gone.
+    pub drain_cycles: u32,
+    /// Links of the longest new route.
+    pub longest: u32,
+}
 
 /// Events in the order of their cycles.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Script {
     events: VecDeque<(u32, Event)>,
-}
-
-/// What is wrong with a line of a script.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("line {line}: {problem}")]
-pub struct ScriptError {
-    /// Number of the line, from 1.
-    pub line: usize,
-    /// What is wrong with it.
-    pub problem: String,
 }
 
 /// The lines that a script may have.
@@ -62,14 +87,14 @@ impl Script {
     /// # Errors
     ///
     /// The first line that is none of these, or names what the lattice does not have.
-    pub fn parse(text: &str, lattice: Lattice) -> Result<Self, ScriptError> {
+    pub fn parse(text: &str, lattice: Lattice) -> Result<Self, LineError> {
         let mut events = Vec::new();
         for (line, content) in (1..).zip(text.lines()) {
             let content = content.trim();
             if content.is_empty() || content.starts_with('#') {
                 continue;
             }
-            let place = |problem| ScriptError { line, problem };
+            let place = |problem| LineError { line, problem };
             let fields: Vec<&str> = content.split(',').map(str::trim).collect();
             let (cycle, rest) = fields.split_first().expect("splitting gives one field at least");
             let cycle = number(cycle, "cycle").map_err(place)?;
@@ -92,6 +117,45 @@ impl Script {
     /// Takes the next event, if it is due.
     pub(super) fn take(&mut self, now: u32) -> Option<Event> {
         self.events.pop_front_if(|&mut (cycle, _)| cycle <= now).map(|(_, event)| event)
+    }
+}
+
+/// Events to come, and the changes of routes that answer them.
+#[derive(Debug, Default)]
+pub(super) struct Agenda {
+    pub script: Script,
+    /// Cycles from an event to the change of routes, if routes are to change.
+    pub reroute_after: Option<u32>,
+    pub reroute_at: Option<u32>,
+    pub history: Vec<Happening>,
+}
+
+/// Something that has happened.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Happening {
+    /// Cycle before which it happened.
+    pub cycle: u32,
+    /// What it was.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What has happened.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// A fault, or a repair.
+    Event(Event),
+    /// New routes are in use.
+    Rerouted(Switched),
+    /// No new routes were found, for this reason; the old ones stay.
+    Refused(String),
+}
+
+impl Agenda {
+    /// Cycle before which something is to happen.
+    pub fn next_at(&self) -> Option<u32> {
+        self.script.next_at().into_iter().chain(self.reroute_at).min()
     }
 }
 
@@ -157,7 +221,7 @@ fn number(text: &str, name: &str) -> Result<u32, String> {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Script, ScriptError> {
+    fn parse(text: &str) -> Result<Script, LineError> {
         Script::parse(text, "4x3".parse().unwrap())
     }
 

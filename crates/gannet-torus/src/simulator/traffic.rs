@@ -1,111 +1,67 @@
-//! Which packets are made, and when.
+//! Which packets are made, by whom, for whom, and when.
+
+use std::sync::Arc;
 
 use gannet_lattice::{Direction, Lattice, Node};
 use gannet_measure::random::Random;
-use thiserror::Error;
 
-use super::pattern::Pattern;
-use super::setup::PACKET_FLITS_MAX;
+use super::trace::Trace;
 
-/// A packet of a trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TracedPacket {
-    /// Cycle at which it is made.
-    pub cycle: u32,
-    /// Where it goes.
-    pub destination: Node,
-    /// Its length in flits.
-    pub flits: u16,
+/// Traffic patterns.
+///
+/// Tornado, neighbour and bit complement are the usual ones (Dally and Towles, "Principles and
+/// practices of interconnection networks", 2004), taken per coordinate, so that they are defined
+/// for every lattice.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pattern {
+    /// Any node, the sender included.
+    Uniform,
+    /// The next node in every dimension at once.
+    Neighbour,
+    /// `ceil(k / 2) - 1` nodes on in every ring of k.
+    Tornado,
+    /// The node at the mirrored coordinates.
+    BitComplement,
+    /// One node in the middle for a part of all packets, any node for the rest.
+    HotSpot {
+        /// Part of the packets that go to it, 0 to 1.
+        fraction: f64,
+    },
+    /// Bursts of one packet to each neighbour, all nodes at once: a sweep over a divided volume.
+    Halo,
+    /// Bursts of one packet to every other node, all nodes at once.
+    AllToAll,
+    /// The packets of a file.
+    Trace(Arc<Trace>),
 }
 
-/// The packets of a trace, by source, in the order of their cycles.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trace {
-    by_source: Vec<Vec<TracedPacket>>,
-}
+impl Pattern {
+    /// Where all packets of a node go, for patterns in which that is one place.
+    pub fn fixed_destination(&self, lattice: Lattice, node: Node) -> Option<Node> {
+        let step: fn(u32, u32) -> u32 = match self {
+            Self::Neighbour => |x, k| (x + 1) % k,
+            Self::Tornado => |x, k| (x + k.div_ceil(2) - 1) % k,
+            Self::BitComplement => |x, k| k - 1 - x,
+            _ => return None,
+        };
+        let (place, sizes) = (lattice.coordinates(node), lattice.sizes());
+        let moved = |d: usize| step(u32::from(place[d]), u32::from(sizes[d])) as u16;
+        Some(lattice.node(std::array::from_fn(moved)))
+    }
 
-/// What is wrong with a line of a trace.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("line {line}: {problem}")]
-pub struct TraceError {
-    /// Number of the line, from 1.
-    pub line: usize,
-    /// What is wrong with it.
-    pub problem: String,
-}
+    /// The node that [`Pattern::HotSpot`] favours.
+    pub fn hot_spot(lattice: Lattice) -> Node {
+        lattice.node(lattice.sizes().map(|size| size / 2))
+    }
 
-impl Trace {
-    /// Reads lines `cycle,source,destination,flits`; empty lines, lines that begin with `#`, and a
-    /// first line of names are passed over, as is a byte-order mark.
-    ///
-    /// # Errors
-    ///
-    /// The first line that is not four numbers, or names a node outside the lattice.
-    pub fn parse(text: &str, lattice: Lattice) -> Result<Self, TraceError> {
-        let mut by_source = vec![Vec::new(); lattice.nodes()];
-        for (line, content) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
-            let content = content.trim();
-            let is_title = line == 1 && content.starts_with("cycle");
-            if content.is_empty() || content.starts_with('#') || is_title {
-                continue;
-            }
-            let (source, packet) =
-                traced(content, lattice).map_err(|problem| TraceError { line, problem })?;
-            by_source[source.index()].push(packet);
+    /// Packets that a node makes at once; 0 where a pattern of bursts has nobody to send to.
+    pub fn burst(&self, lattice: Lattice) -> usize {
+        match self {
+            Self::Halo => 2 * lattice.dimensions().count(),
+            Self::AllToAll => lattice.nodes() - 1,
+            _ => 1,
         }
-        for packets in &mut by_source {
-            packets.sort_by_key(|packet: &TracedPacket| packet.cycle);
-        }
-        Ok(Self { by_source })
     }
-
-    /// Number of packets.
-    pub fn len(&self) -> usize {
-        self.by_source.iter().map(Vec::len).sum()
-    }
-
-    /// Whether there are no packets.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// All packets with their sources.
-    pub fn packets(&self) -> impl Iterator<Item = (Node, &TracedPacket)> {
-        let sources = (0..).map(Node).zip(&self.by_source);
-        sources.flat_map(|(source, packets)| packets.iter().map(move |packet| (source, packet)))
-    }
-
-    /// Length of the longest packet, in flits.
-    pub fn longest(&self) -> u16 {
-        self.by_source.iter().flatten().map(|packet| packet.flits).max().unwrap_or(0)
-    }
-
-    /// Cycle of the last packet.
-    pub fn last_cycle(&self) -> u32 {
-        self.by_source.iter().flatten().map(|packet| packet.cycle).max().unwrap_or(0)
-    }
-}
-
-fn traced(line: &str, lattice: Lattice) -> Result<(Node, TracedPacket), String> {
-    let mut numbers = line.split(',').map(|field| {
-        field.trim().parse::<u32>().map_err(|_| format!("`{}` is no whole number", field.trim()))
-    });
-    let mut next = |name: &str| {
-        numbers.next().unwrap_or_else(|| {
-            Err(format!("{name} is missing; expected cycle,source,destination,flits"))
-        })
-    };
-    let (cycle, source) = (next("the cycle")?, next("the source")?);
-    let (destination, flits) = (next("the destination")?, next("the number of flits")?);
-    if line.split(',').count() > 4 {
-        return Err("more than cycle,source,destination,flits".to_owned());
-    }
-    if let Some(node) = [source, destination].into_iter().find(|&n| n as usize >= lattice.nodes()) {
-        return Err(format!("there is no node {node}: {lattice} has {} nodes", lattice.nodes()));
-    }
-    let flits = u16::try_from(flits).ok().filter(|flits| (1..=PACKET_FLITS_MAX).contains(flits));
-    let flits = flits.ok_or_else(|| format!("a packet has 1 to {PACKET_FLITS_MAX} flits"))?;
-    Ok((Node(source), TracedPacket { cycle, destination: Node(destination), flits }))
 }
 
 /// Makes the packets of one node.
@@ -237,8 +193,6 @@ impl Generator {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     fn traffic(lattice: &str, pattern: Pattern, load: f64, flits: u16) -> Traffic {

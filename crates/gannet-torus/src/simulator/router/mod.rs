@@ -8,18 +8,18 @@
 
 mod allocation;
 mod failure;
-mod queue;
+
+use std::iter::repeat_n;
 
 use gannet_lattice::Coordinates;
-use gannet_memory::prefetch;
+use gannet_memory::{prefetch, vec_on_huge_pages};
 
 use crate::routes::{Hop, Journey, LOCAL, MAX_CLASSES, PORTS, Position};
 use crate::simulator::FlowControl;
-use crate::simulator::arbiter::take_lowest;
 use crate::simulator::packet::Packet;
 use crate::simulator::rules::{Rules, class_of, goes_straight};
 
-pub(super) use queue::{Queue, Queues};
+use allocation::take_lowest;
 
 /// Stands for the output of a packet that has nowhere to go: its flits are thrown away.
 const NOWHERE: u8 = u8::MAX;
@@ -90,7 +90,7 @@ pub(in crate::simulator) struct Router<const V: usize> {
 /// A flit that passes the switch.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::simulator) struct Departure {
-    /// The router, by its place in the slab.
+    /// The router, by its place in the partition.
     pub router: u32,
     /// The input channel it came from.
     pub input: u8,
@@ -334,4 +334,65 @@ fn reserve(rules: &Rules, port: u8, hop: Hop, flits: u16) -> (u16, bool) {
         FlowControl::Bubble if goes_straight(port, hop.port) => (flits, true),
         FlowControl::Bubble => (2 * flits, false),
     }
+}
+
+/// The packets behind the first two: for each input channel of each router a ring of places.
+///
+/// The first places of all channels of all routers lie together, then the second places, and so on.
+/// A ring that runs empty starts again at its first place, so that under low load a simulation
+/// keeps to a small part of this memory.
+#[derive(Debug)]
+pub(in crate::simulator) struct Queues {
+    packets: Vec<Packet>,
+    places: u16,
+    /// Input channels of a router, and of all routers.
+    channels: usize,
+    round: usize,
+}
+
+impl Queues {
+    pub fn new(routers: usize, channels: usize, places: u16) -> Self {
+        let round = routers * channels;
+        let len = round * usize::from(places);
+        Self { packets: filled(len, repeat_n(Packet::default(), len)), places, channels, round }
+    }
+
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.packets)
+    }
+
+    /// The queues of one router.
+    #[inline]
+    pub fn of(&mut self, router: usize) -> Queue<'_> {
+        Queue { first: router * self.channels, router, all: self }
+    }
+}
+
+/// The packets that wait at one router.
+pub(in crate::simulator) struct Queue<'a> {
+    all: &'a mut Queues,
+    router: usize,
+    first: usize,
+}
+
+impl Queue<'_> {
+    #[inline]
+    fn at(&mut self, channel: u8, place: u16) -> &mut Packet {
+        let index = usize::from(place) * self.all.round + self.first + usize::from(channel);
+        &mut self.all.packets[index]
+    }
+
+    /// The place `ahead` places behind `place`, round the ring.
+    #[inline]
+    fn behind(&self, place: u16, ahead: u16) -> u16 {
+        let sum = place + ahead;
+        if sum >= self.all.places { sum - self.all.places } else { sum }
+    }
+}
+
+/// A table of `len` values that is read here and there.
+pub(in crate::simulator) fn filled<T>(len: usize, values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut table = vec_on_huge_pages(len);
+    table.extend(values);
+    table
 }

@@ -2,8 +2,8 @@
 
 mod changes;
 mod live;
+mod network;
 mod refusals;
-mod signals;
 mod traffic;
 
 use gannet_lattice::{Direction, Node};

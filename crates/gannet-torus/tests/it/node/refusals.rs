@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::network::Network;
 use gannet_lattice::{Direction, Faults, Lattice, Node};
 use gannet_torus::Routes;
 use gannet_torus::node::{
-    Configuration, ConfigurationError, Event, Network, Reason, TorusNode, UnfitRoutes,
+    Configuration, ConfigurationError, Event, Reason, TorusNode, UnfitRoutes,
 };
 use gannet_torus::rdma::{Completion, Failure, PostError, Put};
 use gannet_wire::apelink::HOPS_MAX;

@@ -1,11 +1,11 @@
-//! Links and nodes of a slab that fail.
+//! Links and nodes of a partition that fail.
 
 use gannet_lattice::{Direction, Node};
 use gannet_measure::random::Random;
 
-use super::{Due, Slab};
+use super::{Due, Partition};
 
-impl<const V: usize> Slab<V> {
+impl<const V: usize> Partition<V> {
     /// Lost packets that wait to be sent again.
     pub fn waiting_again(&self) -> u64 {
         self.sources.iter().map(|source| source.again.len() as u64).sum()

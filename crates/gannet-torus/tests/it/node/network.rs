@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use gannet_lattice::{Cable, Direction, LINKS, Lattice, Node};
+use gannet_torus::Routes;
+use gannet_torus::link::line::{Line, Noise};
+use gannet_torus::node::{ConfigurationError, TorusNode, UnfitRoutes};
+use gannet_torus::rdma::PhysicalMemory;
 use gannet_wire::apelink::Word;
-
-use super::configuration::{ConfigurationError, UnfitRoutes};
-use super::torus_node::TorusNode;
-use crate::link::line::{Line, Noise};
-use crate::rdma::PhysicalMemory;
-use crate::routes::Routes;
 
 /// All nodes of a lattice and the lines between them; one word time a step.
 #[derive(Debug)]

@@ -1,13 +1,13 @@
-//! Packets on their way from the sources of a slab into its routers.
+//! Packets on their way from the sources of a partition into its routers.
 
 use gannet_lattice::Node;
 
-use super::Slab;
+use super::Partition;
 use crate::routes::LOCAL;
 use crate::simulator::packet::Packet;
 use crate::simulator::rules::INJECTION_DELAY;
 
-impl<const V: usize> Slab<V> {
+impl<const V: usize> Partition<V> {
     /// Lets the source of a node send a flit.
     pub(super) fn feed(&mut self, node: usize, now: u32) {
         let id = Node(self.nodes.start + node as u32);

@@ -1,11 +1,11 @@
-//! What passes between slabs.
+//! What passes between partitions.
 
 use std::sync::Mutex;
 
-use super::Slab;
+use super::Partition;
 use crate::simulator::packet::Packet;
 
-/// Something for a node of another slab.
+/// Something for a node of another partition.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
     node: u32,
@@ -28,20 +28,20 @@ pub(super) enum What {
     Lost(Packet),
 }
 
-impl<const V: usize> Slab<V> {
-    /// Keeps something for a node of another slab.
+impl<const V: usize> Partition<V> {
+    /// Keeps something for a node of another partition.
     pub(super) fn post(&mut self, node: u32, at: u32, what: What) {
-        let slab = self.borders.partition_point(|&first| first <= node) - 1;
-        self.outgoing[slab].push(Message { node, at, what });
+        let partition = self.borders.partition_point(|&first| first <= node) - 1;
+        self.outgoing[partition].push(Message { node, at, what });
     }
 
-    /// Messages for another slab since they were last taken; `into` is emptied first.
-    fn take_outgoing(&mut self, slab: usize, into: &mut Vec<Message>) {
+    /// Messages for another partition since they were last taken; `into` is emptied first.
+    fn take_outgoing(&mut self, partition: usize, into: &mut Vec<Message>) {
         into.clear();
-        std::mem::swap(&mut self.outgoing[slab], into);
+        std::mem::swap(&mut self.outgoing[partition], into);
     }
 
-    /// Takes in the messages of another slab.
+    /// Takes in the messages of another partition.
     fn accept(&mut self, messages: &[Message]) {
         for message in messages {
             let node = (message.node - self.nodes.start) as usize;
@@ -56,18 +56,18 @@ impl<const V: usize> Slab<V> {
     }
 }
 
-/// Exchanges what passes between slabs while no cycle is simulated.
-pub(in crate::simulator) fn exchange<const V: usize>(slabs: &mut [Slab<V>]) {
-    let mut letters = Vec::new();
-    for from in 0..slabs.len() {
-        for to in (0..slabs.len()).filter(|&to| to != from) {
-            slabs[from].take_outgoing(to, &mut letters);
-            slabs[to].accept(&letters);
+/// Exchanges what passes between partitions while no cycle is simulated.
+pub(in crate::simulator) fn exchange<const V: usize>(partitions: &mut [Partition<V>]) {
+    let mut messages = Vec::new();
+    for from in 0..partitions.len() {
+        for to in (0..partitions.len()).filter(|&to| to != from) {
+            partitions[from].take_outgoing(to, &mut messages);
+            partitions[to].accept(&messages);
         }
     }
 }
 
-/// Letter boxes between slabs, in two sets: one is read while the other is filled.
+/// Mailboxes between partitions, in two sets: one is read while the other is filled.
 pub(in crate::simulator) struct Mail {
     /// By set, then sender, then receiver.
     boxes: [Vec<Mutex<Vec<Message>>>; 2],
@@ -75,26 +75,27 @@ pub(in crate::simulator) struct Mail {
 }
 
 impl Mail {
-    /// Empty boxes for so many slabs.
+    /// Empty boxes for so many partitions.
     pub fn new(count: usize) -> Self {
         let set = || (0..count * count).map(|_| Mutex::default()).collect();
         Self { boxes: [set(), set()], count }
     }
 
-    /// Puts what a slab has for others into the boxes of a set.
-    pub fn send<const V: usize>(&self, slab: &mut Slab<V>, from: usize, set: usize) {
+    /// Puts what a partition has for others into the boxes of a set.
+    pub fn send<const V: usize>(&self, partition: &mut Partition<V>, from: usize, set: usize) {
         for to in (0..self.count).filter(|&to| to != from) {
-            let mut letters =
+            let mut messages =
                 self.boxes[set][from * self.count + to].lock().expect("no thread failed");
-            slab.take_outgoing(to, &mut letters);
+            partition.take_outgoing(to, &mut messages);
         }
     }
 
-    /// Hands a slab what others have put into the boxes of a set.
-    pub fn receive<const V: usize>(&self, slab: &mut Slab<V>, to: usize, set: usize) {
+    /// Hands a partition what others have put into the boxes of a set.
+    pub fn receive<const V: usize>(&self, partition: &mut Partition<V>, to: usize, set: usize) {
         for from in (0..self.count).filter(|&from| from != to) {
-            let letters = self.boxes[set][from * self.count + to].lock().expect("no thread failed");
-            slab.accept(&letters);
+            let messages =
+                self.boxes[set][from * self.count + to].lock().expect("no thread failed");
+            partition.accept(&messages);
         }
     }
 }

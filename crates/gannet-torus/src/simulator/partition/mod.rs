@@ -10,11 +10,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use gannet_lattice::{Direction, LINKS, Lattice, Node};
-use gannet_memory::{prefetch, vec_on_huge_pages};
+use gannet_memory::prefetch;
 
 use crate::routes::{LOCAL, PORTS};
 use crate::simulator::packet::Packet;
-use crate::simulator::router::{Departure, Queues, Router};
+use crate::simulator::router::{Departure, Queues, Router, filled};
 use crate::simulator::rules::{Delays, INJECTION_DELAY, Rules};
 use crate::simulator::source::Source;
 use crate::simulator::tally::Tally;
@@ -43,11 +43,11 @@ struct Due {
 
 /// A run of nodes with all their state.
 #[derive(Debug)]
-pub(in crate::simulator) struct Slab<const V: usize> {
+pub(in crate::simulator) struct Partition<const V: usize> {
     rules: Arc<Rules>,
     traffic: Arc<Traffic>,
     nodes: Range<u32>,
-    /// First node of each slab, and the end of the last.
+    /// First node of each partition, and the end of the last.
     borders: Arc<[u32]>,
     routers: Vec<Router<V>>,
     sources: Vec<Source<V>>,
@@ -59,21 +59,21 @@ pub(in crate::simulator) struct Slab<const V: usize> {
     /// before.
     departures: [Vec<Departure>; 2],
     prefetches: bool,
-    /// Messages made in the current stretch of cycles, by slab.
+    /// Messages made in the current stretch of cycles, by partition.
     outgoing: Vec<Vec<Message>>,
     /// Packets made in these cycles are marked.
     window: Range<u32>,
     /// Sources that are stopped start no packets.
     paused: bool,
     replay_after: Option<u32>,
-    /// Links that damage packets, by node of the slab and port, and which part of them.
+    /// Links that damage packets, by node of the partition and port, and which part of them.
     flaky: BTreeMap<(usize, usize), f64>,
     seed: u64,
     pub tally: Tally,
 }
 
-/// What a slab is made from.
-pub(in crate::simulator) struct Plan {
+/// What a partition is made from.
+pub(in crate::simulator) struct PartitionSetup {
     pub rules: Arc<Rules>,
     pub traffic: Arc<Traffic>,
     pub borders: Arc<[u32]>,
@@ -83,10 +83,10 @@ pub(in crate::simulator) struct Plan {
     pub replay_after: Option<u32>,
 }
 
-impl<const V: usize> Slab<V> {
+impl<const V: usize> Partition<V> {
     const CHANNELS: usize = PORTS * V;
 
-    pub fn new(index: usize, plan: &Plan) -> Self {
+    pub fn new(index: usize, plan: &PartitionSetup) -> Self {
         let lattice = plan.traffic.lattice;
         let nodes = plan.borders[index]..plan.borders[index + 1];
         let count = nodes.len();
@@ -125,7 +125,7 @@ impl<const V: usize> Slab<V> {
             + Tally::BYTES_PER_NODE
     }
 
-    /// Bytes of memory that the slab holds, counters included.
+    /// Bytes of memory that the partition holds, counters included.
     pub fn bytes(&self) -> usize {
         let again: usize = self.sources.iter().map(|source| source.again.capacity()).sum();
         size_of_val(&*self.routers)
@@ -296,7 +296,7 @@ impl<const V: usize> Slab<V> {
         }
     }
 
-    /// Lets a flit arrive at a node of this slab.
+    /// Lets a flit arrive at a node of this partition.
     #[inline]
     fn receive(
         &mut self,
@@ -358,7 +358,7 @@ impl<const V: usize> Slab<V> {
         }
     }
 
-    /// The place of a node in this slab, if it is here.
+    /// The place of a node in this partition, if it is here.
     #[inline]
     fn local(&self, node: u32) -> Option<usize> {
         self.nodes.contains(&node).then(|| (node - self.nodes.start) as usize)
@@ -368,13 +368,6 @@ impl<const V: usize> Slab<V> {
 /// Cycles that the wheel holds.
 fn wheel_len(delays: &Delays) -> usize {
     (delays.horizon() as usize + 1).next_power_of_two()
-}
-
-/// A table of `len` values that is read here and there.
-pub(in crate::simulator) fn filled<T>(len: usize, values: impl Iterator<Item = T>) -> Vec<T> {
-    let mut table = vec_on_huge_pages(len);
-    table.extend(values);
-    table
 }
 
 /// The same virtual channel at the other end of its link.

@@ -102,13 +102,13 @@ struct Hand {
 }
 
 /// The threads. They end when this is dropped.
-pub(super) struct Crew {
+pub(super) struct Workers {
     hands: Vec<Hand>,
     /// Bits of the memory of a thread.
     bits: f64,
 }
 
-impl Crew {
+impl Workers {
     /// Starts `threads` threads, and waits until each has its memory filled and its frames
     /// verified.
     ///
@@ -308,21 +308,21 @@ mod tests {
     fn passes_find_the_same_again_and_more_in_more_rounds_and_threads() {
         let load = load();
         std::thread::scope(|scope| {
-            let (crew, ready) = Crew::start::<WibEth>(scope, 2, &load, &mut |_| ()).unwrap();
+            let (workers, ready) = Workers::start::<WibEth>(scope, 2, &load, &mut |_| ()).unwrap();
             assert_eq!(ready.len(), 2);
             let search = |number, threads, rounds| {
-                crew.pass(threads, Work::Find(number), rounds).unwrap().tps
+                workers.pass(threads, Work::Find(number), rounds).unwrap().tps
             };
             let find = |threads, rounds| search(0, threads, rounds);
-            let (one, all) = (find(0..1, 3), find(crew.all(), 3));
+            let (one, all) = (find(0..1, 3), find(workers.all(), 3));
             assert!(0 < one && one < all && find(0..1, 1) < one);
-            let other = search(1, crew.all(), 3);
+            let other = search(1, workers.all(), 3);
             assert!(0 < other && other != all, "running sums join hits");
-            let read = crew.pass(crew.all(), Work::Read(Way::Plain), 2).unwrap();
+            let read = workers.pass(workers.all(), Work::Read(Way::Plain), 2).unwrap();
             assert_eq!(read.tps, 0);
             assert!(read.gbit_per_s > 0.0);
-            assert_eq!((find(0..1, 3), find(crew.all(), 3)), (one, all));
-            assert_eq!(search(1, crew.all(), 3), other);
+            assert_eq!((find(0..1, 3), find(workers.all(), 3)), (one, all));
+            assert_eq!(search(1, workers.all(), 3), other);
         });
     }
 }
