@@ -1,6 +1,6 @@
 //! Packets in and out: UDP sockets, AF_XDP, capture files and memory behind [`Source`] and [`Sink`].
 //!
-//! A [`Source`] lands datagrams of one length, the frame length, in the cells of a
+//! A [`Source`] lands datagrams, of one length or of any in a range, each in a cell of a
 //! [clop](mod@gannet_memory::clop), where they stay until they are overwritten. It hands out
 //! [`Arrival`]s, never bytes that were copied for the purpose, and keeps an account in which
 //! every datagram is delivered or dropped for a named reason, drops of the kernel included.
@@ -15,17 +15,18 @@
 //! use gannet_measure::clock::SystemClock;
 //!
 //! let frames = vec![vec![1u8; 64], vec![2; 64]];
-//! let landing = Landing { frame_len: 64, cells: 1024 };
+//! let landing = Landing { lengths: 64..=64, cells: 1024 };
 //! let mut source = MemorySource::of_frames(landing, Arc::new(SystemClock::start()), frames)?;
 //! source.start()?;
 //! while !source.is_exhausted() {
 //!     source.poll(Duration::from_millis(10))?;
-//!     for arrival in source.arrivals() {
-//!         let frame = source.producer().bytes(arrival.cell, arrival.len as usize);
+//!     let landed = source.landed();
+//!     for arrival in landed.arrivals() {
+//!         let frame = landed.producer().bytes(arrival.cell, arrival.len as usize);
 //!         assert!(frame[0] == 1 || frame[0] == 2);
 //!     }
 //! }
-//! assert!(source.account().statement("memory").closes());
+//! assert!(source.landed().account().statement("memory").closes());
 //! # Ok::<(), gannet_ingest::Error>(())
 //! ```
 //!
@@ -33,7 +34,7 @@
 
 pub mod continuity;
 mod error;
-mod lander;
+mod landed;
 mod memory;
 mod pcap;
 mod sink;
@@ -43,6 +44,7 @@ pub mod udp;
 pub mod xdp;
 
 pub use error::Error;
+pub use landed::Landed;
 pub use memory::MemorySource;
 pub use pcap::{PcapConfig, PcapSource};
 pub use sink::{Datagram, Sent, Sink};

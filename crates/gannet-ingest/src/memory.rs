@@ -4,47 +4,40 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gannet_measure::clock::Clock;
-use gannet_measure::ledger::Account;
-use gannet_memory::Producer;
 
 use crate::Error;
-use crate::lander::{BATCH_FRAMES, Lander};
-use crate::source::{Arrival, Counters, Facts, Landing, Source, SourceDrop};
+use crate::landed::{BATCH_FRAMES, Landed};
+use crate::source::{Landing, Source};
 
-/// Fewest cells of a ring: so many that the arrivals of a poll are intact until the next.
-const CELLS_MIN: usize = 4 * BATCH_FRAMES;
-
-/// Writes the next datagram to the front of a buffer of the frame length and returns its length,
-/// which may be another; `None` when there are no more.
+/// Writes the next datagram to the front of a buffer as long as the longest that is taken and
+/// returns its length, which may be any; `None` when there are no more.
 type NextDatagram = Box<dyn FnMut(&mut [u8]) -> Option<usize> + Send>;
 
 /// Takes datagrams from a function.
 pub struct MemorySource {
-    lander: Lander,
+    landed: Landed,
     next: NextDatagram,
     datagram: Vec<u8>,
     clock: Arc<dyn Clock>,
-    arrival_ns: u64,
     started: bool,
     ended: bool,
 }
 
 impl MemorySource {
     /// A source whose datagrams `next` makes: it writes one to the front of the buffer it is
-    /// given and returns the length of it. A datagram of another length is counted and
-    /// dropped; what `next` wrote of it is of no account. `None` ends the input.
+    /// given, which is as long as the longest that is taken, and returns the length of it. A
+    /// datagram of a length that is not taken is counted and dropped; what `next` wrote of it is of no account. `None` ends the input.
     ///
     /// # Errors
-    /// When the frame length is out of range or the memory cannot be had.
+    /// When a length is out of range or the memory cannot be had.
     pub fn new(
         landing: Landing,
         clock: Arc<dyn Clock>,
         next: impl FnMut(&mut [u8]) -> Option<usize> + Send + 'static,
     ) -> Result<Self, Error> {
-        let lander = Lander::new(landing.ring(CELLS_MIN)?, landing.frame_len, BATCH_FRAMES);
-        let arrival_ns = clock.now_ns();
-        let (next, datagram) = (Box::new(next), vec![0; landing.frame_len]);
-        Ok(Self { lander, next, datagram, clock, arrival_ns, started: false, ended: false })
+        let datagram = vec![0; *landing.lengths.end()];
+        let landed = Landed::new(landing, BATCH_FRAMES, "memory".into(), "function")?;
+        Ok(Self { landed, next: Box::new(next), datagram, clock, started: false, ended: false })
     }
 
     /// A source of given datagrams.
@@ -59,8 +52,8 @@ impl MemorySource {
         Self::new(landing, clock, move |cell| {
             let frame = frames.next()?;
             let frame = frame.as_ref();
-            if frame.len() == cell.len() {
-                cell.copy_from_slice(frame);
+            if let Some(start) = cell.get_mut(..frame.len()) {
+                start.copy_from_slice(frame);
             }
             Some(frame.len())
         })
@@ -74,46 +67,28 @@ impl Source for MemorySource {
     }
 
     fn poll(&mut self, _wait: Duration) -> Result<usize, Error> {
-        self.lander.clear();
+        self.landed.clear();
         if !self.started {
             return Err(Error::NotStarted);
         }
-        self.arrival_ns = self.clock.now_ns();
+        self.landed.arrival_ns = self.clock.now_ns();
         for _ in 0..BATCH_FRAMES {
             if self.ended {
                 break;
             }
             match (self.next)(&mut self.datagram) {
                 None => self.ended = true,
-                Some(len) if len == self.datagram.len() => self.lander.land(&self.datagram),
-                Some(len) => self.lander.refuse(len),
+                Some(len) => match self.datagram.get(..len) {
+                    Some(datagram) => self.landed.land(datagram),
+                    None => self.landed.refuse(len),
+                },
             }
         }
-        Ok(self.arrivals().len())
+        Ok(self.landed.arrivals().len())
     }
 
-    fn arrivals(&self) -> &[Arrival] {
-        self.lander.arrivals()
-    }
-
-    fn arrival_ns(&self) -> u64 {
-        self.arrival_ns
-    }
-
-    fn producer(&self) -> &Producer {
-        &self.lander.producer
-    }
-
-    fn account(&self) -> Arc<Account<SourceDrop>> {
-        Arc::clone(&self.lander.account)
-    }
-
-    fn counters(&self) -> Arc<Counters> {
-        Arc::clone(&self.lander.counters)
-    }
-
-    fn facts(&self) -> Facts {
-        self.lander.facts("memory".into(), "function")
+    fn landed(&self) -> &Landed {
+        &self.landed
     }
 
     fn stop(&mut self) -> Result<(), Error> {

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gannet_measure::clock::Clock;
-use gannet_measure::ledger::Account;
-use gannet_memory::Producer;
 use gannet_wire::capture::{Event, LINK_TYPE_ETHERNET, LINK_TYPE_IPV4, LINK_TYPE_RAW, Packet};
 use gannet_wire::capture_file::{Reader, Window};
 use gannet_wire::network::{Checksums, Refusal, UdpPayload, from_ethernet, from_ipv4};
@@ -16,12 +14,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::lander::{BATCH_FRAMES, Lander};
-use crate::source::{Arrival, Counters, Facts, Landing, Source, SourceDrop};
+use crate::landed::{BATCH_FRAMES, Landed};
+use crate::source::{Landing, Source};
 use crate::udp::{AllowList, SenderRule};
 
-/// Fewest cells of a ring: so many that the arrivals of a poll are intact until the next.
-const CELLS_MIN: usize = 4 * BATCH_FRAMES;
 /// Packets looked at in one poll, whether or not they are ours.
 const PACKETS_MAX: usize = 16 * BATCH_FRAMES;
 
@@ -46,7 +42,7 @@ pub struct PcapConfig {
 ///
 /// Packets that are not UDP over IPv4, or go to another port, are passed over and not counted.
 pub struct PcapSource {
-    lander: Lander,
+    landed: Landed,
     config: PcapConfig,
     allow: AllowList,
     checksums: Checksums,
@@ -54,7 +50,6 @@ pub struct PcapSource {
     reader: Reader,
     window: Window,
     clock: Arc<dyn Clock>,
-    arrival_ns: u64,
     started: bool,
     ended: bool,
     /// An error that was met behind frames, for the poll after the one that delivers them.
@@ -65,7 +60,7 @@ impl PcapSource {
     /// Opens the file.
     ///
     /// # Errors
-    /// When it cannot be opened, the frame length is out of range or memory is short. What is in
+    /// When it cannot be opened, a length is out of range or memory is short. What is in
     /// the file is looked at in [`Source::poll`].
     pub fn open(
         config: &PcapConfig,
@@ -74,16 +69,16 @@ impl PcapSource {
     ) -> Result<Self, Error> {
         let path = config.path.clone();
         let file = File::open(&path).map_err(|cause| Error::File { path, cause })?;
+        let name = format!("capture file {}", config.path.display());
         let checksums = if config.verify_checksums { Checksums::Verify } else { Checksums::Trust };
         Ok(Self {
-            lander: Lander::new(landing.ring(CELLS_MIN)?, landing.frame_len, BATCH_FRAMES),
+            landed: Landed::new(landing, BATCH_FRAMES, name, "file")?,
             config: config.clone(),
             allow: AllowList::new(&config.allow),
             checksums,
             file,
             reader: Reader::new(),
             window: Window::new(),
-            arrival_ns: clock.now_ns(),
             clock,
             started: false,
             ended: false,
@@ -114,7 +109,7 @@ impl PcapSource {
                 ports.is_empty() || ports.contains(&found.destination.port())
             };
             if payload.as_ref().map_or(true, is_ours) {
-                self.lander.land_packet(&mut self.allow, payload);
+                self.landed.land_packet(&mut self.allow, payload);
             }
         }
         self.window.consume(progress.consumed);
@@ -134,7 +129,7 @@ impl PcapSource {
     /// Lands some of the next datagrams.
     fn fill(&mut self) -> Result<(), Error> {
         for _ in 0..PACKETS_MAX {
-            if self.lander.is_full() || self.ended {
+            if self.landed.is_full() || self.ended {
                 break;
             }
             if !self.step()? {
@@ -166,47 +161,26 @@ impl Source for PcapSource {
     }
 
     fn poll(&mut self, _wait: Duration) -> Result<usize, Error> {
-        self.lander.clear();
+        self.landed.clear();
         if !self.started {
             return Err(Error::NotStarted);
         }
-        self.arrival_ns = self.clock.now_ns();
+        self.landed.arrival_ns = self.clock.now_ns();
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
         if let Err(failure) = self.fill() {
             self.ended = true;
-            if self.arrivals().is_empty() {
+            if self.landed.arrivals().is_empty() {
                 return Err(failure);
             }
             self.failure = Some(failure);
         }
-        Ok(self.arrivals().len())
+        Ok(self.landed.arrivals().len())
     }
 
-    fn arrivals(&self) -> &[Arrival] {
-        self.lander.arrivals()
-    }
-
-    fn arrival_ns(&self) -> u64 {
-        self.arrival_ns
-    }
-
-    fn producer(&self) -> &Producer {
-        &self.lander.producer
-    }
-
-    fn account(&self) -> Arc<Account<SourceDrop>> {
-        Arc::clone(&self.lander.account)
-    }
-
-    fn counters(&self) -> Arc<Counters> {
-        Arc::clone(&self.lander.counters)
-    }
-
-    fn facts(&self) -> Facts {
-        let name = format!("capture file {}", self.config.path.display());
-        self.lander.facts(name, "file")
+    fn landed(&self) -> &Landed {
+        &self.landed
     }
 
     fn stop(&mut self) -> Result<(), Error> {

@@ -2,23 +2,23 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use gannet_measure::counter::Counter;
 use gannet_measure::drop_reasons;
-use gannet_measure::ledger::Account;
-use gannet_memory::{Cell, Geometry, Pages, Producer, clop};
+use gannet_memory::{Cell, Pages};
 use serde::Serialize;
 
 use crate::Error;
+use crate::landed::Landed;
 
-/// One datagram of exactly the frame length, landed in one cell.
+/// One datagram, landed in one cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Cell that holds it.
     pub cell: Cell,
-    /// Bytes of it: the frame length.
+    /// Bytes of it.
     pub len: u32,
 }
 
@@ -29,7 +29,7 @@ drop_reasons! {
         KernelQueue => "kernel_queue",
         /// Its sender is not on the allow-list.
         ForeignAddress => "foreign_address",
-        /// It was shorter or longer than a frame, but not empty.
+        /// It was shorter or longer than what is taken, but not empty.
         WrongLength => "wrong_length",
         /// It came after the socket had its port and before frames were taken.
         BeforeStart => "before_start",
@@ -46,40 +46,31 @@ drop_reasons! {
 }
 
 impl SourceDrop {
-    /// Why a datagram of `len` bytes, which is not the length of a frame, is not delivered.
+    /// Why a datagram of `len` bytes, a length that is not taken, is not delivered.
     pub(crate) fn of_len(len: usize) -> Self {
         if len == 0 { Self::Empty } else { Self::WrongLength }
     }
 }
 
-/// How frames are to land.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How datagrams are to land.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Landing {
-    /// Bytes of a frame; datagrams of another length are counted and dropped.
-    pub frame_len: usize,
-    /// Frames to keep, the depth of the latency buffer. A source rounds up to what it needs.
+    /// Bytes of the datagrams that are taken; others are counted and dropped. A cell has room for
+    /// the longest.
+    pub lengths: RangeInclusive<usize>,
+    /// Datagrams to keep, the depth of the latency buffer. A source rounds up to what it needs.
     pub cells: u64,
 }
 
 impl Landing {
-    /// Shortest frame that is sensible to land in a cell of its own.
-    pub const FRAME_LEN_MIN: usize = 16;
-    /// Longest UDP payload over IPv4, so the longest frame.
-    pub const FRAME_LEN_MAX: usize = 65_507;
+    /// Longest UDP payload over IPv4, so the longest datagram.
+    pub const LENGTH_MAX: usize = 65_507;
 
-    /// Makes the ring of cells, of at least `cells_min`.
-    pub(crate) fn ring(&self, cells_min: usize) -> Result<Producer, Error> {
-        self.check()?;
-        let cells = cells_min.max(self.cells as usize);
-        let geometry = Geometry { cell_bytes: self.frame_len, cells };
-        let (producer, _) = clop(geometry).map_err(Error::Memory)?;
-        Ok(producer)
-    }
-
-    /// Refuses frame lengths that no datagram can have.
+    /// Refuses lengths that no datagram can have.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let (min, max) = (Self::FRAME_LEN_MIN as u64, Self::FRAME_LEN_MAX as u64);
-        in_range("frame length", self.frame_len as u64, min, max)
+        let (shortest, longest) = (*self.lengths.start() as u64, *self.lengths.end() as u64);
+        in_range("longest datagram", longest, 1, Self::LENGTH_MAX as u64)?;
+        in_range("shortest datagram", shortest, 1, longest)
     }
 }
 
@@ -118,27 +109,11 @@ pub trait Source: Send {
     /// arrivals. It may return early with none.
     ///
     /// # Errors
-    /// When the source is not started or its input fails; the arrivals are empty then.
+    /// When the source is not started or its input fails; no arrivals are left then.
     fn poll(&mut self, wait: Duration) -> Result<usize, Error>;
 
-    /// The arrivals of the last poll in the order in which they came, a bounded number. Their
-    /// cells are intact until the next poll.
-    fn arrivals(&self) -> &[Arrival];
-
-    /// Reading of the clock at the last poll, in ns; one for all its arrivals.
-    fn arrival_ns(&self) -> u64;
-
-    /// The clop in which the frames lie.
-    fn producer(&self) -> &Producer;
-
-    /// The account of all datagrams: offered = delivered + dropped, exact once exhausted.
-    fn account(&self) -> Arc<Account<SourceDrop>>;
-
-    /// Counts of what the engine does, for metrics and diagnosis.
-    fn counters(&self) -> Arc<Counters>;
-
-    /// What the source is and what it was given, for reports.
-    fn facts(&self) -> Facts;
+    /// What has landed, with its account and the facts of the source.
+    fn landed(&self) -> &Landed;
 
     /// Tells that datagrams were coalesced that belong to several sources: those that share the
     /// address of this one are to take datagrams one by one from now on, where they can.
@@ -158,6 +133,8 @@ pub trait Source: Send {
 /// Counts of what the engine of a source does.
 #[derive(Debug, Default)]
 pub struct Counters {
+    /// Bytes of the datagrams delivered.
+    pub bytes: Counter,
     /// Messages taken from the kernel; one may hold several datagrams.
     pub messages: Counter,
     /// Kernel drops that may each stand for several datagrams, see [`DropSizes`].
@@ -176,9 +153,10 @@ pub enum DropSizes {
     One,
     /// Datagrams are counted before the queue, so every drop has its size.
     Counted,
-    /// Not known while messages are coalesced. Coalescing is switched off when the queue fills;
-    /// drops that came nevertheless are in [`Counters::unsized_drops`], each counted as one
-    /// datagram. While that counter is 0, the account is exact.
+    /// Not known while messages are coalesced. Where all datagrams have one length, coalescing is
+    /// switched off when the queue fills. Drops that came nevertheless are in
+    /// [`Counters::unsized_drops`], each counted as one datagram. While that counter is 0, the
+    /// account is exact.
     Unknown,
 }
 
@@ -202,9 +180,9 @@ pub struct Facts {
     pub refusals: Vec<String>,
     /// Address of the socket.
     pub address: Option<SocketAddr>,
-    /// Bytes of a frame.
-    pub frame_len: usize,
-    /// Cells of the ring.
+    /// Bytes of the datagrams that are taken.
+    pub lengths: RangeInclusive<usize>,
+    /// Cells of the ring, each as long as the longest.
     pub cells: u64,
     /// Pages behind the ring.
     #[serde(serialize_with = "as_text")]
@@ -223,7 +201,7 @@ fn as_text<S: serde::Serializer>(pages: &Pages, serializer: S) -> Result<S::Ok, 
 impl fmt::Display for Facts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} by {}: {} cells of ", self.name, self.engine, self.cells)?;
-        write!(f, "{} B on {}", self.frame_len, self.pages)?;
+        write!(f, "{} B on {}", self.lengths.end(), self.pages)?;
         if let Some(KernelBuffer { asked, obtained }) = self.kernel_buffer {
             write!(f, ", kernel buffer {obtained} B")?;
             if obtained < asked {

@@ -28,7 +28,7 @@ pub struct Cell(pub u64);
 /// How a clop is divided into cells, which lie one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Bytes of one cell: the frame length of the source.
+    /// Bytes of one cell: the length of the longest frame.
     pub cell_bytes: usize,
     /// Number of cells.
     pub cells: usize,

@@ -33,10 +33,11 @@ fn open(needs: &Needs) -> Result<Facts, gannet_ingest::Error> {
         kernel_buffer: Bytes(needs.kernel_buffer.max(1)),
         ..UdpConfig::default()
     };
-    let landing = Landing { frame_len: tpc_frame::FRAME_LEN, cells: 1 };
+    let landing = Landing { lengths: tpc_frame::FRAME_LEN..=tpc_frame::FRAME_LEN, cells: 1 };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let sources = udp::open(&config, landing, &clock)?;
-    sources.first().map(Source::facts).ok_or(gannet_ingest::Error::NoAddress)
+    let facts = sources.first().map(|source| source.landed().facts().clone());
+    facts.ok_or(gannet_ingest::Error::NoAddress)
 }
 
 fn judge(facts: &Facts) -> Vec<Check> {

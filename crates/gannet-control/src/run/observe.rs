@@ -395,7 +395,8 @@ impl ObservedSource {
     fn snapshot(&self) -> SourceSnapshot {
         let (frames, facts) = (self.account.delivered(), &self.facts);
         let kernel_drops = self.account.dropped(SourceDrop::KernelQueue);
-        let frames_per_message_max = (MESSAGE_LEN_MAX / facts.frame_len.max(1)).max(1) as u64;
+        let frames_per_message_max =
+            (MESSAGE_LEN_MAX / facts.lengths.start().max(&1)).max(1) as u64;
         let unsized_drops = self.counters.unsized_drops.get();
         SourceSnapshot {
             name: self.name.clone(),
@@ -403,11 +404,11 @@ impl ObservedSource {
             cpu: self.cpu,
             address: facts.address,
             frames,
-            bytes: frames * facts.frame_len as u64,
+            bytes: self.counters.bytes.get(),
             kernel_drops,
             kernel_drops_max: kernel_drops + unsized_drops * (frames_per_message_max - 1),
             buffer_fill: (frames as f64 / facts.cells.max(1) as f64).min(1.0),
-            buffer_bytes: facts.cells * facts.frame_len as u64,
+            buffer_bytes: facts.cells * *facts.lengths.end() as u64,
             receive_cpu_s: self.receive_cpu_ns.get() as f64 * 1e-9,
             tpg_busy_s: self.search_time.busy_ns.get() as f64 * 1e-9,
             tpg_ns_per_frame: self.search_time.ns_per_frame(),

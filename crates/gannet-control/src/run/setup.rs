@@ -285,7 +285,7 @@ fn open(
     clock: &Arc<dyn Clock>,
 ) -> Result<Vec<Box<dyn Source>>, gannet_ingest::Error> {
     let landing = |sockets: usize| Landing {
-        frame_len: tpc_frame::FRAME_LEN,
+        lengths: tpc_frame::FRAME_LEN..=tpc_frame::FRAME_LEN,
         cells: planned.cells.div_ceil(sockets as u64),
     };
     match &planned.input {
@@ -442,8 +442,9 @@ fn join(
     clock: &Arc<dyn Clock>,
 ) -> ((Option<TpcPool>, TpcReceiver), ObservedSource) {
     let PartSource { name, format, source, pool, watcher, cpu } = part;
-    let (facts, account) = (source.facts(), source.account());
-    let (counters, primitives) = (source.counters(), sender.account());
+    let landed = source.landed();
+    let (facts, account) = (landed.facts().clone(), landed.account());
+    let (counters, primitives) = (landed.counters(), sender.account());
     let kept = watcher.then(|| Arc::clone(&pool));
     let receiver = Receiver::new(format, source, pool, watcher, sender, Arc::clone(clock));
     let observed = ObservedSource {

@@ -77,9 +77,9 @@ impl Taken {
 /// The real path, with a socket for each thread, and what is known of the first.
 pub(super) fn path(config: &UdpConfig) -> Result<(Vec<Box<dyn Take>>, Facts), Error> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    let landing = Landing { frame_len: FRAME_LEN, cells: RING_FRAMES };
+    let landing = Landing { lengths: FRAME_LEN..=FRAME_LEN, cells: RING_FRAMES };
     let sources = open(config, landing, &clock)?;
-    let facts = sources.first().ok_or(Error::Defect)?.facts();
+    let facts = sources.first().ok_or(Error::Defect)?.landed().facts().clone();
     let boxed = |source| Box::new(source) as Box<dyn Take>;
     Ok((sources.into_iter().map(boxed).collect(), facts))
 }
@@ -152,9 +152,10 @@ impl Take for UdpSource {
             if arrived == 0 {
                 continue;
             }
-            taken.note(arrived, self.arrival_ns());
-            for arrival in self.arrivals() {
-                let frame = self.producer().bytes(arrival.cell, arrival.len as usize);
+            let landed = self.landed();
+            taken.note(arrived, landed.arrival_ns());
+            for arrival in landed.arrivals() {
+                let frame = landed.producer().bytes(arrival.cell, arrival.len as usize);
                 total = total.wrapping_add(sum(frame));
             }
         }

@@ -15,7 +15,7 @@ use crate::sys::socket::Socket;
 
 /// Longest message that a UDP socket can give, in bytes.
 pub(crate) const MESSAGE_LEN_MAX: usize = 65_535;
-/// Messages taken by one recvmmsg(2).
+/// Most messages taken by one recvmmsg(2).
 pub(crate) const BATCH_MESSAGES: usize = 64;
 /// Messages asked for when few come.
 const ASKED_MIN: usize = 8;
@@ -51,22 +51,58 @@ fn cells(producer: &mut Producer, cell: Cell, count: usize) -> [libc::iovec; 2] 
     [start, rest]
 }
 
-/// Room for one message: cells at the head of a ring, and scrap memory for what is longer.
-pub(crate) struct Room<'a> {
-    pieces: [libc::iovec; 3],
-    memory: PhantomData<&'a mut [u8]>,
+/// What is needed to receive one message, allocated once.
+pub(crate) struct Room {
+    pieces: Vec<libc::iovec>,
+    /// For what is longer than the cells.
+    scrap: Vec<u8>,
 }
 
-impl<'a> Room<'a> {
-    /// Opens `count` cells at the head for writing.
-    pub(crate) fn at_head(producer: &'a mut Producer, count: usize, scrap: &'a mut [u8]) -> Self {
-        let head = producer.head();
-        producer.reserve_to(Cell(head.0 + count as u64));
-        let [first, second] = cells(producer, head, count);
-        let third = libc::iovec { iov_base: scrap.as_mut_ptr().cast(), iov_len: scrap.len() };
-        Self { pieces: [first, second, third], memory: PhantomData }
+// SAFETY: the pointers in it are set anew before each call and not followed afterwards.
+unsafe impl Send for Room {}
+
+impl Room {
+    pub(crate) fn new() -> Self {
+        // Zeroed memory from the allocator takes no pages before it is used.
+        Self { pieces: Vec::new(), scrap: vec![0; MESSAGE_LEN_MAX] }
     }
 
+    /// Opens `count` cells at the head for a message of which each is to hold `stride` bytes.
+    ///
+    /// # Panics
+    /// When that is more than a cell holds.
+    pub(crate) fn at_head<'a>(
+        &'a mut self,
+        producer: &'a mut Producer,
+        count: usize,
+        stride: usize,
+    ) -> Message<'a> {
+        let (head, cell_bytes) = (producer.head(), producer.geometry().cell_bytes);
+        assert!(stride <= cell_bytes, "longer than a cell");
+        producer.reserve_to(Cell(head.0 + count as u64));
+        self.pieces.clear();
+        if stride == cell_bytes {
+            self.pieces.extend(cells(producer, head, count));
+        } else {
+            self.pieces.extend((0..count as u64).map(|index| {
+                let [cell, _] = cells(producer, Cell(head.0 + index), 1);
+                libc::iovec { iov_len: stride, ..cell }
+            }));
+        }
+        let iov_len = MESSAGE_LEN_MAX - (count * stride).min(MESSAGE_LEN_MAX);
+        let iov_base = self.scrap.as_mut_ptr().cast();
+        self.pieces.push(libc::iovec { iov_base, iov_len });
+        Message { pieces: &mut self.pieces, memory: PhantomData }
+    }
+}
+
+/// Cells at the head of a ring, and scrap memory behind them, for one message.
+pub(crate) struct Message<'a> {
+    pieces: &'a mut [libc::iovec],
+    memory: PhantomData<&'a mut Producer>,
+}
+
+impl Message<'_> {
     /// Receives one message, if one is there or comes while the call may wait.
     pub(crate) fn receive(
         &mut self,
@@ -102,7 +138,7 @@ impl<'a> Room<'a> {
     /// # Panics
     /// When the room ends before `out` is filled.
     pub(crate) fn gather(&self, mut offset: usize, mut out: &mut [u8]) {
-        for piece in &self.pieces {
+        for piece in &*self.pieces {
             let skip = offset.min(piece.iov_len);
             let len = out.len().min(piece.iov_len - skip);
             let (now, later) = out.split_at_mut(len);
@@ -130,8 +166,7 @@ fn none_if_transient<T>(error: io::Error) -> io::Result<Option<T>> {
     }
 }
 
-/// Room for many messages of one datagram each: a cell per message, and scrap memory for those
-/// that are longer than a cell.
+/// Room for many messages: a cell for each, and scrap memory for those that are longer than a cell.
 pub(crate) struct Batch {
     headers: Box<[libc::mmsghdr]>,
     pieces: Box<[[libc::iovec; 2]]>,
@@ -141,25 +176,29 @@ pub(crate) struct Batch {
     scrap_len: usize,
     /// Messages to ask for: few when few come, as each costs a little even if it does not come.
     asked: usize,
+    /// Largest number of messages to ask for.
+    asked_max: usize,
 }
 
 // SAFETY: the pointers in it are set anew before each call and not followed afterwards.
 unsafe impl Send for Batch {}
 
 impl Batch {
-    pub(crate) fn new(frame_len: usize) -> Self {
-        let scrap_len = MESSAGE_LEN_MAX - frame_len;
+    /// For `messages` at a time, of which each has a cell of `cell_bytes`.
+    pub(crate) fn new(cell_bytes: usize, messages: usize) -> Self {
+        let scrap_len = MESSAGE_LEN_MAX - cell_bytes;
         // SAFETY: all-zero is a valid value of this plain structure.
         let header = unsafe { mem::zeroed::<libc::mmsghdr>() };
         Self {
-            headers: vec![header; BATCH_MESSAGES].into(),
-            pieces: vec![[NO_BYTES; 2]; BATCH_MESSAGES].into(),
-            names: vec![Name::default(); BATCH_MESSAGES].into(),
-            controls: vec![Control([0; CONTROL_LEN]); BATCH_MESSAGES].into(),
+            headers: vec![header; messages].into(),
+            pieces: vec![[NO_BYTES; 2]; messages].into(),
+            names: vec![Name::default(); messages].into(),
+            controls: vec![Control([0; CONTROL_LEN]); messages].into(),
             // Zeroed memory from the allocator takes no pages before it is used.
-            scraps: vec![0; scrap_len * BATCH_MESSAGES],
+            scraps: vec![0; scrap_len * messages],
             scrap_len,
-            asked: BATCH_MESSAGES,
+            asked: messages,
+            asked_max: messages,
         }
     }
 
@@ -173,7 +212,7 @@ impl Batch {
         waits: bool,
     ) -> io::Result<usize> {
         let head = producer.head();
-        producer.reserve_to(Cell(head.0 + BATCH_MESSAGES as u64));
+        producer.reserve_to(Cell(head.0 + self.asked_max as u64));
         self.point_at(producer, head, with_sender);
         let (headers, count) = (self.headers.as_mut_ptr(), self.asked as u32);
         let flags = if waits { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
@@ -185,7 +224,7 @@ impl Batch {
             return none_if_transient(io::Error::last_os_error()).map(|none| none.unwrap_or(0));
         }
         let messages = messages as usize;
-        self.asked = (2 * messages).clamp(ASKED_MIN, BATCH_MESSAGES);
+        self.asked = (2 * messages).clamp(ASKED_MIN, self.asked_max);
         Ok(messages)
     }
 
@@ -261,11 +300,11 @@ mod tests {
         assert_eq!(read_proc(socket.inode().unwrap()), Some(drops));
         // The count comes with a message that was queued after the drops.
         while socket.queue().unwrap().used > 0 {
-            let mut scrap = [0; 16];
+            let mut room = Room::new();
             let (mut producer, _) =
                 gannet_memory::clop(Geometry { cell_bytes: 16, cells: 1 }).unwrap();
-            let mut room = Room::at_head(&mut producer, 1, &mut scrap);
-            room.receive(&socket, false, false).unwrap().unwrap();
+            let mut message = room.at_head(&mut producer, 1, 16);
+            message.receive(&socket, false, false).unwrap().unwrap();
         }
         batch.send(&sender, &datagram, 1).unwrap();
         assert_eq!(overflow(&socket), drops);

@@ -13,6 +13,10 @@
 //!   all is calm, or when something is lost but not so much that it would not help: what can be
 //!   kept comes before what can be counted. Drops of unknown size are left to two cases, a pause of the receiving thread longer
 //!   than the queue lasts, and the first moments after a new beginning.
+//!
+//! The kernel does not tell how long the datagrams are of messages that it coalesced before it was told
+//! not to. Where all have one length that is known anyway. Where lengths vary the kernel goes on coalescing
+//! in all cases but the second, and only the calls change; drops may then stand for several datagrams.
 
 /// Messages over which the number of datagrams in each is judged.
 const WINDOW_MESSAGES: u64 = 64;
@@ -55,6 +59,8 @@ pub(super) struct Coalescing {
     on: bool,
     /// Whether the size of every drop is known anyway.
     sized: bool,
+    /// Whether datagrams of several lengths are taken.
+    varied: bool,
     /// Time of the last change, or of the last judgement of the loss.
     since_ns: u64,
     /// Sums of what was seen since the last judgement of whatever kind.
@@ -71,10 +77,11 @@ pub(super) struct Coalescing {
 
 impl Coalescing {
     /// Begins with coalescing.
-    pub(super) fn new(sized: bool) -> Self {
+    pub(super) fn new(sized: bool, varied: bool) -> Self {
         Self {
             on: true,
             sized,
+            varied,
             since_ns: 0,
             messages: 0,
             datagrams: 0,
@@ -86,9 +93,14 @@ impl Coalescing {
         }
     }
 
-    /// Whether messages are to be coalesced now.
+    /// Whether to expect coalesced messages and take them one by one.
     pub(super) fn is_on(&self) -> bool {
         self.on
+    }
+
+    /// Whether the kernel is to join datagrams into messages.
+    pub(super) fn joins(&self) -> bool {
+        if self.varied { !self.ended } else { self.on }
     }
 
     /// Whether it was given up lately because datagrams did not come together.
@@ -108,7 +120,9 @@ impl Coalescing {
         self.drops += seen.drops;
         let changes = match self.on {
             true => {
-                self.ended || (!self.sized && self.fears_drops(seen)) || self.does_not_pay(seen)
+                self.ended
+                    || (!self.sized && !self.varied && self.fears_drops(seen))
+                    || self.does_not_pay(seen)
             }
             false => !self.ended && self.may_begin(seen),
         };
@@ -151,7 +165,7 @@ impl Coalescing {
     }
 
     fn may_begin(&mut self, seen: Seen) -> bool {
-        if self.sized || seen.now_ns < self.not_before_ns {
+        if self.sized || self.varied || seen.now_ns < self.not_before_ns {
             return seen.now_ns >= self.not_before_ns;
         }
         if seen.now_ns.saturating_sub(self.since_ns) < TRIAL_NS {
@@ -181,7 +195,7 @@ mod tests {
 
     #[test]
     fn stays_on_in_any_storm_when_every_drop_has_its_size() {
-        let mut coalescing = Coalescing::new(true);
+        let mut coalescing = Coalescing::new(true, false);
         let storm = Seen { drops: 5, fill_sixteenths: 16, ..seen(1, 7, 63) };
         (0..100).for_each(|_| assert!(!coalescing.observe(storm)));
         assert!(coalescing.is_on());
@@ -189,7 +203,7 @@ mod tests {
 
     #[test]
     fn without_sizes_it_ends_before_the_queue_is_full_and_begins_when_no_more_is_lost() {
-        let mut coalescing = Coalescing::new(false);
+        let mut coalescing = Coalescing::new(false, false);
         assert!(!coalescing.observe(Seen { fill_sixteenths: 11, ..seen(5, 7, 63) }));
         assert!(coalescing.observe(Seen { fill_sixteenths: 12, ..seen(6, 7, 63) }));
         assert!(!coalescing.is_on());
@@ -204,7 +218,7 @@ mod tests {
 
     #[test]
     fn without_sizes_it_stays_off_while_it_would_not_help() {
-        let mut coalescing = Coalescing::new(false);
+        let mut coalescing = Coalescing::new(false, false);
         let mut storm = |ms, drops, is_on| {
             coalescing.observe(Seen { drops, fill_sixteenths: 16, ..seen(ms, 7, 63) });
             assert_eq!(coalescing.is_on(), is_on, "{ms} ms");
@@ -217,7 +231,7 @@ mod tests {
 
     #[test]
     fn without_sizes_a_full_queue_without_loss_is_left_to_itself() {
-        let mut coalescing = Coalescing::new(false);
+        let mut coalescing = Coalescing::new(false, false);
         let full = |ms| Seen { fill_sixteenths: 13, ..seen(ms, 64, 64) };
         (1..100).for_each(|ms| assert_eq!(coalescing.observe(full(ms)), ms == 1));
         assert!(!coalescing.is_on());
@@ -227,7 +241,7 @@ mod tests {
     #[test]
     fn gives_up_when_datagrams_do_not_come_together_and_tries_again_ever_more_rarely() {
         for sized in [true, false] {
-            let mut coalescing = Coalescing::new(sized);
+            let mut coalescing = Coalescing::new(sized, false);
             let mut switched_on = Vec::new();
             for ms in 0..3000 {
                 if coalescing.observe(seen(ms, 64, 70)) && coalescing.is_on() {
@@ -242,11 +256,11 @@ mod tests {
 
     #[test]
     fn it_is_given_up_when_the_queue_is_empty_unless_that_never_comes() {
-        let mut coalescing = Coalescing::new(true);
+        let mut coalescing = Coalescing::new(true, false);
         let busy = |ms| Seen { is_empty: false, ..seen(ms, 64, 64) };
         (0..30).for_each(|ms| assert!(!coalescing.observe(busy(ms))));
         assert!(coalescing.observe(seen(30, 1, 1)) && !coalescing.is_on());
-        let mut coalescing = Coalescing::new(true);
+        let mut coalescing = Coalescing::new(true, false);
         let given_up = (0..200).find(|&ms| coalescing.observe(busy(ms)));
         assert_eq!(given_up, Some(63), "after 64 * 64 messages");
     }

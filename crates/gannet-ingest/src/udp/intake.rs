@@ -1,17 +1,17 @@
-//! What becomes of each message: judged, counted, and its frames noted as arrivals.
+//! What becomes of each message: judged, counted, and its datagrams noted as arrivals.
 
-use gannet_memory::Cell;
+use std::ops::Range;
 
-use crate::lander::Lander;
+use crate::landed::Landed;
 use crate::source::SourceDrop;
 use crate::sys::arrival_counter::Tally;
 use crate::sys::receive::Received;
 use crate::udp::allow::AllowList;
-use crate::udp::segments::{Frames, Segments};
+use crate::udp::segments::Segments;
 
 /// The ring of a UDP source with its account and its judgement.
 pub(super) struct Intake {
-    pub(super) lander: Lander,
+    pub(super) landed: Landed,
     allow: AllowList,
     taken: Tally,
     /// Bytes that may still come as coalesced messages after coalescing was switched off. The
@@ -21,8 +21,8 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    pub(super) fn new(lander: Lander, allow: AllowList) -> Self {
-        Self { lander, allow, taken: Tally::default(), residue: 0, residue_is_few: false }
+    pub(super) fn new(landed: Landed, allow: AllowList) -> Self {
+        Self { landed, allow, taken: Tally::default(), residue: 0, residue_is_few: false }
     }
 
     /// Whether the engine has to ask for the sender of each message.
@@ -42,39 +42,45 @@ impl Intake {
         self.residue_is_few = few;
     }
 
-    /// Counts a message and says which frames of it are to be landed.
-    pub(super) fn judge(&mut self, received: &Received) -> Frames {
-        let frame_len = self.lander.frame_len;
-        let mut segment = received.segment;
+    /// Counts a message, and says where its datagrams lie and which of them are to be landed.
+    pub(super) fn judge(&mut self, received: &Received) -> (Segments, Range<usize>) {
+        let lengths = self.landed.lengths().clone();
+        let (mut segment, mut untold) = (received.segment, false);
         if self.residue > 0 && segment.is_none() {
             self.residue = self.residue.saturating_sub(received.len);
+            let longest = *lengths.end();
             // What is longer than a frame may be a frame with a shorter datagram behind it, or one
             // long datagram. Where few come together it is taken for the latter.
-            if !self.residue_is_few || received.len >= 2 * frame_len {
-                segment = Some(frame_len);
+            if *lengths.start() < longest {
+                untold = true;
+            } else if !self.residue_is_few || received.len >= 2 * longest {
+                segment = Some(longest);
             }
         }
-        let segments = Segments::of(received.len, segment, frame_len);
-        let datagrams = segments.datagrams;
+        let segments = Segments::of(received.len, segment);
+        let datagrams = segments.count as u64;
         self.taken.messages += 1;
         self.taken.datagrams += datagrams;
-        self.lander.counters.messages.add(1);
-        let account = &self.lander.account;
+        let Landed { account, counters, .. } = &self.landed;
+        counters.messages.add(1);
         account.offer(datagrams);
         if !self.allow.allows(received.sender) {
             account.discard(SourceDrop::ForeignAddress, datagrams);
-            return Frames::Leading(0);
+            return (segments, 0..0);
         }
-        let frames = segments.frame_count();
-        account.deliver(frames);
-        if frames < datagrams {
-            account.discard(SourceDrop::of_len(received.len), datagrams - frames);
+        if untold {
+            // One datagram or several, and nobody knows where each ends.
+            account.discard(SourceDrop::KernelQueue, datagrams);
+            counters.unsized_drops.add(1);
+            return (segments, 0..0);
         }
-        segments.frames
-    }
-
-    /// Notes `count` frames in the cells from `first` on.
-    pub(super) fn arrive(&mut self, first: Cell, count: usize) {
-        (0..count as u64).for_each(|index| self.lander.arrive(Cell(first.0 + index)));
+        let taken = segments.within(&lengths);
+        account.deliver(taken.len() as u64);
+        counters.bytes.add(segments.bytes(&taken).len() as u64);
+        if taken.len() < segments.count {
+            let wrong = SourceDrop::of_len(received.len);
+            account.discard(wrong, datagrams - taken.len() as u64);
+        }
+        (segments, taken)
     }
 }

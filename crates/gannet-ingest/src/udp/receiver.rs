@@ -1,57 +1,71 @@
 //! Taking messages from the kernel by system calls.
 
 use std::io;
+use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
-use gannet_memory::{Cell, Geometry};
+use gannet_memory::Cell;
 
-use crate::lander::BATCH_FRAMES;
-use crate::sys::receive::{BATCH_MESSAGES, Batch, MESSAGE_LEN_MAX, Room};
+use crate::landed::BATCH_FRAMES;
+use crate::sys::receive::{BATCH_MESSAGES, Batch, MESSAGE_LEN_MAX, Received, Room};
 use crate::sys::socket::Socket;
 use crate::udp::intake::Intake;
-use crate::udp::segments::Frames;
+use crate::udp::segments::Segments;
 
-/// Cells of the longest message.
-fn message_cells(frame_len: usize) -> usize {
-    MESSAGE_LEN_MAX / frame_len
+/// Most datagrams that Linux puts into one message (`UDP_MAX_SEGMENTS` since 6.9; 64 before, and
+/// 64 where a card joins them).
+const MESSAGE_DATAGRAMS_MAX: usize = 128;
+/// Bytes of cells that a batch of messages may take, unless its messages are fewer then than
+/// `BATCH_MESSAGES_MIN`.
+const BATCH_BYTES_MAX: usize = 16 << 20;
+const BATCH_MESSAGES_MIN: usize = 16;
+
+/// Cells of the longest message, if each holds a datagram of at least `shortest` bytes.
+fn message_cells(shortest: usize) -> usize {
+    (MESSAGE_LEN_MAX / shortest).min(MESSAGE_DATAGRAMS_MAX)
 }
 
-/// Largest number of frames that one poll can find.
-pub(super) fn arrivals_max(frame_len: usize) -> usize {
-    BATCH_MESSAGES.max(BATCH_FRAMES) * message_cells(frame_len)
+/// Messages of a batch, each of which may hold several datagrams.
+fn batch_messages(lengths: &RangeInclusive<usize>) -> usize {
+    let message_bytes = message_cells(*lengths.start()) * *lengths.end();
+    (BATCH_BYTES_MAX / message_bytes).clamp(BATCH_MESSAGES_MIN, BATCH_MESSAGES)
 }
 
-/// The layout of a clop of at least `cells` cells: twice what a poll can fill, so that its arrivals
-/// are intact until the next.
-pub(super) fn geometry(frame_len: usize, cells: u64) -> Geometry {
-    let cells_min = 2 * arrivals_max(frame_len);
-    Geometry { cell_bytes: frame_len, cells: cells_min.max(cells as usize) }
+/// Largest number of datagrams that one poll can find.
+pub(super) fn arrivals_max(lengths: &RangeInclusive<usize>) -> usize {
+    let cells = message_cells(*lengths.start());
+    (batch_messages(lengths) * cells).max(BATCH_FRAMES + cells)
 }
 
-/// Receives coalesced messages one by one, or single datagrams many at a time.
+/// Receives coalesced messages one by one, or many messages at a time.
 pub(super) struct Receiver {
+    lengths: RangeInclusive<usize>,
+    /// Length of the datagrams for which the cells of the next message are laid out, one a cell.
+    stride: usize,
+    room: Room,
     batch: Batch,
-    /// For what is longer than any message should be.
-    scrap: Vec<u8>,
-    /// One frame on its way to its cell, when it did not land there.
-    stray: Vec<u8>,
-    /// Frames of the last batch that did not land in a cell: message and first byte in it.
-    strays: Vec<(usize, usize)>,
-    /// Cells of the last batch in which no frame landed, in their order.
+    /// Datagrams on their way to their cells, when they did not land there.
+    strayed: Vec<u8>,
+    /// Those of the last batch: message, first byte in it, and length.
+    strays: Vec<(usize, usize, usize)>,
+    /// Cells of the last batch in which nothing landed, in their order.
     holes: Vec<Cell>,
     /// How long the socket waits for a message when asked to.
     timeout: Duration,
 }
 
 impl Receiver {
-    pub(super) fn new(frame_len: usize) -> Self {
+    pub(super) fn new(lengths: RangeInclusive<usize>) -> Self {
+        let (longest, messages) = (*lengths.end(), batch_messages(&lengths));
         Self {
-            batch: Batch::new(frame_len),
-            scrap: vec![0; MESSAGE_LEN_MAX - message_cells(frame_len) * frame_len],
-            stray: vec![0; frame_len],
-            strays: Vec::with_capacity(arrivals_max(frame_len)),
-            holes: Vec::with_capacity(BATCH_MESSAGES),
+            stride: longest,
+            room: Room::new(),
+            batch: Batch::new(longest, messages),
+            strayed: vec![0; MESSAGE_LEN_MAX],
+            strays: Vec::with_capacity(arrivals_max(&lengths)),
+            holes: Vec::with_capacity(messages),
             timeout: Duration::ZERO,
+            lengths,
         }
     }
 
@@ -73,7 +87,7 @@ impl Receiver {
             return self.receive_batch(socket, intake, waits);
         }
         for count in 0..BATCH_MESSAGES {
-            if intake.lander.is_full() {
+            if intake.landed.is_full() {
                 return Ok(false);
             }
             if !self.receive_message(socket, intake, waits && count == 0)? {
@@ -90,27 +104,61 @@ impl Receiver {
         intake: &mut Intake,
         waits: bool,
     ) -> io::Result<bool> {
-        let (with_sender, cells) = (intake.with_sender(), message_cells(self.stray.len()));
-        let mut room = Room::at_head(&mut intake.lander.producer, cells, &mut self.scrap);
-        let Some(received) = room.receive(socket, with_sender, waits)? else { return Ok(false) };
-        let misplaced = received.segment.is_some_and(|segment| segment != self.stray.len());
-        if misplaced && received.len >= self.stray.len() {
-            // Only the end of such a message can be a frame.
-            room.gather(received.len - self.stray.len(), &mut self.stray);
+        let (with_sender, stride) = (intake.with_sender(), self.stride);
+        let cells = message_cells(stride);
+        let producer = &mut intake.landed.producer;
+        let mut message = self.room.at_head(producer, cells, stride);
+        let Some(received) = message.receive(socket, with_sender, waits)? else {
+            return Ok(false);
+        };
+        let segments = Segments::of(received.len, received.segment);
+        let is_laid_out = segments.count <= cells
+            && if segments.count == 1 { segments.len <= stride } else { segments.len == stride };
+        if !is_laid_out {
+            let bytes = segments.bytes(&segments.within(&self.lengths));
+            message.gather(bytes.start, &mut self.strayed[..bytes.len()]);
         }
-        let head = intake.lander.producer.head();
-        match intake.judge(&received) {
-            Frames::Leading(count) => {
-                intake.arrive(head, count);
-                let end = intake.lander.cell_after(count as u64);
-                intake.lander.producer.commit_to(end);
+        let (segments, taken) = self.judge(intake, &received)?;
+        if is_laid_out {
+            let head = intake.landed.producer.head().0;
+            let end = head + taken.len() as u64;
+            for (cell, index) in (head..end).zip(taken) {
+                intake.landed.arrive(Cell(cell), segments.len_of(index));
             }
-            Frames::Last(_) => {
-                let cell = intake.lander.producer.land(&self.stray);
-                intake.arrive(cell, 1);
+            intake.landed.producer.commit_to(Cell(end));
+        } else {
+            let mut start = 0;
+            for len in taken.map(|index| segments.len_of(index)) {
+                let cell = intake.landed.producer.land(&self.strayed[start..start + len]);
+                intake.landed.arrive(cell, len);
+                start += len;
             }
+            self.lay_out_for(&segments);
         }
         Ok(true)
+    }
+
+    /// Counts a message, and says where its datagrams lie and which of them are to be landed: not
+    /// more than there are cells for.
+    fn judge(
+        &self,
+        intake: &mut Intake,
+        received: &Received,
+    ) -> io::Result<(Segments, Range<usize>)> {
+        let (segments, taken) = intake.judge(received);
+        if taken.len() > message_cells(*self.lengths.start()) {
+            return Err(io::Error::other("the kernel put too many datagrams into one message"));
+        }
+        Ok((segments, taken))
+    }
+
+    /// Expects more messages like one that did not land as it should.
+    fn lay_out_for(&mut self, segments: &Segments) {
+        if segments.count == 1 {
+            self.stride = *self.lengths.end();
+        } else if self.lengths.contains(&segments.len) {
+            self.stride = segments.len;
+        }
     }
 
     /// Receives many messages, each into one cell.
@@ -121,47 +169,42 @@ impl Receiver {
         waits: bool,
     ) -> io::Result<bool> {
         let with_sender = intake.with_sender();
-        let count = self.batch.receive(socket, &mut intake.lander.producer, with_sender, waits)?;
-        let head = intake.lander.producer.head().0;
+        let count = self.batch.receive(socket, &mut intake.landed.producer, with_sender, waits)?;
+        let head = intake.landed.producer.head().0;
         let mut next = head + count as u64;
         self.strays.clear();
         self.holes.clear();
         for index in 0..count {
-            let frames = intake.judge(&self.batch.received(index));
-            let (landed, strays, first) = match frames {
-                Frames::Leading(frames) => (frames.min(1), frames.saturating_sub(1), 1),
-                Frames::Last(_) => (0, 1, 0),
-            };
+            let (segments, mut taken) = self.judge(intake, &self.batch.received(index))?;
             let cell = Cell(head + index as u64);
-            intake.arrive(cell, landed);
-            if landed == 0 {
+            if taken.start == 0 && !taken.is_empty() {
+                intake.landed.arrive(cell, segments.len_of(0));
+                taken.start = 1;
+            } else {
                 self.holes.push(cell);
             }
-            intake.arrive(Cell(next), strays);
-            next += strays as u64;
-            for stray in first..first + strays {
-                let offset = match frames {
-                    Frames::Leading(_) => stray * self.stray.len(),
-                    Frames::Last(offset) => offset,
-                };
-                self.strays.push((index, offset));
+            for stray in taken {
+                let len = segments.len_of(stray);
+                intake.landed.arrive(Cell(next), len);
+                self.strays.push((index, stray * segments.len, len));
+                next += 1;
             }
         }
         let end = Cell(head + count as u64);
         if self.strays.is_empty() {
             let end = self.close_holes(end, intake);
-            intake.lander.producer.commit_to(end);
+            intake.landed.producer.commit_to(end);
         } else {
-            intake.lander.producer.commit_to(end);
+            intake.landed.producer.commit_to(end);
             self.land_strays(head, intake);
         }
         Ok(count == 0)
     }
 
-    /// Moves frames from the end of a batch to the cells in which none landed, so that what is no
-    /// frame takes nothing of the depth of the ring. Returns the new end.
+    /// Moves datagrams from the end of a batch to the cells in which none landed, so that what is not
+    /// taken takes nothing of the depth of the ring. Returns the new end.
     ///
-    /// It costs one copy at most for each datagram that is no frame.
+    /// It costs one copy at most for each datagram that is not taken.
     fn close_holes(&mut self, mut end: Cell, intake: &mut Intake) -> Cell {
         let mut holes = self.holes.as_slice();
         while let [first, .., last] | [first @ last] = *holes {
@@ -169,25 +212,26 @@ impl Receiver {
             if last == end {
                 holes = &holes[..holes.len() - 1];
             } else {
-                intake.lander.producer.move_open(end, first);
-                intake.lander.moved(end, first);
+                intake.landed.producer.move_open(end, first);
+                intake.landed.moved(end, first);
                 holes = &holes[1..];
             }
         }
         end
     }
 
-    /// Copies the frames that did not land in a cell behind those that did.
+    /// Copies the datagrams that did not land in a cell behind those that did.
     fn land_strays(&mut self, head: u64, intake: &mut Intake) {
-        let frame_len = self.stray.len();
-        for &(index, offset) in &self.strays {
-            let cell = intake.lander.producer.bytes(Cell(head + index as u64), frame_len);
-            let in_cell = &cell[offset.min(frame_len)..];
-            let (front, back) = self.stray.split_at_mut(in_cell.len());
+        let longest = *self.lengths.end();
+        for &(index, offset, len) in &self.strays {
+            let cell = intake.landed.producer.bytes(Cell(head + index as u64), longest);
+            let in_cell = &cell[offset.min(longest)..];
+            let in_cell = &in_cell[..len.min(in_cell.len())];
+            let (front, back) = self.strayed[..len].split_at_mut(in_cell.len());
             front.copy_from_slice(in_cell);
-            let scrap = &self.batch.scrap(index)[offset.saturating_sub(frame_len)..];
+            let scrap = &self.batch.scrap(index)[offset.saturating_sub(longest)..];
             back.copy_from_slice(&scrap[..back.len()]);
-            intake.lander.producer.land(&self.stray);
+            intake.landed.producer.land(&self.strayed[..len]);
         }
     }
 }

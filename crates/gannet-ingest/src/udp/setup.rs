@@ -3,25 +3,23 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use gannet_memory::{Producer, clop};
-
 use crate::Error;
-use crate::source::{Facts, KernelBuffer, Landing};
+use crate::landed::Landed;
+use crate::source::{KernelBuffer, Landing};
 use crate::sys::arrival_counter::ArrivalCounter;
 use crate::sys::socket::Socket;
 use crate::udp::books::Books;
 use crate::udp::config::{Engine, UdpConfig};
-use crate::udp::receiver::{self, Receiver};
+use crate::udp::receiver::{Receiver, arrivals_max};
 
 /// What a source is made of.
 pub(super) struct Parts {
     pub(super) receiver: Receiver,
     pub(super) socket: Socket,
-    pub(super) producer: Producer,
+    pub(super) landed: Landed,
     pub(super) books: Books,
     /// Whether messages may be coalesced.
     pub(super) coalesces: bool,
-    pub(super) facts: Facts,
 }
 
 /// Makes the parts of a source for one socket that is to be bound to `address`.
@@ -37,22 +35,14 @@ pub(super) fn set_up(
     let coalesces = engine != Engine::Recvmmsg;
     let counter = (config.count_before_queue && coalesces)
         .then(|| refusals.unless("counting before the queue (BPF)", ArrivalCounter::load()));
-    let geometry = receiver::geometry(landing.frame_len, landing.cells);
-    let (producer, _) = clop(geometry).map_err(Error::Memory)?;
-    let receiver = Receiver::new(landing.frame_len);
     let books = Books::new(&socket, counter.flatten()).map_err(failed("read the drops of"))?;
-    let facts = Facts {
-        name: format!("udp {address}"),
-        engine: engine.name(),
-        refusals: refusals.0,
-        address: None,
-        frame_len: landing.frame_len,
-        cells: geometry.capacity(),
-        pages: producer.pages(),
-        kernel_buffer: Some(kernel_buffer),
-        drop_sizes: books.drop_sizes(coalesces),
-    };
-    Ok(Parts { receiver, socket, producer, books, coalesces, facts })
+    let lengths = landing.lengths.clone();
+    let (name, arrivals_max) = (format!("udp {address}"), arrivals_max(&lengths));
+    let mut landed = Landed::new(landing, arrivals_max, name, engine.name())?;
+    landed.facts.refusals = refusals.0;
+    landed.facts.kernel_buffer = Some(kernel_buffer);
+    landed.facts.drop_sizes = books.drop_sizes(coalesces);
+    Ok(Parts { receiver: Receiver::new(lengths), socket, landed, books, coalesces })
 }
 
 /// Engines and aids that the kernel refused, with the reasons.

@@ -6,12 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use gannet_measure::clock::Clock;
-use gannet_measure::ledger::Account;
-use gannet_memory::Producer;
 
 use crate::Error;
-use crate::lander::Lander;
-use crate::source::{Arrival, Counters, Facts, Landing, Source, SourceDrop};
+use crate::landed::Landed;
+use crate::source::{Landing, Source, SourceDrop};
 use crate::sys::socket::{Queue, Socket};
 use crate::udp::allow::AllowList;
 use crate::udp::books::{Books, Moment};
@@ -19,7 +17,7 @@ use crate::udp::coalescing::{Coalescing, Seen};
 use crate::udp::config::UdpConfig;
 use crate::udp::group::Group;
 use crate::udp::intake::Intake;
-use crate::udp::receiver::{Receiver, arrivals_max};
+use crate::udp::receiver::Receiver;
 use crate::udp::setup::{Parts, set_up};
 use crate::udp::spread::Spread;
 
@@ -46,10 +44,12 @@ pub struct UdpSource {
     intake: Intake,
     books: Books,
     coalescing: Option<Coalescing>,
+    /// Whether the kernel may join datagrams into messages at present.
+    joins: bool,
+    /// Whether datagrams of several lengths are taken.
+    varied: bool,
     clock: Arc<dyn Clock>,
-    arrival_ns: u64,
     phase: Phase,
-    facts: Facts,
     address: SocketAddr,
     group: Arc<Group>,
 }
@@ -92,7 +92,7 @@ pub fn prepare(
         let group = Arc::new(Group::new(shares_address, program));
         for _ in 0..config.sockets {
             let (group, clock) = (Arc::clone(&group), Arc::clone(clock));
-            sources.push(UdpSource::prepare(config, *address, group, landing, clock)?);
+            sources.push(UdpSource::prepare(config, *address, group, landing.clone(), clock)?);
         }
     }
     Ok(sources)
@@ -106,23 +106,22 @@ impl UdpSource {
         landing: Landing,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        let Parts { receiver, socket, producer, books, coalesces, facts } =
+        let varied = landing.lengths.start() < landing.lengths.end();
+        let Parts { receiver, socket, landed, books, coalesces } =
             set_up(config, address, landing)?;
-        let frame_len = landing.frame_len;
-        let lander = Lander::new(producer, frame_len, arrivals_max(frame_len));
-        let coalescing = Coalescing::new(books.is_sized());
+        let coalescing = coalesces.then(|| Coalescing::new(books.is_sized(), varied));
         Ok(Self {
             receiver,
             address,
             group,
             socket: Arc::new(socket),
-            intake: Intake::new(lander, AllowList::new(&config.allow)),
-            coalescing: coalesces.then_some(coalescing),
+            intake: Intake::new(landed, AllowList::new(&config.allow)),
+            joins: coalesces,
+            varied,
+            coalescing,
             books,
-            arrival_ns: clock.now_ns(),
             clock,
             phase: Phase::Made,
-            facts,
         })
     }
 
@@ -165,7 +164,7 @@ impl UdpSource {
             (_, true) => Moment::Empty,
             (_, false) => Moment::Busy,
         };
-        let (queue, drops) = self.read_books(moment, self.is_coalesced());
+        let (queue, drops) = self.read_books(moment, self.joins);
         if empty {
             self.intake.expect_residue(0, false);
         }
@@ -174,29 +173,34 @@ impl UdpSource {
             coalescing.end();
         }
         let fill_sixteenths = 16 * u64::from(queue.used) / u64::from(queue.limit.max(1));
-        let now_ns = self.arrival_ns;
+        let now_ns = self.intake.landed.arrival_ns;
         let seen = Seen { now_ns, messages, datagrams, drops, fill_sixteenths, is_empty: empty };
-        if !coalescing.observe(seen) {
+        if coalescing.observe(seen) {
+            self.intake.landed.counters.coalescing_switches.add(1);
+        }
+        let (joins, few) = (coalescing.joins(), coalescing.has_given_up(now_ns));
+        if joins == std::mem::replace(&mut self.joins, joins) {
             return Ok(());
         }
-        let (on, few) = (coalescing.is_on(), coalescing.has_given_up(now_ns));
         self.socket
-            .set_coalescing(on)
+            .set_coalescing(joins)
             .map_err(Error::socket("set the coalescing of", self.address))?;
-        self.intake.lander.counters.coalescing_switches.add(1);
+        if self.varied && !joins {
+            thread::sleep(SETTLE);
+        }
         // Until this moment messages were coalesced, those in the queue and those dropped.
-        let (queue, _) = self.read_books(Moment::Busy, !on);
-        self.intake.expect_residue(if on { 0 } else { queue.used as usize }, few);
+        let (queue, _) = self.read_books(Moment::Busy, !joins);
+        self.intake.expect_residue(if joins { 0 } else { queue.used as usize }, few);
         Ok(())
     }
 
     /// Puts new drops into the account, and notes those whose size nobody knows because messages
     /// were coalesced. Returns the state of the queue and the number of new drops.
     fn read_books(&mut self, moment: Moment, coalesced: bool) -> (Queue, u64) {
-        let (taken, lander) = (self.intake.taken(), &self.intake.lander);
-        let (queue, drops) = self.books.keep(&self.socket, taken, &lander.account, moment);
+        let (taken, landed) = (self.intake.taken(), &self.intake.landed);
+        let (queue, drops) = self.books.keep(&self.socket, taken, &landed.account, moment);
         if coalesced && !self.books.is_sized() {
-            lander.counters.unsized_drops.add(drops);
+            landed.counters.unsized_drops.add(drops);
         }
         (queue, drops)
     }
@@ -204,11 +208,11 @@ impl UdpSource {
     /// Empties the queue after the stop.
     fn drain(&mut self) -> Result<bool, Error> {
         let mut empty = self.receive(Duration::ZERO)?;
-        if empty && self.intake.lander.arrivals().is_empty() {
+        if empty && self.intake.landed.arrivals().is_empty() {
             // What the kernel had found the socket for just before the stop may still come.
             thread::sleep(SETTLE);
             empty = self.receive(Duration::ZERO)?;
-            if empty && self.intake.lander.arrivals().is_empty() {
+            if empty && self.intake.landed.arrivals().is_empty() {
                 self.phase = Phase::Exhausted;
             }
         }
@@ -222,8 +226,8 @@ impl Source for UdpSource {
             return Ok(());
         }
         self.address = self.group.bind(&self.socket, self.address)?;
-        self.facts.name = format!("udp {}", self.address);
-        self.facts.address = Some(self.address);
+        self.intake.landed.facts.name = format!("udp {}", self.address);
+        self.intake.landed.facts.address = Some(self.address);
         self.phase = Phase::Bound;
         Ok(())
     }
@@ -233,10 +237,10 @@ impl Source for UdpSource {
         if self.phase != Phase::Bound {
             return Ok(());
         }
-        let (failed, coalesced) = (|what| Error::socket(what, self.address), self.is_coalesced());
-        let begun = self.books.begin(&self.socket, coalesced);
+        let failed = |what| Error::socket(what, self.address);
+        let begun = self.books.begin(&self.socket, self.joins);
         let refused = begun.map_err(failed("set the filter and coalescing of"))?;
-        let account = &self.intake.lander.account;
+        let account = &self.intake.landed.account;
         account.offer(refused);
         account.discard(SourceDrop::BeforeStart, refused);
         self.phase = Phase::Running;
@@ -244,7 +248,7 @@ impl Source for UdpSource {
     }
 
     fn poll(&mut self, wait: Duration) -> Result<usize, Error> {
-        self.intake.lander.clear();
+        self.intake.landed.clear();
         let before = self.intake.taken();
         let empty = match self.phase {
             Phase::Made | Phase::Bound => return Err(Error::NotStarted),
@@ -252,36 +256,16 @@ impl Source for UdpSource {
             Phase::Stopping => self.drain()?,
             Phase::Exhausted => return Ok(0),
         };
-        self.arrival_ns = self.clock.now_ns();
+        self.intake.landed.arrival_ns = self.clock.now_ns();
         let taken = self.intake.taken();
         let messages = taken.messages - before.messages;
         let datagrams = taken.datagrams - before.datagrams;
         self.keep_books(messages, datagrams, empty)?;
-        Ok(self.arrivals().len())
+        Ok(self.intake.landed.arrivals().len())
     }
 
-    fn arrivals(&self) -> &[Arrival] {
-        self.intake.lander.arrivals()
-    }
-
-    fn arrival_ns(&self) -> u64 {
-        self.arrival_ns
-    }
-
-    fn producer(&self) -> &Producer {
-        &self.intake.lander.producer
-    }
-
-    fn account(&self) -> Arc<Account<SourceDrop>> {
-        Arc::clone(&self.intake.lander.account)
-    }
-
-    fn counters(&self) -> Arc<Counters> {
-        Arc::clone(&self.intake.lander.counters)
-    }
-
-    fn facts(&self) -> Facts {
-        self.facts.clone()
+    fn landed(&self) -> &Landed {
+        &self.intake.landed
     }
 
     fn part(&mut self) {

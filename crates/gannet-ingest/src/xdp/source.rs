@@ -7,22 +7,16 @@ use std::thread;
 use std::time::Duration;
 
 use gannet_measure::clock::Clock;
-use gannet_measure::ledger::Account;
-use gannet_memory::Producer;
 use gannet_wire::network::{Checksums, from_ethernet};
 
 use crate::Error;
-use crate::lander::{BATCH_FRAMES, Lander};
-use crate::source::{
-    Arrival, Counters, DropSizes, Facts, KernelBuffer, Landing, Source, SourceDrop,
-};
+use crate::landed::{BATCH_FRAMES, Landed};
+use crate::source::{DropSizes, KernelBuffer, Landing, Source, SourceDrop};
 use crate::sys::socket::Socket;
 use crate::sys::xdp::{Path, XdpSocket, interface_index};
 use crate::udp::{AllowList, DropCount};
 use crate::xdp::config::{XdpConfig, XdpMode};
 
-/// Fewest cells of a ring: so many that the arrivals of a poll are intact until the next.
-const CELLS_MIN: usize = 4 * BATCH_FRAMES;
 /// How often the kernel's counters are read while packets come, in ns.
 const BOOKS_NS: u64 = 10_000_000;
 /// Time in which the kernel is done with a packet that it had begun to look at.
@@ -48,7 +42,7 @@ enum Phase {
 /// The check sums of IP and UDP are not tested: the card tests them and tells the kernel, which
 /// does not pass that on. The Ethernet frame has been tested when it comes.
 pub struct XdpSource {
-    lander: Lander,
+    landed: Landed,
     allow: AllowList,
     xdp: XdpSocket,
     /// Keeps the port, and counts what the kernel's own network code brings.
@@ -59,9 +53,7 @@ pub struct XdpSource {
     books_ns: u64,
     config: XdpConfig,
     clock: Arc<dyn Clock>,
-    arrival_ns: u64,
     phase: Phase,
-    facts: Facts,
 }
 
 /// Tries whether this process may receive by AF_XDP on this kernel, on the loopback interface, without
@@ -105,16 +97,14 @@ impl XdpSource {
                  measured to be faster for frames of 7200 bytes"
             );
         }
-        let lander = Lander::new(landing.ring(CELLS_MIN)?, landing.frame_len, BATCH_FRAMES);
         let name = format!("xdp {interface} queue {} {address}", config.queue);
-        let facts = Facts {
-            address: Some(address),
-            kernel_buffer: Some(KernelBuffer { asked: buffer, obtained: xdp.memory_len() }),
-            drop_sizes: DropSizes::One,
-            ..lander.facts(name, config.mode.engine())
-        };
+        let mut landed = Landed::new(landing, BATCH_FRAMES, name, config.mode.engine())?;
+        landed.facts.address = Some(address);
+        landed.facts.kernel_buffer =
+            Some(KernelBuffer { asked: buffer, obtained: xdp.memory_len() });
+        landed.facts.drop_sizes = DropSizes::One;
         Ok(Self {
-            lander,
+            landed,
             allow: AllowList::new(&config.allow),
             xdp,
             socket,
@@ -123,10 +113,8 @@ impl XdpSource {
             dropped: 0,
             books_ns: 0,
             config: XdpConfig { interface: Some(interface), ..config.clone() },
-            arrival_ns: clock.now_ns(),
             clock,
             phase: Phase::Made,
-            facts,
         })
     }
 
@@ -137,8 +125,8 @@ impl XdpSource {
 
     /// Counts `count` datagrams that were not delivered.
     fn discard(&self, reason: SourceDrop, count: u64) {
-        self.lander.account.offer(count);
-        self.lander.account.discard(reason, count);
+        self.landed.account.offer(count);
+        self.landed.account.discard(reason, count);
     }
 
     /// Counts what came to the UDP socket since the last time.
@@ -158,7 +146,7 @@ impl XdpSource {
 
     /// Reads the kernel's counters.
     fn keep_books(&mut self) -> Result<(), Error> {
-        self.books_ns = self.arrival_ns;
+        self.books_ns = self.landed.arrival_ns;
         let dropped = self.xdp.dropped().map_err(self.error("read the drops of"))?;
         self.count_dropped(dropped);
         self.count_beside(SourceDrop::OtherPath)
@@ -166,19 +154,19 @@ impl XdpSource {
 
     /// Lands what is there.
     fn take(&mut self) {
-        let Self { lander, allow, .. } = self;
+        let Self { landed, allow, .. } = self;
         let taken = self.xdp.take(BATCH_FRAMES, |packet| {
-            lander.land_packet(allow, from_ethernet(packet, Checksums::Trust));
+            landed.land_packet(allow, from_ethernet(packet, Checksums::Trust));
         });
         self.taken += taken as u64;
-        self.lander.counters.messages.add(taken as u64);
+        self.landed.counters.messages.add(taken as u64);
     }
 
     /// Empties the ring after the stop, until all that was redirected is taken or counted.
     fn drain(&mut self, idle: u32) -> Result<(), Error> {
         let redirected = self.xdp.redirected();
         self.take();
-        if !self.lander.arrivals().is_empty() {
+        if !self.landed.arrivals().is_empty() {
             return Ok(());
         }
         let dropped = self.xdp.dropped().map_err(self.error("read the drops of"))?;
@@ -218,12 +206,12 @@ impl Source for XdpSource {
     }
 
     fn poll(&mut self, wait: Duration) -> Result<usize, Error> {
-        self.lander.clear();
+        self.landed.clear();
         match self.phase {
             Phase::Made | Phase::Bound => return Err(Error::NotStarted),
             Phase::Running => {
                 self.take();
-                if self.lander.arrivals().is_empty() && !wait.is_zero() {
+                if self.landed.arrivals().is_empty() && !wait.is_zero() {
                     self.xdp.wait(wait).map_err(self.error("wait for packets of"))?;
                     self.take();
                 }
@@ -231,35 +219,15 @@ impl Source for XdpSource {
             Phase::Stopping(idle) => self.drain(idle)?,
             Phase::Exhausted => return Ok(0),
         }
-        self.arrival_ns = self.clock.now_ns();
-        if self.phase == Phase::Running && self.arrival_ns - self.books_ns > BOOKS_NS {
+        self.landed.arrival_ns = self.clock.now_ns();
+        if self.phase == Phase::Running && self.landed.arrival_ns - self.books_ns > BOOKS_NS {
             self.keep_books()?;
         }
-        Ok(self.arrivals().len())
+        Ok(self.landed.arrivals().len())
     }
 
-    fn arrivals(&self) -> &[Arrival] {
-        self.lander.arrivals()
-    }
-
-    fn arrival_ns(&self) -> u64 {
-        self.arrival_ns
-    }
-
-    fn producer(&self) -> &Producer {
-        &self.lander.producer
-    }
-
-    fn account(&self) -> Arc<Account<SourceDrop>> {
-        Arc::clone(&self.lander.account)
-    }
-
-    fn counters(&self) -> Arc<Counters> {
-        Arc::clone(&self.lander.counters)
-    }
-
-    fn facts(&self) -> Facts {
-        self.facts.clone()
+    fn landed(&self) -> &Landed {
+        &self.landed
     }
 
     fn stop(&mut self) -> Result<(), Error> {

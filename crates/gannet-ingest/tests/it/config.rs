@@ -11,10 +11,10 @@ fn refusal(text: &str) -> String {
     toml::from_str::<UdpConfig>(text).unwrap_err().to_string()
 }
 
-/// What `open` says about a configuration and a frame length.
-fn opening(text: &str, frame_len: usize) -> String {
+/// What `open` says about a configuration and a longest datagram.
+fn opening(text: &str, longest: usize) -> String {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    let landing = Landing { frame_len, cells: 1 };
+    let landing = Landing { lengths: 16..=longest, cells: 1 };
     let config = toml::from_str(text).unwrap();
     udp::open(&config, landing, &clock).err().expect("a refusal").to_string()
 }
@@ -58,8 +58,8 @@ fn what_makes_no_sense_is_refused() {
     assert!(opening("", 7200).contains("listen = ["));
     assert!(opening(&format!("{listen}sockets = 0"), 7200).contains("choose 1 to 256"));
     assert!(opening(&format!("{listen}kernel_buffer = \"2 TiB\""), 7200).contains("kernel_buffer"));
-    assert!(opening(listen, 70_000).contains("frame length = 70000"));
-    assert!(opening(listen, 1).contains("choose 16 to 65507"));
+    assert!(opening(listen, 70_000).contains("longest datagram = 70000"));
+    assert!(opening(listen, 1).contains("shortest datagram = 16"));
     assert!(opening("listen = [\"192.0.2.1:9\"]", 7200).contains("see `ip address`"));
 }
 

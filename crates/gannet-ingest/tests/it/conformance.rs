@@ -1,5 +1,6 @@
 //! What every source has to do, tried on each of them over real sockets, files and memory.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::sync::Arc;
@@ -12,13 +13,15 @@ use gannet_ingest::{
 };
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::random::Random;
+use gannet_memory::Cell;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::{ethernet, network, pcap};
 
 use crate::wire::Wire;
 
 const FRAME_LEN: usize = 1000;
-const LANDING: Landing = Landing { frame_len: FRAME_LEN, cells: 1 };
+const FRAMES: Landing = Landing { lengths: FRAME_LEN..=FRAME_LEN, cells: 1 };
+const ANY_LENGTH: Landing = Landing { lengths: 1..=9000, cells: 1 };
 const WAIT: Duration = Duration::from_millis(20);
 
 fn clock() -> Arc<dyn Clock> {
@@ -27,18 +30,20 @@ fn clock() -> Arc<dyn Clock> {
 
 /// A source of one kind, and the way to give it datagrams.
 trait Rig: Sized {
+    /// Times that all lengths are tried in the long form.
+    const ROUNDS: usize = 1000;
     /// Sets the source up for these datagrams, or says why this machine cannot.
-    fn set_up(datagrams: &[Vec<u8>]) -> Result<Self, String>;
+    fn set_up(landing: Landing, datagrams: &[Vec<u8>]) -> Result<Self, String>;
     fn source(&mut self) -> &mut dyn Source;
-    /// Sends datagrams that were not given at set-up.
-    fn send(&mut self, _datagrams: &[Vec<u8>]) {}
+    /// Sends datagrams that were not given at set-up, those of one length in one message or each alone.
+    fn send(&mut self, _datagrams: &[Vec<u8>], _coalesce: bool) {}
 }
 
 struct Memory(MemorySource);
 
 impl Rig for Memory {
-    fn set_up(datagrams: &[Vec<u8>]) -> Result<Self, String> {
-        let source = MemorySource::of_frames(LANDING, clock(), datagrams.to_vec());
+    fn set_up(landing: Landing, datagrams: &[Vec<u8>]) -> Result<Self, String> {
+        let source = MemorySource::of_frames(landing, clock(), datagrams.to_vec());
         source.map(Self).map_err(|error| error.to_string())
     }
     fn source(&mut self) -> &mut dyn Source {
@@ -52,7 +57,7 @@ struct Pcap {
 }
 
 impl Rig for Pcap {
-    fn set_up(datagrams: &[Vec<u8>]) -> Result<Self, String> {
+    fn set_up(landing: Landing, datagrams: &[Vec<u8>]) -> Result<Self, String> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&capture(datagrams)).unwrap();
         let config = PcapConfig {
@@ -61,7 +66,7 @@ impl Rig for Pcap {
             allow: Vec::new(),
             verify_checksums: true,
         };
-        let source = PcapSource::open(&config, LANDING, clock()).map_err(|e| e.to_string())?;
+        let source = PcapSource::open(&config, landing, clock()).map_err(|e| e.to_string())?;
         Ok(Self { source, _file: file })
     }
     fn source(&mut self) -> &mut dyn Source {
@@ -97,19 +102,28 @@ fn capture(datagrams: &[Vec<u8>]) -> Vec<u8> {
 /// A UDP source and a sender on the loopback interface.
 struct Udp {
     source: UdpSource,
-    sink: UdpSink,
+    /// One that sends datagrams of one length in one message, and one that does not.
+    sinks: [UdpSink; 2],
 }
 
 impl Udp {
-    fn open(engine: Engine, name: &str, count_before_queue: bool) -> Result<Self, String> {
+    fn open(
+        engine: Engine,
+        name: &str,
+        count_before_queue: bool,
+        landing: Landing,
+    ) -> Result<Self, String> {
         let listen = vec!["127.0.0.1:0".parse().unwrap()];
         let config = UdpConfig { listen, engine, count_before_queue, ..UdpConfig::default() };
-        let source = udp::open(&config, LANDING, &clock()).unwrap().remove(0);
-        if source.facts().engine != name {
-            return Err(source.facts().refusals.join("; "));
+        let source = udp::open(&config, landing, &clock()).unwrap().remove(0);
+        if source.landed().facts().engine != name {
+            return Err(source.landed().facts().refusals.join("; "));
         }
-        let sink = UdpSink::connect(source.address(), &UdpSinkConfig::default()).unwrap();
-        Ok(Self { source, sink })
+        let sinks = [true, false].map(|coalesce| {
+            let config = UdpSinkConfig { coalesce, ..UdpSinkConfig::default() };
+            UdpSink::connect(source.address(), &config).unwrap()
+        });
+        Ok(Self { source, sinks })
     }
 }
 
@@ -128,14 +142,14 @@ macro_rules! udp_rig {
     ($rig:ident, $engine:expr, $name:literal, $count:literal) => {
         struct $rig(Udp);
         impl Rig for $rig {
-            fn set_up(_: &[Vec<u8>]) -> Result<Self, String> {
-                Udp::open($engine, $name, $count).map(Self)
+            fn set_up(landing: Landing, _: &[Vec<u8>]) -> Result<Self, String> {
+                Udp::open($engine, $name, $count, landing).map(Self)
             }
             fn source(&mut self) -> &mut dyn Source {
                 &mut self.0.source
             }
-            fn send(&mut self, datagrams: &[Vec<u8>]) {
-                send(&mut self.0.sink, datagrams);
+            fn send(&mut self, datagrams: &[Vec<u8>], coalesce: bool) {
+                send(&mut self.0.sinks[usize::from(!coalesce)], datagrams);
             }
         }
     };
@@ -156,16 +170,18 @@ macro_rules! xdp_rig {
     ($rig:ident, $mode:expr) => {
         struct $rig(Xdp);
         impl Rig for $rig {
-            fn set_up(_: &[Vec<u8>]) -> Result<Self, String> {
+            // A wire takes long to lay.
+            const ROUNDS: usize = 20;
+            fn set_up(landing: Landing, _: &[Vec<u8>]) -> Result<Self, String> {
                 let wire = Wire::lay()?;
-                let source = wire.source($mode, LANDING, |_| {})?;
+                let source = wire.source($mode, landing, |_| {})?;
                 let sink = wire.sink(&source);
                 Ok(Self(Xdp { source, sink, _wire: wire }))
             }
             fn source(&mut self) -> &mut dyn Source {
                 &mut self.0.source
             }
-            fn send(&mut self, datagrams: &[Vec<u8>]) {
+            fn send(&mut self, datagrams: &[Vec<u8>], _coalesce: bool) {
                 send(&mut self.0.sink, datagrams);
             }
         }
@@ -177,29 +193,79 @@ xdp_rig!(XdpGeneric, XdpMode::Generic);
 
 /// A datagram of `len` bytes that is like no other.
 fn datagram(random: &mut Random, len: usize) -> Vec<u8> {
-    (0..len).map(|_| random.bits() as u8).collect()
+    let mut bytes: Vec<u8> =
+        (0..len.div_ceil(8)).flat_map(|_| random.bits().to_le_bytes()).collect();
+    bytes.truncate(len);
+    bytes
+}
+
+/// Datagrams of any length that may be taken and a few that may not, some of one length after the
+/// other; short ones are as frequent as long ones are in bytes.
+fn datagrams_of_any_length(random: &mut Random, count: usize) -> Vec<Vec<u8>> {
+    let (mut datagrams, mut lens) = (Vec::new(), [64; 4]);
+    while datagrams.len() < count {
+        let place = random.below(4) as usize;
+        if random.chance(0.3) {
+            let most = 1 << (1 + random.below(14));
+            lens[place] = random.below(most).min(9500) as usize;
+        }
+        let run = if random.chance(0.5) { 1 } else { 1 + random.below(30) };
+        (0..run).for_each(|_| datagrams.push(datagram(random, lens[place])));
+    }
+    datagrams
 }
 
 /// Takes the arrivals of the last poll, and tests what holds for every poll.
-fn take(source: &dyn Source, frames: &mut Vec<Vec<u8>>) {
-    let reader = source.producer().reader();
-    assert!(source.arrivals().len() <= 64 * (65_535 / FRAME_LEN), "a batch is bounded");
-    for arrival in source.arrivals() {
-        assert_eq!(arrival.len as usize, FRAME_LEN);
-        let frame = source.producer().bytes(arrival.cell, FRAME_LEN);
-        let mut copy = vec![0; FRAME_LEN];
+fn take(source: &dyn Source, taken: &mut Taken) {
+    let landed = source.landed();
+    let reader = landed.producer().reader();
+    assert!(landed.arrivals().len() as u64 <= landed.facts().cells / 2, "a batch is bounded");
+    let (mut copy, mut cells) = (Vec::new(), HashSet::new());
+    for arrival in landed.arrivals() {
+        assert!(landed.facts().lengths.contains(&(arrival.len as usize)));
+        assert!(cells.insert(arrival.cell), "two in a cell");
+        let frame = landed.producer().bytes(arrival.cell, arrival.len as usize);
+        copy.resize(frame.len(), 0);
         assert_eq!(reader.copy(arrival.cell, &mut copy), Ok(()));
-        assert_eq!(frame, copy, "readers see what the source sees");
-        frames.push(copy);
+        assert!(frame == copy, "readers see what the source sees");
+        taken.cells.push(arrival.cell);
+        taken.datagrams.push(copy.clone());
+    }
+    // What landed before stays as it was until its cell is given away.
+    let depth = taken.cells.len().min(landed.facts().cells as usize);
+    let earlier = taken.cells.len() - depth + taken.random.below(depth.max(1) as u64) as usize;
+    if let Some(cell) = taken.cells.get(earlier) {
+        copy.resize(taken.datagrams[earlier].len(), 0);
+        if reader.copy(*cell, &mut copy).is_ok() {
+            assert!(copy == taken.datagrams[earlier], "a cell was written twice");
+        }
     }
 }
 
-/// Starts the source, gives it the datagrams in pieces, stops it, and returns all frames.
+/// The datagrams that a source delivered, and their cells.
+struct Taken {
+    cells: Vec<Cell>,
+    datagrams: Vec<Vec<u8>>,
+    random: Random,
+}
+
+/// Starts the source, gives it the datagrams in pieces of at most `piece` bytes, which are sent
+/// coalesced or not, stops it, and returns all that it delivered.
 fn run(rig: &mut impl Rig, datagrams: &[Vec<u8>], piece: usize) -> Vec<Vec<u8>> {
-    let mut frames = Vec::new();
+    let (mut random, mut rest) = (Random::new(5), datagrams);
+    let (cells, delivered) = (Vec::new(), Vec::new());
+    let mut frames = Taken { cells, datagrams: delivered, random: Random::new(6) };
     rig.source().start().unwrap();
-    for piece in datagrams.chunks(piece) {
-        rig.send(piece);
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fits = |datagram: &&Vec<u8>| {
+            bytes += datagram.len();
+            bytes <= piece
+        };
+        let count = rest.iter().take(50).take_while(fits).count().max(1);
+        let (now, later) = rest.split_at(count);
+        rest = later;
+        rig.send(now, random.chance(0.5));
         // One poll need not take all that is there.
         for wait in [WAIT, Duration::ZERO, Duration::ZERO] {
             rig.source().poll(wait).unwrap();
@@ -207,7 +273,8 @@ fn run(rig: &mut impl Rig, datagrams: &[Vec<u8>], piece: usize) -> Vec<Vec<u8>> 
         }
     }
     // On a busy machine a card brings packets some time after they were sent.
-    let (account, until) = (rig.source().account(), Instant::now() + Duration::from_secs(10));
+    let (account, until) =
+        (rig.source().landed().account(), Instant::now() + Duration::from_secs(10));
     let is_under_way = || account.statement("source").offered < datagrams.len() as u64;
     while rig.source().poll(WAIT).unwrap() > 0 || is_under_way() && Instant::now() < until {
         take(rig.source(), &mut frames);
@@ -217,19 +284,19 @@ fn run(rig: &mut impl Rig, datagrams: &[Vec<u8>], piece: usize) -> Vec<Vec<u8>> 
         rig.source().poll(WAIT).unwrap();
         take(rig.source(), &mut frames);
     }
-    frames
+    frames.datagrams
 }
 
 fn delivers_every_frame_in_order<R: Rig>() -> Result<(), String> {
     let mut random = Random::new(1);
     // More than twice round the ring.
-    let ring = R::set_up(&[])?.source().facts().cells as usize;
+    let ring = R::set_up(FRAMES, &[])?.source().landed().facts().cells as usize;
     let sent: Vec<_> = (0..2 * ring + 100).map(|_| datagram(&mut random, FRAME_LEN)).collect();
-    let mut rig = R::set_up(&sent)?;
-    let frames = run(&mut rig, &sent, 50);
+    let mut rig = R::set_up(FRAMES, &sent)?;
+    let frames = run(&mut rig, &sent, 50 * FRAME_LEN);
     assert_eq!(frames.len(), sent.len());
     assert!(frames == sent, "a frame differs from what was sent");
-    let account = rig.source().account().statement("source");
+    let account = rig.source().landed().account().statement("source");
     assert!(account.closes() && account.dropped_total() == 0, "{account}");
     Ok(())
 }
@@ -244,10 +311,10 @@ fn counts_datagrams_of_other_lengths<R: Rig>() -> Result<(), String> {
         })
         .collect();
     let expected: Vec<_> = sent.iter().filter(|sent| sent.len() == FRAME_LEN).cloned().collect();
-    let mut rig = R::set_up(&sent)?;
-    let frames = run(&mut rig, &sent, 40);
+    let mut rig = R::set_up(FRAMES, &sent)?;
+    let frames = run(&mut rig, &sent, 50 * FRAME_LEN);
     assert!(frames == expected, "{} frames of {}", frames.len(), expected.len());
-    let account = rig.source().account();
+    let account = rig.source().landed().account();
     let empty = sent.iter().filter(|sent| sent.is_empty()).count();
     assert_eq!(account.dropped(SourceDrop::Empty), empty as u64);
     let others = sent.len() - expected.len() - empty;
@@ -257,29 +324,49 @@ fn counts_datagrams_of_other_lengths<R: Rig>() -> Result<(), String> {
     Ok(())
 }
 
+fn lands_datagrams_of_any_length<R: Rig>() -> Result<(), String> {
+    let rounds = if std::env::var_os("GANNET_LONG").is_some() { R::ROUNDS } else { 1 };
+    let mut random = Random::new(3);
+    for _ in 0..rounds {
+        let sent = datagrams_of_any_length(&mut random, 10_000);
+        let mut rig = R::set_up(ANY_LENGTH, &sent)?;
+        let frames = run(&mut rig, &sent, 50_000);
+        let is_taken = |sent: &&Vec<u8>| ANY_LENGTH.lengths.contains(&sent.len());
+        let expected: Vec<_> = sent.iter().filter(is_taken).collect();
+        assert_eq!(frames.len(), expected.len());
+        assert!(frames.iter().eq(expected), "a datagram differs from what was sent");
+        let landed = rig.source().landed();
+        let bytes: usize = frames.iter().map(Vec::len).sum();
+        assert_eq!(landed.counters().bytes.get(), bytes as u64);
+        let statement = landed.account().statement("source");
+        assert!(statement.closes() && statement.offered == sent.len() as u64, "{statement}");
+    }
+    Ok(())
+}
+
 fn lives_from_start_to_stop<R: Rig>() -> Result<(), String> {
-    let mut rig = R::set_up(&[])?;
+    let mut rig = R::set_up(FRAMES, &[])?;
     let source = rig.source();
     assert!(matches!(source.poll(Duration::ZERO), Err(Error::NotStarted)));
     assert!(!source.is_exhausted());
     source.start().unwrap();
     assert_eq!(source.poll(Duration::from_millis(1)).unwrap(), 0, "nothing was sent");
-    let first = source.arrival_ns();
+    let first = source.landed().arrival_ns();
     source.poll(Duration::ZERO).unwrap();
-    assert!(source.arrival_ns() >= first);
+    assert!(source.landed().arrival_ns() >= first);
     source.stop().unwrap();
     source.stop().unwrap();
     (0..10).for_each(|_| assert_eq!(source.poll(WAIT).unwrap(), 0));
-    assert!(source.is_exhausted() && source.arrivals().is_empty());
-    assert!(source.account().statement("source").closes());
+    assert!(source.is_exhausted() && source.landed().arrivals().is_empty());
+    assert!(source.landed().account().statement("source").closes());
     Ok(())
 }
 
 fn states_its_facts<R: Rig>() -> Result<(), String> {
-    let mut rig = R::set_up(&[])?;
-    let facts = rig.source().facts();
-    assert_eq!(facts.frame_len, FRAME_LEN);
-    assert_eq!(facts.cells, rig.source().producer().geometry().capacity());
+    let mut rig = R::set_up(FRAMES, &[])?;
+    let facts = rig.source().landed().facts().clone();
+    assert_eq!(facts.lengths, FRAMES.lengths);
+    assert_eq!(facts.cells, rig.source().landed().producer().geometry().capacity());
     assert!(facts.to_string().contains("1000 B"), "{facts}");
     if let Some(buffer) = facts.kernel_buffer {
         assert!(buffer.obtained > 0 && facts.address.map(|a: SocketAddr| a.port()) != Some(0));
@@ -293,6 +380,7 @@ macro_rules! conformance {
             use super::*;
             conformance!(@test $rig: delivers_every_frame_in_order);
             conformance!(@test $rig: counts_datagrams_of_other_lengths);
+            conformance!(@test $rig: lands_datagrams_of_any_length);
             conformance!(@test $rig: lives_from_start_to_stop);
             conformance!(@test $rig: states_its_facts);
         }

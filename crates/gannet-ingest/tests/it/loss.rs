@@ -13,7 +13,7 @@ use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::quantity::Bytes;
 
 const FRAME_LEN: usize = 7200;
-const LANDING: Landing = Landing { frame_len: FRAME_LEN, cells: 1 };
+const LANDING: Landing = Landing { lengths: FRAME_LEN..=FRAME_LEN, cells: 1 };
 const WAIT: Duration = Duration::from_millis(20);
 
 /// Engine, whether datagrams are counted before the queue, and what is then known about drops.
@@ -36,7 +36,7 @@ fn open(config: &UdpConfig) -> Vec<UdpSource> {
 fn each_variant(kernel_buffer: Bytes, test: impl Fn(&str, UdpConfig)) {
     for (engine, count_before_queue, drop_sizes) in VARIANTS {
         let config = UdpConfig { engine, count_before_queue, kernel_buffer, ..loopback() };
-        let facts = open(&config).remove(0).facts();
+        let facts = open(&config).remove(0).landed().facts().clone();
         if facts.drop_sizes == drop_sizes && facts.refusals.is_empty() {
             test(&format!("{} {drop_sizes:?}", facts.engine), config);
         } else {
@@ -66,8 +66,8 @@ fn send(target: SocketAddr, coalesce: bool, go_on: impl Fn(u64) -> bool) -> u64 
 
 /// Numbers of the frames of the last poll.
 fn numbers(source: &dyn Source) -> impl Iterator<Item = u64> + '_ {
-    source.arrivals().iter().map(|arrival| {
-        let frame = source.producer().bytes(arrival.cell, FRAME_LEN);
+    source.landed().arrivals().iter().map(|arrival| {
+        let frame = source.landed().producer().bytes(arrival.cell, FRAME_LEN);
         assert_eq!(frame[FRAME_LEN - 1], 0xa5);
         u64::from_le_bytes(*frame.first_chunk().unwrap())
     })
@@ -110,17 +110,17 @@ fn overload(name: &str, source: &mut UdpSource, coalesce: bool) {
     }
     received.extend(drain(source));
     let sent = sender.join().unwrap();
-    let account = source.account().statement(name);
+    let account = source.landed().account().statement(name);
     assert!(account.closes(), "{account}");
     assert_eq!(account.delivered, received.len() as u64, "{account}");
     assert!(received.is_sorted() && received.last() < Some(&sent), "{name}: out of order");
-    let unsized_drops = source.counters().unsized_drops.get();
+    let unsized_drops = source.landed().counters().unsized_drops.get();
     if unsized_drops == 0 {
         assert_eq!(account.offered, sent, "{account}");
     } else {
         // Perhaps known too low, and said so.
         assert!(account.offered <= sent, "{account}");
-        assert_eq!(source.facts().drop_sizes, DropSizes::Unknown);
+        assert_eq!(source.landed().facts().drop_sizes, DropSizes::Unknown);
         eprintln!("{name}: {unsized_drops} drops of unknown size");
     }
     assert!(account.dropped_total() > 0, "no overload: {account}");
@@ -161,12 +161,12 @@ fn start_and_stop(name: &str, source: &mut UdpSource) {
         received.extend(numbers(source));
     }
     received.extend(drain(source));
-    let account = source.account().statement(name);
+    let account = source.landed().account().statement(name);
     assert!(account.closes() && received.len() >= 500, "{account}");
     let span = received.last().unwrap() - received[0] + 1;
     let gaps = span - received.len() as u64;
-    let dropped = source.account().dropped(SourceDrop::KernelQueue);
-    let is_exact = source.counters().unsized_drops.get() == 0;
+    let dropped = source.landed().account().dropped(SourceDrop::KernelQueue);
+    let is_exact = source.landed().counters().unsized_drops.get() == 0;
     assert!(gaps <= dropped || !is_exact, "{gaps} frames lost without a word: {account}");
 }
 
@@ -179,7 +179,7 @@ fn what_came_before_the_start_is_counted_and_not_delivered() {
             source.start().unwrap();
             send(source.address(), coalesce, |number| number < 32);
             assert_eq!(drain(&mut source), (0..32).collect::<Vec<_>>(), "{name}");
-            let account = source.account();
+            let account = source.landed().account();
             assert_eq!(account.dropped(SourceDrop::BeforeStart), early, "{name}");
             assert_eq!(account.statement(name).dropped_total(), early, "{name}");
             assert!(account.statement(name).closes());
@@ -193,11 +193,11 @@ fn a_prepared_source_has_no_port_yet() {
     let config = UdpConfig { listen: vec![other.address()], ..UdpConfig::default() };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let mut source = udp::prepare(&config, LANDING, None, &clock).unwrap().remove(0);
-    assert_eq!(source.facts().address, None);
+    assert_eq!(source.landed().facts().address, None);
     assert!(source.bind().is_err(), "the port is taken");
     drop(other);
     source.bind().unwrap();
-    assert_eq!(source.facts().address, Some(config.listen[0]));
+    assert_eq!(source.landed().facts().address, Some(config.listen[0]));
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn foreign_senders_are_counted_and_not_delivered() {
         }
         let expected: Vec<_> = (0..50).filter(|number| number % 3 == 0).collect();
         assert_eq!(drain(&mut source), expected, "{name}");
-        let account = source.account();
+        let account = source.landed().account();
         assert_eq!(account.dropped(SourceDrop::ForeignAddress), 33, "{name}");
         assert!(account.statement(name).closes());
     });
@@ -274,7 +274,7 @@ fn a_key_in_the_datagram_chooses_the_socket() {
             assert_eq!(keys, (first..first + keys.len() as u32).collect::<Vec<_>>(), "{place}");
             first += keys.len() as u32;
             assert!(keys.len().abs_diff(64 / sockets as usize) <= 1, "{keys:?}");
-            let account = source.account();
+            let account = source.landed().account();
             assert_eq!(account.dropped(SourceDrop::WrongLength), if place == 0 { 2 } else { 0 });
         }
         assert_eq!(first, 64);
@@ -329,8 +329,10 @@ fn a_group_of_sockets_stops_amid_traffic_without_a_gap() {
         }
         over.store(true, Ordering::Relaxed);
         sender.join().unwrap();
-        let dropped: u64 =
-            sources.iter().map(|source| source.account().dropped(SourceDrop::KernelQueue)).sum();
+        let dropped: u64 = sources
+            .iter()
+            .map(|source| source.landed().account().dropped(SourceDrop::KernelQueue))
+            .sum();
         let mut missing = 0;
         for (place, received) in received.iter().enumerate() {
             let share = STREAMS / u64::from(sockets);
@@ -347,7 +349,7 @@ fn a_group_of_sockets_stops_amid_traffic_without_a_gap() {
             }
         }
         assert!(missing <= dropped, "{missing} frames are missing and {dropped} were dropped");
-        assert!(sources.iter().all(|source| source.account().statement("udp").closes()));
+        assert!(sources.iter().all(|source| source.landed().account().statement("udp").closes()));
     }
 }
 
@@ -374,7 +376,8 @@ fn sources_that_are_parted_coalesce_no_more() {
     assert_eq!(send(sources[0].address(), true, |number| number < 160), 160);
     let taken: usize = sources.iter_mut().map(|source| drain(source).len()).sum();
     assert_eq!(taken, 160);
-    let messages: u64 = sources.iter().map(|source| source.counters().messages.get()).sum();
+    let messages: u64 =
+        sources.iter().map(|source| source.landed().counters().messages.get()).sum();
     assert_eq!(messages, 160, "each datagram is a message");
 }
 

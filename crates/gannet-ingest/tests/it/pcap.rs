@@ -52,23 +52,24 @@ fn read(bytes: &[u8], more: &str) -> (Vec<u8>, Option<Error>, PcapSource) {
     file.write_all(bytes).unwrap();
     let text = format!("path = {:?}\n{more}", file.path());
     let config: PcapConfig = toml::from_str(&text).unwrap();
-    let landing = Landing { frame_len: FRAME_LEN, cells: 1 };
+    let landing = Landing { lengths: FRAME_LEN..=FRAME_LEN, cells: 1 };
     let clock = Arc::new(SystemClock::start());
     let mut source = PcapSource::open(&config, landing, clock).unwrap();
     source.start().unwrap();
     let (mut frames, mut failure) = (Vec::new(), None);
     while !source.is_exhausted() {
         match source.poll(Duration::ZERO) {
-            Ok(_) => frames.extend(
-                source
-                    .arrivals()
-                    .iter()
-                    .map(|arrival| source.producer().bytes(arrival.cell, FRAME_LEN)[0]),
-            ),
+            Ok(_) => {
+                frames.extend(
+                    source.landed().arrivals().iter().map(|arrival| {
+                        source.landed().producer().bytes(arrival.cell, FRAME_LEN)[0]
+                    }),
+                )
+            }
             Err(error) => failure = Some(error),
         }
     }
-    assert!(source.account().statement("pcap").closes());
+    assert!(source.landed().account().statement("pcap").closes());
     (frames, failure, source)
 }
 
@@ -113,7 +114,7 @@ fn what_is_not_a_frame_is_counted_by_its_reason() {
     let (found, failure, source) = read(&pcapng_file(&packets), options);
     assert!(failure.is_none());
     assert_eq!(found, [7, 7]);
-    let account = source.account();
+    let account = source.landed().account();
     assert_eq!(account.dropped(SourceDrop::WrongLength), 1);
     assert_eq!(account.dropped(SourceDrop::ForeignAddress), 1);
     assert_eq!(account.dropped(SourceDrop::Fragment), 1);
@@ -147,7 +148,7 @@ fn an_unknown_kind_of_link_is_an_error_that_says_what_to_do() {
 #[test]
 fn a_missing_file_is_an_error_that_names_it() {
     let config: PcapConfig = toml::from_str("path = \"/nowhere/x.pcap\"").unwrap();
-    let landing = Landing { frame_len: FRAME_LEN, cells: 1 };
+    let landing = Landing { lengths: FRAME_LEN..=FRAME_LEN, cells: 1 };
     let source = PcapSource::open(&config, landing, Arc::new(SystemClock::start()));
     let text = source.err().unwrap().to_string();
     assert!(text.starts_with("cannot read /nowhere/x.pcap: "), "{text}");

@@ -58,7 +58,7 @@ impl Wire {
         for (namespace, own, other, hardware) in [(a, 1, 2, far), (b, 2, 1, near)] {
             ip(&format!("-n {namespace} address add 10.73.0.{own}/24 dev v0"))?;
             // The kernel is not to put datagrams together, as it may where no card is.
-            ip(&format!("-n {namespace} link set v0 mtu 9000 gso_max_segs 1 up"))?;
+            ip(&format!("-n {namespace} link set v0 mtu 9600 gso_max_segs 1 up"))?;
             let neighbour = format!("10.73.0.{other} lladdr {hardware} dev v0");
             ip(&format!("-n {namespace} neighbour replace {neighbour}"))?;
         }
@@ -84,7 +84,7 @@ impl Wire {
 
     /// A sender at the other end.
     pub fn sink(&self, source: &XdpSource) -> UdpSink {
-        let address: SocketAddr = source.facts().address.unwrap();
+        let address: SocketAddr = source.landed().facts().address.unwrap();
         within(&self.sending, || UdpSink::connect(address, &UdpSinkConfig::default()).unwrap())
     }
 

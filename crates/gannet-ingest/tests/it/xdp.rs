@@ -12,7 +12,7 @@ use gannet_measure::testing::skipped;
 use crate::wire::Wire;
 
 const FRAME_LEN: usize = 7200;
-const LANDING: Landing = Landing { frame_len: FRAME_LEN, cells: 4096 };
+const LANDING: Landing = Landing { lengths: FRAME_LEN..=FRAME_LEN, cells: 4096 };
 
 /// Frame number `n`.
 fn frame(n: u64) -> Vec<u8> {
@@ -30,8 +30,8 @@ fn send(sink: &mut UdpSink, datagrams: &[&[u8]]) {
 fn take(source: &mut XdpSource) -> Vec<u64> {
     let mut numbers = Vec::new();
     while !source.is_exhausted() && source.poll(Duration::from_millis(20)).unwrap() > 0 {
-        for arrival in source.arrivals() {
-            let bytes = source.producer().bytes(arrival.cell, FRAME_LEN);
+        for arrival in source.landed().arrivals() {
+            let bytes = source.landed().producer().bytes(arrival.cell, FRAME_LEN);
             let number = u64::from_le_bytes(*bytes.first_chunk().unwrap()) >> 32;
             assert!(bytes == frame(number), "frame {number} is damaged");
             numbers.push(number);
@@ -42,7 +42,7 @@ fn take(source: &mut XdpSource) -> Vec<u64> {
 
 /// Takes until all of `count` datagrams have come, then stops the source and takes the rest.
 fn stop(source: &mut XdpSource, count: impl Fn() -> u64) -> Vec<u64> {
-    let (account, until) = (source.account(), Instant::now() + Duration::from_secs(10));
+    let (account, until) = (source.landed().account(), Instant::now() + Duration::from_secs(10));
     let mut numbers = Vec::new();
     while account.statement("source").offered < count() && Instant::now() < until {
         numbers.extend(take(source));
@@ -83,7 +83,7 @@ fn frames_in_several_pieces_are_whole() {
         }
         taken.extend(stop(&mut source, || 2001));
         assert!(taken.iter().copied().eq(0..2000), "{mode:?}: {} frames", taken.len());
-        let account = source.account();
+        let account = source.landed().account();
         assert_eq!(account.dropped(SourceDrop::WrongLength), 1);
         let statement = account.statement("source");
         assert!(statement.closes() && statement.offered == 2001, "{statement}");
@@ -104,7 +104,7 @@ fn in_overload_every_frame_is_taken_or_counted() {
             }
         }
         taken += stop(&mut source, || sent - wire.lost()).len() as u64;
-        let account = source.account();
+        let account = source.landed().account();
         let statement = account.statement("source");
         assert!(statement.closes() && statement.delivered == taken, "{statement}");
         assert!(account.dropped(SourceDrop::KernelQueue) > 0, "{mode:?}: {statement}");
@@ -123,7 +123,7 @@ fn what_is_left_to_the_kernel_is_counted() {
     // One goes in fragments.
     send(&mut sink, &[&frame(7), &[0; 20_000], &frame(8)]);
     assert_eq!(stop(&mut source, || 10), [7, 8]);
-    let account = source.account();
+    let account = source.landed().account();
     assert_eq!(account.dropped(SourceDrop::BeforeStart), 7);
     assert_eq!(account.dropped(SourceDrop::OtherPath), 1);
     // After the stop nothing is taken and nothing counted.
@@ -148,7 +148,7 @@ fn strangers_are_not_heard() {
     source.start().unwrap();
     send(&mut wire.sink(&source), &[&frame(0)]);
     assert_eq!(stop(&mut source, || 1), [0; 0]);
-    assert_eq!(source.account().dropped(SourceDrop::ForeignAddress), 1);
+    assert_eq!(source.landed().account().dropped(SourceDrop::ForeignAddress), 1);
 }
 
 #[test]

@@ -125,12 +125,12 @@ impl<T: FrameFormat, F: Finder> Receiver<T, F> {
     /// As [`Source::poll`].
     pub fn step(&mut self, wait: Duration) -> Result<(), Error> {
         let arrived = self.source.poll(wait)?;
-        let arrival_ns = self.source.arrival_ns();
-        let landed = self.source.producer();
+        let landed = self.source.landed();
+        let (arrival_ns, cells) = (landed.arrival_ns(), landed.producer());
         self.frames.strayed = false;
-        for arrival in self.source.arrivals() {
-            let frame = landed.bytes(arrival.cell, arrival.len as usize);
-            self.frames.take(frame, arrival.cell, arrival_ns, &mut self.items, || landed.reader());
+        for arrival in landed.arrivals() {
+            let frame = cells.bytes(arrival.cell, arrival.len as usize);
+            self.frames.take(frame, arrival.cell, arrival_ns, &mut self.items, || cells.reader());
         }
         self.frames.publish();
         if self.frames.strayed {
@@ -165,7 +165,7 @@ impl<T: FrameFormat, F: Finder> Receiver<T, F> {
 
     /// Hands over the items that are left. The frames stay readable in the latency buffer.
     pub fn finish(mut self) -> Box<dyn Source> {
-        self.frames.finish(self.source.arrival_ns(), &mut self.items);
+        self.frames.finish(self.source.landed().arrival_ns(), &mut self.items);
         self.items.finish();
         self.source
     }

@@ -79,10 +79,10 @@ impl Bench {
         inputs: Vec<Vec<Vec<u8>>>,
     ) -> (Vec<Receiver<TpcFormat, StreamTpg>>, ItemReceiver<TriggerPrimitive>) {
         let (senders, found) = items::channel(inputs.len(), StreamTpg::ITEMS_MAX);
-        let landing = Landing { frame_len: FRAME_LEN, cells: 64 };
+        let landing = || Landing { lengths: FRAME_LEN..=FRAME_LEN, cells: 64 };
         let receiver = |(number, (frames, sender)): (usize, (Vec<Vec<u8>>, _))| {
             let clock = self.clock.clone();
-            let source = MemorySource::of_frames(landing, clock.clone(), frames).unwrap();
+            let source = MemorySource::of_frames(landing(), clock.clone(), frames).unwrap();
             let pool = Arc::clone(&self.pool);
             let mut receiver =
                 Receiver::new(FORMAT, Box::new(source), pool, number == 0, sender, clock);
@@ -237,12 +237,12 @@ fn frames_that_stray_in_a_message_end_the_coalescing_at_every_socket() {
         sockets: 2,
         ..UdpConfig::default()
     };
-    let landing = Landing { frame_len: FRAME_LEN, cells: 64 };
+    let landing = Landing { lengths: FRAME_LEN..=FRAME_LEN, cells: 64 };
     let keys = [0, 1].map(|stream| daq_ethernet::stream_key(geo_id(stream)));
     let spread = Spread::new(daq_ethernet::STREAM_KEY, keys);
     let mut sources = udp::prepare(&config, landing, Some(&spread), &clock).unwrap();
     sources.iter_mut().for_each(|source| source.bind().unwrap());
-    let (address, counters) = (sources[0].address(), sources[1].counters());
+    let (address, counters) = (sources[0].address(), sources[1].landed().counters());
     let (senders, _found) = items::channel(2, StreamTpg::ITEMS_MAX);
     let receiver = |(source, sender): (udp::UdpSource, _)| {
         let (pool, clock) = (Arc::clone(&bench.pool), Arc::clone(&clock));
