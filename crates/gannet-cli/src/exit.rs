@@ -144,7 +144,6 @@ fn find_code(error: &FindError) -> u8 {
         | FindError::Twice(_)
         | FindError::OwnInput(_) => USAGE,
         FindError::Config(_)
-        | FindError::Start { .. }
         | FindError::Tpg(_)
         | FindError::NoChannelMap { .. }
         | FindError::ChannelMap { .. } => CONFIGURATION_INVALID,

@@ -1,10 +1,9 @@
 //! What the log of a run says about the run at its start: the chunk of kind `RUN_START`. Raw files that
 //! are exported repeat it.
 //!
-//! It is one JSON object. Since version 0.1 of this program it holds, besides the text of the
-//! configuration, what followed from it: how primitives were found, and which wires the channels of
-//! each stream read. So the primitives can be found again without the files that the configuration
-//! refers to. Logs without these parts are read too.
+//! It is one JSON object. It holds, besides the text of the configuration, what followed from it: how
+//! primitives were found, and which wires the channels of each stream read. So the primitives can be
+//! found again without the files that the configuration refers to.
 
 use gannet_readout::raw_file::Catalogue;
 use gannet_trigger::TriggerConfig;
@@ -17,12 +16,11 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Plan, PlannedSource, PlannedStream};
 
 /// The start of a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunStart {
     /// Run number.
     pub run: u32,
-    /// Start of the run, nanoseconds since 1970-01-01 UTC; 0 when unknown, as in older logs.
+    /// Start of the run, nanoseconds since 1970-01-01 UTC; 0 when unknown.
     pub started_unix_ns: u64,
     /// Name of the recording process.
     pub application: String,
@@ -30,31 +28,30 @@ pub struct RunStart {
     pub version: String,
     /// The streams in their order.
     pub streams: Vec<StreamStart>,
-    /// How primitives were found; absent in older logs.
-    pub tpg: Option<TpgConfig>,
-    /// Length of a slice of primitives, in ticks; absent in older logs.
-    pub slice_ticks: Option<u64>,
-    /// What raw files tell offline catalogues; absent in older logs.
-    pub catalogue: Option<Catalogue>,
-    /// How primitives became decisions; absent in older logs.
-    pub trigger: Option<TriggerConfig>,
+    /// How primitives were found.
+    pub tpg: TpgConfig,
+    /// Length of a slice of primitives, in ticks.
+    pub slice_ticks: u64,
+    /// What raw files tell offline catalogues.
+    pub catalogue: Catalogue,
+    /// How primitives became decisions.
+    pub trigger: TriggerConfig,
     /// Text of the configuration.
     pub configuration: String,
 }
 
 /// A stream of the run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamStart {
     /// Place on the detector, as detector/crate/slot/stream.
     pub geo_id: String,
     /// Source that it is in files.
     pub source_id: String,
-    /// TpcFormat of its frames; absent in older logs.
-    pub format: Option<TpcFormat>,
-    /// Offline number of each of the 64 channels; empty in older logs.
+    /// Format of its frames.
+    pub format: TpcFormat,
+    /// Offline number of each of the 64 channels.
     pub offline: Vec<u32>,
-    /// Plane of each of the 64 channels; empty in older logs.
+    /// Plane of each of the 64 channels.
     pub plane: Vec<u8>,
 }
 
@@ -73,10 +70,10 @@ impl RunStart {
             application: config.run.application.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
             streams: plan.sources.iter().flat_map(streams).collect(),
-            tpg: Some(config.tpg.clone()),
-            slice_ticks: Some(config.record.slice_ticks),
-            catalogue: Some(config.exports.catalogue()),
-            trigger: Some(config.trigger.clone()),
+            tpg: config.tpg.clone(),
+            slice_ticks: config.record.slice_ticks,
+            catalogue: config.exports.catalogue(),
+            trigger: config.trigger.clone(),
             configuration: plan.text.clone(),
         }
     }
@@ -101,18 +98,18 @@ impl StreamStart {
         Self {
             geo_id: stream.geo_id.to_string(),
             source_id: stream.source_id.to_string(),
-            format: Some(format),
+            format,
             offline: stream.channels.offline.to_vec(),
             plane: stream.channels.plane.to_vec(),
         }
     }
 
-    /// Place, format and channels of the stream, if all of them are told.
+    /// Place, format and channels of the stream, if they are those of one.
     pub fn channels(&self) -> Option<(GeoId, TpcFormat, StreamChannels)> {
         let geo_id: GeoId = self.geo_id.parse().ok()?;
         let offline = self.offline[..].try_into().ok()?;
         let plane = self.plane[..].try_into().ok()?;
-        Some((geo_id, self.format?, StreamChannels { offline, plane }))
+        Some((geo_id, self.format, StreamChannels { offline, plane }))
     }
 }
 
@@ -128,21 +125,16 @@ mod tests {
                     [tpg]\nthreshold = [60, 61, 62]\nmask = [7]\n[record]\nslice_ticks = 1000\n";
         let plan = config::parse("run.toml", text, Path::new(".")).unwrap();
         let start = RunStart::decode(&RunStart::of(&plan).encode()).unwrap();
-        assert_eq!(start.tpg.as_ref(), Some(&plan.config.tpg));
-        assert_eq!(start.trigger.as_ref(), Some(&plan.config.trigger));
-        assert_eq!((start.slice_ticks, &start.configuration[..]), (Some(1000), text));
+        assert_eq!(&start.tpg, &plan.config.tpg);
+        assert_eq!(&start.trigger, &plan.config.trigger);
+        assert_eq!((start.slice_ticks, &start.configuration[..]), (1000, text));
         let told: Vec<_> = start.streams.iter().map(|s| s.channels().unwrap()).collect();
         let planned = plan.streams().map(|s| (s.geo_id, TpcFormat::WibEth, s.channels));
         assert_eq!(told, planned.collect::<Vec<_>>());
     }
 
     #[test]
-    fn the_start_in_an_older_log_is_read_without_the_newer_parts() {
-        let old = br#"{"application":"a","configuration":"x = 1","run":7,"version":"0.0.1",
-            "streams":[{"geo_id":"3/1/0/64","source_id":"Detector_Readout_0x00000064"}]}"#;
-        let start = RunStart::decode(old).unwrap();
-        assert_eq!((start.run, start.tpg, &start.configuration[..]), (7, None, "x = 1"));
-        assert_eq!(start.streams[0].channels(), None);
+    fn what_is_no_whole_start_is_refused() {
         assert!(RunStart::decode(b"{\"run\":").is_err());
     }
 }

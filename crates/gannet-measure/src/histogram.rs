@@ -74,11 +74,6 @@ impl Histogram {
         self.sum.get()
     }
 
-    /// Number of values of at most `limit`, to the resolution of a bucket.
-    pub fn count_to(&self, limit: u64) -> u64 {
-        self.buckets[..=bucket(limit)].iter().map(Counter::get).sum()
-    }
-
     /// Smallest value that at least the fraction `q` of all values do not exceed, to the upper
     /// edge of its bucket; 0 when nothing was recorded.
     pub fn quantile(&self, q: f64) -> u64 {
@@ -162,7 +157,6 @@ mod tests {
         assert_eq!((summary.count, summary.max), (100, 100_000));
         assert!((50_000..=51_600).contains(&summary.p50));
         assert!((99_000..=100_000).contains(&summary.p99));
-        assert_eq!(histogram.count_to(u64::MAX), 100);
     }
 
     #[test]

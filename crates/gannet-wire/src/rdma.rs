@@ -54,8 +54,6 @@ pub const DATA_LEN_MAX: usize = 4096;
 pub const DATA_LEN: usize = 4096 - HEADER_LEN;
 /// The version of the layout.
 pub const VERSION: u8 = 1;
-/// Bits of a node number.
-pub const NODE_BITS: u32 = 20;
 /// Sequence numbers that `selective` speaks of: no more packets may be under way.
 pub const WINDOW: u32 = 32;
 

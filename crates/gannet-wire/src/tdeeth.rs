@@ -25,8 +25,6 @@ pub use crate::tpc_frame::{BLOCK_LENGTH, CHANNELS, FRAME_LEN, SAMPLES};
 
 /// Ticks of 16 ns from one frame of a stream to the next.
 pub const TICKS_PER_FRAME: u64 = 2000;
-/// Ticks that DUNE's software counts from one sample to the next; the true step is 31.25.
-pub const TICKS_PER_SAMPLE_NOMINAL: u64 = 32;
 
 /// View of a TDEEth frame.
 pub type Frame<T> = tpc_frame::Frame<T, HeaderRepr>;

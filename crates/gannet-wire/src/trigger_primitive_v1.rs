@@ -1,15 +1,12 @@
 //! Trigger primitive, version 1: the 56-byte record of files written until 2024.
 
 use core::fmt;
-use core::num::NonZeroU64;
 
 use crate::detector::Detector;
 use crate::error::{Error, Result};
 use crate::little_endian as le;
 use crate::numbered::numbered;
 use crate::record::Record;
-use crate::trigger_primitive::{Repr, TriggerPrimitive};
-use crate::wibeth;
 
 /// Offsets of the fields, as a C++ compiler pads the struct on a 64-bit machine.
 mod field {
@@ -45,9 +42,6 @@ numbered! {
         RunningSum = 3 => "RunningSum",
     }
 }
-
-/// Ticks from one TPC sample to the next: 32 ticks of 16 ns.
-pub const TPC_TICKS_PER_SAMPLE: NonZeroU64 = NonZeroU64::new(wibeth::TICKS_PER_SAMPLE).unwrap();
 
 /// A trigger primitive as version 1 stored it: a C++ struct with its padding.
 ///
@@ -100,60 +94,6 @@ pub struct TriggerPrimitiveV1 {
 impl TriggerPrimitiveV1 {
     /// Version that this layout carries.
     pub const VERSION: u16 = 1;
-    /// Channel number that stands for no channel.
-    pub const INVALID_CHANNEL: i32 = i32::MAX;
-
-    /// The same hit in version 2, which counts in samples of `ticks_per_sample`.
-    ///
-    /// Lengths are rounded down to samples. What version 2 cannot hold saturates: lengths at
-    /// 65,535 samples, a detector above 8 bits at 255; a channel that is negative or above 24 bits
-    /// becomes the invalid one. Type, algorithm and the upper flag byte have no place there.
-    pub fn to_v2(&self, ticks_per_sample: NonZeroU64) -> TriggerPrimitive {
-        let samples = |ticks: u64| u16::try_from(ticks / ticks_per_sample).unwrap_or(u16::MAX);
-        TriggerPrimitive::new(Repr {
-            channel: u32::try_from(self.channel).unwrap_or(TriggerPrimitive::INVALID_CHANNEL),
-            detid: u8::try_from(self.detid).unwrap_or(u8::MAX),
-            flag: self.flag as u8,
-            time_start: self.time_start,
-            samples_over_threshold: samples(self.time_over_threshold),
-            samples_to_peak: samples(self.time_peak.saturating_sub(self.time_start)),
-            adc_integral: self.adc_integral,
-            adc_peak: self.adc_peak,
-        })
-    }
-
-    /// A hit of version 2 in version 1, which also names sensor and algorithm.
-    ///
-    /// The invalid channel and detector of version 2 become those of version 1; a peak time beyond
-    /// 64 bits saturates.
-    pub fn from_v2(
-        primitive: &TriggerPrimitive,
-        ticks_per_sample: NonZeroU64,
-        sensor: Type,
-        algorithm: Algorithm,
-    ) -> Self {
-        let ticks = |samples: u16| u64::from(samples).saturating_mul(ticks_per_sample.get());
-        let channel = match primitive.channel() {
-            TriggerPrimitive::INVALID_CHANNEL => Self::INVALID_CHANNEL,
-            channel => channel as i32,
-        };
-        let detid = match primitive.detid() {
-            u8::MAX => u16::MAX,
-            detid => detid.into(),
-        };
-        Self {
-            time_start: primitive.time_start(),
-            time_peak: primitive.time_start().saturating_add(ticks(primitive.samples_to_peak())),
-            time_over_threshold: ticks(primitive.samples_over_threshold()),
-            channel,
-            adc_integral: primitive.adc_integral(),
-            adc_peak: primitive.adc_peak(),
-            detid,
-            sensor,
-            algorithm,
-            flag: primitive.flag().into(),
-        }
-    }
 }
 
 impl Record for TriggerPrimitiveV1 {
@@ -251,41 +191,6 @@ mod tests {
     }
 
     #[test]
-    fn conversion_to_version_2_counts_samples() {
-        let hit = HIT.to_v2(TPC_TICKS_PER_SAMPLE).repr();
-        assert_eq!((hit.samples_over_threshold, hit.samples_to_peak), (9, 4));
-        assert_eq!((hit.channel, hit.detid, hit.flag), (1234, 3, 2));
-        assert_eq!((hit.adc_integral, hit.adc_peak, hit.time_start), (5000, 900, 0x1000));
-    }
-
-    #[test]
-    fn conversion_saturates_what_version_2_cannot_hold() {
-        let hit = TriggerPrimitiveV1 {
-            time_peak: 0,
-            time_over_threshold: u64::MAX,
-            channel: -1,
-            detid: 0xffff,
-            ..HIT
-        };
-        let hit = hit.to_v2(TPC_TICKS_PER_SAMPLE).repr();
-        assert_eq!((hit.samples_over_threshold, hit.samples_to_peak), (u16::MAX, 0));
-        assert_eq!((hit.channel, hit.detid), (TriggerPrimitive::INVALID_CHANNEL, u8::MAX));
-    }
-
-    #[test]
-    fn the_invalid_primitive_stays_invalid() {
-        let invalid = TriggerPrimitiveV1::from_v2(
-            &TriggerPrimitive::INVALID,
-            TPC_TICKS_PER_SAMPLE,
-            Type::Tpc,
-            Algorithm::Unknown,
-        );
-        assert_eq!(invalid.channel, TriggerPrimitiveV1::INVALID_CHANNEL);
-        assert_eq!(invalid.detid, u16::MAX);
-        assert_eq!(invalid.time_peak, u64::MAX);
-    }
-
-    #[test]
     fn malformed_version() {
         let mut bytes = [0; TriggerPrimitiveV1::LEN];
         HIT.emit(&mut bytes);
@@ -312,15 +217,5 @@ mod tests {
             prop_assert_eq!(bytes, stored);
         }
 
-        #[test]
-        fn version_2_survives_the_way_through_version_1(
-            words in any::<[u64; 3]>(),
-            time_start in 0..u64::MAX / 2,
-        ) {
-            let hit = TriggerPrimitive { words: [words[0] & !0xff | 2, time_start, words[2]] };
-            let step = TPC_TICKS_PER_SAMPLE;
-            let v1 = TriggerPrimitiveV1::from_v2(&hit, step, Type::Tpc, Algorithm::RunningSum);
-            prop_assert_eq!(v1.to_v2(step), hit);
-        }
     }
 }

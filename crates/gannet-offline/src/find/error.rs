@@ -82,18 +82,6 @@ pub enum FindError {
         .0.display()
     )]
     NoChannels(PathBuf),
-    /// The configuration in a log cannot be used.
-    #[error(
-        "the configuration that {} tells cannot be used: {problem}\n  give the run's \
-         configuration with --config",
-        path.display()
-    )]
-    Start {
-        /// The log.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
     /// The configuration given cannot be used.
     #[error(transparent)]
     Config(#[from] Problem),

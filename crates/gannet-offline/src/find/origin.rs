@@ -108,19 +108,12 @@ impl Origin {
             .iter()
             .map(|stream| stream.channels().map(|(geo_id, format, c)| (geo_id, (format, c))))
             .collect();
-        if let (Some(tpg), Some(streams)) = (&start.tpg, streams.filter(|s| !s.is_empty())) {
-            let slice_ticks = start.slice_ticks.unwrap_or(RecordConfig::default().slice_ticks);
-            return Ok(Self { tpg: tpg.clone(), slice_ticks, streams, map: None });
-        }
-        // An older log: what it tells is the text of the configuration.
-        let file = format!("configuration in {}", path.display());
-        let directory = path.parent().unwrap_or(Path::new("."));
-        let plan = config::parse(&file, &start.configuration, directory).map_err(|problem| {
-            FindError::Start { path: path.to_owned(), problem: problem.to_string() }
-        })?;
-        match plan.sources.is_empty() && !has_map {
-            true => Err(FindError::NoChannels(path.to_owned())),
-            false => Ok(Self::of_plan(&plan)),
+        match streams {
+            Some(streams) if has_map || !streams.is_empty() => {
+                let (tpg, slice_ticks) = (start.tpg.clone(), start.slice_ticks);
+                Ok(Self { tpg, slice_ticks, streams, map: None })
+            }
+            _ => Err(FindError::NoChannels(path.to_owned())),
         }
     }
 

@@ -114,7 +114,7 @@ impl Slices {
     fn begin(path: &Path, recording: &Recording, slice_ticks: u64) -> Result<Self, FindError> {
         let header = recording.header();
         let start_unix_ms = header.created_unix_ns / 1_000_000;
-        let catalogue = recording.start().and_then(|(_, start)| start.catalogue.clone());
+        let catalogue = recording.start().map(|(_, start)| start.catalogue.clone());
         let info = FileInfo {
             kind: RecordKind::TimeSlice,
             run_number: header.run,

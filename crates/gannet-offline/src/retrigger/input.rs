@@ -13,7 +13,6 @@ use gannet_readout::raw_file::{RawFileReader, RecordKind};
 use gannet_readout::record::StoredRecord;
 use gannet_trigger::TriggerConfig;
 use gannet_wire::{Fragment, FragmentType, TriggerPrimitive, trigger_primitive};
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::Progress;
@@ -140,19 +139,9 @@ impl Recorded {
 
     /// The trigger of the run.
     pub fn trigger(&self) -> Result<TriggerConfig, RetriggerError> {
-        /// The part of a configuration that matters here.
-        #[derive(Deserialize)]
-        struct Configuration {
-            #[serde(default)]
-            trigger: TriggerConfig,
-        }
+        let start = self.start.as_ref();
         let unknown = || RetriggerError::NoTrigger(self.first_file.clone());
-        let start = self.start.as_ref().ok_or_else(unknown)?;
-        if let Some(trigger) = &start.trigger {
-            return Ok(trigger.clone());
-        }
-        let configuration = toml::from_str::<Configuration>(&start.configuration);
-        configuration.map(|configuration| configuration.trigger).map_err(|_| unknown())
+        start.map(|start| start.trigger.clone()).ok_or_else(unknown)
     }
 
     /// Tick at which the data time of the run began, if the files tell.
