@@ -1,6 +1,7 @@
 //! Conditions of a run that need somebody's attention now.
 //!
-//! `alarms` derives them from a snapshot; display, report, log and metrics show the same list.
+//! [`Snapshot::alarms_now`](crate::snapshot::Snapshot) derives them; display, report, log and metrics show
+//! the same list.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,10 +9,6 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 
-use crate::snapshot::{Snapshot, StreamSnapshot};
-
-/// Most places named in one alarm.
-const PLACES_MAX: usize = 4;
 /// Most lines that are logged at once about one kind of alarm.
 const LINES_MAX: usize = 4;
 
@@ -100,87 +97,6 @@ pub fn brief<'a>(alarms: impl IntoIterator<Item = &'a Alarm>, most: usize) -> Ve
         lines.extend((more > 0).then(|| format!("and {more} more ({})", kind.name())));
     }
     lines
-}
-
-/// Every condition of `snapshot` that needs attention.
-pub(crate) fn alarms(snapshot: &Snapshot) -> Vec<Alarm> {
-    let recorder = &snapshot.recorder;
-    let mut alarms: Vec<_> = snapshot.streams.iter().filter_map(silent).collect();
-    alarms.extend(set_apart(snapshot));
-    alarms.extend(recorder.trouble.iter().map(|why| {
-        Alarm::new(AlarmKind::Recorder, "the recorder", format!("cannot write: {why}"))
-    }));
-    alarms.extend(recorder.losses.iter().map(|what| Alarm {
-        kind: AlarmKind::Recorder,
-        subject: what.clone(),
-        text: what.clone(),
-    }));
-    alarms.extend(recorder.export_failures.first().map(|why| {
-        let what = format!("are missing: {why}");
-        Alarm::new(AlarmKind::Exports, "exports", what + "; `gannet export` makes them later")
-    }));
-    alarms.extend(snapshot.channels.trouble.iter().map(|why| {
-        let what = format!("cannot be written: {why}");
-        Alarm::new(AlarmKind::ChannelTable, "the table of channels", what)
-    }));
-    alarms
-}
-
-/// A run that has ended without a frame: where it listened, what came instead, and what to check.
-pub(crate) fn no_frames(snapshot: &Snapshot) -> Alarm {
-    let sources = &snapshot.sources;
-    let places = sources.iter().take(PLACES_MAX).map(|source| {
-        source.address.map_or_else(|| source.name.clone(), |address| address.to_string())
-    });
-    let mut text = format!("took no frame from {}", places.collect::<Vec<_>>().join(", "));
-    if sources.len() > PLACES_MAX {
-        text += &format!(" and {} more", sources.len() - PLACES_MAX);
-    }
-    let offered = snapshot.ledger.iter().filter(|statement| statement.stage == "source");
-    text += &match offered.map(|statement| statement.offered).sum() {
-        0_u64 => {
-            "; check that the front ends send to this address and that no firewall is between \
-                  (`tcpdump -n udp` shows what comes)"
-                .into()
-        }
-        offered => format!(
-            "; {offered} datagrams came, none a frame of a configured stream: the ledger has the \
-             reasons, and `streams` in [[source]] must name what is sent"
-        ),
-    };
-    Alarm::new(AlarmKind::NoFrames, "the run", text)
-}
-
-fn silent(stream: &StreamSnapshot) -> Option<Alarm> {
-    let what = match stream.frames {
-        _ if !stream.stalled => return None,
-        0 => "is silent: no frame has come".to_owned(),
-        frames => format!("is silent: frames have stopped coming after {frames}"),
-    };
-    Some(Alarm::new(AlarmKind::StreamSilent, format!("stream {}", stream.geo_id), what))
-}
-
-/// Streams whose time is wrong. One that is behind by no more than it can have been silent for is
-/// silent, not wrong.
-fn set_apart(snapshot: &Snapshot) -> impl Iterator<Item = Alarm> {
-    let is_heard = |stream: &&StreamSnapshot| stream.frames > 0 && !stream.set_apart;
-    let others = snapshot.streams.iter().filter(is_heard).filter(|stream| !stream.stalled).count();
-    let explained = |stream: &StreamSnapshot| {
-        stream.stalled && (-snapshot.elapsed_s - 1.0..0.0).contains(&stream.time_offset_s)
-    };
-    let wrong = move |stream: &&StreamSnapshot| stream.set_apart && !explained(stream);
-    snapshot.streams.iter().filter(wrong).map(move |stream| {
-        let seconds = stream.time_offset_s.abs();
-        let side = if stream.time_offset_s < 0.0 { "behind" } else { "ahead of" };
-        let others = match others {
-            0 => "the time that the streams agreed on".to_owned(),
-            1 => "the other stream".to_owned(),
-            others => format!("the other {others} streams"),
-        };
-        let what = format!("is set apart: its time is {seconds:.1} s {side} {others}");
-        let subject = format!("stream {}", stream.geo_id);
-        Alarm::new(AlarmKind::StreamSetApart, subject, what + "; check its clock source")
-    })
 }
 
 /// Writes a log line when an alarm is raised, and one when it clears.

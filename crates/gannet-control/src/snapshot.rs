@@ -9,9 +9,12 @@ use gannet_measure::ledger::Statement;
 use gannet_wire::TriggerPrimitive;
 use serde::Serialize;
 
-use crate::alarm::Alarm;
+use crate::alarm::{Alarm, AlarmKind};
 use crate::channels::{ChannelFigures, ChannelSummary};
 use crate::run_control::State;
+
+/// Most places named in one alarm.
+const PLACES_MAX: usize = 4;
 
 /// Where snapshots of a run come from.
 pub type SnapshotSource = Arc<dyn Fn() -> Snapshot + Send + Sync>;
@@ -286,4 +289,85 @@ impl Snapshot {
         let ns: f64 = timed().map(|(frames, ns)| frames as f64 * ns).sum();
         (frames > 0).then(|| ns / frames as f64)
     }
+
+    /// Every condition that needs attention.
+    pub(crate) fn alarms_now(&self) -> Vec<Alarm> {
+        let recorder = &self.recorder;
+        let mut alarms: Vec<_> = self.streams.iter().filter_map(silent).collect();
+        alarms.extend(set_apart(self));
+        alarms.extend(recorder.trouble.iter().map(|why| {
+            Alarm::new(AlarmKind::Recorder, "the recorder", format!("cannot write: {why}"))
+        }));
+        alarms.extend(recorder.losses.iter().map(|what| Alarm {
+            kind: AlarmKind::Recorder,
+            subject: what.clone(),
+            text: what.clone(),
+        }));
+        alarms.extend(recorder.export_failures.first().map(|why| {
+            let what = format!("are missing: {why}");
+            Alarm::new(AlarmKind::Exports, "exports", what + "; `gannet export` makes them later")
+        }));
+        alarms.extend(self.channels.trouble.iter().map(|why| {
+            let what = format!("cannot be written: {why}");
+            Alarm::new(AlarmKind::ChannelTable, "the table of channels", what)
+        }));
+        alarms
+    }
+
+    /// A run that has ended without a frame: where it listened, what came instead, and what to check.
+    pub(crate) fn no_frames(&self) -> Alarm {
+        let sources = &self.sources;
+        let places = sources.iter().take(PLACES_MAX).map(|source| {
+            source.address.map_or_else(|| source.name.clone(), |address| address.to_string())
+        });
+        let mut text = format!("took no frame from {}", places.collect::<Vec<_>>().join(", "));
+        if sources.len() > PLACES_MAX {
+            text += &format!(" and {} more", sources.len() - PLACES_MAX);
+        }
+        let offered = self.ledger.iter().filter(|statement| statement.stage == "source");
+        text += &match offered.map(|statement| statement.offered).sum() {
+            0_u64 => {
+                "; check that the front ends send to this address and that no firewall is between \
+                      (`tcpdump -n udp` shows what comes)"
+                    .into()
+            }
+            offered => format!(
+                "; {offered} datagrams came, none a frame of a configured stream: the ledger has the \
+                 reasons, and `streams` in [[source]] must name what is sent"
+            ),
+        };
+        Alarm::new(AlarmKind::NoFrames, "the run", text)
+    }
+}
+
+fn silent(stream: &StreamSnapshot) -> Option<Alarm> {
+    let what = match stream.frames {
+        _ if !stream.stalled => return None,
+        0 => "is silent: no frame has come".to_owned(),
+        frames => format!("is silent: frames have stopped coming after {frames}"),
+    };
+    Some(Alarm::new(AlarmKind::StreamSilent, format!("stream {}", stream.geo_id), what))
+}
+
+/// Streams whose time is wrong. One that is behind by no more than it can have been silent for is
+/// silent, not wrong.
+fn set_apart(snapshot: &Snapshot) -> impl Iterator<Item = Alarm> {
+    let is_heard = |stream: &&StreamSnapshot| stream.frames > 0 && !stream.set_apart;
+    let others = snapshot.streams.iter().filter(is_heard).filter(|stream| !stream.stalled).count();
+    let explained = |stream: &StreamSnapshot| {
+        stream.stalled && (-snapshot.elapsed_s - 1.0..0.0).contains(&stream.time_offset_s)
+    };
+    let wrong = move |stream: &&StreamSnapshot| stream.set_apart && !explained(stream);
+    snapshot.streams.iter().filter(wrong).map(move |stream| {
+        let seconds = stream.time_offset_s.abs();
+        let side = if stream.time_offset_s < 0.0 { "behind" } else { "ahead of" };
+        let others = match others {
+            0 => "the time that the streams agreed on".to_owned(),
+            1 => "the other stream".to_owned(),
+            others => format!("the other {others} streams"),
+        };
+        let what = format!("is set apart: its time is {seconds:.1} s {side} {others}");
+        let subject = format!("stream {}", stream.geo_id);
+        Alarm::new(AlarmKind::StreamSetApart, subject, what + "; check its clock source")
+    })
 }

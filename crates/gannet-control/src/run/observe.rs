@@ -28,7 +28,7 @@ use super::drain::DrainState;
 use super::exports::ExportStatus;
 use super::frames::{Edges, FrameAccount, Missing, StreamSpan, WILD_TICKS};
 use super::recorded;
-use crate::alarm::{AlarmLog, alarms, no_frames};
+use crate::alarm::AlarmLog;
 use crate::channels::ChannelSummary;
 use crate::run_control::{Event, RunControl};
 use crate::snapshot::{
@@ -232,8 +232,8 @@ impl Observed {
             channels,
             ledger,
         };
-        snapshot.alarms = alarms(&snapshot);
-        snapshot.alarms.extend(without_frames.then(|| no_frames(&snapshot)));
+        snapshot.alarms = snapshot.alarms_now();
+        snapshot.alarms.extend(without_frames.then(|| snapshot.no_frames()));
         self.alarm_log.update(&snapshot.alarms);
         snapshot
     }
