@@ -5,20 +5,26 @@
 //! network land frames in it, any number of [`clop::Reader`]s copy windows out of it later and
 //! learn from a generation check whether the frame was overwritten meanwhile.
 //!
+//! A [receive list](receive_list) hands whole buffers of units over, one after the other, to consumers that
+//! hold each while they work on it.
+//!
 //! Memory that far nodes reach by RDMA is entered in [`RegisteredBuffers`]; a [`Tlb`] keeps the
 //! translations of addresses that were used last.
 //!
 //! Raw memory is touched only in `sys`; everything else is safe code.
 
 pub mod clop;
+pub mod receive_list;
 pub mod registration;
 mod sys;
 pub mod tlb;
 mod window;
 
 pub use clop::{Cell, Geometry, Overwritten, Producer, Reader, clop};
+pub use receive_list::receive_list;
 pub use registration::{RegisterError, RegisteredBuffers, Registration};
 pub use sys::huge::vec_on_huge_pages;
+pub use sys::parts::Part;
 pub use sys::prefetch::prefetch;
 pub use sys::region::{Pages, Region, RegionError};
 pub use tlb::{Mapping, PageSize, Refusal, Replacement, Tlb};

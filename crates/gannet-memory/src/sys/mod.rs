@@ -2,5 +2,6 @@
 
 mod cells;
 pub mod huge;
+pub mod parts;
 pub mod prefetch;
 pub mod region;
