@@ -5,7 +5,7 @@
 //! network land frames in it, any number of [`clop::Reader`]s copy windows out of it later and
 //! learn from a generation check whether the frame was overwritten meanwhile.
 //!
-//! A [receive list](receive_list) hands whole buffers of units over, one after the other, to consumers that
+//! A [receive list](mod@receive_list) hands whole buffers of units over, one after the other, to consumers that
 //! hold each while they work on it.
 //!
 //! Memory that far nodes reach by RDMA is entered in [`RegisteredBuffers`]; a [`Tlb`] keeps the
