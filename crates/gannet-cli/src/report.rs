@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use gannet_control::alarm::brief;
 use gannet_control::run_control::State;
 use gannet_control::snapshot::{ChannelsSnapshot, Snapshot};
-use gannet_readout::raw_file;
+use gannet_dune::raw_file;
 use serde::Serialize;
 
 use crate::channel_table;

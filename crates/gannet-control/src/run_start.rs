@@ -5,9 +5,9 @@
 //! primitives were found, and which wires the channels of each stream read. So the primitives can be
 //! found again without the files that the configuration refers to.
 
-use gannet_readout::raw_file::Catalogue;
-use gannet_trigger::TriggerConfig;
-use gannet_trigger::tpg::TpgConfig;
+use gannet_dune::TriggerConfig;
+use gannet_dune::raw_file::Catalogue;
+use gannet_dune::tpg::TpgConfig;
 use gannet_wire::GeoId;
 use gannet_wire::TpcFormat;
 use gannet_wire::channel_map::StreamChannels;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use gannet_control::run_start::RunStart;
+use gannet_dune::raw_file::RawFileReader;
 use gannet_log::{FileHeader, Kind, Reader, name};
-use gannet_readout::raw_file::RawFileReader;
 
 /// Why files are not those of one run.
 #[derive(Debug, thiserror::Error)]

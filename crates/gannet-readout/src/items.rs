@@ -234,28 +234,38 @@ impl<I: Item> ItemReceiver<I> {
 mod tests {
     use std::collections::HashMap;
 
-    use gannet_kernels::MAX_TPS_PER_FRAME;
-    use gannet_wire::TriggerPrimitive;
     use proptest::prelude::*;
 
     use super::*;
 
-    fn primitive(value: u64) -> TriggerPrimitive {
-        TriggerPrimitive { words: [2, value, 0] }
+    /// Most items that a frame gives.
+    const FRAME_ITEMS_MAX: usize = 2112;
+
+    #[derive(Clone, Copy, Debug)]
+    struct Mark(u64);
+
+    impl Item for Mark {
+        type Place = ();
+
+        fn time(&self) -> u64 {
+            self.0
+        }
+
+        fn place(&self) {}
     }
 
-    fn found(out: &mut Vec<TriggerPrimitive>, value: u64, searched_to: u64) -> u64 {
-        out.push(primitive(value));
+    fn found(out: &mut Vec<Mark>, value: u64, searched_to: u64) -> u64 {
+        out.push(Mark(value));
         searched_to
     }
 
-    fn drain(receiver: &ItemReceiver<TriggerPrimitive>) -> (Vec<Segment>, Vec<u64>) {
+    fn drain(receiver: &ItemReceiver<Mark>) -> (Vec<Segment>, Vec<u64>) {
         let (mut segments, mut starts) = (Vec::new(), Vec::new());
         while receiver
             .receive(Duration::ZERO, |batch| {
-                for (segment, primitives) in batch.segments() {
+                for (segment, marks) in batch.segments() {
                     segments.push(segment);
-                    starts.extend(primitives.iter().map(TriggerPrimitive::time_start));
+                    starts.extend(marks.iter().map(Item::time));
                 }
             })
             .is_ok()
@@ -265,7 +275,7 @@ mod tests {
 
     #[test]
     fn segments_of_one_stream_are_joined_and_order_is_kept() {
-        let (mut senders, receiver) = channel(1, MAX_TPS_PER_FRAME);
+        let (mut senders, receiver) = channel(1, FRAME_ITEMS_MAX);
         let mut sender = senders.pop().unwrap();
         sender.append(0, 1, |out| found(out, 1, 10));
         sender.append(0, 2, |out| found(out, 2, 20));
@@ -283,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_trigger_that_pauses_loses_nothing_while_a_batch_has_room() {
-        let (mut senders, receiver) = channel(1, MAX_TPS_PER_FRAME);
+        let (mut senders, receiver) = channel(1, FRAME_ITEMS_MAX);
         let mut sender = senders.pop().unwrap();
         for round in 1..=1000 {
             sender.append(0, round * FLUSH_NS, |out| found(out, round, round));
@@ -295,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_trigger_that_does_not_keep_up_loses_counted_primitives_but_no_progress() {
-        let (mut senders, receiver) = channel(1, MAX_TPS_PER_FRAME);
+        let (mut senders, receiver) = channel(1, FRAME_ITEMS_MAX);
         let mut sender = senders.pop().unwrap();
         let account = sender.account();
         let rounds = (2 * BATCHES * BATCH_SEGMENTS) as u64;
@@ -336,7 +346,7 @@ mod tests {
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
-            40 => (0..2usize, 0..3u32, 0..=MAX_TPS_PER_FRAME as u16)
+            40 => (0..2usize, 0..3u32, 0..=FRAME_ITEMS_MAX as u16)
                 .prop_map(|(sender, stream, primitives)| Step::Append { sender, stream, primitives }),
             10 => (0..2usize).prop_map(|sender| Step::Flush { sender }),
             1 => Just(Step::Receive),
@@ -352,19 +362,19 @@ mod tests {
     }
 
     impl Taken {
-        fn take(&mut self, batch: &ItemBatch<TriggerPrimitive>) {
-            for (segment, primitives) in batch.segments() {
+        fn take(&mut self, batch: &ItemBatch<Mark>) {
+            for (segment, marks) in batch.segments() {
                 // A stream belongs to one sender, which its number tells.
                 let key = (segment.stream as usize / 10, segment.stream % 10);
                 let before = self.searched_to.insert(key, segment.searched_to);
                 assert!(before.is_none_or(|before| before <= segment.searched_to), "{segment:?}");
-                for primitive in primitives {
-                    let start = primitive.time_start();
+                for mark in marks {
+                    let start = mark.time();
                     let last = self.last.insert(key, start);
                     assert!(last.is_none_or(|last| last < start), "order of {key:?}");
                     assert!(start <= segment.searched_to, "{segment:?}");
                 }
-                self.primitives += primitives.len() as u64;
+                self.primitives += marks.len() as u64;
             }
         }
     }
@@ -376,7 +386,7 @@ mod tests {
         fn whatever_the_order_of_steps_nothing_is_lost_uncounted(
             steps in prop::collection::vec(step(), 0..1200),
         ) {
-            let (mut senders, receiver) = channel(2, MAX_TPS_PER_FRAME);
+            let (mut senders, receiver) = channel(2, FRAME_ITEMS_MAX);
             let accounts = [senders[0].account(), senders[1].account()];
             let (mut taken, mut offered, mut reached) = (Taken::default(), 0, HashMap::new());
             for (number, step) in steps.iter().enumerate() {
@@ -388,7 +398,7 @@ mod tests {
                         offered += u64::from(primitives);
                         reached.insert((sender, stream), starts.end);
                         senders[sender].append(own, tick, |out| {
-                            out.extend(starts.clone().map(primitive));
+                            out.extend(starts.clone().map(Mark));
                             starts.end
                         });
                     }

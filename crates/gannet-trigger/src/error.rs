@@ -25,7 +25,10 @@ impl Error {
     }
 }
 
-/// Refuses a value that does not hold `condition`.
-pub(crate) fn require(condition: bool, path: &str, problem: &str) -> Result<()> {
+/// Refuses the value at `path` unless `condition` holds.
+///
+/// # Errors
+/// `problem`, when it does not.
+pub fn require(condition: bool, path: &str, problem: &str) -> Result<()> {
     if condition { Ok(()) } else { Err(Error::new(path, problem)) }
 }

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use gannet_dune::export::{ExportConfig, ExportFormat, Exported, export};
 use gannet_log::files;
 use gannet_log::files::is_same_file;
-use gannet_readout::export::{ExportConfig, ExportFormat, Exported, export};
 use serde::Serialize;
 
 use crate::exit::{Outcome, Usage};

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
-use gannet_readout::inspect::{
+use gannet_dune::inspect::{
     FileKind, Listing, chunk_detail, describe_chunk, describe_record, list, record_details,
 };
 use gannet_wire::inspect::{Format, describe, identify};

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use gannet_control::channels::{self, file::FileError};
+use gannet_dune::inspect::FileKind;
+use gannet_dune::{parquet_file, raw_file};
 use gannet_log::files::{self, CHANNELS_ENDING, Listed, MANIFEST_ENDING};
-use gannet_readout::inspect::FileKind;
-use gannet_readout::{parquet_file, raw_file};
 use serde::Serialize;
 
 use crate::exit::Outcome;

@@ -33,7 +33,7 @@ fn every_diagram_is_that_of_the_module_named_above_it() {
 
 #[test]
 fn the_columns_of_the_table_are_those_that_are_written() {
-    use gannet_readout::export::{COLUMNS, Values};
+    use gannet_dune::export::{COLUMNS, Values};
     for column in COLUMNS {
         let bits = match column.values {
             Values::Narrow(bits, _) => bits.to_string(),

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use gannet_dune::time_slice::SliceBuilder;
 use gannet_log::{Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo};
 use gannet_measure::quantity::Bytes;
-use gannet_readout::time_slice::SliceBuilder;
 use gannet_wire::{TriggerPrimitive, TriggerPrimitiveRepr};
 use serde_json::Value;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gannet_dune::tpg::StreamCounters;
 use gannet_kernels::CHANNELS;
-use gannet_trigger::tpg::StreamCounters;
 use gannet_wire::GeoId;
 
 use super::condition::{Found, mark_noisy};
@@ -148,8 +148,8 @@ fn figures(
 mod tests {
     use super::*;
     use crate::channels::loudest;
+    use gannet_dune::tpg::{InitialPedestal, StreamTpg, TpgConfig};
     use gannet_emulate::{Config, Emulator};
-    use gannet_trigger::tpg::{InitialPedestal, StreamTpg, TpgConfig};
     use gannet_wire::TpcFormat;
     use gannet_wire::channel_map::StreamChannels;
     use gannet_wire::{ChannelMap, adc14, tpc_frame, wibeth};

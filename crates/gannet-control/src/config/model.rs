@@ -3,16 +3,16 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use gannet_dune::chain::TriggerConfig;
+use gannet_dune::export::ExportFormat;
+use gannet_dune::raw_file::Catalogue;
+use gannet_dune::tpg::TpgConfig;
 use gannet_emulate::config::Streams;
 use gannet_ingest::udp::UdpConfig;
 use gannet_ingest::xdp::XdpConfig;
 use gannet_log::RecorderConfig;
 use gannet_measure::quantity::{Bytes, Span};
-use gannet_readout::export::ExportFormat;
-use gannet_readout::raw_file::Catalogue;
 use gannet_readout::record::BuildConfig;
-use gannet_trigger::chain::TriggerConfig;
-use gannet_trigger::tpg::TpgConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

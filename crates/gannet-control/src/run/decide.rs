@@ -8,13 +8,14 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use gannet_dune::trigger_fragments::TriggerFragments;
+use gannet_dune::{TriggerChain, TriggerOutput};
 use gannet_measure::clock::Clock;
 use gannet_measure::histogram::Histogram;
 use gannet_readout::items::{ItemReceiver, NoBatch};
 use gannet_readout::latency::Window;
-use gannet_readout::record::{RecordRequest, TriggerFragments};
+use gannet_readout::record::RecordRequest;
 use gannet_trigger::module_level::Decision;
-use gannet_trigger::{TriggerChain, TriggerOutput};
 use gannet_wire::TriggerPrimitive;
 
 use super::build::{BuildStatus, Order};

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use gannet_dune::export::{ExportConfig, export};
 use gannet_log::files;
-use gannet_readout::export::{ExportConfig, export};
 
 use super::RunError;
 use super::drain::DrainState;

@@ -6,10 +6,10 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
+use gannet_dune::tpg::StreamTpg;
 use gannet_ingest::Error;
 use gannet_measure::counter::Counter;
 use gannet_readout::receiver::{Receiver, StreamPool};
-use gannet_trigger::tpg::StreamTpg;
 use gannet_wire::TpcFormat;
 
 use super::observe::Observed;

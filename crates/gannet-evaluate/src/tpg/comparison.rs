@@ -1,6 +1,6 @@
 //! Results beside those of an earlier report.
 
-use gannet_trigger::tpg::Chain;
+use gannet_dune::tpg::Chain;
 use serde::{Deserialize, Serialize};
 
 use super::{FrameFormat, PathChoice, TpgResult};

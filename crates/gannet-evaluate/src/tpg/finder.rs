@@ -1,7 +1,7 @@
 //! The chains that run over frames in memory.
 
+use gannet_dune::tpg::{InitialPedestal, TpgConfig};
 use gannet_kernels::{CHANNELS, ChainConfig, ChannelTable, Fetch, Isa, MAX_TPS_PER_FRAME, Path};
-use gannet_trigger::tpg::{InitialPedestal, TpgConfig};
 use gannet_wire::TriggerPrimitive;
 
 use super::content::PEDESTAL;
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use crate::tpg::content::Content;
     use crate::tpg::wibeth::WibEth;
-    use gannet_trigger::tpg::IsaChoice;
+    use gannet_dune::tpg::IsaChoice;
 
     fn setup(isa: IsaChoice) -> Setup {
         Setup::new::<WibEth>(&TpgSearch { isa, ..TpgSearch::default() }, 60)

@@ -23,10 +23,10 @@ use std::sync::atomic::AtomicU64;
 use std::thread;
 use std::time::Duration;
 
+use gannet_dune::tpg::{Chain, IsaChoice};
 use gannet_kernels::{Ahead, Isa};
 use gannet_measure::quantity::Bytes;
 use gannet_memory::RegionError;
-use gannet_trigger::tpg::{Chain, IsaChoice};
 use serde::{Deserialize, Serialize};
 
 use self::content::Content;

@@ -1,8 +1,8 @@
 //! The figures of the experiment.
 
+use gannet_dune::tpg::Chain;
 use gannet_kernels::Ahead;
 use gannet_measure::quantity::Bytes;
-use gannet_trigger::tpg::Chain;
 use serde::Serialize;
 
 use super::passes::Passes;

@@ -268,8 +268,8 @@ mod tests {
     use super::*;
     use crate::tpg::TpgSearch;
     use crate::tpg::wibeth::WibEth;
+    use gannet_dune::tpg::{Chain, IsaChoice};
     use gannet_kernels::Isa;
-    use gannet_trigger::tpg::{Chain, IsaChoice};
 
     fn load() -> Load {
         let search = |chain, isa| TpgSearch { chain, isa, ..TpgSearch::default() };

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use gannet_trigger::tpg::{Chain, InitialPedestal, IsaChoice, TpgConfig};
+use gannet_dune::tpg::{Chain, InitialPedestal, IsaChoice, TpgConfig};
 use gannet_wire::channel_map::PLANES;
 use serde::{Serialize, Serializer};
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use gannet_control::config::Problem;
-use gannet_readout::{export, raw_file};
+use gannet_dune::{export, raw_file};
 use gannet_wire::GeoId;
 use gannet_wire::channel_map::ChannelMapError;
 

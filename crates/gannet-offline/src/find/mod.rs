@@ -38,8 +38,8 @@ use std::thread;
 use std::time::Instant;
 
 use gannet_control::config::RecordConfig;
+use gannet_dune::tpg::{IsaChoice, TpgConfig};
 use gannet_kernels::CHANNELS;
-use gannet_trigger::tpg::{IsaChoice, TpgConfig};
 use gannet_wire::channel_map::PLANES;
 use gannet_wire::daq_ethernet::CLOCK;
 use gannet_wire::tpc_frame::FRAME_LEN;

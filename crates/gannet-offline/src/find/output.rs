@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use gannet_dune::export::{self, PrimitiveTable};
+use gannet_dune::raw_file::{FileInfo, RawFileWriter, RecordKind, TakenAt};
+use gannet_dune::time_slice::SliceBuilder;
 use gannet_log::files::{self, is_same_file, is_taken};
 use gannet_log::name::part_path;
-use gannet_readout::export::{self, PrimitiveTable};
-use gannet_readout::raw_file::{FileInfo, RawFileWriter, RecordKind, TakenAt};
-use gannet_readout::time_slice::SliceBuilder;
 use gannet_wire::TriggerPrimitive;
 
 use super::config::FindConfig;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gannet_trigger::tpg::TpgConfig;
+use gannet_dune::tpg::TpgConfig;
 use gannet_wire::channel_map::PLANES;
 use serde::Serialize;
 

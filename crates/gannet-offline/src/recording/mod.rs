@@ -17,9 +17,9 @@ use std::io::{self, Read};
 use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
 
+use gannet_dune::raw_file;
 use gannet_emulate::replay::{Packet, Recording};
 use gannet_log::files::open_input;
-use gannet_readout::raw_file;
 use gannet_wire::inspect::{Format, identify};
 use serde::{Deserialize, Serialize};
 

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use gannet_dune::raw_file::{RawFileReader, Role};
 use gannet_emulate::replay::Packet;
 use gannet_log::{Error, Kind, Reader};
-use gannet_readout::raw_file::{RawFileReader, Role};
 use gannet_readout::record::StoredRecord;
 use gannet_wire::{GeoId, daq_ethernet};
 

@@ -27,14 +27,15 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use gannet_control::config;
+use gannet_dune::export::{self, TriggerRow, TriggerTable};
+use gannet_dune::recent::RECENT_PRIMITIVES;
+use gannet_dune::sampling::Sampling;
+use gannet_dune::trigger_fragments::TriggerFragments;
+use gannet_dune::{TriggerChain, TriggerConfig, TriggerOutput};
 use gannet_log::files::{self, is_same_file, is_taken};
 use gannet_log::name::part_path;
-use gannet_readout::export::{self, TriggerRow, TriggerTable};
-use gannet_readout::record::{Attachment, BuildConfig, TriggerFragments};
+use gannet_readout::record::{Attachment, BuildConfig};
 use gannet_trigger::module_level::Decision;
-use gannet_trigger::recent::RECENT_PRIMITIVES;
-use gannet_trigger::sampling::Sampling;
-use gannet_trigger::{TriggerChain, TriggerConfig, TriggerOutput};
 use gannet_wire::trigger_candidate::TypeMask;
 use serde::Serialize;
 

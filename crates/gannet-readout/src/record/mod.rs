@@ -3,11 +3,9 @@
 mod builder;
 mod encode;
 mod stored;
-mod trigger_fragments;
 
 pub use builder::{
     Attachment, BuildConfig, RecordBuilder, RecordDrop, RecordRequest, StreamSource,
 };
 pub use encode::{Fragment, TriggerRecord};
 pub use stored::{StoredFragments, StoredRecord};
-pub use trigger_fragments::{FragmentCut, TriggerFragments};

@@ -1,9 +1,4 @@
 //! The integration tests of this crate, one module a subject.
 
-mod export;
-mod inspect;
-mod judge;
-mod raw_file;
-mod raw_file_records;
 mod receiver;
 mod request_model;

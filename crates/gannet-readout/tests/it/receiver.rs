@@ -5,16 +5,13 @@ use std::time::Duration;
 
 use gannet_ingest::udp::{self, Spread, UdpConfig, UdpSink, UdpSinkConfig};
 use gannet_ingest::{Datagram, Landing, MemorySource, Sink, Source};
-use gannet_kernels::CHANNELS;
 use gannet_measure::clock::{Clock, VirtualClock};
 use gannet_readout::items::{self, ItemReceiver, NoBatch};
 use gannet_readout::latency::{StreamBuffer, Window, index};
 use gannet_readout::receiver::{FrameDrop, Receiver, StreamPool, StreamSetup, StreamStatus};
-use gannet_trigger::Finder;
-use gannet_trigger::tpg::{InitialPedestal, StreamTpg, TpgConfig};
-use gannet_wire::channel_map::ChannelMap;
-use gannet_wire::tpc_frame::{BLOCK_LENGTH, FRAME_LEN};
-use gannet_wire::{FrameFormat, GeoId, TpcFormat, TriggerPrimitive, daq_ethernet, wibeth};
+use gannet_trigger::{Finder, Item};
+use gannet_wire::tpc_frame::{BLOCK_LENGTH, CHANNELS, FRAME_LEN, SAMPLES};
+use gannet_wire::{FrameFormat, GeoId, Heading, TpcFormat, daq_ethernet, wibeth};
 
 const FORMAT: TpcFormat = TpcFormat::WibEth;
 const STEP: u64 = wibeth::TICKS_PER_FRAME;
@@ -38,25 +35,62 @@ fn frame(stream: u16, number: u64, pulse: Option<usize>) -> Vec<u8> {
     bytes
 }
 
+/// The time of a sample of channel 0 that is high.
+#[derive(Clone, Copy, Debug)]
+struct Pulse(u64);
+
+impl Item for Pulse {
+    type Place = ();
+
+    fn time(&self) -> u64 {
+        self.0
+    }
+
+    fn place(&self) {}
+}
+
+/// Finds pulses.
+#[derive(Debug, Default)]
+struct Pulses {
+    searched_to: u64,
+}
+
+impl Finder for Pulses {
+    type Item = Pulse;
+
+    const ITEMS_MAX: usize = SAMPLES;
+
+    fn frame(&mut self, heading: &Heading, bytes: &[u8], found: &mut Vec<Pulse>) -> bool {
+        let frame = wibeth::Frame::new_unchecked(bytes);
+        let high = (0..SAMPLES).filter(|sample| frame.adc(0, *sample) > 2000);
+        let time = |sample| heading.begin + sample as u64 * wibeth::TICKS_PER_SAMPLE;
+        found.extend(high.map(time).map(Pulse));
+        self.searched_to = heading.begin + STEP;
+        true
+    }
+
+    fn searched_to(&self) -> u64 {
+        self.searched_to
+    }
+
+    fn begin_anew(&mut self) {}
+}
+
 /// Two streams in one pool, and what comes of them.
 struct Bench {
     clock: Arc<VirtualClock>,
-    pool: Arc<StreamPool<StreamTpg>>,
+    pool: Arc<StreamPool<Pulses>>,
     buffers: Vec<StreamBuffer>,
     statuses: Vec<Arc<StreamStatus>>,
 }
 
 fn bench() -> Bench {
-    let map = ChannelMap::synthetic(&[geo_id(0), geo_id(1)]).unwrap();
-    let config =
-        TpgConfig { initial_pedestal: InitialPedestal::Counts(1000), ..TpgConfig::default() };
     let (mut buffers, mut statuses) = (Vec::new(), Vec::new());
     let setup = |stream: u16| {
         let (writer, reader) = index(64, STEP);
         let status = Arc::<StreamStatus>::default();
         buffers.push(StreamBuffer::new(reader, FRAME_LEN));
         statuses.push(Arc::clone(&status));
-        let channels = map.stream(geo_id(stream)).unwrap();
         StreamSetup {
             key: geo_id(stream).into(),
             number: u32::from(stream),
@@ -64,7 +98,7 @@ fn bench() -> Bench {
             frame_len_max: FRAME_LEN,
             index: writer,
             intake: None,
-            finder: StreamTpg::new(&config, channels, 3, FORMAT).unwrap(),
+            finder: Pulses::default(),
             status,
         }
     };
@@ -77,8 +111,8 @@ impl Bench {
     fn receivers(
         &self,
         inputs: Vec<Vec<Vec<u8>>>,
-    ) -> (Vec<Receiver<TpcFormat, StreamTpg>>, ItemReceiver<TriggerPrimitive>) {
-        let (senders, found) = items::channel(inputs.len(), StreamTpg::ITEMS_MAX);
+    ) -> (Vec<Receiver<TpcFormat, Pulses>>, ItemReceiver<Pulse>) {
+        let (senders, found) = items::channel(inputs.len(), Pulses::ITEMS_MAX);
         let landing = || Landing { lengths: FRAME_LEN..=FRAME_LEN, cells: 64 };
         let receiver = |(number, (frames, sender)): (usize, (Vec<Vec<u8>>, _))| {
             let clock = self.clock.clone();
@@ -95,14 +129,14 @@ impl Bench {
 }
 
 /// Steps until the source has ended.
-fn exhaust(receiver: &mut Receiver<TpcFormat, StreamTpg>) {
+fn exhaust(receiver: &mut Receiver<TpcFormat, Pulses>) {
     while !receiver.is_exhausted() {
         receiver.step(Duration::ZERO).unwrap();
     }
 }
 
 #[test]
-fn frames_are_findable_and_their_primitives_handed_over() {
+fn frames_are_findable_and_their_items_handed_over() {
     let mut bench = bench();
     let frames = (10..20).map(|number| frame(0, number, (number == 15).then_some(32))).collect();
     let (mut receivers, found) = bench.receivers(vec![frames]);
@@ -110,10 +144,10 @@ fn frames_are_findable_and_their_primitives_handed_over() {
     receivers.pop().unwrap().finish();
 
     let mut starts = Vec::new();
-    let take = |batch: &items::ItemBatch<TriggerPrimitive>| {
-        for (segment, primitives) in batch.segments() {
+    let take = |batch: &items::ItemBatch<Pulse>| {
+        for (segment, pulses) in batch.segments() {
             assert_eq!((segment.stream, segment.searched_to), (0, 20 * STEP));
-            starts.extend(primitives.iter().map(|primitive| primitive.time_start()));
+            starts.extend(pulses.iter().map(|pulse| pulse.time()));
         }
     };
     assert_eq!(found.receive(Duration::ZERO, take), Ok(()));
@@ -174,9 +208,9 @@ fn gaps_of_any_length_lose_no_frame() {
     let account = receivers[0].account();
     receivers.pop().unwrap().finish();
     let mut starts = Vec::new();
-    let take = |batch: &items::ItemBatch<TriggerPrimitive>| {
-        for (_, primitives) in batch.segments() {
-            starts.extend(primitives.iter().map(|primitive| primitive.time_start() / STEP));
+    let take = |batch: &items::ItemBatch<Pulse>| {
+        for (_, pulses) in batch.segments() {
+            starts.extend(pulses.iter().map(|pulse| pulse.time() / STEP));
         }
     };
     found.receive(Duration::ZERO, take).unwrap();
@@ -243,7 +277,7 @@ fn frames_that_stray_in_a_message_end_the_coalescing_at_every_socket() {
     let mut sources = udp::prepare(&config, landing, Some(&spread), &clock).unwrap();
     sources.iter_mut().for_each(|source| source.bind().unwrap());
     let (address, counters) = (sources[0].address(), sources[1].landed().counters());
-    let (senders, _found) = items::channel(2, StreamTpg::ITEMS_MAX);
+    let (senders, _found) = items::channel(2, Pulses::ITEMS_MAX);
     let receiver = |(source, sender): (udp::UdpSource, _)| {
         let (pool, clock) = (Arc::clone(&bench.pool), Arc::clone(&clock));
         let mut receiver = Receiver::new(FORMAT, Box::new(source), pool, false, sender, clock);

@@ -1,29 +1,53 @@
-use gannet_wire::TriggerPrimitive;
 use gannet_wire::daq_ethernet::CLOCK;
 use proptest::prelude::*;
 
 use super::*;
-use crate::fixture::{START, tp};
+use crate::fixture::START;
 
 const FRAME: u64 = 2048;
 const MS: u64 = 1_000_000;
 
-fn merger(streams: usize) -> Merger<TriggerPrimitive> {
+/// Something that is found in a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Hit {
+    time: u64,
+    channel: u32,
+    charge: u64,
+}
+
+impl Item for Hit {
+    type Place = (u32, u64);
+
+    fn time(&self) -> u64 {
+        self.time
+    }
+
+    fn place(&self) -> Self::Place {
+        (self.channel, self.charge)
+    }
+}
+
+/// A hit that begins `offset` ticks after [`START`].
+fn hit(offset: u64, channel: u32) -> Hit {
+    Hit { time: START + offset, channel, charge: 0 }
+}
+
+fn merger(streams: usize) -> Merger<Hit> {
     let config = MergeConfig { hold_ticks: FRAME, ..MergeConfig::default() };
     Merger::new(&config, streams, CLOCK).unwrap()
 }
 
-fn starts(tps: &[TriggerPrimitive]) -> Vec<u64> {
-    tps.iter().map(|tp| tp.time_start() - START).collect()
+fn starts(hits: &[Hit]) -> Vec<u64> {
+    hits.iter().map(|hit| hit.time - START).collect()
 }
 
 #[test]
 fn releases_up_to_the_slowest_stream_less_the_hold() {
     let (mut merger, mut out) = (merger(2), Merged::default());
-    merger.push(0, &[tp(100, 1), tp(4000, 2)], START + 3 * FRAME, &mut out);
+    merger.push(0, &[hit(100, 1), hit(4000, 2)], START + 3 * FRAME, &mut out);
     merger.release(0, &mut out);
     assert!(out.ordered.is_empty(), "one of two cannot say what time it is");
-    merger.push(1, &[tp(50, 3)], START + FRAME + 200, &mut out);
+    merger.push(1, &[hit(50, 3)], START + FRAME + 200, &mut out);
     merger.release(0, &mut out);
     assert_eq!(merger.released_to(), START + 200);
     assert_eq!(starts(&out.ordered), [50, 100]);
@@ -35,14 +59,14 @@ fn releases_up_to_the_slowest_stream_less_the_hold() {
 #[test]
 fn equal_times_come_in_the_order_of_channels() {
     let (mut merger, mut out) = (merger(2), Merged::default());
-    merger.push(0, &[tp(7, 30), tp(7, 10)], START + FRAME, &mut out);
-    merger.push(1, &[tp(7, 20)], START + FRAME, &mut out);
+    merger.push(0, &[hit(7, 30), hit(7, 10)], START + FRAME, &mut out);
+    merger.push(1, &[hit(7, 20)], START + FRAME, &mut out);
     merger.drain(&mut out);
-    assert_eq!(out.ordered.iter().map(|tp| tp.channel()).collect::<Vec<_>>(), [10, 20, 30]);
+    assert_eq!(out.ordered.iter().map(|tp| tp.channel).collect::<Vec<_>>(), [10, 20, 30]);
 }
 
 /// Lets streams 0 and 1 agree on `tick` at wall time 0.
-fn both_at(merger: &mut Merger<TriggerPrimitive>, tick: u64) {
+fn both_at(merger: &mut Merger<Hit>, tick: u64) {
     let mut out = Merged::default();
     merger.push(0, &[], tick, &mut out);
     merger.push(1, &[], tick, &mut out);
@@ -53,7 +77,7 @@ fn both_at(merger: &mut Merger<TriggerPrimitive>, tick: u64) {
 fn a_dead_stream_holds_the_others_no_longer_than_the_bounded_wait() {
     let (mut merger, mut out) = (merger(2), Merged::default());
     both_at(&mut merger, START + FRAME);
-    merger.push(0, &[tp(100, 1)], START + 2 * FRAME, &mut out);
+    merger.push(0, &[hit(100, 1)], START + 2 * FRAME, &mut out);
     merger.release(10 * MS, &mut out);
     merger.release(109 * MS, &mut out);
     assert!(out.ordered.is_empty() && !merger.is_late(1, 109 * MS));
@@ -66,11 +90,11 @@ fn a_dead_stream_holds_the_others_no_longer_than_the_bounded_wait() {
 fn what_a_late_stream_brings_is_handed_over_beside_the_order() {
     let (mut merger, mut out) = (merger(2), Merged::default());
     both_at(&mut merger, START);
-    merger.push(0, &[tp(100, 1)], START + 2 * FRAME, &mut out);
+    merger.push(0, &[hit(100, 1)], START + 2 * FRAME, &mut out);
     merger.release(10 * MS, &mut out);
     merger.release(110 * MS, &mut out);
     let released = merger.released_to() - START;
-    merger.push(1, &[tp(90, 5), tp(released, 6)], START + FRAME + 1, &mut out);
+    merger.push(1, &[hit(90, 5), hit(released, 6)], START + FRAME + 1, &mut out);
     assert_eq!(starts(&out.late), [90]);
     merger.drain(&mut out);
     assert_eq!(starts(&out.ordered), [100, released]);
@@ -83,7 +107,7 @@ fn a_hit_longer_than_the_hold_is_named_so() {
     let (mut merger, mut out) = (merger(1), Merged::default());
     merger.push(0, &[], START + 2 * FRAME, &mut out);
     merger.release(0, &mut out);
-    merger.push(0, &[tp(FRAME - 1, 1), tp(FRAME, 2)], START + 3 * FRAME, &mut out);
+    merger.push(0, &[hit(FRAME - 1, 1), hit(FRAME, 2)], START + 3 * FRAME, &mut out);
     assert_eq!(starts(&out.late), [FRAME - 1]);
     assert_eq!(merger.counters().primitives.dropped(MergeDrop::TooLong), 1);
 }
@@ -94,20 +118,20 @@ fn a_corrupt_time_stamp_disturbs_only_its_own_primitives() {
     for stream in 0..2 {
         merger.push(stream, &[], START + FRAME, &mut out);
     }
-    let mut wild = tp(0, 9);
-    wild.words[1] = 1 << 63;
+    let mut wild = hit(0, 9);
+    wild.time = 1 << 63;
     merger.push(0, &[wild], (1 << 63) + FRAME, &mut out);
     merger.release(0, &mut out);
     merger.release(10 * MS, &mut out);
     assert!(out.late.is_empty(), "it may be the time to come");
     for stream in 0..2 {
-        merger.push(stream, &[tp(3 * FRAME, stream as u32)], START + 4 * FRAME, &mut out);
+        merger.push(stream, &[hit(3 * FRAME, stream as u32)], START + 4 * FRAME, &mut out);
     }
     merger.release(20 * MS, &mut out);
     assert_eq!(out.late, [wild]);
     assert_eq!(merger.counters().primitives.dropped(MergeDrop::OutOfTime), 1);
     assert_eq!(merger.released_to(), START + 3 * FRAME);
-    merger.push(0, &[tp(9 * FRAME, 4)], START + 5 * FRAME, &mut out);
+    merger.push(0, &[hit(9 * FRAME, 4)], START + 5 * FRAME, &mut out);
     assert_eq!(out.late.len(), 2, "a primitive from the future of its stream");
 }
 
@@ -117,11 +141,11 @@ fn with_no_room_left_the_oldest_go_on_and_order_is_kept() {
     let mut merger = Merger::new(&config, 2, CLOCK).unwrap();
     let mut out = Merged::default();
     both_at(&mut merger, START);
-    let tps: Vec<_> = [5, 1, 4, 2, 3].into_iter().map(|start| tp(start, 0)).collect();
+    let tps: Vec<_> = [5, 1, 4, 2, 3].into_iter().map(|start| hit(start, 0)).collect();
     merger.push(0, &tps, START + FRAME, &mut out);
     assert_eq!(starts(&out.ordered), [1, 2]);
     assert_eq!(merger.counters().overflows.get(), 2);
-    merger.push(1, &[tp(2, 7), tp(3, 7)], START + FRAME, &mut out);
+    merger.push(1, &[hit(2, 7), hit(3, 7)], START + FRAME, &mut out);
     assert_eq!(starts(&out.late), [2]);
     merger.drain(&mut out);
     assert_eq!(starts(&out.ordered), [1, 2, 3, 3, 4, 5]);
@@ -165,13 +189,11 @@ proptest! {
             let stream = open[pick % open.len()];
             // A hit that ends in a frame began at most one frame before it.
             let begin = next[stream] as u64 * FRAME;
-            let hit = |&(offset, channel): &(u64, u32)| {
+            let hit_of = |&(offset, channel): &(u64, u32)| {
                 // Streams may have channels in common, with different hits.
-                let mut hit = tp(begin + offset, channel);
-                hit.words[2] += (stream as u64) << 16;
-                hit
+                Hit { charge: stream as u64, ..hit(begin + offset, channel) }
             };
-            let tps: Vec<_> = streams[stream][next[stream]].iter().map(hit).collect();
+            let tps: Vec<_> = streams[stream][next[stream]].iter().map(hit_of).collect();
             expected.extend_from_slice(&tps);
             next[stream] += 1;
             merger.push(stream, &tps, START + begin + 2 * FRAME, &mut out);
@@ -180,7 +202,7 @@ proptest! {
             }
         }
         merger.drain(&mut out);
-        expected.sort_by_key(|tp| (tp.time_order(), tp.words[0], tp.words[2]));
+        expected.sort();
         prop_assert_eq!(&out.ordered, &expected);
         prop_assert!(out.late.is_empty());
         prop_assert!(merger.counters().statement().closes());

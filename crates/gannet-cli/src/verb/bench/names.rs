@@ -93,7 +93,7 @@ impl serde::de::Error for Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gannet_trigger::tpg::{Chain, IsaChoice};
+    use gannet_dune::tpg::{Chain, IsaChoice};
 
     #[test]
     fn the_names_are_those_of_the_configuration_and_lead_back_to_the_values() {

@@ -4,12 +4,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gannet_dune::tpg::{Chain, IsaChoice};
 use gannet_evaluate::tpg::{
     self, Comparison, Figure, FrameFormat, HIT_RATE_MAX_HZ, PathChoice, PlotError, STREAMS_MAX,
     Step, THREADS_MAX, THRESHOLD_MAX, TpgPlan, TpgReport, TpgResult, TpgSearch, WorkingSet,
 };
 use gannet_measure::quantity::Bytes;
-use gannet_trigger::tpg::{Chain, IsaChoice};
 use serde::Serialize;
 
 use super::against;

@@ -6,11 +6,11 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use gannet_control::channels::mask;
+use gannet_dune::tpg::{Chain, InitialPedestal, IsaChoice, TpgConfig};
 use gannet_offline::find::{
     Break, Changes, FindConfig, FindError, FindReport, FrameSource, PedestalStart, THREADS_MAX,
     find,
 };
-use gannet_trigger::tpg::{Chain, InitialPedestal, IsaChoice, TpgConfig};
 
 use crate::exit::Outcome;
 use crate::progress::Progress;

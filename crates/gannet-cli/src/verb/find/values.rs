@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::str::FromStr;
 
+use gannet_dune::tpg::TpgConfig;
 use gannet_offline::find::{FrameSource, THRESHOLDS_MAX};
-use gannet_trigger::tpg::TpgConfig;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -132,7 +132,7 @@ mod tests {
 
     use super::*;
     use gannet_control::channels::mask;
-    use gannet_trigger::tpg::Chain;
+    use gannet_dune::tpg::Chain;
 
     #[test]
     fn one_value_is_for_all_planes() {

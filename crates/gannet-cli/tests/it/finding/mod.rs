@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use gannet_readout::raw_file::RawFileReader;
+use gannet_dune::raw_file::RawFileReader;
 use gannet_wire::{Fragment, TriggerPrimitive, trigger_primitive};
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ type Slice = (Vec<u8>, Vec<TriggerPrimitive>);
 /// The time slices of a raw file.
 fn slices_in(path: &Path) -> Vec<Slice> {
     let file = RawFileReader::open(path).unwrap();
-    let slice = |record: &gannet_readout::raw_file::RecordReader| {
+    let slice = |record: &gannet_dune::raw_file::RecordReader| {
         let mut found = Vec::new();
         for entry in record.entries().unwrap() {
             let bytes = entry.bytes().unwrap();

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use gannet_control::config::{self, Plan};
 use gannet_control::run_start::RunStart;
+use gannet_dune::raw_file::{Catalogue, FileInfo, RawFileWriter, RecordKind, TakenAt};
+use gannet_dune::time_slice::SliceBuilder;
+use gannet_dune::tpg::StreamTpg;
 use gannet_emulate::FrontEnd;
 use gannet_kernels::block;
 use gannet_log::{Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo};
 use gannet_measure::quantity::Bytes;
-use gannet_readout::raw_file::{Catalogue, FileInfo, RawFileWriter, RecordKind, TakenAt};
 use gannet_readout::record::{Fragment, RecordBuilder, TriggerRecord};
-use gannet_readout::time_slice::SliceBuilder;
-use gannet_trigger::tpg::StreamTpg;
 use gannet_wire::TpcFormat;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::network::Addresses;

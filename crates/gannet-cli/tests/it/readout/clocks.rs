@@ -4,8 +4,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
+use gannet_dune::trigger_fragments::FragmentCut;
 use gannet_measure::ledger::Reason;
-use gannet_readout::record::FragmentCut;
 use gannet_wire::{GeoId, tpc_frame, wibeth};
 
 use crate::readout::process::{Bench, Ended, QUIET, Readout, alone, scale};

@@ -1,8 +1,8 @@
 //! What the readout finds in frames that came by network is what the chain finds in the frames.
 
+use gannet_dune::tpg::StreamTpg;
 use gannet_emulate::Emulator;
 use gannet_log::{Kind, Reader};
-use gannet_trigger::tpg::StreamTpg;
 use gannet_wire::TpcFormat;
 use gannet_wire::record::Record;
 use gannet_wire::{FragmentRepr, TimeSliceHeader, TriggerPrimitive, tpc_frame, wibeth};

@@ -8,11 +8,11 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use gannet_dune::raw_file::RawFileReader;
+use gannet_dune::tpg::StreamTpg;
 use gannet_emulate::Emulator;
 use gannet_log::{ChunkView, Kind, Reader, verify};
-use gannet_readout::raw_file::RawFileReader;
 use gannet_readout::raw_stream::CHUNK_FRAMES;
-use gannet_trigger::tpg::StreamTpg;
 use gannet_wire::TpcFormat;
 use gannet_wire::tpc_frame::FRAME_LEN;
 use gannet_wire::{Fragment, GeoId, daq_ethernet, trigger_primitive, wibeth};

@@ -4,9 +4,9 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
+use gannet_dune::raw_file::{Catalogue, FileInfo, RawFileWriter, RecordKind, TakenAt};
 use gannet_emulate::{Config, FrontEnd};
 use gannet_log::{Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo};
-use gannet_readout::raw_file::{Catalogue, FileInfo, RawFileWriter, RecordKind, TakenAt};
 use gannet_readout::record::{Fragment, RecordBuilder, TriggerRecord};
 use gannet_wire::capture::{ByteOrder, LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::network::Addresses;

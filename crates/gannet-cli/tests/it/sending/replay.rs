@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use gannet_readout::raw_file::{RawFileReader, Role, verify};
+use gannet_dune::raw_file::{RawFileReader, Role, verify};
 use gannet_wire::{GeoId, tpc_frame, wibeth};
 
 use crate::sending::receiver::Receiver;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use gannet_dune::time_slice::SliceBuilder;
 use gannet_log::{Chunk, Kind, Label, Offer, RecorderHandle};
 use gannet_measure::ledger::Account;
-use gannet_readout::time_slice::SliceBuilder;
 use gannet_trigger::module_level::BusyInterval;
 use gannet_wire::TriggerPrimitive;
 

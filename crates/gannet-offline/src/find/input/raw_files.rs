@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use gannet_log::{FileHeader, RunInfo};
-use gannet_readout::raw_file::{
+use gannet_dune::raw_file::{
     self, Entry, RawFileReader, RecordKind, RecordNumber, RecordReader, Role,
 };
+use gannet_log::{FileHeader, RunInfo};
 use gannet_wire::{Fragment, FragmentType, TriggerRecordHeader, wibeth};
 
 use super::{Part, Parts, Skipped, Survey};

@@ -1,0 +1,8 @@
+//! The integration tests of this crate, one module a subject.
+
+mod clock_faults;
+mod export;
+mod inspect;
+mod judge;
+mod raw_file;
+mod raw_file_records;
