@@ -8,10 +8,10 @@ use gannet_memory::{Cell, Geometry, Overwritten};
 use gannet_readout::items::{ItemBatch, ItemDrop, ItemSender, channel};
 use gannet_readout::latency::{StreamBuffer, Window, index};
 use gannet_readout::record::{
-    BuildConfig, RecordBuilder, RecordDrop, RecordRequest, StreamSource, TriggerRecord,
+    BuildConfig, Record, RecordBuilder, RecordDrop, RecordRequest, StreamSource,
 };
 use gannet_wire::fragment::error_bits;
-use gannet_wire::{FragmentType, GeoId, SourceId, Subsystem, TriggerPrimitive};
+use gannet_wire::TriggerPrimitive;
 
 /// Lands, reserves, commits and moves cells of a small ring. After each step a reader sees the frames
 /// that a list of all cells says are whole, and no other.
@@ -153,12 +153,8 @@ pub fn records(bytes: &[u8]) {
         .map(|stream| {
             let (mut writer, entries) = index(INDEXED as usize, FRAME_TICKS);
             writer.attach(cells.clone());
-            let source = StreamSource {
-                source_id: SourceId::new(Subsystem::DetectorReadout, u32::from(stream)),
-                geo_id: GeoId::new(3, 1, 0, stream),
-                fragment_type: FragmentType::WibEth,
-                buffer: StreamBuffer::new(entries, FRAME_BYTES),
-            };
+            let source =
+                StreamSource { origin: stream, buffer: StreamBuffer::new(entries, FRAME_BYTES) };
             (writer, source)
         })
         .unzip();
@@ -268,7 +264,7 @@ impl Model {
     }
 
     /// Compares what the builder gave with what it should.
-    fn check(&mut self, record: Option<&TriggerRecord>) {
+    fn check(&mut self, record: Option<&Record<u16>>) {
         let mut waiting = std::mem::take(&mut self.waiting);
         for Waiting { request, answers, .. } in &mut waiting {
             for (stream, answer) in answers.iter_mut().enumerate() {
@@ -283,11 +279,10 @@ impl Model {
         let (Some(record), Some(Waiting { request, answers, .. })) = (record, ready) else {
             return;
         };
-        assert_eq!(record.header.trigger_number, request.trigger_number);
-        for (fragment, answer) in record.fragments.iter().zip(answers) {
-            let starts =
-                fragment.payload.as_chunks().0.iter().map(|&start| u64::from_le_bytes(start));
-            assert_eq!(Some((fragment.header.error_bits, starts.collect())), answer);
+        assert_eq!(record.request.trigger_number, request.trigger_number);
+        for (part, answer) in record.streams.iter().zip(answers) {
+            let starts = part.payload.as_chunks().0.iter().map(|&start| u64::from_le_bytes(start));
+            assert_eq!(Some((part.error_bits, starts.collect())), answer);
         }
     }
 

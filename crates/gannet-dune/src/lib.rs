@@ -10,6 +10,7 @@
 //! * [`chain`] joins these to the merger and the module-level trigger;
 //! * [`recent`] remembers primitives and activities for a while, [`trigger_fragments`] cuts windows
 //!   out of them, and [`time_slice`] cuts primitives into slices for the log;
+//! * [`record`] is a trigger record as DUNE stores it;
 //! * [`raw_file`] and [`parquet_file`] are the files of other people's tools, [`export`] makes them
 //!   of a finished log, and [`inspect`] lists what is in them.
 //!
@@ -56,6 +57,7 @@ pub mod inspect;
 pub mod parquet_file;
 pub mod raw_file;
 pub mod recent;
+pub mod record;
 pub mod sampling;
 pub mod time_slice;
 pub mod tpg;

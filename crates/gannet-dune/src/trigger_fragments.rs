@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::activity::Activity;
 use crate::recent::{Recent, Timed};
+use crate::record::Origin;
 use gannet_measure::ledger::Account;
 use gannet_trigger::candidate::Candidate;
 use gannet_trigger::module_level::Decision;
@@ -14,7 +15,7 @@ use gannet_wire::source_id::{SourceId, Subsystem};
 use gannet_wire::{TriggerPrimitive, overlay};
 
 use gannet_readout::latency::Window;
-use gannet_readout::record::{Attachment, BuildConfig};
+use gannet_readout::record::{BuildConfig, Part};
 use gannet_readout::request::Finding;
 
 gannet_measure::drop_reasons! {
@@ -107,7 +108,7 @@ impl TriggerFragments {
         &mut self,
         complete_to: u64,
         now_ns: u64,
-        mut give: impl FnMut(u64, Vec<Attachment>),
+        mut give: impl FnMut(u64, Vec<Part<Origin>>),
     ) {
         let mut open = std::mem::take(&mut self.open);
         open.retain_mut(|open| {
@@ -123,7 +124,7 @@ impl TriggerFragments {
 
     /// Answers every decision with what is there and forgets all: nothing more comes, or it comes
     /// from a point in the past.
-    pub fn end(&mut self, complete_to: u64, mut give: impl FnMut(u64, Vec<Attachment>)) {
+    pub fn end(&mut self, complete_to: u64, mut give: impl FnMut(u64, Vec<Part<Origin>>)) {
         for mut open in std::mem::take(&mut self.open) {
             give(open.trigger_number, self.cut(&mut open, complete_to, FragmentCut::Ended));
         }
@@ -136,7 +137,7 @@ impl TriggerFragments {
     }
 
     /// The answer to a decision; `early` is why the end of its window may be missing.
-    fn cut(&self, open: &mut Open, complete_to: u64, early: FragmentCut) -> Vec<Attachment> {
+    fn cut(&self, open: &mut Open, complete_to: u64, early: FragmentCut) -> Vec<Part<Origin>> {
         let window = open.window;
         let mut candidates = Vec::new();
         for candidate in std::mem::take(&mut open.candidates) {
@@ -155,18 +156,16 @@ impl TriggerFragments {
         let of_activities = self.finding(&self.activities, window, complete_to);
         self.count(of_primitives, early);
         self.count(of_activities, early);
-        let attachment = |source_id, fragment_type, finding: Finding, payload| Attachment {
-            source_id,
-            fragment_type,
-            detector_id: DAQ_DETECTOR,
+        let part = |source_id, fragment_type, finding: Finding, payload| Part {
+            origin: Origin { source_id, fragment_type, detector_id: DAQ_DETECTOR },
             error_bits: finding.error_bits(),
             payload,
         };
         use FragmentType::{TriggerActivity, TriggerCandidate, TriggerPrimitive as Primitive};
         vec![
-            attachment(Self::PRIMITIVES, Primitive, of_primitives, primitives),
-            attachment(Self::CANDIDATES, TriggerCandidate, Finding::Found, candidates),
-            attachment(Self::ACTIVITIES, TriggerActivity, of_activities, activities),
+            part(Self::PRIMITIVES, Primitive, of_primitives, primitives),
+            part(Self::CANDIDATES, TriggerCandidate, Finding::Found, candidates),
+            part(Self::ACTIVITIES, TriggerActivity, of_activities, activities),
         ]
     }
 
@@ -252,7 +251,7 @@ mod tests {
         answers
     }
 
-    type Answered = (u64, Vec<Attachment>);
+    type Answered = (u64, Vec<Part<Origin>>);
 
     /// Error bits and starts of the primitives, and of the activities.
     fn content((_, added): &Answered) -> ((u32, Vec<u64>), (u32, Vec<u64>)) {
@@ -282,8 +281,9 @@ mod tests {
         assert_eq!(content(&answers[0]), ((0, vec![100, 100, 199]), (0, vec![100, 150])));
         let (number, added) = &answers[0];
         assert_eq!(*number, 1);
-        let place =
-            |a: &Attachment| format!("{} {} {}", a.source_id, a.fragment_type, a.detector_id);
+        let place = |a: &Part<Origin>| {
+            format!("{} {} {}", a.origin.source_id, a.origin.fragment_type, a.origin.detector_id)
+        };
         assert_eq!(
             added.iter().map(place).collect::<Vec<_>>(),
             [

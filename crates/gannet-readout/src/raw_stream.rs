@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use gannet_measure::ledger::Account;
-use gannet_wire::daq_ethernet;
-use gannet_wire::tpc_frame::FRAME_LEN;
+use gannet_wire::FrameFormat;
 
 use crate::latency::{IntakeReader, Next};
 use gannet_log::{Chunk, Kind, Label};
@@ -34,25 +33,29 @@ gannet_measure::drop_reasons! {
 /// label has the time stamps of the first and of the last frame, their number, and how many frames
 /// were lost since the chunk before.
 #[derive(Debug)]
-pub struct RawStream {
+pub struct RawStream<T> {
     intake: IntakeReader,
     account: Arc<Account<RawDrop>>,
-    open: OpenChunk,
+    open: OpenChunk<T>,
 }
 
 /// Frames that are not handed over yet.
-#[derive(Debug, Default)]
-struct OpenChunk {
+#[derive(Debug)]
+struct OpenChunk<T> {
+    format: T,
+    frame_len: usize,
     frames: Vec<u8>,
     opened_ns: u64,
     missing: u64,
 }
 
-impl RawStream {
-    /// The stream whose frames are in `intake`; frames that come or are lost are counted in
+impl<T: FrameFormat> RawStream<T> {
+    /// The stream whose frames, of one length, are in `intake`; frames that come or are lost are counted in
     /// `account`. Whoever hands over the chunks counts what becomes of them.
-    pub fn new(intake: IntakeReader, account: Arc<Account<RawDrop>>) -> Self {
-        Self { intake, account, open: OpenChunk::default() }
+    pub fn new(format: T, intake: IntakeReader, account: Arc<Account<RawDrop>>) -> Self {
+        let frame_len = *format.lengths().end();
+        let open = OpenChunk { format, frame_len, frames: Vec::new(), opened_ns: 0, missing: 0 };
+        Self { intake, account, open }
     }
 
     /// Copies the frames that have come; gives a chunk when one is full or has waited long enough.
@@ -94,38 +97,40 @@ impl RawStream {
     }
 }
 
-impl OpenChunk {
+impl<T: FrameFormat> OpenChunk<T> {
     /// Number of frames.
     fn len(&self) -> usize {
-        self.frames.len() / FRAME_LEN
+        self.frames.len() / self.frame_len
     }
 
     /// Bytes for one more frame, behind the others.
     fn room_for_one(&mut self) -> &mut [u8] {
         let used = self.frames.len();
         if used == 0 {
-            self.frames.reserve_exact(CHUNK_FRAMES * FRAME_LEN);
+            self.frames.reserve_exact(CHUNK_FRAMES * self.frame_len);
         }
-        self.frames.resize(used + FRAME_LEN, 0);
+        self.frames.resize(used + self.frame_len, 0);
         &mut self.frames[used..]
     }
 
-    /// Time stamp of the frame that begins at byte `at`.
+    /// Time stamp of the frame that begins at byte `at`; 0 if it is none, which was found out when it
+    /// came.
     fn timestamp(&self, at: usize) -> u64 {
-        daq_ethernet::Header::new_unchecked(&self.frames[at..]).timestamp()
+        let frame = &self.frames[at..at + self.frame_len];
+        self.format.heading(frame).map_or(0, |heading| heading.begin)
     }
 
     /// Whether time began anew with the last frame.
     fn goes_back(&self) -> bool {
         self.len() > 1 && {
-            let last = self.frames.len() - FRAME_LEN;
-            self.timestamp(last) <= self.timestamp(last - FRAME_LEN)
+            let last = self.frames.len() - self.frame_len;
+            self.timestamp(last) <= self.timestamp(last - self.frame_len)
         }
     }
 
     /// Everything as a chunk, of which there must be something.
     fn cut(&mut self) -> Chunk {
-        let times = (self.timestamp(0), self.timestamp(self.frames.len() - FRAME_LEN));
+        let times = (self.timestamp(0), self.timestamp(self.frames.len() - self.frame_len));
         let missing = u32::try_from(self.missing).unwrap_or(u32::MAX);
         let label = Label::new(Kind::RAW_FRAMES).times(times.0, times.1);
         let label = label.counts(self.len() as u32, missing);
@@ -140,7 +145,7 @@ impl OpenChunk {
 
     /// The same without the last frame, which stays as the first of the next chunk.
     fn cut_before_last(&mut self, now_ns: u64) -> Chunk {
-        let last = self.frames.split_off(self.frames.len() - FRAME_LEN);
+        let last = self.frames.split_off(self.frames.len() - self.frame_len);
         let chunk = self.cut();
         (self.frames, self.opened_ns) = (last, now_ns);
         chunk
@@ -153,6 +158,8 @@ mod tests {
 
     use super::*;
     use crate::latency::{IntakeWriter, intake};
+    use gannet_wire::tpc_frame::{BLOCK_LENGTH, FRAME_LEN};
+    use gannet_wire::{TpcFormat, daq_ethernet};
 
     const STEP: u64 = 2048;
 
@@ -160,7 +167,7 @@ mod tests {
     struct Bench {
         producer: Producer,
         intake: IntakeWriter,
-        stream: RawStream,
+        stream: RawStream<TpcFormat>,
         account: Arc<Account<RawDrop>>,
     }
 
@@ -170,7 +177,7 @@ mod tests {
         let (mut intake, frames) = intake(cells);
         intake.attach(reader);
         let account = Arc::<Account<RawDrop>>::default();
-        let stream = RawStream::new(frames, Arc::clone(&account));
+        let stream = RawStream::new(TpcFormat::WibEth, frames, Arc::clone(&account));
         Bench { producer, intake, stream, account }
     }
 
@@ -178,7 +185,9 @@ mod tests {
         /// Lands the frame of this time, in frames.
         fn land(&mut self, time: u64) {
             let mut frame = vec![time as u8; FRAME_LEN];
-            daq_ethernet::Header::new_unchecked(&mut frame[..]).set_timestamp(time * STEP);
+            let mut daq = daq_ethernet::Header::new_unchecked(&mut frame[..]);
+            daq.set_timestamp(time * STEP);
+            daq.set_block_length(BLOCK_LENGTH);
             self.intake.push(self.producer.land(&frame));
         }
 

@@ -4,9 +4,17 @@
 //! answer is final or its time is up. The situations and their error bits are those of DUNE's
 //! readout (DUNE-DAQ/datahandlinglibs `DefaultRequestHandlerModel`).
 
-use gannet_wire::fragment::error_bits;
-
 use crate::latency::{Extent, StreamBuffer, Window};
+
+/// What is wrong with an answer, as bits.
+pub mod error_bits {
+    /// The data asked for were not found.
+    pub const DATA_NOT_FOUND: u32 = 1 << 0;
+    /// Only part of the data asked for is there.
+    pub const INCOMPLETE: u32 = 1 << 1;
+    /// The window asked for was too large.
+    pub const INVALID_WINDOW: u32 = 1 << 2;
+}
 
 /// How a window lies to what the buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +55,7 @@ impl Finding {
         matches!(self, Self::NotYet | Self::Partial) || (self == Self::NotFound && extent.is_none())
     }
 
-    /// Error bits of the fragment that answers with this finding.
+    /// [`error_bits`] of an answer with this finding.
     pub fn error_bits(self) -> u32 {
         match self {
             Self::NotFound | Self::NotYet | Self::TooOld => error_bits::DATA_NOT_FOUND,
@@ -64,7 +72,7 @@ impl Finding {
 pub struct Answer {
     /// How the window lay to the data when the answer was given.
     pub finding: Finding,
-    /// Error bits of the fragment.
+    /// What is wrong with it: [`error_bits`].
     pub error_bits: u32,
     /// Whole frames that overlap the window, in the order of time.
     pub frames: Vec<u8>,

@@ -6,11 +6,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use gannet_dune::record::{Origin, TriggerRecord};
 use gannet_log::{Offer, RecorderHandle};
 use gannet_measure::clock::Clock;
 use gannet_measure::counter::Counter;
 use gannet_readout::receiver::StreamStatus;
-use gannet_readout::record::{Attachment, RecordBuilder, RecordRequest, TriggerRecord};
+use gannet_readout::record::{Part, Record, RecordBuilder, RecordRequest};
 use gannet_trigger::merge::MergeCounters;
 
 /// Time between two looks at requests that wait for data.
@@ -33,13 +34,13 @@ pub(super) enum Order {
     /// A decision is to become a record.
     Build(RecordRequest),
     /// What the trigger adds to the record of the decision with this number.
-    Attach(u64, Vec<Attachment>),
+    Attach(u64, Vec<Part<Origin>>),
 }
 
 /// Builds records and hands them to the recorder.
 pub(super) struct Builder {
     /// Cuts windows out of the latency buffers.
-    pub records: RecordBuilder,
+    pub records: RecordBuilder<Origin>,
     /// Figures of the streams, in the order in which the builder knows them.
     pub streams: Vec<Arc<StreamStatus>>,
     /// Where the time of the streams is told, in the same order.
@@ -86,10 +87,10 @@ impl Builder {
 
     /// Hands a record to the recorder; while its queue is full the trigger is held off, not the
     /// frames.
-    fn record(&self, record: TriggerRecord) {
+    fn record(&self, record: Record<Origin>) {
         self.status.incomplete.add(u64::from(record.is_incomplete()));
         self.status.damaged.add(u64::from(self.is_damaged(&record)));
-        let mut chunk = record.into_chunk();
+        let mut chunk = TriggerRecord::from(record).into_chunk();
         while let Offer::Busy(back) = self.recorder.offer(chunk) {
             chunk = back;
             thread::sleep(RETRY);
@@ -99,12 +100,12 @@ impl Builder {
 
     /// Whether data are missing that had been in the run. A window that begins before the first
     /// frame of a stream or ends after its last one asks for what never was.
-    fn is_damaged(&self, record: &TriggerRecord) -> bool {
-        self.streams.iter().zip(&record.fragments).any(|(stream, fragment)| {
-            let header = &fragment.header;
-            let inside = header.window_begin >= stream.first_timestamp.get()
-                && header.window_end <= stream.newest_timestamp.get();
-            header.error_bits != 0 && (inside || stream.frames.get() == 0)
+    fn is_damaged(&self, record: &Record<Origin>) -> bool {
+        let window = record.request.window;
+        self.streams.iter().zip(&record.streams).any(|(stream, part)| {
+            let inside = window.begin >= stream.first_timestamp.get()
+                && window.end <= stream.newest_timestamp.get();
+            part.error_bits != 0 && (inside || stream.frames.get() == 0)
         })
     }
 }

@@ -11,6 +11,7 @@ use gannet_measure::clock::Clock;
 use gannet_measure::ledger::Account;
 use gannet_readout::latency::IntakeReader;
 use gannet_readout::raw_stream::{RawDrop, RawStream};
+use gannet_wire::TpcFormat;
 
 /// Time between two looks at the latency buffer, or at a full queue.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -23,7 +24,7 @@ const QUEUE_FILL_MAX: f64 = 0.5;
 /// It waits for the recorder, and no receiving thread waits for it: what is overwritten meanwhile
 /// is lost, and counted.
 pub(super) struct RawRecorder {
-    streams: Vec<RawStream>,
+    streams: Vec<RawStream<TpcFormat>>,
     account: Arc<Account<RawDrop>>,
     recorder: RecorderHandle,
     clock: Arc<dyn Clock>,
@@ -38,13 +39,13 @@ pub(super) struct RawRecorder {
 impl RawRecorder {
     /// Records the frames of `intakes`, one a stream, as long as there is a sender of `receiving`.
     pub(super) fn new(
-        intakes: Vec<IntakeReader>,
+        intakes: Vec<(TpcFormat, IntakeReader)>,
         recorder: RecorderHandle,
         clock: Arc<dyn Clock>,
         receiving: Receiver<Infallible>,
     ) -> Self {
         let account = Arc::default();
-        let stream = |intake| RawStream::new(intake, Arc::clone(&account));
+        let stream = |(format, intake)| RawStream::new(format, intake, Arc::clone(&account));
         let streams = intakes.into_iter().map(stream).collect();
         Self { streams, account, recorder, clock, receiving, ended: false, held_up: false }
     }

@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use gannet_dune::TriggerChain;
 use gannet_dune::export::ExportConfig;
 use gannet_dune::recent::RECENT_PRIMITIVES;
+use gannet_dune::record::Origin;
 use gannet_dune::sampling::Sampling;
 use gannet_dune::time_slice::SliceBuilder;
 use gannet_dune::tpg::StreamTpg;
@@ -149,11 +150,11 @@ fn host_epoch_ns(clock: &dyn Clock) -> u64 {
 #[derive(Default)]
 struct Parts {
     sources: Vec<PartSource>,
-    streams: Vec<StreamSource>,
+    streams: Vec<StreamSource<Origin>>,
     observed: Vec<ObservedStream>,
     surveyed: Vec<StreamSurvey>,
     /// Streams that are recorded as they come.
-    raw: Vec<IntakeReader>,
+    raw: Vec<(TpcFormat, IntakeReader)>,
 }
 
 /// A socket or file, not yet joined to its thread.
@@ -241,13 +242,15 @@ impl Parts {
         let (writer, reader) = index(planned.index_frames(), format.ticks_per_frame());
         let status = Arc::<StreamStatus>::default();
         self.streams.push(StreamSource {
-            source_id: stream.source_id,
-            geo_id: stream.geo_id,
-            fragment_type,
+            origin: Origin {
+                source_id: stream.source_id,
+                fragment_type,
+                detector_id: stream.geo_id.detector,
+            },
             buffer: StreamBuffer::new(reader, tpc_frame::FRAME_LEN),
         });
         let raw = plan.config.recorder.raw_streams.contains(&stream.geo_id.to_string());
-        let intake = raw.then(|| self.add_raw(planned.index_frames()));
+        let intake = raw.then(|| self.add_raw(format, planned.index_frames()));
         let number = self.observed.len() as u32;
         self.observed.push(ObservedStream {
             geo_id: stream.geo_id,
@@ -274,9 +277,9 @@ impl Parts {
     }
 
     /// Lets a stream that keeps `frames` frames be recorded as it comes.
-    fn add_raw(&mut self, frames: usize) -> IntakeWriter {
+    fn add_raw(&mut self, format: TpcFormat, frames: usize) -> IntakeWriter {
         let (writer, reader) = intake(frames);
-        self.raw.push(reader);
+        self.raw.push((format, reader));
         writer
     }
 }

@@ -9,10 +9,10 @@ use super::raw_slices::{self, RawSlices, stream_of};
 use super::survey::{Survey, content_error, primitives};
 use super::{ExportConfig, Exported};
 use crate::raw_file::{FileInfo, GeoIdMap, RawFileWriter, RecordKind};
+use crate::record::StoredRecord;
 use gannet_log::files::{self, is_taken};
 use gannet_log::name::part_path;
 use gannet_log::{ChunkView, Kind};
-use gannet_readout::record::StoredRecord;
 
 /// The exports in progress, each of them only if it will hold something.
 ///

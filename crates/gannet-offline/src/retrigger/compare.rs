@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use gannet_readout::record::{Attachment, StoredRecord};
+use gannet_dune::record::{Origin, StoredRecord};
+use gannet_readout::record::Part;
 use gannet_trigger::candidate::Candidate;
 use gannet_trigger::module_level::Decision;
 use gannet_wire::trigger_candidate::TriggerCandidates;
@@ -131,9 +132,10 @@ impl Comparison {
     }
 
     /// Takes a decision with what the trigger would add to its record.
-    pub fn decided(&mut self, decision: Decision, added: &[Attachment]) {
-        let activities = |a: &&Attachment| a.fragment_type == FragmentType::TriggerActivity;
-        let whole = |a: &Attachment| digest(a.error_bits, &a.payload);
+    pub fn decided(&mut self, decision: Decision, added: &[Part<Origin>]) {
+        let activities =
+            |a: &&Part<Origin>| a.origin.fragment_type == FragmentType::TriggerActivity;
+        let whole = |a: &Part<Origin>| digest(a.error_bits, &a.payload);
         let activities = added.iter().find(activities).and_then(whole);
         let made = Made { decision, activities };
         match self.records.remove(&made.key()) {

@@ -8,10 +8,10 @@ use gannet_control::run_start::RunStart;
 use gannet_dune::TriggerConfig;
 use gannet_dune::export::TableReader;
 use gannet_dune::raw_file::{RawFileReader, RecordKind};
+use gannet_dune::record::StoredRecord;
 use gannet_log::files::{is_same_file, open_input};
 use gannet_log::format::{HEADER_BYTES, Header, MAGIC};
 use gannet_log::{Error, Kind};
-use gannet_readout::record::StoredRecord;
 use gannet_wire::{Fragment, FragmentType, TriggerPrimitive, trigger_primitive};
 use serde_json::Value;
 

@@ -29,12 +29,13 @@ use std::path::PathBuf;
 use gannet_control::config;
 use gannet_dune::export::{self, TriggerRow, TriggerTable};
 use gannet_dune::recent::RECENT_PRIMITIVES;
+use gannet_dune::record::Origin;
 use gannet_dune::sampling::Sampling;
 use gannet_dune::trigger_fragments::TriggerFragments;
 use gannet_dune::{TriggerChain, TriggerConfig, TriggerOutput};
 use gannet_log::files::{self, is_same_file, is_taken};
 use gannet_log::name::part_path;
-use gannet_readout::record::{Attachment, BuildConfig};
+use gannet_readout::record::{BuildConfig, Part};
 use gannet_trigger::module_level::Decision;
 use gannet_wire::trigger_candidate::TypeMask;
 use serde::Serialize;
@@ -143,7 +144,7 @@ pub fn retrigger(
 fn compare(
     waiting: &mut HashMap<u64, Decision>,
     comparison: &mut Comparison,
-) -> impl FnMut(u64, Vec<Attachment>) {
+) -> impl FnMut(u64, Vec<Part<Origin>>) {
     |number, added| {
         waiting.remove(&number).into_iter().for_each(|it| comparison.decided(it, &added));
     }

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use gannet_control::config::{self, Plan};
 use gannet_control::run_start::RunStart;
 use gannet_dune::raw_file::{Catalogue, FileInfo, RawFileWriter, RecordKind, TakenAt};
+use gannet_dune::record::{Fragment, TriggerRecord};
 use gannet_dune::time_slice::SliceBuilder;
 use gannet_dune::tpg::StreamTpg;
 use gannet_emulate::FrontEnd;
 use gannet_kernels::block;
 use gannet_log::{Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo};
 use gannet_measure::quantity::Bytes;
-use gannet_readout::record::{Fragment, RecordBuilder, TriggerRecord};
 use gannet_wire::TpcFormat;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::network::Addresses;
@@ -204,7 +204,7 @@ pub fn records(frames: &[Row], windows: &[(u64, u64)]) -> Vec<TriggerRecord> {
             trigger_type: 1 << 7,
             sequence_number: 0,
             max_sequence_number: 0,
-            source_id: RecordBuilder::SOURCE,
+            source_id: TriggerRecord::BUILDER,
         };
         TriggerRecord { header, requests: Vec::new(), fragments }
     };

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use gannet_control::config::Plan;
 use gannet_control::run_start::RunStart;
+use gannet_dune::record::TriggerRecord;
 use gannet_log::{Chunk, Kind, Label};
-use gannet_readout::record::TriggerRecord;
 
 use super::recordings::{self, RUN, calm, raw_frames, records, run_start, searched, slices};
 use super::{errors, gannet};

@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
 use gannet_dune::raw_file::{Catalogue, FileInfo, RawFileWriter, RecordKind, TakenAt};
+use gannet_dune::record::{Fragment, TriggerRecord};
 use gannet_emulate::{Config, FrontEnd};
 use gannet_log::{Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo};
-use gannet_readout::record::{Fragment, RecordBuilder, TriggerRecord};
 use gannet_wire::capture::{ByteOrder, LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::network::Addresses;
 use gannet_wire::{
@@ -117,7 +117,7 @@ fn header(number: u64) -> TriggerRecordRepr {
         trigger_type: 1 << 7,
         sequence_number: 0,
         max_sequence_number: 0,
-        source_id: RecordBuilder::SOURCE,
+        source_id: TriggerRecord::BUILDER,
     }
 }
 

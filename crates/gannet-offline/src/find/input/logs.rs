@@ -4,9 +4,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use gannet_control::run_start::RunStart;
+use gannet_dune::record::StoredRecord;
 use gannet_log::format::HEADER_BYTES;
 use gannet_log::{Error, Kind, Reader};
-use gannet_readout::record::StoredRecord;
 use gannet_wire::record::Record;
 use gannet_wire::{FragmentRepr, FragmentType};
 

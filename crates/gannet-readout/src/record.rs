@@ -1,4 +1,6 @@
-//! Collects the answers to a decision and builds the record.
+//! Records: the answers of all streams to one decision, put together.
+//!
+//! What a part of a record is, beside its bytes, is known to the detector alone: its `O`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,15 +8,9 @@ use std::sync::Arc;
 use gannet_measure::histogram::Histogram;
 use gannet_measure::ledger::Account;
 use gannet_measure::quantity::Span;
-use gannet_wire::component_request::ComponentRequest;
-use gannet_wire::fragment_type::FragmentType;
-use gannet_wire::record::Record;
-use gannet_wire::source_id::{SourceId, Subsystem};
-use gannet_wire::{GeoId, fragment, trigger_record};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::encode::{Fragment, TriggerRecord};
 use crate::latency::{StreamBuffer, Window};
 use crate::request::{Answer, DataRequest};
 
@@ -44,30 +40,46 @@ gannet_measure::drop_reasons! {
 
 /// One stream that records take data from.
 #[derive(Debug)]
-pub struct StreamSource {
-    /// Source that the stream is in records and files.
-    pub source_id: SourceId,
-    /// Place of the stream on the detector.
-    pub geo_id: GeoId,
-    /// Format of its frames.
-    pub fragment_type: FragmentType,
+pub struct StreamSource<O> {
+    /// What its parts of records are.
+    pub origin: O,
     /// Its last seconds.
     pub buffer: StreamBuffer,
 }
 
-/// Bytes that the trigger adds to a record, such as its candidates.
+/// A part of a record: the answer of a stream, or what the trigger adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attachment {
-    /// Source of the bytes.
-    pub source_id: SourceId,
-    /// Format of the bytes.
-    pub fragment_type: FragmentType,
-    /// Detector they are about.
-    pub detector_id: u16,
-    /// What went wrong: bits of [`fragment::error_bits`].
+pub struct Part<O> {
+    /// What it is.
+    pub origin: O,
+    /// What is wrong with it: [`error_bits`](crate::request::error_bits).
     pub error_bits: u32,
-    /// The bytes.
+    /// Whole frames, or what the trigger wrote.
     pub payload: Vec<u8>,
+}
+
+/// Everything that came in answer to a decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record<O> {
+    /// The decision.
+    pub request: RecordRequest,
+    /// The answers of the streams, in their order.
+    pub streams: Vec<Part<O>>,
+    /// What the trigger adds; `None` when it had not come by the end.
+    pub added: Option<Vec<Part<O>>>,
+}
+
+impl<O> Record<O> {
+    /// All parts: those of the streams, then those of the trigger.
+    pub fn into_parts(self) -> impl Iterator<Item = Part<O>> {
+        self.streams.into_iter().chain(self.added.unwrap_or_default())
+    }
+
+    /// Whether anything is missing.
+    pub fn is_incomplete(&self) -> bool {
+        let mut parts = self.streams.iter().chain(self.added.iter().flatten());
+        self.added.is_none() || parts.any(|part| part.error_bits != 0)
+    }
 }
 
 /// A decision to be answered with a record.
@@ -90,16 +102,16 @@ pub struct RecordRequest {
 /// A record on its way: answers as they come in, in the order of the streams, and that of the
 /// trigger.
 #[derive(Debug)]
-struct Pending {
+struct Pending<O> {
     request: RecordRequest,
     data_request: DataRequest,
     answers: Vec<Option<Answer>>,
-    attachments: Option<Vec<Attachment>>,
+    added: Option<Vec<Part<O>>>,
 }
 
-impl Pending {
+impl<O> Pending<O> {
     fn is_ready(&self, closed: bool) -> bool {
-        (closed || self.attachments.is_some()) && self.answers.iter().all(Option::is_some)
+        (closed || self.added.is_some()) && self.answers.iter().all(Option::is_some)
     }
 }
 
@@ -108,25 +120,22 @@ impl Pending {
 /// A state machine without clock or thread: [`submit`](Self::submit) decisions,
 /// [`attach`](Self::attach) what the trigger adds to each, and [`poll`](Self::poll) for records.
 #[derive(Debug)]
-pub struct RecordBuilder {
+pub struct RecordBuilder<O> {
     config: BuildConfig,
     in_flight_max: usize,
-    streams: Vec<StreamSource>,
+    streams: Vec<StreamSource<O>>,
     /// Whether it is worth waiting for data of each stream.
     awaited: Vec<bool>,
-    pending: VecDeque<Pending>,
+    pending: VecDeque<Pending<O>>,
     closed: bool,
     account: Arc<Account<RecordDrop>>,
     response_ns: Arc<Histogram>,
 }
 
-impl RecordBuilder {
-    /// The source that records name as their builder.
-    pub const SOURCE: SourceId = SourceId::new(Subsystem::TrBuilder, 0);
-
+impl<O: Clone> RecordBuilder<O> {
     /// A builder of records from `streams`, of which `in_flight_max` may wait for data at once: as
     /// many as the trigger lets be under way.
-    pub fn new(config: BuildConfig, in_flight_max: usize, streams: Vec<StreamSource>) -> Self {
+    pub fn new(config: BuildConfig, in_flight_max: usize, streams: Vec<StreamSource<O>>) -> Self {
         Self {
             config,
             in_flight_max,
@@ -165,7 +174,7 @@ impl RecordBuilder {
         self.pending.push_back(Pending {
             data_request: DataRequest::new(request.window, deadline_ns),
             answers: vec![None; self.streams.len()],
-            attachments: None,
+            added: None,
             request,
         });
         true
@@ -173,10 +182,10 @@ impl RecordBuilder {
 
     /// Takes what the trigger adds to the record of a decision, which waits for it; nothing happens
     /// if the decision was refused.
-    pub fn attach(&mut self, trigger_number: u64, attachments: Vec<Attachment>) {
-        let of_it = |pending: &&mut Pending| pending.request.trigger_number == trigger_number;
+    pub fn attach(&mut self, trigger_number: u64, added: Vec<Part<O>>) {
+        let of_it = |pending: &&mut Pending<O>| pending.request.trigger_number == trigger_number;
         if let Some(pending) = self.pending.iter_mut().find(of_it) {
-            pending.attachments = Some(attachments);
+            pending.added = Some(added);
         }
     }
 
@@ -195,7 +204,7 @@ impl RecordBuilder {
     }
 
     /// The next record that is complete or out of time, in the order of decisions.
-    pub fn poll(&mut self, now_ns: u64) -> Option<TriggerRecord> {
+    pub fn poll(&mut self, now_ns: u64) -> Option<Record<O>> {
         let window_ticks_max = self.config.window_ticks_max;
         for pending in &mut self.pending {
             let streams = self.streams.iter_mut().zip(&self.awaited);
@@ -211,89 +220,14 @@ impl RecordBuilder {
         let first = self.pending.pop_front_if(|pending| pending.is_ready(self.closed))?;
         self.response_ns.record(now_ns.saturating_sub(first.request.decided_ns));
         self.account.deliver(1);
-        Some(self.build(first))
-    }
-
-    /// Puts the answers of a finished request together.
-    fn build(&self, pending: Pending) -> TriggerRecord {
-        let Pending { request, answers, attachments, .. } = pending;
-        let error_bits = match attachments {
-            Some(_) => 0,
-            None => trigger_record::error_bits::INCOMPLETE,
-        };
-        let attachments = attachments.unwrap_or_default();
-        let mut record = TriggerRecord {
-            header: trigger_record::Repr {
-                version: trigger_record::Version::V4,
-                trigger_number: request.trigger_number,
-                trigger_timestamp: request.trigger_timestamp,
-                run_number: request.run_number,
-                error_bits,
-                trigger_type: request.trigger_type,
-                sequence_number: 0,
-                max_sequence_number: 0,
-                source_id: Self::SOURCE,
-            },
-            requests: Vec::with_capacity(answers.len() + attachments.len()),
-            fragments: Vec::with_capacity(answers.len() + attachments.len()),
-        };
-        for (stream, answer) in self.streams.iter().zip(answers.into_iter().flatten()) {
-            record.add(&request, stream.attachment(answer));
-        }
-        for attachment in attachments {
-            record.add(&request, attachment);
-        }
-        record
-    }
-
-    /// The streams that records take data from.
-    pub fn streams(&self) -> &[StreamSource] {
-        &self.streams
-    }
-}
-
-impl StreamSource {
-    /// The answer of this stream as something that a record holds.
-    fn attachment(&self, answer: Answer) -> Attachment {
-        Attachment {
-            source_id: self.source_id,
-            fragment_type: self.fragment_type,
-            detector_id: self.geo_id.detector,
+        let streams = self.streams.iter().zip(first.answers.into_iter().flatten());
+        let part = |(stream, answer): (&StreamSource<O>, Answer)| Part {
+            origin: stream.origin.clone(),
             error_bits: answer.error_bits,
             payload: answer.frames,
-        }
-    }
-}
-
-impl TriggerRecord {
-    /// Adds a fragment and the request that it answers.
-    fn add(&mut self, request: &RecordRequest, data: Attachment) {
-        let Window { begin, end } = request.window;
-        self.requests.push(ComponentRequest {
-            component: data.source_id,
-            window_begin: begin,
-            window_end: end,
-        });
-        if data.error_bits != 0 {
-            self.header.error_bits |= trigger_record::error_bits::INCOMPLETE;
-        }
-        self.fragments.push(Fragment {
-            header: fragment::Repr {
-                version: fragment::Version::V5,
-                size: (fragment::Repr::LEN + data.payload.len()) as u64,
-                trigger_number: request.trigger_number,
-                trigger_timestamp: request.trigger_timestamp,
-                window_begin: begin,
-                window_end: end,
-                run_number: request.run_number,
-                error_bits: data.error_bits,
-                fragment_type: data.fragment_type,
-                sequence_number: 0,
-                detector_id: data.detector_id,
-                source_id: data.source_id,
-            },
-            payload: data.payload,
-        });
+        };
+        let streams = streams.map(part).collect();
+        Some(Record { request: first.request, streams, added: first.added })
     }
 }
 
@@ -301,6 +235,7 @@ impl TriggerRecord {
 mod tests {
     use super::*;
     use crate::latency::{IndexWriter, index};
+    use crate::request::error_bits;
     use gannet_memory::{Geometry, Producer, clop};
 
     const FRAME_BYTES: usize = 64;
@@ -310,7 +245,7 @@ mod tests {
     struct Bench {
         producer: Producer,
         writers: Vec<IndexWriter>,
-        builder: RecordBuilder,
+        builder: RecordBuilder<u32>,
     }
 
     fn bench(in_flight_max: usize) -> Bench {
@@ -320,9 +255,7 @@ mod tests {
                 let (mut writer, entries) = index(32, STEP);
                 writer.attach(cells.clone());
                 let source = StreamSource {
-                    source_id: SourceId::new(Subsystem::DetectorReadout, 100 + u32::from(stream)),
-                    geo_id: GeoId::new(3, 1, 0, stream),
-                    fragment_type: FragmentType::WibEth,
+                    origin: stream,
                     buffer: StreamBuffer::new(entries, FRAME_BYTES),
                 };
                 (writer, source)
@@ -347,14 +280,8 @@ mod tests {
         }
     }
 
-    fn candidates() -> Attachment {
-        Attachment {
-            source_id: SourceId::new(Subsystem::Trigger, 1),
-            fragment_type: FragmentType::TriggerCandidate,
-            detector_id: 3,
-            error_bits: 0,
-            payload: vec![1, 2, 3],
-        }
+    fn candidates() -> Part<u32> {
+        Part { origin: 99, error_bits: 0, payload: vec![1, 2, 3] }
     }
 
     fn decision(number: u64, begin: u64, end: u64) -> RecordRequest {
@@ -378,10 +305,9 @@ mod tests {
         (2..4).for_each(|frame| bench.land(1, frame));
         let record = bench.builder.poll(20).unwrap();
         assert!(!record.is_incomplete());
-        let sizes: Vec<usize> = record.fragments.iter().map(|f| f.payload.len()).collect();
-        assert_eq!(sizes, [2 * FRAME_BYTES, 2 * FRAME_BYTES, 3]);
-        assert_eq!(record.requests.len(), 3);
-        assert_eq!(record.fragments[1].payload[0], 1, "starts with frame 1");
+        assert_eq!(record.streams[1].payload[0], 1, "starts with frame 1");
+        let parts: Vec<_> = record.into_parts().map(|p| (p.origin, p.payload.len())).collect();
+        assert_eq!(parts, [(0, 2 * FRAME_BYTES), (1, 2 * FRAME_BYTES), (99, 3)]);
         assert!(bench.builder.account().statement("records").closes());
         assert_eq!(bench.builder.response_ns().count(), 1);
     }
@@ -394,9 +320,9 @@ mod tests {
         assert_eq!(bench.builder.poll(999), None);
         let record = bench.builder.poll(1000).unwrap();
         assert!(record.is_incomplete());
-        assert_eq!(record.fragments[0].header.error_bits, 0);
-        assert_eq!(record.fragments[1].header.error_bits, fragment::error_bits::DATA_NOT_FOUND);
-        assert!(record.fragments[1].payload.is_empty());
+        assert_eq!(record.streams[0].error_bits, 0);
+        assert_eq!(record.streams[1].error_bits, error_bits::DATA_NOT_FOUND);
+        assert!(record.streams[1].payload.is_empty());
     }
 
     #[test]
@@ -407,20 +333,19 @@ mod tests {
             assert!(bench.builder.submit(decision(number, STEP, 2 * STEP)));
         }
         assert_eq!(bench.builder.poll(5000), None, "whatever the time");
-        let cut_short = Attachment { error_bits: fragment::error_bits::INCOMPLETE, ..candidates() };
+        let cut_short = Part { error_bits: error_bits::INCOMPLETE, ..candidates() };
         bench.builder.attach(1, vec![candidates(), cut_short]);
         bench.builder.attach(9, vec![candidates()]);
         let record = bench.builder.poll(5000).unwrap();
-        assert_eq!((record.fragments.len(), record.requests.len()), (4, 4));
         assert!(record.is_incomplete());
-        assert_eq!(record.fragments[2].header.error_bits, 0);
-        assert_eq!(record.fragments[3].header.error_bits, fragment::error_bits::INCOMPLETE);
+        let bits: Vec<_> = record.into_parts().map(|part| part.error_bits).collect();
+        assert_eq!(bits, [0, 0, 0, error_bits::INCOMPLETE]);
         bench.builder.attach(3, vec![candidates()]);
         assert_eq!(bench.builder.poll(5000), None, "records keep their order");
         bench.builder.close();
         let records = [bench.builder.poll(5000).unwrap(), bench.builder.poll(5000).unwrap()];
-        assert_eq!(records.each_ref().map(TriggerRecord::is_incomplete), [true, false]);
-        assert_eq!(records.map(|record| record.fragments.len()), [2, 3]);
+        assert_eq!(records.each_ref().map(Record::is_incomplete), [true, false]);
+        assert_eq!(records.map(|record| record.into_parts().count()), [2, 3]);
     }
 
     #[test]
@@ -431,8 +356,8 @@ mod tests {
         assert_eq!(bench.builder.poll(999), None);
         bench.builder.set_awaited(1, false);
         let record = bench.builder.poll(999).unwrap();
-        assert_eq!(record.fragments[0].header.error_bits, 0);
-        assert_eq!(record.fragments[1].header.error_bits, fragment::error_bits::DATA_NOT_FOUND);
+        assert_eq!(record.streams[0].error_bits, 0);
+        assert_eq!(record.streams[1].error_bits, error_bits::DATA_NOT_FOUND);
     }
 
     #[test]
@@ -443,18 +368,5 @@ mod tests {
         assert_eq!(bench.builder.account().dropped(RecordDrop::Busy), 1);
         assert!(bench.builder.poll(2000).is_some());
         assert!(bench.submit(decision(3, 0, 1)));
-    }
-
-    #[test]
-    fn the_stored_header_is_what_the_format_reads() {
-        let mut bench = bench(4);
-        bench.submit(decision(5, STEP, STEP));
-        let record = bench.builder.poll(0).unwrap();
-        let bytes = record.header_bytes();
-        let stored = trigger_record::TriggerRecordHeader::new_checked(&bytes).unwrap();
-        assert_eq!(stored.header(), record.header);
-        assert_eq!(stored.component_requests().count(), 3);
-        assert_eq!(record.fragments[0].header.error_bits, fragment::error_bits::INVALID_WINDOW);
-        assert_eq!(record.len_bytes(), bytes.len() + 2 * 72 + 75);
     }
 }
