@@ -245,7 +245,6 @@ fn receive_words(bytes: &[u8]) {
         for vc in 0..2 {
             end.take(vc, &mut buffer[..usize::from(bytes[0])]);
         }
-        end.take_header_only();
     }
 }
 

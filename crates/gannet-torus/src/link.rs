@@ -26,8 +26,7 @@
 //! # What crosses the line
 //!
 //! Framing, escapes and the formats of the words are those of [`gannet_wire::apelink`]. An idle
-//! transmitter sends credits; a busy one inserts one every [`Config::credit_interval`] words, and
-//! whenever the source of a packet runs dry. START is on the line where a packet begins and nowhere
+//! transmitter sends credits; a busy one inserts one every [`Config::credit_interval`] words. START is on the line where a packet begins and nowhere
 //! else, so damage never reaches past the packet that it hit.
 //!
 //! A line in software, that charges for every word, is given those of [`Link::transmit_due`]: words
@@ -48,8 +47,8 @@
 //! [`Config::timeout`]: every packet arrives once, intact and in order. Without it, such a packet
 //! is lost and counted, and a timeout frees what it had reserved.
 //!
-//! Packets of a header only have no footer, so no number and no check sum: they pass beside the
-//! flow control, may be lost, and are never sent again.
+//! Packets of a header only, which the format has too, have no footer, so no number and no check
+//! sum: this link sends none and drops those that come.
 //!
 //! # Sessions
 //!
@@ -66,7 +65,9 @@ mod counters;
 pub mod efficiency;
 mod end;
 mod fifo;
-pub mod line;
+#[cfg(test)]
+#[path = "../tests/it/line.rs"]
+mod line;
 mod receiver;
 #[cfg(test)]
 mod tests;

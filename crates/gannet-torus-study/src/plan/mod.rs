@@ -15,7 +15,7 @@ use serde::Serialize;
 
 pub use self::cabling::{Wire, cabling, csv};
 pub use self::demand::{Demand, Prices};
-use self::resilience::Survey;
+use self::resilience::RandomFailures;
 pub use self::resilience::Survival;
 pub use self::shape::{Shape, shapes};
 use super::Error;
@@ -115,9 +115,9 @@ pub fn plan(
     }
     progress(Stage { name: "failures", done: 0, total: 1 }, Some(&plan));
     plan.separating_cables = connectivity::separating_cables(&faults);
-    let survey = Survey::new(demand, &faults, &routes);
-    for row in 0..survey.rows() {
-        let row = survey.row(row, &mut |stage| progress(stage, Some(&plan)));
+    let failures = RandomFailures::new(demand, &faults, &routes);
+    for row in 0..failures.rows() {
+        let row = failures.row(row, &mut |stage| progress(stage, Some(&plan)));
         plan.survival.push(row);
     }
     Ok(plan)

@@ -44,7 +44,7 @@ pub struct Survival {
 }
 
 /// Random cables that fail, then random nodes, more and more of them.
-pub(super) struct Survey<'a> {
+pub(super) struct RandomFailures<'a> {
     base: &'a Faults,
     seed: u64,
     rows: Vec<(&'static str, usize)>,
@@ -56,7 +56,7 @@ pub(super) struct Survey<'a> {
     nodes: Vec<Node>,
 }
 
-impl<'a> Survey<'a> {
+impl<'a> RandomFailures<'a> {
     /// Failures beside the faults of `base`, round which `routes` lead.
     pub fn new(demand: &Demand, base: &'a Faults, routes: &Routes) -> Self {
         let lattice = base.lattice();
@@ -230,8 +230,8 @@ mod tests {
 
     fn survival(demand: &Demand, faults: &Faults) -> Vec<Survival> {
         let (routes, ..) = Routes::around(faults, VCS).unwrap();
-        let survey = Survey::new(demand, faults, &routes);
-        (0..survey.rows()).map(|row| survey.row(row, &mut |_| ())).collect()
+        let failures = RandomFailures::new(demand, faults, &routes);
+        (0..failures.rows()).map(|row| failures.row(row, &mut |_| ())).collect()
     }
 
     #[test]
@@ -239,8 +239,9 @@ mod tests {
         let trials = |lattice: &str, asked| {
             let faults = Faults::none(lattice.parse().unwrap());
             let demand = Demand { trials: asked, fail: 0, ..Demand::new(8, 6, 1e9) };
-            let survey = Survey::new(&demand, &faults, &Routes::dimension_order(faults.lattice()));
-            (survey.trials, survey.routed)
+            let failures =
+                RandomFailures::new(&demand, &faults, &Routes::dimension_order(faults.lattice()));
+            (failures.trials, failures.routed)
         };
         assert_eq!((trials("4x4x4", None).0, trials("100x100x100", None)), (100, (5, 0)));
         assert_eq!((trials("8x8x4", None), trials("32x32", None)), ((100, 3), (100, 1)));

@@ -44,7 +44,7 @@ pub struct Counters {
     pub header_errors: u64,
     /// Headers with two wrong bits: the packet is dropped.
     pub fatal_header_errors: u64,
-    /// Headers whose size or virtual channel this link does not have.
+    /// Headers whose size or virtual channel this link does not have, or that nothing follows.
     pub header_refused: u64,
     /// Packets whose check sum was wrong.
     pub crc_errors: u64,
@@ -62,10 +62,6 @@ pub struct Counters {
     pub strangers: u64,
     /// Packets accepted.
     pub rx_packets: u64,
-    /// Packets of a header only that were accepted.
-    pub rx_header_only: u64,
-    /// Packets of a header only that were dropped because nobody had taken those before.
-    pub header_only_dropped: u64,
 
     /// Waits for a header that lasted too long.
     pub header_timeouts: u64,

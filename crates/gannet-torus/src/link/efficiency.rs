@@ -15,9 +15,8 @@
 //! efficiency <= N x P / (packet on the line + round trip + wait for a credit)
 //! ```
 //!
-//! A core that counts single words reaches F / (round trip + C), which
-//! [`word_flow_limit`](LinkModel::word_flow_limit) gives. Words of packets that have to be escaped
-//! are not in the model; random data has one in 2^127.
+//! A core that counts single words reaches F / (round trip + C). Words of packets that have to be
+//! escaped are not in the model; random data has one in 2^127.
 //!
 //! # The published 0.784
 //!
@@ -36,7 +35,7 @@
 //! Sources: R. Ammendola et al., APEnet+ (2013), for the figures; framing from APE-group/APEIRON,
 //! VHDL `link_pkg`; the formula is derived from it.
 
-use gannet_wire::apelink::{CREDIT_WORDS, FRAMING_WORDS, WORD_LEN};
+use gannet_wire::apelink::{CREDIT_WORDS, FRAMING_WORDS};
 
 /// How bits are coded on a serial line.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -109,11 +108,6 @@ impl LinkModel {
         packets * self.payload_words / self.loop_time()
     }
 
-    /// Most payload words per word time that the FIFO allows where single words are counted.
-    pub fn word_flow_limit(&self) -> f64 {
-        self.fifo_words / (self.round_trip + self.credit_interval)
-    }
-
     /// Payload words per word time.
     pub fn efficiency(&self) -> f64 {
         (self.framing() * self.credits()).min(self.flow_limit())
@@ -127,11 +121,6 @@ impl LinkModel {
     /// Rate of payload, bytes/s.
     pub fn payload_rate(&self) -> f64 {
         self.raw_rate / 8.0 * self.total_efficiency()
-    }
-
-    /// Duration of a word on the line, s.
-    pub fn word_time(&self) -> f64 {
-        8.0 * WORD_LEN as f64 / (self.raw_rate * self.code.ratio())
     }
 
     /// The least FIFO with which the line never waits, words, whatever the phase of the credits.
@@ -153,7 +142,7 @@ mod tests {
     use super::super::{Config, Link, Origin, State};
     use super::*;
     use crate::link::line::{Line, Noise};
-    use gannet_wire::apelink::Header;
+    use gannet_wire::apelink::{Header, WORD_LEN};
 
     fn model(payload_words: f64, credit_interval: f64) -> LinkModel {
         LinkModel {

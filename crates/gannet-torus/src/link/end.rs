@@ -26,8 +26,6 @@ pub enum State {
 pub enum Event {
     /// A packet has arrived on this virtual channel: see [`Link::take`].
     Packet(u8),
-    /// A packet of a header only has arrived: see [`Link::take_header_only`].
-    HeaderOnly,
     /// A good credit has come, and has changed no state.
     Credit,
     /// A good credit has come: packets flow from now on.
@@ -172,37 +170,14 @@ impl Link {
         if payload.len() > max {
             return Err(Refused::TooLong { got: payload.len(), max });
         }
-        if header.is_header_only() && !payload.is_empty() {
-            return Err(Refused::HeaderOnly);
-        }
-        self.begin(Header { size: payload.len() as u16, ..header }, origin)?;
-        words_of(payload).for_each(|word| self.transmitter.push(word));
-        Ok(())
-    }
-
-    /// Takes a packet whose payload, of the size that the header says, comes by
-    /// [`push`](Self::push). What has come is sent without waiting for the rest.
-    ///
-    /// # Errors
-    ///
-    /// As [`can_send`](Self::can_send).
-    pub fn begin(&mut self, header: Header, origin: Origin) -> Result<(), Refused> {
+        let header = Header { size: payload.len() as u16, ..header };
         self.can_send(&header)?;
-        self.transmitter.begin(&header, origin);
+        self.transmitter.send(&header, origin, words_of(payload));
         Ok(())
     }
 
-    /// Adds a word of payload to the packet begun last; `false` if it has all its words.
-    pub fn push(&mut self, word: Word) -> bool {
-        let lacks = self.transmitter.missing() > 0;
-        if lacks {
-            self.transmitter.push(word);
-        }
-        lacks
-    }
-
-    /// Whether nothing but credits is sent until another packet, or the payload of one, is given,
-    /// one has to be sent again, or the link comes up.
+    /// Whether nothing but credits is sent until another packet is given, one has to be sent again,
+    /// or the link comes up.
     pub fn is_idle(&self) -> bool {
         self.transmitter.is_idle(self.state() == State::Up)
     }
@@ -250,7 +225,6 @@ impl Link {
     pub fn receive(&mut self, word: Word, now: u64) -> Option<Event> {
         match self.receiver.receive(word, now, &mut self.counters)? {
             Received::Packet(vc) => Some(Event::Packet(vc)),
-            Received::HeaderOnly => Some(Event::HeaderOnly),
             Received::Credit(credit) => Some(self.hear(credit, now)),
         }
     }
@@ -356,10 +330,5 @@ impl Link {
             place.copy_from_slice(&word.to_le_bytes()[..place.len()]);
         }
         self.pop(vc)
-    }
-
-    /// Takes the oldest packet of a header only out.
-    pub fn take_header_only(&mut self) -> Option<Header> {
-        self.receiver.take_header_only()
     }
 }

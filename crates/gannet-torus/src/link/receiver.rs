@@ -1,7 +1,5 @@
 //! The receiving half: words become packets and credits.
 
-use std::collections::VecDeque;
-
 use gannet_wire::apelink::secded::{self, Decoded};
 use gannet_wire::apelink::{
     Crc, Credit, ESCAPED_START, Footer, Header, MAGIC, PAYLOAD_LEN_MAX, START, Used,
@@ -11,7 +9,6 @@ use gannet_wire::apelink::{
 use super::config::Config;
 use super::counters::Counters;
 use super::fifo::{Arrival, Fifo};
-use super::transmitter::HEADER_ONLY_MAX;
 use super::window::Origin;
 
 /// What a receiver waits for.
@@ -32,14 +29,12 @@ pub enum Stage {
 pub(super) enum Received {
     Credit(Credit),
     Packet(u8),
-    HeaderOnly,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     config: Config,
     fifos: Vec<Fifo>,
-    header_only: VecDeque<Header>,
     stage: Stage,
     /// The last word was MAGIC: the next one is a control word.
     after_magic: bool,
@@ -62,7 +57,6 @@ impl Receiver {
         Self {
             config: *config,
             fifos: (0..config.virtual_channels).map(|_| fifo.clone()).collect(),
-            header_only: VecDeque::with_capacity(HEADER_ONLY_MAX),
             stage: Stage::Start,
             after_magic: false,
             header: Header::default(),
@@ -86,10 +80,6 @@ impl Receiver {
 
     pub(super) fn fifo_mut(&mut self, vc: u8) -> Option<&mut Fifo> {
         self.fifos.get_mut(usize::from(vc))
-    }
-
-    pub(super) fn take_header_only(&mut self) -> Option<Header> {
-        self.header_only.pop_front()
     }
 
     /// What a credit tells of the FIFOs: used and margin, by virtual channel.
@@ -222,7 +212,9 @@ impl Receiver {
             return None;
         }
         if header.is_header_only() {
-            return self.header_only(header, counters);
+            counters.header_refused += 1;
+            self.stage = Stage::Start;
+            return None;
         }
         self.header = header;
         self.crc = Crc::of_header(word);
@@ -230,17 +222,6 @@ impl Receiver {
         self.fifos[usize::from(header.virtual_channel)].begin(self.left);
         self.stage = if self.left == 0 { Stage::Footer } else { Stage::Payload };
         None
-    }
-
-    fn header_only(&mut self, header: Header, counters: &mut Counters) -> Option<Received> {
-        self.stage = Stage::Start;
-        if self.header_only.len() == HEADER_ONLY_MAX {
-            counters.header_only_dropped += 1;
-            return None;
-        }
-        self.header_only.push_back(header);
-        counters.rx_header_only += 1;
-        Some(Received::HeaderOnly)
     }
 
     fn footer(&mut self, word: Word, counters: &mut Counters) -> Option<Received> {

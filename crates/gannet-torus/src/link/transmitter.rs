@@ -1,7 +1,5 @@
 //! The sending half: packets and credits become words.
 
-use std::collections::VecDeque;
-
 use gannet_wire::apelink::{
     Crc, Credit, ESCAPED_START, Footer, Header, MAGIC, START, Used, VIRTUAL_CHANNELS, Word,
 };
@@ -10,9 +8,6 @@ use thiserror::Error;
 use super::config::Config;
 use super::counters::Counters;
 use super::window::{Entry, Origin, Window};
-
-/// Most packets of a header only that wait for the line.
-pub(super) const HEADER_ONLY_MAX: usize = 16;
 
 /// Why a packet is not taken now, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -24,12 +19,9 @@ pub enum Refused {
     /// The receive FIFO has no room for the packet.
     #[error("no credit on virtual channel {0}: try again later")]
     NoCredit(u8),
-    /// The replay buffer, or the queue of packets of a header only, is full.
+    /// The replay buffer is full.
     #[error("too much waits for acknowledgement: try again later")]
     WindowFull,
-    /// The packet before has not been given whole.
-    #[error("the packet before lacks {0} words of payload: push them first")]
-    Unfinished(usize),
     /// The link has no such virtual channel.
     #[error("virtual channel {0} does not exist on this link")]
     VirtualChannel(u8),
@@ -42,7 +34,9 @@ pub enum Refused {
         max: usize,
     },
     /// The type of the header says that nothing follows it.
-    #[error("a packet of a header only has no payload")]
+    #[error(
+        "a packet of a header only has no number to be acknowledged by: send one with a footer"
+    )]
     HeaderOnly,
 }
 
@@ -51,7 +45,6 @@ pub enum Refused {
 enum Place {
     Between,
     Header,
-    HeaderOnly(Word),
     Payload(usize),
     Footer,
 }
@@ -74,7 +67,6 @@ struct Promised {
 pub(super) struct Transmitter {
     config: Config,
     window: Window,
-    header_only: VecDeque<Word>,
     place: Place,
     second: Option<Second>,
     crc: Crc,
@@ -96,7 +88,6 @@ impl Transmitter {
         Self {
             config: *config,
             window: Window::new(config.window_packets, config.window_words),
-            header_only: VecDeque::with_capacity(HEADER_ONLY_MAX),
             place: Place::Between,
             second: None,
             crc: Crc::of_header(0),
@@ -117,16 +108,12 @@ impl Transmitter {
             return Err(Refused::VirtualChannel(vc));
         }
         if header.is_header_only() {
-            let full = self.header_only.len() == HEADER_ONLY_MAX;
-            return if full { Err(Refused::WindowFull) } else { Ok(()) };
+            return Err(Refused::HeaderOnly);
         }
         let words = header.payload_words();
         let max = self.config.packet_words_max();
         if words > max {
             return Err(Refused::TooLong { got: header.size.into(), max: max * 16 });
-        }
-        if self.window.missing() > 0 {
-            return Err(Refused::Unfinished(self.window.missing()));
         }
         if !self.has_credit(vc.into(), words) {
             return Err(Refused::NoCredit(vc));
@@ -142,37 +129,22 @@ impl Transmitter {
     }
 
     /// Takes a packet that [`refuses`](Self::refuses) does not.
-    pub(super) fn begin(&mut self, header: &Header, origin: Origin) {
-        if header.is_header_only() {
-            self.header_only.push_back(header.to_word());
-            return;
-        }
+    pub(super) fn send(
+        &mut self,
+        header: &Header,
+        origin: Origin,
+        payload: impl Iterator<Item = Word>,
+    ) {
         let promised = &mut self.promised[usize::from(header.virtual_channel)];
         promised.data += header.payload_words();
         promised.headers += 1;
-        self.window.begin(header, origin);
-    }
-
-    /// Words that the packet begun last still lacks.
-    pub(super) fn missing(&self) -> usize {
-        self.window.missing()
-    }
-
-    /// Adds a word to the packet begun last, which lacks some.
-    pub(super) fn push(&mut self, word: Word) {
-        self.window.push(word);
+        self.window.push(header, origin, payload);
     }
 
     /// Whether there is nothing but credits to be sent.
     pub(super) fn is_idle(&self, up: bool) -> bool {
-        let nothing_waits =
-            self.window.is_done() && self.header_only.is_empty() && !self.rewind_due;
-        let is_dry = match self.place {
-            Place::Between => !up || nothing_waits,
-            Place::Payload(index) => self.window.word(index).is_none() && !self.rewind_due,
-            _ => false,
-        };
-        is_dry && self.second.is_none()
+        let nothing_waits = self.window.is_done() && !self.rewind_due;
+        self.place == Place::Between && (!up || nothing_waits) && self.second.is_none()
     }
 
     /// Sends a credit before anything else.
@@ -218,7 +190,7 @@ impl Transmitter {
         Some(MAGIC)
     }
 
-    /// The next word of a packet; nothing if there is none, or its source has run dry.
+    /// The next word of a packet; nothing if there is none.
     fn packet_word(&mut self, now: u64, up: bool, counters: &mut Counters) -> Option<Word> {
         match self.place {
             Place::Between => self.start(up, counters),
@@ -230,12 +202,14 @@ impl Transmitter {
                 counters.tx_headers += 1;
                 Some(self.content(header, counters))
             }
-            Place::HeaderOnly(header) => {
-                self.place = Place::Between;
-                counters.tx_headers += 1;
-                Some(self.content(header, counters))
+            Place::Payload(index) => {
+                let word = self.window.word(index)?;
+                let last = self.window.current().is_none_or(|entry| index + 1 == entry.words);
+                self.place = if last { Place::Footer } else { Place::Payload(index + 1) };
+                self.crc.add(word);
+                counters.tx_payload_words += 1;
+                Some(self.content(word, counters))
             }
-            Place::Payload(index) => self.payload(index, up, counters),
             Place::Footer => {
                 let Origin { source, time } = self.window.current()?.origin;
                 let footer = Footer { crc: 0, sequence: self.window.sequence(), source, time };
@@ -256,32 +230,12 @@ impl Transmitter {
         if !up {
             return None;
         }
-        if let Some(header) = self.header_only.pop_front() {
-            self.place = Place::HeaderOnly(header);
-        } else {
-            self.window.current()?;
-            self.place = Place::Header;
-        }
+        self.window.current()?;
+        self.place = Place::Header;
         counters.tx_magic += 1;
         counters.tx_start += 1;
         self.second = Some(Second::Word(START));
         Some(MAGIC)
-    }
-
-    fn payload(&mut self, index: usize, up: bool, counters: &mut Counters) -> Option<Word> {
-        let Some(word) = self.window.word(index) else {
-            // A source that has run dry must not hold up what has to be sent again.
-            if self.rewind_due {
-                self.place = Place::Between;
-                return self.start(up, counters);
-            }
-            return None;
-        };
-        let last = self.window.current().is_none_or(|entry| index + 1 == entry.words);
-        self.place = if last { Place::Footer } else { Place::Payload(index + 1) };
-        self.crc.add(word);
-        counters.tx_payload_words += 1;
-        Some(self.content(word, counters))
     }
 
     /// A word of a packet, or the first of the two that stand for it.

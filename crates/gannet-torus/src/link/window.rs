@@ -36,15 +36,11 @@ pub(super) struct Window {
     words_max: usize,
     /// Number of the first word of `words` among all that were ever pushed.
     words_before: u64,
-    /// Words that packets of the window have or will have.
-    words_reserved: usize,
     /// Sequence number of the first packet.
     base: u32,
     cursor: usize,
     /// Packets from the first that have ever been sent under their number.
     sent: usize,
-    /// Words that the last packet still lacks.
-    missing: usize,
 }
 
 impl Window {
@@ -55,43 +51,33 @@ impl Window {
             words: VecDeque::with_capacity(words_max),
             words_max,
             words_before: 0,
-            words_reserved: 0,
             base: 0,
             cursor: 0,
             sent: 0,
-            missing: 0,
         }
     }
 
     /// Whether a packet of `words` finds place.
     pub(super) fn has_room(&self, words: usize) -> bool {
-        self.entries.len() < self.entries_max && self.words_reserved + words <= self.words_max
+        self.entries.len() < self.entries_max && self.words.len() + words <= self.words_max
     }
 
-    /// Words that the last packet still lacks.
-    pub(super) fn missing(&self) -> usize {
-        self.missing
-    }
-
-    /// Appends a packet whose payload words follow by [`push`](Self::push).
-    pub(super) fn begin(&mut self, header: &Header, origin: Origin) {
-        let words = header.payload_words();
+    /// Appends a packet with the words of its payload.
+    pub(super) fn push(
+        &mut self,
+        header: &Header,
+        origin: Origin,
+        payload: impl Iterator<Item = Word>,
+    ) {
         self.entries.push_back(Entry {
             header: header.to_word(),
             virtual_channel: usize::from(header.virtual_channel),
-            words,
+            words: header.payload_words(),
             origin,
             sent_at: 0,
             first_word: self.words_before + self.words.len() as u64,
         });
-        self.words_reserved += words;
-        self.missing = words;
-    }
-
-    /// Adds a word to the last packet.
-    pub(super) fn push(&mut self, word: Word) {
-        self.words.push_back(word);
-        self.missing -= 1;
+        self.words.extend(payload);
     }
 
     /// The packet to be sent next, or under way.
@@ -104,7 +90,7 @@ impl Window {
         self.base.wrapping_add(self.cursor as u32)
     }
 
-    /// Word `index` of the payload of the packet at the cursor, if it is there yet.
+    /// Word `index` of the payload of the packet at the cursor.
     pub(super) fn word(&self, index: usize) -> Option<Word> {
         let first = self.current()?.first_word - self.words_before;
         self.words.get(first as usize + index).copied()
@@ -154,7 +140,6 @@ impl Window {
         let entry = self.entries.pop_front()?;
         self.words.drain(..entry.words);
         self.words_before += entry.words as u64;
-        self.words_reserved -= entry.words;
         self.base = self.base.wrapping_add(1);
         self.cursor -= 1;
         self.sent -= 1;
@@ -185,8 +170,8 @@ mod tests {
     fn window(packets: u16) -> Window {
         let mut window = Window::new(8, 64);
         for size in 0..packets {
-            window.begin(&Header { size: 16 * size, ..Header::default() }, Origin::default());
-            (0..size).for_each(|word| window.push((100 * size + word).into()));
+            let words = (0..size).map(|word| (100 * size + word).into());
+            window.push(&Header { size: 16 * size, ..Header::default() }, Origin::default(), words);
         }
         window
     }
@@ -227,10 +212,10 @@ mod tests {
     }
 
     #[test]
-    fn room_is_reserved_when_a_packet_begins() {
+    fn a_window_has_room_for_so_many_packets_and_words() {
         let mut window = Window::new(2, 10);
-        window.begin(&Header { size: 160, ..Header::default() }, Origin::default());
+        let header = Header { size: 160, ..Header::default() };
+        window.push(&header, Origin::default(), std::iter::repeat_n(7, 10));
         assert!(!window.has_room(1) && window.has_room(0));
-        assert_eq!(window.missing(), 10);
     }
 }

@@ -230,8 +230,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
     pub fn receive(&mut self, direction: Direction, word: Word, now: u64) {
         let port = self.ports[direction.index()].as_mut();
         match port.and_then(|port| port.receive(word, now)) {
-            // No node sends packets of a header only; a link drops those that nobody takes.
-            None | Some(link::Event::HeaderOnly) => {}
+            None => {}
             Some(link::Event::Packet(vc)) => self.arrived(direction.index(), vc),
             Some(event) => {
                 self.hear_credit(direction, now);

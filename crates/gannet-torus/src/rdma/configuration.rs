@@ -9,8 +9,8 @@ use gannet_wire::rdma::{DATA_LEN, DATA_LEN_MAX};
 use serde::Serialize;
 use thiserror::Error;
 
-use super::dma::ENGINES_MAX;
-
+/// Most DMA engines of one direction.
+pub const ENGINES_MAX: usize = 4;
 /// Most posts, and most replies, of an engine.
 pub const OPERATIONS_MAX: usize = (1 << 15) - 1;
 /// How far the epoch of a node goes on when the node starts anew.

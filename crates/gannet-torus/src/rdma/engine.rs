@@ -14,13 +14,11 @@ use thiserror::Error;
 
 use super::completion::{Completion, Failure, Request};
 use super::configuration::Configuration;
-use super::dma::Dma;
 use super::epoch::Epoch;
-use super::memory::PhysicalMemory;
+use super::memory::{Dma, Extents, PhysicalMemory, Translation};
 use super::operations::{Backlog, Kind, Operation, Operations};
 use super::receive_window::ReceiveWindow;
 use super::send_window::{Expiry, SendWindow};
-use super::translation::{Extents, Translation};
 
 pub use post::{Get, PostError, Put};
 pub use sending::Outgoing;

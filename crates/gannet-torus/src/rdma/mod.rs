@@ -60,21 +60,18 @@
 
 mod completion;
 mod configuration;
-mod dma;
 mod engine;
 mod epoch;
 mod memory;
 mod operations;
 mod receive_window;
 mod send_window;
-mod translation;
 
 pub use completion::{Completion, Failure, Reason, Request};
 pub use configuration::{
-    Configuration, ConfigurationError, ENTRIES_MAX, Limits, OPERATIONS_MAX, Overflow, Replay,
-    Timing, TranslationCache, UNLIMITED,
+    Configuration, ConfigurationError, ENGINES_MAX, ENTRIES_MAX, Limits, OPERATIONS_MAX, Overflow,
+    Replay, Timing, TranslationCache, UNLIMITED,
 };
-pub use dma::ENGINES_MAX;
 pub use engine::{Counters, Engine, Get, Outgoing, PostError, Put, RegistrationError};
 pub use gannet_wire::rdma::WINDOW;
 pub use memory::PhysicalMemory;

@@ -12,14 +12,12 @@ mod detour;
 mod plan;
 mod ring;
 mod tree;
-mod walk;
 
 use detour::Detours;
 use ring::Rings;
 use tree::Tree;
 
 pub use plan::{MAX_CHECKED_NODES, Means, Refused};
-pub use walk::Walk;
 
 /// The port of a router that leads to its own node; ports 0 to 5 are the links.
 pub const LOCAL: u8 = LINKS as u8;
@@ -73,13 +71,13 @@ pub struct Journey {
 #[derive(Clone, Debug)]
 pub struct Routes {
     lattice: Lattice,
-    plan: Plan,
+    scheme: Scheme,
     /// With faults: the connected part of each node, none for dead ones.
     parts: Option<Vec<Option<u32>>>,
 }
 
 #[derive(Clone, Debug)]
-enum Plan {
+enum Scheme {
     /// x before y before z, with a class for packets that cross the dateline of a ring; with
     /// detours, a second pair of classes behind the node that is passed on the way.
     DimensionOrder { rings: Rings, detours: Option<Detours> },
@@ -93,15 +91,15 @@ impl Routes {
     /// Dimension order on a lattice without faults: two classes.
     pub fn dimension_order(lattice: Lattice) -> Self {
         let rings = Rings::new(&Faults::none(lattice));
-        Self { lattice, plan: Plan::DimensionOrder { rings, detours: None }, parts: None }
+        Self { lattice, scheme: Scheme::DimensionOrder { rings, detours: None }, parts: None }
     }
 
     /// Dimension order in one class, which is free of deadlock only under bubble flow control
     /// (Carrion, Beivide, Gregorio and Vallejo, "A flow control mechanism to avoid message deadlock
     /// in k-ary n-cube networks", 1997).
     pub fn bubble(lattice: Lattice) -> Self {
-        let plan = Plan::Bubble { rings: Rings::new(&Faults::none(lattice)) };
-        Self { lattice, plan, parts: None }
+        let scheme = Scheme::Bubble { rings: Rings::new(&Faults::none(lattice)) };
+        Self { lattice, scheme, parts: None }
     }
 
     /// The lattice of the machine.
@@ -111,16 +109,16 @@ impl Routes {
 
     /// Classes of virtual channels that the routes need.
     pub fn classes(&self) -> u8 {
-        match &self.plan {
-            Plan::DimensionOrder { detours: None, .. } => 2,
-            Plan::DimensionOrder { detours: Some(_), .. } => 4,
-            Plan::Bubble { .. } | Plan::Tree(_) => 1,
+        match &self.scheme {
+            Scheme::DimensionOrder { detours: None, .. } => 2,
+            Scheme::DimensionOrder { detours: Some(_), .. } => 4,
+            Scheme::Bubble { .. } | Scheme::Tree(_) => 1,
         }
     }
 
     /// Whether the routes are free of deadlock only in routers that keep a bubble free in each ring.
     pub fn needs_bubbles(&self) -> bool {
-        matches!(self.plan, Plan::Bubble { .. })
+        matches!(self.scheme, Scheme::Bubble { .. })
     }
 
     /// The node that a packet from `from` heads for first: a node to pass on the way where the direct
@@ -132,8 +130,8 @@ impl Routes {
         {
             return None;
         }
-        match &self.plan {
-            Plan::DimensionOrder { detours: Some(detours), .. } => {
+        match &self.scheme {
+            Scheme::DimensionOrder { detours: Some(detours), .. } => {
                 Some(detours.via(from, to).unwrap_or(to))
             }
             _ => Some(to),
@@ -146,16 +144,18 @@ impl Routes {
         if position.at == journey.destination {
             return Some(Hop { port: LOCAL, class: 0 });
         }
-        match &self.plan {
-            Plan::DimensionOrder { rings, detours: None } => {
+        match &self.scheme {
+            Scheme::DimensionOrder { rings, detours: None } => {
                 in_order(rings, position, journey.destination, journey)
             }
-            Plan::DimensionOrder { rings, detours: Some(_) } => past_via(rings, position, journey),
-            Plan::Bubble { rings } => {
+            Scheme::DimensionOrder { rings, detours: Some(_) } => {
+                past_via(rings, position, journey)
+            }
+            Scheme::Bubble { rings } => {
                 let hop = in_order(rings, position, journey.destination, journey)?;
                 Some(Hop { class: 0, ..hop })
             }
-            Plan::Tree(tree) => {
+            Scheme::Tree(tree) => {
                 tree.hop(self.lattice.node(position.at), self.lattice.node(journey.destination))
             }
         }
@@ -209,4 +209,61 @@ fn evenly(journey: &Journey, dimension: usize) -> bool {
         |place: Coordinates| place.iter().map(|&coordinate| u32::from(coordinate)).sum::<u32>();
     let all = sum(journey.source) + sum(journey.destination);
     (all + u32::from(journey.destination[dimension])).is_multiple_of(2)
+}
+
+/// A route from its source on: each hop with the node that it leaves, the last one to [`LOCAL`].
+///
+/// A route that the faults cut off ends before; one that goes round in circles after
+/// [`Routes::links_max`] hops.
+#[derive(Clone, Debug)]
+pub struct Walk<'a> {
+    routes: &'a Routes,
+    journey: Journey,
+    at: Node,
+    position: Position,
+    hops_left: u32,
+}
+
+impl Routes {
+    /// Links after which a walk is given up: no route in use is half as long.
+    pub fn links_max(&self) -> u32 {
+        4 * self.lattice.nodes() as u32
+    }
+
+    /// The route between two nodes; `None` when `to` cannot be reached.
+    pub fn walk(&self, from: Node, to: Node) -> Option<Walk<'_>> {
+        let place = |node| self.lattice.coordinates(node);
+        let via = place(self.way(from, to)?);
+        let journey = Journey { source: place(from), destination: place(to), via };
+        let position = Position { at: place(from), port: LOCAL, class: 0 };
+        Some(Walk { routes: self, journey, at: from, position, hops_left: self.links_max() })
+    }
+}
+
+impl Walk<'_> {
+    /// The links alone, each with the node that it leaves.
+    pub fn links(self) -> impl Iterator<Item = (Node, Direction)> {
+        self.filter_map(|(at, hop)| Some((at, hop.link()?)))
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = (Node, Hop);
+
+    #[inline]
+    fn next(&mut self) -> Option<(Node, Hop)> {
+        self.hops_left = self.hops_left.checked_sub(1)?;
+        let hop = self.routes.hop(self.position, &self.journey)?;
+        let at = self.at;
+        match hop.link() {
+            None => self.hops_left = 0,
+            Some(link) => {
+                let lattice = self.routes.lattice;
+                self.at = lattice.neighbour(at, link);
+                let (place, port) = (lattice.coordinates(self.at), link.opposite() as u8);
+                self.position = Position { at: place, port, class: hop.class };
+            }
+        }
+        Some((at, hop))
+    }
 }

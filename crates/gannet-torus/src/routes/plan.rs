@@ -8,7 +8,7 @@ use super::check::{Proven, Unfit, check};
 use super::detour::Detours;
 use super::ring::Rings;
 use super::tree::Tree;
-use super::{Plan, Routes};
+use super::{Routes, Scheme};
 
 /// Most nodes of a machine with faults: every pair of them is walked before routes are installed.
 pub const MAX_CHECKED_NODES: usize = 4096;
@@ -75,17 +75,17 @@ impl Routes {
     /// Routes by these means, unchecked; `None` where the means have nothing to add.
     fn by(means: Means, faults: &Faults) -> Option<Self> {
         let lattice = faults.lattice();
-        let in_order = |detours| Plan::DimensionOrder { rings: Rings::new(faults), detours };
-        let plan = match means {
+        let in_order = |detours| Scheme::DimensionOrder { rings: Rings::new(faults), detours };
+        let scheme = match means {
             Means::LongWay => in_order(None),
             Means::EarlyTurn => {
-                let direct = Self { lattice, plan: in_order(None), parts: None };
+                let direct = Self { lattice, scheme: in_order(None), parts: None };
                 in_order(Some(Detours::find(faults, &direct)?))
             }
-            Means::Tree => Plan::Tree(Tree::new(faults)),
+            Means::Tree => Scheme::Tree(Tree::new(faults)),
         };
         let parts = (!faults.is_empty()).then(|| faults.parts());
-        Some(Self { lattice, plan, parts })
+        Some(Self { lattice, scheme, parts })
     }
 }
 

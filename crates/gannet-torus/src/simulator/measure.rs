@@ -2,7 +2,6 @@
 
 use gannet_lattice::LINKS;
 use gannet_measure::histogram::Summary;
-use serde::Serialize;
 
 use super::simulation::Simulation;
 use super::tally::Tally;
@@ -19,9 +18,6 @@ pub enum WarmUp {
 
 /// The blocks of a warm-up after which the network is measured, steady or not.
 const MAX_BLOCKS: u32 = 10;
-
-/// Mean latencies after which the last packets of a network that keeps up have arrived.
-const LONG_DRAIN: f64 = 10.0;
 
 /// When a load is measured.
 ///
@@ -44,7 +40,7 @@ impl Default for Windows {
 }
 
 /// How the load spreads over links, in flits per cycle.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LinkLoad {
     /// Mean over all links.
     pub mean: f64,
@@ -53,17 +49,12 @@ pub struct LinkLoad {
 }
 
 /// What was measured at one load.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Flits per node and cycle that sources offered.
-    pub load: f64,
     /// Flits per node and cycle that arrived within the window.
     pub accepted: f64,
     /// Flits per cycle that the node sent which got the least into the network.
     pub accepted_least: f64,
-    /// Whether accepted falls behind offered by more than 2 %, or packets of the window were still
-    /// under way long after it.
-    pub saturated: bool,
     /// Cycles from the making of a packet to the arrival of its last flit, over packets of the
     /// window that arrived.
     pub latency: Summary,
@@ -89,7 +80,6 @@ pub struct Report {
     /// Flits that passed a router, over all cycles.
     pub flit_visits: u64,
     /// By node and link: flits within the window.
-    #[serde(skip)]
     pub links: Vec<[u32; LINKS]>,
 }
 
@@ -105,12 +95,23 @@ impl Simulation {
         self.advance(windows.measure);
         self.follow_window(to, windows.drain);
         let tally = self.tally();
+        let nodes = self.setup().lattice.nodes() as f64;
+        let cycles = f64::from(windows.measure.max(1));
         Report {
-            cycles: self.now() - first,
-            flit_visits: tally.visits - before,
-            warm_up_cycles: from - first,
+            accepted: tally.window_flits as f64 / nodes / cycles,
+            accepted_least: f64::from(tally.sent.iter().copied().min().unwrap_or(0)) / cycles,
+            latency: tally.latency.summary(),
+            packets: tally.marked,
+            unfinished: tally.marked - tally.marked_done,
+            link_load: self.link_load(&tally, cycles),
             steady,
-            ..self.report(&tally, windows, to)
+            warm_up_cycles: from - first,
+            window_cycles: windows.measure,
+            cycles: self.now() - first,
+            arrived_flits: tally.delivered_flits,
+            last_arrival: tally.last_arrival,
+            flit_visits: tally.visits - before,
+            links: tally.links,
         }
     }
 
@@ -151,43 +152,8 @@ impl Simulation {
     fn follow_window(&mut self, window_end: u32, limit: u32) {
         const STRIDE: u32 = 100;
         let end = self.now().saturating_add(limit);
-        while self.now() < end && self.is_unfinished(window_end) {
+        while self.now() < end && (self.network.unfinished() > 0 || self.has_backlog(window_end)) {
             self.advance(STRIDE.min(end - self.now()));
-        }
-    }
-
-    fn is_unfinished(&self, window_end: u32) -> bool {
-        self.network.unfinished() > 0 || self.has_backlog(window_end)
-    }
-
-    fn report(&self, tally: &Tally, windows: &Windows, window_end: u32) -> Report {
-        let nodes = self.setup().lattice.nodes() as f64;
-        let cycles = f64::from(windows.measure.max(1));
-        let accepted = tally.window_flits as f64 / nodes / cycles;
-        let unfinished = tally.marked - tally.marked_done;
-        let latency = tally.latency.summary();
-        // Packets that are just under way at the end of a short drain say nothing.
-        let all_arrived = !self.is_unfinished(window_end);
-        let is_stuck = !all_arrived && f64::from(windows.drain) > LONG_DRAIN * latency.mean;
-        let made = tally.marked_flits as f64 / nodes / cycles;
-        let offered = if all_arrived { self.load().min(made) } else { self.load() };
-        Report {
-            load: self.load(),
-            accepted,
-            accepted_least: f64::from(tally.sent.iter().copied().min().unwrap_or(0)) / cycles,
-            saturated: accepted < 0.98 * offered || is_stuck,
-            latency,
-            packets: tally.marked,
-            unfinished,
-            link_load: self.link_load(tally, cycles),
-            steady: None,
-            warm_up_cycles: 0,
-            window_cycles: windows.measure,
-            cycles: 0,
-            arrived_flits: tally.delivered_flits,
-            last_arrival: tally.last_arrival,
-            flit_visits: 0,
-            links: tally.links.clone(),
         }
     }
 

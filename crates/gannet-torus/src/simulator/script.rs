@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use gannet_lattice::{Cable, Direction, Faults, Lattice, Node};
-use gannet_measure::random::Random;
 use serde::Serialize;
 
 use super::trace::LineError;
@@ -56,27 +55,9 @@ const FORMS: &str = "cycle,cable-down,NODE,LINK; cycle,cable-up,NODE,LINK; \
 
 impl Script {
     /// These events, in the order of their cycles.
-    pub fn new(mut events: Vec<(u32, Event)>) -> Self {
+    fn new(mut events: Vec<(u32, Event)>) -> Self {
         events.sort_by_key(|&(cycle, _)| cycle);
         Self { events: events.into() }
-    }
-
-    /// `count` events at random cycles before `until`: half of them dead cables, the others flaky
-    /// cables, dead nodes and hung hosts in equal parts.
-    pub fn random(lattice: Lattice, count: usize, until: u32, random: &mut Random) -> Self {
-        let cables: Vec<Cable> = lattice.cables().collect();
-        let event = |random: &mut Random| {
-            let node = Node(random.below(lattice.nodes() as u64) as u32);
-            let cable = cables.get(random.below(cables.len() as u64) as usize).copied();
-            match (random.below(6), cable) {
-                (0, _) | (_, None) => Event::NodeDown(node),
-                (1, _) => Event::HostHung(node),
-                (2, Some(cable)) => Event::CableFlaky(cable, 0.01 + 0.19 * random.unit()),
-                (_, Some(cable)) => Event::CableDown(cable),
-            }
-        };
-        let events = (0..count).map(|_| (random.below(u64::from(until)) as u32, event(random)));
-        Self::new(events.collect())
     }
 
     /// Reads lines of a cycle, a kind of event, and where: `100,cable-down,12,X+`,
@@ -102,11 +83,6 @@ impl Script {
             events.extend(happen.into_iter().map(|event| (cycle, event)));
         }
         Ok(Self::new(events))
-    }
-
-    /// Events that are still to come, with their cycles.
-    pub fn events(&self) -> impl Iterator<Item = &(u32, Event)> {
-        self.events.iter()
     }
 
     /// Cycle of the next event.
@@ -228,10 +204,10 @@ mod tests {
     #[test]
     fn events_are_read_in_the_order_of_their_cycles() {
         let script = parse("# faults\n\n90, node-down, 5\n10,cable-down,0,X-\n").unwrap();
-        let events: Vec<_> = script.events().copied().collect();
+        let events = Vec::from(script.events);
         let cable = Cable { from: Node(3), dimension: 0 };
         assert_eq!(events, [(10, Event::CableDown(cable)), (90, Event::NodeDown(Node(5)))]);
-        assert_eq!(parse("7,cut,X,1").unwrap().events().count(), 3);
+        assert_eq!(parse("7,cut,X,1").unwrap().events.len(), 3);
     }
 
     #[test]
@@ -248,14 +224,5 @@ mod tests {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.starts_with(problem), "{error}");
         }
-    }
-
-    #[test]
-    fn random_scripts_are_those_of_their_seed() {
-        let lattice = "4x4x4".parse().unwrap();
-        let script = |seed| Script::random(lattice, 20, 1000, &mut Random::new(seed));
-        assert_eq!(script(3), script(3));
-        assert_ne!(script(3), script(4));
-        assert!(script(3).events().all(|&(cycle, _)| cycle < 1000));
     }
 }

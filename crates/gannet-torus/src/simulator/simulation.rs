@@ -47,7 +47,6 @@ pub struct Slice {
 /// A machine under simulation.
 pub struct Simulation {
     setup: Setup,
-    load: f64,
     now: u32,
     pub(super) faults: Faults,
     pub(super) agenda: Agenda,
@@ -98,7 +97,7 @@ impl Simulation {
         };
         let faults = Faults::none(setup.lattice);
         let agenda = Agenda::default();
-        Ok(Self { setup: setup.clone(), load, now: 0, faults, agenda, network })
+        Ok(Self { setup: setup.clone(), now: 0, faults, agenda, network })
     }
 
     /// What is simulated.
@@ -109,11 +108,6 @@ impl Simulation {
     /// What has failed so far.
     pub fn faults(&self) -> &Faults {
         &self.faults
-    }
-
-    /// Flits per node and cycle that are offered.
-    pub fn load(&self) -> f64 {
-        self.load
     }
 
     /// Cycles simulated so far.

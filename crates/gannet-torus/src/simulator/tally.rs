@@ -22,30 +22,22 @@ pub(super) struct Tally {
     /// Packets made within the window, and those of them that arrived or were lost.
     pub marked: u64,
     pub marked_done: u64,
-    /// Flits of marked packets.
-    pub marked_flits: u64,
     /// Cycles from the making of a marked packet to the arrival of its last flit.
     pub latency: Histogram,
     /// Flits that arrived within the window.
     pub window_flits: u64,
-    /// By node of the part: flits sent into the network and taken out of it within the window.
+    /// By node of the part: flits sent into the network within the window.
     pub sent: Vec<u32>,
-    pub taken: Vec<u32>,
     /// By node of the part and link: flits sent within the window.
     pub links: Vec<[u32; LINKS]>,
 }
 
 impl Tally {
     /// Bytes of the counters by node.
-    pub const BYTES_PER_NODE: usize = 2 * size_of::<u32>() + size_of::<[u32; LINKS]>();
+    pub const BYTES_PER_NODE: usize = size_of::<u32>() + size_of::<[u32; LINKS]>();
 
     pub fn new(nodes: usize) -> Self {
-        Self {
-            sent: vec![0; nodes],
-            taken: vec![0; nodes],
-            links: vec![[0; LINKS]; nodes],
-            ..Self::default()
-        }
+        Self { sent: vec![0; nodes], links: vec![[0; LINKS]; nodes], ..Self::default() }
     }
 
     /// Forgets what was counted of marked packets and within the window.
@@ -76,11 +68,9 @@ impl Tally {
         self.visits += part.visits;
         self.marked += part.marked;
         self.marked_done += part.marked_done;
-        self.marked_flits += part.marked_flits;
         self.latency.absorb(&part.latency);
         self.window_flits += part.window_flits;
         self.sent.extend_from_slice(&part.sent);
-        self.taken.extend_from_slice(&part.taken);
         self.links.extend_from_slice(&part.links);
     }
 }

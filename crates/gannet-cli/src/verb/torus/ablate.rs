@@ -11,8 +11,7 @@ use gannet_torus_study::ablation::{
 };
 use gannet_torus_study::tlb_svg;
 
-use super::quantity;
-use super::row::line;
+use super::{line, quantity};
 use crate::destination::Destination;
 use crate::exit::Outcome;
 use crate::output;

@@ -8,8 +8,8 @@ use gannet_torus_study::{EfficiencyRow, PUBLISHED_EFFICIENCY, Reading, readings}
 use gannet_wire::apelink::{PAYLOAD_LEN_MAX, WORD_LEN};
 use serde::Serialize;
 
+use super::line;
 use super::quantity::{self, number};
-use super::row::line;
 use crate::exit::Outcome;
 use crate::output;
 

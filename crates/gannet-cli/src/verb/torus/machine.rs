@@ -13,8 +13,7 @@ use gannet_torus::simulator::{
 };
 use gannet_torus_study::{Error, Experiment, Machine, Timing, pattern_name};
 
-use super::loads::{self, Loads};
-use super::quantity::number;
+use super::quantity::{Loads, loads, number};
 use crate::background;
 use crate::exit::Usage;
 
@@ -39,7 +38,7 @@ pub struct MachineArguments {
     trace: Option<PathBuf>,
     /// Load: flits made per node and cycle. A number, several with commas, or a range such as
     /// 0.1..1.0:0.1 [default: 0.3].
-    #[arg(long, value_name = "LOAD", value_parser = loads::parse, allow_hyphen_values = true)]
+    #[arg(long, value_name = "LOAD", value_parser = loads, allow_hyphen_values = true)]
     load: Option<Loads>,
     /// Packet length in flits, 1 to 4096 [default: 1].
     #[arg(long, value_name = "N",

@@ -4,12 +4,12 @@ mod ablate;
 mod animate;
 mod faults;
 mod link;
-mod loads;
 mod machine;
 mod plan;
 mod quantity;
-mod row;
 mod simulate;
+
+use std::io::{self, Write};
 
 use clap::Subcommand;
 
@@ -44,4 +44,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         What::Link(arguments) => link::run(arguments),
         What::Faults(arguments) => faults::run(arguments),
     }
+}
+
+/// Prints a row of cells, the first of them wide.
+fn line(out: &mut impl Write, cells: impl Iterator<Item = String>) -> io::Result<()> {
+    for (at, cell) in cells.enumerate() {
+        let width = if at == 0 { 18 } else { 11 };
+        write!(out, "{cell:>width$}")?;
+    }
+    writeln!(out)
 }

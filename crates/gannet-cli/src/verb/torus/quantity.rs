@@ -1,4 +1,4 @@
-//! Numbers, times and rates as arguments.
+//! Numbers, times, rates and loads as arguments.
 
 use std::ops::RangeInclusive;
 
@@ -68,6 +68,55 @@ pub fn rate_text(bit_per_s: f64) -> String {
     format!("{:.digits$} {unit}", bit_per_s / factor)
 }
 
+/// Most loads of a curve.
+const LOADS_MAX: usize = 1000;
+
+/// Flits per node and cycle, in the order asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loads(pub Vec<f64>);
+
+/// Reads loads with commas, each a number or a range such as `0.1..1.0:0.1`.
+///
+/// # Errors
+/// What of the text is no load, and what it should be.
+pub fn loads(text: &str) -> Result<Loads, String> {
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        match part.split_once("..") {
+            Some((first, rest)) => all.extend(range(first, rest)?),
+            None => all.push(load(part)?),
+        }
+        if all.len() > LOADS_MAX {
+            return Err(format!("more than {LOADS_MAX} loads; make the step larger"));
+        }
+    }
+    Ok(Loads(all))
+}
+
+fn load(text: &str) -> Result<f64, String> {
+    let text = text.trim();
+    let load = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
+    if (0.0..=1.0).contains(&load) {
+        Ok(load)
+    } else {
+        Err(format!("{text} is out of range; choose 0 to 1 flit per node and cycle"))
+    }
+}
+
+/// Loads from `first` on in steps; `rest` is the last load, a colon and the step.
+fn range(first: &str, rest: &str) -> Result<Vec<f64>, String> {
+    let (last, step) =
+        rest.split_once(':').ok_or("a range has a step: first..last:step, as 0.1..1.0:0.1")?;
+    let (first, last, step) = (load(first)?, load(last)?, load(step)?);
+    if first > last || step < 1e-4 {
+        return Err("a range goes up, in steps of at least 0.0001".to_owned());
+    }
+    // A tenth of a step is what sums of decimal fractions may miss the last load by.
+    let count = ((last - first) / step + 0.1) as usize;
+    let at = |index: usize| ((first + index as f64 * step) * 1e6).round() / 1e6;
+    Ok((0..=count).map(at).map(|load| load.min(1.0)).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,5 +140,19 @@ mod tests {
         for bad in ["100", "100 Gbit", "-1 Gbit/s", "fast", "0 bit/s"] {
             assert!(rate(bad).unwrap_err().contains("100Gbit/s"), "{bad}");
         }
+    }
+
+    #[test]
+    fn loads_are_read_with_commas_and_ranges() {
+        let read = |text: &str| loads(text).map(|loads| loads.0);
+        assert_eq!(read("0.3"), Ok(vec![0.3]));
+        assert_eq!(read("0.02, 0.1..0.3:0.1,1"), Ok(vec![0.02, 0.1, 0.2, 0.3, 1.0]));
+        assert_eq!(read("0.1..1.0:0.1").unwrap().len(), 10);
+        assert_eq!(read("0.1..1.0:0.1").unwrap()[9], 1.0);
+        assert_eq!(read("0.5..0.6:0.4"), Ok(vec![0.5]));
+        for bad in ["", "much", "-0.1", "1.1", "nan", "0.1..0.9", "0.9..0.1:0.1", "0..1:0"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+        assert!(read("0..1:0.0001").unwrap_err().contains("more than 1000"));
     }
 }

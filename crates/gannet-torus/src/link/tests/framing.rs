@@ -56,28 +56,6 @@ proptest! {
         let counters = pair.ends[1].counters();
         prop_assert_eq!(counters.rx_packets, counters.rx_start);
     }
-
-    #[test]
-    fn a_source_that_runs_dry_lets_credits_through(
-        words in proptest::collection::vec(word(), 1..40),
-        gap in 1u64..9,
-    ) {
-        let mut pair = Pair::new(Config::default(), 5, quiet(), 0);
-        pair.bring_up();
-        let header = Header { size: 16 * words.len() as u16, ..Header::default() };
-        pair.ends[0].begin(header, Origin { source: 5, time: 6 }).unwrap();
-        let credits = pair.ends[0].counters().tx_credits;
-        for (at, word) in words.iter().enumerate() {
-            prop_assert_eq!(pair.ends[0].can_send(&header), Err(Refused::Unfinished(words.len() - at)));
-            (0..gap).for_each(|_| pair.step());
-            prop_assert!(pair.ends[0].push(*word));
-        }
-        prop_assert!(!pair.ends[0].push(0), "the packet has all its words");
-        pair.run_until(1000, |pair| !pair.arrived[1].is_empty());
-        prop_assert!(pair.payloads() == [bytes_of(&words)]);
-        prop_assert_eq!(pair.arrived[1][0].2, Origin { source: 5, time: 6 });
-        prop_assert!(gap < 4 || pair.ends[0].counters().tx_credits > credits);
-    }
 }
 
 #[test]
@@ -194,24 +172,6 @@ fn every_field_of_a_header_arrives() {
 }
 
 #[test]
-fn packets_of_a_header_only_pass_beside_the_others() {
-    let mut pair = Pair::new(Config::default(), 3, quiet(), 0);
-    pair.bring_up();
-    let header = Header { packet_type: HEADER_ONLY | 2, address: 77, ..Header::default() };
-    pair.send(Header::default(), &[1; 100]);
-    pair.ends[0].send(header, Origin::default(), &[]).unwrap();
-    assert_eq!(pair.ends[0].send(header, Origin::default(), &[1]), Err(Refused::HeaderOnly));
-    pair.run_until(1000, |pair| pair.ends[1].counters().rx_header_only == 1);
-    assert_eq!(pair.ends[1].take_header_only(), Some(header));
-    pair.run_until(1000, |pair| !pair.arrived[1].is_empty());
-    for _ in 0..20 {
-        pair.ends[0].send(header, Origin::default(), &[]).unwrap();
-        (0..10).for_each(|_| pair.step());
-    }
-    assert_eq!(pair.ends[1].counters().header_only_dropped, 4, "16 find place");
-}
-
-#[test]
 fn what_does_not_fit_the_link_is_refused() {
     let mut pair = Pair::new(Config { fifo_words: 100, ..Config::default() }, 0, quiet(), 0);
     let send = |pair: &mut Pair, vc, payload: &[u8]| {
@@ -221,6 +181,8 @@ fn what_does_not_fit_the_link_is_refused() {
     assert_eq!(send(&mut pair, 0, &[]), Refused::NotUp);
     pair.bring_up();
     assert_eq!(send(&mut pair, 2, &[]), Refused::VirtualChannel(2));
+    let alone = Header { packet_type: HEADER_ONLY, ..Header::default() };
+    assert_eq!(pair.ends[0].can_send(&alone), Err(Refused::HeaderOnly));
     assert_eq!(send(&mut pair, 0, &[0; 1601]), Refused::TooLong { got: 1601, max: 1600 });
     pair.ends[0].send(Header::default(), Origin::default(), &[0; 800]).unwrap();
     assert_eq!(send(&mut pair, 0, &[0; 801]), Refused::NoCredit(0));

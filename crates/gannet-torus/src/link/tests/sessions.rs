@@ -1,7 +1,7 @@
 //! Coming up, dying, coming back, and what credits carry for the fault monitor.
 
 use super::*;
-use crate::link::Refused;
+use crate::link::{Refused, Stage};
 
 fn pair(length: usize) -> Pair {
     Pair::new(Config::default(), length, Noise::default(), 0)
@@ -179,15 +179,15 @@ fn diagnostics_ride_in_every_credit_and_add_no_word() {
 }
 
 #[test]
-fn a_source_that_stops_in_a_packet_is_noticed() {
+fn a_packet_that_stands_still_is_dropped_and_comes_again() {
     let mut pair = pair(5);
     pair.bring_up();
-    let header = Header { size: 160, ..Header::default() };
-    pair.ends[0].begin(header, Origin::default()).unwrap();
-    pair.ends[0].push(1);
+    pair.send(Header::default(), &[3; 160]);
+    pair.run_until(100, |pair| pair.ends[1].stage() == Stage::Payload);
+    pair.lines[0].cut();
     (0..5000).for_each(|_| pair.step());
     assert_eq!(pair.ends[1].counters().data_timeouts, 1);
-    (0..9).for_each(|_| assert!(pair.ends[0].push(2)));
+    pair.lines[0].repair();
     pair.run_until(10_000, |pair| pair.arrived[1].len() == 1);
-    assert_eq!(pair.payloads()[0].len(), 160, "it comes whole when the source goes on");
+    assert_eq!(pair.payloads(), [[3; 160]]);
 }

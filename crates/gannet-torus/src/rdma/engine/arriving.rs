@@ -5,9 +5,8 @@ use gannet_wire::rdma::{Operation as Says, Packet, Repr, WINDOW};
 
 use super::super::completion::{Completion, Failure, Reason};
 use super::super::configuration::Overflow;
-use super::super::dma::Claim;
 use super::super::epoch::Epoch;
-use super::super::memory::PhysicalMemory;
+use super::super::memory::{Claim, PhysicalMemory};
 use super::super::operations::{Kind, Operation};
 use super::super::receive_window::{Arrival, Delivery, Piece};
 use super::{Engine, Write};

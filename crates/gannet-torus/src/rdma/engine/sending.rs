@@ -4,10 +4,9 @@ use gannet_lattice::Node;
 use gannet_wire::rdma::{HEADER_LEN, Operation as Says, Repr};
 
 use super::super::completion::Reason;
-use super::super::memory::PhysicalMemory;
+use super::super::memory::{Extents, PhysicalMemory};
 use super::super::operations::{Kind, Operation};
 use super::super::send_window::Slot;
-use super::super::translation::Extents;
 use super::{Engine, Read};
 
 /// What the header of a link says of a packet that was handed out.

@@ -50,7 +50,6 @@ impl<const V: usize> Partition<V> {
         self.tally.made += 1;
         if self.window.contains(&made.born) {
             self.tally.marked += 1;
-            self.tally.marked_flits += u64::from(made.flits);
         }
         let packet = Packet { born: made.born, flits: made.flits, ..Packet::default() };
         self.routed(id, made.destination, packet)

@@ -325,7 +325,6 @@ impl<const V: usize> Partition<V> {
         self.tally.delivered_flits += 1;
         if self.window.contains(&at) {
             self.tally.window_flits += 1;
-            self.tally.taken[node] += 1;
         }
         if !departure.tail {
             return;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::network::Network;
+use crate::line::Noise;
 use gannet_lattice::{Direction, Faults, Lattice, Node};
 use gannet_torus::Routes;
 use gannet_torus::link;
-use gannet_torus::link::line::Noise;
 use gannet_torus::node::{Configuration, Event, Reason};
 
 use crate::node::traffic::{Memory, Plan, Traffic, WORD_NS};

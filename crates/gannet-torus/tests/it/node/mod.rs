@@ -6,9 +6,9 @@ mod network;
 mod refusals;
 mod traffic;
 
+use crate::line::Noise;
 use gannet_lattice::{Direction, Node};
 use gannet_lofamo::{Host, Mode, Thresholds, Timing};
-use gannet_torus::link::line::Noise;
 use gannet_torus::node::{Configuration, Reason, TorusNode};
 use gannet_wire::lofamo::Status;
 

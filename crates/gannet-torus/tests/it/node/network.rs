@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::line::{Line, Noise};
 use gannet_lattice::{Cable, Direction, LINKS, Lattice, Node};
 use gannet_torus::Routes;
-use gannet_torus::link::line::{Line, Noise};
 use gannet_torus::node::{ConfigurationError, TorusNode, UnfitRoutes};
 use gannet_torus::rdma::PhysicalMemory;
 use gannet_wire::apelink::Word;

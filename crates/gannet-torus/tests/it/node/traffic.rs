@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::network::Network;
+use crate::line::Noise;
 use gannet_lattice::{Lattice, Node};
 use gannet_measure::random::Random;
 use gannet_memory::Registration;
 use gannet_torus::Routes;
-use gannet_torus::link::line::Noise;
 use gannet_torus::node::{Configuration, TorusNode};
 use gannet_torus::rdma::{Completion, Get, PostError, Put};
 use gannet_wire::apelink::{ESCAPED_START, MAGIC, START};

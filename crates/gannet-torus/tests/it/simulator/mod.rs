@@ -78,7 +78,7 @@ fn overload_by_tornado_neither_collapses_nor_starves_a_node() {
     let peak = measured(&setup, Pattern::Tornado, 0.25, 3000).accepted;
     for load in [0.35, 0.6, 1.0] {
         let report = measured(&setup, Pattern::Tornado, load, 3000);
-        assert!(report.saturated);
+        assert!(report.accepted < 0.98 * load, "{} at {load}", report.accepted);
         assert!(report.accepted >= 0.9 * peak, "{} of {peak} at {load}", report.accepted);
         assert!(report.accepted_least >= 0.5 * report.accepted, "{}", report.accepted_least);
     }
