@@ -154,20 +154,46 @@ impl<T: FrameFormat> OpenChunk<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::RangeInclusive;
+
     use gannet_memory::{Geometry, Producer, clop};
 
     use super::*;
     use crate::latency::{IntakeWriter, intake};
-    use gannet_wire::tpc_frame::{BLOCK_LENGTH, FRAME_LEN};
-    use gannet_wire::{TpcFormat, daq_ethernet};
+    use gannet_measure::ticks::TickRate;
+    use gannet_wire::{Heading, Result, Rhythm, StreamKey};
 
     const STEP: u64 = 2048;
+    const FRAME_LEN: usize = 64;
+
+    /// Frames that begin with their time.
+    #[derive(Clone, Debug)]
+    struct Timed;
+
+    impl FrameFormat for Timed {
+        fn lengths(&self) -> RangeInclusive<usize> {
+            FRAME_LEN..=FRAME_LEN
+        }
+
+        fn rhythm(&self) -> Rhythm {
+            Rhythm { clock: TickRate::hz(62_500_000), step: STEP, sequence_modulus: 1 }
+        }
+
+        fn heading(&self, frame: &[u8]) -> Result<Heading> {
+            let begin = u64::from_le_bytes(frame[..8].try_into().unwrap());
+            Ok(Heading { stream: StreamKey(0), begin, sequence: 0 })
+        }
+
+        fn stream_name(&self, _: StreamKey) -> String {
+            String::new()
+        }
+    }
 
     /// A stream, and the ring in which its frames land.
     struct Bench {
         producer: Producer,
         intake: IntakeWriter,
-        stream: RawStream<TpcFormat>,
+        stream: RawStream<Timed>,
         account: Arc<Account<RawDrop>>,
     }
 
@@ -177,7 +203,7 @@ mod tests {
         let (mut intake, frames) = intake(cells);
         intake.attach(reader);
         let account = Arc::<Account<RawDrop>>::default();
-        let stream = RawStream::new(TpcFormat::WibEth, frames, Arc::clone(&account));
+        let stream = RawStream::new(Timed, frames, Arc::clone(&account));
         Bench { producer, intake, stream, account }
     }
 
@@ -185,9 +211,7 @@ mod tests {
         /// Lands the frame of this time, in frames.
         fn land(&mut self, time: u64) {
             let mut frame = vec![time as u8; FRAME_LEN];
-            let mut daq = daq_ethernet::Header::new_unchecked(&mut frame[..]);
-            daq.set_timestamp(time * STEP);
-            daq.set_block_length(BLOCK_LENGTH);
+            frame[..8].copy_from_slice(&(time * STEP).to_le_bytes());
             self.intake.push(self.producer.land(&frame));
         }
 
@@ -200,8 +224,8 @@ mod tests {
     fn times(chunk: &Chunk) -> Vec<u64> {
         let frames = chunk.parts[0].chunks_exact(FRAME_LEN);
         let time = |frame: &[u8]| {
-            let time = daq_ethernet::Header::new_unchecked(frame).timestamp() / STEP;
-            assert!(frame[16..].iter().all(|byte| *byte == time as u8));
+            let time = Timed.heading(frame).unwrap().begin / STEP;
+            assert!(frame[8..].iter().all(|byte| *byte == time as u8));
             time
         };
         let times: Vec<u64> = frames.map(time).collect();

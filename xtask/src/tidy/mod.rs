@@ -5,6 +5,7 @@
 
 mod code;
 mod dependencies;
+mod detectors;
 mod floors;
 mod leftovers;
 mod links;
@@ -24,9 +25,10 @@ use tree::Tree;
 
 type Rule = fn(&Tree) -> Vec<Finding>;
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
     floors::check,
     dependencies::check,
+    detectors::check,
     unsafe_places::check,
     sources::check,
     links::check,
