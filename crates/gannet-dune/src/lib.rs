@@ -10,6 +10,7 @@
 //! * [`chain`] joins these to the merger and the module-level trigger;
 //! * [`recent`] remembers primitives and activities for a while, [`trigger_fragments`] cuts windows
 //!   out of them, and [`time_slice`] cuts primitives into slices for the log;
+//! * [`trigger`] is what the deciding thread runs;
 //! * [`record`] is a trigger record as DUNE stores it;
 //! * [`raw_file`] and [`parquet_file`] are the files of other people's tools, [`export`] makes them
 //!   of a finished log, and [`inspect`] lists what is in them.
@@ -61,6 +62,7 @@ pub mod record;
 pub mod sampling;
 pub mod time_slice;
 pub mod tpg;
+pub mod trigger;
 pub mod trigger_fragments;
 
 pub use chain::{DataTime, TriggerChain, TriggerConfig, TriggerCounters, TriggerOutput};

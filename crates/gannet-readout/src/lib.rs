@@ -6,3 +6,4 @@ pub mod raw_stream;
 pub mod receiver;
 pub mod record;
 pub mod request;
+pub mod trigger;

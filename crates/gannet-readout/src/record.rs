@@ -3,8 +3,10 @@
 //! What a part of a record is, beside its bytes, is known to the detector alone: its `O`.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 
+use gannet_log::Chunk;
 use gannet_measure::histogram::Histogram;
 use gannet_measure::ledger::Account;
 use gannet_measure::quantity::Span;
@@ -36,6 +38,12 @@ gannet_measure::drop_reasons! {
         /// Too many records were waiting for data.
         Busy => "builder_busy",
     }
+}
+
+/// What a part of a record is, beside its bytes; it knows how records of such parts are stored.
+pub trait Origin: Clone + fmt::Debug + Send + 'static {
+    /// The record as a chunk of the log. Payloads are moved, not copied.
+    fn into_chunk(record: Record<Self>) -> Chunk;
 }
 
 /// One stream that records take data from.

@@ -6,12 +6,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use gannet_dune::record::{Origin, TriggerRecord};
 use gannet_log::{Offer, RecorderHandle};
 use gannet_measure::clock::Clock;
 use gannet_measure::counter::Counter;
 use gannet_readout::receiver::StreamStatus;
-use gannet_readout::record::{Part, Record, RecordBuilder, RecordRequest};
+use gannet_readout::record::{Origin, Part, Record, RecordBuilder, RecordRequest};
 use gannet_trigger::merge::MergeCounters;
 
 /// Time between two looks at requests that wait for data.
@@ -30,17 +29,17 @@ pub(super) struct BuildStatus {
 }
 
 /// What the building thread is told.
-pub(super) enum Order {
+pub(super) enum Order<O> {
     /// A decision is to become a record.
     Build(RecordRequest),
     /// What the trigger adds to the record of the decision with this number.
-    Attach(u64, Vec<Part<Origin>>),
+    Attach(u64, Vec<Part<O>>),
 }
 
 /// Builds records and hands them to the recorder.
-pub(super) struct Builder {
+pub(super) struct Builder<O> {
     /// Cuts windows out of the latency buffers.
-    pub records: RecordBuilder<Origin>,
+    pub records: RecordBuilder<O>,
     /// Figures of the streams, in the order in which the builder knows them.
     pub streams: Vec<Arc<StreamStatus>>,
     /// Where the time of the streams is told, in the same order.
@@ -53,9 +52,9 @@ pub(super) struct Builder {
     pub status: Arc<BuildStatus>,
 }
 
-impl Builder {
+impl<O: Origin> Builder<O> {
     /// Builds records until the deciding thread is gone and no decision is left.
-    pub(super) fn run(mut self, orders: &Receiver<Order>) {
+    pub(super) fn run(mut self, orders: &Receiver<Order<O>>) {
         loop {
             match orders.recv_timeout(RETRY) {
                 Ok(Order::Build(request)) => self.submit(request),
@@ -87,10 +86,10 @@ impl Builder {
 
     /// Hands a record to the recorder; while its queue is full the trigger is held off, not the
     /// frames.
-    fn record(&self, record: Record<Origin>) {
+    fn record(&self, record: Record<O>) {
         self.status.incomplete.add(u64::from(record.is_incomplete()));
         self.status.damaged.add(u64::from(self.is_damaged(&record)));
-        let mut chunk = TriggerRecord::from(record).into_chunk();
+        let mut chunk = O::into_chunk(record);
         while let Offer::Busy(back) = self.recorder.offer(chunk) {
             chunk = back;
             thread::sleep(RETRY);
@@ -100,7 +99,7 @@ impl Builder {
 
     /// Whether data are missing that had been in the run. A window that begins before the first
     /// frame of a stream or ends after its last one asks for what never was.
-    fn is_damaged(&self, record: &Record<Origin>) -> bool {
+    fn is_damaged(&self, record: &Record<O>) -> bool {
         let window = record.request.window;
         self.streams.iter().zip(&record.streams).any(|(stream, part)| {
             let inside = window.begin >= stream.first_timestamp.get()

@@ -39,7 +39,7 @@ pub use drain::Drain;
 use drain::Stage;
 use exports::Exporter;
 use observe::Observed;
-use receive::{Gate, TpcPool};
+use receive::Gate;
 use recorded::last_words;
 use recovery::Recovery;
 
@@ -102,7 +102,8 @@ pub enum RunError {
 pub struct Run {
     observed: Arc<Observed>,
     gate: Arc<Gate>,
-    pools: Vec<TpcPool>,
+    /// What lets the streams expect frames from a time on, in nanoseconds.
+    expect: Vec<Box<dyn Fn(u64) + Send + Sync>>,
     receivers: Vec<JoinHandle<()>>,
     starts: mpsc::Receiver<Result<(), gannet_ingest::Error>>,
     threads: Vec<JoinHandle<()>>,
@@ -133,7 +134,7 @@ impl Run {
         Self {
             observed,
             gate: Arc::default(),
-            pools: Vec::new(),
+            expect: Vec::new(),
             receivers: Vec::new(),
             starts,
             threads: Vec::new(),
@@ -150,7 +151,7 @@ impl Run {
     /// When a source does not start; the run is in the state `error` then.
     pub fn start(&self) -> Result<(), RunError> {
         let now_ns = self.observed.clock.now_ns();
-        self.pools.iter().for_each(|pool| pool.begin(now_ns));
+        self.expect.iter().for_each(|expect| expect(now_ns));
         self.open_gate();
         for _ in &self.receivers {
             if let Err(error) = self.next_start()? {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gannet_dune::TriggerCounters;
 use gannet_dune::tpg::{StreamCounters, TpgFrameDrop};
+use gannet_dune::trigger::{LatestPrimitive, RecordedAccounts};
 use gannet_dune::trigger_fragments::FragmentCut;
 use gannet_ingest::{Counters, Facts, SourceDrop};
 use gannet_log::{Item, RecorderHandle, Status};
@@ -24,7 +25,6 @@ use gannet_wire::tpc_frame::FRAME_LEN;
 
 use super::build::BuildStatus;
 use super::channels::ChannelStatus;
-use super::decide::{DecideStatus, OutletAccounts};
 use super::drain::DrainState;
 use super::exports::ExportStatus;
 use super::frames::{Edges, FrameAccount, Missing, StreamSpan, WILD_TICKS};
@@ -92,9 +92,12 @@ pub(super) struct Observed {
     pub sources: Vec<ObservedSource>,
     pub streams: Vec<ObservedStream>,
     pub trigger: TriggerCounters,
-    pub decided: Arc<DecideStatus>,
+    pub latest_primitive: LatestPrimitive,
+    /// From the arrival of the frames in which a decision's first candidate lies to the decision,
+    /// in nanoseconds.
+    pub arrival_to_decision_ns: Arc<Histogram>,
     /// Primitives and busy times that are recorded.
-    pub recorded: OutletAccounts,
+    pub recorded: RecordedAccounts,
     /// Fragments that the trigger adds to records.
     pub fragments: Arc<Account<FragmentCut>>,
     pub records: Arc<Account<RecordDrop>>,
@@ -338,7 +341,7 @@ impl Observed {
             dead_ticks: module_level.busy_ticks.iter().map(Counter::get).sum(),
             first_tick: self.trigger.data_time.begin.get(),
             last_tick: self.trigger.data_time.end.get(),
-            latest_primitive: self.decided.latest_primitive().map(Into::into),
+            latest_primitive: self.latest_primitive.get().map(Into::into),
         }
     }
 
@@ -378,7 +381,7 @@ impl Observed {
         self.sources.iter().for_each(|source| arrivals.absorb(&source.arrival_to_primitive_ns));
         LatencySnapshot {
             arrival_to_primitive: arrivals.summary(),
-            arrival_to_decision: self.decided.arrival_to_decision_ns.summary(),
+            arrival_to_decision: self.arrival_to_decision_ns.summary(),
             decision_to_record: self.response_ns.summary(),
         }
     }

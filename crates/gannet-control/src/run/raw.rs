@@ -11,7 +11,7 @@ use gannet_measure::clock::Clock;
 use gannet_measure::ledger::Account;
 use gannet_readout::latency::IntakeReader;
 use gannet_readout::raw_stream::{RawDrop, RawStream};
-use gannet_wire::TpcFormat;
+use gannet_wire::FrameFormat;
 
 /// Time between two looks at the latency buffer, or at a full queue.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -23,8 +23,8 @@ const QUEUE_FILL_MAX: f64 = 0.5;
 ///
 /// It waits for the recorder, and no receiving thread waits for it: what is overwritten meanwhile
 /// is lost, and counted.
-pub(super) struct RawRecorder {
-    streams: Vec<RawStream<TpcFormat>>,
+pub(super) struct RawRecorder<T> {
+    streams: Vec<RawStream<T>>,
     account: Arc<Account<RawDrop>>,
     recorder: RecorderHandle,
     clock: Arc<dyn Clock>,
@@ -36,10 +36,10 @@ pub(super) struct RawRecorder {
     held_up: bool,
 }
 
-impl RawRecorder {
+impl<T: FrameFormat> RawRecorder<T> {
     /// Records the frames of `intakes`, one a stream, as long as there is a sender of `receiving`.
     pub(super) fn new(
-        intakes: Vec<(TpcFormat, IntakeReader)>,
+        intakes: Vec<(T, IntakeReader)>,
         recorder: RecorderHandle,
         clock: Arc<dyn Clock>,
         receiving: Receiver<Infallible>,

@@ -6,19 +6,14 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
-use gannet_dune::tpg::StreamTpg;
 use gannet_ingest::Error;
 use gannet_measure::counter::Counter;
-use gannet_readout::receiver::{Receiver, StreamPool};
-use gannet_wire::TpcFormat;
+use gannet_readout::receiver::Receiver;
+use gannet_trigger::Finder;
+use gannet_wire::FrameFormat;
 
 use super::observe::Observed;
 use crate::sys;
-
-/// A receiver of TPC frames.
-pub(super) type TpcReceiver = Receiver<TpcFormat, StreamTpg>;
-/// The streams of a source of TPC frames.
-pub(super) type TpcPool = Arc<StreamPool<StreamTpg>>;
 
 /// How long a poll waits, which also bounds how late silence and a stop are noticed.
 const WAIT: Duration = Duration::from_millis(5);
@@ -39,8 +34,8 @@ pub(super) struct Gate {
 ///
 /// Tells by `started` whether the source could be started, and by `cpu_ns` the processor time that
 /// the thread has used.
-pub(super) fn run(
-    mut receiver: TpcReceiver,
+pub(super) fn run<T: FrameFormat, F: Finder>(
+    mut receiver: Receiver<T, F>,
     gate: &Gate,
     started: &Sender<Result<(), Error>>,
     cpu_ns: &Counter,
@@ -70,8 +65,8 @@ pub(super) fn run(
     observed.receiving.fetch_sub(1, Ordering::AcqRel);
 }
 
-fn receive(
-    receiver: &mut TpcReceiver,
+fn receive<T: FrameFormat, F: Finder>(
+    receiver: &mut Receiver<T, F>,
     gate: &Gate,
     cpu_ns: &Counter,
     observed: &Observed,

@@ -18,6 +18,7 @@ use gannet_dune::record::Origin;
 use gannet_dune::sampling::Sampling;
 use gannet_dune::time_slice::SliceBuilder;
 use gannet_dune::tpg::StreamTpg;
+use gannet_dune::trigger::TpcTrigger;
 use gannet_dune::trigger_fragments::TriggerFragments;
 use gannet_ingest::udp::{self, Spread};
 use gannet_ingest::xdp::XdpSource;
@@ -42,7 +43,7 @@ use super::decide::{Decider, ORDERS_PER_DECISION, Outlet};
 use super::exports::Exporter;
 use super::observe::{Observed, ObservedSource, ObservedStream};
 use super::raw::RawRecorder;
-use super::receive::{self, Gate, TpcPool, TpcReceiver};
+use super::receive::{self, Gate};
 use super::recovery::Recovery;
 use super::{Run, RunError, placement};
 use crate::channels::StreamSurvey;
@@ -145,6 +146,11 @@ fn host_epoch_ns(clock: &dyn Clock) -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (since_1970.as_nanos() as u64).saturating_sub(clock.now_ns())
 }
+
+/// A receiver of TPC frames.
+type TpcReceiver = Receiver<TpcFormat, StreamTpg>;
+/// The streams of a source of TPC frames.
+type TpcPool = Arc<StreamPool<StreamTpg>>;
 
 /// Sources and streams, as far as they are made.
 #[derive(Default)]
@@ -362,12 +368,12 @@ fn launch(
     recorder: Recorder,
 ) -> Result<Run, RunError> {
     let config = &plan.config;
-    let outlet = Outlet::new(recorder.handle(), slices(plan));
     let in_flight_max = config.trigger.module_level.records_in_flight_max;
     let request = config.record.request.clone();
     let fragments = TriggerFragments::new(request.clone(), RECENT_PRIMITIVES);
+    let trigger = TpcTrigger::new(chain, fragments, slices(plan));
     let records = RecordBuilder::new(request, in_flight_max, parts.streams);
-    let (built, decided) = (Arc::default(), Arc::default());
+    let (built, arrival_to_decision_ns) = (Arc::default(), Arc::default());
     let (orders, ordered) = sync_channel(in_flight_max * ORDERS_PER_DECISION);
     let (receivers, sources): (Vec<_>, Vec<_>) = parts
         .sources
@@ -384,10 +390,11 @@ fn launch(
         clock: Arc::clone(&clock),
         sources,
         streams: parts.observed,
-        trigger: chain.counters(),
-        decided: Arc::clone(&decided),
-        recorded: outlet.accounts(),
-        fragments: fragments.account(),
+        trigger: trigger.chain().counters(),
+        latest_primitive: trigger.latest(),
+        arrival_to_decision_ns: Arc::clone(&arrival_to_decision_ns),
+        recorded: trigger.recorded(),
+        fragments: trigger.fragments().account(),
         records: records.account(),
         response_ns: records.response_ns(),
         built: Arc::clone(&built),
@@ -403,12 +410,13 @@ fn launch(
     let builder = Builder {
         records,
         streams: statuses,
-        times: chain.counters().merge,
+        times: trigger.chain().counters().merge,
         recorder: recorder.handle(),
         clock: Arc::clone(&clock),
         status: Arc::clone(&built),
     };
-    let decider = Decider::new(chain, outlet, fragments, orders, clock, built, decided);
+    let outlet = Outlet::new(observed.recorder.clone());
+    let decider = Decider { trigger, outlet, orders, clock, built, arrival_to_decision_ns };
     let (started, starts) = channel();
     let mut run = Run::new(Arc::clone(&observed), starts, recorder);
     let gate = Arc::clone(&run.gate);
@@ -419,7 +427,9 @@ fn launch(
     }
     let receivers = receivers.into_iter().zip(repeat(receiving)).enumerate();
     for (place, ((pool, receiver), receiving)) in receivers {
-        run.pools.extend(pool);
+        if let Some(pool) = pool {
+            run.expect.push(Box::new(move |now_ns| pool.begin(now_ns)));
+        }
         run.receivers.push(receive_on(receiver, place, &gate, &started, &observed, receiving)?);
     }
     run.channels = Some(ChannelMonitor::start(surveyed, &plan.config.channels, &observed)?);

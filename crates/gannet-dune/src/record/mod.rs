@@ -3,7 +3,8 @@
 mod encode;
 mod stored;
 
-use gannet_readout::record::{Part, Record};
+use gannet_log::Chunk;
+use gannet_readout::record::{self, Part, Record};
 use gannet_wire::component_request::ComponentRequest;
 use gannet_wire::fragment_type::FragmentType;
 use gannet_wire::record::Record as _;
@@ -22,6 +23,12 @@ pub struct Origin {
     pub fragment_type: FragmentType,
     /// Detector it is about.
     pub detector_id: u16,
+}
+
+impl record::Origin for Origin {
+    fn into_chunk(record: Record<Self>) -> Chunk {
+        TriggerRecord::from(record).into_chunk()
+    }
 }
 
 impl TriggerRecord {

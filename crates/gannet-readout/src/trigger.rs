@@ -1,0 +1,70 @@
+//! What decides: the trigger of a detector, as the deciding thread knows it.
+
+use std::sync::Arc;
+
+use gannet_log::Chunk;
+use gannet_measure::ledger::Account;
+use gannet_trigger::Item;
+
+use crate::record::{Origin, Part, RecordRequest};
+
+gannet_measure::drop_reasons! {
+    /// Why something that the trigger records was not handed to the recorder.
+    pub enum ProductDrop {
+        /// The recorder was too slow for all that came before.
+        RecorderBusy => "recorder_busy",
+    }
+}
+
+/// Decides what to read out, from the items of all streams; a state machine without clock or thread.
+pub trait Trigger: Send + 'static {
+    /// What it decides on.
+    type Item: Item;
+    /// What a part of a record is.
+    type Origin: Origin;
+
+    /// Takes the items of `stream` that ended before tick `searched_to`, since the last call for this
+    /// stream, at wall time `now_ns`.
+    fn take(&mut self, stream: usize, items: &[Self::Item], searched_to: u64, now_ns: u64);
+
+    /// Whether the time of `stream` is near the time that most streams agree on.
+    fn agrees(&self, stream: usize) -> bool;
+
+    /// Takes note that so many `records` were finished: as many more may be asked for.
+    fn records_done(&mut self, records: usize);
+
+    /// Goes on as far as all streams allow, and adds what follows to `outcome`. To be called every few
+    /// milliseconds.
+    fn advance(&mut self, now_ns: u64, outcome: &mut Outcome<Self::Origin>);
+
+    /// Goes on to the end: nothing more will be taken.
+    fn drain(&mut self, now_ns: u64, outcome: &mut Outcome<Self::Origin>);
+}
+
+/// What a trigger gives out. The caller owns it, and empties it after each call.
+#[derive(Debug)]
+pub struct Outcome<O> {
+    /// Decisions, in their order.
+    pub decisions: Vec<RecordRequest>,
+    /// What is added to the records of decisions, these or earlier ones, by their numbers.
+    pub added: Vec<(u64, Vec<Part<O>>)>,
+    /// What is recorded beside records.
+    pub products: Vec<Product>,
+    /// Time goes on from a point in the past, behind all that is in here.
+    pub began_anew: bool,
+}
+
+impl<O> Default for Outcome<O> {
+    fn default() -> Self {
+        Self { decisions: vec![], added: vec![], products: vec![], began_anew: false }
+    }
+}
+
+/// A chunk for the log, and the account that its items were offered to.
+#[derive(Debug)]
+pub struct Product {
+    /// The chunk.
+    pub chunk: Chunk,
+    /// Where its items are counted as handed over, or dropped.
+    pub account: Arc<Account<ProductDrop>>,
+}
