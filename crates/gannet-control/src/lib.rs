@@ -1,8 +1,6 @@
-//! Configuration, run control, alarms, the channels one by one, metrics, and emulated front ends
-//! at work.
+//! Configuration, run control, alarms, metrics, and emulated front ends at work.
 
 pub mod alarm;
-pub mod channels;
 pub mod config;
 pub mod doctor;
 pub mod emulation;

@@ -11,9 +11,9 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
 use crate::alarm::AlarmKind;
-use crate::channels::{ChannelFigures, ChannelSummary};
 use crate::run_control::State;
 use crate::snapshot::{Snapshot, SourceSnapshot};
+use gannet_dune::channels::{ChannelFigures, ChannelSummary};
 
 /// A snapshot as the library wants metrics: to be collected.
 struct Exporter {

@@ -10,8 +10,8 @@ use gannet_wire::TriggerPrimitive;
 use serde::Serialize;
 
 use crate::alarm::{Alarm, AlarmKind};
-use crate::channels::{ChannelFigures, ChannelSummary};
 use crate::run_control::State;
+use gannet_dune::channels::{ChannelFigures, ChannelSummary};
 
 /// Most places named in one alarm.
 const PLACES_MAX: usize = 4;

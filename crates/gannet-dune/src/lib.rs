@@ -6,6 +6,7 @@
 //! [`TriggerChain`], which makes decisions of the primitives of all:
 //!
 //! * [`tpg`] runs the kernels on the frames of a stream, looks for gaps and counts;
+//! * [`channels`] tells of the channels one by one, and which of them are noisy;
 //! * [`activity`] groups primitives into activities, [`candidate`] takes those that ask for a readout;
 //! * [`chain`] joins these to the merger and the module-level trigger;
 //! * [`recent`] remembers primitives and activities for a while, [`trigger_fragments`] cuts windows
@@ -53,6 +54,7 @@
 pub mod activity;
 pub mod candidate;
 pub mod chain;
+pub mod channels;
 pub mod export;
 pub mod inspect;
 pub mod parquet_file;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use gannet_control::channels::{ChannelFigures, Condition, count, file, loudest, mask};
+use gannet_dune::channels::{ChannelFigures, Condition, count, file, loudest, mask};
 
 use crate::exit::Outcome;
 use crate::{channel_table, output};

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use gannet_control::channels::{Condition, file};
 use gannet_control::config;
+use gannet_dune::channels::{Condition, file};
 use gannet_emulate::Emulator;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::network::Addresses;

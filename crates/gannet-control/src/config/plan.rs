@@ -18,7 +18,7 @@ use super::forecast::{Forecast, longest_window_s};
 use super::model::{Config, SourceConfig, SourceInput};
 use super::receive_cpus::ReceiveCpus;
 use super::token::{self, Token};
-use crate::channels::mask;
+use gannet_dune::channels::mask;
 
 /// Most streams of one process.
 const STREAMS_MAX: usize = 1024;

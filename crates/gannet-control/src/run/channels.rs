@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use super::RunError;
 use super::observe::Observed;
-use crate::channels::{
-    ChannelFigures, ChannelSummary, Condition, StreamSurvey, Survey, count, file, loudest,
-};
 use crate::config::ChannelsConfig;
 use crate::snapshot::ChannelsSnapshot;
+use gannet_dune::channels::{
+    ChannelFigures, ChannelSummary, Condition, StreamSurvey, Survey, count, file, loudest,
+};
 
 /// Time between two looks.
 const LOOK: Duration = Duration::from_secs(1);

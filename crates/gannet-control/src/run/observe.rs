@@ -30,11 +30,11 @@ use super::exports::ExportStatus;
 use super::frames::{Edges, FrameAccount, Missing, StreamSpan, WILD_TICKS};
 use super::recorded;
 use crate::alarm::AlarmLog;
-use crate::channels::ChannelSummary;
 use crate::run_control::{Event, RunControl};
 use crate::snapshot::{
     LatencySnapshot, RecorderSnapshot, Snapshot, SourceSnapshot, StreamSnapshot, TriggerSnapshot,
 };
+use gannet_dune::channels::ChannelSummary;
 
 /// Drops that lose nothing of what the run is for: what came before it, what others sent here, what
 /// came twice, and what a setting keeps out.

@@ -46,11 +46,11 @@ use super::raw::RawRecorder;
 use super::receive::{self, Gate};
 use super::recovery::Recovery;
 use super::{Run, RunError, placement};
-use crate::channels::StreamSurvey;
 use crate::config::{Plan, PlannedSource, PlannedStream, SourceInput};
 use crate::doctor::System;
 use crate::run_start::RunStart;
 use crate::sys;
+use gannet_dune::channels::StreamSurvey;
 
 /// Primitives that a slice holds at most, which bounds its memory at 24 MiB.
 const SLICE_PRIMITIVES_MAX: usize = 1 << 20;

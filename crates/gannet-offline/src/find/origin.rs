@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use gannet_control::channels::mask;
 use gannet_control::config::{self, Plan, RecordConfig};
 use gannet_control::run_start::RunStart;
+use gannet_dune::channels::mask;
 use gannet_dune::export::ChannelPlaces;
 use gannet_dune::tpg::TpgConfig;
 use gannet_wire::TpcFormat;

@@ -5,7 +5,7 @@ mod values;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use gannet_control::channels::mask;
+use gannet_dune::channels::mask;
 use gannet_dune::tpg::{Chain, InitialPedestal, IsaChoice, TpgConfig};
 use gannet_offline::find::{
     Break, Changes, FindConfig, FindError, FindReport, FrameSource, PedestalStart, THREADS_MAX,

@@ -131,7 +131,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use gannet_control::channels::mask;
+    use gannet_dune::channels::mask;
     use gannet_dune::tpg::Chain;
 
     #[test]

@@ -61,7 +61,7 @@ pub fn toml(channels: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gannet_dune::tpg::TpgConfig;
+    use crate::tpg::TpgConfig;
 
     #[test]
     fn noisy_channels_join_those_that_are_masked() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gannet_dune::tpg::StreamCounters;
+use crate::tpg::StreamCounters;
 use gannet_kernels::CHANNELS;
 use gannet_wire::GeoId;
 
@@ -148,7 +148,7 @@ fn figures(
 mod tests {
     use super::*;
     use crate::channels::loudest;
-    use gannet_dune::tpg::{InitialPedestal, StreamTpg, TpgConfig};
+    use crate::tpg::{InitialPedestal, StreamTpg, TpgConfig};
     use gannet_emulate::{Config, Emulator};
     use gannet_wire::TpcFormat;
     use gannet_wire::channel_map::StreamChannels;
