@@ -4,15 +4,13 @@ mod content;
 mod faults;
 
 use gannet_measure::quantity::Span;
-use gannet_wire::{GeoId, TpcFormat};
+use gannet_wire::TpcStreams;
+use gannet_wire::tpc_streams::StreamsError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use content::{Deposits, Noise, Pattern, Pulser, Tracks};
 pub use faults::{Faults, Outage, WrongClock};
-
-/// Most streams of one emulator: 68 vertical-drift or 102 horizontal-drift modules.
-pub const STREAMS_MAX: usize = 4096;
 
 /// A value of the configuration lies outside what can be emulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +35,12 @@ impl ConfigError {
     }
 }
 
+impl From<StreamsError> for ConfigError {
+    fn from(error: StreamsError) -> Self {
+        Self { key: error.key, value: error.value, expected: error.expected }
+    }
+}
+
 /// Refuses a value outside `min..=max`.
 pub(crate) fn within(key: &'static str, value: f64, min: f64, max: f64) -> Result<(), ConfigError> {
     if value >= min && value <= max {
@@ -50,7 +54,7 @@ pub(crate) fn within(key: &'static str, value: f64, min: f64, max: f64) -> Resul
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The streams and their identifiers.
-    pub streams: Streams,
+    pub streams: TpcStreams,
     /// Seed of all content and all faults: the same seed gives the same bytes.
     pub seed: u64,
     /// Timestamp of the first frame, in ticks of 16 ns since 1970; the time of day when absent.
@@ -88,86 +92,6 @@ impl Config {
     }
 }
 
-/// Front-end streams, numbered as on the real boards.
-///
-/// A WIB has eight streams, 0 to 3 on its first link and 64 to 67 on its second; a crate has five
-/// WIBs, or six on the bottom of a vertical-drift detector. A TDE card has the one stream 0; a
-/// crate has ten cards.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Streams {
-    /// Number of streams, 1 to 4096.
-    pub count: usize,
-    /// TpcFormat of the frames.
-    pub format: TpcFormat,
-    /// Detector number; when absent 3 (HD_TPC) for `wibeth` and 11 (VD top TPC) for `tdeeth`.
-    pub detector: Option<u16>,
-    /// Crate of the first stream.
-    #[serde(rename = "crate")]
-    pub crate_id: u16,
-    /// Slot of the first stream.
-    pub slot: u16,
-}
-
-impl Default for Streams {
-    fn default() -> Self {
-        Self { count: 4, format: TpcFormat::WibEth, detector: None, crate_id: 1, slot: 0 }
-    }
-}
-
-/// Detector number of the bottom of a vertical-drift detector, whose crates have six WIBs.
-const VD_BOTTOM: u16 = 10;
-
-impl Streams {
-    /// Detector number of every stream.
-    pub fn detector(&self) -> u16 {
-        self.detector.unwrap_or(self.format.detector().number())
-    }
-
-    /// Streams of a board and boards of a crate.
-    fn layout(&self) -> (usize, usize) {
-        match (self.format, self.detector()) {
-            (TpcFormat::WibEth, VD_BOTTOM) => (8, 6),
-            (TpcFormat::WibEth, _) => (8, 5),
-            (TpcFormat::TdeEth, _) => (1, 10),
-        }
-    }
-
-    /// Identifiers of all streams in their order.
-    pub fn geo_ids(&self) -> Vec<GeoId> {
-        let (per_board, per_crate) = self.layout();
-        let first_board = usize::from(self.crate_id) * per_crate + usize::from(self.slot);
-        let geo_id = |index: usize| {
-            let board = first_board + index / per_board;
-            let (link, block) = (index % per_board / 4, index % per_board % 4);
-            GeoId::new(
-                self.detector(),
-                (board / per_crate) as u16,
-                (board % per_crate) as u16,
-                (link << 6 | block) as u16,
-            )
-        };
-        (0..self.count.min(STREAMS_MAX)).map(geo_id).collect()
-    }
-
-    /// Refuses streams that the format of the identifiers has no room for.
-    ///
-    /// # Errors
-    /// The first [`ConfigError`] found.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        within("streams.count", self.count as f64, 1.0, STREAMS_MAX as f64)?;
-        within("streams.detector", f64::from(self.detector()), 0.0, 63.0)?;
-        let (_, per_crate) = self.layout();
-        within("streams.slot", f64::from(self.slot), 0.0, (per_crate - 1) as f64)?;
-        let last_crate = self.geo_ids().last().map_or(0, |geo| geo.crate_id);
-        if self.crate_id > 1023 || last_crate > 1023 {
-            let expected = format!("{} streams from here go beyond crate 1023", self.count);
-            return Err(ConfigError::new("streams.crate", self.crate_id, expected));
-        }
-        Ok(())
-    }
-}
-
 /// How fast frames are sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -200,32 +124,11 @@ impl Pace {
 mod tests {
     use super::*;
 
-    fn streams(text: &str) -> Vec<String> {
-        let config: Config = toml::from_str(text).unwrap();
-        config.check().unwrap();
-        config.streams.geo_ids().iter().map(GeoId::to_string).collect()
-    }
-
     #[test]
     fn an_empty_table_is_a_valid_configuration() {
         let config: Config = toml::from_str("").unwrap();
         assert_eq!(config, Config::default());
         config.check().unwrap();
-    }
-
-    #[test]
-    fn streams_are_numbered_as_on_the_boards() {
-        assert_eq!(
-            streams("[streams]\ncount = 9\ncrate = 1\nslot = 4"),
-            ["3/1/4/0", "3/1/4/1", "3/1/4/2", "3/1/4/3", "3/1/4/64", "3/1/4/65", "3/1/4/66"]
-                .into_iter()
-                .chain(["3/1/4/67", "3/2/0/0"])
-                .collect::<Vec<_>>()
-        );
-        let tde = streams("[streams]\ncount = 11\nformat = \"tdeeth\"\ncrate = 0");
-        assert_eq!((tde[0].as_str(), tde[10].as_str()), ("11/0/0/0", "11/1/0/0"));
-        let bottom = streams("[streams]\ncount = 48\ndetector = 10\ncrate = 10");
-        assert_eq!(bottom[47], "10/10/5/67");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::tree::{File, Tree};
 
 const FORMATS: &str = "crates/gannet-wire/src";
 /// Modules of the formats' room that serve formats and are none themselves.
-const NOT_FORMATS: [&str; 12] = [
+const NOT_FORMATS: [&str; 13] = [
     "lib",
     "capture",
     "capture_file",
@@ -20,6 +20,7 @@ const NOT_FORMATS: [&str; 12] = [
     "noise",
     "numbered",
     "record",
+    "tpc_streams",
 ];
 
 /// Each module of a format cites its source, itself or in the module above it.

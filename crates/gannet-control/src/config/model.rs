@@ -7,12 +7,12 @@ use gannet_dune::chain::TriggerConfig;
 use gannet_dune::export::ExportFormat;
 use gannet_dune::raw_file::Catalogue;
 use gannet_dune::tpg::TpgConfig;
-use gannet_emulate::config::Streams;
 use gannet_ingest::udp::UdpConfig;
 use gannet_ingest::xdp::XdpConfig;
 use gannet_log::RecorderConfig;
 use gannet_measure::quantity::{Bytes, Span};
 use gannet_readout::record::BuildConfig;
+use gannet_wire::TpcStreams;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -83,7 +83,7 @@ pub struct SourceConfig {
     /// Name in reports; `source N` when empty.
     pub name: String,
     /// The streams that come from here: format, number and place on the detector.
-    pub streams: Streams,
+    pub streams: TpcStreams,
     /// Network sockets that frames come from.
     pub udp: Option<UdpConfig>,
     /// Queue of a network card that frames are taken from by AF_XDP, instead of sockets.
@@ -100,7 +100,7 @@ impl Default for SourceConfig {
     fn default() -> Self {
         Self {
             name: String::new(),
-            streams: Streams::default(),
+            streams: TpcStreams::default(),
             udp: None,
             xdp: None,
             capture: None,

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use gannet_wire::{GeoId, daq_ethernet, tdeeth, wibeth};
-
-use crate::config::STREAMS_MAX;
 use crate::front_end::COLDDATA_MASK;
+use gannet_wire::tpc_streams::STREAMS_MAX;
+use gannet_wire::{GeoId, daq_ethernet, tdeeth, wibeth};
 
 /// Detector number of the top of a vertical-drift detector, which sends TDEEth frames.
 const VD_TOP: u16 = 11;

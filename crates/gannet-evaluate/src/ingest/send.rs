@@ -4,15 +4,14 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use gannet_emulate::config::{Pace, Streams};
+use gannet_emulate::config::Pace;
 use gannet_emulate::{Config, FrontEnd, Pacer};
 use gannet_ingest::udp::{UdpSink, UdpSinkConfig};
 use gannet_ingest::{Datagram, Sink};
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::quantity::Span;
-use gannet_wire::ChannelMap;
-use gannet_wire::TpcFormat;
 use gannet_wire::tpc_frame::FRAME_LEN;
+use gannet_wire::{ChannelMap, TpcFormat, TpcStreams};
 
 use super::Error;
 use crate::cores::Cores;
@@ -49,7 +48,7 @@ pub(super) struct Sent {
 impl Frames {
     /// Makes the frames of `streams` streams, with noise and tracks in them.
     pub fn make(streams: usize) -> Result<Self, Error> {
-        let streams = Streams { count: streams, ..Streams::default() };
+        let streams = TpcStreams { count: streams, ..TpcStreams::default() };
         let config = Config { streams, ..Config::default() };
         let map = ChannelMap::synthetic(&config.streams.geo_ids())?;
         let mut front_end = FrontEnd::new(&config, &map, 0)?;
