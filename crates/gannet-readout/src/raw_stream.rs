@@ -184,6 +184,10 @@ mod tests {
             Ok(Heading { stream: StreamKey(0), begin, sequence: 0 })
         }
 
+        fn set_heading(&self, frame: &mut [u8], heading: &Heading) {
+            frame[..8].copy_from_slice(&heading.begin.to_le_bytes());
+        }
+
         fn stream_name(&self, _: StreamKey) -> String {
             String::new()
         }
@@ -211,7 +215,8 @@ mod tests {
         /// Lands the frame of this time, in frames.
         fn land(&mut self, time: u64) {
             let mut frame = vec![time as u8; FRAME_LEN];
-            frame[..8].copy_from_slice(&(time * STEP).to_le_bytes());
+            let heading = Heading { stream: StreamKey(0), begin: time * STEP, sequence: 0 };
+            Timed.set_heading(&mut frame, &heading);
             self.intake.push(self.producer.land(&frame));
         }
 

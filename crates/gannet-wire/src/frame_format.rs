@@ -58,6 +58,13 @@ pub trait FrameFormat: Clone + fmt::Debug + Send + 'static {
     /// When `datagram` is no frame of this format.
     fn heading(&self, datagram: &[u8]) -> Result<Heading>;
 
+    /// Writes what every frame tells, wherever this format tells it, into a frame or the first
+    /// part of one.
+    ///
+    /// # Panics
+    /// If `datagram` ends before what is written.
+    fn set_heading(&self, datagram: &mut [u8], heading: &Heading);
+
     /// What people call a stream.
     fn stream_name(&self, stream: StreamKey) -> String;
 }

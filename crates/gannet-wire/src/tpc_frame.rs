@@ -30,6 +30,8 @@ pub use crate::adc14::{CHANNELS, SAMPLES};
 
 /// Bytes of the front end's own header.
 pub const FRONT_END_LEN: usize = 16;
+/// Bytes of both headers.
+pub const HEADERS_LEN: usize = field::ADC;
 /// Bytes of a frame.
 pub const FRAME_LEN: usize = field::ADC + adc14::BLOCK_LEN;
 /// Value that the DAQ header's `block_length` has in real frames: 64-bit words minus one, 899.
@@ -81,6 +83,11 @@ impl TpcFormat {
             Self::TdeEth => Detector::VdTopTpc,
         }
     }
+
+    /// Format of the frames that the detector of this number sends.
+    pub const fn of_detector(number: u16) -> Self {
+        if number == Self::TdeEth.detector().number() { Self::TdeEth } else { Self::WibEth }
+    }
 }
 
 impl FrameFormat for TpcFormat {
@@ -115,6 +122,22 @@ impl FrameFormat for TpcFormat {
             begin: daq.timestamp(),
             sequence: daq.seq_id().into(),
         })
+    }
+
+    /// Of a frame only the two headers need be there.
+    #[inline]
+    fn set_heading(&self, datagram: &mut [u8], heading: &Heading) {
+        let (daq, own) = datagram[..HEADERS_LEN].split_at_mut(field::FRONT_END);
+        let mut daq = daq_ethernet::Header::new_unchecked(daq);
+        daq.set_geo_id(GeoId::from_bits(heading.stream.0));
+        daq.set_timestamp(heading.begin);
+        daq.set_seq_id(heading.sequence as u16 % daq_ethernet::SEQ_MODULUS);
+        if *self == Self::WibEth {
+            // Both chips count the low bits of the same time.
+            let mut own = wibeth::Header::new_unchecked(own);
+            own.set_colddata_timestamp_0(heading.begin as u16);
+            own.set_colddata_timestamp_1(heading.begin as u16);
+        }
     }
 
     fn stream_name(&self, stream: StreamKey) -> String {
@@ -302,6 +325,8 @@ impl<T: AsRef<[u8]>, H: FrontEnd> fmt::Display for Frame<T, H> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -326,5 +351,40 @@ mod tests {
         assert_eq!(heading, Heading { stream: geo_id.into(), begin: 77, sequence: 5 });
         assert_eq!(format.stream_name(heading.stream), "3/1/2/64");
         assert!(format.heading(&bytes[1..]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn a_heading_is_read_back_and_nothing_else_changes(
+            place in (0..64u16, 0..1024u16, 0..16u16, 0..256u16),
+            begin: u64, sequence in 0..4096u32, was: [u8; HEADERS_LEN],
+        ) {
+            let (detector, crate_id, slot, stream) = place;
+            let stream = GeoId::new(detector, crate_id, slot, stream).into();
+            let heading = Heading { stream, begin, sequence };
+            for format in [TpcFormat::WibEth, TpcFormat::TdeEth] {
+                let mut frame = [&was[..], &[0x5a; FRAME_LEN - HEADERS_LEN]].concat();
+                daq_ethernet::Header::new_unchecked(&mut frame[..]).set_block_length(BLOCK_LENGTH);
+                let before = frame.clone();
+                format.set_heading(&mut frame[..HEADERS_LEN], &heading);
+                prop_assert_eq!(format.heading(&frame).unwrap(), heading);
+                let own = wibeth::Header::new_unchecked(&frame[field::FRONT_END..]);
+                if format == TpcFormat::WibEth {
+                    prop_assert_eq!(own.colddata_timestamp_0(), begin as u16 & 0x7fff);
+                    prop_assert_eq!(own.colddata_timestamp_1(), begin as u16 & 0x7fff);
+                } else {
+                    prop_assert_eq!(&frame[field::FRONT_END..], &before[field::FRONT_END..]);
+                }
+                format.set_heading(&mut frame, &Heading { begin: !begin, ..heading });
+                format.set_heading(&mut frame, &heading_of(&before));
+                if format == TpcFormat::TdeEth {
+                    prop_assert_eq!(frame, before);
+                }
+            }
+        }
+    }
+
+    fn heading_of(frame: &[u8]) -> Heading {
+        TpcFormat::TdeEth.heading(frame).unwrap()
     }
 }

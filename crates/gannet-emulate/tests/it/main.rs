@@ -2,3 +2,4 @@
 
 mod content;
 mod faults;
+mod same_bytes;
