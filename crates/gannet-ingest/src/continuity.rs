@@ -1,9 +1,9 @@
 //! Whether the frames of one stream follow one another.
 //!
-//! A stream numbers its frames twice: by a 64-bit time that grows by a fixed step, and by a
-//! sequence number of fewer bits, which wraps. The time
-//! decides how many frames are missing, since longer outages alias in the sequence number; the
-//! sequence number is the cross-check that tells a gap from a damaged or displaced time.
+//! A stream numbers its frames twice: by a 64-bit time, and by a sequence number of fewer bits,
+//! which wraps. Where time grows by a fixed step it decides how many frames are missing, since
+//! longer outages alias in the sequence number; the sequence number is the cross-check that tells a
+//! gap from a damaged or displaced time.
 //!
 //! | time against the newest frame      | sequence number | verdict |
 //! | --- | --- | --- |
@@ -11,6 +11,12 @@
 //! | more steps later, before it wraps   | agrees          | [`Gap`](Verdict::Gap) |
 //! | within the window                  | agrees          | [`Late`](Verdict::Late) or [`Duplicate`](Verdict::Duplicate) |
 //! | anything else                      |                 | [`OutOfStep`](Verdict::OutOfStep) |
+//!
+//! Where the step varies the sequence number counts the frames, and time is the cross-check: it must
+//! go the same way, by at most the longest step a frame. Of the counts that fit both the least is
+//! taken; a loss that is longer than time asks for by more than half a modulus is not told from a
+//! number that began anew. A gap longer than the window waits for a second frame that agrees, as a
+//! damaged number is harder to tell than a damaged time.
 //!
 //! One frame whose header was damaged never moves the count; it takes two frames that agree. So a
 //! frame out of step is to be kept: when the next one continues it, the frame kept gets a verdict
@@ -30,7 +36,7 @@
 
 mod window;
 
-use gannet_wire::Rhythm;
+use gannet_wire::{Rhythm, Step};
 use serde::Serialize;
 use window::Window;
 
@@ -61,7 +67,7 @@ pub enum Verdict {
     /// Its time or sequence number does not fit, or it is older than the window; not to be used
     /// unless the next frame [confirms](Judgement::kept) it.
     OutOfStep {
-        /// Ticks from the time that was to come to that of the frame.
+        /// Ticks from the time that was to come, or the last that was, to that of the frame.
         ticks: i64,
     },
     /// The stream goes on from another time.
@@ -139,10 +145,11 @@ struct Left {
 /// Checks one stream.
 #[derive(Clone, Debug)]
 pub struct Continuity {
-    /// Ticks from one frame to the next.
-    step: u64,
+    step: Step,
     /// Bits of sequence numbers.
     sequence_mask: u32,
+    /// Steps to a frame that is believed to have a gap before it without a second one.
+    gap_steps_max: u64,
     silence_max_ns: u64,
     counts: Counts,
     window: Window,
@@ -172,14 +179,19 @@ impl Continuity {
     /// When a frame has no ticks, or the modulus of sequence numbers is no power of two.
     pub fn new(rhythm: &Rhythm, window_frames: usize, now_ns: u64) -> Self {
         let Rhythm { step, sequence_modulus, clock } = *rhythm;
-        assert!(step > 0, "a frame lasts at least one tick");
+        assert!(step.longest() > 0, "a frame lasts at least one tick");
         assert!(sequence_modulus.is_power_of_two(), "sequence numbers have whole bits");
+        let (sequence_mask, window) = (sequence_modulus - 1, Window::new(window_frames));
         Self {
             step,
-            sequence_mask: sequence_modulus - 1,
-            silence_max_ns: (3 * clock.ns(step)).saturating_add(STALL_MARGIN_NS),
+            sequence_mask,
+            gap_steps_max: match step {
+                Step::Fixed(_) => sequence_mask.into(),
+                Step::Varying { .. } => window.frames(),
+            },
+            silence_max_ns: (3 * clock.ns(step.longest())).saturating_add(STALL_MARGIN_NS),
             counts: Counts::default(),
-            window: Window::new(window_frames),
+            window,
             first: 0,
             newest: 0,
             newest_sequence: 0,
@@ -254,14 +266,20 @@ impl Continuity {
 
     #[inline]
     fn judge(&mut self, timestamp: u64, sequence: u32) -> Judgement {
-        let ticks = timestamp.wrapping_sub(self.newest) as i64;
-        if ticks as u64 == self.step {
+        let ticks = timestamp.wrapping_sub(self.newest);
+        let is_next = match self.step {
+            Step::Fixed(step) => ticks == step,
+            Step::Varying { longest } => {
+                (1..=longest).contains(&ticks) && self.off(self.newest_sequence, sequence, 1) == 0
+            }
+        };
+        if is_next {
             self.cross_check(sequence);
             self.move_on(timestamp, 1);
             self.counts.in_step += 1;
             return Judgement { kept: None, frame: Verdict::InOrder };
         }
-        self.unexpected(timestamp, sequence, ticks)
+        self.unexpected(timestamp, sequence)
     }
 
     fn first(&mut self, timestamp: u64, sequence: u32) -> Verdict {
@@ -293,29 +311,46 @@ impl Continuity {
         self.counts.missing = self.counts.missing.saturating_add(steps - 1);
     }
 
-    /// Whole steps in a span of ticks.
-    fn steps(&self, ticks: i64) -> Option<i64> {
-        let step = i64::try_from(self.step).ok()?;
-        (ticks % step == 0).then_some(ticks / step)
+    /// Steps from one frame to another, each with its time and sequence number, if these agree.
+    fn steps(&self, from: (u64, u32), to: (u64, u32)) -> Option<i64> {
+        let ticks = to.0.wrapping_sub(from.0) as i64;
+        match self.step {
+            Step::Fixed(step) => {
+                let step = i64::try_from(step).ok()?;
+                let steps = ticks / step;
+                (ticks % step == 0 && self.off(from.1, to.1, steps) == 0).then_some(steps)
+            }
+            Step::Varying { longest } => {
+                let (mask, distance) = (self.sequence_mask, to.1.wrapping_sub(from.1));
+                let half = self.sequence_mask.div_ceil(2);
+                let is_back = ticks < 0 || (ticks == 0 && distance & mask > half);
+                let distance = if is_back { distance.wrapping_neg() } else { distance };
+                let least = ticks.unsigned_abs().div_ceil(longest);
+                let beyond = u64::from(distance.wrapping_sub(least as u32) & mask);
+                let steps = i64::try_from(least + beyond).ok()?;
+                let is_near = beyond <= least.max(half.into());
+                is_near.then_some(if is_back { -steps } else { steps })
+            }
+        }
     }
 
     /// Judges a frame that is not the one that was to come.
     #[cold]
-    fn unexpected(&mut self, timestamp: u64, sequence: u32, ticks: i64) -> Judgement {
-        let agrees = |steps: &i64| self.off(self.newest_sequence, sequence, *steps) == 0;
-        let Some(steps) = self.steps(ticks).filter(agrees) else {
-            return self.suspicious(timestamp, sequence, ticks);
-        };
-        let frame = match steps {
-            2.. if steps as u64 <= u64::from(self.sequence_mask) => {
+    fn unexpected(&mut self, timestamp: u64, sequence: u32) -> Judgement {
+        let newest = (self.newest, self.newest_sequence);
+        let frame = match self.steps(newest, (timestamp, sequence)) {
+            Some(steps @ 1..) if steps as u64 <= self.gap_steps_max => {
                 self.move_on(timestamp, steps as u64);
                 self.counts.in_step += 1;
-                Verdict::Gap { missing: steps as u64 - 1 }
+                match steps {
+                    1 => Verdict::InOrder,
+                    _ => Verdict::Gap { missing: steps as u64 - 1 },
+                }
             }
-            ..=0 if self.window.remembers(steps.unsigned_abs()) => {
+            Some(steps @ ..=0) if self.window.remembers(steps.unsigned_abs()) => {
                 self.earlier(timestamp, steps.unsigned_abs())
             }
-            _ => return self.suspicious(timestamp, sequence, ticks),
+            _ => return self.suspicious(timestamp, sequence),
         };
         Judgement { kept: None, frame }
     }
@@ -345,7 +380,7 @@ impl Continuity {
 
     /// Judges a frame that fits nowhere: either it continues one like it, or it is kept to see
     /// whether another continues it.
-    fn suspicious(&mut self, timestamp: u64, sequence: u32, ticks: i64) -> Judgement {
+    fn suspicious(&mut self, timestamp: u64, sequence: u32) -> Judgement {
         if let Some(suspect) = self.continued(timestamp, sequence) {
             self.suspect = None;
             let kept = Some(self.resume(suspect));
@@ -354,25 +389,24 @@ impl Continuity {
         let number = self.counts.frames;
         self.suspect = Some(Suspect { timestamp, sequence, number });
         self.counts.out_of_step += 1;
-        let ticks = ticks.wrapping_sub(self.step as i64);
+        let due = self.newest.wrapping_add(self.step.longest());
+        let ticks = timestamp.wrapping_sub(due) as i64;
         Judgement { kept: None, frame: Verdict::OutOfStep { ticks } }
     }
 
     /// The frame kept, if this one follows it.
     fn continued(&self, timestamp: u64, sequence: u32) -> Option<Suspect> {
         let suspect = self.suspect.filter(|_| self.keeps_frame())?;
-        let steps = self.steps(timestamp.wrapping_sub(suspect.timestamp) as i64)?;
-        let agrees = self.off(suspect.sequence, sequence, steps) == 0;
+        let steps = self.steps((suspect.timestamp, suspect.sequence), (timestamp, sequence))?;
         let steps = u64::try_from(steps).ok().filter(|steps| *steps > 0)?;
         let is_in_reach = self.window.covers(steps) || self.steps_ahead(suspect).is_some();
-        (agrees && is_in_reach).then_some(suspect)
+        is_in_reach.then_some(suspect)
     }
 
     /// Steps to a frame that would be next after a long outage, from the place of another.
     fn steps_from(&self, timestamp: u64, sequence: u32, suspect: Suspect) -> Option<u64> {
-        let steps = self.steps(suspect.timestamp.wrapping_sub(timestamp) as i64)?;
-        let agrees = steps > 0 && self.off(sequence, suspect.sequence, steps) == 0;
-        agrees.then_some(steps as u64)
+        let steps = self.steps((timestamp, sequence), (suspect.timestamp, suspect.sequence))?;
+        u64::try_from(steps).ok().filter(|steps| *steps > 0)
     }
 
     /// Steps to it from the newest frame.
@@ -444,8 +478,13 @@ impl Continuity {
 
     /// Counts the last outage as none if the stream goes on from a time within it.
     fn take_back_outage(&mut self, timestamp: u64) {
-        let frames = self.outage_end.wrapping_sub(timestamp) / self.step;
-        if (1..=self.counts.outage).contains(&frames) {
+        let back = self.outage_end.wrapping_sub(timestamp);
+        let is_within = match (self.step, self.left) {
+            (Step::Fixed(step), _) => (1..=self.counts.outage).contains(&(back / step)),
+            (_, Some(left)) => (1..self.outage_end.wrapping_sub(left.timestamp)).contains(&back),
+            (_, None) => false,
+        };
+        if is_within {
             self.counts.missing = self.counts.missing.saturating_sub(self.counts.outage);
         }
         self.counts.outage = 0;

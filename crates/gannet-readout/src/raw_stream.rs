@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use crate::latency::{IntakeWriter, intake};
     use gannet_measure::ticks::TickRate;
-    use gannet_wire::{Heading, Result, Rhythm, StreamKey};
+    use gannet_wire::{Heading, Result, Rhythm, Step, StreamKey};
 
     const STEP: u64 = 2048;
     const FRAME_LEN: usize = 64;
@@ -176,7 +176,7 @@ mod tests {
         }
 
         fn rhythm(&self) -> Rhythm {
-            Rhythm { clock: TickRate::hz(62_500_000), step: STEP, sequence_modulus: 1 }
+            Rhythm { clock: TickRate::hz(62_500_000), step: Step::Fixed(STEP), sequence_modulus: 1 }
         }
 
         fn heading(&self, frame: &[u8]) -> Result<Heading> {

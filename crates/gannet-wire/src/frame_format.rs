@@ -22,8 +22,31 @@ pub struct Heading {
     pub stream: StreamKey,
     /// Time of its first sample or item, in ticks.
     pub begin: u64,
-    /// Its number in the stream, modulo [`Rhythm::sequence_modulus`].
+    /// Its number in the stream, modulo [`Rhythm::sequence_modulus`]. Where the step varies it
+    /// grows by one a frame.
     pub sequence: u32,
+}
+
+/// Time from the begin of one frame to that of the next, in ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Always the same.
+    Fixed(u64),
+    /// From frame to frame another one, which may be nothing.
+    Varying {
+        /// Most that it can be.
+        longest: u64,
+    },
+}
+
+impl Step {
+    /// Most ticks from the begin of one frame to that of the next.
+    pub const fn longest(self) -> u64 {
+        match self {
+            Self::Fixed(step) => step,
+            Self::Varying { longest } => longest,
+        }
+    }
 }
 
 /// How the frames of a stream follow one another.
@@ -31,16 +54,16 @@ pub struct Heading {
 pub struct Rhythm {
     /// Clock whose ticks time stamps count.
     pub clock: TickRate,
-    /// Ticks from the begin of one frame to that of the next.
-    pub step: u64,
+    /// How far frames are apart.
+    pub step: Step,
     /// Sequence numbers count modulo this, a power of two.
     pub sequence_modulus: u32,
 }
 
 impl Rhythm {
-    /// Frames of a stream in a second.
+    /// Frames of a stream in a second; where the step varies, so many at least.
     pub fn frames_per_s(&self) -> f64 {
-        self.clock.per_s() as f64 / self.step as f64
+        self.clock.per_s() as f64 / self.step.longest() as f64
     }
 }
 

@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::layout::{array_mut, array_ref, check_len};
 use crate::{
-    Detector, Error, FrameFormat, GeoId, Heading, Result, Rhythm, StreamKey, adc14, daq_ethernet,
-    tdeeth, wibeth,
+    Detector, Error, FrameFormat, GeoId, Heading, Result, Rhythm, Step, StreamKey, adc14,
+    daq_ethernet, tdeeth, wibeth,
 };
 
 pub use crate::adc14::{CHANNELS, SAMPLES};
@@ -98,7 +98,7 @@ impl FrameFormat for TpcFormat {
     fn rhythm(&self) -> Rhythm {
         Rhythm {
             clock: daq_ethernet::CLOCK,
-            step: self.ticks_per_frame(),
+            step: Step::Fixed(self.ticks_per_frame()),
             sequence_modulus: daq_ethernet::SEQ_MODULUS.into(),
         }
     }
@@ -332,7 +332,8 @@ mod tests {
     #[test]
     fn a_wibeth_frame_lasts_2048_ticks_or_32768_ns() {
         let rhythm = TpcFormat::WibEth.rhythm();
-        assert_eq!((rhythm.step, rhythm.clock.ns(rhythm.step)), (2048, 32_768));
+        assert_eq!(rhythm.step, Step::Fixed(2048));
+        assert_eq!(rhythm.clock.ns(rhythm.step.longest()), 32_768);
         assert_eq!(TpcFormat::TdeEth.rhythm().frames_per_s(), 31_250.0);
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 const STEP: u64 = 2048;
 const WINDOW: usize = 64;
 const RHYTHM: Rhythm =
-    Rhythm { clock: TickRate::hz(62_500_000), step: STEP, sequence_modulus: 4096 };
+    Rhythm { clock: TickRate::hz(62_500_000), step: Step::Fixed(STEP), sequence_modulus: 4096 };
 /// Time of a real frame.
 const EPOCH: u64 = 107_544_625_968_523_275;
 
@@ -253,7 +253,7 @@ fn a_sequence_jump_and_a_flipped_bit_count_once_each() {
 
 #[test]
 fn a_wrong_step_is_never_in_step() {
-    let mut checker = Continuity::new(&Rhythm { step: 2000, ..RHYTHM }, WINDOW, 0);
+    let mut checker = Continuity::new(&Rhythm { step: Step::Fixed(2000), ..RHYTHM }, WINDOW, 0);
     feed(&mut checker, 0..1000);
     assert_eq!((checker.counts().in_step, checker.counts().out_of_step), (1, 999));
 }
@@ -390,7 +390,7 @@ proptest! {
         frames in proptest::collection::vec((0u64..6, any::<u64>(), any::<u32>()), 0..300),
         step in 1u64..5000,
     ) {
-        let mut checker = Continuity::new(&Rhythm { step, ..RHYTHM }, WINDOW, 0);
+        let mut checker = Continuity::new(&Rhythm { step: Step::Fixed(step), ..RHYTHM }, WINDOW, 0);
         let (mut timestamp, mut sequence) = (0u64, 0u32);
         for (kind, random_time, random_sequence) in frames {
             (timestamp, sequence) = match kind {
@@ -399,6 +399,177 @@ proptest! {
                 _ => (timestamp.wrapping_add(step), (sequence + 1) % 4096),
             };
             sequence %= 4096;
+            checker.frame(timestamp, sequence, 0);
+            assert_closes(checker.counts());
+        }
+    }
+}
+
+const LONGEST: u64 = 5000;
+
+/// A stream whose step varies: the time of each of its frames, numbered from 250 on.
+struct Varying(Vec<u64>);
+
+impl Varying {
+    /// `frames` frames, `shortest` to [`LONGEST`] ticks apart.
+    fn new(seed: u64, frames: u64, shortest: u64) -> Self {
+        let mut random = Random::new(seed);
+        let step = |time: &mut u64, _| {
+            *time += shortest + random.below(LONGEST - shortest + 1);
+            Some(*time)
+        };
+        Self((0..frames).scan(EPOCH, step).collect())
+    }
+
+    fn frame(&self, index: u64) -> (u64, u32) {
+        (self.0[index as usize], 250 + index as u32)
+    }
+}
+
+fn varying_checker(sequence_modulus: u32) -> Continuity {
+    let step = Step::Varying { longest: LONGEST };
+    Continuity::new(&Rhythm { step, sequence_modulus, ..RHYTHM }, WINDOW, 0)
+}
+
+#[test]
+fn the_verdicts_by_name_where_the_step_varies() {
+    use Verdict::{BeforeFirst, Duplicate, First, Gap, InOrder, Late, OutOfStep, Restart};
+    let mut checker = varying_checker(256);
+    // Two frames may begin at the same time.
+    let times = [7, 7, 9, 4000, 9000, 9001, 9001].map(|time| EPOCH + time);
+    let fed = [1, 2, 5, 4, 4, 1, 6, 0, 3];
+    let fed = fed.map(|index: usize| (times[index], 254 + index as u32));
+    let verdicts = feed_frames(&mut checker, fed);
+    let gap = Gap { missing: 2 };
+    let expected = [First, InOrder, gap, Late, Duplicate, Duplicate, InOrder, BeforeFirst, Late];
+    assert_eq!(verdicts, expected);
+    let counts = *checker.counts();
+    assert_eq!((counts.missing, counts.in_step, counts.out_of_step), (0, 7, 0));
+    // Further in time than a step can be, then where it was to come.
+    let verdicts = feed_frames(&mut checker, [(EPOCH + 30_000, 261), (EPOCH + 9002, 261)]);
+    assert_eq!(verdicts, [OutOfStep { ticks: 30_000 - 9001 - LONGEST as i64 }, InOrder]);
+    // Its number begins anew while its time goes on.
+    let verdicts = feed_frames(&mut checker, [(EPOCH + 9003, 200), (EPOCH + 9004, 201)]);
+    assert_eq!(verdicts[1..], [Restart { ticks: 1 }, InOrder]);
+    assert_eq!((checker.counts().missing, checker.counts().restarts), (0, 1));
+    assert_closes(checker.counts());
+}
+
+#[test]
+fn frames_without_numbers_are_missing_where_time_leaps() {
+    let mut checker = varying_checker(1);
+    let times = [0, 10, 10, LONGEST + 10, 4 * LONGEST + 11].map(|time| (EPOCH + time, 0));
+    let verdicts = feed_frames(&mut checker, times);
+    use Verdict::{Duplicate, First, Gap, InOrder};
+    assert_eq!(verdicts, [First, InOrder, Duplicate, InOrder, Gap { missing: 3 }]);
+}
+
+#[test]
+fn one_frame_a_day_ahead_does_not_lead_a_stream_of_varying_step() {
+    let stream = Varying::new(1, 200, 0);
+    let mut checker = varying_checker(1 << 31);
+    for index in 0..200 {
+        let (time, sequence) = stream.frame(index);
+        let ahead = if index == 100 { 86_400 * 62_500_000 } else { 0 };
+        checker.frame(time + ahead, sequence, 0);
+    }
+    let counts = *checker.counts();
+    assert_eq!((counts.in_step, counts.missing, counts.out_of_step), (199, 1, 1));
+    assert_eq!(checker.newest(), Some(stream.frame(199).0));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn varying_steps_are_counted_exactly_by_the_number(
+        seed: u64, n in 1u64..3000, shortest in 0..LONGEST, loss in 0.0..0.3f64,
+        duplicate in 0.0..0.5f64, displacement in 1u64..32,
+    ) {
+        let stream = Varying::new(seed, n, shortest);
+        let frames = disturbed(seed, n, loss, duplicate, displacement);
+        let mut checker = varying_checker(256);
+        feed_frames(&mut checker, frames.iter().map(|index| stream.frame(*index)));
+        let counts = *checker.counts();
+        let (Some(first), Some(newest)) = (frames.iter().min(), frames.iter().max()) else {
+            return Ok(());
+        };
+        let distinct = frames.iter().collect::<BTreeSet<_>>().len() as u64;
+        prop_assert_eq!(checker.first_timestamp(), Some(stream.frame(*first).0));
+        prop_assert_eq!(checker.newest(), Some(stream.frame(*newest).0));
+        prop_assert_eq!(counts.missing, newest - first + 1 - distinct);
+        prop_assert_eq!(counts.in_step, distinct);
+        prop_assert_eq!(counts.duplicate, frames.len() as u64 - distinct);
+        prop_assert_eq!((counts.out_of_step, counts.restarts), (0, 0));
+        assert_closes(&counts);
+    }
+
+    #[test]
+    fn outages_between_varying_steps_are_counted_as_far_as_numbers_tell(
+        seed: u64,
+        outages in proptest::collection::vec((1u64..2000, 2u64..50), 1..10),
+    ) {
+        let frames = outages.iter().map(|(outage, frames)| outage + frames).sum::<u64>() + 1;
+        // The longer modulus tells any of them, whatever the step; the shorter one tells how many
+        // it is off by, as no step is less than half of the longest.
+        for (modulus, shortest) in [(4096, 0), (256, LONGEST / 2)] {
+            let stream = Varying::new(seed, frames, shortest);
+            let mut checker = varying_checker(modulus);
+            let (mut next, mut lost) = (0, 0);
+            checker.frame(stream.frame(0).0, stream.frame(0).1, 0);
+            for (outage, frames) in &outages {
+                next += outage;
+                lost += outage - 1;
+                let frames = (next..next + frames).map(|index| stream.frame(index));
+                feed_frames(&mut checker, frames.clone());
+                next += frames.count() as u64 - 1;
+            }
+            let counts = *checker.counts();
+            prop_assert_eq!((counts.restarts, counts.out_of_step), (0, 0));
+            let untold = lost.checked_sub(counts.missing);
+            prop_assert!(untold.is_some_and(|frames| frames.is_multiple_of(modulus.into())));
+            prop_assert!(modulus == 256 || counts.missing == lost);
+            assert_closes(&counts);
+        }
+    }
+
+    #[test]
+    fn a_stream_of_varying_step_begins_anew(
+        runs in proptest::collection::vec((any::<u32>(), 2u64..200), 1..20), seed: u64,
+    ) {
+        let (mut checker, mut sent) = (varying_checker(1 << 31), 0);
+        for (place, (sequence, frames)) in runs.iter().enumerate() {
+            let stream = Varying::new(seed, *frames, 0);
+            let back = place as u64 * 1000 * LONGEST;
+            let anew = |index| (stream.frame(index).0 - back, sequence.wrapping_add(index as u32));
+            feed_frames(&mut checker, (0..*frames).map(anew));
+            sent += frames;
+        }
+        let counts = *checker.counts();
+        prop_assert_eq!((counts.restarts, counts.in_step), (runs.len() as u64 - 1, sent));
+        prop_assert_eq!((counts.missing, counts.out_of_step), (0, 0));
+        assert_closes(&counts);
+    }
+
+    #[test]
+    fn no_input_of_varying_step_makes_it_panic_or_lose_a_frame(
+        frames in proptest::collection::vec((0u64..6, any::<u64>(), any::<u32>()), 0..300),
+        longest in prop_oneof![1u64..5000, 1u64..1 << 40],
+        bits in 0u32..32,
+    ) {
+        let rhythm = Rhythm {
+            step: Step::Varying { longest },
+            sequence_modulus: 1 << bits,
+            clock: TickRate::hz(62_500_000),
+        };
+        let mut checker = Continuity::new(&rhythm, WINDOW, 0);
+        let (mut timestamp, mut sequence) = (0u64, 0u32);
+        for (kind, random_time, random_sequence) in frames {
+            (timestamp, sequence) = match kind {
+                0 => (random_time, random_sequence),
+                1 => (timestamp.wrapping_sub(random_time % 99), sequence),
+                _ => (timestamp.wrapping_add(random_time % longest), sequence.wrapping_add(1)),
+            };
             checker.frame(timestamp, sequence, 0);
             assert_closes(checker.counts());
         }

@@ -23,6 +23,11 @@ impl Window {
         Self { words: [0; WORDS_MAX], frames, position: 0, first_age: 0 }
     }
 
+    /// Frames that are told apart.
+    pub(super) fn frames(&self) -> u64 {
+        self.frames
+    }
+
     /// Begins with one frame.
     pub(super) fn restart(&mut self) {
         self.words = [0; WORDS_MAX];

@@ -46,7 +46,7 @@ impl Sequence {
     pub fn new(rhythm: &Rhythm) -> Self {
         Self {
             continuity: Continuity::new(rhythm, WINDOW_FRAMES, 0),
-            ticks_per_frame: rhythm.step,
+            ticks_per_frame: rhythm.step.longest(),
             sequence_modulus: rhythm.sequence_modulus,
             first: None,
             is_counted: None,

@@ -218,7 +218,7 @@ impl<F: Finder> Stream<F> {
         taking: &mut Taking<'_, F::Item>,
     ) {
         let Some(Kept { heading, .. }) = self.kept else { return };
-        let near = WINDOW_FRAMES as u64 * self.setup.rhythm.step;
+        let near = WINDOW_FRAMES as u64 * self.setup.rhythm.step.longest();
         if others.any(|other| other.abs_diff(heading.begin) <= near)
             && let Some(verdict) = self.continuity.confirm_kept()
         {
