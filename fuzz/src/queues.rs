@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use gannet_memory::{Cell, Geometry, Overwritten};
 use gannet_readout::items::{ItemBatch, ItemDrop, ItemSender, channel};
-use gannet_readout::latency::{StreamBuffer, Window, index};
+use gannet_readout::latency::{Window, index};
 use gannet_readout::record::{
     BuildConfig, Record, RecordBuilder, RecordDrop, RecordRequest, StreamSource,
 };
-use gannet_wire::TriggerPrimitive;
+use gannet_wire::{Step, TriggerPrimitive};
 use gannet_wire::fragment::error_bits;
 
 /// Lands, reserves, commits and moves cells of a small ring. After each step a reader sees the frames
@@ -151,11 +151,9 @@ pub fn records(bytes: &[u8]) {
             .expect("a page");
     let (mut writers, sources): (Vec<_>, Vec<_>) = (0..2)
         .map(|stream| {
-            let (mut writer, entries) = index(INDEXED as usize, FRAME_TICKS);
+            let (mut writer, buffer) = index(INDEXED as usize, Step::Fixed(FRAME_TICKS));
             writer.attach(cells.clone());
-            let source =
-                StreamSource { origin: stream, buffer: StreamBuffer::new(entries, FRAME_BYTES) };
-            (writer, source)
+            (writer, StreamSource { origin: stream, buffer })
         })
         .unzip();
     let request_timeout = gannet_measure::quantity::Span(TIMEOUT_NS);
@@ -169,7 +167,7 @@ pub fn records(bytes: &[u8]) {
             0..4 => {
                 let start = model.next_start(stream, a);
                 let cell = producer.land(&start.to_le_bytes());
-                writers[stream].insert(start, cell, false);
+                writers[stream].insert(start, cell, FRAME_BYTES, false);
                 model.frames[stream].push((start, cell.0));
                 model.landed += 1;
             }

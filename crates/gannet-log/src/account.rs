@@ -43,7 +43,7 @@ impl Item {
             // Its items are fragments; the record is one.
             Kind::TRIGGER_RECORD => Some((Self::Record, 1)),
             Kind::TP_SLICE => Some((Self::Primitive, items)),
-            Kind::RAW_FRAMES => Some((Self::RawFrame, items)),
+            Kind::RAW_FRAMES | Kind::SIZED_FRAMES => Some((Self::RawFrame, items)),
             Kind::BUSY => Some((Self::BusyInterval, items)),
             _ => None,
         }
@@ -169,6 +169,7 @@ mod tests {
         assert_eq!(counts(Kind::TRIGGER_RECORD), [1, 1, 0, 0, 0]);
         assert_eq!(counts(Kind::TP_SLICE), [1, 0, 7, 0, 0]);
         assert_eq!(counts(Kind::RAW_FRAMES), [1, 0, 0, 7, 0]);
+        assert_eq!(counts(Kind::SIZED_FRAMES), [1, 0, 0, 7, 0]);
         assert_eq!(counts(Kind::BUSY), [1, 0, 0, 0, 7]);
         assert_eq!(counts(Kind::RUN_END), [1, 0, 0, 0, 0]);
     }

@@ -91,8 +91,10 @@ impl Kind {
     pub const TRIGGER_RECORD: Self = Self(32);
     /// Trigger primitives of one time slice; items are primitives.
     pub const TP_SLICE: Self = Self(33);
-    /// Frames as they came from the front end; items are frames.
+    /// Frames of one length as they came from the front end; items are frames.
     pub const RAW_FRAMES: Self = Self(34);
+    /// The same, of any length, each with its length before it; items are frames.
+    pub const SIZED_FRAMES: Self = Self(35);
 
     /// Whether chunks of this kind are counted by the sequence number.
     pub const fn is_data(self) -> bool {
@@ -111,6 +113,7 @@ impl Kind {
             Self::TRIGGER_RECORD => "trigger record",
             Self::TP_SLICE => "TP slice",
             Self::RAW_FRAMES => "raw frames",
+            Self::SIZED_FRAMES => "sized frames",
             _ => return None,
         })
     }

@@ -39,6 +39,7 @@ mod error;
 mod file;
 pub mod files;
 pub mod format;
+pub mod frames;
 mod handle;
 mod metadata;
 pub mod name;

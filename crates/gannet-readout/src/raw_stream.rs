@@ -5,15 +5,18 @@
 
 use std::sync::Arc;
 
+use gannet_log::frames::SIZE_BYTES;
+use gannet_log::{Chunk, Kind, Label};
 use gannet_measure::ledger::Account;
-use gannet_wire::FrameFormat;
+use gannet_wire::{FrameFormat, Step};
 
 use crate::latency::{IntakeReader, Next};
-use gannet_log::{Chunk, Kind, Label};
 
-/// Frames that a chunk holds at most: 0.9 MB, 4.2 ms of a stream at the true rate. A chunk fits
-/// the smallest queue that a recorder may have.
+/// Frames that a chunk holds at most: 0.9 MB, 4.2 ms of a stream at the true rate.
 pub const CHUNK_FRAMES: usize = 128;
+/// Bytes that a chunk of several frames has at most: it fits the smallest queue that a recorder
+/// may have.
+const CHUNK_BYTES_MAX: usize = 1 << 20;
 /// Longest time that a frame waits for others of its chunk, in nanoseconds.
 pub const CHUNK_WAIT_NS: u64 = 100_000_000;
 
@@ -29,9 +32,10 @@ gannet_measure::drop_reasons! {
 
 /// Cuts the frames of one stream into chunks; a state machine without clock or thread.
 ///
-/// A chunk holds whole frames of one stream, one after the other, with growing time stamps. Its
-/// label has the time stamps of the first and of the last frame, their number, and how many frames
-/// were lost since the chunk before.
+/// A chunk holds whole frames of one stream, one after the other, with time stamps that never go
+/// back. Its label has the time stamps of the first and of the last frame, their number, and how
+/// many frames were lost since the chunk before. Where the frames of a format may differ in length
+/// each has its length before it ([`Kind::SIZED_FRAMES`]).
 #[derive(Debug)]
 pub struct RawStream<T> {
     intake: IntakeReader,
@@ -43,18 +47,35 @@ pub struct RawStream<T> {
 #[derive(Debug)]
 struct OpenChunk<T> {
     format: T,
-    frame_len: usize,
-    frames: Vec<u8>,
+    kind: Kind,
+    frame_len_max: usize,
+    payload: Vec<u8>,
+    frames: u32,
+    /// Time stamps of the first and of the last frame, in ticks.
+    times: (u64, u64),
     opened_ns: u64,
     missing: u64,
 }
 
 impl<T: FrameFormat> RawStream<T> {
-    /// The stream whose frames, of one length, are in `intake`; frames that come or are lost are counted in
+    /// The stream whose frames are in `intake`; frames that come or are lost are counted in
     /// `account`. Whoever hands over the chunks counts what becomes of them.
     pub fn new(format: T, intake: IntakeReader, account: Arc<Account<RawDrop>>) -> Self {
-        let frame_len = *format.lengths().end();
-        let open = OpenChunk { format, frame_len, frames: Vec::new(), opened_ns: 0, missing: 0 };
+        let lengths = format.lengths();
+        let open = OpenChunk {
+            kind: if lengths.start() == lengths.end() {
+                Kind::RAW_FRAMES
+            } else {
+                Kind::SIZED_FRAMES
+            },
+            frame_len_max: *lengths.end(),
+            format,
+            payload: Vec::new(),
+            frames: 0,
+            times: (0, 0),
+            opened_ns: 0,
+            missing: 0,
+        };
         Self { intake, account, open }
     }
 
@@ -63,26 +84,28 @@ impl<T: FrameFormat> RawStream<T> {
     /// Frames that were overwritten meanwhile are counted as dropped for `reason`. To be called
     /// again at once after it has given a chunk.
     pub fn gather(&mut self, now_ns: u64, reason: RawDrop) -> Option<Chunk> {
-        while self.open.len() < CHUNK_FRAMES {
-            let used = self.open.frames.len();
-            match self.intake.copy_next(self.open.room_for_one()) {
+        while !self.open.is_full() {
+            let at = self.open.payload.len();
+            let frame_at = self.open.make_room();
+            match self.intake.copy_next(&mut self.open.payload) {
                 Next::Frame => {
                     self.account.offer(1);
-                    if self.open.goes_back() {
-                        return Some(self.open.cut_before_last(now_ns));
-                    }
-                    if used == 0 {
-                        self.open.opened_ns = now_ns;
+                    let begin = self.open.finish_frame(at, frame_at);
+                    let is_anew = self.open.frames > 0 && self.open.goes_back(begin);
+                    let before = is_anew.then(|| self.open.cut_before(at));
+                    self.open.count(begin, now_ns);
+                    if before.is_some() {
+                        return before;
                     }
                 }
                 Next::Lost(frames) => {
-                    self.open.frames.truncate(used);
+                    self.open.payload.truncate(at);
                     self.open.missing += frames;
                     self.account.offer(frames);
                     self.account.discard(reason, frames);
                 }
                 Next::Nothing => {
-                    self.open.frames.truncate(used);
+                    self.open.payload.truncate(at);
                     let waited_ns = now_ns.saturating_sub(self.open.opened_ns);
                     return if waited_ns >= CHUNK_WAIT_NS { self.close() } else { None };
                 }
@@ -93,61 +116,73 @@ impl<T: FrameFormat> RawStream<T> {
 
     /// The frames that were copied and not given yet.
     pub fn close(&mut self) -> Option<Chunk> {
-        (self.open.len() > 0).then(|| self.open.cut())
+        (self.open.frames > 0).then(|| self.open.cut())
     }
 }
-
 impl<T: FrameFormat> OpenChunk<T> {
-    /// Number of frames.
-    fn len(&self) -> usize {
-        self.frames.len() / self.frame_len
+    /// Whether no further frame is to come.
+    fn is_full(&self) -> bool {
+        let longer = self.payload.len() + SIZE_BYTES + self.frame_len_max;
+        self.frames as usize == CHUNK_FRAMES || (self.frames > 0 && longer > CHUNK_BYTES_MAX)
     }
 
-    /// Bytes for one more frame, behind the others.
-    fn room_for_one(&mut self) -> &mut [u8] {
-        let used = self.frames.len();
-        if used == 0 {
-            self.frames.reserve_exact(CHUNK_FRAMES * self.frame_len);
+    /// Makes room for one more frame and its length; where it begins.
+    fn make_room(&mut self) -> usize {
+        if self.payload.is_empty() {
+            let frames = CHUNK_FRAMES * (SIZE_BYTES + self.frame_len_max);
+            self.payload.reserve_exact(frames.min(CHUNK_BYTES_MAX));
         }
-        self.frames.resize(used + self.frame_len, 0);
-        &mut self.frames[used..]
+        if self.kind == Kind::SIZED_FRAMES {
+            self.payload.extend([0; SIZE_BYTES]);
+        }
+        self.payload.len()
     }
 
-    /// Time stamp of the frame that begins at byte `at`; 0 if it is none, which was found out when it
-    /// came.
-    fn timestamp(&self, at: usize) -> u64 {
-        let frame = &self.frames[at..at + self.frame_len];
+    /// Writes the length of the last frame at byte `at`, if there is room before it; its time stamp,
+    /// 0 if it is no frame, which was found out when it came.
+    fn finish_frame(&mut self, at: usize, frame_at: usize) -> u64 {
+        let (before, frame) = self.payload.split_at_mut(frame_at);
+        if frame_at > at {
+            before[at..].copy_from_slice(&(frame.len() as u32).to_le_bytes());
+        }
         self.format.heading(frame).map_or(0, |heading| heading.begin)
     }
 
-    /// Whether time began anew with the last frame.
-    fn goes_back(&self) -> bool {
-        self.len() > 1 && {
-            let last = self.frames.len() - self.frame_len;
-            self.timestamp(last) <= self.timestamp(last - self.frame_len)
+    /// Whether time began anew with the frame of this time stamp.
+    fn goes_back(&self, begin: u64) -> bool {
+        match self.format.rhythm().step {
+            Step::Fixed(_) => begin <= self.times.1,
+            Step::Varying { .. } => begin < self.times.1,
         }
+    }
+
+    /// Counts the last frame.
+    fn count(&mut self, begin: u64, now_ns: u64) {
+        if self.frames == 0 {
+            (self.times.0, self.opened_ns) = (begin, now_ns);
+        }
+        (self.times.1, self.frames) = (begin, self.frames + 1);
     }
 
     /// Everything as a chunk, of which there must be something.
     fn cut(&mut self) -> Chunk {
-        let times = (self.timestamp(0), self.timestamp(self.frames.len() - self.frame_len));
         let missing = u32::try_from(self.missing).unwrap_or(u32::MAX);
-        let label = Label::new(Kind::RAW_FRAMES).times(times.0, times.1);
-        let label = label.counts(self.len() as u32, missing);
-        self.missing = 0;
-        let mut frames = std::mem::take(&mut self.frames);
+        let label = Label::new(self.kind).times(self.times.0, self.times.1);
+        let label = label.counts(self.frames, missing);
+        (self.missing, self.frames) = (0, 0);
+        let mut payload = std::mem::take(&mut self.payload);
         // A queue of small chunks must not hold the memory of large ones.
-        if frames.len() < frames.capacity() / 2 {
-            frames.shrink_to_fit();
+        if payload.len() < payload.capacity() / 2 {
+            payload.shrink_to_fit();
         }
-        Chunk::new(label, frames)
+        Chunk::new(label, payload)
     }
 
-    /// The same without the last frame, which stays as the first of the next chunk.
-    fn cut_before_last(&mut self, now_ns: u64) -> Chunk {
-        let last = self.frames.split_off(self.frames.len() - self.frame_len);
+    /// The same of what is before byte `at`; the frame behind it stays, not counted yet.
+    fn cut_before(&mut self, at: usize) -> Chunk {
+        let last = self.payload.split_off(at);
         let chunk = self.cut();
-        (self.frames, self.opened_ns) = (last, now_ns);
+        self.payload = last;
         chunk
     }
 }
@@ -217,7 +252,7 @@ mod tests {
             let mut frame = vec![time as u8; FRAME_LEN];
             let heading = Heading { stream: StreamKey(0), begin: time * STEP, sequence: 0 };
             Timed.set_heading(&mut frame, &heading);
-            self.intake.push(self.producer.land(&frame));
+            self.intake.push(self.producer.land(&frame), FRAME_LEN);
         }
 
         fn gather(&mut self, now_ns: u64) -> Option<Chunk> {

@@ -245,6 +245,7 @@ mod tests {
     use crate::latency::{IndexWriter, index};
     use crate::request::error_bits;
     use gannet_memory::{Geometry, Producer, clop};
+    use gannet_wire::Step;
 
     const FRAME_BYTES: usize = 64;
     const STEP: u64 = 2048;
@@ -260,13 +261,9 @@ mod tests {
         let (producer, cells) = clop(Geometry { cell_bytes: FRAME_BYTES, cells: 64 }).unwrap();
         let (writers, streams) = (0..2)
             .map(|stream| {
-                let (mut writer, entries) = index(32, STEP);
+                let (mut writer, buffer) = index(32, Step::Fixed(STEP));
                 writer.attach(cells.clone());
-                let source = StreamSource {
-                    origin: stream,
-                    buffer: StreamBuffer::new(entries, FRAME_BYTES),
-                };
-                (writer, source)
+                (writer, StreamSource { origin: stream, buffer })
             })
             .unzip();
         let config = BuildConfig { request_timeout: Span(1000), ..Default::default() };
@@ -284,7 +281,7 @@ mod tests {
 
         fn land(&mut self, stream: usize, frame: u64) {
             let cell = self.producer.land(&[frame as u8; FRAME_BYTES]);
-            self.writers[stream].insert(frame * STEP, cell, false);
+            self.writers[stream].insert(frame * STEP, cell, FRAME_BYTES, false);
         }
     }
 

@@ -27,7 +27,7 @@ use gannet_log::files::{self, RunId};
 use gannet_log::{Chunk, Kind, Label, Offer, Recorder, RunInfo};
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_readout::items::{self, ItemReceiver, ItemSender};
-use gannet_readout::latency::{IntakeReader, IntakeWriter, StreamBuffer, index, intake};
+use gannet_readout::latency::{IntakeReader, IntakeWriter, index, intake};
 use gannet_readout::receiver::{Receiver, StreamPool, StreamSetup, StreamStatus};
 use gannet_readout::record::{RecordBuilder, StreamSource};
 use gannet_trigger::Finder;
@@ -245,7 +245,7 @@ impl Parts {
         let tpg = StreamTpg::new(&plan.config.tpg, &stream.channels, detector, format).map_err(
             |error| RunError::Tpg { stream: stream.geo_id.to_string(), cause: error.to_string() },
         )?;
-        let (writer, reader) = index(planned.index_frames(), format.ticks_per_frame());
+        let (writer, buffer) = index(planned.index_frames(), format.rhythm().step);
         let status = Arc::<StreamStatus>::default();
         self.streams.push(StreamSource {
             origin: Origin {
@@ -253,7 +253,7 @@ impl Parts {
                 fragment_type,
                 detector_id: stream.geo_id.detector,
             },
-            buffer: StreamBuffer::new(reader, tpc_frame::FRAME_LEN),
+            buffer,
         });
         let raw = plan.config.recorder.raw_streams.contains(&stream.geo_id.to_string());
         let intake = raw.then(|| self.add_raw(format, planned.index_frames()));

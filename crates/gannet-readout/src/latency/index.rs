@@ -1,51 +1,59 @@
-//! Index of one stream: frame number to cell, written by one thread and read by another.
+//! Index of one stream: which frame of which time lies in which cell, written by one thread and
+//! read by another.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use gannet_memory::{Cell, Reader};
+use gannet_wire::Step;
 
-/// Time stamp of an entry that holds no frame.
-const EMPTY: u64 = u64::MAX;
+use super::entry::Held;
+use super::grid::Grid;
+use super::ordered::Ordered;
+use super::stream::{StreamBuffer, Window};
 
-/// What one entry says: the frame with this time stamp lies in this cell.
-#[derive(Debug)]
-struct Entry {
-    timestamp: AtomicU64,
-    cell: AtomicU64,
-}
+/// Time of the newest frame before the first.
+const NONE: u64 = u64::MAX;
 
 /// What writer and reader share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    entries: Box<[Entry]>,
-    ticks_per_frame: u64,
-    /// Time stamp of the newest frame, `EMPTY` before the first.
+    places: Places,
+    /// Time stamp of the newest frame, or `NONE`.
     newest: AtomicU64,
-    /// Least frame number that was entered out of order since the reader last asked.
-    backfilled: AtomicU64,
-    /// Whether time has leapt ahead by more than the index is long since the reader last asked.
-    leapt: AtomicBool,
     /// The clop in which the frames lie, known before the first is entered.
     cells: OnceLock<Reader>,
 }
 
-/// Makes the index of one stream for at least `frames` frames, `ticks_per_frame` ticks apart.
+/// How frames are found.
+#[derive(Debug)]
+enum Places {
+    Grid(Grid),
+    Ordered(Ordered),
+}
+
+/// What a reader remembers from one look to the next.
+#[derive(Debug, Default)]
+pub(super) struct Mark {
+    /// Number of the oldest frame that may still be there; only moves back for late frames.
+    pub oldest: u64,
+    /// Frames may be there that are older than the newest by more than the index is long.
+    pub leapt: bool,
+}
+
+/// Makes the latency buffer of one stream for at least `frames` frames, which are a `step` apart.
 ///
 /// # Panics
-/// When either number is zero.
-pub fn index(frames: usize, ticks_per_frame: u64) -> (IndexWriter, super::stream::IndexReader) {
-    assert!(frames > 0 && ticks_per_frame > 0, "an index needs frames and a frame length");
-    let empty = || Entry { timestamp: AtomicU64::new(EMPTY), cell: AtomicU64::new(0) };
-    let shared = Arc::new(Shared {
-        entries: (0..frames.next_power_of_two()).map(|_| empty()).collect(),
-        ticks_per_frame,
-        newest: AtomicU64::new(EMPTY),
-        backfilled: AtomicU64::new(u64::MAX),
-        leapt: AtomicBool::new(false),
-        cells: OnceLock::new(),
-    });
-    (IndexWriter { shared: Arc::clone(&shared) }, super::stream::IndexReader::new(shared))
+/// When there are to be no frames, or none lasts a tick.
+pub fn index(frames: usize, step: Step) -> (IndexWriter, StreamBuffer) {
+    assert!(frames > 0 && step.longest() > 0, "an index needs frames and a frame length");
+    let places = match step {
+        Step::Fixed(ticks) => Places::Grid(Grid::new(frames, ticks)),
+        Step::Varying { longest } => Places::Ordered(Ordered::new(frames, longest)),
+    };
+    let (newest, cells) = (AtomicU64::new(NONE), OnceLock::new());
+    let shared = Arc::new(Shared { places, newest, cells });
+    (IndexWriter { shared: Arc::clone(&shared) }, StreamBuffer::new(shared))
 }
 
 /// What became of a frame that was entered.
@@ -72,35 +80,24 @@ impl IndexWriter {
         self.shared.cells.get_or_init(|| cells);
     }
 
-    /// Enters the frame that begins at `timestamp` (ticks) and lies in `cell`.
+    /// Enters the frame that begins at `timestamp` (ticks) and lies in `cell`, `len` bytes long.
     ///
     /// `restart` declares that time began anew with this frame: it becomes the newest even if
     /// later ones were seen before.
-    pub fn insert(&mut self, timestamp: u64, cell: Cell, restart: bool) -> Placement {
-        let shared = &*self.shared;
-        let number = timestamp / shared.ticks_per_frame;
-        let newest = shared.newest.load(Ordering::Relaxed);
-        let advances = newest == EMPTY || timestamp > newest || restart;
-        if !advances && newest / shared.ticks_per_frame - number >= shared.capacity() {
-            return Placement::TooOld;
-        }
-        let entry = shared.entry(number);
-        let before = entry.timestamp.load(Ordering::Relaxed);
-        // A reader that sees the new cell also sees that the old time stamp is gone.
-        entry.timestamp.store(EMPTY, Ordering::Relaxed);
-        entry.cell.store(cell.0, Ordering::Release);
-        entry.timestamp.store(timestamp, Ordering::Release);
+    #[inline]
+    pub fn insert(&mut self, timestamp: u64, cell: Cell, len: usize, restart: bool) -> Placement {
+        let Shared { places, newest, .. } = &*self.shared;
+        let frame = Held { begin: timestamp, cell, len: len as u32 };
+        let before = self.newest();
+        let advances = restart || before.is_none_or(|before| timestamp > before);
+        let placement = match places {
+            Places::Grid(grid) => grid.insert(frame, before, advances),
+            Places::Ordered(ordered) => ordered.insert(frame, restart),
+        };
         if advances {
-            let steps = number.saturating_sub(newest / shared.ticks_per_frame);
-            if newest != EMPTY && steps >= shared.capacity() {
-                shared.leapt.store(true, Ordering::Release);
-            }
-            shared.newest.store(timestamp, Ordering::Release);
-        } else {
-            shared.backfilled.fetch_min(number, Ordering::AcqRel);
+            newest.store(timestamp, Ordering::Release);
         }
-        let same_number = before != EMPTY && before / shared.ticks_per_frame == number;
-        if same_number { Placement::Displaced } else { Placement::Stored }
+        placement
     }
 
     /// Time stamp of the newest frame.
@@ -115,49 +112,30 @@ impl Shared {
         self.cells.get()
     }
 
-    /// Number of frames the index can hold.
-    pub(super) fn capacity(&self) -> u64 {
-        self.entries.len() as u64
-    }
-
-    /// Length of a frame in ticks.
-    pub(super) fn ticks_per_frame(&self) -> u64 {
-        self.ticks_per_frame
-    }
-
     /// Time stamp of the newest frame.
     pub(super) fn newest(&self) -> Option<u64> {
-        Some(self.newest.load(Ordering::Acquire)).filter(|newest| *newest != EMPTY)
+        Some(self.newest.load(Ordering::Acquire)).filter(|newest| *newest != NONE)
     }
 
-    /// Least frame number entered out of order since the last call.
-    pub(super) fn take_backfilled(&self) -> u64 {
-        self.backfilled.swap(u64::MAX, Ordering::AcqRel)
+    /// Time stamp of the oldest frame that is there, with `newest` as the newest.
+    pub(super) fn oldest(&self, newest: u64, mark: &mut Mark) -> Option<u64> {
+        let cells = self.cells()?;
+        match &self.places {
+            Places::Grid(grid) => grid.oldest(newest, mark, cells),
+            Places::Ordered(ordered) => ordered.oldest(mark, cells),
+        }
     }
 
-    /// Whether time has leapt ahead by more than the index is long since the last call.
-    pub(super) fn take_leapt(&self) -> bool {
-        self.leapt.swap(false, Ordering::AcqRel)
-    }
-
-    /// Time stamps and cells of all frames that are indexed, in no order.
-    pub(super) fn all(&self) -> impl Iterator<Item = (u64, Cell)> {
-        let number = |entry: &Entry| entry.timestamp.load(Ordering::Relaxed) / self.ticks_per_frame;
-        self.entries.iter().filter_map(move |entry| self.find(number(entry)))
-    }
-
-    /// Time stamp and cell of frame `number`, if it is indexed.
-    pub(super) fn find(&self, number: u64) -> Option<(u64, Cell)> {
-        let entry = self.entry(number);
-        let timestamp = entry.timestamp.load(Ordering::Acquire);
-        let cell = entry.cell.load(Ordering::Acquire);
-        let unchanged = entry.timestamp.load(Ordering::Relaxed) == timestamp;
-        let wanted = timestamp != EMPTY && timestamp / self.ticks_per_frame == number;
-        (unchanged && wanted).then_some((timestamp, Cell(cell)))
-    }
-
-    /// Entry in which frame `number` has its place.
-    fn entry(&self, number: u64) -> &Entry {
-        &self.entries[(number & (self.capacity() - 1)) as usize]
+    /// The frames that overlap `window`, in the order of time.
+    pub(super) fn overlapping(&self, window: Window, mark: &Mark) -> Vec<Held> {
+        let mut found = Vec::new();
+        match (&self.places, self.newest()) {
+            (Places::Grid(grid), Some(newest)) => {
+                grid.overlapping(window, newest, mark, &mut found)
+            }
+            (Places::Ordered(ordered), _) => ordered.overlapping(window, &mut found),
+            (_, None) => {}
+        }
+        found
     }
 }

@@ -1,11 +1,11 @@
 //! The frames of one stream in the order in which they were taken.
 //!
 //! The [index](super::IndexWriter) finds a frame by its time; this tells which frame came after
-//! which. It is a ring of cell numbers, as long as the stream's part of the latency buffer. The
+//! which. It is a ring of cell numbers and lengths, as long as the stream's part of the latency buffer. The
 //! writer never waits: a reader that is further behind than the ring is long has lost frames, and
 //! is told how many.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use gannet_memory::{Cell, Overwritten, Reader};
@@ -13,16 +13,23 @@ use gannet_memory::{Cell, Overwritten, Reader};
 /// What writer and reader share.
 #[derive(Debug)]
 struct Shared {
-    /// Cells of the newest frames; frame `n` has its place at `n` modulo the length.
-    ring: Box<[AtomicU64]>,
+    /// The newest frames; frame `n` has its place at `n` modulo the length.
+    ring: Box<[Place]>,
     /// Frames entered so far.
     entered: AtomicU64,
     /// The clop in which the frames lie, known before the first is entered.
     cells: OnceLock<Reader>,
 }
 
+/// Where a frame lies.
+#[derive(Debug, Default)]
+struct Place {
+    cell: AtomicU64,
+    len: AtomicU32,
+}
+
 impl Shared {
-    fn place(&self, number: u64) -> &AtomicU64 {
+    fn place(&self, number: u64) -> &Place {
         &self.ring[(number & (self.ring.len() as u64 - 1)) as usize]
     }
 }
@@ -35,7 +42,7 @@ pub fn intake(frames: usize) -> (IntakeWriter, IntakeReader) {
     assert!(frames > 0, "an intake needs room");
     let shared = Arc::new(Shared {
         // The place that is written next is never read.
-        ring: (0..(frames + 1).next_power_of_two()).map(|_| AtomicU64::new(0)).collect(),
+        ring: (0..(frames + 1).next_power_of_two()).map(|_| Place::default()).collect(),
         entered: AtomicU64::new(0),
         cells: OnceLock::new(),
     });
@@ -55,12 +62,14 @@ impl IntakeWriter {
         self.shared.cells.get_or_init(|| cells);
     }
 
-    /// Enters the frame that lies in `cell`, as the newest.
+    /// Enters the frame that lies in `cell`, `len` bytes long, as the newest.
     #[inline]
-    pub fn push(&mut self, cell: Cell) {
+    pub fn push(&mut self, cell: Cell, len: usize) {
         let number = self.shared.entered.load(Ordering::Relaxed);
-        // A reader that sees this cell also sees every frame before it as entered.
-        self.shared.place(number).store(cell.0, Ordering::Release);
+        let place = self.shared.place(number);
+        // A reader that sees any of this also sees every frame before it as entered.
+        place.cell.store(cell.0, Ordering::Release);
+        place.len.store(len as u32, Ordering::Release);
         self.shared.entered.store(number + 1, Ordering::Release);
     }
 }
@@ -68,7 +77,7 @@ impl IntakeWriter {
 /// What an intake had for its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// The next frame; it was copied.
+    /// The next frame; it was appended.
     Frame,
     /// The next frames, so many, were overwritten before they could be copied.
     Lost(u64),
@@ -85,20 +94,19 @@ pub struct IntakeReader {
 }
 
 impl IntakeReader {
-    /// Goes to the next frame and copies it to `out`, which holds nothing of value unless this
-    /// gives [`Next::Frame`].
-    ///
-    /// # Panics
-    /// When `out` is longer than a frame.
-    pub fn copy_next(&mut self, out: &mut [u8]) -> Next {
+    /// Goes to the next frame and appends it to `out`, which is as before unless this gives
+    /// [`Next::Frame`].
+    pub fn copy_next(&mut self, out: &mut Vec<u8>) -> Next {
         let shared = &*self.shared;
         let Some(cells) = shared.cells.get() else { return Next::Nothing };
         let entered = shared.entered.load(Ordering::Acquire);
         if self.next == entered {
             return Next::Nothing;
         }
-        let cell = Cell(shared.place(self.next).load(Ordering::Acquire));
-        // Looked at after the cell: a cell that was replaced before it was read is noticed here.
+        let place = shared.place(self.next);
+        let cell = Cell(place.cell.load(Ordering::Acquire));
+        let len = place.len.load(Ordering::Acquire) as usize;
+        // Looked at after the place: one that was replaced before it was read is noticed here.
         let behind = shared.entered.load(Ordering::Relaxed) - self.next;
         let held = shared.ring.len() as u64 - 1;
         if behind > held {
@@ -106,9 +114,14 @@ impl IntakeReader {
             return Next::Lost(behind - held);
         }
         self.next += 1;
-        match cells.copy(cell, out) {
+        let used = out.len();
+        out.resize(used + len, 0);
+        match cells.copy(cell, &mut out[used..]) {
             Ok(()) => Next::Frame,
-            Err(Overwritten) => Next::Lost(1),
+            Err(Overwritten) => {
+                out.truncate(used);
+                Next::Lost(1)
+            }
         }
     }
 }
@@ -125,7 +138,9 @@ mod tests {
 
     /// Lands a frame that holds `value` in every word, and enters it.
     fn land(producer: &mut Producer, writer: &mut IntakeWriter, value: u64) {
-        writer.push(producer.land(&value.to_le_bytes().repeat(BYTES / 8)));
+        // Of one of the lengths that leave a multiple of eight bytes.
+        let frame = value.to_le_bytes().repeat(1 + value as usize % (BYTES / 8));
+        writer.push(producer.land(&frame), frame.len());
     }
 
     /// A clop of `cells` cells and an intake that remembers `frames` frames.
@@ -136,28 +151,36 @@ mod tests {
         (producer, writer, reader)
     }
 
+    /// Goes to the next frame, which alone is in `frame` then.
+    fn take(reader: &mut IntakeReader, frame: &mut Vec<u8>) -> Next {
+        frame.clear();
+        reader.copy_next(frame)
+    }
+
     /// What the frame holds, if it is whole.
     fn value(frame: &[u8]) -> u64 {
         assert!(frame.chunks_exact(8).all(|word| word == &frame[..8]), "torn frame believed");
-        u64::from_le_bytes(frame[..8].try_into().unwrap())
+        let value = u64::from_le_bytes(frame[..8].try_into().unwrap());
+        assert_eq!(frame.len(), 8 * (1 + value as usize % (BYTES / 8)), "the length of another");
+        value
     }
 
     #[test]
     fn frames_come_in_the_order_in_which_they_were_entered() {
         let (mut producer, mut writer, mut reader) = bench(8, 8);
-        let mut frame = [0; BYTES];
-        assert_eq!(reader.copy_next(&mut frame), Next::Nothing);
+        let mut frame = Vec::new();
+        assert_eq!(take(&mut reader, &mut frame), Next::Nothing);
         for number in 0..100 {
             land(&mut producer, &mut writer, number);
-            assert_eq!((reader.copy_next(&mut frame), value(&frame)), (Next::Frame, number));
-            assert_eq!(reader.copy_next(&mut frame), Next::Nothing);
+            assert_eq!((take(&mut reader, &mut frame), value(&frame)), (Next::Frame, number));
+            assert_eq!(take(&mut reader, &mut frame), Next::Nothing);
         }
     }
 
     #[test]
     fn a_reader_before_the_first_frame_finds_nothing() {
         let (_writer, mut reader) = intake(4);
-        assert_eq!(reader.copy_next(&mut [0; BYTES]), Next::Nothing);
+        assert_eq!(reader.copy_next(&mut Vec::new()), Next::Nothing);
     }
 
     #[test]
@@ -167,11 +190,11 @@ mod tests {
         for number in 0..15 {
             land(&mut producer, &mut writer, number);
         }
-        let mut frame = [0; BYTES];
-        let found: Vec<_> = (0..16).map(|_| reader.copy_next(&mut frame)).collect();
+        let mut frames = Vec::new();
+        let found: Vec<_> = (0..16).map(|_| reader.copy_next(&mut frames)).collect();
         assert_eq!(found[..7], [Next::Lost(1); 7]);
         assert_eq!(found[7..15], [Next::Frame; 8]);
-        assert_eq!((found[15], value(&frame)), (Next::Nothing, 14));
+        assert_eq!((found[15], value(&frames[frames.len() - 8 * 7..])), (Next::Nothing, 14));
     }
 
     #[test]
@@ -180,9 +203,9 @@ mod tests {
         for number in 0..20 {
             land(&mut producer, &mut writer, number);
         }
-        let mut frame = [0; BYTES];
-        assert_eq!(reader.copy_next(&mut frame), Next::Lost(13));
-        assert_eq!((reader.copy_next(&mut frame), value(&frame)), (Next::Frame, 13));
+        let mut frame = Vec::new();
+        assert_eq!(take(&mut reader, &mut frame), Next::Lost(13));
+        assert_eq!((take(&mut reader, &mut frame), value(&frame)), (Next::Frame, 13));
     }
 
     #[test]
@@ -191,9 +214,9 @@ mod tests {
         // The intake is shorter than the ring of cells: cells that are replaced are intact ones.
         let (mut producer, mut writer, mut reader) = bench(64, 7);
         let watcher = thread::spawn(move || {
-            let (mut next, mut seen, mut frame) = (0, 0, [0; BYTES]);
+            let (mut next, mut seen, mut frame) = (0, 0, Vec::new());
             while next < FRAMES {
-                match reader.copy_next(&mut frame) {
+                match take(&mut reader, &mut frame) {
                     Next::Frame => {
                         assert_eq!(value(&frame), next, "out of order");
                         (next, seen) = (next + 1, seen + 1);

@@ -5,8 +5,11 @@
 //! thread that answers data requests. Where a stream is recorded as it comes, an intake remembers
 //! the order of its frames too: [`IntakeWriter`] and [`IntakeReader`].
 
+mod entry;
+mod grid;
 mod index;
 mod intake;
+mod ordered;
 mod stream;
 
 pub use index::{IndexWriter, Placement, index};

@@ -180,7 +180,7 @@ impl<F: Finder> Stream<F> {
         let timestamp = heading.begin;
         let restart = matches!(verdict, Verdict::Restart { .. });
         let StreamSetup { index, intake, finder, status, number, .. } = &mut self.setup;
-        if index.insert(timestamp, cell, restart) == Placement::TooOld {
+        if index.insert(timestamp, cell, bytes.len(), restart) == Placement::TooOld {
             return Err(FrameDrop::TooOld);
         }
         if restart {
@@ -192,7 +192,7 @@ impl<F: Finder> Stream<F> {
             finder.searched_to()
         });
         if searched && let Some(intake) = intake {
-            intake.push(cell);
+            intake.push(cell, bytes.len());
         }
         if status.frames.get() == 0 {
             status.first_timestamp.set(timestamp);

@@ -2,3 +2,4 @@
 
 mod receiver;
 mod request_model;
+mod varying;

@@ -87,9 +87,9 @@ struct Bench {
 fn bench() -> Bench {
     let (mut buffers, mut statuses) = (Vec::new(), Vec::new());
     let setup = |stream: u16| {
-        let (writer, reader) = index(64, STEP);
+        let (writer, buffer) = index(64, FORMAT.rhythm().step);
         let status = Arc::<StreamStatus>::default();
-        buffers.push(StreamBuffer::new(reader, FRAME_LEN));
+        buffers.push(buffer);
         statuses.push(Arc::clone(&status));
         StreamSetup {
             key: geo_id(stream).into(),

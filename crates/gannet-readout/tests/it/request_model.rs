@@ -5,6 +5,7 @@ use gannet_measure::random::Random;
 use gannet_memory::{Geometry, Producer, clop};
 use gannet_readout::latency::{Extent, IndexWriter, Placement, StreamBuffer, Window, index};
 use gannet_readout::request::{Answer, DataRequest, Finding};
+use gannet_wire::Step;
 
 const FRAME_BYTES: usize = 48;
 const STEP: u64 = 2048;
@@ -149,9 +150,9 @@ impl Bench {
         let (producer, reader) = clop(geometry).unwrap();
         let (writers, buffers) = (0..streams)
             .map(|_| {
-                let (mut writer, entries) = index(index_frames, STEP);
+                let (mut writer, buffer) = index(index_frames, Step::Fixed(STEP));
                 writer.attach(reader.clone());
-                (writer, StreamBuffer::new(entries, FRAME_BYTES))
+                (writer, buffer)
             })
             .unzip();
         let model = Model {
@@ -189,7 +190,7 @@ impl Bench {
         let mut frame = [stream as u8; FRAME_BYTES];
         frame[..8].copy_from_slice(&timestamp.to_le_bytes());
         let cell = self.producer.land(&frame);
-        let placement = self.writers[stream].insert(timestamp, cell, false);
+        let placement = self.writers[stream].insert(timestamp, cell, FRAME_BYTES, false);
         let newest = self.model.newest[stream].map_or(timestamp, |newest| newest.max(timestamp));
         let before = self.model.newest[stream].unwrap_or(timestamp) / STEP;
         self.model.leapt[stream] |= newest / STEP - before >= self.model.index_frames;
