@@ -1,4 +1,4 @@
 //! Arbitrary bytes described as what they look like.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::any_format(bytes));
+gannet_fuzz::program!(any_format);

@@ -1,4 +1,4 @@
 //! Arbitrary bytes read as the credit of an APElink.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::apelink_credit(bytes));
+gannet_fuzz::program!(apelink_credit);

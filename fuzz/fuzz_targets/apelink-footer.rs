@@ -1,4 +1,4 @@
 //! Arbitrary bytes read as the footer of an APElink.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::apelink_footer(bytes));
+gannet_fuzz::program!(apelink_footer);

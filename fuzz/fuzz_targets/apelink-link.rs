@@ -1,4 +1,4 @@
 //! Arbitrary words received by an end of an APElink.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::apelink_link(bytes));
+gannet_fuzz::program!(apelink_link);

@@ -1,4 +1,4 @@
 //! Arbitrary bytes described as `apelink`.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::apelink(bytes));
+gannet_fuzz::program!(apelink);

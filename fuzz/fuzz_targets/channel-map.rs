@@ -1,4 +1,4 @@
 //! Arbitrary bytes read as a channel map.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::channel_map(bytes));
+gannet_fuzz::program!(channel_map);

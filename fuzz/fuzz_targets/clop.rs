@@ -1,4 +1,4 @@
 //! Arbitrary operations of the producer and a reader of a clop.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::clop(bytes));
+gannet_fuzz::program!(clop);

@@ -1,4 +1,4 @@
 //! Arbitrary bytes described as `component-request`.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::component_request(bytes));
+gannet_fuzz::program!(component_request);

@@ -1,4 +1,4 @@
 //! Arbitrary bytes read as a configuration.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::configuration(bytes));
+gannet_fuzz::program!(configuration);

@@ -1,4 +1,4 @@
 //! Arbitrary bytes described as `ipv4`.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::ipv4(bytes));
+gannet_fuzz::program!(ipv4);

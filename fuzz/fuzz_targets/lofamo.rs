@@ -1,4 +1,4 @@
 //! Arbitrary bytes as the registers and diagnostics of LO|FA|MO.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::lofamo(bytes));
+gannet_fuzz::program!(lofamo);

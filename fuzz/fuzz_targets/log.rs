@@ -1,4 +1,4 @@
 //! Arbitrary bytes verified as a file of the run log.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::log(bytes));
+gannet_fuzz::program!(log);

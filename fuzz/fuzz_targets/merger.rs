@@ -1,4 +1,4 @@
 //! Arbitrary streams with arbitrary clocks brought into one order of time.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::merger(bytes));
+gannet_fuzz::program!(merger);

@@ -1,4 +1,4 @@
 //! Arbitrary bytes taken as an Ethernet frame with a UDP payload.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::packet(bytes));
+gannet_fuzz::program!(packet);

@@ -1,4 +1,4 @@
 //! Arbitrary operations at both ends of the queue of primitives.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::primitive_queue(bytes));
+gannet_fuzz::program!(primitive_queue);

@@ -1,4 +1,4 @@
 //! Arbitrary bytes described as `source-id`.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::source_id(bytes));
+gannet_fuzz::program!(source_id);

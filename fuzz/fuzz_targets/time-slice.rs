@@ -1,4 +1,4 @@
 //! Arbitrary bytes described as `time-slice`.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::time_slice(bytes));
+gannet_fuzz::program!(time_slice);

@@ -1,4 +1,4 @@
 //! Arbitrary bytes described as `trigger-primitive`.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::trigger_primitive(bytes));
+gannet_fuzz::program!(trigger_primitive);

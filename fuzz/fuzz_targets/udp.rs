@@ -1,4 +1,4 @@
 //! Arbitrary bytes described as `udp`.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| gannet_fuzz::udp(bytes));
+gannet_fuzz::program!(udp);

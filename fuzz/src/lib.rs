@@ -3,7 +3,8 @@
 mod queues;
 
 use std::fmt::Display;
-use std::io::Cursor;
+use std::fs;
+use std::io::{self, Cursor};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,6 +39,31 @@ macro_rules! targets {
         /// Every target with its name.
         pub const TARGETS: &[(&str, fn(&[u8]))] = &[$((stringify!($name), $name)),*];
     };
+}
+
+/// Makes the program of a target: what the fuzzer calls, or without it one that shows the target the
+/// files that it is given.
+#[macro_export]
+macro_rules! program {
+    ($target:ident) => {
+        libfuzzer_sys::fuzz_target!(|bytes: &[u8]| $crate::$target(bytes));
+
+        #[cfg(not(fuzzing))]
+        fn main() -> std::io::Result<()> {
+            $crate::show_files($crate::$target)
+        }
+    };
+}
+
+/// Shows a target each of the files that the command line names.
+///
+/// # Errors
+/// When one of them cannot be read.
+pub fn show_files(target: fn(&[u8])) -> io::Result<()> {
+    std::env::args_os().skip(1).try_for_each(|path| {
+        target(&fs::read(path)?);
+        Ok(())
+    })
 }
 
 targets! {

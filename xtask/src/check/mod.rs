@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use suite::{Beside, Program};
 use tally::Tally;
 
 /// What the steps need to know of each other.
@@ -22,8 +23,12 @@ struct Check {
     long: bool,
     /// Interpreter with the libraries of the judges, once it is there.
     judge_python: Option<PathBuf>,
-    /// The release build of `gannet`, once it is there.
+    /// The `gannet` that is tested, once it is built.
     gannet: Option<PathBuf>,
+    /// The test programs that are built and not started yet.
+    programs: Vec<Program>,
+    /// Those that run beside the other steps.
+    beside: Option<Beside>,
     tally: Tally,
 }
 
@@ -34,29 +39,36 @@ enum Outcome {
     Failed(String),
     /// With what was missing.
     Skipped(String),
+    /// It belongs to the long check, which this is not.
+    Long,
     /// The step has counted its own tests, and this is how they ended.
     Counted {
         success: bool,
+        /// How long they ran beside other steps.
+        beside: Option<Duration>,
     },
 }
 
 type Step = (&'static str, fn(&mut Check) -> Result<Outcome>);
 
-/// In this order: what answers soonest first, and builds before what uses them.
-const STEPS: [Step; 13] = [
+/// In this order: what answers soonest first, and builds before what uses them. The tests of the
+/// program wait more than they compute, so they run beside all that comes after the build.
+const STEPS: [Step; 15] = [
     ("format", steps::format),
     ("tidy", steps::tidy),
     ("clippy", steps::clippy),
+    ("judges' Python", judges::prepare),
+    ("release build", steps::release_build),
+    ("build of the tests", suite::build),
+    ("reference pages", steps::reference_pages),
     ("rustdoc", steps::rustdoc),
     ("licences", steps::licences),
     ("advisories", steps::advisories),
     ("kernels for aarch64", steps::kernels_for_aarch64),
-    ("fuzz targets", steps::fuzz_targets),
-    ("judges' Python", judges::prepare),
-    ("release build", steps::release_build),
-    ("reference pages", steps::reference_pages),
     ("memory model", steps::memory_model),
     ("tests", suite::run),
+    ("tests in documents", suite::run_documents),
+    ("tests of the program", suite::finish_beside),
 ];
 
 /// Runs every step, prints the account, and says whether all is well.
@@ -73,6 +85,8 @@ pub fn run(root: &Path, long: bool) -> Result<bool> {
         long,
         judge_python: None,
         gannet: None,
+        programs: Vec::new(),
+        beside: None,
         tally: Tally::default(),
     };
     let start = Instant::now();
@@ -94,11 +108,18 @@ pub fn run(root: &Path, long: bool) -> Result<bool> {
 
 fn time_line(outcome: &Outcome, name: &str, time: Duration) -> String {
     let verdict = match outcome {
-        Outcome::Passed | Outcome::Counted { success: true } => "ok",
-        Outcome::Failed(_) | Outcome::Counted { success: false } => "FAILED",
+        Outcome::Passed | Outcome::Counted { success: true, .. } => "ok",
+        Outcome::Failed(_) | Outcome::Counted { success: false, .. } => "FAILED",
         Outcome::Skipped(_) => "skipped",
+        Outcome::Long => "with --long only",
     };
-    format!("{:>8.1} s  {name}: {verdict}", time.as_secs_f64())
+    let line = format!("{:>8.1} s  {name}: {verdict}", time.as_secs_f64());
+    match outcome {
+        Outcome::Counted { beside: Some(time), .. } => {
+            format!("{line}, {:.1} s beside the others", time.as_secs_f64())
+        }
+        _ => line,
+    }
 }
 
 /// Where cargo builds, told from where this program lies: `TARGET/PROFILE/xtask`. So it is right

@@ -16,11 +16,7 @@ pub fn format(check: &mut Check) -> Result<Outcome> {
     if !has_component(check, "fmt") {
         return Ok(missing_component("rustfmt"));
     }
-    let fuzz = ["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"];
-    match finish(cargo(check).args(["fmt", "--all", "--check"]))? {
-        Outcome::Passed => finish(cargo(check).args(fuzz)),
-        other => Ok(other),
-    }
+    finish(cargo(check).args(["fmt", "--all", "--check"]))
 }
 
 /// The rules of the house.
@@ -75,20 +71,11 @@ pub fn kernels_for_aarch64(check: &mut Check) -> Result<Outcome> {
     finish(cargo(check).args(["check", "--package", "gannet-kernels", "--target", AARCH64]))
 }
 
-/// That the fuzz targets compile, and find no fault in the inputs of their corpus, without the
-/// fuzzer, which needs a C++ compiler.
-pub fn fuzz_targets(check: &mut Check) -> Result<Outcome> {
-    let fuzz = ["--manifest-path", "fuzz/Cargo.toml", "--no-default-features", "--target-dir"];
-    match finish(cargo(check).arg("check").args(fuzz).arg(&check.target))? {
-        Outcome::Passed => {
-            finish(cargo(check).args(["test", "--lib"]).args(fuzz).arg(&check.target))
-        }
-        other => Ok(other),
-    }
-}
-
-/// The binary that end-to-end tests start: real rates need an optimised one.
+/// The binary that users have, for the long tests of it.
 pub fn release_build(check: &mut Check) -> Result<Outcome> {
+    if !check.long {
+        return Ok(Outcome::Long);
+    }
     let outcome = finish(cargo(check).args(["build", "--release", "--package", "gannet-cli"]))?;
     if matches!(outcome, Outcome::Passed) {
         let name = format!("gannet{}", std::env::consts::EXE_SUFFIX);
@@ -100,7 +87,7 @@ pub fn release_build(check: &mut Check) -> Result<Outcome> {
 /// That the reference pages are what the program tells.
 pub fn reference_pages(check: &mut Check) -> Result<Outcome> {
     let Some(gannet) = &check.gannet else {
-        return Ok(Outcome::Skipped("there is no release build to ask".into()));
+        return Ok(Outcome::Skipped("there is no build to ask".into()));
     };
     let stale = crate::reference::stale(&check.root, gannet)?;
     if stale.is_empty() {

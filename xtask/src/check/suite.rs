@@ -1,45 +1,225 @@
-//! The tests of the workspace, run once, and what their output tells.
+//! The tests of the workspace, built and run once, and what their output tells.
 //!
 //! A test that cannot run here prints one line `skipped: WHAT, WHY` to standard output or error
 //! and returns. Written past the capture of the test harness it arrives at once; written with
 //! `println!` it is shown after the tests of its file. Both are found.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::Value;
 
 use super::steps::cargo;
 use super::tally::Tally;
 use super::{Check, Outcome};
 
-/// Builds and runs all tests, with the judges and the release binary named in the environment.
-pub fn run(check: &mut Check) -> Result<Outcome> {
+/// The package whose tests start the program and wait for it.
+const PROGRAM: &str = "gannet-cli";
+/// How much less the other steps matter than the tests beside them, as `nice` counts.
+const NICE: i32 = 10;
+
+/// A built test program.
+#[derive(Debug, PartialEq)]
+pub struct Program {
+    /// Package and target.
+    name: String,
+    path: PathBuf,
+    /// Directory of its package, in which it runs.
+    directory: PathBuf,
+}
+
+/// The tests of the program, at work.
+pub struct Beside {
+    thread: JoinHandle<Result<Vec<Ran>>>,
+}
+
+/// What a test program printed, and how it ended.
+struct Ran {
+    name: String,
+    lines: Vec<(Stream, String)>,
+    success: bool,
+    time: Duration,
+}
+
+/// Builds all tests, and starts those of the program, beside which the other steps run.
+pub fn build(check: &mut Check) -> Result<Outcome> {
     let mut command = cargo(check);
-    command.args(["test", "--workspace", "--no-fail-fast", "--", "--show-output"]);
-    // The variables of a caller must not point tests at another build or another Python.
-    set(&mut command, "GANNET_JUDGE_PYTHON", check.judge_python.as_ref());
-    set(&mut command, "GANNET_BIN", check.gannet.as_ref());
-    set(&mut command, "GANNET_LONG", check.long.then_some("1"));
-    set(&mut command, "GANNET_PART", None::<&str>);
-    set(&mut command, "GANNET_MAY_MOUNT", Some("1"));
-    let log_path = check.target.join("tests.log");
-    let cannot_write = || format!("cannot write {}", log_path.display());
-    let mut log = fs::File::create(&log_path).with_context(cannot_write)?;
-    let (mut report, mut screen) = (Report::default(), Screen::default());
-    let success = read(&mut command, |stream, line| {
-        if screen.shows(stream, line) {
+    command.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
+    let output = command.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
+    if !output.status.success() {
+        return Ok(Outcome::Failed(output.status.to_string()));
+    }
+    let built = Built::read(&String::from_utf8_lossy(&output.stdout))?;
+    check.gannet = check.gannet.take().or(built.gannet);
+    let (beside, programs) =
+        built.programs.into_iter().partition(|program| program.name.starts_with(PROGRAM));
+    check.programs = programs;
+    check.beside = Some(start_beside(check, beside));
+    rustix::process::nice(NICE).context("cannot run at less priority")?;
+    File::create(log_path(check)).context("cannot write the log of the tests")?;
+    Ok(Outcome::Passed)
+}
+
+/// What a build of all tests has made.
+#[derive(Debug, Default, PartialEq)]
+struct Built {
+    programs: Vec<Program>,
+    gannet: Option<PathBuf>,
+}
+
+impl Built {
+    /// Reads the messages of cargo, one JSON object a line.
+    fn read(messages: &str) -> Result<Self> {
+        let mut built = Self::default();
+        for line in messages.lines().filter(|line| line.starts_with('{')) {
+            let message: Value = serde_json::from_str(line).context("a message of cargo")?;
+            let text = |pointer| message.pointer(pointer).and_then(Value::as_str);
+            let Some(path) = text("/executable").map(PathBuf::from) else { continue };
+            let manifest = text("/manifest_path").context("a program without a manifest")?;
+            let directory = Path::new(manifest).parent().context("a manifest without a place")?;
+            let package = directory.file_name().context("a package without a name")?;
+            let target = text("/target/name").context("a program without a name")?;
+            if message.pointer("/profile/test") == Some(&Value::Bool(true)) {
+                let name = format!("{} {target}", package.display());
+                built.programs.push(Program { name, path, directory: directory.to_path_buf() });
+            } else if target == "gannet" {
+                built.gannet = Some(path);
+            }
+        }
+        built.programs.sort_by(|a, b| a.name.cmp(&b.name));
+        if built.programs.is_empty() {
+            bail!("cargo tells of no test program");
+        }
+        Ok(built)
+    }
+}
+
+fn start_beside(check: &Check, programs: Vec<Program>) -> Beside {
+    let commands: Vec<_> =
+        programs.into_iter().map(|program| (test_command(check, &program), program.name)).collect();
+    let run_all = move || {
+        let run = |(mut command, name)| {
+            let (start, mut lines) = (Instant::now(), Vec::new());
+            let success = read(&mut command, |stream, line| {
+                lines.push((stream, line.to_owned()));
+                Ok(())
+            })?;
+            Ok(Ran { name, lines, success, time: start.elapsed() })
+        };
+        commands.into_iter().map(run).collect()
+    };
+    Beside { thread: thread::spawn(run_all) }
+}
+
+/// Runs all tests but those of the program and those in documents.
+pub fn run(check: &mut Check) -> Result<Outcome> {
+    if check.programs.is_empty() {
+        return Ok(Outcome::Skipped("they are not built".into()));
+    }
+    let mut success = true;
+    let mut account = Account::open(check)?;
+    for program in std::mem::take(&mut check.programs) {
+        success &= account.run(check, &program.name, &mut test_command(check, &program))?;
+    }
+    println!("all that the tests printed: {}", log_path(check).display());
+    Ok(Outcome::Counted { success, beside: None })
+}
+
+/// Runs the examples in the documentation of the code.
+pub fn run_documents(check: &mut Check) -> Result<Outcome> {
+    let mut command = cargo(check);
+    command.args(["test", "--workspace", "--doc", "--no-fail-fast", "--", "--show-output"]);
+    set_variables(check, &mut command);
+    let success = Account::open(check)?.run(check, "tests in documents", &mut command)?;
+    Ok(Outcome::Counted { success, beside: None })
+}
+
+/// Waits for the tests of the program, and tells of them.
+pub fn finish_beside(check: &mut Check) -> Result<Outcome> {
+    let Some(beside) = check.beside.take() else {
+        return Ok(Outcome::Skipped("they are not built".into()));
+    };
+    let all = beside.thread.join().map_err(|_| anyhow!("reading the tests panicked"))??;
+    let time = all.iter().map(|ran| ran.time).sum();
+    let mut success = true;
+    let mut account = Account::open(check)?;
+    for ran in all {
+        account.begin(&ran.name)?;
+        ran.lines.iter().try_for_each(|(stream, line)| account.line(*stream, line))?;
+        account.end(check, &ran.name, ran.success);
+        success &= ran.success;
+    }
+    Ok(Outcome::Counted { success, beside: Some(time) })
+}
+
+/// Shows, writes down and counts what test programs print.
+struct Account {
+    log: File,
+    screen: Screen,
+    report: Report,
+}
+
+impl Account {
+    fn open(check: &Check) -> Result<Self> {
+        let path = log_path(check);
+        let log = fs::OpenOptions::new().append(true).create(true).open(&path);
+        let log = log.with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { log, screen: Screen::default(), report: Report::default() })
+    }
+
+    /// Runs a test program, and says whether all its tests passed.
+    fn run(&mut self, check: &mut Check, name: &str, command: &mut Command) -> Result<bool> {
+        self.begin(name)?;
+        let success = read(command, |stream, line| self.line(stream, line))?;
+        self.end(check, name, success);
+        Ok(success)
+    }
+
+    fn begin(&mut self, name: &str) -> Result<()> {
+        (self.screen, self.report) = Default::default();
+        self.line(Stream::Output, &format!("     Running {name}"))
+    }
+
+    fn line(&mut self, stream: Stream, line: &str) -> Result<()> {
+        if self.screen.shows(stream, line) {
             println!("{line}");
         }
-        report.read(line);
-        writeln!(log, "{line}").with_context(cannot_write)
-    })?;
-    println!("all that the tests printed: {}", log_path.display());
-    report.enter(&mut check.tally, success);
-    Ok(Outcome::Counted { success })
+        self.report.read(line);
+        writeln!(self.log, "{line}").context("cannot write the log of the tests")
+    }
+
+    fn end(&mut self, check: &mut Check, name: &str, success: bool) {
+        std::mem::take(&mut self.report).enter(&mut check.tally, name, success);
+    }
+}
+
+fn log_path(check: &Check) -> PathBuf {
+    check.target.join("tests.log")
+}
+
+fn test_command(check: &Check, program: &Program) -> Command {
+    let mut command = Command::new(&program.path);
+    command.arg("--show-output").current_dir(&program.directory);
+    // As cargo sets it.
+    command.env("CARGO_MANIFEST_DIR", &program.directory);
+    set_variables(check, &mut command);
+    command
+}
+
+/// Names the judges and the program that is tested. The variables of a caller must not point tests at
+/// another build or another Python.
+fn set_variables(check: &Check, command: &mut Command) {
+    set(command, "GANNET_JUDGE_PYTHON", check.judge_python.as_ref());
+    set(command, "GANNET_BIN", check.gannet.as_ref());
+    set(command, "GANNET_LONG", check.long.then_some("1"));
+    set(command, "GANNET_PART", None::<&str>);
+    set(command, "GANNET_MAY_MOUNT", Some("1"));
 }
 
 fn set(command: &mut Command, name: &str, value: Option<impl AsRef<std::ffi::OsStr>>) {
@@ -140,12 +320,12 @@ impl Report {
 
     /// Adds what was read to the account. The harness counts a test that skipped as passed; here
     /// it is not.
-    fn enter(self, tally: &mut Tally, success: bool) {
+    fn enter(self, tally: &mut Tally, name: &str, success: bool) {
         tally.passed += self.passed.saturating_sub(self.skips.len());
         tally.failed += self.failed;
         if !success && self.failed == 0 {
             tally.failed += 1;
-            tally.failures.push("tests: did not build or did not end, see above".into());
+            tally.failures.push(format!("{name}: did not build or did not end, see above"));
         }
         tally.failures.extend(self.failures);
         self.skips.into_iter().chain(self.ignored).for_each(|skip| tally.skip(skip));
@@ -190,6 +370,35 @@ nothing was skipped: this line begins otherwise";
     }
 
     #[test]
+    fn test_programs_and_the_program_itself_are_found_in_the_messages_of_a_build() {
+        let message = |package: &str, name: &str, test: bool, executable: Value| {
+            let manifest = format!("/house/crates/{package}/Cargo.toml");
+            serde_json::json!({
+                "reason": "compiler-artifact", "manifest_path": manifest,
+                "target": { "name": name }, "profile": { "test": test }, "executable": executable,
+            })
+            .to_string()
+        };
+        let messages = [
+            message("gannet-wire", "it", true, "/t/it-1".into()),
+            message("gannet-wire", "gannet_wire", false, Value::Null),
+            message("gannet-cli", "gannet", false, "/t/gannet".into()),
+            message("gannet-cli", "it", true, "/t/it-2".into()),
+            r#"{"reason":"build-finished","success":true}"#.to_owned(),
+        ];
+        let built = Built::read(&messages.join("\n")).unwrap();
+        let program = |package: &str, path: &str| Program {
+            name: format!("{package} it"),
+            path: path.into(),
+            directory: Path::new("/house/crates").join(package),
+        };
+        let programs = [program("gannet-cli", "/t/it-2"), program("gannet-wire", "/t/it-1")];
+        assert_eq!(built.programs, programs);
+        assert_eq!(built.gannet.unwrap(), Path::new("/t/gannet"));
+        assert!(Built::read("").is_err());
+    }
+
+    #[test]
     fn counts_of_all_test_files_are_added() {
         assert_eq!((report().passed, report().failed), (14, 1));
         assert_eq!(report().failures, ["test broken"]);
@@ -204,14 +413,14 @@ nothing was skipped: this line begins otherwise";
     #[test]
     fn a_skipped_test_has_not_passed() {
         let mut tally = Tally::default();
-        report().enter(&mut tally, false);
+        report().enter(&mut tally, "all", false);
         assert_eq!((tally.passed, tally.failed, tally.skipped()), (12, 1, 3));
     }
 
     #[test]
     fn a_build_that_fails_is_one_failure() {
         let mut tally = Tally::default();
-        Report::default().enter(&mut tally, false);
+        Report::default().enter(&mut tally, "all", false);
         assert_eq!((tally.passed, tally.failed), (0, 1));
     }
 

@@ -27,7 +27,7 @@ impl Tally {
                 self.failures.push(format!("{name}: {reason}"));
             }
             Outcome::Skipped(reason) => self.skip(format!("{name}: {reason}")),
-            Outcome::Counted { .. } => {}
+            Outcome::Counted { .. } | Outcome::Long => {}
         }
     }
 
@@ -72,7 +72,7 @@ mod tests {
         let mut tally = Tally::default();
         tally.count("a", Outcome::Passed);
         tally.count("b", Outcome::Skipped("no network".into()));
-        tally.count("c", Outcome::Counted { success: true });
+        tally.count("c", Outcome::Counted { success: true, beside: None });
         assert!(tally.is_success());
         tally.count("d", Outcome::Failed("exit status: 1".into()));
         assert!(!tally.is_success());
