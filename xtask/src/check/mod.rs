@@ -56,11 +56,11 @@ type Step = (&'static str, fn(&mut Check) -> Result<Outcome>);
 const STEPS: [Step; 15] = [
     ("format", steps::format),
     ("tidy", steps::tidy),
-    ("clippy", steps::clippy),
     ("judges' Python", judges::prepare),
     ("release build", steps::release_build),
     ("build of the tests", suite::build),
     ("reference pages", steps::reference_pages),
+    ("clippy", steps::clippy),
     ("rustdoc", steps::rustdoc),
     ("licences", steps::licences),
     ("advisories", steps::advisories),

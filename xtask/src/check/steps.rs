@@ -109,10 +109,17 @@ pub fn memory_model(check: &mut Check) -> Result<Outcome> {
     finish(&mut command)
 }
 
-/// The cargo that started this program, in the root of the workspace.
+/// The cargo that started this program, in the root of the workspace. Beside tests it has less priority,
+/// so that they do not wait for a compiler.
 pub fn cargo(check: &Check) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-    let mut command = Command::new(cargo);
+    let mut command = if check.beside.is_some() {
+        let mut command = Command::new("nice");
+        command.args(["-n", "10"]).arg(cargo);
+        command
+    } else {
+        Command::new(cargo)
+    };
     command.current_dir(&check.root);
     command
 }

@@ -21,8 +21,6 @@ use super::{Check, Outcome};
 
 /// The package whose tests start the program and wait for it.
 const PROGRAM: &str = "gannet-cli";
-/// How much less the other steps matter than the tests beside them, as `nice` counts.
-const NICE: i32 = 10;
 
 /// A built test program.
 #[derive(Debug, PartialEq)]
@@ -61,7 +59,6 @@ pub fn build(check: &mut Check) -> Result<Outcome> {
         built.programs.into_iter().partition(|program| program.name.starts_with(PROGRAM));
     check.programs = programs;
     check.beside = Some(start_beside(check, beside));
-    rustix::process::nice(NICE).context("cannot run at less priority")?;
     File::create(log_path(check)).context("cannot write the log of the tests")?;
     Ok(Outcome::Passed)
 }

@@ -118,7 +118,7 @@ fn script() -> String {
     script
 }
 
-/// The directory of the binary under test: the release build where there is one.
+/// The directory of the binary under test: that which the check names, or the one built with the tests.
 fn binaries() -> PathBuf {
     let binary = std::env::var_os("GANNET_BIN").unwrap_or(env!("CARGO_BIN_EXE_gannet").into());
     Path::new(&binary).parent().unwrap().to_path_buf()

@@ -13,7 +13,7 @@ use gannet_control::config::{self, Plan};
 use gannet_control::emulation::{Emulation, EmulationReport, Target};
 use serde_json::Value;
 
-/// The binary under test: the release build where there is one.
+/// The binary under test: that which the check names, or the one built with the tests.
 pub fn gannet() -> PathBuf {
     std::env::var_os("GANNET_BIN").map_or(env!("CARGO_BIN_EXE_gannet").into(), PathBuf::from)
 }
