@@ -10,8 +10,8 @@ use gannet_readout::latency::{Window, index};
 use gannet_readout::record::{
     BuildConfig, Record, RecordBuilder, RecordDrop, RecordRequest, StreamSource,
 };
-use gannet_wire::{Step, TriggerPrimitive};
 use gannet_wire::fragment::error_bits;
+use gannet_wire::{Step, TriggerPrimitive};
 
 /// Lands, reserves, commits and moves cells of a small ring. After each step a reader sees the frames
 /// that a list of all cells says are whole, and no other.
