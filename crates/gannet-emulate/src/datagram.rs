@@ -1,8 +1,6 @@
 //! Datagrams as they are handed to a sender: borrowed parts, nothing copied.
 
-use gannet_wire::tpc_frame::FRAME_LEN;
-
-/// Most frames of one stream in a burst: 9 x 7200 bytes fill one UDP super-datagram (GSO).
+/// Most frames of one stream in a burst: 9 of 7200 bytes fill one UDP super-datagram (GSO).
 pub const BURST_FRAMES_MAX: usize = 9;
 
 /// Most datagrams of a burst: a frame may be sent twice, and may release one that was held back.
@@ -10,8 +8,7 @@ pub const BURST_DATAGRAMS_MAX: usize = 3 * BURST_FRAMES_MAX;
 
 /// One datagram in two parts, to be sent one after the other.
 ///
-/// Of a whole frame the first part is its headers (32 bytes) and the second its ADC block
-/// (7168 bytes). A frame that was held back or cut may have all its bytes in the first part.
+/// The second part is a body that frames share; a frame without one is whole in the first part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Datagram<'a> {
     /// First part.
@@ -64,36 +61,11 @@ impl<'a> Burst<'a> {
     pub fn datagrams(&self) -> &[Datagram<'a>] {
         &self.datagrams[..self.count]
     }
-
-    /// The datagrams in groups that can each be sent as one super-datagram: whole frames, at most
-    /// [`BURST_FRAMES_MAX`], or a single datagram of another length.
-    pub fn groups(&self) -> impl Iterator<Item = &[Datagram<'a>]> {
-        self.datagrams()
-            .chunk_by(|one, next| one.len() == FRAME_LEN && next.len() == FRAME_LEN)
-            .flat_map(|whole| whole.chunks(BURST_FRAMES_MAX))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn groups_hold_whole_frames_or_one_odd_datagram() {
-        let bytes = [0; FRAME_LEN];
-        let mut burst = Burst::new();
-        let lengths = [vec![FRAME_LEN; 11], vec![5, 6], vec![FRAME_LEN]].concat();
-        for &length in &lengths {
-            burst.push(Datagram {
-                head: &bytes[..length.min(32)],
-                body: &bytes[length.min(32)..length],
-            });
-        }
-        let groups: Vec<usize> = burst.groups().map(<[Datagram]>::len).collect();
-        assert_eq!(groups, [9, 2, 1, 1, 1]);
-        let total: usize = burst.groups().flatten().map(Datagram::len).sum();
-        assert_eq!(total, lengths.iter().sum::<usize>());
-    }
 
     #[test]
     fn both_parts_are_copied_in_order() {

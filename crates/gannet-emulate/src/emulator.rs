@@ -1,14 +1,14 @@
 //! The emulator: front ends, with faults, as bursts of datagrams, and the truth about them.
 
-use gannet_wire::adc14::{BLOCK_LEN, Block};
-use gannet_wire::tpc_frame::FRAME_LEN;
-use gannet_wire::{ChannelMap, GeoId, daq_ethernet};
+use std::array;
+use std::collections::BTreeMap;
 
-use crate::config::{Config, ConfigError};
-use crate::content::event::{Event, EventKind, Hit};
+use gannet_wire::FrameFormat;
+
+use crate::config::{ConfigError, Settings};
 use crate::datagram::{BURST_DATAGRAMS_MAX, BURST_FRAMES_MAX, Burst, Datagram};
 use crate::faults::{Fault, Injector};
-use crate::front_end::{BlockAt, FrontEnd, HEADERS_LEN, Headers, set_time};
+use crate::front_end::{Body, FrontEnd, InjectedEvent};
 use crate::held::HeldBack;
 use crate::truth::{FaultCounts, StreamTruth, Truth};
 
@@ -21,14 +21,20 @@ enum Piece {
     Held { place: usize },
 }
 
+/// A frame of the burst that is being made.
+#[derive(Clone, Debug, Default)]
+struct Frame {
+    written: Vec<u8>,
+    body: Body,
+}
+
 /// What changes from frame to frame of one stream.
 #[derive(Clone, Debug)]
 struct Stream {
-    geo: GeoId,
     next: u64,
     sent: u64,
     faults: FaultCounts,
-    sequence_jump: u16,
+    sequence_jump: u32,
     timestamp_jump: u64,
     held: HeldBack,
 }
@@ -39,64 +45,57 @@ struct Stream {
 /// many frames of which stream are due, and the caller sends what [`Emulator::next_burst`] gives.
 /// Allocates nothing after it is made, but for room for signals in the first milliseconds.
 #[derive(Debug)]
-pub struct Emulator {
-    front_end: FrontEnd,
+pub struct Emulator<F> {
+    front_end: F,
     injector: Injector,
     seed: u64,
-    sequence_jump_size: u16,
+    sequence_jump_size: u32,
     timestamp_jump_ticks: u64,
     reorder_distance: u64,
     streams: Vec<Stream>,
-    headers: [Headers; BURST_FRAMES_MAX],
-    blocks: [BlockAt; BURST_FRAMES_MAX],
-    scratch: Box<[Block]>,
+    frames: [Frame; BURST_FRAMES_MAX],
     pieces: Vec<Piece>,
     frames_reported: u64,
-    tracks: u64,
-    deposits: u64,
+    events: BTreeMap<String, u64>,
 }
 
-impl Emulator {
-    /// Emulator of `config`, whose streams read the wires that `map` tells.
-    ///
-    /// `now` is the timestamp of the first frame in ticks of 16 ns, unless the configuration
-    /// names one.
+impl<F: FrontEnd> Emulator<F> {
+    /// Emulator of `front_end`, whose frames suffer the faults of `settings`.
     ///
     /// # Errors
-    /// As [`FrontEnd::new`].
-    pub fn new(config: &Config, map: &ChannelMap, now: u64) -> Result<Self, ConfigError> {
-        let front_end = FrontEnd::new(config, map, now)?;
-        let faults = &config.faults;
+    /// A [`ConfigError`] if the settings cannot be emulated by this front end.
+    pub fn new(front_end: F, settings: &Settings) -> Result<Self, ConfigError> {
+        let (streams, rhythm) = (front_end.streams().len(), front_end.format().rhythm());
+        settings.check(streams, &rhythm)?;
+        let faults = &settings.faults;
         let distance = if faults.reorder > 0.0 { faults.reorder_distance } else { 0 };
-        let stream = |&geo: &GeoId| Stream {
-            geo,
+        let len_max = *front_end.format().lengths().end();
+        let stream = || Stream {
             next: 0,
             sent: 0,
             faults: FaultCounts::default(),
             sequence_jump: 0,
             timestamp_jump: 0,
-            held: HeldBack::new(distance),
+            held: HeldBack::new(distance, len_max),
         };
+        let frame = || Frame { written: Vec::with_capacity(len_max), body: Body::default() };
         Ok(Self {
-            injector: Injector::new(config, front_end.geo_ids()),
-            seed: config.seed,
-            sequence_jump_size: faults.sequence_jump_size,
+            injector: Injector::new(faults, settings.seed, streams, &rhythm),
+            seed: settings.seed,
+            sequence_jump_size: faults.sequence_jump_size.into(),
             timestamp_jump_ticks: faults.timestamp_jump_ticks,
             reorder_distance: distance as u64,
-            streams: front_end.geo_ids().iter().map(stream).collect(),
-            headers: [[0; HEADERS_LEN]; BURST_FRAMES_MAX],
-            blocks: [BlockAt::default(); BURST_FRAMES_MAX],
-            scratch: vec![[0; BLOCK_LEN]; BURST_FRAMES_MAX].into(),
+            streams: (0..streams).map(|_| stream()).collect(),
+            frames: array::from_fn(|_| frame()),
             pieces: Vec::with_capacity(BURST_DATAGRAMS_MAX),
             frames_reported: 0,
-            tracks: 0,
-            deposits: 0,
+            events: BTreeMap::new(),
             front_end,
         })
     }
 
     /// The front ends, which can make any frame again.
-    pub fn front_end(&mut self) -> &mut FrontEnd {
+    pub fn front_end(&mut self) -> &mut F {
         &mut self.front_end
     }
 
@@ -130,20 +129,20 @@ impl Emulator {
         self.burst(stream)
     }
 
-    /// Passes the tracks and deposits that began in frames which all streams have made, and that
-    /// were not passed before, to `event`, in order of time.
+    /// Passes the events that began in frames which all streams have made, and that were not
+    /// passed before, to `event`, in order of time.
     ///
-    /// An event may end after the last frame made: compare its `time_end`. Call it now and then,
-    /// for example ten times a second; the events are drawn again for it.
-    pub fn report(&mut self, mut event: impl FnMut(&Event, &[Hit])) {
+    /// An event may end after the last frame made. Call it now and then, for example ten times a
+    /// second; the events are drawn again for it.
+    pub fn report(&mut self, mut event: impl FnMut(&dyn InjectedEvent)) {
         let made = self.streams.iter().map(|stream| stream.next).min().unwrap_or(0);
-        let (tracks, deposits) = (&mut self.tracks, &mut self.deposits);
-        self.front_end.report(self.frames_reported..made, |what, hits| {
-            match what.kind {
-                EventKind::Track => *tracks += 1,
-                EventKind::Deposit => *deposits += 1,
+        let events = &mut self.events;
+        self.front_end.report(self.frames_reported..made, &mut |what| {
+            match events.get_mut(what.kind()) {
+                Some(count) => *count += 1,
+                None => drop(events.insert(what.kind().to_owned(), 1)),
             }
-            event(what, hits);
+            event(what);
         });
         self.frames_reported = made;
     }
@@ -152,10 +151,24 @@ impl Emulator {
     pub fn truth(&self) -> Truth {
         Truth {
             seed: self.seed,
-            ticks_per_frame: self.front_end.format().ticks_per_frame(),
-            tracks: self.tracks,
-            deposits: self.deposits,
-            streams: self.streams.iter().map(|stream| stream.truth(&self.front_end)).collect(),
+            ticks_per_frame: self.front_end.format().rhythm().step,
+            events: self.events.clone(),
+            streams: (0..self.streams.len()).map(|stream| self.stream_truth(stream)).collect(),
+        }
+    }
+
+    fn stream_truth(&self, stream: usize) -> StreamTruth {
+        let (state, front_end) = (&self.streams[stream], &self.front_end);
+        let made = state.next > 0;
+        StreamTruth {
+            stream: front_end.format().stream_name(front_end.streams()[stream]),
+            frames_made: state.next,
+            datagrams_sent: state.sent,
+            held_back: state.held.len(),
+            faults: state.faults,
+            first_timestamp: made.then(|| front_end.begin(0)),
+            last_timestamp: made.then(|| front_end.begin(state.next - 1)),
+            ticks_jumped: state.timestamp_jump,
         }
     }
 
@@ -167,12 +180,12 @@ impl Emulator {
         if self.injector.stopped(stream, index) {
             state.faults.stopped += 1;
         } else {
-            match self.injector.draw(stream, state.geo, index) {
+            match self.injector.draw(stream, index) {
                 Some(Fault::Loss) => state.faults.lost += 1,
                 fault => {
-                    self.headers[place] = self.front_end.headers(stream, index);
-                    self.blocks[place] =
-                        self.front_end.fill(stream, index, &mut self.scratch[place]);
+                    let frame = &mut self.frames[place];
+                    frame.written.clear();
+                    frame.body = self.front_end.make(stream, index, &mut frame.written);
                     self.apply(stream, place, index, fault);
                 }
             }
@@ -184,7 +197,33 @@ impl Emulator {
 
     /// Does to the frame in `place` what `fault` says, and notes what is to be sent.
     fn apply(&mut self, stream: usize, place: usize, index: u64, fault: Option<Fault>) {
-        let state = &mut self.streams[stream];
+        self.set_heading(stream, place, index, fault.as_ref());
+        let mut len = self.parts(place).map(<[u8]>::len).into_iter().sum();
+        let faults = &mut self.streams[stream].faults;
+        match fault {
+            Some(Fault::Reorder) => return self.hold_back(stream, place, index),
+            Some(Fault::BitFlip(mut random)) => {
+                let bit = random.below(8 * len as u64) as usize;
+                self.flip(stream, place, bit);
+            }
+            Some(Fault::Truncation(mut random)) => {
+                faults.truncated += 1;
+                len = 1 + random.below((len as u64 - 1).max(1)) as usize;
+            }
+            Some(Fault::Duplicate) => {
+                faults.duplicated += 1;
+                self.pieces.push(Piece::Made { place, len });
+            }
+            _ => {}
+        }
+        self.pieces.push(Piece::Made { place, len });
+    }
+
+    /// Writes what the frame in `place` tells, where a fault of now or before changed it.
+    fn set_heading(&mut self, stream: usize, place: usize, index: u64, fault: Option<&Fault>) {
+        let (front_end, state) = (&self.front_end, &mut self.streams[stream]);
+        let right = front_end.heading(stream, index);
+        let mut told = right;
         match fault {
             Some(Fault::SequenceJump) => {
                 state.faults.sequence_jumped += 1;
@@ -194,63 +233,50 @@ impl Emulator {
                 state.faults.timestamp_jumped += 1;
                 state.timestamp_jump = state.timestamp_jump.wrapping_add(self.timestamp_jump_ticks);
             }
+            Some(Fault::WrongId(random)) => {
+                state.faults.wrong_id += 1;
+                told.stream = front_end.stranger(stream, &mut random.clone());
+            }
             _ => {}
         }
         let clock_off = self.injector.clock_off(stream, index);
         state.faults.wrong_clock += u64::from(clock_off != 0);
-        let ticks = state.timestamp_jump.wrapping_add(clock_off);
-        if state.sequence_jump != 0 || ticks != 0 {
-            let timestamp = self.front_end.timestamp(index).wrapping_add(ticks);
-            let sequence = (index as u16).wrapping_add(state.sequence_jump);
-            set_time(self.front_end.format(), &mut self.headers[place], timestamp, sequence);
+        told.begin = told.begin.wrapping_add(state.timestamp_jump).wrapping_add(clock_off);
+        let sequence_max = front_end.format().rhythm().sequence_modulus - 1;
+        told.sequence = told.sequence.wrapping_add(state.sequence_jump) & sequence_max;
+        if told != right {
+            front_end.format().set_heading(&mut self.frames[place].written, &told);
         }
-        let mut len = FRAME_LEN;
-        match fault {
-            Some(Fault::Reorder) => return self.hold_back(stream, place, index),
-            Some(Fault::BitFlip(bit)) => self.flip(stream, place, bit),
-            Some(Fault::Truncation(left)) => {
-                state.faults.truncated += 1;
-                len = left;
-            }
-            Some(Fault::WrongId(geo)) => {
-                state.faults.wrong_id += 1;
-                let headers = &mut self.headers[place][..];
-                daq_ethernet::Header::new_unchecked(headers).set_geo_id(geo);
-            }
-            Some(Fault::Duplicate) => {
-                state.faults.duplicated += 1;
-                self.pieces.push(Piece::Made { place, len });
-            }
-            _ => {}
-        }
-        self.pieces.push(Piece::Made { place, len });
     }
 
     fn hold_back(&mut self, stream: usize, place: usize, index: u64) {
+        let [head, body] = parts(&self.front_end, &self.frames[place]);
         let state = &mut self.streams[stream];
         state.faults.reordered += 1;
-        let block = match self.blocks[place] {
-            BlockAt::Pool(number) => self.front_end.pool_block(number),
-            BlockAt::Scratch => &self.scratch[place],
-        };
-        state.held.hold(&self.headers[place], block, index + self.reorder_distance);
+        state.held.hold(head, body, index + self.reorder_distance);
     }
 
     fn flip(&mut self, stream: usize, place: usize, bit: usize) {
         let (byte, mask) = (bit / 8, 1 << (bit % 8));
         let faults = &mut self.streams[stream].faults;
-        if byte < HEADERS_LEN {
+        let frame = &mut self.frames[place];
+        let header_len = match frame.body {
+            Body::Own(from) => from,
+            Body::Shared(_) => frame.written.len(),
+        };
+        if byte < header_len {
             faults.flipped_header += 1;
-            self.headers[place][byte] ^= mask;
-            return;
+        } else {
+            faults.flipped_body += 1;
         }
-        faults.flipped_block += 1;
-        // Blocks of the pool belong to many frames: change a copy.
-        if let BlockAt::Pool(number) = self.blocks[place] {
-            self.scratch[place].copy_from_slice(self.front_end.pool_block(number));
-            self.blocks[place] = BlockAt::Scratch;
+        // Shared bodies belong to many frames: change a copy.
+        if let Body::Shared(number) = frame.body
+            && byte >= header_len
+        {
+            frame.written.extend_from_slice(self.front_end.body(number));
+            frame.body = Body::Own(header_len);
         }
-        self.scratch[place][byte - HEADERS_LEN] ^= mask;
+        frame.written[byte] ^= mask;
     }
 
     /// The datagrams of the pieces that were noted.
@@ -259,10 +285,13 @@ impl Emulator {
         let mut burst = Burst::new();
         for &piece in &self.pieces {
             burst.push(match piece {
-                Piece::Made { place, len } => Datagram {
-                    head: &self.headers[place][..len.min(HEADERS_LEN)],
-                    body: &self.block(place)[..len.saturating_sub(HEADERS_LEN)],
-                },
+                Piece::Made { place, len } => {
+                    let [head, body] = self.parts(place);
+                    Datagram {
+                        head: &head[..len.min(head.len())],
+                        body: &body[..len.saturating_sub(head.len())],
+                    }
+                }
                 Piece::Held { place } => {
                     Datagram { head: self.streams[stream].held.frame(place), body: &[] }
                 }
@@ -271,29 +300,16 @@ impl Emulator {
         burst
     }
 
-    fn block(&self, place: usize) -> &Block {
-        match self.blocks[place] {
-            BlockAt::Pool(number) => self.front_end.pool_block(number),
-            BlockAt::Scratch => &self.scratch[place],
-        }
+    /// The frame in `place`: what was written, and its shared body.
+    fn parts(&self, place: usize) -> [&[u8]; 2] {
+        parts(&self.front_end, &self.frames[place])
     }
 }
 
-impl Stream {
-    fn truth(&self, front_end: &FrontEnd) -> StreamTruth {
-        let made = self.next > 0;
-        StreamTruth {
-            detector: self.geo.detector,
-            crate_id: self.geo.crate_id,
-            slot: self.geo.slot,
-            stream: self.geo.stream,
-            frames_made: self.next,
-            datagrams_sent: self.sent,
-            held_back: self.held.len(),
-            faults: self.faults,
-            first_timestamp: made.then(|| front_end.timestamp(0)),
-            last_timestamp: made.then(|| front_end.timestamp(self.next - 1)),
-            ticks_jumped: self.timestamp_jump,
-        }
-    }
+fn parts<'a>(front_end: &'a impl FrontEnd, frame: &'a Frame) -> [&'a [u8]; 2] {
+    let body = match frame.body {
+        Body::Own(_) => &[],
+        Body::Shared(number) => front_end.body(number),
+    };
+    [&frame.written, body]
 }

@@ -1,17 +1,16 @@
 //! Which frame suffers which fault: a function of configuration, seed, stream and frame alone.
 
+use std::ops::Range;
+
 use gannet_measure::quantity::Span;
 use gannet_measure::random::Random;
-use gannet_wire::GeoId;
-use gannet_wire::daq_ethernet::CLOCK;
-use gannet_wire::tpc_frame::FRAME_LEN;
+use gannet_wire::Rhythm;
 
-use crate::config::Config;
+use crate::config::Faults;
 use crate::seeds::{Purpose, family};
-use gannet_wire::TpcFormat;
 
-/// What happens to one frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What happens to one frame. What else must be drawn for it comes from the numbers given along.
+#[derive(Clone, Debug)]
 pub(crate) enum Fault {
     /// It is not sent.
     Loss,
@@ -19,12 +18,12 @@ pub(crate) enum Fault {
     Duplicate,
     /// It is sent after later frames.
     Reorder,
-    /// Only this many bytes of it are sent.
-    Truncation(usize),
-    /// This bit of it is inverted.
-    BitFlip(usize),
-    /// It names this stream, which does not exist.
-    WrongId(GeoId),
+    /// Only a part of it is sent.
+    Truncation(Random),
+    /// One bit of it is inverted.
+    BitFlip(Random),
+    /// It names a stream that does not exist.
+    WrongId(Random),
     /// From here on sequence numbers have jumped.
     SequenceJump,
     /// From here on timestamps have jumped.
@@ -40,42 +39,32 @@ pub(crate) struct Injector {
     seed: u64,
     /// Upper edge of each kind in the unit interval, in the order of [`Fault`]; none if all are 0.
     edges: Option<[f64; KINDS]>,
-    geo_ids: Vec<GeoId>,
     /// Frames of each stream that are not sent because it has stopped.
-    outages: Vec<Vec<std::ops::Range<u64>>>,
+    outages: Vec<Vec<Range<u64>>>,
     /// Frames of each stream whose clock is wrong, and by how many ticks.
-    clocks: Vec<Vec<(std::ops::Range<u64>, u64)>>,
+    clocks: Vec<Vec<(Range<u64>, u64)>>,
 }
 
 impl Injector {
-    /// Faults of `config` for the streams `geo_ids`.
-    pub(crate) fn new(config: &Config, geo_ids: &[GeoId]) -> Self {
+    /// Faults for so many streams of frames in this rhythm.
+    pub(crate) fn new(faults: &Faults, seed: u64, streams: usize, rhythm: &Rhythm) -> Self {
         let mut sum = 0.0;
-        let edges = config.faults.probabilities().map(|probability| {
+        let edges = faults.probabilities().map(|probability| {
             sum += probability;
             sum
         });
-        let mut outages = vec![Vec::new(); geo_ids.len()];
-        for outage in &config.faults.outages {
-            let frames = frames_of(outage.stop, outage.restart, config.streams.format);
-            outages[outage.stream].push(frames);
+        let mut outages = vec![Vec::new(); streams];
+        for outage in &faults.outages {
+            outages[outage.stream].push(frames_of(outage.stop, outage.restart, rhythm));
         }
-        let mut clocks = vec![Vec::new(); geo_ids.len()];
-        for clock in &config.faults.clocks {
-            let frames = frames_of(clock.from, clock.until, config.streams.format);
-            let ticks = |span: Span| CLOCK.ticks(span.ns());
+        let mut clocks = vec![Vec::new(); streams];
+        for clock in &faults.clocks {
+            let ticks = |span: Span| rhythm.clock.ticks(span.ns());
             let off = ticks(clock.ahead).wrapping_sub(ticks(clock.behind));
-            clocks[clock.stream].push((frames, off));
+            clocks[clock.stream].push((frames_of(clock.from, clock.until, rhythm), off));
         }
-        let mut sorted = geo_ids.to_vec();
-        sorted.sort_unstable();
-        Self {
-            seed: family(config.seed, Purpose::Faults, 0),
-            edges: (sum > 0.0).then_some(edges),
-            geo_ids: sorted,
-            outages,
-            clocks,
-        }
+        let seed = family(seed, Purpose::Faults, 0);
+        Self { seed, edges: (sum > 0.0).then_some(edges), outages, clocks }
     }
 
     /// Ticks by which the clock of `stream` is ahead in frame `index`, modulo 2^64.
@@ -93,62 +82,39 @@ impl Injector {
 
     /// The fault that frame `index` of `stream` suffers.
     #[inline]
-    pub(crate) fn draw(&self, stream: usize, geo: GeoId, index: u64) -> Option<Fault> {
+    pub(crate) fn draw(&self, stream: usize, index: u64) -> Option<Fault> {
         let edges = self.edges.as_ref()?;
         let mut random = Random::stream(self.seed ^ (stream as u64) << 32, index);
         let place = random.unit();
-        let kind = edges.iter().position(|&edge| place < edge)?;
-        Some(self.detail(kind, geo, &mut random))
-    }
-
-    fn detail(&self, kind: usize, geo: GeoId, random: &mut Random) -> Fault {
-        match kind {
+        Some(match edges.iter().position(|&edge| place < edge)? {
             0 => Fault::Loss,
             1 => Fault::Duplicate,
             2 => Fault::Reorder,
-            3 => Fault::Truncation(1 + random.below(FRAME_LEN as u64 - 1) as usize),
-            4 => Fault::BitFlip(random.below(8 * FRAME_LEN as u64) as usize),
-            5 => Fault::WrongId(self.wrong_id(geo, random)),
+            3 => Fault::Truncation(random),
+            4 => Fault::BitFlip(random),
+            5 => Fault::WrongId(random),
             6 => Fault::SequenceJump,
             _ => Fault::TimestampJump,
-        }
-    }
-
-    /// An identifier near `geo` that no configured stream has.
-    fn wrong_id(&self, geo: GeoId, random: &mut Random) -> GeoId {
-        loop {
-            let mut wrong = geo;
-            match random.below(4) {
-                0 => wrong.detector = random.below(64) as u16,
-                1 => wrong.crate_id = random.below(1024) as u16,
-                2 => wrong.slot = random.below(16) as u16,
-                _ => wrong.stream = random.below(256) as u16,
-            }
-            // At most 4096 of the 4 million identifiers are configured, so this ends soon: all
-            // streams have one detector, so each draw of another detector succeeds.
-            if self.geo_ids.binary_search(&wrong).is_err() {
-                return wrong;
-            }
-        }
+        })
     }
 }
 
 /// Numbers of the frames that begin between two times since the first frame.
-fn frames_of(from: Span, until: Option<Span>, format: TpcFormat) -> std::ops::Range<u64> {
-    let frame = |span: Span| (span.ns() as f64 / 1e9 * format.frames_per_s()).ceil() as u64;
+fn frames_of(from: Span, until: Option<Span>, rhythm: &Rhythm) -> Range<u64> {
+    let frame = |span: Span| (span.ns() as f64 / 1e9 * rhythm.frames_per_s()).ceil() as u64;
     frame(from)..until.map_or(u64::MAX, frame)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Faults, Outage, WrongClock};
+    use crate::config::{Outage, WrongClock};
+    use gannet_wire::{FrameFormat, TpcFormat};
 
     fn injector(faults: Faults) -> Injector {
-        let mut config = Config { faults, ..Config::default() };
-        config.streams.count = 16;
-        config.check().unwrap();
-        Injector::new(&config, &config.streams.geo_ids())
+        let rhythm = TpcFormat::WibEth.rhythm();
+        faults.check(16, &rhythm).unwrap();
+        Injector::new(&faults, 0, 16, &rhythm)
     }
 
     #[test]
@@ -164,26 +130,16 @@ mod tests {
             timestamp_jump: 0.005,
             ..Faults::default()
         });
-        let geo = injector.geo_ids[3];
         let mut counts = [0u32; KINDS];
         for index in 0..100_000 {
-            let Some(fault) = injector.draw(3, geo, index) else { continue };
+            let Some(fault) = injector.draw(3, index) else { continue };
             counts[match fault {
                 Fault::Loss => 0,
                 Fault::Duplicate => 1,
                 Fault::Reorder => 2,
-                Fault::Truncation(len) => {
-                    assert!((1..FRAME_LEN).contains(&len));
-                    3
-                }
-                Fault::BitFlip(bit) => {
-                    assert!(bit < 8 * FRAME_LEN);
-                    4
-                }
-                Fault::WrongId(wrong) => {
-                    assert!(!injector.geo_ids.contains(&wrong));
-                    5
-                }
+                Fault::Truncation(_) => 3,
+                Fault::BitFlip(_) => 4,
+                Fault::WrongId(_) => 5,
                 Fault::SequenceJump => 6,
                 Fault::TimestampJump => 7,
             }] += 1;
@@ -200,7 +156,7 @@ mod tests {
     #[test]
     fn without_probabilities_there_is_no_fault() {
         let injector = injector(Faults::default());
-        assert!((0..1000).all(|index| injector.draw(0, injector.geo_ids[0], index).is_none()));
+        assert!((0..1000).all(|index| injector.draw(0, index).is_none()));
     }
 
     #[test]

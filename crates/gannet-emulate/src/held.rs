@@ -1,10 +1,6 @@
 //! Frames that are held back, to be sent after later ones.
 
-use gannet_wire::adc14::Block;
-use gannet_wire::tpc_frame::FRAME_LEN;
-
 use crate::datagram::BURST_FRAMES_MAX;
-use crate::front_end::{HEADERS_LEN, Headers};
 
 /// A ring of held-back frames of one stream.
 ///
@@ -12,7 +8,7 @@ use crate::front_end::{HEADERS_LEN, Headers};
 /// the burst that released it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeldBack {
-    frames: Vec<[u8; FRAME_LEN]>,
+    frames: Vec<Vec<u8>>,
     /// Per place the frame after which it is released.
     release: Vec<u64>,
     oldest: u64,
@@ -20,10 +16,11 @@ pub(crate) struct HeldBack {
 }
 
 impl HeldBack {
-    /// Room for frames that are held for `distance` frames; none for 0.
-    pub(crate) fn new(distance: usize) -> Self {
+    /// Room for frames of at most `len` bytes that are held for `distance` frames; none for 0.
+    pub(crate) fn new(distance: usize, len: usize) -> Self {
         let places = if distance == 0 { 0 } else { distance + BURST_FRAMES_MAX };
-        Self { frames: vec![[0; FRAME_LEN]; places], release: vec![0; places], ..Self::default() }
+        let frames = (0..places).map(|_| Vec::with_capacity(len)).collect();
+        Self { frames, release: vec![0; places], ..Self::default() }
     }
 
     fn place(&self, number: u64) -> usize {
@@ -35,11 +32,13 @@ impl HeldBack {
         self.next - self.oldest
     }
 
-    /// Keeps a copy of a frame until frame `release` of its stream has passed.
-    pub(crate) fn hold(&mut self, headers: &Headers, block: &Block, release: u64) {
+    /// Keeps a copy of a frame, given in two parts, until frame `release` of its stream has passed.
+    pub(crate) fn hold(&mut self, head: &[u8], body: &[u8], release: u64) {
         let place = self.place(self.next);
-        self.frames[place][..HEADERS_LEN].copy_from_slice(headers);
-        self.frames[place][HEADERS_LEN..].copy_from_slice(block);
+        let frame = &mut self.frames[place];
+        frame.clear();
+        frame.extend_from_slice(head);
+        frame.extend_from_slice(body);
         self.release[place] = release;
         self.next += 1;
     }
@@ -54,7 +53,7 @@ impl HeldBack {
     }
 
     /// The frame in a place.
-    pub(crate) fn frame(&self, place: usize) -> &[u8; FRAME_LEN] {
+    pub(crate) fn frame(&self, place: usize) -> &[u8] {
         &self.frames[place]
     }
 }

@@ -1,18 +1,20 @@
-//! Front ends as generators of true formats with physics-like content, seeded and paced.
+//! Front ends as generators of true formats, seeded and paced, for any detector.
 //!
-//! The crate opens no socket, starts no thread and reads no clock. [`Emulator`] makes frames with
-//! pedestals, noise, tracks, deposits and, if asked, faults, and keeps the [`Truth`] about them;
-//! [`Pacer`] says when they are due; [`Replay`] does the same for recorded packets. A sender puts
-//! the [`Burst`]s on the wire. [`FrontEnd`] makes any single frame again, for checks.
+//! The crate opens no socket, starts no thread and reads no clock. A [`FrontEnd`] makes the frames
+//! of one detector; those of the TPCs, with pedestals, noise, tracks and deposits in them, are in
+//! [`tpc`]. [`Emulator`] adds faults, if asked, and keeps the [`Truth`] about them; [`Pacer`] says
+//! when frames are due; [`Replay`] does the same for recorded packets. A sender puts the
+//! [`Burst`]s on the wire.
 //!
 //! ```
-//! use gannet_emulate::{Config, Emulator, Pacer};
-//! use gannet_wire::ChannelMap;
+//! use gannet_emulate::{FrontEnd, Pacer, tpc};
+//! use gannet_wire::{ChannelMap, FrameFormat};
 //!
-//! let config = Config::default();
+//! let config = tpc::Config::default();
 //! let map = ChannelMap::synthetic(&config.streams.geo_ids())?;
-//! let mut emulator = Emulator::new(&config, &map, 107_544_625_968_523_275)?;
-//! let mut pacer = Pacer::new(&config.pace, config.streams.format, emulator.streams(), 0);
+//! let mut emulator = config.emulator(&map, 107_544_625_968_523_275)?;
+//! let frames_per_s = emulator.front_end().format().rhythm().frames_per_s();
+//! let mut pacer = Pacer::new(&config.pace, frames_per_s, emulator.streams(), 0);
 //! let mut sent = 0;
 //! while let Some(due) = pacer.next(1_000_000) {
 //!     let burst = emulator.next_burst(due.stream, due.count);
@@ -24,7 +26,6 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
-mod content;
 mod datagram;
 mod emulator;
 mod faults;
@@ -33,14 +34,13 @@ mod held;
 pub mod pacer;
 pub mod replay;
 mod seeds;
+pub mod tpc;
 pub mod truth;
 
-pub use config::{Config, ConfigError};
-pub use content::event::{Event, EventKind, Hit};
-pub use content::pattern::Pattern;
+pub use config::{ConfigError, Settings};
 pub use datagram::{BURST_DATAGRAMS_MAX, BURST_FRAMES_MAX, Burst, Datagram};
 pub use emulator::Emulator;
-pub use front_end::FrontEnd;
+pub use front_end::{Body, FrontEnd, InjectedEvent};
 pub use pacer::{Due, PaceReport, Pacer};
 pub use replay::Replay;
 pub use truth::{FaultCounts, StreamTruth, Truth};

@@ -6,7 +6,6 @@ use gannet_measure::histogram::{Histogram, Summary};
 use serde::Serialize;
 
 use crate::config::Pace;
-use gannet_wire::TpcFormat;
 
 /// Fixed point of the frame period: 2^-24 ns, an error of 2 us a day.
 const FRACTION_BITS: u32 = 24;
@@ -65,9 +64,10 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// Pacer for `streams` streams of frames of `format` that begins at `now_ns`.
-    pub fn new(pace: &Pace, format: TpcFormat, streams: usize, now_ns: u64) -> Self {
-        let period_ns = 1e9 / (format.frames_per_s() * pace.rate_scale);
+    /// Pacer for `streams` streams of `frames_per_s` frames at their true rate, that begins at
+    /// `now_ns`.
+    pub fn new(pace: &Pace, frames_per_s: f64, streams: usize, now_ns: u64) -> Self {
+        let period_ns = 1e9 / (frames_per_s * pace.rate_scale);
         let period = (period_ns * f64::from(1u32 << FRACTION_BITS)).round() as u64;
         Self {
             period: (!pace.unpaced).then_some(period.max(1)),
@@ -194,7 +194,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn pacer(pace: Pace, streams: usize) -> Pacer {
-        Pacer::new(&pace, TpcFormat::WibEth, streams, 0)
+        Pacer::new(&pace, 30_517.578_125, streams, 0)
     }
 
     /// Hands out everything that is due, and checks that the streams stay within a burst.
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn rates_are_scaled() {
         let pace = Pace { rate_scale: 0.5, ..Pace::default() };
-        let mut pacer = Pacer::new(&pace, TpcFormat::TdeEth, 1, 0);
+        let mut pacer = Pacer::new(&pace, 31_250.0, 1, 0);
         assert!((pacer.report(0).target_hz.unwrap() - 15_625.0).abs() < 0.001);
         pacer.set_limit(1);
         assert_eq!(pacer.wake_ns(), Some(64_000));

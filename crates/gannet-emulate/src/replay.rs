@@ -5,13 +5,11 @@ mod rewrite;
 use std::sync::Arc;
 
 use gannet_measure::histogram::Histogram;
-use gannet_wire::daq_ethernet;
+use gannet_wire::{FrameFormat, StreamKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{ConfigError, within};
-use crate::datagram::Datagram;
-use crate::front_end::HEADERS_LEN;
 use rewrite::Rewriter;
 
 /// A recorded packet.
@@ -103,15 +101,20 @@ pub struct ReplayCounts {
     pub passes: u64,
     /// Datagrams whose time stamp and sequence number were rewritten.
     pub rewritten: u64,
-    /// Datagrams too short for a DAQ header, which are replayed as they are.
-    pub without_header: u64,
+    /// Datagrams that are no frames, which are replayed as they are.
+    pub no_frames: u64,
 }
 
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<'a> {
     /// Send this datagram.
-    Send(Datagram<'a>),
+    Send {
+        /// Its bytes.
+        bytes: &'a [u8],
+        /// The stream that it is of, if it is a frame.
+        stream: Option<StreamKey>,
+    },
     /// Nothing is due before this time, in nanoseconds.
     Wait(u64),
     /// The last pass has ended.
@@ -122,17 +125,19 @@ pub enum Next<'a> {
 ///
 /// In the second and later passes timestamps and sequence numbers are rewritten so that every
 /// stream goes on where it ended: a receiver sees one run without an end. The first pass is
-/// replayed as recorded, with all its faults.
+/// replayed as recorded, with all its faults. A recording may hold frames of several formats,
+/// which `F` tells apart.
 #[derive(Debug)]
-pub struct Replay<R> {
+pub struct Replay<R, F> {
     recording: R,
+    format_of: F,
     pace: ReplayPace,
     start_ns: u64,
     /// Recorded time of the first packet, and of the last one seen in the first pass.
     first_ns: Option<u64>,
     last_ns: u64,
     rewriter: Rewriter,
-    headers: [u8; HEADERS_LEN],
+    rewritten: Vec<u8>,
     counts: ReplayCounts,
     lateness: Arc<Histogram>,
     /// The packet at the present place was handed out.
@@ -140,17 +145,24 @@ pub struct Replay<R> {
     done: bool,
 }
 
-impl<R: Recording> Replay<R> {
-    /// Replay of `recording` that begins at `now_ns`.
-    pub fn new(recording: R, pace: ReplayPace, now_ns: u64) -> Self {
+impl<R, F, T> Replay<R, F>
+where
+    R: Recording,
+    F: Fn(&[u8]) -> T,
+    T: FrameFormat,
+{
+    /// Replay of `recording` that begins at `now_ns`. The format of each datagram is told by
+    /// `format_of`.
+    pub fn new(recording: R, format_of: F, pace: ReplayPace, now_ns: u64) -> Self {
         Self {
             recording,
+            format_of,
             pace,
             start_ns: now_ns,
             first_ns: None,
             last_ns: 0,
             rewriter: Rewriter::default(),
-            headers: [0; HEADERS_LEN],
+            rewritten: Vec::new(),
             counts: ReplayCounts { passes: 1, ..ReplayCounts::default() },
             lateness: Arc::default(),
             sent: false,
@@ -227,29 +239,34 @@ impl<R: Recording> Replay<R> {
     }
 
     fn send(&mut self) -> Next<'_> {
-        let Some(packet) = self.recording.packet() else { return Next::Done };
-        let (head, body) = packet.bytes.split_at(packet.bytes.len().min(HEADERS_LEN));
-        let headers = &mut self.headers[..head.len()];
-        headers.copy_from_slice(head);
-        if head.len() < daq_ethernet::HEADER_LEN {
-            self.counts.without_header += 1;
-        } else {
-            self.rewriter.rewrite(headers);
-            self.counts.rewritten += u64::from(self.counts.passes > 1);
-        }
+        let Some(Packet { bytes, .. }) = self.recording.packet() else { return Next::Done };
         self.counts.datagrams += 1;
-        self.counts.bytes += packet.bytes.len() as u64;
+        self.counts.bytes += bytes.len() as u64;
         self.sent = true;
-        Next::Send(Datagram { head: headers, body })
+        let format = (self.format_of)(bytes);
+        let Ok(heading) = format.heading(bytes) else {
+            self.counts.no_frames += 1;
+            return Next::Send { bytes, stream: None };
+        };
+        let stream = Some(heading.stream);
+        if self.counts.passes == 1 {
+            self.rewriter.learn(&heading, &format.rhythm());
+            return Next::Send { bytes, stream };
+        }
+        self.counts.rewritten += 1;
+        self.rewritten.clear();
+        self.rewritten.extend_from_slice(bytes);
+        format.set_heading(&mut self.rewritten, &self.rewriter.rewritten(&heading));
+        Next::Send { bytes: &self.rewritten, stream }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, FrontEnd};
-    use gannet_wire::tpc_frame::FRAME_LEN;
-    use gannet_wire::{ChannelMap, GeoId, wibeth};
+    use crate::FrontEnd;
+    use crate::tpc::{Config, TpcFrontEnd};
+    use gannet_wire::{ChannelMap, GeoId, TpcFormat, wibeth};
 
     const PERIOD_NS: u64 = 32_768;
 
@@ -259,29 +276,30 @@ mod tests {
         config.streams.count = 2;
         config.noise.blocks = 2;
         let map = ChannelMap::synthetic(&config.streams.geo_ids()).unwrap();
-        let mut front_end = FrontEnd::new(&config, &map, 1_000_000_000).unwrap();
+        let mut front_end = TpcFrontEnd::new(&config, &map, 1_000_000_000).unwrap();
         let mut packets = Vec::new();
         for index in 0..count {
             for (stream, index) in [(0, index + 1), (1, index)] {
-                let mut frame = [0; FRAME_LEN];
-                front_end.frame(stream, 4000 + index, &mut frame);
-                packets.push((5_000 + index * PERIOD_NS, frame.to_vec()));
+                let frame = front_end.frame(stream, 4000 + index);
+                packets.push((5_000 + index * PERIOD_NS, frame));
             }
         }
         packets.sort_by_key(|(time_ns, _)| *time_ns);
         MemoryRecording::new(packets)
     }
 
+    fn replay(recording: MemoryRecording, pace: ReplayPace) -> TpcReplay {
+        Replay::new(recording, |_| TpcFormat::WibEth, pace, 0)
+    }
+
+    type TpcReplay = Replay<MemoryRecording, fn(&[u8]) -> TpcFormat>;
+
     /// Replays to the end on a clock that jumps to whatever is waited for.
-    fn run(mut replay: Replay<MemoryRecording>, datagrams: usize) -> Vec<(u64, Vec<u8>)> {
+    fn run(mut replay: TpcReplay, datagrams: usize) -> Vec<(u64, Vec<u8>)> {
         let (mut sent, mut now) = (Vec::new(), 0);
         while sent.len() < datagrams {
             match replay.next(now) {
-                Next::Send(datagram) => {
-                    let mut buffer = vec![0; datagram.len()];
-                    datagram.copy_to(&mut buffer);
-                    sent.push((now, buffer));
-                }
+                Next::Send { bytes, .. } => sent.push((now, bytes.to_vec())),
                 Next::Wait(until) => {
                     assert!(until > now);
                     now = until;
@@ -295,7 +313,7 @@ mod tests {
     #[test]
     fn one_pass_repeats_the_packets_at_their_times() {
         let recording = recording(10);
-        let replay = Replay::new(recording.clone(), ReplayPace::default(), 0);
+        let replay = replay(recording.clone(), ReplayPace::default());
         let sent = run(replay, 1000);
         assert_eq!(sent.len(), 20);
         for ((now, bytes), (time_ns, recorded)) in sent.iter().zip(&recording.packets) {
@@ -307,7 +325,7 @@ mod tests {
     #[test]
     fn loops_look_like_one_long_run() {
         let pace = ReplayPace { passes: 0, ..ReplayPace::default() };
-        let sent = run(Replay::new(recording(100), pace, 0), 1000);
+        let sent = run(replay(recording(100), pace), 1000);
         for stream in 0..2 {
             let geo = GeoId::new(3, 1, 0, stream);
             let frames: Vec<_> = sent
@@ -337,10 +355,10 @@ mod tests {
     #[test]
     fn a_scaled_replay_takes_less_time_and_an_unpaced_one_none() {
         let pace = ReplayPace { rate_scale: 4.0, ..ReplayPace::default() };
-        let sent = run(Replay::new(recording(101), pace, 0), 1000);
+        let sent = run(replay(recording(101), pace), 1000);
         assert_eq!(sent.last().unwrap().0, 101 * PERIOD_NS / 4);
         let pace = ReplayPace { unpaced: true, passes: 3, ..ReplayPace::default() };
-        let sent = run(Replay::new(recording(10), pace, 0), 1000);
+        let sent = run(replay(recording(10), pace), 1000);
         assert_eq!((sent.len(), sent.last().unwrap().0), (60, 0));
     }
 
@@ -348,15 +366,15 @@ mod tests {
     fn odd_packets_are_replayed_as_they_are() {
         let packets = vec![(0, vec![]), (10, vec![7; 3]), (20, vec![9; 20])];
         let pace = ReplayPace { passes: 2, ..ReplayPace::default() };
-        let mut replay = Replay::new(MemoryRecording::new(packets), pace, 0);
+        let mut replay = replay(MemoryRecording::new(packets), pace);
         let mut lengths = Vec::new();
-        while let Next::Send(datagram) = replay.next(u64::MAX) {
-            lengths.push(datagram.len());
+        while let Next::Send { bytes, stream: None } = replay.next(u64::MAX) {
+            lengths.push(bytes.len());
         }
         assert_eq!(lengths, [0, 3, 20, 0, 3, 20]);
         let counts = replay.counts();
         assert_eq!((counts.datagrams, counts.bytes), (6, 46));
-        assert_eq!((counts.passes, counts.without_header, counts.rewritten), (2, 4, 1));
+        assert_eq!((counts.passes, counts.no_frames, counts.rewritten), (2, 6, 0));
     }
 
     #[test]
@@ -369,6 +387,6 @@ mod tests {
     #[test]
     fn an_empty_recording_ends_at_once_even_when_looped() {
         let pace = ReplayPace { passes: 0, ..ReplayPace::default() };
-        assert_eq!(Replay::new(MemoryRecording::default(), pace, 0).next(0), Next::Done);
+        assert_eq!(replay(MemoryRecording::default(), pace).next(0), Next::Done);
     }
 }

@@ -1,7 +1,8 @@
 //! The truth: what was made, what was sent, and what was done to it on purpose.
 
+use std::collections::BTreeMap;
+
 use gannet_measure::ledger::{Drop, Statement};
-use gannet_wire::GeoId;
 use serde::{Deserialize, Serialize};
 
 /// Frames by the fault that they suffered; every frame is counted at most once, but for the wrong
@@ -18,10 +19,10 @@ pub struct FaultCounts {
     pub reordered: u64,
     /// Sent cut.
     pub truncated: u64,
-    /// Sent with one bit inverted in the 32 bytes of headers.
+    /// Sent with one bit inverted in the header.
     pub flipped_header: u64,
-    /// Sent with one bit inverted in the ADC block.
-    pub flipped_block: u64,
+    /// Sent with one bit inverted after the header.
+    pub flipped_body: u64,
     /// Sent with an identifier that no stream has.
     pub wrong_id: u64,
     /// First frames after a jump of the sequence number.
@@ -42,7 +43,7 @@ impl FaultCounts {
         self.reordered += other.reordered;
         self.truncated += other.truncated;
         self.flipped_header += other.flipped_header;
-        self.flipped_block += other.flipped_block;
+        self.flipped_body += other.flipped_body;
         self.wrong_id += other.wrong_id;
         self.sequence_jumped += other.sequence_jumped;
         self.timestamp_jumped += other.timestamp_jumped;
@@ -57,7 +58,7 @@ impl FaultCounts {
             + self.reordered
             + self.truncated
             + self.flipped_header
-            + self.flipped_block
+            + self.flipped_body
             + self.wrong_id
             + self.sequence_jumped
             + self.timestamp_jumped
@@ -65,17 +66,10 @@ impl FaultCounts {
 }
 
 /// The truth about one stream, or about several added up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamTruth {
-    /// Detector of the stream; 0 in a sum.
-    pub detector: u16,
-    /// Crate of the stream; 0 in a sum.
-    #[serde(rename = "crate")]
-    pub crate_id: u16,
-    /// Slot of the stream; 0 in a sum.
-    pub slot: u16,
-    /// Number of the stream on its board; 0 in a sum.
-    pub stream: u16,
+    /// Name of the stream; empty in a sum.
+    pub stream: String,
     /// Frames that the front end made.
     pub frames_made: u64,
     /// Datagrams handed to the sender.
@@ -84,20 +78,15 @@ pub struct StreamTruth {
     pub held_back: u64,
     /// Frames by the fault that they suffered.
     pub faults: FaultCounts,
-    /// Timestamp of the first frame made, in ticks of 16 ns, jumps left out.
+    /// Timestamp of the first frame made, in ticks, jumps left out.
     pub first_timestamp: Option<u64>,
-    /// Timestamp of the last frame made, in ticks of 16 ns, jumps left out.
+    /// Timestamp of the last frame made, in ticks, jumps left out.
     pub last_timestamp: Option<u64>,
-    /// Sum of all timestamp jumps, in ticks of 16 ns.
+    /// Sum of all timestamp jumps, in ticks.
     pub ticks_jumped: u64,
 }
 
 impl StreamTruth {
-    /// Identifier of the stream.
-    pub fn geo_id(&self) -> GeoId {
-        GeoId::new(self.detector, self.crate_id, self.slot, self.stream)
-    }
-
     fn absorb(&mut self, other: &Self) {
         self.frames_made += other.frames_made;
         self.datagrams_sent += other.datagrams_sent;
@@ -131,12 +120,10 @@ impl StreamTruth {
 pub struct Truth {
     /// Seed of content and faults.
     pub seed: u64,
-    /// Ticks of 16 ns from one frame of a stream to the next.
+    /// Ticks from one frame of a stream to the next.
     pub ticks_per_frame: u64,
-    /// Tracks reported so far.
-    pub tracks: u64,
-    /// Deposits reported so far.
-    pub deposits: u64,
+    /// Injected events reported so far, of each kind.
+    pub events: BTreeMap<String, u64>,
     /// Each stream, in the order of the emulator.
     pub streams: Vec<StreamTruth>,
 }

@@ -1,6 +1,7 @@
 //! What goes wrong on purpose.
 
 use gannet_measure::quantity::Span;
+use gannet_wire::Rhythm;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,15 +28,15 @@ pub struct Faults {
     pub truncation: f64,
     /// One random bit of the datagram is inverted.
     pub bit_flip: f64,
-    /// Detector, crate, slot or stream is changed so that no configured stream is named.
+    /// The frame names a stream that does not exist.
     pub wrong_id: f64,
     /// The sequence numbers of the stream jump, from this frame on.
     pub sequence_jump: f64,
-    /// Size of a sequence jump, 1 to 4095.
+    /// Size of a sequence jump, 1 to 4095 for frames of TPC channels.
     pub sequence_jump_size: u16,
     /// The timestamps of the stream jump forward, from this frame on.
     pub timestamp_jump: f64,
-    /// Size of a timestamp jump in ticks of 16 ns (2048 are one WIBEth frame).
+    /// Size of a timestamp jump in ticks (2048 are one WIBEth frame).
     pub timestamp_jump_ticks: u64,
     /// Streams that stop, and perhaps start again.
     pub outages: Vec<Outage>,
@@ -78,7 +79,7 @@ impl Faults {
         ]
     }
 
-    pub(super) fn check(&self, streams: usize) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self, streams: usize, rhythm: &Rhythm) -> Result<(), ConfigError> {
         const KEYS: [&str; 8] = [
             "faults.loss",
             "faults.duplicate",
@@ -100,8 +101,10 @@ impl Faults {
         }
         let distance = self.reorder_distance as f64;
         within("faults.reorder_distance", distance, 1.0, REORDER_DISTANCE_MAX as f64)?;
-        let size = f64::from(self.sequence_jump_size);
-        within("faults.sequence_jump_size", size, 1.0, 4095.0)?;
+        if self.sequence_jump > 0.0 {
+            let (size, most) = (self.sequence_jump_size, rhythm.sequence_modulus - 1);
+            within("faults.sequence_jump_size", size.into(), 1.0, most.into())?;
+        }
         let ticks = self.timestamp_jump_ticks as f64;
         within("faults.timestamp_jump_ticks", ticks, 1.0, (1u64 << 40) as f64)?;
         within("faults.outages", self.outages.len() as f64, 0.0, OUTAGES_MAX as f64)?;

@@ -2,34 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use crate::front_end::COLDDATA_MASK;
-use gannet_wire::tpc_streams::STREAMS_MAX;
-use gannet_wire::{GeoId, daq_ethernet, tdeeth, wibeth};
+use gannet_wire::{Heading, Rhythm, StreamKey};
 
-/// Detector number of the top of a vertical-drift detector, which sends TDEEth frames.
-const VD_TOP: u16 = 11;
-/// A timestamp this far from the one before it is taken for an error: one hour, in ticks.
-const GAP_MAX: u64 = 3600 * 62_500_000;
-/// Nanoseconds of a tick.
-const TICK_NS: u64 = 16;
+/// Most streams that are kept apart.
+const STREAMS_MAX: usize = 4096;
+/// A timestamp this far from the one before it is taken for an error: one hour, in seconds.
+const GAP_MAX_S: u64 = 3600;
 
 /// What the first pass showed of one stream.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    first: (u64, u16),
-    last: (u64, u16),
-    step: u64,
+    first: Heading,
+    last: Heading,
+    rhythm: Rhythm,
 }
 
-/// Rewrites the headers of all passes after the first, from which it learns.
+/// Rewrites what frames tell in all passes after the first, from which it learns.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rewriter {
-    streams: BTreeMap<GeoId, Seen>,
+    streams: BTreeMap<StreamKey, Seen>,
     previous: Option<u64>,
     /// Passes ended.
     pass: u64,
     /// Ticks by which a pass is later than the one before it.
     span: u64,
+    /// Length of a pass in nanoseconds.
+    span_ns: u64,
 }
 
 impl Rewriter {
@@ -37,58 +35,49 @@ impl Rewriter {
     pub(super) fn begin_pass(&mut self) {
         if self.pass == 0 {
             self.span = self.learned_span();
+            // Several front ends in one recording count the same clock.
+            let clock = self.streams.values().next().map(|seen| seen.rhythm.clock);
+            self.span_ns = clock.map_or(0, |clock| clock.ns(self.span));
         }
         self.pass += 1;
     }
 
     /// Length of a pass in nanoseconds; 0 as long as it is not known.
     pub(super) fn pass_ns(&self) -> u64 {
-        self.span * TICK_NS
+        self.span_ns
     }
 
-    /// Rewrites the first bytes of a frame, at least a DAQ header.
-    pub(super) fn rewrite(&mut self, head: &mut [u8]) {
-        let mut daq = daq_ethernet::Header::new_unchecked(&mut *head);
-        let (geo, timestamp, sequence) = (daq.geo_id(), daq.timestamp(), daq.seq_id());
-        if self.pass == 0 {
-            return self.learn(geo, timestamp, sequence);
-        }
-        let later = self.pass.wrapping_mul(self.span);
-        daq.set_timestamp(timestamp.wrapping_add(later));
-        if let Some(seen) = self.streams.get(&geo) {
-            let frames = self.pass.wrapping_mul(seen.frames_per_pass(self.span)) as u16;
-            daq.set_seq_id(sequence.wrapping_add(frames) % daq_ethernet::SEQ_MODULUS);
-        }
-        let own = &mut head[daq_ethernet::HEADER_LEN..];
-        if geo.detector != VD_TOP
-            && let Ok(mut wib) = wibeth::Header::new_checked(own)
-        {
-            let add = |cold: u16| cold.wrapping_add(later as u16) & COLDDATA_MASK;
-            wib.set_colddata_timestamp_0(add(wib.colddata_timestamp_0()));
-            wib.set_colddata_timestamp_1(add(wib.colddata_timestamp_1()));
-        }
+    /// What a frame that was recorded as `heading` tells in this pass, one after the first.
+    pub(super) fn rewritten(&self, heading: &Heading) -> Heading {
+        let begin = heading.begin.wrapping_add(self.pass.wrapping_mul(self.span));
+        let sequence = self.streams.get(&heading.stream).map_or(heading.sequence, |seen| {
+            let frames = self.pass.wrapping_mul(seen.frames_per_pass(self.span));
+            let modulus = u64::from(seen.rhythm.sequence_modulus);
+            (u64::from(heading.sequence).wrapping_add(frames) % modulus) as u32
+        });
+        Heading { begin, sequence, ..*heading }
     }
 
-    fn learn(&mut self, geo: GeoId, timestamp: u64, sequence: u16) {
-        if self.previous.is_some_and(|previous| previous.abs_diff(timestamp) > GAP_MAX) {
+    /// Looks at a frame of the first pass.
+    pub(super) fn learn(&mut self, heading: &Heading, rhythm: &Rhythm) {
+        let gap_max = GAP_MAX_S * rhythm.clock.per_s();
+        if self.previous.is_some_and(|previous| previous.abs_diff(heading.begin) > gap_max) {
             return;
         }
-        self.previous = Some(timestamp);
-        let now = (timestamp, sequence);
+        self.previous = Some(heading.begin);
         let full = self.streams.len() >= STREAMS_MAX;
-        match self.streams.get_mut(&geo) {
+        match self.streams.get_mut(&heading.stream) {
             Some(seen) => {
-                if timestamp < seen.first.0 {
-                    seen.first = now;
+                if heading.begin < seen.first.begin {
+                    seen.first = *heading;
                 }
-                if timestamp > seen.last.0 {
-                    seen.last = now;
+                if heading.begin > seen.last.begin {
+                    seen.last = *heading;
                 }
             }
             None if !full => {
-                let top = geo.detector == VD_TOP;
-                let step = if top { tdeeth::TICKS_PER_FRAME } else { wibeth::TICKS_PER_FRAME };
-                self.streams.insert(geo, Seen { first: now, last: now, step });
+                let seen = Seen { first: *heading, last: *heading, rhythm: *rhythm };
+                self.streams.insert(heading.stream, seen);
             }
             None => {}
         }
@@ -96,20 +85,21 @@ impl Rewriter {
 
     /// Ticks from the first frame of any stream to the end of the last, in whole frames of all.
     fn learned_span(&self) -> u64 {
-        let first = self.streams.values().map(|seen| seen.first.0).min().unwrap_or(0);
-        let end = self.streams.values().map(|seen| seen.last.0 + seen.step).max().unwrap_or(0);
-        let steps = self.streams.values().map(|seen| seen.step);
+        let first = self.streams.values().map(|seen| seen.first.begin).min().unwrap_or(0);
+        let end =
+            self.streams.values().map(|seen| seen.last.begin + seen.rhythm.step).max().unwrap_or(0);
+        let steps = self.streams.values().map(|seen| seen.rhythm.step);
         let common = steps.fold(1, least_common_multiple);
         (end - first).next_multiple_of(common)
     }
 }
 
 impl Seen {
-    /// Frames that the stream's front end made in `span` ticks, by its own count (modulo 2^16,
-    /// of which 4096 is a divisor).
+    /// Frames that the stream's front end made in `span` ticks, by its own count (modulo 2^64, of
+    /// which the modulus of sequence numbers is a divisor).
     fn frames_per_pass(&self, span: u64) -> u64 {
-        let counted = u64::from(self.last.1.wrapping_sub(self.first.1));
-        let uncounted = (span - (self.last.0 - self.first.0)) / self.step;
+        let counted = u64::from(self.last.sequence).wrapping_sub(self.first.sequence.into());
+        let uncounted = (span - (self.last.begin - self.first.begin)) / self.rhythm.step;
         counted.wrapping_add(uncounted)
     }
 }
@@ -126,21 +116,21 @@ fn least_common_multiple(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gannet_wire::{FrameFormat, GeoId, TpcFormat};
 
-    fn head(geo: GeoId, timestamp: u64, sequence: u16) -> [u8; 32] {
-        let mut head = [0; 32];
-        let mut daq = daq_ethernet::Header::new_unchecked(&mut head[..]);
-        daq.set_geo_id(geo);
-        daq.set_timestamp(timestamp);
-        daq.set_seq_id(sequence);
-        head
+    fn heading(stream: GeoId, begin: u64, sequence: u32) -> Heading {
+        Heading { stream: stream.into(), begin, sequence }
     }
 
-    fn rewritten(rewriter: &mut Rewriter, head: [u8; 32]) -> (u64, u16) {
-        let mut head = head;
-        rewriter.rewrite(&mut head);
-        let daq = daq_ethernet::Header::new_unchecked(head);
-        (daq.timestamp(), daq.seq_id())
+    /// Shows a frame to the rewriter in the first pass, and has it rewritten in a later one.
+    fn told(rewriter: &mut Rewriter, heading: Heading) -> (u64, u32) {
+        let detector = GeoId::from_bits(heading.stream.0).detector;
+        if rewriter.pass == 0 {
+            rewriter.learn(&heading, &TpcFormat::of_detector(detector).rhythm());
+            return (heading.begin, heading.sequence);
+        }
+        let rewritten = rewriter.rewritten(&heading);
+        (rewritten.begin, rewritten.sequence)
     }
 
     #[test]
@@ -148,17 +138,14 @@ mod tests {
         let (wib, tde) = (GeoId::new(10, 1, 0, 0), GeoId::new(11, 1, 0, 0));
         let mut rewriter = Rewriter::default();
         for index in 0..3 {
-            rewritten(&mut rewriter, head(wib, 10_000 + index * 2048, 4094 + index as u16));
-            rewritten(&mut rewriter, head(tde, 10_000 + index * 2000, index as u16));
+            told(&mut rewriter, heading(wib, 10_000 + index * 2048, 4094 + index as u32));
+            told(&mut rewriter, heading(tde, 10_000 + index * 2000, index as u32));
         }
         rewriter.begin_pass();
         // 6144 ticks were seen; the least common multiple of 2048 and 2000 is 256,000.
         assert_eq!(rewriter.pass_ns(), 256_000 * 16);
-        assert_eq!(
-            rewritten(&mut rewriter, head(wib, 10_000, 4094)),
-            (266_000, (4094 + 125) % 4096)
-        );
-        assert_eq!(rewritten(&mut rewriter, head(tde, 10_000, 0)), (266_000, 128));
+        assert_eq!(told(&mut rewriter, heading(wib, 10_000, 4094)), (266_000, (4094 + 125) % 4096));
+        assert_eq!(told(&mut rewriter, heading(tde, 10_000, 0)), (266_000, 128));
     }
 
     #[test]
@@ -166,7 +153,7 @@ mod tests {
         let geo = GeoId::new(3, 1, 0, 0);
         let mut rewriter = Rewriter::default();
         for timestamp in [10_000, 12_048, 1 << 60, 14_096] {
-            rewritten(&mut rewriter, head(geo, timestamp, 0));
+            told(&mut rewriter, heading(geo, timestamp, 0));
         }
         rewriter.begin_pass();
         assert_eq!(rewriter.span, 3 * 2048);
@@ -177,12 +164,12 @@ mod tests {
         let geo = GeoId::new(3, 1, 0, 0);
         let mut rewriter = Rewriter::default();
         for (timestamp, sequence) in [(0, 10), (2048, 11), (4096, 500)] {
-            rewritten(&mut rewriter, head(geo, timestamp, sequence));
+            told(&mut rewriter, heading(geo, timestamp, sequence));
         }
         for pass in 1..=3u64 {
             rewriter.begin_pass();
-            let expected = (pass * 6144, (10 + pass * 491) as u16);
-            assert_eq!(rewritten(&mut rewriter, head(geo, 0, 10)), expected);
+            let expected = (pass * 6144, (10 + pass * 491) as u32);
+            assert_eq!(told(&mut rewriter, heading(geo, 0, 10)), expected);
         }
     }
 }

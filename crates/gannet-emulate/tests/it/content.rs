@@ -1,9 +1,9 @@
 //! Content of the frames, read back through the checked views of the formats.
 
-use gannet_emulate::config::{Deposits, Pattern, Tracks};
-use gannet_emulate::{Config, Event, EventKind, FrontEnd, Hit};
+use gannet_emulate::FrontEnd;
+use gannet_emulate::tpc::config::{Deposits, Pattern, Tracks};
+use gannet_emulate::tpc::{Config, Event, EventKind, Hit, TpcFrontEnd};
 use gannet_wire::adc14::{ADC_MAX, CHANNELS, SAMPLES};
-use gannet_wire::tpc_frame::FRAME_LEN;
 use gannet_wire::{ChannelMap, wibeth};
 
 const STREAMS: usize = 8;
@@ -21,16 +21,15 @@ fn map(config: &Config) -> ChannelMap {
     ChannelMap::synthetic(&config.streams.geo_ids()).unwrap()
 }
 
-fn front_end(config: &Config) -> FrontEnd {
-    FrontEnd::new(config, &map(config), 1_000_000).unwrap()
+fn front_end(config: &Config) -> TpcFrontEnd {
+    TpcFrontEnd::new(config, &map(config), 1_000_000).unwrap()
 }
 
 /// Samples of one stream, `[sample][channel]`, of the first `frames` frames.
-fn waveforms(front_end: &mut FrontEnd, stream: usize, frames: u64) -> Vec<[i32; CHANNELS]> {
+fn waveforms(front_end: &mut TpcFrontEnd, stream: usize, frames: u64) -> Vec<[i32; CHANNELS]> {
     let mut rows = Vec::new();
     for index in 0..frames {
-        let mut bytes = [0; FRAME_LEN];
-        front_end.frame(stream, index, &mut bytes);
+        let bytes = front_end.frame(stream, index);
         let frame = wibeth::Frame::new_checked(&bytes).unwrap();
         rows.extend(
             (0..SAMPLES)
@@ -77,10 +76,10 @@ fn noise_alone_never_passes_the_smallest_usual_threshold() {
 }
 
 /// Events that begin and end in the first frames, with their hits.
-fn events(front_end: &mut FrontEnd) -> Vec<(Event, Vec<Hit>)> {
+fn events(front_end: &mut TpcFrontEnd) -> Vec<(Event, Vec<Hit>)> {
     let mut events = Vec::new();
-    let end = front_end.timestamp(FRAMES);
-    front_end.report(0..FRAMES, |event, hits| {
+    let end = front_end.begin(FRAMES);
+    front_end.events(0..FRAMES, |event, hits| {
         if event.time_end < end {
             events.push((event.clone(), hits.to_vec()));
         }
@@ -139,7 +138,7 @@ fn a_deposit_adds_the_charge_that_the_truth_tells() {
         }
     }
     let mut told = 0;
-    with.report(0..FRAMES, |event, _| told += event.adc_integral as i64);
+    with.events(0..FRAMES, |event, _| told += event.adc_integral as i64);
     assert_eq!(found, told);
 }
 
@@ -153,8 +152,7 @@ fn the_pattern_sets_the_samples_it_tells_and_no_others() {
         for index in 0..FRAMES {
             let told: Vec<(usize, usize)> = front_end.pattern().unwrap().hits(5, index).collect();
             total += told.len();
-            let mut bytes = [0; FRAME_LEN];
-            front_end.frame(5, index, &mut bytes);
+            let bytes = front_end.frame(5, index);
             let frame = wibeth::Frame::new_checked(&bytes).unwrap();
             for sample in 0..SAMPLES {
                 for channel in 0..CHANNELS {

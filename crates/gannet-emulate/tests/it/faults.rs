@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use gannet_emulate::config::{Faults, Outage};
-use gannet_emulate::{Burst, Config, Emulator, FaultCounts, Truth};
+use gannet_emulate::tpc::{Config, TpcFrontEnd};
+use gannet_emulate::{Burst, Emulator, FaultCounts, FrontEnd, InjectedEvent, Truth};
 use gannet_measure::quantity::Span;
 use gannet_wire::tpc_frame::FRAME_LEN;
 use gannet_wire::{ChannelMap, wibeth};
@@ -20,9 +21,9 @@ fn config(faults: Faults) -> Config {
     config
 }
 
-fn emulator(config: &Config) -> Emulator {
+fn emulator(config: &Config) -> Emulator<TpcFrontEnd> {
     let map = ChannelMap::synthetic(&config.streams.geo_ids()).unwrap();
-    Emulator::new(config, &map, 0).unwrap()
+    config.emulator(&map, 0).unwrap()
 }
 
 fn collect(burst: &Burst<'_>, sent: &mut Vec<Vec<u8>>) {
@@ -51,13 +52,7 @@ fn run(config: &Config, burst: usize) -> (Vec<Vec<Vec<u8>>>, Truth) {
 /// Frame of stream 0 by its number, as the front end makes it.
 fn pristine(config: &Config) -> Vec<Vec<u8>> {
     let mut emulator = emulator(config);
-    (0..FRAMES as u64)
-        .map(|index| {
-            let mut frame = [0; FRAME_LEN];
-            emulator.front_end().frame(0, index, &mut frame);
-            frame.to_vec()
-        })
-        .collect()
+    (0..FRAMES as u64).map(|index| emulator.front_end().frame(0, index)).collect()
 }
 
 #[test]
@@ -114,7 +109,7 @@ fn classify(config: &Config, sent: &[Vec<u8>]) -> FaultCounts {
             };
             match pristine.iter().find(flipped) {
                 Some(frame) if frame[..32] != bytes[..32] => counts.flipped_header += 1,
-                Some(_) => counts.flipped_block += 1,
+                Some(_) => counts.flipped_body += 1,
                 None => counts.wrong_id += 1,
             }
         }
@@ -142,8 +137,8 @@ fn each_kind_is_found_in_the_bytes_as_often_as_the_truth_tells() {
     found.reordered = told.reordered;
     // A wrong identifier may differ from the right one in one bit, which looks like a flip.
     assert_eq!(
-        found.wrong_id + found.flipped_header + found.flipped_block,
-        told.wrong_id + told.flipped_header + told.flipped_block
+        found.wrong_id + found.flipped_header + found.flipped_body,
+        told.wrong_id + told.flipped_header + told.flipped_body
     );
     (found.wrong_id, found.flipped_header) = (told.wrong_id, told.flipped_header);
     found.lost = told.lost;
@@ -196,7 +191,7 @@ fn held_back_frames_are_in_the_account() {
         let sent = emulator.next_burst(1, 9).datagrams().len();
         assert!(sent <= 9);
     }
-    let truth = emulator.truth().streams[1];
+    let truth = emulator.truth().streams[1].clone();
     assert_eq!((truth.frames_made, truth.datagrams_sent, truth.held_back), (90, 74, 16));
     assert!(truth.statement().closes());
     assert_eq!(emulator.flush(1).datagrams().len(), 16);
@@ -230,7 +225,7 @@ fn jumps_last_and_their_sum_is_told() {
             }
         }
     }
-    let told = truth.streams[2];
+    let told = &truth.streams[2];
     assert_eq!((sequence, time), (told.faults.sequence_jumped, told.faults.timestamp_jumped));
     assert!(sequence > 10 && time > 10);
     assert_eq!(told.ticks_jumped, time * 10 * 2048);
@@ -267,14 +262,20 @@ fn events_are_reported_once_however_often_one_asks() {
             let _ = emulator.next_burst(stream, 9);
         }
         if round % 7 == 0 {
-            emulator.report(|event, hits| often.push((event.clone(), hits.to_vec())));
+            emulator.report(|event| often.push(line(event)));
         }
     }
-    emulator.report(|event, hits| often.push((event.clone(), hits.to_vec())));
-    emulator
-        .front_end()
-        .report(0..FRAMES as u64, |event, hits| once.push((event.clone(), hits.to_vec())));
+    emulator.report(|event| often.push(line(event)));
+    emulator.front_end().report(0..FRAMES as u64, &mut |event| once.push(line(event)));
     assert!(once.len() > 5 && often == once);
     let truth = emulator.truth();
-    assert_eq!((truth.tracks + truth.deposits) as usize, once.len());
+    assert_eq!(truth.events.values().sum::<u64>() as usize, once.len());
+    assert!(truth.events["track"] > 0 && truth.events["deposit"] > 0);
+}
+
+/// An event as it is written.
+fn line(event: &dyn InjectedEvent) -> String {
+    let mut line = Vec::new();
+    event.write_json(&mut line).unwrap();
+    String::from_utf8(line).unwrap()
 }

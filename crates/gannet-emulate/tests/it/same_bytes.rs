@@ -1,7 +1,8 @@
 //! The same seed gives the same datagrams from version to version: digests of a busy run.
 
-use gannet_emulate::config::{Faults, Outage, Pattern, Pulser, WrongClock};
-use gannet_emulate::{Config, Emulator};
+use gannet_emulate::config::{Faults, Outage, WrongClock};
+use gannet_emulate::tpc::Config;
+use gannet_emulate::tpc::config::{Pattern, Pulser};
 use gannet_measure::quantity::Span;
 use gannet_wire::{ChannelMap, TpcFormat};
 
@@ -45,7 +46,7 @@ fn busy(format: TpcFormat) -> Config {
 /// FNV-1a of all datagrams with their lengths, stream by stream and burst by burst.
 fn digest(config: &Config) -> u64 {
     let map = ChannelMap::synthetic(&config.streams.geo_ids()).unwrap();
-    let mut emulator = Emulator::new(config, &map, 0).unwrap();
+    let mut emulator = config.emulator(&map, 0).unwrap();
     let mut digest = 0xcbf2_9ce4_8422_2325u64;
     let mut add = |bytes: &[u8]| {
         for &byte in bytes {
@@ -66,7 +67,7 @@ fn digest(config: &Config) -> u64 {
         }
     }
     let total = emulator.truth().total();
-    assert!(total.faults.flipped_header > 0 && total.faults.flipped_block > 10);
+    assert!(total.faults.flipped_header > 0 && total.faults.flipped_body > 10);
     assert!(total.faults.wrong_id > 10 && total.faults.reordered > 10);
     assert!(total.faults.stopped > 10 && total.faults.wrong_clock > 10);
     digest

@@ -8,10 +8,10 @@ use gannet_wire::StreamChannels;
 use gannet_wire::adc14::SAMPLES;
 use gannet_wire::channel_map::{COLLECTION, PLANES};
 
+use super::config::{Config, Deposits, Tracks};
 use super::event::{Event, EventKind, Hit};
 use super::pulse::{LEAD, Shapes, TAIL};
 use super::wires::{Module, Wire, Wires};
-use crate::config::{Config, Deposits, Tracks};
 use crate::seeds::{Purpose, family};
 use gannet_wire::TpcFormat;
 

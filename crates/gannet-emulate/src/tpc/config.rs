@@ -1,12 +1,20 @@
-//! What the frames hold: pedestals, noise and signals.
+//! The `[emulate]` table of TPC front ends: which streams, and what their frames hold.
 
 use gannet_measure::quantity::Span;
-use gannet_wire::adc14;
+use gannet_wire::tpc_streams::StreamsError;
+use gannet_wire::{ChannelMap, FrameFormat, TpcFormat, TpcStreams, adc14};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigError, within};
-use gannet_wire::TpcFormat;
+use super::TpcFrontEnd;
+use crate::Emulator;
+use crate::config::{ConfigError, Faults, Pace, Settings, within};
+
+impl From<StreamsError> for ConfigError {
+    fn from(error: StreamsError) -> Self {
+        Self { key: error.key, value: error.value, expected: error.expected }
+    }
+}
 
 /// Largest rate of tracks per second: 20 in the 2 ms that are prepared at a time.
 const TRACKS_HZ_MAX: f64 = 10_000.0;
@@ -14,6 +22,71 @@ const TRACKS_HZ_MAX: f64 = 10_000.0;
 const DEPOSITS_HZ_MAX: f64 = 1_000_000.0;
 /// Largest rate of pattern hits per channel: a hit every 7.8 samples.
 const PATTERN_HZ_MAX: f64 = 250_000.0;
+
+/// Front-end emulator: which streams, what is in them, how fast, and what goes wrong.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The streams and their identifiers.
+    pub streams: TpcStreams,
+    /// Seed of all content and all faults: the same seed gives the same bytes.
+    pub seed: u64,
+    /// Timestamp of the first frame, in ticks of 16 ns since 1970; the time of day when absent.
+    pub start_timestamp: Option<u64>,
+    /// How fast frames are sent.
+    pub pace: Pace,
+    /// Pedestals and noise.
+    pub noise: Noise,
+    /// Cosmic tracks.
+    pub tracks: Tracks,
+    /// Point-like deposits of low energy.
+    pub deposits: Deposits,
+    /// Calibration pulses on all channels; off when absent.
+    pub pulser: Option<Pulser>,
+    /// Fixed-rate pattern of single-sample hits; off when absent.
+    pub pattern: Option<Pattern>,
+    /// Faults put in on purpose.
+    pub faults: Faults,
+}
+
+impl Config {
+    /// What is set for any detector.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            seed: self.seed,
+            start_timestamp: self.start_timestamp,
+            pace: self.pace.clone(),
+            faults: self.faults.clone(),
+        }
+    }
+
+    /// The emulator of these front ends, whose streams read the wires that `map` tells.
+    ///
+    /// # Errors
+    /// As [`TpcFrontEnd::new`].
+    pub fn emulator(
+        &self,
+        map: &ChannelMap,
+        now: u64,
+    ) -> Result<Emulator<TpcFrontEnd>, ConfigError> {
+        Emulator::new(TpcFrontEnd::new(self, map, now)?, &self.settings())
+    }
+
+    /// Refuses values that cannot be emulated.
+    ///
+    /// # Errors
+    /// The first [`ConfigError`] found.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.streams.check()?;
+        self.pace.check()?;
+        self.noise.check()?;
+        self.tracks.check()?;
+        self.deposits.check()?;
+        self.pulser.iter().try_for_each(|pulser| pulser.check(self.streams.format))?;
+        self.pattern.iter().try_for_each(Pattern::check)?;
+        self.faults.check(self.streams.count, &self.streams.format.rhythm())
+    }
+}
 
 /// Pedestals and noise by kind of plane, in ADC counts.
 ///
@@ -58,7 +131,7 @@ impl Noise {
     /// every few frames, which no real noise does.
     pub const SIGMAS_MAX: f64 = 4.0;
 
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    fn check(&self) -> Result<(), ConfigError> {
         let plane = |key, pedestal: f64, spread: f64, rms: f64| {
             let reach = spread + Self::SIGMAS_MAX * rms;
             within(key, pedestal, reach, f64::from(adc14::ADC_MAX) - reach)
@@ -115,7 +188,7 @@ impl Default for Tracks {
 }
 
 impl Tracks {
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    fn check(&self) -> Result<(), ConfigError> {
         within("tracks.rate_hz", self.rate_hz, 0.0, TRACKS_HZ_MAX)?;
         within("tracks.adc", self.adc, 1.0, 8000.0)?;
         within("tracks.induction_fraction", self.induction_fraction, 0.0, 2.0)?;
@@ -146,7 +219,7 @@ impl Default for Deposits {
 }
 
 impl Deposits {
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    fn check(&self) -> Result<(), ConfigError> {
         within("deposits.rate_hz", self.rate_hz, 0.0, DEPOSITS_HZ_MAX)?;
         within("deposits.adc", self.adc, 1.0, 8000.0)?;
         within("deposits.induction_fraction", self.induction_fraction, 0.0, 2.0)?;
@@ -171,7 +244,7 @@ impl Default for Pulser {
 }
 
 impl Pulser {
-    pub(super) fn check(&self, format: TpcFormat) -> Result<(), ConfigError> {
+    fn check(&self, format: TpcFormat) -> Result<(), ConfigError> {
         let frame_ns = (1e9 / format.frames_per_s()).ceil();
         if (self.period.ns() as f64) < frame_ns || self.period > Span::s(3600) {
             let expected = format!("expected one frame ({frame_ns} ns) to 1 h");
@@ -200,7 +273,71 @@ impl Default for Pattern {
 }
 
 impl Pattern {
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    fn check(&self) -> Result<(), ConfigError> {
         within("pattern.rate_hz", self.rate_hz, 0.01, PATTERN_HZ_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Outage;
+
+    #[test]
+    fn an_empty_table_is_a_valid_configuration() {
+        let config: Config = toml::from_str("").unwrap();
+        assert_eq!(config, Config::default());
+        config.check().unwrap();
+    }
+
+    #[test]
+    fn unknown_keys_are_refused() {
+        for text in ["sed = 1", "[streams]\ncounts = 1", "[pulser]\nperiod_s = 1"] {
+            let error = toml::from_str::<Config>(text).unwrap_err().to_string();
+            assert!(error.contains("unknown field"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused_by_key() {
+        for (text, key) in [
+            ("[streams]\ncount = 0", "streams.count"),
+            ("[streams]\ncount = 5000", "streams.count"),
+            ("[streams]\ndetector = 64", "streams.detector"),
+            ("[streams]\nslot = 5", "streams.slot"),
+            ("[streams]\ncrate = 1023\ncount = 41", "streams.crate"),
+            ("[pace]\nrate_scale = 0.0", "pace.rate_scale"),
+            ("[pace]\nrate_scale = nan", "pace.rate_scale"),
+            ("[pace]\nburst = 10", "pace.burst"),
+            ("[noise]\ncollection_pedestal = 100.0", "noise.collection_pedestal"),
+            ("[noise]\nblocks = 0", "noise.blocks"),
+            ("[tracks]\nrate_hz = 1e9", "tracks.rate_hz"),
+            ("[tracks]\nchannels_min = 500", "tracks.channels_max"),
+            ("[deposits]\nrate_hz = -1.0", "deposits.rate_hz"),
+            ("[pulser]\nperiod = \"10 us\"", "pulser.period"),
+            ("[pattern]\nrate_hz = 1e6", "pattern.rate_hz"),
+            ("[faults]\nloss = 0.6\nduplicate = 0.6", "faults"),
+            ("[faults]\nreorder_distance = 0", "faults.reorder_distance"),
+            ("[[faults.outages]]\nstream = 4\nstop = \"1 s\"", "faults.outages.stream"),
+            (
+                "[[faults.outages]]\nstream = 0\nstop = \"1 s\"\nrestart = \"1 s\"",
+                "faults.outages.restart",
+            ),
+        ] {
+            let config: Config = toml::from_str(text).unwrap();
+            assert_eq!(config.check().unwrap_err().key, key, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_resolved_configuration_is_read_back() {
+        let mut config = Config { pulser: Some(Pulser::default()), ..Config::default() };
+        config.faults.outages.push(Outage {
+            stream: 0,
+            stop: Span::s(1),
+            restart: Some(Span::s(2)),
+        });
+        let text = toml::to_string(&config).unwrap();
+        assert_eq!(toml::from_str::<Config>(&text).unwrap(), config);
     }
 }

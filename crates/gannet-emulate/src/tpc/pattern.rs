@@ -4,7 +4,7 @@ use gannet_measure::random::Random;
 use gannet_wire::adc14::{Block, CHANNELS, SAMPLES};
 
 use super::block::saturate;
-use crate::config::{self};
+use super::config;
 use gannet_wire::TpcFormat;
 
 /// Time in samples with 32 bits behind the point.

@@ -4,7 +4,8 @@ use gannet_measure::random::Random;
 use gannet_wire::adc14::{self, BLOCK_LEN, Block, CHANNELS, SAMPLES};
 use gannet_wire::channel_map::COLLECTION;
 
-use crate::config::{ConfigError, Noise};
+use super::config::Noise;
+use crate::config::ConfigError;
 use crate::seeds::{Purpose, family};
 
 /// Most blocks of all pools together: 235 MB.

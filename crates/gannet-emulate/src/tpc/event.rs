@@ -1,7 +1,11 @@
 //! The truth about one event: what charge was put where, and when.
 
+use std::io;
+
 use gannet_wire::channel_map::PLANES;
 use serde::{Deserialize, Serialize};
+
+use crate::front_end::InjectedEvent;
 
 /// What made the charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,4 +51,28 @@ pub struct Hit {
     pub stream_channel: u8,
     /// Sample of the positive peak, counted from the first sample of the first frame.
     pub sample: u64,
+}
+
+/// An event with its hits, as it is reported.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Reported<'a> {
+    pub event: &'a Event,
+    pub hits: &'a [Hit],
+}
+
+impl InjectedEvent for Reported<'_> {
+    fn kind(&self) -> &'static str {
+        match self.event.kind {
+            EventKind::Track => "track",
+            EventKind::Deposit => "deposit",
+        }
+    }
+
+    fn time(&self) -> u64 {
+        self.event.time_start
+    }
+
+    fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        Ok(serde_json::to_writer(out, self)?)
+    }
 }

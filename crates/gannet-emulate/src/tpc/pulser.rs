@@ -2,9 +2,9 @@
 
 use gannet_wire::adc14::{Block, SAMPLES};
 
+use super::config;
 use super::noise::Planes;
 use super::pulse::{LEAD, Shapes, TAIL};
-use crate::config::{self};
 use gannet_wire::TpcFormat;
 
 /// Which frames hold a calibration pulse.

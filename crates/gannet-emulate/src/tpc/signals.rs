@@ -5,10 +5,10 @@
 use gannet_wire::StreamChannels;
 use gannet_wire::adc14::{Block, SAMPLES};
 
+use super::config::Config;
 use super::event::{Event, Hit};
 use super::events::{Events, SLOT_FRAMES, SLOT_SAMPLES};
 use super::pulse::{LEAD, Shapes, TAIL};
-use crate::config::Config;
 
 /// The part of a pulse that lies in one frame.
 #[derive(Clone, Copy, Debug)]
