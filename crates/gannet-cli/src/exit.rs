@@ -123,10 +123,9 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
 /// Exit code of frames that could not be sent.
 fn sending_code(error: &EmulationError) -> u8 {
     match error {
-        EmulationError::Config(_)
-        | EmulationError::ChannelMap(_)
-        | EmulationError::NoReceiver(_)
-        | EmulationError::NoPort(_) => CONFIGURATION_INVALID,
+        EmulationError::Config(_) | EmulationError::NoReceiver(_) | EmulationError::NoPort(_) => {
+            CONFIGURATION_INVALID
+        }
         // What a socket needs, an address or a right, is lacking on this machine.
         EmulationError::Sink(_) => Outcome::ResourceMissing.code(),
         _ => 1,

@@ -11,7 +11,7 @@ use gannet_emulate::{BURST_FRAMES_MAX, ConfigError};
 use gannet_ingest::Datagram;
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::histogram::Summary;
-use gannet_wire::{GeoId, daq_ethernet};
+use gannet_wire::{FrameFormat, StreamKey};
 use serde::Serialize;
 
 use crate::recording::{RecordedFile, RecordingError, Skipped};
@@ -61,13 +61,14 @@ pub struct ReplayReport {
     pub failure: Option<String>,
 }
 
-/// Starts to send the frames in the file `path` to `to`.
+/// Starts to send the frames in the file `path` to `to`. The format of each is told by `format_of`.
 ///
 /// # Errors
 /// When the pace cannot be kept, the file holds no frames or its first ones cannot be read, or a
 /// socket cannot be had.
-pub fn replay(
+pub fn replay<T: FrameFormat>(
     path: &Path,
+    format_of: impl Fn(&[u8]) -> T + Send + 'static,
     to: SocketAddr,
     pace: ReplayPace,
 ) -> Result<Running<ReplayReport>, ReplayError> {
@@ -78,7 +79,7 @@ pub fn replay(
         return Err(ReplayError::NoFrames { path, skipped });
     }
     let clock = SystemClock::start();
-    let replay = Replay::new(recording, pace, clock.now_ns());
+    let replay = Replay::new(recording, format_of, pace, clock.now_ns());
     let progress = Arc::new(Progress { lateness_ns: replay.lateness(), ..Progress::default() });
     let (outlets, _) = Outlets::connect(&[to], Arc::clone(&progress))?;
     let sender = Sender { replay, outlets, batch: Batch::default(), unsent: 0 };
@@ -89,15 +90,15 @@ pub fn replay(
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
-    ends: [usize; BURST_FRAMES_MAX],
+    /// Where each ends, and its stream.
+    ends: [(usize, Option<StreamKey>); BURST_FRAMES_MAX],
     count: usize,
 }
 
 impl Batch {
-    fn push(&mut self, datagram: gannet_emulate::Datagram<'_>) {
-        self.bytes.extend_from_slice(datagram.head);
-        self.bytes.extend_from_slice(datagram.body);
-        self.ends[self.count] = self.bytes.len();
+    fn push(&mut self, bytes: &[u8], stream: Option<StreamKey>) {
+        self.bytes.extend_from_slice(bytes);
+        self.ends[self.count] = (self.bytes.len(), stream);
         self.count += 1;
     }
 
@@ -111,17 +112,15 @@ impl Batch {
 
     /// Sends all and is empty then; returns how many the network did not take.
     fn send(&mut self, outlets: &mut Outlets) -> Result<u64, EmulationError> {
-        let mut datagrams = [Datagram { header: &[], body: &[] }; BURST_FRAMES_MAX];
-        let mut begin = 0;
-        for (datagram, &end) in datagrams.iter_mut().zip(&self.ends[..self.count]) {
-            datagram.body = &self.bytes[begin..end];
-            begin = end;
-        }
+        let (mut begin, mut unsent) = (0, 0);
         // Frames of several streams in one message would all come by one socket of the receiver.
-        let of_one_stream = |a: &Datagram<'_>, b: &Datagram<'_>| stream(a) == stream(b);
-        let mut unsent = 0;
-        for datagrams in datagrams[..self.count].chunk_by(of_one_stream) {
-            unsent += outlets.send(0, datagrams)?;
+        for of_one_stream in self.ends[..self.count].chunk_by(|one, next| one.1 == next.1) {
+            let mut datagrams = [Datagram { header: &[], body: &[] }; BURST_FRAMES_MAX];
+            for (datagram, &(end, _)) in datagrams.iter_mut().zip(of_one_stream) {
+                datagram.body = &self.bytes[begin..end];
+                begin = end;
+            }
+            unsent += outlets.send(0, &datagrams[..of_one_stream.len()])?;
         }
         self.bytes.clear();
         self.count = 0;
@@ -129,20 +128,15 @@ impl Batch {
     }
 }
 
-/// The stream of a frame.
-fn stream(datagram: &Datagram<'_>) -> Option<GeoId> {
-    daq_ethernet::Header::new_checked(datagram.body).ok().map(|header| header.geo_id())
-}
-
 /// The state of the sending thread.
-struct Sender {
-    replay: Replay<RecordedFile>,
+struct Sender<F> {
+    replay: Replay<RecordedFile, F>,
     outlets: Outlets,
     batch: Batch,
     unsent: u64,
 }
 
-impl Sender {
+impl<F: Fn(&[u8]) -> T, T: FrameFormat> Sender<F> {
     fn run(
         mut self,
         clock: &SystemClock,
@@ -150,8 +144,8 @@ impl Sender {
     ) -> Result<ReplayReport, EmulationError> {
         while !stop.load(Ordering::Relaxed) {
             match self.replay.next(clock.now_ns()) {
-                Next::Send(datagram) => {
-                    self.batch.push(datagram);
+                Next::Send { bytes, stream } => {
+                    self.batch.push(bytes, stream);
                     if self.batch.is_full() {
                         self.flush()?;
                     }

@@ -8,9 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use gannet_control::config::{self, Plan};
-use gannet_control::emulation::{Emulation, EmulationReport, EventSink, Target};
+use gannet_control::emulation::{
+    Emulation, EmulationError, EmulationReport, EventSink, Target, unix_ticks,
+};
 use gannet_control::run::Run;
-use gannet_emulate::{Event, EventKind};
+use gannet_emulate::tpc::TpcFrontEnd;
+use gannet_wire::daq_ethernet::CLOCK;
 
 use crate::display::LiveDisplay;
 use crate::exit::Outcome;
@@ -97,7 +100,9 @@ fn emulate(plan: &Plan, run: &Run, events: EventSink) -> anyhow::Result<Emulatio
         frames: None,
         flow_control: Some(run.flow_control()),
     };
-    Ok(Emulation::start(emulate, &plan.channel_map, &target, Some(events))?)
+    let front_end = TpcFrontEnd::new(emulate, &plan.channel_map, unix_ticks(CLOCK));
+    let front_end = front_end.map_err(EmulationError::from)?;
+    Ok(Emulation::start(front_end, &emulate.settings(), &target, Some(events))?)
 }
 
 /// Times of the injected tracks, in ticks.
@@ -107,9 +112,9 @@ struct Tracks(Arc<Mutex<Vec<u64>>>);
 impl Tracks {
     fn sink(&self) -> EventSink {
         let times = Arc::clone(&self.0);
-        Box::new(move |event: &Event, _| {
-            if event.kind == EventKind::Track {
-                times.lock().unwrap_or_else(PoisonError::into_inner).push(event.time_start);
+        Box::new(move |event| {
+            if event.kind() == "track" {
+                times.lock().unwrap_or_else(PoisonError::into_inner).push(event.time());
             }
         })
     }

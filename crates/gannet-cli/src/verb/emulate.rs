@@ -5,10 +5,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use gannet_control::config;
-use gannet_control::emulation::{self, Emulation, EmulationReport, EventFile, Target};
-use gannet_emulate::StreamTruth;
+use gannet_control::config::{self, Plan};
+use gannet_control::emulation::{
+    self, Emulation, EmulationError, EmulationReport, EventFile, Target, unix_ticks,
+};
+use gannet_emulate::tpc::TpcFrontEnd;
+use gannet_emulate::{FrontEnd, StreamTruth};
 use gannet_log::files::is_same_file;
+use gannet_wire::daq_ethernet::CLOCK;
+use gannet_wire::{ChannelMap, GeoId};
 
 use crate::exit::{Outcome, Usage};
 use crate::signals::Signals;
@@ -51,10 +56,10 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let plan = config::load(&arguments.file)?;
-    let config = &plan.config.emulate;
+    let front_end = front_end(&plan)?;
     let addresses = match arguments.to {
-        Some(address) => vec![address; config.streams.geo_ids().len()],
-        None => emulation::addresses(&plan)?,
+        Some(address) => vec![address; front_end.streams().len()],
+        None => emulation::addresses(&plan, &front_end)?,
     };
     let inputs = [Some(&arguments.file), plan.config.channel_map.as_ref()];
     keep_inputs(arguments, inputs.into_iter().flatten())?;
@@ -66,8 +71,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         return Ok(signals.received().map_or(Outcome::Ok, Outcome::Interrupted));
     }
     let target = Target { addresses, frames: arguments.frames, flow_control: None };
-    let map = emulation::channel_map(&plan)?;
-    let running = Emulation::start(config, &map, &target, hits.as_ref().map(EventFile::sink))?;
+    let events = hits.as_ref().map(EventFile::sink);
+    let running = Emulation::start(front_end, &plan.config.emulate.settings(), &target, events)?;
     sending::watch(&running, &signals, arguments.seconds);
     let report = running.join()?;
     if let Some(path) = &arguments.truth {
@@ -87,6 +92,22 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         None if report.datagrams_unsent() > 0 => Outcome::Degraded,
         None => Outcome::Ok,
     })
+}
+
+/// The front end of the `[emulate]` table.
+///
+/// Its channels are those of the plan, so that a receiver with the same configuration agrees about
+/// them. Without a configured map, streams that no source has get a synthetic one.
+fn front_end(plan: &Plan) -> anyhow::Result<TpcFrontEnd> {
+    let config = &plan.config.emulate;
+    let streams = config.streams.geo_ids();
+    let known = |stream: &GeoId| plan.channel_map.stream(*stream).is_some();
+    let map = match plan.config.channel_map.is_some() || streams.iter().all(known) {
+        true => plan.channel_map.clone(),
+        false => ChannelMap::synthetic(&streams)?,
+    };
+    let front_end = TpcFrontEnd::new(config, &map, unix_ticks(CLOCK));
+    Ok(front_end.map_err(EmulationError::from)?)
 }
 
 /// Refuses to write over what is read, or twice to one file.
@@ -113,9 +134,9 @@ fn table(report: &EmulationReport) -> String {
     let truth = &report.truth;
     let mut text = row(["stream", "made", "sent", "unsent", "faults"].map(str::to_owned));
     for (stream, &unsent) in truth.streams.iter().zip(&report.unsent) {
-        text += &stream_row(stream.geo_id().to_string(), stream, unsent);
+        text += &stream_row(&stream.stream, stream, unsent);
     }
-    text += &stream_row("all".into(), &truth.total(), report.datagrams_unsent());
+    text += &stream_row("all", &truth.total(), report.datagrams_unsent());
     let pace = &report.pace;
     let aim = match pace.target_hz {
         Some(target_hz) => format!("of {target_hz:.1} aimed at"),
@@ -124,17 +145,19 @@ fn table(report: &EmulationReport) -> String {
     text += &format!("rate       {:.1} frames/s a stream, {aim}\n", pace.reached_hz);
     text += &format!("lateness   {}\n", sending::lateness(&pace.lateness_ns));
     text += &format!("slips      {}, {:.3} s in all\n", pace.slips, pace.slipped_ns as f64 * 1e-9);
-    text += &format!("events     {} tracks, {} deposits\n", truth.tracks, truth.deposits);
+    let events = truth.events.iter().map(|(kind, count)| format!("{count} of kind {kind}"));
+    let events = events.collect::<Vec<_>>().join(", ");
+    text += &format!("events     {}\n", if events.is_empty() { "none" } else { &events });
     if report.refused > 0 {
         text += &format!("refused    {} times: nobody listens there\n", report.refused);
     }
     text
 }
 
-fn stream_row(name: String, truth: &StreamTruth, unsent: u64) -> String {
+fn stream_row(name: &str, truth: &StreamTruth, unsent: u64) -> String {
     let numbers = [truth.frames_made, truth.datagrams_sent - unsent, unsent, truth.faults.total()];
     let [made, sent, unsent, faults] = numbers.map(|number| number.to_string());
-    row([name, made, sent, unsent, faults])
+    row([name.to_owned(), made, sent, unsent, faults])
 }
 
 fn row([name, made, sent, unsent, faults]: [String; 5]) -> String {

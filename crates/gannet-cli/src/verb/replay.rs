@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use gannet_emulate::replay::ReplayPace;
 use gannet_offline::replay::{ReplayReport, replay};
+use gannet_wire::{TpcFormat, daq_ethernet};
 
 use crate::exit::Outcome;
 use crate::signals::Signals;
@@ -48,7 +49,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if arguments.wait && !sending::wait_for_listeners(&[to], &signals)? {
         return Ok(signals.received().map_or(Outcome::Ok, Outcome::Interrupted));
     }
-    let running = replay(&arguments.file, to, ReplayPace { rate_scale, unpaced, passes })?;
+    let pace = ReplayPace { rate_scale, unpaced, passes };
+    let running = replay(&arguments.file, format_of, to, pace)?;
     sending::watch(&running, &signals, None);
     let report = running.join()?;
     if arguments.json {
@@ -66,6 +68,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     })
 }
 
+/// The format of a frame, by the detector that it is of.
+fn format_of(frame: &[u8]) -> TpcFormat {
+    let header = daq_ethernet::Header::new_checked(frame);
+    header.map_or_else(
+        |_| TpcFormat::default(),
+        |header| TpcFormat::of_detector(header.det_id().into()),
+    )
+}
+
 /// The report for people.
 fn table(report: &ReplayReport) -> String {
     let counts = &report.counts;
@@ -77,8 +88,8 @@ fn table(report: &ReplayReport) -> String {
     text += &format!("skipped    {}\n", report.skipped);
     text += &format!("rate       {:.1} frames/s\n", report.reached_hz);
     text += &format!("lateness   {}\n", sending::lateness(&report.lateness_ns));
-    if counts.without_header > 0 {
-        text += &format!("headless   {} too short for a DAQ header\n", counts.without_header);
+    if counts.no_frames > 0 {
+        text += &format!("no frames  {} datagrams, sent as they are\n", counts.no_frames);
     }
     if report.refused > 0 {
         text += &format!("refused    {} times: nobody listens there\n", report.refused);

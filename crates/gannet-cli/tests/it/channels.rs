@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use gannet_control::config;
 use gannet_dune::channels::{Condition, file};
-use gannet_emulate::Emulator;
+use gannet_emulate::FrontEnd;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::network::Addresses;
 use gannet_wire::{adc14, ethernet, pcap, tpc_frame};
@@ -63,7 +63,7 @@ impl Bench {
 /// Frames of the emulator as a packet capture.
 fn capture() -> Vec<u8> {
     let plan = config::parse("run.toml", CONFIG, Path::new(".")).unwrap();
-    let mut emulator = Emulator::new(&plan.config.emulate, &plan.channel_map, 1 << 40).unwrap();
+    let mut emulator = plan.config.emulate.emulator(&plan.channel_map, 1 << 40).unwrap();
     let addresses = Addresses {
         source_hardware: ethernet::Address([2, 0, 0, 0, 0, 1]),
         destination_hardware: ethernet::Address([2, 0, 0, 0, 0, 2]),
@@ -74,7 +74,7 @@ fn capture() -> Vec<u8> {
     let writer = pcap::Writer::new(pcap::FileHeader::new(LINK_TYPE_ETHERNET), &mut capture);
     let mut frame = [0; tpc_frame::FRAME_LEN];
     for index in 0..FRAMES {
-        emulator.front_end().frame(0, index, &mut frame);
+        frame.copy_from_slice(&emulator.front_end().frame(0, index));
         spoil(&mut frame, index);
         let mut data = vec![0; addresses.buffer_len(frame.len())];
         addresses.emit(&frame, &mut data).unwrap();

@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use gannet_control::config;
 use gannet_emulate::FrontEnd;
+use gannet_emulate::tpc::TpcFrontEnd;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::network::Addresses;
 use gannet_wire::{ChannelMap, ethernet, pcap, tpc_frame};
@@ -112,7 +113,7 @@ fn capture(config: &Path) -> Vec<u8> {
     let streams = &plan.config.emulate.streams;
     let start = 112_000_000_000_000_000;
     let map = ChannelMap::synthetic(&streams.geo_ids()).unwrap();
-    let mut front_end = FrontEnd::new(&plan.config.emulate, &map, start).unwrap();
+    let mut front_end = TpcFrontEnd::new(&plan.config.emulate, &map, start).unwrap();
     let addresses = Addresses {
         source_hardware: ethernet::Address([2, 0, 0, 0, 0, 1]),
         destination_hardware: ethernet::Address([2, 0, 0, 0, 0, 2]),
@@ -125,7 +126,7 @@ fn capture(config: &Path) -> Vec<u8> {
     let mut data = vec![0; addresses.buffer_len(frame.len())];
     for index in 0..CAPTURED {
         for stream in 0..streams.count {
-            front_end.frame(stream, index, &mut frame);
+            frame.copy_from_slice(&front_end.frame(stream, index));
             addresses.emit(&frame, &mut data).unwrap();
             let packet = Packet {
                 interface: 0,

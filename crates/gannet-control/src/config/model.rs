@@ -44,7 +44,7 @@ pub struct Config {
     /// What is kept of the channels one by one.
     pub channels: ChannelsConfig,
     /// The front-end emulator that `gannet emulate` runs.
-    pub emulate: gannet_emulate::Config,
+    pub emulate: gannet_emulate::tpc::Config,
 }
 
 /// The run.

@@ -5,12 +5,14 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use gannet_emulate::tpc::TpcFrontEnd;
 use gannet_ingest::udp::UdpConfig;
 use gannet_measure::quantity::Span;
+use gannet_wire::daq_ethernet::CLOCK;
 
 use super::{Check, Needs, Verdict};
 use crate::config::{Config, Document, Plan, SourceConfig};
-use crate::emulation::{Emulation, Target};
+use crate::emulation::{Emulation, Target, unix_ticks};
 use crate::run::Run;
 
 /// Streams that are received for the measurement, at most.
@@ -47,7 +49,9 @@ impl ReceiveCost {
             frames: None,
             flow_control: Some(run.flow_control()),
         };
-        let emulation = Emulation::start(emulate, &plan.channel_map, &target, None);
+        let front_end = TpcFrontEnd::new(emulate, &plan.channel_map, unix_ticks(CLOCK));
+        let front_end = front_end.map_err(|error| error.to_string())?;
+        let emulation = Emulation::start(front_end, &emulate.settings(), &target, None);
         let emulation = emulation.map_err(|error| error.to_string())?;
         sleep(WARM_UP);
         let before = used(&run);

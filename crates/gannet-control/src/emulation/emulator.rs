@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gannet_emulate::{
-    BURST_DATAGRAMS_MAX, Burst, Config, Emulator, Event, Hit, PaceReport, Pacer, Truth,
+    BURST_DATAGRAMS_MAX, Burst, Emulator, FrontEnd, InjectedEvent, PaceReport, Pacer, Settings,
+    Truth,
 };
 use gannet_ingest::Datagram;
 use gannet_measure::clock::{Clock, SystemClock};
-use gannet_wire::ChannelMap;
-use gannet_wire::daq_ethernet::CLOCK;
+use gannet_measure::ticks::TickRate;
+use gannet_wire::FrameFormat;
 use serde::{Deserialize, Serialize};
 
 use super::send::{Outlets, wait};
@@ -49,31 +50,32 @@ impl EmulationReport {
     }
 }
 
-/// A callback for every injected event, with its hits.
-pub type EventSink = Box<dyn FnMut(&Event, &[Hit]) + Send>;
+/// A callback for every injected event.
+pub type EventSink = Box<dyn FnMut(&dyn InjectedEvent) + Send>;
 
 /// A running emulation.
 pub type Emulation = Running<EmulationReport>;
 
 impl Emulation {
-    /// Starts to send the frames of `config` to `target`.
+    /// Starts to send the frames of `front_end` to `target`.
     ///
     /// # Errors
-    /// When the configuration cannot be emulated or a socket cannot be had.
+    /// When this front end cannot be emulated as `settings` say, or a socket cannot be had.
     ///
     /// # Panics
-    /// If `target` has fewer addresses than the configuration has streams.
+    /// If `target` has fewer addresses than the front end has streams.
     pub fn start(
-        config: &Config,
-        map: &ChannelMap,
+        front_end: impl FrontEnd,
+        settings: &Settings,
         target: &Target,
         events: Option<EventSink>,
     ) -> Result<Self, EmulationError> {
-        let emulator = Emulator::new(config, map, unix_ticks())?;
+        let frames_per_s = front_end.format().rhythm().frames_per_s();
+        let emulator = Emulator::new(front_end, settings)?;
         let streams = emulator.streams();
         assert!(target.addresses.len() >= streams, "each stream needs an address");
         let clock = SystemClock::start();
-        let mut pacer = Pacer::new(&config.pace, config.streams.format, streams, clock.now_ns());
+        let mut pacer = Pacer::new(&settings.pace, frames_per_s, streams, clock.now_ns());
         target.frames.into_iter().for_each(|frames| pacer.set_limit(frames));
         let progress = Arc::new(Progress { lateness_ns: pacer.lateness(), ..Progress::default() });
         let (outlets, outlet_of_stream) =
@@ -85,15 +87,15 @@ impl Emulation {
     }
 }
 
-/// The time of day in ticks of the DUNE clock since 1970.
-pub fn unix_ticks() -> u64 {
+/// The time of day in ticks of `clock` since 1970.
+pub fn unix_ticks(clock: TickRate) -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    CLOCK.ticks(since.as_nanos() as u64)
+    clock.ticks(since.as_nanos() as u64)
 }
 
 /// The state of the sending thread.
-struct Sender {
-    emulator: Emulator,
+struct Sender<F> {
+    emulator: Emulator<F>,
     outlets: Outlets,
     outlet_of_stream: Vec<usize>,
     unsent: Vec<u64>,
@@ -101,7 +103,7 @@ struct Sender {
     flow_control: Option<FlowControl>,
 }
 
-impl Sender {
+impl<F: FrontEnd> Sender<F> {
     fn run(
         mut self,
         clock: &SystemClock,
@@ -144,8 +146,8 @@ impl Sender {
 
     fn report_events(&mut self) {
         match &mut self.events {
-            Some(events) => self.emulator.report(|event, hits| events(event, hits)),
-            None => self.emulator.report(|_, _| ()),
+            Some(events) => self.emulator.report(events),
+            None => self.emulator.report(|_| ()),
         }
     }
 }
@@ -161,7 +163,7 @@ fn send(outlets: &mut Outlets, outlet: usize, burst: &Burst<'_>) -> Result<u64, 
     outlets.send(outlet, &parts[..datagrams.len()])
 }
 
-/// Writes one line of JSON for each event: `{"event": .., "hits": [..]}`.
+/// Writes one line of JSON for each event.
 #[derive(Clone, Debug)]
 pub struct EventFile {
     state: Arc<Mutex<State>>,
@@ -171,12 +173,6 @@ pub struct EventFile {
 struct State {
     out: BufWriter<File>,
     failure: Option<io::Error>,
-}
-
-#[derive(Serialize)]
-struct Line<'a> {
-    event: &'a Event,
-    hits: &'a [Hit],
 }
 
 impl EventFile {
@@ -193,10 +189,10 @@ impl EventFile {
     /// gives the error.
     pub fn sink(&self) -> EventSink {
         let state = Arc::clone(&self.state);
-        Box::new(move |event, hits| {
+        Box::new(move |event| {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             if state.failure.is_none() {
-                state.failure = state.write(&Line { event, hits }).err();
+                state.failure = state.write(event).err();
             }
         })
     }
@@ -215,8 +211,8 @@ impl EventFile {
 }
 
 impl State {
-    fn write(&mut self, line: &Line<'_>) -> io::Result<()> {
-        serde_json::to_writer(&mut self.out, line)?;
+    fn write(&mut self, event: &dyn InjectedEvent) -> io::Result<()> {
+        event.write_json(&mut self.out)?;
         self.out.write_all(b"\n")
     }
 }

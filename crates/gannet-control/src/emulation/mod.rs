@@ -9,12 +9,10 @@ use std::sync::Arc;
 use gannet_emulate::ConfigError;
 use gannet_measure::counter::Counter;
 use gannet_measure::histogram::Histogram;
-use gannet_wire::GeoId;
-use gannet_wire::channel_map::ChannelMapError;
 
 pub use emulator::{Emulation, EmulationReport, EventFile, EventSink, unix_ticks};
 pub use send::{FlowControl, Outlets, Running, wait};
-pub use target::{Target, addresses, channel_map, is_listening};
+pub use target::{Target, addresses, is_listening};
 
 /// Why frames cannot be sent, or no longer.
 #[derive(Debug, thiserror::Error)]
@@ -23,21 +21,18 @@ pub enum EmulationError {
     /// The configuration asks for something that cannot be emulated.
     #[error("emulate.{0}")]
     Config(#[from] ConfigError),
-    /// No channel map can be made up for the streams.
-    #[error("emulate.streams: {0}")]
-    ChannelMap(#[from] ChannelMapError),
     /// A stream has no receiver in its own configuration.
     #[error(
         "emulate.streams: no source with a UDP address listens to stream {0}; \
          name an address with --to, or give a [[source]] this stream and a `udp.listen`"
     )]
-    NoReceiver(GeoId),
+    NoReceiver(String),
     /// The receiver takes any free port, which nobody else knows.
     #[error(
         "emulate.streams: the source of stream {0} listens on port 0, which means any free one; \
          name its address with --to, or give the source a port"
     )]
-    NoPort(GeoId),
+    NoPort(String),
     /// A socket failed.
     #[error(transparent)]
     Sink(#[from] gannet_ingest::Error),

@@ -5,10 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-use gannet_wire::{ChannelMap, GeoId};
+use gannet_emulate::FrontEnd;
+use gannet_wire::{FrameFormat, StreamKey};
 
 use super::{EmulationError, FlowControl};
-use crate::config::{Plan, SourceInput};
+use crate::config::{Plan, PlannedStream, SourceInput};
 
 /// Where emulated frames go, and for how long.
 #[derive(Clone, Debug)]
@@ -21,27 +22,34 @@ pub struct Target {
     pub flow_control: Option<FlowControl>,
 }
 
-/// Where the receiver of the same configuration expects each emulated stream: the first address
-/// of its source. A receiver on all addresses is reached by loopback.
+/// Where the receiver of the same configuration expects each stream of `front_end`: the first
+/// address of its source. A receiver on all addresses is reached by loopback.
 ///
 /// # Errors
 /// When a stream has no receiver, or one on a port that is not known.
-pub fn addresses(plan: &Plan) -> Result<Vec<SocketAddr>, EmulationError> {
-    let streams = plan.config.emulate.streams.geo_ids();
-    streams.into_iter().map(|stream| address(plan, stream)).collect()
+pub fn addresses(
+    plan: &Plan,
+    front_end: &impl FrontEnd,
+) -> Result<Vec<SocketAddr>, EmulationError> {
+    let name = |stream| front_end.format().stream_name(stream);
+    front_end.streams().iter().map(|stream| address(plan, *stream, name)).collect()
 }
 
-fn address(plan: &Plan, stream: GeoId) -> Result<SocketAddr, EmulationError> {
-    let mut sources = plan.sources.iter();
-    let source = sources.find(|source| source.streams.iter().any(|own| own.geo_id == stream));
+fn address(
+    plan: &Plan,
+    stream: StreamKey,
+    name: impl Fn(StreamKey) -> String,
+) -> Result<SocketAddr, EmulationError> {
+    let sends = |own: &PlannedStream| StreamKey::from(own.geo_id) == stream;
+    let source = plan.sources.iter().find(|source| source.streams.iter().any(sends));
     let listen = match source.map(|source| &source.input) {
         Some(SourceInput::Udp(udp)) => udp.listen.first().copied(),
         Some(SourceInput::Xdp(xdp)) => Some(xdp.listen.into()),
         _ => None,
     };
     match listen {
-        None => Err(EmulationError::NoReceiver(stream)),
-        Some(address) if address.port() == 0 => Err(EmulationError::NoPort(stream)),
+        None => Err(EmulationError::NoReceiver(name(stream))),
+        Some(address) if address.port() == 0 => Err(EmulationError::NoPort(name(stream))),
         Some(address) => Ok(reachable(address)),
     }
 }
@@ -54,21 +62,6 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         ip => ip,
     };
     SocketAddr::new(ip, address.port())
-}
-
-/// The channel map of the emulated streams: that of the plan, so that a receiver with the same
-/// configuration agrees about channels. Without a configured map, streams that no source has get
-/// a synthetic one.
-///
-/// # Errors
-/// When there are more streams than a map can be made up for.
-pub fn channel_map(plan: &Plan) -> Result<ChannelMap, EmulationError> {
-    let streams = plan.config.emulate.streams.geo_ids();
-    let known = |stream: &GeoId| plan.channel_map.stream(*stream).is_some();
-    if plan.config.channel_map.is_some() || streams.iter().all(known) {
-        return Ok(plan.channel_map.clone());
-    }
-    Ok(ChannelMap::synthetic(&streams)?)
 }
 
 /// Longest time between the port and the start of a readout, and far more than an answer of the
@@ -114,10 +107,18 @@ fn is_refusal(error: &io::Error) -> bool {
 mod tests {
     use super::*;
     use crate::config;
+    use gannet_emulate::tpc::TpcFrontEnd;
+    use gannet_wire::ChannelMap;
     use std::path::Path;
 
     fn plan(text: &str) -> Plan {
         config::parse("test.toml", text, Path::new(".")).unwrap()
+    }
+
+    fn addresses_of(plan: &Plan) -> Result<Vec<SocketAddr>, EmulationError> {
+        let emulate = &plan.config.emulate;
+        let map = ChannelMap::synthetic(&emulate.streams.geo_ids()).unwrap();
+        addresses(plan, &TpcFrontEnd::new(emulate, &map, 0).unwrap())
     }
 
     const SOURCES: &str = r#"
@@ -135,34 +136,19 @@ udp = { listen = ["127.0.0.1:0"] }
     #[test]
     fn streams_go_to_their_own_sources() {
         let plan = plan(&format!("{SOURCES}\n[emulate.streams]\ncount = 16"));
-        let addresses = addresses(&plan).unwrap();
+        let addresses = addresses_of(&plan).unwrap();
         assert_eq!(addresses[..8], ["127.0.0.1:7000".parse().unwrap(); 8]);
         assert_eq!(addresses[8..], ["[::1]:7001".parse().unwrap(); 8]);
     }
 
     #[test]
     fn a_stream_without_receiver_or_port_is_told() {
-        let error = addresses(&plan(&format!("{SOURCES}\n[emulate.streams]\ncrate = 2")));
-        assert!(matches!(error, Err(EmulationError::NoReceiver(geo)) if geo.crate_id == 2));
-        let error = addresses(&plan(&format!("{SOURCES}\n[emulate.streams]\nslot = 2")));
-        assert!(matches!(error, Err(EmulationError::NoPort(geo)) if geo.slot == 2));
+        let error = addresses_of(&plan(&format!("{SOURCES}\n[emulate.streams]\ncrate = 2")));
+        assert!(matches!(error, Err(EmulationError::NoReceiver(name)) if name == "3/2/0/0"));
+        let error = addresses_of(&plan(&format!("{SOURCES}\n[emulate.streams]\nslot = 2")));
+        assert!(matches!(error, Err(EmulationError::NoPort(name)) if name == "3/1/2/0"));
         let capture = "[[source]]\ncapture = \"a.pcap\"\nstreams = { count = 4 }";
-        assert!(matches!(addresses(&plan(capture)), Err(EmulationError::NoReceiver(_))));
-    }
-
-    #[test]
-    fn emulator_and_receiver_agree_about_channels() {
-        let plan = plan(&format!("{SOURCES}\n[emulate.streams]\nslot = 1"));
-        let map = channel_map(&plan).unwrap();
-        let stream = plan.config.emulate.streams.geo_ids()[0];
-        assert_eq!(map.stream(stream), plan.channel_map.stream(stream));
-    }
-
-    #[test]
-    fn streams_that_no_source_has_get_a_map_of_their_own() {
-        let plan = plan("[emulate.streams]\ncount = 3");
-        let map = channel_map(&plan).unwrap();
-        assert!(plan.config.emulate.streams.geo_ids().iter().all(|g| map.stream(*g).is_some()));
+        assert!(matches!(addresses_of(&plan(capture)), Err(EmulationError::NoReceiver(_))));
     }
 
     #[test]

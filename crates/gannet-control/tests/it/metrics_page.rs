@@ -9,10 +9,12 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use gannet_control::config::{self, Plan};
-use gannet_control::emulation::{Emulation, Target};
+use gannet_control::emulation::{Emulation, Target, unix_ticks};
 use gannet_control::metrics::{TextFormat, render};
 use gannet_control::run::Run;
 use gannet_control::snapshot::Snapshot;
+use gannet_emulate::tpc::TpcFrontEnd;
+use gannet_wire::daq_ethernet::CLOCK;
 
 const PAGE: &str = include_str!("../../../../docs/reference/metrics.md");
 
@@ -57,7 +59,8 @@ fn served(text: &str) -> BTreeMap<String, Family> {
 fn emulate(plan: &Plan, to: SocketAddr) {
     let target = Target { addresses: vec![to], frames: Some(100), flow_control: None };
     let config = &plan.config.emulate;
-    Emulation::start(config, &plan.channel_map, &target, None).unwrap().join().unwrap();
+    let front_end = TpcFrontEnd::new(config, &plan.channel_map, unix_ticks(CLOCK)).unwrap();
+    Emulation::start(front_end, &config.settings(), &target, None).unwrap().join().unwrap();
 }
 
 /// The end of a run in which every family has a value.

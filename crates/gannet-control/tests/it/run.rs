@@ -7,13 +7,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gannet_control::config::{self, Plan};
-use gannet_control::emulation::{Emulation, EmulationReport, Target};
+use gannet_control::emulation::{Emulation, EmulationReport, Target, unix_ticks};
 use gannet_control::run::Run;
 use gannet_control::run_control::State;
 use gannet_control::snapshot::Snapshot;
-use gannet_emulate::Emulator;
+use gannet_emulate::FrontEnd;
+use gannet_emulate::tpc::TpcFrontEnd;
 use gannet_log::Kind;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
+use gannet_wire::daq_ethernet::CLOCK;
 use gannet_wire::network::Addresses;
 use gannet_wire::{ethernet, pcap, tpc_frame};
 
@@ -61,7 +63,8 @@ fn emulate(plan: &Plan, to: SocketAddr, frames: u64) -> EmulationReport {
         frames: Some(frames),
         flow_control: None,
     };
-    Emulation::start(config, &plan.channel_map, &target, None).unwrap().join().unwrap()
+    let front_end = TpcFrontEnd::new(config, &plan.channel_map, unix_ticks(CLOCK)).unwrap();
+    Emulation::start(front_end, &config.settings(), &target, None).unwrap().join().unwrap()
 }
 
 impl Outcome {
@@ -125,7 +128,8 @@ fn streams_come_by_any_socket_of_a_source() {
         frames: Some(2000),
         flow_control: None,
     };
-    Emulation::start(config, &plan.channel_map, &target, None).unwrap().join().unwrap();
+    let front_end = TpcFrontEnd::new(config, &plan.channel_map, unix_ticks(CLOCK)).unwrap();
+    Emulation::start(front_end, &config.settings(), &target, None).unwrap().join().unwrap();
     let snapshot = run.drain();
     assert_eq!(snapshot.sources.len(), 4);
     assert_eq!(snapshot.frames(), 8000);
@@ -160,7 +164,7 @@ fn a_capture_is_read_to_its_end() {
 /// Writes `frames` frames of each stream as a packet capture, one stream after the other in
 /// turns.
 fn write_capture(plan: &Plan, frames: u64, path: &Path) {
-    let mut emulator = Emulator::new(&plan.config.emulate, &plan.channel_map, 1 << 40).unwrap();
+    let mut emulator = plan.config.emulate.emulator(&plan.channel_map, 1 << 40).unwrap();
     let front_end = emulator.front_end();
     let addresses = Addresses {
         source_hardware: ethernet::Address([2, 0, 0, 0, 0, 1]),
@@ -173,7 +177,7 @@ fn write_capture(plan: &Plan, frames: u64, path: &Path) {
     let mut frame = [0; tpc_frame::FRAME_LEN];
     for index in 0..frames {
         for stream in 0..plan.config.emulate.streams.count {
-            front_end.frame(stream, index, &mut frame);
+            frame.copy_from_slice(&front_end.frame(stream, index));
             let mut data = vec![0; addresses.buffer_len(frame.len())];
             addresses.emit(&frame, &mut data).unwrap();
             let packet = Packet {

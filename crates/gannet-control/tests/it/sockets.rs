@@ -7,9 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use gannet_control::config::{self, Plan, Problem};
-use gannet_control::emulation::{Emulation, FlowControl, Target};
+use gannet_control::emulation::{Emulation, FlowControl, Target, unix_ticks};
 use gannet_control::run::Run;
 use gannet_control::snapshot::Snapshot;
+use gannet_emulate::tpc::TpcFrontEnd;
+use gannet_wire::daq_ethernet::CLOCK;
 
 /// 64 streams of eight boards, as fast as the receiver takes them.
 const CONFIG: &str = r#"
@@ -47,7 +49,8 @@ fn emulate(plan: &Plan, run: &Run, frames: Option<u64>) -> Emulation {
     let flow_control = FlowControl { taken: Arc::new(move || taken() - before), in_flight_max };
     let addresses = vec![run.addresses()[0]; config.streams.count];
     let target = Target { addresses, frames, flow_control: Some(flow_control) };
-    Emulation::start(config, &plan.channel_map, &target, None).unwrap()
+    let front_end = TpcFrontEnd::new(config, &plan.channel_map, unix_ticks(CLOCK)).unwrap();
+    Emulation::start(front_end, &config.settings(), &target, None).unwrap()
 }
 
 fn dropped(snapshot: &Snapshot, reason: &str) -> u64 {

@@ -149,14 +149,15 @@ mod tests {
     use super::*;
     use crate::channels::loudest;
     use crate::tpg::{InitialPedestal, StreamTpg, TpgConfig};
-    use gannet_emulate::{Config, Emulator};
+    use gannet_emulate::tpc::{Config, TpcFrontEnd};
+    use gannet_emulate::{Emulator, FrontEnd};
     use gannet_wire::TpcFormat;
     use gannet_wire::channel_map::StreamChannels;
     use gannet_wire::{ChannelMap, adc14, tpc_frame, wibeth};
 
     /// A stream of the emulator and its search. The pedestals begin near the right ones.
     struct Bench {
-        emulator: Emulator,
+        emulator: Emulator<TpcFrontEnd>,
         tpg: StreamTpg,
         frames: u64,
     }
@@ -172,7 +173,7 @@ mod tests {
             (config.tracks.rate_hz, config.deposits.rate_hz) = (0.0, 0.0);
             let map = ChannelMap::synthetic(&config.streams.geo_ids()[..1]).unwrap();
             config.streams.count = 1;
-            let emulator = Emulator::new(&config, &map, 1 << 40).unwrap();
+            let emulator = config.emulator(&map, 1 << 40).unwrap();
             let channels: &StreamChannels = map.stream(config.streams.geo_ids()[0]).unwrap();
             let tpg = TpgConfig {
                 initial_pedestal: InitialPedestal::Counts(2000),
@@ -195,7 +196,7 @@ mod tests {
         fn process(&mut self, frames: u64, change: impl Fn(&mut adc14::Block)) {
             let (mut frame, mut found) = ([0; tpc_frame::FRAME_LEN], Vec::new());
             for _ in 0..frames {
-                self.emulator.front_end().frame(0, self.frames, &mut frame);
+                frame.copy_from_slice(&self.emulator.front_end().frame(0, self.frames));
                 let timestamp = wibeth::Frame::new_unchecked(&frame[..]).timestamp();
                 let samples = &mut frame[tpc_frame::FRAME_LEN - adc14::BLOCK_LEN..];
                 let block: &mut adc14::Block = samples.try_into().unwrap();

@@ -2,4 +2,5 @@
 
 mod content;
 mod faults;
+mod own_front_end;
 mod same_bytes;

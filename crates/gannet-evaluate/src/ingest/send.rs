@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use gannet_emulate::config::Pace;
-use gannet_emulate::{Config, FrontEnd, Pacer};
+use gannet_emulate::tpc::{Config, TpcFrontEnd};
+use gannet_emulate::{FrontEnd, Pacer};
 use gannet_ingest::udp::{UdpSink, UdpSinkConfig};
 use gannet_ingest::{Datagram, Sink};
 use gannet_measure::clock::{Clock, SystemClock};
@@ -51,13 +52,13 @@ impl Frames {
         let streams = TpcStreams { count: streams, ..TpcStreams::default() };
         let config = Config { streams, ..Config::default() };
         let map = ChannelMap::synthetic(&config.streams.geo_ids())?;
-        let mut front_end = FrontEnd::new(&config, &map, 0)?;
+        let mut front_end = TpcFrontEnd::new(&config, &map, 0)?;
         let mut bursts = vec![vec![0; BURST * FRAME_LEN]; config.streams.count];
         let mut sums = vec![[0; BURST]; config.streams.count];
         for (stream, (burst, sums)) in bursts.iter_mut().zip(&mut sums).enumerate() {
             let frames = burst.as_chunks_mut::<FRAME_LEN>().0;
             for (index, (frame, its_sum)) in frames.iter_mut().zip(sums).enumerate() {
-                front_end.frame(stream, index as u64, frame);
+                frame.copy_from_slice(&front_end.frame(stream, index as u64));
                 *its_sum = sum(frame);
             }
         }
@@ -105,7 +106,8 @@ impl Frames {
             burst: BURST,
             debt_max: DEBT_MAX,
         };
-        let mut pacer = Pacer::new(&pace, TpcFormat::WibEth, streams, clock.now_ns());
+        let mut pacer =
+            Pacer::new(&pace, TpcFormat::WibEth.frames_per_s(), streams, clock.now_ns());
         let end_ns = clock.now_ns() + time.as_nanos() as u64;
         let (begin_ns, begin_cpu) = (clock.now_ns(), sys::thread_time());
         let (mut sent, mut begun, mut slept_ns) = (Sent::default(), false, 0);

@@ -11,6 +11,7 @@ use gannet_dune::record::{Fragment, TriggerRecord};
 use gannet_dune::time_slice::SliceBuilder;
 use gannet_dune::tpg::StreamTpg;
 use gannet_emulate::FrontEnd;
+use gannet_emulate::tpc::TpcFrontEnd;
 use gannet_kernels::block;
 use gannet_log::{Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo};
 use gannet_measure::quantity::Bytes;
@@ -72,11 +73,10 @@ pub type Row = (usize, Vec<u8>);
 
 /// Emulated frames of all streams, in the order of time.
 pub fn emulated(plan: &Plan, frames: u64) -> Vec<Row> {
-    let mut front_end = FrontEnd::new(&plan.config.emulate, &plan.channel_map, START).unwrap();
+    let mut front_end = TpcFrontEnd::new(&plan.config.emulate, &plan.channel_map, START).unwrap();
     let places = (0..frames).flat_map(|index| (0..STREAMS).map(move |stream| (stream, index)));
     let frame = |(stream, index)| {
-        let mut frame = [0; tpc_frame::FRAME_LEN];
-        front_end.frame(stream, index, &mut frame);
+        let frame = front_end.frame(stream, index);
         (stream, frame.to_vec())
     };
     places.map(frame).collect()

@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use gannet_emulate::Emulator;
+use gannet_emulate::FrontEnd;
 use gannet_wire::tpc_frame::FRAME_LEN;
 use serde_json::Value;
 
@@ -53,7 +53,7 @@ struct Sender {
 impl Sender {
     fn start(bench: &Bench) -> Self {
         let config = bench.plan.config.emulate.clone();
-        let mut emulator = Emulator::new(&config, &bench.plan.channel_map, 0).unwrap();
+        let mut emulator = config.emulator(&bench.plan.channel_map, 0).unwrap();
         let stop = Arc::<AtomicBool>::default();
         let stopped = Arc::clone(&stop);
         let thread = thread::spawn(move || {
@@ -63,7 +63,7 @@ impl Sender {
             let (mut frame, mut sent, mut refused) = ([0; FRAME_LEN], 0, 0);
             for index in 0.. {
                 for stream in 0..2 {
-                    emulator.front_end().frame(stream, index, &mut frame);
+                    frame.copy_from_slice(&emulator.front_end().frame(stream, index));
                     // A refusal of an earlier frame is told by the next call, which sends nothing.
                     while socket.send(&frame).is_err() {}
                     sent += 1;

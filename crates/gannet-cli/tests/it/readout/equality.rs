@@ -1,7 +1,7 @@
 //! What the readout finds in frames that came by network is what the chain finds in the frames.
 
 use gannet_dune::tpg::StreamTpg;
-use gannet_emulate::Emulator;
+use gannet_emulate::FrontEnd;
 use gannet_log::{Kind, Reader};
 use gannet_wire::TpcFormat;
 use gannet_wire::record::Record;
@@ -33,7 +33,7 @@ fn words(primitive: &[u8]) -> [u64; 3] {
 fn expected(bench: &Bench, ended: &Ended) -> Vec<[u64; 3]> {
     let mut config = bench.plan.config.emulate.clone();
     config.start_timestamp = Some(ended.number("/streams/0/first_timestamp"));
-    let mut emulator = Emulator::new(&config, &bench.plan.channel_map, 0).unwrap();
+    let mut emulator = config.emulator(&bench.plan.channel_map, 0).unwrap();
     let mut found = Vec::new();
     let mut frame = [0; tpc_frame::FRAME_LEN];
     for (stream, planned) in bench.plan.streams().enumerate() {
@@ -42,7 +42,7 @@ fn expected(bench: &Bench, ended: &Ended) -> Vec<[u64; 3]> {
         let mut tpg = StreamTpg::new(tpg, &planned.channels, detector, TpcFormat::WibEth).unwrap();
         let front_end = emulator.front_end();
         for index in 0..ended.number(&format!("/streams/{stream}/frames")) {
-            front_end.frame(stream, index, &mut frame);
+            frame.copy_from_slice(&front_end.frame(stream, index));
             let frame = wibeth::Frame::new_unchecked(&frame[..]);
             tpg.process(frame.adc_block(), frame.timestamp(), &mut found);
         }

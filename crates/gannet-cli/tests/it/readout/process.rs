@@ -10,7 +10,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use gannet_control::config::{self, Plan};
-use gannet_control::emulation::{Emulation, EmulationReport, Target};
+use gannet_control::emulation::{Emulation, EmulationReport, Target, unix_ticks};
+use gannet_emulate::tpc::TpcFrontEnd;
+use gannet_wire::daq_ethernet::CLOCK;
 use serde_json::Value;
 
 /// The binary under test: that which the check names, or the one built with the tests.
@@ -128,7 +130,9 @@ impl Bench {
         let config = &self.plan.config.emulate;
         let addresses = vec![to; config.streams.count];
         let target = Target { addresses, frames, flow_control: None };
-        Emulation::start(config, &self.plan.channel_map, &target, None).unwrap()
+        let map = &self.plan.channel_map;
+        let front_end = TpcFrontEnd::new(config, map, unix_ticks(CLOCK)).unwrap();
+        Emulation::start(front_end, &config.settings(), &target, None).unwrap()
     }
 
     /// Starts `gannet emulate`, which sends to the address in the configuration until dropped.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use gannet_dune::raw_file::RawFileReader;
 use gannet_dune::tpg::StreamTpg;
-use gannet_emulate::Emulator;
+use gannet_emulate::FrontEnd;
 use gannet_log::{ChunkView, Kind, Reader, verify};
 use gannet_readout::raw_stream::CHUNK_FRAMES;
 use gannet_wire::TpcFormat;
@@ -118,11 +118,11 @@ fn assert_emulated(bench: &Bench, streams: &BTreeMap<GeoId, Vec<Vec<u8>>>) {
     let first = |frames: &Vec<Vec<u8>>| daq_ethernet::Header::new_unchecked(&frames[0]).timestamp();
     let mut config = bench.plan.config.emulate.clone();
     config.start_timestamp = streams.values().map(first).min();
-    let mut emulator = Emulator::new(&config, &bench.plan.channel_map, 0).unwrap();
+    let mut emulator = config.emulator(&bench.plan.channel_map, 0).unwrap();
     let mut expected = [0; FRAME_LEN];
     for (stream, planned) in bench.plan.streams().enumerate() {
         for (index, frame) in (0..).zip(&streams[&planned.geo_id]) {
-            emulator.front_end().frame(stream, index, &mut expected);
+            expected.copy_from_slice(&emulator.front_end().frame(stream, index));
             assert!(frame[..] == expected, "stream {stream}, frame {index}");
         }
     }

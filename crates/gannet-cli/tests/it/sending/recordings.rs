@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use gannet_dune::raw_file::{Catalogue, FileInfo, RawFileWriter, RecordKind, TakenAt};
 use gannet_dune::record::{Fragment, TriggerRecord};
-use gannet_emulate::{Config, FrontEnd};
+use gannet_emulate::FrontEnd;
+use gannet_emulate::tpc::{Config, TpcFrontEnd};
 use gannet_log::{Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo};
 use gannet_wire::capture::{ByteOrder, LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::network::Addresses;
 use gannet_wire::{
     ChannelMap, FragmentRepr, FragmentType, SourceId, Subsystem, TriggerRecordRepr, ethernet,
-    fragment, pcap, pcapng, tpc_frame, trigger_record, wibeth,
+    fragment, pcap, pcapng, trigger_record, wibeth,
 };
 
 pub const STREAMS: usize = 2;
@@ -26,11 +27,10 @@ pub fn frames() -> Vec<Vec<u8>> {
     let mut config = Config { start_timestamp: Some(START), ..Config::default() };
     config.streams.count = STREAMS;
     let map = ChannelMap::synthetic(&config.streams.geo_ids()).unwrap();
-    let mut front_end = FrontEnd::new(&config, &map, START).unwrap();
+    let mut front_end = TpcFrontEnd::new(&config, &map, START).unwrap();
     let places = (0..FRAMES).flat_map(|index| (0..STREAMS).map(move |stream| (stream, index)));
     let frame = |(stream, index)| {
-        let mut frame = [0; tpc_frame::FRAME_LEN];
-        front_end.frame(stream, index, &mut frame);
+        let frame = front_end.frame(stream, index);
         frame.to_vec()
     };
     places.map(frame).collect()
