@@ -80,7 +80,7 @@ impl<F: FrontEnd> Emulator<F> {
         };
         let frame = || Frame { written: Vec::with_capacity(len_max), body: Body::default() };
         Ok(Self {
-            injector: Injector::new(faults, settings.seed, streams, &rhythm),
+            injector: Injector::new(settings, streams, rhythm.clock, front_end.frames_per_s()),
             seed: settings.seed,
             sequence_jump_size: faults.sequence_jump_size.into(),
             timestamp_jump_ticks: faults.timestamp_jump_ticks,
@@ -151,7 +151,7 @@ impl<F: FrontEnd> Emulator<F> {
     pub fn truth(&self) -> Truth {
         Truth {
             seed: self.seed,
-            ticks_per_frame: self.front_end.format().rhythm().step,
+            ticks_per_frame: self.front_end.format().rhythm().step.longest(),
             events: self.events.clone(),
             streams: (0..self.streams.len()).map(|stream| self.stream_truth(stream)).collect(),
         }

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use gannet_measure::quantity::Span;
 use gannet_measure::random::Random;
-use gannet_wire::Rhythm;
+use gannet_measure::ticks::TickRate;
 
-use crate::config::Faults;
+use crate::config::Settings;
 use crate::seeds::{Purpose, family};
 
 /// What happens to one frame. What else must be drawn for it comes from the numbers given along.
@@ -46,8 +46,14 @@ pub(crate) struct Injector {
 }
 
 impl Injector {
-    /// Faults for so many streams of frames in this rhythm.
-    pub(crate) fn new(faults: &Faults, seed: u64, streams: usize, rhythm: &Rhythm) -> Self {
+    /// Faults for so many streams of `frames_per_s` frames each, whose times `clock` counts.
+    pub(crate) fn new(
+        settings: &Settings,
+        streams: usize,
+        clock: TickRate,
+        frames_per_s: f64,
+    ) -> Self {
+        let Settings { seed, faults, .. } = settings;
         let mut sum = 0.0;
         let edges = faults.probabilities().map(|probability| {
             sum += probability;
@@ -55,15 +61,15 @@ impl Injector {
         });
         let mut outages = vec![Vec::new(); streams];
         for outage in &faults.outages {
-            outages[outage.stream].push(frames_of(outage.stop, outage.restart, rhythm));
+            outages[outage.stream].push(frames_of(outage.stop, outage.restart, frames_per_s));
         }
         let mut clocks = vec![Vec::new(); streams];
-        for clock in &faults.clocks {
-            let ticks = |span: Span| rhythm.clock.ticks(span.ns());
-            let off = ticks(clock.ahead).wrapping_sub(ticks(clock.behind));
-            clocks[clock.stream].push((frames_of(clock.from, clock.until, rhythm), off));
+        for wrong in &faults.clocks {
+            let ticks = |span: Span| clock.ticks(span.ns());
+            let off = ticks(wrong.ahead).wrapping_sub(ticks(wrong.behind));
+            clocks[wrong.stream].push((frames_of(wrong.from, wrong.until, frames_per_s), off));
         }
-        let seed = family(seed, Purpose::Faults, 0);
+        let seed = family(*seed, Purpose::Faults, 0);
         Self { seed, edges: (sum > 0.0).then_some(edges), outages, clocks }
     }
 
@@ -100,21 +106,22 @@ impl Injector {
 }
 
 /// Numbers of the frames that begin between two times since the first frame.
-fn frames_of(from: Span, until: Option<Span>, rhythm: &Rhythm) -> Range<u64> {
-    let frame = |span: Span| (span.ns() as f64 / 1e9 * rhythm.frames_per_s()).ceil() as u64;
+fn frames_of(from: Span, until: Option<Span>, frames_per_s: f64) -> Range<u64> {
+    let frame = |span: Span| (span.ns() as f64 / 1e9 * frames_per_s).ceil() as u64;
     frame(from)..until.map_or(u64::MAX, frame)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Outage, WrongClock};
+    use crate::config::{Faults, Outage, WrongClock};
     use gannet_wire::{FrameFormat, TpcFormat};
 
     fn injector(faults: Faults) -> Injector {
-        let rhythm = TpcFormat::WibEth.rhythm();
-        faults.check(16, &rhythm).unwrap();
-        Injector::new(&faults, 0, 16, &rhythm)
+        let (settings, rhythm) =
+            (Settings { faults, ..Settings::default() }, TpcFormat::WibEth.rhythm());
+        settings.check(16, &rhythm).unwrap();
+        Injector::new(&settings, 16, rhythm.clock, rhythm.frames_per_s())
     }
 
     #[test]

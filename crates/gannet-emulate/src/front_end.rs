@@ -53,9 +53,15 @@ pub trait FrontEnd: Send + 'static {
     /// Time at which frame 0 of every stream begins, in ticks.
     fn start(&self) -> u64;
 
-    /// Time at which frame `index` of every stream begins, in ticks.
+    /// Time at which frame `index` of every stream begins, in ticks: the longest step of the format
+    /// after the one before, unless a front end knows better.
     fn begin(&self, index: u64) -> u64 {
-        self.start().wrapping_add(index.wrapping_mul(self.format().rhythm().step))
+        self.start().wrapping_add(index.wrapping_mul(self.format().rhythm().step.longest()))
+    }
+
+    /// Frames of a stream in a second at the true rate, on average.
+    fn frames_per_s(&self) -> f64 {
+        self.format().rhythm().frames_per_s()
     }
 
     /// What frame `index` of `stream` tells: its sequence number is `index`, as far as these count.

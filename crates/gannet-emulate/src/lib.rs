@@ -8,12 +8,12 @@
 //!
 //! ```
 //! use gannet_emulate::{FrontEnd, Pacer, tpc};
-//! use gannet_wire::{ChannelMap, FrameFormat};
+//! use gannet_wire::ChannelMap;
 //!
 //! let config = tpc::Config::default();
 //! let map = ChannelMap::synthetic(&config.streams.geo_ids())?;
 //! let mut emulator = config.emulator(&map, 107_544_625_968_523_275)?;
-//! let frames_per_s = emulator.front_end().format().rhythm().frames_per_s();
+//! let frames_per_s = emulator.front_end().frames_per_s();
 //! let mut pacer = Pacer::new(&config.pace, frames_per_s, emulator.streams(), 0);
 //! let mut sent = 0;
 //! while let Some(due) = pacer.next(1_000_000) {

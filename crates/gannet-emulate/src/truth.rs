@@ -120,7 +120,7 @@ impl StreamTruth {
 pub struct Truth {
     /// Seed of content and faults.
     pub seed: u64,
-    /// Ticks from one frame of a stream to the next.
+    /// Ticks from one frame of a stream to the next, at most.
     pub ticks_per_frame: u64,
     /// Injected events reported so far, of each kind.
     pub events: BTreeMap<String, u64>,

@@ -14,7 +14,6 @@ use gannet_emulate::{
 use gannet_ingest::Datagram;
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::ticks::TickRate;
-use gannet_wire::FrameFormat;
 use serde::{Deserialize, Serialize};
 
 use super::send::{Outlets, wait};
@@ -70,7 +69,7 @@ impl Emulation {
         target: &Target,
         events: Option<EventSink>,
     ) -> Result<Self, EmulationError> {
-        let frames_per_s = front_end.format().rhythm().frames_per_s();
+        let frames_per_s = front_end.frames_per_s();
         let emulator = Emulator::new(front_end, settings)?;
         let streams = emulator.streams();
         assert!(target.addresses.len() >= streams, "each stream needs an address");

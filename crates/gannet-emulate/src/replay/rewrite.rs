@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gannet_wire::{Heading, Rhythm, StreamKey};
+use gannet_wire::{Heading, Rhythm, Step, StreamKey};
 
 /// Most streams that are kept apart.
 const STREAMS_MAX: usize = 4096;
@@ -86,9 +86,12 @@ impl Rewriter {
     /// Ticks from the first frame of any stream to the end of the last, in whole frames of all.
     fn learned_span(&self) -> u64 {
         let first = self.streams.values().map(|seen| seen.first.begin).min().unwrap_or(0);
-        let end =
-            self.streams.values().map(|seen| seen.last.begin + seen.rhythm.step).max().unwrap_or(0);
-        let steps = self.streams.values().map(|seen| seen.rhythm.step);
+        let end = |seen: &Seen| seen.last.begin.saturating_add(seen.rhythm.step.longest());
+        let end = self.streams.values().map(end).max().unwrap_or(0);
+        let steps = self.streams.values().filter_map(|seen| match seen.rhythm.step {
+            Step::Fixed(step) => Some(step),
+            Step::Varying { .. } => None,
+        });
         let common = steps.fold(1, least_common_multiple);
         (end - first).next_multiple_of(common)
     }
@@ -99,7 +102,10 @@ impl Seen {
     /// which the modulus of sequence numbers is a divisor).
     fn frames_per_pass(&self, span: u64) -> u64 {
         let counted = u64::from(self.last.sequence).wrapping_sub(self.first.sequence.into());
-        let uncounted = (span - (self.last.begin - self.first.begin)) / self.rhythm.step;
+        let uncounted = match self.rhythm.step {
+            Step::Fixed(step) => (span - (self.last.begin - self.first.begin)) / step,
+            Step::Varying { .. } => 1,
+        };
         counted.wrapping_add(uncounted)
     }
 }
@@ -116,6 +122,7 @@ fn least_common_multiple(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gannet_measure::ticks::TickRate;
     use gannet_wire::{FrameFormat, GeoId, TpcFormat};
 
     fn heading(stream: GeoId, begin: u64, sequence: u32) -> Heading {
@@ -171,5 +178,23 @@ mod tests {
             let expected = (pass * 6144, (10 + pass * 491) as u32);
             assert_eq!(told(&mut rewriter, heading(geo, 0, 10)), expected);
         }
+    }
+
+    #[test]
+    fn frames_of_varying_step_go_on_with_the_next_number() {
+        let rhythm = Rhythm {
+            clock: TickRate::hz(1000),
+            step: Step::Varying { longest: 10 },
+            sequence_modulus: 256,
+        };
+        let (stream, mut rewriter) = (StreamKey(1), Rewriter::default());
+        let heading = |begin, sequence| Heading { stream, begin, sequence };
+        for (begin, sequence) in [(100, 254), (103, 255), (103, 0), (112, 1)] {
+            rewriter.learn(&heading(begin, sequence), &rhythm);
+        }
+        rewriter.begin_pass();
+        assert_eq!(rewriter.rewritten(&heading(100, 254)), heading(122, 2));
+        assert_eq!(rewriter.rewritten(&heading(112, 1)), heading(134, 5));
+        assert_eq!(rewriter.pass_ns(), 22_000_000);
     }
 }
