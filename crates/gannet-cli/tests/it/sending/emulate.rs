@@ -50,11 +50,13 @@ fn streams_go_to_the_source_that_expects_them_and_the_truth_is_written() {
     let expected = (0..2).map(|stream| (GeoId::new(3, 1, 0, stream), 70)).collect();
     assert_eq!(counts(&receiver.finish()), expected);
     assert_eq!(report["truth"]["streams"][1]["datagrams_sent"], 70);
+    assert_eq!(report["truth"]["streams"][1]["stream"], "3/1/0/1");
 
     let truth: serde_json::Value = serde_json::from_slice(&fs::read(truth).unwrap()).unwrap();
     assert_eq!(truth, report);
     let hits = fs::read_to_string(hits).unwrap();
-    let events = ["tracks", "deposits"].map(|kind| report["truth"][kind].as_u64().unwrap());
+    let events =
+        ["track", "deposit"].map(|kind| report["truth"]["events"][kind].as_u64().unwrap_or(0));
     assert!(events[0] > 0);
     assert_eq!(hits.lines().count() as u64, events.iter().sum::<u64>());
     for line in hits.lines() {
