@@ -3,7 +3,7 @@
 use std::array;
 use std::collections::BTreeMap;
 
-use gannet_wire::FrameFormat;
+use gannet_wire::{FrameFormat, Heading};
 
 use crate::config::{ConfigError, Settings};
 use crate::datagram::{BURST_DATAGRAMS_MAX, BURST_FRAMES_MAX, Burst, Datagram};
@@ -222,8 +222,7 @@ impl<F: FrontEnd> Emulator<F> {
     /// Writes what the frame in `place` tells, where a fault of now or before changed it.
     fn set_heading(&mut self, stream: usize, place: usize, index: u64, fault: Option<&Fault>) {
         let (front_end, state) = (&self.front_end, &mut self.streams[stream]);
-        let right = front_end.heading(stream, index);
-        let mut told = right;
+        let mut stranger = None;
         match fault {
             Some(Fault::SequenceJump) => {
                 state.faults.sequence_jumped += 1;
@@ -235,18 +234,24 @@ impl<F: FrontEnd> Emulator<F> {
             }
             Some(Fault::WrongId(random)) => {
                 state.faults.wrong_id += 1;
-                told.stream = front_end.stranger(stream, &mut random.clone());
+                stranger = Some(front_end.stranger(stream, &mut random.clone()));
             }
             _ => {}
         }
         let clock_off = self.injector.clock_off(stream, index);
         state.faults.wrong_clock += u64::from(clock_off != 0);
-        told.begin = told.begin.wrapping_add(state.timestamp_jump).wrapping_add(clock_off);
-        let sequence_max = front_end.format().rhythm().sequence_modulus - 1;
-        told.sequence = told.sequence.wrapping_add(state.sequence_jump) & sequence_max;
-        if told != right {
-            front_end.format().set_heading(&mut self.frames[place].written, &told);
+        let ticks = state.timestamp_jump.wrapping_add(clock_off);
+        if stranger.is_none() && state.sequence_jump == 0 && ticks == 0 {
+            return;
         }
+        let right = front_end.heading(stream, index);
+        let sequence_max = front_end.format().rhythm().sequence_modulus - 1;
+        let told = Heading {
+            stream: stranger.unwrap_or(right.stream),
+            begin: right.begin.wrapping_add(ticks),
+            sequence: right.sequence.wrapping_add(state.sequence_jump) & sequence_max,
+        };
+        front_end.format().set_heading(&mut self.frames[place].written, &told);
     }
 
     fn hold_back(&mut self, stream: usize, place: usize, index: u64) {
