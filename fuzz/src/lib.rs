@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use gannet_control::config;
 use gannet_control::snapshot::Snapshot;
+use gannet_dune::detector::DUNE_TPC;
 use gannet_hdf5::{GroupReader, Reader};
 use gannet_log::format::encode_chunk;
 use gannet_log::{Kind, Label};
@@ -149,7 +150,8 @@ fn read_channel_map(bytes: &[u8]) {
 /// Reads `bytes` as a configuration. Files that it names are looked for where none are.
 fn read_configuration(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes)
-        && let Err(problem) = config::parse("fuzz.toml", text, Path::new("/nonexistent"))
+        && let Err(problem) =
+            config::parse("fuzz.toml", text, Path::new("/nonexistent"), &[&DUNE_TPC])
     {
         assert!(problem.line > 0 && problem.column > 0, "{problem}");
     }

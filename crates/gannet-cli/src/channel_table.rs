@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use gannet_dune::channels::ChannelFigures;
+use gannet_control::channels::ChannelFigures;
 
 /// Writes a line of names and a line for each channel; rates are in primitives a second, pedestal
 /// and noise in ADC counts.

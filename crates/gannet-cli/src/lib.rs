@@ -24,6 +24,22 @@ mod verb;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use gannet_control::detector::Detector;
+
+/// Detectors that a program knows.
+pub type Detectors = &'static [&'static dyn Detector];
+
+/// The detector of this name, or the first that the program knows.
+fn detector(
+    name: Option<&str>,
+    detectors: Detectors,
+) -> Result<&'static dyn Detector, exit::Usage> {
+    let is_meant = |detector: &&&dyn Detector| name.is_none_or(|name| detector.name() == name);
+    detectors.iter().find(is_meant).copied().ok_or_else(|| {
+        let names: Vec<_> = detectors.iter().map(|detector| detector.name()).collect();
+        exit::Usage(format!("no such detector is in this program, which has {}", names.join(", ")))
+    })
+}
 
 /// Version of the program, and the commit it was built from.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("GANNET_COMMIT"), ")");
@@ -68,20 +84,22 @@ enum Verb {
 /// Runs the verb that the arguments of the process name, and gives the code to end with.
 ///
 /// Prints what is wrong with the arguments, or the help that they ask for, and ends the process then.
-pub fn main() -> ExitCode {
+///
+/// The program knows `detectors`; the first is that of configurations that name none.
+pub fn main(detectors: Detectors) -> ExitCode {
     let arguments = Arguments::parse();
     log::install(arguments.verbose);
     if let Err(error) = signals::outlive_file_limit() {
         tracing::warn!(%error, "a file beyond `ulimit -f` will end the program");
     }
     exit::code(match arguments.verb {
-        Verb::Demo(arguments) => verb::demo::run(&arguments),
-        Verb::Run(arguments) => verb::run::run(&arguments),
-        Verb::Check(arguments) => verb::check::run(&arguments),
-        Verb::Doctor(arguments) => verb::doctor::run(&arguments),
+        Verb::Demo(arguments) => verb::demo::run(&arguments, detectors),
+        Verb::Run(arguments) => verb::run::run(&arguments, detectors),
+        Verb::Check(arguments) => verb::check::run(&arguments, detectors),
+        Verb::Doctor(arguments) => verb::doctor::run(&arguments, detectors),
         Verb::Bench(arguments) => verb::bench::run(&arguments),
-        Verb::Emulate(arguments) => verb::emulate::run(&arguments),
-        Verb::Replay(arguments) => verb::replay::run(&arguments),
+        Verb::Emulate(arguments) => verb::emulate::run(&arguments, detectors),
+        Verb::Replay(arguments) => verb::replay::run(&arguments, detectors),
         Verb::Inspect(arguments) => verb::inspect::run(&arguments),
         Verb::Channels(arguments) => verb::channels::run(&arguments),
         Verb::Verify(arguments) => verb::verify::run(&arguments),

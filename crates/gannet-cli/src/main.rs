@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use gannet_dune::detector::DUNE_TPC;
+
 fn main() -> ExitCode {
-    gannet_cli::main()
+    gannet_cli::main(&[&DUNE_TPC])
 }

@@ -218,7 +218,7 @@ impl Report {
                 words.push("no frame came".into());
             }
             if !words.is_empty() {
-                writeln!(out, "stream {}: {}", stream.geo_id, words.join(", "))?;
+                writeln!(out, "stream {}: {}", stream.name, words.join(", "))?;
             }
         }
         Ok(())

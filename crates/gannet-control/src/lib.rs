@@ -1,12 +1,16 @@
 //! Configuration, run control, alarms, metrics, and emulated front ends at work.
 
 pub mod alarm;
+pub mod channels;
 pub mod config;
+pub mod detector;
 pub mod doctor;
 pub mod emulation;
 pub mod metrics;
 pub mod run;
 pub mod run_control;
-pub mod run_start;
 pub mod snapshot;
 mod sys;
+
+#[cfg(test)]
+mod fixture;

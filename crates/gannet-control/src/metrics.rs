@@ -11,9 +11,9 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
 use crate::alarm::AlarmKind;
+use crate::channels::{ChannelFigures, ChannelSummary};
 use crate::run_control::State;
 use crate::snapshot::{Snapshot, SourceSnapshot};
-use gannet_dune::channels::{ChannelFigures, ChannelSummary};
 
 /// A snapshot as the library wants metrics: to be collected.
 struct Exporter {
@@ -131,22 +131,21 @@ fn streams(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Res
         ("gannet_stream_primitives", "Trigger primitives found", |s| s.primitives),
     ];
     for (name, help, value) in figures {
-        let values =
-            snapshot.streams.iter().map(|s| (vec![("stream", s.geo_id.as_str())], value(s)));
+        let values = snapshot.streams.iter().map(|s| (vec![("stream", s.name.as_str())], value(s)));
         counters(encoder, name, help, values)?;
     }
     let stalled = snapshot
         .streams
         .iter()
-        .map(|s| (vec![("stream", s.geo_id.as_str())], f64::from(u8::from(s.stalled))));
+        .map(|s| (vec![("stream", s.name.as_str())], f64::from(u8::from(s.stalled))));
     gauges(encoder, "gannet_stream_stalled", "1 when the stream is silent", stalled)?;
     let set_apart = snapshot
         .streams
         .iter()
-        .map(|s| (vec![("stream", s.geo_id.as_str())], f64::from(u8::from(s.set_apart))));
+        .map(|s| (vec![("stream", s.name.as_str())], f64::from(u8::from(s.set_apart))));
     gauges(encoder, "gannet_stream_set_apart", "1 when its time is wrong", set_apart)?;
     let offsets =
-        snapshot.streams.iter().map(|s| (vec![("stream", s.geo_id.as_str())], s.time_offset_s));
+        snapshot.streams.iter().map(|s| (vec![("stream", s.name.as_str())], s.time_offset_s));
     gauges(encoder, "gannet_stream_time_offset_seconds", "Ahead of the agreed time", offsets)
 }
 
@@ -207,7 +206,7 @@ fn channels(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Re
     ];
     for (name, help, value) in figures {
         let known = snapshot.streams.iter().filter_map(|stream| {
-            Some((vec![("stream", stream.geo_id.as_str())], value(&stream.channels)?))
+            Some((vec![("stream", stream.name.as_str())], value(&stream.channels)?))
         });
         gauges(encoder, name, help, known)?;
     }

@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use gannet_measure::histogram::Summary;
 use gannet_measure::ledger::Statement;
-use gannet_wire::TriggerPrimitive;
 use serde::Serialize;
 
 use crate::alarm::{Alarm, AlarmKind};
+use crate::channels::{ChannelFigures, ChannelSummary};
 use crate::run_control::State;
-use gannet_dune::channels::{ChannelFigures, ChannelSummary};
 
 /// Most places named in one alarm.
 const PLACES_MAX: usize = 4;
@@ -96,8 +95,8 @@ pub struct SourceSnapshot {
 /// One stream.
 #[derive(Clone, Debug, Serialize)]
 pub struct StreamSnapshot {
-    /// Place on the detector, `detector/crate/slot/stream`.
-    pub geo_id: String,
+    /// What people call it; of DUNE's `detector/crate/slot/stream`.
+    pub name: String,
     /// Frames taken.
     pub frames: u64,
     /// Frames that never came, by its time stamps and, at the edges of the run, by those of the
@@ -185,7 +184,7 @@ pub struct TriggerSnapshot {
 /// A trigger primitive.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PrimitiveSnapshot {
-    /// Offline number of the channel.
+    /// Number of the channel.
     pub channel: u32,
     /// Start, in ticks.
     pub time_start: u64,
@@ -195,18 +194,6 @@ pub struct PrimitiveSnapshot {
     pub adc_peak: u16,
     /// Sum of the samples above the pedestal, in ADC counts.
     pub adc_integral: u32,
-}
-
-impl From<TriggerPrimitive> for PrimitiveSnapshot {
-    fn from(primitive: TriggerPrimitive) -> Self {
-        Self {
-            channel: primitive.channel(),
-            time_start: primitive.time_start(),
-            samples_over_threshold: primitive.samples_over_threshold(),
-            adc_peak: primitive.adc_peak(),
-            adc_integral: primitive.adc_integral(),
-        }
-    }
 }
 
 /// What the recorder did so far.
@@ -346,7 +333,7 @@ fn silent(stream: &StreamSnapshot) -> Option<Alarm> {
         0 => "is silent: no frame has come".to_owned(),
         frames => format!("is silent: frames have stopped coming after {frames}"),
     };
-    Some(Alarm::new(AlarmKind::StreamSilent, format!("stream {}", stream.geo_id), what))
+    Some(Alarm::new(AlarmKind::StreamSilent, format!("stream {}", stream.name), what))
 }
 
 /// Streams whose time is wrong. One that is behind by no more than it can have been silent for is
@@ -367,7 +354,7 @@ fn set_apart(snapshot: &Snapshot) -> impl Iterator<Item = Alarm> {
             others => format!("the other {others} streams"),
         };
         let what = format!("is set apart: its time is {seconds:.1} s {side} {others}");
-        let subject = format!("stream {}", stream.geo_id);
+        let subject = format!("stream {}", stream.name);
         Alarm::new(AlarmKind::StreamSetApart, subject, what + "; check its clock source")
     })
 }

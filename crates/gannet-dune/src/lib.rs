@@ -12,6 +12,7 @@
 //! * [`recent`] remembers primitives and activities for a while, [`trigger_fragments`] cuts windows
 //!   out of them, and [`time_slice`] cuts primitives into slices for the log;
 //! * [`trigger`] is what the deciding thread runs;
+//! * [`detector`] joins all this to a run, and [`run_start`] is what its log says at its start;
 //! * [`record`] is a trigger record as DUNE stores it;
 //! * [`raw_file`] and [`parquet_file`] are the files of other people's tools, [`export`] makes them
 //!   of a finished log, and [`inspect`] lists what is in them.
@@ -55,12 +56,14 @@ pub mod activity;
 pub mod candidate;
 pub mod chain;
 pub mod channels;
+pub mod detector;
 pub mod export;
 pub mod inspect;
 pub mod parquet_file;
 pub mod raw_file;
 pub mod recent;
 pub mod record;
+pub mod run_start;
 pub mod sampling;
 pub mod time_slice;
 pub mod tpg;

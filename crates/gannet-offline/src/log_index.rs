@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use gannet_control::run_start::RunStart;
+use gannet_dune::run_start::RunStart;
 use gannet_log::format::{HEADER_BYTES, Header};
 use gannet_log::{Error, FileHeader, Kind, Reader, RunInfo, is_being_written};
 use serde_json::Value;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use gannet_control::run_start::RunStart;
 use gannet_dune::raw_file::RawFileReader;
+use gannet_dune::run_start::RunStart;
 use gannet_log::{FileHeader, Kind, Reader, name};
 
 /// Why files are not those of one run.

@@ -85,3 +85,10 @@ pub enum Error {
     #[error("the description could not be written")]
     Output(#[from] core::fmt::Error),
 }
+
+impl Error {
+    /// `bytes` end before `format` does, which has at least `expected`.
+    pub const fn truncated(format: &'static str, expected: usize, bytes: &[u8]) -> Self {
+        Self::Truncated { format, expected, got: bytes.len() }
+    }
+}

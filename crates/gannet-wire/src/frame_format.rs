@@ -91,3 +91,71 @@ pub trait FrameFormat: Clone + fmt::Debug + Send + 'static {
     /// What people call a stream.
     fn stream_name(&self, stream: StreamKey) -> String;
 }
+
+/// A [`FrameFormat`] as an object, for work that is not done for each frame at the full rate.
+pub trait AnyFormat: fmt::Debug + Send + Sync {
+    /// As [`FrameFormat::lengths`].
+    fn lengths(&self) -> RangeInclusive<usize>;
+
+    /// As [`FrameFormat::rhythm`].
+    fn rhythm(&self) -> Rhythm;
+
+    /// As [`FrameFormat::heading`].
+    ///
+    /// # Errors
+    /// When `datagram` is no frame of this format.
+    fn heading(&self, datagram: &[u8]) -> Result<Heading>;
+
+    /// As [`FrameFormat::set_heading`].
+    ///
+    /// # Panics
+    /// If `datagram` ends before what is written.
+    fn set_heading(&self, datagram: &mut [u8], heading: &Heading);
+
+    /// As [`FrameFormat::stream_name`].
+    fn stream_name(&self, stream: StreamKey) -> String;
+}
+
+impl<T: FrameFormat + Sync> AnyFormat for T {
+    fn lengths(&self) -> RangeInclusive<usize> {
+        FrameFormat::lengths(self)
+    }
+
+    fn rhythm(&self) -> Rhythm {
+        FrameFormat::rhythm(self)
+    }
+
+    fn heading(&self, datagram: &[u8]) -> Result<Heading> {
+        FrameFormat::heading(self, datagram)
+    }
+
+    fn set_heading(&self, datagram: &mut [u8], heading: &Heading) {
+        FrameFormat::set_heading(self, datagram, heading);
+    }
+
+    fn stream_name(&self, stream: StreamKey) -> String {
+        FrameFormat::stream_name(self, stream)
+    }
+}
+
+impl FrameFormat for &'static dyn AnyFormat {
+    fn lengths(&self) -> RangeInclusive<usize> {
+        (**self).lengths()
+    }
+
+    fn rhythm(&self) -> Rhythm {
+        (**self).rhythm()
+    }
+
+    fn heading(&self, datagram: &[u8]) -> Result<Heading> {
+        (**self).heading(datagram)
+    }
+
+    fn set_heading(&self, datagram: &mut [u8], heading: &Heading) {
+        (**self).set_heading(datagram, heading);
+    }
+
+    fn stream_name(&self, stream: StreamKey) -> String {
+        (**self).stream_name(stream)
+    }
+}

@@ -71,7 +71,7 @@ pub use detector::Detector;
 pub use error::{Error, Result};
 pub use fragment::{Fragment, Repr as FragmentRepr};
 pub use fragment_type::FragmentType;
-pub use frame_format::{FrameFormat, Heading, Rhythm, Step, StreamKey};
+pub use frame_format::{AnyFormat, FrameFormat, Heading, Rhythm, Step, StreamKey};
 pub use geo_id::GeoId;
 pub use record::{Record, Records};
 pub use source_id::{SourceId, Subsystem};

@@ -7,7 +7,7 @@ use super::code::code_only;
 use super::tree::Tree;
 
 /// Rooms that serve any detector.
-const ROOMS: [&str; 4] = ["ingest", "memory", "log", "readout"];
+const ROOMS: [&str; 5] = ["ingest", "memory", "log", "readout", "control"];
 /// Words of names that belong to one detector or to its formats.
 const WORDS: [&str; 13] = [
     "dune",

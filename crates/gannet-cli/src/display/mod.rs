@@ -7,8 +7,8 @@ use std::io;
 use std::time::Duration;
 
 use gannet_control::alarm::brief;
+use gannet_control::channels::Condition;
 use gannet_control::snapshot::{ChannelsSnapshot, LatencySnapshot, Snapshot};
-use gannet_dune::channels::Condition;
 use gannet_measure::histogram::Summary;
 use panel::Panel;
 use ratatui::buffer::Buffer;

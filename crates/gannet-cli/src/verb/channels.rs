@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use gannet_dune::channels::{ChannelFigures, Condition, count, file, loudest, mask};
+use gannet_control::channels::{ChannelFigures, Condition, count, file, loudest};
+use gannet_dune::channels::mask;
 
 use crate::exit::Outcome;
 use crate::{channel_table, output};
@@ -69,7 +70,10 @@ fn judge(channels: &mut [ChannelFigures], limit_hz: f64) {
 /// One line of words for people, as a comment, then the key.
 fn print_mask(out: &mut impl Write, channels: &[ChannelFigures]) -> io::Result<()> {
     let (noisy, masked) = (count(channels, Condition::Noisy), count(channels, Condition::Masked));
-    writeln!(out, "# {noisy} noisy channels, and {masked} masked before; belongs under [tpg]")?;
+    writeln!(
+        out,
+        "# {noisy} noisy channels, and {masked} masked before; belongs under [pipeline.tpg]"
+    )?;
     out.write_all(mask::toml(&mask::channels(channels)).as_bytes())
 }
 

@@ -10,6 +10,7 @@ use gannet_measure::quantity::Bytes;
 
 use crate::exit::Outcome;
 use crate::output;
+use crate::{Detectors, detector};
 
 /// Checks a configuration, forecasts what it needs, and prints it with every default filled in.
 ///
@@ -27,6 +28,9 @@ pub struct Arguments {
     /// Print the JSON schema of the configuration instead.
     #[arg(long)]
     schema: bool,
+    /// The detector whose schema it is; the first that the program knows when absent.
+    #[arg(long, value_name = "NAME", requires = "schema")]
+    detector: Option<String>,
     /// Judge the configuration only: it is for another machine.
     #[arg(long)]
     elsewhere: bool,
@@ -35,24 +39,24 @@ pub struct Arguments {
     json: bool,
 }
 
-pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcome> {
     if arguments.schema {
-        output::json(&config::schema())?;
+        output::json(&detector(arguments.detector.as_deref(), detectors)?.schema())?;
         return Ok(Outcome::Ok);
     }
     let file = arguments.file.as_ref().context("name a configuration file")?;
-    let plan = config::load(file)?;
+    let plan = config::load(file, detectors)?;
     plan.metrics_token(&file.display().to_string())?;
     plan.doubts().iter().for_each(|doubt| tracing::warn!("{doubt}"));
     let can_start = arguments.elsewhere || can_start(&plan);
-    let Plan { config, forecast, .. } = plan;
+    let Plan { filled, forecast, .. } = plan;
     if arguments.json {
+        let config: serde_json::Value = toml::from_str(&filled)?;
         output::json(&serde_json::json!({ "forecast": forecast, "configuration": config }))?;
     } else {
-        let config = toml::to_string_pretty(&config)?;
         output::print(|out| {
             print_forecast(out, &forecast)?;
-            out.write_all(config.as_bytes())
+            out.write_all(filled.as_bytes())
         })?;
     }
     Ok(if can_start { Outcome::Ok } else { Outcome::ResourceMissing })

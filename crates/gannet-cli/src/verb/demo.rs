@@ -8,22 +8,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use gannet_control::config::{self, Plan};
-use gannet_control::emulation::{
-    Emulation, EmulationError, EmulationReport, EventSink, Target, unix_ticks,
-};
+use gannet_control::detector::Detector;
+use gannet_control::emulation::{Emulation, EmulationReport, EventSink, Target};
 use gannet_control::run::Run;
-use gannet_emulate::tpc::TpcFrontEnd;
-use gannet_wire::daq_ethernet::CLOCK;
 
 use crate::display::LiveDisplay;
 use crate::exit::Outcome;
 use crate::output::{self, grouped};
 use crate::report::Report;
 use crate::signals::Signals;
-use crate::{live, serving};
-
-/// The configuration of the demonstration.
-const CONFIG: &str = include_str!("demo.toml");
+use crate::{Detectors, detector, live, serving};
 
 /// Shows everything at once: an emulated front end, UDP over loopback, trigger primitives, a
 /// trigger on tracks, records and files. Needs no rights, no network card and no set-up.
@@ -37,6 +31,9 @@ pub struct Arguments {
     /// Directory for the files; created if it does not exist.
     #[arg(long, default_value = "gannet-demo")]
     directory: PathBuf,
+    /// The detector that is demonstrated; the first that the program knows when absent.
+    #[arg(long, value_name = "NAME")]
+    detector: Option<String>,
     /// Print the configuration and exit: a starting point for your own.
     #[arg(long)]
     print_config: bool,
@@ -48,9 +45,10 @@ pub struct Arguments {
     json: bool,
 }
 
-pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcome> {
+    let detector = detector(arguments.detector.as_deref(), detectors)?;
     if arguments.print_config {
-        output::text(CONFIG)?;
+        output::text(detector.demonstration())?;
         return Ok(Outcome::Ok);
     }
     let signals = Signals::install()?;
@@ -58,7 +56,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     fs::create_dir_all(directory).with_context(|| {
         format!("cannot make {}; choose another --directory", directory.display())
     })?;
-    let plan = plan(directory)?;
+    let plan = plan(detector, directory)?;
     let listener = serving::listen(&plan, "demo.toml")?;
     let mut display = LiveDisplay::open(arguments.quiet);
     let run = super::run::configure(&plan, &mut display)?;
@@ -80,9 +78,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 /// The built-in configuration with the files in `directory`, on any free port.
-fn plan(directory: &Path) -> anyhow::Result<Plan> {
-    let mut plan = config::parse("demo.toml", CONFIG, Path::new("."))?;
-    plan.config.recorder.directory = directory.into();
+fn plan(detector: &dyn Detector, directory: &Path) -> anyhow::Result<Plan> {
+    let mut plan =
+        config::parse("demo.toml", detector.demonstration(), Path::new("."), &[detector])?;
+    plan.settings.recorder.directory = directory.into();
     for source in &mut plan.sources {
         if let config::SourceInput::Udp(udp) = &mut source.input {
             udp.listen.iter_mut().for_each(|address| address.set_port(0));
@@ -93,16 +92,13 @@ fn plan(directory: &Path) -> anyhow::Result<Plan> {
 
 /// Starts the front end, held back to what the kernel gives the readout's sockets.
 fn emulate(plan: &Plan, run: &Run, events: EventSink) -> anyhow::Result<Emulation> {
-    let emulate = &plan.config.emulate;
     let to = *run.addresses().first().context("the readout has no socket")?;
     let target = Target {
-        addresses: vec![to; emulate.streams.count],
+        addresses: vec![to; plan.detector.emulated().len()],
         frames: None,
         flow_control: Some(run.flow_control()),
     };
-    let front_end = TpcFrontEnd::new(emulate, &plan.channel_map, unix_ticks(CLOCK));
-    let front_end = front_end.map_err(EmulationError::from)?;
-    Ok(Emulation::start(front_end, &emulate.settings(), &target, Some(events))?)
+    Ok(plan.detector.emulate(&target, Some(events))?)
 }
 
 /// Times of the injected tracks, in ticks.

@@ -1,12 +1,14 @@
 //! `gannet doctor`: is this machine fit for it?
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use crossterm::style::Stylize;
-use gannet_control::config;
+use gannet_control::config::{self, Plan};
 use gannet_control::doctor::{Check, Needs, ReceiveCost, System, Verdict, examine};
 
+use crate::Detectors;
 use crate::exit::Outcome;
 use crate::output;
 
@@ -24,10 +26,13 @@ pub struct Arguments {
     json: bool,
 }
 
-pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let plan = arguments.config.as_deref().map(config::load).transpose()?;
+pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcome> {
+    let plan = arguments.config.as_deref().map(|file| config::load(file, detectors)).transpose()?;
     let needs = plan.as_ref().map(Needs::of).unwrap_or_default();
-    let cost = ReceiveCost::measure(plan.as_ref(), &needs);
+    let cost = match plan.filter(|plan| !plan.sources.is_empty()) {
+        Some(plan) => ReceiveCost::measure(&plan, &needs),
+        None => ReceiveCost::measure(&demonstration(detectors)?, &needs),
+    };
     let checks = examine(&System::default(), &needs, &cost);
     match arguments.json {
         true => output::json(&checks)?,
@@ -35,6 +40,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
     let is_bad = checks.iter().any(|check| check.verdict == Verdict::Bad);
     Ok(if is_bad { Outcome::ResourceMissing } else { Outcome::Ok })
+}
+
+/// What is received where no configuration names streams.
+fn demonstration(detectors: Detectors) -> anyhow::Result<Plan> {
+    let detector = detectors.first().context("the program knows no detector")?;
+    let text = detector.demonstration();
+    Ok(config::parse("demo.toml", text, Path::new("."), detectors)?)
 }
 
 /// A table of all checks, then the commands that fix what falls short, then one line of summary. What is printed

@@ -5,16 +5,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use gannet_control::config::{self, Plan};
-use gannet_control::emulation::{
-    self, Emulation, EmulationError, EmulationReport, EventFile, Target, unix_ticks,
-};
-use gannet_emulate::tpc::TpcFrontEnd;
-use gannet_emulate::{FrontEnd, StreamTruth};
+use gannet_control::config;
+use gannet_control::emulation::{self, EmulationReport, EventFile, Target};
+use gannet_emulate::StreamTruth;
 use gannet_log::files::is_same_file;
-use gannet_wire::daq_ethernet::CLOCK;
-use gannet_wire::{ChannelMap, GeoId};
 
+use crate::Detectors;
 use crate::exit::{Outcome, Usage};
 use crate::signals::Signals;
 use crate::{output, sending};
@@ -53,16 +49,15 @@ pub struct Arguments {
     json: bool,
 }
 
-pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
-    let plan = config::load(&arguments.file)?;
-    let front_end = front_end(&plan)?;
+    let plan = config::load(&arguments.file, detectors)?;
     let addresses = match arguments.to {
-        Some(address) => vec![address; front_end.streams().len()],
-        None => emulation::addresses(&plan, &front_end)?,
+        Some(address) => vec![address; plan.detector.emulated().len()],
+        None => emulation::addresses(&plan)?,
     };
-    let inputs = [Some(&arguments.file), plan.config.channel_map.as_ref()];
-    keep_inputs(arguments, inputs.into_iter().flatten())?;
+    let inputs = plan.detector.inputs();
+    keep_inputs(arguments, inputs.iter().chain([&arguments.file]))?;
     let hits = arguments.hits.as_ref().map(|path| {
         EventFile::create(path).with_context(|| format!("cannot write {}", path.display()))
     });
@@ -71,8 +66,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         return Ok(signals.received().map_or(Outcome::Ok, Outcome::Interrupted));
     }
     let target = Target { addresses, frames: arguments.frames, flow_control: None };
-    let events = hits.as_ref().map(EventFile::sink);
-    let running = Emulation::start(front_end, &plan.config.emulate.settings(), &target, events)?;
+    let running = plan.detector.emulate(&target, hits.as_ref().map(EventFile::sink))?;
     sending::watch(&running, &signals, arguments.seconds);
     let report = running.join()?;
     if let Some(path) = &arguments.truth {
@@ -92,22 +86,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         None if report.datagrams_unsent() > 0 => Outcome::Degraded,
         None => Outcome::Ok,
     })
-}
-
-/// The front end of the `[emulate]` table.
-///
-/// Its channels are those of the plan, so that a receiver with the same configuration agrees about
-/// them. Without a configured map, streams that no source has get a synthetic one.
-fn front_end(plan: &Plan) -> anyhow::Result<TpcFrontEnd> {
-    let config = &plan.config.emulate;
-    let streams = config.streams.geo_ids();
-    let known = |stream: &GeoId| plan.channel_map.stream(*stream).is_some();
-    let map = match plan.config.channel_map.is_some() || streams.iter().all(known) {
-        true => plan.channel_map.clone(),
-        false => ChannelMap::synthetic(&streams)?,
-    };
-    let front_end = TpcFrontEnd::new(config, &map, unix_ticks(CLOCK));
-    Ok(front_end.map_err(EmulationError::from)?)
 }
 
 /// Refuses to write over what is read, or twice to one file.

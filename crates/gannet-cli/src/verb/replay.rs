@@ -5,11 +5,10 @@ use std::path::PathBuf;
 
 use gannet_emulate::replay::ReplayPace;
 use gannet_offline::replay::{ReplayReport, replay};
-use gannet_wire::{TpcFormat, daq_ethernet};
 
 use crate::exit::Outcome;
 use crate::signals::Signals;
-use crate::{output, sending};
+use crate::{Detectors, detector, output, sending};
 
 /// Sends the frames of a packet capture, a DUNE raw file or a Gannet log again.
 ///
@@ -38,19 +37,23 @@ pub struct Arguments {
     /// ask; where a firewall swallows them or their answers, this does not wait.
     #[arg(long)]
     wait: bool,
+    /// The detector that the frames are of; the first that the program knows when absent.
+    #[arg(long, value_name = "NAME")]
+    detector: Option<String>,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }
 
-pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let &Arguments { to, rate_scale, unpaced, passes, .. } = arguments;
     if arguments.wait && !sending::wait_for_listeners(&[to], &signals)? {
         return Ok(signals.received().map_or(Outcome::Ok, Outcome::Interrupted));
     }
     let pace = ReplayPace { rate_scale, unpaced, passes };
-    let running = replay(&arguments.file, format_of, to, pace)?;
+    let detector = detector(arguments.detector.as_deref(), detectors)?;
+    let running = replay(&arguments.file, |frame| detector.format_of(frame), to, pace)?;
     sending::watch(&running, &signals, None);
     let report = running.join()?;
     if arguments.json {
@@ -66,15 +69,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         None if report.unsent > 0 => Outcome::Degraded,
         None => Outcome::Ok,
     })
-}
-
-/// The format of a frame, by the detector that it is of.
-fn format_of(frame: &[u8]) -> TpcFormat {
-    let header = daq_ethernet::Header::new_checked(frame);
-    header.map_or_else(
-        |_| TpcFormat::default(),
-        |header| TpcFormat::of_detector(header.det_id().into()),
-    )
 }
 
 /// The report for people.

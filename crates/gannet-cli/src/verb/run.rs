@@ -9,6 +9,7 @@ use gannet_control::run::{Run, RunError};
 use gannet_measure::quantity::Bytes;
 use gannet_web::{Listener, Server};
 
+use crate::Detectors;
 use crate::display::LiveDisplay;
 use crate::exit::Outcome;
 use crate::ready::Readiness;
@@ -51,15 +52,15 @@ pub struct Arguments {
     json: bool,
 }
 
-pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcome> {
     let readiness = Readiness::new(arguments.ready_fd)?;
     let signals = Signals::install()?;
-    let mut plan = config::load(&arguments.file)?;
+    let mut plan = config::load(&arguments.file, detectors)?;
     let file = arguments.file.display().to_string();
     plan.require_sources(&file)?;
-    plan.config.run.number = arguments.run.or(plan.config.run.number);
-    plan.config.recorder.enabled &= !arguments.no_record;
-    let duration = arguments.seconds.or(plan.config.run.duration.map(|span| span.duration()));
+    plan.settings.run.number = arguments.run.or(plan.settings.run.number);
+    plan.settings.recorder.enabled &= !arguments.no_record;
+    let duration = arguments.seconds.or(plan.settings.run.duration.map(|span| span.duration()));
     let system = System::default();
     let doubts = [memory_doubt(&system, &plan), file_size_doubt(&system, &plan)];
     plan.doubts().iter().chain(doubts.iter().flatten()).for_each(|doubt| tracing::warn!("{doubt}"));
@@ -111,7 +112,7 @@ pub fn announce(display: &mut LiveDisplay, plan: &Plan, run: &Run) {
 /// That the run takes frames, in one line.
 fn running(plan: &Plan, run: &Run) -> String {
     let (number, streams) = (run.snapshot().run, plan.forecast.streams);
-    let recorder = &plan.config.recorder;
+    let recorder = &plan.settings.recorder;
     let files = match recorder.enabled {
         true => format!("files in {}", recorder.directory.display()),
         false => "nothing is recorded".into(),

@@ -13,7 +13,7 @@ use crate::{log, output};
 /// Runs the trigger again on recorded primitives, and counts or lists what it decides.
 ///
 /// Primitives come from a log, a Parquet table, or time slices in HDF5. The trigger is that of the
-/// run, as its log and exported time slices tell, or with --config the section `[trigger]` of another
+/// run, as its log and exported time slices tell, or with --config the section `[pipeline.trigger]` of another
 /// configuration. With the trigger of the run, the decisions are compared with the trigger records
 /// in the log: time, type, window, every candidate with its activities, and all activities of the
 /// window. Records whose trigger has another number here count as the same, and are counted.
@@ -28,7 +28,7 @@ pub struct Arguments {
     /// Files of one run: logs, or tables of primitives (.parquet), or time slices (.hdf5).
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Configuration whose section `[trigger]` takes the place of the run's.
+    /// Configuration whose section `[pipeline.trigger]` takes the place of the run's.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Write a table of the triggers to this file (.parquet): number, time, window, type, algorithm,

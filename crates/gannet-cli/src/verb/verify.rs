@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use gannet_dune::channels::{self, file::FileError};
+use gannet_control::channels::{self, file::FileError};
 use gannet_dune::inspect::FileKind;
 use gannet_dune::{parquet_file, raw_file};
 use gannet_log::files::{self, CHANNELS_ENDING, Listed, MANIFEST_ENDING};

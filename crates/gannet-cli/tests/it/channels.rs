@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use gannet_control::channels::{Condition, file};
 use gannet_control::config;
-use gannet_dune::channels::{Condition, file};
+use gannet_dune::detector::{DUNE_TPC, TpcPlan};
 use gannet_emulate::FrontEnd;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::network::Addresses;
@@ -15,7 +16,7 @@ use serde_json::Value;
 
 const CONFIG: &str = r#"
 source = [{ streams = { count = 1 }, capture = "frames.pcap", depth = "20 ms" }]
-exports = { formats = [] }
+pipeline.exports = { formats = [] }
 
 [emulate]
 streams = { count = 1 }
@@ -23,7 +24,7 @@ noise = { induction_pedestal = 2000.0, collection_pedestal = 2000.0, collection_
 tracks = { rate_hz = 0.0 }
 deposits = { rate_hz = 0.0 }
 
-[tpg]
+[pipeline.tpg]
 initial_pedestal = 2000
 "#;
 /// Frames in the capture.
@@ -62,7 +63,8 @@ impl Bench {
 
 /// Frames of the emulator as a packet capture.
 fn capture() -> Vec<u8> {
-    let plan = config::parse("run.toml", CONFIG, Path::new(".")).unwrap();
+    let plan = config::parse("run.toml", CONFIG, Path::new("."), &[&DUNE_TPC]).unwrap();
+    let plan = TpcPlan::of(&plan).unwrap();
     let mut emulator = plan.config.emulate.emulator(&plan.channel_map, 1 << 40).unwrap();
     let addresses = Addresses {
         source_hardware: ethernet::Address([2, 0, 0, 0, 0, 1]),
@@ -108,8 +110,9 @@ fn text(bytes: &[u8]) -> String {
 
 /// Offline number of a channel of the stream.
 fn offline(channel: usize) -> u64 {
-    let plan = config::parse("run.toml", CONFIG, Path::new(".")).unwrap();
-    u64::from(plan.streams().next().unwrap().channels.offline[channel])
+    let plan = config::parse("run.toml", CONFIG, Path::new("."), &[&DUNE_TPC]).unwrap();
+    let plan = TpcPlan::of(&plan).unwrap();
+    u64::from(plan.streams[0].channels.offline[channel])
 }
 
 #[test]
@@ -149,7 +152,7 @@ fn noisy_channels_are_found_ranked_and_masked() {
     let limit = bench.gannet(&["channels", table, "--noisy-above", "20000", "--mask"]);
     assert!(text(&limit.stdout).ends_with(&format!("mask = [{}]\n", offline(NOISY[0]))));
 
-    // The mask stands at the end of the file, which is the table [tpg].
+    // The mask stands at the end of the file, which is the table [pipeline.tpg].
     let mask = text(&bench.gannet(&["channels", table, "--mask"]).stdout);
     fs::write(bench.path("mask.toml"), &mask).unwrap();
     let find = ["find", "frames.pcap", "--config", "run.toml", "--mask", "mask.toml", "--json"];
@@ -175,7 +178,7 @@ fn other_files_are_refused_and_no_table_is_kept_unasked() {
         assert_eq!(output.status.code(), Some(2), "{limit}");
         assert!(text(&output.stderr).contains("--noisy-above"), "{}", text(&output.stderr));
     }
-    let config = format!("{CONFIG}[channels]\nfile = false\n");
+    let config = format!("{CONFIG}[pipeline.channels]\nfile = false\n");
     fs::write(bench.path("run.toml"), config).unwrap();
     let report = bench.run("1");
     assert_eq!(

@@ -121,10 +121,10 @@ const WRONG: [(&str, &str, &str); 9] = [
         "already",
         "\"source 1",
     ),
-    ("[tpg]\nthreshold = [100, 0, 100]", "each must be 1 to 32767", "[100"),
-    ("[tpg]\nthreshold = [100, 100, 100, 100]", "expected 3 values", "[100"),
-    ("[tpg]\nsot_minimum = [1, 1]", "expected 3 values", "[1"),
-    ("[tpg]\ntreshold = [100, 100, 100]", "did you mean `threshold`?", "treshold"),
+    ("[pipeline.tpg]\nthreshold = [100, 0, 100]", "each must be 1 to 32767", "[100"),
+    ("[pipeline.tpg]\nthreshold = [100, 100, 100, 100]", "expected 3 values", "[100"),
+    ("[pipeline.tpg]\nsot_minimum = [1, 1]", "expected 3 values", "[1"),
+    ("[pipeline.tpg]\ntreshold = [100, 100, 100]", "did you mean `threshold`?", "treshold"),
     ("[rnu]\nnumber = 1", "did you mean `run`?", "rnu"),
 ];
 
@@ -147,7 +147,8 @@ fn what_no_run_can_be_made_of_is_refused_with_its_place() {
 #[test]
 fn a_channel_map_without_end_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    let output = check(directory.path(), &format!("channel_map = \"/dev/zero\"\n{CONFIG}"), &[]);
+    let output =
+        check(directory.path(), &format!("pipeline.channel_map = \"/dev/zero\"\n{CONFIG}"), &[]);
     assert_eq!(output.status.code(), Some(4));
     assert!(text(&output.stderr).contains("/dev/zero: it is no ordinary file"));
 }
@@ -172,7 +173,7 @@ fn an_emulated_front_end_that_is_not_that_of_the_sources_is_doubted() {
 fn a_mask_beside_the_channel_map_and_a_pedestal_frozen_above_all_samples_are_doubted() {
     let directory = tempfile::tempdir().unwrap();
     let told = |tpg: &str| {
-        let output = check(directory.path(), &format!("{CONFIG}[tpg]\n{tpg}"), &[]);
+        let output = check(directory.path(), &format!("{CONFIG}[pipeline.tpg]\n{tpg}"), &[]);
         assert_eq!(output.status.code(), Some(0));
         text(&output.stderr)
     };

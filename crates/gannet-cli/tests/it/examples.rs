@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use gannet_control::config;
+use gannet_dune::detector::TpcPlan;
 use gannet_emulate::FrontEnd;
 use gannet_emulate::tpc::TpcFrontEnd;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
@@ -109,7 +109,7 @@ fn a_capture_is_read_out_to_its_end() {
 
 /// What a network card would have seen of the front end of a configuration, as a pcap file.
 fn capture(config: &Path) -> Vec<u8> {
-    let plan = config::load(config).unwrap();
+    let plan = TpcPlan::load(config).unwrap();
     let streams = &plan.config.emulate.streams;
     let start = 112_000_000_000_000_000;
     let map = ChannelMap::synthetic(&streams.geo_ids()).unwrap();

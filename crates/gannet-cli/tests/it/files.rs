@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gannet_control::config;
+use gannet_dune::detector::{DUNE_TPC, TpcPlan};
 use gannet_emulate::FrontEnd;
 use gannet_log::name::run_stem;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
@@ -24,7 +25,7 @@ recorder = { directory = "out" }
 streams = { count = 1 }
 noise = { induction_pedestal = 2000.0, collection_pedestal = 2000.0 }
 
-[tpg]
+[pipeline.tpg]
 initial_pedestal = 2000
 "#;
 /// Frames in the capture.
@@ -86,7 +87,8 @@ fn out(output: &Output) -> String {
 
 /// Frames of the emulator as a packet capture.
 fn capture() -> Vec<u8> {
-    let plan = config::parse("run.toml", CONFIG, Path::new(".")).unwrap();
+    let plan = config::parse("run.toml", CONFIG, Path::new("."), &[&DUNE_TPC]).unwrap();
+    let plan = TpcPlan::of(&plan).unwrap();
     let mut emulator = plan.config.emulate.emulator(&plan.channel_map, 1 << 40).unwrap();
     let addresses = Addresses {
         source_hardware: ethernet::Address([2, 0, 0, 0, 0, 1]),

@@ -16,7 +16,7 @@ udp = { listen = ["127.0.0.1:PORT"] }
 depth = "100 ms"
 [recorder]
 directory = "DIRECTORY"
-[exports]
+[pipeline.exports]
 formats = []
 [emulate]
 streams = { count = 3 }

@@ -78,6 +78,37 @@ impl<'a> Document<'a> {
         DeTable::parse(self.text).is_ok_and(|root| root.get_ref().contains_key(name))
     }
 
+    /// The text at `path`, if there is one.
+    pub fn text_at(&self, path: &str) -> Option<String> {
+        let root = DeTable::parse(self.text).ok()?;
+        let mut names = path.split('.');
+        let first = root.get_ref().get(names.next()?)?;
+        let value = names.try_fold(first, |value, name| value.get_ref().get(name))?;
+        Some(value.get_ref().as_str()?.to_owned())
+    }
+
+    /// Refuses keys that have moved: of each pair the old place, and the new one.
+    ///
+    /// # Errors
+    /// The first of them that the text has, and where it belongs now.
+    pub fn refuse_moved(&self, moved: &[(&str, &str)]) -> Result<(), Problem> {
+        let Ok(root) = DeTable::parse(self.text) else { return Ok(()) };
+        let has = |path: &str| {
+            let mut names = path.split('.');
+            let first = names.next().and_then(|name| root.get_ref().get(name));
+            first.is_some_and(|first| {
+                names.try_fold(first, |value, name| value.get_ref().get(name)).is_some()
+            })
+        };
+        match moved.iter().find(|(old, _)| has(old)) {
+            None => Ok(()),
+            Some((old, new)) => {
+                let cause = format!("it has moved to `{new}`");
+                Err(self.problem(old, cause, format!("write it as `{new}`")))
+            }
+        }
+    }
+
     /// Byte range of the value at `path` or of its nearest ancestor.
     fn locate(&self, path: &str) -> Range<usize> {
         let Ok(root) = DeTable::parse(self.text) else { return 0..0 };
@@ -218,15 +249,18 @@ mod tests {
     #[test]
     fn types_are_told_in_words_of_people() {
         let cause = |text| {
-            Document::new("test.toml", text).read::<crate::config::Config>().unwrap_err().cause
+            Document::new("test.toml", text)
+                .read::<crate::config::Config<crate::fixture::Plain>>()
+                .unwrap_err()
+                .cause
         };
-        let before = "[trigger.module_level]\ntime_before = \"1 ms\"\n";
+        let before = "[record]\nwindow_ticks_max = \"1 ms\"\n";
         assert!(
             cause(before).ends_with(", expected a whole number, 0 or more"),
             "{}",
             cause(before)
         );
-        let threshold = "[tpg]\nthreshold = 60\n";
+        let threshold = "[pipeline]\nthreshold = 60\n";
         assert!(
             cause(threshold).ends_with(", expected a list, such as [1, 2]"),
             "{}",
@@ -234,6 +268,18 @@ mod tests {
         );
         let port = "[metrics]\nlisten = \"localhost:7432\"\n";
         assert!(cause(port).contains("no IP address with a port"), "{}", cause(port));
+    }
+
+    #[test]
+    fn a_key_that_has_moved_is_told_with_its_new_place() {
+        let document = Document::new("test.toml", "[wait]\nlong = 1\n");
+        let moved = [("other", "a.other"), ("wait.long", "waits.long")];
+        let problem = document.refuse_moved(&moved).unwrap_err();
+        assert_eq!((problem.line, problem.column), (2, 8));
+        assert_eq!(problem.cause, "wait.long: it has moved to `waits.long`");
+        assert_eq!(document.refuse_moved(&moved[..1]), Ok(()));
+        let text = Document::new("test.toml", "[a]\nb = \"c\"\n");
+        assert_eq!((text.text_at("a.b").as_deref(), text.text_at("a")), (Some("c"), None));
     }
 
     #[test]

@@ -15,24 +15,29 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
+use crate::detector::Detector;
+
 pub use document::{Document, Problem};
-pub use forecast::Forecast;
+pub use forecast::{Forecast, Load};
 pub use model::{
-    ChannelsConfig, Config, ExportsConfig, MetricsConfig, RecordConfig, RunConfig, SourceConfig,
-    SourceInput,
+    ChannelsConfig, Config, MetricsConfig, RunConfig, Settings, SourceConfig, SourceInput, Table,
+    Tables,
 };
-pub use plan::{Plan, PlannedSource, PlannedStream};
+pub use plan::{Plan, PlannedSource, PlannedStream, SourceStreams};
 pub use receive_cpus::ReceiveCpus;
 pub use token::Token;
 
 /// Longest configuration that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// Reads and resolves the configuration file at `path`.
+/// Key of the detector's name.
+const DETECTOR: &str = "pipeline.detector";
+
+/// Reads and resolves the configuration file at `path` for one of `detectors`.
 ///
 /// # Errors
 /// The first problem in the file, or that it cannot be read.
-pub fn load(path: &Path) -> Result<Plan, Problem> {
+pub fn load(path: &Path, detectors: &[&dyn Detector]) -> Result<Plan, Problem> {
     let file = path.display().to_string();
     let problem = |cause: String| Problem {
         file: file.clone(),
@@ -43,7 +48,7 @@ pub fn load(path: &Path) -> Result<Plan, Problem> {
     };
     let text = read_text(path).map_err(|error| problem(format!("cannot be read: {error}")))?;
     let directory = path.parent().unwrap_or(Path::new("."));
-    parse(&file, &text, directory)
+    parse(&file, &text, directory, detectors)
 }
 
 /// The text of a file that is not implausibly large.
@@ -56,16 +61,35 @@ fn read_text(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Resolves the configuration `text` of `file`; relative paths in it start at `directory`.
+/// Resolves the configuration `text` of `file` for the one of `detectors` that it names, or for the
+/// first; relative paths in it start at `directory`.
 ///
 /// # Errors
 /// The first problem in the text.
-pub fn parse(file: &str, text: &str, directory: &Path) -> Result<Plan, Problem> {
+///
+/// # Panics
+/// If there is no detector.
+pub fn parse(
+    file: &str,
+    text: &str,
+    directory: &Path,
+    detectors: &[&dyn Detector],
+) -> Result<Plan, Problem> {
     let document = Document::new(file, text);
-    Plan::resolve(document.read()?, &document, directory)
+    let named = document.text_at(DETECTOR);
+    let detector = match &named {
+        None => detectors.first(),
+        Some(name) => detectors.iter().find(|detector| detector.name() == name),
+    };
+    let Some(detector) = detector else {
+        let cause = format!("there is no detector {:?} in this program", named.unwrap_or_default());
+        let names: Vec<_> = detectors.iter().map(|detector| detector.name()).collect();
+        return Err(document.problem(DETECTOR, cause, format!("use one of: {}", names.join(", "))));
+    };
+    detector.plan(&document, directory)
 }
 
-/// The JSON schema of the configuration file.
-pub fn schema() -> schemars::Schema {
-    schemars::schema_for!(Config)
+/// The JSON schema of a configuration for a detector with the tables `T`.
+pub fn schema<T: Tables>() -> schemars::Schema {
+    schemars::schema_for!(Config<T>)
 }

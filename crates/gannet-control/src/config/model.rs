@@ -1,50 +1,144 @@
 //! The configuration file as it is written.
 
+use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use gannet_dune::chain::TriggerConfig;
-use gannet_dune::export::ExportFormat;
-use gannet_dune::raw_file::Catalogue;
-use gannet_dune::tpg::TpgConfig;
 use gannet_ingest::udp::UdpConfig;
 use gannet_ingest::xdp::XdpConfig;
 use gannet_log::RecorderConfig;
 use gannet_measure::quantity::{Bytes, Span};
 use gannet_readout::record::BuildConfig;
-use gannet_wire::TpcStreams;
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::receive_cpus::ReceiveCpus;
 
-/// The configuration of a Gannet process.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
+/// A table of a configuration.
+pub trait Table:
+    Clone
+    + fmt::Debug
+    + Default
+    + PartialEq
+    + DeserializeOwned
+    + Serialize
+    + JsonSchema
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<T> Table for T where
+    T: Clone
+        + fmt::Debug
+        + Default
+        + PartialEq
+        + DeserializeOwned
+        + Serialize
+        + JsonSchema
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// The tables of a configuration that belong to its detector.
+pub trait Tables: 'static {
+    /// The key `streams` of a source: which streams come from there.
+    type Streams: Table;
+    /// The table `pipeline`. It has a key `detector`, a text, by which the detector was chosen.
+    type Pipeline: Table;
+    /// The table `emulate`.
+    type Emulate: Table;
+}
+
+/// The configuration of a Gannet process for the detector with the tables `T`.
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, bound = "")]
+#[schemars(rename = "Config", bound = "")]
+pub struct Config<T: Tables> {
     /// The run.
     pub run: RunConfig,
     /// Where frames come from, one table each.
     #[serde(rename = "source")]
-    pub sources: Vec<SourceConfig>,
-    /// File with the DUNE channel map of the streams; a synthetic map when absent.
-    pub channel_map: Option<PathBuf>,
-    /// How trigger primitives are found.
-    pub tpg: TpgConfig,
-    /// How the trigger decides.
-    pub trigger: TriggerConfig,
-    /// How records are built and primitives are cut into slices.
-    pub record: RecordConfig,
+    pub sources: Vec<SourceConfig<T::Streams>>,
+    /// Which detector it is, and what becomes of its frames.
+    pub pipeline: T::Pipeline,
+    /// How requests for data are answered.
+    pub record: BuildConfig,
     /// Where and how records are written.
     pub recorder: RecorderConfig,
-    /// Files for other people's tools.
-    pub exports: ExportsConfig,
     /// Figures for a monitoring system.
     pub metrics: MetricsConfig,
-    /// What is kept of the channels one by one.
-    pub channels: ChannelsConfig,
     /// The front-end emulator that `gannet emulate` runs.
-    pub emulate: gannet_emulate::tpc::Config,
+    pub emulate: T::Emulate,
+}
+
+impl<T: Tables> Config<T> {
+    /// Makes relative paths that any configuration has start at `directory`.
+    pub fn absolve_paths(&mut self, directory: &Path) {
+        let absolve = |path: &mut PathBuf| *path = directory.join(&*path);
+        self.metrics.token_file.iter_mut().for_each(absolve);
+        self.sources.iter_mut().filter_map(|source| source.capture.as_mut()).for_each(absolve);
+    }
+
+    /// What does not belong to the detector.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            run: self.run.clone(),
+            record: self.record.clone(),
+            recorder: self.recorder.clone(),
+            metrics: self.metrics.clone(),
+        }
+    }
+}
+
+impl<T: Tables> Default for Config<T> {
+    fn default() -> Self {
+        Self {
+            run: RunConfig::default(),
+            sources: Vec::new(),
+            pipeline: T::Pipeline::default(),
+            record: BuildConfig::default(),
+            recorder: RecorderConfig::default(),
+            metrics: MetricsConfig::default(),
+            emulate: T::Emulate::default(),
+        }
+    }
+}
+
+impl<T: Tables> Clone for Config<T> {
+    fn clone(&self) -> Self {
+        let Settings { run, record, recorder, metrics } = self.settings();
+        let (sources, pipeline) = (self.sources.clone(), self.pipeline.clone());
+        Self { run, sources, pipeline, record, recorder, metrics, emulate: self.emulate.clone() }
+    }
+}
+
+impl<T: Tables> fmt::Debug for Config<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("settings", &self.settings())
+            .field("sources", &self.sources)
+            .field("pipeline", &self.pipeline)
+            .field("emulate", &self.emulate)
+            .finish()
+    }
+}
+
+/// What a configuration says that does not depend on the detector, but for the sources.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// The run.
+    pub run: RunConfig,
+    /// How requests for data are answered.
+    pub record: BuildConfig,
+    /// Where and how records are written.
+    pub recorder: RecorderConfig,
+    /// Figures for a monitoring system.
+    pub metrics: MetricsConfig,
 }
 
 /// The run.
@@ -78,12 +172,12 @@ impl Default for RunConfig {
 
 /// A source of frames and the streams in it.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct SourceConfig {
+#[serde(deny_unknown_fields, default, bound = "")]
+pub struct SourceConfig<S: Table> {
     /// Name in reports; `source N` when empty.
     pub name: String,
-    /// The streams that come from here: format, number and place on the detector.
-    pub streams: TpcStreams,
+    /// The streams that come from here.
+    pub streams: S,
     /// Network sockets that frames come from.
     pub udp: Option<UdpConfig>,
     /// Queue of a network card that frames are taken from by AF_XDP, instead of sockets.
@@ -96,11 +190,11 @@ pub struct SourceConfig {
     pub buffer_max: Bytes,
 }
 
-impl Default for SourceConfig {
+impl<S: Table> Default for SourceConfig<S> {
     fn default() -> Self {
         Self {
             name: String::new(),
-            streams: TpcStreams::default(),
+            streams: S::default(),
             udp: None,
             xdp: None,
             capture: None,
@@ -119,67 +213,6 @@ pub enum SourceInput {
     Xdp(XdpConfig),
     /// A capture file.
     Capture(PathBuf),
-}
-
-/// How records are built and primitives are cut into slices.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct RecordConfig {
-    /// Number of the first stream as a source in files; the others follow it.
-    pub source_id_first: u32,
-    /// How requests for data are answered.
-    pub request: BuildConfig,
-    /// Length of a slice of trigger primitives, in ticks; 0 records no primitives.
-    pub slice_ticks: u64,
-}
-
-impl Default for RecordConfig {
-    fn default() -> Self {
-        Self { source_id_first: 100, request: BuildConfig::default(), slice_ticks: 62_500_000 / 4 }
-    }
-}
-
-/// Files for other people's tools, made of each log file when it is finished.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ExportsConfig {
-    /// What is made; empty for nothing. `gannet export` makes them at any later time.
-    pub formats: Vec<ExportFormat>,
-    /// Whether the SHA-256 of each finished file of the run, its log included, is listed in a
-    /// manifest beside it, `*.sha256`, for `gannet verify` and `sha256sum -c`. Each file is read
-    /// once more for it, in the background.
-    pub manifest: bool,
-    /// Where the detector stands, for example `np04hd`, as raw files tell offline catalogues.
-    pub operational_environment: String,
-    /// Which offline stream the data belong to, for example `cosmics`, as raw files tell.
-    pub offline_data_stream: String,
-    /// Whether the run is only a test, as raw files tell: true until you say otherwise.
-    pub run_was_for_test_purposes: bool,
-}
-
-impl ExportsConfig {
-    /// What raw files tell offline catalogues.
-    pub fn catalogue(&self) -> Catalogue {
-        Catalogue {
-            operational_environment: self.operational_environment.clone(),
-            offline_data_stream: self.offline_data_stream.clone(),
-            run_was_for_test_purposes: self.run_was_for_test_purposes,
-        }
-    }
-}
-
-impl Default for ExportsConfig {
-    fn default() -> Self {
-        let Catalogue { operational_environment, offline_data_stream, run_was_for_test_purposes } =
-            Catalogue::default();
-        Self {
-            formats: vec![ExportFormat::Hdf5, ExportFormat::Parquet],
-            manifest: true,
-            operational_environment,
-            offline_data_stream,
-            run_was_for_test_purposes,
-        }
-    }
 }
 
 /// Figures for a monitoring system.

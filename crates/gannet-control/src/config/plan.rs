@@ -1,29 +1,25 @@
 //! What a run is built from: the configuration with every reference resolved and value tested.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 
-use gannet_ingest::udp::UdpConfig;
+use gannet_ingest::udp::{Spread, UdpConfig};
 use gannet_ingest::xdp::XdpConfig;
 use gannet_log::RawStreams;
 use gannet_measure::quantity::Bytes;
-use gannet_wire::TpcFormat;
-use gannet_wire::channel_map::StreamChannels;
-use gannet_wire::source_id::{SourceId, Subsystem};
-use gannet_wire::{ChannelMap, GeoId, tpc_frame};
+use gannet_measure::ticks::TickRate;
+use gannet_wire::{Rhythm, StreamKey};
 
 use super::document::{Document, Problem};
-use super::forecast::{Forecast, longest_window_s};
-use super::model::{Config, SourceConfig, SourceInput};
+use super::forecast::{Forecast, Load};
+use super::model::{Config, Settings, SourceConfig, SourceInput, Table, Tables};
 use super::receive_cpus::ReceiveCpus;
 use super::token::{self, Token};
-use gannet_dune::channels::mask;
+use crate::detector::PlannedDetector;
 
 /// Most streams of one process.
 const STREAMS_MAX: usize = 1024;
-/// Longest channel map that is read: several times that of a whole module.
-const CHANNEL_MAP_BYTES_MAX: u64 = 256 << 20;
 /// Least frames of the past that each stream keeps.
 const DEPTH_FRAMES_MIN: u64 = 256;
 
@@ -32,14 +28,29 @@ const DEPTH_FRAMES_MIN: u64 = 256;
 pub struct Plan {
     /// The configuration as written.
     pub text: String,
-    /// The same, defaults filled in, paths made absolute by their directory.
-    pub config: Config,
-    /// Which channel of the detector each channel of each stream is.
-    pub channel_map: ChannelMap,
+    /// The same with defaults filled in and paths made absolute by their directory.
+    pub filled: String,
+    /// What does not depend on the detector.
+    pub settings: Settings,
     /// The sources in the order of the file.
     pub sources: Vec<PlannedSource>,
     /// What the run will need.
     pub forecast: Forecast,
+    /// What depends on the detector.
+    pub detector: Arc<dyn PlannedDetector>,
+}
+
+/// The streams of a source, as its detector knows them.
+#[derive(Clone, Debug)]
+pub struct SourceStreams {
+    /// Bytes that a frame may have.
+    pub lengths: RangeInclusive<usize>,
+    /// How the frames of each stream follow one another.
+    pub rhythm: Rhythm,
+    /// The streams.
+    pub streams: Vec<PlannedStream>,
+    /// How they are spread over several sockets, if datagrams tell the kernel.
+    pub spread: Option<Spread>,
 }
 
 /// A source with everything resolved.
@@ -49,64 +60,68 @@ pub struct PlannedSource {
     pub name: String,
     /// Where frames come from.
     pub input: SourceInput,
-    /// TpcFormat of the frames.
-    pub format: TpcFormat,
+    /// Bytes that a frame may have.
+    pub lengths: RangeInclusive<usize>,
+    /// How the frames of each stream follow one another.
+    pub rhythm: Rhythm,
     /// The streams.
     pub streams: Vec<PlannedStream>,
+    /// How they are spread over several sockets, if datagrams tell the kernel.
+    pub spread: Option<Spread>,
     /// Frames of the past to keep, over all streams.
     pub cells: u64,
 }
 
 /// A stream of a source.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedStream {
-    /// Place on the detector.
-    pub geo_id: GeoId,
-    /// Source that it is in files.
-    pub source_id: SourceId,
-    /// Its channels.
-    pub channels: StreamChannels,
+    /// What its frames say that they are of.
+    pub key: StreamKey,
+    /// What people call it.
+    pub name: String,
 }
 
 impl Plan {
-    /// Number of the run; 0 until it has one.
-    pub fn run_number(&self) -> u32 {
-        self.config.run.number.unwrap_or(0)
-    }
-
-    /// Tests `config` and resolves what it refers to; paths in it start at `directory`.
+    /// Tests what of `config` does not belong to the detector, and joins it to what the detector
+    /// says: the `streams` of each source, the `load` and itself.
     ///
     /// # Errors
     /// The first problem, placed in `document`.
-    pub fn resolve(
-        mut config: Config,
+    pub fn resolve<T: Tables>(
         document: &Document<'_>,
-        directory: &Path,
+        config: &Config<T>,
+        streams: Vec<SourceStreams>,
+        load: &Load,
+        detector: Arc<dyn PlannedDetector>,
     ) -> Result<Self, Problem> {
-        absolve_paths(&mut config, directory);
-        check_rooms(&config, document)?;
-        check_addresses(&config, document)?;
-        check_names(&config, document)?;
-        let geo_ids = unique_streams(&config, document)?;
-        let channel_map = channel_map(&config, &geo_ids, document)?;
-        let mut next_id = config.record.source_id_first;
+        let settings = config.settings();
+        check_settings(&settings, document)?;
+        check_addresses(&config.sources, document)?;
+        check_names(&config.sources, document)?;
+        check_streams(&streams, document)?;
         let mut sources = Vec::new();
-        for (index, source) in config.sources.iter().enumerate() {
-            let place = format!("source[{index}]");
-            sources.push(resolve_source(
-                source,
-                index,
-                &place,
-                &channel_map,
-                &mut next_id,
-                document,
-            )?);
+        for (index, (source, streams)) in config.sources.iter().zip(streams).enumerate() {
+            sources.push(resolve_source(source, streams, index, document)?);
         }
-        check_raw_streams(&config, &geo_ids, document)?;
-        check_receive_cpus(&config, &sources, document)?;
-        token::check_access(&config.metrics, document)?;
-        let forecast = Forecast::of(&config, &sources);
-        Ok(Self { text: document.text().to_owned(), config, channel_map, sources, forecast })
+        check_raw_streams(&settings, &sources, document)?;
+        check_receive_cpus(&settings, &sources, document)?;
+        token::check_access(&settings.metrics, document)?;
+        let forecast = Forecast::of(&settings, &sources, load);
+        let filled = toml::to_string_pretty(config).map_err(|error| {
+            document.problem("", error.to_string(), "write numbers below 2^63".into())
+        })?;
+        let text = document.text().to_owned();
+        Ok(Self { text, filled, settings, sources, forecast, detector })
+    }
+
+    /// Number of the run; 0 until it has one.
+    pub fn run_number(&self) -> u32 {
+        self.settings.run.number.unwrap_or(0)
+    }
+
+    /// Clock whose ticks time stamps count.
+    pub fn clock(&self) -> TickRate {
+        self.sources.first().map_or(TickRate::hz(1), |source| source.rhythm.clock)
     }
 
     /// Refuses a configuration from whose `file` no run can be made: one without a source.
@@ -128,7 +143,7 @@ impl Plan {
     /// # Errors
     /// When the file, named in the configuration `file`, holds none or is open to others.
     pub fn metrics_token(&self, file: &str) -> Result<Option<Token>, Problem> {
-        let Some(path) = &self.config.metrics.token_file else { return Ok(None) };
+        let Some(path) = &self.settings.metrics.token_file else { return Ok(None) };
         let problem = |(cause, suggestion): (String, String)| {
             let document = Document::new(file, &self.text);
             document.problem("metrics.token_file", cause, suggestion)
@@ -138,7 +153,7 @@ impl Plan {
 
     /// What is allowed and will hardly be meant, each in a sentence that says what to do.
     pub fn doubts(&self) -> Vec<String> {
-        let Self { config, forecast, .. } = self;
+        let Self { settings, forecast, .. } = self;
         let mut doubts = Vec::new();
         if forecast.streams == 0 {
             let text =
@@ -148,12 +163,9 @@ impl Plan {
         doubts.extend(self.emulation_doubt());
         doubts.extend(self.sources.iter().filter_map(PlannedSource::sockets_doubt));
         doubts.extend(forecast.raw_doubt());
-        doubts.extend(token::doubt(&config.metrics));
-        doubts.extend(config.tpg.doubt().map(|doubt| format!("tpg: {doubt}")));
-        let read = self.channel_map.iter().flat_map(|(_, channels)| channels.offline);
-        let unread = mask::doubt(&mask::unread(&config.tpg.mask, read));
-        doubts.extend(unread.map(|doubt| format!("tpg.mask: {doubt}")));
-        let (window_s, depth_s) = (longest_window_s(config), forecast.depth_s);
+        doubts.extend(token::doubt(&settings.metrics));
+        doubts.extend(self.detector.doubts(self));
+        let (window_s, depth_s) = (forecast.longest_window_s, forecast.depth_s);
         if window_s > depth_s {
             doubts.push(format!(
                 "records read out {window_s:.3} s, and the buffers keep {depth_s:.3} s: make \
@@ -165,8 +177,8 @@ impl Plan {
 
     /// That the front end of `[emulate]` is not that of the sources.
     fn emulation_doubt(&self) -> Option<String> {
-        let taken: Vec<_> = self.streams().map(|stream| stream.geo_id).collect();
-        let sent = self.config.emulate.streams.geo_ids();
+        let taken: Vec<_> = self.streams().map(|stream| stream.key).collect();
+        let sent: Vec<_> = self.detector.emulated().into_iter().map(|stream| stream.key).collect();
         let unknown = sent.iter().filter(|stream| !taken.contains(stream)).count();
         let silent = taken.iter().filter(|stream| !sent.contains(stream)).count();
         // Of several sources one front end can stand for some.
@@ -174,8 +186,8 @@ impl Plan {
         (differ && Document::new("", &self.text).has("emulate")).then(|| {
             format!(
                 "emulate.streams: {unknown} of the {} emulated streams are those of no source, and \
-                 {silent} of the {} streams of the sources are not emulated; give both the same \
-                 count, format, crate and slot",
+                 {silent} of the {} streams of the sources are not emulated; let both name the same \
+                 streams",
                 sent.len(),
                 taken.len(),
             )
@@ -188,47 +200,27 @@ impl Plan {
     }
 }
 
-/// Makes relative paths start at the directory of the configuration.
-fn absolve_paths(config: &mut Config, directory: &Path) {
-    let absolve = |path: &mut PathBuf| *path = directory.join(&*path);
-    config.channel_map.iter_mut().for_each(absolve);
-    config.metrics.token_file.iter_mut().for_each(absolve);
-    config.sources.iter_mut().filter_map(|source| source.capture.as_mut()).for_each(absolve);
-}
-
-/// Lets every room test its own part.
-fn check_rooms(config: &Config, document: &Document<'_>) -> Result<(), Problem> {
+/// Tests what any run has.
+fn check_settings(settings: &Settings, document: &Document<'_>) -> Result<(), Problem> {
     let correct = |path: &str, cause: String| {
         document.problem(path, cause, "see `gannet check --schema` for what is allowed".into())
     };
-    if let Err(error) = config.emulate.check() {
-        let path = format!("emulate.{}", error.key);
-        return Err(document.problem(
-            &path,
-            format!("{} is not allowed", error.value),
-            error.expected,
-        ));
-    }
-    if let Err(error) = config.tpg.check() {
-        return Err(correct(&format!("tpg.{}", error.path), error.problem));
-    }
-    if let Err(error) = config.trigger.check() {
-        return Err(correct(&format!("trigger.{}", error.path), error.problem));
-    }
-    if let Err(error) = config.recorder.check() {
+    if let Err(error) = settings.recorder.check() {
         return Err(correct("recorder", error.to_string()));
     }
-    let request = &config.record.request;
-    if request.window_ticks_max == 0 {
-        return Err(correct("record.request.window_ticks_max", "it must be 1 or more".into()));
+    if settings.record.window_ticks_max == 0 {
+        return Err(correct("record.window_ticks_max", "it must be 1 or more".into()));
     }
     Ok(())
 }
 
 /// Refuses addresses that two sockets would share, and those of groups.
-fn check_addresses(config: &Config, document: &Document<'_>) -> Result<(), Problem> {
+fn check_addresses<S: Table>(
+    sources: &[SourceConfig<S>],
+    document: &Document<'_>,
+) -> Result<(), Problem> {
     let mut taken: Vec<(SocketAddr, String)> = Vec::new();
-    for (index, source) in config.sources.iter().enumerate() {
+    for (index, source) in sources.iter().enumerate() {
         let udp = source.udp.iter().flat_map(|udp| udp.listen.iter().map(|own| (*own, "udp")));
         let xdp = source.xdp.iter().map(|xdp| (SocketAddr::V4(xdp.listen), "xdp"));
         for (address, input) in udp.chain(xdp) {
@@ -255,8 +247,11 @@ fn collide(a: SocketAddr, b: SocketAddr) -> bool {
 }
 
 /// Refuses two sources of one name: reports would not tell them apart.
-fn check_names(config: &Config, document: &Document<'_>) -> Result<(), Problem> {
-    let names: Vec<_> = config.sources.iter().enumerate().map(name).collect();
+fn check_names<S: Table>(
+    sources: &[SourceConfig<S>],
+    document: &Document<'_>,
+) -> Result<(), Problem> {
+    let names: Vec<_> = sources.iter().enumerate().map(name).collect();
     for (index, name) in names.iter().enumerate() {
         if let Some(earlier) = names[..index].iter().position(|other| other == name) {
             let cause = format!("source[{earlier}] is called {name:?} already");
@@ -268,7 +263,7 @@ fn check_names(config: &Config, document: &Document<'_>) -> Result<(), Problem> 
 }
 
 /// Name of a source in reports.
-fn name((index, source): (usize, &SourceConfig)) -> String {
+fn name<S: Table>((index, source): (usize, &SourceConfig<S>)) -> String {
     match source.name.as_str() {
         "" => format!("source {}", index + 1),
         name => name.to_owned(),
@@ -277,27 +272,29 @@ fn name((index, source): (usize, &SourceConfig)) -> String {
 
 /// Refuses to record streams that come from nowhere.
 fn check_raw_streams(
-    config: &Config,
-    geo_ids: &[GeoId],
+    settings: &Settings,
+    sources: &[PlannedSource],
     document: &Document<'_>,
 ) -> Result<(), Problem> {
-    let listed = config.recorder.raw_streams.listed();
-    let names: Vec<String> = geo_ids.iter().map(GeoId::to_string).collect();
-    let Some(stranger) = listed.iter().find(|stream| !names.contains(stream)) else {
+    let listed = settings.recorder.raw_streams.listed();
+    let known = |name: &String| {
+        sources.iter().flat_map(|source| &source.streams).any(|stream| stream.name == *name)
+    };
+    let Some(stranger) = listed.iter().find(|stream| !known(stream)) else {
         return Ok(());
     };
     let cause = format!("stream {stranger} comes from no [[source]]");
-    let suggestion = "list streams of the sources by detector/crate/slot/stream, or write \"all\"";
+    let suggestion = "list streams of the sources by their names, or write \"all\"";
     Err(document.problem("recorder.raw_streams", cause, suggestion.into()))
 }
 
 /// Refuses a list of processors that is not one for each receiving thread.
 fn check_receive_cpus(
-    config: &Config,
+    settings: &Settings,
     sources: &[PlannedSource],
     document: &Document<'_>,
 ) -> Result<(), Problem> {
-    let ReceiveCpus::Listed(cpus) = &config.run.receive_cpus else { return Ok(()) };
+    let ReceiveCpus::Listed(cpus) = &settings.run.receive_cpus else { return Ok(()) };
     let threads: usize = sources.iter().map(PlannedSource::inputs).sum();
     if cpus.len() == threads || sources.is_empty() {
         return Ok(());
@@ -307,101 +304,49 @@ fn check_receive_cpus(
     Err(document.problem("run.receive_cpus", cause, suggestion.into()))
 }
 
-/// All streams, each of which may come from one source only.
-fn unique_streams(config: &Config, document: &Document<'_>) -> Result<Vec<GeoId>, Problem> {
-    let mut all: Vec<GeoId> = Vec::new();
-    for (index, source) in config.sources.iter().enumerate() {
-        let path = format!("source[{index}].streams");
-        if let Err(error) = source.streams.check() {
-            let cause = format!("{} is not allowed", error.value);
-            return Err(document.problem(&path, cause, error.expected));
+/// Refuses streams that come from two sources, too many of them, and clocks of several rates.
+fn check_streams(sources: &[SourceStreams], document: &Document<'_>) -> Result<(), Problem> {
+    let mut all: Vec<StreamKey> = Vec::new();
+    for (index, source) in sources.iter().enumerate() {
+        let refused = |cause: String, suggestion: &str| {
+            document.problem(&format!("source[{index}].streams"), cause, suggestion.into())
+        };
+        if source.rhythm.clock != sources[0].rhythm.clock {
+            let cause = "the clock of these streams ticks at another rate than that of others";
+            return Err(refused(cause.into(), "take them in a process of their own"));
         }
-        for geo_id in source.streams.geo_ids() {
-            if all.contains(&geo_id) {
-                return Err(document.problem(
-                    &path,
-                    format!("stream {geo_id} comes from an earlier source already"),
-                    "give this source another crate or slot".into(),
-                ));
+        for stream in &source.streams {
+            if all.contains(&stream.key) {
+                let cause = format!("stream {} comes from an earlier source already", stream.name);
+                return Err(refused(cause, "let this source have other streams"));
             }
-            all.push(geo_id);
+            all.push(stream.key);
         }
         if all.len() > STREAMS_MAX {
-            return Err(document.problem(
-                &path,
-                format!("more than {STREAMS_MAX} streams"),
-                "share them out over several processes".into(),
-            ));
+            let cause = format!("more than {STREAMS_MAX} streams");
+            return Err(refused(cause, "share them out over several processes"));
         }
     }
-    Ok(all)
+    Ok(())
 }
 
-/// The map of the configured file, or one made up for the streams.
-fn channel_map(
-    config: &Config,
-    geo_ids: &[GeoId],
-    document: &Document<'_>,
-) -> Result<ChannelMap, Problem> {
-    let problem = |cause: String| {
-        let suggestion = "give a DUNE channel map of 12 or 13 columns, or remove the key";
-        document.problem("channel_map", cause, suggestion.into())
-    };
-    match &config.channel_map {
-        None => ChannelMap::synthetic(geo_ids).map_err(|error| problem(error.to_string())),
-        Some(path) => {
-            let failed = |error: String| problem(format!("{}: {error}", path.display()));
-            let text = read_map(path).map_err(|error| failed(error.to_string()))?;
-            ChannelMap::parse(&text).map_err(|error| failed(error.to_string()))
-        }
-    }
-}
-
-/// The text of a channel map. What is no ordinary file might never end.
-fn read_map(path: &Path) -> io::Result<String> {
-    let metadata = fs::metadata(path)?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is no ordinary file"));
-    }
-    if metadata.len() > CHANNEL_MAP_BYTES_MAX {
-        let limit = Bytes(CHANNEL_MAP_BYTES_MAX);
-        return Err(io::Error::other(format!("it is longer than {limit}: no channel map")));
-    }
-    fs::read_to_string(path)
-}
-
-fn resolve_source(
-    source: &SourceConfig,
+fn resolve_source<S: Table>(
+    source: &SourceConfig<S>,
+    streams: SourceStreams,
     index: usize,
-    place: &str,
-    channel_map: &ChannelMap,
-    next_id: &mut u32,
     document: &Document<'_>,
 ) -> Result<PlannedSource, Problem> {
-    let input = input(source, place, document)?;
-    let mut streams = Vec::new();
-    for geo_id in source.streams.geo_ids() {
-        let channels = channel_map.stream(geo_id).ok_or_else(|| {
-            let path = format!("{place}.streams");
-            let suggestion = "use a channel map that has it, or other streams".into();
-            document.problem(
-                &path,
-                format!("stream {geo_id} is not in the channel map"),
-                suggestion,
-            )
-        })?;
-        let source_id = SourceId::new(Subsystem::DetectorReadout, *next_id);
-        *next_id = next_id.wrapping_add(1);
-        streams.push(PlannedStream { geo_id, source_id, channels: *channels });
-    }
-    let cells = cells(source, streams.len() as u64, place, document)?;
+    let place = format!("source[{index}]");
+    let input = input(source, &place, document)?;
+    let cells = cells(source, &streams, &place, document)?;
     let name = name((index, source));
-    Ok(PlannedSource { name, input, format: source.streams.format, streams, cells })
+    let SourceStreams { lengths, rhythm, streams, spread } = streams;
+    Ok(PlannedSource { name, input, lengths, rhythm, streams, spread, cells })
 }
 
 /// Where the frames come from; exactly one input must be given.
-fn input(
-    source: &SourceConfig,
+fn input<S: Table>(
+    source: &SourceConfig<S>,
     place: &str,
     document: &Document<'_>,
 ) -> Result<SourceInput, Problem> {
@@ -437,20 +382,21 @@ fn input(
 }
 
 /// Frames of the past to keep.
-fn cells(
-    source: &SourceConfig,
-    streams: u64,
+fn cells<S: Table>(
+    source: &SourceConfig<S>,
+    streams: &SourceStreams,
     place: &str,
     document: &Document<'_>,
 ) -> Result<u64, Problem> {
-    let per_stream = source.depth.ns() as f64 * 1e-9 * source.streams.format.frames_per_s();
-    let cells = (per_stream.ceil() as u64).max(DEPTH_FRAMES_MIN) * streams;
-    let bytes = cells.saturating_mul(tpc_frame::FRAME_LEN as u64);
+    let per_stream = source.depth.ns() as f64 * 1e-9 * streams.rhythm.frames_per_s();
+    let count = streams.streams.len();
+    let cells = (per_stream.ceil() as u64).max(DEPTH_FRAMES_MIN).saturating_mul(count as u64);
+    let bytes = cells.saturating_mul(*streams.lengths.end() as u64);
     if bytes > source.buffer_max.bytes() {
         return Err(document.problem(
             &format!("{place}.depth"),
             format!(
-                "{} of {streams} streams need {} of memory, and buffer_max is {}",
+                "{} of {count} streams need {} of memory, and buffer_max is {}",
                 source.depth,
                 Bytes(bytes >> 20 << 20),
                 source.buffer_max
@@ -467,14 +413,19 @@ impl PlannedSource {
         (self.cells / self.streams.len().max(1) as u64) as usize
     }
 
+    /// Bytes of the longest frame.
+    pub fn frame_bytes(&self) -> u64 {
+        *self.lengths.end() as u64
+    }
+
     /// True rate of all its streams, in frames per second.
     pub fn frames_per_s(&self) -> f64 {
-        self.streams.len() as f64 * self.format.frames_per_s()
+        self.streams.len() as f64 * self.rhythm.frames_per_s()
     }
 
     /// How many of its streams `choice` takes.
     pub fn raw_streams(&self, choice: &RawStreams) -> usize {
-        self.streams.iter().filter(|stream| choice.contains(&stream.geo_id.to_string())).count()
+        self.streams.iter().filter(|stream| choice.contains(&stream.name)).count()
     }
 
     /// Its UDP sockets; absent when frames come another way.

@@ -108,11 +108,11 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::config::parse;
+    use crate::fixture::parse;
 
     fn plan(metrics: &str) -> Result<crate::config::Plan, Problem> {
         let source = "[[source]]\nudp = { listen = [\"127.0.0.1:0\"] }\n";
-        parse("a.toml", &format!("{source}[metrics]\n{metrics}"), Path::new("/nonexistent"))
+        parse(&format!("{source}[metrics]\n{metrics}"))
     }
 
     #[test]

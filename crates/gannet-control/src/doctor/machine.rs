@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_plan_that_needs_more_memory_than_there_is_is_doubted() {
         let text = "[[source]]\nstreams = { count = 4 }\nudp = { listen = [\"127.0.0.1:0\"] }\n";
-        let plan = crate::config::parse("test.toml", text, std::path::Path::new(".")).unwrap();
+        let plan = crate::fixture::parse(text).unwrap();
         // Four streams of a second need 838 MiB.
         let doubt = |meminfo| memory_doubt(&fake(&[("proc/meminfo", meminfo)]).1, &plan);
         let told = doubt("MemAvailable: 819200 kB\n").unwrap();

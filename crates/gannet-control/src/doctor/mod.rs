@@ -182,13 +182,13 @@ impl Needs {
                 plan.sources.iter().flat_map(|source| source.listen()).flatten().collect(),
             ),
             xdp: plan.sources.iter().filter_map(|source| source.xdp().cloned()).collect(),
-            metrics: plan.config.metrics.listen,
+            metrics: plan.settings.metrics.listen,
             memory: forecast.memory_bytes,
             // Those behind the receiving ones are busy only now and then.
             threads: forecast.receive_threads + 1,
             busiest_frames_per_s: forecast.busiest_frames_per_s,
-            directory: plan.config.recorder.directory.clone(),
-            disk_reserve: plan.config.recorder.disk_reserve.bytes(),
+            directory: plan.settings.recorder.directory.clone(),
+            disk_reserve: plan.settings.recorder.disk_reserve.bytes(),
             disk_bytes_per_s: forecast.disk_bytes_per_s,
             record_bytes: forecast.record_bytes,
         }
@@ -235,7 +235,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::config::parse;
+    use crate::fixture::parse;
 
     #[test]
     fn needs_are_those_of_the_configuration() {
@@ -250,7 +250,7 @@ mod tests {
             streams = { count = 2, crate = 2 }
             udp = { listen = ["[::1]:7000"], count_before_queue = false }
         "#;
-        let plan = parse("test.toml", text, Path::new(".")).unwrap();
+        let plan = parse(text).unwrap();
         let needs = Needs::of(&plan);
         assert_eq!((needs.kernel_buffer, needs.sockets), (64 << 20, 3));
         assert!(needs.count_before_queue);

@@ -1,18 +1,15 @@
 //! The receiving thread: what a frame costs it on this machine, measured.
 
 use std::net::Ipv4Addr;
-use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use gannet_emulate::tpc::TpcFrontEnd;
 use gannet_ingest::udp::UdpConfig;
 use gannet_measure::quantity::Span;
-use gannet_wire::daq_ethernet::CLOCK;
 
 use super::{Check, Needs, Verdict};
-use crate::config::{Config, Document, Plan, SourceConfig};
-use crate::emulation::{Emulation, Target, unix_ticks};
+use crate::config::{Plan, Settings, SourceInput};
+use crate::emulation::Target;
 use crate::run::Run;
 
 /// Streams that are received for the measurement, at most.
@@ -38,20 +35,17 @@ impl ReceiveCost {
     ///
     /// # Errors
     /// Why no frames could be taken, in a sentence.
-    pub fn measure(plan: Option<&Plan>, needs: &Needs) -> Result<Self, String> {
+    pub fn measure(plan: &Plan, needs: &Needs) -> Result<Self, String> {
         let plan = trial(plan, needs.busiest_frames_per_s)?;
         let run = Run::configure(&plan).map_err(|error| error.to_string())?;
         run.start().map_err(|error| error.to_string())?;
         let to = *run.addresses().first().ok_or("there is no socket")?;
-        let emulate = &plan.config.emulate;
         let target = Target {
-            addresses: vec![to; emulate.streams.count],
+            addresses: vec![to; plan.streams().count()],
             frames: None,
             flow_control: Some(run.flow_control()),
         };
-        let front_end = TpcFrontEnd::new(emulate, &plan.channel_map, unix_ticks(CLOCK));
-        let front_end = front_end.map_err(|error| error.to_string())?;
-        let emulation = Emulation::start(front_end, &emulate.settings(), &target, None);
+        let emulation = plan.detector.emulate(&target, None);
         let emulation = emulation.map_err(|error| error.to_string())?;
         sleep(WARM_UP);
         let before = used(&run);
@@ -76,34 +70,26 @@ fn used(run: &Run) -> (u64, f64) {
     (snapshot.frames(), snapshot.sources.iter().map(|source| source.receive_cpu_s).sum())
 }
 
-/// One source on loopback with the format and the chain of `plan`, and frames at a rate.
-fn trial(plan: Option<&Plan>, frames_per_s: f64) -> Result<Plan, String> {
-    let first = plan.and_then(|plan| plan.config.sources.first());
-    let mut streams = first.map(|source| source.streams.clone()).unwrap_or_default();
-    streams.count = if first.is_some() { streams.count.min(STREAMS) } else { STREAMS };
+/// The first source of `plan` on loopback, with frames at a rate.
+fn trial(plan: &Plan, frames_per_s: f64) -> Result<Plan, String> {
+    let mut plan = plan.clone();
+    plan.sources.truncate(1);
+    let source = plan.sources.first_mut().ok_or("there is no source")?;
+    source.streams.truncate(STREAMS);
     let listen = vec![(Ipv4Addr::LOCALHOST, 0).into()];
-    let udp = match first.and_then(|source| source.udp.clone()) {
-        Some(udp) => UdpConfig { listen, sockets: 1, allow: Vec::new(), ..udp },
+    let udp = match source.udp() {
+        Some(udp) => UdpConfig { listen, sockets: 1, allow: Vec::new(), ..udp.clone() },
         None => UdpConfig { listen, ..UdpConfig::default() },
     };
-    let mut config = Config {
-        sources: vec![SourceConfig {
-            streams: streams.clone(),
-            udp: Some(udp),
-            depth: DEPTH,
-            ..SourceConfig::default()
-        }],
-        tpg: plan.map(|plan| plan.config.tpg.clone()).unwrap_or_default(),
-        ..Config::default()
-    };
-    config.recorder.enabled = false;
-    config.record.slice_ticks = 0;
-    let true_hz = streams.count as f64 * streams.format.frames_per_s();
-    if frames_per_s > 0.0 {
-        config.emulate.pace.rate_scale = frames_per_s / true_hz;
-    }
-    config.emulate.streams = streams;
-    Plan::resolve(config, &Document::new("", ""), Path::new(".")).map_err(|problem| problem.cause)
+    source.input = SourceInput::Udp(udp);
+    let depth_s = DEPTH.ns() as f64 * 1e-9;
+    source.cells = (source.frames_per_s() * depth_s).ceil() as u64;
+    let true_rate = source.frames_per_s();
+    let rate = if frames_per_s > 0.0 { frames_per_s } else { true_rate };
+    plan.detector = plan.detector.trial(source.streams.len(), rate / true_rate);
+    plan.settings = Settings { record: plan.settings.record, ..Settings::default() };
+    plan.settings.recorder.enabled = false;
+    Ok(plan)
 }
 
 /// How busy the receiving thread with most to do will be.
@@ -127,7 +113,7 @@ pub(super) fn check(needs: &Needs, cost: &Result<ReceiveCost, String>) -> Check 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::parse;
+    use crate::fixture::parse;
 
     #[test]
     fn a_thread_is_slow_when_its_frames_cost_more_than_a_core() {
@@ -145,33 +131,31 @@ mod tests {
     }
 
     #[test]
-    fn the_trial_has_the_format_and_the_chain_of_the_plan_and_writes_nothing() {
+    fn the_trial_is_the_first_source_on_loopback_and_writes_nothing() {
         let text = r#"
-            tpg = { threshold = [77, 77, 77] }
             recorder = { raw_streams = "all" }
             metrics = { listen = "127.0.0.1:9099" }
             [[source]]
-            streams = { count = 40, format = "tdeeth" }
+            streams = { count = 40 }
             udp = { listen = ["192.0.2.1:80"], sockets = 4 }
             depth = "100 ms"
+            [[source]]
+            streams = { count = 4, crate = 1 }
+            capture = "a.pcap"
         "#;
-        let plan = parse("test.toml", text, Path::new(".")).unwrap();
-        let trial = trial(Some(&plan), 62_500.0).unwrap();
+        let plan = parse(text).unwrap();
+        let trial = trial(&plan, 62_500.0).unwrap();
         assert_eq!(trial.sources.len(), 1);
-        assert_eq!(trial.sources[0].format, plan.sources[0].format);
         assert_eq!(trial.streams().count(), STREAMS);
-        assert_eq!(trial.config.tpg, plan.config.tpg);
-        let emulate = &trial.config.emulate;
-        assert_eq!(emulate.streams.geo_ids().len(), STREAMS);
-        assert_eq!(emulate.pace.rate_scale * 16.0 * 31_250.0, 62_500.0);
-        assert!(!trial.config.recorder.enabled && trial.config.metrics.listen.is_none());
+        assert_eq!(trial.detector.emulated().len(), STREAMS);
+        assert!(!trial.settings.recorder.enabled && trial.settings.metrics.listen.is_none());
         let udp = trial.sources[0].udp().unwrap();
         assert_eq!((udp.listen[0].to_string(), udp.sockets), ("127.0.0.1:0".to_owned(), 1));
     }
 
     #[test]
-    fn a_measured_cost_is_that_of_frames_taken() {
-        let cost = ReceiveCost::measure(None, &Needs::default()).unwrap();
-        assert!(cost.s_per_frame > 10e-9 && cost.s_per_frame < 1.0, "{cost:?}");
+    fn nothing_is_tried_without_a_source() {
+        let error = trial(&parse("").unwrap(), 1.0).unwrap_err();
+        assert_eq!(error, "there is no source");
     }
 }

@@ -116,7 +116,7 @@ pub(super) fn file_size(system: &System, needs: &Needs) -> Check {
 /// What to say of a plan whose records do not fit into files.
 pub fn file_size_doubt(system: &System, plan: &Plan) -> Option<String> {
     let Check { name, value, verdict, remedy, .. } = file_size(system, &Needs::of(plan));
-    let records = plan.config.recorder.enabled && verdict == Verdict::Slow;
+    let records = plan.settings.recorder.enabled && verdict == Verdict::Slow;
     records.then(|| format!("{name}: {value}: they will be lost\n  {remedy}"))
 }
 

@@ -9,10 +9,11 @@ use gannet_ingest::udp::{self, UdpConfig};
 use gannet_ingest::{Facts, Landing, Source};
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::quantity::Bytes;
-use gannet_wire::tpc_frame;
 
 use super::{Check, Needs, Verdict};
 
+/// Bytes of a frame; what a socket is given does not depend on it.
+const MESSAGE_LEN: usize = 1472;
 /// What a source writes before the reason of a refusal.
 const COALESCING: &str = "coalescing (UDP_GRO): ";
 
@@ -33,7 +34,7 @@ fn open(needs: &Needs) -> Result<Facts, gannet_ingest::Error> {
         kernel_buffer: Bytes(needs.kernel_buffer.max(1)),
         ..UdpConfig::default()
     };
-    let landing = Landing { lengths: tpc_frame::FRAME_LEN..=tpc_frame::FRAME_LEN, cells: 1 };
+    let landing = Landing { lengths: MESSAGE_LEN..=MESSAGE_LEN, cells: 1 };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let sources = udp::open(&config, landing, &clock)?;
     let facts = sources.first().map(|source| source.landed().facts().clone());

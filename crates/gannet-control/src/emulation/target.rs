@@ -5,9 +5,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-use gannet_emulate::FrontEnd;
-use gannet_wire::{FrameFormat, StreamKey};
-
 use super::{EmulationError, FlowControl};
 use crate::config::{Plan, PlannedStream, SourceInput};
 
@@ -22,34 +19,26 @@ pub struct Target {
     pub flow_control: Option<FlowControl>,
 }
 
-/// Where the receiver of the same configuration expects each stream of `front_end`: the first
-/// address of its source. A receiver on all addresses is reached by loopback.
+/// Where the receiver of the same configuration expects each emulated stream: the first address
+/// of its source. A receiver on all addresses is reached by loopback.
 ///
 /// # Errors
 /// When a stream has no receiver, or one on a port that is not known.
-pub fn addresses(
-    plan: &Plan,
-    front_end: &impl FrontEnd,
-) -> Result<Vec<SocketAddr>, EmulationError> {
-    let name = |stream| front_end.format().stream_name(stream);
-    front_end.streams().iter().map(|stream| address(plan, *stream, name)).collect()
+pub fn addresses(plan: &Plan) -> Result<Vec<SocketAddr>, EmulationError> {
+    plan.detector.emulated().into_iter().map(|stream| address(plan, stream)).collect()
 }
 
-fn address(
-    plan: &Plan,
-    stream: StreamKey,
-    name: impl Fn(StreamKey) -> String,
-) -> Result<SocketAddr, EmulationError> {
-    let sends = |own: &PlannedStream| StreamKey::from(own.geo_id) == stream;
-    let source = plan.sources.iter().find(|source| source.streams.iter().any(sends));
+fn address(plan: &Plan, stream: PlannedStream) -> Result<SocketAddr, EmulationError> {
+    let mut sources = plan.sources.iter();
+    let source = sources.find(|source| source.streams.iter().any(|own| own.key == stream.key));
     let listen = match source.map(|source| &source.input) {
         Some(SourceInput::Udp(udp)) => udp.listen.first().copied(),
         Some(SourceInput::Xdp(xdp)) => Some(xdp.listen.into()),
         _ => None,
     };
     match listen {
-        None => Err(EmulationError::NoReceiver(name(stream))),
-        Some(address) if address.port() == 0 => Err(EmulationError::NoPort(name(stream))),
+        None => Err(EmulationError::NoReceiver(stream.name)),
+        Some(address) if address.port() == 0 => Err(EmulationError::NoPort(stream.name)),
         Some(address) => Ok(reachable(address)),
     }
 }
@@ -106,49 +95,40 @@ fn is_refusal(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config;
-    use gannet_emulate::tpc::TpcFrontEnd;
-    use gannet_wire::ChannelMap;
-    use std::path::Path;
-
-    fn plan(text: &str) -> Plan {
-        config::parse("test.toml", text, Path::new(".")).unwrap()
-    }
-
-    fn addresses_of(plan: &Plan) -> Result<Vec<SocketAddr>, EmulationError> {
-        let emulate = &plan.config.emulate;
-        let map = ChannelMap::synthetic(&emulate.streams.geo_ids()).unwrap();
-        addresses(plan, &TpcFrontEnd::new(emulate, &map, 0).unwrap())
-    }
+    use crate::fixture::parse;
 
     const SOURCES: &str = r#"
 [[source]]
 streams = { count = 8 }
 udp = { listen = ["0.0.0.0:7000", "10.0.0.1:7009"] }
 [[source]]
-streams = { count = 8, slot = 1 }
+streams = { count = 8, crate = 1 }
 udp = { listen = ["[::]:7001"] }
 [[source]]
-streams = { count = 8, slot = 2 }
+streams = { count = 8, crate = 2 }
 udp = { listen = ["127.0.0.1:0"] }
 "#;
 
+    fn of(emulated: &str) -> Result<Vec<SocketAddr>, EmulationError> {
+        addresses(&parse(&format!("{SOURCES}\n[emulate.streams]\n{emulated}")).unwrap())
+    }
+
     #[test]
-    fn streams_go_to_their_own_sources() {
-        let plan = plan(&format!("{SOURCES}\n[emulate.streams]\ncount = 16"));
-        let addresses = addresses_of(&plan).unwrap();
-        assert_eq!(addresses[..8], ["127.0.0.1:7000".parse().unwrap(); 8]);
-        assert_eq!(addresses[8..], ["[::1]:7001".parse().unwrap(); 8]);
+    fn streams_go_to_the_first_address_of_their_own_source() {
+        assert_eq!(of("count = 2").unwrap(), ["127.0.0.1:7000".parse().unwrap(); 2]);
+        assert_eq!(of("count = 2\ncrate = 1").unwrap(), ["[::1]:7001".parse().unwrap(); 2]);
     }
 
     #[test]
     fn a_stream_without_receiver_or_port_is_told() {
-        let error = addresses_of(&plan(&format!("{SOURCES}\n[emulate.streams]\ncrate = 2")));
-        assert!(matches!(error, Err(EmulationError::NoReceiver(name)) if name == "3/2/0/0"));
-        let error = addresses_of(&plan(&format!("{SOURCES}\n[emulate.streams]\nslot = 2")));
-        assert!(matches!(error, Err(EmulationError::NoPort(name)) if name == "3/1/2/0"));
-        let capture = "[[source]]\ncapture = \"a.pcap\"\nstreams = { count = 4 }";
-        assert!(matches!(addresses_of(&plan(capture)), Err(EmulationError::NoReceiver(_))));
+        let error = of("count = 9").unwrap_err();
+        assert!(matches!(error, EmulationError::NoReceiver(stream) if stream == "8"));
+        let error = of("count = 1\ncrate = 2").unwrap_err();
+        assert!(matches!(error, EmulationError::NoPort(stream) if stream == "200"));
+        let capture = "[emulate.streams]\ncount = 1\n\
+                       [[source]]\ncapture = \"a.pcap\"\nstreams = { count = 4 }";
+        let error = addresses(&parse(capture).unwrap());
+        assert!(matches!(error, Err(EmulationError::NoReceiver(_))));
     }
 
     #[test]

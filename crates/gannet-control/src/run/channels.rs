@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 
 use super::RunError;
 use super::observe::Observed;
+use crate::channels::{ChannelFigures, ChannelSummary, Condition, count, file, loudest};
 use crate::config::ChannelsConfig;
+use crate::detector::ChannelSurvey;
 use crate::snapshot::ChannelsSnapshot;
-use gannet_dune::channels::{
-    ChannelFigures, ChannelSummary, Condition, StreamSurvey, Survey, count, file, loudest,
-};
 
 /// Time between two looks.
 const LOOK: Duration = Duration::from_secs(1);
@@ -64,14 +63,14 @@ impl ChannelMonitor {
     /// # Errors
     /// When the system gives none.
     pub fn start(
-        streams: Vec<StreamSurvey>,
-        config: &ChannelsConfig,
+        survey: Box<dyn ChannelSurvey>,
+        config: ChannelsConfig,
         observed: &Arc<Observed>,
     ) -> Result<Self, RunError> {
         let status = Arc::clone(&observed.channels);
         let monitor = Monitor {
-            survey: Survey::new(streams),
-            config: config.clone(),
+            survey,
+            config,
             observed: Arc::clone(observed),
             begin: Instant::now(),
             written: Instant::now(),
@@ -101,7 +100,7 @@ impl ChannelMonitor {
 }
 
 struct Monitor {
-    survey: Survey,
+    survey: Box<dyn ChannelSurvey>,
     config: ChannelsConfig,
     observed: Arc<Observed>,
     begin: Instant,

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use gannet_dune::export::{ExportConfig, export};
 use gannet_log::files;
 
 use super::RunError;
 use super::drain::DrainState;
 use super::observe::Observed;
+use crate::detector::Export;
 
 /// Time between two looks at the recorder.
 const LOOK: Duration = Duration::from_millis(200);
@@ -59,12 +59,12 @@ impl Exporter {
     /// # Errors
     /// When the system gives none.
     pub fn start(
-        config: ExportConfig,
+        export: Option<Export>,
         manifest: bool,
         observed: &Arc<Observed>,
     ) -> Result<Self, RunError> {
         let status = Arc::clone(&observed.exports);
-        let maker = Maker { config, manifest, observed: Arc::clone(observed) };
+        let maker = Maker { export, manifest, observed: Arc::clone(observed) };
         let thread = super::setup::spawn("exports", observed, move || maker.run())?;
         Ok(Self { status, thread })
     }
@@ -79,7 +79,7 @@ impl Exporter {
 
 /// What the thread does with a log and with the table of channels.
 struct Maker {
-    config: ExportConfig,
+    export: Option<Export>,
     /// Whether finished files are listed in the manifest of the run.
     manifest: bool,
     observed: Arc<Observed>,
@@ -111,15 +111,13 @@ impl Maker {
     /// Makes the exports of a log, and lists it with them.
     fn take(&self, log: &Path) {
         self.list(log);
-        if self.config.formats.is_empty() {
-            return;
-        }
-        match export(log, &self.config, &mut |_, _| ()) {
-            Ok(exported) => {
-                exported.files.iter().for_each(|file| self.list(file));
-                self.observed.exports.lock().files.extend(exported.files);
+        let Some(export) = &self.export else { return };
+        match export(log) {
+            Ok(files) => {
+                files.iter().for_each(|file| self.list(file));
+                self.observed.exports.lock().files.extend(files);
             }
-            Err(error) => self.observed.exports.lock().failures.push(error.to_string()),
+            Err(failure) => self.observed.exports.lock().failures.push(failure),
         }
     }
 

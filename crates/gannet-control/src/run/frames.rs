@@ -19,10 +19,6 @@
 //! [`SETTLE_NS`]: gannet_readout::receiver::SETTLE_NS
 
 use gannet_measure::ledger::{Drop, Statement};
-use gannet_wire::daq_ethernet::CLOCK;
-
-/// A time that is so far, in ticks, outside of what the quorum saw is no time of this run.
-pub(super) const WILD_TICKS: u64 = CLOCK.per_s();
 
 /// Drops behind the socket that may each be a frame that some stream lacks.
 const REFUSED: [(&str, &str); 9] = [
@@ -47,6 +43,8 @@ fn quorum(streams: usize) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamSpan {
     pub ticks_per_frame: u64,
+    /// A time that is so far outside of what the quorum saw is no time of this run: a second.
+    pub wild_ticks: u64,
     pub first: u64,
     pub newest: u64,
     /// Frames that it lacks between the two, those of them in its last long gap, and those that it
@@ -116,8 +114,8 @@ impl Edges {
 
     /// What a stream lacks.
     pub fn missing(&self, stream: &StreamSpan) -> Missing {
-        let is_ahead = |time: u64| time > self.seen.1.saturating_add(WILD_TICKS);
-        let is_behind = |time: u64| time.saturating_add(WILD_TICKS) < self.seen.0;
+        let is_ahead = |time: u64| time > self.seen.1.saturating_add(stream.wild_ticks);
+        let is_behind = |time: u64| time.saturating_add(stream.wild_ticks) < self.seen.0;
         let is_in_sight = |time: u64| !is_behind(time) && !is_ahead(time);
         let &StreamSpan { first, newest, .. } = stream;
         // Were it in sight without its last long gap, that was a leap of its clock.
@@ -200,8 +198,8 @@ fn in_time(streams: &[StreamSpan]) -> Vec<StreamSpan> {
     let newest = agreeing().map(|stream| stream.newest).max();
     let Some((first, newest)) = first.zip(newest) else { return streams.to_vec() };
     let is_in_time = |stream: &&StreamSpan| {
-        let begins = stream.first.saturating_add(WILD_TICKS) >= first;
-        stream.agrees || begins && stream.newest <= newest.saturating_add(WILD_TICKS)
+        let begins = stream.first.saturating_add(stream.wild_ticks) >= first;
+        stream.agrees || begins && stream.newest <= newest.saturating_add(stream.wild_ticks)
     };
     streams.iter().filter(is_in_time).copied().collect()
 }
@@ -266,6 +264,7 @@ mod tests {
             [first, newest].map(|frame| START.wrapping_add(STEP.wrapping_mul(frame)));
         StreamSpan {
             ticks_per_frame: STEP,
+            wild_ticks: 62_500_000,
             first,
             newest,
             missing: 0,

@@ -31,6 +31,7 @@ use std::time::Duration;
 use gannet_log::Recorder;
 
 use crate::config::Plan;
+use crate::detector::Pipeline;
 use crate::emulation::FlowControl;
 use crate::run_control::{Event, State};
 use crate::snapshot::{Snapshot, SnapshotSource};
@@ -65,17 +66,17 @@ pub enum RunError {
     /// A source was made and does not start.
     #[error("a source does not start: {0}")]
     Start(#[source] gannet_ingest::Error),
-    /// The primitive chain of a stream cannot be set up.
-    #[error("trigger primitives of stream {stream}: {cause}")]
-    Tpg {
-        /// Place of the stream.
+    /// The search of a stream cannot be set up.
+    #[error("search of stream {stream}: {cause}")]
+    Finder {
+        /// The stream.
         stream: String,
         /// What went wrong.
         cause: String,
     },
     /// The trigger cannot be set up.
-    #[error("trigger.{0}")]
-    Trigger(#[from] gannet_trigger::Error),
+    #[error("{0}")]
+    Trigger(String),
     /// The run cannot be counted.
     #[error("{0}; or give the run a number by --run")]
     Number(#[source] gannet_log::files::Error),
@@ -120,7 +121,15 @@ impl Run {
     /// # Errors
     /// The first thing that could not be had; what was set up before is given back.
     pub fn configure(plan: &Plan) -> Result<Self, RunError> {
-        let run = setup::configure(plan)?;
+        plan.detector.configure(plan)
+    }
+
+    /// The same with the stages of `pipeline`, for detectors.
+    ///
+    /// # Errors
+    /// As [`configure`](Self::configure).
+    pub fn of<P: Pipeline>(plan: &Plan, pipeline: P) -> Result<Self, RunError> {
+        let run = setup::configure(plan, pipeline)?;
         run.observed.life.on(Event::Configure);
         Ok(run)
     }

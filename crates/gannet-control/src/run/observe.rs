@@ -4,10 +4,6 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gannet_dune::TriggerCounters;
-use gannet_dune::tpg::{StreamCounters, TpgFrameDrop};
-use gannet_dune::trigger::{LatestPrimitive, RecordedAccounts};
-use gannet_dune::trigger_fragments::FragmentCut;
 use gannet_ingest::{Counters, Facts, SourceDrop};
 use gannet_log::{Item, RecorderHandle, Status};
 use gannet_measure::clock::Clock;
@@ -19,22 +15,22 @@ use gannet_readout::raw_stream::RawDrop;
 use gannet_readout::receiver::{FrameDrop, SearchTime, StreamStatus};
 use gannet_readout::record::RecordDrop;
 use gannet_trigger::merge::StreamTime;
-use gannet_wire::GeoId;
-use gannet_wire::daq_ethernet::CLOCK;
-use gannet_wire::tpc_frame::FRAME_LEN;
+use gannet_wire::Rhythm;
+use gannet_wire::Step;
 
 use super::build::BuildStatus;
 use super::channels::ChannelStatus;
 use super::drain::DrainState;
 use super::exports::ExportStatus;
-use super::frames::{Edges, FrameAccount, Missing, StreamSpan, WILD_TICKS};
+use super::frames::{Edges, FrameAccount, Missing, StreamSpan};
 use super::recorded;
 use crate::alarm::AlarmLog;
+use crate::channels::ChannelSummary;
+use crate::detector::Stages;
 use crate::run_control::{Event, RunControl};
 use crate::snapshot::{
     LatencySnapshot, RecorderSnapshot, Snapshot, SourceSnapshot, StreamSnapshot, TriggerSnapshot,
 };
-use gannet_dune::channels::ChannelSummary;
 
 /// Drops that lose nothing of what the run is for: what came before it, what others sent here, what
 /// came twice, and what a setting keeps out.
@@ -77,10 +73,9 @@ pub(super) struct ObservedSource {
 
 /// One stream at work.
 pub(super) struct ObservedStream {
-    pub geo_id: GeoId,
+    pub name: String,
     pub status: Arc<StreamStatus>,
-    pub tpg: Arc<StreamCounters>,
-    pub ticks_per_frame: u64,
+    pub rhythm: Rhythm,
     /// Whether its frames come as they are made: a file has no edges that streams could agree on.
     pub is_live: bool,
 }
@@ -91,20 +86,18 @@ pub(super) struct Observed {
     pub clock: Arc<dyn Clock>,
     pub sources: Vec<ObservedSource>,
     pub streams: Vec<ObservedStream>,
-    pub trigger: TriggerCounters,
-    pub latest_primitive: LatestPrimitive,
+    /// What the detector makes of frames.
+    pub stages: Arc<dyn Stages>,
     /// From the arrival of the frames in which a decision's first candidate lies to the decision,
     /// in nanoseconds.
     pub arrival_to_decision_ns: Arc<Histogram>,
-    /// Primitives and busy times that are recorded.
-    pub recorded: RecordedAccounts,
-    /// Fragments that the trigger adds to records.
-    pub fragments: Arc<Account<FragmentCut>>,
     pub records: Arc<Account<RecordDrop>>,
     pub response_ns: Arc<Histogram>,
     pub built: Arc<BuildStatus>,
     /// Frames of streams that are recorded as they come, where there are any.
     pub raw: Option<Arc<Account<RawDrop>>>,
+    /// Bytes of those that were handed to the recorder.
+    pub raw_bytes: Arc<Counter>,
     pub recorder: RecorderHandle,
     pub exports: Arc<ExportStatus>,
     pub channels: Arc<ChannelStatus>,
@@ -207,7 +200,7 @@ impl Observed {
         let (lost_frames, unsure) = (account.lost > account.open, account.unsure);
         let ledger = self.ledger(account, &status);
         let (channels, summaries) = self.channels.now();
-        let streams = self.streams.iter().zip(&self.trigger.merge.streams).zip(summaries);
+        let streams = self.streams.iter().zip(&self.stages.times().streams).zip(summaries);
         let streams: Vec<_> = (streams.zip(missing))
             .map(|(((stream, time), channels), missing)| stream.snapshot(time, channels, missing))
             .collect();
@@ -244,7 +237,7 @@ impl Observed {
 
     /// What each stream lacks.
     fn missing(&self) -> Vec<Missing> {
-        let times = self.trigger.merge.streams.iter();
+        let times = self.stages.times().streams.iter();
         let spans: Vec<_> =
             self.streams.iter().zip(times).map(|(stream, time)| stream.span(time)).collect();
         let sent: Vec<_> = spans.iter().flatten().copied().collect();
@@ -282,28 +275,18 @@ impl Observed {
             // Frames are counted as made after they are taken.
             sent.offered = sent.delivered + sent.dropped_total();
         }
-        let mut ledger = vec![
-            sent,
-            source,
-            frames,
-            sum::<TpgFrameDrop>("tpg", self.streams.iter().map(|stream| stream.tpg.statement())),
-            sum::<ItemDrop>(
-                "primitives",
-                sources().map(|source| source.primitives.statement("primitives")),
-            ),
-        ];
-        ledger.extend(self.trigger.statements());
-        ledger.push(self.fragments.statement("trigger_fragments"));
-        let recorded = [
-            (Item::Record, Some(self.records.statement("records"))),
-            (Item::Primitive, Some(self.recorded.primitives.statement("slices"))),
-            (Item::BusyInterval, Some(self.recorded.busy.statement("busy"))),
-            (Item::RawFrame, self.raw.as_ref().map(|raw| raw.statement("raw"))),
-        ];
-        let up_to_disk = |(item, made): (Item, Option<Statement>)| {
-            Some(recorded::up_to_disk(made?, status.account(item)))
-        };
-        ledger.extend(recorded.into_iter().filter_map(up_to_disk));
+        let mut ledger = vec![sent, source, frames];
+        ledger.extend(self.stages.searched());
+        ledger.push(sum::<ItemDrop>(
+            "primitives",
+            sources().map(|source| source.primitives.statement("primitives")),
+        ));
+        ledger.extend(self.stages.statements());
+        let mut recorded = vec![(Item::Record, self.records.statement("records"))];
+        recorded.extend(self.stages.recorded());
+        recorded.extend(self.raw.as_ref().map(|raw| (Item::RawFrame, raw.statement("raw"))));
+        let up_to_disk = |(item, made)| recorded::up_to_disk(made, status.account(item));
+        ledger.extend(recorded.into_iter().map(up_to_disk));
         ledger.push(status.account(Item::Chunk).clone());
         match self.life.has_ended() {
             true => ledger,
@@ -332,16 +315,11 @@ impl Observed {
         let delivered = |stage: &str| {
             ledger.iter().filter(|s| s.stage == stage).map(|s| s.delivered).sum::<u64>()
         };
-        let module_level = &self.trigger.module_level;
         TriggerSnapshot {
             primitives: delivered("primitives"),
             activities: delivered("activity"),
             candidates: delivered("candidate"),
-            decisions: module_level.decisions.get(),
-            dead_ticks: module_level.busy_ticks.iter().map(Counter::get).sum(),
-            first_tick: self.trigger.data_time.begin.get(),
-            last_tick: self.trigger.data_time.end.get(),
-            latest_primitive: self.latest_primitive.get().map(Into::into),
+            ..self.stages.figures()
         }
     }
 
@@ -361,7 +339,7 @@ impl Observed {
             primitives: recorded(Item::Primitive),
             primitives_dropped: lost(Item::Primitive),
             raw_frames: recorded(Item::RawFrame),
-            raw_bytes: recorded(Item::RawFrame) * FRAME_LEN as u64,
+            raw_bytes: self.raw_bytes_of(recorded(Item::RawFrame)),
             raw_dropped: lost(Item::RawFrame),
             acknowledged: status.acknowledged,
             bytes: status.payload_bytes,
@@ -374,6 +352,12 @@ impl Observed {
             trouble,
             losses: status.losses,
         }
+    }
+
+    /// Bytes of so many of the raw frames that were handed to the recorder, by their mean length.
+    fn raw_bytes_of(&self, frames: u64) -> u64 {
+        let handed = self.raw.as_ref().map_or(0, |raw| raw.delivered()).max(1);
+        (u128::from(frames) * u128::from(self.raw_bytes.get()) / u128::from(handed)) as u64
     }
 
     fn latency(&self) -> LatencySnapshot {
@@ -421,12 +405,16 @@ impl ObservedSource {
 }
 
 impl ObservedStream {
-    /// What the stream tells of its time, once it has sent.
+    /// What the stream tells of its time, once it has sent. Where the step varies, time does not tell
+    /// how many frames there were.
     fn span(&self, time: &StreamTime) -> Option<StreamSpan> {
         let status = &self.status;
         let told = |counter: &Counter| Some(counter.get()).filter(|timestamp| *timestamp > 0);
+        let wild_ticks = self.rhythm.clock.per_s();
+        let Step::Fixed(ticks_per_frame) = self.rhythm.step else { return None };
         (self.is_live && status.frames.get() > 0).then(|| StreamSpan {
-            ticks_per_frame: self.ticks_per_frame,
+            ticks_per_frame,
+            wild_ticks,
             first: status.first_timestamp.get(),
             newest: status.newest_timestamp.get(),
             missing: status.missing.get(),
@@ -438,7 +426,7 @@ impl ObservedStream {
             home: status.home.get(),
             earlier_series: status.earlier_series.get(),
             away: status.away.get() == 1,
-            agrees: !time.is_set_apart() && time.offset_ticks().unsigned_abs() <= WILD_TICKS,
+            agrees: !time.is_set_apart() && time.offset_ticks().unsigned_abs() <= wild_ticks,
         })
     }
 
@@ -452,7 +440,7 @@ impl ObservedStream {
         let frames = status.frames.get();
         let timestamp = |counter: &Counter| (frames > 0).then(|| counter.get());
         StreamSnapshot {
-            geo_id: self.geo_id.to_string(),
+            name: self.name.clone(),
             frames,
             missing: missing.total(),
             missing_max: missing.total() + missing.unsure,
@@ -467,7 +455,7 @@ impl ObservedStream {
             stalls: status.stalls.get(),
             stalled: status.stalled.get() == 1,
             set_apart: time.is_set_apart(),
-            time_offset_s: time.offset_ticks() as f64 / CLOCK.per_s() as f64,
+            time_offset_s: time.offset_ticks() as f64 / self.rhythm.clock.per_s() as f64,
             channels,
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use gannet_log::{Chunk, Offer, RecorderHandle};
 use gannet_measure::clock::Clock;
+use gannet_measure::counter::Counter;
 use gannet_measure::ledger::Account;
 use gannet_readout::latency::IntakeReader;
 use gannet_readout::raw_stream::{RawDrop, RawStream};
@@ -26,6 +27,8 @@ const QUEUE_FILL_MAX: f64 = 0.5;
 pub(super) struct RawRecorder<T> {
     streams: Vec<RawStream<T>>,
     account: Arc<Account<RawDrop>>,
+    /// Bytes of the frames that were handed over.
+    bytes: Arc<Counter>,
     recorder: RecorderHandle,
     clock: Arc<dyn Clock>,
     /// Closed when the receiving threads are gone.
@@ -47,12 +50,18 @@ impl<T: FrameFormat> RawRecorder<T> {
         let account = Arc::default();
         let stream = |(format, intake)| RawStream::new(format, intake, Arc::clone(&account));
         let streams = intakes.into_iter().map(stream).collect();
-        Self { streams, account, recorder, clock, receiving, ended: false, held_up: false }
+        let bytes = Arc::default();
+        Self { streams, account, bytes, recorder, clock, receiving, ended: false, held_up: false }
     }
 
     /// Ledger of frames, if any stream is recorded: handed to the recorder, or dropped before.
     pub(super) fn account(&self) -> Option<Arc<Account<RawDrop>>> {
         (!self.streams.is_empty()).then(|| Arc::clone(&self.account))
+    }
+
+    /// Bytes of the frames that were handed to the recorder.
+    pub(super) fn bytes(&self) -> Arc<Counter> {
+        Arc::clone(&self.bytes)
     }
 
     /// Records until the receiving threads are gone and no frame is left.
@@ -89,6 +98,7 @@ impl<T: FrameFormat> RawRecorder<T> {
     /// Hands a chunk to the recorder, waiting for room.
     fn hand_over(&mut self, mut chunk: Chunk) {
         let frames = u64::from(chunk.label.items);
+        let bytes = chunk.parts.iter().map(Vec::len).sum::<usize>() as u64;
         // At the end nothing is overwritten any more, and no record waits behind this.
         while !self.ended && self.recorder.queue_fill() >= QUEUE_FILL_MAX {
             self.hold_up();
@@ -96,7 +106,10 @@ impl<T: FrameFormat> RawRecorder<T> {
         loop {
             match self.recorder.offer(chunk) {
                 // From here on the recorder's own account says what becomes of them.
-                Offer::Accepted(_) | Offer::Dropped(_) => return self.account.deliver(frames),
+                Offer::Accepted(_) | Offer::Dropped(_) => {
+                    self.bytes.add(bytes);
+                    return self.account.deliver(frames);
+                }
                 Offer::Busy(back) => chunk = back,
             }
             self.hold_up();

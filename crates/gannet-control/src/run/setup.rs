@@ -11,16 +11,7 @@ use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gannet_dune::TriggerChain;
-use gannet_dune::export::ExportConfig;
-use gannet_dune::recent::RECENT_PRIMITIVES;
-use gannet_dune::record::Origin;
-use gannet_dune::sampling::Sampling;
-use gannet_dune::time_slice::SliceBuilder;
-use gannet_dune::tpg::StreamTpg;
-use gannet_dune::trigger::TpcTrigger;
-use gannet_dune::trigger_fragments::TriggerFragments;
-use gannet_ingest::udp::{self, Spread};
+use gannet_ingest::udp;
 use gannet_ingest::xdp::XdpSource;
 use gannet_ingest::{Landing, PcapConfig, PcapSource, Source};
 use gannet_log::files::{self, RunId};
@@ -30,12 +21,9 @@ use gannet_readout::items::{self, ItemReceiver, ItemSender};
 use gannet_readout::latency::{IntakeReader, IntakeWriter, index, intake};
 use gannet_readout::receiver::{Receiver, StreamPool, StreamSetup, StreamStatus};
 use gannet_readout::record::{RecordBuilder, StreamSource};
+use gannet_readout::trigger::Trigger;
 use gannet_trigger::Finder;
-use gannet_trigger::merge::TimeReference;
-use gannet_wire::daq_ethernet::CLOCK;
-use gannet_wire::fragment_type::FragmentType;
-use gannet_wire::trigger_primitive::TriggerPrimitive;
-use gannet_wire::{FrameFormat, TpcFormat, daq_ethernet, tpc_frame};
+use gannet_wire::FrameFormat;
 
 use super::build::Builder;
 use super::channels::{ChannelMonitor, ChannelStatus};
@@ -47,55 +35,51 @@ use super::receive::{self, Gate};
 use super::recovery::Recovery;
 use super::{Run, RunError, placement};
 use crate::config::{Plan, PlannedSource, PlannedStream, SourceInput};
+use crate::detector::{Pipeline, Stages};
 use crate::doctor::System;
-use crate::run_start::RunStart;
 use crate::sys;
-use gannet_dune::channels::StreamSurvey;
 
-/// Primitives that a slice holds at most, which bounds its memory at 24 MiB.
-const SLICE_PRIMITIVES_MAX: usize = 1 << 20;
-
-/// Bytes that stand before the primitives of a slice at most.
-const SLICE_HEADERS_BYTES_MAX: usize = 1024;
+/// What is found in the frames of a pipeline.
+type ItemOf<P> = <<P as Pipeline>::Finder as Finder>::Item;
+/// What parts of its records are.
+type OriginOf<P> = <<P as Pipeline>::Trigger as Trigger>::Origin;
+/// What takes its frames.
+type ReceiverOf<P> = Receiver<<P as Pipeline>::Format, <P as Pipeline>::Finder>;
+/// The streams of one of its sources.
+type PoolOf<P> = Arc<StreamPool<<P as Pipeline>::Finder>>;
 
 /// Longest time that a run waits for the disk to take its first file.
 const FIRST_FILE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Sets up the run of `plan`; its threads wait until they may begin.
+/// Sets up the run of `plan`, with the stages of `pipeline`; its threads wait until they may begin.
 ///
 /// What takes time or may be refused comes first, then the ports, then files and threads: a run
 /// that cannot be had leaves nothing behind, and the time between port and start is short.
-pub(super) fn configure(plan: &Plan) -> Result<Run, RunError> {
+pub(super) fn configure<P: Pipeline>(plan: &Plan, mut pipeline: P) -> Result<Run, RunError> {
     check_file_size_limit(plan)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    let mut parts = Parts::default();
-    for source in &plan.sources {
-        parts.add_source(plan, source, &clock)?;
+    let mut parts = Parts::<P>::new();
+    for (place, source) in plan.sources.iter().enumerate() {
+        parts.add_source(plan, (place, source), &mut pipeline, &clock)?;
     }
     parts.place(plan)?;
-    let (senders, found) = items::channel(parts.sources.len(), StreamTpg::ITEMS_MAX);
+    let (senders, found) = items::channel(parts.sources.len(), P::Finder::ITEMS_MAX);
     // Listed before the recorder makes a file of its own there. A directory that cannot be read is
     // the recorder's to report.
-    let earlier = match plan.config.recorder.enabled {
-        true => gannet_log::unfinished_in(&plan.config.recorder.directory).unwrap_or_default(),
+    let earlier = match plan.settings.recorder.enabled {
+        true => gannet_log::unfinished_in(&plan.settings.recorder.directory).unwrap_or_default(),
         false => Vec::new(),
     };
     let bound_ns = clock.now_ns();
     parts.bind()?;
     let (plan, started_unix_ns) = &number(plan)?;
-    let run_number = plan.run_number();
-    let mut chain = TriggerChain::new(
-        &plan.config.trigger,
-        parts.observed.len(),
-        run_number,
-        Sampling::default(),
-    )?;
-    if plan.config.trigger.merge.reference == TimeReference::Host {
-        chain.refer_to_host(host_epoch_ns(&*clock));
-    }
+    let trigger = pipeline.trigger(plan.run_number(), host_epoch_ns(&*clock));
+    let trigger = trigger.map_err(RunError::Trigger)?;
     let recorder = start_recorder(plan, *started_unix_ns)?;
-    record_start(&recorder, plan, *started_unix_ns);
-    let mut run = launch(plan, clock, parts, senders, found, chain, recorder)?;
+    let start = pipeline.run_start(plan, *started_unix_ns);
+    // The queue is empty: it takes the first chunk, or counts it as dropped.
+    let _: Offer = recorder.handle().offer(Chunk::new(Label::new(Kind::RUN_START), start));
+    let mut run = launch(plan, clock, pipeline, parts, (senders, found), trigger, recorder)?;
     run.observed.life.mark_bound(bound_ns);
     run.recovery = Recovery::start(earlier)?;
     Ok(run)
@@ -103,7 +87,7 @@ pub(super) fn configure(plan: &Plan) -> Result<Run, RunError> {
 
 /// Refuses to record where no file may be as large as a log, and says how small files will be.
 fn check_file_size_limit(plan: &Plan) -> Result<(), RunError> {
-    let config = &plan.config.recorder;
+    let config = &plan.settings.recorder;
     let limit = gannet_log::file_size_limit();
     if config.enabled && config.required {
         gannet_log::check_file_size_limit(limit).map_err(RunError::NotRecorded)?;
@@ -119,8 +103,8 @@ fn check_file_size_limit(plan: &Plan) -> Result<(), RunError> {
 fn number(plan: &Plan) -> Result<(Plan, u64), RunError> {
     let now_unix_ns =
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
-    let wanted = plan.config.run.number;
-    let recorder = &plan.config.recorder;
+    let wanted = plan.settings.run.number;
+    let recorder = &plan.settings.recorder;
     let uncounted = RunId { number: wanted.unwrap_or(0), started_unix_ns: now_unix_ns };
     let take = || files::take_run(&recorder.directory, wanted, now_unix_ns);
     let id = match if recorder.enabled { take() } else { Ok(uncounted) } {
@@ -137,7 +121,7 @@ fn number(plan: &Plan) -> Result<(Plan, u64), RunError> {
         Err(error) => return Err(RunError::Number(error)),
     };
     let mut plan = plan.clone();
-    plan.config.run.number = Some(id.number);
+    plan.settings.run.number = Some(id.number);
     Ok((plan, id.started_unix_ns))
 }
 
@@ -147,45 +131,44 @@ fn host_epoch_ns(clock: &dyn Clock) -> u64 {
     (since_1970.as_nanos() as u64).saturating_sub(clock.now_ns())
 }
 
-/// A receiver of TPC frames.
-type TpcReceiver = Receiver<TpcFormat, StreamTpg>;
-/// The streams of a source of TPC frames.
-type TpcPool = Arc<StreamPool<StreamTpg>>;
-
 /// Sources and streams, as far as they are made.
-#[derive(Default)]
-struct Parts {
-    sources: Vec<PartSource>,
-    streams: Vec<StreamSource<Origin>>,
+struct Parts<P: Pipeline> {
+    sources: Vec<PartSource<P>>,
+    streams: Vec<StreamSource<OriginOf<P>>>,
     observed: Vec<ObservedStream>,
-    surveyed: Vec<StreamSurvey>,
     /// Streams that are recorded as they come.
-    raw: Vec<(TpcFormat, IntakeReader)>,
+    raw: Vec<(P::Format, IntakeReader)>,
 }
 
 /// A socket or file, not yet joined to its thread.
-struct PartSource {
+struct PartSource<P: Pipeline> {
     name: String,
-    format: TpcFormat,
+    format: P::Format,
     source: Box<dyn Source>,
-    pool: TpcPool,
+    pool: PoolOf<P>,
     /// Whether it is the first of its pool.
     watcher: bool,
     /// Processor that its thread keeps to.
     cpu: Option<usize>,
 }
 
-impl Parts {
+impl<P: Pipeline> Parts<P> {
+    fn new() -> Self {
+        Self { sources: Vec::new(), streams: Vec::new(), observed: Vec::new(), raw: Vec::new() }
+    }
+
     fn add_source(
         &mut self,
         plan: &Plan,
-        planned: &PlannedSource,
+        (place, planned): (usize, &PlannedSource),
+        pipeline: &mut P,
         clock: &Arc<dyn Clock>,
     ) -> Result<(), RunError> {
+        let format = pipeline.format(place);
         let setups = planned
             .streams
             .iter()
-            .map(|stream| self.add_stream(plan, planned, stream))
+            .map(|stream| self.add_stream(plan, planned, stream, &format, pipeline))
             .collect::<Result<_, _>>()?;
         let pool = Arc::new(StreamPool::new(setups));
         let opened = open(planned, clock)
@@ -196,12 +179,11 @@ impl Parts {
                 true => planned.name.clone(),
                 false => format!("{} #{}", planned.name, index + 1),
             };
-            let pool = Arc::clone(&pool);
             self.sources.push(PartSource {
                 name,
-                format: planned.format,
+                format: format.clone(),
                 source,
-                pool,
+                pool: Arc::clone(&pool),
                 watcher: index == 0,
                 cpu: None,
             });
@@ -212,7 +194,7 @@ impl Parts {
     /// Gives every receiving thread its processor, if it is to have one.
     fn place(&mut self, plan: &Plan) -> Result<(), RunError> {
         let listen: Vec<_> = plan.sources.iter().flat_map(PlannedSource::listen).collect();
-        let (wanted, system) = (&plan.config.run.receive_cpus, System::default());
+        let (wanted, system) = (&plan.settings.run.receive_cpus, System::default());
         let (allowed, interfaces) = (sys::allowed_cpus(), gannet_ingest::interface_addresses());
         let placement = placement::place(wanted, &listen, &system, &allowed, &interfaces);
         let placed = self.sources.iter_mut().zip(placement.map_err(RunError::Cpus)?);
@@ -235,55 +217,38 @@ impl Parts {
         plan: &Plan,
         planned: &PlannedSource,
         stream: &PlannedStream,
-    ) -> Result<StreamSetup<StreamTpg>, RunError> {
-        let format = planned.format;
-        let fragment_type = match format {
-            TpcFormat::WibEth => FragmentType::WibEth,
-            TpcFormat::TdeEth => FragmentType::TdeEth,
-        };
-        let detector = stream.geo_id.detector as u8;
-        let tpg = StreamTpg::new(&plan.config.tpg, &stream.channels, detector, format).map_err(
-            |error| RunError::Tpg { stream: stream.geo_id.to_string(), cause: error.to_string() },
-        )?;
-        let (writer, buffer) = index(planned.index_frames(), format.rhythm().step);
+        format: &P::Format,
+        pipeline: &mut P,
+    ) -> Result<StreamSetup<P::Finder>, RunError> {
+        let number = self.observed.len();
+        let finder = pipeline.finder(number);
+        let finder =
+            finder.map_err(|cause| RunError::Finder { stream: stream.name.clone(), cause })?;
+        let (writer, buffer) = index(planned.index_frames(), planned.rhythm.step);
         let status = Arc::<StreamStatus>::default();
-        self.streams.push(StreamSource {
-            origin: Origin {
-                source_id: stream.source_id,
-                fragment_type,
-                detector_id: stream.geo_id.detector,
-            },
-            buffer,
-        });
-        let raw = plan.config.recorder.raw_streams.contains(&stream.geo_id.to_string());
-        let intake = raw.then(|| self.add_raw(format, planned.index_frames()));
-        let number = self.observed.len() as u32;
+        self.streams.push(StreamSource { origin: pipeline.origin(number), buffer });
+        let raw = plan.settings.recorder.raw_streams.contains(&stream.name);
+        let intake = raw.then(|| self.add_raw(format.clone(), planned.index_frames()));
         self.observed.push(ObservedStream {
-            geo_id: stream.geo_id,
+            name: stream.name.clone(),
             status: Arc::clone(&status),
-            tpg: Arc::clone(tpg.counters()),
-            ticks_per_frame: format.ticks_per_frame(),
+            rhythm: planned.rhythm,
             is_live: !matches!(planned.input, SourceInput::Capture(_)),
         });
-        self.surveyed.push(StreamSurvey {
-            geo_id: stream.geo_id,
-            frames_per_s: format.frames_per_s(),
-            counters: Arc::clone(tpg.counters()),
-        });
         Ok(StreamSetup {
-            key: stream.geo_id.into(),
-            number,
-            rhythm: format.rhythm(),
-            frame_len_max: *format.lengths().end(),
+            key: stream.key,
+            number: number as u32,
+            rhythm: planned.rhythm,
+            frame_len_max: *planned.lengths.end(),
             index: writer,
             intake,
-            finder: tpg,
+            finder,
             status,
         })
     }
 
     /// Lets a stream that keeps `frames` frames be recorded as it comes.
-    fn add_raw(&mut self, format: TpcFormat, frames: usize) -> IntakeWriter {
+    fn add_raw(&mut self, format: P::Format, frames: usize) -> IntakeWriter {
         let (writer, reader) = intake(frames);
         self.raw.push((format, reader));
         writer
@@ -296,15 +261,13 @@ fn open(
     clock: &Arc<dyn Clock>,
 ) -> Result<Vec<Box<dyn Source>>, gannet_ingest::Error> {
     let landing = |sockets: usize| Landing {
-        lengths: tpc_frame::FRAME_LEN..=tpc_frame::FRAME_LEN,
+        lengths: planned.lengths.clone(),
         cells: planned.cells.div_ceil(sockets as u64),
     };
     match &planned.input {
         SourceInput::Udp(config) => {
             let sockets = config.listen.len() * config.sockets as usize;
-            let keys = planned.streams.iter().map(|stream| daq_ethernet::stream_key(stream.geo_id));
-            let spread = Spread::new(daq_ethernet::STREAM_KEY, keys);
-            let sources = udp::prepare(config, landing(sockets), Some(&spread), clock)?;
+            let sources = udp::prepare(config, landing(sockets), planned.spread.as_ref(), clock)?;
             Ok(sources.into_iter().map(|source| Box::new(source) as Box<dyn Source>).collect())
         }
         SourceInput::Xdp(config) => {
@@ -327,10 +290,10 @@ fn run_info(plan: &Plan, started_unix_ns: u64) -> RunInfo {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     RunInfo {
         run: plan.run_number(),
-        application: format!("{} {}", plan.config.run.application, env!("CARGO_PKG_VERSION")),
+        application: format!("{} {}", plan.settings.run.application, env!("CARGO_PKG_VERSION")),
         host: host.trim().to_owned(),
         config_digest: gannet_log::digest(&plan.text),
-        ticks_hz: CLOCK.per_s(),
+        ticks_hz: plan.clock().per_s(),
         started_unix_ns,
     }
 }
@@ -338,7 +301,7 @@ fn run_info(plan: &Plan, started_unix_ns: u64) -> RunInfo {
 /// Starts to record, unless the run is to go without. What can record nothing is refused, unless that
 /// is allowed.
 fn start_recorder(plan: &Plan, started_unix_ns: u64) -> Result<Recorder, RunError> {
-    let config = &plan.config.recorder;
+    let config = &plan.settings.recorder;
     if !config.enabled {
         return Ok(Recorder::off());
     }
@@ -349,30 +312,18 @@ fn start_recorder(plan: &Plan, started_unix_ns: u64) -> Result<Recorder, RunErro
     }
 }
 
-/// Records what the run is: its configuration and its streams.
-fn record_start(recorder: &Recorder, plan: &Plan, started_unix_ns: u64) {
-    let start = RunStart { started_unix_ns, ..RunStart::of(plan) };
-    let chunk = Chunk::new(Label::new(Kind::RUN_START), start.encode());
-    // The queue is empty: it takes the first chunk, or counts it as dropped.
-    let _: Offer = recorder.handle().offer(chunk);
-}
-
 /// Joins the parts to threads.
-fn launch(
+fn launch<P: Pipeline>(
     plan: &Plan,
     clock: Arc<dyn Clock>,
-    parts: Parts,
-    senders: Vec<ItemSender<TriggerPrimitive>>,
-    found: ItemReceiver<TriggerPrimitive>,
-    chain: TriggerChain,
+    mut pipeline: P,
+    parts: Parts<P>,
+    (senders, found): (Vec<ItemSender<ItemOf<P>>>, ItemReceiver<ItemOf<P>>),
+    (trigger, stages): (P::Trigger, Arc<dyn Stages>),
     recorder: Recorder,
 ) -> Result<Run, RunError> {
-    let config = &plan.config;
-    let in_flight_max = config.trigger.module_level.records_in_flight_max;
-    let request = config.record.request.clone();
-    let fragments = TriggerFragments::new(request.clone(), RECENT_PRIMITIVES);
-    let trigger = TpcTrigger::new(chain, fragments, slices(plan));
-    let records = RecordBuilder::new(request, in_flight_max, parts.streams);
+    let in_flight_max = pipeline.records_in_flight_max();
+    let records = RecordBuilder::new(plan.settings.record.clone(), in_flight_max, parts.streams);
     let (built, arrival_to_decision_ns) = (Arc::default(), Arc::default());
     let (orders, ordered) = sync_channel(in_flight_max * ORDERS_PER_DECISION);
     let (receivers, sources): (Vec<_>, Vec<_>) = parts
@@ -381,27 +332,25 @@ fn launch(
         .zip(senders)
         .map(|(source, sender)| join(source, sender, &clock))
         .unzip();
-    let surveyed = parts.surveyed;
     let (receiving, at_work) = channel();
     let raw = RawRecorder::new(parts.raw, recorder.handle(), Arc::clone(&clock), at_work);
     let statuses = parts.observed.iter().map(|stream| Arc::clone(&stream.status)).collect();
+    let times = Arc::clone(stages.times());
     let observed = Arc::new(Observed {
         run: plan.run_number(),
         clock: Arc::clone(&clock),
         sources,
+        channels: Arc::new(ChannelStatus::new(parts.observed.len())),
         streams: parts.observed,
-        trigger: trigger.chain().counters(),
-        latest_primitive: trigger.latest(),
+        stages,
         arrival_to_decision_ns: Arc::clone(&arrival_to_decision_ns),
-        recorded: trigger.recorded(),
-        fragments: trigger.fragments().account(),
         records: records.account(),
         response_ns: records.response_ns(),
         built: Arc::clone(&built),
         raw: raw.account(),
+        raw_bytes: raw.bytes(),
         recorder: recorder.handle(),
         exports: Arc::default(),
-        channels: Arc::new(ChannelStatus::new(surveyed.len())),
         receiving: AtomicUsize::new(receivers.len()),
         life: Default::default(),
         drain: Default::default(),
@@ -410,7 +359,7 @@ fn launch(
     let builder = Builder {
         records,
         streams: statuses,
-        times: trigger.chain().counters().merge,
+        times,
         recorder: recorder.handle(),
         clock: Arc::clone(&clock),
         status: Arc::clone(&built),
@@ -432,30 +381,25 @@ fn launch(
         }
         run.receivers.push(receive_on(receiver, place, &gate, &started, &observed, receiving)?);
     }
-    run.channels = Some(ChannelMonitor::start(surveyed, &plan.config.channels, &observed)?);
-    run.exports = exports(plan, &observed)?;
+    if let Some((survey, config)) = pipeline.survey() {
+        run.channels = Some(ChannelMonitor::start(survey, config, &observed)?);
+    }
+    let (export, manifest) = (pipeline.export(), pipeline.manifest());
+    if export.is_some() || manifest {
+        run.exports = Some(Exporter::start(export, manifest, &observed)?);
+    }
     Ok(run)
 }
 
-/// Cuts primitives into slices, if they are to be recorded.
-fn slices(plan: &Plan) -> Option<SliceBuilder> {
-    let (run, ticks) = (plan.run_number(), plan.config.record.slice_ticks);
-    (ticks > 0).then(|| SliceBuilder::new(run, ticks, slice_primitives_max()))
-}
+/// A receiver, with the pool of streams that it is the first to share.
+type Joined<P> = (Option<PoolOf<P>>, ReceiverOf<P>);
 
-/// Primitives that a slice holds at most, so that a file can hold the slice.
-fn slice_primitives_max() -> usize {
-    let most = gannet_log::payload_bytes_max(gannet_log::file_size_limit());
-    let primitives = most.saturating_sub(SLICE_HEADERS_BYTES_MAX) / TriggerPrimitive::LEN;
-    primitives.clamp(1, SLICE_PRIMITIVES_MAX)
-}
-
-/// A source with its receiver; the pool goes with the first receiver that shares it.
-fn join(
-    part: PartSource,
-    sender: ItemSender<TriggerPrimitive>,
+/// A source with its receiver.
+fn join<P: Pipeline>(
+    part: PartSource<P>,
+    sender: ItemSender<ItemOf<P>>,
     clock: &Arc<dyn Clock>,
-) -> ((Option<TpcPool>, TpcReceiver), ObservedSource) {
+) -> (Joined<P>, ObservedSource) {
     let PartSource { name, format, source, pool, watcher, cpu } = part;
     let landed = source.landed();
     let (facts, account) = (landed.facts().clone(), landed.account());
@@ -478,8 +422,8 @@ fn join(
 }
 
 /// Starts the thread of the receiver of source `place`.
-fn receive_on(
-    receiver: TpcReceiver,
+fn receive_on<T: FrameFormat, F: Finder>(
+    receiver: Receiver<T, F>,
     place: usize,
     gate: &Arc<Gate>,
     started: &Sender<Result<(), gannet_ingest::Error>>,
@@ -496,19 +440,6 @@ fn receive_on(
         receive::run(receiver, &gate, &started, &cpu_ns, &seen);
         drop(receiving);
     })
-}
-
-fn exports(plan: &Plan, observed: &Arc<Observed>) -> Result<Option<Exporter>, RunError> {
-    let exports = &plan.config.exports;
-    if exports.formats.is_empty() && !exports.manifest {
-        return Ok(None);
-    }
-    let config = ExportConfig {
-        formats: exports.formats.clone(),
-        catalogue: Some(exports.catalogue()),
-        ..ExportConfig::default()
-    };
-    Ok(Some(Exporter::start(config, exports.manifest, observed)?))
 }
 
 /// Starts a thread of the run that `observed` shows. If it panics, the run fails as a whole.
@@ -529,10 +460,8 @@ pub(super) fn spawn(
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
-    use crate::config;
+    use crate::fixture::parse;
     use crate::run_control::State;
 
     #[test]
@@ -540,8 +469,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let text = "[[source]]\nstreams = { count = 1 }\ndepth = \"10 ms\"\n\
                     udp = { listen = [\"127.0.0.1:0\"] }\n";
-        let mut plan = config::parse("run.toml", text, Path::new(".")).unwrap();
-        plan.config.recorder.directory = directory.path().into();
+        let mut plan = parse(text).unwrap();
+        plan.settings.recorder.directory = directory.path().into();
         let run = Run::configure(&plan).unwrap();
         run.start().unwrap();
         assert_eq!(run.snapshot().state, State::Running);

@@ -2,7 +2,7 @@
 
 use gannet_wire::channel_map::PLANES;
 
-use super::{ChannelFigures, Condition};
+use gannet_control::channels::{ChannelFigures, Condition, median};
 
 /// How many times the rate of the median channel of its plane is too much.
 pub const NOISY_FACTOR: f64 = 10.0;
@@ -34,12 +34,6 @@ pub(super) fn mark_noisy(channels: &mut [ChannelFigures], found: &[Found]) {
             channel.condition = Condition::Noisy;
         }
     }
-}
-
-/// The value in the middle; of two the lower one.
-pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
-    let middle = values.len().checked_sub(1)? / 2;
-    Some(*values.select_nth_unstable_by(middle, f64::total_cmp).1)
 }
 
 #[cfg(test)]
@@ -86,12 +80,5 @@ mod tests {
     #[test]
     fn what_is_masked_stays_so() {
         assert_eq!(judge(1, 1.0, 5000.0, Condition::Masked)[10], Condition::Masked);
-    }
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        assert_eq!(median(vec![]), None);
-        assert_eq!(median(vec![3.0]), Some(3.0));
-        assert_eq!(median(vec![9.0, 1.0, 5.0, 7.0]), Some(5.0));
     }
 }

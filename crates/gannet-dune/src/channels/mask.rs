@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use super::{ChannelFigures, Condition};
+use gannet_control::channels::{ChannelFigures, Condition};
 
 /// Width of a line.
 const WIDTH: usize = 100;
@@ -40,7 +40,7 @@ pub fn doubt(unread: &[u32]) -> Option<String> {
     })
 }
 
-/// `channels` as the key `mask` of the table `[tpg]`.
+/// `channels` as the key `mask` of the table `[pipeline.tpg]`.
 pub fn toml(channels: &[u32]) -> String {
     let mut text = String::from("mask = [");
     let mut width = text.len();

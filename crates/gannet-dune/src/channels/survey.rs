@@ -8,7 +8,8 @@ use gannet_kernels::CHANNELS;
 use gannet_wire::GeoId;
 
 use super::condition::{Found, mark_noisy};
-use super::{ChannelFigures, ChannelSummary, Condition};
+use gannet_control::channels::{ChannelFigures, ChannelSummary, Condition};
+use gannet_control::detector::ChannelSurvey;
 
 /// Time that recent rates cover at least; they cover at most twice as much.
 pub const RECENT: Duration = Duration::from_secs(10);
@@ -68,10 +69,11 @@ impl Survey {
         let nothing = vec![Mark::NOTHING; streams.len()];
         Self { streams, older: nothing.clone(), newer: nothing, newer_at: Duration::ZERO }
     }
+}
 
-    /// The channels of all streams in their order, at the time `now` since the begin of the run.
+impl ChannelSurvey for Survey {
     /// Channels that read no wire are left out.
-    pub fn look(&mut self, now: Duration) -> Vec<ChannelFigures> {
+    fn look(&mut self, now: Duration) -> Vec<ChannelFigures> {
         let marks: Vec<_> = self.streams.iter().map(Mark::of).collect();
         let (mut channels, mut whole, mut recent) = (Vec::new(), Vec::new(), Vec::new());
         for (place, stream) in self.streams.iter().enumerate() {
@@ -94,11 +96,9 @@ impl Survey {
         channels
     }
 
-    /// The summary of each stream, from what a look gave.
-    ///
     /// # Panics
     /// When `channels` are not those of a look of this survey.
-    pub fn summaries(&self, channels: &[ChannelFigures]) -> Vec<ChannelSummary> {
+    fn summaries(&self, channels: &[ChannelFigures]) -> Vec<ChannelSummary> {
         let mut rest = channels;
         let summary = |stream: &StreamSurvey| {
             let (own, others) = rest.split_at(stream.connected().count());
@@ -147,8 +147,8 @@ fn figures(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::channels::loudest;
     use crate::tpg::{InitialPedestal, StreamTpg, TpgConfig};
+    use gannet_control::channels::loudest;
     use gannet_emulate::tpc::{Config, TpcFrontEnd};
     use gannet_emulate::{Emulator, FrontEnd};
     use gannet_wire::TpcFormat;

@@ -82,6 +82,9 @@ pub enum FindError {
         .0.display()
     )]
     NoChannels(PathBuf),
+    /// The run searched its frames in another way.
+    #[error("{} is of the detector \"{}\", whose frames only its own program can search", .0.display(), .1)]
+    OtherDetector(PathBuf, String),
     /// The configuration given cannot be used.
     #[error(transparent)]
     Config(#[from] Problem),

@@ -37,7 +37,7 @@ mod workers;
 use std::thread;
 use std::time::Instant;
 
-use gannet_control::config::RecordConfig;
+use gannet_dune::detector::SLICE_TICKS;
 use gannet_dune::tpg::{IsaChoice, TpgConfig};
 use gannet_kernels::CHANNELS;
 use gannet_wire::channel_map::PLANES;
@@ -123,7 +123,7 @@ fn outputs(
 ) -> Result<Vec<Output>, FindError> {
     // A run without slices has no length of them.
     let slice_ticks = match origin.slice_ticks {
-        0 => RecordConfig::default().slice_ticks,
+        0 => SLICE_TICKS,
         ticks => ticks,
     };
     let begin = |path: &std::path::PathBuf| Output::begin(path, recording, origin, slice_ticks);

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use gannet_control::config::{self, Plan, RecordConfig};
-use gannet_control::run_start::RunStart;
 use gannet_dune::channels::mask;
+use gannet_dune::detector::{SLICE_TICKS, TpcPlan};
 use gannet_dune::export::ChannelPlaces;
+use gannet_dune::run_start::RunStart;
 use gannet_dune::tpg::TpgConfig;
 use gannet_wire::TpcFormat;
 use gannet_wire::channel_map::StreamChannels;
@@ -45,7 +45,7 @@ impl Origin {
     /// What `config` gives, and the recording tells.
     pub fn of(config: &FindConfig, told: &Told<'_>) -> Result<Self, FindError> {
         let map = config.channel_map.as_deref().map(read_map).transpose()?;
-        let given = config.config.as_deref().map(config::load).transpose()?;
+        let given = config.config.as_deref().map(TpcPlan::load).transpose()?;
         let mut origin = match given.as_ref().map(Self::of_plan) {
             Some(given) if map.is_some() || !given.streams.is_empty() => given,
             // A configuration without sources tells how to search, the recording where.
@@ -89,13 +89,11 @@ impl Origin {
         places
     }
 
-    fn of_plan(plan: &Plan) -> Self {
-        let streams = plan.sources.iter().flat_map(|source| {
-            source.streams.iter().map(|s| (s.geo_id, (source.format, s.channels)))
-        });
+    fn of_plan(plan: &TpcPlan) -> Self {
+        let streams = plan.streams.iter().map(|s| (s.geo_id, (plan.format(s.source), s.channels)));
         Self {
-            tpg: plan.config.tpg.clone(),
-            slice_ticks: plan.config.record.slice_ticks,
+            tpg: plan.config.pipeline.tpg.clone(),
+            slice_ticks: plan.config.pipeline.slice_ticks,
             streams: streams.collect(),
             map: None,
         }
@@ -108,10 +106,12 @@ impl Origin {
             .iter()
             .map(|stream| stream.channels().map(|(geo_id, format, c)| (geo_id, (format, c))))
             .collect();
+        let Some(tpg) = start.tpg.clone() else {
+            return Err(FindError::OtherDetector(path.to_owned(), start.detector.clone()));
+        };
         match streams {
             Some(streams) if has_map || !streams.is_empty() => {
-                let (tpg, slice_ticks) = (start.tpg.clone(), start.slice_ticks);
-                Ok(Self { tpg, slice_ticks, streams, map: None })
+                Ok(Self { tpg, slice_ticks: start.slice_ticks, streams, map: None })
             }
             _ => Err(FindError::NoChannels(path.to_owned())),
         }
@@ -127,7 +127,7 @@ impl Origin {
         }
         Ok(Self {
             tpg: TpgConfig::default(),
-            slice_ticks: RecordConfig::default().slice_ticks,
+            slice_ticks: SLICE_TICKS,
             streams: HashMap::new(),
             map: None,
         })

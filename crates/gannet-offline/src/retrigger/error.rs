@@ -71,7 +71,7 @@ pub enum RetriggerError {
     /// The files do not say how the run triggered.
     #[error(
         "{} does not tell the trigger of its run: name the first log of the run (…_f0000.glog), or \
-         give a configuration with a [trigger] section with --config",
+         give a configuration with a [pipeline.trigger] section with --config",
         .0.display()
     )]
     NoTrigger(PathBuf),

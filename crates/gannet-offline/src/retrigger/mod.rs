@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use gannet_control::config;
+use gannet_dune::detector::TpcPlan;
 use gannet_dune::export::{self, TriggerRow, TriggerTable};
 use gannet_dune::recent::RECENT_PRIMITIVES;
 use gannet_dune::record::Origin;
@@ -125,10 +125,10 @@ pub fn retrigger(
 ) -> Result<RetriggerReport, RetriggerError> {
     check_output(config)?;
     let mut recorded = Recorded::open(&config.files, progress)?;
-    let given = config.config.as_deref().map(config::load).transpose()?;
+    let given = config.config.as_deref().map(TpcPlan::load).transpose()?;
     let is_of_run = given.is_none();
     let trigger = match given {
-        Some(plan) => plan.config.trigger,
+        Some(plan) => plan.config.pipeline.trigger,
         None => recorded.trigger()?,
     };
     let mut work = Work::new(config, &recorded, &trigger)?;

@@ -181,14 +181,14 @@ fn options_change_the_chain_as_the_configuration_would() {
     let frames = emulated(&plan, 300);
     let log = [vec![run_start(&plan)], raw_frames(&frames)].concat();
     let log = recordings::log(&directory.path().join("log"), RUN, log);
-    plan.config.tpg.chain = gannet_dune::tpg::Chain::AbsRs;
-    plan.config.tpg.threshold = [90, 95, 100];
-    plan.config.tpg.sot_minimum = [2; 3];
-    plan.config.tpg.memory_factor = [7; 3];
-    plan.config.tpg.scale_factor = [2, 3, 4];
-    plan.config.tpg.accum_limit = 1;
-    plan.config.tpg.initial_pedestal = gannet_dune::tpg::InitialPedestal::Counts(8000);
-    plan.config.tpg.mask = (9000..9030).collect();
+    plan.config.pipeline.tpg.chain = gannet_dune::tpg::Chain::AbsRs;
+    plan.config.pipeline.tpg.threshold = [90, 95, 100];
+    plan.config.pipeline.tpg.sot_minimum = [2; 3];
+    plan.config.pipeline.tpg.memory_factor = [7; 3];
+    plan.config.pipeline.tpg.scale_factor = [2, 3, 4];
+    plan.config.pipeline.tpg.accum_limit = 1;
+    plan.config.pipeline.tpg.initial_pedestal = gannet_dune::tpg::InitialPedestal::Counts(8000);
+    plan.config.pipeline.tpg.mask = (9000..9030).collect();
     let options = "--chain abs-rs --threshold 90,95,100 --sot-minimum 2 --memory-factor 7 \
                    --scale-factor 2,3,4 --accum-limit 1 --initial-pedestal 8000 \
                    --mask 9000-9029 --isa scalar --out";

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use gannet_control::config::Plan;
+use gannet_dune::detector::TpcPlan;
 use gannet_log::{Kind, Offer, Reader, Recorder, RecorderConfig, RunInfo};
 
 use super::recordings::{self, RUN, calm, raw_frames, run_start};
 use super::{find, find_told};
 
 /// A log of several files, and how many frames are in it.
-fn prepare() -> (tempfile::TempDir, Plan, Vec<PathBuf>, u64) {
+fn prepare() -> (tempfile::TempDir, TpcPlan, Vec<PathBuf>, u64) {
     let directory = tempfile::tempdir().unwrap();
     let plan = recordings::plan(directory.path());
     let log = [vec![run_start(&plan)], raw_frames(&calm(&plan, 900))].concat();

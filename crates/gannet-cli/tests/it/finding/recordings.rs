@@ -4,10 +4,10 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
-use gannet_control::config::{self, Plan};
-use gannet_control::run_start::RunStart;
+use gannet_dune::detector::{PrimitiveStream, TpcPlan};
 use gannet_dune::raw_file::{Catalogue, FileInfo, RawFileWriter, RecordKind, TakenAt};
 use gannet_dune::record::{Fragment, TriggerRecord};
+use gannet_dune::run_start::RunStart;
 use gannet_dune::time_slice::SliceBuilder;
 use gannet_dune::tpg::StreamTpg;
 use gannet_emulate::FrontEnd;
@@ -30,17 +30,17 @@ pub const START: u64 = 1 << 56;
 
 /// The run. The pedestal moves with every sample, so that it is found within some 200 frames.
 pub const CONFIG: &str = r#"
-channel_map = "map.txt"
 [run]
 number = 4711
 [[source]]
 streams = { count = 3 }
 udp = { listen = ["127.0.0.1:0"] }
-[tpg]
+[pipeline.tpg]
 threshold = [50, 60, 70]
 accum_limit = 0
 mask = [9105]
-[record]
+[pipeline]
+channel_map = "map.txt"
 slice_ticks = 300_000
 [emulate]
 seed = 5
@@ -58,10 +58,10 @@ fn channel_map() -> String {
 }
 
 /// Writes configuration and channel map into `directory`.
-pub fn plan(directory: &Path) -> Plan {
+pub fn plan(directory: &Path) -> TpcPlan {
     fs::write(directory.join("map.txt"), channel_map()).unwrap();
     fs::write(config_in(directory), CONFIG).unwrap();
-    config::load(&config_in(directory)).unwrap()
+    TpcPlan::load(&config_in(directory)).unwrap()
 }
 
 pub fn config_in(directory: &Path) -> PathBuf {
@@ -72,7 +72,7 @@ pub fn config_in(directory: &Path) -> PathBuf {
 pub type Row = (usize, Vec<u8>);
 
 /// Emulated frames of all streams, in the order of time.
-pub fn emulated(plan: &Plan, frames: u64) -> Vec<Row> {
+pub fn emulated(plan: &TpcPlan, frames: u64) -> Vec<Row> {
     let mut front_end = TpcFrontEnd::new(&plan.config.emulate, &plan.channel_map, START).unwrap();
     let places = (0..frames).flat_map(|index| (0..STREAMS).map(move |stream| (stream, index)));
     let frame = |(stream, index)| {
@@ -84,8 +84,8 @@ pub fn emulated(plan: &Plan, frames: u64) -> Vec<Row> {
 
 /// Frames without noise: in each second frame every channel has a pulse, and a dip that takes back
 /// what the pulse does to the pedestal.
-pub fn calm(plan: &Plan, frames: u64) -> Vec<Row> {
-    let geo_ids: Vec<_> = plan.streams().map(|stream| stream.geo_id).collect();
+pub fn calm(plan: &TpcPlan, frames: u64) -> Vec<Row> {
+    let geo_ids: Vec<_> = plan.streams.iter().map(|stream| stream.geo_id).collect();
     let one = |index: u64, stream: usize| {
         let adc = |time: usize, channel: usize| {
             let begin = 4 + (channel + 7 * index as usize) % 20;
@@ -111,12 +111,13 @@ pub fn calm(plan: &Plan, frames: u64) -> Vec<Row> {
 }
 
 /// What the chain of the run finds in the frames, in the order of time.
-pub fn searched(plan: &Plan, frames: &[Row]) -> Vec<TriggerPrimitive> {
-    let stream = |stream: &gannet_control::config::PlannedStream| {
+pub fn searched(plan: &TpcPlan, frames: &[Row]) -> Vec<TriggerPrimitive> {
+    let stream = |stream: &PrimitiveStream| {
         let detector = stream.geo_id.detector as u8;
-        StreamTpg::new(&plan.config.tpg, &stream.channels, detector, TpcFormat::WibEth).unwrap()
+        StreamTpg::new(&plan.config.pipeline.tpg, &stream.channels, detector, TpcFormat::WibEth)
+            .unwrap()
     };
-    let mut tpgs: Vec<_> = plan.streams().map(stream).collect();
+    let mut tpgs: Vec<_> = plan.streams.iter().map(stream).collect();
     let mut found = Vec::new();
     for (stream, frame) in frames {
         let frame = Frame::new_unchecked(&frame[..]);
@@ -127,8 +128,8 @@ pub fn searched(plan: &Plan, frames: &[Row]) -> Vec<TriggerPrimitive> {
 }
 
 /// Primitives as slices, as a run records them.
-pub fn slices(plan: &Plan, primitives: &[TriggerPrimitive]) -> Vec<Chunk> {
-    let mut builder = SliceBuilder::new(RUN, plan.config.record.slice_ticks, 1 << 20);
+pub fn slices(plan: &TpcPlan, primitives: &[TriggerPrimitive]) -> Vec<Chunk> {
+    let mut builder = SliceBuilder::new(RUN, plan.config.pipeline.slice_ticks, 1 << 20);
     let mut slices: Vec<_> = primitives.iter().filter_map(|tp| builder.push(*tp)).collect();
     slices.extend(builder.finish());
     slices.into_iter().map(|slice| slice.into_chunk()).collect()
@@ -150,8 +151,8 @@ pub fn raw_frames(frames: &[Row]) -> Vec<Chunk> {
 }
 
 /// The start of the run as it is recorded.
-pub fn run_start(plan: &Plan) -> Chunk {
-    Chunk::new(Label::new(Kind::RUN_START), RunStart::of(plan).encode())
+pub fn run_start(plan: &TpcPlan) -> Chunk {
+    Chunk::new(Label::new(Kind::RUN_START), RunStart::of(plan, RUN, CONFIG).encode())
 }
 
 /// Writes the files of a log, 4 MiB each, into a new directory.
@@ -236,7 +237,7 @@ fn fragment(
 }
 
 /// A DUNE raw file of the records.
-pub fn raw_file(path: &Path, plan: &Plan, records: &[TriggerRecord]) {
+pub fn raw_file(path: &Path, plan: &TpcPlan, records: &[TriggerRecord]) {
     let mut file = RawFileWriter::create(path, &info(plan, RecordKind::TriggerRecord)).unwrap();
     for record in records {
         file.write_trigger_record(record).unwrap();
@@ -245,17 +246,21 @@ pub fn raw_file(path: &Path, plan: &Plan, records: &[TriggerRecord]) {
 }
 
 /// A DUNE raw file of time slices, without any.
-pub fn raw_file_of_slices(path: &Path, plan: &Plan) {
+pub fn raw_file_of_slices(path: &Path, plan: &TpcPlan) {
     RawFileWriter::create(path, &info(plan, RecordKind::TimeSlice)).unwrap().close().unwrap();
 }
 
-fn info(plan: &Plan, kind: RecordKind) -> FileInfo {
+fn info(plan: &TpcPlan, kind: RecordKind) -> FileInfo {
     FileInfo {
         kind,
         run_number: RUN,
         file_index: 0,
         application_name: "test".into(),
-        geo_ids: plan.streams().map(|stream| (stream.source_id, vec![stream.geo_id])).collect(),
+        geo_ids: plan
+            .streams
+            .iter()
+            .map(|stream| (stream.source_id, vec![stream.geo_id]))
+            .collect(),
         catalogue: Catalogue::default(),
         taken_at: TakenAt::default(),
         run_start: None,

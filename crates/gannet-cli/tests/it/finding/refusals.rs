@@ -4,9 +4,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-use gannet_control::config::Plan;
-use gannet_control::run_start::RunStart;
+use gannet_dune::detector::TpcPlan;
 use gannet_dune::record::TriggerRecord;
+use gannet_dune::run_start::RunStart;
 use gannet_log::{Chunk, Kind, Label};
 
 use super::recordings::{self, RUN, calm, raw_frames, records, run_start, searched, slices};
@@ -27,7 +27,7 @@ fn refused_by(verb: &str, arguments: &[&dyn AsRef<OsStr>], code: i32, words: &[&
     }
 }
 
-fn prepare() -> (tempfile::TempDir, Plan) {
+fn prepare() -> (tempfile::TempDir, TpcPlan) {
     let directory = tempfile::tempdir().unwrap();
     let plan = recordings::plan(directory.path());
     (directory, plan)
@@ -100,7 +100,7 @@ fn the_trigger_refuses_two_runs_of_one_number_too() {
     let at = |name: &str| directory.path().join(name);
     let primitives = slices(&plan, &searched(&plan, &calm(&plan, 300)));
     let export = |name: &str, started_unix_ns: u64| {
-        let start = RunStart { started_unix_ns, ..RunStart::of(&plan) };
+        let start = RunStart { started_unix_ns, ..RunStart::of(&plan, 1, "") };
         let start = Chunk::new(Label::new(Kind::RUN_START), start.encode());
         let log = recordings::log(&at(name), RUN, [vec![start], primitives.clone()].concat());
         let exported = gannet(&[&"export", &log[0]]);

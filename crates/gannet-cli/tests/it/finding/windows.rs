@@ -65,7 +65,8 @@ fn with_a_map_alone_the_streams_of_a_raw_file_are_searched_by_the_published_chai
     recordings::raw_file(&raw, &plan, &records(&calm(&plan, 400), &WINDOWS[..1]));
     let map = at("map.txt");
     let report = find(&[raw], &[&"--channel-map", &map, &"--out", &at("found.hdf5")]);
-    let numbers: Vec<u32> = plan.streams().flat_map(|stream| stream.channels.offline).collect();
+    let numbers: Vec<u32> =
+        plan.streams.iter().flat_map(|stream| stream.channels.offline).collect();
     let found = primitives_in(&at("found.hdf5"));
     assert!(!found.is_empty() && found.iter().all(|tp| numbers.contains(&tp.channel())));
     assert_eq!(report["tpg"]["threshold"], serde_json::json!([100, 100, 100]));

@@ -21,9 +21,9 @@ const TRACKS: &str = r#"
 streams = { count = 4 }
 udp = { listen = ["127.0.0.1:0"] }
 depth = "500 ms"
-[tpg]
+[pipeline.tpg]
 threshold = [60, 60, 60]
-[trigger.module_level]
+[pipeline.trigger.module_level]
 time_before = 10_000
 time_after = 10_000
 [emulate]
@@ -126,7 +126,8 @@ fn rows(table: &Path) -> Vec<(u64, u64, u64)> {
 #[test]
 fn the_trigger_of_the_run_decides_again_as_in_the_run_record_for_record() {
     let _alone = alone();
-    let source = "[[trigger.source]]\nkind = \"random\"\nmean_interval_ticks = 3_000_000\n";
+    let source =
+        "[[pipeline.trigger.source]]\nkind = \"random\"\nmean_interval_ticks = 3_000_000\n";
     let bench = Bench::new(&format!("{TRACKS}{source}"));
     let Some((log, ended)) = recorded(&bench, 30_000) else { return };
     let at = |name: &str| bench.directory.path().join(name);
@@ -149,8 +150,11 @@ fn the_trigger_of_the_run_decides_again_as_in_the_run_record_for_record() {
     assert_eq!(run(&[&"export", &log, &"--to", &bench.directory.path()]).status.code(), Some(0));
     let stem = log.file_stem().unwrap().to_str().unwrap();
     let tracks = at("tracks.toml");
-    std::fs::write(&tracks, "[trigger.module_level]\ntime_before = 10_000\ntime_after = 10_000\n")
-        .unwrap();
+    std::fs::write(
+        &tracks,
+        "[pipeline.trigger.module_level]\ntime_before = 10_000\ntime_after = 10_000\n",
+    )
+    .unwrap();
     let mut triggers = Vec::new();
     for input in [log.clone(), at(&format!("{stem}_tps.parquet")), at(&format!("{stem}_tps.hdf5"))]
     {
@@ -208,7 +212,7 @@ fn a_wrong_clock_changes_no_decision_that_is_made_again() {
     let back = |stream| format!("{{ stream = {stream}, from = \"400 ms\", behind = \"10 s\" }}");
     let all_back = [0, 1, 2, 3].map(back).join(", ");
     for clocks in ["{ stream = 1, ahead = \"1 s\" }", &all_back] {
-        let slices = "[record]\nslice_ticks = 1_562_500\n";
+        let slices = "[pipeline]\nslice_ticks = 1_562_500\n";
         let bench = Bench::new(&format!("{TRACKS}faults = {{ clocks = [{clocks}] }}\n{slices}"));
         let (_, ended) = bench.run(30_000);
         if ended.kernel_was_short("a trigger again under a wrong clock") {

@@ -26,9 +26,9 @@ fn bench(expected: usize, emulated: usize, faults: &str) -> Bench {
         streams = {{ count = {expected} }}
         udp = {{ listen = ["127.0.0.1:0"] }}
         depth = "400 ms"
-        [tpg]
+        [pipeline.tpg]
         threshold = [60, 60, 60]
-        [[trigger.source]]
+        [[pipeline.trigger.source]]
         kind = "periodic"
         interval_ticks = 1_250_000
         [emulate]
@@ -77,7 +77,7 @@ fn a_front_end_one_second_ahead_costs_the_other_seven_nothing() {
 
     // Records have the primitives of the others, whole, and none of those with the wrong time.
     let (mut recorded, records) = trigger_fragments::read(&bench.files()[0]);
-    let wrong = &bench.plan.streams().nth(3).unwrap().channels;
+    let wrong = &bench.tpc().streams[3].channels;
     recorded.retain(|tp| !wrong.offline.contains(&tp.channel()));
     let seen = records.iter().map(|record| {
         assert_eq!(record.primitives(), record.cut(&recorded));
@@ -169,7 +169,7 @@ fn what_a_stream_lost_while_its_clock_was_wrong_is_counted_or_bounded() {
     // The sequence number of stream 11 agrees with the time.
     let day = DAY / 2048;
     for (stream, sequence) in [(10, 77), (11, day), (12, 77)] {
-        let geo_id = bench.plan.streams().nth(stream).unwrap().geo_id;
+        let geo_id = bench.tpc().streams[stream].geo_id;
         for frame in 0..2 {
             send_stray(readout.address, geo_id, START + DAY + 2048 * frame, sequence + frame);
         }
@@ -203,7 +203,7 @@ fn what_a_stream_lost_while_its_clock_was_wrong_is_counted_or_bounded() {
 fn stray_datagram(early: bool) {
     let _alone = alone();
     let bench = bench(5, 4, "");
-    let stray = bench.plan.streams().nth(4).unwrap().geo_id;
+    let stray = bench.tpc().streams[4].geo_id;
     let readout = Readout::start(&bench.config());
     let send = || send_stray(readout.address, stray, START + DAY, 0);
     if early {
@@ -244,7 +244,7 @@ fn a_stray_datagram_before_the_first_frame_is_no_lost_frame() {
     for time in [START + DAY, START - DAY, START + 50_000_000] {
         let bench = bench(4, 4, "");
         let readout = Readout::start(&bench.config());
-        for stream in bench.plan.streams().take(2) {
+        for stream in bench.tpc().streams.iter().take(2) {
             send_stray(readout.address, stream.geo_id, time, 7);
         }
         thread::sleep(Duration::from_millis(300));
@@ -270,7 +270,7 @@ fn streams_that_came_back_prove_what_another_lost_at_its_end() {
     thread::sleep(QUIET);
     let emulation = bench.emulate(readout.address, Some(20_000));
     thread::sleep(Duration::from_millis(1000));
-    for stream in bench.plan.streams() {
+    for stream in bench.tpc().streams.iter() {
         for frame in 0..2 {
             send_stray(readout.address, stream.geo_id, START + DAY + 2048 * frame, 77 + frame);
         }

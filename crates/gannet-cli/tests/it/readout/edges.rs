@@ -52,8 +52,8 @@ struct Sender {
 
 impl Sender {
     fn start(bench: &Bench) -> Self {
-        let config = bench.plan.config.emulate.clone();
-        let mut emulator = config.emulator(&bench.plan.channel_map, 0).unwrap();
+        let config = bench.tpc().config.emulate.clone();
+        let mut emulator = config.emulator(&bench.tpc().channel_map, 0).unwrap();
         let stop = Arc::<AtomicBool>::default();
         let stopped = Arc::clone(&stop);
         let thread = thread::spawn(move || {

@@ -31,14 +31,14 @@ fn words(primitive: &[u8]) -> [u64; 3] {
 
 /// The primitives of the same frames, made again without any network.
 fn expected(bench: &Bench, ended: &Ended) -> Vec<[u64; 3]> {
-    let mut config = bench.plan.config.emulate.clone();
+    let mut config = bench.tpc().config.emulate.clone();
     config.start_timestamp = Some(ended.number("/streams/0/first_timestamp"));
-    let mut emulator = config.emulator(&bench.plan.channel_map, 0).unwrap();
+    let mut emulator = config.emulator(&bench.tpc().channel_map, 0).unwrap();
     let mut found = Vec::new();
     let mut frame = [0; tpc_frame::FRAME_LEN];
-    for (stream, planned) in bench.plan.streams().enumerate() {
+    for (stream, planned) in bench.tpc().streams.iter().enumerate() {
         let detector = planned.geo_id.detector as u8;
-        let tpg = &bench.plan.config.tpg;
+        let tpg = &bench.tpc().config.pipeline.tpg;
         let mut tpg = StreamTpg::new(tpg, &planned.channels, detector, TpcFormat::WibEth).unwrap();
         let front_end = emulator.front_end();
         for index in 0..ended.number(&format!("/streams/{stream}/frames")) {
@@ -63,7 +63,7 @@ fn sixteen_streams_lose_nothing_and_give_the_same_primitives() {
         streams = {{ count = 16 }}
         udp = {{ listen = ["127.0.0.1:0"] }}
         depth = "500 ms"
-        [tpg]
+        [pipeline.tpg]
         threshold = [60, 60, 60]
         [emulate]
         seed = 3

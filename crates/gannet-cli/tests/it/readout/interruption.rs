@@ -22,13 +22,13 @@ fn bench() -> Bench {
         udp = {{ listen = ["{address}"] }}
         depth = "300 ms"
 
-        [record]
+        [pipeline]
         slice_ticks = 1_000_000
 
         [metrics]
         listen = "127.0.0.1:0"
 
-        [[trigger.source]]
+        [[pipeline.trigger.source]]
         kind = "periodic"
         interval_ticks = 312_500
 

@@ -10,9 +10,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use gannet_control::config::{self, Plan};
-use gannet_control::emulation::{Emulation, EmulationReport, Target, unix_ticks};
-use gannet_emulate::tpc::TpcFrontEnd;
-use gannet_wire::daq_ethernet::CLOCK;
+use gannet_control::emulation::{Emulation, EmulationReport, Target};
+use gannet_dune::detector::{DUNE_TPC, TpcPlan};
 use serde_json::Value;
 
 /// The binary under test: that which the check names, or the one built with the tests.
@@ -99,13 +98,18 @@ impl Bench {
         let out = directory.path().join("out");
         std::fs::create_dir(&out).unwrap();
         let recorder = format!(
-            "{text}\n[recorder]\ndirectory = {:?}\n{lines}\n[exports]\nformats = []\n\
-             [channels]\nfile = false\n",
+            "{text}\n[recorder]\ndirectory = {:?}\n{lines}\n[pipeline.exports]\nformats = []\n\
+             [pipeline.channels]\nfile = false\n",
             out.to_str().unwrap()
         );
         std::fs::write(directory.path().join("bench.toml"), recorder).unwrap();
-        let plan = config::load(&directory.path().join("bench.toml")).unwrap();
+        let plan = config::load(&directory.path().join("bench.toml"), &[&DUNE_TPC]).unwrap();
         Self { directory, plan }
+    }
+
+    /// What the configuration says of the detector.
+    pub fn tpc(&self) -> &TpcPlan {
+        TpcPlan::of(&self.plan).unwrap()
     }
 
     pub fn config(&self) -> PathBuf {
@@ -127,12 +131,9 @@ impl Bench {
 
     /// Starts the emulator of the configuration: `frames` frames of each stream to `to`.
     pub fn emulate(&self, to: SocketAddr, frames: Option<u64>) -> Emulation {
-        let config = &self.plan.config.emulate;
-        let addresses = vec![to; config.streams.count];
+        let addresses = vec![to; self.plan.detector.emulated().len()];
         let target = Target { addresses, frames, flow_control: None };
-        let map = &self.plan.channel_map;
-        let front_end = TpcFrontEnd::new(config, map, unix_ticks(CLOCK)).unwrap();
-        Emulation::start(front_end, &config.settings(), &target, None).unwrap()
+        self.plan.detector.emulate(&target, None).unwrap()
     }
 
     /// Starts `gannet emulate`, which sends to the address in the configuration until dropped.

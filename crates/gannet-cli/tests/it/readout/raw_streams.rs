@@ -31,7 +31,7 @@ fn config(emulate: &str) -> String {
         [[source]]
         streams = {{ count = 4 }}
         udp = {{ listen = ["127.0.0.1:0"] }}
-        [tpg]
+        [pipeline.tpg]
         threshold = [60, 60, 60]
         [emulate]
         seed = 5
@@ -78,10 +78,10 @@ fn raw_frames(bench: &Bench) -> BTreeMap<GeoId, Vec<Vec<u8>>> {
 /// The primitives that the chain finds in the frames of the log, sorted.
 fn found_again(bench: &Bench, streams: &BTreeMap<GeoId, Vec<Vec<u8>>>) -> Vec<[u64; 3]> {
     let mut found = Vec::new();
-    for planned in bench.plan.streams() {
+    for planned in bench.tpc().streams.iter() {
         let Some(frames) = streams.get(&planned.geo_id) else { continue };
         let detector = planned.geo_id.detector as u8;
-        let config = &bench.plan.config.tpg;
+        let config = &bench.tpc().config.pipeline.tpg;
         let mut tpg =
             StreamTpg::new(config, &planned.channels, detector, TpcFormat::WibEth).unwrap();
         for frame in frames {
@@ -116,11 +116,11 @@ fn found_by_the_program(bench: &Bench) -> Vec<[u64; 3]> {
 /// The frames are those that the emulator made, from its first on.
 fn assert_emulated(bench: &Bench, streams: &BTreeMap<GeoId, Vec<Vec<u8>>>) {
     let first = |frames: &Vec<Vec<u8>>| daq_ethernet::Header::new_unchecked(&frames[0]).timestamp();
-    let mut config = bench.plan.config.emulate.clone();
+    let mut config = bench.tpc().config.emulate.clone();
     config.start_timestamp = streams.values().map(first).min();
-    let mut emulator = config.emulator(&bench.plan.channel_map, 0).unwrap();
+    let mut emulator = config.emulator(&bench.tpc().channel_map, 0).unwrap();
     let mut expected = [0; FRAME_LEN];
-    for (stream, planned) in bench.plan.streams().enumerate() {
+    for (stream, planned) in bench.tpc().streams.iter().enumerate() {
         for (index, frame) in (0..).zip(&streams[&planned.geo_id]) {
             expected.copy_from_slice(&emulator.front_end().frame(stream, index));
             assert!(frame[..] == expected, "stream {stream}, frame {index}");

@@ -20,13 +20,13 @@ streams = { count = 4 }
 udp = { listen = ["127.0.0.1:0"] }
 depth = "200 ms"
 
-[record]
+[pipeline]
 slice_ticks = 1_000_000
 
-[trigger.module_level]
+[pipeline.trigger.module_level]
 records_in_flight_max = 2
 
-[[trigger.source]]
+[[pipeline.trigger.source]]
 kind = "periodic"
 interval_ticks = 312_500
 

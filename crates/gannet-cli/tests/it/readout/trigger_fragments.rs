@@ -25,23 +25,23 @@ const CONFIG: &str = r#"
 streams = { count = 4 }
 udp = { listen = ["127.0.0.1:0"] }
 depth = "500 ms"
-[tpg]
+[pipeline.tpg]
 threshold = [60, 60, 60]
-[record]
+[pipeline]
 slice_ticks = 1_000_000
-[trigger.module_level]
+[pipeline.trigger.module_level]
 time_before = 20_000
 time_after = 20_000
 overlap = "separate"
-[[trigger.activity]]
+[[pipeline.trigger.activity]]
 algorithm = "horizontal-muon"
-[[trigger.activity]]
+[[pipeline.trigger.activity]]
 algorithm = "channel-distance"
 min_tps = 3
-[[trigger.candidate]]
+[[pipeline.trigger.candidate]]
 algorithm = "channel-distance"
 prescale = 1_000_000
-[[trigger.source]]
+[[pipeline.trigger.source]]
 kind = "random"
 mean_interval_ticks = 500_000
 [emulate]
@@ -174,7 +174,7 @@ fn each_record_has_the_primitives_and_activities_of_its_window() {
     let (recorded, records) = read(&log);
     assert_eq!(recorded.len() as u64, ended.number("/recorder/primitives"));
     assert_eq!(records.len() as u64, ended.number("/trigger/decisions"));
-    let activities = found_again(&bench.plan.config.trigger, &recorded);
+    let activities = found_again(&bench.tpc().config.pipeline.trigger, &recorded);
     assert_eq!(activities.len() as u64, ended.number("/trigger/activities"));
     let (mut primitives_seen, mut activities_seen) = (0, 0);
     for record in &records {
@@ -225,8 +225,8 @@ fn each_record_has_the_primitives_and_activities_of_its_window() {
 /// are decided on at once and those of the last reach beyond the data.
 fn end_after(wait: Duration) -> Option<(Ended, Vec<TriggerPrimitive>, Vec<StoredTrigger>)> {
     let _alone = alone();
-    let more = "[record.request]\nrequest_timeout = \"200 ms\"\n\
-                [[trigger.source]]\nkind = \"periodic\"\ninterval_ticks = 100_000\n";
+    let more = "[record]\nrequest_timeout = \"200 ms\"\n\
+                [[pipeline.trigger.source]]\nkind = \"periodic\"\ninterval_ticks = 100_000\n";
     let long = "time_after = 250_000\ntd_readout_limit = 200_000";
     let windows = CONFIG.replace("time_after = 20_000", long);
     let bench = Bench::new(&format!("{windows}{more}"));

@@ -6,7 +6,7 @@ mod raw_files;
 
 use std::path::{Path, PathBuf};
 
-use gannet_control::run_start::RunStart;
+use gannet_dune::run_start::RunStart;
 use gannet_log::FileHeader;
 use gannet_log::files::is_same_file;
 

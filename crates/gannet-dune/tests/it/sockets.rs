@@ -7,11 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use gannet_control::config::{self, Plan, Problem};
-use gannet_control::emulation::{Emulation, FlowControl, Target, unix_ticks};
+use gannet_control::emulation::{Emulation, FlowControl, Target};
 use gannet_control::run::Run;
 use gannet_control::snapshot::Snapshot;
-use gannet_emulate::tpc::TpcFrontEnd;
-use gannet_wire::daq_ethernet::CLOCK;
+use gannet_dune::detector::DUNE_TPC;
 
 /// 64 streams of eight boards, as fast as the receiver takes them.
 const CONFIG: &str = r#"
@@ -31,7 +30,7 @@ pace = { unpaced = true }
 fn plan(sockets: usize, receive_cpus: &str) -> Result<Plan, Problem> {
     let text = CONFIG.replace("SOCKETS", &sockets.to_string());
     let text = format!("[run]\nreceive_cpus = {receive_cpus}\n{text}");
-    config::parse("test.toml", &text, Path::new("."))
+    config::parse("test.toml", &text, Path::new("."), &[&DUNE_TPC])
 }
 
 fn start(sockets: usize) -> (Plan, Run) {
@@ -43,14 +42,12 @@ fn start(sockets: usize) -> (Plan, Run) {
 
 /// Sends by one socket of its own, no faster than the kernel has room.
 fn emulate(plan: &Plan, run: &Run, frames: Option<u64>) -> Emulation {
-    let config = &plan.config.emulate;
     let FlowControl { taken, in_flight_max } = run.flow_control();
     let before = taken();
     let flow_control = FlowControl { taken: Arc::new(move || taken() - before), in_flight_max };
-    let addresses = vec![run.addresses()[0]; config.streams.count];
+    let addresses = vec![run.addresses()[0]; plan.detector.emulated().len()];
     let target = Target { addresses, frames, flow_control: Some(flow_control) };
-    let front_end = TpcFrontEnd::new(config, &plan.channel_map, unix_ticks(CLOCK)).unwrap();
-    Emulation::start(front_end, &config.settings(), &target, None).unwrap()
+    plan.detector.emulate(&target, None).unwrap()
 }
 
 fn dropped(snapshot: &Snapshot, reason: &str) -> u64 {

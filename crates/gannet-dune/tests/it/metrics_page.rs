@@ -9,12 +9,11 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use gannet_control::config::{self, Plan};
-use gannet_control::emulation::{Emulation, Target, unix_ticks};
+use gannet_control::emulation::Target;
 use gannet_control::metrics::{TextFormat, render};
 use gannet_control::run::Run;
 use gannet_control::snapshot::Snapshot;
-use gannet_emulate::tpc::TpcFrontEnd;
-use gannet_wire::daq_ethernet::CLOCK;
+use gannet_dune::detector::DUNE_TPC;
 
 const PAGE: &str = include_str!("../../../../docs/reference/metrics.md");
 
@@ -58,9 +57,7 @@ fn served(text: &str) -> BTreeMap<String, Family> {
 /// Sends some frames to `to`.
 fn emulate(plan: &Plan, to: SocketAddr) {
     let target = Target { addresses: vec![to], frames: Some(100), flow_control: None };
-    let config = &plan.config.emulate;
-    let front_end = TpcFrontEnd::new(config, &plan.channel_map, unix_ticks(CLOCK)).unwrap();
-    Emulation::start(front_end, &config.settings(), &target, None).unwrap().join().unwrap();
+    plan.detector.emulate(&target, None).unwrap().join().unwrap();
 }
 
 /// The end of a run in which every family has a value.
@@ -69,12 +66,12 @@ fn last_snapshot() -> Arc<Snapshot> {
     let text = format!(
         "[[source]]\nstreams = {{ count = 1 }}\nudp = {{ listen = [\"127.0.0.1:0\"] }}\n\
          name = \"an \\\"odd\\\" \\\\ name\"\n\
-         depth = \"1 ms\"\n[channels]\nmetrics = true\n[recorder]\ndirectory = {:?}\n\
-         [tpg]\nthreshold = [10, 10, 10]\ninitial_pedestal = 840\n\
+         depth = \"1 ms\"\n[pipeline.channels]\nmetrics = true\n[recorder]\ndirectory = {:?}\n\
+         [pipeline.tpg]\nthreshold = [10, 10, 10]\ninitial_pedestal = 840\n\
          [emulate]\nstreams = {{ count = 1 }}\npace = {{ rate_scale = 0.1 }}\n",
         directory.path()
     );
-    let plan = config::parse("page.toml", &text, Path::new(".")).unwrap();
+    let plan = config::parse("page.toml", &text, Path::new("."), &[&DUNE_TPC]).unwrap();
     let run = Run::configure(&plan).unwrap();
     run.start().unwrap();
     emulate(&plan, run.addresses()[0]);

@@ -5,15 +5,16 @@
 //! primitives were found, and which wires the channels of each stream read. So the primitives can be
 //! found again without the files that the configuration refers to.
 
-use gannet_dune::TriggerConfig;
-use gannet_dune::raw_file::Catalogue;
-use gannet_dune::tpg::TpgConfig;
 use gannet_wire::GeoId;
 use gannet_wire::TpcFormat;
 use gannet_wire::channel_map::StreamChannels;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Plan, PlannedSource, PlannedStream};
+use crate::TriggerConfig;
+use crate::raw_file::Catalogue;
+use crate::tpg::TpgConfig;
+
+use crate::detector::{PlannedPrimitives, PrimitiveDetector, PrimitiveStream};
 
 /// The start of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,10 +27,12 @@ pub struct RunStart {
     pub application: String,
     /// Version of the recording program.
     pub version: String,
+    /// Name of the detector.
+    pub detector: String,
     /// The streams in their order.
     pub streams: Vec<StreamStart>,
-    /// How primitives were found.
-    pub tpg: TpgConfig,
+    /// How primitives were found, if by DUNE's chain of kernels.
+    pub tpg: Option<TpgConfig>,
     /// Length of a slice of primitives, in ticks.
     pub slice_ticks: u64,
     /// What raw files tell offline catalogues.
@@ -47,8 +50,8 @@ pub struct StreamStart {
     pub geo_id: String,
     /// Source that it is in files.
     pub source_id: String,
-    /// Format of its frames.
-    pub format: TpcFormat,
+    /// Format of its frames, if it is one of DUNE's.
+    pub format: Option<TpcFormat>,
     /// Offline number of each of the 64 channels.
     pub offline: Vec<u32>,
     /// Plane of each of the 64 channels.
@@ -56,25 +59,28 @@ pub struct StreamStart {
 }
 
 impl RunStart {
-    /// The start of the run of `plan`, at a time that is not known yet.
-    pub fn of(plan: &Plan) -> Self {
-        let streams = |source: &PlannedSource| {
-            let format = source.format;
-            let streams = source.streams.iter().map(move |stream| StreamStart::of(stream, format));
-            streams.collect::<Vec<_>>()
+    /// The start of run `run` of what the configuration `text` says, at a time that is not known yet.
+    pub fn of<D: PrimitiveDetector>(planned: &PlannedPrimitives<D>, run: u32, text: &str) -> Self {
+        let pipeline = &planned.config.pipeline;
+        let stream = |stream: &PrimitiveStream| StreamStart {
+            geo_id: stream.geo_id.to_string(),
+            source_id: stream.source_id.to_string(),
+            format: D::tpc_format(&planned.format(stream.source)),
+            offline: stream.channels.offline.to_vec(),
+            plane: stream.channels.plane.to_vec(),
         };
-        let config = &plan.config;
         Self {
-            run: plan.run_number(),
+            run,
             started_unix_ns: 0,
-            application: config.run.application.clone(),
+            application: planned.config.run.application.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
-            streams: plan.sources.iter().flat_map(streams).collect(),
-            tpg: config.tpg.clone(),
-            slice_ticks: config.record.slice_ticks,
-            catalogue: config.exports.catalogue(),
-            trigger: config.trigger.clone(),
-            configuration: plan.text.clone(),
+            detector: D::NAME.into(),
+            streams: planned.streams.iter().map(stream).collect(),
+            tpg: D::chain(&pipeline.tpg).cloned(),
+            slice_ticks: pipeline.slice_ticks,
+            catalogue: pipeline.exports.catalogue(),
+            trigger: pipeline.trigger.clone(),
+            configuration: text.to_owned(),
         }
     }
 
@@ -94,43 +100,38 @@ impl RunStart {
 }
 
 impl StreamStart {
-    fn of(stream: &PlannedStream, format: TpcFormat) -> Self {
-        Self {
-            geo_id: stream.geo_id.to_string(),
-            source_id: stream.source_id.to_string(),
-            format,
-            offline: stream.channels.offline.to_vec(),
-            plane: stream.channels.plane.to_vec(),
-        }
-    }
-
     /// Place, format and channels of the stream, if they are those of one.
     pub fn channels(&self) -> Option<(GeoId, TpcFormat, StreamChannels)> {
         let geo_id: GeoId = self.geo_id.parse().ok()?;
         let offline = self.offline[..].try_into().ok()?;
         let plane = self.plane[..].try_into().ok()?;
-        Some((geo_id, self.format, StreamChannels { offline, plane }))
+        Some((geo_id, self.format?, StreamChannels { offline, plane }))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::config;
     use std::path::Path;
+
+    use gannet_control::config;
+
+    use super::*;
+    use crate::detector::{DUNE_TPC, TpcPlan};
 
     #[test]
     fn what_a_run_needs_to_be_found_again_is_read_back() {
         let text = "[[source]]\nstreams = { count = 3 }\nudp = { listen = [\"127.0.0.1:0\"] }\n\
-                    [tpg]\nthreshold = [60, 61, 62]\nmask = [7]\n[record]\nslice_ticks = 1000\n";
-        let plan = config::parse("run.toml", text, Path::new(".")).unwrap();
-        let start = RunStart::decode(&RunStart::of(&plan).encode()).unwrap();
-        assert_eq!(&start.tpg, &plan.config.tpg);
-        assert_eq!(&start.trigger, &plan.config.trigger);
+                    [pipeline]\nslice_ticks = 1000\n\
+                    tpg = { threshold = [60, 61, 62], mask = [7] }\n";
+        let plan = config::parse("run.toml", text, Path::new("."), &[&DUNE_TPC]).unwrap();
+        let planned = TpcPlan::of(&plan).unwrap();
+        let start = RunStart::decode(&RunStart::of(planned, 7, text).encode()).unwrap();
+        assert_eq!(start.tpg.as_ref(), Some(&planned.config.pipeline.tpg));
+        assert_eq!(&start.trigger, &planned.config.pipeline.trigger);
         assert_eq!((start.slice_ticks, &start.configuration[..]), (1000, text));
         let told: Vec<_> = start.streams.iter().map(|s| s.channels().unwrap()).collect();
-        let planned = plan.streams().map(|s| (s.geo_id, TpcFormat::WibEth, s.channels));
-        assert_eq!(told, planned.collect::<Vec<_>>());
+        let of = |s: &PrimitiveStream| (s.geo_id, TpcFormat::WibEth, s.channels);
+        assert_eq!(told, planned.streams.iter().map(of).collect::<Vec<_>>());
     }
 
     #[test]

@@ -7,15 +7,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gannet_control::config::{self, Plan};
-use gannet_control::emulation::{Emulation, EmulationReport, Target, unix_ticks};
+use gannet_control::emulation::{EmulationReport, Target};
 use gannet_control::run::Run;
 use gannet_control::run_control::State;
 use gannet_control::snapshot::Snapshot;
+use gannet_dune::detector::{DUNE_TPC, TpcPlan};
 use gannet_emulate::FrontEnd;
-use gannet_emulate::tpc::TpcFrontEnd;
 use gannet_log::Kind;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
-use gannet_wire::daq_ethernet::CLOCK;
 use gannet_wire::network::Addresses;
 use gannet_wire::{ethernet, pcap, tpc_frame};
 
@@ -25,11 +24,11 @@ const CONFIG: &str = r#"
 streams = { count = 4 }
 udp = { listen = ["127.0.0.1:0"] }
 
-[tpg]
+[pipeline.tpg]
 threshold = [60, 60, 60]
 
-[trigger]
-[[trigger.activity]]
+[pipeline.trigger]
+[[pipeline.trigger.activity]]
 algorithm = "horizontal-muon"
 
 [emulate]
@@ -47,8 +46,8 @@ struct Outcome {
 /// Runs `text` until `frames` frames of each stream have been sent.
 fn run(text: &str, frames: u64) -> Outcome {
     let directory = tempfile::tempdir().unwrap();
-    let mut plan = config::parse("test.toml", text, Path::new(".")).unwrap();
-    plan.config.recorder.directory = directory.path().into();
+    let mut plan = config::parse("test.toml", text, Path::new("."), &[&DUNE_TPC]).unwrap();
+    plan.settings.recorder.directory = directory.path().into();
     let run = Run::configure(&plan).unwrap();
     run.start().unwrap();
     let report = emulate(&plan, run.addresses()[0], frames);
@@ -57,14 +56,12 @@ fn run(text: &str, frames: u64) -> Outcome {
 }
 
 fn emulate(plan: &Plan, to: SocketAddr, frames: u64) -> EmulationReport {
-    let config = &plan.config.emulate;
     let target = Target {
-        addresses: vec![to; config.streams.count],
+        addresses: vec![to; plan.detector.emulated().len()],
         frames: Some(frames),
         flow_control: None,
     };
-    let front_end = TpcFrontEnd::new(config, &plan.channel_map, unix_ticks(CLOCK)).unwrap();
-    Emulation::start(front_end, &config.settings(), &target, None).unwrap().join().unwrap()
+    plan.detector.emulate(&target, None).unwrap().join().unwrap()
 }
 
 impl Outcome {
@@ -116,20 +113,18 @@ fn every_frame_is_taken_and_every_decision_is_recorded() {
 fn streams_come_by_any_socket_of_a_source() {
     let directory = tempfile::tempdir().unwrap();
     let text = CONFIG.replace("127.0.0.1:0\"]", "127.0.0.1:0\", \"127.0.0.2:0\"], sockets = 2");
-    let mut plan = config::parse("test.toml", &text, Path::new(".")).unwrap();
-    plan.config.recorder.directory = directory.path().into();
+    let mut plan = config::parse("test.toml", &text, Path::new("."), &[&DUNE_TPC]).unwrap();
+    plan.settings.recorder.directory = directory.path().into();
     let run = Run::configure(&plan).unwrap();
     run.start().unwrap();
     let addresses = run.addresses();
     assert_eq!(addresses.len(), 4);
-    let config = &plan.config.emulate;
     let target = Target {
         addresses: vec![addresses[0], addresses[3], addresses[0], addresses[3]],
         frames: Some(2000),
         flow_control: None,
     };
-    let front_end = TpcFrontEnd::new(config, &plan.channel_map, unix_ticks(CLOCK)).unwrap();
-    Emulation::start(front_end, &config.settings(), &target, None).unwrap().join().unwrap();
+    plan.detector.emulate(&target, None).unwrap().join().unwrap();
     let snapshot = run.drain();
     assert_eq!(snapshot.sources.len(), 4);
     assert_eq!(snapshot.frames(), 8000);
@@ -142,14 +137,14 @@ fn streams_come_by_any_socket_of_a_source() {
 fn a_capture_is_read_to_its_end() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("frames.pcap");
-    let plan = config::parse("test.toml", CONFIG, Path::new(".")).unwrap();
+    let plan = config::parse("test.toml", CONFIG, Path::new("."), &[&DUNE_TPC]).unwrap();
     write_capture(&plan, 2000, &path);
     let text = CONFIG.replace(
         "udp = { listen = [\"127.0.0.1:0\"] }",
         &format!("capture = {:?}", path.to_str().unwrap()),
     );
-    let mut plan = config::parse("test.toml", &text, Path::new(".")).unwrap();
-    plan.config.recorder.directory = directory.path().into();
+    let mut plan = config::parse("test.toml", &text, Path::new("."), &[&DUNE_TPC]).unwrap();
+    plan.settings.recorder.directory = directory.path().into();
     let run = Run::configure(&plan).unwrap();
     run.start().unwrap();
     while !run.is_exhausted() {
@@ -164,6 +159,7 @@ fn a_capture_is_read_to_its_end() {
 /// Writes `frames` frames of each stream as a packet capture, one stream after the other in
 /// turns.
 fn write_capture(plan: &Plan, frames: u64, path: &Path) {
+    let plan = TpcPlan::of(plan).unwrap();
     let mut emulator = plan.config.emulate.emulator(&plan.channel_map, 1 << 40).unwrap();
     let front_end = emulator.front_end();
     let addresses = Addresses {
@@ -196,8 +192,8 @@ fn write_capture(plan: &Plan, frames: u64, path: &Path) {
 #[test]
 fn busy_times_are_recorded() {
     let text = CONFIG.replace(
-        "[trigger]",
-        "[trigger]\nsource = [{ kind = \"periodic\", interval_ticks = 100_000 }]\n\
+        "[pipeline.trigger]",
+        "[pipeline.trigger]\nsource = [{ kind = \"periodic\", interval_ticks = 100_000 }]\n\
          module_level = { dead_time_ticks = 150_000 }",
     );
     let outcome = run(&text, 3000);
@@ -219,8 +215,8 @@ fn busy_times_are_recorded() {
 fn a_run_that_is_never_started_ends_cleanly() {
     let outcome = {
         let directory = tempfile::tempdir().unwrap();
-        let mut plan = config::parse("test.toml", CONFIG, Path::new(".")).unwrap();
-        plan.config.recorder.directory = directory.path().into();
+        let mut plan = config::parse("test.toml", CONFIG, Path::new("."), &[&DUNE_TPC]).unwrap();
+        plan.settings.recorder.directory = directory.path().into();
         Run::configure(&plan).unwrap().drain()
     };
     assert_eq!(outcome.state, State::Stopped);
@@ -230,11 +226,11 @@ fn a_run_that_is_never_started_ends_cleanly() {
 #[test]
 fn only_the_stream_that_never_comes_is_reported_silent() {
     let directory = tempfile::tempdir().unwrap();
-    let text = CONFIG.replace("count = 4", "count = 5");
-    let mut plan = config::parse("test.toml", &text, Path::new(".")).unwrap();
-    plan.config.recorder.directory = directory.path().into();
-    plan.config.emulate.streams.count = 4;
-    plan.config.emulate.pace.rate_scale = 1.0;
+    let text =
+        CONFIG.replace("count = 4", "count = 5").replace("rate_scale = 0.1", "rate_scale = 1.0");
+    let text = text.replace("[emulate]", "[emulate]\nstreams = { count = 4 }");
+    let mut plan = config::parse("test.toml", &text, Path::new("."), &[&DUNE_TPC]).unwrap();
+    plan.settings.recorder.directory = directory.path().into();
     let run = Run::configure(&plan).unwrap();
     run.start().unwrap();
     let begin = Instant::now();
@@ -254,12 +250,14 @@ fn only_the_stream_that_never_comes_is_reported_silent() {
 fn raw_frames_that_the_recorder_takes_too_late_are_lost_by_name() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("out");
-    let text = CONFIG.replace("[tpg]", "depth = \"1 ms\"\n[tpg]").replace("200.0", "0.0");
+    let text = CONFIG
+        .replace("[pipeline.tpg]", "depth = \"1 ms\"\n[pipeline.tpg]")
+        .replace("200.0", "0.0");
     let text = format!(
         "{text}\n[recorder]\nraw_streams = \"all\"\nqueue_bytes_max = \"1 MiB\"\nrequired = false\n"
     );
-    let mut plan = config::parse("test.toml", &text, Path::new(".")).unwrap();
-    plan.config.recorder.directory.clone_from(&directory);
+    let mut plan = config::parse("test.toml", &text, Path::new("."), &[&DUNE_TPC]).unwrap();
+    plan.settings.recorder.directory.clone_from(&directory);
     let run = Run::configure(&plan).unwrap();
     run.start().unwrap();
     emulate(&plan, run.addresses()[0], 2000);

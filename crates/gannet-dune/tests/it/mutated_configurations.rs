@@ -3,7 +3,8 @@
 use std::panic::catch_unwind;
 use std::path::Path;
 
-use gannet_control::config::{self, Config, Problem};
+use gannet_control::config::{self, Problem};
+use gannet_dune::detector::DUNE_TPC;
 use gannet_measure::random::Random;
 
 /// A configuration that names every table.
@@ -24,40 +25,46 @@ buffer_max = "2 GiB"
 streams = { count = 2, format = "tdeeth", detector = 11, crate = 3 }
 udp = { listen = ["[::1]:7001", "127.0.0.1:7001"] }
 
-[tpg]
+[pipeline]
+detector = "dune-tpc"
+source_id_first = 100
+slice_ticks = 15_625_000
+
+[pipeline.tpg]
 chain = "abs-rs"
 threshold = [60, 60, 80]
 sot_minimum = [2, 2, 1]
 mask = [1, 2]
 isa = "scalar"
 
-[trigger.merge]
+[pipeline.trigger.merge]
 late_after = "50 ms"
 hold_ticks = 10_000
 
-[[trigger.activity]]
+[[pipeline.trigger.activity]]
 algorithm = "horizontal-muon"
 window_length = 8_000
 
-[[trigger.activity]]
+[[pipeline.trigger.activity]]
 algorithm = "channel-distance"
 
-[[trigger.candidate]]
+[[pipeline.trigger.candidate]]
 algorithm = "horizontal-muon"
 
-[[trigger.source]]
+[[pipeline.trigger.source]]
 kind = "random"
 mean_interval_ticks = 62_500_000
 
-[trigger.module_level]
+[pipeline.trigger.module_level]
 time_before = 1_000
 overlap = "merge"
 ignore = ["Random"]
 
+[pipeline.channels]
+file = true
+
 [record]
-source_id_first = 100
-slice_ticks = 15_625_000
-request = { request_timeout = "500 ms" }
+request_timeout = "500 ms"
 
 [recorder]
 directory = "."
@@ -66,7 +73,7 @@ file_size_max = "1 GiB"
 durability = "process"
 raw_streams = []
 
-[exports]
+[pipeline.exports]
 formats = ["hdf5"]
 
 [metrics]
@@ -173,15 +180,16 @@ fn assert_helpful(problem: &Problem, text: &str) {
 }
 
 fn parse(text: &str) -> Result<(), Problem> {
-    config::parse("full.toml", text, Path::new(".")).map(|_| ())
+    config::parse("full.toml", text, Path::new("."), &[&DUNE_TPC]).map(|_| ())
 }
 
 #[test]
 fn the_whole_configuration_is_valid() {
     assert_eq!(parse(FULL), Ok(()));
-    let whole: Config = toml::from_str(FULL).unwrap();
-    let again = toml::to_string(&whole).unwrap();
-    assert_eq!(toml::from_str::<Config>(&again).unwrap(), whole, "{again}");
+    let plan = config::parse("full.toml", FULL, Path::new("."), &[&DUNE_TPC]).unwrap();
+    let again = config::parse("full.toml", &plan.filled, Path::new("."), &[&DUNE_TPC]).unwrap();
+    assert_eq!(again.filled, plan.filled);
+    assert_eq!((again.settings, again.forecast), (plan.settings, plan.forecast));
 }
 
 #[test]
@@ -217,7 +225,8 @@ fn mistakes_are_refused_where_they_are() {
         ("algorithm = \"channel-distance\"", "algorithm = \"muon\"", "horizontal-muon"),
         ("crate = 3", "crate = 5000", "1023"),
         ("raw_streams = []", "raw_streams = \"some\"", "\"all\", or a list of streams"),
-        ("raw_streams = []", "raw_streams = [\"3/1/0\"]", "detector/crate/slot/stream"),
+        ("raw_streams = []", "raw_streams = [\"3/1/0\"]", "comes from no [[source]]"),
+        ("\"dune-tpc\"", "\"dune-tcp\"", "use one of: dune-tpc"),
         ("raw_streams = []", "raw_streams = [\"3/9/0/0\"]", "comes from no [[source]]"),
         ("\"10.0.0.0/24\"", "\"10.0.0.0/240\"", "10.0.0.0/240"),
     ] {
@@ -231,9 +240,28 @@ fn mistakes_are_refused_where_they_are() {
 }
 
 #[test]
+fn a_key_at_its_old_place_is_refused_with_the_new_one() {
+    for (old, line, new) in [
+        ("[tpg]\nthreshold = [60, 60, 60]", 1, "`pipeline.tpg`"),
+        ("[run]\n[trigger]\n[trigger.merge]\nhold_ticks = 1", 2, "`pipeline.trigger`"),
+        ("channel_map = \"a.txt\"", 1, "`pipeline.channel_map`"),
+        ("[exports]\nformats = []", 1, "`pipeline.exports`"),
+        ("[channels]\nfile = false", 1, "`pipeline.channels`"),
+        ("[record]\nslice_ticks = 0", 2, "`pipeline.slice_ticks`"),
+        ("[record]\nsource_id_first = 1", 2, "`pipeline.source_id_first`"),
+        ("[record.request]\nwindow_ticks_max = 1", 2, "`record.window_ticks_max`"),
+    ] {
+        let problem = parse(old).unwrap_err();
+        let told = problem.to_string();
+        assert!(problem.cause.contains("it has moved to") && told.contains(new), "{told}");
+        assert_eq!(problem.line, line, "{told}");
+    }
+}
+
+#[test]
 fn what_is_hardly_meant_is_doubted() {
     let doubts = |text: &str| {
-        let plan = config::parse("full.toml", text, Path::new(".")).unwrap();
+        let plan = config::parse("full.toml", text, Path::new("."), &[&DUNE_TPC]).unwrap();
         plan.doubts().join("; ")
     };
     assert_eq!(doubts(FULL), "");

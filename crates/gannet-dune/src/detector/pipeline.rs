@@ -1,0 +1,212 @@
+//! The stages of one run of a detector of primitives.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gannet_control::config::{ChannelsConfig, Plan};
+use gannet_control::detector::{ChannelSurvey, Export, Pipeline, Stages};
+use gannet_control::snapshot::{PrimitiveSnapshot, TriggerSnapshot};
+use gannet_log::Item;
+use gannet_measure::counter::Counter;
+use gannet_measure::ledger::{Account, Statement};
+use gannet_trigger::merge::{MergeCounters, TimeReference};
+use gannet_wire::{FrameFormat, TriggerPrimitive};
+
+use super::{PlannedPrimitives, PrimitiveDetector, SearchedStream};
+use crate::channels::{StreamSurvey, Survey};
+use crate::export::{ExportConfig, export};
+use crate::recent::RECENT_PRIMITIVES;
+use crate::record::Origin;
+use crate::run_start::RunStart;
+use crate::sampling::Sampling;
+use crate::time_slice::SliceBuilder;
+use crate::tpg::StreamCounters;
+use crate::trigger::{LatestPrimitive, RecordedAccounts, TpcTrigger};
+use crate::trigger_fragments::{FragmentCut, TriggerFragments};
+use crate::{TriggerChain, TriggerCounters};
+
+/// Primitives that a slice holds at most, which bounds its memory at 24 MiB.
+const SLICE_PRIMITIVES_MAX: usize = 1 << 20;
+/// Bytes that stand before the primitives of a slice at most.
+const SLICE_HEADERS_BYTES_MAX: usize = 1024;
+
+/// Makes the stages of one run.
+pub(super) struct PrimitivePipeline<D: PrimitiveDetector> {
+    planned: PlannedPrimitives<D>,
+    /// What the streams tell whose finders do.
+    surveyed: Vec<StreamSurvey>,
+}
+
+impl<D: PrimitiveDetector> PrimitivePipeline<D> {
+    pub(super) fn new(planned: PlannedPrimitives<D>) -> Self {
+        Self { planned, surveyed: Vec::new() }
+    }
+
+    /// Cuts primitives into slices, if they are to be recorded.
+    fn slices(&self, run_number: u32) -> Option<SliceBuilder> {
+        let ticks = self.planned.config.pipeline.slice_ticks;
+        (ticks > 0).then(|| SliceBuilder::new(run_number, ticks, slice_primitives_max()))
+    }
+}
+
+/// Primitives that a slice holds at most, so that a file can hold the slice.
+fn slice_primitives_max() -> usize {
+    let most = gannet_log::payload_bytes_max(gannet_log::file_size_limit());
+    let primitives = most.saturating_sub(SLICE_HEADERS_BYTES_MAX) / TriggerPrimitive::LEN;
+    primitives.clamp(1, SLICE_PRIMITIVES_MAX)
+}
+
+impl<D: PrimitiveDetector> Pipeline for PrimitivePipeline<D> {
+    type Format = D::Format;
+    type Finder = D::Finder;
+    type Trigger = TpcTrigger;
+
+    fn format(&self, source: usize) -> D::Format {
+        self.planned.format(source)
+    }
+
+    fn finder(&mut self, stream: usize) -> Result<D::Finder, String> {
+        let PlannedPrimitives { detector, config, streams, .. } = &self.planned;
+        let stream = &streams[stream];
+        let format = self.planned.format(stream.source);
+        let search = &config.pipeline.tpg;
+        let (geo_id, channels) = (stream.geo_id, &stream.channels);
+        let finder =
+            detector.finder(search, &SearchedStream { geo_id, channels, format: &format })?;
+        self.surveyed.extend(D::counters(&finder).map(|counters| StreamSurvey {
+            geo_id: stream.geo_id,
+            frames_per_s: format.rhythm().frames_per_s(),
+            counters: Arc::clone(counters),
+        }));
+        Ok(finder)
+    }
+
+    fn origin(&self, stream: usize) -> Origin {
+        let stream = &self.planned.streams[stream];
+        Origin {
+            source_id: stream.source_id,
+            fragment_type: self.planned.detector.fragment_type(&self.format(stream.source)),
+            detector_id: stream.geo_id.detector,
+        }
+    }
+
+    fn trigger(
+        &mut self,
+        run_number: u32,
+        epoch_ns: u64,
+    ) -> Result<(TpcTrigger, Arc<dyn Stages>), String> {
+        let config = &self.planned.config.pipeline.trigger;
+        let streams = self.planned.streams.len();
+        let chain = TriggerChain::new(config, streams, run_number, Sampling::default());
+        let mut chain = chain.map_err(|error| format!("pipeline.trigger.{error}"))?;
+        if config.merge.reference == TimeReference::Host {
+            chain.refer_to_host(epoch_ns);
+        }
+        let request = self.planned.config.record.clone();
+        let fragments = TriggerFragments::new(request, RECENT_PRIMITIVES);
+        let trigger = TpcTrigger::new(chain, fragments, self.slices(run_number));
+        let stages = PrimitiveStages {
+            searched: self.surveyed.iter().map(|stream| Arc::clone(&stream.counters)).collect(),
+            trigger: trigger.chain().counters(),
+            fragments: trigger.fragments().account(),
+            recorded: trigger.recorded(),
+            latest: trigger.latest(),
+        };
+        Ok((trigger, Arc::new(stages)))
+    }
+
+    fn records_in_flight_max(&self) -> usize {
+        self.planned.config.pipeline.trigger.module_level.records_in_flight_max
+    }
+
+    fn run_start(&self, plan: &Plan, started_unix_ns: u64) -> Vec<u8> {
+        let start = RunStart::of(&self.planned, plan.run_number(), &plan.text);
+        RunStart { started_unix_ns, ..start }.encode()
+    }
+
+    fn survey(&mut self) -> Option<(Box<dyn ChannelSurvey>, ChannelsConfig)> {
+        let surveyed = std::mem::take(&mut self.surveyed);
+        if surveyed.is_empty() {
+            return None;
+        }
+        Some((Box::new(Survey::new(surveyed)), self.planned.config.pipeline.channels.clone()))
+    }
+
+    fn export(&self) -> Option<Export> {
+        let exports = &self.planned.config.pipeline.exports;
+        let config = ExportConfig {
+            formats: exports.formats.clone(),
+            catalogue: Some(exports.catalogue()),
+            ..ExportConfig::default()
+        };
+        let made = move |log: &Path| -> Result<Vec<PathBuf>, String> {
+            let exported = export(log, &config, &mut |_, _| ());
+            exported.map(|exported| exported.files).map_err(|error| error.to_string())
+        };
+        (!exports.formats.is_empty()).then(|| Box::new(made) as Export)
+    }
+
+    fn manifest(&self) -> bool {
+        self.planned.config.pipeline.exports.manifest
+    }
+}
+
+/// What can be seen of the stages while they work.
+struct PrimitiveStages {
+    searched: Vec<Arc<StreamCounters>>,
+    trigger: TriggerCounters,
+    /// Fragments that the trigger adds to records.
+    fragments: Arc<Account<FragmentCut>>,
+    recorded: RecordedAccounts,
+    latest: LatestPrimitive,
+}
+
+impl Stages for PrimitiveStages {
+    fn searched(&self) -> Option<Statement> {
+        let streams = self.searched.iter().map(|stream| stream.statement());
+        streams.reduce(|mut total, stream| {
+            total.absorb(&stream);
+            total
+        })
+    }
+
+    fn statements(&self) -> Vec<Statement> {
+        let mut statements = self.trigger.statements();
+        statements.push(self.fragments.statement("trigger_fragments"));
+        statements
+    }
+
+    fn recorded(&self) -> Vec<(Item, Statement)> {
+        vec![
+            (Item::Primitive, self.recorded.primitives.statement("slices")),
+            (Item::BusyInterval, self.recorded.busy.statement("busy")),
+        ]
+    }
+
+    fn times(&self) -> &Arc<MergeCounters> {
+        &self.trigger.merge
+    }
+
+    fn figures(&self) -> TriggerSnapshot {
+        let module_level = &self.trigger.module_level;
+        TriggerSnapshot {
+            decisions: module_level.decisions.get(),
+            dead_ticks: module_level.busy_ticks.iter().map(Counter::get).sum(),
+            first_tick: self.trigger.data_time.begin.get(),
+            last_tick: self.trigger.data_time.end.get(),
+            latest_primitive: self.latest.get().map(seen),
+            ..TriggerSnapshot::default()
+        }
+    }
+}
+
+/// A primitive as snapshots show it.
+fn seen(primitive: TriggerPrimitive) -> PrimitiveSnapshot {
+    PrimitiveSnapshot {
+        channel: primitive.channel(),
+        time_start: primitive.time_start(),
+        samples_over_threshold: primitive.samples_over_threshold(),
+        adc_peak: primitive.adc_peak(),
+        adc_integral: primitive.adc_integral(),
+    }
+}
