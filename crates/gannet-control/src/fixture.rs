@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{
-    self, Config, Document, Load, Plan, PlannedStream, Problem, SourceStreams, Tables,
+    self, Config, Document, Load, Plan, PlannedStream, Problem, SourceStreams, StreamPlace, Tables,
 };
 use crate::detector::{Detector, Pipeline, PlannedDetector, Stages};
 use crate::emulation::{Emulation, EmulationError, EventSink, Target};
@@ -76,6 +76,10 @@ impl Tables for Plain {
     type Streams = Streams;
     type Pipeline = Made;
     type Emulate = Emulate;
+
+    fn at(_: &Streams, places: &[StreamPlace]) -> Streams {
+        Streams { count: places.len() as u64, first: places[0].crate_id.into() }
+    }
 }
 
 impl Detector for Plain {
@@ -98,6 +102,7 @@ impl Detector for Plain {
     fn plan(&self, document: &Document<'_>, directory: &Path) -> Result<Plan, Problem> {
         let mut config: Config<Self> = document.read()?;
         config.absolve_paths(directory);
+        config.expand_links(document)?;
         let made = &config.pipeline;
         let load = Load {
             product_bytes_per_s: made.product_bytes_per_s,

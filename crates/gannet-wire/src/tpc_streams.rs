@@ -48,11 +48,15 @@ pub struct TpcStreams {
     pub crate_id: u16,
     /// Slot of the first stream.
     pub slot: u16,
+    /// The streams one by one, as detector/crate/slot/stream, in the place of a count from a crate and
+    /// a slot on.
+    pub list: Vec<String>,
 }
 
 impl Default for TpcStreams {
     fn default() -> Self {
-        Self { count: 4, format: TpcFormat::WibEth, detector: None, crate_id: 1, slot: 0 }
+        let (count, format, detector, list) = (4, TpcFormat::WibEth, None, Vec::new());
+        Self { count, format, detector, crate_id: 1, slot: 0, list }
     }
 }
 
@@ -76,6 +80,9 @@ impl TpcStreams {
 
     /// Identifiers of all streams in their order.
     pub fn geo_ids(&self) -> Vec<GeoId> {
+        if !self.list.is_empty() {
+            return self.list.iter().filter_map(|name| name.parse().ok()).collect();
+        }
         let (per_board, per_crate) = self.layout();
         let first_board = usize::from(self.crate_id) * per_crate + usize::from(self.slot);
         let geo_id = |index: usize| {
@@ -96,6 +103,9 @@ impl TpcStreams {
     /// # Errors
     /// The first [`StreamsError`] found.
     pub fn check(&self) -> Result<(), StreamsError> {
+        if !self.list.is_empty() {
+            return self.check_list();
+        }
         within("streams.count", self.count, 1, STREAMS_MAX)?;
         within("streams.detector", self.detector().into(), 0, 63)?;
         let (_, per_crate) = self.layout();
@@ -111,11 +121,56 @@ impl TpcStreams {
         }
         Ok(())
     }
+
+    fn check_list(&self) -> Result<(), StreamsError> {
+        let counted = Self { format: self.format, list: self.list.clone(), ..Self::default() };
+        if *self != counted {
+            let (value, expected) = ("with other keys".into(), "keep `list`, or the others".into());
+            return Err(StreamsError { key: "streams.list", value, expected });
+        }
+        geo_ids_of(&self.list).map(drop)
+    }
+}
+
+/// Identifiers of the streams that `list` names as detector/crate/slot/stream.
+///
+/// # Errors
+/// The first name that is none, or has a number that frames have no room for.
+pub fn geo_ids_of(list: &[String]) -> Result<Vec<GeoId>, StreamsError> {
+    let has_room =
+        |geo: &GeoId| geo.detector < 64 && geo.crate_id < 1024 && geo.slot < 16 && geo.stream < 256;
+    let geo_id = |name: &String| {
+        let geo_id = name.parse().ok().filter(has_room);
+        geo_id.ok_or_else(|| StreamsError {
+            key: "streams.list",
+            value: format!("{name:?}"),
+            expected: "expected detector/crate/slot/stream, below 64/1024/16/256".into(),
+        })
+    };
+    within("streams.list", list.len(), 1, STREAMS_MAX)?;
+    list.iter().map(geo_id).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn streams_can_be_listed_one_by_one() {
+        let listed = |list: &[&str]| TpcStreams {
+            list: list.iter().map(ToString::to_string).collect(),
+            ..TpcStreams::default()
+        };
+        assert_eq!(names(listed(&["3/7/4/67", "3/1/0/0"])), ["3/7/4/67", "3/1/0/0"]);
+        for (streams, value) in [
+            (listed(&["3/7/4/67", "3/1/0"]), "\"3/1/0\""),
+            (listed(&["3/7/16/0"]), "\"3/7/16/0\""),
+            (TpcStreams { slot: 1, ..listed(&["3/1/0/0"]) }, "with other keys"),
+        ] {
+            let error = streams.check().unwrap_err();
+            assert_eq!((error.key, error.value.as_str()), ("streams.list", value));
+        }
+    }
 
     fn names(streams: TpcStreams) -> Vec<String> {
         streams.check().unwrap();

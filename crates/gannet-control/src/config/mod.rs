@@ -6,6 +6,7 @@
 
 mod document;
 mod forecast;
+mod links;
 mod model;
 mod plan;
 mod receive_cpus;
@@ -19,6 +20,7 @@ use crate::detector::Detector;
 
 pub use document::{Document, Problem};
 pub use forecast::{Forecast, Load};
+pub use links::StreamPlace;
 pub use model::{
     ChannelsConfig, Config, MetricsConfig, RunConfig, Settings, SourceConfig, SourceInput, Table,
     Tables,

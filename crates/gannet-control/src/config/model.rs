@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::links::StreamPlace;
 use super::receive_cpus::ReceiveCpus;
 
 /// A table of a configuration.
@@ -52,6 +53,9 @@ pub trait Tables: 'static {
     type Pipeline: Table;
     /// The table `emulate`.
     type Emulate: Table;
+
+    /// The same kind of streams at these places, in the place of those that `streams` tells otherwise.
+    fn at(streams: &Self::Streams, places: &[StreamPlace]) -> Self::Streams;
 }
 
 /// The configuration of a Gannet process for the detector with the tables `T`.
@@ -81,7 +85,9 @@ impl<T: Tables> Config<T> {
     pub fn absolve_paths(&mut self, directory: &Path) {
         let absolve = |path: &mut PathBuf| *path = directory.join(&*path);
         self.metrics.token_file.iter_mut().for_each(absolve);
-        self.sources.iter_mut().filter_map(|source| source.capture.as_mut()).for_each(absolve);
+        for source in &mut self.sources {
+            source.capture.iter_mut().chain(&mut source.links).for_each(absolve);
+        }
     }
 
     /// What does not belong to the detector.
@@ -178,6 +184,9 @@ pub struct SourceConfig<S: Table> {
     pub name: String,
     /// The streams that come from here.
     pub streams: S,
+    /// File with a table of links, in the place of `name`, addresses and numbers of streams: one source
+    /// for each name in it. Comma-separated, with a line of names: `name,address,crate,slot,stream`.
+    pub links: Option<PathBuf>,
     /// Network sockets that frames come from.
     pub udp: Option<UdpConfig>,
     /// Queue of a network card that frames are taken from by AF_XDP, instead of sockets.
@@ -195,6 +204,7 @@ impl<S: Table> Default for SourceConfig<S> {
         Self {
             name: String::new(),
             streams: S::default(),
+            links: None,
             udp: None,
             xdp: None,
             capture: None,

@@ -3,9 +3,10 @@
 use std::marker::PhantomData;
 use std::path::PathBuf;
 
-use gannet_control::config::{ChannelsConfig, Table, Tables};
+use gannet_control::config::{ChannelsConfig, StreamPlace, Table, Tables};
 use gannet_emulate::config::{Faults, Pace};
 use gannet_emulate::{ConfigError, Made, Make, Settings, tpc};
+use gannet_wire::tpc_streams::geo_ids_of;
 use gannet_wire::{FrameFormat, GeoId, StreamKey, TpcStreams};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,10 @@ impl<D: PrimitiveDetector> Tables for PrimitiveTables<D> {
     type Streams = D::Streams;
     type Pipeline = PipelineConfig<D::Search>;
     type Emulate = D::Emulate;
+
+    fn at(streams: &D::Streams, places: &[StreamPlace]) -> D::Streams {
+        streams.at(places)
+    }
 }
 
 /// Which detector it is, and what becomes of its frames.
@@ -108,8 +113,8 @@ impl Default for ExportsConfig {
     }
 }
 
-/// `streams` of a source, or of a front end.
-pub trait StreamTable: Table {
+/// Streams that are known by a [`GeoId`].
+pub trait GeoStreams: Table {
     /// The streams in their order.
     ///
     /// # Errors
@@ -118,16 +123,36 @@ pub trait StreamTable: Table {
 
     /// The first `count` of them.
     fn first(&self, count: usize) -> Self;
+
+    /// Those of the same detector at these places.
+    fn at(&self, places: &[StreamPlace]) -> Self;
 }
 
-impl StreamTable for TpcStreams {
+/// Names of the streams of a detector at these places.
+fn names(detector: u16, places: &[StreamPlace]) -> Vec<String> {
+    let name = |place: &StreamPlace| {
+        GeoId::new(detector, place.crate_id, place.slot, place.stream).to_string()
+    };
+    places.iter().map(name).collect()
+}
+
+impl GeoStreams for TpcStreams {
     fn geo_ids(&self) -> Result<Vec<GeoId>, Refusal> {
         self.check()?;
         Ok(self.geo_ids())
     }
 
     fn first(&self, count: usize) -> Self {
-        Self { count, ..self.clone() }
+        let list: Vec<_> = self.list.iter().take(count).cloned().collect();
+        match list.is_empty() {
+            true => Self { count, ..self.clone() },
+            false => Self { list, ..self.clone() },
+        }
+    }
+
+    fn at(&self, places: &[StreamPlace]) -> Self {
+        let list = names(self.detector(), places);
+        Self { format: self.format, list, ..Self::default() }
     }
 }
 
@@ -144,16 +169,21 @@ pub struct BoardStreams {
     pub crate_id: u16,
     /// Slot of the first board, 0 to 15; behind slot 15 comes the next crate.
     pub slot: u16,
+    /// The streams one by one, as detector/crate/slot/stream, in the place of the other keys.
+    pub list: Vec<String>,
 }
 
 impl Default for BoardStreams {
     fn default() -> Self {
-        Self { count: 1, detector: 0, crate_id: 0, slot: 0 }
+        Self { count: 1, detector: 0, crate_id: 0, slot: 0, list: Vec::new() }
     }
 }
 
-impl StreamTable for BoardStreams {
+impl GeoStreams for BoardStreams {
     fn geo_ids(&self) -> Result<Vec<GeoId>, Refusal> {
+        if !self.list.is_empty() {
+            return Ok(geo_ids_of(&self.list)?);
+        }
         let boards = 16 * self.crate_id.min(1023) + self.slot.min(15);
         let last = u32::from(boards) + u32::from(self.count.max(1)) - 1;
         for (key, value, most) in [
@@ -175,14 +205,19 @@ impl StreamTable for BoardStreams {
     }
 
     fn first(&self, count: usize) -> Self {
-        Self { count: count.min(usize::from(self.count)) as u16, ..self.clone() }
+        let list = self.list.iter().take(count).cloned().collect();
+        Self { count: count.min(usize::from(self.count)) as u16, list, ..self.clone() }
+    }
+
+    fn at(&self, places: &[StreamPlace]) -> Self {
+        Self { list: names(self.detector, places), ..Self::default() }
     }
 }
 
 /// The table `emulate` of a detector.
 pub trait EmulateTable: Table {
     /// Which streams there are.
-    type Streams: StreamTable;
+    type Streams: GeoStreams;
 
     /// The streams that are sent.
     fn streams(&self) -> &Self::Streams;
@@ -214,7 +249,7 @@ impl EmulateTable for tpc::Config {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, bound = "")]
 #[schemars(rename = "EmulateConfig", bound = "")]
-pub struct EmulateConfig<S: StreamTable> {
+pub struct EmulateConfig<S: GeoStreams> {
     /// The streams that are sent.
     pub streams: S,
     /// Seed of all content and all faults: the same seed gives the same bytes.
@@ -227,7 +262,7 @@ pub struct EmulateConfig<S: StreamTable> {
     pub faults: Faults,
 }
 
-impl<S: StreamTable> EmulateConfig<S> {
+impl<S: GeoStreams> EmulateConfig<S> {
     /// The front end whose frames `make` makes, the first of them at tick `start`.
     ///
     /// # Errors
@@ -245,7 +280,7 @@ impl<S: StreamTable> EmulateConfig<S> {
     }
 }
 
-impl<S: StreamTable> EmulateTable for EmulateConfig<S> {
+impl<S: GeoStreams> EmulateTable for EmulateConfig<S> {
     type Streams = S;
 
     fn streams(&self) -> &S {

@@ -26,8 +26,8 @@ use gannet_wire::{
 };
 
 pub use config::{
-    BoardStreams, EmulateConfig, EmulateTable, ExportsConfig, PipelineConfig, PrimitiveTables,
-    SLICE_TICKS, StreamTable,
+    BoardStreams, EmulateConfig, EmulateTable, ExportsConfig, GeoStreams, PipelineConfig,
+    PrimitiveTables, SLICE_TICKS,
 };
 pub use planned::{PlannedPrimitives, PrimitiveStream};
 pub use tpc::{DUNE_TPC, Tpc, TpcPlan};
@@ -43,7 +43,7 @@ pub trait PrimitiveDetector: Clone + fmt::Debug + Send + Sync + 'static {
     const DEMONSTRATION: &'static str;
 
     /// `streams` of a source.
-    type Streams: StreamTable;
+    type Streams: GeoStreams;
     /// The table `pipeline.tpg`.
     type Search: Table;
     /// The table `emulate`.
@@ -227,6 +227,7 @@ impl<D: PrimitiveDetector> Detector for Primitives<D> {
         document.refuse_moved(&MOVED)?;
         let mut config: Config<PrimitiveTables<D>> = document.read()?;
         config.absolve_paths(directory);
+        config.expand_links(document)?;
         config.pipeline.detector = D::NAME.to_owned();
         if let Some(map) = &mut config.pipeline.channel_map {
             *map = directory.join(&*map);

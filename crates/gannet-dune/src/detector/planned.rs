@@ -19,7 +19,7 @@ use gannet_wire::daq_ethernet::CLOCK;
 use gannet_wire::source_id::{SourceId, Subsystem};
 use gannet_wire::{ChannelMap, FrameFormat, GeoId, TriggerPrimitive, adc14};
 
-use super::config::{EmulateTable, PrimitiveTables, StreamTable};
+use super::config::{EmulateTable, GeoStreams, PrimitiveTables};
 use super::pipeline::PrimitivePipeline;
 use super::{PipelineConfig, PrimitiveDetector, Refusal};
 

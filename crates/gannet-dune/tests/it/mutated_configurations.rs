@@ -259,6 +259,41 @@ fn a_key_at_its_old_place_is_refused_with_the_new_one() {
 }
 
 #[test]
+fn a_table_of_links_is_as_good_as_a_source_for_each() {
+    let directory = tempfile::tempdir().unwrap();
+    let csv = "name,address,crate,slot,stream\n\
+               a,127.0.0.1:7000,1,0,0\na,127.0.0.1:7001,1,0,64\nb,127.0.0.1:7002,2,3,67\n";
+    std::fs::write(directory.path().join("links.csv"), csv).unwrap();
+    let parse = |text: &str| config::parse("a.toml", text, directory.path(), &[&DUNE_TPC]);
+    let shared = "depth = \"10 ms\"\nudp = { kernel_buffer = \"8 MiB\" }\n";
+    let by_links = parse(&format!("[[source]]\nlinks = \"links.csv\"\n{shared}")).unwrap();
+    let source = |name: &str, listen: &str, list: &str| {
+        format!(
+            "[[source]]\nname = {name:?}\nstreams = {{ list = [{list}] }}\ndepth = \"10 ms\"\n\
+             udp = {{ listen = [{listen}], kernel_buffer = \"8 MiB\" }}\n"
+        )
+    };
+    let first = source("a", "\"127.0.0.1:7000\", \"127.0.0.1:7001\"", "\"3/1/0/0\", \"3/1/0/64\"");
+    let one_by_one = parse(&(first + &source("b", "\"127.0.0.1:7002\"", "\"3/2/3/67\""))).unwrap();
+    assert_eq!(by_links.filled, one_by_one.filled);
+    let names: Vec<_> = by_links.streams().map(|stream| stream.name.as_str()).collect();
+    assert_eq!(names, ["3/1/0/0", "3/1/0/64", "3/2/3/67"]);
+    assert_eq!(parse(&by_links.filled).unwrap().filled, by_links.filled);
+
+    let refused = |text: &str| parse(text).unwrap_err().to_string();
+    let both = "[[source]]\nlinks = \"links.csv\"\nudp = { listen = [\"127.0.0.1:7000\"] }\n";
+    assert!(refused(both).contains("the file lists the addresses"), "{}", refused(both));
+    let gone = refused("[[source]]\nlinks = \"gone.csv\"\n");
+    assert!(gone.starts_with("a.toml:2:") && gone.contains("gone.csv"), "{gone}");
+    std::fs::write(directory.path().join("links.csv"), csv.replace("2,3,67", "2,3,x")).unwrap();
+    let line = refused("[[source]]\nlinks = \"links.csv\"\n");
+    assert!(line.contains("links.csv:4:1: "), "{line}");
+    std::fs::write(directory.path().join("links.csv"), csv.replace("2,3,67", "1,0,64")).unwrap();
+    let twice = refused("[[source]]\nlinks = \"links.csv\"\n");
+    assert!(twice.contains("3/1/0/64 comes from an earlier source"), "{twice}");
+}
+
+#[test]
 fn what_is_hardly_meant_is_doubted() {
     let doubts = |text: &str| {
         let plan = config::parse("full.toml", text, Path::new("."), &[&DUNE_TPC]).unwrap();
