@@ -18,3 +18,4 @@ mod standard_streams;
 mod sys;
 mod torus;
 mod tutorial;
+mod typed;

@@ -12,8 +12,8 @@
 //!
 //! Raw frames that go back to the start of the run give the primitives that the run recorded. Their
 //! order and their slices are the same, too, but for primitives that the run had to hand on late:
-//! of a stream that was behind by more than `trigger.merge.late_after`, of a hit longer than
-//! `trigger.merge.hold_ticks`, and after time stamps had jumped. When the run wrote those depends on
+//! of a stream that was behind by more than `pipeline.trigger.merge.late_after`, of a hit longer than
+//! `pipeline.trigger.merge.hold_ticks`, and after time stamps had jumped. When the run wrote those depends on
 //! the moments at which datagrams came, which no file tells; here they stand where they start.
 //!
 //! In windows the search begins again and again: see [`PedestalStart`]. A hit that is open when

@@ -1,15 +1,20 @@
 //! The hodoscope through every verb, as somebody would type them.
 
+#[path = "../../../../crates/gannet-cli/tests/it/typed.rs"]
+mod typed;
+
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::network::Addresses;
-use gannet_wire::{ethernet, pcap};
-
+use gannet_wire::{GeoId, StreamKey, ethernet, pcap};
 use serde_json::Value;
 
+const TUTORIAL: &str = include_str!("../../../../docs/tutorial.md");
+const SOURCE: &str = include_str!("../../src/main.rs");
 /// Lines of code that a detector of one's own may take.
 const LINES_MAX: usize = 100;
 
@@ -77,7 +82,7 @@ fn take(directory: &Path, frames: &str) -> (Value, Value) {
 
 #[test]
 fn a_detector_of_ones_own_takes_a_hundred_lines() {
-    let code = include_str!("../../src/main.rs").lines().map(str::trim);
+    let code = SOURCE.lines().map(str::trim);
     let code = code.filter(|line| !line.is_empty() && !line.starts_with("//")).count();
     assert!(code <= LINES_MAX, "{code} lines");
 }
@@ -137,17 +142,46 @@ fn what_is_lost_on_the_way_is_in_the_ledger() {
 fn a_capture_of_it_is_replayed_and_taken() {
     let directory = tempfile::tempdir().unwrap();
     config(directory.path(), &[("127.0.0.1:7430", "127.0.0.1:7431")]);
-    fs::write(directory.path().join("boards.pcap"), capture(2000)).unwrap();
+    fs::write(directory.path().join("boards.pcap"), capture(500)).unwrap();
     let readout = readout(directory.path());
     let replay = ["replay", "boards.pcap", "--to", "127.0.0.1:7431", "--wait", "--json"];
     let sent = json(&run(directory.path(), &[&replay[..], &["--passes", "2"]].concat()));
     let report = stop(readout);
     assert_eq!(number(&sent, "/datagrams"), 4000, "{sent:#}");
-    assert_eq!(number(&report, "/streams/0/frames"), 4000, "{report:#}");
+    assert_eq!(number(&report, "/streams/0/frames"), 1000, "{report:#}");
     assert_eq!(number(&report, "/frames_lost"), 0, "{report:#}");
 }
 
-/// A packet capture of datagrams of board 0/0/0/0 without hits.
+#[test]
+fn the_tutorials_chapter_on_it_does_what_it_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let (programs, work) = (directory.path().join("programs"), directory.path().join("work"));
+    fs::create_dir(&programs).unwrap();
+    fs::create_dir(&work).unwrap();
+    symlink(env!("CARGO_BIN_EXE_own-detector"), programs.join("hodoscope")).unwrap();
+    fs::write(work.join("boards.pcap"), capture(500)).unwrap();
+    let mut script = typed::PRELUDE.to_owned();
+    for block in typed::blocks(TUTORIAL).iter().filter(|block| block.language == "sh hodoscope") {
+        typed::add_commands(&mut script, block);
+    }
+    assert!(script.contains("hodoscope demo"), "{script}");
+    let output = typed::run(&script, directory.path(), &programs);
+    let (out, errors) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}\n{out}\n{errors}", output.status);
+}
+
+#[test]
+fn the_tutorial_shows_the_code_as_it_is() {
+    let shown: Vec<_> =
+        typed::blocks(TUTORIAL).into_iter().filter(|block| block.language == "rust").collect();
+    assert!(shown.len() >= 4);
+    for block in shown {
+        assert!(SOURCE.contains(&block.code.join("\n")), "tutorial.md:{}", block.line);
+    }
+}
+
+/// A packet capture of datagrams of four boards without hits, `frames` of each.
 fn capture(frames: u64) -> Vec<u8> {
     let addresses = Addresses {
         source_hardware: ethernet::Address([2, 0, 0, 0, 0, 1]),
@@ -158,8 +192,10 @@ fn capture(frames: u64) -> Vec<u8> {
     let mut file = Vec::new();
     let header = pcap::FileHeader::new(LINK_TYPE_ETHERNET);
     let writer = pcap::Writer::new(header, &mut file);
-    for index in 0..frames {
-        let numbers = [1_000_000_000 + 6250 * index, 0, index].map(u64::to_le_bytes);
+    let datagrams = (0..frames).flat_map(|index| (0..4).map(move |board| (index, board)));
+    for (index, board) in datagrams {
+        let StreamKey(stream) = GeoId::new(0, 0, board, 0).into();
+        let numbers = [1_000_000_000 + 6250 * index, stream, index].map(u64::to_le_bytes);
         let frame = numbers.as_flattened();
         let mut data = vec![0; addresses.buffer_len(frame.len())];
         addresses.emit(frame, &mut data).unwrap();

@@ -169,7 +169,7 @@ mod tests {
         let wrong = file.to_str().unwrap().parse::<Channels>().unwrap_err();
         assert!(wrong.contains("mask.toml: \"seven\" is no channel"), "{wrong}");
         for channels in [vec![], vec![3], (0..400).map(|n| 31 * n).collect::<Vec<_>>()] {
-            let text = format!("# noisy; belongs under [tpg]\n{}", mask::toml(&channels));
+            let text = format!("# noisy; belongs under [pipeline.tpg]\n{}", mask::toml(&channels));
             fs::write(&file, text).unwrap();
             assert_eq!(file.to_str().unwrap().parse(), Ok(Channels(channels)));
         }
