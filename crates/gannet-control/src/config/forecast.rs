@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::model::Settings;
-use super::plan::PlannedSource;
+use super::planned_source::PlannedSource;
 
 /// Time of a core that a frame takes, from the socket to its primitives, in seconds, as measured on
 /// the reference machine; `gannet doctor` measures it where it runs.

@@ -12,24 +12,13 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::document::{Document, Problem};
-use super::model::{Config, SourceConfig, Tables};
+use super::model::{Config, SourceConfig, StreamPlace, Tables};
 
 /// Longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 /// What a file has to look like.
 const WANTED: &str = "write a line `name,address,crate,slot,stream`, and one such as \
                       `card 1,10.73.139.17:17476,1,0,64` for each stream";
-
-/// Place of a stream in the crates of its front end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamPlace {
-    /// Crate.
-    pub crate_id: u16,
-    /// Slot in the crate.
-    pub slot: u16,
-    /// Stream of the board in the slot.
-    pub stream: u16,
-}
 
 /// A line of the file.
 #[derive(Debug, Deserialize)]

@@ -9,6 +9,7 @@ mod forecast;
 mod links;
 mod model;
 mod plan;
+mod planned_source;
 mod receive_cpus;
 mod token;
 
@@ -20,12 +21,12 @@ use crate::detector::Detector;
 
 pub use document::{Document, Problem};
 pub use forecast::{Forecast, Load};
-pub use links::StreamPlace;
 pub use model::{
-    ChannelsConfig, Config, MetricsConfig, RunConfig, Settings, SourceConfig, SourceInput, Table,
-    Tables,
+    ChannelsConfig, Config, MetricsConfig, RunConfig, Settings, SourceConfig, SourceInput,
+    StreamPlace, Table, Tables,
 };
-pub use plan::{Plan, PlannedSource, PlannedStream, SourceStreams};
+pub use plan::Plan;
+pub use planned_source::{PlannedSource, PlannedStream, SourceStreams};
 pub use receive_cpus::ReceiveCpus;
 pub use token::Token;
 

@@ -13,7 +13,6 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::links::StreamPlace;
 use super::receive_cpus::ReceiveCpus;
 
 /// A table of a configuration.
@@ -43,6 +42,17 @@ impl<T> Table for T where
         + Sync
         + 'static
 {
+}
+
+/// Place of a stream in the crates of its front end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamPlace {
+    /// Crate.
+    pub crate_id: u16,
+    /// Slot in the crate.
+    pub slot: u16,
+    /// Stream of the board in the slot.
+    pub stream: u16,
 }
 
 /// The tables of a configuration that belong to its detector.

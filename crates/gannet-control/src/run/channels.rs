@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use gannet_log::RecorderHandle;
+
 use super::RunError;
-use super::observe::Observed;
+use super::life::{Life, spawn};
 use crate::channels::{ChannelFigures, ChannelSummary, Condition, count, file, loudest};
 use crate::config::ChannelsConfig;
 use crate::detector::ChannelSurvey;
@@ -65,19 +67,21 @@ impl ChannelMonitor {
     pub fn start(
         survey: Box<dyn ChannelSurvey>,
         config: ChannelsConfig,
-        observed: &Arc<Observed>,
+        status: &Arc<ChannelStatus>,
+        recorder: &RecorderHandle,
+        life: &Arc<Life>,
     ) -> Result<Self, RunError> {
-        let status = Arc::clone(&observed.channels);
         let monitor = Monitor {
             survey,
             config,
-            observed: Arc::clone(observed),
+            status: Arc::clone(status),
+            recorder: recorder.clone(),
             begin: Instant::now(),
             written: Instant::now(),
             table: None,
         };
-        let thread = super::setup::spawn("channels", observed, move || monitor.run())?;
-        Ok(Self { status, thread })
+        let thread = spawn("channels", life, move || monitor.run())?;
+        Ok(Self { status: Arc::clone(status), thread })
     }
 
     /// Takes a last look; to be called when no frame will come any more. A disk that does not take
@@ -102,7 +106,8 @@ impl ChannelMonitor {
 struct Monitor {
     survey: Box<dyn ChannelSurvey>,
     config: ChannelsConfig,
-    observed: Arc<Observed>,
+    status: Arc<ChannelStatus>,
+    recorder: RecorderHandle,
     begin: Instant,
     /// When the table was written last.
     written: Instant,
@@ -115,7 +120,7 @@ impl Monitor {
         let mut next = self.begin + LOOK;
         loop {
             let wait = next.saturating_duration_since(Instant::now());
-            let complete = self.observed.channels.complete.load(Ordering::Acquire);
+            let complete = self.status.complete.load(Ordering::Acquire);
             if !complete && !wait.is_zero() {
                 thread::park_timeout(wait);
                 continue;
@@ -130,10 +135,10 @@ impl Monitor {
 
     fn look(&mut self, complete: bool) {
         let channels = Arc::new(self.survey.look(self.begin.elapsed()));
-        let status = Arc::clone(&self.observed.channels);
+        let status = Arc::clone(&self.status);
         self.tell(&mut status.lock(), &channels);
         if self.table.is_none() {
-            let recorder = self.observed.recorder.status();
+            let recorder = self.recorder.status();
             let log = recorder.finished.front().or(recorder.present_file.as_ref());
             self.table = log.and_then(|log| file::beside(log));
         }

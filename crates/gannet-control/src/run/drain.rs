@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::observe::Observed;
+use gannet_log::RecorderHandle;
 
 /// Time between two looks at whether a thread has ended.
 const LOOK: Duration = Duration::from_millis(10);
@@ -83,18 +83,19 @@ impl DrainState {
 /// Watches the drain of a run from another thread.
 #[derive(Clone)]
 pub struct Drain {
-    observed: Arc<Observed>,
+    state: Arc<DrainState>,
+    recorder: RecorderHandle,
 }
 
 impl Drain {
-    pub(super) fn of(observed: &Arc<Observed>) -> Self {
-        Self { observed: Arc::clone(observed) }
+    pub(super) fn new(state: Arc<DrainState>, recorder: RecorderHandle) -> Self {
+        Self { state, recorder }
     }
 
     /// What the drain waits for, in words.
     pub fn waits_for(&self) -> String {
-        let mut text = self.observed.drain.stage().words().to_owned();
-        let status = self.observed.recorder.status();
+        let mut text = self.state.stage().words().to_owned();
+        let status = self.recorder.status();
         if status.queue_bytes > 0 {
             let mib = status.queue_bytes as f64 / f64::from(1 << 20);
             text += &format!("; {mib:.1} MiB are still to be written");
@@ -105,7 +106,7 @@ impl Drain {
     /// Has the drain close the log with what is written, count the rest as lost, and leave out what
     /// can be done later.
     pub fn cut_short(&self) {
-        self.observed.recorder.abandon();
-        self.observed.drain.cut_short();
+        self.recorder.abandon();
+        self.state.cut_short();
     }
 }

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use gannet_log::files;
+use gannet_log::{RecorderHandle, files};
 
 use super::RunError;
+use super::channels::ChannelStatus;
 use super::drain::DrainState;
-use super::observe::Observed;
+use super::life::{Life, spawn};
 use crate::detector::Export;
 
 /// Time between two looks at the recorder.
@@ -61,12 +62,19 @@ impl Exporter {
     pub fn start(
         export: Option<Export>,
         manifest: bool,
-        observed: &Arc<Observed>,
+        (status, channels): (&Arc<ExportStatus>, &Arc<ChannelStatus>),
+        recorder: &RecorderHandle,
+        life: &Arc<Life>,
     ) -> Result<Self, RunError> {
-        let status = Arc::clone(&observed.exports);
-        let maker = Maker { export, manifest, observed: Arc::clone(observed) };
-        let thread = super::setup::spawn("exports", observed, move || maker.run())?;
-        Ok(Self { status, thread })
+        let maker = Maker {
+            export,
+            manifest,
+            status: Arc::clone(status),
+            channels: Arc::clone(channels),
+            recorder: recorder.clone(),
+        };
+        let thread = spawn("exports", life, move || maker.run())?;
+        Ok(Self { status: Arc::clone(status), thread })
     }
 
     /// Waits for the exports of all logs; to be called when the recorder has ended.
@@ -82,25 +90,27 @@ struct Maker {
     export: Option<Export>,
     /// Whether finished files are listed in the manifest of the run.
     manifest: bool,
-    observed: Arc<Observed>,
+    status: Arc<ExportStatus>,
+    channels: Arc<ChannelStatus>,
+    recorder: RecorderHandle,
 }
 
 impl Maker {
     fn run(&self) {
         // Nobody waits for exports while the run goes on; if it cannot be had, all is as usual.
         let _ = rustix::process::nice(LESS_PRIORITY);
-        let status = &self.observed.exports;
+        let status = &self.status;
         let mut seen = 0;
         loop {
             let complete = status.complete.load(Ordering::Acquire);
-            let recorded = self.observed.recorder.status();
+            let recorded = self.recorder.status();
             // The list may have forgotten the first of very many files.
             let forgotten = recorded.files_finished - recorded.finished.len() as u64;
             let known = seen.max(forgotten) as usize - forgotten as usize;
             recorded.finished.iter().skip(known).for_each(|log| self.take(log));
             seen = recorded.files_finished;
             if complete {
-                let (channels, _) = self.observed.channels.now();
+                let (channels, _) = self.channels.now();
                 channels.file.iter().for_each(|table| self.list(table));
                 return;
             }
@@ -115,9 +125,9 @@ impl Maker {
         match export(log) {
             Ok(files) => {
                 files.iter().for_each(|file| self.list(file));
-                self.observed.exports.lock().files.extend(files);
+                self.status.lock().files.extend(files);
             }
-            Err(failure) => self.observed.exports.lock().failures.push(failure),
+            Err(failure) => self.status.lock().failures.push(failure),
         }
     }
 
@@ -126,7 +136,7 @@ impl Maker {
             && let Err(error) = files::list(file)
         {
             let failure = format!("{} is not in the manifest: {error}", file.display());
-            self.observed.exports.lock().failures.push(failure);
+            self.status.lock().failures.push(failure);
         }
     }
 }

@@ -14,6 +14,7 @@ mod decide;
 mod drain;
 mod exports;
 mod frames;
+mod life;
 mod observe;
 mod placement;
 mod raw;
@@ -164,7 +165,7 @@ impl Run {
         self.open_gate();
         for _ in &self.receivers {
             if let Err(error) = self.next_start()? {
-                self.observed.fail(error.to_string());
+                self.observed.life.fail(error.to_string());
                 return Err(RunError::Start(error));
             }
         }
@@ -214,7 +215,7 @@ impl Run {
 
     /// Whether every source has ended by itself, as capture files do, or has failed.
     pub fn is_exhausted(&self) -> bool {
-        self.observed.receiving.load(Ordering::Acquire) == 0
+        self.gate.at_work.load(Ordering::Acquire) == 0
     }
 
     /// State of the run.
@@ -224,7 +225,7 @@ impl Run {
 
     /// Watches the drain to come.
     pub fn watch_drain(&self) -> Drain {
-        Drain::of(&self.observed)
+        Drain::new(Arc::clone(&self.observed.drain), self.observed.recorder.clone())
     }
 
     /// Stops taking frames, processes what was taken to the end, closes the files, and gives the

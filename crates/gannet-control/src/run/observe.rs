@@ -1,8 +1,7 @@
 //! What the threads of a run share with whoever watches it.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use gannet_ingest::{Counters, Facts, SourceDrop};
 use gannet_log::{Item, RecorderHandle, Status};
@@ -23,11 +22,11 @@ use super::channels::ChannelStatus;
 use super::drain::DrainState;
 use super::exports::ExportStatus;
 use super::frames::{Edges, FrameAccount, Missing, StreamSpan};
+use super::life::Life;
 use super::recorded;
 use crate::alarm::AlarmLog;
 use crate::channels::ChannelSummary;
 use crate::detector::Stages;
-use crate::run_control::{Event, RunControl};
 use crate::snapshot::{
     LatencySnapshot, RecorderSnapshot, Snapshot, SourceSnapshot, StreamSnapshot, TriggerSnapshot,
 };
@@ -101,99 +100,17 @@ pub(super) struct Observed {
     pub recorder: RecorderHandle,
     pub exports: Arc<ExportStatus>,
     pub channels: Arc<ChannelStatus>,
-    /// Receiving threads that have not ended.
-    pub receiving: AtomicUsize,
-    pub life: Life,
+    pub life: Arc<Life>,
     pub alarm_log: AlarmLog,
-    pub drain: DrainState,
-}
-
-/// State of the run and the times of its begin and end.
-#[derive(Default)]
-pub(super) struct Life {
-    control: Mutex<RunControl>,
-    failure: Mutex<Option<String>>,
-    /// When the sockets got their ports.
-    bound_ns: AtomicU64,
-    started_ns: AtomicU64,
-    /// 0 until the run has ended.
-    ended_ns: AtomicU64,
-}
-
-impl Life {
-    /// The state machine.
-    pub fn control(&self) -> MutexGuard<'_, RunControl> {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Passes an event to the state machine; one that is out of place changes nothing.
-    pub fn on(&self, event: Event) {
-        if let Err(refused) = self.control().on(event) {
-            tracing::debug!(%refused);
-        }
-    }
-
-    pub fn mark_bound(&self, now_ns: u64) {
-        self.bound_ns.store(now_ns, Ordering::Release);
-    }
-
-    /// Time since the sockets have their ports, in nanoseconds.
-    pub fn bound_for_ns(&self, now_ns: u64) -> u64 {
-        now_ns.saturating_sub(self.bound_ns.load(Ordering::Acquire))
-    }
-
-    pub fn mark_start(&self, now_ns: u64) {
-        self.started_ns.store(now_ns, Ordering::Release);
-    }
-
-    pub fn mark_end(&self, now_ns: u64) {
-        self.ended_ns.store(now_ns, Ordering::Release);
-    }
-
-    /// Whether frames were taken for a while and are no more.
-    fn is_over(&self) -> bool {
-        self.started_ns.load(Ordering::Acquire) > 0 && self.ended_ns.load(Ordering::Acquire) > 0
-    }
-
-    /// Whether every stage before the recorder is at rest.
-    pub fn has_ended(&self) -> bool {
-        self.ended_ns.load(Ordering::Acquire) != 0
-    }
-
-    fn elapsed_s(&self, now_ns: u64) -> f64 {
-        let started_ns = self.started_ns.load(Ordering::Acquire);
-        let ended_ns = self.ended_ns.load(Ordering::Acquire);
-        let until_ns = if ended_ns == 0 { now_ns } else { ended_ns };
-        match started_ns {
-            0 => 0.0,
-            started_ns => until_ns.saturating_sub(started_ns) as f64 * 1e-9,
-        }
-    }
+    pub drain: Arc<DrainState>,
 }
 
 impl Observed {
-    /// Notes a failure that the run cannot go on without.
-    pub fn fail(&self, what: String) {
-        self.failure().get_or_insert(what);
-        self.life.on(Event::Fail);
-    }
-
-    /// Notes that a thread is gone before its time: half a run is none.
-    pub fn fail_by_defect(&self, thread: &str) {
-        self.fail(format!(
-            "the thread \"{thread}\" stopped on an internal error; please report it"
-        ));
-    }
-
-    fn failure(&self) -> MutexGuard<'_, Option<String>> {
-        self.life.failure.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The run at this moment.
     pub fn snapshot(&self) -> Snapshot {
         let status = self.recorder.status();
         if status.state == gannet_log::State::Failed {
-            self.fail_by_defect("recorder");
+            self.life.fail_by_defect("recorder");
         }
         let missing = self.missing();
         let account = self.frame_account(&missing);
@@ -215,7 +132,7 @@ impl Observed {
             run: self.run,
             state: control.state(),
             degraded: control.is_degraded(),
-            failure: self.failure().clone(),
+            failure: self.life.failure().clone(),
             alarms: Vec::new(),
             elapsed_s: self.life.elapsed_s(self.clock.now_ns()),
             frames_lost,

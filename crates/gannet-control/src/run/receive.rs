@@ -1,18 +1,18 @@
 //! A receiving thread: one source, from its start to the last queued frame.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
 use gannet_ingest::Error;
+use gannet_measure::clock::Clock;
 use gannet_measure::counter::Counter;
 use gannet_readout::receiver::Receiver;
 use gannet_trigger::Finder;
 use gannet_wire::FrameFormat;
 
-use super::observe::Observed;
+use super::life::Life;
 use crate::sys;
 
 /// How long a poll waits, which also bounds how late silence and a stop are noticed.
@@ -28,6 +28,8 @@ pub(super) struct Gate {
     pub go: AtomicBool,
     /// No more frames are to be taken.
     pub stop: AtomicBool,
+    /// Receiving threads that have not ended.
+    pub at_work: AtomicUsize,
 }
 
 /// Takes frames from the moment the gate opens until it closes and the source is empty.
@@ -39,7 +41,8 @@ pub(super) fn run<T: FrameFormat, F: Finder>(
     gate: &Gate,
     started: &Sender<Result<(), Error>>,
     cpu_ns: &Counter,
-    observed: &Arc<Observed>,
+    life: &Life,
+    clock: &dyn Clock,
 ) {
     // Frames wait in the kernel for a few milliseconds only; everything behind has as long as the
     // latency buffer is deep. The threads behind stay as they are: ahead of others too, they made
@@ -55,21 +58,21 @@ pub(super) fn run<T: FrameFormat, F: Finder>(
         let is_started = start.is_ok();
         // Nobody listens when the start of another source failed: then this run ends.
         let _unheard = started.send(start);
-        if is_started && let Err(error) = receive(&mut receiver, gate, cpu_ns, observed) {
+        if is_started && let Err(error) = receive(&mut receiver, gate, cpu_ns, clock) {
             tracing::error!(%error, "a source failed; its streams are silent from now on");
-            observed.fail(error.to_string());
+            life.fail(error.to_string());
         }
     }
     receiver.finish();
     cpu_ns.set(sys::thread_time_ns());
-    observed.receiving.fetch_sub(1, Ordering::AcqRel);
+    gate.at_work.fetch_sub(1, Ordering::AcqRel);
 }
 
 fn receive<T: FrameFormat, F: Finder>(
     receiver: &mut Receiver<T, F>,
     gate: &Gate,
     cpu_ns: &Counter,
-    observed: &Observed,
+    clock: &dyn Clock,
 ) -> Result<(), Error> {
     let mut stopping = false;
     let mut publish_ns = 0;
@@ -79,7 +82,7 @@ fn receive<T: FrameFormat, F: Finder>(
             stopping = true;
         }
         receiver.step(WAIT)?;
-        let now_ns = observed.clock.now_ns();
+        let now_ns = clock.now_ns();
         if now_ns >= publish_ns {
             publish_ns = now_ns + PUBLISH_NS;
             cpu_ns.set(sys::thread_time_ns());

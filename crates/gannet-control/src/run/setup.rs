@@ -4,11 +4,10 @@ use std::convert::Infallible;
 use std::fs;
 use std::io::ErrorKind;
 use std::iter::repeat;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel, sync_channel};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gannet_ingest::udp;
@@ -29,6 +28,7 @@ use super::build::Builder;
 use super::channels::{ChannelMonitor, ChannelStatus};
 use super::decide::{Decider, ORDERS_PER_DECISION, Outlet};
 use super::exports::Exporter;
+use super::life::spawn;
 use super::observe::{Observed, ObservedSource, ObservedStream};
 use super::raw::RawRecorder;
 use super::receive::{self, Gate};
@@ -351,7 +351,6 @@ fn launch<P: Pipeline>(
         raw_bytes: raw.bytes(),
         recorder: recorder.handle(),
         exports: Arc::default(),
-        receiving: AtomicUsize::new(receivers.len()),
         life: Default::default(),
         drain: Default::default(),
         alarm_log: Default::default(),
@@ -369,11 +368,12 @@ fn launch<P: Pipeline>(
     let (started, starts) = channel();
     let mut run = Run::new(Arc::clone(&observed), starts, recorder);
     let gate = Arc::clone(&run.gate);
-    run.threads.push(spawn("build", &observed, move || builder.run(&ordered))?);
-    run.threads.push(spawn("decide", &observed, move || decider.run(&found))?);
+    run.threads.push(spawn("build", &observed.life, move || builder.run(&ordered))?);
+    run.threads.push(spawn("decide", &observed.life, move || decider.run(&found))?);
     if observed.raw.is_some() {
-        run.threads.push(spawn("raw", &observed, move || raw.run())?);
+        run.threads.push(spawn("raw", &observed.life, move || raw.run())?);
     }
+    gate.at_work.store(receivers.len(), Ordering::Release);
     let receivers = receivers.into_iter().zip(repeat(receiving)).enumerate();
     for (place, ((pool, receiver), receiving)) in receivers {
         if let Some(pool) = pool {
@@ -382,11 +382,23 @@ fn launch<P: Pipeline>(
         run.receivers.push(receive_on(receiver, place, &gate, &started, &observed, receiving)?);
     }
     if let Some((survey, config)) = pipeline.survey() {
-        run.channels = Some(ChannelMonitor::start(survey, config, &observed)?);
+        run.channels = Some(ChannelMonitor::start(
+            survey,
+            config,
+            &observed.channels,
+            &observed.recorder,
+            &observed.life,
+        )?);
     }
     let (export, manifest) = (pipeline.export(), pipeline.manifest());
     if export.is_some() || manifest {
-        run.exports = Some(Exporter::start(export, manifest, &observed)?);
+        run.exports = Some(Exporter::start(
+            export,
+            manifest,
+            (&observed.exports, &observed.channels),
+            &observed.recorder,
+            &observed.life,
+        )?);
     }
     Ok(run)
 }
@@ -430,32 +442,17 @@ fn receive_on<T: FrameFormat, F: Finder>(
     observed: &Arc<Observed>,
     receiving: Sender<Infallible>,
 ) -> Result<JoinHandle<()>, RunError> {
-    let (gate, started, seen) = (Arc::clone(gate), started.clone(), Arc::clone(observed));
+    let (gate, started) = (Arc::clone(gate), started.clone());
+    let (life, clock) = (Arc::clone(&observed.life), Arc::clone(&observed.clock));
     let cpu_ns = Arc::clone(&observed.sources[place].receive_cpu_ns);
     let cpu = observed.sources[place].cpu;
-    spawn("receive", observed, move || {
+    spawn("receive", &observed.life, move || {
         if let Some(Err(error)) = cpu.map(sys::keep_to) {
             tracing::warn!(%error, cpu, "a receiving thread cannot keep to its processor");
         }
-        receive::run(receiver, &gate, &started, &cpu_ns, &seen);
+        receive::run(receiver, &gate, &started, &cpu_ns, &life, &*clock);
         drop(receiving);
     })
-}
-
-/// Starts a thread of the run that `observed` shows. If it panics, the run fails as a whole.
-pub(super) fn spawn(
-    name: &'static str,
-    observed: &Arc<Observed>,
-    work: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, RunError> {
-    let observed = Arc::clone(observed);
-    let guarded = move || {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
-            observed.fail_by_defect(name);
-            resume_unwind(panic);
-        }
-    };
-    thread::Builder::new().name(format!("gannet-{name}")).spawn(guarded).map_err(RunError::Thread)
 }
 
 #[cfg(test)]
@@ -474,7 +471,7 @@ mod tests {
         let run = Run::configure(&plan).unwrap();
         run.start().unwrap();
         assert_eq!(run.snapshot().state, State::Running);
-        let thread = spawn("odd", &run.observed, || panic!("on purpose")).unwrap();
+        let thread = spawn("odd", &run.observed.life, || panic!("on purpose")).unwrap();
         assert!(thread.join().is_err());
         assert_eq!(run.snapshot().state, State::Error);
         let last = run.drain();

@@ -1,0 +1,115 @@
+//! A source with everything resolved.
+
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+
+use gannet_ingest::udp::{Spread, UdpConfig};
+use gannet_ingest::xdp::XdpConfig;
+use gannet_log::RawStreams;
+use gannet_wire::{Rhythm, StreamKey};
+
+use super::model::SourceInput;
+
+/// The streams of a source, as its detector knows them.
+#[derive(Clone, Debug)]
+pub struct SourceStreams {
+    /// Bytes that a frame may have.
+    pub lengths: RangeInclusive<usize>,
+    /// How the frames of each stream follow one another.
+    pub rhythm: Rhythm,
+    /// The streams.
+    pub streams: Vec<PlannedStream>,
+    /// How they are spread over several sockets, if datagrams tell the kernel.
+    pub spread: Option<Spread>,
+}
+
+/// A source with everything resolved.
+#[derive(Clone, Debug)]
+pub struct PlannedSource {
+    /// Name in reports.
+    pub name: String,
+    /// Where frames come from.
+    pub input: SourceInput,
+    /// Bytes that a frame may have.
+    pub lengths: RangeInclusive<usize>,
+    /// How the frames of each stream follow one another.
+    pub rhythm: Rhythm,
+    /// The streams.
+    pub streams: Vec<PlannedStream>,
+    /// How they are spread over several sockets, if datagrams tell the kernel.
+    pub spread: Option<Spread>,
+    /// Frames of the past to keep, over all streams.
+    pub cells: u64,
+}
+
+/// A stream of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedStream {
+    /// What its frames say that they are of.
+    pub key: StreamKey,
+    /// What people call it.
+    pub name: String,
+}
+
+impl PlannedSource {
+    /// Frames of the past that the index of one stream holds.
+    pub fn index_frames(&self) -> usize {
+        (self.cells / self.streams.len().max(1) as u64) as usize
+    }
+
+    /// Bytes of the longest frame.
+    pub fn frame_bytes(&self) -> u64 {
+        *self.lengths.end() as u64
+    }
+
+    /// True rate of all its streams, in frames per second.
+    pub fn frames_per_s(&self) -> f64 {
+        self.streams.len() as f64 * self.rhythm.frames_per_s()
+    }
+
+    /// How many of its streams `choice` takes.
+    pub fn raw_streams(&self, choice: &RawStreams) -> usize {
+        self.streams.iter().filter(|stream| choice.contains(&stream.name)).count()
+    }
+
+    /// Its UDP sockets; absent when frames come another way.
+    pub fn udp(&self) -> Option<&UdpConfig> {
+        match &self.input {
+            SourceInput::Udp(udp) => Some(udp),
+            SourceInput::Xdp(_) | SourceInput::Capture(_) => None,
+        }
+    }
+
+    /// Its AF_XDP socket; absent when frames come another way.
+    pub fn xdp(&self) -> Option<&XdpConfig> {
+        match &self.input {
+            SourceInput::Xdp(xdp) => Some(xdp),
+            SourceInput::Udp(_) | SourceInput::Capture(_) => None,
+        }
+    }
+
+    /// That some of its sockets have no stream to take.
+    pub(super) fn sockets_doubt(&self) -> Option<String> {
+        let (sockets, streams) = (self.udp()?.sockets as usize, self.streams.len());
+        (sockets > streams).then(|| {
+            format!("{}: {sockets} sockets share {streams} streams, so some stay idle", self.name)
+        })
+    }
+
+    /// Address of each of its sockets, none for a file, in the order of their threads.
+    pub fn listen(&self) -> Vec<Option<SocketAddr>> {
+        match &self.input {
+            SourceInput::Udp(udp) => {
+                let sockets = |address: &SocketAddr| vec![Some(*address); udp.sockets as usize];
+                udp.listen.iter().flat_map(sockets).collect()
+            }
+            SourceInput::Xdp(xdp) => vec![Some(xdp.listen.into())],
+            SourceInput::Capture(_) => vec![None],
+        }
+    }
+
+    /// Sockets, or the one file; each has a receiving thread of its own.
+    pub fn inputs(&self) -> usize {
+        self.udp().map_or(1, |udp| udp.listen.len() * udp.sockets as usize)
+    }
+}
