@@ -248,7 +248,7 @@ impl Work {
             self.tick = tick;
         }
         if tick.saturating_sub(self.tick) <= LEAP_TICKS {
-            while self.tick + STEP_TICKS < tick {
+            while tick.saturating_sub(self.tick) > STEP_TICKS {
                 self.chain.advance_to(self.tick, 0, &mut self.out);
                 self.tick += STEP_TICKS;
             }

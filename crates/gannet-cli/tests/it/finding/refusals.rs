@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-use gannet_dune::detector::TpcPlan;
+use gannet_dune::detector::{TpcPlan, hit};
 use gannet_dune::record::TriggerRecord;
 use gannet_dune::run_start::RunStart;
 use gannet_log::{Chunk, Kind, Label};
@@ -121,6 +121,19 @@ fn the_trigger_refuses_two_runs_of_one_number_too() {
         let alone = gannet(&[&"trigger", one, &"--config", &config]);
         assert!(alone.status.success(), "{}", errors(&alone));
     }
+}
+
+#[test]
+fn the_trigger_takes_primitives_of_the_last_seconds_that_a_clock_can_count() {
+    let (directory, plan) = prepare();
+    let primitives: Vec<_> = [200_000_000, 100]
+        .map(|before_end| hit(plan.streams[0].channels.offline[0], u64::MAX - before_end, 900))
+        .into();
+    let chunks = [vec![run_start(&plan)], slices(&plan, &primitives)].concat();
+    let log = recordings::log(&directory.path().join("log"), RUN, chunks);
+    let told = gannet(&[&"trigger", &log[0], &"--json"]);
+    assert!(told.status.success(), "{}", errors(&told));
+    assert!(String::from_utf8_lossy(&told.stdout).contains("\"primitives\": 2"), "{told:?}");
 }
 
 #[test]
