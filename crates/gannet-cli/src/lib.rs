@@ -106,7 +106,7 @@ pub fn main(detectors: Detectors) -> ExitCode {
         Verb::Recover(arguments) => verb::recover::run(&arguments),
         Verb::Export(arguments) => verb::export::run(&arguments),
         Verb::Find(arguments) => verb::find::run(&arguments),
-        Verb::Trigger(arguments) => verb::trigger::run(&arguments),
+        Verb::Trigger(arguments) => verb::trigger::run(&arguments, detectors),
         Verb::Torus(arguments) => verb::torus::run(&arguments),
         Verb::Completions(arguments) => verb::completions::run(&arguments, Arguments::command()),
         Verb::Man(arguments) => verb::man::run(&arguments, Arguments::command()),

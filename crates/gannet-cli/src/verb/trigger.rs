@@ -8,7 +8,7 @@ use gannet_offline::retrigger::{RetriggerConfig, RetriggerError, RetriggerReport
 use crate::exit::Outcome;
 use crate::progress::Progress;
 use crate::signals::Signals;
-use crate::{log, output};
+use crate::{Detectors, log, output};
 
 /// Runs the trigger again on recorded primitives, and counts or lists what it decides.
 ///
@@ -43,7 +43,7 @@ pub struct Arguments {
     json: bool,
 }
 
-pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let mut progress = Progress::new("trigger");
     let config = RetriggerConfig {
@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         output: arguments.out.clone(),
         overwrite: arguments.overwrite,
     };
-    let report = retrigger(&config, &mut |done, total| {
+    let report = retrigger(&config, detectors, &mut |done, total| {
         progress.show(done, total);
         match signals.received() {
             None => ControlFlow::Continue(()),

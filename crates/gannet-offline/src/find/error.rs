@@ -83,7 +83,11 @@ pub enum FindError {
     )]
     NoChannels(PathBuf),
     /// The run searched its frames in another way.
-    #[error("{} is of the detector \"{}\", whose frames only its own program can search", .0.display(), .1)]
+    #[error(
+        "{} is of the detector {:?}; only frames of DUNE's time projection chambers can be searched",
+        .0.display(),
+        .1
+    )]
     OtherDetector(PathBuf, String),
     /// The configuration given cannot be used.
     #[error(transparent)]

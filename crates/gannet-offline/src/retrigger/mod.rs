@@ -24,9 +24,10 @@ mod input;
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use gannet_dune::detector::TpcPlan;
+use gannet_control::config::{self, Document, Problem};
+use gannet_control::detector::Detector;
 use gannet_dune::export::{self, TriggerRow, TriggerTable};
 use gannet_dune::recent::RECENT_PRIMITIVES;
 use gannet_dune::record::Origin;
@@ -38,7 +39,7 @@ use gannet_log::name::part_path;
 use gannet_readout::record::{BuildConfig, Part};
 use gannet_trigger::module_level::Decision;
 use gannet_wire::trigger_candidate::TypeMask;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use compare::Compared;
 pub use error::RetriggerError;
@@ -114,21 +115,21 @@ impl RetriggerReport {
 /// What shows how far the work is: bytes done, and of how many. It may break it off.
 pub type Progress<'a> = dyn FnMut(u64, u64) -> ControlFlow<()> + 'a;
 
-/// Triggers again.
+/// Triggers again; a configuration may be for any of `detectors`.
 ///
 /// # Errors
 /// When the files cannot be read or are not of one run, the trigger is not known or cannot be used,
 /// or the table cannot be written.
 pub fn retrigger(
     config: &RetriggerConfig,
+    detectors: &[&dyn Detector],
     progress: &mut Progress<'_>,
 ) -> Result<RetriggerReport, RetriggerError> {
     check_output(config)?;
     let mut recorded = Recorded::open(&config.files, progress)?;
-    let given = config.config.as_deref().map(TpcPlan::load).transpose()?;
-    let is_of_run = given.is_none();
-    let trigger = match given {
-        Some(plan) => plan.config.pipeline.trigger,
+    let is_of_run = config.config.is_none();
+    let trigger = match &config.config {
+        Some(path) => trigger_of(path, detectors)?,
         None => recorded.trigger()?,
     };
     let mut work = Work::new(config, &recorded, &trigger)?;
@@ -138,6 +139,21 @@ pub fn retrigger(
     report.trigger = trigger;
     report.file = config.output.clone();
     Ok(report)
+}
+
+/// The trigger of a configuration, whichever of `detectors` it is for.
+fn trigger_of(path: &Path, detectors: &[&dyn Detector]) -> Result<TriggerConfig, Problem> {
+    #[derive(Deserialize)]
+    struct Filled {
+        pipeline: Pipeline,
+    }
+    #[derive(Deserialize)]
+    struct Pipeline {
+        trigger: TriggerConfig,
+    }
+    let plan = config::load(path, detectors)?;
+    let filled: Filled = Document::new(&path.display().to_string(), &plan.filled).read()?;
+    Ok(filled.pipeline.trigger)
 }
 
 /// Compares each decision when its fragments are there.

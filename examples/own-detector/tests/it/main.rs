@@ -139,6 +139,31 @@ fn what_is_lost_on_the_way_is_in_the_ledger() {
 }
 
 #[test]
+fn its_primitives_are_triggered_on_again_as_its_own_configuration_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["demo", "--seconds", "1", "--quiet", "--json", "--directory", "out"];
+    let report = json(&run(directory.path(), &arguments));
+    let log = report.pointer("/readout/recorder/files/0").unwrap().as_str().unwrap();
+    let again = |changes: &[(&str, &str)]| {
+        config(directory.path(), changes);
+        let arguments = ["trigger", log, "--config", "hodoscope.toml", "--json"];
+        number(&json(&run(directory.path(), &arguments)), "/triggers")
+    };
+    let decisions = number(&report, "/readout/trigger/decisions");
+    assert_eq!((again(&[]), decisions > 0), (decisions, true), "{report:#}");
+    let tighter = "algorithm = \"horizontal-muon\"\nadjacency_threshold = 200";
+    assert_eq!(again(&[("algorithm = \"horizontal-muon\"", tighter)]), 0);
+    // It has a finder of its own, which `find` does not know.
+    let found = Command::new(env!("CARGO_BIN_EXE_own-detector"))
+        .args(["find", log])
+        .current_dir(directory.path())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&found.stderr);
+    assert!(told.contains("the detector \"hodoscope\"; only frames of DUNE's"), "{told}");
+}
+
+#[test]
 fn a_capture_of_it_is_replayed_and_taken() {
     let directory = tempfile::tempdir().unwrap();
     config(directory.path(), &[("127.0.0.1:7430", "127.0.0.1:7431")]);
