@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use super::{Check, Needs, System, Verdict};
 
-/// Payload of a front-end frame with the headers below Ethernet.
-const FRAME_MTU: u64 = 7228;
+/// Bytes of the headers of IPv4 and UDP.
+const HEADERS_BYTES: u64 = 28;
 /// The kernel's name of the loopback interface.
 const LOOPBACK: &str = "lo";
 
@@ -25,8 +25,8 @@ pub(super) fn checks(system: &System, needs: &Needs, addresses: &[(String, IpAdd
     let mut checks = Vec::new();
     for name in system.names("sys/class/net").iter().filter(|name| is_up(system, name)) {
         match purpose(system, name, needs, addresses) {
-            Use::Listened => checks.push(mtu(system, name, Verdict::Bad)),
-            Use::Possible => checks.push(mtu(system, name, Verdict::Slow)),
+            Use::Listened => checks.push(mtu(system, name, needs, Verdict::Bad)),
+            Use::Possible => checks.push(mtu(system, name, needs, Verdict::Slow)),
             Use::Unused => (),
         }
     }
@@ -57,11 +57,12 @@ fn is_up(system: &System, name: &str) -> bool {
 }
 
 /// The largest packet of an interface; `short` when that is too small for a frame.
-fn mtu(system: &System, name: &str, short: Verdict) -> Check {
+fn mtu(system: &System, name: &str, needs: &Needs, short: Verdict) -> Check {
+    let wanted = needs.frame_len_max as u64 + HEADERS_BYTES;
     let reason = "a frame must fit one packet: of fragments, one lost loses all";
     let (value, verdict) = match system.number(&format!("sys/class/net/{name}/mtu")) {
-        Some(found) if found >= FRAME_MTU => (found.to_string(), Verdict::Ok),
-        Some(found) => (format!("{found}, {FRAME_MTU} wanted"), short),
+        Some(found) if found >= wanted => (found.to_string(), Verdict::Ok),
+        Some(found) => (format!("{found}, {wanted} wanted"), short),
         None => ("not readable".to_owned(), Verdict::Unknown),
     };
     Check::new(format!("MTU of {name}"), value, verdict, reason)
@@ -77,6 +78,11 @@ mod tests {
 
     /// MTUs found on a machine with two networks, a container's interface and one that is down.
     fn mtus(listen: Option<&[&str]>) -> Vec<(String, Verdict)> {
+        mtus_for(listen, 7200)
+    }
+
+    /// The same where frames have up to `frame_len_max` bytes.
+    fn mtus_for(listen: Option<&[&str]>, frame_len_max: usize) -> Vec<(String, Verdict)> {
         let (_root, system) = fake(&[
             ("sys/class/net/eth0/mtu", "1500\n"),
             ("sys/class/net/eth0/device/vendor", "0x8086\n"),
@@ -93,7 +99,7 @@ mod tests {
         let addresses = addresses.map(|(name, ip)| (name.to_owned(), ip.parse().unwrap()));
         let address = |ip: &&str| SocketAddr::new(ip.parse().unwrap(), 7000);
         let listen = listen.map(|ips| ips.iter().map(address).collect());
-        let needs = Needs { listen, ..Needs::default() };
+        let needs = Needs { listen, frame_len_max, ..Needs::default() };
         let checks = checks(&system, &needs, &addresses).into_iter();
         let mtu =
             |check: Check| check.name.strip_prefix("MTU of ").map(|n| (n.into(), check.verdict));
@@ -116,6 +122,13 @@ mod tests {
     fn every_interface_that_is_up_matters_to_the_unspecified_address() {
         let expected = [("eth0", Verdict::Bad), ("eth1", Verdict::Ok), ("veth7", Verdict::Bad)];
         assert_eq!(mtus(Some(&["0.0.0.0"])), expected.map(|(name, v)| found(name, v)));
+    }
+
+    #[test]
+    fn the_longest_frame_says_how_large_a_packet_must_be() {
+        let eth0 = |len| mtus_for(Some(&["10.0.0.1"]), len);
+        assert_eq!(eth0(1472), [found("eth0", Verdict::Ok)]);
+        assert_eq!(eth0(1473), [found("eth0", Verdict::Bad)]);
     }
 
     #[test]

@@ -129,6 +129,8 @@ pub struct Needs {
     pub xdp: Vec<XdpConfig>,
     /// Addresses at which frames come in; absent when no configuration names them.
     pub listen: Option<Vec<SocketAddr>>,
+    /// Bytes of the longest frame.
+    pub frame_len_max: usize,
     /// Address of the metrics endpoint.
     pub metrics: Option<SocketAddr>,
     /// Memory for the past of all streams, in bytes.
@@ -156,6 +158,7 @@ impl Default for Needs {
             count_before_queue: true,
             xdp: Vec::new(),
             listen: None,
+            frame_len_max: 7200,
             metrics: None,
             memory: 4 << 30,
             threads: 2,
@@ -173,6 +176,7 @@ impl Needs {
     pub fn of(plan: &Plan) -> Self {
         let sockets: Vec<_> = plan.sources.iter().filter_map(|source| source.udp()).collect();
         let kernel_buffer = sockets.iter().map(|udp| udp.kernel_buffer.bytes()).max();
+        let frame_lens = plan.sources.iter().map(|source| *source.lengths.end());
         let forecast = &plan.forecast;
         Self {
             kernel_buffer: kernel_buffer.unwrap_or(0),
@@ -182,6 +186,7 @@ impl Needs {
                 plan.sources.iter().flat_map(|source| source.listen()).flatten().collect(),
             ),
             xdp: plan.sources.iter().filter_map(|source| source.xdp().cloned()).collect(),
+            frame_len_max: frame_lens.max().unwrap_or(0),
             metrics: plan.settings.metrics.listen,
             memory: forecast.memory_bytes,
             // Those behind the receiving ones are busy only now and then.
@@ -258,6 +263,7 @@ mod tests {
         let listen = listen.map(|address| address.parse().unwrap());
         assert_eq!(needs.listen.as_deref(), Some(&listen[..]));
         assert_eq!((needs.memory, needs.threads), (plan.forecast.memory_bytes, 4));
+        assert_eq!(needs.frame_len_max, 7200);
         assert_eq!((needs.disk_reserve, &*needs.directory), (1 << 30, Path::new("/data")));
     }
 
