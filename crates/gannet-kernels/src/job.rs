@@ -8,7 +8,7 @@ use crate::block::SAMPLES;
 use crate::parameters::Parameters;
 use crate::state::{Hits, State};
 #[cfg(target_arch = "x86_64")]
-use crate::vector::{Batch, TimeBase};
+use crate::vector::{HitBatch, TimeBase};
 
 /// All that a kernel needs in a call to process the samples of 64 channels.
 pub(crate) struct Job<'a> {
@@ -18,7 +18,7 @@ pub(crate) struct Job<'a> {
     pub(crate) timestamp: u64,
     pub(crate) completed: &'a mut Completed,
     #[cfg(target_arch = "x86_64")]
-    pub(crate) batch: &'a mut Batch,
+    pub(crate) batch: &'a mut HitBatch,
 }
 
 impl Job<'_> {

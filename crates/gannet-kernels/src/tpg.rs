@@ -14,7 +14,7 @@ use crate::samples::{Coldata, Packed};
 use crate::scalar;
 use crate::state::State;
 #[cfg(target_arch = "x86_64")]
-use crate::vector::Batch;
+use crate::vector::HitBatch;
 
 /// Which form of the vector kernels runs. All give the same bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ struct Chain {
     state: State,
     completed: Completed,
     #[cfg(target_arch = "x86_64")]
-    batch: Batch,
+    batch: HitBatch,
 }
 
 impl Tpg {
@@ -227,7 +227,7 @@ impl Chain {
             state: State::new([config.initial_pedestal; CHANNELS]),
             completed: Completed::new(),
             #[cfg(target_arch = "x86_64")]
-            batch: Batch::new(),
+            batch: HitBatch::new(),
         })
     }
 

@@ -15,14 +15,14 @@ pub trait Disk: Send + Sync {
     ///
     /// # Errors
     /// The file exists, or the system refuses.
-    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Storage>>;
 
     /// Opens the existing file `path` for writing and locks it for this process. What is no regular
     /// file of this user is not opened.
     ///
     /// # Errors
     /// `WouldBlock` when another process holds the lock; else what the system says.
-    fn open(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Storage>>;
 
     /// Gives the file `from` the name `to`, in the same directory, which nothing may have yet.
     ///
@@ -53,7 +53,7 @@ pub trait Disk: Send + Sync {
 }
 
 /// A file that bytes go to.
-pub trait Sink: Send {
+pub trait Storage: Send {
     /// Writes some of `bytes` at `offset` and returns how many, as [`FileExt::write_at`] does.
     ///
     /// # Errors
@@ -105,10 +105,14 @@ pub trait Sink: Send {
 /// Writes all of `bytes` at `offset`.
 ///
 /// # Errors
-/// The first error of the sink; `WriteZero` when it takes no more bytes.
-pub fn write_all_at(sink: &mut dyn Sink, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+/// The first error of the storage; `WriteZero` when it takes no more bytes.
+pub fn write_all_at(
+    storage: &mut dyn Storage,
+    mut bytes: &[u8],
+    mut offset: u64,
+) -> io::Result<()> {
     while !bytes.is_empty() {
-        match sink.write_at(bytes, offset) {
+        match storage.write_at(bytes, offset) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
             Ok(written) => {
                 bytes = &bytes[written..];
@@ -126,12 +130,12 @@ pub fn write_all_at(sink: &mut dyn Sink, mut bytes: &[u8], mut offset: u64) -> i
 pub struct SystemDisk;
 
 impl Disk for SystemDisk {
-    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Storage>> {
         let (directory, name) = OutputDirectory::of(path)?;
         lock(directory.create(name)?)
     }
 
-    fn open(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Storage>> {
         let (directory, name) = OutputDirectory::of(path)?;
         lock(directory.open_own(name)?)
     }
@@ -160,7 +164,7 @@ impl Disk for SystemDisk {
 }
 
 /// Locks `file`; the kernel takes the lock away when the process ends, however it ends.
-fn lock(file: File) -> io::Result<Box<dyn Sink>> {
+fn lock(file: File) -> io::Result<Box<dyn Storage>> {
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(ErrorKind::WouldBlock.into()),
@@ -177,7 +181,7 @@ pub fn is_being_written(path: &Path) -> bool {
         .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-impl Sink for File {
+impl Storage for File {
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         FileExt::write_at(self, bytes, offset)
     }
@@ -221,11 +225,11 @@ mod tests {
     fn a_file_is_locked_while_it_is_open() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
-        let mut sink = SystemDisk.create(&path).unwrap();
-        write_all_at(&mut *sink, b"abc", 1).unwrap();
+        let mut storage = SystemDisk.create(&path).unwrap();
+        write_all_at(&mut *storage, b"abc", 1).unwrap();
         assert_eq!(SystemDisk.open(&path).err().unwrap().kind(), ErrorKind::WouldBlock);
         assert!(is_being_written(&path));
-        drop(sink);
+        drop(storage);
         assert!(!is_being_written(&path) && !is_being_written(&directory.path().join("b")));
         assert!(SystemDisk.open(&path).is_ok());
         assert!(SystemDisk.create(&path).is_err(), "an existing file is never overwritten");
@@ -236,15 +240,15 @@ mod tests {
     fn a_file_knows_whether_it_was_truncated_removed_or_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
-        let mut sink = SystemDisk.create(&path).unwrap();
-        write_all_at(&mut *sink, &[1; 9000], 0).unwrap();
-        assert_eq!(sink.named_len(&path).unwrap(), Some(9000));
+        let mut storage = SystemDisk.create(&path).unwrap();
+        write_all_at(&mut *storage, &[1; 9000], 0).unwrap();
+        assert_eq!(storage.named_len(&path).unwrap(), Some(9000));
         fs::File::options().write(true).open(&path).unwrap().set_len(10).unwrap();
-        assert_eq!(sink.named_len(&path).unwrap(), Some(10));
+        assert_eq!(storage.named_len(&path).unwrap(), Some(10));
         fs::remove_file(&path).unwrap();
-        assert_eq!(sink.named_len(&path).unwrap(), None);
+        assert_eq!(storage.named_len(&path).unwrap(), None);
         fs::write(&path, b"another").unwrap();
-        assert_eq!(sink.named_len(&path).unwrap(), None);
+        assert_eq!(storage.named_len(&path).unwrap(), None);
     }
 
     #[test]
@@ -252,9 +256,9 @@ mod tests {
         use std::os::unix::fs::MetadataExt;
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
-        let mut sink = SystemDisk.create(&path).unwrap();
-        write_all_at(&mut *sink, &[1; 4096], 0).unwrap();
-        match sink.reserve(4096..1 << 20) {
+        let mut storage = SystemDisk.create(&path).unwrap();
+        write_all_at(&mut *storage, &[1; 4096], 0).unwrap();
+        match storage.reserve(4096..1 << 20) {
             Err(error) => assert_eq!(error.kind(), ErrorKind::Unsupported),
             Ok(()) => {
                 let kept = fs::metadata(&path).unwrap();
@@ -262,10 +266,10 @@ mod tests {
                 assert!(kept.blocks() * 512 >= 1 << 20, "{} blocks", kept.blocks());
             }
         }
-        write_all_at(&mut *sink, &[2; 4096], 4096).unwrap();
-        sink.sync_range(0..8192).unwrap();
-        sink.truncate(8192).unwrap();
-        sink.sync().unwrap();
+        write_all_at(&mut *storage, &[2; 4096], 4096).unwrap();
+        storage.sync_range(0..8192).unwrap();
+        storage.truncate(8192).unwrap();
+        storage.sync().unwrap();
         let left = fs::metadata(&path).unwrap();
         assert_eq!(left.len(), 8192);
         assert!(left.blocks() * 512 < 1 << 20, "{} blocks", left.blocks());
@@ -274,7 +278,7 @@ mod tests {
     /// Takes one byte a call, is interrupted every other call, and is full after five.
     struct Stutter(Vec<u8>, bool);
 
-    impl Sink for Stutter {
+    impl Storage for Stutter {
         fn write_at(&mut self, bytes: &[u8], _: u64) -> io::Result<usize> {
             self.1 = !self.1;
             if self.1 {
@@ -306,10 +310,10 @@ mod tests {
 
     #[test]
     fn short_and_interrupted_writes_are_continued() {
-        let mut sink = Stutter(Vec::new(), false);
-        write_all_at(&mut sink, b"abcde", 0).unwrap();
-        assert_eq!(sink.0, b"abcde");
-        let error = write_all_at(&mut sink, b"f", 5).unwrap_err();
+        let mut storage = Stutter(Vec::new(), false);
+        write_all_at(&mut storage, b"abcde", 0).unwrap();
+        assert_eq!(storage.0, b"abcde");
+        let error = write_all_at(&mut storage, b"f", 5).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::WriteZero);
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::account::{Item, Tally};
-use super::disk::{Disk, Sink, write_all_at};
+use super::disk::{Disk, Storage, write_all_at};
 use super::error::{Error, RAISE_LIMIT};
 use super::format::{BLOCK_BYTES, HEADER_BYTES, Kind, Label, PAYLOAD_BYTES_MAX, encode_chunk};
 use super::metadata::{
@@ -54,7 +54,7 @@ pub fn payload_bytes_max(limit: u64) -> usize {
 /// seal cuts them off.
 pub(super) struct OpenFile {
     /// The file itself.
-    pub sink: Box<dyn Sink>,
+    pub storage: Box<dyn Storage>,
     /// Name of the file at its end.
     pub finished: PathBuf,
     /// Name of the file until then.
@@ -123,7 +123,7 @@ impl OpenFile {
         created_unix_ns: u64,
     ) -> Result<Self, Error> {
         let part = part_path(&finished);
-        let sink = disk.create(&part).map_err(Error::io("create", &part))?;
+        let storage = disk.create(&part).map_err(Error::io("create", &part))?;
         let mut header = Vec::new();
         let text = FileHeader::new(info, index, created_unix_ns).encode();
         encode_chunk(
@@ -135,7 +135,7 @@ impl OpenFile {
         );
         let content =
             Content { run: info.run, next_sequence: first_sequence, ..Content::default() };
-        let mut file = Self::found(sink, finished, part, content);
+        let mut file = Self::found(storage, finished, part, content);
         if let Err(error) = file.write(&header) {
             let _ = disk.remove(&file.part);
             return Err(error);
@@ -147,14 +147,19 @@ impl OpenFile {
     }
 
     /// A file that was there before, with what was found in it.
-    pub fn found(sink: Box<dyn Sink>, finished: PathBuf, part: PathBuf, content: Content) -> Self {
-        Self { sink, finished, part, content, header: Vec::new(), marks: Vec::new(), cut_off: 0 }
+    pub fn found(
+        storage: Box<dyn Storage>,
+        finished: PathBuf,
+        part: PathBuf,
+        content: Content,
+    ) -> Self {
+        Self { storage, finished, part, content, header: Vec::new(), marks: Vec::new(), cut_off: 0 }
     }
 
     /// Writes whole chunks behind the acknowledged ones.
     pub fn write(&mut self, chunks: &[u8]) -> Result<(), Error> {
         let end = self.content.len + chunks.len() as u64;
-        write_all_at(&mut *self.sink, chunks, self.content.len)
+        write_all_at(&mut *self.storage, chunks, self.content.len)
             .map_err(|source| self.refused("write", end, source))
     }
 
@@ -172,7 +177,7 @@ impl OpenFile {
 
     /// Waits until what was written is on the disk.
     pub fn sync(&mut self) -> Result<(), Error> {
-        self.sink.sync().map_err(Error::io("flush", &self.part))
+        self.storage.sync().map_err(Error::io("flush", &self.part))
     }
 
     /// The same for a file of `len` bytes, which may take long.
@@ -180,7 +185,7 @@ impl OpenFile {
         let mut at = 0;
         while at < len {
             let end = len.min(at + SYNC_BYTES);
-            self.sink.sync_range(at..end).map_err(Error::io("flush", &self.part))?;
+            self.storage.sync_range(at..end).map_err(Error::io("flush", &self.part))?;
             answered();
             at = end;
         }
@@ -190,7 +195,7 @@ impl OpenFile {
     /// Refuses a file that lost its name, as chunks in it would be gone with this process, and one
     /// that is shorter than what was acknowledged. What is left of that is its content from now on.
     pub fn check(&mut self) -> Result<(), Error> {
-        match self.sink.named_len(&self.part).map_err(Error::io("look up", &self.part))? {
+        match self.storage.named_len(&self.part).map_err(Error::io("look up", &self.part))? {
             None => Err(Error::Vanished {
                 path: self.part.clone(),
                 chunks: self.content.chunks,
@@ -238,7 +243,7 @@ impl OpenFile {
     /// Refuses a file with a hole in which chunks stood: it was truncated just when chunks were
     /// written behind them. Calls `answered` for each chunk that it reads.
     fn check_whole(&mut self, answered: &dyn Fn()) -> Result<(), Error> {
-        let hole = self.sink.first_hole().unwrap_or(u64::MAX);
+        let hole = self.storage.first_hole().unwrap_or(u64::MAX);
         if hole >= self.content.len {
             return Ok(());
         }
@@ -258,7 +263,7 @@ impl OpenFile {
     pub fn reserve(&mut self, bytes: u64) -> Result<(), Error> {
         let len = self.content.len;
         let end = len + bytes + END_RESERVE_BYTES;
-        match self.sink.reserve(len..end) {
+        match self.storage.reserve(len..end) {
             Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
             other => other.map_err(|source| self.refused("reserve space in", end, source)),
         }
@@ -370,7 +375,7 @@ impl Seal {
             // The end chunk first: the cut gives back the space that was kept for it.
             file.write(&last)?;
             let len = file.content.len + last.len() as u64;
-            file.sink.truncate(len).map_err(Error::io("cut", &file.part))?;
+            file.storage.truncate(len).map_err(Error::io("cut", &file.part))?;
             // A second call of sync would report success for pages lost at the first.
             file.sync_all(len, answered).inspect_err(|_| self.hopeless = true)?;
             disk.rename(&file.part, &file.finished).map_err(Error::io("rename", &file.part))?;
@@ -414,7 +419,7 @@ pub(super) struct LeftFile {
 impl LeftFile {
     /// What of the acknowledged chunks cannot be read from the file, and what it has of chunks from
     /// number `lost_from` of the run on, which nobody acknowledged.
-    pub fn survey(&self, lost_from: u64) -> (Tally, Tally) {
+    pub fn scan(&self, lost_from: u64) -> (Tally, Tally) {
         let (kept, found) = self.find(lost_from, &|| ());
         let mut gone = self.content.items;
         gone.take(&kept.common(&gone));

@@ -48,9 +48,9 @@ mod raw_streams;
 mod reader;
 mod recorder;
 mod recover;
+mod scan;
 mod sealer;
 mod status;
-mod survey;
 mod sys;
 mod verify;
 mod watch;
@@ -62,7 +62,7 @@ mod tests;
 pub use account::{Item, Tally};
 pub use config::{Durability, RecorderConfig};
 pub use defect::Defect;
-pub use disk::{Disk, Sink, SystemDisk, is_being_written};
+pub use disk::{Disk, Storage, SystemDisk, is_being_written};
 pub use error::Error;
 pub use file::{
     END_RESERVE_BYTES, FILE_SIZE_LIMIT_MIN, Seal, check_file_size_limit, payload_bytes_max,

@@ -245,7 +245,7 @@ fn run(mut worker: Worker, sealer: Sealer, last: &Receiver<LastWords>) {
     let left = sealer.stop();
     lost.add(&shared.queue.give_up(ChunkDrop::WriteError));
     for file in left {
-        let (gone, found) = file.survey(worker.writer.acknowledged());
+        let (gone, found) = file.scan(worker.writer.acknowledged());
         shared.queue.lose(&gone, ChunkDrop::NotKept);
         shared.queue.regain(&found, reason);
     }

@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::disk::{Disk, Sink, SystemDisk, write_all_at};
+use super::disk::{Disk, Storage, SystemDisk, write_all_at};
 use super::error::Error;
 use super::file::{Content, OpenFile};
 use super::format::{BLOCK_BYTES, HEADER_BYTES, Header, Kind, Label, MAGIC, encode_chunk};
 use super::metadata::{EndCause, FileHeader, RunInfo};
 use super::name::{EXTENSION, finished_path};
-use super::survey::{Damage, Survey};
+use super::scan::{Damage, Scan};
 use super::verify::verify;
 use crate::files::{self, OutputDirectory, directory_of, is_taken};
 
@@ -116,7 +116,7 @@ pub fn unfinished_in(directory: &Path) -> Result<Vec<PathBuf>, Error> {
 /// As [`recover`].
 pub fn recover_on(disk: &dyn Disk, path: &Path) -> Result<Recovered, Error> {
     let Some(finished) = finished_path(path) else { return check_finished(path) };
-    let sink = match disk.open(path) {
+    let storage = match disk.open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound && is_taken(&finished) => {
             return check_finished(&finished);
         }
@@ -125,14 +125,14 @@ pub fn recover_on(disk: &dyn Disk, path: &Path) -> Result<Recovered, Error> {
         }
         other => other.map_err(Error::io("open", path))?,
     };
-    if sink.named_len(path).map_err(Error::io("look up", path))?.is_none() {
+    if storage.named_len(path).map_err(Error::io("look up", path))?.is_none() {
         // Another process finished the file between our opening and locking it.
         return check_finished(&finished);
     }
     if is_taken(&finished) {
         return Err(Error::Exists(finished));
     }
-    Repair { disk, sink, part: path, finished, set_aside: Vec::new(), bytes_set_aside: 0 }.run()
+    Repair { disk, storage, part: path, finished, set_aside: Vec::new(), bytes_set_aside: 0 }.run()
 }
 
 /// The answer for a file that has its finished name.
@@ -155,7 +155,7 @@ fn check_finished(file: &Path) -> Result<Recovered, Error> {
 /// One unfinished file under repair.
 struct Repair<'a> {
     disk: &'a dyn Disk,
-    sink: Box<dyn Sink>,
+    storage: Box<dyn Storage>,
     part: &'a Path,
     finished: PathBuf,
     set_aside: Vec<PathBuf>,
@@ -164,28 +164,28 @@ struct Repair<'a> {
 
 impl Repair<'_> {
     fn run(mut self) -> Result<Recovered, Error> {
-        let survey = Survey::of(self.part)?;
-        let content = survey.content;
-        if survey.sound_chunks == 0 && !begins_as_log(self.part)? {
+        let scan = Scan::of(self.part)?;
+        let content = scan.content;
+        if scan.sound_chunks == 0 && !begins_as_log(self.part)? {
             return Err(Error::NotALog(self.part.to_owned()));
         }
-        self.keep(content.len..survey.file_len)?;
-        for damage in &survey.damage {
+        self.keep(content.len..scan.file_len)?;
+        for damage in &scan.damage {
             self.keep(damage.bytes.clone())?;
         }
         self.flush_directory()?;
-        if survey.sound_chunks == 0 {
+        if scan.sound_chunks == 0 {
             self.disk.remove(self.part).map_err(Error::io("remove", self.part))?;
             self.flush_directory()?;
             return Ok(self.recovered(Outcome::NothingInside, content).0);
         }
-        for damage in &survey.damage {
+        for damage in &scan.damage {
             self.fill(damage, content.run)?;
         }
-        self.sink.sync().map_err(Error::io("flush", self.part))?;
+        self.storage.sync().map_err(Error::io("flush", self.part))?;
         let disk = self.disk;
         let (recovered, file) = self.recovered(Outcome::Finished, content);
-        let mut seal = match survey.ended {
+        let mut seal = match scan.ended {
             true => file.end_with(None),
             false => file.end(EndCause::Recovered, None, Vec::new()),
         };
@@ -204,7 +204,7 @@ impl Repair<'_> {
             bytes_set_aside: self.bytes_set_aside,
         };
         let part = self.part.to_owned();
-        (recovered, OpenFile::found(self.sink, self.finished, part, content))
+        (recovered, OpenFile::found(self.storage, self.finished, part, content))
     }
 
     fn flush_directory(&self) -> Result<(), Error> {
@@ -301,7 +301,7 @@ impl Repair<'_> {
         let header = FileHeader { rebuilt: true, ..FileHeader::new(&info, 0, 0) };
         let mut chunk = Vec::new();
         encode_chunk(&Label::new(Kind::FILE_HEADER), run, sequence, &[header.encode()], &mut chunk);
-        write_all_at(&mut *self.sink, &chunk, 0).map_err(Error::io("write", self.part))?;
+        write_all_at(&mut *self.storage, &chunk, 0).map_err(Error::io("write", self.part))?;
         Ok(chunk.len() as u64)
     }
 
@@ -320,7 +320,7 @@ impl Repair<'_> {
         let mut place = payload.start;
         while place < payload.end {
             let piece = &zeros[..(payload.end - place).min(COPY_BYTES as u64) as usize];
-            write_all_at(&mut *self.sink, piece, place)?;
+            write_all_at(&mut *self.storage, piece, place)?;
             payload_crc = crc32c::crc32c_append(payload_crc, piece);
             place += piece.len() as u64;
         }
@@ -328,7 +328,7 @@ impl Repair<'_> {
         let payload_len = (len - HEADER_BYTES as u64) as u32;
         let header = Header { label, run, sequence, payload_len, payload_crc };
         debug_assert!(at.is_multiple_of(BLOCK_BYTES as u64) && header.chunk_len() == len);
-        write_all_at(&mut *self.sink, &header.encode(), at)
+        write_all_at(&mut *self.storage, &header.encode(), at)
     }
 }
 

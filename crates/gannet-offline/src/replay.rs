@@ -82,20 +82,20 @@ pub fn replay<T: FrameFormat>(
     let replay = Replay::new(recording, format_of, pace, clock.now_ns());
     let progress = Arc::new(Progress { lateness_ns: replay.lateness(), ..Progress::default() });
     let (outlets, _) = Outlets::connect(&[to], Arc::clone(&progress))?;
-    let sender = Sender { replay, outlets, batch: Batch::default(), unsent: 0 };
+    let sender = Sender { replay, outlets, message: Message::default(), unsent: 0 };
     Ok(Running::spawn("replay", progress, move |stop| sender.run(&clock, stop))?)
 }
 
 /// Datagrams that are sent together.
 #[derive(Default)]
-struct Batch {
+struct Message {
     bytes: Vec<u8>,
     /// Where each ends, and its stream.
     ends: [(usize, Option<StreamKey>); BURST_FRAMES_MAX],
     count: usize,
 }
 
-impl Batch {
+impl Message {
     fn push(&mut self, bytes: &[u8], stream: Option<StreamKey>) {
         self.bytes.extend_from_slice(bytes);
         self.ends[self.count] = (self.bytes.len(), stream);
@@ -132,7 +132,7 @@ impl Batch {
 struct Sender<F> {
     replay: Replay<RecordedFile, F>,
     outlets: Outlets,
-    batch: Batch,
+    message: Message,
     unsent: u64,
 }
 
@@ -145,13 +145,13 @@ impl<F: Fn(&[u8]) -> T, T: FrameFormat> Sender<F> {
         while !stop.load(Ordering::Relaxed) {
             match self.replay.next(clock.now_ns()) {
                 Next::Send { bytes, stream } => {
-                    self.batch.push(bytes, stream);
-                    if self.batch.is_full() {
+                    self.message.push(bytes, stream);
+                    if self.message.is_full() {
                         self.flush()?;
                     }
                 }
                 // What was due leaves before anything is waited for.
-                Next::Wait(_) if !self.batch.is_empty() => self.flush()?,
+                Next::Wait(_) if !self.message.is_empty() => self.flush()?,
                 Next::Wait(due_ns) => wait(clock, due_ns),
                 Next::Done => break,
             }
@@ -161,8 +161,8 @@ impl<F: Fn(&[u8]) -> T, T: FrameFormat> Sender<F> {
     }
 
     fn flush(&mut self) -> Result<(), EmulationError> {
-        if !self.batch.is_empty() {
-            self.unsent += self.batch.send(&mut self.outlets)?;
+        if !self.message.is_empty() {
+            self.unsent += self.message.send(&mut self.outlets)?;
         }
         Ok(())
     }

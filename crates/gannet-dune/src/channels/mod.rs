@@ -1,7 +1,7 @@
 //! The channels of a run one by one: pedestal, noise, rate of primitives, and which of them are
 //! noisy or dead.
 //!
-//! [`Survey`] makes the figures from the counters of the streams, [`mask`] makes a list for the
+//! [`TpcSurvey`] makes the figures from the counters of the streams, [`mask`] makes a list for the
 //! configuration of them. Rates are per second of detector time: the frames that were searched tell
 //! it, so a slow front end or a file that is read at once makes no difference.
 //!
@@ -15,4 +15,4 @@ pub mod mask;
 mod survey;
 
 pub use condition::{NOISY_FACTOR, NOISY_PRIMITIVES_MIN};
-pub use survey::{RECENT, StreamSurvey, Survey};
+pub use survey::{RECENT, StreamSurvey, TpcSurvey};

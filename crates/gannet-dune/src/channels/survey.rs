@@ -28,7 +28,7 @@ pub struct StreamSurvey {
 /// Makes figures of the channels of streams from time to time, and remembers what it needs for
 /// recent rates.
 #[derive(Debug)]
-pub struct Survey {
+pub struct TpcSurvey {
     streams: Vec<StreamSurvey>,
     /// Where recent rates begin.
     older: Vec<Mark>,
@@ -63,7 +63,7 @@ impl Mark {
     }
 }
 
-impl Survey {
+impl TpcSurvey {
     /// A survey of `streams`, which have counted nothing yet.
     pub fn new(streams: Vec<StreamSurvey>) -> Self {
         let nothing = vec![Mark::NOTHING; streams.len()];
@@ -71,7 +71,7 @@ impl Survey {
     }
 }
 
-impl ChannelSurvey for Survey {
+impl ChannelSurvey for TpcSurvey {
     /// Channels that read no wire are left out.
     fn look(&mut self, now: Duration) -> Vec<ChannelFigures> {
         let marks: Vec<_> = self.streams.iter().map(Mark::of).collect();
@@ -184,8 +184,8 @@ mod tests {
             Self { emulator, tpg, frames: 0 }
         }
 
-        fn survey(&self) -> Survey {
-            Survey::new(vec![StreamSurvey {
+        fn survey(&self) -> TpcSurvey {
+            TpcSurvey::new(vec![StreamSurvey {
                 geo_id: GeoId::new(3, 0, 0, 0),
                 frames_per_s: 30_517.578,
                 counters: Arc::clone(self.tpg.counters()),
@@ -316,7 +316,7 @@ mod tests {
         wires.offline[8..].fill(StreamChannels::UNCONNECTED);
         let part = stream(&wires, 4);
         wires.offline.fill(StreamChannels::UNCONNECTED);
-        let mut survey = Survey::new(vec![stream(&wires, 1), part, whole]);
+        let mut survey = TpcSurvey::new(vec![stream(&wires, 1), part, whole]);
         let channels = survey.look(Duration::ZERO);
         assert_eq!(channels.len(), 8 + 64);
         let summaries = survey.summaries(&channels);

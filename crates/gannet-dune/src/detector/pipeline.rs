@@ -13,7 +13,7 @@ use gannet_trigger::merge::{MergeCounters, TimeReference};
 use gannet_wire::{FrameFormat, TriggerPrimitive};
 
 use super::{PlannedPrimitives, PrimitiveDetector, SearchedStream};
-use crate::channels::{StreamSurvey, Survey};
+use crate::channels::{StreamSurvey, TpcSurvey};
 use crate::export::{ExportConfig, export};
 use crate::recent::RECENT_PRIMITIVES;
 use crate::record::Origin;
@@ -129,7 +129,7 @@ impl<D: PrimitiveDetector> Pipeline for PrimitivePipeline<D> {
         if surveyed.is_empty() {
             return None;
         }
-        Some((Box::new(Survey::new(surveyed)), self.planned.config.pipeline.channels.clone()))
+        Some((Box::new(TpcSurvey::new(surveyed)), self.planned.config.pipeline.channels.clone()))
     }
 
     fn export(&self) -> Option<Export> {

@@ -25,11 +25,11 @@
 
 mod error;
 mod format;
+mod log_contents;
 mod places;
 mod primitive_table;
 mod raw_slices;
 mod run_facts;
-mod survey;
 mod trigger_table;
 mod writing;
 
@@ -47,7 +47,7 @@ pub use trigger_table::{TRIGGER_COLUMNS, TriggerRow, TriggerTable};
 
 use crate::raw_file::Catalogue;
 use gannet_log::Reader;
-use survey::Survey;
+use log_contents::LogContents;
 use writing::Writing;
 
 /// What to make of a log, and where.
@@ -105,8 +105,8 @@ pub fn export(
     config: &ExportConfig,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Exported, Error> {
-    let survey = Survey::of(log, progress)?;
-    let mut writing = Writing::begin(log, config, &survey)?;
+    let contents = LogContents::of(log, progress)?;
+    let mut writing = Writing::begin(log, config, &contents)?;
     let mut reader = Reader::open(log)?;
     let len = reader.file_len();
     while let Some(chunk) = reader.next_chunk()? {

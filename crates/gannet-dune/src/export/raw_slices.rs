@@ -14,7 +14,7 @@ use gannet_wire::{
     fragment, tdeeth, tpc_frame, wibeth,
 };
 
-use super::survey::Survey;
+use super::log_contents::LogContents;
 use crate::raw_file::{FileInfo, FragmentParts, GeoIdMap, RawFileWriter, Result};
 use crate::time_slice::SliceBuilder;
 use gannet_log::ChunkView;
@@ -41,16 +41,16 @@ pub(super) type RawSources = BTreeMap<GeoId, (SourceId, FragmentType)>;
 
 /// Gives each recorded stream its source: that of the run, that of the trigger records, or the next
 /// free one.
-pub(super) fn sources(survey: &Survey) -> RawSources {
-    let mut taken = survey.content.geo_ids.clone();
+pub(super) fn sources(contents: &LogContents) -> RawSources {
+    let mut taken = contents.content.geo_ids.clone();
     let numbered = |id| SourceId::new(Subsystem::DetectorReadout, id);
     let mut free = SOURCE_FIRST;
     let in_records = |stream: GeoId, records: &GeoIdMap| {
         records.iter().find(|(_, places)| places.contains(&stream)).map(|(source, _)| *source)
     };
     let mut sources = RawSources::new();
-    for &stream in &survey.content.raw_streams {
-        let told = survey.run.source(stream);
+    for &stream in &contents.content.raw_streams {
+        let told = contents.run.source(stream);
         let known = told.map(|(source, _)| source).or_else(|| in_records(stream, &taken));
         while taken.contains_key(&numbered(free)) {
             free += 1;

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::error::Error;
 use super::format::{ExportFormat, path_of};
+use super::log_contents::{LogContents, content_error, primitives};
 use super::primitive_table::PrimitiveTable;
 use super::raw_slices::{self, RawSlices, stream_of};
-use super::survey::{Survey, content_error, primitives};
 use super::{ExportConfig, Exported};
 use crate::raw_file::{FileInfo, GeoIdMap, RawFileWriter, RecordKind};
 use crate::record::StoredRecord;
@@ -36,8 +36,8 @@ struct Targets {
 }
 
 impl Targets {
-    fn of(log: &Path, config: &ExportConfig, survey: &Survey) -> Self {
-        let content = &survey.content;
+    fn of(log: &Path, config: &ExportConfig, contents: &LogContents) -> Self {
+        let content = &contents.content;
         let target = |format, items: u64, ending| {
             let wanted = items > 0 && config.formats.contains(&format);
             wanted.then(|| path_of(log, config.directory.as_deref(), ending))
@@ -70,27 +70,27 @@ impl Targets {
 }
 
 impl Writing {
-    /// Begins the exports that `config` asks for and `survey` has something for.
-    pub fn begin(log: &Path, config: &ExportConfig, survey: &Survey) -> Result<Self, Error> {
-        let targets = Targets::of(log, config, survey);
+    /// Begins the exports that `config` asks for and `contents` has something for.
+    pub fn begin(log: &Path, config: &ExportConfig, contents: &LogContents) -> Result<Self, Error> {
+        let targets = Targets::of(log, config, contents);
         targets.clear(config.overwrite)?;
         let raw_file = |path: &PathBuf, kind, geo_ids| {
-            RawFileWriter::replace(path, &file_info(config, survey, kind, geo_ids))
+            RawFileWriter::replace(path, &file_info(config, contents, kind, geo_ids))
         };
         let records = |path: &PathBuf| {
-            raw_file(path, RecordKind::TriggerRecord, survey.content.geo_ids.clone())
+            raw_file(path, RecordKind::TriggerRecord, contents.content.geo_ids.clone())
         };
         // The primitives of a slice come from one source, which has no place on the detector.
         let slices = |path: &PathBuf| raw_file(path, RecordKind::TimeSlice, GeoIdMap::new());
         let raw = |path: &PathBuf| {
-            let sources = raw_slices::sources(survey);
+            let sources = raw_slices::sources(contents);
             let geo_ids = sources.iter().map(|(stream, (source, _))| (*source, vec![*stream]));
-            let info = file_info(config, survey, RecordKind::TimeSlice, geo_ids.collect());
+            let info = file_info(config, contents, RecordKind::TimeSlice, geo_ids.collect());
             RawSlices::begin(path, &info, sources)
         };
         let table = |path: &PathBuf| {
-            let places = survey.run.places();
-            PrimitiveTable::replace(path, &survey.header, survey.chunks_missing, places)
+            let places = contents.run.places();
+            PrimitiveTable::replace(path, &contents.header, contents.chunks_missing, places)
         };
         let exported = Exported {
             files: Vec::new(),
@@ -98,8 +98,8 @@ impl Writing {
             slices: 0,
             primitives: 0,
             raw_frames: 0,
-            raw_frames_kept: if targets.raw.is_some() { 0 } else { survey.content.raw_frames },
-            chunks_missing: survey.chunks_missing,
+            raw_frames_kept: if targets.raw.is_some() { 0 } else { contents.content.raw_frames },
+            chunks_missing: contents.chunks_missing,
         };
         Ok(Self {
             records: targets.records.as_ref().map(records).transpose()?,
@@ -169,19 +169,19 @@ impl Writing {
 /// Attributes of a raw file of the log.
 fn file_info(
     config: &ExportConfig,
-    survey: &Survey,
+    contents: &LogContents,
     kind: RecordKind,
     geo_ids: GeoIdMap,
 ) -> FileInfo {
-    let told = survey.run.catalogue.as_ref();
+    let told = contents.run.catalogue.as_ref();
     FileInfo {
         kind,
-        run_number: survey.header.run,
-        file_index: survey.header.file_index.into(),
-        application_name: survey.header.application.clone(),
+        run_number: contents.header.run,
+        file_index: contents.header.file_index.into(),
+        application_name: contents.header.application.clone(),
         geo_ids,
         catalogue: config.catalogue.as_ref().or(told).cloned().unwrap_or_default(),
-        taken_at: survey.taken_at,
-        run_start: survey.run.text.clone(),
+        taken_at: contents.taken_at,
+        run_start: contents.run.text.clone(),
     }
 }

@@ -167,7 +167,7 @@ fn none_if_transient<T>(error: io::Error) -> io::Result<Option<T>> {
 }
 
 /// Room for many messages: a cell for each, and scrap memory for those that are longer than a cell.
-pub(crate) struct Batch {
+pub(crate) struct Messages {
     headers: Box<[libc::mmsghdr]>,
     pieces: Box<[[libc::iovec; 2]]>,
     names: Box<[Name]>,
@@ -181,9 +181,9 @@ pub(crate) struct Batch {
 }
 
 // SAFETY: the pointers in it are set anew before each call and not followed afterwards.
-unsafe impl Send for Batch {}
+unsafe impl Send for Messages {}
 
-impl Batch {
+impl Messages {
     /// For `messages` at a time, of which each has a cell of `cell_bytes`.
     pub(crate) fn new(cell_bytes: usize, messages: usize) -> Self {
         let scrap_len = MESSAGE_LEN_MAX - cell_bytes;

@@ -10,11 +10,10 @@
 //! every datagram, and the kernel counts them. `start` takes the filter away at one instant. `stop` connects the socket to itself, so that at one instant the kernel finds
 //! it no more for anybody, while what is queued can still be taken. Sockets that share an address
 //! refuse everything before, all of them. Every datagram in between is
-//! taken or counted by the kernel as dropped; the modules `drops` and `books` tell how that count
+//! taken or counted by the kernel as dropped; the modules `drops` and `socket_account` tell how that count
 //! is made exact.
 
 mod allow;
-mod books;
 mod coalescing;
 mod config;
 mod drops;
@@ -24,6 +23,7 @@ mod receiver;
 mod segments;
 mod setup;
 mod sink;
+mod socket_account;
 mod source;
 mod spread;
 

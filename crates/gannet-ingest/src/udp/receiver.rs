@@ -7,7 +7,7 @@ use std::time::Duration;
 use gannet_memory::Cell;
 
 use crate::landed::BATCH_FRAMES;
-use crate::sys::receive::{BATCH_MESSAGES, Batch, MESSAGE_LEN_MAX, Received, Room};
+use crate::sys::receive::{BATCH_MESSAGES, MESSAGE_LEN_MAX, Messages, Received, Room};
 use crate::sys::socket::Socket;
 use crate::udp::intake::Intake;
 use crate::udp::segments::Segments;
@@ -38,12 +38,12 @@ pub(super) fn arrivals_max(lengths: &RangeInclusive<usize>) -> usize {
 }
 
 /// Receives coalesced messages one by one, or many messages at a time.
-pub(super) struct Receiver {
+pub(super) struct UdpReceiver {
     lengths: RangeInclusive<usize>,
     /// Length of the datagrams for which the cells of the next message are laid out, one a cell.
     stride: usize,
     room: Room,
-    batch: Batch,
+    batch: Messages,
     /// Datagrams on their way to their cells, when they did not land there.
     strayed: Vec<u8>,
     /// Those of the last batch: message, first byte in it, and length.
@@ -54,13 +54,13 @@ pub(super) struct Receiver {
     timeout: Duration,
 }
 
-impl Receiver {
+impl UdpReceiver {
     pub(super) fn new(lengths: RangeInclusive<usize>) -> Self {
         let (longest, messages) = (*lengths.end(), batch_messages(&lengths));
         Self {
             stride: longest,
             room: Room::new(),
-            batch: Batch::new(longest, messages),
+            batch: Messages::new(longest, messages),
             strayed: vec![0; MESSAGE_LEN_MAX],
             strays: Vec::with_capacity(arrivals_max(&lengths)),
             holes: Vec::with_capacity(messages),

@@ -8,16 +8,16 @@ use crate::landed::Landed;
 use crate::source::{KernelBuffer, Landing};
 use crate::sys::arrival_counter::ArrivalCounter;
 use crate::sys::socket::Socket;
-use crate::udp::books::Books;
 use crate::udp::config::{Engine, UdpConfig};
-use crate::udp::receiver::{Receiver, arrivals_max};
+use crate::udp::receiver::{UdpReceiver, arrivals_max};
+use crate::udp::socket_account::SocketAccount;
 
 /// What a source is made of.
 pub(super) struct Parts {
-    pub(super) receiver: Receiver,
+    pub(super) receiver: UdpReceiver,
     pub(super) socket: Socket,
     pub(super) landed: Landed,
-    pub(super) books: Books,
+    pub(super) socket_account: SocketAccount,
     /// Whether messages may be coalesced.
     pub(super) coalesces: bool,
 }
@@ -35,14 +35,15 @@ pub(super) fn set_up(
     let coalesces = engine != Engine::Recvmmsg;
     let counter = (config.count_before_queue && coalesces)
         .then(|| refusals.unless("counting before the queue (BPF)", ArrivalCounter::load()));
-    let books = Books::new(&socket, counter.flatten()).map_err(failed("read the drops of"))?;
+    let socket_account =
+        SocketAccount::new(&socket, counter.flatten()).map_err(failed("read the drops of"))?;
     let lengths = landing.lengths.clone();
     let (name, arrivals_max) = (format!("udp {address}"), arrivals_max(&lengths));
     let mut landed = Landed::new(landing, arrivals_max, name, engine.name())?;
     landed.facts.refusals = refusals.0;
     landed.facts.kernel_buffer = Some(kernel_buffer);
-    landed.facts.drop_sizes = books.drop_sizes(coalesces);
-    Ok(Parts { receiver: Receiver::new(lengths), socket, landed, books, coalesces })
+    landed.facts.drop_sizes = socket_account.drop_sizes(coalesces);
+    Ok(Parts { receiver: UdpReceiver::new(lengths), socket, landed, socket_account, coalesces })
 }
 
 /// Engines and aids that the kernel refused, with the reasons.

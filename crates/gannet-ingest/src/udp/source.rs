@@ -12,13 +12,13 @@ use crate::landed::Landed;
 use crate::source::{Landing, Source, SourceDrop};
 use crate::sys::socket::{Queue, Socket};
 use crate::udp::allow::AllowList;
-use crate::udp::books::{Books, Moment};
 use crate::udp::coalescing::{Coalescing, Seen};
 use crate::udp::config::UdpConfig;
 use crate::udp::group::Group;
 use crate::udp::intake::Intake;
-use crate::udp::receiver::Receiver;
+use crate::udp::receiver::UdpReceiver;
 use crate::udp::setup::{Parts, set_up};
+use crate::udp::socket_account::{Moment, SocketAccount};
 use crate::udp::spread::Spread;
 
 /// Longest time that the kernel needs to finish with a datagram that it has found a socket for.
@@ -39,10 +39,10 @@ enum Phase {
 
 /// Takes datagrams from one UDP socket.
 pub struct UdpSource {
-    receiver: Receiver,
+    receiver: UdpReceiver,
     socket: Arc<Socket>,
     intake: Intake,
-    books: Books,
+    socket_account: SocketAccount,
     coalescing: Option<Coalescing>,
     /// Whether the kernel may join datagrams into messages at present.
     joins: bool,
@@ -107,9 +107,9 @@ impl UdpSource {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         let varied = landing.lengths.start() < landing.lengths.end();
-        let Parts { receiver, socket, landed, books, coalesces } =
+        let Parts { receiver, socket, landed, socket_account, coalesces } =
             set_up(config, address, landing)?;
-        let coalescing = coalesces.then(|| Coalescing::new(books.is_sized(), varied));
+        let coalescing = coalesces.then(|| Coalescing::new(socket_account.is_sized(), varied));
         Ok(Self {
             receiver,
             address,
@@ -119,7 +119,7 @@ impl UdpSource {
             joins: coalesces,
             varied,
             coalescing,
-            books,
+            socket_account,
             clock,
             phase: Phase::Made,
         })
@@ -198,8 +198,8 @@ impl UdpSource {
     /// were coalesced. Returns the state of the queue and the number of new drops.
     fn read_books(&mut self, moment: Moment, coalesced: bool) -> (Queue, u64) {
         let (taken, landed) = (self.intake.taken(), &self.intake.landed);
-        let (queue, drops) = self.books.keep(&self.socket, taken, &landed.account, moment);
-        if coalesced && !self.books.is_sized() {
+        let (queue, drops) = self.socket_account.keep(&self.socket, taken, &landed.account, moment);
+        if coalesced && !self.socket_account.is_sized() {
             landed.counters.unsized_drops.add(drops);
         }
         (queue, drops)
@@ -238,7 +238,7 @@ impl Source for UdpSource {
             return Ok(());
         }
         let failed = |what| Error::socket(what, self.address);
-        let begun = self.books.begin(&self.socket, self.joins);
+        let begun = self.socket_account.begin(&self.socket, self.joins);
         let refused = begun.map_err(failed("set the filter and coalescing of"))?;
         let account = &self.intake.landed.account;
         account.offer(refused);

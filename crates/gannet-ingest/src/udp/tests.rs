@@ -10,7 +10,7 @@ use gannet_measure::quantity::Bytes;
 use gannet_measure::random::Random;
 
 use super::intake::Intake;
-use super::receiver::{Receiver, arrivals_max};
+use super::receiver::{UdpReceiver, arrivals_max};
 use super::{AllowList, Engine, UdpConfig, UdpSource, open};
 use crate::landed::Landed;
 use crate::sink::Datagram;
@@ -122,14 +122,14 @@ fn messages_of_every_shape_give_their_datagrams() {
 }
 
 /// A socket with its ring and the receiver by system calls, without the policies of a source.
-fn calls(lengths: RangeInclusive<usize>) -> (Socket, Intake, Receiver) {
+fn calls(lengths: RangeInclusive<usize>) -> (Socket, Intake, UdpReceiver) {
     let address = "127.0.0.1:0".parse().unwrap();
     let socket = Socket::new(&address).unwrap();
     socket.set_receive_buffer(4 << 20).unwrap();
     socket.bind(&address).unwrap();
     let landing = Landing { lengths: lengths.clone(), cells: 1 };
     let landed = Landed::new(landing, arrivals_max(&lengths), "calls".into(), "calls").unwrap();
-    (socket, Intake::new(landed, AllowList::new(&[])), Receiver::new(lengths))
+    (socket, Intake::new(landed, AllowList::new(&[])), UdpReceiver::new(lengths))
 }
 
 #[test]

@@ -76,14 +76,14 @@ impl Endings {
 
 /// Hits that end in some rows. What it holds lives for one call; the room is kept.
 #[derive(Clone, Debug)]
-pub(crate) struct Batch {
+pub(crate) struct HitBatch {
     path: Path,
     /// Whether the dense path is expected to suit the next samples.
     dense: bool,
     endings: Box<Endings>,
 }
 
-impl Batch {
+impl HitBatch {
     pub(crate) fn new() -> Self {
         Self { path: Path::default(), dense: false, endings: Box::new(Endings::NONE) }
     }

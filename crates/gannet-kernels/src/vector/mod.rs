@@ -27,7 +27,7 @@ use crate::samples::Packed;
 use search::search;
 use transform::{FeedbackSum, Filter, RunningSum, Threshold, Transform};
 
-pub(crate) use batch::{AT_ONCE, Batch, Endings, PLACES, TimeBase};
+pub(crate) use batch::{AT_ONCE, Endings, HitBatch, PLACES, TimeBase};
 pub(crate) use lanes::Lanes;
 pub(crate) use quiet::{Masks, Never, QuietFilter, QuietSum, Tables};
 

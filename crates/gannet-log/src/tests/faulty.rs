@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use gannet_measure::random::Random;
 
-use super::super::disk::{Disk, Sink};
+use super::super::disk::{Disk, Storage};
 
 const BLOCK: u64 = 4096;
 pub const ENOSPC: i32 = 28;
@@ -106,13 +106,13 @@ impl FaultyDisk {
         if faults.random.chance(rate) { Err(io::Error::from_raw_os_error(EIO)) } else { Ok(()) }
     }
 
-    fn track(&self, file: File) -> io::Result<Box<dyn Sink>> {
+    fn track(&self, file: File) -> io::Result<Box<dyn Storage>> {
         file.try_lock().map_err(io::Error::from)?;
         let len_synced = file.metadata()?.len();
         let tracked = Tracked { file: file.try_clone()?, dirty: BTreeSet::new(), len_synced };
         let tracked = Arc::new(Mutex::new(tracked));
         self.faults().written.push(tracked.clone());
-        Ok(Box::new(FaultySink { disk: self.clone(), file, tracked }))
+        Ok(Box::new(FaultyStorage { disk: self.clone(), file, tracked }))
     }
 }
 
@@ -130,11 +130,11 @@ impl Faults {
 }
 
 impl Disk for FaultyDisk {
-    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Storage>> {
         self.other()?;
         self.track(OpenOptions::new().read(true).write(true).create_new(true).open(path)?)
     }
-    fn open(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Storage>> {
         self.other()?;
         self.track(OpenOptions::new().read(true).write(true).open(path)?)
     }
@@ -159,13 +159,13 @@ impl Disk for FaultyDisk {
     }
 }
 
-struct FaultySink {
+struct FaultyStorage {
     disk: FaultyDisk,
     file: File,
     tracked: Arc<Mutex<Tracked>>,
 }
 
-impl Sink for FaultySink {
+impl Storage for FaultyStorage {
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let mut faults = self.disk.faults();
         let len = bytes.len() as u64;

@@ -20,7 +20,7 @@ const WINDOW_SLACK: u64 = 1 << 16;
 
 /// Frames that are searched together.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct FrameBatch {
     buffers: Vec<Vec<u8>>,
     used: usize,
     streams: Vec<Vec<Place>>,
@@ -41,7 +41,7 @@ struct Place {
     at: usize,
 }
 
-impl Batch {
+impl FrameBatch {
     /// Forgets the frames; the memory is kept.
     pub fn clear(&mut self) {
         self.used = 0;

@@ -23,7 +23,7 @@ use super::config::Progress;
 use super::error::FindError;
 use super::input::Recording;
 use super::output::{Output, TimeOrder, key};
-use super::streams::{Batch, Streams};
+use super::streams::{FrameBatch, Streams};
 
 /// Batches that wait for a searching thread.
 const QUEUE: usize = 1;
@@ -32,14 +32,14 @@ const BATCHES_MAX: usize = 4;
 
 /// What the reading thread sends to a searching one.
 struct Work {
-    batch: Arc<Batch>,
+    batch: Arc<FrameBatch>,
     /// Chains of streams that are met for the first time.
     fresh: Vec<StreamChain>,
 }
 
 /// What a searching thread found in its streams of a batch.
 struct Found {
-    batch: Arc<Batch>,
+    batch: Arc<FrameBatch>,
     tps: Vec<TriggerPrimitive>,
     /// Earliest time of frames that were not searched yet, in ticks.
     waits_from: u64,
@@ -109,14 +109,14 @@ fn read(
     recording: &mut Recording,
     streams: &mut Streams<'_>,
     works: &[SyncSender<Work>],
-    free: &Receiver<Batch>,
+    free: &Receiver<FrameBatch>,
     progress: &mut Progress<'_>,
 ) -> Result<(), FindError> {
     let (mut stream, mut batches) = (0, 0);
     loop {
         let mut batch = if batches < BATCHES_MAX {
             batches += 1;
-            Batch::default()
+            FrameBatch::default()
         } else {
             // Without a writer there is no more to be done.
             let Ok(batch) = free.recv() else { return Ok(()) };
@@ -189,7 +189,7 @@ fn search_streams(
 /// for what must wait to the end.
 fn write(
     finds: &[Receiver<Found>],
-    spent: &Sender<Batch>,
+    spent: &Sender<FrameBatch>,
     mut outputs: Vec<Output>,
 ) -> Result<(TimeOrder, Vec<Output>), FindError> {
     let mut order = TimeOrder::default();

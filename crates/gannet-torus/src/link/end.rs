@@ -5,7 +5,7 @@ use gannet_wire::apelink::{Credit, Header, NEXT_MODULUS, Used, Word, words_of};
 use super::config::{Config, ConfigError};
 use super::counters::Counters;
 use super::fifo::Arrival;
-use super::receiver::{Received, Receiver, Stage};
+use super::receiver::{LinkReceiver, Received, Stage};
 use super::transmitter::{Refused, Transmitter};
 use super::window::Origin;
 
@@ -60,7 +60,7 @@ pub struct Sent {
 pub struct Link {
     config: Config,
     transmitter: Transmitter,
-    receiver: Receiver,
+    receiver: LinkReceiver,
     counters: Counters,
     /// Bits sent in every credit.
     diagnostics: u16,
@@ -93,7 +93,7 @@ impl Link {
         Ok(Self {
             config,
             transmitter: Transmitter::new(&config),
-            receiver: Receiver::new(&config),
+            receiver: LinkReceiver::new(&config),
             counters: Counters::default(),
             diagnostics: 0,
             heard: None,

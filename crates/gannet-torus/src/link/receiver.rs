@@ -32,7 +32,7 @@ pub(super) enum Received {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Receiver {
+pub(super) struct LinkReceiver {
     config: Config,
     fifos: Vec<Fifo>,
     stage: Stage,
@@ -51,7 +51,7 @@ pub(super) struct Receiver {
     progress_at: u64,
 }
 
-impl Receiver {
+impl LinkReceiver {
     pub(super) fn new(config: &Config) -> Self {
         let fifo = Fifo::new(config.fifo_words, config.fifo_headers);
         Self {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use gannet_log::{Disk, Sink, SystemDisk};
+use gannet_log::{Disk, Storage, SystemDisk};
 
 pub const EIO: i32 = 5;
 pub const EFBIG: i32 = 27;
@@ -91,12 +91,12 @@ impl MannerDisk {
 }
 
 impl Disk for MannerDisk {
-    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Storage>> {
         self.operate()?;
-        let sink = SystemDisk.create(path)?;
-        Ok(Box::new(MannerSink { disk: self.clone(), sink, kept: 0 }))
+        let storage = SystemDisk.create(path)?;
+        Ok(Box::new(MannerSink { disk: self.clone(), storage, kept: 0 }))
     }
-    fn open(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Storage>> {
         SystemDisk.open(path)
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -121,7 +121,7 @@ impl Disk for MannerDisk {
 
 struct MannerSink {
     disk: MannerDisk,
-    sink: Box<dyn Sink>,
+    storage: Box<dyn Storage>,
     /// Byte up to which there is space for this file.
     kept: u64,
 }
@@ -142,15 +142,15 @@ impl MannerSink {
     }
 }
 
-impl Sink for MannerSink {
+impl Storage for MannerSink {
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         // A write that fails has taken some of the bytes.
         if let Err(error) = self.disk.operate() {
-            self.sink.write_at(&bytes[..bytes.len() * 9 / 10], offset)?;
+            self.storage.write_at(&bytes[..bytes.len() * 9 / 10], offset)?;
             return Err(error);
         }
         if let Some(len) = self.disk.0.manner.lock().unwrap().cut.take() {
-            self.sink.truncate(len)?;
+            self.storage.truncate(len)?;
         }
         let allowed = self.file_size_max().saturating_sub(offset).min(bytes.len() as u64);
         if allowed == 0 && !bytes.is_empty() {
@@ -160,7 +160,7 @@ impl Sink for MannerSink {
         let room = self.take_space(offset + bytes.len() as u64).saturating_sub(offset) as usize;
         match room {
             0 if !bytes.is_empty() => Err(io::Error::from_raw_os_error(ENOSPC)),
-            _ => self.sink.write_at(&bytes[..room.min(bytes.len())], offset),
+            _ => self.storage.write_at(&bytes[..room.min(bytes.len())], offset),
         }
     }
     fn reserve(&mut self, range: Range<u64>) -> io::Result<()> {
@@ -179,20 +179,20 @@ impl Sink for MannerSink {
         Ok(())
     }
     fn sync_range(&mut self, range: Range<u64>) -> io::Result<()> {
-        self.sink.sync_range(range)
+        self.storage.sync_range(range)
     }
     fn sync(&mut self) -> io::Result<()> {
         self.disk.operate()?;
-        self.sink.sync()
+        self.storage.sync()
     }
     fn truncate(&mut self, len: u64) -> io::Result<()> {
         self.disk.operate()?;
-        self.sink.truncate(len)
+        self.storage.truncate(len)
     }
     fn named_len(&self, path: &Path) -> io::Result<Option<u64>> {
-        self.sink.named_len(path)
+        self.storage.named_len(path)
     }
     fn first_hole(&self) -> io::Result<u64> {
-        self.sink.first_hole()
+        self.storage.first_hole()
     }
 }

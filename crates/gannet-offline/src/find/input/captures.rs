@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use gannet_log::{FileHeader, RunInfo};
 use gannet_wire::tpc_frame::FRAME_LEN;
 
-use super::{Part, Parts, Skipped, Survey};
+use super::{InputContents, Part, Parts, Skipped};
 use crate::find::config::FrameSource;
 use crate::find::error::FindError;
-use crate::find::streams::{BATCH_BYTES, Batch, Streams};
+use crate::find::streams::{BATCH_BYTES, FrameBatch, Streams};
 use crate::recording::{Capture, Packets, RecordingError};
 
 /// Longest time that a stream may be behind another in a capture, in ticks: 1 s.
@@ -23,14 +23,14 @@ struct Captures {
 }
 
 /// Opens the captures; nothing in them says what is to come.
-pub(super) fn survey(paths: &[PathBuf]) -> Result<Survey, FindError> {
+pub(super) fn survey(paths: &[PathBuf]) -> Result<InputContents, FindError> {
     let (mut files, mut parts) = (Vec::new(), Vec::new());
     for (file, path) in paths.iter().enumerate() {
         let len = fs::metadata(path).map_err(FindError::io("read", path))?.len();
         files.push(Capture::open(path)?);
         parts.push(Part { file, place: 0, first: 0, len });
     }
-    Ok(Survey {
+    Ok(InputContents {
         input: Box::new(Captures { files, damaged: 0, other: 0 }),
         parts,
         source: FrameSource::Capture,
@@ -48,7 +48,7 @@ impl Parts for Captures {
     fn read(
         &mut self,
         part: &Part,
-        batch: &mut Batch,
+        batch: &mut FrameBatch,
         streams: &mut Streams<'_>,
     ) -> Result<bool, FindError> {
         let capture = &mut self.files[part.file];

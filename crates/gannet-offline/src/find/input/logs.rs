@@ -10,11 +10,11 @@ use gannet_log::{Error, Kind, Reader};
 use gannet_wire::record::Record;
 use gannet_wire::{FragmentRepr, FragmentType};
 
-use super::{Part, Parts, Skipped, Survey};
+use super::{InputContents, Part, Parts, Skipped};
 use crate::find::config::{FrameSource, Progress};
 use crate::find::error::FindError;
 use crate::find::report::Break;
-use crate::find::streams::{Batch, Streams};
+use crate::find::streams::{FrameBatch, Streams};
 use crate::log_index::{self, LogIndex, chunks_once};
 use crate::one_run::{Identity, OneRun, start_beside};
 
@@ -30,7 +30,7 @@ pub(super) fn survey(
     paths: &[PathBuf],
     asked: Option<FrameSource>,
     progress: &mut Progress<'_>,
-) -> Result<Survey, FindError> {
+) -> Result<InputContents, FindError> {
     let (mut logs, mut one_run) = (Vec::new(), OneRun::default());
     for path in paths {
         let log = LogIndex::of(path, || progress(0, 0).is_continue())?;
@@ -68,7 +68,7 @@ pub(super) fn survey(
     let files = logs.into_iter().map(|log| log.reader).collect();
     let skipped = Skipped { damaged, other: 0 };
     let input = Box::new(Logs { files, source, skipped });
-    Ok(Survey {
+    Ok(InputContents {
         input,
         parts,
         source,
@@ -145,7 +145,7 @@ impl Parts for Logs {
     fn read(
         &mut self,
         part: &Part,
-        batch: &mut Batch,
+        batch: &mut FrameBatch,
         streams: &mut Streams<'_>,
     ) -> Result<bool, FindError> {
         let (buffer, chunk) = batch.buffer();
@@ -174,7 +174,7 @@ impl Parts for Logs {
 
 impl Logs {
     /// Takes the frames of the record that fills a chunk.
-    fn record(&mut self, buffer: usize, batch: &mut Batch, streams: &mut Streams<'_>) {
+    fn record(&mut self, buffer: usize, batch: &mut FrameBatch, streams: &mut Streams<'_>) {
         let chunk = &batch.bytes(buffer)[HEADER_BYTES..];
         let Ok(record) = StoredRecord::trigger_record(chunk) else {
             self.skipped.damaged += 1;

@@ -14,7 +14,7 @@ use super::config::{FindConfig, FrameSource, Progress};
 use super::error::FindError;
 use super::origin::Told;
 use super::report::Break;
-use super::streams::{Batch, Streams};
+use super::streams::{FrameBatch, Streams};
 use crate::recording::FileKind;
 
 /// A piece of a file that is read at once: a chunk, a record, or the whole of a capture.
@@ -37,7 +37,7 @@ trait Parts {
     fn read(
         &mut self,
         part: &Part,
-        batch: &mut Batch,
+        batch: &mut FrameBatch,
         streams: &mut Streams<'_>,
     ) -> Result<bool, FindError>;
 
@@ -55,7 +55,7 @@ pub(super) struct Skipped {
 }
 
 /// What looking through the files gave.
-struct Survey {
+struct InputContents {
     input: Box<dyn Parts>,
     parts: Vec<Part>,
     source: FrameSource,
@@ -76,7 +76,7 @@ struct Survey {
 
 /// The files to be searched.
 pub(super) struct Recording {
-    survey: Survey,
+    survey: InputContents,
     kind: FileKind,
     first_file: PathBuf,
     next: usize,
@@ -128,7 +128,7 @@ impl Recording {
     /// Fills an empty batch; false when there are no more frames.
     pub fn fill(
         &mut self,
-        batch: &mut Batch,
+        batch: &mut FrameBatch,
         streams: &mut Streams<'_>,
     ) -> Result<bool, FindError> {
         while !batch.is_full() {

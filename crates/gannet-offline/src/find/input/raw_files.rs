@@ -9,10 +9,10 @@ use gannet_dune::raw_file::{
 use gannet_log::{FileHeader, RunInfo};
 use gannet_wire::{Fragment, FragmentType, TriggerRecordHeader, wibeth};
 
-use super::{Part, Parts, Skipped, Survey};
+use super::{InputContents, Part, Parts, Skipped};
 use crate::find::config::FrameSource;
 use crate::find::error::FindError;
-use crate::find::streams::{Batch, Streams};
+use crate::find::streams::{FrameBatch, Streams};
 use crate::one_run::{Identity, OneRun, start_of_raw_file};
 
 /// Longest time that a window may begin before the time of its trigger, when the record does not
@@ -27,7 +27,7 @@ struct RawFiles {
 }
 
 /// Looks the records through; of each only the first headers are read.
-pub(super) fn survey(paths: &[PathBuf]) -> Result<Survey, FindError> {
+pub(super) fn survey(paths: &[PathBuf]) -> Result<InputContents, FindError> {
     let (mut files, mut parts) = (Vec::new(), Vec::new());
     let (mut one_run, mut skipped) = (OneRun::default(), Skipped::default());
     for (file, path) in paths.iter().enumerate() {
@@ -76,7 +76,7 @@ pub(super) fn survey(paths: &[PathBuf]) -> Result<Survey, FindError> {
         .find_map(|(path, file)| Some((path.clone(), start_of_raw_file(file)?)));
     let is_first = |file: &RawFileReader| file.number("file_index").is_ok_and(|index| index == 0);
     let has_first = start.is_some() && files.iter().any(is_first);
-    Ok(Survey {
+    Ok(InputContents {
         header: header(&files)?,
         input: Box::new(RawFiles { files, source, skipped }),
         parts: parts.into_iter().map(|(_, part)| part).collect(),
@@ -183,7 +183,7 @@ impl Parts for RawFiles {
     fn read(
         &mut self,
         part: &Part,
-        batch: &mut Batch,
+        batch: &mut FrameBatch,
         streams: &mut Streams<'_>,
     ) -> Result<bool, FindError> {
         let record = &self.files[part.file].records()[part.place as usize];

@@ -26,7 +26,7 @@ enum Gauge {
     Proc(u64),
 }
 
-/// What is known about the queue when the books are kept.
+/// What is known about the queue when the socket_account are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moment {
     /// Messages may wait in it.
@@ -38,7 +38,7 @@ pub(super) enum Moment {
 }
 
 /// Keeps the kernel's part of the account.
-pub(super) struct Books {
+pub(super) struct SocketAccount {
     gauge: Gauge,
     counter: Option<ArrivalCounter>,
     drops: DropCount,
@@ -46,7 +46,7 @@ pub(super) struct Books {
     accounted: u64,
 }
 
-impl Books {
+impl SocketAccount {
     pub(super) fn new(socket: &Socket, counter: Option<ArrivalCounter>) -> io::Result<Self> {
         let gauge = match socket.queue() {
             Ok(_) => Gauge::Socket,

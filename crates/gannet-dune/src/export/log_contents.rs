@@ -15,7 +15,7 @@ use gannet_log::{ChunkView, FileHeader, Kind, Reader, Report, verify_seeing};
 
 /// What a sound log holds.
 #[derive(Debug)]
-pub(super) struct Survey {
+pub(super) struct LogContents {
     /// Header of the log.
     pub header: FileHeader,
     /// Chunks known to have been lost.
@@ -45,7 +45,7 @@ pub(super) struct Content {
     pub geo_ids: GeoIdMap,
 }
 
-impl Survey {
+impl LogContents {
     /// Reads all of `log`.
     pub fn of(log: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Self, Error> {
         if finished_path(log).is_some() && log.exists() {

@@ -23,7 +23,7 @@ pub(super) struct Damage {
 
 /// What a scan of an unfinished file finds.
 #[derive(Debug, Default)]
-pub(super) struct Survey {
+pub(super) struct Scan {
     /// Sound chunks of any kind.
     pub sound_chunks: u64,
     /// What the sound chunks hold.
@@ -37,18 +37,18 @@ pub(super) struct Survey {
     pub file_len: u64,
 }
 
-impl Survey {
+impl Scan {
     /// Scans the file from front to back.
     pub fn of(path: &Path) -> Result<Self, Error> {
         let mut reader = Reader::new(open_own(path)?, path)?;
-        let mut survey = Self { file_len: reader.file_len(), ..Self::default() };
+        let mut scan = Self { file_len: reader.file_len(), ..Self::default() };
         loop {
             match reader.next_chunk() {
                 Ok(Some(chunk)) => {
                     let header = chunk.header;
                     let offset = chunk.offset;
-                    survey.count(&header);
-                    survey.content.len = match header.label.kind {
+                    scan.count(&header);
+                    scan.content.len = match header.label.kind {
                         Kind::END_OF_FILE => offset,
                         _ => reader.offset(),
                     };
@@ -65,22 +65,22 @@ impl Survey {
                     let sequence = before.unwrap_or(after);
                     // The reader resyncs only where the difference fits 32 bits.
                     let missing = u32::try_from(after - sequence).unwrap_or(u32::MAX);
-                    survey.content.chunks_missing += u64::from(missing);
-                    survey.damage.push(Damage { bytes, sequence, missing });
+                    scan.content.chunks_missing += u64::from(missing);
+                    scan.damage.push(Damage { bytes, sequence, missing });
                 }
                 Err(error) => return Err(error),
             }
         }
-        survey.content.run = reader.run().unwrap_or_default();
-        survey.content.next_sequence = reader.sequence().unwrap_or_default();
-        let content = &mut survey.content;
-        survey.ended = reader.end().is_some_and(|end| {
+        scan.content.run = reader.run().unwrap_or_default();
+        scan.content.next_sequence = reader.sequence().unwrap_or_default();
+        let content = &mut scan.content;
+        scan.ended = reader.end().is_some_and(|end| {
             (end.data_chunks, end.chunks_missing) == (content.chunks, content.chunks_missing)
         });
-        if survey.ended {
+        if scan.ended {
             content.len = reader.offset();
         }
-        Ok(survey)
+        Ok(scan)
     }
 
     fn count(&mut self, header: &Header) {
