@@ -1,18 +1,24 @@
 //! The stages of one run of a detector of primitives.
 
+use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gannet_control::config::{ChannelsConfig, Plan};
-use gannet_control::detector::{ChannelSurvey, Export, Pipeline, Stages};
+use gannet_control::config::{ChannelsConfig, Plan, PlannedStream};
+use gannet_control::detector::{ChannelSurvey, Export, Pipeline, PlannedDetector, Stages};
+use gannet_control::emulation::{Emulation, EmulationError, EventSink, Target, unix_ticks};
+use gannet_control::run::{Run, RunError};
 use gannet_control::snapshot::{PrimitiveSnapshot, TriggerSnapshot};
+use gannet_emulate::config::Pace;
 use gannet_log::Item;
 use gannet_measure::counter::Counter;
 use gannet_measure::ledger::{Account, Statement};
 use gannet_trigger::merge::{MergeCounters, TimeReference};
+use gannet_wire::daq_ethernet::CLOCK;
 use gannet_wire::{FrameFormat, TriggerPrimitive};
 
-use super::{PlannedPrimitives, PrimitiveDetector, SearchedStream};
+use super::planned::named;
+use super::{EmulateTable, GeoStreams, PlannedPrimitives, PrimitiveDetector, SearchedStream};
 use crate::channels::{StreamSurvey, TpcSurvey};
 use crate::export::{ExportConfig, export};
 use crate::recent::RECENT_PRIMITIVES;
@@ -208,5 +214,55 @@ fn seen(primitive: TriggerPrimitive) -> PrimitiveSnapshot {
         samples_over_threshold: primitive.samples_over_threshold(),
         adc_peak: primitive.adc_peak(),
         adc_integral: primitive.adc_integral(),
+    }
+}
+
+impl<D: PrimitiveDetector> PlannedDetector for PlannedPrimitives<D> {
+    fn configure(&self, plan: &Plan) -> Result<Run, RunError> {
+        Run::of(plan, PrimitivePipeline::new(self.clone()))
+    }
+
+    fn emulated(&self) -> Vec<PlannedStream> {
+        // What the configuration names was tested.
+        let geo_ids = self.config.emulate.streams().geo_ids();
+        geo_ids.unwrap_or_default().into_iter().map(named).collect()
+    }
+
+    fn emulate(
+        &self,
+        target: &Target,
+        events: Option<EventSink>,
+    ) -> Result<Emulation, EmulationError> {
+        let settings = self.config.emulate.settings();
+        let start = settings.start_timestamp.unwrap_or_else(|| unix_ticks(CLOCK));
+        let front_end = self.detector.front_end(&self.config.emulate, &self.emulated_map, start)?;
+        Emulation::start(front_end, &settings, target, events)
+    }
+
+    fn trial(&self, streams: usize, rate_scale: f64) -> Arc<dyn PlannedDetector> {
+        let mut trial = self.clone();
+        if let Some(source) = self.config.sources.first() {
+            let pace = Pace { rate_scale, ..Pace::default() };
+            trial.config.emulate = D::Emulate::of(source.streams.first(streams), pace);
+        }
+        trial.config.pipeline.slice_ticks = 0;
+        trial.config.pipeline.exports.formats.clear();
+        trial.config.pipeline.exports.manifest = false;
+        trial.streams.truncate(streams);
+        trial.emulated_map = self.channel_map.clone();
+        Arc::new(trial)
+    }
+
+    fn doubts(&self, _plan: &Plan) -> Vec<String> {
+        let mut offline = self.channel_map.iter().flat_map(|(_, channels)| channels.offline);
+        self.detector.doubts(&self.config.pipeline.tpg, &mut offline)
+    }
+
+    fn inputs(&self) -> Vec<PathBuf> {
+        self.config.pipeline.channel_map.iter().cloned().collect()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }

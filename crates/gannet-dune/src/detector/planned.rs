@@ -1,17 +1,12 @@
 //! What a configuration says about a detector of primitives, tested and resolved.
 
-use std::any::Any;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::{fs, io};
 
 use gannet_control::config::{
     Config, Document, Load, Plan, PlannedStream, Problem, SourceStreams, Table,
 };
-use gannet_control::detector::PlannedDetector;
-use gannet_control::emulation::{Emulation, EmulationError, EventSink, Target, unix_ticks};
-use gannet_control::run::{Run, RunError};
-use gannet_emulate::config::Pace;
 use gannet_measure::quantity::Bytes;
 use gannet_trigger::source::SourceConfig as CandidateSource;
 use gannet_wire::channel_map::{ChannelMapError, StreamChannels};
@@ -20,7 +15,6 @@ use gannet_wire::source_id::{SourceId, Subsystem};
 use gannet_wire::{ChannelMap, FrameFormat, GeoId, TriggerPrimitive, adc14};
 
 use super::config::{EmulateTable, GeoStreams, PrimitiveTables};
-use super::pipeline::PrimitivePipeline;
 use super::{PipelineConfig, PrimitiveDetector, Refusal};
 
 /// Longest channel map that is read: several times that of a whole module.
@@ -130,7 +124,7 @@ fn distinct(sources: &[Vec<GeoId>]) -> Vec<GeoId> {
     distinct
 }
 
-fn named(geo_id: GeoId) -> PlannedStream {
+pub(super) fn named(geo_id: GeoId) -> PlannedStream {
     PlannedStream { key: geo_id.into(), name: geo_id.to_string() }
 }
 
@@ -195,55 +189,5 @@ impl<D: PrimitiveDetector> PlannedPrimitives<D> {
     /// Format of the frames of a source.
     pub fn format(&self, source: usize) -> D::Format {
         self.detector.format(&self.config.sources[source].streams)
-    }
-}
-
-impl<D: PrimitiveDetector> PlannedDetector for PlannedPrimitives<D> {
-    fn configure(&self, plan: &Plan) -> Result<Run, RunError> {
-        Run::of(plan, PrimitivePipeline::new(self.clone()))
-    }
-
-    fn emulated(&self) -> Vec<PlannedStream> {
-        // What the configuration names was tested.
-        let geo_ids = self.config.emulate.streams().geo_ids();
-        geo_ids.unwrap_or_default().into_iter().map(named).collect()
-    }
-
-    fn emulate(
-        &self,
-        target: &Target,
-        events: Option<EventSink>,
-    ) -> Result<Emulation, EmulationError> {
-        let settings = self.config.emulate.settings();
-        let start = settings.start_timestamp.unwrap_or_else(|| unix_ticks(CLOCK));
-        let front_end = self.detector.front_end(&self.config.emulate, &self.emulated_map, start)?;
-        Emulation::start(front_end, &settings, target, events)
-    }
-
-    fn trial(&self, streams: usize, rate_scale: f64) -> Arc<dyn PlannedDetector> {
-        let mut trial = self.clone();
-        if let Some(source) = self.config.sources.first() {
-            let pace = Pace { rate_scale, ..Pace::default() };
-            trial.config.emulate = D::Emulate::of(source.streams.first(streams), pace);
-        }
-        trial.config.pipeline.slice_ticks = 0;
-        trial.config.pipeline.exports.formats.clear();
-        trial.config.pipeline.exports.manifest = false;
-        trial.streams.truncate(streams);
-        trial.emulated_map = self.channel_map.clone();
-        Arc::new(trial)
-    }
-
-    fn doubts(&self, _plan: &Plan) -> Vec<String> {
-        let mut offline = self.channel_map.iter().flat_map(|(_, channels)| channels.offline);
-        self.detector.doubts(&self.config.pipeline.tpg, &mut offline)
-    }
-
-    fn inputs(&self) -> Vec<PathBuf> {
-        self.config.pipeline.channel_map.iter().cloned().collect()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -2,12 +2,10 @@
 
 use gannet_measure::quantity::Span;
 use gannet_wire::tpc_streams::StreamsError;
-use gannet_wire::{ChannelMap, FrameFormat, TpcFormat, TpcStreams, adc14};
+use gannet_wire::{FrameFormat, TpcFormat, TpcStreams, adc14};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::TpcFrontEnd;
-use crate::Emulator;
 use crate::config::{ConfigError, Faults, Pace, Settings, within};
 
 impl From<StreamsError> for ConfigError {
@@ -58,18 +56,6 @@ impl Config {
             pace: self.pace.clone(),
             faults: self.faults.clone(),
         }
-    }
-
-    /// The emulator of these front ends, whose streams read the wires that `map` tells.
-    ///
-    /// # Errors
-    /// As [`TpcFrontEnd::new`].
-    pub fn emulator(
-        &self,
-        map: &ChannelMap,
-        now: u64,
-    ) -> Result<Emulator<TpcFrontEnd>, ConfigError> {
-        Emulator::new(TpcFrontEnd::new(self, map, now)?, &self.settings())
     }
 
     /// Refuses values that cannot be emulated.

@@ -17,6 +17,7 @@ use super::pattern::Pattern;
 use super::pulser::Pulser;
 use super::signals::Signals;
 use crate::config::ConfigError;
+use crate::emulator::Emulator;
 use crate::front_end::{Body, FrontEnd, InjectedEvent};
 use crate::seeds::{Purpose, family};
 
@@ -178,6 +179,20 @@ fn template(format: TpcFormat, pulser: bool) -> Headers {
             .emit(&mut tdeeth::Header::new_unchecked(own)),
     }
     headers
+}
+
+impl Config {
+    /// The emulator of these front ends, whose streams read the wires that `map` tells.
+    ///
+    /// # Errors
+    /// As [`TpcFrontEnd::new`].
+    pub fn emulator(
+        &self,
+        map: &ChannelMap,
+        now: u64,
+    ) -> Result<Emulator<TpcFrontEnd>, ConfigError> {
+        Emulator::new(TpcFrontEnd::new(self, map, now)?, &self.settings())
+    }
 }
 
 #[cfg(test)]

@@ -53,3 +53,23 @@ impl Entry {
         (unchanged && cell != EMPTY).then_some(Held { begin, cell: Cell(cell), len })
     }
 }
+
+/// What a reader remembers from one look to the next.
+#[derive(Debug, Default)]
+pub(super) struct Mark {
+    /// Number of the oldest frame that may still be there; only moves back for late frames.
+    pub oldest: u64,
+    /// Frames may be there that are older than the newest by more than the index is long.
+    pub leapt: bool,
+}
+
+/// What became of a frame that was entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// It is indexed.
+    Stored,
+    /// It is indexed in the place of a frame that began less than one frame length apart.
+    Displaced,
+    /// It is older than everything the index can hold beside the newest frame.
+    TooOld,
+}

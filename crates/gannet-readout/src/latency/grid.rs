@@ -4,9 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gannet_memory::Reader;
 
-use super::entry::{Entry, Held};
-use super::index::{Mark, Placement};
-use super::stream::Window;
+use super::entry::{Entry, Held, Mark, Placement};
+use super::window::Window;
 
 /// The frames of a stream by their numbers.
 #[derive(Debug)]

@@ -10,8 +10,12 @@ mod grid;
 mod index;
 mod intake;
 mod ordered;
+mod shared;
 mod stream;
+mod window;
 
-pub use index::{IndexWriter, Placement, index};
+pub use entry::Placement;
+pub use index::{IndexWriter, index};
 pub use intake::{IntakeReader, IntakeWriter, Next, intake};
-pub use stream::{Extent, StreamBuffer, Window};
+pub use stream::{Extent, StreamBuffer};
+pub use window::Window;

@@ -11,9 +11,8 @@ use std::thread;
 
 use gannet_memory::{Cell, Reader};
 
-use super::entry::{Entry, Held};
-use super::index::{Mark, Placement};
-use super::stream::Window;
+use super::entry::{Entry, Held, Mark, Placement};
+use super::window::Window;
 
 /// Frames that a reader looks at in one version.
 const LOOK_FRAMES: usize = 64;

@@ -4,23 +4,9 @@ use std::sync::Arc;
 
 use gannet_memory::Overwritten;
 
-use super::index::{Mark, Shared};
-
-/// A half-open span of time, in ticks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// First tick inside.
-    pub begin: u64,
-    /// First tick after.
-    pub end: u64,
-}
-
-impl Window {
-    /// Whether it holds anything, and no more than `ticks_max` ticks.
-    pub fn is_valid(self, ticks_max: u64) -> bool {
-        self.begin < self.end && self.end - self.begin <= ticks_max
-    }
-}
+use super::entry::Mark;
+use super::shared::Shared;
+use super::window::Window;
 
 /// Time stamps of the oldest and the newest frame that a buffer holds, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
