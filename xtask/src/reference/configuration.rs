@@ -11,7 +11,8 @@ prints. To change a text, change the doc comment of the field.
 A configuration is one TOML file. All keys have defaults; an unknown key or a wrong value is an error that names
 line and column and suggests what was meant. Times and sizes are texts with a unit: `h`, `min`, `s`, `ms`,
 `us`, `ns`; `B`, `KiB`, `MiB`, `GiB`, `TiB`, or the decimal `kB`, `MB`, `GB`, `TB`. A tick is one of the
-detector's clock, 16 ns. `absent` as a default means that the key is not there.
+detector's clock, 16 ns. `absent` as a default means that the key is not there. `streams`, `[pipeline]` and `[emulate]` are those
+of `dune-tpc`; what another detector has there, its program tells by `check --schema`.
 ";
 
 /// An enumeration of more names than this has a section of its own.

@@ -148,11 +148,11 @@ fn print_next(
     sent: &EmulationReport,
     (injected, found): (usize, usize),
 ) -> io::Result<()> {
-    writeln!(
-        out,
-        "front end: {} frames sent, {injected} tracks injected; {found} of them were recorded",
-        grouped(sent.datagrams_taken())
-    )?;
+    write!(out, "front end: {} frames sent", grouped(sent.datagrams_taken()))?;
+    if injected > 0 {
+        write!(out, ", {injected} tracks injected; {found} of them were recorded")?;
+    }
+    writeln!(out)?;
     writeln!(out, "\nnext:")?;
     let recorder = &report.snapshot.recorder;
     match (recorder.exports.first(), recorder.files.first()) {
