@@ -1,5 +1,6 @@
 //! `gannet demo`: the whole way from front end to file, on this machine.
 
+use std::env;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -153,13 +154,30 @@ fn print_next(
         write!(out, ", {injected} tracks injected; {found} of them were recorded")?;
     }
     writeln!(out)?;
-    writeln!(out, "\nnext:")?;
+    writeln!(
+        out,
+        "
+next:"
+    )?;
+    let program = program();
     let recorder = &report.snapshot.recorder;
     match (recorder.exports.first(), recorder.files.first()) {
-        (Some(display), _) => writeln!(out, "  gannet inspect {} --record 1", display.display())?,
-        (None, Some(log)) => writeln!(out, "  gannet inspect {}", log.display())?,
+        (Some(display), _) => {
+            writeln!(out, "  {program} inspect {} --record 1", display.display())?
+        }
+        (None, Some(log)) => writeln!(out, "  {program} inspect {}", log.display())?,
         (None, None) => (),
     }
-    writeln!(out, "  gannet demo --print-config > my.toml && gannet check my.toml")?;
-    writeln!(out, "  gannet run my.toml      and, in another terminal, gannet emulate my.toml")
+    writeln!(out, "  {program} demo --print-config > my.toml && {program} check my.toml")?;
+    writeln!(
+        out,
+        "  {program} run my.toml      and, in another terminal, {program} emulate my.toml"
+    )
+}
+
+/// The name by which this program was called.
+fn program() -> String {
+    let called = env::args_os().next().map(PathBuf::from);
+    let name = called.as_deref().and_then(Path::file_name);
+    name.map_or_else(|| "gannet".into(), |name| name.to_string_lossy().into_owned())
 }

@@ -107,6 +107,15 @@ fn the_demonstration_finds_the_muons_it_sends() {
 }
 
 #[test]
+fn the_demonstration_goes_on_with_its_own_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let shown = run(directory.path(), &["demo", "--seconds", "0.2", "--quiet"]).stdout;
+    let shown = String::from_utf8(shown).unwrap();
+    assert!(shown.contains("own-detector run my.toml"), "{shown}");
+    assert!(!shown.contains("gannet run") && !shown.contains("tracks"), "{shown}");
+}
+
+#[test]
 fn what_is_lost_on_the_way_is_in_the_ledger() {
     let directory = tempfile::tempdir().unwrap();
     let lossy = "[emulate]\nfaults = { loss = 0.05, duplicate = 0.02, truncation = 0.01 }";
