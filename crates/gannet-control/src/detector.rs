@@ -70,7 +70,7 @@ pub trait PlannedDetector: fmt::Debug + Send + Sync {
     fn trial(&self, streams: usize, rate_scale: f64) -> Arc<dyn PlannedDetector>;
 
     /// What is allowed and will hardly be meant, each in a sentence that says what to do.
-    fn doubts(&self, plan: &Plan) -> Vec<String>;
+    fn doubts(&self) -> Vec<String>;
 
     /// Files that its configuration refers to.
     fn inputs(&self) -> Vec<PathBuf>;

@@ -142,7 +142,7 @@ impl PlannedDetector for Planned {
         Arc::new(Self(Emulate { streams: Streams { count: streams as u64, first } }))
     }
 
-    fn doubts(&self, _: &Plan) -> Vec<String> {
+    fn doubts(&self) -> Vec<String> {
         Vec::new()
     }
 

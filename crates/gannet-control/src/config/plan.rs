@@ -120,7 +120,7 @@ impl Plan {
         doubts.extend(self.sources.iter().filter_map(PlannedSource::sockets_doubt));
         doubts.extend(forecast.raw_doubt());
         doubts.extend(token::doubt(&settings.metrics));
-        doubts.extend(self.detector.doubts(self));
+        doubts.extend(self.detector.doubts());
         let (window_s, depth_s) = (forecast.longest_window_s, forecast.depth_s);
         if window_s > depth_s {
             doubts.push(format!(

@@ -12,6 +12,7 @@ mod tpc;
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use gannet_control::config::{Config, Document, Plan, Problem, Table, schema};
 use gannet_control::detector::Detector;
@@ -88,45 +89,45 @@ pub trait PrimitiveDetector: Clone + fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// The key and what is wrong with its value.
     fn check(&self, search: &Self::Search, emulate: &Self::Emulate) -> Result<(), Refusal> {
-        let _any_value_will_do = (search, emulate);
+        let _ = (search, emulate);
         Ok(())
     }
 
     /// What is allowed of the search and will hardly be meant; the channels of all streams are
     /// `offline`.
     fn doubts(&self, search: &Self::Search, offline: &mut dyn Iterator<Item = u32>) -> Vec<String> {
-        let _nothing_to_doubt = (search, offline);
+        let _ = (search, offline);
         Vec::new()
     }
 
     /// What fragments of such frames are called in files.
     fn fragment_type(&self, format: &Self::Format) -> FragmentType {
-        let _one_for_all = format;
+        let _ = format;
         FragmentType::Unknown
     }
 
     /// How its streams are spread over several sockets, if datagrams tell the kernel.
     fn spread(&self, streams: &[GeoId]) -> Option<Spread> {
-        let _left_to_the_kernel = streams;
+        let _ = streams;
         None
     }
 
     /// What a finder tells of itself and of its channels, if it does.
-    fn counters(finder: &Self::Finder) -> Option<&std::sync::Arc<StreamCounters>> {
-        let _silent = finder;
+    fn counters(finder: &Self::Finder) -> Option<&Arc<StreamCounters>> {
+        let _ = finder;
         None
     }
 
     /// How DUNE's chain of kernels is set up, if it is what searches, so that a log can be searched
     /// again.
     fn chain(search: &Self::Search) -> Option<&TpgConfig> {
-        let _another = search;
+        let _ = search;
         None
     }
 
     /// Which of DUNE's formats this is, if it is one.
     fn tpc_format(format: &Self::Format) -> Option<TpcFormat> {
-        let _another = format;
+        let _ = format;
         None
     }
 }

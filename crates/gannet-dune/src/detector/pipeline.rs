@@ -253,7 +253,7 @@ impl<D: PrimitiveDetector> PlannedDetector for PlannedPrimitives<D> {
         Arc::new(trial)
     }
 
-    fn doubts(&self, _plan: &Plan) -> Vec<String> {
+    fn doubts(&self) -> Vec<String> {
         let mut offline = self.channel_map.iter().flat_map(|(_, channels)| channels.offline);
         self.detector.doubts(&self.config.pipeline.tpg, &mut offline)
     }

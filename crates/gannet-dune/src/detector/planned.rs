@@ -71,6 +71,12 @@ pub(super) fn resolve<D: PrimitiveDetector>(
     let channel_map = channel_map(pipeline, &distinct(&geo_ids), document)?;
     let emulated = config.emulate.streams().geo_ids();
     let emulated = emulated.map_err(|error| refused(error.within("emulate")))?;
+    let rhythm = detector.format(config.emulate.streams()).rhythm();
+    let settings = config.emulate.settings().check(emulated.len(), &rhythm);
+    settings.map_err(|error| {
+        let cause = format!("{} is not allowed", error.value);
+        document.problem(&format!("emulate.{}", error.key), cause, error.expected)
+    })?;
     // A receiver with the same configuration agrees about channels.
     let known = |stream: &GeoId| channel_map.stream(*stream).is_some();
     let emulated_map = match pipeline.channel_map.is_some() || emulated.iter().all(known) {

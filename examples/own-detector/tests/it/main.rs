@@ -116,6 +116,28 @@ fn the_demonstration_goes_on_with_its_own_program() {
 }
 
 #[test]
+fn what_it_cannot_do_is_refused_with_its_place() {
+    let directory = tempfile::tempdir().unwrap();
+    for (from, to, told) in [
+        ("charge = 400", "charge = -1", "hodoscope.toml:"),
+        ("seed = 1", "seed = 1\nfaults = { loss = 2.0 }", "emulate.faults"),
+        ("[pipeline.tpg]", "[pipeline.tpg]\nthreshold = [60, 60, 60]", "unknown key `threshold`"),
+        (
+            "\"hodoscope\"\n\n[pipeline.tpg]",
+            "\"dune-tpc\"\n\n[pipeline.tpg]",
+            "use one of: hodoscope",
+        ),
+    ] {
+        config(directory.path(), &[(from, to)]);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_own-detector"));
+        let output = command.args(["check", "hodoscope.toml"]).current_dir(directory.path());
+        let output = output.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(4) && errors.contains(told), "{to}: {errors}");
+    }
+}
+
+#[test]
 fn what_is_lost_on_the_way_is_in_the_ledger() {
     let directory = tempfile::tempdir().unwrap();
     let lossy = "[emulate]\nfaults = { loss = 0.05, duplicate = 0.02, truncation = 0.01 }";
