@@ -208,7 +208,7 @@ impl<F: FrontEnd> Emulator<F> {
             }
             Some(Fault::Truncation(mut random)) => {
                 faults.truncated += 1;
-                len = 1 + random.below((len as u64 - 1).max(1)) as usize;
+                len = 1 + random.below((len as u64).saturating_sub(1).max(1)) as usize;
             }
             Some(Fault::Duplicate) => {
                 faults.duplicated += 1;

@@ -165,6 +165,21 @@ impl ChannelMap {
         Ok(map)
     }
 
+    /// The map of a detector without planes, whose `streams` have 64 channels each, numbered one after
+    /// the other: channel 3 of the second stream is 67.
+    ///
+    /// # Errors
+    /// As [`synthetic`](Self::synthetic).
+    pub fn numbered(streams: &[GeoId]) -> Result<Self, ChannelMapError> {
+        let mut map = Self::default();
+        for (index, geo) in streams.iter().enumerate() {
+            for channel in 0..CHANNELS {
+                map.insert(0, *geo, channel, (index * CHANNELS + channel) as u32, 0)?;
+            }
+        }
+        Ok(map)
+    }
+
     /// The wires of one stream.
     pub fn stream(&self, geo: GeoId) -> Option<&StreamChannels> {
         self.streams.get(&geo)

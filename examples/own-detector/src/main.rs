@@ -1,8 +1,9 @@
 //! A detector of one's own: a hodoscope whose boards read 64 scintillator bars each.
 //!
 //! A board sends a datagram every 100 us. Three numbers of 64 bits, little endian, come first: time in
-//! ticks of 16 ns, board, and number of the datagram. Then come three of 16 bits for each hit: ticks
-//! since that time, bar, and charge.
+//! ticks of 16 ns, board, and number of the datagram. A board is detector, crate, slot and stream,
+//! of 16 bits each from the low end. Then come three numbers of 16 bits for each hit: ticks since that
+//! time, bar, and charge.
 
 use gannet_dune::detector::prelude::*;
 
@@ -24,7 +25,7 @@ impl FrameFormat for Hits {
     }
 
     fn heading(&self, datagram: &[u8]) -> Result<Heading, Error> {
-        let header = datagram.first_chunk::<HEADER>();
+        let header = datagram.first_chunk::<HEADER>().filter(|_| datagram.len().is_multiple_of(6));
         let header = header.ok_or(Error::truncated("hodoscope", HEADER, datagram))?;
         let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| header[at + byte]));
         let (stream, sequence) = (StreamKey(number(8)), number(16) as u32 & 0xffff);
@@ -87,7 +88,7 @@ impl Finder for Threshold {
 /// A few hits now and then, and a muon across 20 bars every 100 ms.
 fn hits(heading: &Heading, random: &mut Random, frame: &mut Vec<u8>) {
     let noise = (0..random.below(4)).map(|hit| [1000 * hit, random.below(64), random.below(300)]);
-    let muon = (0..20).map(|bar| [5000 + bar, 20 + bar, 900]);
+    let muon = (0..20).map(|bar| [5000 + bar, 10 + bar, 900]);
     let muon = muon.filter(|_| (heading.begin / STEP).is_multiple_of(1000));
     frame.extend(noise.chain(muon).flatten().flat_map(|number| (number as u16).to_le_bytes()));
 }

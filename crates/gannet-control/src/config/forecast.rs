@@ -1,5 +1,6 @@
 //! What a run will need and make, as far as its configuration tells.
 
+use gannet_readout::latency::ENTRY_BYTES;
 use serde::Serialize;
 
 use super::model::Settings;
@@ -11,8 +12,6 @@ const RECEIVE_S_PER_FRAME: f64 = 1.5e-6;
 /// Threads behind the receiving ones: they decide, build and record. One more copies streams that
 /// are recorded as they come.
 const THREADS_BEHIND: usize = 3;
-/// Bytes of the place of a frame in the index of its stream.
-const INDEX_ENTRY_BYTES: u64 = 16;
 
 /// What a detector will make of its frames, as far as its configuration tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -148,7 +147,7 @@ fn frames_per_thread(source: &PlannedSource) -> f64 {
 /// Memory of the ring of `source` and the indices of its streams.
 fn memory_bytes(source: &PlannedSource) -> u64 {
     let entries = (source.index_frames() as u64).next_power_of_two();
-    source.cells * source.frame_bytes() + source.streams.len() as u64 * entries * INDEX_ENTRY_BYTES
+    source.cells * source.frame_bytes() + source.streams.len() as u64 * entries * ENTRY_BYTES as u64
 }
 
 /// Bytes of a record with a window of so many seconds. Whole frames are read out: one more of each
@@ -207,7 +206,7 @@ mod tests {
         // 100 ms are 3052 frames of each stream, 1 s 30518; an index has the next power of two.
         let cells = 8 * 3052 + 3 * 30518;
         let entries = 8 * 4096 + 3 * 32768;
-        assert_eq!(forecast.memory_bytes, cells * 7200 + entries * 16);
+        assert_eq!(forecast.memory_bytes, cells * 7200 + entries * ENTRY_BYTES as u64);
     }
 
     #[test]

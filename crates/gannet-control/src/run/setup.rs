@@ -225,6 +225,8 @@ impl<P: Pipeline> Parts<P> {
         let finder =
             finder.map_err(|cause| RunError::Finder { stream: stream.name.clone(), cause })?;
         let (writer, buffer) = index(planned.index_frames(), planned.rhythm.step);
+        let is_one_length = planned.lengths.start() == planned.lengths.end();
+        let buffer = if is_one_length { buffer } else { buffer.with_lengths() };
         let status = Arc::<StreamStatus>::default();
         self.streams.push(StreamSource { origin: pipeline.origin(number), buffer });
         let raw = plan.settings.recorder.raw_streams.contains(&stream.name);

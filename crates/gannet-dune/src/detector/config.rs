@@ -36,7 +36,8 @@ impl<D: PrimitiveDetector> Tables for PrimitiveTables<D> {
 pub struct PipelineConfig<S: Table> {
     /// Name of the detector. Absent: the first that the program knows, `dune-tpc` in `gannet`.
     pub detector: String,
-    /// File with the DUNE channel map of the streams; a synthetic map when absent.
+    /// File with the DUNE channel map of the streams. When absent, a synthetic map, or that of the
+    /// detector.
     pub channel_map: Option<PathBuf>,
     /// Length of a slice of trigger primitives, in ticks; 0 records no primitives.
     pub slice_ticks: u64,

@@ -19,7 +19,7 @@ use gannet_control::detector::Detector;
 use gannet_emulate::{ConfigError, FrontEnd};
 use gannet_ingest::udp::Spread;
 use gannet_trigger::Finder;
-use gannet_wire::channel_map::StreamChannels;
+use gannet_wire::channel_map::{ChannelMapError, StreamChannels};
 use gannet_wire::fragment_type::FragmentType;
 use gannet_wire::tpc_streams::StreamsError;
 use gannet_wire::{
@@ -83,6 +83,15 @@ pub trait PrimitiveDetector: Clone + fmt::Debug + Send + Sync + 'static {
         map: &ChannelMap,
         start: u64,
     ) -> Result<Self::FrontEnd, ConfigError>;
+
+    /// The numbers of the channels of `streams` where no channel map is configured: 64 a stream, one after
+    /// the other.
+    ///
+    /// # Errors
+    /// When there are too many streams, or one of them twice.
+    fn channel_map(&self, streams: &[GeoId]) -> Result<ChannelMap, ChannelMapError> {
+        ChannelMap::numbered(streams)
+    }
 
     /// Tests what a configuration says of the search and of the front end.
     ///

@@ -68,7 +68,7 @@ pub(super) fn resolve<D: PrimitiveDetector>(
         let named = source.streams.geo_ids();
         geo_ids.push(named.map_err(|error| refused(error.within(&format!("source[{index}]"))))?);
     }
-    let channel_map = channel_map(pipeline, &distinct(&geo_ids), document)?;
+    let channel_map = channel_map(&detector, pipeline, &distinct(&geo_ids), document)?;
     let emulated = config.emulate.streams().geo_ids();
     let emulated = emulated.map_err(|error| refused(error.within("emulate")))?;
     let rhythm = detector.format(config.emulate.streams()).rhythm();
@@ -81,7 +81,7 @@ pub(super) fn resolve<D: PrimitiveDetector>(
     let known = |stream: &GeoId| channel_map.stream(*stream).is_some();
     let emulated_map = match pipeline.channel_map.is_some() || emulated.iter().all(known) {
         true => channel_map.clone(),
-        false => ChannelMap::synthetic(&emulated).map_err(|error| {
+        false => detector.channel_map(&emulated).map_err(|error| {
             document.problem("emulate.streams", error.to_string(), "send fewer".into())
         })?,
     };
@@ -135,8 +135,9 @@ pub(super) fn named(geo_id: GeoId) -> PlannedStream {
 }
 
 /// The map of the configured file, or one made up for the streams.
-fn channel_map<S: Table>(
-    pipeline: &PipelineConfig<S>,
+fn channel_map<D: PrimitiveDetector>(
+    detector: &D,
+    pipeline: &PipelineConfig<D::Search>,
     geo_ids: &[GeoId],
     document: &Document<'_>,
 ) -> Result<ChannelMap, Problem> {
@@ -145,7 +146,7 @@ fn channel_map<S: Table>(
         document.problem("pipeline.channel_map", cause, suggestion.into())
     };
     match &pipeline.channel_map {
-        None => ChannelMap::synthetic(geo_ids).map_err(|error| problem(error.to_string())),
+        None => detector.channel_map(geo_ids).map_err(|error| problem(error.to_string())),
         Some(path) => {
             let failed = |error: String| problem(format!("{}: {error}", path.display()));
             let text = read_map(path).map_err(|error| failed(error.to_string()))?;

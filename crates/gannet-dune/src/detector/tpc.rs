@@ -7,6 +7,7 @@ use gannet_control::config::{self, Document, Plan, Problem};
 use gannet_emulate::ConfigError;
 use gannet_emulate::tpc::{Config, TpcFrontEnd};
 use gannet_ingest::udp::Spread;
+use gannet_wire::channel_map::ChannelMapError;
 use gannet_wire::fragment_type::FragmentType;
 use gannet_wire::{AnyFormat, ChannelMap, GeoId, TpcFormat, TpcStreams, daq_ethernet};
 
@@ -88,6 +89,10 @@ impl PrimitiveDetector for Tpc {
         start: u64,
     ) -> Result<TpcFrontEnd, ConfigError> {
         TpcFrontEnd::new(emulate, map, start)
+    }
+
+    fn channel_map(&self, streams: &[GeoId]) -> Result<ChannelMap, ChannelMapError> {
+        ChannelMap::synthetic(streams)
     }
 
     fn check(&self, search: &TpgConfig, emulate: &Config) -> Result<(), Refusal> {

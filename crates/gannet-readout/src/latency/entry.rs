@@ -26,6 +26,9 @@ pub(super) struct Entry {
     len: AtomicU32,
 }
 
+/// Bytes that an index takes for each frame.
+pub const ENTRY_BYTES: usize = size_of::<Entry>();
+
 impl Entry {
     /// An entry without a frame.
     pub fn empty() -> Self {

@@ -14,7 +14,7 @@ mod shared;
 mod stream;
 mod window;
 
-pub use entry::Placement;
+pub use entry::{ENTRY_BYTES, Placement};
 pub use index::{IndexWriter, index};
 pub use intake::{IntakeReader, IntakeWriter, Next, intake};
 pub use stream::{Extent, StreamBuffer};

@@ -23,11 +23,20 @@ pub struct Extent {
 pub struct StreamBuffer {
     shared: Arc<Shared>,
     mark: Mark,
+    /// Whether each frame that is cut has its length before it.
+    sized: bool,
 }
 
 impl StreamBuffer {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, mark: Mark::default() }
+        Self { shared, mark: Mark::default(), sized: false }
+    }
+
+    /// The same, for frames that differ in length: each that is cut has its length before it, 32
+    /// bits, little endian.
+    #[must_use]
+    pub fn with_lengths(self) -> Self {
+        Self { sized: true, ..self }
     }
 
     /// Time stamp of the newest frame, without looking for the oldest.
@@ -56,8 +65,12 @@ impl StreamBuffer {
         let mut overwritten = 0;
         for frame in self.shared.overlapping(window, &self.mark) {
             let used = out.len();
-            out.resize(used + frame.len as usize, 0);
-            if let Err(Overwritten) = cells.copy(frame.cell, &mut out[used..]) {
+            if self.sized {
+                out.extend(frame.len.to_le_bytes());
+            }
+            let begin = out.len();
+            out.resize(begin + frame.len as usize, 0);
+            if let Err(Overwritten) = cells.copy(frame.cell, &mut out[begin..]) {
                 out.truncate(used);
                 overwritten += 1;
             }

@@ -198,6 +198,29 @@ fn time_of(number: u64) -> u64 {
 }
 
 #[test]
+fn frames_that_differ_in_length_are_cut_with_their_lengths() {
+    let (mut producer, reader) = clop(Geometry { cell_bytes: *LENGTHS.end(), cells: 8 }).unwrap();
+    let (mut writer, buffer) = index(8, STEP);
+    let buffer = buffer.with_lengths();
+    writer.attach(reader);
+    let frames: Vec<_> = (0..5).map(|number| hits(0, number, number * LONGEST)).collect();
+    for (frame, number) in frames.iter().zip(0..) {
+        let cell = producer.land(frame);
+        writer.insert(number * LONGEST, cell, frame.len(), false);
+    }
+    let mut cut = Vec::new();
+    assert_eq!(buffer.cut(Window { begin: LONGEST, end: 3 * LONGEST + 1 }, &mut cut), 0);
+    let mut rest = &cut[..];
+    for frame in &frames[1..4] {
+        let (len, others) = rest.split_first_chunk().unwrap();
+        let (bytes, others) = others.split_at(u32::from_le_bytes(*len) as usize);
+        assert_eq!(bytes, frame);
+        rest = others;
+    }
+    assert!(rest.is_empty());
+}
+
+#[test]
 fn windows_are_whole_and_in_order_while_late_frames_move_others() {
     (0..10).for_each(cut_while_late_frames_come);
 }
