@@ -111,7 +111,7 @@ mod tests {
         // Four streams of a second need 838 MiB.
         let doubt = |meminfo| memory_doubt(&fake(&[("proc/meminfo", meminfo)]).1, &plan);
         let told = doubt("MemAvailable: 819200 kB\n").unwrap();
-        assert!(told.contains("need 840 MiB") && told.contains("and 800 MiB are"), "{told}");
+        assert!(told.contains("need 841 MiB") && told.contains("and 800 MiB are"), "{told}");
         assert_eq!(doubt("MemAvailable: 921600 kB\n"), None);
         assert_eq!(doubt("MemTotal: 1 kB\n"), None);
     }
