@@ -9,7 +9,7 @@ use super::error::Error;
 use super::raw_slices::stream_of;
 use super::run_facts::RunFacts;
 use crate::raw_file::{GeoIdMap, TakenAt};
-use crate::record::StoredRecord;
+use crate::record::{StoredRecord, holds_tpc_frames};
 use gannet_log::name::{finished_path, part_path};
 use gannet_log::{ChunkView, FileHeader, Kind, Reader, Report, verify_seeing};
 
@@ -102,7 +102,7 @@ impl Content {
                     self.primitives += primitives(&fragment?)?.len() as u64;
                 }
             }
-            Kind::RAW_FRAMES => {
+            Kind::RAW_FRAMES if holds_tpc_frames(&chunk.header.label, chunk.payload.len()) => {
                 self.raw_frames += u64::from(chunk.header.label.items);
                 self.raw_streams.insert(stream_of(chunk.payload)?);
             }

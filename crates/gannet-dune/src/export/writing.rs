@@ -9,7 +9,7 @@ use super::primitive_table::PrimitiveTable;
 use super::raw_slices::{self, RawSlices, stream_of};
 use super::{ExportConfig, Exported};
 use crate::raw_file::{FileInfo, GeoIdMap, RawFileWriter, RecordKind};
-use crate::record::StoredRecord;
+use crate::record::{StoredRecord, holds_tpc_frames};
 use gannet_log::files::{self, is_taken};
 use gannet_log::name::part_path;
 use gannet_log::{ChunkView, Kind};
@@ -126,7 +126,7 @@ impl Writing {
                 }
                 self.tabulate(log, chunk)?;
             }
-            Kind::RAW_FRAMES => {
+            Kind::RAW_FRAMES if holds_tpc_frames(&chunk.header.label, chunk.payload.len()) => {
                 if let Some(raw) = &mut self.raw {
                     let wrong = |source| content_error(log, chunk, source);
                     raw.write(stream_of(chunk.payload).map_err(wrong)?, chunk)?;

@@ -6,6 +6,7 @@ use std::fmt;
 use gannet_wire::daq_ethernet;
 use serde::Serialize;
 
+use crate::record::holds_tpc_frames;
 use gannet_log::{ChunkView, EndOfFile, FileHeader, Kind};
 
 /// One entry of a listing.
@@ -69,7 +70,7 @@ impl ChunkEntry {
             Kind::END_OF_FILE => (None, EndOfFile::decode(chunk.payload).ok()),
             _ => (None, None),
         };
-        let stream = (kind == Kind::RAW_FRAMES)
+        let stream = holds_tpc_frames(label, chunk.payload.len())
             .then(|| daq_ethernet::Header::new_checked(chunk.payload).ok())
             .flatten()
             .map(|first| first.geo_id().to_string());

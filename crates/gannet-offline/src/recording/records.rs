@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use gannet_dune::raw_file::{RawFileReader, Role};
-use gannet_dune::record::StoredRecord;
+use gannet_dune::record::{StoredRecord, holds_tpc_frames};
 use gannet_emulate::replay::Packet;
 use gannet_log::{Error, Kind, Reader};
 use gannet_wire::{GeoId, daq_ethernet};
@@ -87,7 +87,7 @@ impl LogRecords {
         let mut reader = Reader::open(path)?;
         let mut raw = RawExtents::default();
         reader.glance(|header, payload| {
-            if header.label.kind == Kind::RAW_FRAMES
+            if holds_tpc_frames(&header.label, header.payload_len as usize)
                 && let Some(stream) = stream_of(payload)
             {
                 raw.extend(stream, header.label.first_ticks, header.label.last_ticks);
@@ -110,7 +110,7 @@ impl LogRecords {
                     add_record(chunk.payload, frames, &self.raw);
                     return Ok(true);
                 }
-                Kind::RAW_FRAMES => {
+                Kind::RAW_FRAMES if holds_tpc_frames(&chunk.header.label, chunk.payload.len()) => {
                     let (stream, raw) = (stream_of(chunk.payload), chunk.payload.to_vec());
                     bytes += raw.len();
                     if streams.contains(&stream) || bytes > ROUND_BYTES_MAX {
