@@ -168,7 +168,8 @@ pub fn log_file(directory: &Path, frames: &[Vec<u8>]) -> PathBuf {
     let raw = frames[frames.len() - STREAMS..].concat();
     let mut chunks: Vec<_> = records(frames).into_iter().map(TriggerRecord::into_chunk).collect();
     chunks.push(primitives());
-    chunks.push(Chunk::new(Label::new(Kind::RAW_FRAMES), raw));
+    let label = Label::new(Kind::RAW_FRAMES).counts(STREAMS as u32, 0);
+    chunks.push(Chunk::new(label, raw));
     write_log(&directory.join("log"), chunks)
 }
 
