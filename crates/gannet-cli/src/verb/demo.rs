@@ -154,11 +154,7 @@ fn print_next(
         write!(out, ", {injected} tracks injected; {found} of them were recorded")?;
     }
     writeln!(out)?;
-    writeln!(
-        out,
-        "
-next:"
-    )?;
+    writeln!(out, "\nnext:")?;
     let program = program();
     let recorder = &report.snapshot.recorder;
     match (recorder.exports.first(), recorder.files.first()) {

@@ -25,7 +25,7 @@ pub use model::{
     ChannelsConfig, Config, MetricsConfig, RunConfig, Settings, SourceConfig, SourceInput,
     StreamPlace, Table, Tables,
 };
-pub use plan::Plan;
+pub use plan::{Plan, STREAMS_MAX};
 pub use planned_source::{PlannedSource, PlannedStream, SourceStreams};
 pub use receive_cpus::ReceiveCpus;
 pub use token::Token;
@@ -68,10 +68,7 @@ fn read_text(path: &Path) -> io::Result<String> {
 /// first; relative paths in it start at `directory`.
 ///
 /// # Errors
-/// The first problem in the text.
-///
-/// # Panics
-/// If there is no detector.
+/// The first problem in the text, or that no detector has the name.
 pub fn parse(
     file: &str,
     text: &str,

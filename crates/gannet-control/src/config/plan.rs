@@ -16,7 +16,7 @@ use super::token::{self, Token};
 use crate::detector::PlannedDetector;
 
 /// Most streams of one process.
-const STREAMS_MAX: usize = 1024;
+pub const STREAMS_MAX: usize = 1024;
 /// Least frames of the past that each stream keeps.
 const DEPTH_FRAMES_MIN: u64 = 256;
 

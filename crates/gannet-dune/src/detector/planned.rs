@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use gannet_control::config::{
-    Config, Document, Load, Plan, PlannedStream, Problem, SourceStreams, Table,
+    Config, Document, Load, Plan, PlannedStream, Problem, STREAMS_MAX, SourceStreams, Table,
 };
 use gannet_measure::quantity::Bytes;
 use gannet_trigger::source::SourceConfig as CandidateSource;
@@ -67,6 +67,12 @@ pub(super) fn resolve<D: PrimitiveDetector>(
     for (index, source) in config.sources.iter().enumerate() {
         let named = source.streams.geo_ids();
         geo_ids.push(named.map_err(|error| refused(error.within(&format!("source[{index}]"))))?);
+        // Before anything is made for each stream: a text can name very many.
+        if geo_ids.iter().map(Vec::len).sum::<usize>() > STREAMS_MAX {
+            let cause = format!("more than {STREAMS_MAX} streams");
+            let suggestion = "share them out over several processes".into();
+            return Err(document.problem(&format!("source[{index}].streams"), cause, suggestion));
+        }
     }
     let channel_map = channel_map(&detector, pipeline, &distinct(&geo_ids), document)?;
     let emulated = config.emulate.streams().geo_ids();
