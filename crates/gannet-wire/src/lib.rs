@@ -42,6 +42,7 @@ pub mod ipv4;
 mod layout;
 mod little_endian;
 pub mod lofamo;
+pub mod na62;
 pub mod network;
 #[cfg(test)]
 mod noise;
