@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,6 +112,17 @@ pub trait Pipeline {
         epoch_ns: u64,
     ) -> Result<(Self::Trigger, Arc<dyn Stages>), String>;
 
+    /// Who is answered, and whether at once, if anybody is.
+    fn answering(&self) -> Option<Answering> {
+        None
+    }
+
+    /// Work for threads of its own, which ends when the trigger is gone. Asked for after the trigger
+    /// was made.
+    fn workers(&mut self) -> Vec<Worker> {
+        Vec::new()
+    }
+
     /// Decisions that may wait for their records at once.
     fn records_in_flight_max(&self) -> usize;
 
@@ -131,6 +143,18 @@ pub trait Pipeline {
     fn manifest(&self) -> bool {
         false
     }
+}
+
+/// Work for a thread of its own.
+pub type Worker = Box<dyn FnOnce() + Send>;
+
+/// Where the answers of a trigger go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answering {
+    /// Address that they are sent to; absent: they are made and go nowhere.
+    pub to: Option<SocketAddr>,
+    /// Whether one is due so soon that the threads on its way do not sleep.
+    pub at_once: bool,
 }
 
 /// Makes files of a finished log, and gives their names, or says why it cannot.

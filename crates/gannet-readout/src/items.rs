@@ -1,7 +1,7 @@
 //! The way of what finders find from the receiving threads to the trigger thread.
 //!
-//! Items travel in batches whose memory goes round: a receiver fills one, hands it over about
-//! every millisecond, and takes an empty one back. While the trigger does not keep up there is no
+//! Items travel in batches whose memory goes round: a receiver fills one, hands it over when it has
+//! been open for a while, and takes an empty one back. While the trigger does not keep up there is no
 //! empty one, and the batch in hand is filled further; when that is full its items are dropped
 //! and counted. Receiving never waits.
 
@@ -18,8 +18,8 @@ const BATCH_ITEMS: usize = 1 << 16;
 const BATCH_SEGMENTS: usize = 1 << 14;
 /// Batches of one sender.
 const BATCHES: usize = 8;
-/// How long a batch is filled before it is handed over, in nanoseconds.
-const FLUSH_NS: u64 = 1_000_000;
+/// How long a batch is filled before it is handed over where nobody is in a hurry, in nanoseconds.
+pub const FLUSH_NS: u64 = 1_000_000;
 
 gannet_measure::drop_reasons! {
     /// Why items did not reach the trigger.
@@ -82,6 +82,8 @@ pub struct ItemSender<I> {
     open: ItemBatch<I>,
     /// Most items of one frame.
     frame_items_max: usize,
+    /// How long a batch is filled before it is handed over, in nanoseconds.
+    flush_ns: u64,
     opened_ns: Option<u64>,
     full: SyncSender<ItemBatch<I>>,
     pool: Pool<I>,
@@ -96,10 +98,12 @@ pub struct ItemReceiver<I> {
 }
 
 /// Makes `senders` ends for receiving threads and the one end for the trigger thread. No frame
-/// gives more than `frame_items_max` items.
+/// gives more than `frame_items_max` items, and a batch is handed over `flush_ns` after its first
+/// frame arrived.
 pub fn channel<I: Item>(
     senders: usize,
     frame_items_max: usize,
+    flush_ns: u64,
 ) -> (Vec<ItemSender<I>>, ItemReceiver<I>) {
     let (full, receiver) = sync_channel(senders * BATCHES);
     let batches = (0..senders * (BATCHES - 1)).map(|_| ItemBatch::new()).collect();
@@ -107,6 +111,7 @@ pub fn channel<I: Item>(
     let sender = || ItemSender {
         open: ItemBatch::new(),
         frame_items_max,
+        flush_ns,
         opened_ns: None,
         full: full.clone(),
         pool: Arc::clone(&pool),
@@ -155,7 +160,7 @@ impl<I: Item> ItemSender<I> {
 
     /// Hands the open batch over when it has been open for long enough and there is an empty one.
     pub fn flush_due(&mut self, now_ns: u64) {
-        if self.opened_ns.is_some_and(|opened| now_ns.saturating_sub(opened) >= FLUSH_NS) {
+        if self.opened_ns.is_some_and(|opened| now_ns.saturating_sub(opened) >= self.flush_ns) {
             self.hand_over();
         }
     }
@@ -275,7 +280,7 @@ mod tests {
 
     #[test]
     fn segments_of_one_stream_are_joined_and_order_is_kept() {
-        let (mut senders, receiver) = channel(1, FRAME_ITEMS_MAX);
+        let (mut senders, receiver) = channel(1, FRAME_ITEMS_MAX, FLUSH_NS);
         let mut sender = senders.pop().unwrap();
         sender.append(0, 1, |out| found(out, 1, 10));
         sender.append(0, 2, |out| found(out, 2, 20));
@@ -293,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_trigger_that_pauses_loses_nothing_while_a_batch_has_room() {
-        let (mut senders, receiver) = channel(1, FRAME_ITEMS_MAX);
+        let (mut senders, receiver) = channel(1, FRAME_ITEMS_MAX, FLUSH_NS);
         let mut sender = senders.pop().unwrap();
         for round in 1..=1000 {
             sender.append(0, round * FLUSH_NS, |out| found(out, round, round));
@@ -305,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_trigger_that_does_not_keep_up_loses_counted_primitives_but_no_progress() {
-        let (mut senders, receiver) = channel(1, FRAME_ITEMS_MAX);
+        let (mut senders, receiver) = channel(1, FRAME_ITEMS_MAX, FLUSH_NS);
         let mut sender = senders.pop().unwrap();
         let account = sender.account();
         let rounds = (2 * BATCHES * BATCH_SEGMENTS) as u64;
@@ -386,7 +391,7 @@ mod tests {
         fn whatever_the_order_of_steps_nothing_is_lost_uncounted(
             steps in prop::collection::vec(step(), 0..1200),
         ) {
-            let (mut senders, receiver) = channel(2, FRAME_ITEMS_MAX);
+            let (mut senders, receiver) = channel(2, FRAME_ITEMS_MAX, FLUSH_NS);
             let accounts = [senders[0].account(), senders[1].account()];
             let (mut taken, mut offered, mut reached) = (Taken::default(), 0, HashMap::new());
             for (number, step) in steps.iter().enumerate() {

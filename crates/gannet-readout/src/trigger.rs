@@ -16,6 +16,14 @@ gannet_measure::drop_reasons! {
     }
 }
 
+gannet_measure::drop_reasons! {
+    /// Why an answer did not leave.
+    pub enum AnswerDrop {
+        /// The network did not take it.
+        Unsent => "unsent",
+    }
+}
+
 /// Decides what to read out, from the items of all streams; a state machine without clock or thread.
 pub trait Trigger: Send + 'static {
     /// What it decides on.
@@ -50,13 +58,21 @@ pub struct Outcome<O> {
     pub added: Vec<(u64, Vec<Part<O>>)>,
     /// What is recorded beside records.
     pub products: Vec<Product>,
+    /// What is sent at once to whoever waits for answers.
+    pub answers: Answers,
     /// Time goes on from a point in the past, behind all that is in here.
     pub began_anew: bool,
 }
 
 impl<O> Default for Outcome<O> {
     fn default() -> Self {
-        Self { decisions: vec![], added: vec![], products: vec![], began_anew: false }
+        Self {
+            decisions: vec![],
+            added: vec![],
+            products: vec![],
+            answers: Answers::default(),
+            began_anew: false,
+        }
     }
 }
 
@@ -67,4 +83,36 @@ pub struct Product {
     pub chunk: Chunk,
     /// Where its items are counted as handed over, or dropped.
     pub account: Arc<Account<ProductDrop>>,
+}
+
+/// Datagrams on their way to whoever waits for answers, in their order.
+#[derive(Debug, Default)]
+pub struct Answers {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Answers {
+    /// Adds the datagram that `write` appends to what it is given.
+    pub fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        write(&mut self.bytes);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// The datagrams.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = [0].into_iter().chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Forgets them and keeps their memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
 }

@@ -1,11 +1,13 @@
 //! The deciding thread: items of all streams in, decisions and what is recorded beside them out.
 
+mod answering;
 mod arrivals;
 mod outlet;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
+use std::thread;
 use std::time::Duration;
 
 use gannet_measure::clock::Clock;
@@ -16,6 +18,7 @@ use gannet_readout::trigger::{Outcome, Trigger};
 use super::build::{BuildStatus, Order};
 use arrivals::Arrivals;
 
+pub(super) use answering::{AnswerAccount, AnswerSender};
 pub(super) use outlet::Outlet;
 
 /// How long the thread waits for items before it looks for late streams.
@@ -29,6 +32,10 @@ pub(super) struct Decider<T: Trigger> {
     pub trigger: T,
     /// Where what is recorded beside records goes.
     pub outlet: Outlet,
+    /// Where answers go, if anybody waits for them.
+    pub answers: Option<AnswerSender>,
+    /// Whether the thread does not sleep.
+    pub at_once: bool,
     /// Where decisions go, and what is added to their records.
     pub orders: SyncSender<Order<T::Origin>>,
     /// Wall time.
@@ -46,9 +53,10 @@ impl<T: Trigger> Decider<T> {
         let (mut outcome, mut arrivals) = (Outcome::default(), Arrivals::default());
         // Decisions that the builder was done with when last looked at.
         let mut done = 0;
+        let wait = if self.at_once { Duration::ZERO } else { WAIT };
         loop {
             let Self { trigger, clock, .. } = &mut self;
-            let received = items.receive(WAIT, |batch| {
+            let received = items.receive(wait, |batch| {
                 let now_ns = clock.now_ns();
                 for (segment, found) in batch.segments() {
                     let stream = segment.stream as usize;
@@ -66,8 +74,11 @@ impl<T: Trigger> Decider<T> {
             }
             self.trigger.advance(now_ns, &mut outcome);
             self.hand_on(now_ns, &mut outcome, &mut arrivals);
-            if received == Err(NoBatch::Finished) {
-                break;
+            match received {
+                Err(NoBatch::Finished) => break,
+                // The core is lent to whoever has something to do.
+                Err(NoBatch::TimedOut) if self.at_once => thread::yield_now(),
+                _ => {}
             }
         }
         let now_ns = self.clock.now_ns();
@@ -77,6 +88,10 @@ impl<T: Trigger> Decider<T> {
     }
 
     fn hand_on(&mut self, now_ns: u64, outcome: &mut Outcome<T::Origin>, arrivals: &mut Arrivals) {
+        if let Some(answers) = &mut self.answers {
+            answers.send(&outcome.answers);
+        }
+        outcome.answers.clear();
         for decision in outcome.decisions.drain(..) {
             if let Some(arrival_ns) = arrivals.of(decision.trigger_timestamp) {
                 self.arrival_to_decision_ns.record(now_ns.saturating_sub(arrival_ns));

@@ -78,6 +78,9 @@ pub enum RunError {
     /// The trigger cannot be set up.
     #[error("{0}")]
     Trigger(String),
+    /// Answers cannot be sent.
+    #[error("answers: {0}")]
+    Answers(#[source] gannet_ingest::Error),
     /// The run cannot be counted.
     #[error("{0}; or give the run a number by --run")]
     Number(#[source] gannet_log::files::Error),

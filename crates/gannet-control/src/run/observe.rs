@@ -19,6 +19,7 @@ use gannet_wire::Step;
 
 use super::build::BuildStatus;
 use super::channels::ChannelStatus;
+use super::decide::AnswerAccount;
 use super::drain::DrainState;
 use super::exports::ExportStatus;
 use super::frames::{Edges, FrameAccount, Missing, StreamSpan};
@@ -92,6 +93,8 @@ pub(super) struct Observed {
     pub arrival_to_decision_ns: Arc<Histogram>,
     pub records: Arc<Account<RecordDrop>>,
     pub response_ns: Arc<Histogram>,
+    /// Answers, where somebody waits for them.
+    pub answers: Option<Arc<AnswerAccount>>,
     pub built: Arc<BuildStatus>,
     /// Frames of streams that are recorded as they come, where there are any.
     pub raw: Option<Arc<Account<RawDrop>>>,
@@ -199,6 +202,7 @@ impl Observed {
             sources().map(|source| source.primitives.statement("primitives")),
         ));
         ledger.extend(self.stages.statements());
+        ledger.extend(self.answers.iter().map(|answers| answers.datagrams.statement("answers")));
         let mut recorded = vec![(Item::Record, self.records.statement("records"))];
         recorded.extend(self.stages.recorded());
         recorded.extend(self.raw.as_ref().map(|raw| (Item::RawFrame, raw.statement("raw"))));

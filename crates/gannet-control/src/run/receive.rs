@@ -35,12 +35,13 @@ pub(super) struct Gate {
 /// Takes frames from the moment the gate opens until it closes and the source is empty.
 ///
 /// Tells by `started` whether the source could be started, and by `cpu_ns` the processor time that
-/// the thread has used.
+/// the thread has used. What is to be found `at_once` keeps the thread from sleeping.
 pub(super) fn run<T: FrameFormat, F: Finder>(
     mut receiver: Receiver<T, F>,
     gate: &Gate,
     started: &Sender<Result<(), Error>>,
     cpu_ns: &Counter,
+    at_once: bool,
     life: &Life,
     clock: &dyn Clock,
 ) {
@@ -58,7 +59,7 @@ pub(super) fn run<T: FrameFormat, F: Finder>(
         let is_started = start.is_ok();
         // Nobody listens when the start of another source failed: then this run ends.
         let _unheard = started.send(start);
-        if is_started && let Err(error) = receive(&mut receiver, gate, cpu_ns, clock) {
+        if is_started && let Err(error) = receive(&mut receiver, gate, cpu_ns, at_once, clock) {
             tracing::error!(%error, "a source failed; its streams are silent from now on");
             life.fail(error.to_string());
         }
@@ -72,8 +73,10 @@ fn receive<T: FrameFormat, F: Finder>(
     receiver: &mut Receiver<T, F>,
     gate: &Gate,
     cpu_ns: &Counter,
+    at_once: bool,
     clock: &dyn Clock,
 ) -> Result<(), Error> {
+    let wait = if at_once { Duration::ZERO } else { WAIT };
     let mut stopping = false;
     let mut publish_ns = 0;
     while !receiver.is_exhausted() {
@@ -81,7 +84,10 @@ fn receive<T: FrameFormat, F: Finder>(
             receiver.stop()?;
             stopping = true;
         }
-        receiver.step(WAIT)?;
+        if receiver.step(wait)? == 0 && at_once {
+            // The core is lent to whoever has something to do.
+            thread::yield_now();
+        }
         let now_ns = clock.now_ns();
         if now_ns >= publish_ns {
             publish_ns = now_ns + PUBLISH_NS;

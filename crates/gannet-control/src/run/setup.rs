@@ -26,7 +26,7 @@ use gannet_wire::FrameFormat;
 
 use super::build::Builder;
 use super::channels::{ChannelMonitor, ChannelStatus};
-use super::decide::{Decider, ORDERS_PER_DECISION, Outlet};
+use super::decide::{AnswerSender, Decider, ORDERS_PER_DECISION, Outlet};
 use super::exports::Exporter;
 use super::life::spawn;
 use super::observe::{Observed, ObservedSource, ObservedStream};
@@ -63,7 +63,8 @@ pub(super) fn configure<P: Pipeline>(plan: &Plan, mut pipeline: P) -> Result<Run
         parts.add_source(plan, (place, source), &mut pipeline, &clock)?;
     }
     parts.place(plan)?;
-    let (senders, found) = items::channel(parts.sources.len(), P::Finder::ITEMS_MAX);
+    let flush_ns = if is_at_once(&pipeline) { 0 } else { items::FLUSH_NS };
+    let (senders, found) = items::channel(parts.sources.len(), P::Finder::ITEMS_MAX, flush_ns);
     // Listed before the recorder makes a file of its own there. A directory that cannot be read is
     // the recorder's to report.
     let earlier = match plan.settings.recorder.enabled {
@@ -72,6 +73,9 @@ pub(super) fn configure<P: Pipeline>(plan: &Plan, mut pipeline: P) -> Result<Run
     };
     let bound_ns = clock.now_ns();
     parts.bind()?;
+    let answers =
+        pipeline.answering().and_then(|answering| answering.to).map(AnswerSender::connect);
+    let answers = answers.transpose().map_err(RunError::Answers)?;
     let (plan, started_unix_ns) = &number(plan)?;
     let trigger = pipeline.trigger(plan.run_number(), host_epoch_ns(&*clock));
     let trigger = trigger.map_err(RunError::Trigger)?;
@@ -79,10 +83,16 @@ pub(super) fn configure<P: Pipeline>(plan: &Plan, mut pipeline: P) -> Result<Run
     let start = pipeline.run_start(plan, *started_unix_ns);
     // The queue is empty: it takes the first chunk, or counts it as dropped.
     let _: Offer = recorder.handle().offer(Chunk::new(Label::new(Kind::RUN_START), start));
-    let mut run = launch(plan, clock, pipeline, parts, (senders, found), trigger, recorder)?;
+    let mut run =
+        launch(plan, clock, pipeline, parts, (senders, found), (trigger, answers), recorder)?;
     run.observed.life.mark_bound(bound_ns);
     run.recovery = Recovery::start(earlier)?;
     Ok(run)
+}
+
+/// Whether answers are due so soon that the threads on their way do not sleep.
+fn is_at_once<P: Pipeline>(pipeline: &P) -> bool {
+    pipeline.answering().is_some_and(|answering| answering.at_once)
 }
 
 /// Refuses to record where no file may be as large as a log, and says how small files will be.
@@ -321,9 +331,10 @@ fn launch<P: Pipeline>(
     mut pipeline: P,
     parts: Parts<P>,
     (senders, found): (Vec<ItemSender<ItemOf<P>>>, ItemReceiver<ItemOf<P>>),
-    (trigger, stages): (P::Trigger, Arc<dyn Stages>),
+    ((trigger, stages), answers): ((P::Trigger, Arc<dyn Stages>), Option<AnswerSender>),
     recorder: Recorder,
 ) -> Result<Run, RunError> {
+    let at_once = is_at_once(&pipeline);
     let in_flight_max = pipeline.records_in_flight_max();
     let records = RecordBuilder::new(plan.settings.record.clone(), in_flight_max, parts.streams);
     let (built, arrival_to_decision_ns) = (Arc::default(), Arc::default());
@@ -349,6 +360,7 @@ fn launch<P: Pipeline>(
         records: records.account(),
         response_ns: records.response_ns(),
         built: Arc::clone(&built),
+        answers: answers.as_ref().map(AnswerSender::account),
         raw: raw.account(),
         raw_bytes: raw.bytes(),
         recorder: recorder.handle(),
@@ -366,11 +378,15 @@ fn launch<P: Pipeline>(
         status: Arc::clone(&built),
     };
     let outlet = Outlet::new(observed.recorder.clone());
-    let decider = Decider { trigger, outlet, orders, clock, built, arrival_to_decision_ns };
+    let decider =
+        Decider { trigger, outlet, answers, at_once, orders, clock, built, arrival_to_decision_ns };
     let (started, starts) = channel();
     let mut run = Run::new(Arc::clone(&observed), starts, recorder);
     let gate = Arc::clone(&run.gate);
     run.threads.push(spawn("build", &observed.life, move || builder.run(&ordered))?);
+    for worker in pipeline.workers() {
+        run.threads.push(spawn("work", &observed.life, worker)?);
+    }
     run.threads.push(spawn("decide", &observed.life, move || decider.run(&found))?);
     if observed.raw.is_some() {
         run.threads.push(spawn("raw", &observed.life, move || raw.run())?);
@@ -381,7 +397,8 @@ fn launch<P: Pipeline>(
         if let Some(pool) = pool {
             run.expect.push(Box::new(move |now_ns| pool.begin(now_ns)));
         }
-        run.receivers.push(receive_on(receiver, place, &gate, &started, &observed, receiving)?);
+        run.receivers
+            .push(receive_on(receiver, place, &gate, &started, &observed, at_once, receiving)?);
     }
     if let Some((survey, config)) = pipeline.survey() {
         run.channels = Some(ChannelMonitor::start(
@@ -442,6 +459,7 @@ fn receive_on<T: FrameFormat, F: Finder>(
     gate: &Arc<Gate>,
     started: &Sender<Result<(), gannet_ingest::Error>>,
     observed: &Arc<Observed>,
+    at_once: bool,
     receiving: Sender<Infallible>,
 ) -> Result<JoinHandle<()>, RunError> {
     let (gate, started) = (Arc::clone(gate), started.clone());
@@ -452,7 +470,7 @@ fn receive_on<T: FrameFormat, F: Finder>(
         if let Some(Err(error)) = cpu.map(sys::keep_to) {
             tracing::warn!(%error, cpu, "a receiving thread cannot keep to its processor");
         }
-        receive::run(receiver, &gate, &started, &cpu_ns, &life, &*clock);
+        receive::run(receiver, &gate, &started, &cpu_ns, at_once, &life, &*clock);
         drop(receiving);
     })
 }

@@ -119,11 +119,11 @@ impl<T: FrameFormat, F: Finder> Receiver<T, F> {
     }
 
     /// Takes the frames that are there, or waits for some at most `wait`, which should be at most
-    /// 10 ms for silent streams to be noticed in time.
+    /// 10 ms for silent streams to be noticed in time. Says how many there were.
     ///
     /// # Errors
     /// As [`Source::poll`].
-    pub fn step(&mut self, wait: Duration) -> Result<(), Error> {
+    pub fn step(&mut self, wait: Duration) -> Result<usize, Error> {
         let arrived = self.source.poll(wait)?;
         let landed = self.source.landed();
         let (arrival_ns, cells) = (landed.arrival_ns(), landed.producer());
@@ -146,7 +146,7 @@ impl<T: FrameFormat, F: Finder> Receiver<T, F> {
             self.checked_ns = now_ns;
             self.frames.look(now_ns);
         }
-        Ok(())
+        Ok(arrived)
     }
 
     /// Takes nothing more in than what is queued already.

@@ -112,7 +112,7 @@ impl Bench {
         &self,
         inputs: Vec<Vec<Vec<u8>>>,
     ) -> (Vec<Receiver<TpcFormat, Pulses>>, ItemReceiver<Pulse>) {
-        let (senders, found) = items::channel(inputs.len(), Pulses::ITEMS_MAX);
+        let (senders, found) = items::channel(inputs.len(), Pulses::ITEMS_MAX, items::FLUSH_NS);
         let landing = || Landing { lengths: FRAME_LEN..=FRAME_LEN, cells: 64 };
         let receiver = |(number, (frames, sender)): (usize, (Vec<Vec<u8>>, _))| {
             let clock = self.clock.clone();
@@ -277,7 +277,7 @@ fn frames_that_stray_in_a_message_end_the_coalescing_at_every_socket() {
     let mut sources = udp::prepare(&config, landing, Some(&spread), &clock).unwrap();
     sources.iter_mut().for_each(|source| source.bind().unwrap());
     let (address, counters) = (sources[0].address(), sources[1].landed().counters());
-    let (senders, _found) = items::channel(2, Pulses::ITEMS_MAX);
+    let (senders, _found) = items::channel(2, Pulses::ITEMS_MAX, items::FLUSH_NS);
     let receiver = |(source, sender): (udp::UdpSource, _)| {
         let (pool, clock) = (Arc::clone(&bench.pool), Arc::clone(&clock));
         let mut receiver = Receiver::new(FORMAT, Box::new(source), pool, false, sender, clock);

@@ -401,7 +401,7 @@ fn come_out_as_they_went_in(random: &mut Random) {
     let pool = Arc::new(StreamPool::new([0, 1].map(setup).into()));
     let landing = Landing { lengths: LENGTHS, cells: 8000 };
     let source = MemorySource::of_frames(landing, clock.clone(), sent).unwrap();
-    let (mut senders, _found) = items::channel(1, Begins::ITEMS_MAX);
+    let (mut senders, _found) = items::channel(1, Begins::ITEMS_MAX, items::FLUSH_NS);
     let sender = senders.remove(0);
     let mut receiver = Receiver::new(Hits, Box::new(source), pool, true, sender, clock);
     receiver.start().unwrap();

@@ -79,6 +79,8 @@ pub(super) struct Agreement {
     /// How far two claims may be apart to support each other, in ticks.
     within: u64,
     patience_ns: u64,
+    /// Ticks by which a stream may be behind most others.
+    behind_max: u64,
     streams: Vec<Stream>,
     agreed: Option<u64>,
     leader: Leader,
@@ -105,6 +107,7 @@ impl Agreement {
         Self {
             within,
             patience_ns,
+            behind_max: u64::MAX,
             streams: vec![stream; streams],
             agreed: None,
             leader: Leader::new(patience_ns),
@@ -113,6 +116,11 @@ impl Agreement {
             restless: false,
             claims: Vec::with_capacity(streams),
         }
+    }
+
+    /// Lets the others go on without a stream that is behind most of them by more than `ticks`.
+    pub(super) fn go_on_after(&mut self, ticks: u64) {
+        self.behind_max = ticks;
     }
 
     /// Takes the claim of `stream` that it has been processed up to `tick`; says how it stands.
@@ -167,13 +175,30 @@ impl Agreement {
         }
         let holding = self.streams.iter().filter(|stream| stream.standing != Standing::Apart);
         let slowest = holding.map(|stream| stream.settled).min().unwrap_or(0);
-        slowest.max(self.leader.due(now_ns))
+        slowest.max(self.due(now_ns))
+    }
+
+    /// The tick that every stream should have reached at wall time `now_ns`.
+    fn due(&self, now_ns: u64) -> u64 {
+        self.leader.due(now_ns).max(self.reached_by_most().saturating_sub(self.behind_max))
+    }
+
+    /// The tick that more than half of all streams have reached, or the later of two.
+    fn reached_by_most(&self) -> u64 {
+        if self.behind_max == u64::MAX {
+            return 0;
+        }
+        let reached = |stream: &&Stream| {
+            let beside = |other: &&Stream| other.settled >= stream.settled;
+            2 * self.streams.iter().filter(beside).count() >= self.streams.len()
+        };
+        self.streams.iter().filter(reached).map(|stream| stream.settled).max().unwrap_or(0)
     }
 
     /// Whether the others go on without `stream` at wall time `now_ns`.
     pub(super) fn is_late(&self, stream: usize, now_ns: u64) -> bool {
         let stream = &self.streams[stream];
-        stream.standing == Standing::Apart || stream.settled < self.leader.due(now_ns)
+        stream.standing == Standing::Apart || stream.settled < self.due(now_ns)
     }
 
     /// How `stream` stands.

@@ -14,9 +14,8 @@
 
 mod agreement;
 mod leader;
+mod waiting;
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use gannet_measure::counter::Counter;
@@ -29,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Result, require};
 use crate::item::Item;
 use agreement::{Agreement, Look, Standing};
+pub use waiting::{AnyOrder, InOrder, Waiting};
 
 /// How primitives of many streams are merged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -164,39 +164,14 @@ impl<I> Default for Merged<I> {
     }
 }
 
-/// An item in the heap: the greatest is the one to be given out next.
+/// Merges the primitives of many streams into one order of time. `W` is how they wait for it:
+/// [`AnyOrder`], or [`InOrder`] where every stream brings its own in the order of time.
 #[derive(Debug)]
-struct Waiting<I>(I);
-
-impl<I: Item> Ord for Waiting<I> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let (mine, theirs) = (&self.0, &other.0);
-        // Where it is decides among equal times, so that the output is deterministic.
-        theirs.time().cmp(&mine.time()).then_with(|| theirs.place().cmp(&mine.place()))
-    }
-}
-
-impl<I: Item> PartialOrd for Waiting<I> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<I: Item> PartialEq for Waiting<I> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl<I: Item> Eq for Waiting<I> {}
-
-/// Merges the primitives of many streams into one order of time.
-#[derive(Debug)]
-pub struct Merger<I> {
+pub struct Merger<I, W = AnyOrder<I>> {
     clock: TickRate,
     hold_ticks: u64,
     waiting_max: usize,
-    waiting: BinaryHeap<Waiting<I>>,
+    waiting: W,
     /// Primitives of doubted streams, until these agree or are set apart.
     held: Vec<(usize, I)>,
     time: Agreement,
@@ -208,7 +183,7 @@ pub struct Merger<I> {
     counters: Arc<MergeCounters>,
 }
 
-impl<I: Item> Merger<I> {
+impl<I: Item, W: Waiting<I>> Merger<I, W> {
     /// A merger of `streams` streams, numbered from 0.
     ///
     /// # Errors
@@ -221,13 +196,19 @@ impl<I: Item> Merger<I> {
             clock,
             hold_ticks: config.hold_ticks,
             waiting_max: config.waiting_max,
-            waiting: BinaryHeap::new(),
+            waiting: W::new(streams),
             held: Vec::new(),
             time: Agreement::new(streams, within, config.late_after.ns()),
             host_epoch_ns: None,
             released_to: 0,
             counters: Arc::new(MergeCounters { streams: times, ..MergeCounters::default() }),
         })
+    }
+
+    /// Lets the others go on without a stream that is behind most of them by more than `ticks` of
+    /// data time, however short that is in wall time.
+    pub fn go_on_after(&mut self, ticks: u64) {
+        self.time.go_on_after(ticks);
     }
 
     /// Lets the streams agree only on times near that of the host, whose clock shows `epoch_ns`
@@ -250,7 +231,7 @@ impl<I: Item> Merger<I> {
                 _ if tp.time() >= processed_to => {
                     self.refuse(MergeDrop::OutOfTime, *tp, out);
                 }
-                Standing::Agrees => self.admit(*tp, before, out),
+                Standing::Agrees => self.admit(stream, *tp, before, out),
                 Standing::Doubted if self.held.len() < self.waiting_max => {
                     self.held.push((stream, *tp));
                 }
@@ -291,7 +272,7 @@ impl<I: Item> Merger<I> {
         for (stream, tp) in std::mem::take(&mut self.held) {
             let agrees = self.time.standing(stream) == Standing::Agrees;
             match agrees || !self.time.is_reached() {
-                true => self.admit(tp, 0, out),
+                true => self.admit(stream, tp, 0, out),
                 false => self.refuse(MergeDrop::SetApart, tp, out),
             }
         }
@@ -318,6 +299,14 @@ impl<I: Item> Merger<I> {
         self.time.standing(stream) == Standing::Agrees
     }
 
+    /// The tick up to which `stream` was searched, as far as it agrees; 0 before.
+    ///
+    /// # Panics
+    /// If there is no such stream.
+    pub fn searched(&self, stream: usize) -> u64 {
+        self.time.settled(stream)
+    }
+
     /// Whether the others go on without `stream` at wall time `now_ns`: it was behind by more than
     /// the bounded wait, or is set apart.
     ///
@@ -333,10 +322,10 @@ impl<I: Item> Merger<I> {
     }
 
     /// Takes a primitive of a stream that agrees and whose clock was at `before`.
-    fn admit(&mut self, tp: I, before: u64, out: &mut Merged<I>) {
+    fn admit(&mut self, stream: usize, tp: I, before: u64, out: &mut Merged<I>) {
         let start = tp.time();
         if start >= self.released_to {
-            self.waiting.push(Waiting(tp));
+            self.waiting.push(stream, tp);
         } else if start.saturating_add(self.hold_ticks) < before {
             self.refuse(MergeDrop::TooLong, tp, out);
         } else {
@@ -355,7 +344,7 @@ impl<I: Item> Merger<I> {
                 Standing::Agrees if tp.time() >= self.time.claimed(stream) => {
                     self.refuse(MergeDrop::OutOfTime, tp, out);
                 }
-                Standing::Agrees => self.admit(tp, 0, out),
+                Standing::Agrees => self.admit(stream, tp, 0, out),
             }
             false
         });
@@ -381,22 +370,16 @@ impl<I: Item> Merger<I> {
     /// Lets the oldest go on until no more than `waiting_max` wait.
     fn make_room(&mut self, out: &mut Merged<I>) {
         while self.waiting.len() > self.waiting_max {
-            let Some(Waiting(oldest)) = self.waiting.peek() else { return };
+            let Some(oldest) = self.waiting.first_time() else { return };
             let before = self.waiting.len();
-            self.release_to(oldest.time().saturating_add(1), out);
+            self.release_to(oldest.saturating_add(1), out);
             self.counters.overflows.add((before - self.waiting.len()) as u64);
         }
     }
 
     fn release_to(&mut self, tick: u64, out: &mut Merged<I>) {
         let before = out.ordered.len();
-        while let Some(next) = self.waiting.peek_mut() {
-            // The last tick of all has no successor, so a drain takes it too.
-            if next.0.time() >= tick && tick != u64::MAX {
-                break;
-            }
-            out.ordered.push(std::collections::binary_heap::PeekMut::pop(next).0);
-        }
+        self.waiting.release(tick, &mut out.ordered);
         self.counters.primitives.deliver((out.ordered.len() - before) as u64);
         self.released_to = tick;
     }

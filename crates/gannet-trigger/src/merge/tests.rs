@@ -208,3 +208,50 @@ proptest! {
         prop_assert!(merger.counters().statement().closes());
     }
 }
+
+#[test]
+fn streams_behind_by_more_than_they_may_be_hold_nobody_up() {
+    let (mut merger, mut out) = (merger(4), Merged::default());
+    merger.go_on_after(10 * FRAME);
+    for stream in 0..4 {
+        merger.push(stream, &[], START, &mut out);
+    }
+    merger.release(0, &mut out);
+    merger.push(0, &[hit(0, 1)], START + 30 * FRAME, &mut out);
+    merger.release(1, &mut out);
+    assert!(out.ordered.is_empty(), "one stream ahead is not what most have reached");
+    merger.push(1, &[], START + 20 * FRAME, &mut out);
+    merger.release(2, &mut out);
+    assert_eq!(starts(&out.ordered), [0], "two of four are at 20 frames, all go on to 9");
+    assert_eq!(merger.released_to(), START + 9 * FRAME);
+    assert_eq!(merger.searched(2), START);
+    merger.push(2, &[hit(8 * FRAME, 3), hit(9 * FRAME, 3)], START + 11 * FRAME, &mut out);
+    merger.drain(&mut out);
+    assert_eq!(starts(&out.ordered), [0, 9 * FRAME]);
+    assert_eq!(starts(&out.late), [8 * FRAME]);
+}
+
+proptest! {
+    #[test]
+    fn both_ways_to_wait_give_the_same_order(
+        items in prop::collection::vec((0..5usize, 0..200u64, 0..3u32), 0..300),
+        releases in prop::collection::vec(0..220u64, 0..20),
+    ) {
+        let (mut any, mut own) = (AnyOrder::<Hit>::new(5), InOrder::<Hit>::new(5));
+        let (mut from_any, mut from_own) = (Vec::new(), Vec::new());
+        let mut releases = releases.into_iter();
+        for (index, (stream, time, channel)) in items.iter().enumerate() {
+            let item = Hit { time: *time, channel: *channel, charge: index as u64 };
+            any.push(*stream, item);
+            own.push(*stream, item);
+            if index % 16 == 15 && let Some(tick) = releases.next() {
+                any.release(tick, &mut from_any);
+                own.release(tick, &mut from_own);
+                prop_assert_eq!((any.len(), any.first_time()), (own.len(), own.first_time()));
+            }
+        }
+        any.release(u64::MAX, &mut from_any);
+        own.release(u64::MAX, &mut from_own);
+        prop_assert_eq!(from_any, from_own);
+    }
+}
