@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use gannet_memory::{Cell, Geometry, Overwritten};
-use gannet_readout::items::{ItemBatch, ItemDrop, ItemSender, channel};
+use gannet_readout::items::{FLUSH_NS, ItemBatch, ItemDrop, ItemSender, channel};
 use gannet_readout::latency::{Window, index};
 use gannet_readout::record::{
     BuildConfig, Record, RecordBuilder, RecordDrop, RecordRequest, StreamSource,
@@ -70,7 +70,7 @@ pub fn clop(bytes: &[u8]) {
 pub fn primitives(bytes: &[u8]) {
     const STREAMS: u32 = 3;
     const FRAME_ITEMS_MAX: usize = 255 << 3;
-    let (mut senders, receiver) = channel(2, FRAME_ITEMS_MAX);
+    let (mut senders, receiver) = channel(2, FRAME_ITEMS_MAX, FLUSH_NS);
     let accounts = [senders[0].account(), senders[1].account()];
     let (mut tick, mut offered, mut searched) = (1u64, 0, BTreeMap::new());
     let mut taken = Taken::default();

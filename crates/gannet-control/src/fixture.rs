@@ -8,6 +8,7 @@ use std::sync::Arc;
 use gannet_log::{Chunk, Item, Kind, Label};
 use gannet_measure::ledger::Statement;
 use gannet_measure::ticks::TickRate;
+use gannet_readout::items::Segment;
 use gannet_readout::record::{Origin, Record};
 use gannet_readout::trigger::{Outcome, Trigger};
 use gannet_trigger::Finder;
@@ -216,7 +217,7 @@ impl Trigger for Plain {
     type Item = Mark;
     type Origin = Self;
 
-    fn take(&mut self, _: usize, _: &[Mark], _: u64, _: u64) {}
+    fn take(&mut self, _: &Segment, _: &[Mark], _: u64) {}
 
     fn agrees(&self, _: usize) -> bool {
         true

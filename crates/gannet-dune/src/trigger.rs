@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use gannet_log::{Chunk, Kind, Label};
 use gannet_measure::ledger::Account;
+use gannet_readout::items::Segment;
 use gannet_readout::latency::Window;
 use gannet_readout::record::RecordRequest;
 use gannet_readout::trigger::{Outcome, Product, ProductDrop, Trigger};
@@ -188,8 +189,9 @@ impl Trigger for TpcTrigger {
     type Item = TriggerPrimitive;
     type Origin = Origin;
 
-    fn take(&mut self, stream: usize, tps: &[TriggerPrimitive], searched_to: u64, now_ns: u64) {
-        self.chain.push(stream, tps, searched_to, now_ns, &mut self.out);
+    fn take(&mut self, segment: &Segment, tps: &[TriggerPrimitive], now_ns: u64) {
+        let stream = segment.stream as usize;
+        self.chain.push(stream, tps, segment.searched_to, now_ns, &mut self.out);
     }
 
     fn agrees(&self, stream: usize) -> bool {

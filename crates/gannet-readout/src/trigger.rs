@@ -6,6 +6,7 @@ use gannet_log::Chunk;
 use gannet_measure::ledger::Account;
 use gannet_trigger::Item;
 
+use crate::items::Segment;
 use crate::record::{Origin, Part, RecordRequest};
 
 gannet_measure::drop_reasons! {
@@ -31,9 +32,9 @@ pub trait Trigger: Send + 'static {
     /// What a part of a record is.
     type Origin: Origin;
 
-    /// Takes the items of `stream` that ended before tick `searched_to`, since the last call for this
-    /// stream, at wall time `now_ns`.
-    fn take(&mut self, stream: usize, items: &[Self::Item], searched_to: u64, now_ns: u64);
+    /// Takes the items of a segment: those of its stream that ended before the tick up to which it was
+    /// searched, since the last call for this stream, at wall time `now_ns`.
+    fn take(&mut self, segment: &Segment, items: &[Self::Item], now_ns: u64);
 
     /// Whether the time of `stream` is near the time that most streams agree on.
     fn agrees(&self, stream: usize) -> bool;

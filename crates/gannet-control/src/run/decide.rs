@@ -59,9 +59,8 @@ impl<T: Trigger> Decider<T> {
             let received = items.receive(wait, |batch| {
                 let now_ns = clock.now_ns();
                 for (segment, found) in batch.segments() {
-                    let stream = segment.stream as usize;
-                    trigger.take(stream, found, segment.searched_to, now_ns);
-                    if trigger.agrees(stream) {
+                    trigger.take(&segment, found, now_ns);
+                    if trigger.agrees(segment.stream as usize) {
                         arrivals.note(segment.searched_to, segment.arrival_ns);
                     }
                 }

@@ -78,13 +78,13 @@ pub(super) fn configure<P: Pipeline>(plan: &Plan, mut pipeline: P) -> Result<Run
     let answers = answers.transpose().map_err(RunError::Answers)?;
     let (plan, started_unix_ns) = &number(plan)?;
     let trigger = pipeline.trigger(plan.run_number(), host_epoch_ns(&*clock));
-    let trigger = trigger.map_err(RunError::Trigger)?;
+    let (trigger, stages) = trigger.map_err(RunError::Trigger)?;
+    let deciding = Deciding { trigger, stages, answers };
     let recorder = start_recorder(plan, *started_unix_ns)?;
     let start = pipeline.run_start(plan, *started_unix_ns);
     // The queue is empty: it takes the first chunk, or counts it as dropped.
     let _: Offer = recorder.handle().offer(Chunk::new(Label::new(Kind::RUN_START), start));
-    let mut run =
-        launch(plan, clock, pipeline, parts, (senders, found), (trigger, answers), recorder)?;
+    let mut run = launch(plan, clock, pipeline, parts, (senders, found), deciding, recorder)?;
     run.observed.life.mark_bound(bound_ns);
     run.recovery = Recovery::start(earlier)?;
     Ok(run)
@@ -324,6 +324,13 @@ fn start_recorder(plan: &Plan, started_unix_ns: u64) -> Result<Recorder, RunErro
     }
 }
 
+/// What decides, what can be seen of it, and where its answers leave.
+struct Deciding<P: Pipeline> {
+    trigger: P::Trigger,
+    stages: Arc<dyn Stages>,
+    answers: Option<AnswerSender>,
+}
+
 /// Joins the parts to threads.
 fn launch<P: Pipeline>(
     plan: &Plan,
@@ -331,7 +338,7 @@ fn launch<P: Pipeline>(
     mut pipeline: P,
     parts: Parts<P>,
     (senders, found): (Vec<ItemSender<ItemOf<P>>>, ItemReceiver<ItemOf<P>>),
-    ((trigger, stages), answers): ((P::Trigger, Arc<dyn Stages>), Option<AnswerSender>),
+    Deciding { trigger, stages, answers }: Deciding<P>,
     recorder: Recorder,
 ) -> Result<Run, RunError> {
     let at_once = is_at_once(&pipeline);

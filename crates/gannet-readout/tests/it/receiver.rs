@@ -290,7 +290,7 @@ fn frames_that_stray_in_a_message_end_the_coalescing_at_every_socket() {
         let frames: Vec<_> = frames.iter().map(|(stream, n)| frame(*stream, *n, None)).collect();
         let datagrams: Vec<_> = frames.iter().map(|body| Datagram { header: &[], body }).collect();
         assert_eq!(sink.send(&datagrams).unwrap().datagrams, frames.len() as u64);
-        receivers.iter_mut().for_each(|receiver| receiver.step(Duration::ZERO).unwrap());
+        receivers.iter_mut().for_each(|receiver| _ = receiver.step(Duration::ZERO).unwrap());
     };
     send(&[(1, 1)]);
     send(&[(0, 1), (0, 2), (1, 2)]);

@@ -183,12 +183,28 @@ pub struct Merger<I, W = AnyOrder<I>> {
     counters: Arc<MergeCounters>,
 }
 
-impl<I: Item, W: Waiting<I>> Merger<I, W> {
+impl<I: Item> Merger<I> {
     /// A merger of `streams` streams, numbered from 0.
     ///
     /// # Errors
     /// As [`MergeConfig::check`].
     pub fn new(config: &MergeConfig, streams: usize, clock: TickRate) -> Result<Self> {
+        Self::of(config, streams, clock)
+    }
+}
+
+impl<I: Item> Merger<I, InOrder<I>> {
+    /// A merger of a few streams, numbered from 0, each of which brings its own in the order of time.
+    ///
+    /// # Errors
+    /// As [`MergeConfig::check`].
+    pub fn in_order(config: &MergeConfig, streams: usize, clock: TickRate) -> Result<Self> {
+        Self::of(config, streams, clock)
+    }
+}
+
+impl<I: Item, W: Waiting<I>> Merger<I, W> {
+    fn of(config: &MergeConfig, streams: usize, clock: TickRate) -> Result<Self> {
         config.check()?;
         let within = clock.ticks(config.agree_within.ns());
         let times = (0..streams).map(|_| StreamTime::default()).collect();

@@ -1,0 +1,173 @@
+//! How items of all streams wait until no earlier one can come.
+
+use std::cmp::Ordering;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, VecDeque};
+use std::fmt;
+
+use crate::item::Item;
+
+/// Items that wait, of all streams, which are given out by time, then by place.
+pub trait Waiting<I>: fmt::Debug + Send + 'static {
+    /// Room for the items of `streams` streams.
+    fn new(streams: usize) -> Self;
+
+    /// Takes an item of `stream`.
+    fn push(&mut self, stream: usize, item: I);
+
+    /// How many wait.
+    fn len(&self) -> usize;
+
+    /// Whether none waits.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The time of the one that is given out next.
+    fn first_time(&self) -> Option<u64>;
+
+    /// Appends all that begin before `tick` to `out`, in order; before the last tick of all, simply
+    /// all.
+    fn release(&mut self, tick: u64, out: &mut Vec<I>);
+}
+
+/// Items that streams bring in any order.
+#[derive(Debug)]
+pub struct AnyOrder<I>(BinaryHeap<Last<I>>);
+
+/// An item in the heap: the greatest is the one to be given out next.
+#[derive(Debug)]
+struct Last<I>(I);
+
+impl<I: Item> Ord for Last<I> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        order(&other.0, &self.0)
+    }
+}
+
+impl<I: Item> PartialOrd for Last<I> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<I: Item> PartialEq for Last<I> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<I: Item> Eq for Last<I> {}
+
+/// Where it is decides among equal times, so that the output is deterministic.
+fn order<I: Item>(one: &I, other: &I) -> Ordering {
+    one.time().cmp(&other.time()).then_with(|| one.place().cmp(&other.place()))
+}
+
+impl<I: Item> Waiting<I> for AnyOrder<I> {
+    fn new(_: usize) -> Self {
+        Self(BinaryHeap::new())
+    }
+
+    fn push(&mut self, _: usize, item: I) {
+        self.0.push(Last(item));
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn first_time(&self) -> Option<u64> {
+        self.0.peek().map(|first| first.0.time())
+    }
+
+    fn release(&mut self, tick: u64, out: &mut Vec<I>) {
+        while let Some(next) = self.0.peek_mut() {
+            // The last tick of all has no successor, so a drain takes it too.
+            if next.0.time() >= tick && tick != u64::MAX {
+                break;
+            }
+            out.push(PeekMut::pop(next).0);
+        }
+    }
+}
+
+/// Items of a few streams, each of which brings its own in order, or nearly: to give one out costs a
+/// look at the first of each stream.
+#[derive(Debug)]
+pub struct InOrder<I> {
+    queues: Vec<VecDeque<I>>,
+    /// Time of the first item of each queue; [`NONE`] of an empty one.
+    first: Vec<u64>,
+    len: usize,
+}
+
+/// Later than any item: no item of a merger begins at the last tick of all.
+const NONE: u64 = u64::MAX;
+
+impl<I: Item> InOrder<I> {
+    /// The queue whose first item is given out next.
+    #[inline]
+    fn next(&self) -> usize {
+        let mut next = 0;
+        for queue in 1..self.first.len() {
+            let (mine, best) = (self.first[queue], self.first[next]);
+            if mine < best || mine == best && mine != NONE && self.precedes(queue, next) {
+                next = queue;
+            }
+        }
+        next
+    }
+
+    /// Of two queues with a first item of one time, whether that of `queue` has the lower place.
+    #[cold]
+    fn precedes(&self, queue: usize, other: usize) -> bool {
+        self.queues[queue].front().map(Item::place) < self.queues[other].front().map(Item::place)
+    }
+}
+
+impl<I: Item> Waiting<I> for InOrder<I> {
+    fn new(streams: usize) -> Self {
+        let queues = (0..streams).map(|_| VecDeque::new()).collect();
+        Self { queues, first: vec![NONE; streams], len: 0 }
+    }
+
+    #[inline]
+    fn push(&mut self, stream: usize, item: I) {
+        let queue = &mut self.queues[stream];
+        let mut place = queue.len();
+        while place > 0 && order(&item, &queue[place - 1]).is_lt() {
+            place -= 1;
+        }
+        if place == queue.len() {
+            queue.push_back(item);
+        } else {
+            queue.insert(place, item);
+        }
+        if place == 0 {
+            self.first[stream] = item.time();
+        }
+        self.len += 1;
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn first_time(&self) -> Option<u64> {
+        self.first.iter().copied().min().filter(|first| *first != NONE)
+    }
+
+    fn release(&mut self, tick: u64, out: &mut Vec<I>) {
+        while self.len > 0 {
+            let next = self.next();
+            if self.first[next] >= tick && tick != u64::MAX {
+                break;
+            }
+            let queue = &mut self.queues[next];
+            out.extend(queue.pop_front());
+            self.first[next] = queue.front().map_or(NONE, Item::time);
+            self.len -= 1;
+        }
+    }
+}
