@@ -8,7 +8,7 @@ use gannet_control::config::Problem;
 use gannet_control::emulation::EmulationError;
 use gannet_control::run::RunError;
 use gannet_evaluate::tpg;
-use gannet_kernels::Error as KernelError;
+use gannet_kernels::tpg::Error as KernelError;
 use gannet_offline::find::FindError;
 use gannet_offline::replay::ReplayError;
 use gannet_offline::retrigger::RetriggerError;
@@ -162,7 +162,7 @@ fn retrigger_code(error: &RetriggerError) -> u8 {
 /// Exit code of a search for primitives that was not measured.
 fn bench_code(error: &tpg::Error) -> u8 {
     match error {
-        tpg::Error::Kernels(KernelError::IsaUnavailable { .. })
+        tpg::Error::Kernels(KernelError::Isa(_))
         | tpg::Error::Memory(_)
         | tpg::Error::Full { .. }
         | tpg::Error::Threads { .. } => Outcome::ResourceMissing.code(),
@@ -196,6 +196,7 @@ fn message(error: &anyhow::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gannet_kernels::{Isa, IsaError};
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
     #[test]
@@ -207,9 +208,9 @@ mod tests {
 
     #[test]
     fn a_benchmark_that_the_machine_cannot_run_lacks_a_resource() {
-        let isa = gannet_kernels::Isa::Avx512;
-        let best = gannet_kernels::Isa::Scalar;
-        let error = KernelError::IsaUnavailable { isa, best };
+        let isa = Isa::Avx512;
+        let best = Isa::Scalar;
+        let error = KernelError::Isa(IsaError::Unavailable { isa, best });
         assert_eq!(bench_code(&error.into()), 5);
         assert_eq!(bench_code(&tpg::Error::Threads { asked: 2, available: 1 }), 5);
         assert_eq!(bench_code(&tpg::Error::Uneven { first: 1, second: 2 }), 6);

@@ -3,7 +3,24 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::chain::Error;
+/// Why a kernel cannot use an instruction set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IsaError {
+    /// The name is not that of an instruction set.
+    #[error("instruction set {got:?} is unknown; choose one of scalar, avx2, avx512")]
+    Unknown {
+        /// Name given.
+        got: String,
+    },
+    /// This machine lacks the instruction set.
+    #[error("this machine does not have {isa}; choose {best} or another that it has")]
+    Unavailable {
+        /// Instruction set asked for.
+        isa: Isa,
+        /// Fastest one that the machine has.
+        best: Isa,
+    },
+}
 
 /// An instruction set that a kernel uses.
 ///
@@ -11,12 +28,11 @@ use crate::chain::Error;
 /// [`Isa::available`] can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Isa {
-    /// Plain Rust: the definition of the chain, on any machine.
+    /// Plain Rust: the definition of the results, on any machine.
     Scalar,
     /// 256-bit vectors (x86-64 since 2013).
     Avx2,
     /// 512-bit vectors with byte permutation (AVX-512 F, BW, VBMI, VBMI2: Ice Lake, Zen 4 and later).
-    /// Chains with an accumulator limit above 30 run with 256-bit vectors.
     Avx512,
 }
 
@@ -56,13 +72,46 @@ impl fmt::Display for Isa {
 }
 
 impl FromStr for Isa {
-    type Err = Error;
+    type Err = IsaError;
 
-    fn from_str(name: &str) -> Result<Self, Error> {
+    fn from_str(name: &str) -> Result<Self, IsaError> {
         Isa::ALL
             .into_iter()
             .find(|isa| isa.name() == name)
-            .ok_or_else(|| Error::UnknownIsa { got: name.to_owned() })
+            .ok_or_else(|| IsaError::Unknown { got: name.to_owned() })
+    }
+}
+
+/// Proof that the machine has AVX2, and the bit operations that came with it.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx2(());
+
+#[cfg(target_arch = "x86_64")]
+impl Avx2 {
+    fn detect() -> Option<Self> {
+        let found = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("popcnt");
+        found.then_some(Self(()))
+    }
+}
+
+/// Proof that the machine has AVX-512 F, BW, VL, VBMI and VBMI2, and all of [`Avx2`].
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx512(());
+
+#[cfg(target_arch = "x86_64")]
+impl Avx512 {
+    fn detect() -> Option<Self> {
+        let found = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512vbmi")
+            && is_x86_feature_detected!("avx512vbmi2");
+        (found && Avx2::detect().is_some()).then_some(Self(()))
     }
 }
 
@@ -71,9 +120,9 @@ impl FromStr for Isa {
 pub(crate) enum Kernel {
     Scalar,
     #[cfg(target_arch = "x86_64")]
-    Avx2(crate::avx2::Avx2),
+    Avx2(Avx2),
     #[cfg(target_arch = "x86_64")]
-    Avx512(crate::avx512::Avx512),
+    Avx512(Avx512),
 }
 
 impl Kernel {
@@ -82,29 +131,21 @@ impl Kernel {
         match isa {
             Isa::Scalar => Some(Self::Scalar),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => crate::avx2::Avx2::detect().map(Self::Avx2),
+            Isa::Avx2 => Avx2::detect().map(Self::Avx2),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => crate::avx512::Avx512::detect().map(Self::Avx512),
+            Isa::Avx512 => Avx512::detect().map(Self::Avx512),
             #[cfg(not(target_arch = "x86_64"))]
             Isa::Avx2 | Isa::Avx512 => None,
         }
     }
 
-    /// The kernel that runs chains with this accumulator limit where this one cannot.
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) fn for_accum_limit(self, limit: u16) -> Option<Self> {
-        match self {
-            Self::Avx512(_) if limit > crate::avx512::Avx512::ACCUM_LIMIT_MAX => {
-                Self::detect(Isa::Avx2)
-            }
-            _ => Some(self),
-        }
-    }
-
-    /// The kernel that runs chains with this accumulator limit where this one cannot.
-    #[cfg(not(target_arch = "x86_64"))]
-    pub(crate) fn for_accum_limit(self, _: u16) -> Option<Self> {
-        Some(self)
+    /// The kernel of an instruction set.
+    ///
+    /// # Errors
+    ///
+    /// When this machine lacks it.
+    pub(crate) fn of(isa: Isa) -> Result<Self, IsaError> {
+        Self::detect(isa).ok_or(IsaError::Unavailable { isa, best: Isa::best() })
     }
 
     /// The instruction set that the kernel uses.

@@ -68,7 +68,7 @@ mod tests {
             ("crates/gannet-wire/src/wib.rs", BARE),
             ("crates/gannet-wire/src/error.rs", BARE),
             ("crates/gannet-wire/tests/wib.rs", BARE),
-            ("crates/gannet-kernels/src/scalar.rs", BARE),
+            ("crates/gannet-kernels/src/tpg/scalar.rs", BARE),
         ];
         assert_eq!(places(check, &files), ["crates/gannet-wire/src/wib.rs:1"]);
     }

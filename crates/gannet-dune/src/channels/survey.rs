@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::tpg::StreamCounters;
-use gannet_kernels::CHANNELS;
+use gannet_kernels::tpg::CHANNELS;
 use gannet_wire::GeoId;
 
 use super::condition::{Found, mark_noisy};

@@ -1,6 +1,6 @@
 //! Which channel of a stream has an offline number.
 
-use gannet_kernels::CHANNELS;
+use gannet_kernels::tpg::CHANNELS;
 use gannet_measure::random::Random;
 
 /// Slots of the table; a power of two. With 16 slots to a channel about one multiplier in eight

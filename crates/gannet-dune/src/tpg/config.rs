@@ -1,8 +1,7 @@
 //! What the chain of kernels does, by plane.
 
-use gannet_kernels::{
-    CHANNELS, ChainConfig, ChannelTable, Error as KernelError, Isa, Pedestal, Transform,
-};
+use gannet_kernels::tpg::{CHANNELS, ChainConfig, ChannelTable, Pedestal, Transform};
+use gannet_kernels::{Isa, IsaError};
 use gannet_wire::channel_map::{PLANES, StreamChannels};
 use schemars::JsonSchema;
 use serde::de::Error as _;
@@ -169,7 +168,7 @@ impl TpgConfig {
             "it names more channels than there are",
         )?;
         let isa = self.isa.isa();
-        let unavailable = || KernelError::IsaUnavailable { isa, best: Isa::best() };
+        let unavailable = || IsaError::Unavailable { isa, best: Isa::best() };
         if isa.is_available() { Ok(()) } else { Err(Error::new("isa", unavailable().to_string())) }
     }
 

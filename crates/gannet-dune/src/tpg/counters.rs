@@ -1,6 +1,6 @@
 //! What a stream tells of itself and of its channels.
 
-use gannet_kernels::CHANNELS;
+use gannet_kernels::tpg::CHANNELS;
 use gannet_measure::counter::{Counter, Gauge};
 use gannet_measure::ledger::{Account, Statement};
 use gannet_wire::channel_map::StreamChannels;

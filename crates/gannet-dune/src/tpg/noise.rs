@@ -7,8 +7,8 @@
 //! has a statistical error of 15 %, sixteen have one of 4 %. Noise that is slower than a frame is
 //! not seen.
 
-use gannet_kernels::block::{ADC_BITS, Block, rows, sample};
-use gannet_kernels::{CHANNELS, SAMPLES};
+use gannet_kernels::tpg::block::{ADC_BITS, Block, rows, sample};
+use gannet_kernels::tpg::{CHANNELS, SAMPLES};
 use gannet_measure::counter::Gauge;
 
 /// Distance of the quartiles of Gaussian noise with standard deviation 1.
@@ -88,7 +88,7 @@ fn quantile(samples: &[i16; SAMPLES], rank: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gannet_kernels::block::pack;
+    use gannet_kernels::tpg::block::pack;
     use gannet_measure::random::Random;
     use proptest::prelude::*;
 

@@ -4,8 +4,8 @@ use std::array;
 use std::borrow::Cow;
 use std::fmt;
 
-use gannet_kernels::block::{self, Block};
-use gannet_kernels::{CHANNELS, SAMPLES};
+use gannet_kernels::tpg::block::{self, Block};
+use gannet_kernels::tpg::{CHANNELS, SAMPLES};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use gannet_kernels::block::Block;
-use gannet_kernels::{Fetch, Isa, MAX_TPS_PER_FRAME, Tpg};
+use gannet_kernels::Isa;
+use gannet_kernels::tpg::block::Block;
+use gannet_kernels::tpg::{Fetch, MAX_TPS_PER_FRAME, Tpg};
 use gannet_wire::channel_map::StreamChannels;
 use gannet_wire::{Heading, TpcFormat, TriggerPrimitive, wibeth};
 

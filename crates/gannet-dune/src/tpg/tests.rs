@@ -1,5 +1,6 @@
-use gannet_kernels::block::{Block, pack};
-use gannet_kernels::{CHANNELS, ChannelTable, Isa, Tpg};
+use gannet_kernels::Isa;
+use gannet_kernels::tpg::block::{Block, pack};
+use gannet_kernels::tpg::{CHANNELS, ChannelTable, Tpg};
 use gannet_measure::random::Random;
 use gannet_wire::channel_map::StreamChannels;
 use gannet_wire::{TpcFormat, TriggerPrimitive};

@@ -1,7 +1,8 @@
 //! The chains that run over frames in memory.
 
 use gannet_dune::tpg::{InitialPedestal, TpgConfig};
-use gannet_kernels::{CHANNELS, ChainConfig, ChannelTable, Fetch, Isa, MAX_TPS_PER_FRAME, Path};
+use gannet_kernels::Isa;
+use gannet_kernels::tpg::{CHANNELS, ChainConfig, ChannelTable, Fetch, MAX_TPS_PER_FRAME, Path};
 use gannet_wire::TriggerPrimitive;
 
 use super::content::PEDESTAL;

@@ -2,7 +2,8 @@
 
 use std::fmt::Debug;
 
-use gannet_kernels::{ChainConfig, ChannelTable, Fetch, Isa, Path, Result};
+use gannet_kernels::Isa;
+use gannet_kernels::tpg::{ChainConfig, ChannelTable, Fetch, Path, Result};
 use gannet_wire::TriggerPrimitive;
 use serde::{Deserialize, Serialize};
 

@@ -24,7 +24,8 @@ use std::thread;
 use std::time::Duration;
 
 use gannet_dune::tpg::{Chain, IsaChoice};
-use gannet_kernels::{Ahead, Isa};
+use gannet_kernels::tpg::Ahead;
+use gannet_kernels::{Isa, IsaError};
 use gannet_measure::quantity::Bytes;
 use gannet_memory::RegionError;
 use serde::{Deserialize, Serialize};
@@ -68,7 +69,7 @@ const DISTINCT_FRAMES: usize = 3200;
 pub enum Error {
     /// The kernels refuse the chain or the instruction set.
     #[error(transparent)]
-    Kernels(#[from] gannet_kernels::Error),
+    Kernels(#[from] gannet_kernels::tpg::Error),
     /// The memory of the frames cannot be had.
     #[error(transparent)]
     Memory(#[from] RegionError),
@@ -245,7 +246,8 @@ fn check(plan: &TpgPlan, frame_len: usize) -> Result<(), Error> {
     within("searches", plan.searches.len(), 1, SEARCHES_MAX)?;
     for isa in plan.searches.iter().map(|search| search.isa.isa()) {
         if !isa.is_available() {
-            return Err(gannet_kernels::Error::IsaUnavailable { isa, best: Isa::best() }.into());
+            let unavailable = IsaError::Unavailable { isa, best: Isa::best() };
+            return Err(Error::Kernels(unavailable.into()));
         }
     }
     within("threads", plan.threads, 1, THREADS_MAX)?;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use gannet_kernels::Ahead;
+use gannet_kernels::tpg::Ahead;
 
 use super::workers::{Work, Workers};
 use super::{Error, Way};

@@ -1,6 +1,7 @@
 //! Super-chunks of ProtoDUNE-SP frames.
 
-use gannet_kernels::{ChainConfig, ChannelTable, Fetch, Isa, Path, Result, Tpg};
+use gannet_kernels::Isa;
+use gannet_kernels::tpg::{ChainConfig, ChannelTable, Fetch, Path, Result, Tpg};
 use gannet_wire::TriggerPrimitive;
 use gannet_wire::protowib::{
     self, BLOCKS, FRAMES_PER_SUPERCHUNK, Frame, Repr, SUPERCHUNK_LEN, TICKS_PER_FRAME, WibRepr,

@@ -1,7 +1,7 @@
 //! The figures of the experiment.
 
 use gannet_dune::tpg::Chain;
-use gannet_kernels::Ahead;
+use gannet_kernels::tpg::Ahead;
 use gannet_measure::quantity::Bytes;
 use serde::Serialize;
 

@@ -1,6 +1,7 @@
 //! Frames of WIBEth.
 
-use gannet_kernels::{CHANNELS, ChainConfig, ChannelTable, Fetch, Isa, Path, Result, SAMPLES, Tpg};
+use gannet_kernels::Isa;
+use gannet_kernels::tpg::{CHANNELS, ChainConfig, ChannelTable, Fetch, Path, Result, SAMPLES, Tpg};
 use gannet_wire::daq_ethernet::SEQ_MODULUS;
 use gannet_wire::tpc_frame::{self, BLOCK_LENGTH};
 use gannet_wire::wibeth::{Frame, HeaderRepr, Repr, TICKS_PER_FRAME};

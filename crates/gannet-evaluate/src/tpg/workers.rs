@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-use gannet_kernels::{Ahead, Fetch};
+use gannet_kernels::tpg::{Ahead, Fetch};
 use gannet_memory::{Pages, Region};
 
 use super::content::Content;

@@ -2,10 +2,11 @@
 //!
 //! With `GANNET_LONG=1` at least 10^8 samples are compared per instruction set.
 
-use gannet_kernels::block::{ADC_MAX, pack};
-use gannet_kernels::{
-    Ahead, CHANNELS, ChainConfig, ChannelTable, Fetch, Isa, MAX_TPS_PER_FRAME, Path, Pedestal,
-    SAMPLES, Tpg, Transform,
+use gannet_kernels::Isa;
+use gannet_kernels::tpg::block::{ADC_MAX, pack};
+use gannet_kernels::tpg::{
+    Ahead, CHANNELS, ChainConfig, ChannelTable, Fetch, MAX_TPS_PER_FRAME, Path, Pedestal, SAMPLES,
+    Tpg, Transform,
 };
 use gannet_wire::{TriggerPrimitive, protowib};
 use proptest::prelude::*;

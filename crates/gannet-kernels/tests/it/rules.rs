@@ -5,9 +5,10 @@
 
 use std::array;
 
-use gannet_kernels::block::pack;
-use gannet_kernels::{
-    CHANNELS, ChainConfig, ChannelTable, Isa, MAX_TPS_PER_FRAME, Pedestal, SAMPLES, Tpg, Transform,
+use gannet_kernels::Isa;
+use gannet_kernels::tpg::block::pack;
+use gannet_kernels::tpg::{
+    CHANNELS, ChainConfig, ChannelTable, MAX_TPS_PER_FRAME, Pedestal, SAMPLES, Tpg, Transform,
 };
 use gannet_wire::{TriggerPrimitive, protowib};
 

@@ -1,7 +1,7 @@
 //! The search in the frames of one stream.
 
 use gannet_dune::tpg::{InitialPedestal, StreamTpg, TpgConfig, TpgFrameDrop};
-use gannet_kernels::block::CHANNELS;
+use gannet_kernels::tpg::block::CHANNELS;
 use gannet_trigger::Finder;
 use gannet_wire::channel_map::{PLANES, StreamChannels};
 use gannet_wire::{FrameFormat, GeoId, TpcFormat, TriggerPrimitive, wibeth};

@@ -39,7 +39,7 @@ use std::time::Instant;
 
 use gannet_dune::detector::SLICE_TICKS;
 use gannet_dune::tpg::{IsaChoice, TpgConfig};
-use gannet_kernels::CHANNELS;
+use gannet_kernels::tpg::CHANNELS;
 use gannet_wire::channel_map::PLANES;
 use gannet_wire::daq_ethernet::CLOCK;
 use gannet_wire::tpc_frame::FRAME_LEN;

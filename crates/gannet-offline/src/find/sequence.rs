@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gannet_ingest::continuity::{Continuity, Counts, Judgement, Verdict};
-use gannet_kernels::block::Block;
+use gannet_kernels::tpg::block::Block;
 use gannet_wire::{Rhythm, wibeth};
 
 /// Frames by which one may come too late and still find its place; as many as the readout tells

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
 
-use gannet_kernels::MAX_TPS_PER_FRAME;
+use gannet_kernels::tpg::MAX_TPS_PER_FRAME;
 use gannet_wire::TriggerPrimitive;
 
 use super::chain::StreamChain;

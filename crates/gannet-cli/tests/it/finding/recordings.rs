@@ -12,7 +12,7 @@ use gannet_dune::time_slice::SliceBuilder;
 use gannet_dune::tpg::StreamTpg;
 use gannet_emulate::FrontEnd;
 use gannet_emulate::tpc::TpcFrontEnd;
-use gannet_kernels::block;
+use gannet_kernels::tpg::block;
 use gannet_log::{Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo};
 use gannet_measure::quantity::Bytes;
 use gannet_wire::TpcFormat;

@@ -2,10 +2,10 @@
 
 use gannet_wire::TriggerPrimitive;
 
-use crate::block::{CHANNELS, SAMPLES};
-use crate::job::Completed;
-use crate::parameters::Parameters;
 use crate::tpg::Path;
+use crate::tpg::block::{CHANNELS, SAMPLES};
+use crate::tpg::job::Completed;
+use crate::tpg::parameters::Parameters;
 
 use super::Lanes;
 

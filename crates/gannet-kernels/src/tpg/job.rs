@@ -2,13 +2,13 @@
 
 use gannet_wire::TriggerPrimitive;
 
-use crate::block::MAX_TPS_PER_FRAME;
+use crate::tpg::block::MAX_TPS_PER_FRAME;
 #[cfg(target_arch = "x86_64")]
-use crate::block::SAMPLES;
-use crate::parameters::Parameters;
-use crate::state::{Hits, State};
+use crate::tpg::block::SAMPLES;
+use crate::tpg::parameters::Parameters;
+use crate::tpg::state::{Hits, State};
 #[cfg(target_arch = "x86_64")]
-use crate::vector::{HitBatch, TimeBase};
+use crate::tpg::vector::{HitBatch, TimeBase};
 
 /// All that a kernel needs in a call to process the samples of 64 channels.
 pub(crate) struct Job<'a> {

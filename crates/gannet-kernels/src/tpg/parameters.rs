@@ -2,12 +2,12 @@
 
 use gannet_wire::TriggerPrimitive;
 
-use crate::block::CHANNELS;
+use crate::tpg::block::CHANNELS;
 #[cfg(target_arch = "x86_64")]
-use crate::block::SAMPLES;
-use crate::chain::{ChainConfig, ChannelTable, Error, FIR_TAPS, Pedestal, Result, Transform};
+use crate::tpg::block::SAMPLES;
+use crate::tpg::chain::{ChainConfig, ChannelTable, Error, FIR_TAPS, Pedestal, Result, Transform};
 #[cfg(target_arch = "x86_64")]
-use crate::tables::{FrugalTables, LimitTable, SumTables, feedback_factors};
+use crate::tpg::tables::{FrugalTables, LimitTable, SumTables, feedback_factors};
 
 /// A chain in the form that the kernels use: checked, and laid out for vector loads.
 #[derive(Clone, Debug)]

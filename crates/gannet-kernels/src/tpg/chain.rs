@@ -1,7 +1,7 @@
 //! What the chain does: configuration and per-channel numbers.
 
-use crate::block::CHANNELS;
-use crate::isa::Isa;
+use crate::isa::IsaError;
+use crate::tpg::block::CHANNELS;
 
 /// Result of setting up a chain.
 pub type Result<T> = core::result::Result<T, Error>;
@@ -10,20 +10,9 @@ pub type Result<T> = core::result::Result<T, Error>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The name is not that of an instruction set.
-    #[error("instruction set {got:?} is unknown; choose one of scalar, avx2, avx512")]
-    UnknownIsa {
-        /// Name given.
-        got: String,
-    },
     /// This machine lacks the instruction set.
-    #[error("this machine does not have {isa}; choose {best} or another that it has")]
-    IsaUnavailable {
-        /// Instruction set asked for.
-        isa: Isa,
-        /// Fastest one that the machine has.
-        best: Isa,
-    },
+    #[error(transparent)]
+    Isa(#[from] IsaError),
     /// The limit of the accumulator is out of range.
     #[error("accum_limit is {got}; it must be 0..={max}", max = Pedestal::ACCUM_LIMIT_MAX)]
     AccumLimit {

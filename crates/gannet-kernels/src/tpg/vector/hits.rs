@@ -2,8 +2,8 @@
 
 use super::Lanes;
 use super::transform::Transform;
-use crate::parameters::Parameters;
-use crate::state::Hits;
+use crate::tpg::parameters::Parameters;
+use crate::tpg::state::Hits;
 
 #[derive(Clone, Copy)]
 pub(super) struct HitLanes<L: Lanes> {

@@ -7,10 +7,10 @@ use super::estimate::{Estimate, less_offset};
 use super::hits::HitLanes;
 use super::quiet::{Quiet, QuietRow, ROWS_MAX};
 use super::transform::Transform;
-use crate::fetch::Ahead;
-use crate::job::Job;
-use crate::parameters::Parameters;
-use crate::samples::Packed;
+use crate::tpg::fetch::Ahead;
+use crate::tpg::job::Job;
+use crate::tpg::parameters::Parameters;
+use crate::tpg::samples::Packed;
 
 /// Runs the chain over some rows of each block, of which all or none move the pedestal.
 #[inline(always)]

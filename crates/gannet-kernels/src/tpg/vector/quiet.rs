@@ -7,9 +7,9 @@
 use super::Lanes;
 use super::estimate::Estimate;
 use super::transform::{FeedbackSum, Filter, RunningSum, TENTH, Threshold, cascade};
-use crate::parameters::Parameters;
-use crate::scalar::FIR_SHIFT;
-use crate::tables::{LimitTable, SMALL_MAX, SumTables};
+use crate::tpg::parameters::Parameters;
+use crate::tpg::scalar::FIR_SHIFT;
+use crate::tpg::tables::{LimitTable, SMALL_MAX, SumTables};
 
 /// Most moves of a pedestal with which a signal of a saturated rise is not taken for a small one.
 const MOVES_MAX: i16 = 31;

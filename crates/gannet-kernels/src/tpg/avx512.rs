@@ -7,14 +7,15 @@
 use core::arch::x86_64::*;
 use core::hint::black_box;
 
-use crate::block::{ADC_MAX, CHANNELS, ROW_LEN, Row};
-use crate::fetch::Ahead;
-use crate::job::Job;
-use crate::parameters::Parameters;
-use crate::samples::Packed;
-use crate::state::Word16;
-use crate::tables::FrugalTables;
-use crate::vector::{
+use crate::isa::Avx512;
+use crate::tpg::block::{ADC_MAX, CHANNELS, ROW_LEN, Row};
+use crate::tpg::fetch::Ahead;
+use crate::tpg::job::Job;
+use crate::tpg::parameters::Parameters;
+use crate::tpg::samples::Packed;
+use crate::tpg::state::Word16;
+use crate::tpg::tables::FrugalTables;
+use crate::tpg::vector::{
     self, AT_ONCE, Endings, Lanes, Masks, PLACES, QuietFilter, QuietSum, Tables, TimeBase,
 };
 use gannet_wire::TriggerPrimitive;
@@ -23,25 +24,9 @@ use gannet_wire::protowib::coldata;
 /// Channels in a register of 16-bit lanes.
 const LANES: usize = CHANNELS / 2;
 
-/// Proof that the machine has AVX-512 F, BW, VBMI and VBMI2, and the bit operations that came before it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Avx512(());
-
 impl Avx512 {
     /// Largest limit of the frugal estimate: an accumulator after a sample must have 6 bits.
     pub(crate) const ACCUM_LIMIT_MAX: u16 = 30;
-
-    /// Looks for the instruction set on this machine.
-    pub(crate) fn detect() -> Option<Self> {
-        let found = is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512vbmi")
-            && is_x86_feature_detected!("avx512vbmi2")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("popcnt");
-        found.then_some(Self(()))
-    }
 
     /// Runs the chain over rows of samples, block by block.
     pub(crate) fn process<P: Packed, const BLOCKS: usize>(

@@ -2,8 +2,8 @@
 
 use super::Lanes;
 use super::quiet::Masks;
-use crate::block::CHANNELS;
-use crate::parameters::Parameters;
+use crate::tpg::block::CHANNELS;
+use crate::tpg::parameters::Parameters;
 
 /// Frugal estimates: a `base` of 16 bits that they will not fall below, and over it an `offset` of
 /// 8 bits, which is never negative.

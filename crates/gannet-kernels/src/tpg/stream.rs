@@ -4,17 +4,19 @@ use core::array;
 
 use gannet_wire::{TriggerPrimitive, protowib};
 
-use crate::block::{self, Block, CHANNELS, ROW_LEN, Row, SAMPLES};
-use crate::chain::{ChainConfig, ChannelTable, Error, Result, Transform};
-use crate::fetch::{Ahead, Fetch};
-use crate::isa::{Isa, Kernel};
-use crate::job::{Completed, Job};
-use crate::parameters::Parameters;
-use crate::samples::{Coldata, Packed};
-use crate::scalar;
-use crate::state::State;
 #[cfg(target_arch = "x86_64")]
-use crate::vector::HitBatch;
+use crate::isa::Avx512;
+use crate::isa::{Isa, Kernel};
+use crate::tpg::block::{self, Block, CHANNELS, ROW_LEN, Row, SAMPLES};
+use crate::tpg::chain::{ChainConfig, ChannelTable, Result, Transform};
+use crate::tpg::fetch::{Ahead, Fetch};
+use crate::tpg::job::{Completed, Job};
+use crate::tpg::parameters::Parameters;
+use crate::tpg::samples::{Coldata, Packed};
+use crate::tpg::scalar;
+use crate::tpg::state::State;
+#[cfg(target_arch = "x86_64")]
+use crate::tpg::vector::HitBatch;
 
 /// Which form of the vector kernels runs. All give the same bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,7 +55,8 @@ struct Chain {
 }
 
 impl Tpg {
-    /// Sets up the chain of a stream.
+    /// Sets up the chain of a stream. With AVX-512 asked for, a chain with an accumulator limit above 30
+    /// runs with 256-bit vectors.
     ///
     /// # Errors
     ///
@@ -70,7 +73,7 @@ impl Tpg {
     /// channel order. A hit never ends at the border of a block, so `time_start` may lie before
     /// `timestamp`.
     ///
-    /// A block gives at most [`MAX_TPS_PER_FRAME`](crate::MAX_TPS_PER_FRAME) primitives. With room for that many in `out`
+    /// A block gives at most [`MAX_TPS_PER_FRAME`](crate::tpg::MAX_TPS_PER_FRAME) primitives. With room for that many in `out`
     /// nothing is allocated.
     pub fn process(&mut self, block: &Block, timestamp: u64, out: &mut Vec<TriggerPrimitive>) {
         const NONE: &[Row; SAMPLES] = &[[0; ROW_LEN]; SAMPLES];
@@ -149,9 +152,7 @@ impl<const BLOCKS: usize> Tpg<BLOCKS> {
         }
         Ok(Self {
             chains,
-            kernel: Kernel::detect(isa)
-                .and_then(|kernel| kernel.for_accum_limit(config.subtraction.accum_limit()))
-                .ok_or(Error::IsaUnavailable { isa, best: Isa::best() })?,
+            kernel: for_accum_limit(Kernel::of(isa)?, config.subtraction.accum_limit())?,
             fetch: Fetch::default(),
             unstarted: config.transform.is_some_and(Transform::starts_from_sample),
         })
@@ -251,4 +252,19 @@ impl Chain {
 
 fn in_range(pedestal: i16) -> i16 {
     pedestal.clamp(0, ChainConfig::PEDESTAL_UNSET)
+}
+
+/// The kernel that runs chains with this accumulator limit.
+#[cfg(target_arch = "x86_64")]
+fn for_accum_limit(kernel: Kernel, limit: u16) -> Result<Kernel> {
+    match kernel {
+        Kernel::Avx512(_) if limit > Avx512::ACCUM_LIMIT_MAX => Ok(Kernel::of(Isa::Avx2)?),
+        _ => Ok(kernel),
+    }
+}
+
+/// The kernel that runs chains with this accumulator limit.
+#[cfg(not(target_arch = "x86_64"))]
+fn for_accum_limit(kernel: Kernel, _: u16) -> Result<Kernel> {
+    Ok(kernel)
 }

@@ -1,6 +1,6 @@
 //! What a stream remembers from one block to the next.
 
-use crate::block::CHANNELS;
+use crate::tpg::block::CHANNELS;
 
 /// Signals that the FIR filter looks back to.
 pub const HISTORY: usize = 8;

@@ -7,12 +7,12 @@
 //! samples over threshold); DUNE-DAQ/fdreadoutlibs for [`Transform::FeedbackSum`] and
 //! [`Transform::Fir`].
 
-use crate::block::CHANNELS;
-use crate::chain::{FIR_TAPS, Transform};
-use crate::job::Job;
-use crate::parameters::Parameters;
-use crate::samples::Packed;
-use crate::state::{HISTORY, Hits, State};
+use crate::tpg::block::CHANNELS;
+use crate::tpg::chain::{FIR_TAPS, Transform};
+use crate::tpg::job::Job;
+use crate::tpg::parameters::Parameters;
+use crate::tpg::samples::Packed;
+use crate::tpg::state::{HISTORY, Hits, State};
 
 /// Runs the chain over rows of samples.
 pub(crate) fn process<P: Packed>(job: &mut Job, rows: P) {
@@ -185,7 +185,7 @@ fn raise_peak(hits: &mut Hits, c: usize, signal: i16) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chain::{ChainConfig, ChannelTable};
+    use crate::tpg::chain::{ChainConfig, ChannelTable};
 
     fn chain(transform: Option<Transform>) -> (Parameters, State) {
         let config = ChainConfig { transform, ..ChainConfig::default() };

@@ -4,9 +4,9 @@ use super::Lanes;
 use super::estimate::{Estimate, less_offset};
 use super::quiet::{Quiet, QuietFeedback, QuietThreshold};
 use super::search::Sample;
-use crate::parameters::Parameters;
-use crate::scalar::{FIR_SHIFT, FIR_SIGNAL_MAX};
-use crate::state::{HISTORY, State};
+use crate::tpg::parameters::Parameters;
+use crate::tpg::scalar::{FIR_SHIFT, FIR_SIGNAL_MAX};
+use crate::tpg::state::{HISTORY, State};
 
 /// The tenth that running sums multiply with, in 32768ths.
 pub(super) const TENTH: i16 = 3276;

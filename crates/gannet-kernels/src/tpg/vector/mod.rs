@@ -19,10 +19,10 @@ mod quiet;
 mod search;
 mod transform;
 
-use crate::chain::Transform as Config;
-use crate::fetch::Ahead;
-use crate::job::Job;
-use crate::samples::Packed;
+use crate::tpg::chain::Transform as Config;
+use crate::tpg::fetch::Ahead;
+use crate::tpg::job::Job;
+use crate::tpg::samples::Packed;
 
 use search::search;
 use transform::{FeedbackSum, Filter, RunningSum, Threshold, Transform};

@@ -6,13 +6,14 @@
 
 use core::arch::x86_64::*;
 
-use crate::block::{ADC_BITS, ADC_MAX, CHANNELS, ROW_LEN, Row};
-use crate::fetch::Ahead;
-use crate::job::Job;
-use crate::samples::Packed;
-use crate::state::Word16;
-use crate::tables::FrugalTables;
-use crate::vector::{self, Lanes, Never, QuietSum, Tables};
+use crate::isa::Avx2;
+use crate::tpg::block::{ADC_BITS, ADC_MAX, CHANNELS, ROW_LEN, Row};
+use crate::tpg::fetch::Ahead;
+use crate::tpg::job::Job;
+use crate::tpg::samples::Packed;
+use crate::tpg::state::Word16;
+use crate::tpg::tables::FrugalTables;
+use crate::tpg::vector::{self, Lanes, Never, QuietSum, Tables};
 use gannet_wire::protowib::coldata;
 
 /// Channels in a register of 16-bit lanes.
@@ -20,20 +21,7 @@ const LANES: usize = 16;
 /// Registers for a 16-bit quantity of all channels.
 const GROUPS: usize = CHANNELS / LANES;
 
-/// Proof that the machine has AVX2, and the bit operations that came with it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Avx2(());
-
 impl Avx2 {
-    /// Looks for the instruction set on this machine.
-    pub(crate) fn detect() -> Option<Self> {
-        let found = is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("popcnt");
-        found.then_some(Self(()))
-    }
-
     /// Runs the chain over rows of samples, block by block.
     pub(crate) fn process<P: Packed, const BLOCKS: usize>(
         self,

@@ -5,10 +5,10 @@ use gannet_wire::TriggerPrimitive;
 use super::batch::{AT_ONCE, Endings, TimeBase};
 use super::quiet::Quiet;
 use super::transform::{Filter, RunningSum};
-use crate::block::{CHANNELS, Row};
-use crate::parameters::Parameters;
-use crate::state::Word16;
-use crate::tables::FrugalTables;
+use crate::tpg::block::{CHANNELS, Row};
+use crate::tpg::parameters::Parameters;
+use crate::tpg::state::Word16;
+use crate::tpg::tables::FrugalTables;
 
 /// Vector operations on one quantity of all 64 channels.
 ///
@@ -18,7 +18,7 @@ pub(crate) trait Lanes: Copy {
     /// Rows that are taken in 8 bits, where a step does not say otherwise, before it is asked whether
     /// one of them may be loud.
     const QUIET_ROWS: usize;
-    /// Primitives of [`SAMPLES`](crate::SAMPLES) samples from which on the dense path is the faster one.
+    /// Primitives of [`SAMPLES`](crate::tpg::SAMPLES) samples from which on the dense path is the faster one.
     const DENSE_FROM: usize;
 
     /// A 16-bit quantity, channel 0 first.

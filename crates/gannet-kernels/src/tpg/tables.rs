@@ -1,8 +1,8 @@
 //! What the vector kernels look up in rows whose values all fit 8 bits.
 
-use crate::block::CHANNELS;
-use crate::chain::{ChannelTable, Transform};
-use crate::scalar::{FIR_SHIFT, tenth};
+use crate::tpg::block::CHANNELS;
+use crate::tpg::chain::{ChannelTable, Transform};
+use crate::tpg::scalar::{FIR_SHIFT, tenth};
 
 /// Largest magnitude of a small signal or sum.
 pub(crate) const SMALL_MAX: i8 = 63;

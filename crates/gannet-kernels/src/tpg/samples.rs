@@ -2,9 +2,9 @@
 
 use gannet_wire::protowib::{self, coldata};
 
-use crate::block::{self, CHANNELS, ROW_LEN, Row, SAMPLES};
+use crate::tpg::block::{self, CHANNELS, ROW_LEN, Row, SAMPLES};
 #[cfg(target_arch = "x86_64")]
-use crate::vector::Lanes;
+use crate::tpg::vector::Lanes;
 
 /// Up to [`SAMPLES`] rows of 64 channels, packed as they landed.
 pub(crate) trait Packed: Copy {
