@@ -34,6 +34,7 @@ mod held;
 mod made;
 pub mod pacer;
 pub mod replay;
+pub mod rich;
 mod seeds;
 pub mod tpc;
 pub mod truth;

@@ -19,6 +19,8 @@ pub(crate) enum Purpose {
     Deposits,
     /// Faults of a frame.
     Faults,
+    /// Rings of an event.
+    Rings,
 }
 
 /// Seed of the family for `purpose` and `member` (a stream, for example).
