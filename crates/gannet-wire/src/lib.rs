@@ -39,6 +39,7 @@ pub mod frame_format;
 pub mod geo_id;
 pub mod inspect;
 pub mod ipv4;
+pub mod km3net;
 mod layout;
 mod little_endian;
 pub mod lofamo;
