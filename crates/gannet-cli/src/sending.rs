@@ -89,10 +89,13 @@ impl Figures {
                 format!(", {mean_us:.0} us late")
             }
         };
+        let unsent = match progress.unsent.get() {
+            0 => String::new(),
+            unsent => format!(", {unsent} unsent"),
+        };
         format!(
-            "{:>4.0} s: {rate:.0} frames/s, {gbit:.3} Gbit/s{late}, {} unsent",
+            "{:>4.0} s: {rate:.0} frames/s, {gbit:.3} Gbit/s{late}{unsent}",
             (self.at - start).as_secs_f64(),
-            progress.unsent.get()
         )
     }
 }

@@ -20,7 +20,7 @@ use gannet_wire::{AnyFormat, FrameFormat};
 
 use crate::channels::{ChannelFigures, ChannelSummary};
 use crate::config::{ChannelsConfig, Document, Plan, PlannedStream, Problem};
-use crate::emulation::{Emulation, EmulationError, EventSink, Target};
+use crate::emulation::{Emulation, EmulationError, EventSink, Role, Target};
 use crate::run::{Run, RunError};
 use crate::snapshot::TriggerSnapshot;
 
@@ -66,7 +66,12 @@ pub trait PlannedDetector: fmt::Debug + Send + Sync {
         events: Option<EventSink>,
     ) -> Result<Emulation, EmulationError>;
 
-    /// The same for the first `streams` streams of the first source, with a front end for them at
+    /// Who else around its readout can be played, by name, and where they listen.
+    fn roles(&self) -> Vec<(&'static str, SocketAddr, Box<dyn Role>)> {
+        Vec::new()
+    }
+
+    /// The same plan for the first `streams` streams of the first source, with a front end for them at
     /// `rate_scale` times the true rate, and nothing recorded beside records.
     fn trial(&self, streams: usize, rate_scale: f64) -> Arc<dyn PlannedDetector>;
 

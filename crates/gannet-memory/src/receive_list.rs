@@ -158,13 +158,15 @@ struct State<B> {
     next: (u64, usize),
     /// Number of the buffer that is taken next.
     taken: u64,
+    /// The writer is gone.
+    is_over: bool,
 }
 
 #[derive(Debug)]
 struct Shared<B> {
     state: Mutex<State<B>>,
     closed: Condvar,
-    account: Account<UnitDrop>,
+    account: Arc<Account<UnitDrop>>,
     dropped_bytes: Counter,
     waits: Counter,
 }
@@ -194,11 +196,12 @@ pub fn receive_list<B: Buffer>(buffers: Vec<B>, rules: Rules) -> (ListWriter<B>,
         slots: buffers.into_iter().map(Slot::Free).collect(),
         next: (0, 0),
         taken: 0,
+        is_over: false,
     };
     let shared = Arc::new(Shared {
         state: Mutex::new(state),
         closed: Condvar::new(),
-        account: Account::default(),
+        account: Arc::default(),
         dropped_bytes: Counter::default(),
         waits: Counter::default(),
     });
@@ -235,7 +238,7 @@ pub struct ListWriter<B: Buffer> {
 
 impl<B: Buffer> ListWriter<B> {
     /// Ledger of units: delivered to a consumer, or dropped.
-    pub fn account(&self) -> &Account<UnitDrop> {
+    pub fn account(&self) -> &Arc<Account<UnitDrop>> {
         &self.shared.account
     }
 
@@ -357,6 +360,8 @@ impl<B: Buffer> ListWriter<B> {
 impl<B: Buffer> Drop for ListWriter<B> {
     fn drop(&mut self) {
         self.close(CloseReason::Flush, self.now_ns);
+        self.shared.lock().is_over = true;
+        self.shared.closed.notify_all();
     }
 }
 
@@ -391,9 +396,15 @@ impl<B> Consumer<B> {
     /// As [`take`](Self::take), but waits at most `wait` for one.
     pub fn take_within(&self, wait: Duration) -> Option<Taken<B>> {
         let state = self.shared.lock();
-        let is_empty = |state: &mut State<B>| state.taken == state.next.0;
+        let is_empty = |state: &mut State<B>| state.taken == state.next.0 && !state.is_over;
         let waited = self.shared.closed.wait_timeout_while(state, wait, is_empty);
         self.take_of(&mut waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
+
+    /// Whether no buffer will come any more: the writer is gone and all were taken.
+    pub fn is_finished(&self) -> bool {
+        let state = self.shared.lock();
+        state.is_over && state.taken == state.next.0
     }
 
     fn take_of(&self, state: &mut State<B>) -> Option<Taken<B>> {

@@ -6,14 +6,16 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use gannet_control::config;
-use gannet_control::emulation::{self, EmulationReport, EventFile, Target};
+use gannet_control::detector::PlannedDetector;
+use gannet_control::emulation::{self, EmulationReport, EventFile, Playing, Target};
 use gannet_emulate::StreamTruth;
 use gannet_log::files::is_same_file;
 
 use crate::Detectors;
 use crate::exit::{Outcome, Usage};
 use crate::signals::Signals;
-use crate::{output, sending};
+use crate::output::grouped;
+use crate::{log, output, sending};
 
 /// Sends the frames that the `[emulate]` table of a configuration describes.
 ///
@@ -38,6 +40,10 @@ pub struct Arguments {
     /// probe for it; where a firewall drops them or the replies, this does not wait.
     #[arg(long)]
     wait: bool,
+    /// Play somebody else than the front end: `level0` takes the answers of a RICH trigger. It listens
+    /// where the configuration sends them, or at `--to`.
+    #[arg(long = "as", value_name = "NAME", conflicts_with_all = ["frames", "wait", "truth", "hits"])]
+    role: Option<String>,
     /// Write the truth to this file, as JSON: what was sent and which faults were injected.
     #[arg(long, value_name = "FILE")]
     truth: Option<PathBuf>,
@@ -52,6 +58,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let plan = config::load(&arguments.file, detectors)?;
+    if let Some(name) = &arguments.role {
+        return play(arguments, name, &*plan.detector, &signals);
+    }
     let addresses = match arguments.to {
         Some(address) => vec![address; plan.detector.emulated().len()],
         None => emulation::addresses(&plan)?,
@@ -84,6 +93,41 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     Ok(match signals.received() {
         Some(signal) => Outcome::Interrupted(signal),
         None if report.datagrams_unsent() > 0 => Outcome::Degraded,
+        None => Outcome::Ok,
+    })
+}
+
+/// Plays `name` until it is stopped, and says what came.
+fn play(
+    arguments: &Arguments,
+    name: &str,
+    detector: &dyn PlannedDetector,
+    signals: &Signals,
+) -> anyhow::Result<Outcome> {
+    let mut roles = detector.roles();
+    let known: Vec<_> = roles.iter().map(|(name, ..)| *name).collect();
+    let Some(place) = known.iter().position(|known| *known == name) else {
+        let known = match known.is_empty() {
+            true => "this detector has nobody but its front end".to_owned(),
+            false => format!("this detector has {}", known.join(", ")),
+        };
+        return Err(Usage(format!("nobody is called {name:?} here: {known}")).into());
+    };
+    let (_, listen, role) = roles.swap_remove(place);
+    let listen = arguments.to.unwrap_or(listen);
+    let playing = Playing::start(listen, role)?;
+    log::say(format_args!("{name} listens on {listen}"));
+    sending::watch(&playing, signals, arguments.seconds);
+    let report = playing.join()?;
+    if arguments.json {
+        output::json(&report)?;
+    } else {
+        let line = |(name, count): &(String, u64)| format!("{name:<24} {:>14}\n", grouped(*count));
+        output::text(&report.figures.iter().map(line).collect::<String>())?;
+    }
+    Ok(match signals.received() {
+        Some(signal) => Outcome::Interrupted(signal),
+        None if !report.is_sound => Outcome::Degraded,
         None => Outcome::Ok,
     })
 }
