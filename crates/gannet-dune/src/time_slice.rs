@@ -7,9 +7,9 @@ use gannet_wire::source_id::{SourceId, Subsystem};
 use gannet_wire::time_slice::TimeSliceHeader;
 use gannet_wire::{TriggerPrimitive, fragment};
 
-use crate::record::Fragment;
 use crate::trigger_fragments::TriggerFragments;
 use gannet_log::{Chunk, Kind, Label};
+use gannet_record::Fragment;
 
 /// All primitives that start within one interval, and late ones that missed theirs.
 #[derive(Clone, Debug, PartialEq, Eq)]

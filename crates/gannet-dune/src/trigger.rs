@@ -13,10 +13,10 @@ use gannet_readout::trigger::{Outcome, Product, ProductDrop, Trigger};
 use gannet_trigger::module_level::{BusyInterval, Decision};
 use gannet_wire::TriggerPrimitive;
 
-use crate::record::Origin;
 use crate::time_slice::{SliceBuilder, TimeSlice};
 use crate::trigger_fragments::TriggerFragments;
 use crate::{TriggerChain, TriggerOutput};
+use gannet_record::Origin;
 
 /// Busy intervals that are recorded together.
 const BUSY_MAX: usize = 1024;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::activity::Activity;
 use crate::recent::{Recent, Timed};
-use crate::record::Origin;
 use gannet_measure::ledger::Account;
+use gannet_record::Origin;
 use gannet_trigger::candidate::Candidate;
 use gannet_trigger::module_level::Decision;
 use gannet_wire::fragment_type::FragmentType;

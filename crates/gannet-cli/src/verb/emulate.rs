@@ -13,8 +13,8 @@ use gannet_log::files::is_same_file;
 
 use crate::Detectors;
 use crate::exit::{Outcome, Usage};
-use crate::signals::Signals;
 use crate::output::grouped;
+use crate::signals::Signals;
 use crate::{log, output, sending};
 
 /// Sends the frames that the `[emulate]` table of a configuration describes.

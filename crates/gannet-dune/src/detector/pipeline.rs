@@ -22,7 +22,6 @@ use super::{EmulateTable, GeoStreams, PlannedPrimitives, PrimitiveDetector, Sear
 use crate::channels::{StreamSurvey, TpcSurvey};
 use crate::export::{ExportConfig, export};
 use crate::recent::RECENT_PRIMITIVES;
-use crate::record::Origin;
 use crate::run_start::RunStart;
 use crate::sampling::Sampling;
 use crate::time_slice::SliceBuilder;
@@ -30,6 +29,7 @@ use crate::tpg::StreamCounters;
 use crate::trigger::{LatestPrimitive, RecordedAccounts, TpcTrigger};
 use crate::trigger_fragments::{FragmentCut, TriggerFragments};
 use crate::{TriggerChain, TriggerCounters};
+use gannet_record::Origin;
 
 /// Primitives that a slice holds at most, which bounds its memory at 24 MiB.
 const SLICE_PRIMITIVES_MAX: usize = 1 << 20;

@@ -9,9 +9,10 @@ use super::error::Error;
 use super::raw_slices::stream_of;
 use super::run_facts::RunFacts;
 use crate::raw_file::{GeoIdMap, TakenAt};
-use crate::record::{StoredRecord, holds_tpc_frames};
+use crate::record::holds_tpc_frames;
 use gannet_log::name::{finished_path, part_path};
 use gannet_log::{ChunkView, FileHeader, Kind, Reader, Report, verify_seeing};
+use gannet_record::StoredRecord;
 
 /// What a sound log holds.
 #[derive(Debug)]

@@ -9,10 +9,11 @@ use super::primitive_table::PrimitiveTable;
 use super::raw_slices::{self, RawSlices, stream_of};
 use super::{ExportConfig, Exported};
 use crate::raw_file::{FileInfo, GeoIdMap, RawFileWriter, RecordKind};
-use crate::record::{StoredRecord, holds_tpc_frames};
+use crate::record::holds_tpc_frames;
 use gannet_log::files::{self, is_taken};
 use gannet_log::name::part_path;
 use gannet_log::{ChunkView, Kind};
+use gannet_record::StoredRecord;
 
 /// The exports in progress, each of them only if it will hold something.
 ///

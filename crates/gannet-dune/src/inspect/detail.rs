@@ -8,8 +8,8 @@ use gannet_wire::{
 use serde::Serialize;
 
 use super::entry::{ChunkEntry, RecordEntry};
-use crate::record::StoredRecord;
 use gannet_log::Kind;
+use gannet_record::StoredRecord;
 
 /// A chunk of a log with what its payload holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -9,8 +9,8 @@ use gannet_wire::inspect::{Format, describe, identify};
 use super::detail::{ChunkDetail, Payload};
 use super::entry::{ChunkEntry, DamageEntry, Entry};
 use super::error::Error;
-use crate::record::StoredRecord;
 use gannet_log::{ChunkView, Kind, Reader};
+use gannet_record::StoredRecord;
 
 /// Iterator over the chunks of a log and the damage between them.
 pub(super) struct LogListing {

@@ -10,9 +10,9 @@ use super::error::{Error, Result};
 use super::info::{FileInfo, unix_ms};
 use super::layout::{FileLayout, RecordKind, RecordNumber};
 use super::maps::RecordMaps;
-use crate::record::{StoredRecord, TriggerRecord};
 use crate::time_slice::TimeSlice;
 use gannet_log::files::{Existing, NewFile};
+use gannet_record::{StoredRecord, TriggerRecord};
 
 /// What the name of a file ends with until it is closed.
 pub const IN_PROGRESS: &str = ".part";

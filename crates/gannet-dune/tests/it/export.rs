@@ -12,7 +12,6 @@ use gannet_dune::export::{
 };
 use gannet_dune::parquet_file;
 use gannet_dune::raw_file::{RawFileReader, RecordKind, Role, verify};
-use gannet_dune::record::TriggerRecord;
 use gannet_dune::time_slice::TimeSlice;
 use gannet_dune::trigger_fragments::TriggerFragments;
 use gannet_log::name::run_stem;
@@ -21,6 +20,7 @@ use gannet_log::{
 };
 use gannet_measure::quantity::Bytes;
 use gannet_measure::random::Random;
+use gannet_record::TriggerRecord;
 use gannet_wire::record::Record;
 use gannet_wire::{
     ComponentRequest, FragmentRepr, FragmentType, GeoId, SourceId, TimeSliceHeader,

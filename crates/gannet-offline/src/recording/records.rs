@@ -5,9 +5,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use gannet_dune::raw_file::{RawFileReader, Role};
-use gannet_dune::record::{StoredRecord, holds_tpc_frames};
+use gannet_dune::record::holds_tpc_frames;
 use gannet_emulate::replay::Packet;
 use gannet_log::{Error, Kind, Reader};
+use gannet_record::StoredRecord;
 use gannet_wire::{GeoId, daq_ethernet};
 
 use super::frames::Frames;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use gannet_dune::record::{Origin, StoredRecord};
 use gannet_readout::record::Part;
+use gannet_record::{Origin, StoredRecord};
 use gannet_trigger::candidate::Candidate;
 use gannet_trigger::module_level::Decision;
 use gannet_wire::trigger_candidate::TriggerCandidates;

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use gannet_dune::TriggerConfig;
 use gannet_dune::export::TableReader;
 use gannet_dune::raw_file::{RawFileReader, RecordKind};
-use gannet_dune::record::StoredRecord;
 use gannet_dune::run_start::RunStart;
 use gannet_log::files::{is_same_file, open_input};
 use gannet_log::format::{HEADER_BYTES, Header, MAGIC};
 use gannet_log::{Error, Kind};
+use gannet_record::StoredRecord;
 use gannet_wire::{Fragment, FragmentType, TriggerPrimitive, trigger_primitive};
 use serde_json::Value;
 

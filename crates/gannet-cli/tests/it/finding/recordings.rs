@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use gannet_dune::detector::{PrimitiveStream, TpcPlan};
 use gannet_dune::raw_file::{Catalogue, FileInfo, RawFileWriter, RecordKind, TakenAt};
-use gannet_dune::record::{Fragment, TriggerRecord};
 use gannet_dune::run_start::RunStart;
 use gannet_dune::time_slice::SliceBuilder;
 use gannet_dune::tpg::StreamTpg;
@@ -15,6 +14,7 @@ use gannet_emulate::tpc::TpcFrontEnd;
 use gannet_kernels::tpg::block;
 use gannet_log::{Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo};
 use gannet_measure::quantity::Bytes;
+use gannet_record::{Fragment, TriggerRecord};
 use gannet_wire::TpcFormat;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::network::Addresses;

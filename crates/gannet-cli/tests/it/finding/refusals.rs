@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use gannet_dune::detector::{TpcPlan, hit};
-use gannet_dune::record::TriggerRecord;
 use gannet_dune::run_start::RunStart;
 use gannet_log::{Chunk, Kind, Label};
+use gannet_record::TriggerRecord;
 
 use super::recordings::{self, RUN, calm, raw_frames, records, run_start, searched, slices};
 use super::{errors, gannet};

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use gannet_dune::record::TriggerRecord;
+use gannet_record::TriggerRecord;
 use gannet_wire::TriggerPrimitive;
 use gannet_wire::wibeth::TICKS_PER_FRAME;
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use gannet_dune::record::StoredRecord;
 use gannet_log::{Kind, Reader};
+use gannet_record::StoredRecord;
 use gannet_wire::trigger_activity::TriggerActivities;
 use gannet_wire::trigger_candidate::TriggerCandidates;
 use gannet_wire::{FragmentType, TriggerRecordHeader};

@@ -6,10 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use gannet_dune::activity::Activity;
-use gannet_dune::record::StoredRecord;
 use gannet_dune::sampling::Sampling;
 use gannet_dune::{TriggerChain, TriggerConfig, TriggerOutput};
 use gannet_log::{Kind, Reader};
+use gannet_record::StoredRecord;
 use gannet_wire::fragment::error_bits::INCOMPLETE;
 use gannet_wire::trigger_activity::TriggerActivities;
 use gannet_wire::{

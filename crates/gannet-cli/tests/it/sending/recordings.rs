@@ -5,10 +5,10 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
 use gannet_dune::raw_file::{Catalogue, FileInfo, RawFileWriter, RecordKind, TakenAt};
-use gannet_dune::record::{Fragment, TriggerRecord};
 use gannet_emulate::FrontEnd;
 use gannet_emulate::tpc::{Config, TpcFrontEnd};
 use gannet_log::{Chunk, Kind, Label, Offer, Recorder, RecorderConfig, RunInfo};
+use gannet_record::{Fragment, TriggerRecord};
 use gannet_wire::capture::{ByteOrder, LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::network::Addresses;
 use gannet_wire::{

@@ -1,7 +1,7 @@
 //! Small records to be written to raw files.
 
-use gannet_dune::record::{Fragment, TriggerRecord};
 use gannet_dune::time_slice::TimeSlice;
+use gannet_record::{Fragment, TriggerRecord};
 use gannet_wire::geo_id::DAQ_DETECTOR;
 use gannet_wire::record::Record;
 use gannet_wire::{

@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use gannet_dune::record::StoredRecord;
 use gannet_dune::run_start::RunStart;
 use gannet_log::format::HEADER_BYTES;
 use gannet_log::{Error, Kind, Reader};
+use gannet_record::StoredRecord;
 use gannet_wire::record::Record;
 use gannet_wire::{FragmentRepr, FragmentType};
 

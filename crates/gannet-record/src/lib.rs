@@ -1,26 +1,20 @@
-//! Trigger records as DUNE stores them.
+//! Records of any detector in the one form in which the log keeps them: DUNE's trigger record, whose
+//! parts tell their source and the format of their bytes.
+#![forbid(unsafe_code)]
 
 mod encode;
 mod stored;
 
-use gannet_log::{Chunk, Kind, Label};
+use gannet_log::Chunk;
 use gannet_readout::record::{self, Part, Record};
 use gannet_wire::component_request::ComponentRequest;
 use gannet_wire::fragment_type::FragmentType;
 use gannet_wire::record::Record as _;
 use gannet_wire::source_id::{SourceId, Subsystem};
-use gannet_wire::tpc_frame::FRAME_LEN;
 use gannet_wire::{fragment, trigger_record};
 
 pub use encode::{Fragment, TriggerRecord};
 pub use stored::{StoredFragments, StoredRecord};
-
-/// Whether a chunk of the log with a payload of so many bytes holds frames of a TPC as they came, rather
-/// than those of another detector.
-pub fn holds_tpc_frames(label: &Label, payload_len: usize) -> bool {
-    let bytes = label.items as usize * FRAME_LEN;
-    label.kind == Kind::RAW_FRAMES && payload_len == bytes && bytes > 0
-}
 
 /// What a part of a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +25,14 @@ pub struct Origin {
     pub fragment_type: FragmentType,
     /// Detector it is about.
     pub detector_id: u16,
+}
+
+impl Origin {
+    /// Frames of stream `number`, in a format that fragments have no name for.
+    pub const fn of_stream(number: u32) -> Self {
+        let source_id = SourceId::new(Subsystem::DetectorReadout, number);
+        Self { source_id, fragment_type: FragmentType::Unknown, detector_id: 0 }
+    }
 }
 
 impl record::Origin for Origin {
@@ -99,15 +101,6 @@ mod tests {
     use gannet_wire::trigger_record::TriggerRecordHeader;
 
     use super::*;
-
-    #[test]
-    fn raw_frames_of_another_detector_are_not_taken_for_frames_of_a_tpc() {
-        let raw = Label::new(Kind::RAW_FRAMES).counts(3, 0);
-        assert!(holds_tpc_frames(&raw, 3 * FRAME_LEN));
-        assert!(!holds_tpc_frames(&raw, 3 * 64) && !holds_tpc_frames(&raw, 3 * FRAME_LEN + 1));
-        assert!(!holds_tpc_frames(&Label::new(Kind::SIZED_FRAMES).counts(3, 0), 3 * FRAME_LEN));
-        assert!(!holds_tpc_frames(&Label::new(Kind::RAW_FRAMES), 0));
-    }
 
     fn part(source: u32, error_bits: u32, len: usize) -> Part<Origin> {
         let source_id = SourceId::new(Subsystem::DetectorReadout, source);
