@@ -100,6 +100,12 @@ formats! {
     Pcapng = "pcapng",
     /// RDMA packet of the torus.
     Rdma = "rdma",
+    /// Merged events of the RICH of NA62.
+    M2Egp = "m2egp",
+    /// Datagram with events of the RICH of NA62.
+    Mgp = "mgp",
+    /// Packet of primitives of NA62.
+    Mtp = "mtp",
 }
 
 /// Prints the name.

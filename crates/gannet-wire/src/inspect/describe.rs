@@ -9,6 +9,7 @@ use crate::component_request::ComponentRequest;
 use crate::error::{Error, Result};
 use crate::fragment::Fragment;
 use crate::layout::check_len;
+use crate::na62::{m2egp, mgp, mtp};
 use crate::overlay::Overlays;
 use crate::record::Record;
 use crate::source_id::SourceId;
@@ -54,6 +55,9 @@ pub fn describe(format: Format, bytes: &[u8], out: &mut dyn Write) -> Result<()>
         Format::Pcap => capture::pcap(bytes, out),
         Format::Pcapng => capture::pcapng(bytes, out),
         Format::Rdma => Ok(writeln!(out, "{}", rdma::Packet::new_checked(bytes)?)?),
+        Format::M2Egp => m2egp(bytes, out),
+        Format::Mgp => mgp(bytes, out),
+        Format::Mtp => mtp(bytes, out),
     }
 }
 
@@ -93,6 +97,24 @@ fn apelink(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
         writeln!(out, "  the check sum is wrong")?;
     }
     Ok(())
+}
+
+fn m2egp(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+    check_len("M2EGP event", bytes, m2egp::WORD_LEN)?;
+    results(m2egp::Events::new(bytes), out)
+}
+
+fn mgp(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+    let datagram = mgp::Datagram::with_header_checked(bytes)?;
+    writeln!(out, "{}", datagram.header())?;
+    results(datagram.events(), &mut Indented::new(out))?;
+    mgp::Datagram::new_checked(bytes).map(|_| ())
+}
+
+fn mtp(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+    let packet = mtp::Packet::new_checked(bytes)?;
+    writeln!(out, "{}", packet.header())?;
+    results(packet.primitives().map(Ok), &mut Indented::new(out))
 }
 
 pub(super) fn ethernet(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
@@ -171,6 +193,19 @@ fn list<R: Display>(values: impl ExactSizeIterator<Item = R>, out: &mut dyn Writ
     let count = values.len();
     for (index, value) in values.take(ITEMS_SHOWN).enumerate() {
         writeln!(out, "{index}: {value}")?;
+    }
+    more(count, out)
+}
+
+/// Prints values one a line, up to the first error.
+fn results<R: Display>(values: impl Iterator<Item = Result<R>>, out: &mut dyn Write) -> Result<()> {
+    let mut count = 0;
+    for value in values {
+        let value = value?;
+        if count < ITEMS_SHOWN {
+            writeln!(out, "{count}: {value}")?;
+        }
+        count += 1;
     }
     more(count, out)
 }

@@ -4,6 +4,7 @@ use super::Format;
 use crate::component_request::ComponentRequest;
 use crate::detector::Detector;
 use crate::little_endian as le;
+use crate::na62::{self, m2egp, mgp, mtp};
 use crate::overlay::Overlays;
 use crate::record::{Record, Records};
 use crate::source_id::{SourceId, Subsystem};
@@ -21,7 +22,7 @@ use crate::{
 type Test = fn(&[u8]) -> bool;
 
 /// The tests, surest first: a marker, then lengths that agree with each other, then small values.
-const TESTS: [(Format, Test); 19] = [
+const TESTS: [(Format, Test); 22] = [
     (Format::Fragment, |bytes| starts_with(bytes, fragment::Repr::MAGIC)),
     (Format::TriggerRecord, |bytes| starts_with(bytes, trigger_record::Repr::MAGIC)),
     (Format::TimeSlice, |bytes| starts_with(bytes, TimeSliceHeader::MAGIC)),
@@ -33,6 +34,9 @@ const TESTS: [(Format, Test); 19] = [
     (Format::Ethernet, is_ethernet),
     (Format::Ipv4, is_ipv4),
     (Format::ApeLink, is_apelink),
+    (Format::M2Egp, are_merged_events),
+    (Format::Mgp, is_mgp),
+    (Format::Mtp, is_mtp),
     (Format::TriggerCandidate, are_objects::<TriggerCandidateData, TriggerActivityData>),
     (Format::TriggerActivity, are_objects::<TriggerActivityData, TriggerPrimitive>),
     (Format::ComponentRequest, are_component_requests),
@@ -93,6 +97,29 @@ fn is_apelink(bytes: &[u8]) -> bool {
     apelink::Packet::new_checked(bytes).is_ok_and(|packet| {
         packet.packet_len() == bytes.len() && packet.footer().is_some() && packet.verify_crc()
     })
+}
+
+/// Events with delimiters and right counts that lead exactly to the end.
+fn are_merged_events(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && m2egp::Events::new(bytes).all(|event| event.is_ok())
+}
+
+/// A datagram of a known source with as many events as it says, padded with zeros.
+fn is_mgp(bytes: &[u8]) -> bool {
+    mgp::Datagram::new_checked(bytes).is_ok_and(|datagram| {
+        let mgp::HeaderRepr { source, flags, length, .. } = datagram.header();
+        let padding = &bytes[length.into()..];
+        is_na62(source) && flags <= mgp::END_OF_BURST && padding.iter().all(|&byte| byte == 0)
+    })
+}
+
+/// A packet of a known source with length and number of primitives as it says.
+fn is_mtp(bytes: &[u8]) -> bool {
+    mtp::Packet::new_checked(bytes).is_ok_and(|packet| is_na62(packet.header().source))
+}
+
+fn is_na62(source: u8) -> bool {
+    !matches!(na62::Source::from_number(source), na62::Source::Other(_))
 }
 
 /// Trigger objects whose numbers of inputs lead exactly to the end.

@@ -4,6 +4,7 @@ use gannet_wire::apelink;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::component_request::ComponentRequest;
 use gannet_wire::inspect::Format;
+use gannet_wire::na62::{self, m2egp, mgp, mtp};
 use gannet_wire::network::Addresses;
 use gannet_wire::record::Record;
 use gannet_wire::time_slice::TimeSliceHeader;
@@ -39,6 +40,9 @@ pub fn sample(format: Format) -> Vec<u8> {
         Format::Pcap => pcap_file(),
         Format::Pcapng => pcapng_file(),
         Format::Rdma => rdma_packet(),
+        Format::M2Egp => merged_events(),
+        Format::Mgp => mgp_datagram(),
+        Format::Mtp => mtp_packet(),
         _ => panic!("no sample of {format}: make one"),
     }
 }
@@ -205,4 +209,39 @@ fn rdma_packet() -> Vec<u8> {
     let operation = rdma::Operation::Put;
     rdma::Repr { operation, length: 5000, ..Default::default() }.seal(&mut packet);
     packet
+}
+
+fn merged_events() -> Vec<u8> {
+    let mut bytes = vec![0; 3 * m2egp::EVENT_LEN_MAX];
+    let mut len = 0;
+    for hits in [4, 0, 25] {
+        let header = m2egp::HeaderRepr::new(na62::Time::new(1000, hits), [1, hits, 2, 0]);
+        len += m2egp::emit(&header, (1..).step_by(70), &mut bytes[len..]);
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+fn mgp_datagram() -> Vec<u8> {
+    let mut bytes = vec![0; 200];
+    let source = na62::Source::Rich.number();
+    let header = mgp::HeaderRepr { source, sub_id: 3, frame: 3, ..Default::default() };
+    let mut writer = mgp::Writer::new(header, &mut bytes);
+    for hits in [1, 5, 12] {
+        assert!(writer.board_event(na62::Time::new(900, hits), 0..hits.into()));
+    }
+    writer.finish(100);
+    bytes.truncate(100);
+    bytes
+}
+
+fn mtp_packet() -> Vec<u8> {
+    let mut bytes = [0; mtp::LEN_MAX];
+    let mut writer = mtp::Writer::new(na62::Source::Rich, 1, 2, &mut bytes);
+    for timestamp in (600..1400).step_by(100) {
+        let time = na62::Time::new(timestamp, 7);
+        assert!(writer.primitive(mtp::Primitive { id: 0x4201, time }));
+    }
+    let len = writer.finish();
+    bytes[..len].to_vec()
 }

@@ -1,0 +1,4 @@
+//! Arbitrary bytes described as `mgp`.
+#![cfg_attr(fuzzing, no_main)]
+
+gannet_fuzz::program!(mgp);
