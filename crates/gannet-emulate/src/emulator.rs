@@ -2,6 +2,7 @@
 
 use std::array;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use gannet_wire::{FrameFormat, Heading};
 
@@ -130,21 +131,30 @@ impl<F: FrontEnd> Emulator<F> {
     }
 
     /// Passes the events that began in frames which all streams have made, and that were not
-    /// passed before, to `event`, in order of time.
+    /// passed or counted before, to `event`, in order of time, and counts them.
     ///
     /// An event may end after the last frame made. Call it now and then, for example ten times a
     /// second; the events are drawn again for it.
     pub fn report(&mut self, mut event: impl FnMut(&dyn InjectedEvent)) {
-        let made = self.streams.iter().map(|stream| stream.next).min().unwrap_or(0);
+        let frames = self.unreported();
         let events = &mut self.events;
-        self.front_end.report(self.frames_reported..made, &mut |what| {
-            match events.get_mut(what.kind()) {
-                Some(count) => *count += 1,
-                None => drop(events.insert(what.kind().to_owned(), 1)),
-            }
+        self.front_end.report(frames, &mut |what| {
+            add(events, what.kind(), 1);
             event(what);
         });
-        self.frames_reported = made;
+    }
+
+    /// Counts the events that [`report`](Self::report) would pass.
+    pub fn count(&mut self) {
+        let frames = self.unreported();
+        let events = &mut self.events;
+        self.front_end.count(frames, &mut |kind, more| add(events, kind, more));
+    }
+
+    /// The frames that all streams have made, and whose events were not reported before.
+    fn unreported(&mut self) -> Range<u64> {
+        let made = self.streams.iter().map(|stream| stream.next).min().unwrap_or(0);
+        std::mem::replace(&mut self.frames_reported, made)..made
     }
 
     /// The truth up to now.
@@ -308,6 +318,13 @@ impl<F: FrontEnd> Emulator<F> {
     /// The frame in `place`: what was written, and its shared body.
     fn parts(&self, place: usize) -> [&[u8]; 2] {
         parts(&self.front_end, &self.frames[place])
+    }
+}
+
+fn add(events: &mut BTreeMap<String, u64>, kind: &str, more: u64) {
+    match events.get_mut(kind) {
+        Some(count) => *count += more,
+        None => drop(events.insert(kind.to_owned(), more)),
     }
 }
 

@@ -102,4 +102,10 @@ pub trait FrontEnd: Send + 'static {
     fn report(&mut self, frames: Range<u64>, event: &mut dyn FnMut(&dyn InjectedEvent)) {
         let _ = (frames, event);
     }
+
+    /// Tells how many events of which kind [`report`](Self::report) would pass for these frames,
+    /// for front ends with too many of them to pass each.
+    fn count(&mut self, frames: Range<u64>, add: &mut dyn FnMut(&'static str, u64)) {
+        self.report(frames, &mut |event| add(event.kind(), 1));
+    }
 }

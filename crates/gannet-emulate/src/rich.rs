@@ -2,8 +2,12 @@
 
 pub mod config;
 pub mod event;
+mod front_end;
 mod generator;
 mod optics;
+mod pool;
 
+pub use config::Config;
 pub use event::{Event, Hit, Ring};
+pub use front_end::RichFrontEnd;
 pub use generator::Generator;

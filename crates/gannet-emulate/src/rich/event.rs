@@ -1,6 +1,7 @@
 //! An event of the RICH: its hits, and the truth about its rings.
 
 use gannet_wire::na62::pm_map::{BOARD_CHANNELS, BOARDS};
+use gannet_wire::na62::{Time, m2egp};
 use serde::{Deserialize, Serialize};
 
 /// A photomultiplier that saw light.
@@ -54,18 +55,15 @@ impl Event {
         [self.rings.len() as u8, found.min(3) as u8]
     }
 
-    /// Appends the event to `out` as a merged event (M2EGP) at `time`, in units of the fine time,
-    /// with the [`labels`](Self::labels) in its header.
-    pub fn write_m2egp(&self, time: u64, out: &mut Vec<u8>) {
+    /// Appends the event to `out` as a merged event (M2EGP) at `time`, with the
+    /// [`labels`](Self::labels) in its header.
+    pub fn write_m2egp(&self, time: Time, out: &mut Vec<u8>) {
+        let [label_0, label_1] = self.labels();
+        let header =
+            m2egp::HeaderRepr { label_0, label_1, ..m2egp::HeaderRepr::new(time, self.boards()) };
         let begin = out.len();
-        out.push(time as u8);
-        out.extend_from_slice(&((time >> 8) as u32).to_le_bytes());
-        out.extend_from_slice(&[self.hits.len() as u8, 0xff, 0xff]);
-        out.extend_from_slice(&self.boards());
-        out.extend_from_slice(&[0, 0]);
-        out.extend_from_slice(&self.labels());
-        out.extend(self.hits.iter().flat_map(|hit| hit.channel.to_le_bytes()));
-        out.resize(begin + (out.len() - begin).next_multiple_of(16), 0);
+        out.resize(begin + header.event_len(), 0);
+        m2egp::emit(&header, self.hits.iter().map(|hit| hit.channel), &mut out[begin..]);
     }
 }
 
@@ -82,13 +80,13 @@ mod tests {
             rings: vec![ring(5), ring(6)],
         };
         let mut bytes = Vec::new();
-        event.write_m2egp(0x01_0203_0480, &mut bytes);
+        event.write_m2egp(Time::new(0x0102_0304, 0x80), &mut bytes);
         let expected = [
             0x80, 4, 3, 2, 1, 4, 0xff, 0xff, 2, 0, 1, 1, 0, 0, 2, 1, //
             5, 0, 0xfe, 1, 6, 4, 0xff, 7, 0, 0, 0, 0, 0, 0, 0, 0,
         ];
         assert_eq!(bytes, expected);
-        event.write_m2egp(0, &mut bytes);
+        event.write_m2egp(Time::default(), &mut bytes);
         assert_eq!(bytes.len(), 64);
     }
 }

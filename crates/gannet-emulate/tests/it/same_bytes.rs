@@ -6,6 +6,8 @@ use gannet_emulate::tpc::config::{Pattern, Pulser};
 use gannet_measure::quantity::Span;
 use gannet_wire::{ChannelMap, TpcFormat};
 
+use crate::digest::Digest;
+
 const FRAMES: usize = 9 * 60;
 
 /// Everything that draws a random number or changes a byte.
@@ -43,16 +45,11 @@ fn busy(format: TpcFormat) -> Config {
     config
 }
 
-/// FNV-1a of all datagrams with their lengths, stream by stream and burst by burst.
+/// Digest of all datagrams, stream by stream and burst by burst.
 fn digest(config: &Config) -> u64 {
     let map = ChannelMap::synthetic(&config.streams.geo_ids()).unwrap();
     let mut emulator = config.emulator(&map, 0).unwrap();
-    let mut digest = 0xcbf2_9ce4_8422_2325u64;
-    let mut add = |bytes: &[u8]| {
-        for &byte in bytes {
-            digest = (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-        }
-    };
+    let mut digest = Digest::default();
     for round in 0..=FRAMES / 9 {
         for stream in 0..3 {
             let burst = match round < FRAMES / 9 {
@@ -60,9 +57,9 @@ fn digest(config: &Config) -> u64 {
                 false => emulator.flush(stream),
             };
             for datagram in burst.datagrams() {
-                add(&(datagram.len() as u32).to_le_bytes());
-                add(datagram.head);
-                add(datagram.body);
+                digest.add(&(datagram.len() as u32).to_le_bytes());
+                digest.add(datagram.head);
+                digest.add(datagram.body);
             }
         }
     }
@@ -70,7 +67,7 @@ fn digest(config: &Config) -> u64 {
     assert!(total.faults.flipped_header > 0 && total.faults.flipped_body > 10);
     assert!(total.faults.wrong_id > 10 && total.faults.reordered > 10);
     assert!(total.faults.stopped > 10 && total.faults.wrong_clock > 10);
-    digest
+    digest.value()
 }
 
 #[test]
