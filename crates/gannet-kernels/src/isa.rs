@@ -82,7 +82,7 @@ impl FromStr for Isa {
     }
 }
 
-/// Proof that the machine has AVX2, and the bit operations that came with it.
+/// Proof that the machine has AVX2, and what came with it: fused multiplication, bit operations.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx2(());
@@ -91,6 +91,7 @@ pub(crate) struct Avx2(());
 impl Avx2 {
     fn detect() -> Option<Self> {
         let found = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
             && is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("popcnt");

@@ -1,4 +1,5 @@
 //! The integration tests of this crate, one module a subject.
 
 mod isa;
+mod rings;
 mod rules;
