@@ -75,6 +75,8 @@ targets! {
     apelink_header: read_record::<Header>,
     apelink_link: receive_words,
     channel_map: read_channel_map,
+    clb: |bytes| print(Format::Clb, bytes),
+    clb_capture: |bytes| print(Format::ClbCapture, bytes),
     clop: queues::clop,
     component_request: |bytes| print(Format::ComponentRequest, bytes),
     configuration: read_configuration,

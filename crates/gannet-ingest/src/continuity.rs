@@ -18,6 +18,10 @@
 //! number that began anew. A gap longer than the window waits for a second frame that agrees, as a
 //! damaged number is harder to tell than a damaged time.
 //!
+//! Where frames come in slices and are numbered anew in each, nothing tells how many a slice has. Those
+//! between two that came are missing, and those before the first of a slice; of a slice of which none
+//! came, one. What is lost behind the last of a slice is not known here, and not counted.
+//!
 //! One frame whose header was damaged never moves the count; it takes two frames that agree. So a
 //! frame out of step is to be kept: when the next one continues it, the frame kept gets a verdict
 //! of its own, a [`Gap`](Verdict::Gap) longer than that, or a [`Restart`](Verdict::Restart), and no
@@ -34,10 +38,12 @@
 //!
 //! This is a state machine without clock, input and output.
 
+mod slices;
 mod window;
 
 use gannet_wire::{Rhythm, Step};
 use serde::Serialize;
+use slices::{Place, Slices, Tail};
 use window::Window;
 
 pub use window::WINDOW_FRAMES_MAX;
@@ -129,6 +135,8 @@ pub struct Counts {
 struct Suspect {
     timestamp: u64,
     sequence: u32,
+    /// Number that it tells itself: the sequence number, or that in its slice.
+    told: u32,
     /// Number of the frame in the stream, to forget it after a while.
     number: u64,
 }
@@ -145,7 +153,9 @@ struct Left {
 /// Checks one stream.
 #[derive(Clone, Debug)]
 pub struct Continuity {
+    /// Never in slices: these are put into one count.
     step: Step,
+    slices: Option<Slices>,
     /// Bits of sequence numbers.
     sequence_mask: u32,
     /// Steps to a frame that is believed to have a gap before it without a second one.
@@ -181,13 +191,20 @@ impl Continuity {
         let Rhythm { step, sequence_modulus, clock } = *rhythm;
         assert!(step.longest() > 0, "a frame lasts at least one tick");
         assert!(sequence_modulus.is_power_of_two(), "sequence numbers have whole bits");
-        let (sequence_mask, window) = (sequence_modulus - 1, Window::new(window_frames));
+        let window = Window::new(window_frames);
+        let (step, sequence_mask, slices) = match step {
+            Step::Slices { length } => {
+                (Step::Varying { longest: length }, u32::MAX, Some(Slices::new(length)))
+            }
+            step => (step, sequence_modulus - 1, None),
+        };
         Self {
             step,
+            slices,
             sequence_mask,
             gap_steps_max: match step {
                 Step::Fixed(_) => sequence_mask.into(),
-                Step::Varying { .. } => window.frames(),
+                Step::Varying { .. } | Step::Slices { .. } => window.frames(),
             },
             silence_max_ns: (3 * clock.ns(step.longest())).saturating_add(STALL_MARGIN_NS),
             counts: Counts::default(),
@@ -238,14 +255,54 @@ impl Continuity {
     /// Takes in a frame with its time in ticks and its sequence number, and judges it.
     #[inline]
     pub fn frame(&mut self, timestamp: u64, sequence: u32, arrival_ns: u64) -> Judgement {
-        let sequence = sequence & self.sequence_mask;
+        let told = sequence & self.sequence_mask;
         self.counts.frames += 1;
         self.heard_ns = arrival_ns;
         self.stalled = false;
-        if self.counts.in_step == 0 {
-            return Judgement { kept: None, frame: self.first(timestamp, sequence) };
+        let sequence = match self.slices.as_mut().map(|slices| slices.place(timestamp, told)) {
+            None => told,
+            Some(Place::Number(number)) => number,
+            Some(Place::Tail(tail)) => {
+                return Judgement { kept: None, frame: self.tail(timestamp, tail) };
+            }
+        };
+        let judgement = match self.counts.in_step {
+            0 => Judgement { kept: None, frame: self.first(timestamp, sequence) },
+            _ => self.judge(timestamp, sequence, told),
+        };
+        self.go_on_in_slices(timestamp, sequence, told);
+        judgement
+    }
+
+    /// Notes in which slice the stream is, if the frame is the newest.
+    #[inline]
+    fn go_on_in_slices(&mut self, timestamp: u64, sequence: u32, told: u32) {
+        if let Some(slices) = &mut self.slices
+            && (timestamp, sequence) == (self.newest, self.newest_sequence)
+        {
+            slices.go_on(timestamp, sequence, told);
         }
-        self.judge(timestamp, sequence)
+    }
+
+    /// Judges a frame behind what was believed to be the end of its slice.
+    #[cold]
+    fn tail(&mut self, timestamp: u64, tail: Tail) -> Verdict {
+        let counts = &mut self.counts;
+        match tail {
+            Tail::Longer(between) => counts.missing = counts.missing.saturating_add(between),
+            Tail::Late => counts.missing = counts.missing.saturating_sub(1),
+            Tail::Duplicate => {
+                counts.duplicate += 1;
+                return Verdict::Duplicate;
+            }
+            Tail::Unknown => {
+                counts.out_of_step += 1;
+                return Verdict::OutOfStep { ticks: timestamp.wrapping_sub(self.newest) as i64 };
+            }
+        }
+        counts.in_step += 1;
+        counts.late += 1;
+        Verdict::Late
     }
 
     /// Whether the last frame out of step may still be confirmed.
@@ -265,11 +322,11 @@ impl Continuity {
     }
 
     #[inline]
-    fn judge(&mut self, timestamp: u64, sequence: u32) -> Judgement {
+    fn judge(&mut self, timestamp: u64, sequence: u32, told: u32) -> Judgement {
         let ticks = timestamp.wrapping_sub(self.newest);
         let is_next = match self.step {
             Step::Fixed(step) => ticks == step,
-            Step::Varying { longest } => {
+            Step::Varying { longest } | Step::Slices { length: longest } => {
                 (1..=longest).contains(&ticks) && self.off(self.newest_sequence, sequence, 1) == 0
             }
         };
@@ -279,7 +336,7 @@ impl Continuity {
             self.counts.in_step += 1;
             return Judgement { kept: None, frame: Verdict::InOrder };
         }
-        self.unexpected(timestamp, sequence)
+        self.unexpected(timestamp, sequence, told)
     }
 
     fn first(&mut self, timestamp: u64, sequence: u32) -> Verdict {
@@ -320,7 +377,7 @@ impl Continuity {
                 let steps = ticks / step;
                 (ticks % step == 0 && self.off(from.1, to.1, steps) == 0).then_some(steps)
             }
-            Step::Varying { longest } => {
+            Step::Varying { longest } | Step::Slices { length: longest } => {
                 let (mask, distance) = (self.sequence_mask, to.1.wrapping_sub(from.1));
                 let half = self.sequence_mask.div_ceil(2);
                 let is_back = ticks < 0 || (ticks == 0 && distance & mask > half);
@@ -336,7 +393,7 @@ impl Continuity {
 
     /// Judges a frame that is not the one that was to come.
     #[cold]
-    fn unexpected(&mut self, timestamp: u64, sequence: u32) -> Judgement {
+    fn unexpected(&mut self, timestamp: u64, sequence: u32, told: u32) -> Judgement {
         let newest = (self.newest, self.newest_sequence);
         let frame = match self.steps(newest, (timestamp, sequence)) {
             Some(steps @ 1..) if steps as u64 <= self.gap_steps_max => {
@@ -350,7 +407,7 @@ impl Continuity {
             Some(steps @ ..=0) if self.window.remembers(steps.unsigned_abs()) => {
                 self.earlier(timestamp, steps.unsigned_abs())
             }
-            _ => return self.suspicious(timestamp, sequence),
+            _ => return self.suspicious(timestamp, sequence, told),
         };
         Judgement { kept: None, frame }
     }
@@ -380,14 +437,14 @@ impl Continuity {
 
     /// Judges a frame that fits nowhere: either it continues one like it, or it is kept to see
     /// whether another continues it.
-    fn suspicious(&mut self, timestamp: u64, sequence: u32) -> Judgement {
+    fn suspicious(&mut self, timestamp: u64, sequence: u32, told: u32) -> Judgement {
         if let Some(suspect) = self.continued(timestamp, sequence) {
             self.suspect = None;
             let kept = Some(self.resume(suspect));
-            return Judgement { kept, ..self.judge(timestamp, sequence) };
+            return Judgement { kept, ..self.judge(timestamp, sequence, told) };
         }
         let number = self.counts.frames;
-        self.suspect = Some(Suspect { timestamp, sequence, number });
+        self.suspect = Some(Suspect { timestamp, sequence, told, number });
         self.counts.out_of_step += 1;
         let due = self.newest.wrapping_add(self.step.longest());
         let ticks = timestamp.wrapping_sub(due) as i64;
@@ -424,6 +481,12 @@ impl Continuity {
     /// Goes on with a frame that was out of step: where it has the fewest steps to go, or else
     /// from another time.
     fn resume(&mut self, suspect: Suspect) -> Verdict {
+        let verdict = self.resumed(suspect);
+        self.go_on_in_slices(suspect.timestamp, suspect.sequence, suspect.told);
+        verdict
+    }
+
+    fn resumed(&mut self, suspect: Suspect) -> Verdict {
         self.counts.out_of_step -= 1;
         let (ahead, back) = (self.steps_ahead(suspect), self.steps_back(suspect));
         let is_ahead = |steps: &u64| back.is_none_or(|back| *steps <= back);

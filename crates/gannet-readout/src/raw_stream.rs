@@ -152,7 +152,7 @@ impl<T: FrameFormat> OpenChunk<T> {
     fn goes_back(&self, begin: u64) -> bool {
         match self.format.rhythm().step {
             Step::Fixed(_) => begin <= self.times.1,
-            Step::Varying { .. } => begin < self.times.1,
+            Step::Varying { .. } | Step::Slices { .. } => begin < self.times.1,
         }
     }
 

@@ -22,8 +22,8 @@ pub struct Heading {
     pub stream: StreamKey,
     /// Time of its first sample or item, in ticks.
     pub begin: u64,
-    /// Its number in the stream, modulo [`Rhythm::sequence_modulus`]. Where the step varies it
-    /// grows by one a frame.
+    /// Its number in the stream, or in its slice where frames come in slices, modulo
+    /// [`Rhythm::sequence_modulus`]. Where the step varies it grows by one a frame.
     pub sequence: u32,
 }
 
@@ -37,6 +37,12 @@ pub enum Step {
         /// Most that it can be.
         longest: u64,
     },
+    /// Frames come in slices that follow one another. All of a slice have its begin, and are
+    /// numbered from 0 in it; how many they are, differs.
+    Slices {
+        /// From the begin of one slice to that of the next.
+        length: u64,
+    },
 }
 
 impl Step {
@@ -45,6 +51,7 @@ impl Step {
         match self {
             Self::Fixed(step) => step,
             Self::Varying { longest } => longest,
+            Self::Slices { length } => length,
         }
     }
 }
@@ -61,7 +68,7 @@ pub struct Rhythm {
 }
 
 impl Rhythm {
-    /// Frames of a stream in a second; where the step varies, so many at least.
+    /// Frames of a stream in a second; where the step is not fixed, so many at least.
     pub fn frames_per_s(&self) -> f64 {
         self.clock.per_s() as f64 / self.step.longest() as f64
     }

@@ -106,6 +106,10 @@ formats! {
     Mgp = "mgp",
     /// Packet of primitives of NA62.
     Mtp = "mtp",
+    /// Packet of an optical module of KM3NeT.
+    Clb = "clb",
+    /// Capture of packets of optical modules of KM3NeT.
+    ClbCapture = "clb-capture",
 }
 
 /// Prints the name.

@@ -24,6 +24,7 @@
 
 pub mod adc14;
 pub mod apelink;
+mod big_endian;
 pub mod capture;
 pub mod capture_file;
 pub mod channel_map;

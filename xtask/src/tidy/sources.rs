@@ -7,7 +7,7 @@ use super::tree::{File, Tree};
 
 const FORMATS: &str = "crates/gannet-wire/src";
 /// Modules of the formats' room that serve formats and are none themselves.
-const NOT_FORMATS: [&str; 13] = [
+const NOT_FORMATS: [&str; 14] = [
     "lib",
     "capture",
     "capture_file",
@@ -15,6 +15,7 @@ const NOT_FORMATS: [&str; 13] = [
     "frame_format",
     "inspect",
     "layout",
+    "big_endian",
     "little_endian",
     "network",
     "noise",

@@ -89,7 +89,7 @@ impl Rewriter {
         let end = |seen: &Seen| seen.last.begin.saturating_add(seen.rhythm.step.longest());
         let end = self.streams.values().map(end).max().unwrap_or(0);
         let steps = self.streams.values().filter_map(|seen| match seen.rhythm.step {
-            Step::Fixed(step) => Some(step),
+            Step::Fixed(step) | Step::Slices { length: step } => Some(step),
             Step::Varying { .. } => None,
         });
         let common = steps.fold(1, least_common_multiple);
@@ -105,6 +105,8 @@ impl Seen {
         let uncounted = match self.rhythm.step {
             Step::Fixed(step) => (span - (self.last.begin - self.first.begin)) / step,
             Step::Varying { .. } => 1,
+            // Every slice is numbered from 0.
+            Step::Slices { .. } => return 0,
         };
         counted.wrapping_add(uncounted)
     }

@@ -36,7 +36,9 @@ impl Shared {
     pub fn new(frames: usize, step: Step) -> Self {
         let places = match step {
             Step::Fixed(ticks) => Places::Grid(Grid::new(frames, ticks)),
-            Step::Varying { longest } => Places::Ordered(Ordered::new(frames, longest)),
+            Step::Varying { longest } | Step::Slices { length: longest } => {
+                Places::Ordered(Ordered::new(frames, longest))
+            }
         };
         Self { places, newest: AtomicU64::new(NONE), cells: OnceLock::new() }
     }

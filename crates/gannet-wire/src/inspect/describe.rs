@@ -8,6 +8,7 @@ use super::{Format, capture, identify};
 use crate::component_request::ComponentRequest;
 use crate::error::{Error, Result};
 use crate::fragment::Fragment;
+use crate::km3net::clb;
 use crate::layout::check_len;
 use crate::na62::{m2egp, mgp, mtp};
 use crate::overlay::Overlays;
@@ -58,6 +59,8 @@ pub fn describe(format: Format, bytes: &[u8], out: &mut dyn Write) -> Result<()>
         Format::M2Egp => m2egp(bytes, out),
         Format::Mgp => mgp(bytes, out),
         Format::Mtp => mtp(bytes, out),
+        Format::Clb => clb(bytes, out),
+        Format::ClbCapture => clb_capture(bytes, out),
     }
 }
 
@@ -115,6 +118,39 @@ fn mtp(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
     let packet = mtp::Packet::new_checked(bytes)?;
     writeln!(out, "{}", packet.header())?;
     results(packet.primitives().map(Ok), &mut Indented::new(out))
+}
+
+fn clb(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+    let header = clb::Header::parse(bytes)?;
+    match header.data_type {
+        clb::DataType::Optical => {
+            let packet = clb::Optical::new_checked(bytes, clb::OPTICAL_STATUS_WORDS)?;
+            writeln!(out, "{packet}")?;
+            list(packet.hits(), &mut Indented::new(out))
+        }
+        clb::DataType::Monitoring => Ok(writeln!(out, "{}", clb::Monitoring::parse(bytes)?)?),
+        _ => Ok(writeln!(out, "{header}\npayload, {} bytes", bytes.len() - clb::HEADER_LEN)?),
+    }
+}
+
+/// Prints the packets of a capture. A bad packet is no error: captures are made to see them.
+fn clb_capture(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+    check_len("CLB capture", bytes, clb::LENGTH_LEN)?;
+    let mut count = 0;
+    for packet in clb::Packets::new(bytes) {
+        let packet = packet?;
+        if count < ITEMS_SHOWN {
+            writeln!(out, "{count}: packet of {} bytes", packet.len())?;
+            let out = &mut Indented::new(out);
+            match clb(packet, out) {
+                Ok(()) => {}
+                Err(Error::Output(error)) => return Err(error.into()),
+                Err(error) => writeln!(out, "{error}")?,
+            }
+        }
+        count += 1;
+    }
+    more(count, out)
 }
 
 pub(super) fn ethernet(bytes: &[u8], out: &mut dyn Write) -> Result<()> {

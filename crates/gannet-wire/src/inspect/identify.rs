@@ -3,6 +3,7 @@
 use super::Format;
 use crate::component_request::ComponentRequest;
 use crate::detector::Detector;
+use crate::km3net::clb;
 use crate::little_endian as le;
 use crate::na62::{self, m2egp, mgp, mtp};
 use crate::overlay::Overlays;
@@ -22,7 +23,7 @@ use crate::{
 type Test = fn(&[u8]) -> bool;
 
 /// The tests, surest first: a marker, then lengths that agree with each other, then small values.
-const TESTS: [(Format, Test); 22] = [
+const TESTS: [(Format, Test); 24] = [
     (Format::Fragment, |bytes| starts_with(bytes, fragment::Repr::MAGIC)),
     (Format::TriggerRecord, |bytes| starts_with(bytes, trigger_record::Repr::MAGIC)),
     (Format::TimeSlice, |bytes| starts_with(bytes, TimeSliceHeader::MAGIC)),
@@ -34,6 +35,8 @@ const TESTS: [(Format, Test); 22] = [
     (Format::Ethernet, is_ethernet),
     (Format::Ipv4, is_ipv4),
     (Format::ApeLink, is_apelink),
+    (Format::Clb, is_clb),
+    (Format::ClbCapture, is_clb_capture),
     (Format::M2Egp, are_merged_events),
     (Format::Mgp, is_mgp),
     (Format::Mtp, is_mtp),
@@ -97,6 +100,23 @@ fn is_apelink(bytes: &[u8]) -> bool {
     apelink::Packet::new_checked(bytes).is_ok_and(|packet| {
         packet.packet_len() == bytes.len() && packet.footer().is_some() && packet.verify_crc()
     })
+}
+
+/// A packet of an optical module: one of three names, and hits that end where the bytes do.
+fn is_clb(bytes: &[u8]) -> bool {
+    clb::Header::parse(bytes).is_ok_and(|header| match header.data_type {
+        clb::DataType::Optical => {
+            clb::Optical::new_checked(bytes, clb::OPTICAL_STATUS_WORDS).is_ok()
+        }
+        clb::DataType::Monitoring => clb::Monitoring::parse(bytes).is_ok(),
+        _ => true,
+    })
+}
+
+/// Packets behind their lengths that lead exactly to the end, of which the first is one.
+fn is_clb_capture(bytes: &[u8]) -> bool {
+    let mut packets = clb::Packets::new(bytes);
+    packets.next().is_some_and(|packet| packet.is_ok_and(is_clb)) && packets.all(|p| p.is_ok())
 }
 
 /// Events with delimiters and right counts that lead exactly to the end.

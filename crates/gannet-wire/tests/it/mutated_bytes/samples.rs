@@ -4,6 +4,7 @@ use gannet_wire::apelink;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::component_request::ComponentRequest;
 use gannet_wire::inspect::Format;
+use gannet_wire::km3net::{Hit, Status, clb};
 use gannet_wire::na62::{self, m2egp, mgp, mtp};
 use gannet_wire::network::Addresses;
 use gannet_wire::record::Record;
@@ -43,6 +44,8 @@ pub fn sample(format: Format) -> Vec<u8> {
         Format::M2Egp => merged_events(),
         Format::Mgp => mgp_datagram(),
         Format::Mtp => mtp_packet(),
+        Format::Clb => clb_packet(),
+        Format::ClbCapture => clb_capture(),
         _ => panic!("no sample of {format}: make one"),
     }
 }
@@ -244,4 +247,33 @@ fn mtp_packet() -> Vec<u8> {
     }
     let len = writer.finish();
     bytes[..len].to_vec()
+}
+
+fn clb_packet() -> Vec<u8> {
+    let header = clb::Header {
+        data_type: clb::DataType::Optical,
+        run: 12,
+        udp_sequence: 2,
+        utc_seconds: 1_700_000_000,
+        ticks: 6_250_000,
+        module: 808_488_895,
+    };
+    let hit = |channel| Hit { channel, time: 90_000_000, time_over_threshold: 26 };
+    let hits: Vec<Hit> = (0..31).map(hit).collect();
+    let mut bytes = vec![0; clb::optical_len(clb::OPTICAL_STATUS_WORDS, hits.len())];
+    let status = Status::new(true, 0, false, 0);
+    clb::emit_optical(&header, &status, clb::OPTICAL_STATUS_WORDS, &hits, &mut bytes);
+    bytes
+}
+
+/// Two packets, the second of another kind.
+fn clb_capture() -> Vec<u8> {
+    let mut monitoring = pattern(300);
+    monitoring[..4].copy_from_slice(b"TMCH");
+    let mut file = Vec::new();
+    for packet in [clb_packet(), monitoring] {
+        file.extend(clb::capture_length(&packet));
+        file.extend(packet);
+    }
+    file
 }
