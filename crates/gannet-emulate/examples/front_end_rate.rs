@@ -1,4 +1,5 @@
-//! How many events of the RICH front ends make in a second on one core, without sending them.
+//! How many events of the RICH, and hits of optical modules, front ends make in a second on one
+//! core, without sending them.
 //!
 //! `cargo run --release -p gannet-emulate --example front_end_rate`
 
@@ -6,7 +7,8 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use gannet_emulate::rich::config::Packets;
-use gannet_emulate::{BURST_FRAMES_MAX, Emulator, FrontEnd, rich};
+use gannet_emulate::{BURST_FRAMES_MAX, Emulator, FrontEnd, km3, rich};
+use gannet_wire::km3net::{DetectorFile, SLICE_NS};
 use gannet_wire::na62::PmMap;
 
 const TIME: Duration = Duration::from_secs(3);
@@ -14,19 +16,25 @@ const TIME: Duration = Duration::from_secs(3);
 fn main() -> Result<(), Box<dyn Error>> {
     for packets in [Packets::Boards, Packets::Merged] {
         let config = rich::Config { packets, rate_hz: 1e7, ..rich::Config::default() };
+        let front_end = rich::RichFrontEnd::new(&config, &PmMap::numbered())?;
+        let streams = front_end.streams().len() as f64;
+        let per_frame = front_end.events_per_s() / front_end.frames_per_s() / streams;
         let emulator = config.emulator(&PmMap::numbered())?;
-        let per_frame = emulator_events(&config)?;
         measure(&format!("RICH, {packets:?}"), "events", emulator, per_frame);
     }
+    let config = km3::Config::default();
+    let detector = DetectorFile::lattice(&config.lattice);
+    let modules = detector.modules().len();
+    let mut front_end = km3::Km3FrontEnd::new(&config, &detector, 0)?;
+    let hits: u32 = (0..modules).flat_map(|module| front_end.counts(module, 0)).sum();
+    let hits_per_s = f64::from(hits) / (SLICE_NS as f64 * 1e-9);
+    println!("{modules} optical modules have {:.1} million hits/s", hits_per_s * 1e-6);
+    let per_frame = hits_per_s / front_end.frames_per_s() / modules as f64;
+    measure("optical modules", "hits", config.emulator(&detector, 0)?, per_frame);
     Ok(())
 }
 
-/// Events of a frame, shared among the streams that carry parts of it.
-fn emulator_events(config: &rich::Config) -> Result<f64, Box<dyn Error>> {
-    let front_end = rich::RichFrontEnd::new(config, &PmMap::numbered())?;
-    Ok(front_end.events_per_s() / front_end.frames_per_s() / front_end.streams().len() as f64)
-}
-
+/// Prints how many events or hits, of which a frame has so many, `emulator` makes in a second.
 fn measure<F: FrontEnd>(name: &str, what: &str, mut emulator: Emulator<F>, per_frame: f64) {
     let start = Instant::now();
     let (mut frames, mut bytes) = (0u64, 0u64);

@@ -31,6 +31,7 @@ mod emulator;
 mod faults;
 mod front_end;
 mod held;
+pub mod km3;
 mod made;
 pub mod pacer;
 pub mod replay;

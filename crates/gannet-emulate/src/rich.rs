@@ -11,3 +11,4 @@ pub use config::Config;
 pub use event::{Event, Hit, Ring};
 pub use front_end::RichFrontEnd;
 pub use generator::Generator;
+pub(crate) use optics::poisson;

@@ -21,6 +21,8 @@ pub(crate) enum Purpose {
     Faults,
     /// Rings of an event.
     Rings,
+    /// Muons and showers of a slice.
+    Light,
 }
 
 /// Seed of the family for `purpose` and `member` (a stream, for example).

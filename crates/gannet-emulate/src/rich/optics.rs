@@ -116,7 +116,7 @@ fn place((column, row): (i32, i32)) -> Option<usize> {
 }
 
 /// A number of a Poisson distribution with this mean, at most a few hundred.
-pub(super) fn poisson(random: &mut Random, mean: f64) -> usize {
+pub(crate) fn poisson(random: &mut Random, mean: f64) -> usize {
     let (mut left, mut count) = (random.exponential(1.0), 0);
     while left < mean {
         left += random.exponential(1.0);

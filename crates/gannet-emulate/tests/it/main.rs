@@ -3,6 +3,7 @@
 mod content;
 mod digest;
 mod faults;
+mod km3;
 mod own_front_end;
 mod rich;
 mod same_bytes;

@@ -32,8 +32,8 @@ use gannet_measure::random::Random;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Most photomultipliers of a module.
-pub const CHANNELS: usize = 31;
+use super::CHANNELS;
+
 /// Most modules of a detector: a building block has 2070.
 pub const MODULES_MAX: usize = 4096;
 
@@ -456,7 +456,7 @@ fn determinant([a, b, c]: [Vector; 3]) -> f64 {
 
 /// The directions of the 31 photomultipliers of a module, by channel.
 ///
-/// Source: arXiv:2203.10048 (five rings of six, and one that looks down).
+/// Source: arXiv:1601.07459 (five rings of six, and one that looks down).
 pub fn directions() -> Vec<Vector> {
     let ring = |(ring, (zenith, count)): (usize, (f64, usize))| {
         (0..count).map(move |step| {
