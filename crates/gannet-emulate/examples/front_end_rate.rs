@@ -11,9 +11,15 @@ use gannet_emulate::{BURST_FRAMES_MAX, Emulator, FrontEnd, km3, rich};
 use gannet_wire::km3net::{DetectorFile, SLICE_NS};
 use gannet_wire::na62::PmMap;
 
+const DRAWN: u64 = 200_000;
 const TIME: Duration = Duration::from_secs(3);
 
 fn main() -> Result<(), Box<dyn Error>> {
+    let generator = rich::Generator::new(&rich::config::Content::default(), &PmMap::numbered(), 0);
+    let start = Instant::now();
+    let hits: usize = (0..DRAWN).map(|number| generator.event(number).hits.len()).sum();
+    let us = start.elapsed().as_secs_f64() * 1e6 / DRAWN as f64;
+    println!("RICH: {us:.1} us to draw an event, {:.1} hits", hits as f64 / DRAWN as f64);
     for packets in [Packets::Boards, Packets::Merged] {
         let config = rich::Config { packets, rate_hz: 1e7, ..rich::Config::default() };
         let front_end = rich::RichFrontEnd::new(&config, &PmMap::numbered())?;
