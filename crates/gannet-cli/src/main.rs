@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use gannet_dune::detector::DUNE_TPC;
+use gannet_rich::NA62_RICH;
 
 fn main() -> ExitCode {
-    gannet_cli::main(&[&DUNE_TPC])
+    gannet_cli::main(&[&DUNE_TPC, &NA62_RICH])
 }

@@ -7,6 +7,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::time::Duration;
 
 use anyhow::Context;
+use gannet_control::snapshot::{Figure, FigureValue};
+use gannet_measure::histogram::Summary;
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
 
@@ -139,6 +141,22 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 =
         text.parse().map_err(|_| format!("\"{text}\" is not a number of seconds"))?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+/// A figure of a detector as a line of text, its name and its count as wide as told.
+pub fn figure(figure: &Figure, name_width: usize, value_width: usize) -> String {
+    let name = &figure.name;
+    match figure.value {
+        FigureValue::Count(count) => {
+            format!("{name:<name_width$} {:>value_width$}", grouped(count))
+        }
+        FigureValue::Ns(Summary { p50, p99, p999, max, .. }) => {
+            let [p50, p99, p999, max] = [p50, p99, p999, max].map(|ns| ns as f64 * 1e-3);
+            format!(
+                "{name:<name_width$} p50 {p50:.1} us, p99 {p99:.1} us, p99.9 {p999:.1} us, max {max:.1} us"
+            )
+        }
+    }
 }
 
 /// A number with its digits in groups of three: `1 234 567`.

@@ -100,8 +100,13 @@ impl Report {
         writeln!(out, "run {} {}, {:.1} s", snapshot.run, verdict(snapshot), snapshot.elapsed_s)?;
         figure(&mut out, "frames in", snapshot.frames())?;
         self.print_lost(&mut out)?;
-        figure(&mut out, "trigger primitives", snapshot.trigger.primitives)?;
-        figure(&mut out, "trigger activities", snapshot.trigger.activities)?;
+        if snapshot.specific.is_empty() {
+            figure(&mut out, "trigger primitives", snapshot.trigger.primitives)?;
+            figure(&mut out, "trigger activities", snapshot.trigger.activities)?;
+        }
+        for own in &snapshot.specific {
+            writeln!(out, "  {}", output::figure(own, 22, 15))?;
+        }
         figure(&mut out, "trigger decisions", snapshot.trigger.decisions)?;
         self.print_recorded(&mut out)?;
         self.print_latencies(&mut out)?;

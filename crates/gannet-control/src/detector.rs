@@ -22,7 +22,7 @@ use crate::channels::{ChannelFigures, ChannelSummary};
 use crate::config::{ChannelsConfig, Document, Plan, PlannedStream, Problem};
 use crate::emulation::{Emulation, EmulationError, EventSink, Role, Target};
 use crate::run::{Run, RunError};
-use crate::snapshot::TriggerSnapshot;
+use crate::snapshot::{Figure, TriggerSnapshot};
 
 /// A kind of detector that the program can take data of.
 pub trait Detector: Send + Sync {
@@ -150,15 +150,16 @@ pub trait Pipeline {
     }
 }
 
-/// Work for a thread of its own.
-pub type Worker = Box<dyn FnOnce() + Send>;
+/// Work for a thread of its own, which is told whether it may spin instead of sleeping.
+pub type Worker = Box<dyn FnOnce(bool) + Send>;
 
 /// Where the answers of a trigger go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answering {
     /// Address that they are sent to; absent: they are made and go nowhere.
     pub to: Option<SocketAddr>,
-    /// Whether one is due so soon that the threads on its way do not sleep.
+    /// Whether one is due so soon that nothing waits to be handed on with more of its kind, and that the
+    /// threads on its way spin instead of sleeping, where there are processors enough.
     pub at_once: bool,
 }
 
@@ -183,6 +184,11 @@ pub trait Stages: Send + Sync {
 
     /// What was found and decided; what the ledger tells of is filled in from there.
     fn figures(&self) -> TriggerSnapshot;
+
+    /// What only this kind of detector has, in the order in which people want to see it.
+    fn specific(&self) -> Vec<Figure> {
+        Vec::new()
+    }
 }
 
 /// Looks at the channels of all streams one by one.

@@ -50,12 +50,33 @@ pub struct Snapshot {
     pub ledger: Vec<Statement>,
     /// What the trigger did.
     pub trigger: TriggerSnapshot,
+    /// What only this kind of detector has; in its place nothing is told of activities.
+    pub specific: Vec<Figure>,
     /// What the recorder did.
     pub recorder: RecorderSnapshot,
     /// How long things took.
     pub latency: LatencySnapshot,
     /// The channels one by one.
     pub channels: ChannelsSnapshot,
+}
+
+/// A figure that only one kind of detector has.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figure {
+    /// What people call it.
+    pub name: String,
+    /// Its value.
+    pub value: FigureValue,
+}
+
+/// The value of a [`Figure`].
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FigureValue {
+    /// So many.
+    Count(u64),
+    /// Times in nanoseconds.
+    Ns(Summary),
 }
 
 /// One source of frames.

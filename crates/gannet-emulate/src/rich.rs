@@ -7,7 +7,7 @@ mod generator;
 mod optics;
 mod pool;
 
-pub use config::Config;
+pub use config::{Config, Content, Packets};
 pub use event::{Event, Hit, Ring};
 pub use front_end::RichFrontEnd;
 pub use generator::Generator;

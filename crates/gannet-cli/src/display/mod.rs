@@ -202,9 +202,12 @@ fn outcome(snapshot: &Snapshot) -> Line<'static> {
     Line::from(vec![
         format!("{} frames  ", grouped(snapshot.frames())).into(),
         if snapshot.frames_lost_max == 0 { lost_text.green() } else { lost_text.red().bold() },
+        match snapshot.specific.is_empty() {
+            true => format!("  {} activities", grouped(snapshot.trigger.activities)).into(),
+            false => "".into(),
+        },
         format!(
-            "  {} activities  {} decisions  {} records",
-            grouped(snapshot.trigger.activities),
+            "  {} decisions  {} records",
             grouped(snapshot.trigger.decisions),
             grouped(snapshot.recorder.records),
         )
@@ -233,7 +236,10 @@ fn gauge(label: &'static str, fraction: f64, color: Color) -> Gauge<'static> {
 fn details(snapshot: &Snapshot) -> Vec<Line<'static>> {
     let alarms = brief(&snapshot.alarms, ALARMS_SHOWN);
     let mut lines: Vec<_> = alarms.into_iter().map(|line| Line::from(line).red()).collect();
-    lines.extend(latency_lines(&snapshot.latency));
+    lines.extend(snapshot.specific.iter().map(|own| Line::from(output::figure(own, 22, 15))));
+    if snapshot.specific.is_empty() {
+        lines.extend(latency_lines(&snapshot.latency));
+    }
     let used = snapshot.ledger.iter().filter(|statement| statement.offered > 0);
     lines.extend(used.map(|statement| {
         let text = statement.to_string();

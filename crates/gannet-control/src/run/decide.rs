@@ -23,6 +23,8 @@ pub(super) use outlet::Outlet;
 
 /// How long the thread waits for items before it looks for late streams.
 const WAIT: Duration = Duration::from_millis(2);
+/// The same where answers are due at once.
+const SHORT_WAIT: Duration = Duration::from_micros(100);
 /// Orders to the builder for one decision.
 pub(super) const ORDERS_PER_DECISION: usize = 2;
 
@@ -34,8 +36,10 @@ pub(super) struct Decider<T: Trigger> {
     pub outlet: Outlet,
     /// Where answers go, if anybody waits for them.
     pub answers: Option<AnswerSender>,
-    /// Whether the thread does not sleep.
+    /// Whether answers are due at once.
     pub at_once: bool,
+    /// Whether the thread does not sleep.
+    pub spins: bool,
     /// Where decisions go, and what is added to their records.
     pub orders: SyncSender<Order<T::Origin>>,
     /// Wall time.
@@ -53,7 +57,11 @@ impl<T: Trigger> Decider<T> {
         let (mut outcome, mut arrivals) = (Outcome::default(), Arrivals::default());
         // Decisions that the builder was done with when last looked at.
         let mut done = 0;
-        let wait = if self.at_once { Duration::ZERO } else { WAIT };
+        let wait = match (self.spins, self.at_once) {
+            (true, _) => Duration::ZERO,
+            (_, true) => SHORT_WAIT,
+            _ => WAIT,
+        };
         loop {
             let Self { trigger, clock, .. } = &mut self;
             let received = items.receive(wait, |batch| {
@@ -75,8 +83,7 @@ impl<T: Trigger> Decider<T> {
             self.hand_on(now_ns, &mut outcome, &mut arrivals);
             match received {
                 Err(NoBatch::Finished) => break,
-                // The core is lent to whoever has something to do.
-                Err(NoBatch::TimedOut) if self.at_once => thread::yield_now(),
+                Err(NoBatch::TimedOut) if self.spins => thread::yield_now(),
                 _ => {}
             }
         }

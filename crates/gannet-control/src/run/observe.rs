@@ -144,6 +144,7 @@ impl Observed {
             sources,
             streams,
             trigger: self.trigger(&ledger),
+            specific: self.stages.specific(),
             recorder: self.recorder(status, &ledger),
             latency: self.latency(),
             channels,

@@ -35,13 +35,13 @@ pub(super) struct Gate {
 /// Takes frames from the moment the gate opens until it closes and the source is empty.
 ///
 /// Tells by `started` whether the source could be started, and by `cpu_ns` the processor time that
-/// the thread has used. What is to be found `at_once` keeps the thread from sleeping.
+/// the thread has used. If it `spins` it does not sleep.
 pub(super) fn run<T: FrameFormat, F: Finder>(
     mut receiver: Receiver<T, F>,
     gate: &Gate,
     started: &Sender<Result<(), Error>>,
     cpu_ns: &Counter,
-    at_once: bool,
+    spins: bool,
     life: &Life,
     clock: &dyn Clock,
 ) {
@@ -59,7 +59,7 @@ pub(super) fn run<T: FrameFormat, F: Finder>(
         let is_started = start.is_ok();
         // Nobody listens when the start of another source failed: then this run ends.
         let _unheard = started.send(start);
-        if is_started && let Err(error) = receive(&mut receiver, gate, cpu_ns, at_once, clock) {
+        if is_started && let Err(error) = receive(&mut receiver, gate, cpu_ns, spins, clock) {
             tracing::error!(%error, "a source failed; its streams are silent from now on");
             life.fail(error.to_string());
         }
@@ -73,10 +73,10 @@ fn receive<T: FrameFormat, F: Finder>(
     receiver: &mut Receiver<T, F>,
     gate: &Gate,
     cpu_ns: &Counter,
-    at_once: bool,
+    spins: bool,
     clock: &dyn Clock,
 ) -> Result<(), Error> {
-    let wait = if at_once { Duration::ZERO } else { WAIT };
+    let wait = if spins { Duration::ZERO } else { WAIT };
     let mut stopping = false;
     let mut publish_ns = 0;
     while !receiver.is_exhausted() {
@@ -84,8 +84,7 @@ fn receive<T: FrameFormat, F: Finder>(
             receiver.stop()?;
             stopping = true;
         }
-        if receiver.step(wait)? == 0 && at_once {
-            // The core is lent to whoever has something to do.
+        if receiver.step(wait)? == 0 && spins {
             thread::yield_now();
         }
         let now_ns = clock.now_ns();

@@ -4,10 +4,11 @@ use std::convert::Infallible;
 use std::fs;
 use std::io::ErrorKind;
 use std::iter::repeat;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel, sync_channel};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gannet_ingest::udp;
@@ -93,6 +94,15 @@ pub(super) fn configure<P: Pipeline>(plan: &Plan, mut pipeline: P) -> Result<Run
 /// Whether answers are due so soon that the threads on their way do not sleep.
 fn is_at_once<P: Pipeline>(pipeline: &P) -> bool {
     pipeline.answering().is_some_and(|answering| answering.at_once)
+}
+
+/// Whether there are processors for so many threads that spin, and one more for all others.
+fn may_spin(threads: usize) -> bool {
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    if processors <= threads {
+        tracing::info!(processors, threads, "the threads on the way of answers sleep");
+    }
+    processors > threads
 }
 
 /// Refuses to record where no file may be as large as a log, and says how small files will be.
@@ -342,6 +352,8 @@ fn launch<P: Pipeline>(
     recorder: Recorder,
 ) -> Result<Run, RunError> {
     let at_once = is_at_once(&pipeline);
+    let workers = pipeline.workers();
+    let spins = at_once && may_spin(parts.sources.len() + 1 + workers.len());
     let in_flight_max = pipeline.records_in_flight_max();
     let records = RecordBuilder::new(plan.settings.record.clone(), in_flight_max, parts.streams);
     let (built, arrival_to_decision_ns) = (Arc::default(), Arc::default());
@@ -385,14 +397,23 @@ fn launch<P: Pipeline>(
         status: Arc::clone(&built),
     };
     let outlet = Outlet::new(observed.recorder.clone());
-    let decider =
-        Decider { trigger, outlet, answers, at_once, orders, clock, built, arrival_to_decision_ns };
+    let decider = Decider {
+        trigger,
+        outlet,
+        answers,
+        at_once,
+        spins,
+        orders,
+        clock,
+        built,
+        arrival_to_decision_ns,
+    };
     let (started, starts) = channel();
     let mut run = Run::new(Arc::clone(&observed), starts, recorder);
     let gate = Arc::clone(&run.gate);
     run.threads.push(spawn("build", &observed.life, move || builder.run(&ordered))?);
-    for worker in pipeline.workers() {
-        run.threads.push(spawn("work", &observed.life, worker)?);
+    for worker in workers {
+        run.threads.push(spawn("work", &observed.life, move || worker(spins))?);
     }
     run.threads.push(spawn("decide", &observed.life, move || decider.run(&found))?);
     if observed.raw.is_some() {
@@ -405,7 +426,7 @@ fn launch<P: Pipeline>(
             run.expect.push(Box::new(move |now_ns| pool.begin(now_ns)));
         }
         run.receivers
-            .push(receive_on(receiver, place, &gate, &started, &observed, at_once, receiving)?);
+            .push(receive_on(receiver, place, &gate, &started, &observed, spins, receiving)?);
     }
     if let Some((survey, config)) = pipeline.survey() {
         run.channels = Some(ChannelMonitor::start(
@@ -466,7 +487,7 @@ fn receive_on<T: FrameFormat, F: Finder>(
     gate: &Arc<Gate>,
     started: &Sender<Result<(), gannet_ingest::Error>>,
     observed: &Arc<Observed>,
-    at_once: bool,
+    spins: bool,
     receiving: Sender<Infallible>,
 ) -> Result<JoinHandle<()>, RunError> {
     let (gate, started) = (Arc::clone(gate), started.clone());
@@ -477,7 +498,7 @@ fn receive_on<T: FrameFormat, F: Finder>(
         if let Some(Err(error)) = cpu.map(sys::keep_to) {
             tracing::warn!(%error, cpu, "a receiving thread cannot keep to its processor");
         }
-        receive::run(receiver, &gate, &started, &cpu_ns, at_once, &life, &*clock);
+        receive::run(receiver, &gate, &started, &cpu_ns, spins, &life, &*clock);
         drop(receiving);
     })
 }

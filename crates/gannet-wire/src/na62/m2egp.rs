@@ -61,8 +61,10 @@ word_format! {
     hits_board_2, set_hits_board_2: u8 = word 1, bits 16..=23;
     /// Hits of board 3.
     hits_board_3, set_hits_board_3: u8 = word 1, bits 24..=31;
+    /// A bit for each board whose data are missing, in events that we merged; else 0.
+    missing, set_missing: u8 = word 1, bits 32..=39;
     /// Always 0.
-    reserved, set_reserved: u16 = word 1, bits 32..=47;
+    reserved, set_reserved: u8 = word 1, bits 40..=47;
     /// First label: in truth of ours, the rings of the event.
     label_0, set_label_0: u8 = word 1, bits 48..=55;
     /// Second label.

@@ -41,6 +41,8 @@ pub const MERGED_EVENTS: u8 = 2;
 pub const END_OF_BURST: u8 = 1;
 /// Bytes of the header of a board's event.
 pub const EVENT_HEADER_LEN: usize = EventHeaderRepr::LEN;
+/// Longest time from the frame number of one datagram to that of the next, in units of 1/256 tick.
+pub const STEP_MAX: u64 = FINE_CLOCK.ticks(200_000);
 /// Bytes of the longest event of a board.
 pub const EVENT_LEN_MAX: usize = event_len_of(m2egp::HITS_MAX);
 
@@ -436,7 +438,7 @@ pub struct MgpFormat {
 impl Default for MgpFormat {
     /// Datagrams of up to [`LEN_MAX`] bytes, at most 200 us apart.
     fn default() -> Self {
-        Self { len_max: LEN_MAX, step_max: FINE_CLOCK.ticks(200_000) }
+        Self { len_max: LEN_MAX, step_max: STEP_MAX }
     }
 }
 

@@ -1,0 +1,52 @@
+//! The RICH of NA62, as the program knows detectors.
+
+mod config;
+mod pipeline;
+mod planned;
+
+use std::path::Path;
+
+use gannet_control::config::{Config, Document, Plan, Problem, schema};
+use gannet_control::detector::Detector;
+use gannet_wire::AnyFormat;
+use gannet_wire::na62::mgp::{self, MgpFormat};
+
+pub use config::{
+    AnswerConfig, BufferConfig, MergeConfig, PipelineConfig, RichStreams, RichTables,
+};
+pub use planned::PlannedRich;
+
+/// The RICH of NA62.
+pub const NA62_RICH: Rich = Rich;
+
+/// The RICH of NA62: events of four boards, rings, primitives for the level-0 trigger.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rich;
+
+impl Detector for Rich {
+    fn name(&self) -> &'static str {
+        "na62-rich"
+    }
+
+    fn schema(&self) -> schemars::Schema {
+        schema::<RichTables>()
+    }
+
+    fn demonstration(&self) -> &'static str {
+        include_str!("demo.toml")
+    }
+
+    fn format_of(&self, _: &[u8]) -> &'static dyn AnyFormat {
+        static FORMAT: MgpFormat = MgpFormat { len_max: mgp::LEN_MAX, step_max: mgp::STEP_MAX };
+        &FORMAT
+    }
+
+    fn plan(&self, document: &Document<'_>, directory: &Path) -> Result<Plan, Problem> {
+        let mut config: Config<RichTables> = document.read()?;
+        config.absolve_paths(directory);
+        config.expand_links(document)?;
+        config.pipeline.detector = self.name().to_owned();
+        config.pipeline.cabling.iter_mut().for_each(|path| *path = directory.join(&*path));
+        planned::resolve(config, document)
+    }
+}

@@ -1,0 +1,209 @@
+//! The stages of one run of the RICH.
+
+use std::sync::Arc;
+
+use gannet_control::config::Plan;
+use gannet_control::detector::{Answering, Pipeline, Stages, Worker};
+use gannet_control::snapshot::{Figure, FigureValue, TriggerSnapshot};
+use gannet_emulate::rich::Packets;
+use gannet_kernels::Isa;
+use gannet_log::Item;
+use gannet_measure::ledger::Statement;
+use gannet_memory::receive_list::{Overflow, Rules};
+use gannet_record::Origin;
+use gannet_trigger::merge::{self, MergeCounters, Merger};
+use gannet_wire::na62::mgp::MgpFormat;
+use gannet_wire::na62::pm_map::BOARDS;
+use gannet_wire::na62::{FINE_CLOCK, Source};
+
+use super::planned::PlannedRich;
+use crate::answer::Answerer;
+use crate::buffers::{Buffering, Buffers};
+use crate::event::EventBuilder;
+use crate::finder::{DatagramAccounts, RichFinder};
+use crate::primitive::RadiusClasses;
+use crate::search::Search;
+use crate::trigger::{Parts, RichCounters, RichTrigger};
+
+/// Makes the stages of one run.
+pub(super) struct RichPipeline {
+    planned: PlannedRich,
+    isa: Isa,
+    datagrams: Arc<DatagramAccounts>,
+    workers: Vec<Worker>,
+}
+
+impl RichPipeline {
+    pub(super) fn new(planned: PlannedRich) -> Self {
+        Self { planned, isa: Isa::best(), datagrams: Arc::default(), workers: Vec::new() }
+    }
+
+    /// The sources, as configured.
+    fn links(&self) -> impl Iterator<Item = (Packets, u8)> {
+        let sources = self.planned.config.sources.iter();
+        sources.flat_map(|source| {
+            let packets = source.streams.packets;
+            source.streams.links.iter().map(move |link| (packets, *link))
+        })
+    }
+
+    fn search(&self) -> Search {
+        let search = Search::new(&self.planned.config.pipeline.rings, &self.planned.map, self.isa);
+        search.expect("the best instruction set is there")
+    }
+}
+
+impl Pipeline for RichPipeline {
+    type Format = MgpFormat;
+    type Finder = RichFinder;
+    type Trigger = RichTrigger;
+
+    fn format(&self, source: usize) -> MgpFormat {
+        self.planned.config.sources[source].streams.format()
+    }
+
+    fn finder(&mut self, stream: usize) -> Result<RichFinder, String> {
+        let accounts = Arc::clone(&self.datagrams);
+        Ok(match self.links().nth(stream) {
+            Some((Packets::Merged, _)) => RichFinder::of_events(self.search(), accounts),
+            Some((Packets::Boards, link)) => RichFinder::of_hits(link % BOARDS as u8, accounts),
+            None => return Err("there is no such stream".into()),
+        })
+    }
+
+    fn origin(&self, stream: usize) -> Origin {
+        Origin::of_stream(stream as u32)
+    }
+
+    fn trigger(
+        &mut self,
+        _run_number: u32,
+        _epoch_ns: u64,
+    ) -> Result<(RichTrigger, Arc<dyn Stages>), String> {
+        let pipeline = &self.planned.config.pipeline;
+        let boards: Vec<_> = self
+            .links()
+            .map(|(packets, link)| (packets == Packets::Boards).then_some(link % BOARDS as u8))
+            .collect();
+        let merge = merge::MergeConfig {
+            hold_ticks: 0,
+            agree_within: pipeline.merge.agree_within,
+            waiting_max: pipeline.merge.waiting_max,
+            ..merge::MergeConfig::default()
+        };
+        let merger = Merger::in_order(&merge, boards.len(), FINE_CLOCK);
+        let mut merger = merger.map_err(|error| format!("pipeline.merge.{error}"))?;
+        merger.go_on_after(FINE_CLOCK.ticks(pipeline.merge.hold.ns()));
+        let (buffers, answer) = (&pipeline.buffers, &pipeline.answer);
+        let buffering = Buffering {
+            count: buffers.count as usize,
+            bytes: buffers.size.bytes() as usize,
+            rules: Rules {
+                units_max: buffers.events,
+                timeout_ns: buffers.timeout.ns(),
+                overflow: Overflow::DropNewest,
+            },
+            workers: buffers.workers as usize,
+        };
+        let (buffers, workers) = Buffers::new(&buffering, || self.search());
+        self.workers = workers;
+        let (muon_mm, electron_mm) = (answer.muon_mm, answer.electron_mm);
+        let trigger = RichTrigger::new(Parts {
+            merger,
+            boards,
+            builder: EventBuilder::new(pipeline.merge.window_fine),
+            buffers,
+            answerer: Answerer::new(
+                Source::from_number(answer.source),
+                answer.sub_source,
+                answer.budget.ns(),
+            ),
+            classes: RadiusClasses { muon_mm, electron_mm },
+        });
+        let stages =
+            RichStages { datagrams: Arc::clone(&self.datagrams), trigger: trigger.counters() };
+        Ok((trigger, Arc::new(stages)))
+    }
+
+    fn answering(&self) -> Option<Answering> {
+        let answer = &self.planned.config.pipeline.answer;
+        Some(Answering { to: answer.to, at_once: true })
+    }
+
+    fn workers(&mut self) -> Vec<Worker> {
+        std::mem::take(&mut self.workers)
+    }
+
+    fn records_in_flight_max(&self) -> usize {
+        1
+    }
+
+    fn run_start(&self, plan: &Plan, started_unix_ns: u64) -> Vec<u8> {
+        let start = serde_json::json!({
+            "run": plan.run_number(),
+            "started_unix_ns": started_unix_ns,
+            "application": plan.settings.run.application,
+            "version": env!("CARGO_PKG_VERSION"),
+            "detector": self.planned.config.pipeline.detector,
+            "configuration": plan.text,
+        });
+        start.to_string().into_bytes()
+    }
+}
+
+/// What can be seen of the stages while they work.
+struct RichStages {
+    datagrams: Arc<DatagramAccounts>,
+    trigger: RichCounters,
+}
+
+impl Stages for RichStages {
+    fn statements(&self) -> Vec<Statement> {
+        let counters = &self.trigger;
+        vec![
+            self.datagrams.events.statement("events"),
+            self.datagrams.hits.statement("hits"),
+            counters.merge.statement(),
+            counters.searched.statement("search"),
+            counters.answers.events.statement("answered"),
+        ]
+    }
+
+    fn recorded(&self) -> Vec<(Item, Statement)> {
+        Vec::new()
+    }
+
+    fn times(&self) -> &Arc<MergeCounters> {
+        &self.trigger.merge
+    }
+
+    fn specific(&self) -> Vec<Figure> {
+        let RichCounters { events, answers, rings, .. } = &self.trigger;
+        let count =
+            |name: &str, count| Figure { name: name.into(), value: FigureValue::Count(count) };
+        let mut figures = vec![
+            count("events merged here", events.events.get()),
+            count("  without some board", events.incomplete.get()),
+            count("  hits cut", events.hits_cut.get()),
+        ];
+        let of_rings = (0..).zip(rings.iter());
+        figures.extend(of_rings.map(|(rings, events): (u8, _)| {
+            let s = if rings == 1 { "" } else { "s" };
+            count(&format!("events with {rings} ring{s}"), events.get())
+        }));
+        let late = answers.late.get();
+        figures.push(count("answered in time", answers.events.delivered().saturating_sub(late)));
+        figures.push(count("answered late", late));
+        let age = FigureValue::Ns(answers.age_ns.summary());
+        figures.push(Figure { name: "event to answer".into(), value: age });
+        figures
+    }
+
+    fn figures(&self) -> TriggerSnapshot {
+        TriggerSnapshot {
+            first_tick: self.trigger.first.get(),
+            last_tick: self.trigger.last.get(),
+            ..TriggerSnapshot::default()
+        }
+    }
+}

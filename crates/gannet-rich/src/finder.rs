@@ -1,0 +1,175 @@
+//! What the receiving threads find in datagrams: hits of a board, or events with their rings.
+
+use std::sync::Arc;
+
+use gannet_measure::drop_reasons;
+use gannet_measure::ledger::Account;
+use gannet_trigger::Finder;
+use gannet_wire::Heading;
+use gannet_wire::na62::pm_map::BOARD_CHANNELS;
+use gannet_wire::na62::{FRAME_FINE_BITS, Time, m2egp, mgp};
+
+use crate::item::{HITS_MAX, Hits, RichItem, Rings, What};
+use crate::search::Search;
+
+/// Most items of a datagram: one for a gap before it, one for each event of the shortest kind, and one for
+/// every 25 hits more.
+const ITEMS_MAX: usize = 1 + mgp::LEN_MAX / mgp::EVENT_HEADER_LEN;
+
+drop_reasons! {
+    /// Why an event that a datagram should have was not taken.
+    pub enum EventDrop {
+        /// The datagram says that it has more events than are there, or one of them is damaged.
+        Damaged => "damaged",
+        /// Its time is before one that came earlier, or before its own datagram's.
+        BackInTime => "back_in_time",
+    }
+}
+
+drop_reasons! {
+    /// Why a hit was not taken.
+    pub enum HitDrop {
+        /// No board has such a channel.
+        UnknownChannel => "unknown_channel",
+    }
+}
+
+/// What became of events and hits in datagrams, which any thread may read.
+#[derive(Debug, Default)]
+pub struct DatagramAccounts {
+    /// Events.
+    pub events: Account<EventDrop>,
+    /// Hits of events of single boards.
+    pub hits: Account<HitDrop>,
+}
+
+/// Finds what is in the datagrams of one link.
+#[derive(Debug)]
+pub struct RichFinder {
+    kind: Kind,
+    /// Every event before this time was found.
+    searched_to: u64,
+    /// Number that the next datagram should have.
+    next: Option<u32>,
+    accounts: Arc<DatagramAccounts>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Hits of a board, whose first channel in the detector this is.
+    Hits { board: u8 },
+    /// Events.
+    Events { search: Box<Search>, found: Vec<(u64, Rings)> },
+}
+
+impl RichFinder {
+    /// For datagrams with hits of `board`.
+    pub fn of_hits(board: u8, accounts: Arc<DatagramAccounts>) -> Self {
+        Self { kind: Kind::Hits { board }, searched_to: 0, next: None, accounts }
+    }
+
+    /// For datagrams with merged events, in which `search` finds rings.
+    pub fn of_events(search: Search, accounts: Arc<DatagramAccounts>) -> Self {
+        let found = Vec::with_capacity(mgp::LEN_MAX / m2egp::WORD_LEN);
+        let kind = Kind::Events { search: Box::new(search), found };
+        Self { kind, searched_to: 0, next: None, accounts }
+    }
+}
+
+impl Finder for RichFinder {
+    type Item = RichItem;
+    const ITEMS_MAX: usize = ITEMS_MAX;
+
+    fn frame(&mut self, heading: &Heading, frame: &[u8], out: &mut Vec<RichItem>) -> bool {
+        let is_late = heading.begin.saturating_add(1 << FRAME_FINE_BITS) < self.searched_to;
+        let datagram = mgp::Datagram::with_header_checked(frame);
+        let (false, Ok(datagram)) = (is_late, datagram) else {
+            return false;
+        };
+        let accounts = &*self.accounts;
+        let events = u64::from(datagram.header().events);
+        let (mut from, mut seen, mut taken) = (heading.begin, 0, 0);
+        match &mut self.kind {
+            Kind::Hits { board } => {
+                if self.next.is_some_and(|next| next != heading.sequence) {
+                    let what = What::Gap { board: *board, until: heading.begin };
+                    out.push(RichItem { time: self.searched_to.min(heading.begin), what });
+                }
+                self.next = Some(heading.sequence.wrapping_add(1) % SEQUENCES);
+                let (mut rest, mut hits, mut unknown) = (datagram.event_bytes(), 0, 0);
+                while seen < events
+                    && let Ok((event, behind)) = mgp::BoardEvent::new_checked(rest)
+                {
+                    (rest, seen) = (behind, seen + 1);
+                    if let Some(time) = later(event.time(), from) {
+                        (from, taken) = (time, taken + 1);
+                        hits += event.hits().len() as u64;
+                        unknown += append(*board, time, &event, out);
+                    }
+                }
+                accounts.hits.offer(hits);
+                accounts.hits.deliver(hits - unknown);
+                accounts.hits.discard(HitDrop::UnknownChannel, unknown);
+            }
+            Kind::Events { search, found } => {
+                found.clear();
+                search.events(datagram.event_bytes(), heading.begin, found);
+                for (time, rings) in found.iter().take(events as usize) {
+                    seen += 1;
+                    if *time >= from {
+                        (from, taken) = (*time, taken + 1);
+                        out.push(RichItem { time: *time, what: What::Event(*rings) });
+                    }
+                }
+            }
+        }
+        accounts.events.offer(events);
+        accounts.events.deliver(taken);
+        accounts.events.discard(EventDrop::BackInTime, seen - taken);
+        accounts.events.discard(EventDrop::Damaged, events - seen);
+        let after = if seen > 0 { from + 1 } else { from };
+        self.searched_to = self.searched_to.max(after);
+        true
+    }
+
+    fn searched_to(&self) -> u64 {
+        self.searched_to
+    }
+
+    fn begin_anew(&mut self) {
+        (self.searched_to, self.next) = (0, None);
+    }
+}
+
+/// Numbers of datagrams before they begin anew.
+const SEQUENCES: u32 = 1 << 31;
+
+/// The time with all its bits, if it is no earlier than `from`.
+#[inline]
+fn later(time: Time, from: u64) -> Option<u64> {
+    from.checked_add_signed(time.since(Time::from_fine_units(from))).filter(|time| *time >= from)
+}
+
+/// Appends the hits of an event of `board`; says how many are of no channel of it.
+#[inline]
+fn append(board: u8, time: u64, event: &mgp::BoardEvent<'_>, out: &mut Vec<RichItem>) -> u64 {
+    let first = u16::from(board) * BOARD_CHANNELS as u16;
+    let mut hits = Hits { board, part: 0, count: 0, channels: [0; HITS_MAX] };
+    let mut unknown = 0;
+    for channel in event.hits() {
+        if usize::from(channel) >= BOARD_CHANNELS {
+            unknown += 1;
+            continue;
+        }
+        if usize::from(hits.count) == HITS_MAX {
+            out.push(RichItem { time, what: What::Hits(hits) });
+            (hits.count, hits.part) = (0, hits.part + 1);
+        }
+        hits.channels[usize::from(hits.count)] = first + channel;
+        hits.count += 1;
+    }
+    if hits.count > 0 {
+        out.push(RichItem { time, what: What::Hits(hits) });
+    }
+    unknown
+}
