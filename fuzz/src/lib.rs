@@ -86,6 +86,7 @@ targets! {
     hdf5: read_hdf5,
     http: serve,
     ipv4: |bytes| print(Format::Ipv4, bytes),
+    km3net_daq: |bytes| print(Format::Km3NetDaq, bytes),
     lofamo: read_registers,
     log: verify_log,
     m2egp: |bytes| print(Format::M2Egp, bytes),

@@ -110,6 +110,8 @@ formats! {
     Clb = "clb",
     /// Capture of packets of optical modules of KM3NeT.
     ClbCapture = "clb-capture",
+    /// Time slices, summary slices and events of KM3NeT.
+    Km3NetDaq = "km3net-daq",
 }
 
 /// Prints the name.

@@ -8,7 +8,7 @@ use super::{Format, capture, identify};
 use crate::component_request::ComponentRequest;
 use crate::error::{Error, Result};
 use crate::fragment::Fragment;
-use crate::km3net::clb;
+use crate::km3net::{clb, daq};
 use crate::layout::check_len;
 use crate::na62::{m2egp, mgp, mtp};
 use crate::overlay::Overlays;
@@ -61,6 +61,7 @@ pub fn describe(format: Format, bytes: &[u8], out: &mut dyn Write) -> Result<()>
         Format::Mtp => mtp(bytes, out),
         Format::Clb => clb(bytes, out),
         Format::ClbCapture => clb_capture(bytes, out),
+        Format::Km3NetDaq => km3net_daq(bytes, out),
     }
 }
 
@@ -131,6 +132,26 @@ fn clb(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
         clb::DataType::Monitoring => Ok(writeln!(out, "{}", clb::Monitoring::parse(bytes)?)?),
         _ => Ok(writeln!(out, "{header}\npayload, {} bytes", bytes.len() - clb::HEADER_LEN)?),
     }
+}
+
+/// Prints objects of KM3NeT that fill the bytes, each with what it holds.
+fn km3net_daq(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+    check_len("KM3NeT object", bytes, daq::PREAMBLE_LEN)?;
+    let mut count = 0;
+    for object in daq::Objects::new(bytes) {
+        let object = object?;
+        if count < ITEMS_SHOWN {
+            writeln!(out, "{count}: {object}")?;
+            let out = &mut Indented::new(out);
+            match object {
+                daq::Object::TimeSlice(slice) => results(slice.frames().map(Ok), out)?,
+                daq::Object::SummarySlice(slice) => list(slice.frames(), out)?,
+                daq::Object::Event(event) => list(event.triggered_hits(), out)?,
+            }
+        }
+        count += 1;
+    }
+    more(count, out)
 }
 
 /// Prints the packets of a capture. A bad packet is no error: captures are made to see them.

@@ -3,7 +3,7 @@
 use super::Format;
 use crate::component_request::ComponentRequest;
 use crate::detector::Detector;
-use crate::km3net::clb;
+use crate::km3net::{clb, daq};
 use crate::little_endian as le;
 use crate::na62::{self, m2egp, mgp, mtp};
 use crate::overlay::Overlays;
@@ -23,7 +23,7 @@ use crate::{
 type Test = fn(&[u8]) -> bool;
 
 /// The tests, surest first: a marker, then lengths that agree with each other, then small values.
-const TESTS: [(Format, Test); 24] = [
+const TESTS: [(Format, Test); 25] = [
     (Format::Fragment, |bytes| starts_with(bytes, fragment::Repr::MAGIC)),
     (Format::TriggerRecord, |bytes| starts_with(bytes, trigger_record::Repr::MAGIC)),
     (Format::TimeSlice, |bytes| starts_with(bytes, TimeSliceHeader::MAGIC)),
@@ -37,6 +37,7 @@ const TESTS: [(Format, Test); 24] = [
     (Format::ApeLink, is_apelink),
     (Format::Clb, is_clb),
     (Format::ClbCapture, is_clb_capture),
+    (Format::Km3NetDaq, are_km3net_objects),
     (Format::M2Egp, are_merged_events),
     (Format::Mgp, is_mgp),
     (Format::Mtp, is_mtp),
@@ -111,6 +112,11 @@ fn is_clb(bytes: &[u8]) -> bool {
         clb::DataType::Monitoring => clb::Monitoring::parse(bytes).is_ok(),
         _ => true,
     })
+}
+
+/// Objects of known types and versions that lead exactly to the end.
+fn are_km3net_objects(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && daq::Objects::new(bytes).all(|object| object.is_ok())
 }
 
 /// Packets behind their lengths that lead exactly to the end, of which the first is one.

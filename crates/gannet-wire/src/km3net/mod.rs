@@ -6,6 +6,7 @@
 //! Source: KM3NeT/km3pipe, KM3NeT/KM3io.jl.
 
 pub mod clb;
+pub mod daq;
 pub mod detector_file;
 mod hit;
 mod status;

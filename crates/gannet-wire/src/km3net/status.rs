@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::little_endian as le;
+
 /// Bit of the first two words that is not of a photomultiplier.
 const FLAG: u32 = 1 << 31;
 
@@ -19,6 +21,11 @@ pub struct Status(pub [u32; Status::WORDS]);
 impl Status {
     /// Status words, where all are there.
     pub const WORDS: usize = 4;
+
+    /// The words at the begin of `bytes`, little-endian.
+    pub(super) fn read_le(bytes: &[u8]) -> Self {
+        Self(core::array::from_fn(|index| le::u32(bytes, 4 * index)))
+    }
 
     /// Whether the clock is locked.
     pub const fn white_rabbit(&self) -> bool {

@@ -4,7 +4,7 @@ use gannet_wire::apelink;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::component_request::ComponentRequest;
 use gannet_wire::inspect::Format;
-use gannet_wire::km3net::{Hit, Status, clb};
+use gannet_wire::km3net::{CHANNELS, Hit, Status, clb, daq};
 use gannet_wire::na62::{self, m2egp, mgp, mtp};
 use gannet_wire::network::Addresses;
 use gannet_wire::record::Record;
@@ -46,6 +46,7 @@ pub fn sample(format: Format) -> Vec<u8> {
         Format::Mtp => mtp_packet(),
         Format::Clb => clb_packet(),
         Format::ClbCapture => clb_capture(),
+        Format::Km3NetDaq => km3net_objects(),
         _ => panic!("no sample of {format}: make one"),
     }
 }
@@ -276,4 +277,25 @@ fn clb_capture() -> Vec<u8> {
         file.extend(packet);
     }
     file
+}
+
+/// A time slice, a summary slice and an event.
+fn km3net_objects() -> Vec<u8> {
+    let header = daq::Header { detector: 29, run: 7, frame_index: 5, ..Default::default() };
+    let hit = Hit { channel: 4, time: 90_000_000, time_over_threshold: 26 };
+    let mut bytes = Vec::new();
+    let mut slice = daq::TimeSliceWriter::new(daq::DataType::TimeSliceL1, &header, &mut bytes);
+    let status = Status::new(true, 0, true, 0);
+    for module in 1..4 {
+        slice.frame(&daq::FrameHeader { header, module, daq_status: 0, status }, &[hit; 5]);
+    }
+    slice.finish();
+    let rates = [46; CHANNELS];
+    let frame = |module| daq::SummaryFrame { module, daq_status: 0, status, rates };
+    daq::emit_summary_slice(&header, &[1, 2, 3].map(frame), &mut bytes);
+    let snapshot = daq::SnapshotHit { module: 2, hit };
+    let triggered = daq::TriggeredHit { snapshot, trigger_mask: 1 << daq::trigger_bit::MUON };
+    let event = daq::EventHeader { header, trigger_counter: 1, trigger_mask: 16, overlays: 0 };
+    daq::emit_event(&event, &[triggered; 3], &[snapshot; 20], &mut bytes);
+    bytes
 }
