@@ -213,9 +213,11 @@ impl FrontEnd for RichFrontEnd {
         let lane = if self.packets == Packets::Boards { stream } else { 0 };
         let events = self.pool.write(lane, block.first, block.times(), frame);
         let length = frame.len() as u16;
+        // The events have their times: the begin must be there before the heading is set.
         let mut header = mgp::Header::new_unchecked(&mut frame[..]);
         header.set_events(events);
         header.set_length(length);
+        header.set_frame((self.begin(index) >> FRAME_FINE_BITS) as u32);
         self.format.set_heading(frame, &self.heading(stream, index));
         frame.resize(frame.len().max(self.bytes_min), 0);
         Body::Own(mgp::HEADER_LEN)

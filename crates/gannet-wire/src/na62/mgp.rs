@@ -422,7 +422,37 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Makes all events of a datagram later, by so many units of 1/256 tick.
+fn move_events(datagram: &mut [u8], later: u64) {
+    let header = HeaderRepr::parse(&Header::new_unchecked(&mut *datagram));
+    let end = datagram.len().min(header.length.into());
+    let mut rest = datagram.get_mut(HEADER_LEN..end).unwrap_or_default();
+    for _ in 0..header.events {
+        let moved = |time: Time| Time::from_fine_units(time.fine_units().wrapping_add(later));
+        let len = if header.format == MERGED_EVENTS {
+            let Some(word) = rest.first_chunk() else { return };
+            let len = m2egp::event_len(word);
+            let mut event = m2egp::Header::new_unchecked(&mut *rest);
+            let time = moved(Time::new(event.timestamp(), event.fine_time()));
+            event.set_timestamp(time.timestamp());
+            event.set_fine_time(time.fine());
+            len
+        } else {
+            let Some(word) = rest.first_chunk() else { return };
+            let len = event_len(word);
+            let mut event = EventHeader::new_unchecked(&mut *rest);
+            let time = moved(Time::new(event.timestamp(), event.fine_time()));
+            event.set_timestamp(time.timestamp());
+            event.set_fine_time(time.fine());
+            len
+        };
+        rest = rest.get_mut(len..).unwrap_or_default();
+    }
+}
+
 /// The datagrams as frames that a receiver takes, one stream for each board and format.
+///
+/// Who sets the begin of a datagram moves its events along.
 ///
 /// Of the sequence numbers the low 31 bits are compared. Time is that of the frame number, in units
 /// of 1/256 tick; it does not wrap with the 40 bits of detector time.
@@ -462,12 +492,16 @@ impl FrameFormat for MgpFormat {
 
     fn set_heading(&self, datagram: &mut [u8], heading: &Heading) {
         let StreamKey(stream) = heading.stream;
-        let mut header = Header::new_unchecked(datagram);
+        let mut header = Header::new_unchecked(&mut *datagram);
+        let (before, frame) = (header.frame(), (heading.begin >> FRAME_FINE_BITS) as u32);
         header.set_sub_id(stream as u8);
         header.set_source((stream >> 8) as u8);
         header.set_format((stream >> 16) as u8);
-        header.set_frame((heading.begin >> FRAME_FINE_BITS) as u32);
+        header.set_frame(frame);
         header.set_sequence(heading.sequence);
+        if frame != before {
+            move_events(datagram, u64::from(frame.wrapping_sub(before)) << FRAME_FINE_BITS);
+        }
     }
 
     fn stream_name(&self, StreamKey(stream): StreamKey) -> String {
@@ -614,6 +648,38 @@ mod tests {
         assert_eq!(format.heading(&bytes), Ok(heading));
         assert_eq!(format.stream_name(stream), "RICH/2");
         assert_eq!(format.stream_name(stream_key(MERGED_EVENTS, 0x50, 0)), "0x50/0/merged");
+    }
+
+    #[test]
+    fn events_move_along_with_the_begin_of_their_datagram() {
+        let format = MgpFormat::default();
+        let mut buffer = [0; 200];
+        let header = HeaderRepr { source: 0x1c, frame: 5, ..HeaderRepr::default() };
+        let mut board = Writer::new(header, &mut buffer);
+        assert!(board.board_event(Time::new(5 << 8, 7), [1, 2].into_iter()));
+        assert!(board.board_event(Time::new(5 << 8 | 30, 9), [3].into_iter()));
+        let len = board.finish(0);
+        for (frame, first) in [(3, 3 << 8), (u32::MAX, 0xffff_ff00), (1 << 24 | 2, 2 << 8)] {
+            let heading = format.heading(&buffer[..len]).unwrap();
+            let begin = u64::from(frame) << FRAME_FINE_BITS;
+            format.set_heading(&mut buffer[..len], &Heading { begin, ..heading });
+            let datagram = Datagram::new_checked(&buffer[..len]).unwrap();
+            let times: Vec<_> = datagram.events().map(|event| event.unwrap().time()).collect();
+            assert_eq!(times, [Time::new(first, 7), Time::new(first + 30, 9)]);
+        }
+        let header = HeaderRepr { format: MERGED_EVENTS, ..header };
+        let mut merged = Writer::new(header, &mut buffer);
+        let event = |tick| m2egp::HeaderRepr::new(Time::new(tick, 1), [0, 1, 0, 0]);
+        assert!(merged.merged_event(&event(5 << 8), [600]));
+        assert!(merged.merged_event(&event(5 << 8 | 3), [700]));
+        let len = merged.finish(0);
+        let heading = format.heading(&buffer[..len]).unwrap();
+        let begin = heading.begin + (2 << FRAME_FINE_BITS);
+        // What was cut is left as it is.
+        format.set_heading(&mut buffer[..len - 17], &Heading { begin, ..heading });
+        let events = m2egp::Events::new(&buffer[HEADER_LEN..len]);
+        let times: Vec<_> = events.map(|event| event.unwrap().time()).collect();
+        assert_eq!(times, [Time::new(7 << 8, 1), Time::new(5 << 8 | 3, 1)]);
     }
 
     #[test]
