@@ -7,7 +7,7 @@ use std::{fmt, io};
 use gannet_control::config::Problem;
 use gannet_control::emulation::EmulationError;
 use gannet_control::run::RunError;
-use gannet_evaluate::tpg;
+use gannet_evaluate::{rings, tpg};
 use gannet_kernels::tpg::Error as KernelError;
 use gannet_offline::find::FindError;
 use gannet_offline::replay::ReplayError;
@@ -95,6 +95,9 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
     if let Some(error) = error.downcast_ref::<tpg::Error>() {
         return ExitCode::from(bench_code(error));
     }
+    if let Some(error) = error.downcast_ref::<rings::Error>() {
+        return ExitCode::from(rings_code(error));
+    }
     if let Some(error) = error.downcast_ref::<FindError>() {
         return ExitCode::from(find_code(error));
     }
@@ -168,6 +171,15 @@ fn bench_code(error: &tpg::Error) -> u8 {
         | tpg::Error::Threads { .. } => Outcome::ResourceMissing.code(),
         tpg::Error::OutOfRange { .. } | tpg::Error::Kernels(_) => USAGE,
         tpg::Error::Differs { .. } | tpg::Error::Uneven { .. } => Outcome::NotVerified.code(),
+        _ => 1,
+    }
+}
+
+/// Exit code of a search for rings that was not measured.
+fn rings_code(error: &rings::Error) -> u8 {
+    match error {
+        rings::Error::Isa(_) => Outcome::ResourceMissing.code(),
+        rings::Error::NoTimes => USAGE,
         _ => 1,
     }
 }

@@ -7,6 +7,7 @@
 mod cores;
 pub mod ingest;
 pub mod limits;
+pub mod rings;
 pub mod search;
 mod sys;
 pub mod tpg;

@@ -1,6 +1,7 @@
 //! The integration tests of this crate, one module a subject.
 
 mod bench_ingest;
+mod bench_rings;
 mod bench_tpg;
 mod channels;
 mod check;

@@ -3,6 +3,7 @@
 mod against;
 mod ingest;
 mod names;
+mod rings;
 mod tpg;
 
 use clap::Subcommand;
@@ -21,12 +22,14 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum What {
     Ingest(ingest::Arguments),
+    Rings(rings::Arguments),
     Tpg(tpg::Arguments),
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     match &arguments.what {
         What::Ingest(arguments) => ingest::run(arguments),
+        What::Rings(arguments) => rings::run(arguments),
         What::Tpg(arguments) => tpg::run(arguments),
     }
 }
