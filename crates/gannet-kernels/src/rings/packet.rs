@@ -23,7 +23,7 @@ impl Packet {
     /// Words of hits.
     #[inline(always)]
     pub fn words(self) -> usize {
-        usize::from(self.hits).div_ceil(WORD_HITS)
+        (usize::from(self.hits) + (WORD_HITS - 1)) >> WORD_HITS.ilog2()
     }
 }
 
@@ -57,11 +57,9 @@ impl<'a> Packets<'a> {
             return None;
         };
         let header = u128::from_le_bytes(*word);
-        let packet = Packet {
-            time: header as u64 & 0xFF_FFFF_FFFF,
-            hits: (header >> 40) as u8,
-            start: self.at + 1,
-        };
+        // By itself, and not out of the header: where the next event begins waits for it.
+        let hits = word[5];
+        let packet = Packet { time: header as u64 & 0xFF_FFFF_FFFF, hits, start: self.at + 1 };
         let end = packet.start + packet.words();
         if (header >> 48) as u16 != DELIMITER || end > self.words.len() {
             counts.malformed += 1;

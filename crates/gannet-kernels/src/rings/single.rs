@@ -10,8 +10,10 @@ use super::positions::{CHANNELS, Positions};
 use super::{Method, Work, run};
 use crate::isa::{Isa, IsaError, Kernel};
 
-/// Rows of the table, of which indices of 12 bits reach each.
-const ROWS: usize = 1 << 12;
+/// Rows of the table: any 16 bits are the place of eight numbers in it.
+const ROWS: usize = (1 << 16) / ROW_LEN + 1;
+/// Numbers of a row.
+const ROW_LEN: usize = 8;
 /// Row of numbers that are no channel's.
 const UNKNOWN: u16 = CHANNELS as u16;
 /// Row that adds nothing.
@@ -23,10 +25,19 @@ const LISTED: usize = 8;
 /// Hits from which on there is a ring.
 const HITS_MIN: f32 = 4.0;
 
-/// Sums of one hit.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
-struct Row([f32; 8]);
+/// Sums of one hit on each channel, by rows.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct Table([[f32; ROW_LEN]; ROWS]);
+
+impl Table {
+    /// The row that begins at this number.
+    #[inline(always)]
+    fn at(&self, place: u16) -> [f32; ROW_LEN] {
+        let from = &self.0.as_flattened()[usize::from(place)..];
+        *from.first_chunk().unwrap_or(&[f32::NAN; ROW_LEN])
+    }
+}
 
 /// Finds the one ring of each event.
 ///
@@ -35,7 +46,7 @@ struct Row([f32; 8]);
 pub struct SingleRing {
     /// Row of each channel. Rows of dead channels, and of numbers that are none, are no numbers: sums that
     /// are none are made again, without such hits.
-    table: Box<[Row; ROWS]>,
+    table: Box<Table>,
     method: Method,
     kernel: Kernel,
     group: Box<Group>,
@@ -48,13 +59,13 @@ impl SingleRing {
     ///
     /// When this machine lacks the instruction set.
     pub fn new(positions: &Positions, method: Method, isa: Isa) -> Result<Self, IsaError> {
-        let mut table = Box::new([Row([f32::NAN; 8]); ROWS]);
+        let mut table = Box::new(Table([[f32::NAN; ROW_LEN]; ROWS]));
         for channel in 0..CHANNELS as u16 {
             if let Some([x, y]) = positions.get(channel) {
-                table[usize::from(channel)] = Row(moments(x / UNIT, y / UNIT));
+                table.0[usize::from(channel)] = moments(x / UNIT, y / UNIT);
             }
         }
-        table[usize::from(ABSENT)] = Row([0.0; 8]);
+        table.0[usize::from(ABSENT)] = [0.0; ROW_LEN];
         Ok(Self { table, method, kernel: Kernel::of(isa)?, group: Box::default() })
     }
 
@@ -74,7 +85,7 @@ impl SingleRing {
 }
 
 struct Find<'a> {
-    table: &'a [Row; ROWS],
+    table: &'a Table,
     method: Method,
     group: &'a mut Group,
     m2egp: &'a [u8],
@@ -93,6 +104,8 @@ struct Group {
     places: [u8; WORDS_MAX],
     /// The bits to keep of the sum before: none at the first word of an event.
     kept: [u32; WORDS_MAX],
+    /// Where the rows of its hits begin.
+    rows: [[u16; WORD_HITS]; WORDS_MAX],
 }
 
 /// Hits in each of the first eight words of so many hits.
@@ -126,6 +139,7 @@ impl Default for Group {
             counts: [0; WORDS_MAX],
             places: [0; WORDS_MAX],
             kept: [0; WORDS_MAX],
+            rows: [[0; WORD_HITS]; WORDS_MAX],
         }
     }
 }
@@ -173,18 +187,23 @@ impl Work for Find<'_> {
         let Self { table, method, group, m2egp, found } = self;
         let mut packets = Packets::new(m2egp);
         let words = packets.words();
+        let mut seen = found.counts;
         loop {
-            let (events, listed) = group.fill(&mut packets, &mut found.counts);
+            let (events, listed) = group.fill(&mut packets, &mut seen);
             if events == 0 {
                 break;
             }
             let mut sums = [[0.0_f32; 8]; LANES];
             let mut sum = [0.0_f32; 8];
-            let Group { words: indices, counts, places, kept, .. } = &*group;
-            let list = indices[..listed].iter().zip(counts).zip(places).zip(kept);
-            for (((&word, &count), &place), &kept) in list {
-                let Some(word) = words.get(word as usize) else { break };
-                let added = sum_of(table, rows(word, count));
+            let Group { words: indices, counts, places, kept, rows, .. } = &mut *group;
+            for ((&index, &count), rows) in
+                indices[..listed].iter().zip(&*counts).zip(rows.iter_mut())
+            {
+                let Some(word) = words.get(index as usize) else { break };
+                *rows = rows_of(word, count);
+            }
+            for ((rows, &place), &kept) in rows[..listed].iter().zip(&*places).zip(&*kept) {
+                let added = sum_of(table, *rows);
                 for (sum, added) in sum.iter_mut().zip(added) {
                     *sum = f32::from_bits(sum.to_bits() & kept) + added;
                 }
@@ -198,7 +217,7 @@ impl Work for Find<'_> {
             let whole = columns[0].abs().less(lanes.splat(f32::INFINITY));
             if L::Real::bits(whole) != u16::MAX {
                 for lane in (0..events).filter(|lane| !L::Real::bits(whole) >> lane & 1 == 1) {
-                    let live = without_dead(table, words, group.packets[lane], &mut found.counts);
+                    let live = without_dead(table, words, group.packets[lane], &mut seen);
                     (sums[row(lane)], n[lane]) = live;
                 }
                 columns = lanes.columns(&sums);
@@ -206,6 +225,7 @@ impl Work for Find<'_> {
             let circle = fit::fit(lanes, method, lanes.load(&n), &columns);
             put(lanes, &group.packets[..events], circle, &n, found);
         }
+        found.counts = seen;
     }
 }
 
@@ -242,26 +262,26 @@ fn put<L: Lanes>(
     found.rings.extend_from_slice(&rings[..count]);
 }
 
-/// Rows of the hits of a word of which `count` are there.
+/// Where the rows of the hits of a word begin, of which `count` are there.
 #[inline(always)]
-fn rows(word: &[u8; 16], count: u8) -> [u16; WORD_HITS] {
+fn rows_of(word: &[u8; 16], count: u8) -> [u16; WORD_HITS] {
     let (hits, there) = (packet::hits(word), THERE[usize::from(count).min(WORD_HITS)]);
-    array::from_fn(|hit| hits[hit].min(UNKNOWN) & there[hit] | ABSENT & !there[hit])
+    let row = |hit: usize| hits[hit].min(UNKNOWN) & there[hit] | ABSENT & !there[hit];
+    array::from_fn(|hit| row(hit) * ROW_LEN as u16)
 }
 
 /// Sum of eight rows.
 #[inline(always)]
-fn sum_of(table: &[Row; ROWS], rows: [u16; WORD_HITS]) -> [f32; 8] {
-    let row = |hit: usize| table[usize::from(rows[hit]) % ROWS].0;
+fn sum_of(table: &Table, rows: [u16; WORD_HITS]) -> [f32; ROW_LEN] {
     let add = |a: [f32; 8], b: [f32; 8]| array::from_fn(|i| a[i] + b[i]);
-    let four = |hit| add(add(row(hit), row(hit + 1)), add(row(hit + 2), row(hit + 3)));
-    add(four(0), four(4))
+    let two = |hit: usize| add(table.at(rows[hit]), table.at(rows[hit + 1]));
+    add(add(two(0), two(2)), add(two(4), two(6)))
 }
 
 /// The sums of an event, and the number of its hits, without those that are dead or unknown.
 #[cold]
 fn without_dead(
-    table: &[Row; ROWS],
+    table: &Table,
     words: &[[u8; 16]],
     packet: Packet,
     counts: &mut Counts,
@@ -270,18 +290,18 @@ fn without_dead(
     let mut left = packet.hits;
     for word in words.iter().skip(packet.start).take(packet.words()) {
         let count = left.min(WORD_HITS as u8);
-        let mut rows = rows(word, count);
+        let mut rows = rows_of(word, count);
         left -= count;
         for row in &mut rows[..usize::from(count)] {
-            if *row == UNKNOWN {
+            if *row == UNKNOWN * ROW_LEN as u16 {
                 counts.unknown_channels += 1;
-            } else if table[usize::from(*row)].0[0].is_nan() {
+            } else if table.at(*row)[0].is_nan() {
                 counts.dead_hits += 1;
             } else {
                 live += 1.0;
                 continue;
             }
-            *row = ABSENT;
+            *row = ABSENT * ROW_LEN as u16;
         }
         let added = sum_of(table, rows);
         for (sum, added) in sum.iter_mut().zip(added) {
