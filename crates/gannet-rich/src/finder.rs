@@ -1,5 +1,6 @@
 //! What the receiving threads find in datagrams: hits of a board, or events with their rings.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use gannet_measure::drop_reasons;
@@ -21,8 +22,8 @@ drop_reasons! {
     pub enum EventDrop {
         /// The datagram says that it has more events than are there, or one of them is damaged.
         Damaged => "damaged",
-        /// Its time is before one that came earlier, or before its own datagram's.
-        BackInTime => "back_in_time",
+        /// Its time is before that of its datagram, or longer after it than a datagram lasts.
+        OutOfTime => "out_of_time",
     }
 }
 
@@ -81,14 +82,12 @@ impl Finder for RichFinder {
     const ITEMS_MAX: usize = ITEMS_MAX;
 
     fn frame(&mut self, heading: &Heading, frame: &[u8], out: &mut Vec<RichItem>) -> bool {
-        let is_late = heading.begin.saturating_add(1 << FRAME_FINE_BITS) < self.searched_to;
-        let datagram = mgp::Datagram::with_header_checked(frame);
-        let (false, Ok(datagram)) = (is_late, datagram) else {
+        let Ok(datagram) = mgp::Datagram::with_header_checked(frame) else {
             return false;
         };
         let accounts = &*self.accounts;
         let events = u64::from(datagram.header().events);
-        let (mut from, mut seen, mut taken) = (heading.begin, 0, 0);
+        let (mut last, mut seen, mut taken) = (heading.begin, 0, 0);
         match &mut self.kind {
             Kind::Hits { board } => {
                 if self.next.is_some_and(|next| next != heading.sequence) {
@@ -101,8 +100,8 @@ impl Finder for RichFinder {
                     && let Ok((event, behind)) = mgp::BoardEvent::new_checked(rest)
                 {
                     (rest, seen) = (behind, seen + 1);
-                    if let Some(time) = later(event.time(), from) {
-                        (from, taken) = (time, taken + 1);
+                    if let Some(time) = time_in(heading.begin, event.time()) {
+                        (last, taken) = (time, taken + 1);
                         hits += event.hits().len() as u64;
                         unknown += append(*board, time, &event, out);
                     }
@@ -116,8 +115,8 @@ impl Finder for RichFinder {
                 search.events(datagram.event_bytes(), heading.begin, found);
                 for (time, rings) in found.iter().take(events as usize) {
                     seen += 1;
-                    if *time >= from {
-                        (from, taken) = (*time, taken + 1);
+                    if lasts(heading.begin).contains(time) {
+                        (last, taken) = (*time, taken + 1);
                         out.push(RichItem { time: *time, what: What::Event(*rings) });
                     }
                 }
@@ -125,9 +124,9 @@ impl Finder for RichFinder {
         }
         accounts.events.offer(events);
         accounts.events.deliver(taken);
-        accounts.events.discard(EventDrop::BackInTime, seen - taken);
+        accounts.events.discard(EventDrop::OutOfTime, seen - taken);
         accounts.events.discard(EventDrop::Damaged, events - seen);
-        let after = if seen > 0 { from + 1 } else { from };
+        let after = if taken > 0 { last + 1 } else { last };
         self.searched_to = self.searched_to.max(after);
         true
     }
@@ -144,10 +143,18 @@ impl Finder for RichFinder {
 /// Numbers of datagrams before they begin anew.
 const SEQUENCES: u32 = 1 << 31;
 
-/// The time with all its bits, if it is no earlier than `from`.
+/// The times that events of a datagram can have that begins at `begin`. One wrong time must not
+/// carry the stream away.
 #[inline]
-fn later(time: Time, from: u64) -> Option<u64> {
-    from.checked_add_signed(time.since(Time::from_fine_units(from))).filter(|time| *time >= from)
+fn lasts(begin: u64) -> RangeInclusive<u64> {
+    begin..=begin.saturating_add(mgp::STEP_MAX + (1 << FRAME_FINE_BITS))
+}
+
+/// The time of an event with all its bits, if it can be of a datagram that begins at `begin`.
+#[inline]
+fn time_in(begin: u64, time: Time) -> Option<u64> {
+    let since = time.since(Time::from_fine_units(begin));
+    begin.checked_add_signed(since).filter(|time| lasts(begin).contains(time))
 }
 
 /// Appends the hits of an event of `board`; says how many are of no channel of it.

@@ -8,7 +8,7 @@ mod hostile;
 mod http;
 mod interruption;
 mod ledger;
-mod process;
+pub mod process;
 mod raw_streams;
 mod recording;
 mod trigger_fragments;
