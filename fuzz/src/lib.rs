@@ -90,6 +90,7 @@ targets! {
     lofamo: read_registers,
     log: verify_log,
     m2egp: |bytes| print(Format::M2Egp, bytes),
+    mep: |bytes| print(Format::Mep, bytes),
     merger: merge,
     mgp: |bytes| print(Format::Mgp, bytes),
     mtp: |bytes| print(Format::Mtp, bytes),

@@ -112,6 +112,8 @@ formats! {
     ClbCapture = "clb-capture",
     /// Time slices, summary slices and events of KM3NeT.
     Km3NetDaq = "km3net-daq",
+    /// Events of a readout board of NA62.
+    Mep = "mep",
 }
 
 /// Prints the name.

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::fragment::Fragment;
 use crate::km3net::{clb, daq};
 use crate::layout::check_len;
-use crate::na62::{m2egp, mgp, mtp};
+use crate::na62::{self, m2egp, mep, mgp, mtp};
 use crate::overlay::Overlays;
 use crate::record::Record;
 use crate::source_id::SourceId;
@@ -62,6 +62,7 @@ pub fn describe(format: Format, bytes: &[u8], out: &mut dyn Write) -> Result<()>
         Format::Clb => clb(bytes, out),
         Format::ClbCapture => clb_capture(bytes, out),
         Format::Km3NetDaq => km3net_daq(bytes, out),
+        Format::Mep => mep(bytes, out),
     }
 }
 
@@ -113,6 +114,27 @@ fn mgp(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
     writeln!(out, "{}", datagram.header())?;
     results(datagram.events(), &mut Indented::new(out))?;
     mgp::Datagram::new_checked(bytes).map(|_| ())
+}
+
+/// Prints events and what they hold. A payload that is none of a known board is no error.
+fn mep(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+    let packet = mep::Packet::new_checked(bytes)?;
+    let header = packet.header();
+    writeln!(out, "{header}")?;
+    let out = &mut Indented::new(out);
+    for (event, fragment) in packet.fragments().take(ITEMS_SHOWN) {
+        writeln!(out, "{event}: {fragment}")?;
+        let (timestamp, out) = (fragment.header().timestamp, &mut Indented::new(&mut *out));
+        if header.source == na62::Source::L0Tp.number() {
+            if let Ok(data) = mep::l0::L0Data::parse(fragment.payload()) {
+                writeln!(out, "{data}")?;
+            }
+        } else if let Ok(payload) = mep::tdc::Payload::new_checked(fragment.payload()) {
+            writeln!(out, "{}", payload.board())?;
+            results(payload.edges(timestamp).map(Ok), out)?;
+        }
+    }
+    more(header.events.into(), out)
 }
 
 fn mtp(bytes: &[u8], out: &mut dyn Write) -> Result<()> {

@@ -5,7 +5,7 @@ use crate::component_request::ComponentRequest;
 use crate::detector::Detector;
 use crate::km3net::{clb, daq};
 use crate::little_endian as le;
-use crate::na62::{self, m2egp, mgp, mtp};
+use crate::na62::{self, m2egp, mep, mgp, mtp};
 use crate::overlay::Overlays;
 use crate::record::{Record, Records};
 use crate::source_id::{SourceId, Subsystem};
@@ -23,7 +23,7 @@ use crate::{
 type Test = fn(&[u8]) -> bool;
 
 /// The tests, surest first: a marker, then lengths that agree with each other, then small values.
-const TESTS: [(Format, Test); 25] = [
+const TESTS: [(Format, Test); 26] = [
     (Format::Fragment, |bytes| starts_with(bytes, fragment::Repr::MAGIC)),
     (Format::TriggerRecord, |bytes| starts_with(bytes, trigger_record::Repr::MAGIC)),
     (Format::TimeSlice, |bytes| starts_with(bytes, TimeSliceHeader::MAGIC)),
@@ -38,6 +38,7 @@ const TESTS: [(Format, Test); 25] = [
     (Format::Clb, is_clb),
     (Format::ClbCapture, is_clb_capture),
     (Format::Km3NetDaq, are_km3net_objects),
+    (Format::Mep, is_mep),
     (Format::M2Egp, are_merged_events),
     (Format::Mgp, is_mgp),
     (Format::Mtp, is_mtp),
@@ -136,6 +137,14 @@ fn is_mgp(bytes: &[u8]) -> bool {
         let mgp::HeaderRepr { source, flags, length, .. } = datagram.header();
         let padding = &bytes[length.into()..];
         is_na62(source) && flags <= mgp::END_OF_BURST && padding.iter().all(|&byte| byte == 0)
+    })
+}
+
+/// Events of a known source that lead exactly to the end, one at least.
+fn is_mep(bytes: &[u8]) -> bool {
+    mep::Packet::new_checked(bytes).is_ok_and(|packet| {
+        let header = packet.header();
+        is_na62(header.source) && header.events > 0
     })
 }
 

@@ -2,17 +2,18 @@
 //! one after the other in a receive buffer.
 //!
 //! ```text
-//! byte  0     1             5      6        8                      12      14      16
-//!      +-----+-------------+------+--------+-----+-----+-----+-----+-------+---+---+
-//!      |fine | timestamp   | hits | 0xffff | hits of board 0 to 3  |   0   | labels|
-//!      +-----+-------------+------+--------+-----+-----+-----+-----+-------+---+---+
+//! byte  0     1             5      6        8                      12  13  14      16
+//!      +-----+-------------+------+--------+-----+-----+-----+-----+---+---+---+---+
+//!      |fine | timestamp   | hits | 0xffff | hits of board 0 to 3  |mis| 0 | labels|
+//!      +-----+-------------+------+--------+-----+-----+-----+-----+---+---+---+---+
 //!   16 | hits: 16 bits each, those of board 0 first; zeros to a multiple of 16     |
 //!      +---------------------------------------------------------------------------+
 //! ```
 //!
 //! Words of 16 bytes, little-endian. A hit is the number of a channel, 512 a board; 0 is a channel
 //! too, so the number of hits tells where the padding begins. An event has 16 (1 + ceil(hits / 8))
-//! bytes. Labels are the truth about an event of an emulator or a test file; 0 in a live stream.
+//! bytes. `mis` has a bit for each board whose data are missing, in events that we merged. Labels are
+//! the truth about an event of an emulator or a test file; 0 in a live stream.
 //!
 //! Source: APE-group/APEIRON, `m2egp.h` and `krnl_sender.cpp`; the meaning of fine time is
 //! inferred, as all samples there have 0.
@@ -344,8 +345,8 @@ mod tests {
     }
 
     #[test]
-    fn malformed_reserved_bytes_and_padding() {
-        assert_eq!(violation(12, 1), value("reserved", 0, 1));
+    fn malformed_reserved_byte_and_padding() {
+        assert_eq!(violation(13, 1), value("reserved", 0, 1));
         assert_eq!(violation(31, 7), value("padding", 0, 7));
     }
 

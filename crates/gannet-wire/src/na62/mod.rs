@@ -8,6 +8,7 @@
 //! Source: dariosol/na62l0tpfw, NA62/na62-farm-lib, NA62/na62-trigger-algorithms.
 
 pub mod m2egp;
+pub mod mep;
 pub mod mgp;
 pub mod mtp;
 pub mod pm_map;

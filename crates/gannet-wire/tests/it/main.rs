@@ -3,3 +3,4 @@
 mod any_bytes_do_not_panic;
 mod inspect_any_bytes;
 mod mutated_bytes;
+mod recorded_events;

@@ -5,7 +5,7 @@ use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::component_request::ComponentRequest;
 use gannet_wire::inspect::Format;
 use gannet_wire::km3net::{CHANNELS, Hit, Status, clb, daq};
-use gannet_wire::na62::{self, m2egp, mgp, mtp};
+use gannet_wire::na62::{self, m2egp, mep, mgp, mtp};
 use gannet_wire::network::Addresses;
 use gannet_wire::record::Record;
 use gannet_wire::time_slice::TimeSliceHeader;
@@ -47,6 +47,7 @@ pub fn sample(format: Format) -> Vec<u8> {
         Format::Clb => clb_packet(),
         Format::ClbCapture => clb_capture(),
         Format::Km3NetDaq => km3net_objects(),
+        Format::Mep => mep_packet(),
         _ => panic!("no sample of {format}: make one"),
     }
 }
@@ -297,5 +298,22 @@ fn km3net_objects() -> Vec<u8> {
     let triggered = daq::TriggeredHit { snapshot, trigger_mask: 1 << daq::trigger_bit::MUON };
     let event = daq::EventHeader { header, trigger_counter: 1, trigger_mask: 16, overlays: 0 };
     daq::emit_event(&event, &[triggered; 3], &[snapshot; 20], &mut bytes);
+    bytes
+}
+
+/// Three events of a TDC board.
+fn mep_packet() -> Vec<u8> {
+    let board = mep::tdc::Board { fpga_flags: 0, trigger_type: 1, sub_id: 2, format: 4 };
+    let words = [mep::tdc::edge_word(true, 1, 2, 300), mep::tdc::edge_word(false, 1, 2, 500)];
+    let frames = [(0x1000, &words[..]), (0x1100, &words[..])];
+    let mut payload = Vec::new();
+    let blocks = [0, 3].map(|fpga| mep::tdc::Block { fpga, frames: &frames });
+    mep::tdc::emit(&board, &blocks, &mut payload);
+    let source = na62::Source::Rich.number();
+    let header = mep::HeaderRepr { first_event: 254, source, sub_id: 2, ..Default::default() };
+    let mut bytes = Vec::new();
+    let mut writer = mep::Writer::new(header, &mut bytes);
+    assert!((0..3).all(|event| writer.fragment(0x1000 + event, 0, &payload)));
+    writer.finish();
     bytes
 }
