@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use self::events::Events;
 use self::plain::Plain;
 pub use self::quality::{CENTRE_MAX, HITS_MIN, Quality, RADIUS_MAX};
-use crate::cores::Cores;
+use crate::cores::{self, Cores};
 use crate::sys::read::Way;
 
 /// Events of a buffer, which are found at a time.
@@ -312,11 +312,12 @@ fn buffers(events: &Events) -> Vec<Buffer<'_>> {
     (0..events.len()).step_by(BUFFER_EVENTS).map(cut).collect()
 }
 
-/// Time of the work, s.
+/// Time of the work, s, without that in which the thread had no core.
 fn timed(work: impl FnOnce()) -> f64 {
-    let begin = Instant::now();
+    let (begin, before) = (Instant::now(), cores::waited());
     work();
-    begin.elapsed().as_secs_f64()
+    let waited = cores::waited().saturating_sub(before);
+    begin.elapsed().saturating_sub(waited).max(Duration::from_nanos(1)).as_secs_f64()
 }
 
 #[cfg(test)]

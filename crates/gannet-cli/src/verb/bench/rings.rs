@@ -21,7 +21,7 @@ use crate::output;
 ///
 /// Beside it, in turn with it, stand a plain loop for one ring (the mean, then moments about it, in double
 /// precision) and the rate at which the same core reads the same bytes. Rates are medians of the
-/// passes, that of reading is the fastest. A true ring is found if a ring reported has its centre
+/// passes, that of reading is the fastest; time in which the thread had no core does not count. A true ring is found if a ring reported has its centre
 /// within 20 mm and its radius within 12 mm, one for one; efficiency counts true rings of 6 hits or more,
 /// purity all rings reported.
 ///
