@@ -10,6 +10,7 @@ pub mod daq;
 pub mod detector_file;
 mod hit;
 mod status;
+pub mod tdm;
 
 use gannet_measure::ticks::TickRate;
 
