@@ -29,13 +29,24 @@ use gannet_control::detector::Detector;
 /// Detectors that a program knows.
 pub type Detectors = &'static [&'static dyn Detector];
 
-/// The detector of this name, or the first that the program knows.
+/// The detector of this name, or the one with this word in its name; without a name, the first that the
+/// program knows.
 fn detector(
     name: Option<&str>,
     detectors: Detectors,
 ) -> Result<&'static dyn Detector, exit::Usage> {
-    let is_meant = |detector: &&&dyn Detector| name.is_none_or(|name| detector.name() == name);
-    detectors.iter().find(is_meant).copied().ok_or_else(|| {
+    let called = |name: &str| detectors.iter().find(|detector| detector.name() == name);
+    let with_word = |word: &str| {
+        let has_word =
+            |detector: &&&dyn Detector| detector.name().split('-').any(|own| own == word);
+        let mut meant = detectors.iter().filter(has_word);
+        meant.next().filter(|_| meant.next().is_none())
+    };
+    let meant = match name {
+        Some(name) => called(name).or_else(|| with_word(name)),
+        None => detectors.first(),
+    };
+    meant.copied().ok_or_else(|| {
         let names: Vec<_> = detectors.iter().map(|detector| detector.name()).collect();
         exit::Usage(format!("no such detector is in this program, which has {}", names.join(", ")))
     })

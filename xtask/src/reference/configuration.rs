@@ -12,7 +12,8 @@ A configuration is one TOML file. All keys have defaults; an unknown key or a wr
 line and column and suggests what was meant. Times and sizes are texts with a unit: `h`, `min`, `s`, `ms`,
 `us`, `ns`; `B`, `KiB`, `MiB`, `GiB`, `TiB`, or the decimal `kB`, `MB`, `GB`, `TB`. A tick is one of the
 detector's clock, 16 ns. `absent` as a default means that the key is not there. `streams`, `[pipeline]` and `[emulate]` are those
-of `dune-tpc`; what another detector has there, its program tells by `check --schema`.
+of `dune-tpc`; those of the RICH of NA62 are on a [page of their own](configuration-na62-rich.md), and what another detector has
+there, its program tells by `check --schema`.
 ";
 
 /// An enumeration of more names than this has a section of its own.
@@ -24,6 +25,28 @@ type Object = Map<String, Value>;
 pub fn page(schema: &Value) -> String {
     let mut page = Page { schema, text: INTRODUCTION.to_owned(), lists: Vec::new() };
     page.add_keys("", schema);
+    page.add_lists();
+    page.text
+}
+
+/// The page of what `detector` has where other detectors have other keys.
+pub fn page_of(detector: &str, schema: &Value) -> String {
+    let text = format!(
+        "# Configuration of `{detector}`\n\n\
+         Written by `cargo xtask docs` from what `gannet check --schema --detector {detector}` prints.\n\n\
+         These are the keys that other detectors do not have; the others are in the\n\
+         [reference](configuration.md), which says how to read the tables, too.\n"
+    );
+    let mut page = Page { schema, text, lists: Vec::new() };
+    for path in ["source.streams", "pipeline", "emulate"] {
+        let (first, key) = path.split_once('.').unwrap_or((path, ""));
+        let mut table = page.resolve(&schema["properties"][first]);
+        if !key.is_empty() {
+            let item = page.resolve(&table["items"]);
+            table = page.resolve(&item["properties"][key]);
+        }
+        page.add_table(&format!("`[{path}]`"), path, table);
+    }
     page.add_lists();
     page.text
 }

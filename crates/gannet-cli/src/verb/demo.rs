@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use gannet_control::config::{self, Plan};
 use gannet_control::detector::Detector;
-use gannet_control::emulation::{Emulation, EmulationReport, EventSink, Target};
+use gannet_control::emulation::{
+    Emulation, EmulationError, EmulationReport, EventSink, Playing, RoleReport, Target,
+};
 use gannet_control::run::Run;
 
 use crate::display::LiveDisplay;
@@ -20,8 +22,8 @@ use crate::report::Report;
 use crate::signals::Signals;
 use crate::{Detectors, detector, live, serving};
 
-/// Shows everything at once: an emulated front end, UDP over loopback, trigger primitives, a
-/// trigger on tracks, records and files. Needs no rights, no network card and no set-up.
+/// Shows everything at once: an emulated front end, UDP over loopback, what a detector finds in its
+/// data, its trigger, records and files. Needs no rights, no network card and no set-up.
 ///
 /// Example: gannet demo --seconds 10
 #[derive(Debug, clap::Args)]
@@ -32,7 +34,8 @@ pub struct Arguments {
     /// Directory for the files; created if it does not exist.
     #[arg(long, default_value = "gannet-demo")]
     directory: PathBuf,
-    /// The detector that is demonstrated; the first that the program knows when absent.
+    /// The detector that is demonstrated, by its name or a word of it, such as `rich`; the first that the
+    /// program knows when absent.
     #[arg(long, value_name = "NAME")]
     detector: Option<String>,
     /// Print the configuration and exit: a starting point for your own.
@@ -63,6 +66,14 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     let run = super::run::configure(&plan, &mut display)?;
     let _server = super::run::serve(listener, &run, &mut display)?;
     run.start()?;
+    // Whom the answers go to. A port that is taken costs the demonstration a line, no more.
+    let mut played = Vec::new();
+    for (name, listen, role) in plan.detector.roles() {
+        match Playing::start(listen, role) {
+            Ok(playing) => played.push((name, playing)),
+            Err(error) => display.note(&format!("{name} is not played: {error}")),
+        }
+    }
     let tracks = Tracks::default();
     let emulation = emulate(&plan, &run, tracks.sink())?;
     let until = Some(Instant::now() + arguments.seconds);
@@ -71,11 +82,24 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     emulation.stop();
     let sent = emulation.join()?;
     let report = live::drain(run, display, &signals);
+    let played: Vec<_> =
+        played.into_iter().map(|(name, playing)| stop(name, playing)).collect::<Result<_, _>>()?;
     match arguments.json {
-        true => output::json(&serde_json::json!({ "readout": report, "front_end": sent }))?,
-        false => print(&report, &sent, &tracks)?,
+        true => output::json(&serde_json::json!({
+            "readout": report, "front_end": sent, "played": played
+        }))?,
+        false => print(&report, &sent, &tracks, &played)?,
     }
     report.outcome(end)
+}
+
+/// What somebody was sent who was played.
+fn stop(
+    name: &'static str,
+    playing: Playing,
+) -> Result<(&'static str, RoleReport), EmulationError> {
+    playing.stop();
+    Ok((name, playing.join()?))
 }
 
 /// The built-in configuration with the files in `directory`, on any free port.
@@ -137,8 +161,18 @@ impl Tracks {
 }
 
 /// Prints what happened, and what to try next.
-fn print(report: &Report, sent: &EmulationReport, tracks: &Tracks) -> anyhow::Result<()> {
+fn print(
+    report: &Report,
+    sent: &EmulationReport,
+    tracks: &Tracks,
+    played: &[(&str, RoleReport)],
+) -> anyhow::Result<()> {
     report.print()?;
+    for (name, told) in played {
+        let figures =
+            told.figures.iter().map(|(figure, count)| format!("{} {figure}", grouped(*count)));
+        output::text(&format!("{name}: {}\n", figures.collect::<Vec<_>>().join(", ")))?;
+    }
     let found = tracks.found_in(&report.snapshot.recorder.files)?;
     output::print(|out| print_next(out, report, sent, found))
 }
