@@ -2,10 +2,12 @@
 //!
 //! * [`tpg`]: trigger primitive generation, from the samples of a stream to its hits;
 //! * [`rings`]: rings of hits of a RICH detector;
+//! * [`coincidences`]: hits of an optical module of KM3NeT that others confirm;
 //! * [`isa`] names the instruction sets and finds the ones this machine has.
 //!
 //! In each, scalar code is the definition, and every instruction set gives the same bits.
 
+pub mod coincidences;
 pub mod isa;
 pub mod rings;
 pub mod tpg;
