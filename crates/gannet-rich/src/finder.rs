@@ -160,23 +160,68 @@ fn time_in(begin: u64, time: Time) -> Option<u64> {
 /// Appends the hits of an event of `board`; says how many are of no channel of it.
 #[inline]
 fn append(board: u8, time: u64, event: &mgp::BoardEvent<'_>, out: &mut Vec<RichItem>) -> u64 {
+    let (pairs, _) = event.hit_bytes().as_chunks::<2>();
     let first = u16::from(board) * BOARD_CHANNELS as u16;
-    let mut hits = Hits { board, part: 0, count: 0, channels: [0; HITS_MAX] };
     let mut unknown = 0;
-    for channel in event.hits() {
-        if usize::from(channel) >= BOARD_CHANNELS {
-            unknown += 1;
-            continue;
+    for (part, pairs) in (0..).zip(pairs.chunks(HITS_MAX)) {
+        let mut hits = Hits { board, part, count: pairs.len() as u8, channels: [0; HITS_MAX] };
+        let mut bits = 0;
+        for (channel, pair) in hits.channels.iter_mut().zip(pairs) {
+            let of_board = u16::from_le_bytes(*pair);
+            bits |= of_board;
+            *channel = first.wrapping_add(of_board);
         }
-        if usize::from(hits.count) == HITS_MAX {
+        if usize::from(bits) >= BOARD_CHANNELS {
+            unknown += leave_out_unknown(first, &mut hits);
+        }
+        if hits.count > 0 {
             out.push(RichItem { time, what: What::Hits(hits) });
-            (hits.count, hits.part) = (0, hits.part + 1);
         }
-        hits.channels[usize::from(hits.count)] = first + channel;
-        hits.count += 1;
-    }
-    if hits.count > 0 {
-        out.push(RichItem { time, what: What::Hits(hits) });
     }
     unknown
+}
+
+/// Leaves out hits of channels that the board has not, which begin with `first`; says how many.
+#[cold]
+fn leave_out_unknown(first: u16, hits: &mut Hits) -> u64 {
+    let all = *hits;
+    hits.count = 0;
+    for channel in all.channels() {
+        if usize::from(channel.wrapping_sub(first)) < BOARD_CHANNELS {
+            hits.channels[usize::from(hits.count)] = *channel;
+            hits.count += 1;
+        }
+    }
+    u64::from(all.count - hits.count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hits_of_no_channel_of_the_board_are_left_out_and_counted() {
+        let mut buffer = [0; 1472];
+        let header = mgp::HeaderRepr::default();
+        let mut writer = mgp::Writer::new(header, &mut buffer);
+        let channels: Vec<u16> =
+            (0..60).map(|hit| if hit % 7 == 3 { 512 + hit } else { hit }).collect();
+        assert!(writer.board_event(Time::new(5, 6), channels.iter().copied()));
+        let len = writer.finish(0);
+        let accounts = Arc::<DatagramAccounts>::default();
+        let mut finder = RichFinder::of_hits(2, Arc::clone(&accounts));
+        let heading = Heading { stream: Default::default(), begin: 0, sequence: 1 };
+        let mut found = Vec::new();
+        assert!(finder.frame(&heading, &buffer[..len], &mut found));
+        let mut taken = Vec::new();
+        for (part, item) in found.iter().enumerate() {
+            let What::Hits(hits) = item.what else { panic!("{item:?}") };
+            assert_eq!((item.time, hits.board, usize::from(hits.part)), (5 << 8 | 6, 2, part));
+            taken.extend(hits.channels().iter().map(|channel| channel - 1024));
+        }
+        let known: Vec<u16> = channels.into_iter().filter(|channel| *channel < 512).collect();
+        assert_eq!(taken, known);
+        assert_eq!(accounts.hits.dropped(HitDrop::UnknownChannel), 60 - known.len() as u64);
+        assert_eq!(finder.searched_to(), (5 << 8 | 6) + 1);
+    }
 }
