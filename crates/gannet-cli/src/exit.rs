@@ -7,7 +7,7 @@ use std::{fmt, io};
 use gannet_control::config::Problem;
 use gannet_control::emulation::EmulationError;
 use gannet_control::run::RunError;
-use gannet_evaluate::{rings, tpg};
+use gannet_evaluate::{coincidences, rings, tpg};
 use gannet_kernels::tpg::Error as KernelError;
 use gannet_offline::find::FindError;
 use gannet_offline::replay::ReplayError;
@@ -95,6 +95,9 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
     if let Some(error) = error.downcast_ref::<tpg::Error>() {
         return ExitCode::from(bench_code(error));
     }
+    if let Some(error) = error.downcast_ref::<coincidences::Error>() {
+        return ExitCode::from(coincidences_code(error));
+    }
     if let Some(error) = error.downcast_ref::<rings::Error>() {
         return ExitCode::from(rings_code(error));
     }
@@ -180,6 +183,15 @@ fn rings_code(error: &rings::Error) -> u8 {
     match error {
         rings::Error::Isa(_) => Outcome::ResourceMissing.code(),
         rings::Error::NoTimes => USAGE,
+        _ => 1,
+    }
+}
+
+/// Exit code of a search for coincidences that was not measured.
+fn coincidences_code(error: &coincidences::Error) -> u8 {
+    match error {
+        coincidences::Error::Isa(_) => Outcome::ResourceMissing.code(),
+        coincidences::Error::Content(_) => USAGE,
         _ => 1,
     }
 }

@@ -1,5 +1,6 @@
 //! The integration tests of this crate, one module a subject.
 
+mod bench_coincidences;
 mod bench_ingest;
 mod bench_rings;
 mod bench_tpg;

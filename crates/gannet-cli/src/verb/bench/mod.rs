@@ -1,6 +1,7 @@
 //! `gannet bench`: what does this machine reach?
 
 mod against;
+mod coincidences;
 mod ingest;
 mod names;
 mod rings;
@@ -21,6 +22,7 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    Coincidences(coincidences::Arguments),
     Ingest(ingest::Arguments),
     Rings(rings::Arguments),
     Tpg(tpg::Arguments),
@@ -28,6 +30,7 @@ enum What {
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     match &arguments.what {
+        What::Coincidences(arguments) => coincidences::run(arguments),
         What::Ingest(arguments) => ingest::run(arguments),
         What::Rings(arguments) => rings::run(arguments),
         What::Tpg(arguments) => tpg::run(arguments),

@@ -1,0 +1,119 @@
+//! `gannet bench coincidences`: how fast are coincidences of an optical module found in memory?
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use gannet_dune::tpg::IsaChoice;
+use gannet_evaluate::coincidences::{
+    self, CoincidencesPlan, CoincidencesReport, Finder, SLICES_MAX,
+};
+
+use super::names;
+use crate::exit::Outcome;
+use crate::output;
+
+/// Measures how fast coincidences of hits of KM3NeT's optical modules are found in memory, on one core,
+/// from CLB packets: hits are unpacked, calibrated, sorted by time, and those kept that another
+/// photomultiplier of the module confirms.
+///
+/// Beside it, in turn with it, stand unpacking, calibrating and sorting alone, and the rate at which the
+/// same core reads the same bytes. Rates are medians of the passes, that of reading is the fastest.
+/// Modules send their hits almost in order; --shuffled is for those that do not.
+///
+/// JSON output has `ratio`, the rate of the finder by that of reading, and `times_plain`, its time by that
+/// of unpacking and sorting alone.
+///
+/// Example: gannet bench coincidences --finder l2 --angle 60
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Hits that any other photomultiplier confirms, or only one with nearly the same direction, or
+    /// coincidences of 4 photomultipliers or more.
+    #[arg(long, default_value = "l1", value_parser = names::parser::<Finder>())]
+    finder: Finder,
+    /// Instruction set; auto is the fastest that the machine has.
+    #[arg(long, default_value = "auto", value_parser = names::parser::<IsaChoice>())]
+    isa: IsaChoice,
+    /// Most time between hits, in ns.
+    #[arg(long, default_value = "10", value_name = "NS",
+          value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    window: u32,
+    /// Most angle between the directions of photomultipliers for l2, in degrees.
+    #[arg(long, default_value = "90", value_name = "DEGREES")]
+    angle: f64,
+    /// Rate of each photomultiplier, in Hz.
+    #[arg(long, default_value = "7000", value_name = "HZ")]
+    rate: f64,
+    /// Send the hits of a slice in random order.
+    #[arg(long)]
+    shuffled: bool,
+    /// Number of slices of 100 ms of a module.
+    #[arg(long, default_value = "1000", value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=SLICES_MAX as u64))]
+    slices: u64,
+    /// Length of the measurement.
+    #[arg(long, default_value = "2", value_name = "S", value_parser = output::seconds)]
+    seconds: Duration,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let report = coincidences::measure(&CoincidencesPlan {
+        finder: arguments.finder,
+        isa: arguments.isa,
+        window_ns: arguments.window,
+        angle_deg: arguments.angle,
+        rate_hz: arguments.rate,
+        shuffled: arguments.shuffled,
+        slices: arguments.slices as usize,
+        time: arguments.seconds,
+    })?;
+    match arguments.json {
+        true => output::json(&report)?,
+        false => output::print(|out| print(out, &report))?,
+    }
+    Ok(Outcome::Ok)
+}
+
+fn print(out: &mut impl Write, report: &CoincidencesReport) -> io::Result<()> {
+    let order = if report.shuffled { "in random order" } else { "as they are sent" };
+    writeln!(
+        out,
+        "{}, {}, one core: {} slices of {:.0} hits, {order}, window {} ns",
+        names::name(&report.finder),
+        report.isa,
+        report.slices,
+        report.hits_per_slice,
+        report.window_ns
+    )?;
+    let rate = |per_s: f64| format!("{:7.1} M hits/s, {:5.2} ns", per_s * 1e-6, 1e9 / per_s);
+    let [slowest, fastest] = report.hits_per_s_range.map(|per_s| per_s * 1e-6);
+    let passes = report.passes;
+    writeln!(
+        out,
+        "finder   {} ({slowest:.1}..{fastest:.1} in {passes} passes)",
+        rate(report.hits_per_s)
+    )?;
+    writeln!(
+        out,
+        "sorting  {}: the finder takes {:.2} times its time",
+        rate(report.plain_per_s),
+        report.times_plain
+    )?;
+    writeln!(out, "reading  {}: ratio {:.3}", rate(report.limit_per_s), report.ratio)?;
+    let what = match report.finder {
+        Finder::L1 | Finder::L2 => "hits confirmed",
+        Finder::Supernova => "coincidences",
+    };
+    writeln!(out, "found    {} {what}", report.found)?;
+    let left_out = [
+        (report.unknown_channel, "hits on channels that are none"),
+        (report.beyond_slice, "hits beyond their slice"),
+        (report.overflow, "hits that there was no room for"),
+    ];
+    left_out
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .try_for_each(|(count, what)| writeln!(out, "{count} {what}"))
+}
