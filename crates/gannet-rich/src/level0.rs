@@ -89,7 +89,9 @@ impl Role for Level0 {
         .map(|(name, count)| (name.to_owned(), count))
         .to_vec();
         let rings = (0..).zip(self.rings).filter(|(_, events)| *events > 0);
-        figures.extend(rings.map(|(rings, events): (u8, u64)| (format!("{rings} rings"), events)));
+        figures.extend(rings.map(|(rings, events): (u8, u64)| {
+            (format!("with {rings} ring{}", if rings == 1 { "" } else { "s" }), events)
+        }));
         let wrong =
             counts.missing + counts.duplicate + counts.out_of_step + self.damaged + self.late;
         (figures, wrong == 0)

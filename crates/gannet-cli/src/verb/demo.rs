@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
         true => output::json(&serde_json::json!({
             "readout": report, "front_end": sent, "played": played
         }))?,
-        false => print(&report, &sent, &tracks, &played)?,
+        false => print(&report, &sent, &tracks, &played, arguments.detector.as_deref())?,
     }
     report.outcome(end)
 }
@@ -166,6 +166,7 @@ fn print(
     sent: &EmulationReport,
     tracks: &Tracks,
     played: &[(&str, RoleReport)],
+    detector: Option<&str>,
 ) -> anyhow::Result<()> {
     report.print()?;
     for (name, told) in played {
@@ -174,7 +175,7 @@ fn print(
         output::text(&format!("{name}: {}\n", figures.collect::<Vec<_>>().join(", ")))?;
     }
     let found = tracks.found_in(&report.snapshot.recorder.files)?;
-    output::print(|out| print_next(out, report, sent, found))
+    output::print(|out| print_next(out, report, sent, found, detector))
 }
 
 fn print_next(
@@ -182,6 +183,7 @@ fn print_next(
     report: &Report,
     sent: &EmulationReport,
     (injected, found): (usize, usize),
+    detector: Option<&str>,
 ) -> io::Result<()> {
     write!(out, "front end: {} frames sent", grouped(sent.datagrams_taken()))?;
     if injected > 0 {
@@ -198,7 +200,11 @@ fn print_next(
         (None, Some(log)) => writeln!(out, "  {program} inspect {}", log.display())?,
         (None, None) => (),
     }
-    writeln!(out, "  {program} demo --print-config > my.toml && {program} check my.toml")?;
+    let detector = detector.map_or_else(String::new, |name| format!(" --detector {name}"));
+    writeln!(
+        out,
+        "  {program} demo{detector} --print-config > my.toml && {program} check my.toml"
+    )?;
     writeln!(
         out,
         "  {program} run my.toml      and, in another terminal, {program} emulate my.toml"
