@@ -1,11 +1,11 @@
 //! The integration tests of this crate, one module a subject.
 
 mod clock_faults;
+mod configurations;
 mod export;
 mod inspect;
 mod judge;
 mod metrics_page;
-mod mutated_configurations;
 mod raw_file;
 mod raw_file_records;
 mod run;
