@@ -57,7 +57,7 @@ pub struct RichFinder {
 
 #[derive(Debug)]
 enum Kind {
-    /// Hits of a board, whose first channel in the detector this is.
+    /// Hits of a board.
     Hits { board: u8 },
     /// Events.
     Events { search: Box<Search>, found: Vec<(u64, Rings)> },
