@@ -92,10 +92,9 @@ impl EventBuilder {
         Arc::clone(&self.counters)
     }
 
-    /// Takes hits of `time`, and gives the event before to `give` if they are not of it.
+    /// Takes hits of `time`, which are of the open event unless it [is over](Self::is_over).
     #[inline]
-    pub fn take(&mut self, time: u64, hits: &Hits, give: impl FnMut(&mut Event)) {
-        self.close_before(time, give);
+    pub fn take(&mut self, time: u64, hits: &Hits) {
         if !self.is_open {
             self.is_open = true;
             self.event.begin(time);
@@ -106,21 +105,22 @@ impl EventBuilder {
         }
     }
 
-    /// Gives out the open event if hits of `time`, or later ones, are not of it.
+    /// Whether there is an open event, and hits of `time`, or later ones, are not of it.
     #[inline]
-    pub fn close_before(&mut self, time: u64, give: impl FnMut(&mut Event)) {
-        if self.is_open && time.saturating_sub(self.event.time) > self.window {
-            self.close(give);
-        }
+    pub fn is_over(&self, time: u64) -> bool {
+        self.is_open && time.saturating_sub(self.event.time) > self.window
     }
 
-    /// Gives out the open event.
-    pub fn close(&mut self, mut give: impl FnMut(&mut Event)) {
-        if std::mem::take(&mut self.is_open) {
-            give(&mut self.event);
-            self.counters.events.add(1);
-            self.counters.incomplete.add(u64::from(self.event.missing != 0));
+    /// Closes the open event, if there is one. `missing` tells of a time which boards have no data, a bit
+    /// for each, board 0 the lowest.
+    pub fn close(&mut self, missing: impl FnOnce(u64) -> u8) -> Option<&Event> {
+        if !std::mem::take(&mut self.is_open) {
+            return None;
         }
+        self.event.missing = missing(self.event.time);
+        self.counters.events.add(1);
+        self.counters.incomplete.add(u64::from(self.event.missing != 0));
+        Some(&self.event)
     }
 
     /// The time of the open event.
@@ -140,39 +140,32 @@ mod tests {
         Hits { board, part: 0, count: channels.len() as u8, channels: all }
     }
 
-    type Seen = (u64, [Vec<u16>; BOARDS]);
-
-    fn seen(events: &mut Vec<Seen>) -> impl FnMut(&mut Event) {
-        |event| events.push((event.time, event.boards().map(<[u16]>::to_vec)))
-    }
-
     #[test]
     fn hits_within_the_window_after_the_first_are_one_event() {
-        let (mut builder, mut events) = (EventBuilder::new(128), Vec::new());
-        builder.take(1000, &hits(2, &[7, 8]), seen(&mut events));
-        builder.take(1100, &hits(0, &[1]), seen(&mut events));
-        builder.take(1128, &hits(2, &[9]), seen(&mut events));
+        let mut builder = EventBuilder::new(128);
+        builder.take(1000, &hits(2, &[7, 8]));
+        builder.take(1100, &hits(0, &[1]));
+        assert!(!builder.is_over(1128), "hits of its last time may still come");
+        builder.take(1128, &hits(2, &[9]));
         assert_eq!(builder.open_since(), Some(1000));
-        builder.take(1129, &hits(1, &[3]), seen(&mut events));
-        assert_eq!(events, [(1000, [vec![1], vec![], vec![7, 8, 9], vec![]])]);
-        builder.close_before(1129 + 128, seen(&mut events));
-        assert_eq!(events.len(), 1, "hits of its last time may still come");
-        builder.close_before(1129 + 129, seen(&mut events));
-        assert_eq!(events[1], (1129, [vec![], vec![3], vec![], vec![]]));
+        assert!(builder.is_over(1129));
+        let event = builder.close(|_| 0).unwrap();
+        assert_eq!((event.time, event.boards()), (1000, [&[1][..], &[], &[7, 8, 9], &[]]));
+        assert!(builder.close(|_| 0).is_none() && !builder.is_over(u64::MAX));
+        builder.take(1129, &hits(1, &[3]));
+        let event = builder.close(|_| 0).unwrap();
+        assert_eq!((event.time, event.boards()), (1129, [&[][..], &[3], &[], &[]]));
         assert_eq!(builder.open_since(), None);
     }
 
     #[test]
     fn hits_beyond_the_largest_event_are_counted() {
-        let (mut builder, mut len) = (EventBuilder::new(128), 0);
+        let mut builder = EventBuilder::new(128);
         for part in 0..12 {
             let all = Hits { board: 3, part, count: 25, channels: [5; item::HITS_MAX] };
-            builder.take(0, &all, |_| ());
+            builder.take(0, &all);
         }
-        builder.close(|event| {
-            event.missing = 1;
-            len = event.len();
-        });
+        let len = builder.close(|time| 1 + time as u8).unwrap().len();
         let counters = builder.counters();
         assert_eq!((len, counters.hits_cut.get()), (255, 12 * 25 - 255));
         assert_eq!((counters.events.get(), counters.incomplete.get()), (1, 1));

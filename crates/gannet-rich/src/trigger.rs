@@ -15,25 +15,102 @@ use gannet_wire::na62::pm_map::BOARDS;
 
 use crate::answer::{AnswerCounters, Answerer};
 use crate::buffers::Buffers;
-use crate::event::{Event, EventBuilder, EventCounters};
+use crate::event::{EventBuilder, EventCounters};
 use crate::item::{RINGS_MAX, RichItem, Rings, What};
 use crate::primitive::{PrimitiveId, RadiusClasses};
 
-/// What one detector's trigger is made of.
+/// Merges what the streams bring, and hands it on.
 pub struct RichTrigger {
     merger: Merger<RichItem, InOrder<RichItem>>,
+    /// What the merger gives out beside its releases.
     merged: Merged<RichItem>,
     /// The board of each stream that brings hits.
     boards: Vec<Option<u8>>,
+    events: Events,
+    counters: RichCounters,
+}
+
+/// Makes events of items in the order of time, and answers of their rings.
+struct Events {
     builder: EventBuilder,
     buffers: Buffers,
     answerer: Answerer,
     classes: RadiusClasses,
-    /// Since when and up to when data of each board are missing.
-    gaps: [(u64, u64); BOARDS],
+    rings: Arc<[Counter; RINGS_MAX + 1]>,
+    missing: Missing,
     /// An event as bytes.
     laid_out: Box<[u8; m2egp::EVENT_LEN_MAX]>,
-    counters: RichCounters,
+}
+
+/// Which boards have no data of a time.
+#[derive(Default)]
+struct Missing {
+    /// Since when and up to when data of each board are missing.
+    gaps: [(u64, u64); BOARDS],
+    /// Up to where each board was searched.
+    searched_to: [u64; BOARDS],
+}
+
+impl Missing {
+    /// A bit for each board without data of `time`, board 0 the lowest.
+    #[inline]
+    fn at(&self, time: u64) -> u8 {
+        let is_missing = |board: &usize| {
+            let (since, until) = self.gaps[*board];
+            self.searched_to[*board] <= time || (since..until).contains(&time)
+        };
+        (0..BOARDS).filter(is_missing).fold(0, |mask, board| mask | 1 << board)
+    }
+}
+
+impl Events {
+    /// Takes an item, no earlier than those before.
+    #[inline]
+    fn take(&mut self, item: &RichItem, now_ns: u64) {
+        match &item.what {
+            What::Hits(hits) => {
+                self.close_before(item.time, now_ns);
+                self.builder.take(item.time, hits);
+            }
+            What::Gap { board, until } => {
+                self.close_before(item.time, now_ns);
+                self.missing.gaps[usize::from(*board) % BOARDS] = (item.time, *until);
+            }
+            What::Event(rings) => {
+                answer(item.time, rings, &self.classes, &self.rings, &mut self.answerer)
+            }
+        }
+    }
+
+    /// Lays the open event into a buffer if hits of `time`, or later ones, are not of it.
+    #[inline]
+    fn close_before(&mut self, time: u64, now_ns: u64) {
+        if self.builder.is_over(time) {
+            self.close(now_ns);
+        }
+    }
+
+    /// Lays the open event into a buffer.
+    fn close(&mut self, now_ns: u64) {
+        let missing = &self.missing;
+        let Some(event) = self.builder.close(|time| missing.at(time)) else { return };
+        let len = event.lay_out(&mut self.laid_out);
+        // The account of the buffers tells of those without room.
+        let _has_room = self.buffers.append(&self.laid_out[..len], event.time, now_ns);
+    }
+}
+
+/// Answers for an event.
+#[inline]
+fn answer(
+    time: u64,
+    found: &Rings,
+    classes: &RadiusClasses,
+    rings: &[Counter; RINGS_MAX + 1],
+    answerer: &mut Answerer,
+) {
+    rings[usize::from(found.count).min(RINGS_MAX)].add(1);
+    answerer.push(time, PrimitiveId::of(found, classes));
 }
 
 /// What any thread may see of a trigger.
@@ -78,18 +155,16 @@ impl RichTrigger {
             last: Arc::default(),
             first: Arc::default(),
         };
-        Self {
-            merger,
-            merged: Merged::default(),
-            boards,
+        let events = Events {
             builder,
             buffers,
             answerer,
             classes,
-            gaps: [(0, 0); BOARDS],
+            rings: Arc::clone(&counters.rings),
+            missing: Missing::default(),
             laid_out: Box::new([0; m2egp::EVENT_LEN_MAX]),
-            counters,
-        }
+        };
+        Self { merger, merged: Merged::default(), boards, events, counters }
     }
 
     /// What any thread may see of it.
@@ -97,71 +172,41 @@ impl RichTrigger {
         self.counters.clone()
     }
 
-    /// Makes events of what was merged, and gives those with known rings on.
-    fn pass_on(&mut self, now_ns: u64, is_end: bool) {
-        let Self { merger, merged, boards, builder, buffers, gaps, laid_out, .. } = self;
+    /// Notes up to where each board was searched.
+    fn note_searched(&mut self) {
         let mut searched_to = [u64::MAX; BOARDS];
-        for (stream, board) in boards.iter().enumerate() {
+        for (stream, board) in self.boards.iter().enumerate() {
             if let Some(board) = board {
                 let to = &mut searched_to[usize::from(*board)];
-                *to = merger.searched(stream).min(*to);
+                *to = self.merger.searched(stream).min(*to);
             }
         }
-        let mut lay = |event: &mut Event, gaps: &[(u64, u64); BOARDS]| {
-            let is_missing = |board: &usize| {
-                let (since, until) = gaps[*board];
-                searched_to[*board] <= event.time || (since..until).contains(&event.time)
-            };
-            event.missing = (0..BOARDS).filter(is_missing).fold(0, |mask, board| mask | 1 << board);
-            let len = event.lay_out(laid_out);
-            // The account of the buffers tells of those without room.
-            let _has_room = buffers.append(&laid_out[..len], event.time, now_ns);
-        };
-        let (answerer, classes, rings) = (&mut self.answerer, &self.classes, &self.counters.rings);
+        self.events.missing.searched_to = searched_to;
+    }
+
+    /// Takes what the merger gave out beside its releases.
+    fn take_merged(&mut self, now_ns: u64) {
+        let Self { merged, events, .. } = self;
         // A gap that is known when the others have gone on already: its events wait or have gone, too.
-        for item in &merged.late {
+        for item in merged.late.drain(..) {
             if let What::Gap { board, until } = item.what {
-                gaps[usize::from(board) % BOARDS] = (item.time, until);
+                events.missing.gaps[usize::from(board) % BOARDS] = (item.time, until);
             }
         }
-        for item in &merged.ordered {
-            match &item.what {
-                What::Hits(hits) => builder.take(item.time, hits, |event| lay(event, gaps)),
-                What::Gap { board, until } => {
-                    builder.close_before(item.time, |event| lay(event, gaps));
-                    gaps[usize::from(*board) % BOARDS] = (item.time, *until);
-                }
-                What::Event(found) => {
-                    rings[usize::from(found.count).min(RINGS_MAX)].add(1);
-                    answerer.push(item.time, PrimitiveId::of(found, classes));
-                }
-            }
-        }
-        match is_end {
-            true => builder.close(|event| lay(event, gaps)),
-            false => builder.close_before(merger.released_to(), |event| lay(event, gaps)),
-        }
-        merged.ordered.clear();
-        merged.late.clear();
+        merged.ordered.drain(..).for_each(|item| events.take(&item, now_ns));
     }
 
     /// Takes the rings that were found, and answers as far as all is known.
-    fn answer(&mut self, now_ns: u64, is_end: bool, outcome: &mut Outcome<Origin>) {
-        let (answerer, classes, rings) = (&mut self.answerer, &self.classes, &self.counters.rings);
+    fn answer(&mut self, now_ns: u64, outcome: &mut Outcome<Origin>) {
+        let Events { builder, buffers, answerer, classes, rings, .. } = &mut self.events;
         let mut last = None;
-        let give = |time, found: &Rings| {
-            rings[usize::from(found.count).min(RINGS_MAX)].add(1);
-            answerer.push(time, PrimitiveId::of(found, classes));
+        buffers.advance(now_ns, |time, found| {
+            answer(time, found, classes, rings, answerer);
             last = Some(time);
-        };
-        if is_end {
-            self.buffers.drain(now_ns, give);
-            return answerer.finish(now_ns, &mut outcome.answers);
-        }
-        self.buffers.advance(now_ns, give);
+        });
         let released_to = self.merger.released_to();
-        let complete_to = match (self.buffers.is_empty(), last) {
-            (true, _) => self.builder.open_since().unwrap_or(released_to).min(released_to),
+        let complete_to = match (buffers.is_empty(), last) {
+            (true, _) => builder.open_since().unwrap_or(released_to).min(released_to),
             (false, Some(last)) => last,
             (false, None) => return,
         };
@@ -174,9 +219,12 @@ impl RichTrigger {
 
     /// Brings everything to its end.
     fn finish(&mut self, now_ns: u64, outcome: &mut Outcome<Origin>) {
-        self.pass_on(now_ns, true);
-        self.answer(now_ns, true, outcome);
-        self.gaps = [(0, 0); BOARDS];
+        self.take_merged(now_ns);
+        self.events.close(now_ns);
+        let Events { buffers, answerer, classes, rings, missing, .. } = &mut self.events;
+        buffers.drain(now_ns, |time, found| answer(time, found, classes, rings, answerer));
+        answerer.finish(now_ns, &mut outcome.answers);
+        *missing = Missing::default();
     }
 }
 
@@ -188,7 +236,7 @@ impl Trigger for RichTrigger {
         let stream = segment.stream as usize;
         self.merger.push(stream, items, segment.searched_to, &mut self.merged);
         if self.merger.agrees(stream) {
-            self.answerer.observe(segment.searched_to, segment.arrival_ns);
+            self.events.answerer.observe(segment.searched_to, segment.arrival_ns);
         }
     }
 
@@ -199,18 +247,25 @@ impl Trigger for RichTrigger {
     fn records_done(&mut self, _: usize) {}
 
     fn advance(&mut self, now_ns: u64, outcome: &mut Outcome<Origin>) {
-        let began_anew = self.merger.release(now_ns, &mut self.merged);
-        if began_anew {
+        let looked = self.merger.look(now_ns);
+        if !looked.began_anew() {
+            self.note_searched();
+        }
+        self.take_merged(now_ns);
+        let Self { merger, merged, events, .. } = self;
+        merger.release_each(&looked, &mut merged.late, |item| events.take(item, now_ns));
+        if looked.began_anew() {
             self.finish(now_ns, outcome);
-            self.answerer.begin_anew();
+            self.events.answerer.begin_anew();
             outcome.began_anew = true;
         } else {
-            self.pass_on(now_ns, false);
-            self.answer(now_ns, false, outcome);
+            events.close_before(merger.released_to(), now_ns);
+            self.answer(now_ns, outcome);
         }
     }
 
     fn drain(&mut self, now_ns: u64, outcome: &mut Outcome<Origin>) {
+        self.note_searched();
         self.merger.drain(&mut self.merged);
         self.finish(now_ns, outcome);
     }

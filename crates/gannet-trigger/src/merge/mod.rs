@@ -164,6 +164,22 @@ impl<I> Default for Merged<I> {
     }
 }
 
+/// How far the streams of a merger have come.
+#[derive(Debug)]
+#[must_use = "what may go on is given out by `release_each`"]
+pub struct Looked {
+    look: Look,
+    /// The tick before which nothing comes any more.
+    complete: u64,
+}
+
+impl Looked {
+    /// Whether time goes on from a point in the past.
+    pub fn began_anew(&self) -> bool {
+        self.look == Look::Anew
+    }
+}
+
 /// Merges the primitives of many streams into one order of time. `W` is how they wait for it:
 /// [`AnyOrder`], or [`InOrder`] where every stream brings its own in the order of time.
 #[derive(Debug)]
@@ -245,13 +261,15 @@ impl<I: Item, W: Waiting<I>> Merger<I, W> {
         for tp in tps {
             match standing {
                 _ if tp.time() >= processed_to => {
-                    self.refuse(MergeDrop::OutOfTime, *tp, out);
+                    self.refuse(MergeDrop::OutOfTime, *tp, &mut out.late);
                 }
-                Standing::Agrees => self.admit(stream, *tp, before, out),
+                Standing::Agrees => self.admit(stream, *tp, before, &mut out.late),
                 Standing::Doubted if self.held.len() < self.waiting_max => {
                     self.held.push((stream, *tp));
                 }
-                Standing::Doubted | Standing::Apart => self.refuse(MergeDrop::SetApart, *tp, out),
+                Standing::Doubted | Standing::Apart => {
+                    self.refuse(MergeDrop::SetApart, *tp, &mut out.late);
+                }
             }
         }
         self.make_room(out);
@@ -264,23 +282,36 @@ impl<I: Item, W: Waiting<I>> Merger<I, W> {
     /// True when time goes on from a point in the past: what was appended to `out` is the rest of
     /// the old order, and the next call begins a new one.
     pub fn release(&mut self, now_ns: u64, out: &mut Merged<I>) -> bool {
+        let looked = self.look(now_ns);
+        let Merged { ordered, late } = out;
+        self.release_each(&looked, late, |item| ordered.push(*item));
+        looked.began_anew()
+    }
+
+    /// Looks how far the streams have come at wall time `now_ns`. To be followed by
+    /// [`release_each`](Self::release_each).
+    pub fn look(&mut self, now_ns: u64) -> Looked {
         let tick_of = |epoch_ns: u64| self.clock.ticks(epoch_ns.saturating_add(now_ns));
         let look = self.time.look(now_ns, self.host_epoch_ns.map(tick_of));
-        if look == Look::Anew {
-            self.release_to(u64::MAX, out);
+        Looked { look, complete: self.searched_to(now_ns).saturating_sub(self.hold_ticks) }
+    }
+
+    /// As [`release`](Self::release) after this look, but gives each item of the order to `give` where
+    /// it lies.
+    pub fn release_each(&mut self, looked: &Looked, late: &mut Vec<I>, mut give: impl FnMut(&I)) {
+        if looked.began_anew() {
+            self.release_to(u64::MAX, &mut give);
             self.released_to = 0;
             self.counters.restarts.add(1);
         }
-        if look != Look::Skipped {
-            self.sort_held(out);
+        if looked.look != Look::Skipped {
+            self.sort_held(late);
             self.publish();
         }
-        let complete = self.searched_to(now_ns).saturating_sub(self.hold_ticks);
-        if look != Look::Anew && complete > self.released_to {
-            self.release_to(complete, out);
+        if !looked.began_anew() && looked.complete > self.released_to {
+            self.release_to(looked.complete, &mut give);
         }
         self.count_waiting();
-        look == Look::Anew
     }
 
     /// Gives out all that waits, at the end of a run.
@@ -288,11 +319,11 @@ impl<I: Item, W: Waiting<I>> Merger<I, W> {
         for (stream, tp) in std::mem::take(&mut self.held) {
             let agrees = self.time.standing(stream) == Standing::Agrees;
             match agrees || !self.time.is_reached() {
-                true => self.admit(stream, tp, 0, out),
-                false => self.refuse(MergeDrop::SetApart, tp, out),
+                true => self.admit(stream, tp, 0, &mut out.late),
+                false => self.refuse(MergeDrop::SetApart, tp, &mut out.late),
             }
         }
-        self.release_to(u64::MAX, out);
+        self.release_to(u64::MAX, &mut |item| out.ordered.push(*item));
         self.count_waiting();
     }
 
@@ -338,29 +369,29 @@ impl<I: Item, W: Waiting<I>> Merger<I, W> {
     }
 
     /// Takes a primitive of a stream that agrees and whose clock was at `before`.
-    fn admit(&mut self, stream: usize, tp: I, before: u64, out: &mut Merged<I>) {
+    fn admit(&mut self, stream: usize, tp: I, before: u64, late: &mut Vec<I>) {
         let start = tp.time();
         if start >= self.released_to {
             self.waiting.push(stream, tp);
         } else if start.saturating_add(self.hold_ticks) < before {
-            self.refuse(MergeDrop::TooLong, tp, out);
+            self.refuse(MergeDrop::TooLong, tp, late);
         } else {
-            self.refuse(MergeDrop::Late, tp, out);
+            self.refuse(MergeDrop::Late, tp, late);
         }
     }
 
     /// Takes or refuses what is held back of the streams that are no longer doubted.
-    fn sort_held(&mut self, out: &mut Merged<I>) {
+    fn sort_held(&mut self, late: &mut Vec<I>) {
         let mut held = std::mem::take(&mut self.held);
         held.retain(|&(stream, tp)| {
             match self.time.standing(stream) {
                 Standing::Doubted => return true,
-                Standing::Apart => self.refuse(MergeDrop::SetApart, tp, out),
+                Standing::Apart => self.refuse(MergeDrop::SetApart, tp, late),
                 // It came with a time that the stream has gone back from.
                 Standing::Agrees if tp.time() >= self.time.claimed(stream) => {
-                    self.refuse(MergeDrop::OutOfTime, tp, out);
+                    self.refuse(MergeDrop::OutOfTime, tp, late);
                 }
-                Standing::Agrees => self.admit(stream, tp, 0, out),
+                Standing::Agrees => self.admit(stream, tp, 0, late),
             }
             false
         });
@@ -378,9 +409,9 @@ impl<I: Item, W: Waiting<I>> Merger<I, W> {
         self.counters.waiting.set((self.waiting.len() + self.held.len()) as u64);
     }
 
-    fn refuse(&self, reason: MergeDrop, tp: I, out: &mut Merged<I>) {
+    fn refuse(&self, reason: MergeDrop, tp: I, late: &mut Vec<I>) {
         self.counters.primitives.discard(reason, 1);
-        out.late.push(tp);
+        late.push(tp);
     }
 
     /// Lets the oldest go on until no more than `waiting_max` wait.
@@ -388,15 +419,14 @@ impl<I: Item, W: Waiting<I>> Merger<I, W> {
         while self.waiting.len() > self.waiting_max {
             let Some(oldest) = self.waiting.first_time() else { return };
             let before = self.waiting.len();
-            self.release_to(oldest.saturating_add(1), out);
+            self.release_to(oldest.saturating_add(1), &mut |item| out.ordered.push(*item));
             self.counters.overflows.add((before - self.waiting.len()) as u64);
         }
     }
 
-    fn release_to(&mut self, tick: u64, out: &mut Merged<I>) {
-        let before = out.ordered.len();
-        self.waiting.release(tick, &mut out.ordered);
-        self.counters.primitives.deliver((out.ordered.len() - before) as u64);
+    fn release_to(&mut self, tick: u64, give: &mut impl FnMut(&I)) {
+        let given = self.waiting.release(tick, give);
+        self.counters.primitives.deliver(given as u64);
         self.released_to = tick;
     }
 }

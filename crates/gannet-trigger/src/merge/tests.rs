@@ -245,13 +245,13 @@ proptest! {
             any.push(*stream, item);
             own.push(*stream, item);
             if index % 16 == 15 && let Some(tick) = releases.next() {
-                any.release(tick, &mut from_any);
-                own.release(tick, &mut from_own);
+                any.release(tick, &mut |hit| from_any.push(*hit));
+                own.release(tick, &mut |hit| from_own.push(*hit));
                 prop_assert_eq!((any.len(), any.first_time()), (own.len(), own.first_time()));
             }
         }
-        any.release(u64::MAX, &mut from_any);
-        own.release(u64::MAX, &mut from_own);
+        any.release(u64::MAX, &mut |hit| from_any.push(*hit));
+        own.release(u64::MAX, &mut |hit| from_own.push(*hit));
         prop_assert_eq!(from_any, from_own);
     }
 }

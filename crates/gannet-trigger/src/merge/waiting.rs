@@ -26,9 +26,9 @@ pub trait Waiting<I>: fmt::Debug + Send + 'static {
     /// The time of the one that is given out next.
     fn first_time(&self) -> Option<u64>;
 
-    /// Appends all that begin before `tick` to `out`, in order; before the last tick of all, simply
-    /// all.
-    fn release(&mut self, tick: u64, out: &mut Vec<I>);
+    /// Gives all that begin before `tick` to `give`, in order; before the last tick of all, simply
+    /// all. Says how many there were.
+    fn release(&mut self, tick: u64, give: &mut impl FnMut(&I)) -> usize;
 }
 
 /// Items that streams bring in any order.
@@ -81,14 +81,16 @@ impl<I: Item> Waiting<I> for AnyOrder<I> {
         self.0.peek().map(|first| first.0.time())
     }
 
-    fn release(&mut self, tick: u64, out: &mut Vec<I>) {
+    fn release(&mut self, tick: u64, give: &mut impl FnMut(&I)) -> usize {
+        let before = self.0.len();
         while let Some(next) = self.0.peek_mut() {
             // The last tick of all has no successor, so a drain takes it too.
             if next.0.time() >= tick && tick != u64::MAX {
                 break;
             }
-            out.push(PeekMut::pop(next).0);
+            give(&PeekMut::pop(next).0);
         }
+        before - self.0.len()
     }
 }
 
@@ -158,16 +160,19 @@ impl<I: Item> Waiting<I> for InOrder<I> {
         self.first.iter().copied().min().filter(|first| *first != NONE)
     }
 
-    fn release(&mut self, tick: u64, out: &mut Vec<I>) {
+    fn release(&mut self, tick: u64, give: &mut impl FnMut(&I)) -> usize {
+        let before = self.len;
         while self.len > 0 {
             let next = self.next();
             if self.first[next] >= tick && tick != u64::MAX {
                 break;
             }
             let queue = &mut self.queues[next];
-            out.extend(queue.pop_front());
+            queue.front().into_iter().for_each(&mut *give);
+            let _given = queue.pop_front();
             self.first[next] = queue.front().map_or(NONE, Item::time);
             self.len -= 1;
         }
+        before - self.len
     }
 }
