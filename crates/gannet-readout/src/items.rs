@@ -12,12 +12,15 @@ use std::time::Duration;
 use gannet_measure::ledger::Account;
 use gannet_trigger::Item;
 
-/// Items that one batch holds at most.
-const BATCH_ITEMS: usize = 1 << 16;
+/// Bytes of the items that one batch holds at most, unless a few frames give more. Many small batches, of
+/// which the one used last is used next, stay in the cache between the two threads.
+const BATCH_BYTES: usize = 1 << 19;
+/// Frames whose items a batch has room for, however many these are.
+const BATCH_FRAMES: usize = 4;
 /// Segments that one batch holds at most.
-const BATCH_SEGMENTS: usize = 1 << 14;
+const BATCH_SEGMENTS: usize = 1 << 12;
 /// Batches of one sender.
-const BATCHES: usize = 8;
+const BATCHES: usize = 64;
 /// How long a batch is filled before it is handed over where nobody is in a hurry, in nanoseconds.
 pub const FLUSH_NS: u64 = 1_000_000;
 
@@ -50,11 +53,8 @@ pub struct ItemBatch<I> {
 }
 
 impl<I: Item> ItemBatch<I> {
-    fn new() -> Self {
-        Self {
-            segments: Vec::with_capacity(BATCH_SEGMENTS),
-            items: Vec::with_capacity(BATCH_ITEMS),
-        }
+    fn with_capacity(items: usize) -> Self {
+        Self { segments: Vec::with_capacity(BATCH_SEGMENTS), items: Vec::with_capacity(items) }
     }
 
     /// Each segment with its items.
@@ -80,6 +80,8 @@ type Pool<I> = Arc<Mutex<Vec<ItemBatch<I>>>>;
 #[derive(Debug)]
 pub struct ItemSender<I> {
     open: ItemBatch<I>,
+    /// Most items of one batch.
+    batch_items: usize,
     /// Most items of one frame.
     frame_items_max: usize,
     /// How long a batch is filled before it is handed over, in nanoseconds.
@@ -106,10 +108,13 @@ pub fn channel<I: Item>(
     flush_ns: u64,
 ) -> (Vec<ItemSender<I>>, ItemReceiver<I>) {
     let (full, receiver) = sync_channel(senders * BATCHES);
-    let batches = (0..senders * (BATCHES - 1)).map(|_| ItemBatch::new()).collect();
+    let batch_items = (BATCH_BYTES / size_of::<I>()).max(BATCH_FRAMES * frame_items_max);
+    let batch = || ItemBatch::with_capacity(batch_items);
+    let batches = (0..senders * (BATCHES - 1)).map(|_| batch()).collect();
     let pool = Arc::new(Mutex::new(batches));
     let sender = || ItemSender {
-        open: ItemBatch::new(),
+        open: batch(),
+        batch_items,
         frame_items_max,
         flush_ns,
         opened_ns: None,
@@ -150,7 +155,7 @@ impl<I: Item> ItemSender<I> {
             }
             _ => self.open.segments.push(segment),
         }
-        let tight = self.open.items.len() + self.frame_items_max > BATCH_ITEMS
+        let tight = self.open.items.len() + self.frame_items_max > self.batch_items
             || self.open.segments.len() == BATCH_SEGMENTS;
         if tight && !self.hand_over() {
             self.lose();

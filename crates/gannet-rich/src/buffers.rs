@@ -12,7 +12,7 @@ use gannet_memory::receive_list::{
     Completion, Consumer, ListWriter, Rules, Taken, UnitDrop, receive_list,
 };
 
-use crate::item::Rings;
+use crate::primitive::PrimitiveId;
 use crate::search::Search;
 
 /// How long a worker waits for a buffer before it looks whether there will be one.
@@ -35,10 +35,10 @@ pub struct Buffering {
 #[derive(Debug)]
 struct Searched {
     completion: Completion,
-    events: Vec<(u64, Rings)>,
+    events: Vec<(u64, PrimitiveId)>,
 }
 
-/// Searches events in the buffers that they were laid into, and gives their rings out in order.
+/// Searches events in the buffers that they were laid into, and gives out in order what is told of them.
 pub struct Buffers {
     list: ListWriter<Box<[u8]>>,
     account: Arc<Account<UnitDrop>>,
@@ -52,7 +52,7 @@ pub struct Buffers {
 }
 
 /// Memory of results, on its way back.
-type Spare = Arc<Mutex<Vec<Vec<(u64, Rings)>>>>;
+type Spare = Arc<Mutex<Vec<Vec<(u64, PrimitiveId)>>>>;
 
 enum Way {
     Here(Consumer<Box<[u8]>>, Box<Search>),
@@ -93,7 +93,7 @@ impl Buffers {
         is_taken
     }
 
-    /// Whether all events were given out with their rings.
+    /// Whether all events were given out.
     pub fn is_empty(&self) -> bool {
         self.in_flight == 0
     }
@@ -103,9 +103,9 @@ impl Buffers {
         Arc::clone(&self.account)
     }
 
-    /// Closes a buffer whose time has come, and gives out the rings of all events that were searched,
-    /// in their order.
-    pub fn advance(&mut self, now_ns: u64, mut give: impl FnMut(u64, &Rings)) {
+    /// Closes a buffer whose time has come, and gives out what is told of all events that were
+    /// searched, in their order.
+    pub fn advance(&mut self, now_ns: u64, mut give: impl FnMut(u64, PrimitiveId)) {
         self.list.expire(now_ns);
         match &mut self.way {
             Way::Here(consumer, search) => {
@@ -124,7 +124,7 @@ impl Buffers {
     }
 
     /// Closes the open buffer and waits until all were searched.
-    pub fn drain(&mut self, now_ns: u64, mut give: impl FnMut(u64, &Rings)) {
+    pub fn drain(&mut self, now_ns: u64, mut give: impl FnMut(u64, PrimitiveId)) {
         self.list.flush(now_ns);
         self.advance(now_ns, &mut give);
         while let (Way::Workers(results), false) = (&self.way, self.is_empty()) {
@@ -135,14 +135,14 @@ impl Buffers {
         }
     }
 
-    fn give_out(&mut self, give: &mut impl FnMut(u64, &Rings)) {
+    fn give_out(&mut self, give: &mut impl FnMut(u64, PrimitiveId)) {
         while let Some(Some(_)) = self.waiting.front() {
             let Some(Some(Searched { completion, mut events })) = self.waiting.pop_front() else {
                 return;
             };
             self.next = self.next.wrapping_add(1);
             self.in_flight -= u64::from(completion.units);
-            events.iter().for_each(|(time, rings)| give(*time, rings));
+            events.iter().for_each(|(time, id)| give(*time, *id));
             events.clear();
             self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(events);
         }

@@ -7,7 +7,7 @@ use gannet_wire::na62::Time;
 use gannet_wire::na62::m2egp::{self, HITS_MAX};
 use gannet_wire::na62::pm_map::BOARDS;
 
-use crate::item::Hits;
+use crate::item::{self, Hits};
 
 /// An event: hits of all boards within a window of time.
 #[derive(Clone, Debug)]
@@ -17,12 +17,16 @@ pub struct Event {
     /// A bit for each board whose data are missing, board 0 the lowest.
     pub missing: u8,
     counts: [usize; BOARDS],
-    hits: [[u16; HITS_MAX]; BOARDS],
+    /// The hits of each board, as bytes in their order, and room for what is copied with the last of them.
+    hits: [[u8; HIT_LEN * (HITS_MAX + item::HITS_MAX)]; BOARDS],
 }
+
+/// Bytes of a hit.
+const HIT_LEN: usize = 2;
 
 impl Event {
     fn new() -> Self {
-        Self { time: 0, missing: 0, counts: [0; BOARDS], hits: [[0; HITS_MAX]; BOARDS] }
+        Self { time: 0, missing: 0, counts: [0; BOARDS], hits: [[0; _]; BOARDS] }
     }
 
     /// Hits of all boards.
@@ -30,9 +34,9 @@ impl Event {
         self.counts.iter().sum()
     }
 
-    /// The channels of the hits of each board.
-    pub fn boards(&self) -> [&[u16]; BOARDS] {
-        std::array::from_fn(|board| &self.hits[board][..self.counts[board]])
+    /// The channels of the hits of each board, as bytes.
+    pub fn boards(&self) -> [&[u8]; BOARDS] {
+        std::array::from_fn(|board| &self.hits[board][..HIT_LEN * self.counts[board]])
     }
 
     /// Lays it out as M2EGP, and gives the bytes that it takes.
@@ -40,7 +44,7 @@ impl Event {
         let counts = self.counts.map(|count| count as u8);
         let mut header = m2egp::HeaderRepr::new(Time::from_fine_units(self.time), counts);
         header.missing = self.missing;
-        m2egp::emit(&header, self.boards().into_iter().flatten().copied(), bytes)
+        m2egp::emit_bytes(&header, self.boards(), bytes)
     }
 
     fn begin(&mut self, time: u64) {
@@ -48,14 +52,18 @@ impl Event {
     }
 
     /// Adds hits, and says how many did not fit.
-    fn add(&mut self, hits: &Hits) -> usize {
+    fn add(&mut self, hits: Hits<'_>) -> usize {
         let board = usize::from(hits.board) % BOARDS;
-        let room = HITS_MAX - self.len();
-        let taken = &hits.channels()[..hits.channels().len().min(room)];
-        let at = self.counts[board];
-        self.hits[board][at..at + taken.len()].copy_from_slice(taken);
-        self.counts[board] += taken.len();
-        hits.channels().len() - taken.len()
+        let count = hits.channels().len();
+        let taken = count.min(HITS_MAX - self.len());
+        let at = HIT_LEN * self.counts[board];
+        let places = self.hits[board][at..].first_chunk_mut::<{ HIT_LEN * item::HITS_MAX }>();
+        let places = places.expect("room for an item behind the most hits");
+        for (place, channel) in places.as_chunks_mut().0.iter_mut().zip(hits.padded()) {
+            *place = channel.to_le_bytes();
+        }
+        self.counts[board] += taken;
+        count - taken
     }
 }
 
@@ -94,7 +102,7 @@ impl EventBuilder {
 
     /// Takes hits of `time`, which are of the open event unless it [is over](Self::is_over).
     #[inline]
-    pub fn take(&mut self, time: u64, hits: &Hits) {
+    pub fn take(&mut self, time: u64, hits: Hits<'_>) {
         if !self.is_open {
             self.is_open = true;
             self.event.begin(time);
@@ -132,42 +140,49 @@ impl EventBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::item;
+    use crate::item::{RichItem, What};
 
-    fn hits(board: u8, channels: &[u16]) -> Hits {
-        let mut all = [0; item::HITS_MAX];
-        all[..channels.len()].copy_from_slice(channels);
-        Hits { board, part: 0, count: channels.len() as u8, channels: all }
+    fn take(builder: &mut EventBuilder, time: u64, board: u8, own: &[u16]) {
+        let mut channels = [0xffff; item::HITS_MAX];
+        channels[..own.len()].copy_from_slice(own);
+        let item = RichItem::hits(time, board, 0, own.len() as u8, channels);
+        let What::Hits(hits) = item.what() else { panic!("{item:?}") };
+        builder.take(time, hits);
+    }
+
+    fn closed(builder: &mut EventBuilder) -> (u64, [Vec<u16>; BOARDS]) {
+        let event = builder.close(|_| 0).unwrap();
+        let channels = |bytes: &[u8]| {
+            bytes.chunks(2).map(|hit| u16::from_le_bytes([hit[0], hit[1]])).collect()
+        };
+        (event.time, event.boards().map(channels))
     }
 
     #[test]
     fn hits_within_the_window_after_the_first_are_one_event() {
         let mut builder = EventBuilder::new(128);
-        builder.take(1000, &hits(2, &[7, 8]));
-        builder.take(1100, &hits(0, &[1]));
+        take(&mut builder, 1000, 2, &[7, 8]);
+        take(&mut builder, 1100, 0, &[1]);
         assert!(!builder.is_over(1128), "hits of its last time may still come");
-        builder.take(1128, &hits(2, &[9]));
+        take(&mut builder, 1128, 2, &[9]);
         assert_eq!(builder.open_since(), Some(1000));
         assert!(builder.is_over(1129));
-        let event = builder.close(|_| 0).unwrap();
-        assert_eq!((event.time, event.boards()), (1000, [&[1][..], &[], &[7, 8, 9], &[]]));
+        assert_eq!(closed(&mut builder), (1000, [vec![1], vec![], vec![7, 8, 9], vec![]]));
         assert!(builder.close(|_| 0).is_none() && !builder.is_over(u64::MAX));
-        builder.take(1129, &hits(1, &[3]));
-        let event = builder.close(|_| 0).unwrap();
-        assert_eq!((event.time, event.boards()), (1129, [&[][..], &[3], &[], &[]]));
+        take(&mut builder, 1129, 1, &[3]);
+        assert_eq!(closed(&mut builder), (1129, [vec![], vec![3], vec![], vec![]]));
         assert_eq!(builder.open_since(), None);
     }
 
     #[test]
     fn hits_beyond_the_largest_event_are_counted() {
         let mut builder = EventBuilder::new(128);
-        for part in 0..12 {
-            let all = Hits { board: 3, part, count: 25, channels: [5; item::HITS_MAX] };
-            builder.take(0, &all);
+        for _ in 0..30 {
+            take(&mut builder, 0, 3, &[5; 10]);
         }
         let len = builder.close(|time| 1 + time as u8).unwrap().len();
         let counters = builder.counters();
-        assert_eq!((len, counters.hits_cut.get()), (255, 12 * 25 - 255));
+        assert_eq!((len, counters.hits_cut.get()), (255, 30 * 10 - 255));
         assert_eq!((counters.events.get(), counters.incomplete.get()), (1, 1));
     }
 }

@@ -1,5 +1,6 @@
 //! What the receiving threads find in datagrams: hits of a board, or events with their rings.
 
+use std::array;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -10,11 +11,12 @@ use gannet_wire::Heading;
 use gannet_wire::na62::pm_map::BOARD_CHANNELS;
 use gannet_wire::na62::{FRAME_FINE_BITS, Time, m2egp, mgp};
 
-use crate::item::{HITS_MAX, Hits, RichItem, Rings, What};
+use crate::item::{HITS_MAX, RichItem};
+use crate::primitive::PrimitiveId;
 use crate::search::Search;
 
 /// Most items of a datagram: one for a gap before it, one for each event of the shortest kind, and one for
-/// every 25 hits more.
+/// every 10 hits more.
 const ITEMS_MAX: usize = 1 + mgp::LEN_MAX / mgp::EVENT_HEADER_LEN;
 
 drop_reasons! {
@@ -60,7 +62,7 @@ enum Kind {
     /// Hits of a board.
     Hits { board: u8 },
     /// Events.
-    Events { search: Box<Search>, found: Vec<(u64, Rings)> },
+    Events { search: Box<Search>, found: Vec<(u64, PrimitiveId)> },
 }
 
 impl RichFinder {
@@ -91,19 +93,23 @@ impl Finder for RichFinder {
         match &mut self.kind {
             Kind::Hits { board } => {
                 if self.next.is_some_and(|next| next != heading.sequence) {
-                    let what = What::Gap { board: *board, until: heading.begin };
-                    out.push(RichItem { time: self.searched_to.min(heading.begin), what });
+                    let since = self.searched_to.min(heading.begin);
+                    out.push(RichItem::gap(since, *board, heading.begin));
                 }
                 self.next = Some(heading.sequence.wrapping_add(1) % SEQUENCES);
                 let (mut rest, mut hits, mut unknown) = (datagram.event_bytes(), 0, 0);
                 while seen < events
                     && let Ok((event, behind)) = mgp::BoardEvent::new_checked(rest)
                 {
+                    let bytes = rest;
                     (rest, seen) = (behind, seen + 1);
                     if let Some(time) = time_in(heading.begin, event.time()) {
                         (last, taken) = (time, taken + 1);
-                        hits += event.hits().len() as u64;
-                        unknown += append(*board, time, &event, out);
+                        let own = event.hits().len();
+                        hits += own as u64;
+                        // Hits, and whatever is behind them.
+                        let bytes = &bytes[mgp::EVENT_HEADER_LEN..];
+                        unknown += append(*board, time, own, bytes, out);
                     }
                 }
                 accounts.hits.offer(hits);
@@ -113,11 +119,11 @@ impl Finder for RichFinder {
             Kind::Events { search, found } => {
                 found.clear();
                 search.events(datagram.event_bytes(), heading.begin, found);
-                for (time, rings) in found.iter().take(events as usize) {
+                for (time, id) in found.iter().take(events as usize) {
                     seen += 1;
                     if lasts(heading.begin).contains(time) {
                         (last, taken) = (*time, taken + 1);
-                        out.push(RichItem { time: *time, what: What::Event(*rings) });
+                        out.push(RichItem::event(*time, *id));
                     }
                 }
             }
@@ -157,47 +163,65 @@ fn time_in(begin: u64, time: Time) -> Option<u64> {
     begin.checked_add_signed(since).filter(|time| lasts(begin).contains(time))
 }
 
-/// Appends the hits of an event of `board`; says how many are of no channel of it.
+/// Appends the `hits` hits of an event of `board`, which lie at the begin of `bytes`; says how many are of
+/// no channel of it.
 #[inline]
-fn append(board: u8, time: u64, event: &mgp::BoardEvent<'_>, out: &mut Vec<RichItem>) -> u64 {
-    let (pairs, _) = event.hit_bytes().as_chunks::<2>();
+fn append(board: u8, time: u64, hits: usize, bytes: &[u8], out: &mut Vec<RichItem>) -> u64 {
     let first = u16::from(board) * BOARD_CHANNELS as u16;
-    let mut unknown = 0;
-    for (part, pairs) in (0..).zip(pairs.chunks(HITS_MAX)) {
-        let mut hits = Hits { board, part, count: pairs.len() as u8, channels: [0; HITS_MAX] };
-        let mut bits = 0;
-        for (channel, pair) in hits.channels.iter_mut().zip(pairs) {
-            let of_board = u16::from_le_bytes(*pair);
-            bits |= of_board;
-            *channel = first.wrapping_add(of_board);
+    let (mut left, mut rest, mut part, mut unknown) = (hits, bytes, 0, 0);
+    while left > 0 {
+        let mut count = left.min(HITS_MAX);
+        let (words, behind) = words(rest);
+        let of_board: [u16; HITS_MAX] =
+            array::from_fn(|hit| if hit < count { words[hit] } else { 0 });
+        let mut channels = of_board.map(|channel| first.wrapping_add(channel));
+        (left, rest) = (left - count, behind);
+        if usize::from(of_board.iter().fold(0, |bits, channel| bits | channel)) >= BOARD_CHANNELS {
+            unknown += leave_out_unknown(first, &mut count, &mut channels);
         }
-        if usize::from(bits) >= BOARD_CHANNELS {
-            unknown += leave_out_unknown(first, &mut hits);
+        if count > 0 {
+            out.push(RichItem::hits(time, board, part, count as u8, channels));
         }
-        if hits.count > 0 {
-            out.push(RichItem { time, what: What::Hits(hits) });
-        }
+        part += 1;
     }
     unknown
 }
 
+/// The words at the begin of `bytes`, zeros where it ends, and what is behind them. Always as many of them:
+/// a copy of unknown length would cost more than all that is done with it.
+#[inline]
+fn words(bytes: &[u8]) -> ([u16; HITS_MAX], &[u8]) {
+    let (block, behind) = bytes.split_first_chunk().map_or_else(
+        || {
+            let mut block = [0; 2 * HITS_MAX];
+            block[..bytes.len()].copy_from_slice(bytes);
+            (block, &[][..])
+        },
+        |(block, behind)| (*block, behind),
+    );
+    (array::from_fn(|word| u16::from_le_bytes([block[2 * word], block[2 * word + 1]])), behind)
+}
+
 /// Leaves out hits of channels that the board has not, which begin with `first`; says how many.
 #[cold]
-fn leave_out_unknown(first: u16, hits: &mut Hits) -> u64 {
-    let all = *hits;
-    hits.count = 0;
-    for channel in all.channels() {
+fn leave_out_unknown(first: u16, count: &mut usize, channels: &mut [u16; HITS_MAX]) -> u64 {
+    let (all, offered) = (*channels, *count);
+    *count = 0;
+    for channel in &all[..offered] {
         if usize::from(channel.wrapping_sub(first)) < BOARD_CHANNELS {
-            hits.channels[usize::from(hits.count)] = *channel;
-            hits.count += 1;
+            channels[*count] = *channel;
+            *count += 1;
         }
     }
-    u64::from(all.count - hits.count)
+    (offered - *count) as u64
 }
 
 #[cfg(test)]
 mod tests {
+    use gannet_trigger::Item;
+
     use super::*;
+    use crate::item::What;
 
     #[test]
     fn hits_of_no_channel_of_the_board_are_left_out_and_counted() {
@@ -214,9 +238,10 @@ mod tests {
         let mut found = Vec::new();
         assert!(finder.frame(&heading, &buffer[..len], &mut found));
         let mut taken = Vec::new();
-        for (part, item) in found.iter().enumerate() {
-            let What::Hits(hits) = item.what else { panic!("{item:?}") };
-            assert_eq!((item.time, hits.board, usize::from(hits.part)), (5 << 8 | 6, 2, part));
+        for (part, item) in (0..).zip(&found) {
+            let What::Hits(hits) = item.what() else { panic!("{item:?}") };
+            let place = (1, 2, part);
+            assert_eq!((item.time, hits.board, item.place()), (5 << 8 | 6, 2, place));
             taken.extend(hits.channels().iter().map(|channel| channel - 1024));
         }
         let known: Vec<u16> = channels.into_iter().filter(|channel| *channel < 512).collect();

@@ -1,25 +1,43 @@
 //! What the finders hand to the trigger.
 
+use std::fmt;
+
 use gannet_trigger::Item;
 
-/// Channels that one item holds; more of a board take several.
-pub const HITS_MAX: usize = 25;
-/// Rings that one event has at most.
-pub const RINGS_MAX: usize = 5;
+use crate::primitive::PrimitiveId;
 
-/// Something at a time, in one line of the cache.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(align(64))]
+/// Channels that one item holds; more of a board take several.
+pub const HITS_MAX: usize = 10;
+
+/// Something at a time, in half a line of the cache: these are what the deciding thread moves most.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C, align(32))]
 pub struct RichItem {
     /// Detector time in fine units, which goes on where the 40 bits of the formats wrap.
     pub time: u64,
-    /// What it is.
-    pub what: What,
+    kind: Kind,
+    board: u8,
+    /// Which part of the hits of this board and time it is.
+    part: u8,
+    /// How many of `words` are channels of hits.
+    count: u8,
+    words: [u16; HITS_MAX],
+}
+
+const _: () = assert!(size_of::<RichItem>() == 32);
+
+/// In the order in which items of one time are given out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Kind {
+    Gap,
+    Hits,
+    Event,
 }
 
 /// What an item is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum What {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What<'a> {
     /// Data of a board are missing from here on.
     Gap {
         /// The board, 0 to 3.
@@ -27,85 +45,83 @@ pub enum What {
         /// Time from which they are there again.
         until: u64,
     },
-    /// Hits of one board.
-    Hits(Hits),
+    /// Hits of one board at one time, or a part of them.
+    Hits(Hits<'a>),
     /// An event whose rings were found where it landed.
-    Event(Rings),
+    Event(PrimitiveId),
 }
 
 /// Hits of one board at one time, or a part of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hits {
+pub struct Hits<'a> {
     /// The board, 0 to 3.
     pub board: u8,
-    /// Which part of the hits of this board and time it is.
-    pub part: u8,
-    /// How many there are.
-    pub count: u8,
+    count: u8,
+    words: &'a [u16; HITS_MAX],
+}
+
+impl<'a> Hits<'a> {
     /// Their channels in the detector, 0 to 2047.
-    pub channels: [u16; HITS_MAX],
-}
+    #[inline]
+    pub fn channels(&self) -> &'a [u16] {
+        &self.words[..usize::from(self.count)]
+    }
 
-impl Hits {
-    /// The channels.
-    pub fn channels(&self) -> &[u16] {
-        &self.channels[..usize::from(self.count)]
+    /// The same, with words that mean nothing behind them: to be copied in one go.
+    #[inline]
+    pub fn padded(&self) -> &'a [u16; HITS_MAX] {
+        self.words
     }
 }
 
-/// The rings of an event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rings {
-    /// A bit for each board whose data are missing, board 0 the lowest.
-    pub missing: u8,
-    /// How many rings there are.
-    pub count: u8,
-    /// The rings.
-    pub rings: [Ring; RINGS_MAX],
-}
+impl RichItem {
+    /// Data of `board` are missing from `time` on, until `until`.
+    pub fn gap(time: u64, board: u8, until: u64) -> Self {
+        let mut words = [0; HITS_MAX];
+        let until = [0, 16, 32, 48].map(|shift| (until >> shift) as u16);
+        words[..until.len()].copy_from_slice(&until);
+        Self { time, kind: Kind::Gap, board, part: 0, count: 0, words }
+    }
 
-impl Rings {
-    /// The rings.
-    pub fn as_slice(&self) -> &[Ring] {
-        &self.rings[..usize::from(self.count)]
+    /// The first `count` of `channels` saw light at `time`, all on `board`.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[inline]
+    pub fn hits(time: u64, board: u8, part: u8, count: u8, channels: [u16; HITS_MAX]) -> Self {
+        assert!(usize::from(count) <= HITS_MAX);
+        Self { time, kind: Kind::Hits, board, part, count, words: channels }
+    }
+
+    /// An event whose rings were found.
+    #[inline]
+    pub fn event(time: u64, id: PrimitiveId) -> Self {
+        let mut words = [0; HITS_MAX];
+        words[0] = id.0;
+        Self { time, kind: Kind::Event, board: 0, part: 0, count: 0, words }
+    }
+
+    /// What it is.
+    #[inline]
+    pub fn what(&self) -> What<'_> {
+        match self.kind {
+            Kind::Gap => {
+                let [a, b, c, d, ..] = self.words.map(u64::from);
+                What::Gap { board: self.board, until: a | b << 16 | c << 32 | d << 48 }
+            }
+            Kind::Hits => {
+                What::Hits(Hits { board: self.board, count: self.count, words: &self.words })
+            }
+            Kind::Event => What::Event(PrimitiveId(self.words[0])),
+        }
     }
 }
 
-/// A ring, its lengths in units of [`Ring::UNIT_MM`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ring {
-    /// Centre.
-    pub x: i16,
-    /// Centre.
-    pub y: i16,
-    /// Radius.
-    pub radius: u16,
-    /// Hits on it.
-    pub hits: u8,
-}
-
-impl Ring {
-    /// Unit of its lengths, in mm.
-    pub const UNIT_MM: f32 = 1.0 / 32.0;
-
-    /// A ring of these lengths in mm; what is too long becomes the longest that there is.
-    pub fn of_mm([x, y, radius]: [f32; 3], hits: u8) -> Self {
-        let units = |mm: f32| (mm / Self::UNIT_MM).round();
-        Self { x: units(x) as i16, y: units(y) as i16, radius: units(radius) as u16, hits }
-    }
-
-    /// The radius in mm.
-    pub fn radius_mm(&self) -> f32 {
-        f32::from(self.radius) * Self::UNIT_MM
-    }
-
-    /// The centre in mm.
-    pub fn centre_mm(&self) -> [f32; 2] {
-        [self.x, self.y].map(|units| f32::from(units) * Self::UNIT_MM)
+impl fmt::Debug for RichItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RichItem").field("time", &self.time).field("what", &self.what()).finish()
     }
 }
-
-const _: () = assert!(size_of::<RichItem>() == 64);
 
 impl Item for RichItem {
     /// Kind, then board, then part.
@@ -118,10 +134,6 @@ impl Item for RichItem {
 
     #[inline]
     fn place(&self) -> Self::Place {
-        match self.what {
-            What::Gap { board, .. } => (0, board, 0),
-            What::Hits(hits) => (1, hits.board, hits.part),
-            What::Event(_) => (2, 0, 0),
-        }
+        (self.kind as u8, self.board, self.part)
     }
 }

@@ -1,6 +1,6 @@
 //! What the level-0 trigger is told of an event: 16 bits.
 
-use crate::item::Rings;
+use gannet_kernels::rings::Ring;
 
 /// Radii that tell one class of rings from the next, in mm.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,18 +32,18 @@ impl PrimitiveId {
     const MISSING: u16 = 1 << 7;
     const LATE: u16 = 1 << 6;
 
-    /// What is told of an event with these rings.
-    pub fn of(rings: &Rings, classes: &RadiusClasses) -> Self {
-        let mut id = Self::IS_RICH | u16::from(rings.count) << Self::RINGS_SHIFT;
-        for ring in rings.as_slice() {
-            let radius = ring.radius_mm();
-            id |= match radius {
-                _ if radius >= classes.electron_mm => Self::ELECTRON,
-                _ if radius >= classes.muon_mm => Self::MUON,
+    /// What is told of an event with these rings, of which data of the boards in `missing` are missing.
+    #[inline]
+    pub fn of(rings: &[Ring], missing: u8, classes: &RadiusClasses) -> Self {
+        let mut id = Self::IS_RICH | (rings.len().min(7) as u16) << Self::RINGS_SHIFT;
+        for ring in rings {
+            id |= match ring.radius {
+                radius if radius >= classes.electron_mm => Self::ELECTRON,
+                radius if radius >= classes.muon_mm => Self::MUON,
                 _ => Self::PION,
             };
         }
-        id |= if rings.missing != 0 { Self::MISSING } else { 0 };
+        id |= if missing != 0 { Self::MISSING } else { 0 };
         Self(id)
     }
 
@@ -71,17 +71,14 @@ impl PrimitiveId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::item::Ring;
 
     #[test]
     fn bits_tell_rings_classes_and_what_is_wrong() {
         let classes = RadiusClasses { muon_mm: 160.0, electron_mm: 186.0 };
         let of = |radii: &[f32], missing: u8| {
-            let mut rings = Rings { missing, count: radii.len() as u8, ..Rings::default() };
-            for (ring, radius) in rings.rings.iter_mut().zip(radii) {
-                *ring = Ring::of_mm([0.0, 0.0, *radius], 12);
-            }
-            PrimitiveId::of(&rings, &classes)
+            let ring = |radius: &f32| Ring { radius: *radius, ..Ring::default() };
+            let rings: Vec<_> = radii.iter().map(ring).collect();
+            PrimitiveId::of(&rings, missing, &classes)
         };
         assert_eq!(of(&[], 0).0, 0x4000);
         assert_eq!(of(&[189.0], 0).0, 0x4c00);

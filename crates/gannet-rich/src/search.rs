@@ -6,7 +6,7 @@ use gannet_wire::na62::{PmMap, Time, m2egp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::item::{RINGS_MAX, Ring, Rings};
+use crate::primitive::{PrimitiveId, RadiusClasses};
 
 /// How many rings an event may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,10 +28,11 @@ pub struct SearchConfig {
     pub finder: FinderChoice,
 }
 
-/// Finds the rings of events.
+/// Finds the rings of events, and says what is told of them.
 #[derive(Debug)]
 pub struct Search {
     finder: Finder,
+    classes: RadiusClasses,
     found: Found,
 }
 
@@ -46,7 +47,12 @@ impl Search {
     ///
     /// # Errors
     /// When the instruction set that was asked for is not there.
-    pub fn new(config: &SearchConfig, map: &PmMap, isa: Isa) -> Result<Self, IsaError> {
+    pub fn new(
+        config: &SearchConfig,
+        classes: RadiusClasses,
+        map: &PmMap,
+        isa: Isa,
+    ) -> Result<Self, IsaError> {
         let positions = Positions::new(|channel| {
             map.position(channel).map(|position| position.map(|mm| mm as f32))
         });
@@ -56,12 +62,12 @@ impl Search {
             }
             FinderChoice::Multi => MultiRing::new(&positions, isa).map(Finder::Multi),
         };
-        Ok(Self { finder: finder?, found: Found::default() })
+        Ok(Self { finder: finder?, classes, found: Found::default() })
     }
 
-    /// Appends the events in `m2egp` with their rings. `near` is a time near that of the first, from
+    /// Appends the times of the events in `m2egp` and what is told of them. `near` is a time near that of the first, from
     /// which the bits are taken that events do not tell. What is no event ends the buffer.
-    pub fn events(&mut self, m2egp: &[u8], near: u64, out: &mut Vec<(u64, Rings)>) {
+    pub fn events(&mut self, m2egp: &[u8], near: u64, out: &mut Vec<(u64, PrimitiveId)>) {
         self.found.clear();
         match &mut self.finder {
             Finder::Single(finder) => finder.find(m2egp, &mut self.found),
@@ -75,13 +81,8 @@ impl Search {
             rest = rest.get(m2egp::event_len(header)..).unwrap_or_default();
             let since = Time::from_fine_units(event.time).since(Time::from_fine_units(time));
             time = time.saturating_add_signed(since);
-            let found = self.found.rings_of(event);
-            let mut rings =
-                Rings { missing, count: found.len().min(RINGS_MAX) as u8, ..Rings::default() };
-            for (ring, found) in rings.rings.iter_mut().zip(found) {
-                *ring = Ring::of_mm([found.x, found.y, found.radius], found.hits.min(255) as u8);
-            }
-            out.push((time, rings));
+            let rings = self.found.rings_of(event);
+            out.push((time, PrimitiveId::of(rings, missing, &self.classes)));
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use gannet_kernels::rings::RINGS_MAX;
 use gannet_measure::counter::Counter;
 use gannet_measure::ledger::Account;
 use gannet_memory::receive_list::UnitDrop;
@@ -16,8 +17,8 @@ use gannet_wire::na62::pm_map::BOARDS;
 use crate::answer::{AnswerCounters, Answerer};
 use crate::buffers::Buffers;
 use crate::event::{EventBuilder, EventCounters};
-use crate::item::{RINGS_MAX, RichItem, Rings, What};
-use crate::primitive::{PrimitiveId, RadiusClasses};
+use crate::item::{RichItem, What};
+use crate::primitive::PrimitiveId;
 
 /// Merges what the streams bring, and hands it on.
 pub struct RichTrigger {
@@ -35,7 +36,6 @@ struct Events {
     builder: EventBuilder,
     buffers: Buffers,
     answerer: Answerer,
-    classes: RadiusClasses,
     rings: Arc<[Counter; RINGS_MAX + 1]>,
     missing: Missing,
     /// An event as bytes.
@@ -67,18 +67,16 @@ impl Events {
     /// Takes an item, no earlier than those before.
     #[inline]
     fn take(&mut self, item: &RichItem, now_ns: u64) {
-        match &item.what {
+        match item.what() {
             What::Hits(hits) => {
                 self.close_before(item.time, now_ns);
                 self.builder.take(item.time, hits);
             }
             What::Gap { board, until } => {
                 self.close_before(item.time, now_ns);
-                self.missing.gaps[usize::from(*board) % BOARDS] = (item.time, *until);
+                self.missing.gaps[usize::from(board) % BOARDS] = (item.time, until);
             }
-            What::Event(rings) => {
-                answer(item.time, rings, &self.classes, &self.rings, &mut self.answerer)
-            }
+            What::Event(id) => answer(item.time, id, &self.rings, &mut self.answerer),
         }
     }
 
@@ -102,15 +100,9 @@ impl Events {
 
 /// Answers for an event.
 #[inline]
-fn answer(
-    time: u64,
-    found: &Rings,
-    classes: &RadiusClasses,
-    rings: &[Counter; RINGS_MAX + 1],
-    answerer: &mut Answerer,
-) {
-    rings[usize::from(found.count).min(RINGS_MAX)].add(1);
-    answerer.push(time, PrimitiveId::of(found, classes));
+fn answer(time: u64, id: PrimitiveId, rings: &[Counter; RINGS_MAX + 1], answerer: &mut Answerer) {
+    rings[usize::from(id.rings()).min(RINGS_MAX)].add(1);
+    answerer.push(time, id);
 }
 
 /// What any thread may see of a trigger.
@@ -139,13 +131,12 @@ pub(crate) struct Parts {
     pub builder: EventBuilder,
     pub buffers: Buffers,
     pub answerer: Answerer,
-    pub classes: RadiusClasses,
 }
 
 impl RichTrigger {
     /// A trigger of these stages.
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { merger, boards, builder, buffers, answerer, classes } = parts;
+        let Parts { merger, boards, builder, buffers, answerer } = parts;
         let counters = RichCounters {
             merge: Arc::clone(merger.counters()),
             events: builder.counters(),
@@ -159,7 +150,6 @@ impl RichTrigger {
             builder,
             buffers,
             answerer,
-            classes,
             rings: Arc::clone(&counters.rings),
             missing: Missing::default(),
             laid_out: Box::new([0; m2egp::EVENT_LEN_MAX]),
@@ -189,7 +179,7 @@ impl RichTrigger {
         let Self { merged, events, .. } = self;
         // A gap that is known when the others have gone on already: its events wait or have gone, too.
         for item in merged.late.drain(..) {
-            if let What::Gap { board, until } = item.what {
+            if let What::Gap { board, until } = item.what() {
                 events.missing.gaps[usize::from(board) % BOARDS] = (item.time, until);
             }
         }
@@ -198,10 +188,10 @@ impl RichTrigger {
 
     /// Takes the rings that were found, and answers as far as all is known.
     fn answer(&mut self, now_ns: u64, outcome: &mut Outcome<Origin>) {
-        let Events { builder, buffers, answerer, classes, rings, .. } = &mut self.events;
+        let Events { builder, buffers, answerer, rings, .. } = &mut self.events;
         let mut last = None;
-        buffers.advance(now_ns, |time, found| {
-            answer(time, found, classes, rings, answerer);
+        buffers.advance(now_ns, |time, id| {
+            answer(time, id, rings, answerer);
             last = Some(time);
         });
         let released_to = self.merger.released_to();
@@ -221,8 +211,8 @@ impl RichTrigger {
     fn finish(&mut self, now_ns: u64, outcome: &mut Outcome<Origin>) {
         self.take_merged(now_ns);
         self.events.close(now_ns);
-        let Events { buffers, answerer, classes, rings, missing, .. } = &mut self.events;
-        buffers.drain(now_ns, |time, found| answer(time, found, classes, rings, answerer));
+        let Events { buffers, answerer, rings, missing, .. } = &mut self.events;
+        buffers.drain(now_ns, |time, id| answer(time, id, rings, answerer));
         answerer.finish(now_ns, &mut outcome.answers);
         *missing = Missing::default();
     }

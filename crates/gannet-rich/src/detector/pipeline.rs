@@ -48,7 +48,10 @@ impl RichPipeline {
     }
 
     fn search(&self) -> Search {
-        let search = Search::new(&self.planned.config.pipeline.rings, &self.planned.map, self.isa);
+        let pipeline = &self.planned.config.pipeline;
+        let (muon_mm, electron_mm) = (pipeline.answer.muon_mm, pipeline.answer.electron_mm);
+        let classes = RadiusClasses { muon_mm, electron_mm };
+        let search = Search::new(&pipeline.rings, classes, &self.planned.map, self.isa);
         search.expect("the best instruction set is there")
     }
 }
@@ -107,7 +110,6 @@ impl Pipeline for RichPipeline {
         };
         let (buffers, workers) = Buffers::new(&buffering, || self.search());
         self.workers = workers;
-        let (muon_mm, electron_mm) = (answer.muon_mm, answer.electron_mm);
         let trigger = RichTrigger::new(Parts {
             merger,
             boards,
@@ -118,7 +120,6 @@ impl Pipeline for RichPipeline {
                 answer.sub_source,
                 answer.budget.ns(),
             ),
-            classes: RadiusClasses { muon_mm, electron_mm },
         });
         let stages =
             RichStages { datagrams: Arc::clone(&self.datagrams), trigger: trigger.counters() };

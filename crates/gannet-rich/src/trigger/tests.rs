@@ -14,6 +14,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::buffers::Buffering;
 use crate::finder::{DatagramAccounts, RichFinder};
+use crate::primitive::RadiusClasses;
 use crate::search::{FinderChoice, Search, SearchConfig};
 
 /// The stages from datagrams to packets, on one thread but for the workers.
@@ -28,7 +29,8 @@ struct Chain {
 }
 
 fn search(choice: FinderChoice) -> Search {
-    Search::new(&SearchConfig { finder: choice }, &PmMap::numbered(), Isa::best()).unwrap()
+    let classes = RadiusClasses { muon_mm: 160.0, electron_mm: 186.0 };
+    Search::new(&SearchConfig { finder: choice }, classes, &PmMap::numbered(), Isa::best()).unwrap()
 }
 
 impl Chain {
@@ -59,7 +61,6 @@ impl Chain {
             builder: EventBuilder::new(128),
             buffers,
             answerer: Answerer::new(Source::Rich, 1, 1_000_000),
-            classes: RadiusClasses { muon_mm: 160.0, electron_mm: 186.0 },
         });
         Self {
             finders: (0..streams).map(finder).collect(),

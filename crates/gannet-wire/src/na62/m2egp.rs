@@ -141,6 +141,25 @@ pub fn emit(header: &HeaderRepr, hits: impl IntoIterator<Item = u16>, bytes: &mu
     header.event_len()
 }
 
+/// As [`emit`], from the hits of each board as they lie in the event.
+///
+/// # Panics
+/// If they are not as many as `header` says, or `bytes` is too short.
+#[inline]
+pub fn emit_bytes(header: &HeaderRepr, boards: [&[u8]; BOARDS], bytes: &mut [u8]) -> usize {
+    let event = &mut bytes[..header.event_len()];
+    header.emit(&mut Header::new_unchecked(&mut *event));
+    let (mut places, padding) = event[WORD_LEN..].split_at_mut(HIT_LEN * usize::from(header.hits));
+    for hits in boards {
+        let (own, others) = places.split_at_mut(hits.len());
+        own.copy_from_slice(hits);
+        places = others;
+    }
+    assert!(places.is_empty(), "as many hits as the header says");
+    padding.fill(0);
+    header.event_len()
+}
+
 /// A whole event, read in place.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
@@ -296,6 +315,16 @@ mod tests {
 
     fn value(field: &'static str, expected: u64, got: u64) -> Error {
         Error::Value { format: "M2EGP event", field, expected, got }
+    }
+
+    #[test]
+    fn hits_as_bytes_are_written_as_the_example() {
+        let bytes: Vec<u8> = HITS.iter().flat_map(|hit| hit.to_le_bytes()).collect();
+        let boards = [&bytes[..4], &[], &bytes[4..6], &bytes[6..]];
+        let header = HeaderRepr::new(Time::new(0x0102_0304, 0x80), [2, 0, 1, 1]);
+        let mut written = [0xa5; EVENT_LEN_MAX];
+        let len = emit_bytes(&header, boards, &mut written);
+        assert_eq!(&written[..len], EXAMPLE);
     }
 
     #[test]
