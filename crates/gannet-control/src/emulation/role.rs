@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use gannet_ingest::udp::{self, UdpConfig};
@@ -16,6 +17,9 @@ use super::{EmulationError, Progress, Running};
 
 /// How long one look for datagrams waits.
 const WAIT: Duration = Duration::from_millis(5);
+/// How long datagrams gather before the next look. To be woken for each would take the processor from those
+/// who send them.
+const GATHER: Duration = Duration::from_micros(200);
 /// Datagrams that have landed and were not looked at yet, at most.
 const CELLS: u64 = 4096;
 
@@ -88,13 +92,16 @@ fn receive(
             source.stop()?;
             stopping = true;
         }
-        source.poll(WAIT)?;
+        let arrived = source.poll(WAIT)?;
         let landed = source.landed();
         for arrival in landed.arrivals() {
             let bytes = landed.producer().bytes(arrival.cell, arrival.len as usize);
             role.take(bytes, landed.arrival_ns());
             progress.datagrams.add(1);
             progress.bytes.add(bytes.len() as u64);
+        }
+        if arrived > 0 {
+            thread::sleep(GATHER);
         }
     }
     Ok(())

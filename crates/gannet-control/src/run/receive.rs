@@ -18,8 +18,23 @@ use crate::sys;
 /// How long a poll waits, which also bounds how late silence and a stop are noticed.
 const WAIT: Duration = Duration::from_millis(5);
 
+/// How long datagrams gather before the next look, where that is wanted.
+const GATHER: Duration = Duration::from_micros(50);
+
 /// Time between two publications of the thread's processor time, in nanoseconds.
 const PUBLISH_NS: u64 = 10_000_000;
+
+/// How a receiving thread waits for datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waiting {
+    /// In the kernel, until one comes.
+    Sleeps,
+    /// As well, but after some came it lets others gather: to be woken for each would take the processor
+    /// from the threads that these are for, where all have to share few.
+    Gathers,
+    /// It never sleeps.
+    Spins,
+}
 
 /// When receiving threads begin and end.
 #[derive(Debug, Default)]
@@ -35,13 +50,13 @@ pub(super) struct Gate {
 /// Takes frames from the moment the gate opens until it closes and the source is empty.
 ///
 /// Tells by `started` whether the source could be started, and by `cpu_ns` the processor time that
-/// the thread has used. If it `spins` it does not sleep.
+/// the thread has used.
 pub(super) fn run<T: FrameFormat, F: Finder>(
     mut receiver: Receiver<T, F>,
     gate: &Gate,
     started: &Sender<Result<(), Error>>,
     cpu_ns: &Counter,
-    spins: bool,
+    waiting: Waiting,
     life: &Life,
     clock: &dyn Clock,
 ) {
@@ -59,7 +74,7 @@ pub(super) fn run<T: FrameFormat, F: Finder>(
         let is_started = start.is_ok();
         // Nobody listens when the start of another source failed: then this run ends.
         let _unheard = started.send(start);
-        if is_started && let Err(error) = receive(&mut receiver, gate, cpu_ns, spins, clock) {
+        if is_started && let Err(error) = receive(&mut receiver, gate, cpu_ns, waiting, clock) {
             tracing::error!(%error, "a source failed; its streams are silent from now on");
             life.fail(error.to_string());
         }
@@ -73,10 +88,10 @@ fn receive<T: FrameFormat, F: Finder>(
     receiver: &mut Receiver<T, F>,
     gate: &Gate,
     cpu_ns: &Counter,
-    spins: bool,
+    waiting: Waiting,
     clock: &dyn Clock,
 ) -> Result<(), Error> {
-    let wait = if spins { Duration::ZERO } else { WAIT };
+    let wait = if waiting == Waiting::Spins { Duration::ZERO } else { WAIT };
     let mut stopping = false;
     let mut publish_ns = 0;
     while !receiver.is_exhausted() {
@@ -84,8 +99,11 @@ fn receive<T: FrameFormat, F: Finder>(
             receiver.stop()?;
             stopping = true;
         }
-        if receiver.step(wait)? == 0 && spins {
-            thread::yield_now();
+        let arrived = receiver.step(wait)?;
+        match waiting {
+            Waiting::Spins if arrived == 0 => thread::yield_now(),
+            Waiting::Gathers if arrived > 0 => thread::sleep(GATHER),
+            _ => {}
         }
         let now_ns = clock.now_ns();
         if now_ns >= publish_ns {

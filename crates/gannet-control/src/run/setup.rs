@@ -32,7 +32,7 @@ use super::exports::Exporter;
 use super::life::spawn;
 use super::observe::{Observed, ObservedSource, ObservedStream};
 use super::raw::RawRecorder;
-use super::receive::{self, Gate};
+use super::receive::{self, Gate, Waiting};
 use super::recovery::Recovery;
 use super::{Run, RunError, placement};
 use crate::config::{Plan, PlannedSource, PlannedStream, SourceInput};
@@ -354,6 +354,11 @@ fn launch<P: Pipeline>(
     let at_once = is_at_once(&pipeline);
     let workers = pipeline.workers();
     let spins = at_once && may_spin(parts.sources.len() + 1 + workers.len());
+    let waiting = match (at_once, spins) {
+        (_, true) => Waiting::Spins,
+        (true, false) => Waiting::Gathers,
+        (false, false) => Waiting::Sleeps,
+    };
     let in_flight_max = pipeline.records_in_flight_max();
     let records = RecordBuilder::new(plan.settings.record.clone(), in_flight_max, parts.streams);
     let (built, arrival_to_decision_ns) = (Arc::default(), Arc::default());
@@ -426,7 +431,7 @@ fn launch<P: Pipeline>(
             run.expect.push(Box::new(move |now_ns| pool.begin(now_ns)));
         }
         run.receivers
-            .push(receive_on(receiver, place, &gate, &started, &observed, spins, receiving)?);
+            .push(receive_on(receiver, place, &gate, &started, &observed, waiting, receiving)?);
     }
     if let Some((survey, config)) = pipeline.survey() {
         run.channels = Some(ChannelMonitor::start(
@@ -487,7 +492,7 @@ fn receive_on<T: FrameFormat, F: Finder>(
     gate: &Arc<Gate>,
     started: &Sender<Result<(), gannet_ingest::Error>>,
     observed: &Arc<Observed>,
-    spins: bool,
+    waiting: Waiting,
     receiving: Sender<Infallible>,
 ) -> Result<JoinHandle<()>, RunError> {
     let (gate, started) = (Arc::clone(gate), started.clone());
@@ -498,7 +503,7 @@ fn receive_on<T: FrameFormat, F: Finder>(
         if let Some(Err(error)) = cpu.map(sys::keep_to) {
             tracing::warn!(%error, cpu, "a receiving thread cannot keep to its processor");
         }
-        receive::run(receiver, &gate, &started, &cpu_ns, spins, &life, &*clock);
+        receive::run(receiver, &gate, &started, &cpu_ns, waiting, &life, &*clock);
         drop(receiving);
     })
 }

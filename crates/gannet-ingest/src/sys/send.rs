@@ -1,4 +1,5 @@
-//! Sending many datagrams by one sendmmsg(2), those of one length in one message.
+//! Sending many datagrams by one sendmmsg(2), those of one length, and a shorter one behind them, in one
+//! message.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -34,7 +35,9 @@ const CONTROL_LEN: usize = mem::offset_of!(SegmentControl, segment) + size_of::<
 fn run_len(datagrams: &[Datagram<'_>], segments_max: usize) -> usize {
     let len = datagrams[0].len();
     let max = MESSAGE_LEN_MAX.checked_div(len).unwrap_or(1).clamp(1, segments_max);
-    datagrams.iter().take(max).take_while(|datagram| datagram.len() == len).count()
+    let same = datagrams.iter().take(max).take_while(|datagram| datagram.len() == len).count();
+    let is_shorter = |next: &Datagram<'_>| (1..len).contains(&next.len());
+    same + usize::from(same < max && datagrams.get(same).is_some_and(is_shorter))
 }
 
 /// Arrays for sendmmsg(2), allocated once.
@@ -87,7 +90,7 @@ impl SendBatch {
         Ok(self.counts[..sent as usize].iter().sum())
     }
 
-    /// Makes message `index` of `datagrams`, all of one length.
+    /// Makes message `index` of `datagrams`, all but the last of one length.
     fn prepare(&mut self, index: usize, datagrams: &[Datagram<'_>]) {
         let pieces = &mut self.pieces[index * PIECES_MAX..][..2 * datagrams.len()];
         for (pair, datagram) in pieces.chunks_exact_mut(2).zip(datagrams) {
@@ -122,10 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn a_message_holds_datagrams_of_one_length_up_to_the_limits() {
+    fn a_message_holds_datagrams_of_one_length_and_a_shorter_one_up_to_the_limits() {
         assert_eq!(of(&[7200; 20], SEGMENTS_MAX), 9);
         assert_eq!(of(&[64; 100], SEGMENTS_MAX), 64);
-        assert_eq!(of(&[7200, 7200, 100, 7200], SEGMENTS_MAX), 2);
+        assert_eq!(of(&[7200, 7200, 100, 100], SEGMENTS_MAX), 3, "the last may be shorter");
+        assert_eq!(of(&[7200, 7201], SEGMENTS_MAX), 1, "but not longer");
+        assert_eq!(of(&[100, 0], SEGMENTS_MAX), 1, "nor empty");
+        assert_eq!(of(&[100, 50], 1), 1);
         assert_eq!(of(&[7200; 20], 1), 1);
         assert_eq!(of(&[65_507, 65_507], SEGMENTS_MAX), 1);
         assert_eq!(of(&[0, 0], SEGMENTS_MAX), 1, "an empty datagram goes alone");

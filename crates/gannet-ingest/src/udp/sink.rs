@@ -39,8 +39,8 @@ impl Default for UdpSinkConfig {
 
 /// Sends datagrams to one UDP address.
 ///
-/// Datagrams that follow one another and have one length go to the kernel as one message, which
-/// the kernel or the network card cuts up. Where that is refused, each goes as its own message.
+/// Datagrams that follow one another and have one length go to the kernel as one message, with a shorter
+/// one behind them, if there is one; the kernel or the network card cuts it up. Where that is refused, each goes as its own message.
 pub struct UdpSink {
     socket: Socket,
     target: SocketAddr,

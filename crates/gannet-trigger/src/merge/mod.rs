@@ -258,6 +258,12 @@ impl<I: Item, W: Waiting<I>> Merger<I, W> {
         self.counters.primitives.offer(tps.len() as u64);
         let before = self.time.settled(stream);
         let standing = self.time.claim(stream, processed_to);
+        let in_time = self.released_to..processed_to;
+        if standing == Standing::Agrees && tps.iter().all(|tp| in_time.contains(&tp.time())) {
+            self.waiting.extend(stream, tps);
+            self.make_room(out);
+            return self.count_waiting();
+        }
         for tp in tps {
             match standing {
                 _ if tp.time() >= processed_to => {

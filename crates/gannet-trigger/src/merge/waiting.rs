@@ -15,6 +15,14 @@ pub trait Waiting<I>: fmt::Debug + Send + 'static {
     /// Takes an item of `stream`.
     fn push(&mut self, stream: usize, item: I);
 
+    /// Takes items of `stream`.
+    fn extend(&mut self, stream: usize, items: &[I])
+    where
+        I: Copy,
+    {
+        items.iter().for_each(|item| self.push(stream, *item));
+    }
+
     /// How many wait.
     fn len(&self) -> usize;
 
@@ -111,20 +119,19 @@ impl<I: Item> InOrder<I> {
     /// The queue whose first item is given out next.
     #[inline]
     fn next(&self) -> usize {
-        let mut next = 0;
-        for queue in 1..self.first.len() {
-            let (mine, best) = (self.first[queue], self.first[next]);
-            if mine < best || mine == best && mine != NONE && self.precedes(queue, next) {
-                next = queue;
-            }
+        let (mut next, mut best, mut is_tie) = (0, NONE, false);
+        for (queue, &first) in self.first.iter().enumerate() {
+            is_tie = first == best || is_tie && first > best;
+            (next, best) = if first < best { (queue, first) } else { (next, best) };
         }
-        next
+        if is_tie && best != NONE { self.lowest_place(best) } else { next }
     }
 
-    /// Of two queues with a first item of one time, whether that of `queue` has the lower place.
+    /// Of the queues whose first item is of this time, the one where it has the lowest place.
     #[cold]
-    fn precedes(&self, queue: usize, other: usize) -> bool {
-        self.queues[queue].front().map(Item::place) < self.queues[other].front().map(Item::place)
+    fn lowest_place(&self, time: u64) -> usize {
+        let queues = (0..self.queues.len()).filter(|queue| self.first[*queue] == time);
+        queues.min_by_key(|queue| self.queues[*queue].front().map(Item::place)).unwrap_or(0)
     }
 }
 
@@ -150,6 +157,20 @@ impl<I: Item> Waiting<I> for InOrder<I> {
             self.first[stream] = item.time();
         }
         self.len += 1;
+    }
+
+    fn extend(&mut self, stream: usize, items: &[I]) {
+        let queue = &mut self.queues[stream];
+        let Some(first) = items.first() else { return };
+        let is_behind = queue.back().is_none_or(|last| order(last, first).is_le());
+        if !is_behind || !items.is_sorted_by(|one, next| order(one, next).is_le()) {
+            return items.iter().for_each(|item| self.push(stream, *item));
+        }
+        if queue.is_empty() {
+            self.first[stream] = first.time();
+        }
+        queue.extend(items);
+        self.len += items.len();
     }
 
     fn len(&self) -> usize {
