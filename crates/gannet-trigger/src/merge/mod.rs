@@ -2,7 +2,7 @@
 //!
 //! A stream gives its primitives in the order in which hits *end*, and streams run ahead of one
 //! another. [`Merger`] holds primitives back until no earlier one can come, and gives them out
-//! by (start time, channel). What it gives out does not depend on how the streams interleave, as
+//! by start time, and among equal times by channel, or by stream ([`InOrder`]). What it gives out does not depend on how the streams interleave, as
 //! long as none is late and there is room.
 //!
 //! A stream that is late by more than a bounded wait no longer holds the others. Its primitives
@@ -152,7 +152,7 @@ impl MergeCounters {
 /// What a merger gives out; the caller owns, reads and clears it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merged<I> {
-    /// Primitives in the order of start time and channel, over all calls.
+    /// Primitives in the order of start time, over all calls.
     pub ordered: Vec<I>,
     /// Primitives that are not part of the order: too late for it, or of a wrong time.
     pub late: Vec<I>,

@@ -247,7 +247,7 @@ proptest! {
             let mut items: Vec<Hit> = times
                 .into_iter()
                 .zip(&mut charge)
-                .map(|((time, channel), charge)| Hit { time, channel, charge })
+                .map(|((time, own), charge)| Hit { time, channel: 3 * stream as u32 + own, charge })
                 .collect();
             if is_sorted {
                 items.sort_by_key(|hit| (hit.time(), hit.place()));

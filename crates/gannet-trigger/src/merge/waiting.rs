@@ -7,7 +7,8 @@ use std::fmt;
 
 use crate::item::Item;
 
-/// Items that wait, of all streams, which are given out by time, then by place.
+/// Items that wait, of all streams, which are given out by time, and among equal times in an order that does
+/// not depend on how streams interleave.
 pub trait Waiting<I>: fmt::Debug + Send + 'static {
     /// Room for the items of `streams` streams.
     fn new(streams: usize) -> Self;
@@ -39,7 +40,7 @@ pub trait Waiting<I>: fmt::Debug + Send + 'static {
     fn release(&mut self, tick: u64, give: &mut impl FnMut(&I)) -> usize;
 }
 
-/// Items that streams bring in any order.
+/// Items that streams bring in any order. Of items of one time that of the lower place goes first.
 #[derive(Debug)]
 pub struct AnyOrder<I>(BinaryHeap<Last<I>>);
 
@@ -103,7 +104,7 @@ impl<I: Item> Waiting<I> for AnyOrder<I> {
 }
 
 /// Items of a few streams, each of which brings its own in order, or nearly: to give one out costs a
-/// look at the first of each stream.
+/// look at the first of each stream. Of items of one time that of the lower stream goes first.
 #[derive(Debug)]
 pub struct InOrder<I> {
     queues: Vec<VecDeque<I>>,
@@ -119,19 +120,11 @@ impl<I: Item> InOrder<I> {
     /// The queue whose first item is given out next.
     #[inline]
     fn next(&self) -> usize {
-        let (mut next, mut best, mut is_tie) = (0, NONE, false);
+        let (mut next, mut best) = (0, NONE);
         for (queue, &first) in self.first.iter().enumerate() {
-            is_tie = first == best || is_tie && first > best;
             (next, best) = if first < best { (queue, first) } else { (next, best) };
         }
-        if is_tie && best != NONE { self.lowest_place(best) } else { next }
-    }
-
-    /// Of the queues whose first item is of this time, the one where it has the lowest place.
-    #[cold]
-    fn lowest_place(&self, time: u64) -> usize {
-        let queues = (0..self.queues.len()).filter(|queue| self.first[*queue] == time);
-        queues.min_by_key(|queue| self.queues[*queue].front().map(Item::place)).unwrap_or(0)
+        next
     }
 }
 
