@@ -31,7 +31,7 @@ pub const WINDOW_NS: u32 = 10;
 
 /// Does the work with the instruction set of the kernel enabled.
 #[inline(always)]
-fn run<R>(kernel: Kernel, work: impl FnOnce() -> R) -> R {
+pub(crate) fn run<R>(kernel: Kernel, work: impl FnOnce() -> R) -> R {
     match kernel {
         Kernel::Scalar => work(),
         #[cfg(target_arch = "x86_64")]

@@ -1,5 +1,6 @@
 //! The integration tests of this crate, one module a subject.
 
+mod clusters;
 mod coincidences;
 mod isa;
 mod rings;
