@@ -101,6 +101,7 @@ targets! {
     protowib: |bytes| print(Format::ProtoWib, bytes),
     rdma: |bytes| print(Format::Rdma, bytes),
     record_requests: queues::records,
+    slow_control: |bytes| print(Format::SlowControl, bytes),
     source_id: |bytes| print(Format::SourceId, bytes),
     tdeeth: |bytes| print_tpc_frame(Format::TdeEth, bytes),
     time_slice: |bytes| print(Format::TimeSlice, bytes),

@@ -9,6 +9,7 @@ pub mod emulation;
 pub mod metrics;
 pub mod run;
 pub mod run_control;
+pub mod slow_control;
 pub mod snapshot;
 mod sys;
 

@@ -15,15 +15,15 @@ use crate::trigger_candidate::TriggerCandidateData;
 use crate::trigger_primitive::TriggerPrimitive;
 use crate::trigger_primitive_v1::{self, TriggerPrimitiveV1};
 use crate::{
-    apelink, capture_file, daq_ethernet, ethernet, fragment, ipv4, pcap, protowib, rdma, tpc_frame,
-    trigger_record,
+    apelink, capture_file, daq_ethernet, ethernet, fragment, ipv4, pcap, protowib, rdma,
+    slow_control, tpc_frame, trigger_record,
 };
 
 /// A test whether bytes look like a format.
 type Test = fn(&[u8]) -> bool;
 
 /// The tests, surest first: a marker, then lengths that agree with each other, then small values.
-const TESTS: [(Format, Test); 26] = [
+const TESTS: [(Format, Test); 27] = [
     (Format::Fragment, |bytes| starts_with(bytes, fragment::Repr::MAGIC)),
     (Format::TriggerRecord, |bytes| starts_with(bytes, trigger_record::Repr::MAGIC)),
     (Format::TimeSlice, |bytes| starts_with(bytes, TimeSliceHeader::MAGIC)),
@@ -32,6 +32,7 @@ const TESTS: [(Format, Test); 26] = [
     (Format::TdeEth, |bytes| is_tpc_frame(bytes) && detector(bytes) == Detector::VdTopTpc),
     (Format::WibEth, is_tpc_frame),
     (Format::Rdma, is_rdma),
+    (Format::SlowControl, is_slow_control),
     (Format::Ethernet, is_ethernet),
     (Format::Ipv4, is_ipv4),
     (Format::ApeLink, is_apelink),
@@ -85,6 +86,10 @@ fn is_daq_ethernet(bytes: &[u8]) -> bool {
 
 fn is_rdma(bytes: &[u8]) -> bool {
     rdma::Packet::new_checked(bytes).is_ok_and(|packet| packet.verify_checksum())
+}
+
+fn is_slow_control(bytes: &[u8]) -> bool {
+    slow_control::Repr::parse(bytes).is_ok()
 }
 
 fn is_ipv4(bytes: &[u8]) -> bool {

@@ -23,7 +23,6 @@
 //! Source: NaNet3, arXiv:1406.3568, for rates, floor and what it sends; the layout is ours.
 
 pub mod code;
-mod crc;
 mod receiver;
 
 use core::fmt;
@@ -35,7 +34,7 @@ use crate::error::{Error, Result};
 use crate::layout::{array, check_len, put};
 use crate::record::check_value;
 
-pub use crc::crc32;
+pub use crate::crc32::crc32;
 pub use receiver::{Counts, Lock, Receiver};
 
 /// Symbols of a frame.

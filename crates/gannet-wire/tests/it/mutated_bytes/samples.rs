@@ -15,7 +15,7 @@ use gannet_wire::trigger_primitive::TriggerPrimitive;
 use gannet_wire::trigger_primitive_v1::{self, TriggerPrimitiveV1};
 use gannet_wire::{
     FragmentType, SourceId, Subsystem, daq_ethernet, ethernet, fragment, ipv4, overlay, pcap,
-    pcapng, protowib, rdma, tpc_frame, trigger_record, udp,
+    pcapng, protowib, rdma, slow_control, tpc_frame, trigger_record, udp,
 };
 
 /// Valid bytes of `format`.
@@ -48,6 +48,7 @@ pub fn sample(format: Format) -> Vec<u8> {
         Format::ClbCapture => clb_capture(),
         Format::Km3NetDaq => km3net_objects(),
         Format::Mep => mep_packet(),
+        Format::SlowControl => slow_control_command(),
         _ => panic!("no sample of {format}: make one"),
     }
 }
@@ -315,5 +316,13 @@ fn mep_packet() -> Vec<u8> {
     let mut writer = mep::Writer::new(header, &mut bytes);
     assert!((0..3).all(|event| writer.fragment(0x1000 + event, 0, &payload)));
     writer.finish();
+    bytes
+}
+
+fn slow_control_command() -> Vec<u8> {
+    let address = slow_control::Address { session: 7, number: 3, module: 808_488_895 };
+    let command = slow_control::Repr::Command { address, key: "hv", value: "1200 V" };
+    let mut bytes = vec![0; command.buffer_len()];
+    command.emit(&mut bytes);
     bytes
 }
