@@ -107,6 +107,11 @@ impl Report {
         for own in &snapshot.specific {
             writeln!(out, "  {}", output::figure(own, 22, 15))?;
         }
+        if let Some(truth) = &snapshot.front_end {
+            let events =
+                truth.events.iter().map(|(kind, count)| format!("{kind} {}", grouped(*count)));
+            writeln!(out, "  of the front end       {}", events.collect::<Vec<_>>().join(", "))?;
+        }
         figure(&mut out, "trigger decisions", snapshot.trigger.decisions)?;
         self.print_recorded(&mut out)?;
         self.print_latencies(&mut out)?;

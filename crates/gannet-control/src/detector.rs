@@ -20,7 +20,7 @@ use gannet_wire::{AnyFormat, FrameFormat};
 
 use crate::channels::{ChannelFigures, ChannelSummary};
 use crate::config::{ChannelsConfig, Document, Plan, PlannedStream, Problem};
-use crate::emulation::{Emulation, EmulationError, EventSink, Role, Target};
+use crate::emulation::{EmulationError, PlannedFrontEnd, Role};
 use crate::run::{Run, RunError};
 use crate::snapshot::{Figure, TriggerSnapshot};
 
@@ -56,15 +56,11 @@ pub trait PlannedDetector: fmt::Debug + Send + Sync {
     /// The streams of its front end, in their order.
     fn emulated(&self) -> Vec<PlannedStream>;
 
-    /// Starts its front end, which sends to `target`, and tells `events` what it puts in.
+    /// Its front end, to be emulated.
     ///
     /// # Errors
-    /// When the configuration cannot be emulated or a socket cannot be had.
-    fn emulate(
-        &self,
-        target: &Target,
-        events: Option<EventSink>,
-    ) -> Result<Emulation, EmulationError>;
+    /// When the configuration cannot be emulated.
+    fn front_end(&self) -> Result<Box<dyn PlannedFrontEnd>, EmulationError>;
 
     /// Who else around its readout can be played, by name, and where they listen.
     fn roles(&self) -> Vec<(&'static str, SocketAddr, Box<dyn Role>)> {

@@ -22,7 +22,7 @@ use crate::config::{
     self, Config, Document, Load, Plan, PlannedStream, Problem, SourceStreams, StreamPlace, Tables,
 };
 use crate::detector::{Detector, Pipeline, PlannedDetector, Stages};
-use crate::emulation::{Emulation, EmulationError, EventSink, Target};
+use crate::emulation::{EmulationError, PlannedFrontEnd};
 use crate::run::{Run, RunError};
 use crate::snapshot::TriggerSnapshot;
 
@@ -134,7 +134,7 @@ impl PlannedDetector for Planned {
         self.0.streams.planned()
     }
 
-    fn emulate(&self, _: &Target, _: Option<EventSink>) -> Result<Emulation, EmulationError> {
+    fn front_end(&self) -> Result<Box<dyn PlannedFrontEnd>, EmulationError> {
         unreachable!("no test asks for frames")
     }
 

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use gannet_emulate::Truth;
 use gannet_measure::histogram::Summary;
 use gannet_measure::ledger::Statement;
 use serde::Serialize;
@@ -52,6 +53,9 @@ pub struct Snapshot {
     pub trigger: TriggerSnapshot,
     /// What only this kind of detector has; in its place nothing is told of activities.
     pub specific: Vec<Figure>,
+    /// What the front end made that was played in the same process, when it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub front_end: Option<Truth>,
     /// What the recorder did.
     pub recorder: RecorderSnapshot,
     /// How long things took.

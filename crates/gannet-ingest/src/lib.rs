@@ -45,7 +45,7 @@ pub mod xdp;
 
 pub use error::Error;
 pub use landed::Landed;
-pub use memory::MemorySource;
+pub use memory::{DATAGRAMS_AT_ONCE, Datagrams, MemorySource, Next};
 pub use pcap::{PcapConfig, PcapSource};
 pub use sink::{Datagram, Sent, Sink};
 pub use source::{Arrival, Counters, DropSizes, Facts, KernelBuffer, Landing, Source, SourceDrop};

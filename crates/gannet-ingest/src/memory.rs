@@ -1,43 +1,64 @@
-//! Frames that a program makes itself, for tests and offline use.
+//! Datagrams that a program makes itself, in the process that takes them.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use gannet_measure::clock::Clock;
 
 use crate::Error;
 use crate::landed::{BATCH_FRAMES, Landed};
+use crate::sink::Datagram;
 use crate::source::{Landing, Source};
 
-/// Writes the next datagram to the front of a buffer as long as the longest that is taken and
-/// returns its length, which may be any; `None` when there are no more.
-type NextDatagram = Box<dyn FnMut(&mut [u8]) -> Option<usize> + Send>;
+/// Makes datagrams for whoever takes them in the same process.
+pub trait Datagrams: Send {
+    /// Gives some of the datagrams that are due at `now_ns` to `land`, at most
+    /// [`DATAGRAMS_AT_ONCE`], and says when there will be more.
+    fn next(&mut self, now_ns: u64, land: &mut dyn FnMut(Datagram<'_>)) -> Next;
 
-/// Takes datagrams from a function.
+    /// Ends soon: no more than what belongs to what was given is wanted.
+    fn stop(&mut self);
+}
+
+/// Most datagrams that one call of [`Datagrams::next`] gives.
+pub const DATAGRAMS_AT_ONCE: usize = 32;
+
+/// When there will be more datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Perhaps at once.
+    Now,
+    /// Not before this time, in ns.
+    At(u64),
+    /// Never.
+    Never,
+}
+
+/// Takes datagrams that a program makes.
 pub struct MemorySource {
     landed: Landed,
-    next: NextDatagram,
-    datagram: Vec<u8>,
+    datagrams: Box<dyn Datagrams>,
+    /// A datagram that came in two parts.
+    joined: Vec<u8>,
     clock: Arc<dyn Clock>,
     started: bool,
     ended: bool,
 }
 
 impl MemorySource {
-    /// A source whose datagrams `next` makes: it writes one to the front of the buffer it is
-    /// given, which is as long as the longest that is taken, and returns the length of it. A
-    /// datagram of a length that is not taken is counted and dropped; what `next` wrote of it is of no account. `None` ends the input.
+    /// A source of what `datagrams` gives.
     ///
     /// # Errors
     /// When a length is out of range or the memory cannot be had.
     pub fn new(
         landing: Landing,
         clock: Arc<dyn Clock>,
-        next: impl FnMut(&mut [u8]) -> Option<usize> + Send + 'static,
+        datagrams: Box<dyn Datagrams>,
     ) -> Result<Self, Error> {
-        let datagram = vec![0; *landing.lengths.end()];
-        let landed = Landed::new(landing, BATCH_FRAMES, "memory".into(), "function")?;
-        Ok(Self { landed, next: Box::new(next), datagram, clock, started: false, ended: false })
+        let arrivals_max = BATCH_FRAMES + DATAGRAMS_AT_ONCE;
+        let landed = Landed::new(landing, arrivals_max, "memory".into(), "function")?;
+        Ok(Self { landed, datagrams, joined: Vec::new(), clock, started: false, ended: false })
     }
 
     /// A source of given datagrams.
@@ -48,15 +69,22 @@ impl MemorySource {
     where
         I: IntoIterator<Item: AsRef<[u8]>, IntoIter: Send + 'static>,
     {
-        let mut frames = frames.into_iter();
-        Self::new(landing, clock, move |cell| {
-            let frame = frames.next()?;
-            let frame = frame.as_ref();
-            if let Some(start) = cell.get_mut(..frame.len()) {
-                start.copy_from_slice(frame);
-            }
-            Some(frame.len())
-        })
+        Self::new(landing, clock, Box::new(Given(Some(frames.into_iter()))))
+    }
+}
+
+/// Datagrams that are there already.
+struct Given<I>(Option<I>);
+
+impl<I: Iterator<Item: AsRef<[u8]>> + Send> Datagrams for Given<I> {
+    fn next(&mut self, _: u64, land: &mut dyn FnMut(Datagram<'_>)) -> Next {
+        let Some(frame) = self.0.as_mut().and_then(Iterator::next) else { return Next::Never };
+        land(Datagram { header: frame.as_ref(), body: &[] });
+        Next::Now
+    }
+
+    fn stop(&mut self) {
+        self.0 = None;
     }
 }
 
@@ -66,22 +94,25 @@ impl Source for MemorySource {
         Ok(())
     }
 
-    fn poll(&mut self, _wait: Duration) -> Result<usize, Error> {
+    fn poll(&mut self, wait: Duration) -> Result<usize, Error> {
         self.landed.clear();
         if !self.started {
             return Err(Error::NotStarted);
         }
-        self.landed.arrival_ns = self.clock.now_ns();
-        for _ in 0..BATCH_FRAMES {
-            if self.ended {
-                break;
-            }
-            match (self.next)(&mut self.datagram) {
-                None => self.ended = true,
-                Some(len) => match self.datagram.get(..len) {
-                    Some(datagram) => self.landed.land(datagram),
-                    None => self.landed.refuse(len),
-                },
+        let now_ns = self.clock.now_ns();
+        self.landed.arrival_ns = now_ns;
+        let Self { landed, datagrams, joined, .. } = self;
+        while !self.ended && !landed.is_full() {
+            match datagrams.next(now_ns, &mut |datagram| land(landed, joined, datagram)) {
+                Next::Now => {}
+                Next::At(due_ns) => {
+                    if landed.arrivals().is_empty() {
+                        let ahead = Duration::from_nanos(due_ns.saturating_sub(now_ns));
+                        thread::sleep(wait.min(ahead));
+                    }
+                    break;
+                }
+                Next::Never => self.ended = true,
             }
         }
         Ok(self.landed.arrivals().len())
@@ -92,11 +123,26 @@ impl Source for MemorySource {
     }
 
     fn stop(&mut self) -> Result<(), Error> {
-        self.ended = true;
+        self.datagrams.stop();
         Ok(())
     }
 
     fn is_exhausted(&self) -> bool {
         self.ended
+    }
+}
+
+/// Lands a datagram, whose parts are put together in `joined` if it has two.
+fn land(landed: &mut Landed, joined: &mut Vec<u8>, datagram: Datagram<'_>) {
+    match datagram {
+        Datagram { header: whole, body: [] } | Datagram { header: [], body: whole } => {
+            landed.land(whole);
+        }
+        Datagram { header, body } => {
+            joined.clear();
+            joined.extend_from_slice(header);
+            joined.extend_from_slice(body);
+            landed.land(joined);
+        }
     }
 }

@@ -123,7 +123,7 @@ fn emulate(plan: &Plan, run: &Run, events: EventSink) -> anyhow::Result<Emulatio
         frames: None,
         flow_control: Some(run.flow_control()),
     };
-    Ok(plan.detector.emulate(&target, Some(events))?)
+    Ok(plan.detector.front_end()?.start(&target, Some(events))?)
 }
 
 /// Times of the injected tracks, in ticks.

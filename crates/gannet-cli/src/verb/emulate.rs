@@ -75,7 +75,7 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
         return Ok(signals.received().map_or(Outcome::Ok, Outcome::Interrupted));
     }
     let target = Target { addresses, frames: arguments.frames, flow_control: None };
-    let running = plan.detector.emulate(&target, hits.as_ref().map(EventFile::sink))?;
+    let running = plan.detector.front_end()?.start(&target, hits.as_ref().map(EventFile::sink))?;
     sending::watch(&running, &signals, arguments.seconds);
     let report = running.join()?;
     if let Some(path) = &arguments.truth {

@@ -203,6 +203,9 @@ pub struct SourceConfig<S: Table> {
     pub xdp: Option<XdpConfig>,
     /// Capture file (pcap or pcapng) that frames come from, instead of the network.
     pub capture: Option<PathBuf>,
+    /// Take the frames of the front end that `[emulate]` describes, which is played in the same process:
+    /// without a network.
+    pub emulated: bool,
     /// How much of the past the latency buffer keeps, at the true rate of all streams.
     pub depth: Span,
     /// Most memory for that, over all sockets of the source.
@@ -218,6 +221,7 @@ impl<S: Table> Default for SourceConfig<S> {
             udp: None,
             xdp: None,
             capture: None,
+            emulated: false,
             depth: Span::s(1),
             buffer_max: Bytes::mib(8 << 10),
         }
@@ -233,6 +237,8 @@ pub enum SourceInput {
     Xdp(XdpConfig),
     /// A capture file.
     Capture(PathBuf),
+    /// The emulated front end, in the same process.
+    Emulated,
 }
 
 /// Figures for a monitoring system.

@@ -52,6 +52,7 @@ impl Plan {
     ) -> Result<Self, Problem> {
         let settings = config.settings();
         check_settings(&settings, document)?;
+        check_emulated(&config.sources, document)?;
         check_addresses(&config.sources, document)?;
         check_names(&config.sources, document)?;
         check_streams(&streams, document)?;
@@ -168,6 +169,21 @@ fn check_settings(settings: &Settings, document: &Document<'_>) -> Result<(), Pr
         return Err(correct("record.window_ticks_max", "it must be 1 or more".into()));
     }
     Ok(())
+}
+
+/// Refuses a front end in this process beside other sources: it makes the frames of all streams.
+fn check_emulated<S: Table>(
+    sources: &[SourceConfig<S>],
+    document: &Document<'_>,
+) -> Result<(), Problem> {
+    match sources.iter().position(|source| source.emulated) {
+        Some(index) if sources.len() > 1 => Err(document.problem(
+            &format!("source[{index}].emulated"),
+            "the front end plays all streams, and there is another source".into(),
+            "give all streams to one source".into(),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses addresses that two sockets would share, and those of groups.
@@ -310,30 +326,36 @@ fn input<S: Table>(
         let suggestion = "see `gannet check --schema` for what is allowed";
         document.problem(&format!("{place}.{input}"), error.to_string(), suggestion.into())
     };
+    let given = [
+        ("udp", source.udp.is_some()),
+        ("xdp", source.xdp.is_some()),
+        ("capture", source.capture.is_some()),
+        ("emulated", source.emulated),
+    ];
+    let mut given = given.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key);
+    if let (Some(one), Some(other)) = (given.next(), given.next_back()) {
+        return Err(document.problem(
+            &format!("{place}.{other}"),
+            format!("a source has one input, and `{one}` is given too"),
+            "remove one of the two".into(),
+        ));
+    }
     match (&source.udp, &source.xdp, &source.capture) {
-        (Some(udp), None, None) => {
+        (Some(udp), ..) => {
             udp.check().map_err(|error| refused("udp", error))?;
             Ok(SourceInput::Udp(udp.clone()))
         }
-        (None, Some(xdp), None) => {
+        (_, Some(xdp), _) => {
             xdp.check().map_err(|error| refused("xdp", error))?;
             Ok(SourceInput::Xdp(xdp.clone()))
         }
-        (None, None, Some(path)) => Ok(SourceInput::Capture(path.clone())),
+        (.., Some(path)) => Ok(SourceInput::Capture(path.clone())),
+        _ if source.emulated => Ok(SourceInput::Emulated),
         (None, None, None) => Err(document.problem(
             place,
             "it has no input".into(),
             "add `udp = { listen = [\"127.0.0.1:7000\"] }` or `capture = \"file.pcap\"`".into(),
         )),
-        (udp, _, capture) => {
-            let given = if udp.is_some() { "udp" } else { "xdp" };
-            let other = if capture.is_some() { "capture" } else { "xdp" };
-            Err(document.problem(
-                &format!("{place}.{other}"),
-                format!("a source has one input, and `{given}` is given too"),
-                "remove one of the two".into(),
-            ))
-        }
     }
 }
 

@@ -76,7 +76,7 @@ impl PlannedSource {
     pub fn udp(&self) -> Option<&UdpConfig> {
         match &self.input {
             SourceInput::Udp(udp) => Some(udp),
-            SourceInput::Xdp(_) | SourceInput::Capture(_) => None,
+            _ => None,
         }
     }
 
@@ -84,7 +84,7 @@ impl PlannedSource {
     pub fn xdp(&self) -> Option<&XdpConfig> {
         match &self.input {
             SourceInput::Xdp(xdp) => Some(xdp),
-            SourceInput::Udp(_) | SourceInput::Capture(_) => None,
+            _ => None,
         }
     }
 
@@ -104,11 +104,11 @@ impl PlannedSource {
                 udp.listen.iter().flat_map(sockets).collect()
             }
             SourceInput::Xdp(xdp) => vec![Some(xdp.listen.into())],
-            SourceInput::Capture(_) => vec![None],
+            SourceInput::Capture(_) | SourceInput::Emulated => vec![None],
         }
     }
 
-    /// Sockets, or the one file; each has a receiving thread of its own.
+    /// Sockets, or the one file or front end; each has a receiving thread of its own.
     pub fn inputs(&self) -> usize {
         self.udp().map_or(1, |udp| udp.listen.len() * udp.sockets as usize)
     }

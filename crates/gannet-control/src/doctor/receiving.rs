@@ -45,7 +45,8 @@ impl ReceiveCost {
             frames: None,
             flow_control: Some(run.flow_control()),
         };
-        let emulation = plan.detector.emulate(&target, None);
+        let emulation =
+            plan.detector.front_end().and_then(|front_end| front_end.start(&target, None));
         let emulation = emulation.map_err(|error| error.to_string())?;
         sleep(WARM_UP);
         let before = used(&run);

@@ -11,16 +11,17 @@ use gannet_emulate::{
     BURST_DATAGRAMS_MAX, Burst, Emulator, FrontEnd, InjectedEvent, PaceReport, Pacer, Settings,
     Truth,
 };
-use gannet_ingest::Datagram;
+use gannet_ingest::{Datagram, Datagrams};
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::ticks::TickRate;
 use serde::{Deserialize, Serialize};
 
+use super::in_process::{FrontEndTruth, InProcess};
 use super::send::{Outlets, wait};
 use super::{EmulationError, FlowControl, Progress, Running, Target};
 
 /// Bursts between two looks at the injected events.
-const BURSTS_PER_REPORT: u64 = 4096;
+pub(super) const BURSTS_PER_REPORT: u64 = 4096;
 
 /// What an emulation did.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -46,6 +47,50 @@ impl EmulationReport {
     /// Datagrams that the network did not take.
     pub fn datagrams_unsent(&self) -> u64 {
         self.unsent.iter().sum()
+    }
+}
+
+/// A front end of any detector, and how it is emulated.
+pub trait PlannedFrontEnd {
+    /// Starts to send its frames to `target`, and tells `events` what it puts in.
+    ///
+    /// # Errors
+    /// When it cannot be emulated so, or a socket cannot be had.
+    ///
+    /// # Panics
+    /// If `target` has fewer addresses than the front end has streams.
+    fn start(
+        self: Box<Self>,
+        target: &Target,
+        events: Option<EventSink>,
+    ) -> Result<Emulation, EmulationError>;
+
+    /// Its datagrams, for a source in this process, and at the end the truth about them.
+    ///
+    /// # Errors
+    /// When it cannot be emulated so.
+    fn in_process(
+        self: Box<Self>,
+        truth: FrontEndTruth,
+    ) -> Result<Box<dyn Datagrams>, EmulationError>;
+}
+
+impl<F: FrontEnd> PlannedFrontEnd for (F, Settings) {
+    fn start(
+        self: Box<Self>,
+        target: &Target,
+        events: Option<EventSink>,
+    ) -> Result<Emulation, EmulationError> {
+        let (front_end, settings) = *self;
+        Emulation::start(front_end, &settings, target, events)
+    }
+
+    fn in_process(
+        self: Box<Self>,
+        truth: FrontEndTruth,
+    ) -> Result<Box<dyn Datagrams>, EmulationError> {
+        let (front_end, settings) = *self;
+        Ok(Box::new(InProcess::new(front_end, &settings, truth)?))
     }
 }
 

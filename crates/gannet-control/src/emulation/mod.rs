@@ -1,6 +1,7 @@
 //! Front ends at work: frames that the emulator makes, or whoever else has some, sent when they are due.
 
 mod emulator;
+mod in_process;
 mod role;
 mod send;
 mod target;
@@ -11,7 +12,8 @@ use gannet_emulate::ConfigError;
 use gannet_measure::counter::Counter;
 use gannet_measure::histogram::Histogram;
 
-pub use emulator::{Emulation, EmulationReport, EventFile, EventSink, unix_ticks};
+pub use emulator::{Emulation, EmulationReport, EventFile, EventSink, PlannedFrontEnd, unix_ticks};
+pub use in_process::FrontEndTruth;
 pub use role::{Playing, Role, RoleReport};
 pub use send::{FlowControl, Outlets, Running, wait};
 pub use target::{Target, addresses, is_listening};

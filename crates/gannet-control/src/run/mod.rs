@@ -33,7 +33,7 @@ use gannet_log::Recorder;
 
 use crate::config::Plan;
 use crate::detector::Pipeline;
-use crate::emulation::FlowControl;
+use crate::emulation::{EmulationError, FlowControl};
 use crate::run_control::{Event, State};
 use crate::snapshot::{Snapshot, SnapshotSource};
 use channels::ChannelMonitor;
@@ -67,6 +67,9 @@ pub enum RunError {
     /// A source was made and does not start.
     #[error("a source does not start: {0}")]
     Start(#[source] gannet_ingest::Error),
+    /// The front end of this process cannot be played.
+    #[error(transparent)]
+    FrontEnd(#[from] EmulationError),
     /// The search of a stream cannot be set up.
     #[error("search of stream {stream}: {cause}")]
     Finder {

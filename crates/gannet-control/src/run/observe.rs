@@ -28,6 +28,7 @@ use super::recorded;
 use crate::alarm::AlarmLog;
 use crate::channels::ChannelSummary;
 use crate::detector::Stages;
+use crate::emulation::FrontEndTruth;
 use crate::snapshot::{
     LatencySnapshot, RecorderSnapshot, Snapshot, SourceSnapshot, StreamSnapshot, TriggerSnapshot,
 };
@@ -100,6 +101,8 @@ pub(super) struct Observed {
     pub raw: Option<Arc<Account<RawDrop>>>,
     /// Bytes of those that were handed to the recorder.
     pub raw_bytes: Arc<Counter>,
+    /// What the front end made that is played in this process.
+    pub front_end: FrontEndTruth,
     pub recorder: RecorderHandle,
     pub exports: Arc<ExportStatus>,
     pub channels: Arc<ChannelStatus>,
@@ -145,6 +148,7 @@ impl Observed {
             streams,
             trigger: self.trigger(&ledger),
             specific: self.stages.specific(),
+            front_end: self.front_end.get().cloned(),
             recorder: self.recorder(status, &ledger),
             latency: self.latency(),
             channels,

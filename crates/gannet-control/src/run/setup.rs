@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gannet_ingest::udp;
 use gannet_ingest::xdp::XdpSource;
-use gannet_ingest::{Landing, PcapConfig, PcapSource, Source};
+use gannet_ingest::{Datagrams, Landing, MemorySource, PcapConfig, PcapSource, Source};
 use gannet_log::files::{self, RunId};
 use gannet_log::{Chunk, Kind, Label, Offer, Recorder, RunInfo};
 use gannet_measure::clock::{Clock, SystemClock};
@@ -38,6 +38,7 @@ use super::{Run, RunError, placement};
 use crate::config::{Plan, PlannedSource, PlannedStream, SourceInput};
 use crate::detector::{Pipeline, Stages};
 use crate::doctor::System;
+use crate::emulation::FrontEndTruth;
 use crate::sys;
 
 /// What is found in the frames of a pipeline.
@@ -158,6 +159,8 @@ struct Parts<P: Pipeline> {
     observed: Vec<ObservedStream>,
     /// Streams that are recorded as they come.
     raw: Vec<(P::Format, IntakeReader)>,
+    /// What the front end made that is played in this process.
+    front_end: FrontEndTruth,
 }
 
 /// A socket or file, not yet joined to its thread.
@@ -174,7 +177,13 @@ struct PartSource<P: Pipeline> {
 
 impl<P: Pipeline> Parts<P> {
     fn new() -> Self {
-        Self { sources: Vec::new(), streams: Vec::new(), observed: Vec::new(), raw: Vec::new() }
+        Self {
+            sources: Vec::new(),
+            streams: Vec::new(),
+            observed: Vec::new(),
+            raw: Vec::new(),
+            front_end: FrontEndTruth::default(),
+        }
     }
 
     fn add_source(
@@ -191,7 +200,13 @@ impl<P: Pipeline> Parts<P> {
             .map(|stream| self.add_stream(plan, planned, stream, &format, pipeline))
             .collect::<Result<_, _>>()?;
         let pool = Arc::new(StreamPool::new(setups));
-        let opened = open(planned, clock)
+        let datagrams = match planned.input {
+            SourceInput::Emulated => {
+                Some(plan.detector.front_end()?.in_process(Arc::clone(&self.front_end))?)
+            }
+            _ => None,
+        };
+        let opened = open(planned, datagrams, clock)
             .map_err(|cause| RunError::Source { source_name: planned.name.clone(), cause })?;
         let single = opened.len() == 1;
         for (index, source) in opened.into_iter().enumerate() {
@@ -277,9 +292,11 @@ impl<P: Pipeline> Parts<P> {
     }
 }
 
-/// Opens every socket of a source, UDP sockets yet without a port, or its file.
+/// Opens every socket of a source, UDP sockets yet without a port, or its file; `datagrams` are those of a
+/// front end in this process.
 fn open(
     planned: &PlannedSource,
+    datagrams: Option<Box<dyn Datagrams>>,
     clock: &Arc<dyn Clock>,
 ) -> Result<Vec<Box<dyn Source>>, gannet_ingest::Error> {
     let landing = |sockets: usize| Landing {
@@ -304,6 +321,13 @@ fn open(
             };
             Ok(vec![Box::new(PcapSource::open(&config, landing(1), Arc::clone(clock))?)])
         }
+        SourceInput::Emulated => datagrams
+            .into_iter()
+            .map(|datagrams| {
+                let source = MemorySource::new(landing(1), Arc::clone(clock), datagrams)?;
+                Ok(Box::new(source) as Box<dyn Source>)
+            })
+            .collect(),
     }
 }
 
@@ -387,6 +411,7 @@ fn launch<P: Pipeline>(
         answers: answers.as_ref().map(AnswerSender::account),
         raw: raw.account(),
         raw_bytes: raw.bytes(),
+        front_end: parts.front_end,
         recorder: recorder.handle(),
         exports: Arc::default(),
         life: Default::default(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gannet_control::config::{ChannelsConfig, Plan, PlannedStream};
 use gannet_control::detector::{ChannelSurvey, Export, Pipeline, PlannedDetector, Stages};
-use gannet_control::emulation::{Emulation, EmulationError, EventSink, Target, unix_ticks};
+use gannet_control::emulation::{EmulationError, PlannedFrontEnd, unix_ticks};
 use gannet_control::run::{Run, RunError};
 use gannet_control::snapshot::{PrimitiveSnapshot, TriggerSnapshot};
 use gannet_emulate::config::Pace;
@@ -228,15 +228,11 @@ impl<D: PrimitiveDetector> PlannedDetector for PlannedPrimitives<D> {
         geo_ids.unwrap_or_default().into_iter().map(named).collect()
     }
 
-    fn emulate(
-        &self,
-        target: &Target,
-        events: Option<EventSink>,
-    ) -> Result<Emulation, EmulationError> {
+    fn front_end(&self) -> Result<Box<dyn PlannedFrontEnd>, EmulationError> {
         let settings = self.config.emulate.settings();
         let start = settings.start_timestamp.unwrap_or_else(|| unix_ticks(CLOCK));
         let front_end = self.detector.front_end(&self.config.emulate, &self.emulated_map, start)?;
-        Emulation::start(front_end, &settings, target, events)
+        Ok(Box::new((front_end, settings)))
     }
 
     fn trial(&self, streams: usize, rate_scale: f64) -> Arc<dyn PlannedDetector> {

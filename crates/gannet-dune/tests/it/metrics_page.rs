@@ -57,7 +57,7 @@ fn served(text: &str) -> BTreeMap<String, Family> {
 /// Sends some frames to `to`.
 fn emulate(plan: &Plan, to: SocketAddr) {
     let target = Target { addresses: vec![to], frames: Some(100), flow_control: None };
-    plan.detector.emulate(&target, None).unwrap().join().unwrap();
+    plan.detector.front_end().unwrap().start(&target, None).unwrap().join().unwrap();
 }
 
 /// The end of a run in which every family has a value.

@@ -61,7 +61,7 @@ fn emulate(plan: &Plan, to: SocketAddr, frames: u64) -> EmulationReport {
         frames: Some(frames),
         flow_control: None,
     };
-    plan.detector.emulate(&target, None).unwrap().join().unwrap()
+    plan.detector.front_end().unwrap().start(&target, None).unwrap().join().unwrap()
 }
 
 impl Outcome {
@@ -124,7 +124,7 @@ fn streams_come_by_any_socket_of_a_source() {
         frames: Some(2000),
         flow_control: None,
     };
-    plan.detector.emulate(&target, None).unwrap().join().unwrap();
+    plan.detector.front_end().unwrap().start(&target, None).unwrap().join().unwrap();
     let snapshot = run.drain();
     assert_eq!(snapshot.sources.len(), 4);
     assert_eq!(snapshot.frames(), 8000);

@@ -47,7 +47,7 @@ fn emulate(plan: &Plan, run: &Run, frames: Option<u64>) -> Emulation {
     let flow_control = FlowControl { taken: Arc::new(move || taken() - before), in_flight_max };
     let addresses = vec![run.addresses()[0]; plan.detector.emulated().len()];
     let target = Target { addresses, frames, flow_control: Some(flow_control) };
-    plan.detector.emulate(&target, None).unwrap()
+    plan.detector.front_end().unwrap().start(&target, None).unwrap()
 }
 
 fn dropped(snapshot: &Snapshot, reason: &str) -> u64 {

@@ -10,7 +10,7 @@ use gannet_control::config::{
     Config, Document, Load, Plan, PlannedStream, Problem, STREAMS_MAX, SourceStreams,
 };
 use gannet_control::detector::PlannedDetector;
-use gannet_control::emulation::{Emulation, EmulationError, EventSink, Role, Target};
+use gannet_control::emulation::{EmulationError, PlannedFrontEnd, Role};
 use gannet_control::run::{Run, RunError};
 use gannet_emulate::config::Pace;
 use gannet_emulate::rich::{Packets, RichFrontEnd};
@@ -201,13 +201,9 @@ impl PlannedDetector for PlannedRich {
         })
     }
 
-    fn emulate(
-        &self,
-        target: &Target,
-        events: Option<EventSink>,
-    ) -> Result<Emulation, EmulationError> {
+    fn front_end(&self) -> Result<Box<dyn PlannedFrontEnd>, EmulationError> {
         let front_end = RichFrontEnd::new(&self.config.emulate, &self.map)?;
-        Emulation::start(front_end, &self.config.emulate.settings(), target, events)
+        Ok(Box::new((front_end, self.config.emulate.settings())))
     }
 
     fn roles(&self) -> Vec<(&'static str, SocketAddr, Box<dyn Role>)> {

@@ -133,7 +133,7 @@ impl Bench {
     pub fn emulate(&self, to: SocketAddr, frames: Option<u64>) -> Emulation {
         let addresses = vec![to; self.plan.detector.emulated().len()];
         let target = Target { addresses, frames, flow_control: None };
-        self.plan.detector.emulate(&target, None).unwrap()
+        self.plan.detector.front_end().unwrap().start(&target, None).unwrap()
     }
 
     /// Starts `gannet emulate`, which sends to the address in the configuration until dropped.
