@@ -126,3 +126,48 @@ fn the_books_close_with_every_fault_of_the_front_end() {
     assert!(answered * 10 > events(&told) * 9, "{answered} of {}", events(&told));
     assert_eq!(told.level0("primitives"), answered);
 }
+
+/// A run whose front end is in its own process, for a second at least.
+fn run_in_process(rest: &str) -> Ended {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("rich.toml");
+    let text = config("merged", free_address(), rest)
+        .replace("udp = { listen = [\"127.0.0.1:0\"] }", "emulated = true");
+    let (before, after) = text.split_once("to = ").unwrap();
+    let (_nobody, after) = after.split_once('\n').unwrap();
+    std::fs::write(&file, format!("{before}{after}")).unwrap();
+    let seconds = scale(60).to_string();
+    let output = Command::new(gannet())
+        .args(["run", "--json", "--seconds", &seconds, file.to_str().unwrap()])
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let report = serde_json::from_slice(&output.stdout).expect(&errors);
+    Ended { status: output.status, report, errors }
+}
+
+#[test]
+fn a_front_end_in_the_process_is_answered_event_by_event() {
+    let _alone = alone();
+    let ended = run_in_process("");
+    assert_eq!(ended.open_books(), [""; 0]);
+    let events = ended.report["front_end"]["events"].as_object().unwrap();
+    let made: u64 = events.values().map(|count| count.as_u64().unwrap()).sum();
+    assert!(made > 50_000, "{made}");
+    let busy = ended.ledger("primitives", "trigger_busy");
+    assert_eq!(ended.ledger("answered", "delivered") + busy, made, "{}", ended.errors);
+    assert_eq!(ended.number("/frames_lost"), 0);
+}
+
+#[test]
+fn the_books_close_with_every_fault_of_a_front_end_in_the_process() {
+    let _alone = alone();
+    let ended = run_in_process(
+        "faults = { loss = 0.01, duplicate = 0.01, reorder = 0.01, truncation = 0.01, \
+         bit_flip = 0.01, wrong_id = 0.01, sequence_jump = 0.001, timestamp_jump = 0.001 }",
+    );
+    assert_eq!(ended.open_books(), [""; 0]);
+    assert!(ended.is_degraded());
+    let total: Value = ended.report["front_end"]["streams"][0].clone();
+    assert_eq!(ended.ledger("source", "offered"), total["datagrams_sent"].as_u64().unwrap());
+}

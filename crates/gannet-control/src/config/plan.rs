@@ -354,7 +354,9 @@ fn input<S: Table>(
         (None, None, None) => Err(document.problem(
             place,
             "it has no input".into(),
-            "add `udp = { listen = [\"127.0.0.1:7000\"] }` or `capture = \"file.pcap\"`".into(),
+            "add `udp = { listen = [\"127.0.0.1:7000\"] }`, `capture = \"file.pcap\"` or \
+             `emulated = true`"
+                .into(),
         )),
     }
 }
