@@ -7,6 +7,7 @@
 pub mod coincidences;
 mod cores;
 pub mod ingest;
+pub mod latency;
 pub mod limits;
 pub mod rings;
 pub mod search;

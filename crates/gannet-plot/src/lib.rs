@@ -97,7 +97,8 @@ pub struct Axis {
     pub range: Range<f64>,
     /// How a value is written.
     pub label: Box<dyn Fn(&f64) -> String>,
-    /// Whether each step is the same factor, and which; else the same difference.
+    /// Whether each step is the same factor, and which; else the same difference. An axis on the right
+    /// goes in the steps of that on the left.
     pub log_base: Option<f64>,
 }
 
@@ -228,10 +229,7 @@ impl Document {
         let (_, body) = root.split_vertically(head);
         for (area, column) in body.split_evenly((1, self.columns.len())).iter().zip(&self.columns) {
             for (area, chart) in area.split_evenly((column.len(), 1)).iter().zip(column) {
-                match chart.x.log_base {
-                    Some(base) => chart.draw(area, chart.x.range.clone().log_scale().base(base))?,
-                    None => chart.draw(area, chart.x.range.clone())?,
-                }
+                chart.draw_with_scales(area)?;
             }
         }
         Ok(())
@@ -239,10 +237,24 @@ impl Document {
 }
 
 impl Chart {
-    fn draw<'a, X>(&self, area: &Area<'a>, across: X) -> Drawn<'a>
+    fn draw_with_scales<'a>(&self, area: &Area<'a>) -> Drawn<'a> {
+        let even = |axis: &Axis| axis.range.clone();
+        let log = |axis: &Axis, base| even(axis).log_scale().base(base);
+        let (x, y, right) = (&self.x, &self.y, self.right.as_ref().unwrap_or(&self.y));
+        match (x.log_base, y.log_base) {
+            (None, None) => self.draw(area, even(x), [y, right].map(even)),
+            (Some(base), None) => self.draw(area, log(x, base), [y, right].map(even)),
+            (None, Some(up)) => self.draw(area, even(x), [y, right].map(|y| log(y, up))),
+            (Some(base), Some(up)) => self.draw(area, log(x, base), [y, right].map(|y| log(y, up))),
+        }
+    }
+
+    fn draw<'a, X, Y>(&self, area: &Area<'a>, across: X, [left, right_scale]: [Y; 2]) -> Drawn<'a>
     where
         X: AsRangedCoord<Value = f64> + Clone,
         X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+        Y: AsRangedCoord<Value = f64>,
+        Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
     {
         let (up, right) = (&self.y, self.right.as_ref());
         let mut chart = ChartBuilder::on(area)
@@ -251,8 +263,8 @@ impl Chart {
             .x_label_area_size(46)
             .y_label_area_size(62)
             .right_y_label_area_size(if right.is_some() { 62 } else { 0 })
-            .build_cartesian_2d(across.clone(), up.range.clone())?
-            .set_secondary_coord(across, right.unwrap_or(up).range.clone());
+            .build_cartesian_2d(across.clone(), left)?
+            .set_secondary_coord(across, right_scale);
         chart
             .configure_mesh()
             .axis_style(INK)
@@ -358,6 +370,21 @@ mod tests {
             page.split('"').nth(3).unwrap().parse::<i32>().unwrap()
         };
         assert_eq!((height(0), height(3), height(4)), (HEIGHT, HEIGHT, HEIGHT + ROW));
+    }
+
+    #[test]
+    fn equal_factors_are_equal_heights_on_an_axis_of_factors() {
+        let mut chart = chart(Some(2.0));
+        let axis = Axis::new("us", 1.0..100.0);
+        chart.y = Axis { log_base: Some(10.0), label: Box::new(|us| format!("{us} us")), ..axis };
+        let dots = vec![(1.0, 1.0), (8.0, 10.0), (64.0, 100.0)];
+        chart.marks = vec![Mark::Line(Stroke::Dots, BLUE, dots)];
+        let page = document(vec![vec![chart]], Vec::new());
+        let heights = page.split("cy=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
+        let heights: Vec<i32> = heights.map(|height| height.parse().unwrap()).collect();
+        assert_eq!(heights.len(), 3, "{page}");
+        assert!((heights[0] - 2 * heights[1] + heights[2]).abs() <= 1, "{heights:?}");
+        assert!(page.contains("10 us") && heights[0] > heights[2]);
     }
 
     #[test]

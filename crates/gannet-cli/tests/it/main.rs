@@ -2,6 +2,7 @@
 
 mod bench_coincidences;
 mod bench_ingest;
+mod bench_latency;
 mod bench_rings;
 mod bench_tpg;
 mod channels;

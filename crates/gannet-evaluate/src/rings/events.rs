@@ -17,7 +17,7 @@ const NEAR: f64 = 12.0;
 
 /// Events in the format of the trigger, one after the other.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Events {
+pub(crate) struct Events {
     pub m2egp: Vec<u8>,
     /// Where each begins, and where the last ends.
     pub starts: Vec<usize>,

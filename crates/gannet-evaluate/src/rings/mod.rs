@@ -1,6 +1,6 @@
 //! How fast rings are found in events in memory, how many of the true ones, and how many that are none.
 
-mod events;
+pub(crate) mod events;
 mod plain;
 mod quality;
 
@@ -173,25 +173,27 @@ pub struct RingsReport {
 }
 
 /// A finder that is set up.
-enum Ready {
+pub(crate) enum Ready {
     Single(SingleRing),
     Multi(MultiRing),
 }
 
 impl Ready {
-    fn new(plan: &RingsPlan, positions: &Positions) -> Result<Self, IsaError> {
-        let isa = plan.isa.isa();
-        let method = match plan.fit {
+    pub fn new(finder: Finder, fit: Fit, isa: IsaChoice, map: &PmMap) -> Result<Self, IsaError> {
+        let position = |channel| Some(map.position(channel)?.map(|x| x as f32));
+        let positions = Positions::new(position);
+        let isa = isa.isa();
+        let method = match fit {
             Fit::Kasa => Method::Kasa,
             Fit::Taubin => Method::Taubin,
         };
-        Ok(match plan.finder {
-            Finder::Single => Self::Single(SingleRing::new(positions, method, isa)?),
-            Finder::Multi => Self::Multi(MultiRing::new(positions, isa)?),
+        Ok(match finder {
+            Finder::Single => Self::Single(SingleRing::new(&positions, method, isa)?),
+            Finder::Multi => Self::Multi(MultiRing::new(&positions, isa)?),
         })
     }
 
-    fn find(&mut self, m2egp: &[u8], times: Option<&[u8]>, found: &mut Found) {
+    pub fn find(&mut self, m2egp: &[u8], times: Option<&[u8]>, found: &mut Found) {
         match (self, times) {
             (Self::Single(finder), _) => finder.find(m2egp, found),
             (Self::Multi(finder), None) => finder.find(m2egp, found),
@@ -219,9 +221,7 @@ pub fn measure(plan: &RingsPlan) -> Result<RingsReport, Error> {
 }
 
 fn measure_here(plan: &RingsPlan) -> Result<RingsReport, Error> {
-    let position = |channel| Some(plan.map.position(channel)?.map(|x| x as f32));
-    let positions = Positions::new(position);
-    let mut finder = Ready::new(plan, &positions)?;
+    let mut finder = Ready::new(plan.finder, plan.fit, plan.isa, &plan.map)?;
     let events = match &plan.recorded {
         Some(_) if plan.times => return Err(Error::NoTimes),
         Some(Recorded { events, truth }) => Events::read(events, truth, &plan.map)?,

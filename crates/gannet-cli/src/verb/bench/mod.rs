@@ -3,6 +3,7 @@
 mod against;
 mod coincidences;
 mod ingest;
+mod latency;
 mod names;
 mod rings;
 mod tpg;
@@ -24,6 +25,7 @@ pub struct Arguments {
 enum What {
     Coincidences(coincidences::Arguments),
     Ingest(ingest::Arguments),
+    Latency(latency::Arguments),
     Rings(rings::Arguments),
     Tpg(tpg::Arguments),
 }
@@ -32,6 +34,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     match &arguments.what {
         What::Coincidences(arguments) => coincidences::run(arguments),
         What::Ingest(arguments) => ingest::run(arguments),
+        What::Latency(arguments) => latency::run(arguments),
         What::Rings(arguments) => rings::run(arguments),
         What::Tpg(arguments) => tpg::run(arguments),
     }
