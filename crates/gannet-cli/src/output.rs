@@ -7,7 +7,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::time::Duration;
 
 use anyhow::Context;
-use gannet_control::snapshot::{Figure, FigureValue};
+use gannet_control::snapshot::{Figure, FigureValue, Times};
 use gannet_measure::histogram::Summary;
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
@@ -146,17 +146,31 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 /// A figure of a detector as a line of text, its name and its count as wide as told.
 pub fn figure(figure: &Figure, name_width: usize, value_width: usize) -> String {
     let name = &figure.name;
-    match figure.value {
+    match &figure.value {
         FigureValue::Count(count) => {
-            format!("{name:<name_width$} {:>value_width$}", grouped(count))
+            format!("{name:<name_width$} {:>value_width$}", grouped(*count))
         }
-        FigureValue::Ns(Summary { p50, p99, p999, max, .. }) => {
-            let [p50, p99, p999, max] = [p50, p99, p999, max].map(|ns| ns as f64 * 1e-3);
+        FigureValue::Ns(Times { summary: Summary { p50, p99, p999, max, .. }, .. }) => {
+            let [p50, p99, p999, max] = [p50, p99, p999, max].map(|ns| *ns as f64 * 1e-3);
             format!(
                 "{name:<name_width$} p50 {p50:.1} us, p99 {p99:.1} us, p99.9 {p999:.1} us, max {max:.1} us"
             )
         }
     }
+}
+
+/// A histogram of times, a line an octave with a bar as long as the octave has its share; none of the lines
+/// begins or ends with a space.
+pub fn bars(times: &Times) -> impl Iterator<Item = String> {
+    const WIDTH: u64 = 40;
+    let most = times.octaves.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
+    times.octaves.iter().map(move |(upper, count)| {
+        // Whatever has a value shows.
+        let len = (count * WIDTH).div_ceil(most) as usize;
+        let bar = "#".repeat(len);
+        let line = format!("up to {:>10.1} us {:>15} {bar}", *upper as f64 * 1e-3, grouped(*count));
+        line.trim_end().to_owned()
+    })
 }
 
 /// A number with its digits in groups of three: `1 234 567`.
@@ -174,7 +188,18 @@ pub fn grouped(value: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::grouped;
+    use gannet_control::snapshot::Times;
+
+    use super::{bars, grouped};
+
+    #[test]
+    fn a_bar_is_as_long_as_its_share_and_never_empty() {
+        let times = Times { octaves: vec![(1023, 1), (2047, 0), (4095, 400)], ..Times::default() };
+        let lines: Vec<_> = bars(&times).collect();
+        let lens = lines.iter().map(|line| line.chars().filter(|c| *c == '#').count());
+        assert_eq!(lens.collect::<Vec<_>>(), [1, 0, 40]);
+        assert_eq!(lines[1], "up to        2.0 us               0");
+    }
 
     #[test]
     fn digits_are_grouped_from_the_right() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gannet_control::alarm::brief;
 use gannet_control::run_control::State;
-use gannet_control::snapshot::{ChannelsSnapshot, Snapshot};
+use gannet_control::snapshot::{ChannelsSnapshot, FigureValue, Snapshot};
 use gannet_dune::raw_file;
 use serde::Serialize;
 
@@ -106,6 +106,9 @@ impl Report {
         }
         for own in &snapshot.specific {
             writeln!(out, "  {}", output::figure(own, 22, 15))?;
+            if let FigureValue::Ns(times) = &own.value {
+                output::bars(times).try_for_each(|bar| writeln!(out, "    {bar}"))?;
+            }
         }
         if let Some(truth) = &snapshot.front_end {
             let events =

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gannet_emulate::Truth;
-use gannet_measure::histogram::Summary;
+use gannet_measure::histogram::{Histogram, Summary};
 use gannet_measure::ledger::Statement;
 use serde::Serialize;
 
@@ -74,13 +74,30 @@ pub struct Figure {
 }
 
 /// The value of a [`Figure`].
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FigureValue {
     /// So many.
     Count(u64),
     /// Times in nanoseconds.
-    Ns(Summary),
+    Ns(Times),
+}
+
+/// How long something took, in nanoseconds.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Times {
+    /// What people ask for first.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// The largest time of each octave and how many were in it, from the first octave with any to the last.
+    pub octaves: Vec<(u64, u64)>,
+}
+
+impl Times {
+    /// What `histogram` holds.
+    pub fn of(histogram: &Histogram) -> Self {
+        Self { summary: histogram.summary(), octaves: histogram.octaves() }
+    }
 }
 
 /// One source of frames.

@@ -102,6 +102,21 @@ impl Histogram {
         self.max.raise(other.max.get());
     }
 
+    /// How many values each octave holds, from the first that holds one to the last: the largest value of the
+    /// octave, and their number.
+    pub fn octaves(&self) -> Vec<(u64, u64)> {
+        let counts: Vec<(u64, u64)> = (0..)
+            .zip(self.buckets.chunks(SUB_COUNT))
+            .map(|(octave, buckets)| {
+                let upper = upper_edge((octave + 1) * SUB_COUNT - 1);
+                (upper, buckets.iter().map(Counter::get).sum())
+            })
+            .collect();
+        let is_held = |(_, count): &(u64, u64)| *count > 0;
+        let (first, last) = (counts.iter().position(is_held), counts.iter().rposition(is_held));
+        first.zip(last).map_or(Vec::new(), |(first, last)| counts[first..=last].to_vec())
+    }
+
     /// The figures that reports print.
     pub fn summary(&self) -> Summary {
         let count = self.count();
@@ -157,6 +172,14 @@ mod tests {
         assert_eq!((summary.count, summary.max), (100, 100_000));
         assert!((50_000..=51_600).contains(&summary.p50));
         assert!((99_000..=100_000).contains(&summary.p99));
+    }
+
+    #[test]
+    fn octaves_hold_all_values_and_none_is_left_out_between() {
+        let histogram = Histogram::default();
+        assert!(histogram.octaves().is_empty());
+        [40, 63, 64, 300].into_iter().for_each(|value| histogram.record(value));
+        assert_eq!(histogram.octaves(), [(63, 2), (127, 1), (255, 0), (511, 1)]);
     }
 
     #[test]

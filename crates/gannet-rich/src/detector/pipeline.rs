@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gannet_control::config::Plan;
 use gannet_control::detector::{Answering, Pipeline, Stages, Worker};
-use gannet_control::snapshot::{Figure, FigureValue, TriggerSnapshot};
+use gannet_control::snapshot::{Figure, FigureValue, Times, TriggerSnapshot};
 use gannet_emulate::rich::Packets;
 use gannet_kernels::Isa;
 use gannet_log::Item;
@@ -195,7 +195,7 @@ impl Stages for RichStages {
         let late = answers.late.get();
         figures.push(count("answered in time", answers.events.delivered().saturating_sub(late)));
         figures.push(count("answered late", late));
-        let age = FigureValue::Ns(answers.age_ns.summary());
+        let age = FigureValue::Ns(Times::of(&answers.age_ns));
         figures.push(Figure { name: "event to answer".into(), value: age });
         figures
     }
