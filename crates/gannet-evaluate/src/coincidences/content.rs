@@ -74,7 +74,7 @@ impl Content {
 }
 
 /// What each module's hits are corrected by: t0 less the least of all.
-fn calibrations(detector: &DetectorFile) -> Vec<Calibration> {
+pub(crate) fn calibrations(detector: &DetectorFile) -> Vec<Calibration> {
     let all = detector.modules().iter().flat_map(|module| &module.pmts);
     let least = all.map(|pmt| pmt.t0_ns).fold(f64::MAX, f64::min);
     let of_module = |module: &Module| {

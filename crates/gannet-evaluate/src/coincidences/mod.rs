@@ -17,6 +17,7 @@ use gannet_kernels::coincidences::{
 use gannet_wire::km3net::SLICE_NS;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::content::calibrations;
 use self::content::{Content, Sent};
 use crate::cores::Cores;
 use crate::sys::read::Way;

@@ -30,25 +30,34 @@ impl Cluster {
         of: impl Fn(usize) -> (usize, u32),
         such: impl Fn(Between) -> bool,
     ) {
-        self.set.resize(range.len().div_ceil(64), 0);
-        from.ask(root, range.clone(), &mut self.set, such);
         self.columns.clear();
         self.members.clear();
         self.modules.clear();
-        for hit in core::iter::once(root).chain(places(&self.set).map(|it| range.start + it)) {
-            let (at, time) = from.get(hit);
-            self.columns.push(at, time);
-            let (member, module) = of(hit);
-            self.members.push(member);
-            self.modules.push(module);
+        self.take(from, root, of(root));
+        let mut set = core::mem::take(&mut self.set);
+        set.resize(range.len().div_ceil(64), 0);
+        from.ask(root, range.clone(), &mut set, such);
+        for place in places(&set) {
+            self.take(from, range.start + place, of(range.start + place));
         }
+        self.set = set;
     }
 
+    #[inline(always)]
+    fn take(&mut self, from: &Columns, hit: usize, (member, module): (usize, u32)) {
+        let (at, time) = from.get(hit);
+        self.columns.push(at, time);
+        self.members.push(member);
+        self.modules.push(module);
+    }
+
+    #[inline(always)]
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
     /// Place in the buffer and module of a hit.
+    #[inline(always)]
     pub fn of(&self, hit: usize) -> (usize, u32) {
         (self.members[hit], self.modules[hit])
     }
@@ -87,18 +96,9 @@ impl Cluster {
     }
 
     /// Places in the buffer of the hits that are left.
+    #[inline(always)]
     pub fn left(&self) -> impl Iterator<Item = usize> {
         places(&self.left).map(|hit| self.members[hit])
-    }
-
-    /// Modules of the hits that are left.
-    pub fn left_modules(&self) -> impl Iterator<Item = u32> {
-        places(&self.left).map(|hit| self.modules[hit])
-    }
-
-    /// Modules of all.
-    pub fn modules(&self) -> impl Iterator<Item = u32> {
-        self.modules.iter().copied()
     }
 }
 
@@ -115,19 +115,26 @@ impl Census {
         Self { seen: vec![0; modules], number: 0 }
     }
 
-    /// Whether there are `least` different ones.
+    /// Whether a cluster has hits on `least` modules.
     #[inline(always)]
-    pub fn has(&mut self, least: usize, modules: impl Iterator<Item = u32>) -> bool {
+    pub fn of_all(&mut self, cluster: &Cluster, least: usize) -> bool {
         self.number += 1;
-        let mut missing = least;
-        for module in modules {
-            if missing == 0 {
-                break;
-            }
-            let seen = &mut self.seen[module as usize];
-            missing -= usize::from(*seen != self.number);
-            *seen = self.number;
-        }
-        missing == 0
+        cluster.modules.iter().map(|&module| self.is_new(module)).sum::<usize>() >= least
+    }
+
+    /// Whether what is left of a cluster does.
+    #[inline(always)]
+    pub fn of_left(&mut self, cluster: &Cluster, least: usize) -> bool {
+        self.number += 1;
+        let left = places(&cluster.left);
+        left.map(|hit| self.is_new(cluster.modules[hit])).sum::<usize>() >= least
+    }
+
+    #[inline(always)]
+    fn is_new(&mut self, module: u32) -> usize {
+        let seen = &mut self.seen[module as usize];
+        let is_new = *seen != self.number;
+        *seen = self.number;
+        usize::from(is_new)
     }
 }

@@ -21,8 +21,12 @@ impl Columns {
         self.time.len()
     }
 
+    #[inline(always)]
     pub fn push(&mut self, at: [f32; 3], time: u32) {
-        self.at.iter_mut().zip(at).for_each(|(column, at)| column.push(at));
+        let [xs, ys, zs] = &mut self.at;
+        xs.push(at[0]);
+        ys.push(at[1]);
+        zs.push(at[2]);
         self.time.push(time);
     }
 
@@ -64,12 +68,13 @@ impl Columns {
         let [xs, ys, zs] = &self.at;
         set.fill(0);
         for first in range.clone().step_by(LANES) {
-            let [xs, ys, zs] = [xs, ys, zs].map(|column| block(column, first));
+            let (xs, ys, zs) = (block(xs, first), block(ys, first), block(zs, first));
             let times = block(&self.time, first);
-            let found: [u8; LANES] = core::array::from_fn(|lane| {
+            let mut found = [0; LANES];
+            for (lane, found) in found.iter_mut().enumerate() {
                 let other = [xs[lane], ys[lane], zs[lane]];
-                u8::from(such(between(at, time, other, times[lane])))
-            });
+                *found = u8::from(such(between(at, time, other, times[lane])));
+            }
             let left = range.end - first;
             let kept = if left < LANES { (1 << left) - 1 } else { u64::MAX };
             let place = first - range.start;
@@ -80,7 +85,7 @@ impl Columns {
 
 #[inline(always)]
 fn between(a: [f32; 3], time_a: u32, b: [f32; 3], time_b: u32) -> Between {
-    let way = core::array::from_fn(|axis| b[axis] - a[axis]);
+    let way = [b[0] - a[0], b[1] - a[1], b[2] - a[2]];
     Between { way, time: time_b.wrapping_sub(time_a).cast_signed() as f32 }
 }
 
@@ -107,13 +112,32 @@ pub(super) fn bits(bytes: [u8; LANES]) -> u64 {
 
 /// The places of the bits that are set.
 #[inline(always)]
-pub(super) fn places(set: &[u64]) -> impl Iterator<Item = usize> {
-    set.iter().enumerate().flat_map(|(word, &bits)| {
-        let next = move |bits: &u64| Some(bits & (bits - 1)).filter(|&rest| rest != 0);
-        let first = Some(bits).filter(|&bits| bits != 0);
-        let bits = core::iter::successors(first, next);
-        bits.map(move |bits| word * WORD + bits.trailing_zeros() as usize)
-    })
+pub(super) fn places(set: &[u64]) -> Places<'_> {
+    Places { bits: 0, word: 0, set }
+}
+
+/// What is left of a set.
+#[derive(Clone, Debug)]
+pub(super) struct Places<'a> {
+    bits: u64,
+    /// Words begun.
+    word: usize,
+    set: &'a [u64],
+}
+
+impl Iterator for Places<'_> {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        while self.bits == 0 {
+            self.bits = *self.set.get(self.word)?;
+            self.word += 1;
+        }
+        let place = (self.word - 1) * WORD + self.bits.trailing_zeros() as usize;
+        self.bits &= self.bits - 1;
+        Some(place)
+    }
 }
 
 #[cfg(test)]
@@ -126,7 +150,7 @@ mod tests {
             let bytes = core::array::from_fn(|lane| (set >> lane & 1) as u8);
             assert_eq!(bits(bytes), set);
         }
-        assert_eq!(places(&[0x8001, 0, 1 << 63]).collect::<Vec<_>>(), [0, 15, 191]);
+        assert!(places(&[0x8001, 0, 1 << 63]).eq([0, 15, 191]));
     }
 
     #[test]
@@ -140,8 +164,8 @@ mod tests {
             columns.ask(0, 0..count, &mut set, such);
             assert!(places(&set).eq((0..count).step_by(3)));
             columns.ask(0, count.min(5)..count, &mut set, such);
-            let expected =
-                (count.min(5)..count).filter(|hit| hit % 3 == 0).map(|hit| hit - count.min(5));
+            let first = count.min(5);
+            let expected = (first..count).filter(|hit| hit % 3 == 0).map(|hit| hit - first);
             assert!(places(&set).eq(expected), "{hit}");
         }
     }

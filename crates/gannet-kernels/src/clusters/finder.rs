@@ -8,13 +8,15 @@ use super::cluster::{Census, Cluster};
 use super::columns::{Columns, LANES};
 use super::directions;
 use super::light::{Between, Point, Track};
-use crate::coincidences::run;
+use crate::coincidences::{Work, run};
 use crate::isa::{Isa, IsaError, Kernel};
 
 /// Most hits in the window after a hit that are asked about.
 pub const HITS_MAX: usize = 1024;
 /// Time after which an event is cut in two, ns.
 pub const EVENT_MAX_NS: u64 = 100_000;
+/// Hits that are dropped at a time.
+const DROPPED_MIN: usize = 4096;
 /// Largest detector, from corner to corner, m.
 pub const DETECTOR_MAX_M: f64 = 10_000.0;
 
@@ -68,7 +70,7 @@ pub struct Muon {
 impl Default for Muon {
     fn default() -> Self {
         let spacing = 10_f64.to_radians();
-        Self { hits: 5, modules: 4, road_m: 124.0, extra_ns: 20.0, spacing }
+        Self { hits: 5, modules: 5, road_m: 124.0, extra_ns: 20.0, spacing }
     }
 }
 
@@ -187,10 +189,12 @@ impl EventFinder {
     /// Passes on the events that hits from `to` on, in ns, cannot change: no earlier one will come.
     pub fn advance(&mut self, to: u64, mut event: impl FnMut(&Event<'_>)) {
         self.now = self.now.max(to);
-        run(self.kernel, || self.ask_all(&mut event));
+        run(self.kernel, AskAll(self, &mut event));
         let kept = self.open.map_or(self.buffer.asked, |open| open.place);
-        if kept > self.buffer.hits.len() / 2 {
+        if kept >= DROPPED_MIN.max(self.buffer.hits.len() / 2) {
             self.buffer.drop_first(kept);
+            self.muon.iter_mut().for_each(|muon| muon.end = muon.end.saturating_sub(kept));
+            self.shower.iter_mut().for_each(|shower| shower.end = shower.end.saturating_sub(kept));
             self.open = self.open.map(|open| Open { place: open.place - kept, ..open });
         }
     }
@@ -198,12 +202,16 @@ impl EventFinder {
     /// Passes on all that is left. The next hit may have any time.
     pub fn finish(&mut self, event: impl FnMut(&Event<'_>)) {
         self.advance(u64::MAX, event);
+        self.buffer.drop_first(self.buffer.hits.len());
+        self.muon.iter_mut().for_each(|muon| muon.end = 0);
+        self.shower.iter_mut().for_each(|shower| shower.end = 0);
         self.now = 0;
     }
 
     #[inline(always)]
     fn ask_all(&mut self, event: &mut impl FnMut(&Event<'_>)) {
-        let window_ns = self.windows_ns().into_iter().fold(0, u64::max);
+        let [muon_ns, shower_ns] = self.windows_ns();
+        let window_ns = muon_ns.max(shower_ns);
         while let Some(&ModuleHit { time, .. }) = self.buffer.hits.get(self.buffer.asked)
             && time.saturating_add(window_ns) < self.now
         {
@@ -257,6 +265,16 @@ impl EventFinder {
     }
 }
 
+/// Asks all hits that can be.
+struct AskAll<'a, E>(&'a mut EventFinder, &'a mut E);
+
+impl<E: FnMut(&Event<'_>)> Work<()> for AskAll<'_, E> {
+    #[inline(always)]
+    fn run(self) {
+        self.0.ask_all(self.1);
+    }
+}
+
 /// The hits that are asked, and those that they are asked with.
 #[derive(Clone, Debug, Default)]
 struct Buffer {
@@ -283,18 +301,20 @@ impl Buffer {
     }
 
     /// The hits within `window_ns` after the one that is asked. If they are too many it is marked, and
-    /// the time is given until which they last.
+    /// the time is given until which they last. `end` is that of the hit before, and of this one then.
     #[inline(always)]
-    fn after(&mut self, window_ns: u64) -> Result<Range<usize>, u64> {
+    fn after(&mut self, window_ns: u64, end: &mut usize) -> Result<Range<usize>, u64> {
         let until = self.hits[self.asked].time.saturating_add(window_ns);
         let first = self.asked + 1;
-        let more = self.hits[first..].iter().take(HITS_MAX + 1);
-        let count = more.take_while(|hit| hit.time <= until).count();
-        if count > HITS_MAX {
+        *end = (*end).max(first);
+        while self.hits.get(*end).is_some_and(|hit| hit.time <= until) {
+            *end += 1;
+        }
+        if *end - first > HITS_MAX {
             self.masks[self.asked] |= 1 << trigger_bit::LIMIT_REACHED;
             return Err(until);
         }
-        Ok(first..first + count)
+        Ok(first..*end)
     }
 
     /// Takes the hits after the one that is asked that are `such` into a cluster.
@@ -307,10 +327,12 @@ impl Buffer {
     /// Marks what is left of a cluster, and gives the time of its last hit.
     #[inline(always)]
     fn mark(&mut self, cluster: &Cluster, bit: u32) -> Option<u64> {
-        cluster.left().fold(None, |_, hit| {
+        let mut last = None;
+        for hit in cluster.left() {
             self.masks[hit] |= 1 << bit;
-            Some(self.hits[hit].time)
-        })
+            last = Some(self.hits[hit].time);
+        }
+        last
     }
 }
 
@@ -319,6 +341,7 @@ struct ShowerFinder {
     rule: Shower,
     point: Point,
     window_ns: u64,
+    end: usize,
     cluster: Cluster,
 }
 
@@ -326,25 +349,25 @@ impl ShowerFinder {
     fn new(rule: Shower) -> Self {
         let point = Point::new(rule.distance_m, rule.extra_ns);
         let window_ns = point.time_max().ceil() as u64;
-        Self { rule, point, window_ns, cluster: Cluster::default() }
+        Self { rule, point, window_ns, end: 0, cluster: Cluster::default() }
     }
 
     /// Time of the last hit of the shower that begins with the hit that is asked.
     #[inline(always)]
     fn ask(&mut self, buffer: &mut Buffer, census: &mut Census) -> Option<u64> {
         let Shower { hits, modules, .. } = self.rule;
-        let range = match buffer.after(self.window_ns) {
+        let range = match buffer.after(self.window_ns, &mut self.end) {
             Ok(range) if range.len() + 1 < hits => return None,
             Ok(range) => range,
             Err(until) => return Some(until),
         };
         let (cluster, such) = (&mut self.cluster, |between| self.point.matches(between));
         buffer.gather(cluster, range, such);
-        if cluster.len() < hits || !census.has(modules, cluster.modules()) {
+        if cluster.len() < hits || !census.of_all(cluster, modules) {
             return None;
         }
         cluster.prune(hits.saturating_sub(1), such);
-        match census.has(modules, cluster.left_modules()) {
+        match census.of_left(cluster, modules) {
             true => buffer.mark(cluster, trigger_bit::SHOWER),
             false => None,
         }
@@ -356,6 +379,7 @@ struct MuonFinder {
     rule: Muon,
     track: Track,
     window_ns: u64,
+    end: usize,
     directions: Vec<[f32; 3]>,
     /// The same by component, in blocks; the last is filled up with zeros.
     blocks: Vec<[[f32; LANES]; 3]>,
@@ -379,6 +403,7 @@ impl MuonFinder {
             rule,
             track,
             window_ns: track.time_max(detector_m).ceil() as u64,
+            end: 0,
             blocks: blocks.collect(),
             directions,
             wide: Cluster::default(),
@@ -393,7 +418,7 @@ impl MuonFinder {
     #[inline(always)]
     fn ask(&mut self, buffer: &mut Buffer, census: &mut Census) -> Option<u64> {
         let Muon { hits, modules, .. } = self.rule;
-        let range = match buffer.after(self.window_ns) {
+        let range = match buffer.after(self.window_ns, &mut self.end) {
             Ok(range) if range.len() + 1 < hits => return None,
             Ok(range) => range,
             Err(until) => return Some(until),
@@ -404,7 +429,11 @@ impl MuonFinder {
             let bit = 1 << trigger_bit::MUON;
             cluster.members.iter().all(|&hit| buffer.masks[hit] & bit != 0)
         };
-        if wide.len() < hits || !census.has(modules, wide.modules()) || is_marked(buffer, wide) {
+        if wide.len() < hits || !census.of_all(wide, modules) || is_marked(buffer, wide) {
+            return None;
+        }
+        wide.prune(hits.saturating_sub(1), |between| track.may_match(between));
+        if !census.of_left(wide, modules) {
             return None;
         }
         let mut last = None;
@@ -416,11 +445,11 @@ impl MuonFinder {
                 }
                 let such = |between| track.matches(direction, between);
                 narrow.gather(&wide.columns, 0, 1..wide.len(), |hit| wide.of(hit), such);
-                if is_marked(buffer, narrow) || !census.has(modules, narrow.modules()) {
+                if is_marked(buffer, narrow) || !census.of_all(narrow, modules) {
                     continue;
                 }
                 narrow.prune(hits.saturating_sub(1), such);
-                if census.has(modules, narrow.left_modules()) {
+                if census.of_left(narrow, modules) {
                     last = last.max(buffer.mark(narrow, trigger_bit::MUON));
                 }
             }

@@ -29,11 +29,25 @@ use crate::isa::Kernel;
 /// Time within which hits coincide in the experiment, ns.
 pub const WINDOW_NS: u32 = 10;
 
+/// Work to be compiled for an instruction set: a closure, or where compilers make a call of that, a
+/// type whose `run` is always inlined.
+pub(crate) trait Work<R> {
+    /// Does it.
+    fn run(self) -> R;
+}
+
+impl<R, F: FnOnce() -> R> Work<R> for F {
+    #[inline(always)]
+    fn run(self) -> R {
+        self()
+    }
+}
+
 /// Does the work with the instruction set of the kernel enabled.
 #[inline(always)]
-pub(crate) fn run<R>(kernel: Kernel, work: impl FnOnce() -> R) -> R {
+pub(crate) fn run<R>(kernel: Kernel, work: impl Work<R>) -> R {
     match kernel {
-        Kernel::Scalar => work(),
+        Kernel::Scalar => work.run(),
         #[cfg(target_arch = "x86_64")]
         Kernel::Avx2(isa) => avx2::run(isa, work),
         #[cfg(target_arch = "x86_64")]
