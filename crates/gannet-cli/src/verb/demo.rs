@@ -11,7 +11,7 @@ use anyhow::Context;
 use gannet_control::config::{self, Plan};
 use gannet_control::detector::Detector;
 use gannet_control::emulation::{
-    Emulation, EmulationError, EmulationReport, EventSink, Playing, RoleReport, Target,
+    EmulationError, EmulationReport, EventSink, Playing, RoleReport, Target,
 };
 use gannet_control::run::Run;
 
@@ -65,6 +65,8 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     let mut display = LiveDisplay::open(arguments.quiet);
     let run = super::run::configure(&plan, &mut display)?;
     let _server = super::run::serve(listener, &run, &mut display)?;
+    // To make what it sends may take a while, in which no stream is to be told silent.
+    let front_end = plan.detector.front_end()?;
     run.start()?;
     // Whom the answers go to. A port that is taken costs the demonstration a line, no more.
     let mut played = Vec::new();
@@ -75,7 +77,7 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
         }
     }
     let tracks = Tracks::default();
-    let emulation = emulate(&plan, &run, tracks.sink())?;
+    let emulation = front_end.start(&target(&plan, &run)?, Some(tracks.sink()))?;
     let until = Some(Instant::now() + arguments.seconds);
     super::run::announce(&mut display, &plan, &run);
     let end = live::watch(&run, &mut display, &signals, until);
@@ -115,15 +117,14 @@ fn plan(detector: &dyn Detector, directory: &Path) -> anyhow::Result<Plan> {
     Ok(plan)
 }
 
-/// Starts the front end, held back to what the kernel gives the readout's sockets.
-fn emulate(plan: &Plan, run: &Run, events: EventSink) -> anyhow::Result<Emulation> {
+/// Where the front end sends, held back to what the kernel gives the readout's sockets.
+fn target(plan: &Plan, run: &Run) -> anyhow::Result<Target> {
     let to = *run.addresses().first().context("the readout has no socket")?;
-    let target = Target {
+    Ok(Target {
         addresses: vec![to; plan.detector.emulated().len()],
         frames: None,
         flow_control: Some(run.flow_control()),
-    };
-    Ok(plan.detector.front_end()?.start(&target, Some(events))?)
+    })
 }
 
 /// Times of the injected tracks, in ticks.
