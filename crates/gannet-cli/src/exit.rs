@@ -51,6 +51,30 @@ impl fmt::Display for Unwritable {
 
 impl std::error::Error for Unwritable {}
 
+/// No run can be asked by a socket.
+#[derive(Debug)]
+pub struct Unreachable {
+    /// The socket.
+    pub socket: PathBuf,
+    /// What the system said.
+    pub cause: io::Error,
+}
+
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let advice = match self.cause.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                "; a run with modules in [slow_control] says at its start where its socket is"
+            }
+            io::ErrorKind::PermissionDenied => "; it is for the user of the run only",
+            _ => "",
+        };
+        write!(f, "no run answers at {}: {}{advice}", self.socket.display(), self.cause)
+    }
+}
+
+impl std::error::Error for Unreachable {}
+
 /// How a verb ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -107,7 +131,7 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
     if let Some(error) = error.downcast_ref::<RetriggerError>() {
         return ExitCode::from(retrigger_code(error));
     }
-    if error.is::<Unwritable>() {
+    if error.is::<Unwritable>() || error.is::<Unreachable>() {
         return ExitCode::from(Outcome::ResourceMissing.code());
     }
     if error.is::<Usage>() {
@@ -133,7 +157,7 @@ fn sending_code(error: &EmulationError) -> u8 {
             CONFIGURATION_INVALID
         }
         // What a socket needs, an address or a right, is lacking on this machine.
-        EmulationError::Sink(_) => Outcome::ResourceMissing.code(),
+        EmulationError::Sink(_) | EmulationError::Module { .. } => Outcome::ResourceMissing.code(),
         _ => 1,
     }
 }

@@ -88,6 +88,7 @@ enum Verb {
     Find(verb::find::Arguments),
     Trigger(verb::trigger::Arguments),
     Torus(verb::torus::Arguments),
+    Ctl(verb::ctl::Arguments),
     Completions(verb::completions::Arguments),
     Man(verb::man::Arguments),
 }
@@ -119,6 +120,7 @@ pub fn main(detectors: Detectors) -> ExitCode {
         Verb::Find(arguments) => verb::find::run(&arguments),
         Verb::Trigger(arguments) => verb::trigger::run(&arguments, detectors),
         Verb::Torus(arguments) => verb::torus::run(&arguments),
+        Verb::Ctl(arguments) => verb::ctl::run(&arguments),
         Verb::Completions(arguments) => verb::completions::run(&arguments, Arguments::command()),
         Verb::Man(arguments) => verb::man::run(&arguments, Arguments::command()),
     })

@@ -79,6 +79,14 @@ impl Report {
             anyhow::bail!("no exports of a log file: {why}; `gannet export` makes them later");
         }
         let unsound = self.verified.iter().any(|file| file.problem.is_some());
+        let control = self.snapshot.slow_control.iter();
+        let failures = control.flat_map(|control| &control.failures_at_stop).collect::<Vec<_>>();
+        if let Some(first) = failures.first() {
+            let all = failures.len();
+            anyhow::bail!(
+                "slow control at stop: {first} ({all} failed); the data are not concerned"
+            );
+        }
         Ok(match end {
             _ if unsound => Outcome::NotVerified,
             _ if self.snapshot.degraded => Outcome::Degraded,
@@ -117,6 +125,11 @@ impl Report {
         }
         figure(&mut out, "trigger decisions", snapshot.trigger.decisions)?;
         self.print_recorded(&mut out)?;
+        if let Some(control) = &snapshot.slow_control {
+            figure(&mut out, "commands applied", control.applied)?;
+            figure(&mut out, "  failed", control.failed)?;
+            figure(&mut out, "  sent again", control.datagrams.repeated)?;
+        }
         self.print_latencies(&mut out)?;
         let alarms = brief(&snapshot.alarms, ALARMS_SHOWN);
         alarms.iter().try_for_each(|line| writeln!(out, "alarm: {line}"))?;

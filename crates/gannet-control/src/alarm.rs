@@ -28,17 +28,20 @@ pub enum AlarmKind {
     Exports,
     /// The table of channels cannot be written.
     ChannelTable,
+    /// A command to a module failed, and no later one has set the value.
+    SlowControl,
 }
 
 impl AlarmKind {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::StreamSilent,
         Self::StreamSetApart,
         Self::NoFrames,
         Self::Recorder,
         Self::Exports,
         Self::ChannelTable,
+        Self::SlowControl,
     ];
 
     /// Its name, as in JSON.
@@ -50,6 +53,7 @@ impl AlarmKind {
             Self::Recorder => "recorder",
             Self::Exports => "exports",
             Self::ChannelTable => "channel_table",
+            Self::SlowControl => "slow_control",
         }
     }
 }

@@ -7,6 +7,7 @@ pub mod detector;
 pub mod doctor;
 pub mod emulation;
 pub mod metrics;
+pub mod remote;
 pub mod run;
 pub mod run_control;
 pub mod slow_control;

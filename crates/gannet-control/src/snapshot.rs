@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::alarm::{Alarm, AlarmKind};
 use crate::channels::{ChannelFigures, ChannelSummary};
 use crate::run_control::State;
+use crate::slow_control::{Counts, Outcome};
 
 /// Most places named in one alarm.
 const PLACES_MAX: usize = 4;
@@ -60,8 +61,27 @@ pub struct Snapshot {
     pub recorder: RecorderSnapshot,
     /// How long things took.
     pub latency: LatencySnapshot,
+    /// Commands to modules, where there are any.
+    pub slow_control: Option<SlowControlSnapshot>,
     /// The channels one by one.
     pub channels: ChannelsSnapshot,
+}
+
+/// Commands to modules.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct SlowControlSnapshot {
+    /// Commands so far.
+    pub commands: u64,
+    /// Commands that modules acknowledged as applied.
+    pub applied: u64,
+    /// Commands that were refused, not acknowledged, or not sent for one before them.
+    pub failed: u64,
+    /// What came and what went.
+    pub datagrams: Counts,
+    /// The last command to each key of a module, where it was refused or not acknowledged.
+    pub failures: Vec<Outcome>,
+    /// Commands at stop that failed, in words, where the run requires them.
+    pub failures_at_stop: Vec<String>,
 }
 
 /// A figure that only one kind of detector has.
@@ -340,6 +360,8 @@ impl Snapshot {
             let what = format!("cannot be written: {why}");
             Alarm::new(AlarmKind::ChannelTable, "the table of channels", what)
         }));
+        let failures = self.slow_control.iter().flat_map(|control| &control.failures);
+        alarms.extend(failures.map(command_failed));
         alarms
     }
 
@@ -366,6 +388,14 @@ impl Snapshot {
             ),
         };
         Alarm::new(AlarmKind::NoFrames, "the run", text)
+    }
+}
+
+fn command_failed(outcome: &Outcome) -> Alarm {
+    Alarm {
+        kind: AlarmKind::SlowControl,
+        subject: format!("module {}: {}", outcome.module, outcome.key),
+        text: format!("{outcome}; check the module, and set it anew by `gannet ctl`"),
     }
 }
 

@@ -5,8 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use gannet_control::config;
-use gannet_control::detector::PlannedDetector;
+use gannet_control::config::{self, Plan};
 use gannet_control::emulation::{self, EmulationReport, EventFile, Playing, Target};
 use gannet_emulate::StreamTruth;
 use gannet_log::files::is_same_file;
@@ -16,6 +15,9 @@ use crate::exit::{Outcome, Usage};
 use crate::output::grouped;
 use crate::signals::Signals;
 use crate::{log, output, sending};
+
+/// Name of the role of the modules that take commands.
+const MODULES: &str = "modules";
 
 /// Sends the frames that the `[emulate]` table of a configuration describes.
 ///
@@ -40,8 +42,9 @@ pub struct Arguments {
     /// probe for it; where a firewall drops them or the replies, this does not wait.
     #[arg(long)]
     wait: bool,
-    /// Play somebody else than the front end: `level0` takes the answers of a RICH trigger. It listens
-    /// where the configuration sends them, or at `--to`.
+    /// Play somebody else than the front end: `level0` takes the answers of a RICH trigger, `modules` are
+    /// those of `[slow_control]`, which take commands and say what they applied. They listen where the
+    /// configuration sends to, or at `--to`.
     #[arg(long = "as", value_name = "NAME", conflicts_with_all = ["frames", "wait", "truth", "hits"])]
     role: Option<String>,
     /// Write the truth to this file, as JSON: what was sent and which faults were injected.
@@ -59,7 +62,7 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     let signals = Signals::install()?;
     let plan = config::load(&arguments.file, detectors)?;
     if let Some(name) = &arguments.role {
-        return play(arguments, name, &*plan.detector, &signals);
+        return play(arguments, name, &plan, &signals);
     }
     let addresses = match arguments.to {
         Some(address) => vec![address; plan.detector.emulated().len()],
@@ -101,22 +104,14 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
 fn play(
     arguments: &Arguments,
     name: &str,
-    detector: &dyn PlannedDetector,
+    plan: &Plan,
     signals: &Signals,
 ) -> anyhow::Result<Outcome> {
-    let mut roles = detector.roles();
-    let known: Vec<_> = roles.iter().map(|(name, ..)| *name).collect();
-    let Some(place) = known.iter().position(|known| *known == name) else {
-        let known = match known.is_empty() {
-            true => "this detector has nobody but its front end".to_owned(),
-            false => format!("this detector has {}", known.join(", ")),
-        };
-        return Err(Usage(format!("nobody is called {name:?} here: {known}")).into());
+    let playing = if name == MODULES && !plan.slow_control.modules.is_empty() {
+        play_modules(arguments, plan)?
+    } else {
+        play_role(arguments, name, plan)?
     };
-    let (_, listen, role) = roles.swap_remove(place);
-    let listen = arguments.to.unwrap_or(listen);
-    let playing = Playing::start(listen, role)?;
-    log::say(format_args!("{name} listens on {listen}"));
     sending::watch(&playing, signals, arguments.seconds);
     let report = playing.join()?;
     if arguments.json {
@@ -130,6 +125,41 @@ fn play(
         None if !report.is_sound => Outcome::Degraded,
         None => Outcome::Ok,
     })
+}
+
+/// Plays the modules of slow control, which say what they apply.
+fn play_modules(arguments: &Arguments, plan: &Plan) -> anyhow::Result<Playing> {
+    let is_silent = arguments.json;
+    let applied = move |module: u32, key: &str, value: &str| {
+        if !is_silent {
+            // Whoever closed the pipe has seen enough.
+            let _seen = output::text(&format!("module {module}: {key} = {value}\n"));
+        }
+    };
+    let playing = emulation::play_modules(&plan.slow_control, arguments.to, Box::new(applied))?;
+    log::say(format_args!("{} modules listen", plan.slow_control.modules.len()));
+    Ok(playing)
+}
+
+/// Plays somebody whom only this detector has.
+fn play_role(arguments: &Arguments, name: &str, plan: &Plan) -> anyhow::Result<Playing> {
+    let mut roles = plan.detector.roles();
+    let mut known: Vec<_> = roles.iter().map(|(name, ..)| *name).collect();
+    let Some(place) = known.iter().position(|known| *known == name) else {
+        known.extend((!plan.slow_control.modules.is_empty()).then_some(MODULES));
+        let known = match known.is_empty() {
+            true => format!(
+                "this detector has nobody but its front end, and [slow_control] no {MODULES}"
+            ),
+            false => format!("this detector has {}", known.join(", ")),
+        };
+        return Err(Usage(format!("nobody is called {name:?} here: {known}")).into());
+    };
+    let (_, listen, role) = roles.swap_remove(place);
+    let listen = arguments.to.unwrap_or(listen);
+    let playing = Playing::start(listen, role)?;
+    log::say(format_args!("{name} listens on {listen}"));
+    Ok(playing)
 }
 
 /// Refuses to write over what is read, or twice to one file.

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod channels;
 pub mod check;
 pub mod completions;
+pub mod ctl;
 pub mod demo;
 pub mod doctor;
 pub mod emulate;

@@ -106,6 +106,9 @@ pub fn announce(display: &mut LiveDisplay, plan: &Plan, run: &Run) {
         let cpu = source.cpu.map(|cpu| format!(", on CPU {cpu}")).unwrap_or_default();
         display.note(&format!("{}: {}{cpu}", source.name, source.engine));
     }
+    if let Some(socket) = run.control_socket() {
+        display.note(&format!("socket for `gannet ctl`: {}", socket.display()));
+    }
     display.note(&running(plan, run));
 }
 

@@ -19,6 +19,7 @@ mod quotes;
 mod readout;
 mod rich;
 mod sending;
+mod slow_control;
 mod standard_streams;
 mod sys;
 mod torus;

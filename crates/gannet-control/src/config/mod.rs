@@ -11,6 +11,7 @@ mod model;
 mod plan;
 mod planned_source;
 mod receive_cpus;
+mod slow_control;
 mod token;
 
 use std::fs;
@@ -28,6 +29,10 @@ pub use model::{
 pub use plan::{Plan, STREAMS_MAX};
 pub use planned_source::{PlannedSource, PlannedStream, SourceStreams};
 pub use receive_cpus::ReceiveCpus;
+pub use slow_control::{
+    Batches, CommandsConfig, EmulatedModules, MODULES_MAX, ModulesConfig, SlowControlConfig,
+    SlowControlPlan, Word, check_command,
+};
 pub use token::Token;
 
 /// Longest configuration that is read, in bytes.

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::receive_cpus::ReceiveCpus;
+use super::slow_control::SlowControlConfig;
 
 /// A table of a configuration.
 pub trait Table:
@@ -84,6 +85,8 @@ pub struct Config<T: Tables> {
     pub record: BuildConfig,
     /// Where and how records are written.
     pub recorder: RecorderConfig,
+    /// Commands to front-end modules.
+    pub slow_control: SlowControlConfig,
     /// Figures for a monitoring system.
     pub metrics: MetricsConfig,
     /// The front-end emulator that `gannet emulate` runs.
@@ -95,6 +98,7 @@ impl<T: Tables> Config<T> {
     pub fn absolve_paths(&mut self, directory: &Path) {
         let absolve = |path: &mut PathBuf| *path = directory.join(&*path);
         self.metrics.token_file.iter_mut().for_each(absolve);
+        self.slow_control.socket.iter_mut().for_each(absolve);
         for source in &mut self.sources {
             source.capture.iter_mut().chain(&mut source.links).for_each(absolve);
         }
@@ -106,6 +110,7 @@ impl<T: Tables> Config<T> {
             run: self.run.clone(),
             record: self.record.clone(),
             recorder: self.recorder.clone(),
+            slow_control: self.slow_control.clone(),
             metrics: self.metrics.clone(),
         }
     }
@@ -119,6 +124,7 @@ impl<T: Tables> Default for Config<T> {
             pipeline: T::Pipeline::default(),
             record: BuildConfig::default(),
             recorder: RecorderConfig::default(),
+            slow_control: SlowControlConfig::default(),
             metrics: MetricsConfig::default(),
             emulate: T::Emulate::default(),
         }
@@ -127,9 +133,10 @@ impl<T: Tables> Default for Config<T> {
 
 impl<T: Tables> Clone for Config<T> {
     fn clone(&self) -> Self {
-        let Settings { run, record, recorder, metrics } = self.settings();
+        let Settings { run, record, recorder, slow_control, metrics } = self.settings();
         let (sources, pipeline) = (self.sources.clone(), self.pipeline.clone());
-        Self { run, sources, pipeline, record, recorder, metrics, emulate: self.emulate.clone() }
+        let emulate = self.emulate.clone();
+        Self { run, sources, pipeline, record, recorder, slow_control, metrics, emulate }
     }
 }
 
@@ -153,6 +160,8 @@ pub struct Settings {
     pub record: BuildConfig,
     /// Where and how records are written.
     pub recorder: RecorderConfig,
+    /// Commands to front-end modules.
+    pub slow_control: SlowControlConfig,
     /// Figures for a monitoring system.
     pub metrics: MetricsConfig,
 }

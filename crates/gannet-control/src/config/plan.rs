@@ -12,6 +12,7 @@ use super::forecast::{Forecast, Load};
 use super::model::{Config, Settings, SourceConfig, SourceInput, Table, Tables};
 use super::planned_source::{PlannedSource, PlannedStream, SourceStreams};
 use super::receive_cpus::ReceiveCpus;
+use super::slow_control::SlowControlPlan;
 use super::token::{self, Token};
 use crate::detector::PlannedDetector;
 
@@ -31,6 +32,8 @@ pub struct Plan {
     pub settings: Settings,
     /// The sources in the order of the file.
     pub sources: Vec<PlannedSource>,
+    /// Modules that take commands, and what they are told.
+    pub slow_control: SlowControlPlan,
     /// What the run will need.
     pub forecast: Forecast,
     /// What depends on the detector.
@@ -63,12 +66,13 @@ impl Plan {
         check_raw_streams(&settings, &sources, document)?;
         check_receive_cpus(&settings, &sources, document)?;
         token::check_access(&settings.metrics, document)?;
+        let slow_control = settings.slow_control.plan(document)?;
         let forecast = Forecast::of(&settings, &sources, load);
         let filled = toml::to_string_pretty(config).map_err(|error| {
             document.problem("", error.to_string(), "write numbers below 2^63".into())
         })?;
         let text = document.text().to_owned();
-        Ok(Self { text, filled, settings, sources, forecast, detector })
+        Ok(Self { text, filled, settings, sources, slow_control, forecast, detector })
     }
 
     /// Number of the run; 0 until it has one.

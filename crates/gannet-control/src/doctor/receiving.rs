@@ -8,7 +8,7 @@ use gannet_ingest::udp::UdpConfig;
 use gannet_measure::quantity::Span;
 
 use super::{Check, Needs, Verdict};
-use crate::config::{Plan, Settings, SourceInput};
+use crate::config::{Plan, Settings, SlowControlPlan, SourceInput};
 use crate::emulation::Target;
 use crate::run::Run;
 
@@ -90,6 +90,7 @@ fn trial(plan: &Plan, frames_per_s: f64) -> Result<Plan, String> {
     plan.detector = plan.detector.trial(source.streams.len(), rate / true_rate);
     plan.settings = Settings { record: plan.settings.record, ..Settings::default() };
     plan.settings.recorder.enabled = false;
+    plan.slow_control = SlowControlPlan::default();
     Ok(plan)
 }
 

@@ -2,6 +2,7 @@
 
 mod emulator;
 mod in_process;
+mod modules;
 mod role;
 mod send;
 mod target;
@@ -14,6 +15,7 @@ use gannet_measure::histogram::Histogram;
 
 pub use emulator::{Emulation, EmulationReport, EventFile, EventSink, PlannedFrontEnd, unix_ticks};
 pub use in_process::FrontEndTruth;
+pub use modules::{AppliedSink, play_modules};
 pub use role::{Playing, Role, RoleReport};
 pub use send::{FlowControl, Outlets, Running, wait};
 pub use target::{Target, addresses, is_listening};
@@ -40,6 +42,15 @@ pub enum EmulationError {
     /// A socket failed.
     #[error(transparent)]
     Sink(#[from] gannet_ingest::Error),
+    /// A module cannot have its address.
+    #[error("cannot play a module at {address}: {cause}")]
+    Module {
+        /// Its address.
+        address: std::net::SocketAddr,
+        /// What went wrong.
+        #[source]
+        cause: std::io::Error,
+    },
     /// The system gave no thread.
     #[error("cannot start the sending thread: {0}")]
     Thread(std::io::Error),

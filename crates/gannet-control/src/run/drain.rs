@@ -20,6 +20,8 @@ pub(super) enum Stage {
     Sockets,
     /// The trigger, and the records that it asked for.
     Records,
+    /// The commands to modules at stop.
+    Commands,
     /// The recorder.
     Log,
     /// Exports of finished logs.
@@ -34,6 +36,7 @@ impl Stage {
             Self::None => "nothing any more",
             Self::Sockets => "frames that wait in the sockets",
             Self::Records => "the trigger, and the records that it asked for",
+            Self::Commands => "modules, which are to acknowledge the commands at stop",
             Self::Log => "the recorder, which finalises the log",
             Self::Exports => "exports of finished logs (`gannet export` can make them later)",
             Self::Recovery => "the recovery of an earlier run's log",

@@ -10,6 +10,7 @@
 
 mod build;
 mod channels;
+mod connections;
 mod decide;
 mod drain;
 mod exports;
@@ -22,6 +23,7 @@ mod receive;
 mod recorded;
 mod recovery;
 mod setup;
+mod slow_control;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -44,6 +46,7 @@ use observe::Observed;
 use receive::Gate;
 use recorded::last_words;
 use recovery::Recovery;
+use slow_control::SlowControl;
 
 /// Kernel memory that one frame takes while it waits in a socket, with a margin, in bytes.
 const KERNEL_BYTES_PER_FRAME: u64 = 16 << 10;
@@ -98,6 +101,28 @@ pub enum RunError {
     /// A processor for a receiving thread cannot be had.
     #[error("run.receive_cpus: {0}")]
     Cpus(String),
+    /// The sockets of slow control cannot be had.
+    #[error("slow control: {0}")]
+    SlowControlSocket(#[source] std::io::Error),
+    /// The socket for requests of other processes cannot be had.
+    #[error("slow_control.socket: {}: {cause}; give the run another path for it", path.display())]
+    ControlSocket {
+        /// Where it was to be.
+        path: std::path::PathBuf,
+        /// What went wrong.
+        #[source]
+        cause: std::io::Error,
+    },
+    /// A command to a module failed.
+    #[error(
+        "slow control at {when}: {why}; `required = false` in [slow_control] goes on without it"
+    )]
+    SlowControl {
+        /// Which list of commands it was.
+        when: &'static str,
+        /// What went wrong.
+        why: String,
+    },
     /// The system gave no thread.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] std::io::Error),
@@ -119,6 +144,7 @@ pub struct Run {
     channels: Option<ChannelMonitor>,
     exports: Option<Exporter>,
     recovery: Option<Recovery>,
+    slow_control: Option<SlowControl>,
 }
 
 impl Run {
@@ -158,13 +184,15 @@ impl Run {
             channels: None,
             exports: None,
             recovery: None,
+            slow_control: None,
         }
     }
 
-    /// Takes frames: every frame that comes after this call has returned is taken or counted.
+    /// Takes frames: every frame that comes after this call has returned is taken or counted. Then sends
+    /// the commands at start, and waits until they have ended.
     ///
     /// # Errors
-    /// When a source does not start; the run is in the state `error` then.
+    /// When a source does not start or a command fails; the run is in the state `error` then.
     pub fn start(&self) -> Result<(), RunError> {
         let now_ns = self.observed.clock.now_ns();
         self.expect.iter().for_each(|expect| expect(now_ns));
@@ -180,7 +208,14 @@ impl Run {
         tracing::debug!("frames are taken {ms:.1} ms after the ports were");
         self.observed.life.mark_start(now_ns);
         self.observed.life.on(Event::Start);
-        Ok(())
+        match self.slow_control.as_ref().and_then(SlowControl::at_start) {
+            None => Ok(()),
+            Some(why) => {
+                let error = RunError::SlowControl { when: "start", why };
+                self.observed.life.fail(error.to_string());
+                Err(error)
+            }
+        }
     }
 
     /// Whether the next source has started; a thread that is gone does not say.
@@ -208,6 +243,11 @@ impl Run {
     /// Addresses at which the sockets of the sources listen, in their order.
     pub fn addresses(&self) -> Vec<std::net::SocketAddr> {
         self.observed.sources.iter().filter_map(|source| source.facts.address).collect()
+    }
+
+    /// Where other processes may ask the run, if they may.
+    pub fn control_socket(&self) -> Option<&std::path::Path> {
+        self.slow_control.as_ref().map(SlowControl::socket)
     }
 
     /// Flow control for a front end in the same process that sends to the sockets of this run.
@@ -262,6 +302,10 @@ impl Run {
         drain.wait_for(Stage::Records);
         self.threads.drain(..).for_each(|thread| _ = thread.join());
         self.observed.life.mark_end(self.observed.clock.now_ns());
+        if let Some(slow_control) = &self.slow_control {
+            drain.wait_for(Stage::Commands);
+            slow_control.at_stop(drain);
+        }
         let within = self.observed.recorder.drain_within();
         self.channels.take().into_iter().for_each(|channels| channels.finish(within));
         if let Some(recorder) = self.recorder.take() {
@@ -277,6 +321,7 @@ impl Run {
         }
         drain.wait_for(Stage::Recovery);
         self.recovery.take().into_iter().for_each(|recovery| recovery.finish(drain));
+        self.slow_control = None;
         drain.wait_for(Stage::None);
         self.observed.snapshot()
     }

@@ -1,7 +1,7 @@
 //! What the threads of a run share with whoever watches it.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use gannet_ingest::{Counters, Facts, SourceDrop};
 use gannet_log::{Item, RecorderHandle, Status};
@@ -25,6 +25,7 @@ use super::exports::ExportStatus;
 use super::frames::{Edges, FrameAccount, Missing, StreamSpan};
 use super::life::Life;
 use super::recorded;
+use super::slow_control::SlowControlStatus;
 use crate::alarm::AlarmLog;
 use crate::channels::ChannelSummary;
 use crate::detector::Stages;
@@ -34,8 +35,8 @@ use crate::snapshot::{
 };
 
 /// Drops that lose nothing of what the run is for: what came before it, what others sent here, what
-/// came twice, and what a setting keeps out.
-const HARMLESS: [(&str, &str); 15] = [
+/// came twice, what a setting keeps out, and commands.
+const HARMLESS: [(&str, &str); 19] = [
     ("source", "before_start"),
     ("source", "empty"),
     ("source", "foreign_address"),
@@ -51,6 +52,10 @@ const HARMLESS: [(&str, &str); 15] = [
     ("module_level", "dead_time"),
     ("trigger_fragments", "timed_out"),
     ("trigger_fragments", "ended"),
+    ("slow_control", "refused"),
+    ("slow_control", "unknown_key"),
+    ("slow_control", "not_acknowledged"),
+    ("slow_control", "not_sent"),
 ];
 
 /// Longest message that the kernel makes of datagrams, in bytes.
@@ -106,6 +111,8 @@ pub(super) struct Observed {
     pub recorder: RecorderHandle,
     pub exports: Arc<ExportStatus>,
     pub channels: Arc<ChannelStatus>,
+    /// Commands to modules, where there are any.
+    pub slow_control: OnceLock<Arc<SlowControlStatus>>,
     pub life: Arc<Life>,
     pub alarm_log: AlarmLog,
     pub drain: Arc<DrainState>,
@@ -151,6 +158,7 @@ impl Observed {
             front_end: self.front_end.get().cloned(),
             recorder: self.recorder(status, &ledger),
             latency: self.latency(),
+            slow_control: self.slow_control.get().map(|status| status.snapshot()),
             channels,
             ledger,
         };
@@ -214,10 +222,13 @@ impl Observed {
         let up_to_disk = |(item, made)| recorded::up_to_disk(made, status.account(item));
         ledger.extend(recorded.into_iter().map(up_to_disk));
         ledger.push(status.account(Item::Chunk).clone());
-        match self.life.has_ended() {
-            true => ledger,
-            false => ledger.into_iter().map(Statement::at_work).collect(),
+        if !self.life.has_ended() {
+            ledger = ledger.into_iter().map(Statement::at_work).collect();
         }
+        // Those at stop are sent when all else has ended.
+        let commands = self.slow_control.get();
+        ledger.extend(commands.map(|status| status.account.statement("slow_control").at_work()));
+        ledger
     }
 
     /// Whether anything was lost that the run is for, but for the frames that streams lack.

@@ -34,11 +34,14 @@ use super::observe::{Observed, ObservedSource, ObservedStream};
 use super::raw::RawRecorder;
 use super::receive::{self, Gate, Waiting};
 use super::recovery::Recovery;
+use super::slow_control::{self, Link, Served, SlowControl};
 use super::{Run, RunError, placement};
 use crate::config::{Plan, PlannedSource, PlannedStream, SourceInput};
 use crate::detector::{Pipeline, Stages};
 use crate::doctor::System;
 use crate::emulation::FrontEndTruth;
+use crate::remote::ControlSocket;
+use crate::run_control::Event;
 use crate::sys;
 
 /// What is found in the frames of a pipeline.
@@ -73,6 +76,7 @@ pub(super) fn configure<P: Pipeline>(plan: &Plan, mut pipeline: P) -> Result<Run
         true => gannet_log::unfinished_in(&plan.settings.recorder.directory).unwrap_or_default(),
         false => Vec::new(),
     };
+    let slow_control = link_to_modules(plan, &clock)?;
     let bound_ns = clock.now_ns();
     parts.bind()?;
     let answers =
@@ -88,8 +92,51 @@ pub(super) fn configure<P: Pipeline>(plan: &Plan, mut pipeline: P) -> Result<Run
     let _: Offer = recorder.handle().offer(Chunk::new(Label::new(Kind::RUN_START), start));
     let mut run = launch(plan, clock, pipeline, parts, (senders, found), deciding, recorder)?;
     run.observed.life.mark_bound(bound_ns);
+    if let Some((socket, link)) = slow_control {
+        start_slow_control(plan, &mut run, socket, link)?;
+    }
     run.recovery = Recovery::start(earlier)?;
     Ok(run)
+}
+
+/// The link to the modules of a run that has slow control, after the commands at configure, and the socket
+/// for other processes.
+fn link_to_modules(
+    plan: &Plan,
+    clock: &Arc<dyn Clock>,
+) -> Result<Option<(ControlSocket, Link)>, RunError> {
+    let config = &plan.slow_control;
+    let Some(socket) = slow_control::control_socket(config, &plan.settings.recorder.directory)?
+    else {
+        return Ok(None);
+    };
+    let mut link = Link::open(config, Arc::clone(clock))?;
+    let performed = link.perform(&config.configure);
+    match slow_control::failures(config, &performed).filter(|_| config.required) {
+        Some(why) => Err(RunError::SlowControl { when: "configure", why }),
+        None => Ok(Some((socket, link))),
+    }
+}
+
+/// Starts the thread of slow control.
+fn start_slow_control(
+    plan: &Plan,
+    run: &mut Run,
+    socket: ControlSocket,
+    link: Link,
+) -> Result<(), RunError> {
+    let (gate, life) = (Arc::clone(&run.gate), Arc::clone(&run.observed.life));
+    let stop = move || {
+        life.on(Event::Stop);
+        gate.stop.store(true, Ordering::Release);
+    };
+    let served = Served { socket, snapshot: run.snapshot_source(), stop: Box::new(stop) };
+    let life = &run.observed.life;
+    let thread = SlowControl::start(plan.slow_control.clone(), link, served, life)?;
+    // It is set once, here.
+    let _: Result<(), _> = run.observed.slow_control.set(thread.status());
+    run.slow_control = Some(thread);
+    Ok(())
 }
 
 /// Whether answers are due so soon that the threads on their way do not sleep.
@@ -402,6 +449,7 @@ fn launch<P: Pipeline>(
         clock: Arc::clone(&clock),
         sources,
         channels: Arc::new(ChannelStatus::new(parts.observed.len())),
+        slow_control: Default::default(),
         streams: parts.observed,
         stages,
         arrival_to_decision_ns: Arc::clone(&arrival_to_decision_ns),

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
+use std::ops::Range;
 
 use gannet_measure::drop_reasons;
 use gannet_measure::quantity::Span;
@@ -22,7 +23,7 @@ pub struct Module {
 }
 
 /// When a command is sent again, and when it is given up, in nanoseconds since it was first sent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Timing {
     /// Time between two attempts.
     pub retry_ns: u64,
@@ -49,6 +50,8 @@ pub enum Ending {
     UnknownKey,
     /// The module said nothing until the deadline: whether the value is set is not known.
     NotAcknowledged,
+    /// It was not sent, since one before it in its batch failed.
+    NotSent,
 }
 
 drop_reasons! {
@@ -60,6 +63,8 @@ drop_reasons! {
         UnknownKey => "unknown_key",
         /// No acknowledgement came until the deadline; it may be applied nevertheless.
         NotAcknowledged => "not_acknowledged",
+        /// One before it in its batch failed.
+        NotSent => "not_sent",
     }
 }
 
@@ -71,6 +76,7 @@ impl Ending {
             Self::Refused(_) => Some(CommandDrop::Refused),
             Self::UnknownKey => Some(CommandDrop::UnknownKey),
             Self::NotAcknowledged => Some(CommandDrop::NotAcknowledged),
+            Self::NotSent => Some(CommandDrop::NotSent),
         }
     }
 }
@@ -100,6 +106,7 @@ impl fmt::Display for Outcome {
         let Self { module, key, value, ending, attempts, took_ns, .. } = self;
         write!(f, "module {module}: {key} = {value} ")?;
         match ending {
+            Ending::NotSent => return f.write_str("not sent: a command before it failed"),
             Ending::Applied => f.write_str("applied")?,
             Ending::Refused(reason) => write!(f, "refused: {reason}")?,
             Ending::UnknownKey => f.write_str("not applied: the module has no such key")?,
@@ -138,6 +145,8 @@ pub struct QueueFull(pub u32);
 #[derive(Debug)]
 struct Command {
     number: u32,
+    /// Number of the first command of its batch.
+    batch: u32,
     key: String,
     value: String,
 }
@@ -199,30 +208,40 @@ impl Commander {
         }
     }
 
+    /// Identifier of the module in `place`.
+    pub fn module(&self, place: usize) -> u32 {
+        self.lines[place].module.id
+    }
+
     /// Tests whether so many more commands to the module in `place` can wait.
     ///
     /// # Errors
     /// When they cannot.
     pub fn has_room(&self, place: usize, commands: usize) -> Result<(), QueueFull> {
         let line = &self.lines[place];
-        match line.queue.len() + commands <= QUEUE_MAX {
-            true => Ok(()),
-            false => Err(QueueFull(line.module.id)),
-        }
+        let fits = line.queue.len() + commands <= QUEUE_MAX;
+        if fits { Ok(()) } else { Err(QueueFull(line.module.id)) }
     }
 
-    /// Lets `key` of the module in `place` be set to `value` after what waits for it, and gives the
-    /// number of the command.
+    /// Lets the keys of the module in `place` be set, in this order and after what waits for it, and
+    /// gives the numbers of the commands. If one of them fails, those behind it are not sent.
     ///
     /// # Errors
-    /// When too many wait already.
-    pub fn submit(&mut self, place: usize, key: &str, value: &str) -> Result<u32, QueueFull> {
-        self.has_room(place, 1)?;
+    /// When too many would wait; none of them is taken then.
+    pub fn submit<'a>(
+        &mut self,
+        place: usize,
+        set: impl ExactSizeIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Range<u32>, QueueFull> {
+        self.has_room(place, set.len())?;
         let line = &mut self.lines[place];
-        let number = line.next_number;
-        line.next_number += 1;
-        line.queue.push_back(Command { number, key: key.into(), value: value.into() });
-        Ok(number)
+        let batch = line.next_number;
+        for (key, value) in set {
+            let (key, value, number) = (key.into(), value.into(), line.next_number);
+            line.next_number += 1;
+            line.queue.push_back(Command { number, batch, key, value });
+        }
+        Ok(batch..line.next_number)
     }
 
     /// Gives up what is over its deadline, and hands every datagram that is due to `send`.
@@ -246,7 +265,7 @@ impl Commander {
             counts.repeated += u64::from(under_way.attempts > 0);
             under_way.attempts += 1;
             under_way.sent_ns = now_ns;
-            let Command { number, key, value } = &under_way.command;
+            let Command { number, key, value, .. } = &under_way.command;
             let address = Address { session: *session, number: *number, module: line.module.id };
             let command = Repr::Command { address, key, value };
             command.emit(&mut buffer);
@@ -287,7 +306,7 @@ impl Commander {
             Some(under_way) => {
                 self.counts.acknowledged += 1;
                 line.last = Some((address.number, false));
-                self.ended.push(under_way.ended(line.module.id, ending(answer), now_ns));
+                line.end(under_way, ending(answer), now_ns, &mut self.ended);
             }
             None => match line.last {
                 Some((last, true)) if last == address.number => {
@@ -317,16 +336,26 @@ impl Line {
         let is_over = |under_way: &mut UnderWay| now_ns >= under_way.first_ns + deadline_ns;
         if let Some(under_way) = self.under_way.take_if(is_over) {
             self.last = Some((under_way.command.number, true));
-            ended.push(under_way.ended(self.module.id, Ending::NotAcknowledged, now_ns));
+            self.end(under_way, Ending::NotAcknowledged, now_ns, ended);
+        }
+    }
+
+    /// Tells the end of a command, and that of its batch if it failed.
+    fn end(&mut self, of: UnderWay, ending: Ending, now_ns: u64, ended: &mut Vec<Outcome>) {
+        let (module, batch, failed) = (self.module.id, of.command.batch, ending.failure());
+        let took_ns = now_ns.saturating_sub(of.first_ns);
+        ended.push(of.command.ended(module, ending, of.attempts, took_ns));
+        while failed.is_some() && self.queue.front().is_some_and(|next| next.batch == batch) {
+            let unsent = self.queue.pop_front();
+            ended.extend(unsent.map(|unsent| unsent.ended(module, Ending::NotSent, 0, 0)));
         }
     }
 }
 
-impl UnderWay {
-    fn ended(self, module: u32, ending: Ending, now_ns: u64) -> Outcome {
-        let Command { number, key, value } = self.command;
-        let took_ns = now_ns.saturating_sub(self.first_ns);
-        Outcome { number, module, key, value, ending, attempts: self.attempts, took_ns }
+impl Command {
+    fn ended(self, module: u32, ending: Ending, attempts: u32, took_ns: u64) -> Outcome {
+        let Self { number, key, value, .. } = self;
+        Outcome { number, module, key, value, ending, attempts, took_ns }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::ops::Range;
 
 use gannet_measure::random::Random;
 use gannet_wire::slow_control::{Address, Answer, LEN_MAX, Repr};
@@ -122,7 +123,7 @@ fn commands_end_once(seed: u64, loss: f64) -> (usize, usize) {
     for place in 0..7 {
         for number in 0..COMMANDS {
             let key = ["hv", "hv", "threshold", "odd", "locked"][number % 5];
-            world.commander.submit(place, key, &number.to_string()).unwrap();
+            submit(&mut world.commander, place, key, &number.to_string()).unwrap();
         }
     }
     world.run();
@@ -174,10 +175,19 @@ fn what_is_given_up_is_reported_and_what_follows_goes_on() {
     assert!(failed > 100, "{failed}");
 }
 
+fn submit(
+    commander: &mut Commander,
+    place: usize,
+    key: &str,
+    value: &str,
+) -> Result<Range<u32>, QueueFull> {
+    commander.submit(place, [(key, value)].into_iter())
+}
+
 fn submitted(commands: usize) -> Commander {
     let mut commander = Commander::new(5, &modules(3), TIMING);
     for number in 0..commands {
-        commander.submit(1, "hv", &number.to_string()).unwrap();
+        submit(&mut commander, 1, "hv", &number.to_string()).unwrap();
     }
     commander
 }
@@ -255,10 +265,10 @@ fn acknowledgements_of_strangers_and_doubles_change_nothing_and_are_counted() {
 #[test]
 fn a_queue_takes_so_many_and_no_more() {
     let mut commander = submitted(QUEUE_MAX);
-    assert_eq!(commander.submit(1, "hv", "x"), Err(QueueFull(10)));
-    assert!(commander.submit(0, "hv", "x").is_ok(), "another module has its own");
+    assert_eq!(submit(&mut commander, 1, "hv", "x"), Err(QueueFull(10)));
+    assert!(submit(&mut commander, 0, "hv", "x").is_ok(), "another module has its own");
     due(&mut commander, 0);
-    assert!(commander.submit(1, "hv", "x").is_ok(), "one is under way");
+    assert!(submit(&mut commander, 1, "hv", "x").is_ok(), "one is under way");
 }
 
 #[test]
@@ -293,4 +303,22 @@ fn a_module_remembers_sessions_and_leaves_what_was_overtaken() {
         ..Received::default()
     };
     assert_eq!(received, expected);
+}
+
+#[test]
+fn behind_a_command_that_failed_the_rest_of_its_batch_is_not_sent() {
+    let mut commander = submitted(0);
+    let batch = [("hv", "1"), ("hv", "2"), ("hv", "3")];
+    assert_eq!(commander.submit(1, batch.into_iter()), Ok(1..4));
+    assert_eq!(commander.submit(1, [("hv", "4")].into_iter()), Ok(4..5));
+    due(&mut commander, 0);
+    let home = "10.0.0.0:7000".parse().unwrap();
+    commander.take(home, &applied(Address { session: 5, number: 1, module: 10 }), 1);
+    due(&mut commander, 2);
+    let sent = due(&mut commander, 2 + TIMING.deadline_ns);
+    let texts = commander.ended().into_iter().map(|outcome| (outcome.number, outcome.ending));
+    let expected = [(1, Ending::Applied), (2, Ending::NotAcknowledged), (3, Ending::NotSent)];
+    assert_eq!(texts.collect::<Vec<_>>(), expected);
+    let Ok(Repr::Command { address, value, .. }) = Repr::parse(&sent[0].1) else { panic!() };
+    assert_eq!((address.number, value), (4, "4"));
 }
