@@ -104,6 +104,7 @@ targets! {
     slow_control: |bytes| print(Format::SlowControl, bytes),
     source_id: |bytes| print(Format::SourceId, bytes),
     tdeeth: |bytes| print_tpc_frame(Format::TdeEth, bytes),
+    tdm: |bytes| print(Format::Tdm, bytes),
     time_slice: |bytes| print(Format::TimeSlice, bytes),
     trigger_activity: |bytes| print(Format::TriggerActivity, bytes),
     trigger_candidate: |bytes| print(Format::TriggerCandidate, bytes),

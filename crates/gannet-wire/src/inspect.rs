@@ -114,6 +114,8 @@ formats! {
     Km3NetDaq = "km3net-daq",
     /// Events of a readout board of NA62.
     Mep = "mep",
+    /// Frame of the TDM line of a KM3NeT-Italy tower.
+    Tdm = "tdm",
     /// Command to a front-end module, or its acknowledgement.
     SlowControl = "slow-control",
 }

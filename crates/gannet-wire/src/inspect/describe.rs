@@ -8,7 +8,7 @@ use super::{Format, capture, identify};
 use crate::component_request::ComponentRequest;
 use crate::error::{Error, Result};
 use crate::fragment::Fragment;
-use crate::km3net::{clb, daq};
+use crate::km3net::{clb, daq, tdm};
 use crate::layout::check_len;
 use crate::na62::{self, m2egp, mep, mgp, mtp};
 use crate::overlay::Overlays;
@@ -64,6 +64,7 @@ pub fn describe(format: Format, bytes: &[u8], out: &mut dyn Write) -> Result<()>
         Format::ClbCapture => clb_capture(bytes, out),
         Format::Km3NetDaq => km3net_daq(bytes, out),
         Format::Mep => mep(bytes, out),
+        Format::Tdm => tdm(bytes, out),
         Format::SlowControl => {
             Ok(writeln!(out, "{}", slow_control::Datagram::new_checked(bytes)?)?)
         }
@@ -145,6 +146,16 @@ fn mtp(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
     let packet = mtp::Packet::new_checked(bytes)?;
     writeln!(out, "{}", packet.header())?;
     results(packet.primitives().map(Ok), &mut Indented::new(out))
+}
+
+fn tdm(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+    let frame = tdm::Frame::new_unverified(bytes)?;
+    writeln!(out, "{frame}")?;
+    for module in 0..tdm::MODULES as u8 {
+        writeln!(out, "  module {module}")?;
+        results(frame.hits(module), &mut Indented::new(&mut Indented::new(out)))?;
+    }
+    Ok(())
 }
 
 fn clb(bytes: &[u8], out: &mut dyn Write) -> Result<()> {

@@ -3,7 +3,7 @@
 use super::Format;
 use crate::component_request::ComponentRequest;
 use crate::detector::Detector;
-use crate::km3net::{clb, daq};
+use crate::km3net::{clb, daq, tdm};
 use crate::little_endian as le;
 use crate::na62::{self, m2egp, mep, mgp, mtp};
 use crate::overlay::Overlays;
@@ -23,7 +23,7 @@ use crate::{
 type Test = fn(&[u8]) -> bool;
 
 /// The tests, surest first: a marker, then lengths that agree with each other, then small values.
-const TESTS: [(Format, Test); 27] = [
+const TESTS: [(Format, Test); 28] = [
     (Format::Fragment, |bytes| starts_with(bytes, fragment::Repr::MAGIC)),
     (Format::TriggerRecord, |bytes| starts_with(bytes, trigger_record::Repr::MAGIC)),
     (Format::TimeSlice, |bytes| starts_with(bytes, TimeSliceHeader::MAGIC)),
@@ -36,6 +36,7 @@ const TESTS: [(Format, Test); 27] = [
     (Format::Ethernet, is_ethernet),
     (Format::Ipv4, is_ipv4),
     (Format::ApeLink, is_apelink),
+    (Format::Tdm, |bytes| bytes.len() == tdm::FRAME_LEN && tdm::Frame::new_checked(bytes).is_ok()),
     (Format::Clb, is_clb),
     (Format::ClbCapture, is_clb_capture),
     (Format::Km3NetDaq, are_km3net_objects),

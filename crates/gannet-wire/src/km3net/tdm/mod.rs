@@ -137,12 +137,21 @@ impl<T: AsRef<[u8]>> Frame<T> {
     /// [`Error::Truncated`] when the buffer is too short, [`Error::Value`] for a wrong start or check
     /// sum, [`Error::Range`] for a slot that uses more than it has.
     pub fn new_checked(buffer: T) -> Result<Self> {
+        let frame = Self::new_unverified(buffer)?;
+        let bytes = frame.buffer.as_ref();
+        check_value(FORMAT, "check sum", check_sum(bytes).into(), stored_sum(bytes).into())?;
+        Ok(frame)
+    }
+
+    /// The same whatever the check sum says, for who looks into damaged frames.
+    ///
+    /// # Errors
+    /// As [`new_checked`](Self::new_checked), but for the check sum.
+    pub fn new_unverified(buffer: T) -> Result<Self> {
         let bytes = buffer.as_ref();
         check_len(FORMAT, bytes, FRAME_LEN)?;
         let start = u16::from_be_bytes(array(bytes, field::START));
         check_value(FORMAT, "start", u16::from_be_bytes(START).into(), start.into())?;
-        let got = u32::from_be_bytes(array(bytes, CRC_AT));
-        check_value(FORMAT, "check sum", check_sum(bytes).into(), got.into())?;
         let frame = Self { buffer };
         for slot in Slot::ALL {
             let (min, max, got) = (0, slot.capacity() as u64, frame.used(slot) as u64);
@@ -151,6 +160,12 @@ impl<T: AsRef<[u8]>> Frame<T> {
             }
         }
         Ok(frame)
+    }
+
+    /// Whether the check sum is that of the bytes before it.
+    pub fn verify_check_sum(&self) -> bool {
+        let bytes = self.buffer.as_ref();
+        check_sum(bytes) == stored_sum(bytes)
     }
 
     /// Number of the frame on its line.
@@ -189,12 +204,16 @@ impl<T: AsRef<[u8]>> Frame<T> {
     }
 }
 
+fn stored_sum(bytes: &[u8]) -> u32 {
+    u32::from_be_bytes(array(bytes, CRC_AT))
+}
+
 /// The CRC of all that it stands for.
 fn check_sum(bytes: &[u8]) -> u32 {
     crc32(&bytes[field::COUNTER..CRC_AT])
 }
 
-/// Prints counter, floor, flags and the bytes in use of each slot.
+/// Prints counter, floor, flags, the bytes in use of each slot, and whether the check sum is right.
 impl<T: AsRef<[u8]>> fmt::Display for Frame<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{FORMAT}")?;
@@ -202,7 +221,9 @@ impl<T: AsRef<[u8]>> fmt::Display for Frame<T> {
         writeln!(f, "  {:<22} {}", "floor", self.floor())?;
         writeln!(f, "  {:<22} {:#04x}", "flags", self.flags())?;
         write!(f, "  {:<22}", "bytes in use")?;
-        Slot::ALL.iter().try_for_each(|&slot| write!(f, " {}", self.used(slot)))
+        Slot::ALL.iter().try_for_each(|&slot| write!(f, " {}", self.used(slot)))?;
+        let is_right = if self.verify_check_sum() { "right" } else { "wrong" };
+        write!(f, "\n  {:<22} {is_right}", "check sum")
     }
 }
 

@@ -4,7 +4,7 @@ use gannet_wire::apelink;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::component_request::ComponentRequest;
 use gannet_wire::inspect::Format;
-use gannet_wire::km3net::{CHANNELS, Hit, Status, clb, daq};
+use gannet_wire::km3net::{CHANNELS, Hit, Status, clb, daq, tdm};
 use gannet_wire::na62::{self, m2egp, mep, mgp, mtp};
 use gannet_wire::network::Addresses;
 use gannet_wire::record::Record;
@@ -48,6 +48,7 @@ pub fn sample(format: Format) -> Vec<u8> {
         Format::ClbCapture => clb_capture(),
         Format::Km3NetDaq => km3net_objects(),
         Format::Mep => mep_packet(),
+        Format::Tdm => tdm_frame(),
         Format::SlowControl => slow_control_command(),
         _ => panic!("no sample of {format}: make one"),
     }
@@ -316,6 +317,19 @@ fn mep_packet() -> Vec<u8> {
     let mut writer = mep::Writer::new(header, &mut bytes);
     assert!((0..3).all(|event| writer.fragment(0x1000 + event, 0, &payload)));
     writer.finish();
+    bytes
+}
+
+fn tdm_frame() -> Vec<u8> {
+    let mut frame = tdm::Repr { counter: 7, floor: 3, ..Default::default() };
+    for module in 0..tdm::MODULES {
+        for time in (100..200).step_by(10) {
+            let hit = tdm::Hit { time, flags: 1, samples: &[9, 80, 40, 12] };
+            tdm::push_hit(&hit, &mut frame.slots[module]);
+        }
+    }
+    let mut bytes = vec![0; frame.buffer_len()];
+    frame.emit(&mut bytes);
     bytes
 }
 
