@@ -161,7 +161,7 @@ pub struct SlowControlPlan {
     /// The modules, each with another identifier.
     pub modules: Vec<Module>,
     /// Names, and the modules that have them.
-    names: Vec<(String, Range<usize>)>,
+    names: Names,
     /// When commands are sent again, and given up.
     pub timing: Timing,
     /// Whether a run ends with an error when a command of the lists fails.
@@ -177,6 +177,9 @@ pub struct SlowControlPlan {
     /// How emulated modules answer.
     pub emulate: EmulatedModules,
 }
+
+/// Names, each with the places of the modules that have it.
+type Names = Vec<(String, Range<usize>)>;
 
 /// For the module in each place, what is set in it, in this order.
 pub type Batches = BTreeMap<usize, Vec<(String, String)>>;
@@ -225,8 +228,8 @@ impl SlowControlConfig {
         Ok(plan)
     }
 
-    fn resolve_modules(&self) -> Result<(Vec<Module>, Vec<(String, Range<usize>)>), Wrong> {
-        let (mut modules, mut names) = (Vec::<Module>::new(), Vec::<(String, Range<usize>)>::new());
+    fn resolve_modules(&self) -> Result<(Vec<Module>, Names), Wrong> {
+        let (mut modules, mut names) = (Vec::<Module>::new(), Names::new());
         let mut known = HashSet::new();
         for (index, entry) in self.modules.iter().enumerate() {
             let path = |key: &str| format!("modules[{index}].{key}");
