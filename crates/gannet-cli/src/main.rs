@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use gannet_dune::detector::DUNE_TPC;
+use gannet_km3::KM3NET;
 use gannet_rich::NA62_RICH;
 
 fn main() -> ExitCode {
-    gannet_cli::main(&[&DUNE_TPC, &NA62_RICH])
+    gannet_cli::main(&[&DUNE_TPC, &NA62_RICH, &KM3NET])
 }

@@ -18,12 +18,20 @@ pub enum Item {
     RawFrame,
     /// Intervals in which the trigger was busy.
     BusyInterval,
+    /// Events and slices as the programs of KM3NeT exchange them.
+    DaqObject,
 }
 
 impl Item {
     /// Every item, in the order of their accounts.
-    pub const ALL: [Self; 5] =
-        [Self::Chunk, Self::Record, Self::Primitive, Self::RawFrame, Self::BusyInterval];
+    pub const ALL: [Self; 6] = [
+        Self::Chunk,
+        Self::Record,
+        Self::Primitive,
+        Self::RawFrame,
+        Self::BusyInterval,
+        Self::DaqObject,
+    ];
 
     /// Name of the stage of the ledger that counts these items up to the file.
     pub const fn stage(self) -> &'static str {
@@ -33,6 +41,7 @@ impl Item {
             Self::Primitive => "recorded_primitives",
             Self::RawFrame => "raw_frames",
             Self::BusyInterval => "busy_intervals",
+            Self::DaqObject => "daq_objects",
         }
     }
 
@@ -45,6 +54,7 @@ impl Item {
             Kind::TP_SLICE => Some((Self::Primitive, items)),
             Kind::RAW_FRAMES | Kind::SIZED_FRAMES => Some((Self::RawFrame, items)),
             Kind::BUSY => Some((Self::BusyInterval, items)),
+            Kind::DAQ_OBJECTS => Some((Self::DaqObject, items)),
             _ => None,
         }
     }
@@ -166,12 +176,13 @@ mod tests {
             let tally = Tally::of(&Label::new(kind).counts(7, 2));
             Item::ALL.map(|item| tally.get(item))
         };
-        assert_eq!(counts(Kind::TRIGGER_RECORD), [1, 1, 0, 0, 0]);
-        assert_eq!(counts(Kind::TP_SLICE), [1, 0, 7, 0, 0]);
-        assert_eq!(counts(Kind::RAW_FRAMES), [1, 0, 0, 7, 0]);
-        assert_eq!(counts(Kind::SIZED_FRAMES), [1, 0, 0, 7, 0]);
-        assert_eq!(counts(Kind::BUSY), [1, 0, 0, 0, 7]);
-        assert_eq!(counts(Kind::RUN_END), [1, 0, 0, 0, 0]);
+        assert_eq!(counts(Kind::TRIGGER_RECORD), [1, 1, 0, 0, 0, 0]);
+        assert_eq!(counts(Kind::TP_SLICE), [1, 0, 7, 0, 0, 0]);
+        assert_eq!(counts(Kind::RAW_FRAMES), [1, 0, 0, 7, 0, 0]);
+        assert_eq!(counts(Kind::SIZED_FRAMES), [1, 0, 0, 7, 0, 0]);
+        assert_eq!(counts(Kind::BUSY), [1, 0, 0, 0, 7, 0]);
+        assert_eq!(counts(Kind::DAQ_OBJECTS), [1, 0, 0, 0, 0, 7]);
+        assert_eq!(counts(Kind::RUN_END), [1, 0, 0, 0, 0, 0]);
     }
 
     #[test]

@@ -95,6 +95,9 @@ impl Kind {
     pub const RAW_FRAMES: Self = Self(34);
     /// The same, of any length, each with its length before it; items are frames.
     pub const SIZED_FRAMES: Self = Self(35);
+    /// Events, time slices or summary slices of KM3NeT, one behind the other as its programs exchange them;
+    /// items are these.
+    pub const DAQ_OBJECTS: Self = Self(36);
 
     /// Whether chunks of this kind are counted by the sequence number.
     pub const fn is_data(self) -> bool {
@@ -114,6 +117,7 @@ impl Kind {
             Self::TP_SLICE => "TP slice",
             Self::RAW_FRAMES => "raw frames",
             Self::SIZED_FRAMES => "sized frames",
+            Self::DAQ_OBJECTS => "DAQ objects",
             _ => return None,
         })
     }

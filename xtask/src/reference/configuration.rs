@@ -12,8 +12,8 @@ A configuration is one TOML file. All keys have defaults; an unknown key or a wr
 line and column and suggests what was meant. Times and sizes are texts with a unit: `h`, `min`, `s`, `ms`,
 `us`, `ns`; `B`, `KiB`, `MiB`, `GiB`, `TiB`, or the decimal `kB`, `MB`, `GB`, `TB`. A tick is one of the
 detector's clock, 16 ns. `absent` as a default means that the key is not there. `streams`, `[pipeline]` and `[emulate]` are those
-of `dune-tpc`; those of the RICH of NA62 are on a [page of their own](configuration-na62-rich.md), and what another detector has
-there, its program tells by `check --schema`.
+of `dune-tpc`; those of [the RICH of NA62](configuration-na62-rich.md) and of [KM3NeT](configuration-km3net.md) are on pages of their own, and what another
+detector has there, its program tells by `check --schema`.
 ";
 
 /// An enumeration of more names than this has a section of its own.

@@ -55,15 +55,19 @@ pub fn stale(root: &Path, gannet: &Path) -> Result<Vec<&'static str>> {
     Ok(pages.iter().filter(|page| differs(page)).map(|(name, _)| *name).collect())
 }
 
-fn pages(gannet: &Path) -> Result<[Page; 4]> {
+fn pages(gannet: &Path) -> Result<[Page; 5]> {
     let schema = ask(gannet, &["check", "--schema"])?;
     let parsed = serde_json::from_str(&schema).context("the schema is no JSON")?;
-    let rich = ask(gannet, &["check", "--schema", "--detector", "na62-rich"])?;
-    let rich = serde_json::from_str(&rich).context("the schema is no JSON")?;
+    let of = |detector| {
+        let schema = ask(gannet, &["check", "--schema", "--detector", detector])?;
+        let schema = serde_json::from_str(&schema).context("the schema is no JSON")?;
+        anyhow::Ok(configuration::page_of(detector, &schema))
+    };
     Ok([
         ("configuration.schema.json", schema),
         ("configuration.md", configuration::page(&parsed)),
-        ("configuration-na62-rich.md", configuration::page_of("na62-rich", &rich)),
+        ("configuration-na62-rich.md", of("na62-rich")?),
+        ("configuration-km3net.md", of("km3net")?),
         ("command-line.md", command_line::page(&mut |arguments| ask(gannet, arguments))?),
     ])
 }

@@ -7,13 +7,14 @@ use std::path::Path;
 use gannet_control::config::{self, Plan, Problem};
 use gannet_control::detector::Detector;
 use gannet_dune::detector::DUNE_TPC;
+use gannet_km3::KM3NET;
 use gannet_measure::random::Random;
 use gannet_rich::NA62_RICH;
 
 /// A configuration for DUNE's chambers that names every table.
 const DUNE_FULL: &str = include_str!("../../../gannet-dune/tests/it/full.toml");
 /// The detectors of the program.
-const DETECTORS: [&dyn Detector; 2] = [&DUNE_TPC, &NA62_RICH];
+const DETECTORS: [&dyn Detector; 3] = [&DUNE_TPC, &NA62_RICH, &KM3NET];
 
 /// Things that people and programs write where something else belongs.
 const VALUES: [&str; 22] = [

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Result, require};
 use crate::item::Item;
 use agreement::{Agreement, Look, Standing};
-pub use waiting::{AnyOrder, InOrder, Waiting};
+pub use waiting::{AnyOrder, Batched, InOrder, Waiting};
 
 /// How primitives of many streams are merged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -181,7 +181,8 @@ impl Looked {
 }
 
 /// Merges the primitives of many streams into one order of time. `W` is how they wait for it:
-/// [`AnyOrder`], or [`InOrder`] where every stream brings its own in the order of time.
+/// [`AnyOrder`], [`InOrder`] where each of a few streams brings its own in the order of time, or
+/// [`Batched`] where many streams bring many at a time.
 #[derive(Debug)]
 pub struct Merger<I, W = AnyOrder<I>> {
     clock: TickRate,
@@ -215,6 +216,16 @@ impl<I: Item> Merger<I, InOrder<I>> {
     /// # Errors
     /// As [`MergeConfig::check`].
     pub fn in_order(config: &MergeConfig, streams: usize, clock: TickRate) -> Result<Self> {
+        Self::of(config, streams, clock)
+    }
+}
+
+impl<I: Item> Merger<I, Batched<I>> {
+    /// A merger of many streams, numbered from 0, which bring many items at a time.
+    ///
+    /// # Errors
+    /// As [`MergeConfig::check`].
+    pub fn batched(config: &MergeConfig, streams: usize, clock: TickRate) -> Result<Self> {
         Self::of(config, streams, clock)
     }
 }

@@ -190,3 +190,52 @@ impl<I: Item> Waiting<I> for InOrder<I> {
         before - self.len
     }
 }
+
+/// Items that many streams bring, many at a time: put in order when they are given out. Of items of one
+/// time that of the lower place goes first.
+#[derive(Debug)]
+pub struct Batched<I> {
+    /// Those in order, and what came since.
+    sorted: VecDeque<I>,
+    fresh: Vec<I>,
+    /// Least time of `fresh`; [`NONE`] if there is none.
+    fresh_first: u64,
+}
+
+impl<I: Item> Waiting<I> for Batched<I> {
+    fn new(_: usize) -> Self {
+        Self { sorted: VecDeque::new(), fresh: Vec::new(), fresh_first: NONE }
+    }
+
+    #[inline]
+    fn push(&mut self, _: usize, item: I) {
+        self.fresh_first = self.fresh_first.min(item.time());
+        self.fresh.push(item);
+    }
+
+    fn len(&self) -> usize {
+        self.sorted.len() + self.fresh.len()
+    }
+
+    fn first_time(&self) -> Option<u64> {
+        let sorted = self.sorted.front().map_or(NONE, Item::time);
+        Some(sorted.min(self.fresh_first)).filter(|_| !self.is_empty())
+    }
+
+    fn release(&mut self, tick: u64, give: &mut impl FnMut(&I)) -> usize {
+        let before = self.len();
+        if self.fresh_first < tick {
+            self.sorted.extend(self.fresh.drain(..));
+            self.fresh_first = NONE;
+            // Stable, because that makes use of what each stream has in order.
+            self.sorted.make_contiguous().sort_by(order);
+        }
+        while let Some(next) = self.sorted.front()
+            && (next.time() < tick || tick == u64::MAX)
+        {
+            give(next);
+            let _given = self.sorted.pop_front();
+        }
+        before - self.len()
+    }
+}

@@ -286,7 +286,7 @@ fn a_chunk_that_no_file_may_hold_is_left_out_and_the_others_are_kept() {
         let status = finish(recorder);
         let run = check(directory.path(), &status, &offered, Ending::Stated, "too large");
         let lost = Item::ALL.map(|item| status.account(item).count("file_limit"));
-        assert_eq!(lost, [50, 0, 0, offered.0[Item::RawFrame as usize], 0]);
+        assert_eq!(lost, [50, 0, 0, offered.0[Item::RawFrame as usize], 0, 0]);
         assert_eq!(run.items("raw_frames"), 0);
         let [told] = &status.losses[..] else { panic!("{:?}", status.losses) };
         assert!(told.contains("ulimit -f unlimited"), "{told}");

@@ -1,0 +1,194 @@
+//! The stages of one run of KM3NeT.
+
+use std::sync::Arc;
+
+use gannet_control::config::Plan;
+use gannet_control::detector::{Export, Pipeline, Stages};
+use gannet_control::snapshot::{Figure, FigureValue, TriggerSnapshot};
+use gannet_kernels::Isa;
+use gannet_kernels::clusters::{EventFinder, Triggers};
+use gannet_log::Item;
+use gannet_measure::ledger::Statement;
+use gannet_record::Origin;
+use gannet_trigger::merge::{self, MergeCounters, Merger};
+use gannet_wire::km3net::clb::ClbFormat;
+use gannet_wire::km3net::{CLOCK, SLICE_NS};
+
+use super::planned::PlannedKm3;
+use crate::event::EventWriter;
+use crate::export::export;
+use crate::finder::{self, Km3Finder, Shared, SliceCounters, Sorters};
+use crate::geometry::Geometry;
+use crate::levels::Levels;
+use crate::recent::Recent;
+use crate::slices::Slices;
+use crate::trigger::{Km3Counters, Km3Trigger, Parts};
+
+/// Makes the stages of one run.
+pub(super) struct Km3Pipeline {
+    planned: PlannedKm3,
+    isa: Isa,
+    geometry: Arc<Geometry>,
+    recent: Arc<[Arc<Recent>]>,
+    shared: Shared,
+}
+
+impl Km3Pipeline {
+    pub(super) fn new(planned: PlannedKm3) -> Self {
+        let geometry = planned.geometry().expect("the plan has tested the modules");
+        // One slice is open beside those that a module may be behind.
+        let kept = planned.config.pipeline.merge.hold.ns().div_ceil(SLICE_NS) as usize + 2;
+        let recent = geometry.modules.iter().map(|_| Arc::new(Recent::new(kept))).collect();
+        let isa = Isa::best();
+        let sorters = Sorters::new(isa).expect("the best instruction set is there");
+        let shared = Shared { sorters: Arc::new(sorters), counters: Arc::default() };
+        Self { planned, isa, geometry: Arc::new(geometry), recent, shared }
+    }
+}
+
+impl Pipeline for Km3Pipeline {
+    type Format = ClbFormat;
+    type Finder = Km3Finder;
+    type Trigger = Km3Trigger;
+
+    fn format(&self, source: usize) -> ClbFormat {
+        self.planned.config.sources[source].streams.format()
+    }
+
+    fn finder(&mut self, stream: usize) -> Result<Km3Finder, String> {
+        let module = self.geometry.modules.get(stream).ok_or("there is no such stream")?;
+        let levels =
+            Levels::new(&self.planned.config.pipeline.coincidences, &module.axes, self.isa);
+        let module = finder::Module {
+            stream: stream as u16,
+            status_words: self.planned.status_words(stream),
+            calibration: module.calibration(),
+            t0_max: self.geometry.t0_max,
+            levels: levels.map_err(|error| error.to_string())?,
+            recent: Arc::clone(&self.recent[stream]),
+        };
+        Ok(Km3Finder::new(module, self.shared.clone()))
+    }
+
+    fn origin(&self, stream: usize) -> Origin {
+        Origin::of_stream(stream as u32)
+    }
+
+    fn trigger(
+        &mut self,
+        run_number: u32,
+        _epoch_ns: u64,
+    ) -> Result<(Km3Trigger, Arc<dyn Stages>), String> {
+        let pipeline = &self.planned.config.pipeline;
+        let (geometry, recent) = (&self.geometry, &self.recent);
+        let merge = merge::MergeConfig {
+            // Beyond the end of a slice its hits are calibrated.
+            hold_ticks: u64::from(geometry.t0_max) + 1,
+            late_after: pipeline.merge.hold,
+            agree_within: pipeline.merge.agree_within,
+            waiting_max: pipeline.merge.waiting_max,
+            ..merge::MergeConfig::default()
+        };
+        let merger = Merger::batched(&merge, geometry.modules.len(), CLOCK);
+        let mut merger = merger.map_err(|error| format!("pipeline.merge.{error}"))?;
+        merger.go_on_after(CLOCK.ticks(pipeline.merge.hold.ns()));
+        let positions: Vec<_> = geometry.modules.iter().map(|module| module.position).collect();
+        let triggers = Triggers { muon: pipeline.muon.rule(), shower: pipeline.shower.rule() };
+        let events = EventFinder::new(&positions, &triggers, self.isa);
+        let (modules, all) = (|| Arc::clone(geometry), || Arc::clone(recent));
+        let written = &pipeline.written;
+        let trigger = Km3Trigger::new(Parts {
+            merger,
+            geometry: modules(),
+            events: events.map_err(|error| error.to_string())?,
+            writer: EventWriter::new(modules(), all(), written.around.ns()),
+            slices: Slices::new(modules(), all(), written.time_slices.clone(), run_number),
+        });
+        let slices = Arc::clone(&self.shared.counters);
+        let stages = Km3Stages { slices, trigger: trigger.counters() };
+        Ok((trigger, Arc::new(stages)))
+    }
+
+    fn records_in_flight_max(&self) -> usize {
+        1
+    }
+
+    fn run_start(&self, plan: &Plan, started_unix_ns: u64) -> Vec<u8> {
+        let start = serde_json::json!({
+            "run": plan.run_number(),
+            "started_unix_ns": started_unix_ns,
+            "application": plan.settings.run.application,
+            "version": env!("CARGO_PKG_VERSION"),
+            "detector": self.planned.config.pipeline.detector,
+            "configuration": plan.text,
+        });
+        start.to_string().into_bytes()
+    }
+
+    fn export(&self) -> Option<Export> {
+        let wanted = self.planned.config.pipeline.written.export;
+        wanted.then(|| Box::new(export) as Export)
+    }
+}
+
+/// What can be seen of the stages while they work.
+struct Km3Stages {
+    slices: Arc<SliceCounters>,
+    trigger: Km3Counters,
+}
+
+impl Stages for Km3Stages {
+    fn statements(&self) -> Vec<Statement> {
+        let SliceCounters { datagrams, hits, confirmed, .. } = &*self.slices;
+        vec![
+            datagrams.statement("datagrams"),
+            hits.statement("hits"),
+            confirmed.statement("confirmed"),
+            self.trigger.merge.statement(),
+        ]
+    }
+
+    fn recorded(&self) -> Vec<(Item, Statement)> {
+        vec![(Item::DaqObject, self.trigger.objects.statement("objects"))]
+    }
+
+    fn times(&self) -> &Arc<MergeCounters> {
+        &self.trigger.merge
+    }
+
+    fn specific(&self) -> Vec<Figure> {
+        let (slices, found) = (&self.slices, &self.trigger.found);
+        let (first, last) = (found.first.get(), found.last.get());
+        // Since the first slice.
+        let seconds = last.saturating_sub(first).max(1) as f64 / 1e9;
+        let rate = |count: u64| (count as f64 / seconds) as u64;
+        let figures = [
+            ("slices of modules, complete", slices.complete.get()),
+            ("  incomplete", slices.incomplete.get()),
+            ("  datagrams missing", slices.missing.get()),
+            ("  photomultipliers under veto", slices.vetoed.get()),
+            ("  photomultipliers with a full FIFO", slices.fifo_almost_full.get()),
+            ("slices written", found.slices.get()),
+            ("  modules missing", found.silent.get()),
+            ("hits (L0) a second", rate(slices.hits.delivered())),
+            ("confirmed hits (L1) a second", rate(slices.confirmed.delivered())),
+            ("events", found.events.get()),
+            ("  with a muon", found.muons.get()),
+            ("  with a shower", found.showers.get()),
+            ("  with more hits than are asked about", found.limited.get()),
+        ];
+        let figure = |(name, count): (&str, u64)| Figure {
+            name: name.into(),
+            value: FigureValue::Count(count),
+        };
+        figures.map(figure).into()
+    }
+
+    fn figures(&self) -> TriggerSnapshot {
+        TriggerSnapshot {
+            first_tick: self.trigger.found.first.get(),
+            last_tick: self.trigger.found.last.get(),
+            ..TriggerSnapshot::default()
+        }
+    }
+}
