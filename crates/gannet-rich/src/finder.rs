@@ -1,4 +1,5 @@
-//! What the receiving threads find in datagrams: hits of a board, or events with their rings.
+//! What the receiving threads find in datagrams: hits of a board, events with their rings, or primitives of
+//! other sources.
 
 use std::array;
 use std::ops::RangeInclusive;
@@ -9,7 +10,7 @@ use gannet_measure::ledger::Account;
 use gannet_trigger::Finder;
 use gannet_wire::Heading;
 use gannet_wire::na62::pm_map::BOARD_CHANNELS;
-use gannet_wire::na62::{FRAME_FINE_BITS, Time, m2egp, mgp};
+use gannet_wire::na62::{FRAME_FINE_BITS, Time, m2egp, mgp, mtp};
 
 use crate::item::{HITS_MAX, RichItem};
 use crate::primitive::PrimitiveId;
@@ -30,6 +31,16 @@ drop_reasons! {
 }
 
 drop_reasons! {
+    /// Why a primitive of another source was not taken.
+    pub enum PrimitiveDrop {
+        /// Its packet has not the words that it says, or goes back in time.
+        Damaged => "damaged",
+        /// Its time is before that of its packet, or longer after it than may be.
+        OutOfTime => "out_of_time",
+    }
+}
+
+drop_reasons! {
     /// Why a hit was not taken.
     pub enum HitDrop {
         /// No board has such a channel.
@@ -44,6 +55,8 @@ pub struct DatagramAccounts {
     pub events: Account<EventDrop>,
     /// Hits of events of single boards.
     pub hits: Account<HitDrop>,
+    /// Primitives of other sources.
+    pub primitives: Account<PrimitiveDrop>,
 }
 
 /// Finds what is in the datagrams of one link.
@@ -63,6 +76,8 @@ enum Kind {
     Hits { board: u8 },
     /// Events.
     Events { search: Box<Search>, found: Vec<(u64, PrimitiveId)> },
+    /// Primitives of another source.
+    Primitives,
 }
 
 impl RichFinder {
@@ -77,6 +92,35 @@ impl RichFinder {
         let kind = Kind::Events { search: Box::new(search), found };
         Self { kind, searched_to: 0, next: None, accounts }
     }
+
+    /// For packets of primitives of another source.
+    pub fn of_primitives(accounts: Arc<DatagramAccounts>) -> Self {
+        Self { kind: Kind::Primitives, searched_to: 0, next: None, accounts }
+    }
+
+    /// Takes the primitives of a packet, and that there are no more of its 6.4 us.
+    fn primitives(&mut self, begin: u64, packet: &[u8], out: &mut Vec<RichItem>) -> bool {
+        let Ok(header) = mtp::Header::new_checked(packet) else { return false };
+        let (source, all) = (header.source(), u64::from(header.primitives()));
+        let account = &self.accounts.primitives;
+        account.offer(all);
+        let (first, mut seen) = (out.len(), 0);
+        if let Ok(packet) = mtp::Packet::new_checked(packet) {
+            for mtp::Primitive { id, time } in packet.primitives() {
+                seen += 1;
+                out.extend(time_in(begin, time).map(|time| RichItem::primitive(time, source, id)));
+            }
+        }
+        let own = &mut out[first..];
+        own.sort_by_key(|item| item.time);
+        let taken = own.len() as u64;
+        account.deliver(taken);
+        account.discard(PrimitiveDrop::OutOfTime, seen - taken);
+        account.discard(PrimitiveDrop::Damaged, all - seen);
+        let after = own.last().map_or(0, |last| last.time + 1).max(begin + (1 << FRAME_FINE_BITS));
+        self.searched_to = self.searched_to.max(after);
+        true
+    }
 }
 
 impl Finder for RichFinder {
@@ -84,6 +128,9 @@ impl Finder for RichFinder {
     const ITEMS_MAX: usize = ITEMS_MAX;
 
     fn frame(&mut self, heading: &Heading, frame: &[u8], out: &mut Vec<RichItem>) -> bool {
+        if matches!(self.kind, Kind::Primitives) {
+            return self.primitives(heading.begin, frame, out);
+        }
         let Ok(datagram) = mgp::Datagram::with_header_checked(frame) else {
             return false;
         };
@@ -91,6 +138,7 @@ impl Finder for RichFinder {
         let events = u64::from(datagram.header().events);
         let (mut last, mut seen, mut taken) = (heading.begin, 0, 0);
         match &mut self.kind {
+            Kind::Primitives => {}
             Kind::Hits { board } => {
                 if self.next.is_some_and(|next| next != heading.sequence) {
                     let since = self.searched_to.min(heading.begin);

@@ -33,6 +33,7 @@ enum Kind {
     Gap,
     Hits,
     Event,
+    Primitive,
 }
 
 /// What an item is.
@@ -49,6 +50,13 @@ pub enum What<'a> {
     Hits(Hits<'a>),
     /// An event whose rings were found where it landed.
     Event(PrimitiveId),
+    /// What another source saw.
+    Primitive {
+        /// Number of the source.
+        source: u8,
+        /// What it saw.
+        id: u16,
+    },
 }
 
 /// Hits of one board at one time, or a part of them.
@@ -101,6 +109,13 @@ impl RichItem {
         Self { time, kind: Kind::Event, board: 0, part: 0, count: 0, words }
     }
 
+    /// What another source saw.
+    pub fn primitive(time: u64, source: u8, id: u16) -> Self {
+        let mut words = [0; HITS_MAX];
+        words[0] = id;
+        Self { time, kind: Kind::Primitive, board: source, part: 0, count: 0, words }
+    }
+
     /// What it is.
     #[inline]
     pub fn what(&self) -> What<'_> {
@@ -113,6 +128,7 @@ impl RichItem {
                 What::Hits(Hits { board: self.board, count: self.count, words: &self.words })
             }
             Kind::Event => What::Event(PrimitiveId(self.words[0])),
+            Kind::Primitive => What::Primitive { source: self.board, id: self.words[0] },
         }
     }
 }

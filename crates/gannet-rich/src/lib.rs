@@ -6,17 +6,23 @@
 //!                      └──▶ events with rings (merged before) ─────────────────────────────────┘
 //! ```
 //!
+//! Beside it, primitives of the RICH and of other sources are matched, as in the level-0 trigger, and records
+//! asked for ([`matching`]).
+//!
 //! Sources: the NaNet paper (arXiv 1406.3568); what the formats are, `gannet_wire::na62`.
 #![forbid(unsafe_code)]
 
 mod answer;
 mod buffers;
+mod decide;
 pub mod detector;
 mod event;
 mod finder;
+mod format;
 mod host_time;
 pub mod item;
 mod level0;
+pub mod matching;
 mod primitive;
 mod search;
 mod trigger;

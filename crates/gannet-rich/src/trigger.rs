@@ -16,6 +16,7 @@ use gannet_wire::na62::pm_map::BOARDS;
 
 use crate::answer::{AnswerCounters, Answerer};
 use crate::buffers::Buffers;
+use crate::decide::{DecisionCounters, Decisions};
 use crate::event::{EventBuilder, EventCounters};
 use crate::item::{RichItem, What};
 use crate::primitive::PrimitiveId;
@@ -35,11 +36,29 @@ pub struct RichTrigger {
 struct Events {
     builder: EventBuilder,
     buffers: Buffers,
-    answerer: Answerer,
-    rings: Arc<[Counter; RINGS_MAX + 1]>,
+    answered: Answered,
     missing: Missing,
     /// An event as bytes.
     laid_out: Box<[u8; m2egp::EVENT_LEN_MAX]>,
+}
+
+/// What is told of events, and to whom.
+struct Answered {
+    answerer: Answerer,
+    decisions: Option<Decisions>,
+    rings: Arc<[Counter; RINGS_MAX + 1]>,
+}
+
+impl Answered {
+    /// Takes an event, no earlier than those before.
+    #[inline]
+    fn event(&mut self, time: u64, id: PrimitiveId) {
+        self.rings[usize::from(id.rings()).min(RINGS_MAX)].add(1);
+        self.answerer.push(time, id);
+        if let Some(decisions) = &mut self.decisions {
+            decisions.push(time, id);
+        }
+    }
 }
 
 /// Which boards have no data of a time.
@@ -76,7 +95,12 @@ impl Events {
                 self.close_before(item.time, now_ns);
                 self.missing.gaps[usize::from(board) % BOARDS] = (item.time, until);
             }
-            What::Event(id) => answer(item.time, id, &self.rings, &mut self.answerer),
+            What::Event(id) => self.answered.event(item.time, id),
+            What::Primitive { source, id } => {
+                if let Some(decisions) = &mut self.answered.decisions {
+                    decisions.push_of(source, item.time, id);
+                }
+            }
         }
     }
 
@@ -98,13 +122,6 @@ impl Events {
     }
 }
 
-/// Answers for an event.
-#[inline]
-fn answer(time: u64, id: PrimitiveId, rings: &[Counter; RINGS_MAX + 1], answerer: &mut Answerer) {
-    rings[usize::from(id.rings()).min(RINGS_MAX)].add(1);
-    answerer.push(time, id);
-}
-
 /// What any thread may see of a trigger.
 #[derive(Clone, Debug)]
 pub struct RichCounters {
@@ -118,6 +135,8 @@ pub struct RichCounters {
     pub answers: Arc<AnswerCounters>,
     /// Events by their number of rings.
     pub rings: Arc<[Counter; RINGS_MAX + 1]>,
+    /// Decisions, where any are taken.
+    pub decisions: Option<DecisionCounters>,
     /// Up to where the data have come, in fine units.
     pub last: Arc<Counter>,
     /// Where they began.
@@ -131,26 +150,27 @@ pub(crate) struct Parts {
     pub builder: EventBuilder,
     pub buffers: Buffers,
     pub answerer: Answerer,
+    pub decisions: Option<Decisions>,
 }
 
 impl RichTrigger {
     /// A trigger of these stages.
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { merger, boards, builder, buffers, answerer } = parts;
+        let Parts { merger, boards, builder, buffers, answerer, decisions } = parts;
         let counters = RichCounters {
             merge: Arc::clone(merger.counters()),
             events: builder.counters(),
             searched: buffers.account(),
             answers: answerer.counters(),
             rings: Arc::default(),
+            decisions: decisions.as_ref().map(Decisions::counters),
             last: Arc::default(),
             first: Arc::default(),
         };
         let events = Events {
             builder,
             buffers,
-            answerer,
-            rings: Arc::clone(&counters.rings),
+            answered: Answered { answerer, decisions, rings: Arc::clone(&counters.rings) },
             missing: Missing::default(),
             laid_out: Box::new([0; m2egp::EVENT_LEN_MAX]),
         };
@@ -188,10 +208,10 @@ impl RichTrigger {
 
     /// Takes the rings that were found, and answers as far as all is known.
     fn answer(&mut self, now_ns: u64, outcome: &mut Outcome<Origin>) {
-        let Events { builder, buffers, answerer, rings, .. } = &mut self.events;
+        let Events { builder, buffers, answered, .. } = &mut self.events;
         let mut last = None;
         buffers.advance(now_ns, |time, id| {
-            answer(time, id, rings, answerer);
+            answered.event(time, id);
             last = Some(time);
         });
         let released_to = self.merger.released_to();
@@ -204,16 +224,22 @@ impl RichTrigger {
         if self.counters.first.get() == 0 {
             self.counters.first.set(complete_to);
         }
-        answerer.advance(complete_to, now_ns, &mut outcome.answers);
+        answered.answerer.advance(complete_to, now_ns, &mut outcome.answers);
+        if let Some(decisions) = &mut answered.decisions {
+            decisions.advance(complete_to, now_ns, outcome);
+        }
     }
 
     /// Brings everything to its end.
     fn finish(&mut self, now_ns: u64, outcome: &mut Outcome<Origin>) {
         self.take_merged(now_ns);
         self.events.close(now_ns);
-        let Events { buffers, answerer, rings, missing, .. } = &mut self.events;
-        buffers.drain(now_ns, |time, id| answer(time, id, rings, answerer));
-        answerer.finish(now_ns, &mut outcome.answers);
+        let Events { buffers, answered, missing, .. } = &mut self.events;
+        buffers.drain(now_ns, |time, id| answered.event(time, id));
+        answered.answerer.finish(now_ns, &mut outcome.answers);
+        if let Some(decisions) = &mut answered.decisions {
+            decisions.finish(now_ns, outcome);
+        }
         *missing = Missing::default();
     }
 }
@@ -226,7 +252,7 @@ impl Trigger for RichTrigger {
         let stream = segment.stream as usize;
         self.merger.push(stream, items, segment.searched_to, &mut self.merged);
         if self.merger.agrees(stream) {
-            self.events.answerer.observe(segment.searched_to, segment.arrival_ns);
+            self.events.answered.answerer.observe(segment.searched_to, segment.arrival_ns);
         }
     }
 
@@ -234,7 +260,11 @@ impl Trigger for RichTrigger {
         self.merger.agrees(stream)
     }
 
-    fn records_done(&mut self, _: usize) {}
+    fn records_done(&mut self, records: usize) {
+        if let Some(decisions) = &mut self.events.answered.decisions {
+            decisions.records_done(records);
+        }
+    }
 
     fn advance(&mut self, now_ns: u64, outcome: &mut Outcome<Origin>) {
         let looked = self.merger.look(now_ns);
@@ -246,7 +276,7 @@ impl Trigger for RichTrigger {
         merger.release_each(&looked, &mut merged.late, |item| events.take(item, now_ns));
         if looked.began_anew() {
             self.finish(now_ns, outcome);
-            self.events.answerer.begin_anew();
+            self.events.answered.answerer.begin_anew();
             outcome.began_anew = true;
         } else {
             events.close_before(merger.released_to(), now_ns);

@@ -16,6 +16,19 @@ const DUNE_FULL: &str = include_str!("../../../gannet-dune/tests/it/full.toml");
 /// The detectors of the program.
 const DETECTORS: [&dyn Detector; 3] = [&DUNE_TPC, &NA62_RICH, &KM3NET];
 
+/// What the demonstration of the RICH has not.
+const RICH_LEVEL0: &str = r#"
+    [[source]]
+    name = "chod"
+    streams = { packets = "primitives", links = [0], source = 24 }
+    udp = { listen = ["127.0.0.1:7561"] }
+    [pipeline.level0]
+    reference = 24
+    sources = [{ source = 28, cut_fine = 100 }]
+    [[pipeline.level0.masks]]
+    conditions = [{ source = 28, care = 0x4000, value = 0x4000 }, { source = 24, care = 1, value = 0 }]
+"#;
+
 /// Things that people and programs write where something else belongs.
 const VALUES: [&str; 22] = [
     "0",
@@ -115,7 +128,8 @@ fn parse(text: &str) -> Result<Plan, Problem> {
 fn mutated_configurations_of_every_detector_are_valid_or_refused_with_reasons() {
     let rounds = if std::env::var_os("GANNET_LONG").is_some() { 20_000 } else { 500 };
     let demonstrations = DETECTORS.map(|detector| detector.demonstration());
-    for text in demonstrations.into_iter().chain([DUNE_FULL]) {
+    let rich = format!("{}{RICH_LEVEL0}", NA62_RICH.demonstration());
+    for text in demonstrations.into_iter().chain([DUNE_FULL, &rich]) {
         // With every key that has a default.
         let full = parse(text).unwrap().filled;
         assert_eq!(parse(&full).unwrap().filled, full);

@@ -18,6 +18,7 @@ mod packaging;
 mod quotes;
 mod readout;
 mod rich;
+mod rich_level0;
 mod sending;
 mod slow_control;
 mod standard_streams;

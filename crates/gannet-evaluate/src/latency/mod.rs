@@ -104,7 +104,7 @@ pub struct LinkReport {
     pub points: Vec<Point>,
     /// Events of the largest buffer within the budget, one at a time.
     pub largest_serialised: Option<usize>,
-    /// The same for 99 % of the buffers, where one is filled while another is searched.
+    /// The same where one is filled while another is searched.
     pub largest_overlapped: Option<usize>,
 }
 
@@ -164,7 +164,7 @@ pub fn measure(plan: &LatencyPlan, sizes: &[usize]) -> Result<LatencyReport, Isa
             link,
             bits_per_s,
             largest_serialised: largest(|point| point.serialised.us),
-            largest_overlapped: largest(|point| point.overlapped_latency.p99_us),
+            largest_overlapped: largest(|point| point.overlapped_latency.us),
             points,
         }
     };

@@ -24,6 +24,9 @@ const WARM_UP: u64 = 2 * BUFFERS as u64;
 /// Fewest buffers that count.
 const COUNTED_MIN: u64 = 16;
 
+/// A link that was left alone for so long begins anew, so that it never makes up for it.
+const STALL_NS: u64 = 20_000;
+
 type Bytes = Box<[u8]>;
 
 /// When a buffer is filled.
@@ -142,6 +145,10 @@ impl Paced<'_> {
             let bits = 8.0 * (starts[DATAGRAM_EVENTS] - starts[0]) as f64;
             let begin_ns = match self.link.bits_per_s() {
                 Some(rate) => {
+                    let now_ns = self.clock.now_ns();
+                    if now_ns > self.free_ns + STALL_NS {
+                        self.free_ns = now_ns;
+                    }
                     let begin_ns = self.free_ns;
                     self.free_ns += (bits * 1e9 / rate) as u64;
                     begin_ns

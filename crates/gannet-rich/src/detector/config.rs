@@ -7,10 +7,13 @@ use gannet_control::config::{StreamPlace, Tables};
 use gannet_emulate::rich::{self, Packets};
 use gannet_measure::quantity::{Bytes, Span};
 use gannet_wire::StreamKey;
+use gannet_wire::na62::mtp::{self, MtpFormat};
 use gannet_wire::na62::{Source, mgp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::format::RichFormat;
+use crate::matching::SlotWidth;
 use crate::search::SearchConfig;
 
 /// The tables of the RICH.
@@ -28,12 +31,35 @@ impl Tables for RichTables {
     }
 }
 
+/// What the datagrams of a source hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamPackets {
+    /// Events of one board, each board on a stream of its own (MGP).
+    #[default]
+    Boards,
+    /// Merged events of all boards (M2EGP).
+    Merged,
+    /// Primitives that another source sends to the level-0 trigger (MTP).
+    Primitives,
+}
+
+impl From<Packets> for StreamPackets {
+    fn from(packets: Packets) -> Self {
+        match packets {
+            Packets::Boards => Self::Boards,
+            Packets::Merged => Self::Merged,
+        }
+    }
+}
+
 /// Streams of a source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RichStreams {
-    /// What their datagrams hold: `boards` for the hits of one board, `merged` for events of all.
-    pub packets: Packets,
+    /// What their datagrams hold: `boards` for the hits of one board, `merged` for events of all, `primitives`
+    /// for what another source tells the level-0 trigger.
+    pub packets: StreamPackets,
     /// Numbers of the links, 0 to 255: the sub-source in the header of each datagram. With `boards` a link
     /// reads the board of its number modulo 4.
     pub links: Vec<u8>,
@@ -46,7 +72,7 @@ pub struct RichStreams {
 impl Default for RichStreams {
     fn default() -> Self {
         Self {
-            packets: Packets::Boards,
+            packets: StreamPackets::Boards,
             links: vec![0, 1, 2, 3],
             source: Source::Rich.number(),
             longest: Bytes(1472),
@@ -57,20 +83,22 @@ impl Default for RichStreams {
 impl RichStreams {
     /// The keys of the streams.
     pub fn keys(&self) -> impl Iterator<Item = StreamKey> {
-        self.links.iter().map(|link| mgp::stream_key(self.format_byte(), self.source, *link))
-    }
-
-    /// The format that the datagrams name.
-    pub fn format_byte(&self) -> u8 {
-        match self.packets {
-            Packets::Boards => mgp::BOARD_EVENTS,
-            Packets::Merged => mgp::MERGED_EVENTS,
-        }
+        self.links.iter().map(|&link| match self.packets {
+            StreamPackets::Boards => mgp::stream_key(mgp::BOARD_EVENTS, self.source, link),
+            StreamPackets::Merged => mgp::stream_key(mgp::MERGED_EVENTS, self.source, link),
+            StreamPackets::Primitives => mtp::stream_key(self.source, link),
+        })
     }
 
     /// How the datagrams look.
-    pub fn format(&self) -> mgp::MgpFormat {
-        mgp::MgpFormat { len_max: self.longest.bytes() as usize, ..Default::default() }
+    pub fn format(&self) -> RichFormat {
+        let len_max = self.longest.bytes() as usize;
+        match self.packets {
+            StreamPackets::Primitives => RichFormat::Mtp(MtpFormat),
+            StreamPackets::Boards | StreamPackets::Merged => {
+                RichFormat::Mgp(mgp::MgpFormat { len_max, ..Default::default() })
+            }
+        }
     }
 }
 
@@ -91,6 +119,9 @@ pub struct PipelineConfig {
     pub rings: SearchConfig,
     /// What is answered.
     pub answer: AnswerConfig,
+    /// Which primitives of several sources belong together, and what is read out for them. When absent,
+    /// nothing is decided and no records are made.
+    pub level0: Option<Level0Config>,
 }
 
 /// How hits of several boards become events.
@@ -173,4 +204,78 @@ impl Default for AnswerConfig {
             electron_mm: 186.0,
         }
     }
+}
+
+/// Which primitives of several sources belong together, and what is read out for them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Level0Config {
+    /// Source whose primitives others are matched with: the number in its packets. That of `answer.source`
+    /// is the RICH itself.
+    pub reference: u8,
+    /// Other sources: the numbers in their packets, and how near their primitives must be.
+    pub sources: Vec<MatchedConfig>,
+    /// Width of the slots in which primitives are kept: of those in one slot the last counts, and those of the
+    /// slots before and after are looked at.
+    pub slot: SlotWidth,
+    /// What has to be true of the primitives, up to 16; each mask that passes is a bit of the trigger type.
+    pub masks: Vec<MaskConfig>,
+    /// Time before a trigger that is read out, from the begin of its 6.4 us on.
+    pub before: Span,
+    /// Time behind a trigger that is read out.
+    pub after: Span,
+    /// Decisions that may wait for their records at once, 1 to 65536; triggers beyond are dropped and counted.
+    pub records_in_flight_max: u32,
+}
+
+impl Default for Level0Config {
+    fn default() -> Self {
+        Self {
+            reference: Source::Rich.number(),
+            sources: Vec::new(),
+            slot: SlotWidth::default(),
+            masks: Vec::new(),
+            before: Span(100),
+            after: Span(100),
+            records_in_flight_max: 64,
+        }
+    }
+}
+
+/// A source whose primitives are matched with the reference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MatchedConfig {
+    /// Number in its packets.
+    pub source: u8,
+    /// Time from the reference at which a primitive does not belong to it any more, in units of 1/256 of 24.95 ns.
+    pub cut_fine: u16,
+}
+
+/// What has to be true of primitives that belong together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MaskConfig {
+    /// Conditions, all of which must be true; without any, every reference passes.
+    #[serde(default)]
+    pub conditions: Vec<ConditionConfig>,
+    /// One of so many that pass is a trigger.
+    #[serde(default = "every_one")]
+    pub downscaling: u32,
+}
+
+fn every_one() -> u32 {
+    1
+}
+
+/// What has to be true of a source. One without a primitive that belongs has the identifier 0.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConditionConfig {
+    /// Number of the source.
+    pub source: u8,
+    /// Bits of the identifier that matter, of 15.
+    pub care: u16,
+    /// What these bits have to be.
+    pub value: u16,
 }

@@ -1,6 +1,7 @@
 //! The RICH of NA62, as the program knows detectors.
 
 mod config;
+mod level0;
 mod pipeline;
 mod planned;
 
@@ -12,7 +13,8 @@ use gannet_wire::AnyFormat;
 use gannet_wire::na62::mgp::{self, MgpFormat};
 
 pub use config::{
-    AnswerConfig, BufferConfig, MergeConfig, PipelineConfig, RichStreams, RichTables,
+    AnswerConfig, BufferConfig, ConditionConfig, Level0Config, MaskConfig, MatchedConfig,
+    MergeConfig, PipelineConfig, RichStreams, RichTables, StreamPackets,
 };
 pub use planned::PlannedRich;
 

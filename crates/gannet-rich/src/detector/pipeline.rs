@@ -5,22 +5,24 @@ use std::sync::Arc;
 use gannet_control::config::Plan;
 use gannet_control::detector::{Answering, Pipeline, Stages, Worker};
 use gannet_control::snapshot::{Figure, FigureValue, Times, TriggerSnapshot};
-use gannet_emulate::rich::Packets;
 use gannet_kernels::Isa;
 use gannet_log::Item;
 use gannet_measure::ledger::Statement;
 use gannet_memory::receive_list::{Overflow, Rules};
 use gannet_record::Origin;
 use gannet_trigger::merge::{self, MergeCounters, Merger};
-use gannet_wire::na62::mgp::MgpFormat;
 use gannet_wire::na62::pm_map::BOARDS;
 use gannet_wire::na62::{FINE_CLOCK, Source};
 
+use super::config::{Level0Config, StreamPackets};
 use super::planned::PlannedRich;
 use crate::answer::Answerer;
 use crate::buffers::{Buffering, Buffers};
+use crate::decide::{DecisionCounters, Decisions, Readout};
 use crate::event::EventBuilder;
 use crate::finder::{DatagramAccounts, RichFinder};
+use crate::format::RichFormat;
+use crate::matching::{self, Matched};
 use crate::primitive::RadiusClasses;
 use crate::search::Search;
 use crate::trigger::{Parts, RichCounters, RichTrigger};
@@ -39,7 +41,7 @@ impl RichPipeline {
     }
 
     /// The sources, as configured.
-    fn links(&self) -> impl Iterator<Item = (Packets, u8)> {
+    fn links(&self) -> impl Iterator<Item = (StreamPackets, u8)> {
         let sources = self.planned.config.sources.iter();
         sources.flat_map(|source| {
             let packets = source.streams.packets;
@@ -57,19 +59,22 @@ impl RichPipeline {
 }
 
 impl Pipeline for RichPipeline {
-    type Format = MgpFormat;
+    type Format = RichFormat;
     type Finder = RichFinder;
     type Trigger = RichTrigger;
 
-    fn format(&self, source: usize) -> MgpFormat {
+    fn format(&self, source: usize) -> RichFormat {
         self.planned.config.sources[source].streams.format()
     }
 
     fn finder(&mut self, stream: usize) -> Result<RichFinder, String> {
         let accounts = Arc::clone(&self.datagrams);
         Ok(match self.links().nth(stream) {
-            Some((Packets::Merged, _)) => RichFinder::of_events(self.search(), accounts),
-            Some((Packets::Boards, link)) => RichFinder::of_hits(link % BOARDS as u8, accounts),
+            Some((StreamPackets::Merged, _)) => RichFinder::of_events(self.search(), accounts),
+            Some((StreamPackets::Boards, link)) => {
+                RichFinder::of_hits(link % BOARDS as u8, accounts)
+            }
+            Some((StreamPackets::Primitives, _)) => RichFinder::of_primitives(accounts),
             None => return Err("there is no such stream".into()),
         })
     }
@@ -80,13 +85,15 @@ impl Pipeline for RichPipeline {
 
     fn trigger(
         &mut self,
-        _run_number: u32,
+        run_number: u32,
         _epoch_ns: u64,
     ) -> Result<(RichTrigger, Arc<dyn Stages>), String> {
         let pipeline = &self.planned.config.pipeline;
         let boards: Vec<_> = self
             .links()
-            .map(|(packets, link)| (packets == Packets::Boards).then_some(link % BOARDS as u8))
+            .map(|(packets, link)| {
+                (packets == StreamPackets::Boards).then_some(link % BOARDS as u8)
+            })
             .collect();
         let merge = merge::MergeConfig {
             hold_ticks: 0,
@@ -110,19 +117,29 @@ impl Pipeline for RichPipeline {
         };
         let (buffers, workers) = Buffers::new(&buffering, || self.search());
         self.workers = workers;
+        let own = Source::from_number(answer.source);
+        let decisions = pipeline.level0.as_ref().map(|level0| {
+            let readout = Readout {
+                run_number,
+                before: FINE_CLOCK.ticks(level0.before.ns()),
+                after: FINE_CLOCK.ticks(level0.after.ns()),
+                in_flight_max: level0.records_in_flight_max as usize,
+            };
+            Decisions::new(level0.rules(), own, readout)
+        });
         let trigger = RichTrigger::new(Parts {
             merger,
             boards,
             builder: EventBuilder::new(pipeline.merge.window_fine),
             buffers,
-            answerer: Answerer::new(
-                Source::from_number(answer.source),
-                answer.sub_source,
-                answer.budget.ns(),
-            ),
+            answerer: Answerer::new(own, answer.sub_source, answer.budget.ns()),
+            decisions,
         });
-        let stages =
-            RichStages { datagrams: Arc::clone(&self.datagrams), trigger: trigger.counters() };
+        let stages = RichStages {
+            datagrams: Arc::clone(&self.datagrams),
+            trigger: trigger.counters(),
+            level0: pipeline.level0.as_ref().map(Level0Config::rules),
+        };
         Ok((trigger, Arc::new(stages)))
     }
 
@@ -136,7 +153,8 @@ impl Pipeline for RichPipeline {
     }
 
     fn records_in_flight_max(&self) -> usize {
-        1
+        let level0 = &self.planned.config.pipeline.level0;
+        level0.as_ref().map_or(1, |level0| level0.records_in_flight_max as usize)
     }
 
     fn run_start(&self, plan: &Plan, started_unix_ns: u64) -> Vec<u8> {
@@ -156,18 +174,48 @@ impl Pipeline for RichPipeline {
 struct RichStages {
     datagrams: Arc<DatagramAccounts>,
     trigger: RichCounters,
+    /// What is matched, if anything is.
+    level0: Option<matching::Rules>,
+}
+
+impl RichStages {
+    /// What was matched, by source and by mask.
+    fn matched(&self) -> Vec<(String, u64)> {
+        let (Some(rules), Some(DecisionCounters { matched, .. })) =
+            (&self.level0, &self.trigger.decisions)
+        else {
+            return Vec::new();
+        };
+        let mut counts = Vec::new();
+        for (place, Matched { source, .. }) in rules.sources.iter().enumerate() {
+            counts.push((format!("primitives of {source}"), matched.primitives[place].get()));
+            if place > 0 {
+                counts.push(("  with a reference".to_owned(), matched.matched[place].get()));
+            }
+        }
+        for mask in 0..rules.masks.len() {
+            counts.push((format!("passed by mask {mask}"), matched.passed[mask].get()));
+            counts.push((format!("triggers of mask {mask}"), matched.triggers[mask].get()));
+        }
+        counts
+    }
 }
 
 impl Stages for RichStages {
     fn statements(&self) -> Vec<Statement> {
         let counters = &self.trigger;
-        vec![
+        let mut statements = vec![
             self.datagrams.events.statement("events"),
             self.datagrams.hits.statement("hits"),
             counters.merge.statement(),
             counters.searched.statement("search"),
             counters.answers.events.statement("answered"),
-        ]
+        ];
+        if let Some(DecisionCounters { triggers, .. }) = &counters.decisions {
+            statements.insert(2, self.datagrams.primitives.statement("other_primitives"));
+            statements.push(triggers.statement("level0"));
+        }
+        statements
     }
 
     fn recorded(&self) -> Vec<(Item, Statement)> {
@@ -197,11 +245,14 @@ impl Stages for RichStages {
         figures.push(count("answered late", late));
         let age = FigureValue::Ns(Times::of(&answers.age_ns));
         figures.push(Figure { name: "event to answer".into(), value: age });
+        figures.extend(self.matched().into_iter().map(|(name, number)| count(&name, number)));
         figures
     }
 
     fn figures(&self) -> TriggerSnapshot {
+        let decisions = self.trigger.decisions.as_ref();
         TriggerSnapshot {
+            decisions: decisions.map_or(0, |decisions| decisions.triggers.delivered()),
             first_tick: self.trigger.first.get(),
             last_tick: self.trigger.last.get(),
             ..TriggerSnapshot::default()

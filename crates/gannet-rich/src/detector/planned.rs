@@ -17,7 +17,8 @@ use gannet_emulate::rich::{Packets, RichFrontEnd};
 use gannet_wire::FrameFormat;
 use gannet_wire::na62::{PmMap, mgp};
 
-use super::config::{PipelineConfig, RichStreams, RichTables};
+use super::config::{PipelineConfig, RichStreams, RichTables, StreamPackets};
+use super::level0;
 use super::pipeline::RichPipeline;
 use crate::level0::Level0;
 
@@ -47,6 +48,7 @@ pub(super) fn resolve(
     }
     check_packets(&config, document)?;
     check_pipeline(&config.pipeline, document)?;
+    level0::check(&config, document)?;
     config.emulate.check().map_err(|error| {
         let cause = format!("{} is not allowed", error.value);
         document.problem(&format!("emulate.{}", error.key), cause, error.expected)
@@ -100,9 +102,17 @@ fn check_streams(
 
 /// Refuses hits of boards beside merged events: they could not be answered in one order of time.
 fn check_packets(config: &Config<RichTables>, document: &Document<'_>) -> Result<(), Problem> {
-    let first = config.sources.first().map_or(Packets::Boards, |source| source.streams.packets);
-    let other = config.sources.iter().position(|source| source.streams.packets != first);
-    let Some(index) = other else { return Ok(()) };
+    let mut packets = config.sources.iter().map(|source| source.streams.packets);
+    let first = packets.next().unwrap_or_default();
+    if first == StreamPackets::Primitives {
+        return Err(document.problem(
+            "source[0].streams.packets",
+            "the first source has primitives of others".into(),
+            "name sources with data of the RICH first".into(),
+        ));
+    }
+    let other = |packets| ![first, StreamPackets::Primitives].contains(&packets);
+    let Some(index) = packets.position(other).map(|position| position + 1) else { return Ok(()) };
     Err(document.problem(
         &format!("source[{index}].streams.packets"),
         "source[0] has packets of another kind".into(),
@@ -195,7 +205,7 @@ impl PlannedDetector for PlannedRich {
         let emulate = &self.config.emulate;
         let count = emulate.streams() as u8;
         planned(&RichStreams {
-            packets: emulate.packets,
+            packets: emulate.packets.into(),
             links: (0..count).collect(),
             ..Default::default()
         })
@@ -214,7 +224,10 @@ impl PlannedDetector for PlannedRich {
         let mut trial = self.clone();
         if let Some(source) = self.config.sources.first() {
             let emulate = &mut trial.config.emulate;
-            emulate.packets = source.streams.packets;
+            emulate.packets = match source.streams.packets {
+                StreamPackets::Merged => Packets::Merged,
+                StreamPackets::Boards | StreamPackets::Primitives => Packets::Boards,
+            };
             (emulate.boards, emulate.lanes) = (streams, streams);
             emulate.pace = Pace { rate_scale, ..Pace::default() };
         }

@@ -61,6 +61,7 @@ impl Chain {
             builder: EventBuilder::new(128),
             buffers,
             answerer: Answerer::new(Source::Rich, 1, 1_000_000),
+            decisions: None,
         });
         Self {
             finders: (0..streams).map(finder).collect(),

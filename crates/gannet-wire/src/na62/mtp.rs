@@ -21,10 +21,13 @@
 //! Source: dariosol/na62l0tpfw, `ethlink/ethlink.vhd`, the 32-bit format.
 
 use core::fmt;
+use core::ops::RangeInclusive;
 
-use super::{Source, Time};
+use super::{FINE_CLOCK, FRAME_FINE_BITS, Source, Time};
 use crate::error::{Error, Result};
+use crate::frame_format::{FrameFormat, Heading, Rhythm, Step, StreamKey};
 use crate::layout::{check_len, put, word_format};
+use crate::record::check_value;
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = HeaderRepr::LEN;
@@ -284,6 +287,61 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// The stream of the packets that a part of a source sends.
+pub const fn stream_key(source: u8, sub_id: u8) -> StreamKey {
+    StreamKey((source as u64) << 8 | sub_id as u64)
+}
+
+/// The packets as frames that a receiver takes: one for each 6.4 us, by whose number it tells what is missing.
+///
+/// Time is that of the 24 bits of the frame, in units of 1/256 tick: it begins anew after 107 s, longer than
+/// any burst. Who sets the begin of a packet moves its primitives along.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MtpFormat;
+
+impl FrameFormat for MtpFormat {
+    fn lengths(&self) -> RangeInclusive<usize> {
+        HEADER_LEN..=LEN_MAX
+    }
+
+    fn rhythm(&self) -> Rhythm {
+        let step = Step::Fixed(1 << FRAME_FINE_BITS);
+        Rhythm { clock: FINE_CLOCK, step, sequence_modulus: HIGH_MASK + 1 }
+    }
+
+    #[inline]
+    fn heading(&self, datagram: &[u8]) -> Result<Heading> {
+        let header = HeaderRepr::parse(&Header::new_checked(datagram)?);
+        check_value(FORMAT, "length", datagram.len() as u64, header.length.into())?;
+        let begin = u64::from(header.timestamp_high) << FRAME_FINE_BITS;
+        let stream = stream_key(header.source, header.sub_id);
+        Ok(Heading { stream, begin, sequence: header.timestamp_high })
+    }
+
+    fn set_heading(&self, datagram: &mut [u8], heading: &Heading) {
+        let StreamKey(stream) = heading.stream;
+        let mut header = Header::new_unchecked(&mut *datagram);
+        let frame = (heading.begin >> FRAME_FINE_BITS) as u32 & HIGH_MASK;
+        let later = frame.wrapping_sub(header.timestamp_high());
+        header.set_sub_id(stream as u8);
+        header.set_source((stream >> 8) as u8);
+        header.set_timestamp_high(frame);
+        for bytes in datagram[HEADER_LEN..].as_chunks_mut().0 {
+            if let Word::Time(time) = Word::of(u32::from_le_bytes(*bytes)) {
+                *bytes = (time.wrapping_add(later) & HIGH_MASK).to_le_bytes();
+            }
+        }
+    }
+
+    fn stream_name(&self, StreamKey(stream): StreamKey) -> String {
+        let [part, source, ..] = stream.to_le_bytes();
+        match Source::from_number(source) {
+            Source::Other(number) => format!("{number:#04x}/{part}/primitives"),
+            source => format!("{source}/{part}/primitives"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -364,6 +422,26 @@ mod tests {
         bytes[12..15].fill(0);
         let packet = Packet::new_checked(&bytes).unwrap();
         assert_eq!(packet.primitives().last().unwrap().time, Time::new(0xff, 0));
+    }
+
+    #[test]
+    fn packets_are_frames_whose_begin_carries_their_primitives_along() {
+        let heading = MtpFormat.heading(&EXAMPLE).unwrap();
+        let stream = stream_key(0x1c, 1);
+        assert_eq!(heading, Heading { stream, begin: 0x123_0000, sequence: 0x123 });
+        assert_eq!(MtpFormat.stream_name(stream), "RICH/1/primitives");
+        assert_eq!(MtpFormat.stream_name(stream_key(9, 0)), "0x09/0/primitives");
+        let mut moved = EXAMPLE;
+        let to =
+            Heading { stream: stream_key(0x18, 2), begin: 0xff_ffff_0000, sequence: 0xff_ffff };
+        MtpFormat.set_heading(&mut moved, &to);
+        assert_eq!(MtpFormat.heading(&moved).unwrap(), to);
+        let packet = Packet::new_checked(&moved).unwrap();
+        let times: Vec<_> = packet.primitives().map(|primitive| primitive.time).collect();
+        // The second is in the next frame, the first after all.
+        assert_eq!(times, [Time::new(0xffff_ff10, 0x80), Time::new(0xff, 0)]);
+        assert_eq!(MtpFormat.heading(&EXAMPLE[..16]), Err(value("length", 16, 20)));
+        assert!(MtpFormat.heading(&EXAMPLE[..7]).is_err());
     }
 
     #[test]

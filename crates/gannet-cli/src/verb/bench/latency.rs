@@ -131,7 +131,7 @@ fn print_link(out: &mut impl Write, report: &LatencyReport, link: &LinkReport) -
     };
     writeln!(
         out,
-        "largest buffer within {:.0} us: {} serialised, {} overlapped (99 % of them)",
+        "largest buffer within {:.0} us: {} serialised, {} overlapped",
         report.budget_us,
         largest(link.largest_serialised),
         largest(link.largest_overlapped)
