@@ -30,6 +30,8 @@ use crate::snapshot::{SlowControlSnapshot, SnapshotSource};
 const LOOK_NS: u64 = 50_000_000;
 /// Time between two looks at whether a drain is cut short.
 const CUT_SHORT_LOOK: Duration = Duration::from_millis(20);
+/// Most datagrams that are taken before commands are looked at again.
+const DATAGRAMS_PER_TURN: usize = 1024;
 /// Conditions of modules that are told at once.
 const FAILURES_MAX: usize = 64;
 
@@ -112,7 +114,8 @@ impl Link {
     /// Sends what is due, takes what came, and gives what has ended.
     fn turn(&mut self) -> Vec<Outcome> {
         let mut bytes = [0; LEN_MAX + 1];
-        loop {
+        // Whoever sends faster than this takes holds up neither commands nor an end.
+        for _ in 0..DATAGRAMS_PER_TURN {
             match self.socket.recv_from(&mut bytes) {
                 Ok((len, sender)) => {
                     self.commander.take(sender, &bytes[..len], self.clock.now_ns())
