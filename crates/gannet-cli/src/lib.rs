@@ -29,16 +29,17 @@ use gannet_control::detector::Detector;
 /// Detectors that a program knows.
 pub type Detectors = &'static [&'static dyn Detector];
 
-/// The detector of this name, or the one with this word in its name; without a name, the first that the
+/// The detector of this name, or the one with a word in its name that begins so; without a name, the first that the
 /// program knows.
 fn detector(
     name: Option<&str>,
     detectors: Detectors,
 ) -> Result<&'static dyn Detector, exit::Usage> {
     let called = |name: &str| detectors.iter().find(|detector| detector.name() == name);
-    let with_word = |word: &str| {
-        let has_word =
-            |detector: &&&dyn Detector| detector.name().split('-').any(|own| own == word);
+    let with_word = |begin: &str| {
+        let has_word = |detector: &&&dyn Detector| {
+            !begin.is_empty() && detector.name().split('-').any(|word| word.starts_with(begin))
+        };
         let mut meant = detectors.iter().filter(has_word);
         meant.next().filter(|_| meant.next().is_none())
     };

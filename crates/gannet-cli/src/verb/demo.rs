@@ -34,7 +34,7 @@ pub struct Arguments {
     /// Directory for the files; created if it does not exist.
     #[arg(long, default_value = "gannet-demo")]
     directory: PathBuf,
-    /// The detector that is demonstrated, by its name or a word of it, such as `rich`; the first that the
+    /// The detector that is demonstrated, by its name or the begin of a word of it, such as `rich` or `km3`; the first that the
     /// program knows when absent.
     #[arg(long, value_name = "NAME")]
     detector: Option<String>,
