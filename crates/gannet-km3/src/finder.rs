@@ -268,3 +268,113 @@ impl Finder for Km3Finder {
         (self.next, self.searched_to) = (0, 0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use gannet_wire::FrameFormat;
+    use gannet_wire::km3net::Status;
+    use gannet_wire::km3net::clb::{self, ClbFormat, DataType, Header};
+    use gannet_wire::km3net::detector_file::directions;
+
+    use super::*;
+    use crate::item::What;
+    use crate::levels::LevelConfig;
+
+    const WORDS: usize = 4;
+    const BEGIN: u64 = 1_700_000_000_000_000_000;
+
+    fn finder() -> Km3Finder {
+        let isa = Isa::best();
+        let module = Module {
+            stream: 3,
+            status_words: WORDS,
+            calibration: Calibration::new(&[7; CHANNELS]),
+            t0_max: 20,
+            levels: Levels::new(&LevelConfig::default(), &directions(), isa).unwrap(),
+            recent: Arc::new(Recent::new(3)),
+        };
+        let sorters = Arc::new(Sorters::new(isa).unwrap());
+        Km3Finder::new(module, Shared { sorters, counters: Arc::default() })
+    }
+
+    fn datagram(slice: u64, number: u32, is_last: bool, hits: &[(u8, u32)]) -> Vec<u8> {
+        let header = Header {
+            data_type: DataType::Optical,
+            run: 1,
+            udp_sequence: number,
+            utc_seconds: 0,
+            ticks: 0,
+            module: 101,
+        };
+        let header = header.with_begin_ns(BEGIN + slice);
+        let hit = |&(channel, time)| Hit { channel, time, time_over_threshold: 20 };
+        let hits: Vec<Hit> = hits.iter().map(hit).collect();
+        let mut bytes = vec![0; clb::optical_len(WORDS, hits.len())];
+        clb::emit_optical(&header, &Status::new(true, 0, is_last, 0), WORDS, &hits, &mut bytes);
+        bytes
+    }
+
+    fn take(finder: &mut Km3Finder, datagram: &[u8], out: &mut Vec<Km3Item>) -> bool {
+        let format = ClbFormat { status_words: WORDS, ..ClbFormat::default() };
+        finder.frame(&format.heading(datagram).unwrap(), datagram, out)
+    }
+
+    #[test]
+    fn a_slice_gives_its_confirmed_hits_and_a_summary_when_it_is_whole() {
+        let (mut finder, mut out) = (finder(), Vec::new());
+        assert!(take(&mut finder, &datagram(0, 1, true, &[(4, 5009), (30, 99_999_999)]), &mut out));
+        assert!(out.is_empty() && finder.searched_to() == 0);
+        assert!(take(&mut finder, &datagram(0, 0, false, &[(9, 5000), (9, 70_000)]), &mut out));
+        let (hits, summary) = out.split_at(out.len() - SUMMARY_ITEMS);
+        let times: Vec<u64> = hits.iter().map(|hit| hit.time - BEGIN).collect();
+        assert_eq!(times, [5007, 5016], "t0 is added");
+        let mut frame = SummaryFrame::default();
+        for item in summary {
+            let What::Summary(part) = item.what() else { panic!("{item:?}") };
+            part.put(&mut frame);
+        }
+        assert_eq!((frame.daq_status, frame.status.udp_trailer()), (1 << 16 | 2, true));
+        assert_eq!(finder.searched_to(), BEGIN + SLICE_NS + 21);
+        assert!(out.iter().all(|item| item.time < finder.searched_to()));
+    }
+
+    #[test]
+    fn datagrams_that_lie_are_counted_by_name() {
+        let (mut finder, mut out) = (finder(), Vec::new());
+        let counters = Arc::clone(&finder.shared.counters);
+        let bad = [(31, 5), (255, 5), (1, SLICE_NS as u32), (1, u32::MAX), (2, 10)];
+        assert!(take(&mut finder, &datagram(SLICE_NS, 0, false, &bad), &mut out));
+        assert!(!take(&mut finder, &datagram(SLICE_NS, 0, false, &bad), &mut out), "doubled");
+        assert!(!take(&mut finder, &datagram(SLICE_NS + 16, 1, false, &[]), &mut out), "no slice");
+        assert!(!take(&mut finder, &datagram(SLICE_NS, 1 << 15, true, &[]), &mut out));
+        assert!(!take(&mut finder, &datagram(0, 1, false, &[]), &mut out), "time goes back");
+        let heading = Heading { stream: Default::default(), begin: BEGIN, sequence: 0 };
+        assert!(!finder.frame(&heading, &datagram(0, 0, true, &[(1, 2)])[..45], &mut out));
+        // The next slice ends this one.
+        assert!(take(&mut finder, &datagram(2 * SLICE_NS, 0, false, &[]), &mut out));
+        assert_eq!(out.len(), SUMMARY_ITEMS);
+        let SliceCounters { datagrams, hits, incomplete, .. } = &*counters;
+        let datagrams = datagrams.statement("");
+        let dropped: Vec<u64> = datagrams.dropped.iter().map(|drop| drop.count).collect();
+        assert_eq!((datagrams.offered, dropped), (6, vec![1; 4]));
+        assert_eq!((hits.statement("").offered, hits.delivered(), incomplete.get()), (5, 1, 1));
+        assert_eq!(hits.dropped(HitDrop::UnknownChannel), 2);
+        assert_eq!(hits.dropped(HitDrop::BeyondSlice), 2);
+        finder.begin_anew();
+        assert!(take(&mut finder, &datagram(0, 0, true, &[]), &mut out), "time began anew");
+    }
+
+    #[test]
+    fn a_module_full_of_light_fills_no_more_than_its_share() {
+        let (mut finder, mut out) = (finder(), Vec::new());
+        let bright: Vec<(u8, u32)> = (0..1000).map(|hit| ((hit % 31) as u8, hit / 8)).collect();
+        for number in 0..200 {
+            assert!(take(&mut finder, &datagram(0, number, number == 199, &bright), &mut out));
+        }
+        assert_eq!(out.len(), CONFIRMED_MAX + SUMMARY_ITEMS);
+        assert!(out.len() <= Km3Finder::ITEMS_MAX);
+        let SliceCounters { hits, confirmed, .. } = &*finder.shared.counters;
+        assert!(hits.dropped(HitDrop::AboveLimit) > 60_000 && hits.statement("").closes());
+        assert_eq!(confirmed.delivered(), CONFIRMED_MAX as u64);
+    }
+}

@@ -13,6 +13,7 @@ mod examples;
 mod files;
 mod finding;
 mod formats_page;
+mod km3;
 mod log_files;
 mod packaging;
 mod quotes;
