@@ -1,5 +1,6 @@
 //! Numbers and documents as text, both ways.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
 use std::os::fd::AsFd;
@@ -171,6 +172,12 @@ pub fn bars(times: &Times) -> impl Iterator<Item = String> {
         let line = format!("up to {:>10.1} us {:>15} {bar}", *upper as f64 * 1e-3, grouped(*count));
         line.trim_end().to_owned()
     })
+}
+
+/// How many there are of each kind: `muon 12, shower 3`.
+pub fn kinds(events: &BTreeMap<String, u64>) -> String {
+    let kinds = events.iter().map(|(kind, count)| format!("{kind} {}", grouped(*count)));
+    kinds.collect::<Vec<_>>().join(", ")
 }
 
 /// A number with its digits in groups of three: `1 234 567`.

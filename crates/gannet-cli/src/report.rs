@@ -119,9 +119,7 @@ impl Report {
             }
         }
         if let Some(truth) = &snapshot.front_end {
-            let events =
-                truth.events.iter().map(|(kind, count)| format!("{kind} {}", grouped(*count)));
-            writeln!(out, "  of the front end       {}", events.collect::<Vec<_>>().join(", "))?;
+            writeln!(out, "  of the front end       {}", output::kinds(&truth.events))?;
         }
         figure(&mut out, "trigger decisions", snapshot.trigger.decisions)?;
         self.print_recorded(&mut out)?;

@@ -191,13 +191,17 @@ fn print_next(
         write!(out, ", {injected} tracks injected; {found} of them were recorded")?;
     }
     writeln!(out)?;
+    if injected == 0 && !sent.truth.events.is_empty() {
+        writeln!(out, "made: {}", output::kinds(&sent.truth.events))?;
+    }
     writeln!(out, "\nnext:")?;
     let program = program();
     let recorder = &report.snapshot.recorder;
     match (recorder.exports.first(), recorder.files.first()) {
-        (Some(display), _) => {
-            writeln!(out, "  {program} inspect {} --record 1", display.display())?
+        (Some(export), _) if recorder.records > 0 => {
+            writeln!(out, "  {program} inspect {} --record 1", export.display())?
         }
+        (Some(export), _) => writeln!(out, "  {program} inspect {}", export.display())?,
         (None, Some(log)) => writeln!(out, "  {program} inspect {}", log.display())?,
         (None, None) => (),
     }

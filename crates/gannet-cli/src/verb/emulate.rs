@@ -197,8 +197,7 @@ fn table(report: &EmulationReport) -> String {
     text += &format!("rate       {:.1} frames/s a stream, {aim}\n", pace.reached_hz);
     text += &format!("lateness   {}\n", sending::lateness(&pace.lateness_ns));
     text += &format!("slips      {}, {:.3} s in all\n", pace.slips, pace.slipped_ns as f64 * 1e-9);
-    let events = truth.events.iter().map(|(kind, count)| format!("{kind} {count}"));
-    let events = events.collect::<Vec<_>>().join(", ");
+    let events = output::kinds(&truth.events);
     text += &format!("events     {}\n", if events.is_empty() { "none" } else { &events });
     if report.refused > 0 {
         text += &format!("refused    {} times: nobody listens there\n", report.refused);
