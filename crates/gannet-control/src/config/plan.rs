@@ -17,7 +17,7 @@ use super::token::{self, Token};
 use crate::detector::PlannedDetector;
 
 /// Most streams of one process.
-pub const STREAMS_MAX: usize = 1024;
+pub const STREAMS_MAX: usize = 4096;
 /// Least frames of the past that each stream keeps.
 const DEPTH_FRAMES_MIN: u64 = 256;
 

@@ -30,7 +30,7 @@ fn mistakes_are_refused_where_they_are() {
         ("threshold = [60, 60, 80]", "threshold = [60, 60]", "3"),
         ("engine = \"auto\"", "engine = \"dpdk\"", "use one of"),
         ("rate_scale = 0.5", "rate_scale = 0.0", "rate_scale"),
-        ("count = 2,", "count = 2000,", "1024"),
+        ("count = 2,", "count = 5000,", "4096"),
         ("algorithm = \"channel-distance\"", "algorithm = \"muon\"", "horizontal-muon"),
         ("crate = 3", "crate = 5000", "1023"),
         ("raw_streams = []", "raw_streams = \"some\"", "\"all\", or a list of streams"),
