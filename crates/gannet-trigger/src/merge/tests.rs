@@ -233,7 +233,7 @@ fn streams_behind_by_more_than_they_may_be_hold_nobody_up() {
 
 proptest! {
     #[test]
-    fn both_ways_to_wait_give_the_same_order(
+    fn all_ways_to_wait_give_the_same_order(
         batches in prop::collection::vec(
             (0..5usize, prop::collection::vec((0..200u64, 0..3u32), 0..12), any::<bool>()),
             0..60,
@@ -241,7 +241,8 @@ proptest! {
         releases in prop::collection::vec(0..220u64, 0..20),
     ) {
         let (mut any, mut own) = (AnyOrder::<Hit>::new(5), InOrder::<Hit>::new(5));
-        let (mut from_any, mut from_own) = (Vec::new(), Vec::new());
+        let mut batched = Batched::<Hit>::new(5);
+        let (mut from_any, mut from_own, mut from_batched) = (Vec::new(), Vec::new(), Vec::new());
         let (mut releases, mut charge) = (releases.into_iter(), 0..);
         for (index, (stream, times, is_sorted)) in batches.into_iter().enumerate() {
             let mut items: Vec<Hit> = times
@@ -253,6 +254,7 @@ proptest! {
                 items.sort_by_key(|hit| (hit.time(), hit.place()));
             }
             items.iter().for_each(|hit| any.push(stream, *hit));
+            batched.extend(stream, &items);
             match index % 2 {
                 0 => own.extend(stream, &items),
                 _ => items.iter().for_each(|hit| own.push(stream, *hit)),
@@ -260,11 +262,15 @@ proptest! {
             if index % 4 == 3 && let Some(tick) = releases.next() {
                 any.release(tick, &mut |hit| from_any.push(*hit));
                 own.release(tick, &mut |hit| from_own.push(*hit));
+                batched.release(tick, &mut |hit| from_batched.push(*hit));
             }
             prop_assert_eq!((any.len(), any.first_time()), (own.len(), own.first_time()));
+            prop_assert_eq!((any.len(), any.first_time()), (batched.len(), batched.first_time()));
         }
         any.release(u64::MAX, &mut |hit| from_any.push(*hit));
         own.release(u64::MAX, &mut |hit| from_own.push(*hit));
-        prop_assert_eq!(from_any, from_own);
+        batched.release(u64::MAX, &mut |hit| from_batched.push(*hit));
+        prop_assert_eq!(&from_any, &from_own);
+        prop_assert_eq!(from_any, from_batched);
     }
 }
