@@ -15,7 +15,7 @@ use crate::udp::AllowList;
 /// Arrivals after which a poll stops looking for more: few enough that the frames are still in
 /// the second-level cache when they are processed (32 x 7200 bytes = 225 KiB). What the kernel
 /// copied them from is in that cache, too.
-pub(crate) const BATCH_FRAMES: usize = 32;
+pub const BATCH_FRAMES: usize = 32;
 
 /// What a source has landed so far, and what it is.
 #[derive(Debug)]

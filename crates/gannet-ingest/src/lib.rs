@@ -44,7 +44,7 @@ pub mod udp;
 pub mod xdp;
 
 pub use error::Error;
-pub use landed::Landed;
+pub use landed::{BATCH_FRAMES, Landed};
 pub use memory::{DATAGRAMS_AT_ONCE, Datagrams, MemorySource, Next};
 pub use pcap::{PcapConfig, PcapSource};
 pub use sink::{Datagram, Sent, Sink};

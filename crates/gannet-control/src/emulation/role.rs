@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use gannet_ingest::udp::{self, UdpConfig};
-use gannet_ingest::{Landing, Source, SourceDrop};
+use gannet_ingest::{BATCH_FRAMES, Landing, Source, SourceDrop};
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::ledger::{Account, Reason};
 use serde::Serialize;
@@ -100,7 +100,8 @@ fn receive(
             progress.datagrams.add(1);
             progress.bytes.add(bytes.len() as u64);
         }
-        if arrived > 0 {
+        // As many as a look takes: others may wait.
+        if (1..BATCH_FRAMES).contains(&arrived) {
             thread::sleep(GATHER);
         }
     }

@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
-use gannet_ingest::Error;
+use gannet_ingest::{BATCH_FRAMES, Error};
 use gannet_measure::clock::Clock;
 use gannet_measure::counter::Counter;
 use gannet_readout::receiver::Receiver;
@@ -102,7 +102,8 @@ fn receive<T: FrameFormat, F: Finder>(
         let arrived = receiver.step(wait)?;
         match waiting {
             Waiting::Spins if arrived == 0 => thread::yield_now(),
-            Waiting::Gathers if arrived > 0 => thread::sleep(GATHER),
+            // As many as a look takes: others may wait.
+            Waiting::Gathers if (1..BATCH_FRAMES).contains(&arrived) => thread::sleep(GATHER),
             _ => {}
         }
         let now_ns = clock.now_ns();
