@@ -53,7 +53,8 @@ fn config_in(directory: &Path) -> String {
 /// Lets the front end of `config` send while `run` runs, and gives what `run` leaves.
 fn taking_data(config: &str, run: &mut Command) -> Output {
     let run: Child = run.spawn().unwrap();
-    let sent = gannet(&["emulate", config, "--seconds", "0.5", "--wait"]).stderr(deaf(false)).output();
+    let sent =
+        gannet(&["emulate", config, "--seconds", "0.5", "--wait"]).stderr(deaf(false)).output();
     let sent = sent.unwrap();
     assert!(sent.status.code().is_some_and(|code| code == 0 || code == 3), "{:?}", sent.status);
     run.wait_with_output().unwrap()

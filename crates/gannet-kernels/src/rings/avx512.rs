@@ -28,6 +28,18 @@ impl Lanes for Avx512 {
     type Real = Numbers;
 
     #[inline(always)]
+    fn prefetch(self, address: *const u8) {
+        // SAFETY: a prefetch reads nothing, so any address will do.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
+    }
+
+    #[inline(always)]
+    fn prefetch_far(self, address: *const u8) {
+        // SAFETY: a prefetch reads nothing, so any address will do.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) }
+    }
+
+    #[inline(always)]
     fn splat(self, x: f32) -> Numbers {
         // SAFETY: `self` is the proof that the machine has the instruction.
         Numbers(unsafe { _mm512_set1_ps(x) })

@@ -13,6 +13,10 @@ pub(super) trait Lanes: Copy {
     /// 16 numbers.
     type Real: Real;
 
+    /// Asks for the line of the cache at `address` before it is needed.
+    fn prefetch(self, address: *const u8);
+    /// The same, but no nearer than the second-level cache.
+    fn prefetch_far(self, address: *const u8);
     fn splat(self, x: f32) -> Self::Real;
     fn load(self, from: &[f32; LANES]) -> Self::Real;
     /// The numbers at these indices, each below [`TABLE`].
@@ -64,6 +68,12 @@ pub(super) struct Numbers([f32; LANES]);
 
 impl Lanes for Plain {
     type Real = Numbers;
+
+    #[inline(always)]
+    fn prefetch(self, _: *const u8) {}
+
+    #[inline(always)]
+    fn prefetch_far(self, _: *const u8) {}
 
     #[inline(always)]
     fn splat(self, x: f32) -> Numbers {

@@ -3,7 +3,7 @@
 use super::found::Counts;
 
 /// Bytes of a word of the format: a header, or eight hits.
-const WORD: usize = 16;
+pub(super) const WORD: usize = 16;
 /// What bytes 6 and 7 of a header hold.
 const DELIMITER: u16 = 0xFFFF;
 /// Hits of a word.

@@ -5,11 +5,15 @@ use core::array;
 use super::fit::{self, Circle, UNIT, moments};
 use super::found::{Counts, Event, Found, Ring};
 use super::lanes::{LANES, Lanes, Real, row};
-use super::packet::{self, Packet, Packets, WORD_HITS};
+use super::packet::{self, Packet, Packets, WORD, WORD_HITS};
 use super::positions::{CHANNELS, Positions};
 use super::{Method, Work, run};
 use crate::isa::{Isa, IsaError, Kernel};
 
+/// Bytes ahead of an event that are fetched into the first-level cache while it is listed.
+const NEAR: usize = 512;
+/// The same for the second-level cache.
+const FAR: usize = 2048;
 /// Rows of the table: any 16 bits are the place of eight numbers in it.
 const ROWS: usize = (1 << 16) / ROW_LEN + 1;
 /// Numbers of a row.
@@ -147,11 +151,22 @@ impl Default for Group {
 impl Group {
     /// Takes up to 16 events and lists their words. Returns the numbers of both.
     #[inline(always)]
-    fn fill(&mut self, packets: &mut Packets<'_>, seen: &mut Counts) -> (usize, usize) {
-        let mut listed = 0;
+    fn fill<L: Lanes>(
+        &mut self,
+        lanes: L,
+        packets: &mut Packets<'_>,
+        seen: &mut Counts,
+    ) -> (usize, usize) {
+        let (words, mut listed) = (packets.words().as_ptr().cast::<u8>(), 0);
         for lane in 0..LANES {
             let Some(packet) = packets.next(seen) else { return (lane, listed) };
             self.packets[lane] = packet;
+            // An event has two lines of the cache in most cases.
+            let reached = words.wrapping_add(packet.start * WORD);
+            for line in [0, 64] {
+                lanes.prefetch(reached.wrapping_add(NEAR + line));
+                lanes.prefetch_far(reached.wrapping_add(FAR + line));
+            }
             let (mut hits, mut start) = (usize::from(packet.hits), packet.start as u32);
             let mut kept = [u32::MAX; LISTED];
             kept[0] = 0;
@@ -189,7 +204,7 @@ impl Work for Find<'_> {
         let words = packets.words();
         let mut seen = found.counts;
         loop {
-            let (events, listed) = group.fill(&mut packets, &mut seen);
+            let (events, listed) = group.fill(lanes, &mut packets, &mut seen);
             if events == 0 {
                 break;
             }
