@@ -40,6 +40,9 @@ pub const STATUS_WORD_LEN: usize = 4;
 /// Status words of optical packets, unless modules are known to send more.
 pub const OPTICAL_STATUS_WORDS: usize = 1;
 
+/// Packets of a module and slice, of which none is numbered higher: far more than its hits fill. A number
+/// beyond would tell of losses that nobody had.
+pub const SLICE_DATAGRAMS_MAX: u32 = 1 << 16;
 const OPTICAL: &str = "CLB optical packet";
 
 mod field {
@@ -337,7 +340,11 @@ impl FrameFormat for ClbFormat {
     fn heading(&self, datagram: &[u8]) -> Result<Heading> {
         let header = Optical::new_checked(datagram, self.status_words)?.header();
         let stream = StreamKey(header.module.into());
-        let sequence = header.udp_sequence & (u32::MAX >> 1);
+        let (sequence, max) = (header.udp_sequence, SLICE_DATAGRAMS_MAX - 1);
+        if sequence > max {
+            let (min, max, got) = (0, max.into(), sequence.into());
+            return Err(Error::Range { format: OPTICAL, field: "udp_sequence", min, max, got });
+        }
         Ok(Heading { stream, begin: header.begin_ns(), sequence })
     }
 
@@ -381,6 +388,19 @@ mod tests {
         let mut bytes = packet(1);
         change(&mut bytes);
         Optical::new_checked(&bytes, 1).unwrap_err()
+    }
+
+    #[test]
+    fn a_number_that_no_slice_reaches_is_no_heading() {
+        let format = ClbFormat::default();
+        let mut bytes = packet(OPTICAL_STATUS_WORDS);
+        assert_eq!(format.heading(&bytes).unwrap().sequence, 3);
+        for sequence in [SLICE_DATAGRAMS_MAX, u32::MAX] {
+            Header { udp_sequence: sequence, ..HEADER }.emit(&mut bytes);
+            let (min, max, got) = (0, SLICE_DATAGRAMS_MAX as u64 - 1, sequence.into());
+            let error = Error::Range { format: OPTICAL, field: "udp_sequence", min, max, got };
+            assert_eq!(format.heading(&bytes).unwrap_err(), error);
+        }
     }
 
     #[test]
@@ -473,7 +493,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_heading_that_is_set_is_read_back(
-            (module, seconds, ticks, sequence) in (any::<u32>(), any::<u32>(), 0..62_500_000_u64, 0..1_u32 << 31)
+            (module, seconds, ticks) in (any::<u32>(), any::<u32>(), 0..62_500_000_u64),
+            sequence in 0..SLICE_DATAGRAMS_MAX,
         ) {
             let begin = u64::from(seconds) * 1_000_000_000 + ticks * 16;
             let heading = Heading { stream: StreamKey(module.into()), begin, sequence };
