@@ -160,16 +160,22 @@ pub fn figure(figure: &Figure, name_width: usize, value_width: usize) -> String 
     }
 }
 
-/// A histogram of times, a line an octave with a bar as long as the octave has its share; none of the lines
-/// begins or ends with a space.
+/// A histogram of times, a line an octave with a bar as long as the octave has its share, and one line for all
+/// below a microsecond; none of the lines begins or ends with a space.
 pub fn bars(times: &Times) -> impl Iterator<Item = String> {
     const WIDTH: u64 = 40;
-    let most = times.octaves.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
-    times.octaves.iter().map(move |(upper, count)| {
+    /// End of the octave of a microsecond, ns.
+    const SHORT: u64 = 1023;
+    let (short, long): (Vec<_>, Vec<_>) =
+        times.octaves.iter().copied().partition(|(upper, _)| *upper <= SHORT);
+    let short = (!short.is_empty()).then(|| (SHORT, short.iter().map(|(_, count)| count).sum()));
+    let lines: Vec<(u64, u64)> = short.into_iter().chain(long).collect();
+    let most = lines.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
+    lines.into_iter().map(move |(upper, count)| {
         // Whatever has a value shows.
         let len = (count * WIDTH).div_ceil(most) as usize;
         let bar = "#".repeat(len);
-        let line = format!("up to {:>10.1} us {:>15} {bar}", *upper as f64 * 1e-3, grouped(*count));
+        let line = format!("up to {:>10.1} us {:>15} {bar}", upper as f64 * 1e-3, grouped(count));
         line.trim_end().to_owned()
     })
 }
@@ -201,10 +207,11 @@ mod tests {
 
     #[test]
     fn a_bar_is_as_long_as_its_share_and_never_empty() {
-        let times = Times { octaves: vec![(1023, 1), (2047, 0), (4095, 400)], ..Times::default() };
-        let lines: Vec<_> = bars(&times).collect();
+        let octaves = vec![(511, 1), (1023, 2), (2047, 0), (4095, 400)];
+        let lines: Vec<_> = bars(&Times { octaves, ..Times::default() }).collect();
         let lens = lines.iter().map(|line| line.chars().filter(|c| *c == '#').count());
         assert_eq!(lens.collect::<Vec<_>>(), [1, 0, 40]);
+        assert_eq!(lines[0], "up to        1.0 us               3 #");
         assert_eq!(lines[1], "up to        2.0 us               0");
     }
 

@@ -1,40 +1,40 @@
 //! Files for other people's tools: the objects of a log, one behind the other, as the experiment's programs
 //! exchange them.
 
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use gannet_log::files::{self, Existing, NewFile};
+use gannet_log::name::PART;
 use gannet_log::{Kind, Reader};
 
-/// Writes what is in the finished log `log` to a file beside it that ends in `.dat`. No file is made
-/// where there is nothing.
+/// Writes what is in the finished log `log` to a file beside it that ends in `.dat`, in the place of one that
+/// this user made. No file is made where there is nothing.
 ///
 /// # Errors
-/// What cannot be read or written.
+/// What cannot be read or written; nothing is left half written.
 pub fn export(log: &Path) -> Result<Vec<PathBuf>, String> {
-    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", log.display());
-    let verified = gannet_log::verify(log).map_err(|error| failed(&error))?;
+    let unread = |error: gannet_log::Error| format!("{}: {error}", log.display());
+    let verified = gannet_log::verify(log).map_err(unread)?;
     if !verified.is_complete() {
-        return Err(failed(&"the log is not whole"));
+        return Err(format!("{}: the log is not whole", log.display()));
     }
-    let mut reader = Reader::open(log).map_err(|error| failed(&error))?;
-    let part = log.with_extension("dat.part");
-    let mut out = BufWriter::new(File::create(&part).map_err(|error| failed(&error))?);
+    let named = |error: files::Error| error.to_string();
+    let new = NewFile::begin(&log.with_extension("dat"), PART, Existing::Replace).map_err(named)?;
+    let unwritten = |error: io::Error| format!("cannot write {}: {error}", new.path().display());
+    let mut reader = Reader::open(log).map_err(unread)?;
+    let mut out = BufWriter::new(new.file());
     let mut objects = 0;
-    while let Some(chunk) = reader.next_chunk().map_err(|error| failed(&error))? {
+    while let Some(chunk) = reader.next_chunk().map_err(unread)? {
         if chunk.header.label.kind == Kind::DAQ_OBJECTS {
             objects += u64::from(chunk.header.label.items);
-            out.write_all(chunk.payload).map_err(|error| failed(&error))?;
+            out.write_all(chunk.payload).map_err(unwritten)?;
         }
     }
-    let file = out.into_inner().map_err(|error| failed(&error))?;
+    out.flush().map_err(unwritten)?;
+    drop(out);
     if objects == 0 {
-        fs::remove_file(&part).map_err(|error| failed(&error))?;
         return Ok(Vec::new());
     }
-    file.sync_all().map_err(|error| failed(&error))?;
-    let whole = log.with_extension("dat");
-    fs::rename(&part, &whole).map_err(|error| failed(&error))?;
-    Ok(vec![whole])
+    Ok(vec![new.publish().map_err(named)?])
 }

@@ -7,9 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gannet_dune::tpg::IsaChoice;
-use gannet_emulate::config::ConfigError;
 use gannet_emulate::km3::EventKind;
-use gannet_kernels::IsaError;
 use gannet_kernels::clusters::light::{Between, Point, Track};
 use gannet_kernels::clusters::{
     EventFinder, ModuleHit, Muon, Shower, Triggered, Triggers, directions,
@@ -20,6 +18,7 @@ use gannet_wire::km3net::detector_file::Lattice;
 use serde::{Deserialize, Serialize};
 
 use self::content::Content;
+pub use crate::coincidences::Error;
 use crate::cores::Cores;
 use crate::sys::read::Way;
 
@@ -31,18 +30,6 @@ const PLAIN_HITS: usize = 2000;
 const BATCH: usize = 512;
 /// Hits of L1, and modules that have them, from which on an event is expected to be found.
 pub const EXPECTED: (usize, usize) = (10, 5);
-
-/// Why the experiment cannot be made.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The machine lacks the instruction set.
-    #[error(transparent)]
-    Isa(#[from] IsaError),
-    /// Modules cannot send such hits.
-    #[error(transparent)]
-    Content(#[from] ConfigError),
-}
 
 /// What is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
