@@ -263,8 +263,11 @@ impl Finder for Km3Finder {
         self.searched_to
     }
 
+    fn finish(&mut self, out: &mut Vec<Km3Item>) {
+        self.close(out);
+    }
+
     fn begin_anew(&mut self) {
-        self.assembly.begin = None;
         (self.next, self.searched_to) = (0, 0);
     }
 }
@@ -360,6 +363,11 @@ mod tests {
         assert_eq!((hits.statement("").offered, hits.delivered(), incomplete.get()), (5, 1, 1));
         assert_eq!(hits.dropped(HitDrop::UnknownChannel), 2);
         assert_eq!(hits.dropped(HitDrop::BeyondSlice), 2);
+        // What the stream ends in is a slice as well, and time may begin anew after it.
+        finder.finish(&mut out);
+        assert_eq!((out.len(), incomplete.get()), (2 * SUMMARY_ITEMS, 2));
+        finder.finish(&mut out);
+        assert_eq!(out.len(), 2 * SUMMARY_ITEMS, "once");
         finder.begin_anew();
         assert!(take(&mut finder, &datagram(0, 0, true, &[]), &mut out), "time began anew");
     }

@@ -48,6 +48,10 @@ pub trait Finder: fmt::Debug + Send + 'static {
     /// The tick up to which the stream has been searched: all items that ended before it were found.
     fn searched_to(&self) -> u64;
 
+    /// Finds what waited for frames that will not come, as the stream has ended or goes on from another
+    /// time: at most [`ITEMS_MAX`](Self::ITEMS_MAX) items.
+    fn finish(&mut self, _found: &mut Vec<Self::Item>) {}
+
     /// Lets the stream go on from another time with the next frame.
     fn begin_anew(&mut self);
 }

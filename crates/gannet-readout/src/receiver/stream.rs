@@ -176,16 +176,17 @@ impl<F: Finder> Stream<F> {
         taking: &mut Taking<'_, F::Item>,
     ) -> Result<(), FrameDrop> {
         let Frame { heading, cell, bytes } = frame;
-        let Taking { arrival_ns, items, stopwatch, .. } = taking;
         let timestamp = heading.begin;
         let restart = matches!(verdict, Verdict::Restart { .. });
-        let StreamSetup { index, intake, finder, status, number, .. } = &mut self.setup;
-        if index.insert(timestamp, cell, bytes.len(), restart) == Placement::TooOld {
+        if self.setup.index.insert(timestamp, cell, bytes.len(), restart) == Placement::TooOld {
             return Err(FrameDrop::TooOld);
         }
         if restart {
-            finder.begin_anew();
+            self.finish_search(taking);
+            self.setup.finder.begin_anew();
         }
+        let Taking { arrival_ns, items, stopwatch, .. } = taking;
+        let StreamSetup { intake, finder, status, number, .. } = &mut self.setup;
         let mut searched = false;
         let found = items.append(*number, *arrival_ns, |out| {
             searched = stopwatch.run(|| finder.frame(&heading, bytes, out));
@@ -211,20 +212,35 @@ impl<F: Finder> Stream<F> {
     }
 
     /// Settles the frame kept at the end: it is taken when other streams have frames of its time,
-    /// as after a gap that all of them had.
+    /// as after a gap that all of them had. Then finds what is left.
     pub(super) fn finish(
         &mut self,
         mut others: impl Iterator<Item = u64>,
         taking: &mut Taking<'_, F::Item>,
     ) {
-        let Some(Kept { heading, .. }) = self.kept else { return };
-        let near = WINDOW_FRAMES as u64 * self.setup.rhythm.step.longest();
-        if others.any(|other| other.abs_diff(heading.begin) <= near)
-            && let Some(verdict) = self.continuity.confirm_kept()
-        {
-            self.take_kept(verdict, taking);
+        if let Some(Kept { heading, .. }) = self.kept {
+            let near = WINDOW_FRAMES as u64 * self.setup.rhythm.step.longest();
+            if others.any(|other| other.abs_diff(heading.begin) <= near)
+                && let Some(verdict) = self.continuity.confirm_kept()
+            {
+                self.take_kept(verdict, taking);
+            }
+            self.give_up_kept(taking.account);
         }
-        self.give_up_kept(taking.account);
+        self.finish_search(taking);
+    }
+
+    /// Finds what waited for frames that will not come.
+    #[cold]
+    fn finish_search(&mut self, taking: &mut Taking<'_, F::Item>) {
+        let StreamSetup { finder, number, status, .. } = &mut self.setup;
+        if status.frames.get() > 0 {
+            let found = taking.items.append(*number, taking.arrival_ns, |out| {
+                finder.finish(out);
+                finder.searched_to()
+            });
+            status.items.add(found);
+        }
     }
 
     /// Makes the figures known.

@@ -49,10 +49,11 @@ impl Item for Pulse {
     fn place(&self) {}
 }
 
-/// Finds pulses.
+/// Finds pulses. One in the last sample of a frame may go on in the next.
 #[derive(Debug, Default)]
 struct Pulses {
     searched_to: u64,
+    open: Option<Pulse>,
 }
 
 impl Finder for Pulses {
@@ -64,9 +65,15 @@ impl Finder for Pulses {
         let frame = wibeth::Frame::new_unchecked(bytes);
         let high = (0..SAMPLES).filter(|sample| frame.adc(0, *sample) > 2000);
         let time = |sample| heading.begin + sample as u64 * wibeth::TICKS_PER_SAMPLE;
+        found.extend(self.open.take());
         found.extend(high.map(time).map(Pulse));
         self.searched_to = heading.begin + STEP;
+        self.open = found.pop_if(|last| last.0 == time(SAMPLES - 1));
         true
+    }
+
+    fn finish(&mut self, found: &mut Vec<Pulse>) {
+        found.extend(self.open.take());
     }
 
     fn searched_to(&self) -> u64 {
@@ -161,6 +168,26 @@ fn frames_are_findable_and_their_items_handed_over() {
     let extent = bench.buffers[0].extent().unwrap();
     assert_eq!((extent.oldest, extent.newest), (10 * STEP, 19 * STEP));
     assert_eq!(bench.statuses[0].items.get(), 1);
+}
+
+#[test]
+fn what_waits_for_a_frame_is_found_when_none_comes() {
+    let bench = bench();
+    // The stream goes on from an earlier time, and then ends.
+    let numbers = [8000, 8001, 10, 11];
+    let frames = numbers.iter().map(|&n| frame(0, n, (n % 10 == 1).then_some(SAMPLES - 1)));
+    let (mut receivers, found) = bench.receivers(vec![frames.collect()]);
+    exhaust(&mut receivers[0]);
+    receivers.pop().unwrap().finish();
+    let mut starts = Vec::new();
+    let take = |batch: &items::ItemBatch<Pulse>| {
+        for (_, pulses) in batch.segments() {
+            starts.extend(pulses.iter().map(|pulse| pulse.time() / STEP));
+        }
+    };
+    found.receive(Duration::ZERO, take).unwrap();
+    assert_eq!(starts, [8001, 11]);
+    assert_eq!(bench.statuses[0].items.get(), 2);
 }
 
 #[test]
