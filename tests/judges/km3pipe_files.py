@@ -1,6 +1,6 @@
-"""Tells what km3pipe reads of a capture of CLB packets and of a file of DAQ objects.
+"""Tells what km3pipe reads of captures of CLB packets (.dqd) and of files of DAQ objects (.dat).
 
-Usage: km3pipe_files.py CAPTURE OBJECTS
+Usage: km3pipe_files.py FILE...
 One line for each packet, object, frame and hit, with numbers separated by spaces. Rates are in whole
 hertz. Needs km3pipe, and nothing of Gannet.
 """
@@ -71,5 +71,5 @@ def objects(name):
             print("bytes left")
 
 
-capture(sys.argv[1])
-objects(sys.argv[2])
+for name in sys.argv[1:]:
+    (capture if name.endswith(".dqd") else objects)(name)

@@ -110,15 +110,20 @@ impl Detector for Plain {
             records_per_s: made.records_per_s,
             window_s: made.window_s,
             longest_window_s: made.window_s,
+            ..Load::default()
         };
         let streams = config.sources.iter().map(|source| SourceStreams {
             lengths: FrameFormat::lengths(self),
             rhythm: FrameFormat::rhythm(self),
+            traffic: SourceStreams::traffic_of(
+                &FrameFormat::lengths(self),
+                &FrameFormat::rhythm(self),
+            ),
             streams: source.streams.planned(),
             spread: None,
         });
         let planned = Arc::new(Planned(config.emulate.clone()));
-        Plan::resolve(document, &config, streams.collect(), &load, planned)
+        Plan::resolve(document, &config, streams.collect(), load, planned)
     }
 }
 

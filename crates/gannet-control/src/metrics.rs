@@ -73,6 +73,7 @@ impl Collector for Exporter {
         ledger(&mut encoder, snapshot)?;
         outcome(&mut encoder, snapshot)?;
         latencies(&mut encoder, snapshot)?;
+        slow_control(&mut encoder, snapshot)?;
         channels(&mut encoder, snapshot)
     }
 }
@@ -190,6 +191,33 @@ fn outcome(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Res
     gauges(encoder, "gannet_recorder_queue_fill_ratio", "Recorder queue in use", fill)?;
     let trouble = f64::from(u8::from(recorder.trouble.is_some()));
     gauges(encoder, "gannet_recorder_trouble", "1 when it cannot write", [(vec![], trouble)])
+}
+
+/// Commands to modules, where there are any.
+fn slow_control(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let Some(control) = &snapshot.slow_control else { return Ok(()) };
+    let of = &control.datagrams;
+    for (name, help, value) in [
+        ("gannet_slow_control_commands", "Commands to modules", control.commands),
+        ("gannet_slow_control_applied_commands", "Applied by the module", control.applied),
+        ("gannet_slow_control_failed_commands", "Not applied, or not known", control.failed),
+        ("gannet_slow_control_repeated_datagrams", "Sent again", of.repeated),
+        ("gannet_slow_control_acknowledgements", "That ended a command", of.acknowledged),
+    ] {
+        counters(encoder, name, help, [(vec![], value)])?;
+    }
+    let unused = [
+        ("doubled", of.doubled),
+        ("late", of.late),
+        ("foreign", of.foreign),
+        ("damaged", of.damaged),
+    ];
+    let unused = unused.map(|(reason, count)| (vec![("reason", reason)], count));
+    let (name, help) = ("gannet_slow_control_unused_datagrams", "That ended no command");
+    counters(encoder, name, help, unused)?;
+    let failing = [(vec![], control.failures.len() as f64)];
+    let help = "Keys of modules whose last command failed";
+    gauges(encoder, "gannet_slow_control_failing_keys", help, failing)
 }
 
 /// Streams, the channels with the highest rates, and each channel if that is asked for.

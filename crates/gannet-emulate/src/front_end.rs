@@ -21,6 +21,15 @@ impl Default for Body {
     }
 }
 
+/// What a stream sends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Traffic {
+    /// Frames in a second.
+    pub frames_per_s: f64,
+    /// Bytes of a frame, on average.
+    pub frame_bytes: f64,
+}
+
 /// Something that a front end put into its frames, for a search to find.
 pub trait InjectedEvent {
     /// What it is, in one word such as `track`.

@@ -43,7 +43,7 @@ pub mod truth;
 pub use config::{ConfigError, Settings};
 pub use datagram::{BURST_DATAGRAMS_MAX, BURST_FRAMES_MAX, Burst, Datagram};
 pub use emulator::Emulator;
-pub use front_end::{Body, FrontEnd, InjectedEvent};
+pub use front_end::{Body, FrontEnd, InjectedEvent, Traffic};
 pub use made::{Made, Make};
 pub use pacer::{Due, PaceReport, Pacer};
 pub use replay::Replay;

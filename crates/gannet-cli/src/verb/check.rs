@@ -12,12 +12,16 @@ use crate::exit::Outcome;
 use crate::output;
 use crate::{Detectors, detector};
 
+/// Longest line of the forecast.
+const WIDTH: usize = 88;
+
 /// Checks a configuration, forecasts what it needs, and prints it with every default filled in.
 ///
-/// The forecast covers memory, cores, bandwidth and disk; the output is a valid configuration
+/// The forecast covers what comes, memory, cores, bandwidth and disk, as `[emulate]` says or else as the
+/// detector expects it, and tells the modules that take commands; the output is a valid configuration
 /// again. Exit code 4 when the configuration is wrong, and 5 when a run with it could not start on
-/// this machine: an address is in use or not local, the recorder's directory cannot be written to,
-/// or files may not be as large as a log needs (`ulimit -f`).
+/// this machine: an address is in use or not local, a module that the run needs cannot be reached, the
+/// recorder's directory cannot be written to, or files may not be as large as a log needs (`ulimit -f`).
 ///
 /// Example: gannet check detector.toml
 #[derive(Debug, clap::Args)]
@@ -49,13 +53,18 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     plan.metrics_token(&file.display().to_string())?;
     plan.doubts().iter().for_each(|doubt| tracing::warn!("{doubt}"));
     let can_start = arguments.elsewhere || can_start(&plan);
-    let Plan { filled, forecast, .. } = plan;
+    let Plan { filled, forecast, slow_control, .. } = plan;
+    let modules = slow_control.words();
     if arguments.json {
         let config: serde_json::Value = toml::from_str(&filled)?;
-        output::json(&serde_json::json!({ "forecast": forecast, "configuration": config }))?;
+        output::json(&serde_json::json!({
+            "forecast": forecast, "slow_control": modules, "configuration": config
+        }))?;
     } else {
         output::print(|out| {
             print_forecast(out, &forecast)?;
+            modules.iter().try_for_each(|modules| remark(out, "modules", modules))?;
+            writeln!(out)?;
             out.write_all(filled.as_bytes())
         })?;
     }
@@ -79,6 +88,9 @@ fn print_forecast(out: &mut impl Write, forecast: &Forecast) -> io::Result<()> {
     let memory = Bytes(forecast.memory_bytes >> 20 << 20);
     let (frames, gbit) = (forecast.frames_per_s, forecast.gbit_per_s);
     writeln!(out, "# {} streams, {frames:.0} frames/s, {gbit:.2} Gbit/s", forecast.streams)?;
+    if !forecast.front_end.is_empty() {
+        remark(out, "front end", &forecast.front_end)?;
+    }
     writeln!(out, "# memory     {memory} for the last {:.2} s", forecast.depth_s)?;
     let (threads, percent) = (forecast.receive_threads, forecast.receive_busiest * 100.0);
     writeln!(
@@ -92,16 +104,27 @@ fn print_forecast(out: &mut impl Write, forecast: &Forecast) -> io::Result<()> {
         let (mega, gbit) = (rate * 1e-6, rate * 8e-9);
         writeln!(out, "# raw        {mega:.0} MB/s ({gbit:.2} Gbit/s) of {streams} streams")?;
     }
-    let record = Bytes(forecast.record_bytes >> 10 << 10);
     let disk = forecast.disk_bytes_per_s * 1e-6;
-    writeln!(out, "# disk       {disk:.2} MB/s with records of {record} each, if there are 100")?;
-    writeln!(
-        out,
-        "#            primitives a second and channel, a record for every candidate of a"
-    )?;
-    writeln!(out, "#            random or periodic source, and one a second for activities")?;
+    let record = match forecast.record_bytes {
+        0 => String::new(),
+        bytes => format!(", {} a record", Bytes(bytes >> 10 << 10)),
+    };
+    remark(out, "disk", &format!("{disk:.2} MB/s{record}: {}", forecast.written))?;
     match forecast.disk_time_s {
-        Some(seconds) => writeln!(out, "# disk full  after {:.1} h\n", seconds / 3600.0),
-        None => writeln!(out, "# disk full  unknown: the directory is not there\n"),
+        Some(seconds) => writeln!(out, "# disk full  after {:.1} h", seconds / 3600.0),
+        None => writeln!(out, "# disk full  unknown: the directory is not there"),
     }
+}
+
+/// A line of comment that begins with a word, and as many more as the text needs.
+fn remark(out: &mut impl Write, word: &str, text: &str) -> io::Result<()> {
+    let mut line = format!("# {word:<10}");
+    for word in text.split(' ') {
+        if line.len() + 1 + word.len() > WIDTH {
+            writeln!(out, "{line}")?;
+            line = format!("# {:<10}", "");
+        }
+        line.extend([" ", word]);
+    }
+    writeln!(out, "{line}")
 }

@@ -37,6 +37,37 @@ fn what_is_printed_is_the_same_configuration_with_every_default() {
 }
 
 #[test]
+fn each_detector_is_forecast_in_its_own_words() {
+    let directory = tempfile::tempdir().unwrap();
+    for (detector, words) in [
+        ("dune", "100 primitives a second and channel"),
+        ("rich", "as [emulate] says: 0.050 million events/s"),
+        ("km3", "42 modules x 31 photomultipliers x 5 to 8 kHz"),
+    ] {
+        let mut demo = Command::new(env!("CARGO_BIN_EXE_gannet"));
+        let demo = demo.args(["demo", "--print-config", "--detector", detector]).output().unwrap();
+        let told = text(&check(directory.path(), &text(&demo.stdout), &["--elsewhere"]).stdout);
+        let lines = told.lines().take_while(|line| line.starts_with("# "));
+        let forecast = lines.map(|line| line[2..].trim()).collect::<Vec<_>>().join(" ");
+        assert!(forecast.contains(words), "{detector}: {forecast}");
+        assert_eq!(forecast.contains("primitives"), detector == "dune", "{forecast}");
+    }
+}
+
+#[test]
+fn modules_that_take_commands_are_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let modules = "[slow_control]\nmodules = [{ id = 1, address = \"127.0.0.1:6000\", count = 3 }]\n\
+                   start = [{ module = \"*\", set = { hv = 1200 } }]\n";
+    let config = format!("{CONFIG}{modules}");
+    let told = text(&check(directory.path(), &config, &[]).stdout);
+    assert!(told.contains("# modules    3 modules at 3 addresses, 127.0.0.1:6000 to "), "{told}");
+    let value = check(directory.path(), &config, &["--json"]).stdout;
+    let value: Value = serde_json::from_slice(&value).unwrap();
+    assert!(value["slow_control"].as_str().unwrap().contains("3 at start"), "{value}");
+}
+
+#[test]
 fn as_json_there_are_forecast_and_configuration() {
     let directory = tempfile::tempdir().unwrap();
     let output = check(directory.path(), CONFIG, &["--json"]);

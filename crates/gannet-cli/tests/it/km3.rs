@@ -1,11 +1,13 @@
 //! KM3NeT end to end: front end and readout in processes of their own, and what is written.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::thread;
+use std::{env, fs, thread};
 
-use gannet_wire::km3net::daq::{self, Event, Object, Objects, SummarySlice, rate_code};
+use gannet_measure::testing::skipped;
+use gannet_wire::km3net::daq::{
+    self, Event, EventHeader, Object, Objects, SnapshotHit, SummarySlice, TriggeredHit, rate_code,
+};
 use serde_json::Value;
 
 use crate::readout::process::{Ended, QUIET, Readout, alone, gannet, scale};
@@ -149,4 +151,54 @@ fn the_books_close_with_every_fault_of_the_modules() {
     let incomplete = specific.iter().find(|figure| figure["name"] == "  incomplete").unwrap();
     assert!(incomplete["value"]["count"].as_u64() > Some(0));
     assert!(told.summaries().len() as u64 > SLICES / 2, "{}", told.summaries().len());
+}
+
+/// What the script of km3pipe says of the events of a run, as we read them.
+fn event_lines(told: &Told) -> Vec<String> {
+    let words = |SnapshotHit { module, hit }: SnapshotHit| {
+        format!("{module} {} {} {}", hit.channel, hit.time, hit.time_over_threshold)
+    };
+    let mut lines = Vec::new();
+    for event in told.events() {
+        let EventHeader { header, trigger_counter, trigger_mask, overlays } = event.header();
+        let daq::Header { detector, run, frame_index, utc_seconds, ticks, white_rabbit } = header;
+        let white_rabbit = u8::from(white_rabbit);
+        lines.push(format!(
+            "event {detector} {run} {frame_index} {utc_seconds} {ticks} {white_rabbit} \
+             {trigger_counter} {trigger_mask} {overlays}"
+        ));
+        let triggered = event.triggered_hits();
+        lines.extend(triggered.map(|TriggeredHit { snapshot, trigger_mask }| {
+            format!("triggered {} {trigger_mask}", words(snapshot))
+        }));
+        lines.extend(event.snapshot_hits().map(|hit| format!("snapshot {}", words(hit))));
+    }
+    lines
+}
+
+#[test]
+fn km3pipe_reads_the_events_of_a_run_with_the_same_hits() {
+    const PYTHON: &str = "GANNET_KM3PIPE_PYTHON";
+    let Some(python) = env::var_os(PYTHON) else {
+        let why = format!("set {PYTHON} to a Python that has it");
+        return skipped("the file of a run read by km3pipe", why);
+    };
+    let _alone = alone();
+    let told = run(SLICES, "");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("run.dat");
+    fs::write(&file, &told.written).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/judges/km3pipe_files.py");
+    let output = Command::new(python).arg(script).arg(&file).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let of = |kinds: &[&str]| -> Vec<&str> {
+        let is_kind = |line: &&str| line.split(' ').next().is_some_and(|it| kinds.contains(&it));
+        text.lines().filter(is_kind).collect()
+    };
+    let expected = event_lines(&told);
+    assert!(expected.len() > 100, "{} lines of events", expected.len());
+    assert_eq!(of(&["event", "triggered", "snapshot"]), expected);
+    assert_eq!(of(&["summary"]).len(), told.summaries().len());
+    assert_eq!(of(&["bytes"]), [""; 0]);
 }

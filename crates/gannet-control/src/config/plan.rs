@@ -10,7 +10,7 @@ use gannet_wire::StreamKey;
 use super::document::{Document, Problem};
 use super::forecast::{Forecast, Load};
 use super::model::{Config, Settings, SourceConfig, SourceInput, Table, Tables};
-use super::planned_source::{PlannedSource, PlannedStream, SourceStreams};
+use super::planned_source::{PlannedSource, PlannedStream, SourceStreams, cells_for};
 use super::receive_cpus::ReceiveCpus;
 use super::slow_control::SlowControlPlan;
 use super::token::{self, Token};
@@ -18,8 +18,6 @@ use crate::detector::PlannedDetector;
 
 /// Most streams of one process.
 pub const STREAMS_MAX: usize = 4096;
-/// Least frames of the past that each stream keeps.
-const DEPTH_FRAMES_MIN: u64 = 256;
 
 /// A configuration that can be run.
 #[derive(Clone, Debug)]
@@ -50,7 +48,7 @@ impl Plan {
         document: &Document<'_>,
         config: &Config<T>,
         streams: Vec<SourceStreams>,
-        load: &Load,
+        load: Load,
         detector: Arc<dyn PlannedDetector>,
     ) -> Result<Self, Problem> {
         let settings = config.settings();
@@ -67,7 +65,7 @@ impl Plan {
         check_receive_cpus(&settings, &sources, document)?;
         token::check_access(&settings.metrics, document)?;
         let slow_control = settings.slow_control.plan(document)?;
-        let forecast = Forecast::of(&settings, &sources, load);
+        let forecast = Forecast::of(&settings, &sources, &load);
         let filled = toml::to_string_pretty(config).map_err(|error| {
             document.problem("", error.to_string(), "write numbers below 2^63".into())
         })?;
@@ -316,8 +314,8 @@ fn resolve_source<S: Table>(
     let input = input(source, &place, document)?;
     let cells = cells(source, &streams, &place, document)?;
     let name = name((index, source));
-    let SourceStreams { lengths, rhythm, streams, spread } = streams;
-    Ok(PlannedSource { name, input, lengths, rhythm, streams, spread, cells })
+    let SourceStreams { lengths, rhythm, traffic, streams, spread } = streams;
+    Ok(PlannedSource { name, input, lengths, rhythm, traffic, streams, spread, cells })
 }
 
 /// Where the frames come from; exactly one input must be given.
@@ -372,9 +370,8 @@ fn cells<S: Table>(
     place: &str,
     document: &Document<'_>,
 ) -> Result<u64, Problem> {
-    let per_stream = source.depth.ns() as f64 * 1e-9 * streams.rhythm.frames_per_s();
     let count = streams.streams.len();
-    let cells = (per_stream.ceil() as u64).max(DEPTH_FRAMES_MIN).saturating_mul(count as u64);
+    let cells = cells_for(source.depth, &streams.traffic, count);
     let bytes = cells.saturating_mul(*streams.lengths.end() as u64);
     if bytes > source.buffer_max.bytes() {
         return Err(document.problem(

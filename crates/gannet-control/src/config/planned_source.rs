@@ -3,12 +3,17 @@
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
+use gannet_emulate::Traffic;
 use gannet_ingest::udp::{Spread, UdpConfig};
 use gannet_ingest::xdp::XdpConfig;
 use gannet_log::RawStreams;
+use gannet_measure::quantity::Span;
 use gannet_wire::{Rhythm, StreamKey};
 
 use super::model::SourceInput;
+
+/// Least frames of the past that each stream keeps.
+const DEPTH_FRAMES_MIN: u64 = 256;
 
 /// The streams of a source, as its detector knows them.
 #[derive(Clone, Debug)]
@@ -17,10 +22,20 @@ pub struct SourceStreams {
     pub lengths: RangeInclusive<usize>,
     /// How the frames of each stream follow one another.
     pub rhythm: Rhythm,
+    /// What is expected of each stream at its true rate.
+    pub traffic: Traffic,
     /// The streams.
     pub streams: Vec<PlannedStream>,
     /// How they are spread over several sockets, if datagrams tell the kernel.
     pub spread: Option<Spread>,
+}
+
+impl SourceStreams {
+    /// What is expected where nothing but the format tells: frames of the longest kind, at the rate of
+    /// its rhythm.
+    pub fn traffic_of(lengths: &RangeInclusive<usize>, rhythm: &Rhythm) -> Traffic {
+        Traffic { frames_per_s: rhythm.frames_per_s(), frame_bytes: *lengths.end() as f64 }
+    }
 }
 
 /// A source with everything resolved.
@@ -34,12 +49,20 @@ pub struct PlannedSource {
     pub lengths: RangeInclusive<usize>,
     /// How the frames of each stream follow one another.
     pub rhythm: Rhythm,
+    /// What is expected of each stream at its true rate.
+    pub traffic: Traffic,
     /// The streams.
     pub streams: Vec<PlannedStream>,
     /// How they are spread over several sockets, if datagrams tell the kernel.
     pub spread: Option<Spread>,
     /// Frames of the past to keep, over all streams.
     pub cells: u64,
+}
+
+/// Frames of the past to keep of so many streams, for `depth` at their true rate.
+pub(super) fn cells_for(depth: Span, traffic: &Traffic, streams: usize) -> u64 {
+    let of_one = (depth.ns() as f64 * 1e-9 * traffic.frames_per_s).ceil() as u64;
+    of_one.max(DEPTH_FRAMES_MIN).saturating_mul(streams as u64)
 }
 
 /// A stream of a source.
@@ -52,6 +75,11 @@ pub struct PlannedStream {
 }
 
 impl PlannedSource {
+    /// Keeps no more than `depth` of the past.
+    pub(crate) fn keep(&mut self, depth: Span) {
+        self.cells = cells_for(depth, &self.traffic, self.streams.len());
+    }
+
     /// Frames of the past that the index of one stream holds.
     pub fn index_frames(&self) -> usize {
         (self.cells / self.streams.len().max(1) as u64) as usize
@@ -64,7 +92,12 @@ impl PlannedSource {
 
     /// True rate of all its streams, in frames per second.
     pub fn frames_per_s(&self) -> f64 {
-        self.streams.len() as f64 * self.rhythm.frames_per_s()
+        self.streams.len() as f64 * self.traffic.frames_per_s
+    }
+
+    /// Bytes of these.
+    pub fn bytes_per_s(&self) -> f64 {
+        self.frames_per_s() * self.traffic.frame_bytes
     }
 
     /// How many of its streams `choice` takes.

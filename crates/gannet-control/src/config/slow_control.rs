@@ -295,6 +295,40 @@ fn check_emulated(emulated: &EmulatedModules) -> Result<(), Wrong> {
 }
 
 impl SlowControlPlan {
+    /// Whether a run ends with an error when the modules do not answer.
+    pub fn is_needed(&self) -> bool {
+        let lists = [&self.configure, &self.start, &self.stop];
+        self.required && lists.iter().any(|list| !list.is_empty())
+    }
+
+    /// The modules and the commands of a run in words; absent without modules.
+    pub fn words(&self) -> Option<String> {
+        let address = |module: &Module| module.address;
+        let (first, last) = (self.modules.first()?, self.modules.last()?);
+        let distinct = self.modules.iter().map(address).collect::<HashSet<_>>().len();
+        let who = match (self.modules.len(), distinct) {
+            (1, _) => format!("module {} at {}", first.id, first.address),
+            (count, 1) => format!("{count} modules at {}", first.address),
+            (count, _) => {
+                format!(
+                    "{count} modules at {distinct} addresses, {} to {}",
+                    first.address, last.address
+                )
+            }
+        };
+        let commands = |list: &Batches| list.values().map(Vec::len).sum::<usize>();
+        let [configure, start, stop] = [&self.configure, &self.start, &self.stop].map(commands);
+        let required = match self.is_needed() {
+            true => "a run needs all of them applied",
+            false => "a run goes on without",
+        };
+        let silent = Span(self.timing.deadline_ns);
+        Some(format!(
+            "{who}; commands: {configure} at configure, {start} at start, {stop} at stop; one that is \
+             not acknowledged for {silent} is given up, and {required}"
+        ))
+    }
+
     /// The places of the modules that `word` names: an identifier, a name, a range such as `1-18`, or `*`.
     ///
     /// # Errors
@@ -399,6 +433,24 @@ mod tests {
         );
         let error = control.choose("8").unwrap_err();
         assert_eq!(error, "no module is called \"8\"; there are 7, 100, 101, 102");
+    }
+
+    #[test]
+    fn what_a_run_does_with_modules_is_told_in_words() {
+        let lists = "deadline = \"1 s\"\nconfigure = [{ module = \"*\", set = { a = 1, b = 2 } }]";
+        let control = plan(&format!("{MODULES}{lists}")).unwrap().slow_control;
+        assert!(control.is_needed());
+        assert_eq!(
+            control.words().unwrap(),
+            "4 modules at 4 addresses, 10.0.0.7:6000 to 10.0.2.0:6000; commands: 8 at configure, 0 at \
+             start, 0 at stop; one that is not acknowledged for 1 s is given up, and a run needs all of \
+             them applied"
+        );
+        let idle =
+            plan("modules = [{ id = 7, address = \"10.0.0.7:6000\" }]").unwrap().slow_control;
+        assert!(!idle.is_needed());
+        assert!(idle.words().unwrap().starts_with("module 7 at 10.0.0.7:6000; commands: 0 at"));
+        assert_eq!(plan("").unwrap().slow_control.words(), None);
     }
 
     #[test]

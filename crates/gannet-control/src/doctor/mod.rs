@@ -8,6 +8,7 @@
 mod addresses;
 mod interfaces;
 mod machine;
+mod modules;
 mod network;
 mod receiving;
 mod rights;
@@ -16,6 +17,7 @@ mod storage;
 mod system;
 mod xdp;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -133,6 +135,10 @@ pub struct Needs {
     pub frame_len_max: usize,
     /// Address of the metrics endpoint.
     pub metrics: Option<SocketAddr>,
+    /// Addresses of modules that take commands, each once.
+    pub modules: Vec<SocketAddr>,
+    /// Whether a run ends with an error when they do not answer.
+    pub modules_needed: bool,
     /// Memory for the past of all streams, in bytes.
     pub memory: u64,
     /// Threads that are busy while frames come.
@@ -160,6 +166,8 @@ impl Default for Needs {
             listen: None,
             frame_len_max: 7200,
             metrics: None,
+            modules: Vec::new(),
+            modules_needed: false,
             memory: 4 << 30,
             threads: 2,
             busiest_frames_per_s: 16.0 * 62.5e6 / 2048.0,
@@ -178,6 +186,8 @@ impl Needs {
         let kernel_buffer = sockets.iter().map(|udp| udp.kernel_buffer.bytes()).max();
         let frame_lens = plan.sources.iter().map(|source| *source.lengths.end());
         let forecast = &plan.forecast;
+        let modules: BTreeSet<_> =
+            plan.slow_control.modules.iter().map(|module| module.address).collect();
         Self {
             kernel_buffer: kernel_buffer.unwrap_or(0),
             sockets: sockets.iter().map(|udp| udp.listen.len() * udp.sockets as usize).sum(),
@@ -188,6 +198,8 @@ impl Needs {
             xdp: plan.sources.iter().filter_map(|source| source.xdp().cloned()).collect(),
             frame_len_max: frame_lens.max().unwrap_or(0),
             metrics: plan.settings.metrics.listen,
+            modules: modules.into_iter().collect(),
+            modules_needed: plan.slow_control.is_needed(),
             memory: forecast.memory_bytes,
             // Those behind the receiving ones are busy only now and then.
             threads: forecast.receive_threads + 1,
@@ -206,6 +218,7 @@ pub fn examine(system: &System, needs: &Needs, cost: &Result<ReceiveCost, String
     checks.push(receiving::check(needs, cost));
     checks.extend(network::checks(system, needs));
     checks.extend(addresses::checks(needs));
+    checks.extend(modules::checks(needs));
     checks.extend(interfaces::checks(system, needs, &gannet_ingest::interface_addresses()));
     checks.extend(socket::checks(needs));
     checks.extend(xdp::checks(needs));
@@ -214,10 +227,11 @@ pub fn examine(system: &System, needs: &Needs, cost: &Result<ReceiveCost, String
     checks
 }
 
-/// What would keep a run from starting on this machine: addresses and cards that it cannot have, a
-/// directory that it cannot write to, files that may not be as large as a log.
+/// What would keep a run from starting on this machine: addresses and cards that it cannot have,
+/// modules that it needs and has no way to, a directory that it cannot write to, files that may not be as large as a log.
 pub fn obstacles(system: &System, needs: &Needs) -> Vec<Check> {
     let mut checks = addresses::checks(needs);
+    checks.extend(modules::checks(needs));
     checks.extend(xdp::checks(needs));
     checks.extend(storage::checks(needs));
     checks.push(rights::file_size(system, needs));

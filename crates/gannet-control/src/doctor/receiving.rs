@@ -83,8 +83,7 @@ fn trial(plan: &Plan, frames_per_s: f64) -> Result<Plan, String> {
         None => UdpConfig { listen, ..UdpConfig::default() },
     };
     source.input = SourceInput::Udp(udp);
-    let depth_s = DEPTH.ns() as f64 * 1e-9;
-    source.cells = (source.frames_per_s() * depth_s).ceil() as u64;
+    source.keep(DEPTH);
     let true_rate = source.frames_per_s();
     let rate = if frames_per_s > 0.0 { frames_per_s } else { true_rate };
     plan.detector = plan.detector.trial(source.streams.len(), rate / true_rate);

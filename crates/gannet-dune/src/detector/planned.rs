@@ -19,6 +19,9 @@ use super::{PipelineConfig, PrimitiveDetector, Refusal};
 
 /// Longest channel map that is read: several times that of a whole module.
 const CHANNEL_MAP_BYTES_MAX: u64 = 256 << 20;
+/// Time of a core that a frame takes, from the socket to its primitives, in seconds, as measured on
+/// the reference machine.
+const RECEIVE_S_PER_FRAME: f64 = 1.5e-6;
 /// Primitives of a channel a second that disk space is foreseen for.
 const PRIMITIVES_PER_S: f64 = 100.0;
 /// Records a second that disk space is foreseen for where activities are looked for.
@@ -115,6 +118,7 @@ pub(super) fn resolve<D: PrimitiveDetector>(
         SourceStreams {
             lengths: format.lengths(),
             rhythm: format.rhythm(),
+            traffic: SourceStreams::traffic_of(&format.lengths(), &format.rhythm()),
             streams: geo_ids.iter().map(|geo_id| named(*geo_id)).collect(),
             spread: detector.spread(geo_ids),
         }
@@ -122,7 +126,7 @@ pub(super) fn resolve<D: PrimitiveDetector>(
     let sources = sources.collect();
     let planned = PlannedPrimitives { detector, config, channel_map, emulated_map, streams };
     let planned = Arc::new(planned);
-    Plan::resolve(document, &planned.config, sources, &load, Arc::clone(&planned) as _)
+    Plan::resolve(document, &planned.config, sources, load, Arc::clone(&planned) as _)
 }
 
 /// Each stream once: which of them come twice is for the plan to tell.
@@ -191,10 +195,15 @@ fn load<S: Table>(pipeline: &PipelineConfig<S>, streams: usize) -> Load {
     let longest = by_type.map(|own| window(own.time_before, own.time_after)).fold(0.0, f64::max);
     let primitives = (streams * adc14::CHANNELS * TriggerPrimitive::LEN) as f64 * PRIMITIVES_PER_S;
     Load {
+        receive_s_per_frame: RECEIVE_S_PER_FRAME,
+        written: "records and primitives, if there are 100 primitives a second and channel, a record \
+                  for every candidate of a random or periodic source, and one a second for activities"
+            .into(),
         product_bytes_per_s: if pipeline.slice_ticks == 0 { 0.0 } else { primitives },
         records_per_s: trigger.source.iter().map(rate).sum::<f64>() + found,
         window_s: window(module_level.time_before, module_level.time_after),
         longest_window_s: longest,
+        ..Load::default()
     }
 }
 

@@ -68,7 +68,8 @@ fn last_snapshot() -> Arc<Snapshot> {
          name = \"an \\\"odd\\\" \\\\ name\"\n\
          depth = \"1 ms\"\n[pipeline.channels]\nmetrics = true\n[recorder]\ndirectory = {:?}\n\
          [pipeline.tpg]\nthreshold = [10, 10, 10]\ninitial_pedestal = 840\n\
-         [emulate]\nstreams = {{ count = 1 }}\npace = {{ rate_scale = 0.1 }}\n",
+         [emulate]\nstreams = {{ count = 1 }}\npace = {{ rate_scale = 0.1 }}\n\
+         [slow_control]\nmodules = [{{ id = 1, address = \"127.0.0.1:6000\" }}]\n",
         directory.path()
     );
     let plan = config::parse("page.toml", &text, Path::new("."), &[&DUNE_TPC]).unwrap();

@@ -1,11 +1,13 @@
 //! The `[emulate]` table of optical modules: which modules, and what they see.
 
-use gannet_wire::km3net::Status;
 use gannet_wire::km3net::detector_file::Lattice;
+use gannet_wire::km3net::{CHANNELS, Status, clb};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::modules::{HIT_LEN, SLICES_PER_S, windows};
 use crate::config::{ConfigError, Faults, Pace, Settings, within};
+use crate::front_end::Traffic;
 
 /// Optical modules of KM3NeT: which ones, what they see, how fast, and what goes wrong.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -39,6 +41,18 @@ impl Config {
             pace: self.pace.clone(),
             faults: self.faults.clone(),
         }
+    }
+
+    /// What a module sends, beside light of muons and showers, if [`check`](Self::check) passes.
+    ///
+    /// # Errors
+    /// When the hits of a slice do not fit into its datagrams.
+    pub fn traffic(&self) -> Result<Traffic, ConfigError> {
+        let frames_per_s = SLICES_PER_S * windows(self)? as f64;
+        let hits = self.noise.hits_per_s() / frames_per_s;
+        let head = clb::optical_len(self.datagrams.status_words, 0);
+        let frame_bytes = head as f64 + HIT_LEN as f64 * hits;
+        Ok(Traffic { frames_per_s, frame_bytes })
     }
 
     /// Refuses values that cannot be emulated.
@@ -84,6 +98,11 @@ impl Default for Datagrams {
 }
 
 impl Datagrams {
+    /// Most hits of a datagram.
+    pub(super) fn room(&self) -> usize {
+        (self.bytes_max - clb::optical_len(self.status_words, 0)) / HIT_LEN
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
         within("datagrams.bytes_max", self.bytes_max as f64, 500.0, 8972.0)?;
         within("datagrams.status_words", self.status_words as f64, 1.0, Status::WORDS as f64)?;
@@ -113,6 +132,12 @@ impl Default for Noise {
 }
 
 impl Noise {
+    /// Hits of a module in a second, on average.
+    pub fn hits_per_s(&self) -> f64 {
+        // A decay has hardly more than 2.2 hits, and there are 1.18 for each that two see.
+        CHANNELS as f64 * (self.rate_min_hz + self.rate_max_hz) / 2.0 + 2.6 * self.twofold_hz
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
         within("noise.rate_min_hz", self.rate_min_hz, 0.0, 1e5)?;
         within("noise.rate_max_hz", self.rate_max_hz, self.rate_min_hz, 1e5)?;

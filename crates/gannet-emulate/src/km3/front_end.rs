@@ -9,13 +9,10 @@ use gannet_wire::{Heading, Record, StreamKey};
 use super::config::{Config, Datagrams};
 use super::event::{Event, Slice};
 use super::light_slices::{LightHit, LightSlices};
-use super::modules::{HIT_LEN, Modules};
+use super::modules::{HIT_LEN, Modules, SLICES_PER_S};
 use crate::config::ConfigError;
 use crate::emulator::Emulator;
 use crate::front_end::{Body, FrontEnd, InjectedEvent};
-
-/// Slices in a second.
-const SLICES_PER_S: f64 = 10.0;
 
 /// Optical modules: datagrams as a function of configuration, seed, module and number alone.
 ///
@@ -42,12 +39,11 @@ impl Km3FrontEnd {
         let start = config.start_timestamp.unwrap_or(now) / SLICE_NS * SLICE_NS;
         let Datagrams { bytes_max, status_words, run } = config.datagrams;
         let format = ClbFormat { status_words, len_max: bytes_max, slice_ns: SLICE_NS };
-        let room = (bytes_max - clb::optical_len(status_words, 0)) / HIT_LEN;
         Ok(Self {
             format,
             streams: detector.modules().iter().map(|it| StreamKey(it.id.into())).collect(),
             light: LightSlices::new(&config.light, config.seed, detector, start),
-            modules: Modules::new(config, detector.clone(), room)?,
+            modules: Modules::new(config, detector.clone())?,
             start,
             run,
         })

@@ -15,6 +15,8 @@ use crate::seeds::{Purpose, family};
 
 /// Bytes of a hit.
 pub(super) const HIT_LEN: usize = Hit::LEN;
+/// Slices in a second.
+pub(super) const SLICES_PER_S: f64 = 1e9 / SLICE_NS as f64;
 /// Most datagrams of a slice.
 const WINDOWS_MAX: usize = 4096;
 
@@ -35,16 +37,9 @@ pub(super) struct Modules {
 }
 
 impl Modules {
-    /// The modules of `detector`, whose datagrams have room for so many hits.
-    pub(super) fn new(
-        config: &Config,
-        detector: DetectorFile,
-        room: usize,
-    ) -> Result<Self, ConfigError> {
-        let windows = windows(config, room).ok_or_else(|| {
-            let expected = "the hits of a slice do not fit into 4096 datagrams of this length";
-            ConfigError::new("datagrams.bytes_max", config.datagrams.bytes_max, expected)
-        })?;
+    /// The modules of `detector`.
+    pub(super) fn new(config: &Config, detector: DetectorFile) -> Result<Self, ConfigError> {
+        let (windows, room) = (windows(config)?, config.datagrams.room());
         let window_ns = (SLICE_NS / windows as u64) as u32;
         let slices = config.noise.slices.max(detector.modules().len().div_ceil(windows));
         let noise = (0..slices).map(|number| {
@@ -116,19 +111,18 @@ impl Readout for Modules {
 }
 
 /// Datagrams of a slice, so that there is room for five standard deviations more than the mean.
-fn windows(config: &Config, room: usize) -> Option<usize> {
-    let noise = &config.noise;
-    let (least, most) = (noise.rate_min_hz, noise.rate_max_hz);
-    let channels = CHANNELS as f64;
-    let spread = (most - least) / 12f64.sqrt() * channels.sqrt();
-    // A decay has hardly more than 2.2 hits on average.
-    let rate = channels * (least + most) / 2.0 + 3.0 * spread + 2.6 * noise.twofold_hz;
-    let hits = rate * SLICE_NS as f64 * 1e-9;
+pub(super) fn windows(config: &Config) -> Result<usize, ConfigError> {
+    let (noise, room) = (&config.noise, config.datagrams.room());
+    let spread = (noise.rate_max_hz - noise.rate_min_hz) / 12f64.sqrt() * (CHANNELS as f64).sqrt();
+    let hits = (noise.hits_per_s() + 3.0 * spread) * SLICE_NS as f64 * 1e-9;
     let enough = |windows: usize| {
         let mean = hits / windows as f64;
         mean + 5.0 * mean.sqrt() + 2.0 <= room as f64
     };
-    (1..=WINDOWS_MAX).find(|&windows| enough(windows))
+    (1..=WINDOWS_MAX).find(|&windows| enough(windows)).ok_or_else(|| {
+        let expected = "the hits of a slice do not fit into 4096 datagrams of this length";
+        ConfigError::new("datagrams.bytes_max", config.datagrams.bytes_max, expected)
+    })
 }
 
 fn offsets(detector: &DetectorFile) -> Vec<[u32; CHANNELS]> {

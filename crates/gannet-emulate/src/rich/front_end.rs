@@ -15,11 +15,13 @@ use super::generator::Generator;
 use super::pool::Pool;
 use crate::config::ConfigError;
 use crate::emulator::Emulator;
-use crate::front_end::{Body, FrontEnd, InjectedEvent};
+use crate::front_end::{Body, FrontEnd, InjectedEvent, Traffic};
 use crate::seeds::{Purpose, family};
 
 /// Different times of the events of a block.
 const PATTERNS: usize = 1024;
+/// Events of a sample.
+const SAMPLE_EVENTS: usize = 1024;
 /// Units of the fine time in a tick.
 const TICK: u64 = 256;
 /// What the truth calls events by their rings.
@@ -119,6 +121,19 @@ impl RichFrontEnd {
             Packets::Merged => self.streams.len(),
         };
         self.frames_per_s() * (self.events * blocks) as f64
+    }
+
+    /// Hits of an event and traffic of a stream, as the events made beforehand are.
+    pub fn means(&mut self) -> (f64, Traffic) {
+        let events = self.pool.events() as u64;
+        let hits: usize = (0..events).map(|event| self.generator.event(event).hits.len()).sum();
+        let frames = events.div_ceil(self.events as u64);
+        let streams = self.streams.len();
+        let places = (0..streams).flat_map(|stream| (0..frames).map(move |index| (stream, index)));
+        let bytes: usize = places.map(|(stream, index)| self.frame(stream, index).len()).sum();
+        let frame_bytes = bytes as f64 / (frames * streams as u64) as f64;
+        let traffic = Traffic { frames_per_s: self.frames_per_s(), frame_bytes };
+        (hits as f64 / events as f64, traffic)
     }
 
     /// Event `number` and its time. Events are numbered block by block, and of merged events in
@@ -276,6 +291,14 @@ impl InjectedEvent for Injected<'_> {
 }
 
 impl Config {
+    /// These front ends with few events, to see what they send: what takes long is to make events.
+    ///
+    /// # Errors
+    /// As [`RichFrontEnd::new`].
+    pub fn sample(&self, map: &PmMap) -> Result<RichFrontEnd, ConfigError> {
+        RichFrontEnd::new(&Self { pool: self.pool.min(SAMPLE_EVENTS), ..self.clone() }, map)
+    }
+
     /// The emulator of these front ends, whose channels read what `map` tells.
     ///
     /// # Errors
@@ -448,6 +471,24 @@ mod tests {
         assert!(
             (0..200).all(|index| front_end.begin(index + 1) - front_end.begin(index) <= longest)
         );
+    }
+
+    #[test]
+    fn a_sample_tells_what_the_whole_sends() {
+        for packets in [Packets::Boards, Packets::Merged] {
+            let config = Config { packets, lanes: 2, rate_hz: 3e6, ..Config::default() };
+            let mut whole = RichFrontEnd::new(&config, &PmMap::numbered()).unwrap();
+            let (hits, expected) = config.sample(&PmMap::numbered()).unwrap().means();
+            // 14.7 hits of 1.7 rings, and 1.5 of noise.
+            assert!((24.0..29.0).contains(&hits), "{hits}");
+            let streams = whole.streams().len();
+            let of_all = |index| (0..streams).map(move |stream| (stream, index));
+            let places: Vec<_> = (0..500).flat_map(of_all).collect();
+            let bytes: usize = places.iter().map(|&(at, index)| whole.frame(at, index).len()).sum();
+            let bytes_per_s = bytes as f64 / places.len() as f64 * whole.frames_per_s();
+            let told = expected.frames_per_s * expected.frame_bytes;
+            assert!((told / bytes_per_s - 1.0).abs() < 0.05, "{told}, {bytes_per_s} sent");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! KM3NeT, as the program knows detectors.
 
 mod config;
+mod expected;
 mod pipeline;
 mod planned;
 

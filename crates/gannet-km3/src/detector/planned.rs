@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use gannet_control::config::{
-    Config, Document, Load, Plan, PlannedStream, Problem, STREAMS_MAX, SourceStreams,
+    Config, Document, Plan, PlannedStream, Problem, STREAMS_MAX, SourceStreams,
 };
 use gannet_control::detector::PlannedDetector;
 use gannet_control::emulation::{EmulationError, PlannedFrontEnd};
@@ -21,9 +21,9 @@ use gannet_wire::km3net::{DetectorFile, SLICE_NS, Status};
 use gannet_wire::{FrameFormat, StreamKey};
 
 use super::config::{Km3Streams, Km3Tables, PipelineConfig};
+use super::expected::Expected;
 use super::pipeline::Km3Pipeline;
 use crate::geometry::Geometry;
-use crate::levels::Level;
 
 /// Longest detector file that is read: that of 4096 modules has 13 MB.
 const DETECTOR_BYTES_MAX: u64 = 64 << 20;
@@ -56,36 +56,23 @@ pub(super) fn resolve(
         let place = format!("source[{index}].streams");
         modules.push(check_streams(&source.streams, &detector, &place, document)?);
     }
+    let expected = Expected::of(&config, document)?;
     let sources = config.sources.iter().zip(&modules).map(|(source, modules)| {
         let format = source.streams.format();
         SourceStreams {
             lengths: format.lengths(),
             rhythm: format.rhythm(),
+            traffic: expected.traffic,
             streams: planned(&format, modules),
             spread: None,
         }
     });
     let sources = sources.collect();
-    let load = load(&config.pipeline.written.time_slices, modules.iter().map(Vec::len).sum());
+    let read = modules.iter().map(Vec::len).sum();
+    let load = expected.load(&config.pipeline.written.time_slices, read);
     let planned = Arc::new(PlannedKm3 { config, detector, modules });
     planned.check_geometry(document)?;
-    Plan::resolve(document, &planned.config, sources, &load, Arc::clone(&planned) as _)
-}
-
-/// What is recorded of so many modules at usual rates: a summary of 55 bytes a slice, and 7 kHz of hits on
-/// each photomultiplier, of which one in 100 is confirmed.
-fn load(levels: &[Level], modules: usize) -> Load {
-    let hits_per_s = |level: &Level| match level {
-        Level::L0 => 7e3 * 31.0,
-        Level::L1 => 2.5e3,
-        Level::L2 => 1.5e3,
-        Level::Sn => 10.0,
-    };
-    let slices_per_s = 1e9 / SLICE_NS as f64;
-    let of_levels: f64 =
-        levels.iter().map(|level| 60.0 * slices_per_s + 6.0 * hits_per_s(level)).sum();
-    let product_bytes_per_s = modules as f64 * (55.0 * slices_per_s + of_levels);
-    Load { product_bytes_per_s, ..Load::default() }
+    Plan::resolve(document, &planned.config, sources, load, Arc::clone(&planned) as _)
 }
 
 /// The streams with their names.

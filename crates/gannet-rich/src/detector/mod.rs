@@ -1,6 +1,7 @@
 //! The RICH of NA62, as the program knows detectors.
 
 mod config;
+mod expected;
 mod level0;
 mod pipeline;
 mod planned;

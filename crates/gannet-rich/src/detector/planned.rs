@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use gannet_control::config::{
-    Config, Document, Load, Plan, PlannedStream, Problem, STREAMS_MAX, SourceStreams,
+    Config, Document, Plan, PlannedStream, Problem, STREAMS_MAX, SourceStreams,
 };
 use gannet_control::detector::PlannedDetector;
 use gannet_control::emulation::{EmulationError, PlannedFrontEnd, Role};
@@ -18,6 +18,7 @@ use gannet_wire::FrameFormat;
 use gannet_wire::na62::{PmMap, mgp};
 
 use super::config::{PipelineConfig, RichStreams, RichTables, StreamPackets};
+use super::expected::Expected;
 use super::level0;
 use super::pipeline::RichPipeline;
 use crate::level0::Level0;
@@ -54,18 +55,21 @@ pub(super) fn resolve(
         document.problem(&format!("emulate.{}", error.key), cause, error.expected)
     })?;
     let map = cabling(&config.pipeline, document)?;
+    let expected = Expected::of(&config, &map, document)?;
     let sources = config.sources.iter().map(|source| {
         let format = source.streams.format();
         SourceStreams {
             lengths: format.lengths(),
             rhythm: format.rhythm(),
+            traffic: expected.traffic(&source.streams),
             streams: planned(&source.streams),
             spread: None,
         }
     });
     let sources = sources.collect();
+    let load = expected.load(&config);
     let planned = Arc::new(PlannedRich { config, map });
-    Plan::resolve(document, &planned.config, sources, &Load::default(), Arc::clone(&planned) as _)
+    Plan::resolve(document, &planned.config, sources, load, Arc::clone(&planned) as _)
 }
 
 /// The streams with their names.
