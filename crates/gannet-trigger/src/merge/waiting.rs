@@ -195,47 +195,147 @@ impl<I: Item> Waiting<I> for InOrder<I> {
 /// time that of the lower place goes first.
 #[derive(Debug)]
 pub struct Batched<I> {
-    /// Those in order, and what came since.
-    sorted: VecDeque<I>,
+    /// Runs that are in order, older ones first, each more than twice as long as the next: no item is put in
+    /// order more often than their lengths can double.
+    runs: Vec<VecDeque<I>>,
+    /// Room for runs.
+    empty: Vec<VecDeque<I>>,
+    /// What came since.
     fresh: Vec<I>,
     /// Least time of `fresh`; [`NONE`] if there is none.
     fresh_first: u64,
+    len: usize,
+}
+
+impl<I: Item> Batched<I> {
+    /// Puts what came since in order, with the runs that are not much longer.
+    fn put_in_order(&mut self) {
+        let mut len = self.fresh.len();
+        let mut runs = self.runs.len();
+        while runs > 0 && self.runs[runs - 1].len() <= 2 * len {
+            runs -= 1;
+            len += self.runs[runs].len();
+        }
+        let mut merged = self.runs.drain(runs..);
+        let mut run = merged.next().or_else(|| self.empty.pop()).unwrap_or_default();
+        for mut shorter in merged {
+            run.append(&mut shorter);
+            self.empty.push(shorter);
+        }
+        run.extend(self.fresh.drain(..));
+        self.fresh_first = NONE;
+        // Stable, because that makes use of what is in order.
+        run.make_contiguous().sort_by(order);
+        self.runs.push(run);
+    }
+
+    /// The run whose first item is given out next.
+    fn next(&self) -> Option<usize> {
+        let first = |run: &usize| self.runs[*run].front();
+        let runs = (0..self.runs.len()).filter(|run| first(run).is_some());
+        runs.min_by(|one, other| match (first(one), first(other)) {
+            (Some(one), Some(other)) => order(one, other),
+            _ => Ordering::Equal,
+        })
+    }
 }
 
 impl<I: Item> Waiting<I> for Batched<I> {
     fn new(_: usize) -> Self {
-        Self { sorted: VecDeque::new(), fresh: Vec::new(), fresh_first: NONE }
+        let (runs, empty, fresh) = (Vec::new(), Vec::new(), Vec::new());
+        Self { runs, empty, fresh, fresh_first: NONE, len: 0 }
     }
 
     #[inline]
     fn push(&mut self, _: usize, item: I) {
         self.fresh_first = self.fresh_first.min(item.time());
         self.fresh.push(item);
+        self.len += 1;
     }
 
     fn len(&self) -> usize {
-        self.sorted.len() + self.fresh.len()
+        self.len
     }
 
     fn first_time(&self) -> Option<u64> {
-        let sorted = self.sorted.front().map_or(NONE, Item::time);
-        Some(sorted.min(self.fresh_first)).filter(|_| !self.is_empty())
+        let firsts = self.runs.iter().filter_map(|run| run.front()).map(Item::time);
+        firsts.chain([self.fresh_first]).min().filter(|_| self.len > 0)
     }
 
     fn release(&mut self, tick: u64, give: &mut impl FnMut(&I)) -> usize {
-        let before = self.len();
+        let before = self.len;
         if self.fresh_first < tick {
-            self.sorted.extend(self.fresh.drain(..));
-            self.fresh_first = NONE;
-            // Stable, because that makes use of what each stream has in order.
-            self.sorted.make_contiguous().sort_by(order);
+            self.put_in_order();
         }
-        while let Some(next) = self.sorted.front()
-            && (next.time() < tick || tick == u64::MAX)
-        {
-            give(next);
-            let _given = self.sorted.pop_front();
+        while let Some(next) = self.next() {
+            let run = &mut self.runs[next];
+            let Some(item) = run.pop_front_if(|item| item.time() < tick || tick == u64::MAX) else {
+                break;
+            };
+            give(&item);
+            self.len -= 1;
         }
-        before - self.len()
+        let is_empty = |run: &mut VecDeque<I>| run.is_empty();
+        self.empty.extend(self.runs.extract_if(.., is_empty));
+        before - self.len
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use gannet_measure::random::Random;
+
+    use super::*;
+
+    thread_local! {
+        static LOOKS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// An item that counts how often its time is looked at.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Counted(u64, u64);
+
+    impl Item for Counted {
+        type Place = u64;
+
+        fn time(&self) -> u64 {
+            LOOKS.set(LOOKS.get() + 1);
+            self.0
+        }
+
+        fn place(&self) -> u64 {
+            self.1
+        }
+    }
+
+    /// Gives out `items` items that come in batches of 16, each with some near the oldest that wait, while there
+    /// is room for `room`; and how often each was looked at.
+    fn crowded<W: Waiting<Counted>>(room: usize, items: u64) -> (Vec<Counted>, u64) {
+        let (mut random, mut out, mut waiting) = (Random::new(5), Vec::new(), W::new(1));
+        LOOKS.set(0);
+        let mut from = 0;
+        for item in 0..items {
+            waiting.push(0, Counted(from + random.below(1 << 30), item));
+            while item % 16 == 0 && waiting.len() > room {
+                from = waiting.first_time().unwrap() + 1;
+                waiting.release(from, &mut |item| out.push(*item));
+            }
+        }
+        waiting.release(u64::MAX, &mut |item| out.push(*item));
+        (out, LOOKS.get() / items)
+    }
+
+    #[test]
+    fn a_full_room_costs_no_more_for_each_item_when_it_is_larger() {
+        let (expected, _) = crowded::<AnyOrder<Counted>>(1 << 14, 1 << 16);
+        let (given, large) = crowded::<Batched<Counted>>(1 << 14, 1 << 16);
+        assert_eq!(given, expected);
+        let (_, small) = crowded::<Batched<Counted>>(1 << 10, 1 << 16);
+        assert!(
+            large < 2 * small,
+            "{small} looks at each item, {large} in a room of 16 times the size"
+        );
     }
 }
