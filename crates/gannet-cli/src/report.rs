@@ -224,6 +224,7 @@ impl Report {
                 ("late", stream.late),
                 ("duplicate", stream.duplicate),
                 ("out of step", stream.out_of_step),
+                ("strange", stream.strange),
                 ("wrong sequence numbers", stream.sequence_errors),
                 ("restarts", stream.restarts),
             ];

@@ -122,12 +122,13 @@ fn sources(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Res
 
 fn streams(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {
     type Value = fn(&crate::snapshot::StreamSnapshot) -> u64;
-    let figures: [(&str, &str, Value); 7] = [
+    let figures: [(&str, &str, Value); 8] = [
         ("gannet_stream_frames", "Frames taken", |s| s.frames),
         ("gannet_stream_missing_frames", "Frames that never came", |s| s.missing),
         ("gannet_stream_duplicate_frames", "Frames that came twice", |s| s.duplicate),
         ("gannet_stream_late_frames", "Frames that came after a later one", |s| s.late),
         ("gannet_stream_out_of_step_frames", "Frames off the time grid", |s| s.out_of_step),
+        ("gannet_stream_strange_frames", "Frames from elsewhere", |s| s.strange),
         ("gannet_stream_sequence_errors", "Wrong sequence numbers", |s| s.sequence_errors),
         ("gannet_stream_primitives", "Trigger primitives found", |s| s.primitives),
     ];

@@ -173,6 +173,9 @@ pub struct StreamSnapshot {
     pub late: u64,
     /// Frames off the grid of time stamps.
     pub out_of_step: u64,
+    /// Frames taken that came from elsewhere while the stream went on where it was, as those of somebody who
+    /// sends in its name.
+    pub strange: u64,
     /// Frames whose sequence number disagreed with their time stamp.
     pub sequence_errors: u64,
     /// Times that the stream went on from another time.

@@ -9,7 +9,7 @@
 //! | --- | --- | --- |
 //! | one step later                     | any             | [`InOrder`](Verdict::InOrder), a disagreement is counted |
 //! | more steps later, before it wraps   | agrees          | [`Gap`](Verdict::Gap) |
-//! | within the window                  | agrees          | [`Late`](Verdict::Late) or [`Duplicate`](Verdict::Duplicate) |
+//! | earlier, within the window         | agrees          | [`Late`](Verdict::Late) or [`Duplicate`](Verdict::Duplicate) |
 //! | anything else                      |                 | [`OutOfStep`](Verdict::OutOfStep) |
 //!
 //! Where the step varies the sequence number counts the frames, and time is the cross-check: it must
@@ -22,12 +22,15 @@
 //! between two that came are missing, and those before the first of a slice; of a slice of which none
 //! came, one. What is lost behind the last of a slice is not known here, and not counted.
 //!
-//! One frame whose header was damaged never moves the count; it takes two frames that agree. So a
+//! One frame whose header was damaged never moves the count; it takes two frames that agree, and none
+//! in between with which the stream goes on as before. So a
 //! frame out of step is to be kept: when the next one continues it, the frame kept gets a verdict
 //! of its own, a [`Gap`](Verdict::Gap) longer than that, or a [`Restart`](Verdict::Restart), and no
 //! frame is lost. A frame continues another within the window; after a frame that fits the stream
 //! but for the length of the gap any later one does, so that short pieces of a stream, such as a
 //! recording has, may come far apart.
+//!
+//! Where the stream then still goes on as before, those frames were somebody else's: see `home`.
 //!
 //! A stream may come back: it goes on elsewhere, because its clock leaps or someone else sends in
 //! its name, and then from where it was before, by time and sequence number. What it lacks since
@@ -38,10 +41,12 @@
 //!
 //! This is a state machine without clock, input and output.
 
+mod home;
 mod slices;
 mod window;
 
 use gannet_wire::{Rhythm, Step};
+use home::{Home, Strangers};
 use serde::Serialize;
 use slices::{Place, Slices, Tail};
 use window::Window;
@@ -111,6 +116,8 @@ pub struct Counts {
     pub before_first: u64,
     /// Frames whose place is not known, those that may still be confirmed included.
     pub out_of_step: u64,
+    /// Frames in step that came from elsewhere, while the stream went on where it was.
+    pub strange: u64,
     /// Times that the stream went on from another time.
     pub restarts: u64,
     /// Frames in order whose sequence number was not.
@@ -137,8 +144,8 @@ struct Suspect {
     sequence: u32,
     /// Number that it tells itself: the sequence number, or that in its slice.
     told: u32,
-    /// Number of the frame in the stream, to forget it after a while.
-    number: u64,
+    /// The newest frame when it came: the stream is to be silent until another continues it.
+    newest: (u64, u32),
 }
 
 /// The end of what came of a stream before it went on elsewhere.
@@ -150,34 +157,51 @@ struct Left {
     missing: u64,
 }
 
-/// Checks one stream.
+/// Where the stream is.
 #[derive(Clone, Debug)]
-pub struct Continuity {
-    /// Never in slices: these are put into one count.
-    step: Step,
+struct Line {
     slices: Option<Slices>,
-    /// Bits of sequence numbers.
-    sequence_mask: u32,
-    /// Steps to a frame that is believed to have a gap before it without a second one.
-    gap_steps_max: u64,
-    silence_max_ns: u64,
-    counts: Counts,
     window: Window,
-    /// Time of the first frame before any restart; of no meaning before it came.
-    first: u64,
     /// Time of the newest frame; of no meaning before the first.
     newest: u64,
     /// Sequence number that the newest frame should have.
     newest_sequence: u32,
     /// By how much the last frame in order disagreed with its sequence number.
     disagreement: u32,
-    suspect: Option<Suspect>,
     /// Where it went away, or else where the last outage began.
     left: Option<Left>,
     /// Time of the frame behind the last outage.
     outage_end: u64,
+}
+
+/// Checks one stream.
+#[derive(Clone, Debug)]
+pub struct Continuity {
+    /// Never in slices: these are put into one count.
+    step: Step,
+    /// Bits of sequence numbers.
+    sequence_mask: u32,
+    /// Steps to a frame that is believed to have a gap before it without a second one.
+    gap_steps_max: u64,
+    silence_max_ns: u64,
+    counts: Counts,
+    /// Time of the first frame before any restart; of no meaning before it came.
+    first: u64,
+    line: Line,
+    suspect: Option<Suspect>,
+    /// Where it was before it went on elsewhere.
+    home: Option<Home>,
+    /// The last who sent in its name from elsewhere.
+    strangers: Option<Strangers>,
     heard_ns: u64,
     stalled: bool,
+}
+
+impl Line {
+    /// Time of the newest frame and the sequence number that it should have.
+    fn end(&self) -> (u64, u32) {
+        (self.newest, self.newest_sequence)
+    }
 }
 
 impl Continuity {
@@ -200,7 +224,6 @@ impl Continuity {
         };
         Self {
             step,
-            slices,
             sequence_mask,
             gap_steps_max: match step {
                 Step::Fixed(_) => sequence_mask.into(),
@@ -208,14 +231,19 @@ impl Continuity {
             },
             silence_max_ns: (3 * clock.ns(step.longest())).saturating_add(STALL_MARGIN_NS),
             counts: Counts::default(),
-            window,
             first: 0,
-            newest: 0,
-            newest_sequence: 0,
-            disagreement: 0,
+            line: Line {
+                slices,
+                window,
+                newest: 0,
+                newest_sequence: 0,
+                disagreement: 0,
+                left: None,
+                outage_end: 0,
+            },
             suspect: None,
-            left: None,
-            outage_end: 0,
+            home: None,
+            strangers: None,
             heard_ns: now_ns,
             stalled: false,
         }
@@ -233,7 +261,7 @@ impl Continuity {
 
     /// Time of the newest frame in step, in ticks.
     pub fn newest(&self) -> Option<u64> {
-        (self.counts.in_step > 0).then_some(self.newest)
+        (self.counts.in_step > 0).then_some(self.line.newest)
     }
 
     /// Whether the stream is silent.
@@ -259,11 +287,10 @@ impl Continuity {
         self.counts.frames += 1;
         self.heard_ns = arrival_ns;
         self.stalled = false;
-        let sequence = match self.slices.as_mut().map(|slices| slices.place(timestamp, told)) {
-            None => told,
-            Some(Place::Number(number)) => number,
-            Some(Place::Tail(tail)) => {
-                return Judgement { kept: None, frame: self.tail(timestamp, tail) };
+        let sequence = match self.place(timestamp, told) {
+            Place::Number(number) => number,
+            Place::Tail(tail) => {
+                return Judgement { kept: None, frame: self.late_in_slice(timestamp, told, tail) };
             }
         };
         let judgement = match self.counts.in_step {
@@ -274,18 +301,36 @@ impl Continuity {
         judgement
     }
 
+    /// Where a frame is by the number that it tells.
+    #[inline]
+    fn place(&mut self, timestamp: u64, told: u32) -> Place {
+        match &mut self.line.slices {
+            Some(slices) => slices.place(timestamp, told),
+            None => Place::Number(told),
+        }
+    }
+
     /// Notes in which slice the stream is, if the frame is the newest.
     #[inline]
     fn go_on_in_slices(&mut self, timestamp: u64, sequence: u32, told: u32) {
-        if let Some(slices) = &mut self.slices
-            && (timestamp, sequence) == (self.newest, self.newest_sequence)
-        {
+        if self.line.slices.is_none() {
+            return;
+        }
+        let is_newest = (timestamp, sequence) == self.line.end();
+        if is_newest && let Some(slices) = &mut self.line.slices {
             slices.go_on(timestamp, sequence, told);
         }
     }
 
     /// Judges a frame behind what was believed to be the end of its slice.
     #[cold]
+    fn late_in_slice(&mut self, timestamp: u64, told: u32, tail: Tail) -> Verdict {
+        let is_end = self.home.as_ref().is_none_or(Home::is_near) && tail != Tail::Unknown;
+        let at_home = if is_end { None } else { self.at_home(timestamp, told) };
+        at_home.unwrap_or_else(|| self.tail(timestamp, tail))
+    }
+
+    /// Counts a frame behind what was believed to be the end of its slice.
     fn tail(&mut self, timestamp: u64, tail: Tail) -> Verdict {
         let counts = &mut self.counts;
         match tail {
@@ -297,7 +342,9 @@ impl Continuity {
             }
             Tail::Unknown => {
                 counts.out_of_step += 1;
-                return Verdict::OutOfStep { ticks: timestamp.wrapping_sub(self.newest) as i64 };
+                return Verdict::OutOfStep {
+                    ticks: timestamp.wrapping_sub(self.line.newest) as i64,
+                };
             }
         }
         counts.in_step += 1;
@@ -307,8 +354,7 @@ impl Continuity {
 
     /// Whether the last frame out of step may still be confirmed.
     pub fn keeps_frame(&self) -> bool {
-        let is_fresh = |suspect: Suspect| self.window.covers(self.counts.frames - suspect.number);
-        self.suspect.is_some_and(is_fresh)
+        self.suspect.is_some_and(|suspect| suspect.newest == self.line.end())
     }
 
     /// Takes the frame kept for one of the stream although none after it confirmed it, for who
@@ -323,11 +369,12 @@ impl Continuity {
 
     #[inline]
     fn judge(&mut self, timestamp: u64, sequence: u32, told: u32) -> Judgement {
-        let ticks = timestamp.wrapping_sub(self.newest);
+        let ticks = timestamp.wrapping_sub(self.line.newest);
         let is_next = match self.step {
             Step::Fixed(step) => ticks == step,
             Step::Varying { longest } | Step::Slices { length: longest } => {
-                (1..=longest).contains(&ticks) && self.off(self.newest_sequence, sequence, 1) == 0
+                (1..=longest).contains(&ticks)
+                    && self.off(self.line.newest_sequence, sequence, 1) == 0
             }
         };
         if is_next {
@@ -340,9 +387,9 @@ impl Continuity {
     }
 
     fn first(&mut self, timestamp: u64, sequence: u32) -> Verdict {
-        (self.newest, self.newest_sequence) = (timestamp, sequence);
+        (self.line.newest, self.line.newest_sequence) = (timestamp, sequence);
         self.first = timestamp;
-        self.window.restart();
+        self.line.window.restart();
         self.counts.in_step += 1;
         Verdict::First
     }
@@ -350,21 +397,23 @@ impl Continuity {
     /// Compares the sequence number of the frame that was to come. One that is off for good is
     /// followed from its second frame on, so that a jump counts once and a flipped bit once.
     fn cross_check(&mut self, sequence: u32) {
-        let off = self.off(self.newest_sequence, sequence, 1);
-        if off != 0 && off == self.disagreement {
-            self.newest_sequence = self.newest_sequence.wrapping_add(off) & self.sequence_mask;
-            self.disagreement = 0;
+        let off = self.off(self.line.newest_sequence, sequence, 1);
+        if off != 0 && off == self.line.disagreement {
+            self.line.newest_sequence =
+                self.line.newest_sequence.wrapping_add(off) & self.sequence_mask;
+            self.line.disagreement = 0;
             return;
         }
         self.counts.sequence_disagreements += u64::from(off != 0);
-        self.disagreement = off;
+        self.line.disagreement = off;
     }
 
     /// Makes the frame `steps` after the newest the newest; those in between are missing.
     fn move_on(&mut self, timestamp: u64, steps: u64) {
-        self.newest = timestamp;
-        self.newest_sequence = self.newest_sequence.wrapping_add(steps as u32) & self.sequence_mask;
-        self.window.advance(steps);
+        self.line.newest = timestamp;
+        self.line.newest_sequence =
+            self.line.newest_sequence.wrapping_add(steps as u32) & self.sequence_mask;
+        self.line.window.advance(steps);
         self.counts.missing = self.counts.missing.saturating_add(steps - 1);
     }
 
@@ -394,27 +443,45 @@ impl Continuity {
     /// Judges a frame that is not the one that was to come.
     #[cold]
     fn unexpected(&mut self, timestamp: u64, sequence: u32, told: u32) -> Judgement {
-        let newest = (self.newest, self.newest_sequence);
-        let frame = match self.steps(newest, (timestamp, sequence)) {
-            Some(steps @ 1..) if steps as u64 <= self.gap_steps_max => {
+        let near = self
+            .near(timestamp, sequence, self.gap_steps_max)
+            .or_else(|| self.at_home(timestamp, told));
+        match near {
+            Some(frame) => Judgement { kept: None, frame },
+            None => self.suspicious(timestamp, sequence, told),
+        }
+    }
+
+    /// Whether no frame came of the slice before that of a frame ahead.
+    fn skips_slices(&self, timestamp: u64) -> bool {
+        self.line.slices.is_some() && timestamp.wrapping_sub(self.line.newest) > self.step.longest()
+    }
+
+    /// Judges a frame that is at most `steps_max` ahead, or behind within the window.
+    fn near(&mut self, timestamp: u64, sequence: u32, steps_max: u64) -> Option<Verdict> {
+        match self.steps(self.line.end(), (timestamp, sequence))? {
+            steps @ 1.. if steps as u64 <= steps_max => {
+                let is_near = self.line.window.covers(steps as u64);
+                if !is_near || self.skips_slices(timestamp) {
+                    self.leave_home(is_near);
+                }
                 self.move_on(timestamp, steps as u64);
                 self.counts.in_step += 1;
-                match steps {
+                Some(match steps {
                     1 => Verdict::InOrder,
                     _ => Verdict::Gap { missing: steps as u64 - 1 },
-                }
+                })
             }
-            Some(steps @ ..=0) if self.window.remembers(steps.unsigned_abs()) => {
-                self.earlier(timestamp, steps.unsigned_abs())
+            steps @ ..=0 if self.line.window.remembers(steps.unsigned_abs()) => {
+                Some(self.earlier(timestamp, steps.unsigned_abs()))
             }
-            _ => return self.suspicious(timestamp, sequence, told),
-        };
-        Judgement { kept: None, frame }
+            _ => None,
+        }
     }
 
     /// Judges a frame that is `age` steps before the newest, within the window.
     fn earlier(&mut self, timestamp: u64, age: u64) -> Verdict {
-        let between = self.window.begin_by(age);
+        let between = self.line.window.begin_by(age);
         if let Some(between) = between {
             // What lies between it and the first so far is missing until it comes.
             if self.counts.restarts == 0 {
@@ -425,7 +492,7 @@ impl Continuity {
             self.counts.missing = self.counts.missing.saturating_add(between);
             return Verdict::BeforeFirst;
         }
-        if !self.window.insert(age) {
+        if !self.line.window.insert(age) {
             self.counts.duplicate += 1;
             return Verdict::Duplicate;
         }
@@ -443,10 +510,10 @@ impl Continuity {
             let kept = Some(self.resume(suspect));
             return Judgement { kept, ..self.judge(timestamp, sequence, told) };
         }
-        let number = self.counts.frames;
-        self.suspect = Some(Suspect { timestamp, sequence, told, number });
+        let newest = self.line.end();
+        self.suspect = Some(Suspect { timestamp, sequence, told, newest });
         self.counts.out_of_step += 1;
-        let due = self.newest.wrapping_add(self.step.longest());
+        let due = self.line.newest.wrapping_add(self.step.longest());
         let ticks = timestamp.wrapping_sub(due) as i64;
         Judgement { kept: None, frame: Verdict::OutOfStep { ticks } }
     }
@@ -456,7 +523,7 @@ impl Continuity {
         let suspect = self.suspect.filter(|_| self.keeps_frame())?;
         let steps = self.steps((suspect.timestamp, suspect.sequence), (timestamp, sequence))?;
         let steps = u64::try_from(steps).ok().filter(|steps| *steps > 0)?;
-        let is_in_reach = self.window.covers(steps) || self.steps_ahead(suspect).is_some();
+        let is_in_reach = self.line.window.covers(steps) || self.steps_ahead(suspect).is_some();
         is_in_reach.then_some(suspect)
     }
 
@@ -468,12 +535,13 @@ impl Continuity {
 
     /// Steps to it from the newest frame.
     fn steps_ahead(&self, suspect: Suspect) -> Option<u64> {
-        self.steps_from(self.newest, self.newest_sequence, suspect)
+        let (timestamp, sequence) = self.line.end();
+        self.steps_from(timestamp, sequence, suspect)
     }
 
     /// Steps to it from where the stream went away, or within the last outage from its begin.
     fn steps_back(&self, suspect: Suspect) -> Option<u64> {
-        let left = self.left?;
+        let left = self.line.left?;
         let steps = self.steps_from(left.timestamp, left.sequence, suspect)?;
         (self.counts.away || steps <= self.counts.outage).then_some(steps)
     }
@@ -488,28 +556,35 @@ impl Continuity {
 
     fn resumed(&mut self, suspect: Suspect) -> Verdict {
         self.counts.out_of_step -= 1;
+        let is_proven = self.leave_home(false);
+        let came_before = self.own_again(suspect.timestamp);
         let (ahead, back) = (self.steps_ahead(suspect), self.steps_back(suspect));
         let is_ahead = |steps: &u64| back.is_none_or(|back| *steps <= back);
         if let Some(steps) = ahead.filter(is_ahead) {
-            if !self.counts.away {
+            let earlier = if is_proven { 0 } else { self.counts.outage };
+            if is_proven && !self.counts.away {
                 self.leave();
             }
+            self.counts.outage = earlier.saturating_add(steps - 1);
+            self.line.outage_end = suspect.timestamp;
             self.move_on(suspect.timestamp, steps);
+            self.counts.missing = self.counts.missing.saturating_sub(came_before);
             self.counts.in_step += 1;
-            (self.outage_end, self.counts.outage) = (suspect.timestamp, steps - 1);
             return Verdict::Gap { missing: steps - 1 };
         }
-        let ticks = suspect.timestamp.wrapping_sub(self.newest) as i64;
-        self.window.restart();
+        let ticks = suspect.timestamp.wrapping_sub(self.line.newest) as i64;
+        self.line.window.restart();
         if let Some(steps) = back {
             self.come_back(steps);
         } else if !self.counts.away {
             self.take_back_outage(suspect.timestamp);
-            self.leave();
+            if is_proven || self.line.left.is_none() {
+                self.leave();
+            }
             self.counts.away = true;
         }
-        (self.newest, self.newest_sequence) = (suspect.timestamp, suspect.sequence);
-        self.disagreement = 0;
+        (self.line.newest, self.line.newest_sequence) = (suspect.timestamp, suspect.sequence);
+        self.line.disagreement = 0;
         self.counts.restarts += 1;
         self.counts.earlier_series = self.counts.in_step;
         self.counts.in_step += 1;
@@ -518,14 +593,14 @@ impl Continuity {
 
     /// Notes where the stream is before it goes on elsewhere.
     fn leave(&mut self) {
-        let (timestamp, sequence) = (self.newest, self.newest_sequence);
-        self.left = Some(Left { timestamp, sequence, missing: self.counts.missing });
+        let (timestamp, sequence) = self.line.end();
+        self.line.left = Some(Left { timestamp, sequence, missing: self.counts.missing });
         self.counts.home = self.counts.in_step;
     }
 
     /// Goes on `steps` after the place that it left: what came since may stand for what it lacks.
     fn come_back(&mut self, steps: u64) {
-        let Some(left) = self.left.take() else { return };
+        let Some(left) = self.line.left.take() else { return };
         let counts = &mut self.counts;
         let (lacks, came) = (steps - 1, counts.in_step - counts.home);
         let leap = if counts.away { 0 } else { counts.outage };
@@ -536,15 +611,17 @@ impl Continuity {
             counts.unsure = counts.unsure.saturating_add(lacks - least);
         }
         (counts.away, counts.outage) = (false, 0);
-        self.window.advance(steps);
+        self.line.window.advance(steps);
     }
 
     /// Counts the last outage as none if the stream goes on from a time within it.
     fn take_back_outage(&mut self, timestamp: u64) {
-        let back = self.outage_end.wrapping_sub(timestamp);
-        let is_within = match (self.step, self.left) {
+        let back = self.line.outage_end.wrapping_sub(timestamp);
+        let is_within = match (self.step, self.line.left) {
             (Step::Fixed(step), _) => (1..=self.counts.outage).contains(&(back / step)),
-            (_, Some(left)) => (1..self.outage_end.wrapping_sub(left.timestamp)).contains(&back),
+            (_, Some(left)) => {
+                (1..self.line.outage_end.wrapping_sub(left.timestamp)).contains(&back)
+            }
             (_, None) => false,
         };
         if is_within {

@@ -384,6 +384,7 @@ impl ObservedStream {
             duplicate: status.duplicate.get(),
             late: status.late.get(),
             out_of_step: status.out_of_step.get(),
+            strange: status.strange.get(),
             sequence_errors: status.sequence_errors.get(),
             restarts: status.restarts.get(),
             primitives: status.items.get(),

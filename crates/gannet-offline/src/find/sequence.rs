@@ -90,6 +90,11 @@ impl Sequence {
         match verdict {
             Verdict::Duplicate | Verdict::BeforeFirst => {}
             Verdict::OutOfStep { .. } => self.kept = Some((timestamp, copy())),
+            Verdict::Restart { .. } => {
+                self.give_waiting(u64::MAX, &mut give);
+                let block = frame.adc_block();
+                self.give(InOrder { block, timestamp, is_new_series: true }, &mut give);
+            }
             _ => drop(self.waiting.insert(timestamp, copy())),
         }
         self.give_ready(&mut give);

@@ -30,6 +30,8 @@ pub struct StreamStatus {
     pub late: Counter,
     /// Frames whose time did not fit.
     pub out_of_step: Counter,
+    /// Frames taken that came from elsewhere while the stream went on where it was.
+    pub strange: Counter,
     /// Frames whose sequence number disagreed with their time.
     pub sequence_errors: Counter,
     /// Times that the stream went on from another time.
@@ -63,6 +65,7 @@ impl StreamStatus {
         self.duplicate.set(counts.duplicate);
         self.late.set(counts.late);
         self.out_of_step.set(counts.out_of_step);
+        self.strange.set(counts.strange);
         self.sequence_errors.set(counts.sequence_disagreements);
         self.restarts.set(counts.restarts);
         self.stalls.set(counts.stalls);
