@@ -135,7 +135,9 @@ impl Finder for RichFinder {
             return false;
         };
         let accounts = &*self.accounts;
-        let events = u64::from(datagram.header().events);
+        // A header that lies may say more than there is room for, which nobody can have sent.
+        let room = datagram.event_bytes().len() / mgp::EVENT_HEADER_LEN;
+        let events = u64::from(datagram.header().events).min(room as u64);
         let (mut last, mut seen, mut taken) = (heading.begin, 0, 0);
         match &mut self.kind {
             Kind::Primitives => {}
@@ -296,5 +298,20 @@ mod tests {
         assert_eq!(taken, known);
         assert_eq!(accounts.hits.dropped(HitDrop::UnknownChannel), 60 - known.len() as u64);
         assert_eq!(finder.searched_to(), (5 << 8 | 6) + 1);
+    }
+    #[test]
+    fn a_header_that_lies_about_its_events_is_not_believed() {
+        let mut buffer = [0; 1472];
+        let mut writer = mgp::Writer::new(mgp::HeaderRepr::default(), &mut buffer);
+        assert!(writer.board_event(Time::new(5, 6), [1, 2, 3].into_iter()));
+        let len = writer.finish(1472);
+        buffer[8..10].copy_from_slice(&u16::MAX.to_le_bytes());
+        let accounts = Arc::<DatagramAccounts>::default();
+        let mut finder = RichFinder::of_hits(0, Arc::clone(&accounts));
+        let heading = Heading { stream: Default::default(), begin: 0, sequence: 1 };
+        assert!(finder.frame(&heading, &buffer[..len], &mut Vec::new()));
+        // The event of 16 bytes is there, and one without hits could be.
+        assert_eq!((accounts.events.statement("").offered, accounts.events.delivered()), (2, 1));
+        assert_eq!(accounts.events.dropped(EventDrop::Damaged), 1);
     }
 }
