@@ -113,7 +113,7 @@ pub fn main(detectors: Detectors) -> ExitCode {
         Verb::Bench(arguments) => verb::bench::run(&arguments),
         Verb::Emulate(arguments) => verb::emulate::run(&arguments, detectors),
         Verb::Replay(arguments) => verb::replay::run(&arguments, detectors),
-        Verb::Inspect(arguments) => verb::inspect::run(&arguments),
+        Verb::Inspect(arguments) => verb::inspect::run(&arguments, detectors),
         Verb::Channels(arguments) => verb::channels::run(&arguments),
         Verb::Verify(arguments) => verb::verify::run(&arguments),
         Verb::Recover(arguments) => verb::recover::run(&arguments),

@@ -21,6 +21,7 @@ use gannet_wire::{AnyFormat, FrameFormat};
 use crate::channels::{ChannelFigures, ChannelSummary};
 use crate::config::{ChannelsConfig, Document, Plan, PlannedStream, Problem};
 use crate::emulation::{EmulationError, PlannedFrontEnd, Role};
+use crate::event::{EventView, NoEvent, Recording};
 use crate::run::{Run, RunError};
 use crate::snapshot::{Figure, TriggerSnapshot};
 
@@ -43,6 +44,18 @@ pub trait Detector: Send + Sync {
     /// # Errors
     /// The first problem, placed in `document`.
     fn plan(&self, document: &Document<'_>, directory: &Path) -> Result<Plan, Problem>;
+
+    /// Event `number` of a recording, from 0.
+    ///
+    /// # Errors
+    /// Why it cannot be shown; for most detectors that they have no events.
+    fn event(&self, recording: &Recording, number: u64) -> Result<EventView, NoEvent> {
+        let (name, file) = (self.name(), recording.path.display());
+        Err(NoEvent::NotKept(format!(
+            "{file} has no event {number}: {name} knows no events; --chunk and --record show what was \
+             recorded"
+        )))
+    }
 }
 
 /// What a configuration says about its detector, tested and resolved.

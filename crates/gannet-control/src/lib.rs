@@ -6,6 +6,7 @@ pub mod config;
 pub mod detector;
 pub mod doctor;
 pub mod emulation;
+pub mod event;
 pub mod metrics;
 pub mod remote;
 pub mod run;

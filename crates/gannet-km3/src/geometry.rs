@@ -2,6 +2,7 @@
 
 use gannet_kernels::coincidences::Calibration;
 use gannet_wire::km3net::detector_file::{DetectorFile, Vector};
+use serde::{Deserialize, Serialize};
 
 /// The modules that are read, in the order of their streams.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub struct Geometry {
 pub struct Optical {
     /// Identifier.
     pub id: u32,
+    /// String on which it hangs.
+    pub string: u32,
     /// Where it is, in m.
     pub position: Vector,
     /// Where its photomultipliers look, by channel.
@@ -36,6 +39,7 @@ impl Geometry {
             let module = detector.module(id).ok_or(id)?;
             Ok(Optical {
                 id,
+                string: module.string,
                 position: module.position,
                 axes: module.pmts.iter().map(|pmt| pmt.direction).collect(),
                 t0_ns: module.pmts.iter().map(|pmt| (pmt.t0_ns - least).round() as u32).collect(),
@@ -45,6 +49,30 @@ impl Geometry {
         let t0_max = modules.iter().flat_map(|module| &module.t0_ns).copied().max().unwrap_or(0);
         Ok(Self { detector: detector.id, modules, t0_max })
     }
+
+    /// What the log of a run keeps of it.
+    pub fn stored(&self) -> Vec<StoredModule> {
+        let stored = |Optical { id, string, position, t0_ns, .. }: &Optical| StoredModule {
+            id: *id,
+            string: *string,
+            position: *position,
+            t0_ns: t0_ns.clone(),
+        };
+        self.modules.iter().map(stored).collect()
+    }
+}
+
+/// What the log of a run keeps of a module.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoredModule {
+    /// Identifier.
+    pub id: u32,
+    /// String on which it hangs.
+    pub string: u32,
+    /// Where it is, in m.
+    pub position: Vector,
+    /// What is added to the times of its hits, in ns, by channel.
+    pub t0_ns: Vec<u32>,
 }
 
 impl Optical {

@@ -20,6 +20,8 @@ mod geometry;
 mod item;
 mod levels;
 mod recent;
+mod recorded;
+mod shown;
 mod slices;
 mod trigger;
 

@@ -33,7 +33,8 @@ fn of_one_length(items: usize, payload: &[u8]) -> Option<Vec<&[u8]>> {
     frames.remainder().is_empty().then(|| frames.collect())
 }
 
-fn sized(mut payload: &[u8]) -> Option<Vec<&[u8]>> {
+/// Frames that are each preceded by their length; none if they do not fill the payload.
+pub fn sized(mut payload: &[u8]) -> Option<Vec<&[u8]>> {
     let mut frames = Vec::new();
     while let Some((len, rest)) = payload.split_first_chunk() {
         let (frame, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;

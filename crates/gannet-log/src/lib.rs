@@ -48,6 +48,7 @@ mod raw_streams;
 mod reader;
 mod recorder;
 mod recover;
+mod run_start;
 mod scan;
 mod sealer;
 mod status;
@@ -77,6 +78,7 @@ pub use recorder::{LastWords, Recorder};
 pub use recover::{
     Outcome, Recovered, RecoveredFile, recover, recover_directory, recover_on, unfinished_in,
 };
+pub use run_start::run_start;
 pub use status::{DISK_SILENT_MAX, FINISHED_MAX, State, Status, UNFINISHED_MAX};
 pub use sys::{file_size_limit, free_bytes};
 pub use verify::{KindTotal, PROBLEMS_MAX, Report, verify, verify_seeing, verify_source};

@@ -74,7 +74,7 @@ pub fn finished_path(part: &Path) -> Option<PathBuf> {
 }
 
 /// Time as `20261121T021000Z` (ISO 8601, basic form).
-fn utc(unix_s: u64) -> String {
+pub fn utc(unix_s: u64) -> String {
     let (year, month, day) = civil_date(unix_s / 86_400);
     let second = unix_s % 86_400;
     let (hour, minute) = (second / 3600, second / 60 % 60);

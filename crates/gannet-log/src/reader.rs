@@ -116,6 +116,25 @@ impl<R: Read + Seek> Reader<R> {
         Ok(None)
     }
 
+    /// Passes every sound chunk from here on to `see`, until it says that this is enough; damage is stepped
+    /// over.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn each_sound(&mut self, mut see: impl FnMut(&ChunkView<'_>) -> bool) -> Result<(), Error> {
+        loop {
+            match self.next_chunk() {
+                Ok(Some(chunk)) if see(&chunk) => continue,
+                Ok(_) => return Ok(()),
+                Err(Error::Damaged { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            if self.resync()?.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
     /// Passes the header of every chunk of the file to `see`, with as much of its payload as lies in
     /// its first block. The payloads are neither read nor checked; damage is stepped over. The
     /// reader stays where it is.

@@ -4,6 +4,7 @@
 //! [`recording`] reads files of frames packet by packet; [`find`] and [`retrigger`] read files of one run
 //! and what they tell of its start.
 
+pub mod event;
 pub mod find;
 mod log_index;
 mod one_run;

@@ -26,8 +26,8 @@ pub const RED: Colour = RGBColor(205, 62, 62);
 pub const COLOURS: [Colour; 6] =
     [BLUE, ORANGE, GREEN, RGBColor(200, 80, 140), RGBColor(140, 110, 210), RGBColor(150, 130, 50)];
 
-/// Height of a page, in pixels, and how much more each row of the legend beyond the first takes.
-const HEIGHT: i32 = 520;
+/// Usual height of a page with one row in its legend, in pixels.
+pub const HEIGHT: u32 = 520;
 /// Heights of lines of text; letters are a good deal smaller.
 const LARGE: i32 = 20;
 const SMALL: i32 = 16;
@@ -39,8 +39,16 @@ const LEFT: i32 = 20;
 /// Width of a letter of a legend, and of its mark with the gaps.
 const LETTER: i32 = 7;
 const KEY: i32 = 50;
+/// Around a chart but above it, and what the scales below it and beside it take.
+const MARGIN: i32 = 12;
+const BELOW: i32 = 46;
+const BESIDE: i32 = 62;
 /// Scales reach this much beyond the greatest value.
 const HEADROOM: f64 = 1.08;
+/// Radius of a dot.
+const DOT: i32 = 4;
+/// How much there is of what stays in the background.
+const FAINT: f64 = 0.35;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
@@ -64,6 +72,28 @@ pub enum Stroke {
     Limit,
     /// Filled, with a dot at each point in place of a line.
     Dots,
+    /// The same, hollow.
+    Circles,
+}
+
+/// How much of a circle is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paint {
+    /// All of it.
+    Filled,
+    /// Its line.
+    Outline,
+    /// The same, thin and pale.
+    Faint,
+}
+
+/// How large a circle is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Radius {
+    /// In units of the axis across, of a chart that is [to scale](Chart::is_to_scale).
+    Units(f64),
+    /// In pixels, whatever the axes.
+    Pixels(u32),
 }
 
 /// What stands for a name in a legend.
@@ -131,6 +161,8 @@ pub enum Mark {
     Right(Stroke, Colour, Vec<(f64, f64)>),
     /// A filled rectangle, by two opposite corners.
     Bar(Colour, [(f64, f64); 2]),
+    /// A circle around a point.
+    Circle(Paint, Colour, (f64, f64), Radius),
 }
 
 impl Mark {
@@ -155,12 +187,14 @@ pub struct Chart {
     pub right: Option<Axis>,
     /// What is drawn, the first behind all others.
     pub marks: Vec<Mark>,
+    /// Whether a unit is as long across as up. One of the axes, which have to be even, reaches farther then.
+    pub is_to_scale: bool,
 }
 
 impl Chart {
     /// An empty chart.
     pub fn new(x: Axis, y: Axis) -> Self {
-        Self { x, y, right: None, marks: Vec::new() }
+        Self { x, y, right: None, marks: Vec::new(), is_to_scale: false }
     }
 
     /// A limit all the way up at `x`, if that lies in the chart.
@@ -178,6 +212,8 @@ pub struct Document {
     pub title: String,
     /// Width in pixels.
     pub width: u32,
+    /// Height in pixels with one row in the legend; more of them make it higher. Usually [`HEIGHT`].
+    pub height: u32,
     /// What the marks of all charts are.
     pub legend: Vec<Key>,
     /// Charts side by side, and one above the other.
@@ -193,7 +229,7 @@ impl Document {
         let places = self.places();
         let rows = places.last().map_or(1, |(_, row)| row + 1);
         let mut text = String::new();
-        let size = (self.width, (HEIGHT + ROW * (rows - 1)) as u32);
+        let size = (self.width, self.height + (ROW * (rows - 1)) as u32);
         let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
         let drawn = self.draw(&root, &places, TITLE + ROW * rows).and_then(|()| root.present());
         drawn.map_err(|error| Error(error.to_string()))?;
@@ -220,7 +256,7 @@ impl Document {
         for (key, (x, row)) in self.legend.iter().zip(places) {
             let y = TITLE + ROW * row + ROW / 2;
             let ends = match key.stroke {
-                Stroke::Dots => vec![(x + 15, y)],
+                Stroke::Dots | Stroke::Circles => vec![(x + 15, y)],
                 _ => vec![(*x, y), (x + 30, y)],
             };
             marks(key.stroke, key.colour, &ends).iter().try_for_each(|mark| root.draw(mark))?;
@@ -240,6 +276,10 @@ impl Chart {
     fn draw_with_scales<'a>(&self, area: &Area<'a>) -> Drawn<'a> {
         let even = |axis: &Axis| axis.range.clone();
         let log = |axis: &Axis, base| even(axis).log_scale().base(base);
+        if self.is_to_scale {
+            let [x, y] = self.ranges_to_scale(area.dim_in_pixel());
+            return self.draw(area, x, [y.clone(), y]);
+        }
         let (x, y, right) = (&self.x, &self.y, self.right.as_ref().unwrap_or(&self.y));
         match (x.log_base, y.log_base) {
             (None, None) => self.draw(area, even(x), [y, right].map(even)),
@@ -247,6 +287,20 @@ impl Chart {
             (None, Some(up)) => self.draw(area, even(x), [y, right].map(|y| log(y, up))),
             (Some(base), Some(up)) => self.draw(area, log(x, base), [y, right].map(|y| log(y, up))),
         }
+    }
+
+    /// The ranges of both axes, the narrower of them widened so that a unit is as long across as up.
+    fn ranges_to_scale(&self, (width, height): (u32, u32)) -> [Range<f64>; 2] {
+        let across = f64::from(width as i32 - 2 * MARGIN - BESIDE).max(1.0);
+        let up = f64::from(height as i32 - MARGIN - BELOW).max(1.0);
+        let length = |range: &Range<f64>| range.end - range.start;
+        let (x, y) = (&self.x.range, &self.y.range);
+        let unit = (across / length(x)).min(up / length(y));
+        let widened = |range: &Range<f64>, pixels: f64| {
+            let more = (pixels / unit - length(range)) / 2.0;
+            range.start - more..range.end + more
+        };
+        [widened(x, across), widened(y, up)]
     }
 
     fn draw<'a, X, Y>(&self, area: &Area<'a>, across: X, [left, right_scale]: [Y; 2]) -> Drawn<'a>
@@ -258,17 +312,17 @@ impl Chart {
     {
         let (up, right) = (&self.y, self.right.as_ref());
         let mut chart = ChartBuilder::on(area)
-            .margin(12)
+            .margin(MARGIN)
             .margin_top(0)
-            .x_label_area_size(46)
-            .y_label_area_size(62)
-            .right_y_label_area_size(if right.is_some() { 62 } else { 0 })
+            .x_label_area_size(BELOW)
+            .y_label_area_size(BESIDE)
+            .right_y_label_area_size(if right.is_some() { BESIDE } else { 0 })
             .build_cartesian_2d(across.clone(), left)?
             .set_secondary_coord(across, right_scale);
         chart
             .configure_mesh()
             .axis_style(INK)
-            .bold_line_style(INK.mix(0.35))
+            .bold_line_style(INK.mix(FAINT))
             .light_line_style(INK.mix(0.0))
             .label_style(letters(SMALL))
             .x_desc(&self.x.name)
@@ -287,6 +341,9 @@ impl Chart {
                 .y_desc(&right.name)
                 .draw()?;
         }
+        let Range { start, end } = self.x.range;
+        let place = |x| f64::from(chart.plotting_area().map_coordinate(&(x, up.range.start)).0);
+        let unit = (place(end) - place(start)) / (end - start);
         for mark in &self.marks {
             match mark {
                 Mark::Line(stroke, colour, points) => {
@@ -297,6 +354,18 @@ impl Chart {
                 }
                 Mark::Bar(colour, corners) => {
                     chart.draw_series([Rectangle::new(*corners, colour.filled())])?;
+                }
+                Mark::Circle(paint, colour, at, radius) => {
+                    let pixels = match radius {
+                        Radius::Units(units) => (units * unit).round() as i32,
+                        Radius::Pixels(pixels) => *pixels as i32,
+                    };
+                    let style = match paint {
+                        Paint::Filled => colour.filled(),
+                        Paint::Outline => colour.stroke_width(2),
+                        Paint::Faint => colour.mix(FAINT).stroke_width(1),
+                    };
+                    chart.draw_series([Circle::new(*at, pixels, style)])?;
                 }
             }
         }
@@ -323,11 +392,17 @@ fn marks<'a, Coord: Clone + 'static>(
         Stroke::Dashed => dashed(9, 6, style),
         Stroke::Dotted => dashed(2, 5, style),
         Stroke::Limit => dashed(5, 4, colour.stroke_width(1)),
-        Stroke::Dots => {
-            let dot = |at: &Coord| Circle::new(at.clone(), 4, colour.filled()).into_dyn();
-            points.iter().map(dot).collect()
-        }
+        Stroke::Dots => circles(points, colour.filled()),
+        Stroke::Circles => circles(points, style),
     }
+}
+
+/// A dot, or what `style` makes of one, at each point.
+fn circles<'a, Coord: Clone + 'static>(
+    points: &[Coord],
+    style: ShapeStyle,
+) -> Vec<Element<'a, Coord>> {
+    points.iter().map(|at| Circle::new(at.clone(), DOT, style).into_dyn()).collect()
 }
 
 #[cfg(test)]
@@ -346,7 +421,8 @@ mod tests {
     }
 
     fn document(columns: Vec<Vec<Chart>>, legend: Vec<Key>) -> String {
-        Document { title: "a & b < c".to_owned(), width: 900, legend, columns }.svg().unwrap()
+        let title = "a & b < c".to_owned();
+        Document { title, width: 900, height: HEIGHT, legend, columns }.svg().unwrap()
     }
 
     #[test]
@@ -367,9 +443,9 @@ mod tests {
         let keys = |count| vec![Key::new(BLUE, "x".repeat(30)); count];
         let height = |count| {
             let page = document(vec![vec![chart(None)]], keys(count));
-            page.split('"').nth(3).unwrap().parse::<i32>().unwrap()
+            page.split('"').nth(3).unwrap().parse::<u32>().unwrap()
         };
-        assert_eq!((height(0), height(3), height(4)), (HEIGHT, HEIGHT, HEIGHT + ROW));
+        assert_eq!((height(0), height(3), height(4)), (HEIGHT, HEIGHT, HEIGHT + ROW as u32));
     }
 
     #[test]
@@ -380,11 +456,38 @@ mod tests {
         let dots = vec![(1.0, 1.0), (8.0, 10.0), (64.0, 100.0)];
         chart.marks = vec![Mark::Line(Stroke::Dots, BLUE, dots)];
         let page = document(vec![vec![chart]], Vec::new());
-        let heights = page.split("cy=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
-        let heights: Vec<i32> = heights.map(|height| height.parse().unwrap()).collect();
+        let heights = of_circles(&page, "cy");
         assert_eq!(heights.len(), 3, "{page}");
         assert!((heights[0] - 2 * heights[1] + heights[2]).abs() <= 1, "{heights:?}");
         assert!(page.contains("10 us") && heights[0] > heights[2]);
+    }
+
+    /// Values of an attribute of all circles.
+    fn of_circles(page: &str, name: &str) -> Vec<i32> {
+        let circles = page.split("<circle").skip(1);
+        let value = |circle: &str| {
+            let (_, behind) = circle.split_once(&format!(" {name}=\"")).unwrap();
+            behind.split('"').next().unwrap().parse().unwrap()
+        };
+        circles.map(value).collect()
+    }
+
+    #[test]
+    fn a_circle_to_scale_is_as_large_as_it_says() {
+        let mut chart =
+            Chart::new(Axis::new("x, mm", -300.0..300.0), Axis::new("y", -300.0..300.0));
+        chart.is_to_scale = true;
+        let circle = |at, radius| Mark::Circle(Paint::Outline, BLUE, at, radius);
+        chart.marks = vec![
+            circle((-100.0, 0.0), Radius::Units(100.0)),
+            circle((100.0, 0.0), Radius::Pixels(3)),
+            circle((-100.0, 200.0), Radius::Pixels(3)),
+        ];
+        let page = document(vec![vec![chart]], Vec::new());
+        let [x, y, r] = ["cx", "cy", "r"].map(|name| of_circles(&page, name));
+        assert!((x[1] - x[0] - 2 * r[0]).abs() <= 2, "{x:?} {r:?}");
+        assert!((y[0] - y[2] - 2 * r[0]).abs() <= 2, "{y:?} {r:?}");
+        assert_eq!((x[0], r[1], page.matches("fill=\"none\"").count()), (x[2], 3, 3));
     }
 
     #[test]

@@ -67,6 +67,27 @@ impl Event {
     }
 }
 
+/// Which boards have no data of a time.
+#[derive(Debug, Default)]
+pub struct Missing {
+    /// Since when and up to when data of each board are missing.
+    pub gaps: [(u64, u64); BOARDS],
+    /// Up to where each board was searched.
+    pub searched_to: [u64; BOARDS],
+}
+
+impl Missing {
+    /// A bit for each board without data of `time`, board 0 the lowest.
+    #[inline]
+    pub fn at(&self, time: u64) -> u8 {
+        let is_missing = |board: &usize| {
+            let (since, until) = self.gaps[*board];
+            self.searched_to[*board] <= time || (since..until).contains(&time)
+        };
+        (0..BOARDS).filter(is_missing).fold(0, |mask, board| mask | 1 << board)
+    }
+}
+
 /// Figures of a builder, which any thread may read.
 #[derive(Debug, Default)]
 pub struct EventCounters {

@@ -24,7 +24,9 @@ pub mod item;
 mod level0;
 pub mod matching;
 mod primitive;
+mod recorded;
 mod search;
+mod shown;
 mod trigger;
 
 pub use detector::NA62_RICH;

@@ -1,6 +1,6 @@
 //! The search for rings, as the configuration asks for it.
 
-use gannet_kernels::rings::{Found, Method, MultiRing, Positions, SingleRing};
+use gannet_kernels::rings::{Found, Method, MultiRing, Positions, Ring, SingleRing};
 use gannet_kernels::{Isa, IsaError};
 use gannet_wire::na62::{PmMap, Time, m2egp};
 use schemars::JsonSchema;
@@ -65,14 +65,27 @@ impl Search {
         Ok(Self { finder: finder?, classes, found: Found::default() })
     }
 
-    /// Appends the times of the events in `m2egp` and what is told of them. `near` is a time near that of the first, from
-    /// which the bits are taken that events do not tell. What is no event ends the buffer.
-    pub fn events(&mut self, m2egp: &[u8], near: u64, out: &mut Vec<(u64, PrimitiveId)>) {
+    /// The rings of the first event in `m2egp`, which are those that it has among others, and what is told of it.
+    pub fn event(&mut self, m2egp: &[u8]) -> (&[Ring], PrimitiveId) {
+        self.find(m2egp);
+        let rings = self.found.events.first().map_or(&[][..], |event| self.found.rings_of(event));
+        let header = m2egp.first_chunk().unwrap_or(&[0; m2egp::WORD_LEN]);
+        let missing = m2egp::Header::new_unchecked(header).missing();
+        (rings, PrimitiveId::of(rings, missing, &self.classes))
+    }
+
+    fn find(&mut self, m2egp: &[u8]) {
         self.found.clear();
         match &mut self.finder {
             Finder::Single(finder) => finder.find(m2egp, &mut self.found),
             Finder::Multi(finder) => finder.find(m2egp, &mut self.found),
         }
+    }
+
+    /// Appends the times of the events in `m2egp` and what is told of them. `near` is a time near that of the first, from
+    /// which the bits are taken that events do not tell. What is no event ends the buffer.
+    pub fn events(&mut self, m2egp: &[u8], near: u64, out: &mut Vec<(u64, PrimitiveId)>) {
+        self.find(m2egp);
         let mut rest = m2egp;
         let mut time = near;
         for event in &self.found.events {

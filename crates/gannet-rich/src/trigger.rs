@@ -17,7 +17,7 @@ use gannet_wire::na62::pm_map::BOARDS;
 use crate::answer::{AnswerCounters, Answerer};
 use crate::buffers::Buffers;
 use crate::decide::{DecisionCounters, Decisions};
-use crate::event::{EventBuilder, EventCounters};
+use crate::event::{EventBuilder, EventCounters, Missing};
 use crate::item::{RichItem, What};
 use crate::primitive::PrimitiveId;
 
@@ -58,27 +58,6 @@ impl Answered {
         if let Some(decisions) = &mut self.decisions {
             decisions.push(time, id);
         }
-    }
-}
-
-/// Which boards have no data of a time.
-#[derive(Default)]
-struct Missing {
-    /// Since when and up to when data of each board are missing.
-    gaps: [(u64, u64); BOARDS],
-    /// Up to where each board was searched.
-    searched_to: [u64; BOARDS],
-}
-
-impl Missing {
-    /// A bit for each board without data of `time`, board 0 the lowest.
-    #[inline]
-    fn at(&self, time: u64) -> u8 {
-        let is_missing = |board: &usize| {
-            let (since, until) = self.gaps[*board];
-            self.searched_to[*board] <= time || (since..until).contains(&time)
-        };
-        (0..BOARDS).filter(is_missing).fold(0, |mask, board| mask | 1 << board)
     }
 }
 

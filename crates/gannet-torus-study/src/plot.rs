@@ -1,7 +1,7 @@
 //! What the experiments came to, as pictures: SVG documents.
 
 use gannet_plot::{
-    Axis, BLUE, COLOURS, Chart, Colour, Document, GREEN, Key, Mark, ORANGE, RED, Stroke,
+    Axis, BLUE, COLOURS, Chart, Colour, Document, GREEN, HEIGHT, Key, Mark, ORANGE, RED, Stroke,
 };
 
 use crate::ablation::{Ablations, TlbRow};
@@ -43,7 +43,7 @@ fn document(
     legend: Vec<Key>,
     columns: Vec<Vec<Chart>>,
 ) -> Result<String, PlotError> {
-    Ok(Document { title, width: 1000, legend, columns }.svg()?)
+    Ok(Document { title, width: 1000, height: HEIGHT, legend, columns }.svg()?)
 }
 
 /// Draws latency against load on the left, and accepted against offered on the right, with their

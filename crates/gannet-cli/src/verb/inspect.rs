@@ -8,8 +8,11 @@ use anyhow::{Context, bail, ensure};
 use gannet_dune::inspect::{
     FileKind, Listing, chunk_detail, describe_chunk, describe_record, list, record_details,
 };
+use gannet_offline::event;
 use gannet_wire::inspect::{Format, describe, identify};
 
+use crate::Detectors;
+use crate::destination::Destination;
 use crate::exit::Outcome;
 use crate::output;
 
@@ -20,6 +23,8 @@ const BYTES_MAX: u64 = 1 << 30;
 /// (HDF5), columns and first rows of a Parquet table, or what bytes are: frames, fragments, records, primitives, packet captures.
 ///
 /// Example: gannet inspect gannet_run000001_20261121T021000Z_f0000.glog --chunk 2
+///
+/// Example: gannet inspect rich_run000001_20261121T021000Z_f0000.glog --event 7 --svg event.svg
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The file.
@@ -33,16 +38,29 @@ pub struct Arguments {
     /// Print the record of this number of a raw file in full.
     #[arg(long, value_name = "NUMBER", conflicts_with = "chunk")]
     record: Option<u64>,
-    /// Print JSON: the list of chunks, records or rows, or with --chunk or --record the fields of that
+    /// Print this event, by its number in the file from 0: of the RICH of NA62 with the rings found in it, of KM3NeT with
+    /// its hits. The file is a log of a run, a capture, or bytes that hold events.
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["chunk", "record", "format"])]
+    event: Option<u64>,
+    /// Draw the event into this file.
+    #[arg(long, value_name = "FILE", requires = "event", conflicts_with = "json")]
+    svg: Option<PathBuf>,
+    /// Overwrite that file if it exists.
+    #[arg(long, requires = "svg")]
+    overwrite: bool,
+    /// Print JSON: the list of chunks, records or rows, or with --chunk, --record or --event the fields of that
     /// one, the headers of its fragments, and the number of their items.
     #[arg(long)]
     json: bool,
 }
 
-pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcome> {
     let file = &arguments.file;
     let is_empty = fs::metadata(file).is_ok_and(|it| it.is_file() && it.len() == 0);
     ensure!(!is_empty, "{} is empty", file.display());
+    if let Some(number) = arguments.event {
+        return event(arguments, number, detectors);
+    }
     let kind = match arguments.format {
         Some(_) => None,
         None => FileKind::of(file)?,
@@ -71,6 +89,19 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         ),
     }
     output::text(&text)?;
+    Ok(Outcome::Ok)
+}
+
+/// Prints an event, or draws it.
+fn event(arguments: &Arguments, number: u64, detectors: Detectors) -> anyhow::Result<Outcome> {
+    let picture = arguments.svg.as_deref();
+    let picture = picture.map(|file| Destination::begin(file, arguments.overwrite)).transpose()?;
+    let event = event::event(&arguments.file, number, detectors)?;
+    match picture {
+        Some(file) => file.write(&event.picture.map_err(anyhow::Error::msg)?)?,
+        None if arguments.json => output::json(&event.values)?,
+        None => output::text(&event.text)?,
+    }
     Ok(Outcome::Ok)
 }
 

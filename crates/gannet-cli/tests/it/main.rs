@@ -9,6 +9,7 @@ mod channels;
 mod check;
 mod configurations;
 mod doctor;
+mod events;
 mod examples;
 mod files;
 mod finding;

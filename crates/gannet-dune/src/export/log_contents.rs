@@ -81,7 +81,7 @@ impl LogContents {
         let header = report.header.ok_or_else(no_header).map_err(problem)?;
         let run = match run {
             Some(run) => run,
-            None => RunFacts::beside(log, &header),
+            None => RunFacts::beside(log),
         };
         Ok(Self { header, chunks_missing, taken_at, run, content })
     }

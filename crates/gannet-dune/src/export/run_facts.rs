@@ -1,17 +1,12 @@
 //! What the start of a run tells that exports repeat: the chunk of kind `RUN_START`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use gannet_wire::{FragmentType, GeoId, SourceId};
 use serde::Deserialize;
 
 use super::places::ChannelPlaces;
 use crate::raw_file::Catalogue;
-use gannet_log::name::siblings;
-use gannet_log::{FileHeader, Kind, Reader};
-
-/// Chunks among which the start of a run is looked for.
-const CHUNKS: usize = 16;
 
 /// What is known of a run. What an older log does not tell is absent.
 #[derive(Debug, Default, Deserialize)]
@@ -44,23 +39,9 @@ impl RunFacts {
     }
 
     /// What the first file of the run tells, if it lies beside `log`, which is another one of it.
-    pub fn beside(log: &Path, header: &FileHeader) -> Self {
-        let read = |sibling: PathBuf| {
-            let mut reader = Reader::open(&sibling).ok()?;
-            let mut facts = None;
-            for _ in 0..CHUNKS {
-                let chunk = reader.next_chunk().ok()??;
-                if chunk.header.label.kind == Kind::RUN_START {
-                    facts = Self::decode(chunk.payload);
-                    break;
-                }
-            }
-            let first = reader.file_header()?;
-            let same =
-                first.run == header.run && first.run_started_unix_ns == header.run_started_unix_ns;
-            facts.filter(|_| same)
-        };
-        siblings(log).into_iter().find_map(read).unwrap_or_default()
+    pub fn beside(log: &Path) -> Self {
+        let text = gannet_log::run_start(log).ok().flatten();
+        text.and_then(|text| Self::decode(text.as_bytes())).unwrap_or_default()
     }
 
     /// The stream and the plane of each channel.

@@ -1,6 +1,6 @@
 //! The picture: latency against the size of a buffer.
 
-use gannet_plot::{Axis, COLOURS, Chart, Document, Error, INK, Key, Mark, Stroke};
+use gannet_plot::{Axis, COLOURS, Chart, Document, Error, HEIGHT, INK, Key, Mark, Stroke};
 
 use super::{BUDGET_US, LatencyReport, LinkReport, Point};
 
@@ -33,7 +33,7 @@ pub fn svg(report: &LatencyReport) -> Result<String, Error> {
     }
     let title = "Latency of a buffer of events of the RICH, by its size".to_owned();
     let columns = vec![vec![latency], vec![parts]];
-    Document { title, width: 1300, legend, columns }.svg()
+    Document { title, width: 1300, height: HEIGHT, legend, columns }.svg()
 }
 
 fn points(link: &LinkReport, us: fn(&Point) -> f64) -> Vec<(f64, f64)> {

@@ -1,7 +1,7 @@
 //! A picture of a scan over hit rates.
 
 use gannet_measure::quantity::Bytes;
-use gannet_plot::{Axis, COLOURS, Chart, Colour, Document, INK, Key, Mark, Stroke};
+use gannet_plot::{Axis, COLOURS, Chart, Colour, Document, HEIGHT, INK, Key, Mark, Stroke};
 
 use super::report::TpgResult;
 
@@ -130,7 +130,7 @@ pub fn svg(
         legend.push(Key { stroke: Stroke::Dots, ..Key::new(colour, curve.name.clone()) });
     }
     let columns = vec![vec![chart]];
-    Ok(Document { title: title.to_owned(), width: 900, legend, columns }.svg()?)
+    Ok(Document { title: title.to_owned(), width: 900, height: HEIGHT, legend, columns }.svg()?)
 }
 
 /// A hit rate as a label: `100`, `2k`, `90k`.

@@ -9,9 +9,12 @@ use std::path::Path;
 
 use gannet_control::config::{Config, Document, Plan, Problem, schema};
 use gannet_control::detector::Detector;
+use gannet_control::event::{EventView, NoEvent, Recording};
 use gannet_wire::AnyFormat;
 use gannet_wire::km3net::SLICE_NS;
 use gannet_wire::km3net::clb::{ClbFormat, OPTICAL_STATUS_WORDS};
+
+use crate::shown;
 
 pub use config::{
     Km3Streams, Km3Tables, MergeConfig, MuonConfig, PipelineConfig, ShowerConfig, WrittenConfig,
@@ -54,5 +57,9 @@ impl Detector for Km3Net {
         pipeline.detector = self.name().to_owned();
         pipeline.detector_file.iter_mut().for_each(|path| *path = directory.join(&*path));
         planned::resolve(config, document)
+    }
+
+    fn event(&self, recording: &Recording, number: u64) -> Result<EventView, NoEvent> {
+        shown::event(recording, number)
     }
 }

@@ -120,6 +120,8 @@ impl Pipeline for Km3Pipeline {
             "application": plan.settings.run.application,
             "version": env!("CARGO_PKG_VERSION"),
             "detector": self.planned.config.pipeline.detector,
+            // What the configuration refers to, for who shows the events.
+            "modules": self.planned.config.pipeline.detector_file.as_ref().map(|_| self.geometry.stored()),
             "configuration": plan.text,
         });
         start.to_string().into_bytes()

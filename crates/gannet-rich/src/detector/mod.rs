@@ -10,8 +10,11 @@ use std::path::Path;
 
 use gannet_control::config::{Config, Document, Plan, Problem, schema};
 use gannet_control::detector::Detector;
+use gannet_control::event::{EventView, NoEvent, Recording};
 use gannet_wire::AnyFormat;
 use gannet_wire::na62::mgp::{self, MgpFormat};
+
+use crate::shown;
 
 pub use config::{
     AnswerConfig, BufferConfig, ConditionConfig, Level0Config, MaskConfig, MatchedConfig,
@@ -51,5 +54,9 @@ impl Detector for Rich {
         config.pipeline.detector = self.name().to_owned();
         config.pipeline.cabling.iter_mut().for_each(|path| *path = directory.join(&*path));
         planned::resolve(config, document)
+    }
+
+    fn event(&self, recording: &Recording, number: u64) -> Result<EventView, NoEvent> {
+        shown::event(recording, number)
     }
 }

@@ -164,6 +164,8 @@ impl Pipeline for RichPipeline {
             "application": plan.settings.run.application,
             "version": env!("CARGO_PKG_VERSION"),
             "detector": self.planned.config.pipeline.detector,
+            // What the configuration refers to, for who finds the rings again.
+            "cabling": self.planned.config.pipeline.cabling.as_ref().map(|_| self.planned.map.table()),
             "configuration": plan.text,
         });
         start.to_string().into_bytes()

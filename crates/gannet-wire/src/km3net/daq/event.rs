@@ -41,6 +41,16 @@ pub mod trigger_bit {
 /// Names of the bits, from bit 0 on.
 const TRIGGERS: [&str; 6] = ["bit 0", "shower", "mixed shower", "bit 3", "muon", "nanobeacon"];
 
+/// Triggers of a mask, see [`trigger_bit`]; printed by their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Triggers(pub u64);
+
+impl fmt::Display for Triggers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        BitNames { word: self.0, names: &TRIGGERS }.fmt(f)
+    }
+}
+
 /// What an event tells beside its hits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventHeader {
@@ -119,7 +129,7 @@ impl Record for TriggeredHit {
 /// Prints module, hit and triggers.
 impl fmt::Display for TriggeredHit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let triggers = BitNames { word: self.trigger_mask, names: &TRIGGERS };
+        let triggers = Triggers(self.trigger_mask);
         write!(f, "{}, {triggers}", self.snapshot)
     }
 }
@@ -174,7 +184,7 @@ impl<'a> Event<'a> {
 impl fmt::Display for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let EventHeader { header, trigger_counter, trigger_mask, overlays } = self.header();
-        let triggers = BitNames { word: trigger_mask, names: &TRIGGERS };
+        let triggers = Triggers(trigger_mask);
         let (triggered, snapshot) = (self.triggered_hits(), self.snapshot_hits().len());
         write!(f, "event {trigger_counter}, {header}, triggers {triggers}, {overlays} overlays, ")?;
         write!(f, "{} triggered hits of {snapshot}", triggered.len())

@@ -31,7 +31,7 @@ use crate::numbered::numbered;
 use crate::record::Record;
 
 pub use control_host::Prefix;
-pub use event::{Event, EventHeader, SnapshotHit, TriggeredHit, emit_event, trigger_bit};
+pub use event::{Event, EventHeader, SnapshotHit, TriggeredHit, Triggers, emit_event, trigger_bit};
 pub use summary_slice::{
     RATE_MAX_HZ, RATE_MIN_HZ, SummaryFrame, SummarySlice, emit_summary_slice, rate_code, rate_hz,
 };
