@@ -14,7 +14,7 @@
 //! * [`trigger`] is what the deciding thread runs;
 //! * [`detector`] joins all this to a run, and [`run_start`] is what its log says at its start;
 //! * [`record`] is a trigger record as DUNE stores it;
-//! * [`raw_file`] and [`parquet_file`] are the files of other people's tools, [`export`] makes them
+//! * [`raw_file`] is the file of other people's tools, [`export`] makes it
 //!   of a finished log, and [`inspect`] lists what is in them.
 //!
 //! # Examples
@@ -59,7 +59,6 @@ pub mod channels;
 pub mod detector;
 pub mod export;
 pub mod inspect;
-pub mod parquet_file;
 pub mod raw_file;
 pub mod recent;
 pub mod record;

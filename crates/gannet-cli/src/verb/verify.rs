@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use gannet_control::channels::{self, file::FileError};
 use gannet_dune::inspect::FileKind;
-use gannet_dune::{parquet_file, raw_file};
+use gannet_dune::raw_file;
 use gannet_log::files::{self, CHANNELS_ENDING, Listed, MANIFEST_ENDING};
 use serde::Serialize;
 
@@ -51,7 +51,7 @@ struct Verdict {
 enum Found {
     Log(Box<gannet_log::Report>),
     RawFile(raw_file::Summary),
-    Table(parquet_file::Summary),
+    Table(gannet_table::Summary),
     Channels {
         channels: usize,
     },
@@ -150,7 +150,7 @@ fn content(file: &Path) -> anyhow::Result<(bool, Found)> {
             let report = gannet_log::verify(file)?;
             (report.is_complete(), Found::Log(Box::new(report)))
         }
-        Some(FileKind::Table) => match parquet_file::verify(file) {
+        Some(FileKind::Table) => match gannet_table::verify(file) {
             Ok(summary) => (true, Found::Table(summary)),
             Err(error) if error.is_of_system() => return Err(error.into()),
             Err(error) => (false, Found::Problem(error.to_string())),
@@ -178,7 +178,7 @@ impl Verdict {
         match &self.found {
             Found::Log(report) => write!(out, "{report}")?,
             Found::Problem(problem) => writeln!(out, "{file}: WRONG: {problem}")?,
-            Found::Table(parquet_file::Summary { rows, columns, bytes }) => {
+            Found::Table(gannet_table::Summary { rows, columns, bytes }) => {
                 writeln!(
                     out,
                     "{file}: {verdict}: {bytes} bytes in {rows} rows of {columns} columns"

@@ -54,7 +54,7 @@ fn rich(packets: &str) -> Run {
         &format!(
             "streams = {{ packets = \"{packets}\", links = {links} }}\n\
          [pipeline]\ndetector = \"na62-rich\"\n\
-         [emulate]\nseed = 3\nrate_hz = 2000.0\npool = 1024\npackets = \"{packets}\"\n"
+         [emulate]\nseed = 3\nrate_hz = 10000.0\npool = 1024\npackets = \"{packets}\"\n"
         ),
         "raw_streams = \"all\"\n",
     )

@@ -50,13 +50,8 @@ pub enum Error {
     #[error(transparent)]
     RawFile(#[from] raw_file::Error),
     /// The table cannot be written.
-    #[error("cannot write {}: {source}", path.display())]
-    Table {
-        /// The file.
-        path: PathBuf,
-        /// What the Parquet library says.
-        source: ParquetError,
-    },
+    #[error(transparent)]
+    Table(#[from] gannet_table::Error),
     /// A table cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
@@ -79,10 +74,5 @@ impl Error {
     /// Names the table that could not be read, for `map_err`.
     pub(super) fn read(path: &Path) -> impl Fn(ParquetError) -> Self {
         move |source| Self::Read { path: path.to_owned(), source }
-    }
-
-    /// Names the file that could not be written, for `map_err`.
-    pub(super) fn table(path: &Path) -> impl Fn(ParquetError) -> Self {
-        move |source| Self::Table { path: path.to_owned(), source }
     }
 }

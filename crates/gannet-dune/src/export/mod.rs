@@ -40,10 +40,8 @@ use serde::Serialize;
 pub use error::Error;
 pub use format::{ExportFormat, UnknownFormat};
 pub use places::ChannelPlaces;
-pub use primitive_table::{
-    COLUMNS, Column, PrimitiveTable, ROWS_PER_GROUP_MAX, TableReader, Values,
-};
-pub use trigger_table::{TRIGGER_COLUMNS, TriggerRow, TriggerTable};
+pub use primitive_table::{COLUMNS, PrimitiveTable, ROWS_PER_GROUP_MAX, Row, TableReader};
+pub use trigger_table::{TriggerRow, trigger_table};
 
 use crate::raw_file::Catalogue;
 use gannet_log::Reader;

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use gannet_table::Text;
 use gannet_wire::GeoId;
-use parquet::data_type::ByteArray;
 
 /// The stream and the plane of offline channels, for the columns of the same name.
 #[derive(Clone, Debug, Default)]
@@ -17,13 +17,13 @@ pub(super) struct Place {
     /// Plane of the wire.
     pub plane: u8,
     /// Stream, as detector/crate/slot/stream.
-    pub stream: ByteArray,
+    pub stream: Text,
 }
 
 impl Place {
     /// The place of a channel that no stream is known for.
     pub fn unknown() -> Self {
-        Self { plane: ChannelPlaces::UNKNOWN_PLANE, stream: ByteArray::from("") }
+        Self { plane: ChannelPlaces::UNKNOWN_PLANE, stream: Text::from("") }
     }
 }
 
@@ -35,7 +35,7 @@ impl ChannelPlaces {
     ///
     /// A channel that another stream has already stays with that.
     pub fn add(&mut self, stream: GeoId, offline: &[u32], plane: &[u8]) {
-        let name = ByteArray::from(stream.to_string().as_str());
+        let name = Text::from(stream.to_string().as_str());
         for (&channel, &plane) in offline.iter().zip(plane) {
             let place = || Place { plane, stream: name.clone() };
             self.channels.entry(channel).or_insert_with(place);

@@ -26,7 +26,6 @@ pub use error::Error;
 pub use log_file::{chunk_detail, describe_chunk};
 pub use raw_file::{describe_record, record_details};
 
-use crate::parquet_file;
 use gannet_log::files::open_input;
 use gannet_log::format::MAGIC;
 use gannet_log::name::{EXTENSION, finished_path};
@@ -62,7 +61,7 @@ impl FileKind {
             Some(Self::RawFile)
         } else if start.starts_with(&MAGIC) {
             Some(Self::Log)
-        } else if start.starts_with(&parquet_file::MAGIC) {
+        } else if start.starts_with(&gannet_table::MAGIC) {
             Some(Self::Table)
         } else if extension == EXTENSION {
             Some(Self::Log)

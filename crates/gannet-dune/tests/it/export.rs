@@ -10,7 +10,6 @@ use crate::raw_file_records::{RUN, readout, slice, trigger_record};
 use gannet_dune::export::{
     COLUMNS, Error, ExportConfig, ExportFormat, Exported, ROWS_PER_GROUP_MAX, export,
 };
-use gannet_dune::parquet_file;
 use gannet_dune::raw_file::{RawFileReader, RecordKind, Role, verify};
 use gannet_dune::time_slice::TimeSlice;
 use gannet_dune::trigger_fragments::TriggerFragments;
@@ -627,7 +626,7 @@ fn no_flipped_bit_is_silent() {
     let is_raw_file = |path: &Path| verify(path).is_ok_and(|summary| summary.digest);
     flip_bits(records, flips(1000), is_raw_file);
     flip_bits(slices, flips(3000), is_raw_file);
-    flip_bits(table, flips(10_000), |path| parquet_file::verify(path).is_ok());
+    flip_bits(table, flips(10_000), |path| gannet_table::verify(path).is_ok());
     flip_bits(&log, flips(3000), |path| {
         gannet_log::verify(path).is_ok_and(|report| report.is_sound())
     });

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 
 use gannet_control::config::{self, Document, Problem};
 use gannet_control::detector::Detector;
-use gannet_dune::export::{self, TriggerRow, TriggerTable};
+use gannet_dune::export::{self, TriggerRow, trigger_table};
 use gannet_dune::recent::RECENT_PRIMITIVES;
 use gannet_dune::sampling::Sampling;
 use gannet_dune::trigger_fragments::TriggerFragments;
@@ -37,6 +37,7 @@ use gannet_log::files::{self, is_same_file, is_taken};
 use gannet_log::name::part_path;
 use gannet_readout::record::{BuildConfig, Part};
 use gannet_record::Origin;
+use gannet_table::Table;
 use gannet_trigger::module_level::Decision;
 use gannet_wire::trigger_candidate::TypeMask;
 use serde::{Deserialize, Serialize};
@@ -184,7 +185,7 @@ fn check_output(config: &RetriggerConfig) -> Result<(), RetriggerError> {
 struct Work {
     chain: TriggerChain,
     out: TriggerOutput,
-    table: Option<TriggerTable>,
+    table: Option<Table<TriggerRow>>,
     fragments: TriggerFragments,
     /// Decisions whose fragments are not complete yet.
     waiting: HashMap<u64, Decision>,
@@ -205,7 +206,7 @@ impl Work {
         trigger: &TriggerConfig,
     ) -> Result<Self, RetriggerError> {
         let run = recorded.run();
-        let table = config.output.as_deref().map(|path| TriggerTable::replace(path, run));
+        let table = config.output.as_deref().map(|path| trigger_table(path, run));
         let any_window = BuildConfig { window_ticks_max: u64::MAX, ..BuildConfig::default() };
         Ok(Self {
             // All streams come merged.
@@ -279,7 +280,7 @@ impl Work {
             let name = TypeMask(decision.trigger_type).to_string();
             *self.report.by_type.entry(name).or_default() += 1;
             if let Some(table) = &mut self.table {
-                table.push(TriggerRow::of(&decision))?;
+                table.push(TriggerRow::of(&decision)).map_err(export::Error::from)?;
             }
             self.waiting.insert(decision.trigger_number, decision.clone());
             self.fragments.ask(decision, 0);
@@ -304,7 +305,7 @@ impl Work {
         self.hand_on()?;
         let Self { chain, fragments, waiting, comparison, .. } = &mut self;
         fragments.end(chain.complete_to(), compare(waiting, comparison));
-        self.table.take().map_or(Ok(()), TriggerTable::close)?;
+        self.table.take().map(Table::close).transpose().map_err(export::Error::from)?;
         let counters = self.chain.counters();
         let mut report = self.report;
         report.activities = counters.activities.iter().map(|stage| stage.made.delivered()).sum();

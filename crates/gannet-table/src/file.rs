@@ -1,6 +1,4 @@
-//! Parquet files of ours: what protects them, and whether they are as they were written.
-
-mod digest;
+//! Whether a table is as it was written.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -9,8 +7,9 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde::Serialize;
 
-pub use digest::{DIGEST_KEY, entry, seal};
 use gannet_log::files::open_input;
+
+use crate::digest;
 
 /// First bytes of every Parquet file.
 pub const MAGIC: [u8; 4] = *b"PAR1";
@@ -29,7 +28,7 @@ pub struct Summary {
 /// Why a file could not be read or is not right.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum VerifyError {
     /// The system refused.
     #[error("cannot read {}: {source}", path.display())]
     Io {
@@ -48,7 +47,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl VerifyError {
     /// Whether the operating system refused, and the content of the file is not to blame.
     pub fn is_of_system(&self) -> bool {
         matches!(self, Self::Io { .. })
@@ -59,9 +58,9 @@ impl Error {
 ///
 /// # Errors
 /// When they differ, when there is no digest as in files of other programs, or the file cannot be read.
-pub fn verify(path: &Path) -> Result<Summary, Error> {
-    let io = |source| Error::Io { path: path.to_owned(), source };
-    let wrong = |what: String| Error::Wrong { path: path.to_owned(), what };
+pub fn verify(path: &Path) -> Result<Summary, VerifyError> {
+    let io = |source| VerifyError::Io { path: path.to_owned(), source };
+    let wrong = |what: String| VerifyError::Wrong { path: path.to_owned(), what };
     let file = open_input(path).map_err(io)?;
     match digest::check(&file) {
         Ok(Some(true)) => {}
