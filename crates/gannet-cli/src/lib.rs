@@ -117,7 +117,7 @@ pub fn main(detectors: Detectors) -> ExitCode {
         Verb::Channels(arguments) => verb::channels::run(&arguments),
         Verb::Verify(arguments) => verb::verify::run(&arguments),
         Verb::Recover(arguments) => verb::recover::run(&arguments),
-        Verb::Export(arguments) => verb::export::run(&arguments),
+        Verb::Export(arguments) => verb::export::run(&arguments, detectors),
         Verb::Find(arguments) => verb::find::run(&arguments),
         Verb::Trigger(arguments) => verb::trigger::run(&arguments, detectors),
         Verb::Torus(arguments) => verb::torus::run(&arguments),

@@ -22,6 +22,7 @@ use crate::channels::{ChannelFigures, ChannelSummary};
 use crate::config::{ChannelsConfig, Document, Plan, PlannedStream, Problem};
 use crate::emulation::{EmulationError, PlannedFrontEnd, Role};
 use crate::event::{EventView, NoEvent, Recording};
+use crate::export::{ExportConfig, ExportError, Exported};
 use crate::run::{Run, RunError};
 use crate::snapshot::{Figure, TriggerSnapshot};
 
@@ -56,6 +57,18 @@ pub trait Detector: Send + Sync {
              recorded"
         )))
     }
+
+    /// Makes files for other people's tools of a finished log. `progress` is called now and then with the bytes read so
+    /// far, and those to be read in total.
+    ///
+    /// # Errors
+    /// When the log is not as it was written, or an export cannot be made.
+    fn export(
+        &self,
+        log: &Path,
+        config: &ExportConfig,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Exported, ExportError>;
 }
 
 /// What a configuration says about its detector, tested and resolved.

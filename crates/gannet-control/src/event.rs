@@ -2,7 +2,7 @@
 //!
 //! What an event is, its detector knows: it is handed a [`Recording`] and gives an [`EventView`].
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -15,6 +15,17 @@ pub struct Recording {
     pub content: Content,
     /// What is known of the run that it is of.
     pub start: Option<RunStart>,
+}
+
+impl Recording {
+    /// The log at `path`, and what is known of its run.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn of_log(path: &Path) -> Result<Self, NoEvent> {
+        let start = RunStart::of_log(path)?;
+        Ok(Self { path: path.to_owned(), content: Content::Log, start })
+    }
 }
 
 /// What a file is.
@@ -41,6 +52,18 @@ pub struct RunStart {
     /// All that is told, for the detector.
     #[serde(flatten)]
     pub told: serde_json::Map<String, serde_json::Value>,
+}
+
+impl RunStart {
+    /// What the log at `path` tells of its run, or the first file of the run beside it.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn of_log(path: &Path) -> Result<Option<Self>, NoEvent> {
+        let text = gannet_log::run_start(path);
+        let text = text.map_err(|error| NoEvent::Unreadable(error.to_string()))?;
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+    }
 }
 
 /// An event.

@@ -23,6 +23,7 @@ use crate::config::{
 };
 use crate::detector::{Detector, Pipeline, PlannedDetector, Stages};
 use crate::emulation::{EmulationError, PlannedFrontEnd};
+use crate::export::{ExportConfig, ExportError, Exported};
 use crate::run::{Run, RunError};
 use crate::snapshot::TriggerSnapshot;
 
@@ -124,6 +125,15 @@ impl Detector for Plain {
         });
         let planned = Arc::new(Planned(config.emulate.clone()));
         Plan::resolve(document, &config, streams.collect(), load, planned)
+    }
+
+    fn export(
+        &self,
+        _: &Path,
+        _: &ExportConfig,
+        _: &mut dyn FnMut(u64, u64),
+    ) -> Result<Exported, ExportError> {
+        Ok(Exported::default())
     }
 }
 

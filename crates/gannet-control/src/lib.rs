@@ -7,6 +7,7 @@ pub mod detector;
 pub mod doctor;
 pub mod emulation;
 pub mod event;
+pub mod export;
 pub mod metrics;
 pub mod remote;
 pub mod run;

@@ -17,6 +17,7 @@ mod event;
 mod export;
 mod finder;
 mod geometry;
+pub mod hits_table;
 mod item;
 mod levels;
 mod recent;

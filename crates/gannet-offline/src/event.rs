@@ -56,28 +56,22 @@ fn open(path: &Path) -> Result<Recording, NoEvent> {
     let unreadable = |cause: String| NoEvent::Unreadable(cause);
     let cannot_read = |error| unreadable(format!("cannot read {}: {error}", path.display()));
     let len = open_input(path).and_then(|file| file.metadata()).map_err(cannot_read)?.len();
-    let start_of = |log: &Path| -> Result<Option<RunStart>, NoEvent> {
-        let text = gannet_log::run_start(log).map_err(|error| unreadable(error.to_string()))?;
-        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
-    };
     let is_log = path.extension().is_some_and(|extension| extension == EXTENSION);
-    let path = path.to_owned();
-    if is_log || begins_as_log(&path).map_err(cannot_read)? {
-        let start = start_of(&path)?;
-        return Ok(Recording { path, content: Content::Log, start });
+    if is_log || begins_as_log(path).map_err(cannot_read)? {
+        return Recording::of_log(path);
     }
     if len > BYTES_MAX {
         let file = path.display();
         return Err(unreadable(format!("{file} has {len} bytes and would be read at once")));
     }
     let beside = path.with_extension(EXTENSION);
-    let start = if beside.exists() { start_of(&beside)? } else { None };
-    let bytes = fs::read(&path).map_err(cannot_read)?;
+    let start = if beside.exists() { RunStart::of_log(&beside)? } else { None };
+    let bytes = fs::read(path).map_err(cannot_read)?;
     let content = match identify(&bytes) {
-        Some(Format::Pcap | Format::Pcapng) => Content::Datagrams(datagrams(&path)?),
+        Some(Format::Pcap | Format::Pcapng) => Content::Datagrams(datagrams(path)?),
         _ => Content::Bytes(bytes),
     };
-    Ok(Recording { path, content, start })
+    Ok(Recording { path: path.to_owned(), content, start })
 }
 
 fn begins_as_log(path: &Path) -> std::io::Result<bool> {

@@ -17,6 +17,7 @@ mod buffers;
 mod decide;
 pub mod detector;
 mod event;
+pub mod export;
 mod finder;
 mod format;
 mod host_time;

@@ -162,3 +162,65 @@ fn properties<R>(
     let properties = properties.set_column_dictionary_enabled(rising.clone(), false);
     properties.set_column_encoding(rising, Encoding::DELTA_BINARY_PACKED).build()
 }
+
+#[cfg(test)]
+mod tests {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+
+    use super::*;
+    use crate::{Text, Values, verify};
+
+    struct Row(u32);
+
+    static FORM: Form<Row> = Form {
+        name: "rows",
+        columns: &[
+            Column::narrow("narrow", 16, "things", |row| row.0 % 65_536),
+            Column::wide("time", "ns", |row| u64::from(row.0) * 1000),
+            Column::real("real", "mm", |row| row.0 as f32 / 2.0),
+            Column { name: "double", unit: "mm", values: Values::Double(|row| row.0.into()) },
+            Column {
+                name: "flag",
+                unit: "whether odd",
+                values: Values::Flag(|row| row.0 % 2 == 1),
+            },
+            Column {
+                name: "optional",
+                unit: "absent where odd",
+                values: Values::Optional(|row| (row.0 % 2 == 0).then_some(row.0.into())),
+            },
+            Column {
+                name: "text",
+                unit: "a name",
+                values: Values::Text(|row| Text::from(row.0.to_string().as_str())),
+            },
+        ],
+        rising: Some("time"),
+        rows_per_group: 100,
+    };
+
+    #[test]
+    fn every_kind_of_value_is_read_back_and_a_flipped_bit_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("rows.parquet");
+        let about = [("run".to_owned(), "7".to_owned())];
+        let mut table = Table::replace(&path, &FORM, about).unwrap();
+        (0..250).for_each(|number| table.push(Row(number)).unwrap());
+        assert!(!path.exists());
+        assert_eq!(table.close().unwrap(), path);
+        let summary = verify(&path).unwrap();
+        assert_eq!((summary.rows, summary.columns), (250, 7));
+        let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+        assert_eq!(reader.num_row_groups(), 3);
+        let pairs = reader.metadata().file_metadata().key_value_metadata().unwrap();
+        let value = |key: &str| pairs.iter().find(|pair| pair.key == key).unwrap().value.as_deref();
+        assert_eq!((value("run"), value("unit.real")), (Some("7"), Some("mm")));
+        let row = reader.get_row_iter(None).unwrap().nth(201).unwrap().unwrap();
+        let fields: Vec<_> = row.get_column_iter().map(|(_, field)| field.to_string()).collect();
+        assert_eq!(fields, ["201", "201000", "100.5", "201.0", "true", "null", "\"201\""]);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[500] ^= 4;
+        std::fs::write(&path, bytes).unwrap();
+        assert!(verify(&path).is_err());
+    }
+}

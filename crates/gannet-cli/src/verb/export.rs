@@ -4,11 +4,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use gannet_dune::export::{ExportConfig, ExportFormat, Exported, export};
+use gannet_control::detector::Detector;
+use gannet_control::event::RunStart;
+use gannet_control::export::{ExportConfig, ExportError, ExportFormat, Exported};
 use gannet_log::files;
 use gannet_log::files::is_same_file;
 use serde::Serialize;
 
+use crate::Detectors;
 use crate::exit::{Outcome, Usage};
 use crate::log;
 use crate::output::{self, grouped};
@@ -17,9 +20,10 @@ use crate::progress::Progress;
 /// Converts finished logs to files that other tools read, and prints their names.
 ///
 /// hdf5: trigger records in DUNE's raw-file layout (NAME.hdf5), and time slices of trigger
-/// primitives (NAME_tps.hdf5). parquet: a table of all trigger primitives (NAME_tps.parquet).
-/// raw: the streams that were recorded as they came, as time slices in DUNE's raw-file layout
-/// (NAME_raw.hdf5). Each file is listed in the manifest of its run (*.sha256) beside it. A log that
+/// primitives (NAME_tps.hdf5). parquet: a table of all trigger primitives (NAME_tps.parquet); of the
+/// RICH of NA62 of the rings of recorded events (NAME_rings.parquet), and of KM3NeT of triggered
+/// hits (NAME_hits.parquet). raw: the streams that were recorded as they came, as time slices in
+/// DUNE's raw-file layout (NAME_raw.hdf5). Each file is listed in the manifest of its run (*.sha256) beside it. A log that
 /// does not verify is not exported: exit code 6.
 ///
 /// Example: gannet export gannet_run000001_20261121T021000Z_f0000.glog --format parquet --to /tmp
@@ -51,7 +55,7 @@ struct Report<'a> {
     error: Option<String>,
 }
 
-pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcome> {
     if arguments.to.is_some() {
         keep_apart(&arguments.files)?;
     }
@@ -65,7 +69,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
     let mut reports = Vec::new();
     for log in &arguments.files {
-        let report = one(log, &config)?;
+        let report = one(log, &config, detectors)?;
         if !arguments.json {
             output::print(|out| list(out, &report))?;
         }
@@ -93,10 +97,23 @@ fn keep_apart(logs: &[PathBuf]) -> Result<(), Usage> {
     Ok(())
 }
 
+/// The detector that a log is of; the first that the program knows, where it names none of them.
+fn detector_of(log: &Path, detectors: Detectors) -> anyhow::Result<&'static dyn Detector> {
+    // What is wrong with a log is said by who exports it.
+    let start = RunStart::of_log(log).ok().flatten().unwrap_or_default();
+    let named = detectors.iter().find(|detector| detector.name() == start.detector);
+    named.or(detectors.first()).copied().context("this program knows no detector")
+}
+
 /// Exports one log. One that does not verify is reported and does not hold up the others.
-fn one<'a>(log: &'a Path, config: &ExportConfig) -> anyhow::Result<Report<'a>> {
+fn one<'a>(
+    log: &'a Path,
+    config: &ExportConfig,
+    detectors: Detectors,
+) -> anyhow::Result<Report<'a>> {
     let mut progress = Progress::new(log.display());
-    let result = export(log, config, &mut |done, total| progress.show(done, total));
+    let detector = detector_of(log, detectors)?;
+    let result = detector.export(log, config, &mut |done, total| progress.show(done, total));
     drop(progress);
     match result {
         Ok(exported) => {
@@ -117,7 +134,7 @@ fn one<'a>(log: &'a Path, config: &ExportConfig) -> anyhow::Result<Report<'a>> {
             }
             Ok(Report { log, exported: Some(exported), error: None })
         }
-        Err(error) if error.is_of_verification() => {
+        Err(error @ ExportError::NotVerified(_)) => {
             log::say(format_args!("error: {error}"));
             Ok(Report { log, exported: None, error: Some(error.to_string()) })
         }

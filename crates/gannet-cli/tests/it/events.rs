@@ -1,13 +1,18 @@
-//! Single events of recordings, as text and as pictures.
+//! Events of recordings: single ones as text and as pictures, all of them as tables.
 
-use std::fs;
+use std::collections::HashMap;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use gannet_log::frames::frames;
 use gannet_log::{Kind, Reader};
+use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::km3net::daq::{Event, Object, Objects};
 use gannet_wire::na62::mgp;
+use gannet_wire::{ethernet, network, pcap};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
 use serde_json::Value;
 
 use crate::readout::process::{alone, gannet};
@@ -52,9 +57,9 @@ fn rich(packets: &str) -> Run {
     let links = if packets == "boards" { "[0, 1, 2, 3]" } else { "[0]" };
     run(
         &format!(
-            "streams = {{ packets = \"{packets}\", links = {links} }}\n\
-         [pipeline]\ndetector = \"na62-rich\"\n\
-         [emulate]\nseed = 3\nrate_hz = 10000.0\npool = 1024\npackets = \"{packets}\"\n"
+            "streams = {{ packets = \"{packets}\", links = {links} }}\ndepth = \"500 ms\"\n\
+         [pipeline]\ndetector = \"na62-rich\"\nmerge = {{ hold = \"50 ms\" }}\n\
+         [emulate]\nseed = 3\nrate_hz = 10000.0\npool = 1024\npace = {{ burst = 1 }}\npackets = \"{packets}\"\n"
         ),
         "raw_streams = \"all\"\n",
     )
@@ -102,9 +107,9 @@ fn circles(run: &Run, number: u64) -> Vec<(u32, bool)> {
     svg.split("<circle").skip(1).map(of).collect()
 }
 
-/// The hits of merged events, in their order.
-fn merged(log: &Path) -> Vec<Vec<u16>> {
-    let mut events = Vec::new();
+/// The hits of merged events, in their order, and the datagrams that they came in.
+fn merged(log: &Path) -> (Vec<Vec<u16>>, Vec<Vec<u8>>) {
+    let (mut events, mut datagrams) = (Vec::new(), Vec::new());
     let mut reader = Reader::open(log).unwrap();
     while let Some(chunk) = reader.next_chunk().unwrap() {
         let label = chunk.header.label;
@@ -112,6 +117,7 @@ fn merged(log: &Path) -> Vec<Vec<u16>> {
             continue;
         }
         for frame in frames(&label, chunk.payload).unwrap() {
+            datagrams.push(frame.to_vec());
             let datagram = mgp::Datagram::new_checked(frame).unwrap();
             for event in datagram.events() {
                 let mgp::Event::Merged(event) = event.unwrap() else { panic!("hits of a board") };
@@ -119,17 +125,133 @@ fn merged(log: &Path) -> Vec<Vec<u16>> {
             }
         }
     }
-    events
+    (events, datagrams)
+}
+
+/// A capture of these datagrams.
+fn capture(datagrams: &[Vec<u8>]) -> Vec<u8> {
+    let addresses = network::Addresses {
+        source_hardware: ethernet::Address([2, 0, 0, 0, 0, 1]),
+        destination_hardware: ethernet::Address([2, 0, 0, 0, 0, 2]),
+        source: "10.0.0.1:1000".parse().unwrap(),
+        destination: "10.0.0.2:2000".parse().unwrap(),
+    };
+    let mut file = Vec::new();
+    let writer = pcap::Writer::new(pcap::FileHeader::new(LINK_TYPE_ETHERNET), &mut file);
+    for datagram in datagrams {
+        let mut data = vec![0; addresses.buffer_len(datagram.len())];
+        addresses.emit(datagram, &mut data).unwrap();
+        let packet = Packet {
+            interface: 0,
+            link_type: LINK_TYPE_ETHERNET,
+            timestamp_ns: Some(0),
+            original_len: data.len() as u32,
+            data: &data,
+        };
+        writer.packet(&packet, &mut file).unwrap();
+    }
+    file
 }
 
 fn length(value: &Value) -> usize {
     value.as_array().unwrap().len()
 }
 
+/// Exports the tables of a log, which have to verify; the rows of the one that ends in `ending`, and what `export`
+/// tells.
+fn exported(log: &Path, ending: &str) -> (Vec<HashMap<String, f64>>, Value) {
+    let export = |arguments: &[&str]| {
+        Command::new(gannet()).arg("export").args(arguments).arg(log).output().unwrap()
+    };
+    let output = export(&["--json", "--format", "parquet"]);
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let stem = log.with_extension("");
+    let file = PathBuf::from(format!("{}{ending}", stem.display()));
+    assert_eq!(told[0]["files"], serde_json::json!([file]), "{told}");
+    let verified = Command::new(gannet()).arg("verify").arg(&file).output().unwrap();
+    assert!(verified.status.success(), "{verified:?}");
+    let again = error(&export(&["--format", "parquet"]));
+    assert!(again.contains("exists; move it away or export with --overwrite"), "{again}");
+    let none = export(&["--format", "hdf5", "--json"]);
+    let none: Value = serde_json::from_slice(&none.stdout).unwrap();
+    assert_eq!(length(&none[0]["files"]), 0, "{none}");
+    let reader = SerializedFileReader::new(File::open(file).unwrap()).unwrap();
+    let value = |field: &Field| match field {
+        Field::Bool(value) => f64::from(u8::from(*value)),
+        Field::UByte(value) => (*value).into(),
+        Field::UShort(value) => (*value).into(),
+        Field::UInt(value) => (*value).into(),
+        Field::ULong(value) => *value as f64,
+        Field::Float(value) => (*value).into(),
+        Field::Double(value) => *value,
+        other => panic!("{other}"),
+    };
+    let rows = reader.get_row_iter(None).unwrap().map(|row| {
+        let row = row.unwrap();
+        row.get_column_iter().map(|(name, field)| (name.clone(), value(field))).collect()
+    });
+    (rows.collect(), told[0].clone())
+}
+
+#[test]
+fn the_table_of_rings_has_those_that_the_run_found() {
+    let run = rich("boards");
+    let (rows, told) = exported(&run.log, "_rings.parquet");
+    let of = |rings: u64| {
+        let s = if rings == 1 { "" } else { "s" };
+        run.specific(&format!("events with {rings} ring{s}"))
+    };
+    let rings: u64 = (1..=5).map(|rings| rings * of(rings)).sum();
+    assert!(rings > 5000, "{rings}");
+    assert_eq!((rows.len() as u64, &told["rings"]), (rings, &serde_json::json!(rings)));
+    assert_eq!(told["events"], run.specific("events merged here"));
+    let runs = run.report["run"].as_u64().unwrap_or(1) as f64;
+    assert!(rows.iter().all(|row| row["run"] == runs && row["hits"] >= 3.0 && row["ring"] < 5.0));
+    for number in [0, 5, 1234] {
+        let values = values(&run.log, number);
+        let own: Vec<_> = rows.iter().filter(|row| row["event"] == number as f64).collect();
+        assert_eq!(own.len(), length(&values["rings"]), "event {number}");
+        for (row, ring) in own.iter().zip(values["rings"].as_array().unwrap()) {
+            for name in ["x", "y", "radius", "hits"] {
+                let shown = ring[name].as_f64().unwrap();
+                assert!((row[name] - shown).abs() < 1e-3, "{name}: {} {shown}", row[name]);
+            }
+            assert_eq!(row["time"], values["time"].as_f64().unwrap());
+        }
+    }
+}
+
+#[test]
+fn the_table_of_hits_has_those_that_made_triggers() {
+    let run = km3net("lattice = { strings = 7, modules = 5 }");
+    let (rows, told) = exported(&run.log, "_hits.parquet");
+    let objects = fs::read(run.log.with_extension("dat")).unwrap();
+    let mut expected = Vec::new();
+    for object in Objects::new(&objects) {
+        if let Object::Event(event) = object.unwrap() {
+            let header = event.header();
+            expected.extend(event.triggered_hits().map(|hit| {
+                let time = header.header.begin_ns() + u64::from(hit.snapshot.hit.time);
+                let tot = hit.snapshot.hit.time_over_threshold.into();
+                let place = (hit.snapshot.module.into(), hit.snapshot.hit.channel.into());
+                let muon = f64::from(u8::from(hit.trigger_mask >> 4 & 1 == 1));
+                (header.trigger_counter as f64, place, time as f64, tot, muon)
+            }));
+        }
+    }
+    let got = |row: &HashMap<String, f64>| {
+        let place = (row["module"], row["channel"]);
+        (row["trigger_counter"], place, row["time"], row["time_over_threshold"], row["muon"])
+    };
+    assert!(expected.len() > 30, "{}", expected.len());
+    assert_eq!(rows.iter().map(got).collect::<Vec<_>>(), expected);
+    assert_eq!(told["hits"], expected.len());
+}
+
 #[test]
 fn an_event_of_the_rich_shows_its_hits_and_the_rings_found_in_them() {
     let run = rich("merged");
-    let events = merged(&run.log);
+    let (events, datagrams) = merged(&run.log);
     assert!(events.len() > 1000, "{}", events.len());
     let mut rings_seen = 0;
     for number in [0, 1, 2, 7, 40, events.len() as u64 - 1] {
@@ -149,6 +271,18 @@ fn an_event_of_the_rich_shows_its_hits_and_the_rings_found_in_them() {
         assert_eq!(text.matches("\n  ring ").count(), rings, "{text}");
     }
     assert!(rings_seen > 2, "{rings_seen}");
+    let directory = run.directory.path();
+    let (bytes, packets) = (directory.join("events.m2egp"), directory.join("events.pcap"));
+    let of_events =
+        datagrams.iter().flat_map(|it| mgp::Datagram::new_checked(it).unwrap().event_bytes());
+    fs::write(&bytes, of_events.copied().collect::<Vec<u8>>()).unwrap();
+    fs::write(&packets, capture(&datagrams)).unwrap();
+    for file in [bytes, packets] {
+        let (mut other, own) = (values(&file, 40), values(&run.log, 40));
+        assert_eq!(other["run"], Value::Null, "{file:?}");
+        other["run"] = own["run"].clone();
+        assert_eq!(other, own, "{file:?}");
+    }
     let none = error(&inspect(&run.log, events.len() as u64, &[]));
     let last = events.len() - 1;
     assert!(none.contains(&format!("numbered from 0 to {last}")), "{none}");

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use gannet_table::{Column, Values};
+
 const PAGE: &str = include_str!("../../../../docs/reference/formats.md");
 
 /// The lines of doc comments of a source file, without their marks.
@@ -31,20 +33,27 @@ fn every_diagram_is_that_of_the_module_named_above_it() {
     assert!(diagrams > 15, "{diagrams} diagrams");
 }
 
-#[test]
-fn the_columns_of_the_table_are_those_that_are_written() {
-    use gannet_dune::export::COLUMNS;
-    use gannet_table::Values;
-    for column in COLUMNS {
+/// Every column has its row in the page.
+fn are_told<R>(columns: &[Column<R>]) {
+    for column in columns {
         let bits = match column.values {
             Values::Narrow(bits, _) => bits.to_string(),
-            Values::Wide(_) => "64".to_owned(),
+            Values::Wide(_) | Values::Optional(_) => "64".to_owned(),
+            Values::Real(_) => "float32".to_owned(),
+            Values::Double(_) => "float64".to_owned(),
+            Values::Flag(_) => "bool".to_owned(),
             Values::Text(_) => "text".to_owned(),
-            _ => unreachable!("a primitive has no such column"),
         };
         let row = format!("| `{}` | {bits} | {} |", column.name, column.unit);
         assert!(PAGE.contains(&row), "{row} is missing in docs/reference/formats.md");
     }
+}
+
+#[test]
+fn the_columns_of_the_tables_are_those_that_are_written() {
+    are_told(&gannet_dune::export::COLUMNS);
+    are_told(&gannet_rich::export::COLUMNS);
+    are_told(&gannet_km3::hits_table::COLUMNS);
 }
 
 #[test]

@@ -213,15 +213,25 @@ fn primitives_that_belong_together_lead_to_records_of_both_detectors() {
         logs.filter(|path| path.extension().is_some_and(|it| it == "glog")).collect();
     let verified = Command::new(gannet()).arg("verify").args(&logs).output().unwrap();
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
-    let mut found = BTreeMap::new();
+    let (mut found, mut windows) = (BTreeMap::new(), Vec::new());
     for log in &logs {
         let mut reader = Reader::open(log).unwrap();
         while let Some(chunk) = reader.next_chunk().unwrap() {
             if chunk.header.label.kind == Kind::TRIGGER_RECORD {
                 let (time, masks) = read(chunk.payload, &sent);
+                let record = StoredRecord::trigger_record(chunk.payload).unwrap();
+                let part = record.fragments().next().unwrap().unwrap().header();
+                windows.push(part.window_begin..part.window_end);
                 assert_eq!(found.insert(time, masks), None);
             }
         }
     }
     assert_eq!(found, expected);
+    // Of events in several windows each counts once.
+    let within = |time: &&u64| windows.iter().any(|window| window.contains(*time));
+    let events = sent.events.iter().filter(within).count();
+    assert!(events >= expected.len(), "{events}");
+    let last = Command::new(gannet()).args(["inspect", "--event", "99999999"]).args(&logs).output();
+    let last = String::from_utf8(last.unwrap().stderr).unwrap();
+    assert!(last.contains(&format!("the file has {events},")), "{last}");
 }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use gannet_control::config::{Config, Document, Plan, Problem, Table, schema};
 use gannet_control::detector::Detector;
+use gannet_control::export::{ExportConfig, ExportError, Exported};
 use gannet_emulate::{ConfigError, FrontEnd};
 use gannet_ingest::udp::Spread;
 use gannet_trigger::Finder;
@@ -243,5 +244,14 @@ impl<D: PrimitiveDetector> Detector for Primitives<D> {
             *map = directory.join(&*map);
         }
         planned::resolve(self.0.clone(), config, document)
+    }
+
+    fn export(
+        &self,
+        log: &Path,
+        config: &ExportConfig,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Exported, ExportError> {
+        Ok(crate::export::export(log, &config.clone().into(), progress)?.into())
     }
 }

@@ -24,7 +24,6 @@
 //! ```
 
 mod error;
-mod format;
 mod log_contents;
 mod places;
 mod primitive_table;
@@ -35,10 +34,10 @@ mod writing;
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use gannet_control::export as control;
 
 pub use error::Error;
-pub use format::{ExportFormat, UnknownFormat};
+pub use gannet_control::export::ExportFormat;
 pub use places::ChannelPlaces;
 pub use primitive_table::{COLUMNS, PrimitiveTable, ROWS_PER_GROUP_MAX, Row, TableReader};
 pub use trigger_table::{TriggerRow, trigger_table};
@@ -72,8 +71,41 @@ impl Default for ExportConfig {
     }
 }
 
+impl From<control::ExportConfig> for ExportConfig {
+    fn from(config: control::ExportConfig) -> Self {
+        let control::ExportConfig { directory, formats, overwrite } = config;
+        Self { directory, formats, overwrite, catalogue: None }
+    }
+}
+
+impl From<Exported> for control::Exported {
+    fn from(exported: Exported) -> Self {
+        let counts = [
+            ("records", exported.records),
+            ("slices", exported.slices),
+            ("primitives", exported.primitives),
+            ("raw_frames", exported.raw_frames),
+        ];
+        Self {
+            files: exported.files,
+            counts: counts.into(),
+            raw_frames_kept: exported.raw_frames_kept,
+            chunks_missing: exported.chunks_missing,
+        }
+    }
+}
+
+impl From<Error> for control::ExportError {
+    fn from(error: Error) -> Self {
+        match error.is_of_verification() {
+            true => Self::NotVerified(error.to_string()),
+            false => Self::failed(error),
+        }
+    }
+}
+
 /// What [`export`] made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
     /// The files.
     pub files: Vec<PathBuf>,

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
-use super::format::{ExportFormat, path_of};
 use super::log_contents::{LogContents, content_error, primitives};
 use super::primitive_table::PrimitiveTable;
 use super::raw_slices::{self, RawSlices, stream_of};
 use super::{ExportConfig, Exported};
 use crate::raw_file::{FileInfo, GeoIdMap, RawFileWriter, RecordKind};
 use crate::record::holds_tpc_frames;
+use gannet_control::export::{ExportFormat, path_of};
 use gannet_log::files::{self, is_taken};
 use gannet_log::name::part_path;
 use gannet_log::{ChunkView, Kind};

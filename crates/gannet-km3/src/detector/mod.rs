@@ -10,11 +10,12 @@ use std::path::Path;
 use gannet_control::config::{Config, Document, Plan, Problem, schema};
 use gannet_control::detector::Detector;
 use gannet_control::event::{EventView, NoEvent, Recording};
+use gannet_control::export::{ExportConfig, ExportError, Exported};
 use gannet_wire::AnyFormat;
 use gannet_wire::km3net::SLICE_NS;
 use gannet_wire::km3net::clb::{ClbFormat, OPTICAL_STATUS_WORDS};
 
-use crate::shown;
+use crate::{hits_table, shown};
 
 pub use config::{
     Km3Streams, Km3Tables, MergeConfig, MuonConfig, PipelineConfig, ShowerConfig, WrittenConfig,
@@ -61,5 +62,14 @@ impl Detector for Km3Net {
 
     fn event(&self, recording: &Recording, number: u64) -> Result<EventView, NoEvent> {
         shown::event(recording, number)
+    }
+
+    fn export(
+        &self,
+        log: &Path,
+        config: &ExportConfig,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Exported, ExportError> {
+        hits_table::export(log, config, progress)
     }
 }

@@ -11,10 +11,11 @@ use std::path::Path;
 use gannet_control::config::{Config, Document, Plan, Problem, schema};
 use gannet_control::detector::Detector;
 use gannet_control::event::{EventView, NoEvent, Recording};
+use gannet_control::export::{ExportConfig, ExportError, Exported};
 use gannet_wire::AnyFormat;
 use gannet_wire::na62::mgp::{self, MgpFormat};
 
-use crate::shown;
+use crate::{export, shown};
 
 pub use config::{
     AnswerConfig, BufferConfig, ConditionConfig, Level0Config, MaskConfig, MatchedConfig,
@@ -58,5 +59,14 @@ impl Detector for Rich {
 
     fn event(&self, recording: &Recording, number: u64) -> Result<EventView, NoEvent> {
         shown::event(recording, number)
+    }
+
+    fn export(
+        &self,
+        log: &Path,
+        config: &ExportConfig,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Exported, ExportError> {
+        export::export(log, config, progress)
     }
 }
