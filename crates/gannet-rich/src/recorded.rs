@@ -45,6 +45,10 @@ pub fn events(recording: &Recording, window: u64, sink: &mut dyn EventSink) -> R
     match &recording.content {
         Content::Log => of_log(&recording.path, window, sink)
             .map_err(|error| NoEvent::Unreadable(format!("{}: {error}", recording.path.display()))),
+        Content::Datagrams(datagrams) if datagrams.iter().all(|it| heading(it).is_none()) => {
+            let file = recording.path.display();
+            Err(NoEvent::NotKept(format!("{file}: no datagram has hits or events of the RICH")))
+        }
         Content::Datagrams(datagrams) => {
             let mut frames = Frames::new(datagrams.iter().filter_map(|it| link_of(it)), window);
             datagrams.iter().for_each(|datagram| frames.take(datagram, sink));
