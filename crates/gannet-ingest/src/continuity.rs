@@ -556,13 +556,14 @@ impl Continuity {
 
     fn resumed(&mut self, suspect: Suspect) -> Verdict {
         self.counts.out_of_step -= 1;
-        let is_proven = self.leave_home(false);
+        self.leave_home(false);
+        let has_left = self.has_left_home();
         let came_before = self.own_again(suspect.timestamp);
         let (ahead, back) = (self.steps_ahead(suspect), self.steps_back(suspect));
         let is_ahead = |steps: &u64| back.is_none_or(|back| *steps <= back);
         if let Some(steps) = ahead.filter(is_ahead) {
-            let earlier = if is_proven { 0 } else { self.counts.outage };
-            if is_proven && !self.counts.away {
+            let earlier = if has_left { self.counts.outage } else { 0 };
+            if !has_left && !self.counts.away {
                 self.leave();
             }
             self.counts.outage = earlier.saturating_add(steps - 1);
@@ -578,7 +579,7 @@ impl Continuity {
             self.come_back(steps);
         } else if !self.counts.away {
             self.take_back_outage(suspect.timestamp);
-            if is_proven || self.line.left.is_none() {
+            if !has_left {
                 self.leave();
             }
             self.counts.away = true;

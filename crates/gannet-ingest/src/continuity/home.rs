@@ -37,15 +37,19 @@ pub(super) struct Strangers {
 }
 
 impl Continuity {
-    /// Notes where the stream is before it goes on elsewhere, within the window or not. Whether it was there
-    /// for good; else its home stays what it was.
-    pub(super) fn leave_home(&mut self, is_near: bool) -> bool {
-        let is_proven = self.home.as_ref().is_none_or(|home| home.is_proven(&self.counts));
-        if is_proven {
+    /// Notes where the stream is before it goes on elsewhere, within the window or not. If it was not there
+    /// for good, its home stays what it was.
+    pub(super) fn leave_home(&mut self, is_near: bool) {
+        if self.home.as_ref().is_none_or(|home| home.is_proven(&self.counts)) {
             self.home =
                 Some(Home { line: self.line.clone(), counts: self.counts, is_near, strange: 0 });
         }
-        is_proven
+    }
+
+    /// Whether the last outage, or its being away, began at home.
+    pub(super) fn has_left_home(&self) -> bool {
+        let left = self.line.left.map(|left| (left.timestamp, left.sequence));
+        left.is_some() && left == self.home.as_ref().map(|home| home.line.end())
     }
 
     /// Judges a frame that does not fit where the stream is, if it does where that was before. One behind the

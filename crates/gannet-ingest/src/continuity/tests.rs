@@ -115,6 +115,16 @@ fn a_leap_that_looked_like_a_gap_is_none_once_the_clock_is_back() {
 }
 
 #[test]
+fn a_leap_soon_after_a_gap_counts_by_what_came_since_it() {
+    let mut checker = checker();
+    feed(&mut checker, (0..2000).chain(12_000..14_000).chain(14_100..14_110));
+    feed(&mut checker, (4_110_110..4_110_115).chain(14_115..14_130));
+    let counts = *checker.counts();
+    assert_eq!((counts.missing, counts.unsure, counts.outage), (10_000 + 100, 0, 0));
+    assert_closes(&counts);
+}
+
+#[test]
 fn a_gap_stays_one_when_the_clock_leaps_to_before_it() {
     let mut checker = checker();
     feed(&mut checker, (1000..1010).chain(40_000..40_010).chain(0..10));
