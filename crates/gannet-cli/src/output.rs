@@ -151,6 +151,14 @@ pub fn figure(figure: &Figure, name_width: usize, value_width: usize) -> String 
         FigureValue::Count(count) => {
             format!("{name:<name_width$} {:>value_width$}", grouped(*count))
         }
+        FigureValue::Share { part, of } => {
+            let percent = 100.0 * *part as f64 / (*of).max(1) as f64;
+            let (part, of) = (grouped(*part), grouped(*of));
+            format!("{name:<name_width$} {part:>value_width$}  of {of}, {percent:.1} %")
+        }
+        FigureValue::Estimate { value, assumes } => {
+            format!("{name:<name_width$} {value:>value_width$.1}  {assumes}")
+        }
         FigureValue::Ns(Times { summary: Summary { p50, p99, p999, max, .. }, .. }) => {
             let [p50, p99, p999, max] = [p50, p99, p999, max].map(|ns| *ns as f64 * 1e-3);
             format!(

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use gannet_emulate::InjectedEvent;
 use gannet_log::Item;
 use gannet_measure::ledger::Statement;
 use gannet_readout::trigger::Trigger;
@@ -20,11 +21,11 @@ use gannet_wire::{AnyFormat, FrameFormat};
 
 use crate::channels::{ChannelFigures, ChannelSummary};
 use crate::config::{ChannelsConfig, Document, Plan, PlannedStream, Problem};
-use crate::emulation::{EmulationError, PlannedFrontEnd, Role};
+use crate::emulation::{EmulationError, EmulationReport, PlannedFrontEnd, Role};
 use crate::event::{EventView, NoEvent, Recording};
 use crate::export::{ExportConfig, ExportError, Exported};
 use crate::run::{Run, RunError};
-use crate::snapshot::{Figure, TriggerSnapshot};
+use crate::snapshot::{Figure, Snapshot, TriggerSnapshot};
 
 /// A kind of detector that the program can take data of.
 pub trait Detector: Send + Sync {
@@ -93,6 +94,11 @@ pub trait PlannedDetector: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// What compares what its front end put in with what a run found, if anything does.
+    fn comparison(&self) -> Option<Box<dyn Comparison>> {
+        None
+    }
+
     /// The same plan for the first `streams` streams of the first source, with a front end for them at
     /// `rate_scale` times the true rate, and nothing recorded beside records.
     fn trial(&self, streams: usize, rate_scale: f64) -> Arc<dyn PlannedDetector>;
@@ -105,6 +111,23 @@ pub trait PlannedDetector: fmt::Debug + Send + Sync {
 
     /// Itself, for whoever knows its type.
     fn as_any(&self) -> &dyn Any;
+}
+
+/// Compares what a front end put in with what a run found.
+pub trait Comparison: Send {
+    /// Whether it wants to know each event that is put in; otherwise their numbers are enough.
+    fn wants_events(&self) -> bool {
+        true
+    }
+
+    /// Takes an event that was put in.
+    fn put_in(&mut self, event: &dyn InjectedEvent);
+
+    /// What was put in and what of it was found in a run that has ended, and in its files.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    fn compare(&self, sent: &EmulationReport, found: &Snapshot) -> Result<Vec<Figure>, String>;
 }
 
 /// The stages of one run of a detector, made in the order of these methods.
@@ -207,8 +230,10 @@ pub trait Stages: Send + Sync {
     /// What was found and decided; what the ledger tells of is filled in from there.
     fn figures(&self) -> TriggerSnapshot;
 
-    /// What only this kind of detector has, in the order in which people want to see it.
-    fn specific(&self) -> Vec<Figure> {
+    /// What only this kind of detector has, in the order in which people want to see it. The threads that
+    /// receive and decide have used `cpu_s` seconds of a core so far.
+    fn specific(&self, cpu_s: f64) -> Vec<Figure> {
+        let _ = cpu_s;
         Vec::new()
     }
 }

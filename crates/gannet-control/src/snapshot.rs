@@ -61,6 +61,8 @@ pub struct Snapshot {
     pub recorder: RecorderSnapshot,
     /// How long things took.
     pub latency: LatencySnapshot,
+    /// Processor time of the thread that decides, in seconds.
+    pub decide_cpu_s: f64,
     /// Commands to modules, where there are any.
     pub slow_control: Option<SlowControlSnapshot>,
     /// The channels one by one.
@@ -101,6 +103,32 @@ pub enum FigureValue {
     Count(u64),
     /// Times in nanoseconds.
     Ns(Times),
+    /// So many of all.
+    Share {
+        /// So many.
+        part: u64,
+        /// Of so many.
+        of: u64,
+    },
+    /// What would be, if what it assumes is so.
+    Estimate {
+        /// The number.
+        value: f64,
+        /// What it assumes, in words.
+        assumes: &'static str,
+    },
+}
+
+impl Figure {
+    /// So many of something.
+    pub fn count(name: impl Into<String>, count: u64) -> Self {
+        Self { name: name.into(), value: FigureValue::Count(count) }
+    }
+
+    /// So many of all.
+    pub fn share(name: impl Into<String>, part: u64, of: u64) -> Self {
+        Self { name: name.into(), value: FigureValue::Share { part, of } }
+    }
 }
 
 /// How long something took, in nanoseconds.

@@ -9,6 +9,6 @@ mod pool;
 
 pub use config::{Config, Content, Packets};
 pub use event::{Event, Hit, Ring};
-pub use front_end::RichFrontEnd;
+pub use front_end::{KINDS, RichFrontEnd};
 pub use generator::Generator;
 pub(crate) use optics::poisson;

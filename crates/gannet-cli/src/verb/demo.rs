@@ -4,16 +4,17 @@ use std::env;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use gannet_control::config::{self, Plan};
-use gannet_control::detector::Detector;
+use gannet_control::detector::{Comparison, Detector};
 use gannet_control::emulation::{
     EmulationError, EmulationReport, EventSink, Playing, RoleReport, Target,
 };
 use gannet_control::run::Run;
+use gannet_control::snapshot::Figure;
 
 use crate::display::LiveDisplay;
 use crate::exit::Outcome;
@@ -76,8 +77,8 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
             Err(error) => display.note(&format!("{name} is not played: {error}")),
         }
     }
-    let tracks = Tracks::default();
-    let emulation = front_end.start(&target(&plan, &run)?, Some(tracks.sink()))?;
+    let truth = Truth::of(&plan);
+    let emulation = front_end.start(&target(&plan, &run)?, truth.sink())?;
     let until = Some(Instant::now() + arguments.seconds);
     super::run::announce(&mut display, &plan, &run);
     let end = live::watch(&run, &mut display, &signals, until);
@@ -86,11 +87,12 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     let report = live::drain(run, display, &signals);
     let played: Vec<_> =
         played.into_iter().map(|(name, playing)| stop(name, playing)).collect::<Result<_, _>>()?;
+    let found = truth.compare(&sent, &report)?;
     match arguments.json {
         true => output::json(&serde_json::json!({
-            "readout": report, "front_end": sent, "played": played
+            "readout": report, "front_end": sent, "played": played, "put_in_and_found": found
         }))?,
-        false => print(&report, &sent, &tracks, &played, arguments.detector.as_deref())?,
+        false => print(&report, &sent, &found, &played, arguments.detector.as_deref())?,
     }
     report.outcome(end)
 }
@@ -127,37 +129,32 @@ fn target(plan: &Plan, run: &Run) -> anyhow::Result<Target> {
     })
 }
 
-/// Times of the injected tracks, in ticks.
-#[derive(Clone, Default)]
-struct Tracks(Arc<Mutex<Vec<u64>>>);
+/// What compares what was put in with what is found, while it is told what was put in.
+#[derive(Clone)]
+struct Truth(Arc<Mutex<Option<Box<dyn Comparison>>>>);
 
-impl Tracks {
-    fn sink(&self) -> EventSink {
-        let times = Arc::clone(&self.0);
-        Box::new(move |event| {
-            if event.kind() == "track" {
-                times.lock().unwrap_or_else(PoisonError::into_inner).push(event.time());
-            }
-        })
+impl Truth {
+    fn of(plan: &Plan) -> Self {
+        Self(Arc::new(Mutex::new(plan.detector.comparison())))
     }
-}
 
-impl Tracks {
-    /// How many tracks there were, and how many of them are in the records of `files`.
-    fn found_in(&self, files: &[PathBuf]) -> anyhow::Result<(usize, usize)> {
-        let mut windows = Vec::new();
-        for file in files {
-            let mut reader = gannet_log::Reader::open(file)?;
-            while let Some(chunk) = reader.next_chunk()? {
-                let label = chunk.header.label;
-                if label.kind == gannet_log::Kind::TRIGGER_RECORD {
-                    windows.push(label.first_ticks..=label.last_ticks);
-                }
-            }
-        }
-        let times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = times.iter().filter(|time| windows.iter().any(|window| window.contains(time)));
-        Ok((times.len(), found.count()))
+    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Comparison>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is to be told of each event, if it wants to know.
+    fn sink(&self) -> Option<EventSink> {
+        let wants_events = self.lock().as_ref().is_some_and(|truth| truth.wants_events());
+        let truth = self.clone();
+        let sink: EventSink = Box::new(move |event| {
+            truth.lock().iter_mut().for_each(|truth| truth.put_in(event));
+        });
+        wants_events.then_some(sink)
+    }
+
+    fn compare(&self, sent: &EmulationReport, report: &Report) -> anyhow::Result<Vec<Figure>> {
+        let figures = self.lock().as_ref().map(|truth| truth.compare(sent, &report.snapshot));
+        figures.transpose().map(Option::unwrap_or_default).map_err(anyhow::Error::msg)
     }
 }
 
@@ -165,7 +162,7 @@ impl Tracks {
 fn print(
     report: &Report,
     sent: &EmulationReport,
-    tracks: &Tracks,
+    found: &[Figure],
     played: &[(&str, RoleReport)],
     detector: Option<&str>,
 ) -> anyhow::Result<()> {
@@ -175,7 +172,6 @@ fn print(
             told.figures.iter().map(|(figure, count)| format!("{} {figure}", grouped(*count)));
         output::text(&format!("{name}: {}\n", figures.collect::<Vec<_>>().join(", ")))?;
     }
-    let found = tracks.found_in(&report.snapshot.recorder.files)?;
     output::print(|out| print_next(out, report, sent, found, detector))
 }
 
@@ -183,16 +179,19 @@ fn print_next(
     out: &mut impl Write,
     report: &Report,
     sent: &EmulationReport,
-    (injected, found): (usize, usize),
+    found: &[Figure],
     detector: Option<&str>,
 ) -> io::Result<()> {
-    write!(out, "front end: {} frames sent", grouped(sent.datagrams_taken()))?;
-    if injected > 0 {
-        write!(out, ", {injected} tracks injected; {found} of them were recorded")?;
-    }
-    writeln!(out)?;
-    if injected == 0 && !sent.truth.events.is_empty() {
-        writeln!(out, "made: {}", output::kinds(&sent.truth.events))?;
+    writeln!(out, "front end: {} frames sent", grouped(sent.datagrams_taken()))?;
+    match found {
+        [] if sent.truth.events.is_empty() => (),
+        [] => writeln!(out, "made: {}", output::kinds(&sent.truth.events))?,
+        figures => {
+            writeln!(out, "put in, and found")?;
+            for own in figures {
+                writeln!(out, "  {}", output::figure(own, 22, 15))?;
+            }
+        }
     }
     writeln!(out, "\nnext:")?;
     let program = program();

@@ -202,3 +202,36 @@ fn km3pipe_reads_the_events_of_a_run_with_the_same_hits() {
     assert_eq!(of(&["summary"]).len(), told.summaries().len());
     assert_eq!(of(&["bytes"]), [""; 0]);
 }
+
+#[test]
+fn the_demonstration_compares_what_was_put_in_with_what_was_found() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let output = Command::new(gannet())
+        .args(["demo", "--detector", "km3", "--seconds", "3", "--json", "--directory"])
+        .arg(directory.path())
+        .output()
+        .unwrap();
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let figures = told["put_in_and_found"].as_array().unwrap();
+    let value = |name: &str| {
+        let own = figures.iter().find(|figure| figure["name"] == name);
+        own.unwrap_or_else(|| panic!("no {name} in {figures:?}"))["value"].clone()
+    };
+    assert!(value("muons")["count"].as_u64() > Some(10), "{figures:?}");
+    let share = |name: &str| {
+        let value = value(name);
+        (value["share"]["part"].as_u64().unwrap(), value["share"]["of"].as_u64().unwrap())
+    };
+    let ((bright, all), (equal, whole)) =
+        (share("  of 10 L1 hits, 5 modules"), share("  with the rates put in"));
+    assert!(all > 3 && whole > 100, "{figures:?}");
+    assert_eq!(equal, whole, "{figures:?}");
+    let mut block = told["readout"]["specific"].as_array().unwrap().iter();
+    let block = block.find(|it| it["name"] == "cores of a whole block").unwrap();
+    assert!(block["value"]["estimate"]["value"].as_f64() > Some(0.1), "{block}");
+    if told["readout"]["degraded"] == false {
+        assert_eq!(output.status.code(), Some(0));
+        assert!(10 * bright >= 9 * all, "{figures:?}");
+    }
+}

@@ -11,11 +11,13 @@ use std::thread;
 use std::time::Duration;
 
 use gannet_measure::clock::Clock;
+use gannet_measure::counter::Counter;
 use gannet_measure::histogram::Histogram;
 use gannet_readout::items::{ItemReceiver, NoBatch};
 use gannet_readout::trigger::{Outcome, Trigger};
 
 use super::build::{BuildStatus, Order};
+use crate::sys;
 use arrivals::Arrivals;
 
 pub(super) use answering::{AnswerAccount, AnswerSender};
@@ -25,6 +27,8 @@ pub(super) use outlet::Outlet;
 const WAIT: Duration = Duration::from_millis(2);
 /// The same where answers are due at once.
 const SHORT_WAIT: Duration = Duration::from_micros(100);
+/// Time after which the processor time is told anew, in nanoseconds.
+const PUBLISH_NS: u64 = 10_000_000;
 /// Orders to the builder for one decision.
 pub(super) const ORDERS_PER_DECISION: usize = 2;
 
@@ -49,6 +53,8 @@ pub(super) struct Decider<T: Trigger> {
     /// From the arrival of the frames in which a decision's first candidate lies to the decision,
     /// in nanoseconds.
     pub arrival_to_decision_ns: Arc<Histogram>,
+    /// Processor time of the thread.
+    pub cpu_ns: Arc<Counter>,
 }
 
 impl<T: Trigger> Decider<T> {
@@ -57,6 +63,7 @@ impl<T: Trigger> Decider<T> {
         let (mut outcome, mut arrivals) = (Outcome::default(), Arrivals::default());
         // Decisions that the builder was done with when last looked at.
         let mut done = 0;
+        let mut publish_ns = 0;
         let wait = match (self.spins, self.at_once) {
             (true, _) => Duration::ZERO,
             (_, true) => SHORT_WAIT,
@@ -81,6 +88,10 @@ impl<T: Trigger> Decider<T> {
             }
             self.trigger.advance(now_ns, &mut outcome);
             self.hand_on(now_ns, &mut outcome, &mut arrivals);
+            if now_ns >= publish_ns {
+                publish_ns = now_ns + PUBLISH_NS;
+                self.cpu_ns.set(sys::thread_time_ns());
+            }
             match received {
                 Err(NoBatch::Finished) => break,
                 Err(NoBatch::TimedOut) if self.spins => thread::yield_now(),
@@ -91,6 +102,7 @@ impl<T: Trigger> Decider<T> {
         self.trigger.drain(now_ns, &mut outcome);
         self.hand_on(now_ns, &mut outcome, &mut arrivals);
         self.outlet.finish();
+        self.cpu_ns.set(sys::thread_time_ns());
     }
 
     fn hand_on(&mut self, now_ns: u64, outcome: &mut Outcome<T::Origin>, arrivals: &mut Arrivals) {

@@ -97,6 +97,8 @@ pub(super) struct Observed {
     /// From the arrival of the frames in which a decision's first candidate lies to the decision,
     /// in nanoseconds.
     pub arrival_to_decision_ns: Arc<Histogram>,
+    /// Processor time of the deciding thread.
+    pub decide_cpu_ns: Arc<Counter>,
     pub records: Arc<Account<RecordDrop>>,
     pub response_ns: Arc<Histogram>,
     /// Answers, where somebody waits for them.
@@ -141,6 +143,8 @@ impl Observed {
         let control = *self.life.control();
         let sources: Vec<_> = self.sources.iter().map(ObservedSource::snapshot).collect();
         let frames_lost = ledger[0].dropped_total();
+        let decide_cpu_s = self.decide_cpu_ns.get() as f64 * 1e-9;
+        let cpu_s = sources.iter().map(|source| source.receive_cpu_s).sum::<f64>() + decide_cpu_s;
         let mut snapshot = Snapshot {
             run: self.run,
             state: control.state(),
@@ -154,7 +158,8 @@ impl Observed {
             sources,
             streams,
             trigger: self.trigger(&ledger),
-            specific: self.stages.specific(),
+            specific: self.stages.specific(cpu_s),
+            decide_cpu_s,
             front_end: self.front_end.get().cloned(),
             recorder: self.recorder(status, &ledger),
             latency: self.latency(),

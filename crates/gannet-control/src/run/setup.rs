@@ -465,6 +465,7 @@ fn launch<P: Pipeline>(
         life: Default::default(),
         drain: Default::default(),
         alarm_log: Default::default(),
+        decide_cpu_ns: Arc::default(),
     });
     let builder = Builder {
         records,
@@ -485,6 +486,7 @@ fn launch<P: Pipeline>(
         clock,
         built,
         arrival_to_decision_ns,
+        cpu_ns: Arc::clone(&observed.decide_cpu_ns),
     };
     let (started, starts) = channel();
     let mut run = Run::new(Arc::clone(&observed), starts, recorder);

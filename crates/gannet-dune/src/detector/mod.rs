@@ -9,6 +9,7 @@ mod pipeline;
 mod planned;
 pub mod prelude;
 mod tpc;
+mod tracks;
 
 use std::fmt;
 use std::path::Path;

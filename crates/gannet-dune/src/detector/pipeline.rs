@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gannet_control::config::{ChannelsConfig, Plan, PlannedStream};
-use gannet_control::detector::{ChannelSurvey, Export, Pipeline, PlannedDetector, Stages};
+use gannet_control::detector::{
+    ChannelSurvey, Comparison, Export, Pipeline, PlannedDetector, Stages,
+};
 use gannet_control::emulation::{EmulationError, PlannedFrontEnd, unix_ticks};
 use gannet_control::run::{Run, RunError};
 use gannet_control::snapshot::{PrimitiveSnapshot, TriggerSnapshot};
@@ -18,6 +20,7 @@ use gannet_wire::daq_ethernet::CLOCK;
 use gannet_wire::{FrameFormat, TriggerPrimitive};
 
 use super::planned::named;
+use super::tracks::Tracks;
 use super::{EmulateTable, GeoStreams, PlannedPrimitives, PrimitiveDetector, SearchedStream};
 use crate::channels::{StreamSurvey, TpcSurvey};
 use crate::export::{ExportConfig, export};
@@ -233,6 +236,10 @@ impl<D: PrimitiveDetector> PlannedDetector for PlannedPrimitives<D> {
         let start = settings.start_timestamp.unwrap_or_else(|| unix_ticks(CLOCK));
         let front_end = self.detector.front_end(&self.config.emulate, &self.emulated_map, start)?;
         Ok(Box::new((front_end, settings)))
+    }
+
+    fn comparison(&self) -> Option<Box<dyn Comparison>> {
+        Some(Box::new(Tracks::default()))
     }
 
     fn trial(&self, streams: usize, rate_scale: f64) -> Arc<dyn PlannedDetector> {

@@ -24,8 +24,8 @@ const PATTERNS: usize = 1024;
 const SAMPLE_EVENTS: usize = 1024;
 /// Units of the fine time in a tick.
 const TICK: u64 = 256;
-/// What the truth calls events by their rings.
-const KINDS: [&str; 5] = ["no_ring", "one_ring", "two_rings", "three_rings", "four_rings"];
+/// What the truth calls events by their rings, from 0 to 4.
+pub const KINDS: [&str; 5] = ["no_ring", "one_ring", "two_rings", "three_rings", "four_rings"];
 
 /// Front ends of the RICH: datagrams as a function of configuration, seed, stream and number.
 ///

@@ -1,5 +1,6 @@
 //! KM3NeT, as the program knows detectors.
 
+mod comparison;
 mod config;
 mod expected;
 mod pipeline;

@@ -24,6 +24,9 @@ use crate::recent::Recent;
 use crate::slices::Slices;
 use crate::trigger::{Km3Counters, Km3Trigger, Parts};
 
+/// Modules of a building block: 115 strings of 18 (arXiv:1601.07459).
+const BLOCK_MODULES: f64 = 2070.0;
+
 /// Makes the stages of one run.
 pub(super) struct Km3Pipeline {
     planned: PlannedKm3,
@@ -133,6 +136,18 @@ impl Pipeline for Km3Pipeline {
     }
 }
 
+/// The cores that a building block would take, if `cpu_s` seconds of a core went into so many slices of
+/// modules; none if there were none.
+fn cores_of_block(cpu_s: f64, slices: u64) -> Option<Figure> {
+    let slices_per_s = BLOCK_MODULES * 1e9 / SLICE_NS as f64;
+    let value = FigureValue::Estimate {
+        value: cpu_s / slices as f64 * slices_per_s,
+        assumes: "to receive and decide for 2070 modules, if each takes what one took here; the \
+                  trigger on muons takes more, as chance grows faster than the modules",
+    };
+    (slices > 0 && cpu_s > 0.0).then(|| Figure { name: "cores of a whole block".into(), value })
+}
+
 /// What can be seen of the stages while they work.
 struct Km3Stages {
     slices: Arc<SliceCounters>,
@@ -158,7 +173,7 @@ impl Stages for Km3Stages {
         &self.trigger.merge
     }
 
-    fn specific(&self) -> Vec<Figure> {
+    fn specific(&self, cpu_s: f64) -> Vec<Figure> {
         let (slices, found) = (&self.slices, &self.trigger.found);
         let (first, last) = (found.first.get(), found.last.get());
         // Since the first slice.
@@ -179,11 +194,9 @@ impl Stages for Km3Stages {
             ("  with a shower", found.showers.get()),
             ("  with more hits than are asked about", found.limited.get()),
         ];
-        let figure = |(name, count): (&str, u64)| Figure {
-            name: name.into(),
-            value: FigureValue::Count(count),
-        };
-        figures.map(figure).into()
+        let figures = figures.into_iter().map(|(name, count)| Figure::count(name, count));
+        let of_modules = slices.complete.get() + slices.incomplete.get();
+        figures.chain(cores_of_block(cpu_s, of_modules)).collect()
     }
 
     fn figures(&self) -> TriggerSnapshot {
@@ -192,5 +205,19 @@ impl Stages for Km3Stages {
             last_tick: self.trigger.found.last.get(),
             ..TriggerSnapshot::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_takes_what_its_modules_take() {
+        // 259 modules that kept 0.84 of a core busy for 30 s.
+        let figure = cores_of_block(0.84 * 30.0, 259 * 300).unwrap();
+        let FigureValue::Estimate { value, assumes } = figure.value else { panic!("{figure:?}") };
+        assert!((value - 6.71).abs() < 0.01 && assumes.contains("2070 modules"), "{value}");
+        assert!(cores_of_block(0.0, 1).is_none() && cores_of_block(1.0, 0).is_none());
     }
 }

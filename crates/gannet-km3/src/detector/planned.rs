@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use gannet_control::config::{
     Config, Document, Plan, PlannedStream, Problem, STREAMS_MAX, SourceStreams,
 };
-use gannet_control::detector::PlannedDetector;
+use gannet_control::detector::{Comparison, PlannedDetector};
 use gannet_control::emulation::{EmulationError, PlannedFrontEnd};
 use gannet_control::run::{Run, RunError};
 use gannet_emulate::config::Pace;
@@ -20,6 +20,7 @@ use gannet_kernels::coincidences::module_slice::T0_MAX_NS;
 use gannet_wire::km3net::{DetectorFile, SLICE_NS, Status};
 use gannet_wire::{FrameFormat, StreamKey};
 
+use super::comparison::Light;
 use super::config::{Km3Streams, Km3Tables, PipelineConfig};
 use super::expected::Expected;
 use super::pipeline::Km3Pipeline;
@@ -275,6 +276,10 @@ impl PlannedDetector for PlannedKm3 {
         let since_1970 = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let front_end = Km3FrontEnd::new(emulate, &self.detector, since_1970.as_nanos() as u64)?;
         Ok(Box::new((front_end, emulate.settings())))
+    }
+
+    fn comparison(&self) -> Option<Box<dyn Comparison>> {
+        self.geometry().ok().map(|geometry| Box::new(Light::new(geometry)) as _)
     }
 
     fn trial(&self, streams: usize, rate_scale: f64) -> Arc<dyn PlannedDetector> {

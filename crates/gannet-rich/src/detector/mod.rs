@@ -1,5 +1,6 @@
 //! The RICH of NA62, as the program knows detectors.
 
+mod comparison;
 mod config;
 mod expected;
 mod level0;

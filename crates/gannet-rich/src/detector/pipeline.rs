@@ -172,6 +172,11 @@ impl Pipeline for RichPipeline {
     }
 }
 
+/// What events with so many rings are called.
+pub(super) fn events_with(rings: usize) -> String {
+    format!("events with {rings} ring{}", if rings == 1 { "" } else { "s" })
+}
+
 /// What can be seen of the stages while they work.
 struct RichStages {
     datagrams: Arc<DatagramAccounts>,
@@ -228,20 +233,16 @@ impl Stages for RichStages {
         &self.trigger.merge
     }
 
-    fn specific(&self) -> Vec<Figure> {
+    fn specific(&self, _: f64) -> Vec<Figure> {
         let RichCounters { events, answers, rings, .. } = &self.trigger;
-        let count =
-            |name: &str, count| Figure { name: name.into(), value: FigureValue::Count(count) };
+        let count = |name: &str, count| Figure::count(name, count);
         let mut figures = vec![
             count("events merged here", events.events.get()),
             count("  without some board", events.incomplete.get()),
             count("  hits cut", events.hits_cut.get()),
         ];
         let of_rings = (0..).zip(rings.iter());
-        figures.extend(of_rings.map(|(rings, events): (u8, _)| {
-            let s = if rings == 1 { "" } else { "s" };
-            count(&format!("events with {rings} ring{s}"), events.get())
-        }));
+        figures.extend(of_rings.map(|(rings, events)| count(&events_with(rings), events.get())));
         let late = answers.late.get();
         figures.push(count("answered in time", answers.events.delivered().saturating_sub(late)));
         figures.push(count("answered late", late));

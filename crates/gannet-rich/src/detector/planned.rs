@@ -9,7 +9,7 @@ use std::{fs, io};
 use gannet_control::config::{
     Config, Document, Plan, PlannedStream, Problem, STREAMS_MAX, SourceStreams,
 };
-use gannet_control::detector::PlannedDetector;
+use gannet_control::detector::{Comparison, PlannedDetector};
 use gannet_control::emulation::{EmulationError, PlannedFrontEnd, Role};
 use gannet_control::run::{Run, RunError};
 use gannet_emulate::config::Pace;
@@ -17,6 +17,7 @@ use gannet_emulate::rich::{Packets, RichFrontEnd};
 use gannet_wire::FrameFormat;
 use gannet_wire::na62::{PmMap, mgp};
 
+use super::comparison::Rings;
 use super::config::{PipelineConfig, RichStreams, RichTables, StreamPackets};
 use super::expected::Expected;
 use super::level0;
@@ -222,6 +223,10 @@ impl PlannedDetector for PlannedRich {
 
     fn roles(&self) -> Vec<(&'static str, SocketAddr, Box<dyn Role>)> {
         vec![("level0", self.level0(), Box::new(Level0::default()))]
+    }
+
+    fn comparison(&self) -> Option<Box<dyn Comparison>> {
+        Some(Box::new(Rings))
     }
 
     fn trial(&self, streams: usize, rate_scale: f64) -> Arc<dyn PlannedDetector> {
