@@ -142,8 +142,8 @@ fn cores_of_block(cpu_s: f64, slices: u64) -> Option<Figure> {
     let slices_per_s = BLOCK_MODULES * 1e9 / SLICE_NS as f64;
     let value = FigureValue::Estimate {
         value: cpu_s / slices as f64 * slices_per_s,
-        assumes: "to receive and decide for 2070 modules, if each takes what one took here; the \
-                  trigger on muons takes more, as chance grows faster than the modules",
+        assumes: "to receive and decide, if each of 2070 modules takes what one took here; chance in \
+                  the muon trigger grows faster",
     };
     (slices > 0 && cpu_s > 0.0).then(|| Figure { name: "cores of a whole block".into(), value })
 }
