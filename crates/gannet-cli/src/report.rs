@@ -145,6 +145,8 @@ impl Report {
         if recorder.incomplete > 0 {
             figure(out, "  incomplete", recorder.incomplete)?;
             figure(out, "  incomplete for missing data", recorder.damaged)?;
+            let at_edges = recorder.incomplete.saturating_sub(recorder.damaged);
+            figure(out, "  reach beyond the data", at_edges)?;
         }
         lost(out, recorder.records_dropped)?;
         if recorder.primitives_dropped > 0 {

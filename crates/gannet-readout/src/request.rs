@@ -111,7 +111,7 @@ impl DataRequest {
             return None;
         }
         Some(match finding {
-            Finding::Partial | Finding::PartiallyOld | Finding::Found => {
+            Finding::NotYet | Finding::Partial | Finding::PartiallyOld | Finding::Found => {
                 self.cut(buffer, extent, finding)
             }
             _ => Answer::without_data(finding),
@@ -122,9 +122,13 @@ impl DataRequest {
     fn cut(&self, buffer: &StreamBuffer, extent: Option<Extent>, finding: Finding) -> Answer {
         let mut frames = Vec::new();
         let overwritten = buffer.cut(self.window, &mut frames);
+        let is_ahead = finding == Finding::NotYet;
         if frames.is_empty() {
-            return Answer { overwritten, ..Answer::without_data(Finding::NotFound) };
+            let finding = if is_ahead { Finding::NotYet } else { Finding::NotFound };
+            return Answer { overwritten, ..Answer::without_data(finding) };
         }
+        // The newest frame may reach into a window that begins after it.
+        let finding = if is_ahead { Finding::Partial } else { finding };
         let mut error_bits = finding.error_bits();
         // A window can overhang the buffer on both sides, and its oldest frames can be
         // overwritten between the look at the extent and the copy.

@@ -124,7 +124,10 @@ impl Model {
         let finding =
             if overwritten && finding == Finding::Found { Finding::PartiallyOld } else { finding };
         match finding {
-            Finding::NotYet | Finding::TooOld => Some((finding, 1, Vec::new())),
+            Finding::TooOld => Some((finding, 1, Vec::new())),
+            Finding::NotYet if inside.is_empty() => Some((finding, 1, Vec::new())),
+            // The newest frame reaches into the window.
+            Finding::NotYet => Some((Finding::Partial, if overwritten { 3 } else { 2 }, inside)),
             _ if inside.is_empty() => Some((Finding::NotFound, 1, Vec::new())),
             _ => Some((finding, bits, inside)),
         }
