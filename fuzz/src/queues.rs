@@ -308,7 +308,7 @@ impl Model {
         }
         let overlaps = |start: &&u64| **start < end && **start + FRAME_TICKS > begin;
         let found: Vec<u64> = held.iter().filter(overlaps).copied().collect();
-        if begin > newest || end < oldest || found.is_empty() {
+        if end < oldest || found.is_empty() {
             return Some((NONE, Vec::new()));
         }
         let late = if end > newest { error_bits::INCOMPLETE } else { 0 };

@@ -18,9 +18,11 @@ fn config(packets: &str, level0: SocketAddr, rest: &str) -> String {
          [pipeline.merge]\nhold = \"50 ms\"\n\
          [pipeline.answer]\nto = \"{level0}\"\nbudget = \"1 s\"\n\
          [recorder]\nenabled = false\n\
-         [emulate]\nseed = 3\nrate_hz = 100000.0\npool = 4096\npackets = \"{packets}\"\n\
+         [emulate]\nseed = 3\nrate_hz = {rate_hz}\npool = 4096\npackets = \"{packets}\"\n\
          pace = {{ burst = 1 }}\n{rest}",
         links = if packets == "boards" { "[0, 1, 2, 3]" } else { "[0]" },
+        // An event of boards is four items.
+        rate_hz = if packets == "boards" { 25_000.0 } else { 100_000.0 },
     )
 }
 
