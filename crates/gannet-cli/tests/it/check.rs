@@ -41,7 +41,7 @@ fn each_detector_is_forecast_in_its_own_words() {
     let directory = tempfile::tempdir().unwrap();
     for (detector, words) in [
         ("dune", "100 primitives a second and channel"),
-        ("rich", "as [emulate] says: 0.050 million events/s"),
+        ("rich", "as [emulate] says: 0.020 million events/s"),
         ("km3", "42 modules x 31 photomultipliers x 5 to 8 kHz"),
     ] {
         let mut demo = Command::new(env!("CARGO_BIN_EXE_gannet"));
