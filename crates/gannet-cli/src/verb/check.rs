@@ -15,6 +15,9 @@ use crate::{Detectors, detector};
 /// Longest line of the forecast.
 const WIDTH: usize = 88;
 
+/// A disk that lasts longer than this, ten years, is not told to the hour.
+const DISTANT_S: f64 = 10.0 * 365.25 * 86400.0;
+
 /// Checks a configuration, forecasts what it needs, and prints it with every default filled in.
 ///
 /// The forecast covers what comes, memory, cores, bandwidth and disk, as `[emulate]` says or else as the
@@ -111,6 +114,7 @@ fn print_forecast(out: &mut impl Write, forecast: &Forecast) -> io::Result<()> {
     };
     remark(out, "disk", &format!("{disk:.2} MB/s{record}: {}", forecast.written))?;
     match forecast.disk_time_s {
+        Some(seconds) if seconds > DISTANT_S => writeln!(out, "# disk full  not within ten years"),
         Some(seconds) => writeln!(out, "# disk full  after {:.1} h", seconds / 3600.0),
         None => writeln!(out, "# disk full  unknown: the directory is not there"),
     }

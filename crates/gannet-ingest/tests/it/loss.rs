@@ -189,7 +189,9 @@ fn what_came_before_the_start_is_counted_and_not_delivered() {
 
 #[test]
 fn a_prepared_source_has_no_port_yet() {
-    let other = open(&loopback()).remove(0);
+    // An address that no other test listens at: the port stays free once it was given up.
+    let alone = UdpConfig { listen: vec!["127.0.0.77:0".parse().unwrap()], ..loopback() };
+    let other = open(&alone).remove(0);
     let config = UdpConfig { listen: vec![other.address()], ..UdpConfig::default() };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let mut source = udp::prepare(&config, LANDING, None, &clock).unwrap().remove(0);
