@@ -33,6 +33,24 @@ macro_rules! on_both {
     };
 }
 
+/// For each choice of 8 places those chosen, a byte each, in order.
+static PLACES: [u64; 256] = {
+    let mut places = [0; 256];
+    let mut kept = 0;
+    while kept < 256 {
+        let (mut place, mut shift) = (0, 0);
+        while place < 8 {
+            if kept >> place & 1 == 1 {
+                places[kept] |= (place as u64) << shift;
+                shift += 8;
+            }
+            place += 1;
+        }
+        kept += 1;
+    }
+    places
+};
+
 impl Lanes for Avx2 {
     type Real = Numbers;
 
@@ -134,6 +152,20 @@ impl Real for Numbers {
         // SAFETY: only an `Avx2` makes numbers, and only they make masks.
         let [low, high] = mask.map(|mask| unsafe { _mm256_movemask_ps(mask) });
         low as u16 | (high as u16) << 8
+    }
+
+    #[inline(always)]
+    fn pack(self, mask: [__m256; 2], to: &mut [f32; LANES]) {
+        let start = to.as_mut_ptr();
+        // SAFETY: of the 64 bytes that the reference covers the first 32 are written, and then 32 from at most the
+        // ninth number on. The stores need no alignment. `self` is the proof that the machine has the instructions.
+        unsafe {
+            let [low, high] = mask.map(|mask| _mm256_movemask_ps(mask) as usize & 0xFF);
+            let order = |kept: usize| _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(PLACES[kept] as i64));
+            _mm256_storeu_ps(start, _mm256_permutevar8x32_ps(self.0[0], order(low)));
+            let high_start = start.add(low.count_ones() as usize);
+            _mm256_storeu_ps(high_start, _mm256_permutevar8x32_ps(self.0[1], order(high)));
+        }
     }
 
     #[inline(always)]

@@ -163,6 +163,13 @@ impl Real for Numbers {
     }
 
     #[inline(always)]
+    fn pack(self, mask: __mmask16, to: &mut [f32; LANES]) {
+        // SAFETY: the reference covers the 64 bytes written, and the store needs no alignment. `self`
+        // is the proof that the machine has the instructions.
+        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), _mm512_maskz_compress_ps(mask, self.0)) }
+    }
+
+    #[inline(always)]
     fn select(mask: __mmask16, yes: Self, no: Self) -> Self {
         // SAFETY: `yes` is the proof that the machine has the instruction.
         Self(unsafe { _mm512_mask_blend_ps(mask, no.0, yes.0) })

@@ -46,6 +46,10 @@ pub(super) trait Real:
     /// `yes` where the mask is, `no` elsewhere.
     fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
 
+    /// Writes the numbers where the mask is to the first places, in their order; after them, up to 16 in all,
+    /// anything.
+    fn pack(self, mask: Self::Mask, to: &mut [f32; LANES]);
+
     /// The sum where the mask is, `self` elsewhere.
     #[inline(always)]
     fn add_where(self, mask: Self::Mask, x: Self) -> Self {
@@ -147,6 +151,14 @@ impl Real for Numbers {
     #[inline(always)]
     fn bits(mask: Self::Mask) -> u16 {
         (0..LANES).fold(0, |bits, lane| bits | u16::from(mask[lane]) << lane)
+    }
+
+    #[inline(always)]
+    fn pack(self, mask: Self::Mask, to: &mut [f32; LANES]) {
+        let kept = self.0.into_iter().zip(mask).filter(|&(_, is_kept)| is_kept);
+        for (place, (number, _)) in to.iter_mut().zip(kept) {
+            *place = number;
+        }
     }
 
     #[inline(always)]

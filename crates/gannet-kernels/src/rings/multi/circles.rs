@@ -1,5 +1,6 @@
 //! 16 circles at a time, compared with hits and fitted to them.
 
+use super::candidates::Candidates;
 use super::hits::{HITS_MAX, Hit, Hits};
 use super::triplets::{Group, Triplets};
 use crate::rings::fit::UNIT;
@@ -39,6 +40,7 @@ impl<R: Real> Circles<R> {
         lanes: L,
         triplets: &Triplets,
         groups: usize,
+        candidates: &mut Candidates,
         hits: &Hits,
     ) -> Self {
         let open = hits.open();
@@ -49,21 +51,29 @@ impl<R: Real> Circles<R> {
             let hit = if open.len() > TABLE { place * open.len() / TABLE } else { place };
             [*x, *y, ..] = open[hit];
         }
-        let zero = lanes.splat(0.0);
-        let mut best = Self { x2: zero, y2: zero, c: zero, rr4: zero };
-        let (pairs, last) = triplets.of(places, groups).as_chunks::<2>();
-        if let ([], [group]) = (pairs, last) {
+        let groups = triplets.of(places, groups);
+        if let [group] = groups {
             let (circles, possible) = Self::through(lanes, &x, &y, group);
-            best = Self::select(possible, circles, best);
+            return Self::select(possible, circles, Self::none(lanes)).fitted(lanes, open);
         }
-        let mut count = lanes.splat(-1.0);
-        for [a, b] in pairs {
-            let (a, a_possible) = Self::through(lanes, &x, &y, a);
-            let (b, b_possible) = Self::through(lanes, &x, &y, b);
-            let [a_count, b_count] = Self::count_both(lanes, a, b, open);
-            let better = R::both(a_possible, count.less(a_count));
+        candidates.clear();
+        for group in groups {
+            let (circles, possible) = Self::through(lanes, &x, &y, group);
+            candidates.add(circles, possible);
+        }
+        let vectors = candidates.fill_up();
+        let (mut best, mut count) = (Self::none(lanes), lanes.splat(-1.0));
+        if vectors % 2 == 1 {
+            best = candidates.vector(lanes, vectors - 1);
+            count = Self::counts(lanes, [best], open)[0];
+        }
+        for pair in 0..vectors / 2 {
+            // Two at a time need not wait for one another's sums.
+            let [a, b] = [2 * pair, 2 * pair + 1].map(|number| candidates.vector(lanes, number));
+            let [a_count, b_count] = Self::counts(lanes, [a, b], open);
+            let better = count.less(a_count);
             (best, count) = (Self::select(better, a, best), R::select(better, a_count, count));
-            let better = R::both(b_possible, count.less(b_count));
+            let better = count.less(b_count);
             (best, count) = (Self::select(better, b, best), R::select(better, b_count, count));
         }
         best.fitted(lanes, open)
@@ -94,6 +104,18 @@ impl<R: Real> Circles<R> {
         (lane, counts[lane] - ABOVE)
     }
 
+    /// Its numbers, for [`Circles::from_columns`].
+    #[inline(always)]
+    pub fn columns(self) -> [R; 4] {
+        [self.x2, self.y2, self.c, self.rr4]
+    }
+
+    /// The circles of such numbers.
+    #[inline(always)]
+    pub fn from_columns([x2, y2, c, rr4]: [R; 4]) -> Self {
+        Self { x2, y2, c, rr4 }
+    }
+
     /// Centre and radius of a lane, mm.
     #[inline(always)]
     pub fn lane(&self, lane: usize) -> [f32; 3] {
@@ -103,6 +125,12 @@ impl<R: Real> Circles<R> {
         self.rr4.store(&mut circle[2]);
         let [x2, y2, rr4] = circle.map(|numbers| numbers[lane % LANES]);
         [x2, y2, rr4.sqrt()].map(|twice| twice * (UNIT / 2.0))
+    }
+
+    /// Circles that nothing is near.
+    #[inline(always)]
+    fn none<L: Lanes<Real = R>>(lanes: L) -> Self {
+        Self::from_columns([lanes.splat(0.0); 4])
     }
 
     #[inline(always)]
@@ -166,17 +194,21 @@ impl<R: Real> Circles<R> {
         (circles, R::both(wide, circles.possible(lanes)))
     }
 
-    /// Numbers of hits near two circles of each lane.
+    /// Numbers of hits near circles of each lane.
     #[inline(always)]
-    fn count_both<L: Lanes<Real = R>>(lanes: L, a: Self, b: Self, hits: &[Hit]) -> [R; 2] {
-        let (a_limit, b_limit) = (a.limit(lanes, NEAR_TRIPLET), b.limit(lanes, NEAR_TRIPLET));
-        let (mut a_count, mut b_count, one) =
-            (lanes.splat(0.0), lanes.splat(0.0), lanes.splat(1.0));
+    fn counts<const N: usize, L: Lanes<Real = R>>(
+        lanes: L,
+        circles: [Self; N],
+        hits: &[Hit],
+    ) -> [R; N] {
+        let limits = circles.map(|circles| circles.limit(lanes, NEAR_TRIPLET));
+        let (mut counts, one) = ([lanes.splat(0.0); N], lanes.splat(1.0));
         for hit in hits {
-            a_count = a_count.add_where(a.near(lanes, a_limit, hit), one);
-            b_count = b_count.add_where(b.near(lanes, b_limit, hit), one);
+            for i in 0..N {
+                counts[i] = counts[i].add_where(circles[i].near(lanes, limits[i], hit), one);
+            }
         }
-        [a_count, b_count]
+        counts
     }
 
     /// Fits each circle to the hits near it, by linear least squares. One that cannot be fitted stays.

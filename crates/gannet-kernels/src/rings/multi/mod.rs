@@ -5,6 +5,7 @@
 //! these are enough. Its hits are closed, and the other circles are asked again what open hits they have;
 //! when none has enough, new triplets are taken of the open hits.
 
+mod candidates;
 mod circles;
 mod hits;
 mod pending;
@@ -16,6 +17,7 @@ use super::packet::Packets;
 use super::positions::Positions;
 use super::{Work, run};
 use crate::isa::{Isa, IsaError, Kernel};
+use candidates::Candidates;
 use circles::Circles;
 use hits::{Hits, Table};
 use pending::Pending;
@@ -43,6 +45,7 @@ pub struct MultiRing {
     triplets: Triplets,
     kernel: Kernel,
     hits: Box<Hits>,
+    candidates: Box<Candidates>,
 }
 
 impl MultiRing {
@@ -58,6 +61,7 @@ impl MultiRing {
             triplets: Triplets::new(),
             kernel,
             hits: Box::default(),
+            candidates: Box::default(),
         })
     }
 
@@ -83,8 +87,8 @@ impl MultiRing {
     }
 
     fn find_in(&mut self, m2egp: &[u8], times: Option<&[u8]>, found: &mut Found) {
-        let Self { table, triplets, kernel, hits } = self;
-        run(*kernel, Find { table, triplets, hits, m2egp, times, found });
+        let Self { table, triplets, kernel, hits, candidates } = self;
+        run(*kernel, Find { table, triplets, hits, candidates, m2egp, times, found });
     }
 }
 
@@ -92,6 +96,7 @@ struct Find<'a> {
     table: &'a Table,
     triplets: &'a Triplets,
     hits: &'a mut Hits,
+    candidates: &'a mut Candidates,
     m2egp: &'a [u8],
     times: Option<&'a [u8]>,
     found: &'a mut Found,
@@ -102,7 +107,7 @@ impl Work for Find<'_> {
 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        let Self { table, triplets, hits, m2egp, mut times, found } = self;
+        let Self { table, triplets, hits, candidates, m2egp, mut times, found } = self;
         let mut packets = Packets::new(m2egp);
         let words = packets.words();
         let mut pending = Pending::default();
@@ -115,7 +120,15 @@ impl Work for Find<'_> {
             while done < live {
                 done = if times.is_some() { hits.open_cluster(done, live) } else { live };
                 let rings_max = first + RINGS_MAX;
-                search(lanes, triplets, hits, &mut pending, rings_max, &mut found.rings);
+                search(
+                    lanes,
+                    triplets,
+                    candidates,
+                    hits,
+                    &mut pending,
+                    rings_max,
+                    &mut found.rings,
+                );
             }
             times = of_event.map(|of| of.1);
             found.events.push(Event {
@@ -134,6 +147,7 @@ impl Work for Find<'_> {
 fn search<L: Lanes>(
     lanes: L,
     triplets: &Triplets,
+    candidates: &mut Candidates,
     hits: &mut Hits,
     pending: &mut Pending,
     rings_max: usize,
@@ -154,7 +168,7 @@ fn search<L: Lanes>(
         } else {
             4
         };
-        let circles = Circles::of(lanes, triplets, groups, hits);
+        let circles = Circles::of(lanes, triplets, groups, candidates, hits);
         let mut needed = match (thorough, one_group) {
             (true, _) => HITS_MIN,
             (false, true) => HITS_MIN.max(OF_ONE * open as f32),
