@@ -175,7 +175,8 @@ fn search<L: Lanes>(
             (false, false) => HITS_SURE,
         };
         let before = found.len();
-        while found.len() < rings_max {
+        // What is left of most events is too few hits for another ring.
+        while found.len() < rings_max && hits.open().len() as f32 >= needed {
             let (lane, count) = circles.best(lanes, hits);
             if count < needed {
                 break;
