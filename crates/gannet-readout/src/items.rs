@@ -1,9 +1,9 @@
 //! The way of what finders find from the receiving threads to the trigger thread.
 //!
 //! Items travel in batches whose memory goes round: a receiver fills one, hands it over when it has
-//! been open for a while, and takes an empty one back. While the trigger does not keep up there is no
-//! empty one, and the batch in hand is filled further; when that is full its items are dropped
-//! and counted. Receiving never waits.
+//! been open for a while, and takes an empty one back. While the trigger does not keep up the last half of the
+//! empty ones are taken for batches at least half full only. When there is none the batch in hand is filled
+//! further, and when that is full its items are dropped and counted. Receiving never waits.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -82,6 +82,8 @@ pub struct ItemSender<I> {
     open: ItemBatch<I>,
     /// Most items of one batch.
     batch_items: usize,
+    /// Empty batches that are kept for items to fill them.
+    reserve: usize,
     /// Most items of one frame.
     frame_items_max: usize,
     /// How long a batch is filled before it is handed over, in nanoseconds.
@@ -115,6 +117,7 @@ pub fn channel<I: Item>(
     let sender = || ItemSender {
         open: batch(),
         batch_items,
+        reserve: senders * BATCHES / 2,
         frame_items_max,
         flush_ns,
         opened_ns: None,
@@ -157,16 +160,19 @@ impl<I: Item> ItemSender<I> {
         }
         let tight = self.open.items.len() + self.frame_items_max > self.batch_items
             || self.open.segments.len() == BATCH_SEGMENTS;
-        if tight && !self.hand_over() {
+        if tight && !self.hand_over(0) {
             self.lose();
         }
         found
     }
 
-    /// Hands the open batch over when it has been open for long enough and there is an empty one.
+    /// Hands the open batch over when it has been open for long enough and there are empty ones: any, if it is
+    /// half full, else more than half of them.
     pub fn flush_due(&mut self, now_ns: u64) {
         if self.opened_ns.is_some_and(|opened| now_ns.saturating_sub(opened) >= self.flush_ns) {
-            self.hand_over();
+            let half_full = 2 * self.open.items.len() > self.batch_items
+                || 2 * self.open.segments.len() > BATCH_SEGMENTS;
+            self.hand_over(if half_full { 0 } else { self.reserve });
         }
     }
 
@@ -180,9 +186,11 @@ impl<I: Item> ItemSender<I> {
         }
     }
 
-    /// Exchanges the open batch for an empty one, if there is one.
-    fn hand_over(&mut self) -> bool {
-        let empty = self.pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    /// Exchanges the open batch for an empty one, if there are more than `reserve`.
+    fn hand_over(&mut self, reserve: usize) -> bool {
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let empty = if pool.len() > reserve { pool.pop() } else { None };
+        drop(pool);
         let Some(empty) = empty else { return false };
         let count = self.open.items.len() as u64;
         match self.full.try_send(std::mem::replace(&mut self.open, empty)) {
@@ -311,6 +319,23 @@ mod tests {
         }
         sender.finish();
         assert_eq!(drain(&receiver).1, Vec::from_iter(1..=1000));
+    }
+
+    #[test]
+    fn a_trigger_that_pauses_finds_full_batches_of_items_that_come_slowly() {
+        let (mut senders, receiver) = channel(1, FRAME_ITEMS_MAX, FLUSH_NS);
+        let mut sender = senders.pop().unwrap();
+        // More flushes than there are batches, and in all a quarter of what these hold.
+        let (rounds, each) = (4 * BATCHES as u64, sender.batch_items as u64 / 16);
+        for round in 0..rounds {
+            sender.append(0, round * FLUSH_NS, |out| {
+                out.extend((0..each).map(|number| Mark(round * each + number)));
+                round
+            });
+            sender.flush_due((round + 1) * FLUSH_NS);
+        }
+        sender.finish();
+        assert!(drain(&receiver).1.into_iter().eq(0..rounds * each));
     }
 
     #[test]
