@@ -20,6 +20,9 @@ const MESSAGE_DATAGRAMS_MAX: usize = 128;
 const BATCH_BYTES_MAX: usize = 16 << 20;
 const BATCH_MESSAGES_MIN: usize = 16;
 
+/// Messages over which it is seen how many datagrams one holds.
+const WINDOW_MESSAGES: usize = 64;
+
 /// Cells of the longest message, if each holds a datagram of at least `shortest` bytes.
 fn message_cells(shortest: usize) -> usize {
     (MESSAGE_LEN_MAX / shortest).min(MESSAGE_DATAGRAMS_MAX)
@@ -37,11 +40,39 @@ pub(super) fn arrivals_max(lengths: &RangeInclusive<usize>) -> usize {
     (batch_messages(lengths) * cells).max(BATCH_FRAMES + cells)
 }
 
+/// How many datagrams a message usually holds at most.
+struct Usual {
+    /// As the last messages had it, or twice what one has had since.
+    most: usize,
+    /// Most of the messages of this window.
+    most_lately: usize,
+    messages: usize,
+}
+
+impl Usual {
+    fn new() -> Self {
+        Self { most: MESSAGE_DATAGRAMS_MAX, most_lately: 1, messages: 0 }
+    }
+
+    /// Takes in how many datagrams a message held.
+    fn note(&mut self, datagrams: usize) {
+        self.most_lately = self.most_lately.max(datagrams);
+        self.messages += 1;
+        if datagrams > self.most {
+            self.most = 2 * datagrams;
+        }
+        if self.messages == WINDOW_MESSAGES {
+            *self = Self { most: self.most_lately, ..Self::new() };
+        }
+    }
+}
+
 /// Receives coalesced messages one by one, or many messages at a time.
 pub(super) struct UdpReceiver {
     lengths: RangeInclusive<usize>,
     /// Length of the datagrams for which the cells of the next message are laid out, one a cell.
     stride: usize,
+    usual: Usual,
     room: Room,
     batch: Messages,
     /// Datagrams on their way to their cells, when they did not land there.
@@ -59,6 +90,7 @@ impl UdpReceiver {
         let (longest, messages) = (*lengths.end(), batch_messages(&lengths));
         Self {
             stride: longest,
+            usual: Usual::new(),
             room: Room::new(),
             batch: Messages::new(longest, messages),
             strayed: vec![0; MESSAGE_LEN_MAX],
@@ -105,13 +137,17 @@ impl UdpReceiver {
         waits: bool,
     ) -> io::Result<bool> {
         let (with_sender, stride) = (intake.with_sender(), self.stride);
-        let cells = message_cells(stride);
+        // Whole cells are one piece of memory, however many. Of others the kernel copies the list with
+        // each call, and a message of more datagrams than usual is gathered.
+        let is_whole = stride == *self.lengths.end();
+        let cells = message_cells(stride).min(if is_whole { usize::MAX } else { self.usual.most });
         let producer = &mut intake.landed.producer;
         let mut message = self.room.at_head(producer, cells, stride);
         let Some(received) = message.receive(socket, with_sender, waits)? else {
             return Ok(false);
         };
         let segments = Segments::of(received.len, received.segment);
+        self.usual.note(segments.count);
         let is_laid_out = segments.count <= cells
             && if segments.count == 1 { segments.len <= stride } else { segments.len == stride };
         if !is_laid_out {
