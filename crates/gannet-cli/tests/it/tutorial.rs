@@ -55,7 +55,9 @@ fn every_command_of_the_tutorial_does_what_it_says() {
     let output = run(&script(), directory.path(), &binaries());
     let (out, errors) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{}\n{out}\n{errors}", output.status);
+    // First what failed: a long output may be cut where it is read.
+    let culprit = errors.lines().find(|line| line.starts_with("tutorial.md:")).unwrap_or_default();
+    assert!(output.status.success(), "{culprit} ({})\n{errors}\n{out}", output.status);
 }
 
 #[test]

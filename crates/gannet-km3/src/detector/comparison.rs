@@ -9,7 +9,7 @@ use gannet_emulate::InjectedEvent;
 use gannet_emulate::km3::{Event, EventKind, Hit, Slice};
 use gannet_log::{Kind, Reader};
 use gannet_wire::km3net::SLICE_NS;
-use gannet_wire::km3net::daq::{self, Object, Objects, SummarySlice, rate_code};
+use gannet_wire::km3net::daq::{self, Object, Objects, SummaryFrame, SummarySlice, rate_code};
 use serde::de::DeserializeOwned;
 
 use crate::geometry::Geometry;
@@ -123,15 +123,9 @@ impl Light {
         let Ok(place) = self.slices.binary_search_by_key(&begin, |slice| slice.time) else {
             return (0, 0);
         };
-        // Of the last slice the front end may have sent a part, which looks whole.
-        if place + 1 == self.slices.len() {
-            return (0, 0);
-        }
         let made = &self.slices[place].hits;
-        // The number of the last datagram, and how many came.
-        let is_whole = |status: u32| (status & 0x7fff) == (status >> 16) + 1;
         let (mut whole, mut equal) = (0, 0);
-        for frame in summary.frames().filter(|frame| is_whole(frame.daq_status)) {
+        for frame in summary.frames().filter(SummaryFrame::is_complete) {
             let rates = made.get(&frame.module).into_iter().flatten();
             let codes = rates.map(|&hits| rate_code(SLICES_PER_S * f64::from(hits)));
             whole += 1;

@@ -60,6 +60,14 @@ pub struct SummaryFrame {
     pub rates: [u8; CHANNELS],
 }
 
+impl SummaryFrame {
+    /// Whether every packet of the slice came: the last, which says so, and as many as are numbered.
+    pub const fn is_complete(&self) -> bool {
+        let (packets, largest) = (self.daq_status & 0x7fff, self.daq_status >> 16);
+        self.status.udp_trailer() && packets == largest + 1
+    }
+}
+
 impl Record for SummaryFrame {
     const FORMAT: &'static str = "KM3NeT summary frame";
     const LEN: usize = field::END;
@@ -165,6 +173,17 @@ mod tests {
         assert_eq!((slice.header().run, slice.frames().last()), (7, Some(frame)));
         assert!(slice.to_string().ends_with("clock free, 2 frames"), "{slice}");
         assert!(frame.to_string().starts_with("module 9, 215.6 kHz, status 0x"), "{frame}");
+    }
+
+    #[test]
+    fn complete_is_a_slice_whose_last_packet_and_all_before_it_came() {
+        let complete = |daq_status, trailer| {
+            let status = Status::new(true, 0, trailer, 0);
+            SummaryFrame { daq_status, status, ..SummaryFrame::default() }.is_complete()
+        };
+        assert!(complete(19 << 16 | 20, true) && complete(1, true));
+        assert!(!complete(19 << 16 | 20, false));
+        assert!(!complete(19 << 16 | 19, true) && !complete(0, true));
     }
 
     #[test]
