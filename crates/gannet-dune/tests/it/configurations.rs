@@ -15,8 +15,12 @@ fn parse(text: &str) -> Result<(), Problem> {
 #[test]
 fn the_whole_configuration_is_valid() {
     assert_eq!(parse(FULL), Ok(()));
-    let plan = config::parse("full.toml", FULL, Path::new("."), &[&DUNE_TPC]).unwrap();
-    let again = config::parse("full.toml", &plan.filled, Path::new("."), &[&DUNE_TPC]).unwrap();
+    let mut plan = config::parse("full.toml", FULL, Path::new("."), &[&DUNE_TPC]).unwrap();
+    let mut again = config::parse("full.toml", &plan.filled, Path::new("."), &[&DUNE_TPC]).unwrap();
+    // How long the disk lasts is asked of the disk, to which others write meanwhile.
+    assert!(
+        plan.forecast.disk_time_s.take().is_some() && again.forecast.disk_time_s.take().is_some()
+    );
     assert_eq!(again.filled, plan.filled);
     assert_eq!((again.settings, again.forecast), (plan.settings, plan.forecast));
 }
