@@ -131,7 +131,7 @@ impl Producer {
         let Shared { region, geometry, window } = &*self.shared;
         assert!(frame.len() <= geometry.cell_bytes, "longer than a cell");
         self.writer.reserve_to(window, head.0 + 1);
-        region.store(geometry.offset(head), frame);
+        region.mapping().store(geometry.offset(head), frame);
         self.writer.commit_to(window, head.0 + 1);
         head
     }
@@ -144,7 +144,11 @@ impl Producer {
         let Shared { region, geometry, .. } = &*self.shared;
         let is_open = |cell: Cell| self.writer.is_open(cell.0);
         assert!(is_open(from) && is_open(to), "cell is not open");
-        region.copy_within(geometry.offset(from), geometry.offset(to), geometry.cell_bytes);
+        region.mapping().copy_within(
+            geometry.offset(from),
+            geometry.offset(to),
+            geometry.cell_bytes,
+        );
     }
 
     /// Address of `count` consecutive open cells from `cell` on, for the kernel or a device to
@@ -200,7 +204,7 @@ impl Reader {
         if !window.is_intact(cell.0) {
             return Err(Overwritten);
         }
-        region.load(geometry.offset(cell), out);
+        region.mapping().load(geometry.offset(cell), out);
         if window.is_still_intact(cell.0) { Ok(()) } else { Err(Overwritten) }
     }
 

@@ -16,6 +16,6 @@ impl Producer {
         // SAFETY: a cell is written only while it is open, by the one producer or by the kernel on
         // its behalf. This cell is published, and to open it again takes `&mut Producer`, which the
         // returned borrow excludes.
-        unsafe { shared.region.slice(shared.geometry.offset(cell), len) }
+        unsafe { shared.region.mapping().slice(shared.geometry.offset(cell), len) }
     }
 }

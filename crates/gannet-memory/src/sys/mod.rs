@@ -2,6 +2,8 @@
 
 mod cells;
 pub mod huge;
+mod mapping;
 pub mod parts;
 pub mod prefetch;
 pub mod region;
+pub mod shared;
