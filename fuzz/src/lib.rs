@@ -82,6 +82,7 @@ targets! {
     configuration: read_configuration,
     daq_ethernet: |bytes| print(Format::DaqEthernet, bytes),
     ethernet: |bytes| print(Format::Ethernet, bytes),
+    exchange: |bytes| print(Format::Exchange, bytes),
     fragment: |bytes| print(Format::Fragment, bytes),
     hdf5: read_hdf5,
     http: serve,

@@ -118,6 +118,8 @@ formats! {
     Tdm = "tdm",
     /// Command to a front-end module, or its acknowledgement.
     SlowControl = "slow-control",
+    /// Messages between endpoints of the fabric.
+    Exchange = "exchange",
 }
 
 /// Prints the name.

@@ -35,6 +35,7 @@ pub mod daq_ethernet;
 pub mod detector;
 pub mod error;
 pub mod ethernet;
+pub mod exchange;
 pub mod fragment;
 pub mod fragment_type;
 pub mod frame_format;

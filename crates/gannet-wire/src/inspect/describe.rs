@@ -21,8 +21,8 @@ use crate::trigger_primitive::TriggerPrimitive;
 use crate::trigger_primitive_v1::TriggerPrimitiveV1;
 use crate::trigger_record::TriggerRecordHeader;
 use crate::{
-    apelink, daq_ethernet, ethernet, ipv4, protowib, rdma, slow_control, tdeeth, tpc_frame, udp,
-    wibeth,
+    apelink, daq_ethernet, ethernet, exchange, ipv4, protowib, rdma, slow_control, tdeeth,
+    tpc_frame, udp, wibeth,
 };
 
 /// Items printed of a list; of the others only the number is given.
@@ -65,6 +65,7 @@ pub fn describe(format: Format, bytes: &[u8], out: &mut dyn Write) -> Result<()>
         Format::Km3NetDaq => km3net_daq(bytes, out),
         Format::Mep => mep(bytes, out),
         Format::Tdm => tdm(bytes, out),
+        Format::Exchange => records::<exchange::Message>(bytes, out),
         Format::SlowControl => {
             Ok(writeln!(out, "{}", slow_control::Datagram::new_checked(bytes)?)?)
         }

@@ -15,7 +15,7 @@ use crate::trigger_candidate::TriggerCandidateData;
 use crate::trigger_primitive::TriggerPrimitive;
 use crate::trigger_primitive_v1::{self, TriggerPrimitiveV1};
 use crate::{
-    apelink, capture_file, daq_ethernet, ethernet, fragment, ipv4, pcap, protowib, rdma,
+    apelink, capture_file, daq_ethernet, ethernet, exchange, fragment, ipv4, pcap, protowib, rdma,
     slow_control, tpc_frame, trigger_record,
 };
 
@@ -23,10 +23,11 @@ use crate::{
 type Test = fn(&[u8]) -> bool;
 
 /// The tests, surest first: a marker, then lengths that agree with each other, then small values.
-const TESTS: [(Format, Test); 28] = [
+const TESTS: [(Format, Test); 29] = [
     (Format::Fragment, |bytes| starts_with(bytes, fragment::Repr::MAGIC)),
     (Format::TriggerRecord, |bytes| starts_with(bytes, trigger_record::Repr::MAGIC)),
     (Format::TimeSlice, |bytes| starts_with(bytes, TimeSliceHeader::MAGIC)),
+    (Format::Exchange, are_records::<exchange::Message>),
     (Format::Pcap, |bytes| pcap::FileHeader::parse(bytes).is_ok()),
     (Format::Pcapng, |bytes| bytes.starts_with(&capture_file::PCAPNG_MAGIC)),
     (Format::TdeEth, |bytes| is_tpc_frame(bytes) && detector(bytes) == Detector::VdTopTpc),

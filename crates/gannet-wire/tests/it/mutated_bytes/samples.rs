@@ -14,8 +14,8 @@ use gannet_wire::trigger_candidate::TriggerCandidateData;
 use gannet_wire::trigger_primitive::TriggerPrimitive;
 use gannet_wire::trigger_primitive_v1::{self, TriggerPrimitiveV1};
 use gannet_wire::{
-    FragmentType, SourceId, Subsystem, daq_ethernet, ethernet, fragment, ipv4, overlay, pcap,
-    pcapng, protowib, rdma, slow_control, tpc_frame, trigger_record, udp,
+    FragmentType, SourceId, Subsystem, daq_ethernet, ethernet, exchange, fragment, ipv4, overlay,
+    pcap, pcapng, protowib, rdma, slow_control, tpc_frame, trigger_record, udp,
 };
 
 /// Valid bytes of `format`.
@@ -50,6 +50,7 @@ pub fn sample(format: Format) -> Vec<u8> {
         Format::Mep => mep_packet(),
         Format::Tdm => tdm_frame(),
         Format::SlowControl => slow_control_command(),
+        Format::Exchange => window_message(),
         _ => panic!("no sample of {format}: make one"),
     }
 }
@@ -331,6 +332,11 @@ fn tdm_frame() -> Vec<u8> {
     let mut bytes = vec![0; frame.buffer_len()];
     frame.emit(&mut bytes);
     bytes
+}
+
+fn window_message() -> Vec<u8> {
+    let window = exchange::Window { key: 77, bytes: 4096, region: 1, ..Default::default() };
+    exchange::Message::Window(window).to_bytes().to_vec()
 }
 
 fn slow_control_command() -> Vec<u8> {
