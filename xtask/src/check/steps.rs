@@ -96,11 +96,19 @@ pub fn reference_pages(check: &mut Check) -> Result<Outcome> {
     Ok(Outcome::Failed(format!("out of date: {}; `cargo xtask docs` fixes it", stale.join(", "))))
 }
 
-/// What readers of a clop may see, over every interleaving that the memory model allows. It is
+/// What readers of a clop and of a ring of events may see, over every interleaving that the memory model allows. It is
 /// built apart, since loom takes the place of the atomics of the standard library.
 pub fn memory_model(check: &mut Check) -> Result<Outcome> {
     let mut command = cargo(check);
-    command.args(["test", "--package", "gannet-memory", "--lib", "model"]);
+    command.args([
+        "test",
+        "--package",
+        "gannet-memory",
+        "--package",
+        "gannet-fabric",
+        "--lib",
+        "model",
+    ]);
     command.arg("--target-dir").arg(check.target.join("loom")).env("RUSTFLAGS", "--cfg loom");
     if !check.long {
         // Three switches at any places find all that is known to go wrong, in a second.

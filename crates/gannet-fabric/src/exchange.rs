@@ -1,0 +1,154 @@
+//! How endpoints meet: both say hello, and both prove that they may join, before anything else is told.
+//!
+//! Each side draws a nonce and sends it with its hello. Its proof is a code (HMAC-SHA-256) under the secret
+//! that both know of its side, its hello and the other one's, so that no proof can be used again, or sent
+//! back. Without a secret only processes of one user on one host may join, which the kernel tells.
+
+use std::io;
+use std::time::Duration;
+
+use gannet_wire::exchange::Message;
+use hmac::{Hmac, KeyInit, Mac};
+use rustix::rand::{GetRandomFlags, getrandom};
+use sha2::Sha256;
+use thiserror::Error;
+
+/// How endpoints know that they may join.
+#[derive(Clone)]
+pub enum Trust {
+    /// They are of one user on one host.
+    SameUser,
+    /// They know the same secret.
+    Secret(Vec<u8>),
+}
+
+/// Prints nothing of the secret.
+impl std::fmt::Debug for Trust {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::SameUser => "SameUser",
+            Self::Secret(_) => "Secret(..)",
+        })
+    }
+}
+
+/// Which side of an exchange an endpoint is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// It was connected to.
+    Accepting,
+    /// It has connected.
+    Connecting,
+}
+
+/// Why endpoints cannot join.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// The operating system refuses it, or the other side does not answer in time.
+    #[error("cannot reach the other endpoint: {0}")]
+    System(#[from] io::Error),
+    /// The other side sends what is no message.
+    #[error("the other side is no endpoint of this version: {0}")]
+    Message(#[from] gannet_wire::Error),
+    /// The other side sends a message out of turn.
+    #[error("the other side sent \"{0}\" out of turn")]
+    Turn(Message),
+    /// The other side went away.
+    #[error("the other side closed the connection; it may know another secret, or see its log")]
+    Closed,
+    /// The other side is of another user.
+    #[error("the other side is of user {0}; give both the same secret")]
+    User(u32),
+    /// The other side does not know the secret.
+    #[error("the other side does not know the secret, or has one and this side has none")]
+    Secret,
+    /// The other side is of another backend.
+    #[error("the other side is of backend {there}, this one of {here}; choose one for both")]
+    Backend {
+        /// Number of this side's.
+        here: u32,
+        /// Number of the other side's.
+        there: u32,
+    },
+    /// As many endpoints are joined as may be.
+    #[error("{0} endpoints are joined; let one leave or allow more")]
+    TooMany(usize),
+    /// Shared memory of the other side cannot be used.
+    #[error(transparent)]
+    Attach(#[from] gannet_memory::AttachError),
+    /// Shared memory of this side cannot be had.
+    #[error(transparent)]
+    Region(#[from] gannet_memory::RegionError),
+}
+
+/// A connection that carries messages whole and in order.
+pub trait Carrier {
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// When the connection is gone, or takes nothing for longer than its patience.
+    fn send(&mut self, message: &Message) -> Result<(), JoinError>;
+
+    /// Waits for a message.
+    ///
+    /// # Errors
+    /// When none comes in time, or what comes is none.
+    fn receive(&mut self) -> Result<Message, JoinError>;
+}
+
+/// What the other side said of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// Time after which it gives this side up.
+    pub deadline: Duration,
+}
+
+/// Meets the other side: both prove to know `secret`, which is empty where there is none.
+///
+/// # Errors
+/// When the other side is of another backend or version, does not know the secret, or does not answer.
+pub fn meet(
+    carrier: &mut impl Carrier,
+    side: Side,
+    secret: &[u8],
+    backend: u32,
+    deadline: Duration,
+) -> Result<Joined, JoinError> {
+    let mut nonce = [0; 32];
+    getrandom(&mut nonce, GetRandomFlags::empty()).map_err(io::Error::from)?;
+    let deadline_ms = u32::try_from(deadline.as_millis()).unwrap_or(u32::MAX);
+    let hello = Message::Hello { nonce, backend, deadline_ms };
+    carrier.send(&hello)?;
+    let theirs = carrier.receive()?;
+    let Message::Hello { backend: there, deadline_ms, .. } = theirs else {
+        return Err(JoinError::Turn(theirs));
+    };
+    if there != backend {
+        return Err(JoinError::Backend { here: backend, there });
+    }
+    let code = code(secret, side, &hello, &theirs).finalize().into_bytes().into();
+    carrier.send(&Message::Proof { code })?;
+    let proof = carrier.receive()?;
+    let Message::Proof { code: got } = proof else { return Err(JoinError::Turn(proof)) };
+    let other = match side {
+        Side::Accepting => Side::Connecting,
+        Side::Connecting => Side::Accepting,
+    };
+    let expected = self::code(secret, other, &theirs, &hello);
+    expected.verify_slice(&got).map_err(|_| JoinError::Secret)?;
+    Ok(Joined { deadline: Duration::from_millis(deadline_ms.into()) })
+}
+
+/// The code by which `side` proves that it knows the secret.
+fn code(secret: &[u8], side: Side, own: &Message, other: &Message) -> Hmac<Sha256> {
+    // HMAC takes keys of any length.
+    let mut code = Hmac::<Sha256>::new_from_slice(secret).unwrap_or_else(|_| unreachable!());
+    code.update(match side {
+        Side::Accepting => b"accepting",
+        Side::Connecting => b"connecting",
+    });
+    code.update(&own.to_bytes());
+    code.update(&other.to_bytes());
+    code
+}

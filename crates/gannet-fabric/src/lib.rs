@@ -1,0 +1,27 @@
+//! PUT and GET with completion events between processes, whatever carries them.
+//!
+//! An [`Endpoint`] has memory, opens windows of it for the endpoints that it is joined to, and copies to and
+//! from their windows: [`put`](Endpoint::put), [`put_notify`](Endpoint::put_notify), which tells the other
+//! side, and [`get`](Endpoint::get). No processor of the other side takes part. What happened is told by
+//! [`poll`](Endpoint::poll), as [`Completion`]s; nothing waits, every queue is bounded, and another endpoint
+//! that is gone or takes nothing is given up after a deadline.
+//!
+//! Backends: [`shm`], memory that processes of one host share. All pass one suite of conformance,
+//! `tests/it/conformance.rs`.
+//!
+//! Endpoints find each other out of band, by a socket on which they prove to know a secret, or to be of
+//! one user on one host, before a window is told ([`exchange`]).
+
+pub mod endpoint;
+#[cfg(not(loom))]
+pub mod exchange;
+pub mod shm;
+#[cfg(not(loom))]
+mod windows;
+
+pub use endpoint::{
+    Completion, Endpoint, Facts, Failure, Get, Key, Level, LevelMissing, Local, OpenError, Opening,
+    Peer, PostError, Put, RegionId, Remote, Request, Window,
+};
+#[cfg(not(loom))]
+pub use exchange::{JoinError, Trust};

@@ -1,0 +1,7 @@
+//! Integration tests of the fabric.
+#![cfg(not(loom))]
+
+mod conformance;
+mod meeting;
+mod processes;
+mod shm;
