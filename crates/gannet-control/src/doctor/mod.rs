@@ -15,6 +15,7 @@ mod rights;
 mod socket;
 mod storage;
 mod system;
+mod topology;
 mod xdp;
 
 use std::collections::BTreeSet;
@@ -74,6 +75,9 @@ pub struct Check {
     /// The command that fixes it; empty when there is nothing to fix. Where no command can fix it,
     /// it is a comment of the shell that begins with `#`.
     pub remedy: String,
+    /// All that was found, where the value is but a summary of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub facts: Option<serde_json::Value>,
 }
 
 impl Check {
@@ -85,7 +89,7 @@ impl Check {
         reason: &'static str,
     ) -> Self {
         let (name, value) = (name.into(), value.to_string());
-        Self { name, value, verdict, reason, remedy: String::new() }
+        Self { name, value, verdict, reason, remedy: String::new(), facts: None }
     }
 
     /// The same with how to fix it, unless there is nothing to fix.
@@ -224,6 +228,7 @@ pub fn examine(system: &System, needs: &Needs, cost: &Result<ReceiveCost, String
     checks.extend(xdp::checks(needs));
     checks.extend(rights::checks(system, needs));
     checks.extend(storage::checks(needs));
+    checks.extend(topology::checks(&system.machine(), needs));
     checks
 }
 

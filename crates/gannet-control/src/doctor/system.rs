@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
+use gannet_topology::Machine;
+
 /// Those files, under a root that tests may replace.
 #[derive(Clone, Debug)]
 pub struct System {
@@ -20,6 +22,11 @@ impl System {
     /// The system whose files lie under `root`.
     pub fn under(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
+    }
+
+    /// Its PCI tree, and what it has for RDMA.
+    pub fn machine(&self) -> Machine {
+        Machine::read(&self.root)
     }
 
     /// Memory that programs may still take without swapping, in bytes, where the system tells.
