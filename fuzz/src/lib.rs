@@ -5,6 +5,7 @@ mod queues;
 use std::fmt::Display;
 use std::fs;
 use std::io::{self, Cursor};
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ use gannet_wire::inspect::{Format, describe, identify};
 use gannet_wire::lofamo::{Assembler, FaultDescriptorRepr, HostWatchdogRepr, NicWatchdogRepr};
 use gannet_wire::network::{Checksums, from_ethernet};
 use gannet_wire::record::Record;
+use gannet_wire::roce;
+use gannet_wire::roce::invariant_crc::{self, SocketCheck};
 use gannet_wire::tpc_frame::FRAME_LEN;
 use gannet_wire::{ChannelMap, TriggerPrimitive};
 
@@ -102,6 +105,7 @@ targets! {
     protowib: |bytes| print(Format::ProtoWib, bytes),
     rdma: |bytes| print(Format::Rdma, bytes),
     record_requests: queues::records,
+    roce: |bytes| print_roce(Format::RoCe, bytes),
     slow_control: |bytes| print(Format::SlowControl, bytes),
     source_id: |bytes| print(Format::SourceId, bytes),
     tdeeth: |bytes| print_tpc_frame(Format::TdeEth, bytes),
@@ -119,6 +123,21 @@ targets! {
 /// Prints `bytes` as `format`, which calls every accessor of what is accepted.
 fn print(format: Format, bytes: &[u8]) {
     let _ = describe(format, bytes, &mut String::new());
+}
+
+/// Prints a packet of RoCEv2, and makes a packet of what was read whose check sum is right: it has the same
+/// headers and data.
+fn print_roce(format: Format, bytes: &[u8]) {
+    print(format, bytes);
+    let Ok(packet) = roce::Packet::new_checked(bytes) else { return };
+    let (repr, address) =
+        (roce::Repr::parse(&packet), SocketAddrV4::new(Ipv4Addr::LOCALHOST, roce::PORT));
+    let mut again = vec![0; repr.buffer_len()];
+    again[packet.data_start()..][..repr.data_len].copy_from_slice(packet.data());
+    repr.seal(&invariant_crc::Path::of_socket(address, address), &mut again);
+    let again = roce::Packet::new_checked(&again).expect("what was emitted is a packet");
+    assert_eq!((roce::Repr::parse(&again), again.data()), (repr, packet.data()));
+    assert!(SocketCheck::default().is_right(address, address, &again));
 }
 
 /// Looks for a UDP payload as a source does that gets whole Ethernet frames. It lies in the frame, and

@@ -100,6 +100,8 @@ formats! {
     Pcapng = "pcapng",
     /// RDMA packet of the torus.
     Rdma = "rdma",
+    /// Packet of RoCEv2, as a UDP datagram carries it.
+    RoCe = "roce",
     /// Merged events of the RICH of NA62.
     M2Egp = "m2egp",
     /// Datagram with events of the RICH of NA62.

@@ -57,6 +57,7 @@ pub mod pcapng;
 pub mod protowib;
 pub mod rdma;
 pub mod record;
+pub mod roce;
 pub mod slow_control;
 pub mod source_id;
 pub mod tdeeth;

@@ -21,7 +21,7 @@ use crate::trigger_primitive::TriggerPrimitive;
 use crate::trigger_primitive_v1::TriggerPrimitiveV1;
 use crate::trigger_record::TriggerRecordHeader;
 use crate::{
-    apelink, daq_ethernet, ethernet, exchange, ipv4, protowib, rdma, slow_control, tdeeth,
+    apelink, daq_ethernet, ethernet, exchange, ipv4, protowib, rdma, roce, slow_control, tdeeth,
     tpc_frame, udp, wibeth,
 };
 
@@ -57,6 +57,7 @@ pub fn describe(format: Format, bytes: &[u8], out: &mut dyn Write) -> Result<()>
         Format::Pcap => capture::pcap(bytes, out),
         Format::Pcapng => capture::pcapng(bytes, out),
         Format::Rdma => Ok(writeln!(out, "{}", rdma::Packet::new_checked(bytes)?)?),
+        Format::RoCe => Ok(writeln!(out, "{}", roce::Packet::new_checked(bytes)?)?),
         Format::M2Egp => m2egp(bytes, out),
         Format::Mgp => mgp(bytes, out),
         Format::Mtp => mtp(bytes, out),
@@ -237,6 +238,10 @@ fn udp(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
     let datagram = udp::Datagram::new_checked(bytes)?;
     let payload = datagram.payload();
     writeln!(out, "{datagram}\npayload, {} bytes", payload.len())?;
+    let is_roce = datagram.destination_port() == roce::PORT;
+    if is_roce && roce::Packet::new_checked(payload).is_ok() {
+        return describe(Format::RoCe, payload, &mut Indented::new(out));
+    }
     // A carrier in a carrier is not opened: each would cost stack, and the sender sets the depth.
     match identify(payload) {
         None | Some(Format::Ethernet | Format::Ipv4 | Format::Pcap | Format::Pcapng) => Ok(()),

@@ -57,7 +57,7 @@ const TESTS: [(Format, Test); 29] = [
 
 /// The format that bytes most probably have.
 ///
-/// A bare UDP datagram has nothing to know it by and is never guessed.
+/// A bare UDP datagram and a packet of RoCEv2 have nothing to know them by and are never guessed.
 pub fn identify(bytes: &[u8]) -> Option<Format> {
     TESTS.iter().find(|(_, is)| is(bytes)).map(|&(format, _)| format)
 }

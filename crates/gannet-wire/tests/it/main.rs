@@ -5,3 +5,4 @@ mod inspect_any_bytes;
 mod km3pipe;
 mod mutated_bytes;
 mod recorded_events;
+mod roce;

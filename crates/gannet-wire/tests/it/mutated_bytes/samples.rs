@@ -15,7 +15,7 @@ use gannet_wire::trigger_primitive::TriggerPrimitive;
 use gannet_wire::trigger_primitive_v1::{self, TriggerPrimitiveV1};
 use gannet_wire::{
     FragmentType, SourceId, Subsystem, daq_ethernet, ethernet, exchange, fragment, ipv4, overlay,
-    pcap, pcapng, protowib, rdma, slow_control, tpc_frame, trigger_record, udp,
+    pcap, pcapng, protowib, rdma, roce, slow_control, tpc_frame, trigger_record, udp,
 };
 
 /// Valid bytes of `format`.
@@ -41,6 +41,7 @@ pub fn sample(format: Format) -> Vec<u8> {
         Format::Pcap => pcap_file(),
         Format::Pcapng => pcapng_file(),
         Format::Rdma => rdma_packet(),
+        Format::RoCe => roce_packet(),
         Format::M2Egp => merged_events(),
         Format::Mgp => mgp_datagram(),
         Format::Mtp => mtp_packet(),
@@ -216,6 +217,15 @@ fn rdma_packet() -> Vec<u8> {
     packet.extend(pattern(200));
     let operation = rdma::Operation::Put;
     rdma::Repr { operation, length: 5000, ..Default::default() }.seal(&mut packet);
+    packet
+}
+
+fn roce_packet() -> Vec<u8> {
+    let repr = roce::Repr { data_len: 201, ..roce::Repr::new(roce::Opcode::WriteOnlyImmediate) };
+    let mut packet = vec![0; repr.buffer_len()];
+    packet[repr.opcode.headers_len()..][..repr.data_len].copy_from_slice(&pattern(repr.data_len));
+    let address = "10.0.0.1:4791".parse().unwrap();
+    repr.seal(&roce::invariant_crc::Path::of_socket(address, address), &mut packet);
     packet
 }
 
