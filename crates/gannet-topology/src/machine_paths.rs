@@ -100,5 +100,9 @@ fn link(device: &Device, payload: Option<u32>) -> Hop {
         let payload = payload.unwrap_or(PAYLOAD_BYTES);
         HopKind::Pcie(PcieLink::new(link.generation, link.lanes, payload))
     });
-    Hop::new(format!("the link of {}", device.label()), kind)
+    let assumed = match (device.link, payload) {
+        (Some(_), None) => ", MPS assumed",
+        _ => "",
+    };
+    Hop::new(format!("the link of {}{assumed}", device.label()), kind)
 }

@@ -142,6 +142,11 @@ impl Wrong {
 }
 
 impl TopologyFile {
+    /// The JSON schema of the file.
+    pub fn schema() -> schemars::Schema {
+        schemars::schema_for!(Self)
+    }
+
     /// The paths, with every value tested.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ pub mod export;
 pub mod find;
 pub mod inspect;
 pub mod man;
+pub mod predict;
 pub mod recover;
 pub mod replay;
 pub mod run;

@@ -17,6 +17,7 @@ mod formats_page;
 mod km3;
 mod log_files;
 mod packaging;
+mod predict;
 mod quotes;
 mod readout;
 mod rich;

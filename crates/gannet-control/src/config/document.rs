@@ -36,17 +36,26 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
+/// What describes every key of a configuration.
+const CONFIGURATION_SCHEMA: &str = "gannet check --schema";
+
 /// A configuration text under its file's name.
 #[derive(Clone, Copy, Debug)]
 pub struct Document<'a> {
     file: &'a str,
     text: &'a str,
+    schema: &'a str,
 }
 
 impl<'a> Document<'a> {
     /// The text of `file`.
     pub fn new(file: &'a str, text: &'a str) -> Self {
-        Self { file, text }
+        Self { file, text, schema: CONFIGURATION_SCHEMA }
+    }
+
+    /// The same for a text that is no configuration: `command` describes its keys.
+    pub fn described_by(self, command: &'a str) -> Self {
+        Self { schema: command, ..self }
     }
 
     /// The text.
@@ -61,7 +70,7 @@ impl<'a> Document<'a> {
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         toml::from_str(self.text).map_err(|error| {
             let cause = plain(&error.message().lines().collect::<Vec<_>>().join("; "));
-            let suggestion = suggest(&cause);
+            let suggestion = suggest(&cause, self.schema);
             self.problem_at(error.span().unwrap_or(0..0), cause, suggestion)
         })
     }
@@ -180,8 +189,8 @@ fn plain(message: &str) -> String {
     }
 }
 
-/// What to do about a message of the parser.
-fn suggest(cause: &str) -> String {
+/// What to do about a message of the parser; the command `schema` describes every key.
+fn suggest(cause: &str, schema: &str) -> String {
     let mut quoted = cause.split('`').skip(1).step_by(2);
     let first = quoted.next().unwrap_or_default();
     let allowed: Vec<&str> = quoted.collect();
@@ -193,18 +202,18 @@ fn suggest(cause: &str) -> String {
         };
     }
     if cause.starts_with("missing key") {
-        return format!("add the key `{first}`; `gannet check --schema` describes it");
+        return format!("add the key `{first}`; `{schema}` describes it");
     }
     if cause.starts_with("duplicate") {
         return "keep one of the two".to_owned();
     }
     if cause.starts_with("invalid type") || cause.starts_with("invalid value") {
-        return "`gannet check --schema` describes every key with its unit".to_owned();
+        return format!("`{schema}` describes every key with its unit");
     }
     if cause.contains("; write ") {
         return "quantities are texts with a unit".to_owned();
     }
-    "correct the TOML here; `gannet check --schema` describes every key".to_owned()
+    format!("correct the TOML here; `{schema}` describes every key")
 }
 
 /// The one of `allowed` that `name` was probably meant to be: one with few slips of the keyboard, or

@@ -46,21 +46,26 @@ const DETECTOR: &str = "pipeline.detector";
 /// # Errors
 /// The first problem in the file, or that it cannot be read.
 pub fn load(path: &Path, detectors: &[&dyn Detector]) -> Result<Plan, Problem> {
-    let file = path.display().to_string();
-    let problem = |cause: String| Problem {
-        file: file.clone(),
-        line: 1,
-        column: 1,
-        cause,
-        suggestion: "name a configuration; `gannet check --schema` describes what it holds".into(),
-    };
-    let text = read_text(path).map_err(|error| problem(format!("cannot be read: {error}")))?;
+    let text = read_text(path, "name a configuration; `gannet check --schema` describes it")?;
     let directory = path.parent().unwrap_or(Path::new("."));
-    parse(&file, &text, directory, detectors)
+    parse(&path.display().to_string(), &text, directory, detectors)
 }
 
-/// The text of a file that is not implausibly large.
-fn read_text(path: &Path) -> io::Result<String> {
+/// The text of a file that is not implausibly large; `suggestion` is what to do where there is none.
+///
+/// # Errors
+/// That it cannot be read.
+pub fn read_text(path: &Path, suggestion: &str) -> Result<String, Problem> {
+    limited_text(path).map_err(|error| Problem {
+        file: path.display().to_string(),
+        line: 1,
+        column: 1,
+        cause: format!("cannot be read: {error}"),
+        suggestion: suggestion.to_owned(),
+    })
+}
+
+fn limited_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
     if text.len() as u64 > FILE_BYTES_MAX {

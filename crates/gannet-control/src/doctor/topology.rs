@@ -110,7 +110,8 @@ fn way(machine: &Machine, accelerator: &Device) -> Option<Check> {
         }
     };
     let name = format!("{} to {}", card.label(), accelerator.address);
-    let reason = "data that a card writes to an accelerator go this way";
+    let reason =
+        "data that a card writes to an accelerator go this way; `gannet predict` tells of all";
     let remedy = judged.remedy.unwrap_or_else(|| format!("# {}", judged.sentence));
     Some(Check::new(name, value, verdict, reason).fixed_by(remedy))
 }

@@ -197,6 +197,22 @@ fn a_down_trained_link_limits_and_is_named() {
 }
 
 #[test]
+fn what_only_root_may_read_is_assumed_and_said_to_be() {
+    let root = tempfile::tempdir().unwrap();
+    Board { wire_gbit_per_s: 400, ..Board::below(root.path()) }.switch();
+    for device in std::fs::read_dir(root.path().join("sys/bus/pci/devices")).unwrap() {
+        let config = device.unwrap().path().join("config");
+        let bytes = std::fs::read(&config).unwrap();
+        std::fs::write(config, &bytes[..64]).unwrap();
+    }
+    let (class, verdict, prediction) = judged(root.path());
+    assert_eq!((class, verdict.standing), (Some(PathClass::Pix), Standing::Good));
+    let (hop, rate) = limiting(&prediction);
+    assert!(hop.ends_with(", MPS assumed (Gen3 x16, MPS 256 B)"), "{hop}");
+    assert!((rate - 14.40).abs() < 0.01, "{rate}");
+}
+
+#[test]
 fn a_card_that_could_do_more_than_its_slot_is_not_down_trained() {
     let root = tempfile::tempdir().unwrap();
     Board::below(root.path()).switch();
