@@ -31,6 +31,11 @@ impl Cores {
         threads <= self.0.len()
     }
 
+    /// The processors of the first two threads.
+    pub fn first_two(&self) -> Option<[usize; 2]> {
+        self.0.first_chunk().copied()
+    }
+
     /// Keeps the calling thread on the processor of the thread of this number, and gives it; none
     /// if there is none for it.
     pub fn pin(&self, thread: usize) -> Option<usize> {

@@ -7,6 +7,7 @@
 pub mod clusters;
 pub mod coincidences;
 mod cores;
+pub mod fabric;
 pub mod ingest;
 pub mod latency;
 pub mod limits;

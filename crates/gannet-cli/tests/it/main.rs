@@ -1,6 +1,7 @@
 //! The integration tests of this crate, one module a subject.
 
 mod bench_coincidences;
+mod bench_fabric;
 mod bench_ingest;
 mod bench_latency;
 mod bench_rings;

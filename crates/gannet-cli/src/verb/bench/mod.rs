@@ -2,6 +2,7 @@
 
 mod against;
 mod coincidences;
+mod fabric;
 mod ingest;
 mod latency;
 mod names;
@@ -24,6 +25,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum What {
     Coincidences(coincidences::Arguments),
+    Fabric(fabric::Arguments),
     Ingest(ingest::Arguments),
     Latency(latency::Arguments),
     Rings(rings::Arguments),
@@ -33,6 +35,7 @@ enum What {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     match &arguments.what {
         What::Coincidences(arguments) => coincidences::run(arguments),
+        What::Fabric(arguments) => fabric::run(arguments),
         What::Ingest(arguments) => ingest::run(arguments),
         What::Latency(arguments) => latency::run(arguments),
         What::Rings(arguments) => rings::run(arguments),

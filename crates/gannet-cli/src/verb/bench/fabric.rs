@@ -1,0 +1,151 @@
+//! `gannet bench fabric`: what does a path between two processes give?
+
+use std::env;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::Context;
+use gannet_evaluate::fabric::{
+    self, FabricPlan, FabricReport, FabricRow, Operation, Partner, Trust,
+};
+
+use super::names;
+use crate::exit::Outcome;
+use crate::output;
+
+/// Bytes of an operation that are measured, if not asked otherwise.
+const SIZES: [u64; 8] = [8, 64, 512, 4096, 1 << 16, 1 << 20, 1 << 24, 1 << 26];
+
+/// Measures PUT and GET between two processes of this host over shared memory: how many a second, how
+/// many bytes, and how long a round trip takes.
+///
+/// The other process is started, or found with --to where it was started with --listen and the same sizes. Beside
+/// each value stands what the machine allows, measured in the same run between the same processors: copying as many
+/// bytes, and cache lines that pass from one processor to the other. What was moved is compared with what was sent.
+///
+/// Operations: one-way, PUTs with notifications until the other process has been told of all, less half a round
+/// trip; flush, the same until all are done here; round-trip, a PUT and one of as many bytes back; get. Rates
+/// are medians of the repeats; latencies are half of a round trip, medians of the repeats, too.
+///
+/// JSON output is a list. Its `limit` is in operations a second, and for round-trip in ns of half a round trip;
+/// `ratio` is the rate by its limit, and for round-trip the time by its limit.
+///
+/// Example: gannet bench fabric --operation round-trip --bytes 8,4096
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// What is measured.
+    #[arg(long, default_value = "all", value_parser = names::one_or_all::<Operation>())]
+    operation: names::Values<Operation>,
+    /// Bytes of an operation, separated by commas.
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_values_t = SIZES,
+          value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    bytes: Vec<u64>,
+    /// Use other bytes for each operation, so that no cache holds them.
+    #[arg(long)]
+    streaming: bool,
+    /// How often all is measured.
+    #[arg(long, default_value = "5", value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=1000))]
+    repeats: u64,
+    /// Least length of each measurement.
+    #[arg(long, default_value = "0.1", value_name = "S", value_parser = output::seconds)]
+    seconds: Duration,
+    /// Be the other process, and listen at this socket; ends with the one that measures.
+    #[arg(long, value_name = "SOCKET", conflicts_with = "to")]
+    listen: Option<PathBuf>,
+    /// Find the other process at this socket, in place of starting one; it answers once, so all is measured once.
+    #[arg(long, value_name = "SOCKET")]
+    to: Option<PathBuf>,
+    /// Print the measurements as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let longest = arguments.bytes.iter().copied().max().unwrap_or(1);
+    if let Some(path) = &arguments.listen {
+        fabric::serve(path, longest, arguments.streaming, &Trust::SameUser)?;
+        return Ok(Outcome::Ok);
+    }
+    let start = |path: &Path| start_partner(path, longest, arguments.streaming);
+    let (partner, repeats) = match &arguments.to {
+        Some(path) => (Partner::At(path.clone()), 1),
+        None => (Partner::Started(&start), arguments.repeats as usize),
+    };
+    let plan = FabricPlan {
+        operations: arguments.operation.0.clone(),
+        sizes: arguments.bytes.clone(),
+        streaming: arguments.streaming,
+        repeats,
+        time: arguments.seconds,
+        partner,
+        trust: Trust::SameUser,
+    };
+    let report =
+        fabric::measure(&plan, |repeat| tracing::info!("repeat {} of {repeats}", repeat + 1));
+    let report = report.context("the bench of the fabric ended early")?;
+    match arguments.json {
+        true => output::json(&report.rows)?,
+        false => output::print(|out| print(out, &report))?,
+    }
+    Ok(Outcome::Ok)
+}
+
+/// Starts this program as the other process.
+fn start_partner(path: &Path, longest: u64, streaming: bool) -> io::Result<Child> {
+    let mut command = Command::new(env::current_exe()?);
+    command.args(["bench", "fabric", "--bytes", &longest.to_string(), "--listen"]).arg(path);
+    if streaming {
+        command.arg("--streaming");
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()
+}
+
+fn print(out: &mut impl Write, report: &FabricReport) -> io::Result<()> {
+    let placing = &report.placing;
+    match placing.processors {
+        Some([here, there]) => writeln!(out, "processors {here} and {there}")?,
+        None => writeln!(out, "both processes wherever the system put them")?,
+    }
+    writeln!(
+        out,
+        "a cache line passes between them in {:.0} ns, {:.1} M of them in a second",
+        placing.line_ns,
+        placing.lines_per_s * 1e-6
+    )?;
+    let streaming = report.rows.iter().any(|row| row.streaming);
+    writeln!(
+        out,
+        "{}",
+        if streaming { "other bytes each time" } else { "the same bytes each time" }
+    )?;
+    writeln!(
+        out,
+        "{:<10} {:>10} {:>12} {:>9} {:>10} {:>10} {:>7}  limit",
+        "operation", "bytes", "per s", "GB/s", "p50 ns", "p99 ns", "ratio"
+    )?;
+    report.rows.iter().try_for_each(|row| print_row(out, row))
+}
+
+fn print_row(out: &mut impl Write, row: &FabricRow) -> io::Result<()> {
+    let ns = |value: Option<f64>| value.map_or_else(String::new, |ns| format!("{ns:.0}"));
+    let per_s = match row.per_s {
+        rate if rate >= 1e6 => format!("{:.2} M", rate * 1e-6),
+        rate if rate >= 1e3 => format!("{:.2} k", rate * 1e-3),
+        rate => format!("{rate:.2}  "),
+    };
+    writeln!(
+        out,
+        "{:<10} {:>10} {:>12} {:>9.3} {:>10} {:>10} {:>7.2}  {}",
+        names::name(&row.operation),
+        row.bytes,
+        per_s,
+        row.gbyte_per_s,
+        ns(row.latency_ns_p50),
+        ns(row.latency_ns_p99),
+        row.ratio,
+        row.limit_is
+    )
+}

@@ -1,0 +1,87 @@
+//! `gannet bench fabric` through the binary: fields, table, two terminals, and exit codes.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+fn bench(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gannet"));
+    command.args(["bench", "fabric", "--seconds", "0"]).args(arguments).output().unwrap()
+}
+
+/// Bytes and operations of the rows, each of which has its figures and their ratio.
+fn rows(output: &Output) -> Vec<(u64, String)> {
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{message}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let row = |row: &Value| {
+        let figure = |name: &str| row[name].as_f64().unwrap();
+        let operation = row["operation"].as_str().unwrap().to_owned();
+        assert_eq!(row["backend"], "shm");
+        assert!(row["provider"].is_null() && row["limit_is"].is_string());
+        let rate = figure("per_s") * figure("bytes") * 1e-9;
+        assert!((figure("gbyte_per_s") / rate - 1.0).abs() < 1e-6);
+        let value = if operation == "round-trip" { "latency_ns_p50" } else { "per_s" };
+        assert!((figure("ratio") * figure("limit") / figure(value) - 1.0).abs() < 1e-6, "{row}");
+        assert_eq!(row["latency_ns_p99"].is_number(), operation == "round-trip");
+        (row["bytes"].as_u64().unwrap(), operation)
+    };
+    report.as_array().unwrap().iter().map(row).collect()
+}
+
+#[test]
+fn each_operation_and_size_has_its_row() {
+    let output = bench(&["--bytes", "8,5000", "--repeats", "2", "--json"]);
+    let mut got = rows(&output);
+    got.sort();
+    let mut expected = Vec::new();
+    for bytes in [8, 5000] {
+        for operation in ["flush", "get", "one-way", "round-trip"] {
+            expected.push((bytes, operation.to_owned()));
+        }
+    }
+    assert_eq!(got, expected);
+}
+
+#[test]
+fn a_table_tells_where_and_beside_what() {
+    let output = bench(&["--bytes", "8", "--operation", "one-way", "--repeats", "1"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in ["a cache line passes between them", "one-way", "ratio", "the same bytes each time"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn the_other_process_may_be_of_another_terminal() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("bench.sock");
+    let name = path.to_str().unwrap();
+    let mut other = Command::new(env!("CARGO_BIN_EXE_gannet"))
+        .args(["bench", "fabric", "--bytes", "64", "--listen", name])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !Path::new(name).exists() {
+        assert!(other.try_wait().unwrap().is_none());
+        thread::sleep(Duration::from_millis(5));
+    }
+    let output = bench(&["--bytes", "64", "--operation", "get", "--to", name, "--json"]);
+    assert_eq!(rows(&output), [(64, "get".to_owned())]);
+    assert!(other.wait().unwrap().success(), "it ends with the one that measures");
+    assert!(!path.exists());
+}
+
+#[test]
+fn nobody_at_the_socket_is_an_error_that_says_so() {
+    let output = bench(&["--to", "/nowhere/bench.sock"]);
+    assert_eq!(output.status.code(), Some(1));
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(message.contains("cannot reach the other endpoint"), "{message}");
+    let output = bench(&["--bytes", "0"]);
+    assert_eq!(output.status.code(), Some(2));
+}

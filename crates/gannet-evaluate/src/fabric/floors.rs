@@ -1,0 +1,135 @@
+//! What memory and caches allow, measured beside the fabric.
+
+use std::hint::{black_box, spin_loop};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gannet_memory::{Access, RegionError, SharedRegion};
+
+use super::{COPIED_FROM, LINE, Operation};
+use crate::cores::Cores;
+
+/// Round trips and lines of a measurement.
+const TRIPS: u64 = 50_000;
+const LINES: u64 = 2_000_000;
+/// Lines that may be under way.
+const WINDOW: u64 = 1024;
+/// Words of a line.
+const WORDS: usize = 8;
+
+/// What bounds the fabric on this machine, now.
+pub(super) struct Floors {
+    /// Half a round trip of a cache line, ns.
+    pub line_ns: f64,
+    /// Lines that pass from one processor to the other in a second.
+    pub lines_per_s: f64,
+    /// Copies a second by their bytes.
+    copies: Vec<(u64, f64)>,
+}
+
+impl Floors {
+    /// Measures between the first two processors, and copies of the given sizes on the first.
+    pub fn measure(
+        sizes: &[u64],
+        streaming: bool,
+        time: Duration,
+        cores: &Cores,
+    ) -> Result<Self, RegionError> {
+        let (line_ns, lines_per_s) = lines(cores)?;
+        let copies = sizes.iter().map(|&bytes| Ok((bytes, copies_per_s(bytes, streaming, time)?)));
+        let copies = copies.collect::<Result<_, RegionError>>()?;
+        Ok(Self { line_ns, lines_per_s, copies })
+    }
+
+    /// The limit of an operation: ns of half a round trip, else operations a second.
+    pub fn limit(&self, operation: Operation, bytes: u64) -> f64 {
+        let copies =
+            self.copies.iter().find(|&&(of, _)| of == bytes).map_or(f64::NAN, |&(_, rate)| rate);
+        match operation {
+            Operation::RoundTrip if bytes < COPIED_FROM => self.line_ns,
+            Operation::RoundTrip => self.line_ns + 1e9 / copies,
+            // Half a line of the event, and those of the bytes.
+            Operation::OneWay | Operation::Flush if bytes < COPIED_FROM => {
+                self.lines_per_s / (0.5 + bytes.div_ceil(LINE) as f64)
+            }
+            _ => copies,
+        }
+    }
+}
+
+/// Half a round trip of a line, and how many pass in a second.
+fn lines(cores: &Cores) -> Result<(f64, f64), RegionError> {
+    let here = SharedRegion::new(LINE as usize * (WINDOW as usize + 2))?;
+    let bytes = here.len() as u64;
+    let file = here.descriptor(Access::Write).expect("a descriptor of own memory");
+    let measured = thread::scope(|scope| {
+        scope.spawn(move || {
+            cores.pin(1);
+            let there = SharedRegion::attach(file, bytes, Access::Write).expect("own memory");
+            let words = there.words(0, WORDS * (WINDOW as usize + 2));
+            for trip in 1..=TRIPS {
+                while words[0].load(Ordering::Acquire) != trip {
+                    spin_loop();
+                }
+                words[WORDS].store(trip, Ordering::Release);
+            }
+            for line in 0..LINES {
+                let word = &words[WORDS * (2 + (line % WINDOW) as usize)];
+                while word.load(Ordering::Acquire) != line + 1 {
+                    spin_loop();
+                }
+                if (line + 1).is_multiple_of(WINDOW / 4) {
+                    words[WORDS].store(line + 1, Ordering::Release);
+                }
+            }
+        });
+        let words = here.words(0, WORDS * (WINDOW as usize + 2));
+        let mut begin = Instant::now();
+        for trip in 1..=TRIPS {
+            // Some trips for the other thread to come to its processor.
+            if trip == TRIPS / 10 {
+                begin = Instant::now();
+            }
+            words[0].store(trip, Ordering::Release);
+            while words[WORDS].load(Ordering::Acquire) != trip {
+                spin_loop();
+            }
+        }
+        let trips = TRIPS - TRIPS / 10 + 1;
+        let line_ns = begin.elapsed().as_nanos() as f64 / (2 * trips) as f64;
+        words[WORDS].store(0, Ordering::Release);
+        let (begin, mut taken) = (Instant::now(), 0);
+        for line in 0..LINES {
+            while line - taken >= WINDOW {
+                taken = words[WORDS].load(Ordering::Acquire);
+            }
+            words[WORDS * (2 + (line % WINDOW) as usize)].store(line + 1, Ordering::Release);
+        }
+        (line_ns, LINES as f64 / begin.elapsed().as_secs_f64())
+    });
+    Ok(measured)
+}
+
+/// Copies of `bytes` bytes that one processor makes in a second, from and to shared memory.
+fn copies_per_s(bytes: u64, streaming: bool, time: Duration) -> Result<f64, RegionError> {
+    let span = super::driver::span(bytes, streaming) as usize;
+    let bytes = bytes as usize;
+    let (from, to) = (SharedRegion::new(span)?, SharedRegion::new(span)?);
+    let copy = |place: usize| {
+        let offset = place * bytes % (span - bytes + 1);
+        from.copy_to(offset, &to, offset, bytes);
+        black_box(&to);
+    };
+    (0..10).for_each(copy);
+    let mut count = 16;
+    loop {
+        let begin = Instant::now();
+        (0..count).for_each(copy);
+        let elapsed = begin.elapsed();
+        if elapsed >= time {
+            return Ok(count as f64 / elapsed.as_secs_f64());
+        }
+        count *= 2;
+    }
+}

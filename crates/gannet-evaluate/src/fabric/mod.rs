@@ -1,0 +1,347 @@
+//! What a path of the fabric gives between two processes, beside what the machine would allow.
+//!
+//! The process that measures drives another one, its partner, which answers when it is asked to
+//! ([`serve`]). Operations as in the benches of APEnet+ and its successors:
+//!
+//! * one way: PUTs with notifications, until the partner says that the last one has come; half of a round
+//!   trip is taken off;
+//! * flush: the same, until the last one is done for the side that posted it;
+//! * round trip: a PUT with a notification, and one of as many bytes back; half of it is told;
+//! * GET: until the last one is done.
+//!
+//! Whatever was moved is compared with what was sent.
+
+mod driver;
+mod floors;
+mod partner;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use gannet_fabric::JoinError;
+pub use gannet_fabric::Trust;
+use gannet_fabric::endpoint::{Failure, OpenError, PostError};
+use gannet_memory::RegionError;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use self::driver::Driver;
+use self::floors::Floors;
+pub use self::partner::serve;
+use crate::cores::Cores;
+
+/// Bytes of a cache line.
+const LINE: u64 = 64;
+/// Bytes from which on copying counts, and below which the cache lines that pass between processors do.
+const COPIED_FROM: u64 = 4096;
+/// Time that a partner has to start.
+const START_WITHIN: Duration = Duration::from_secs(10);
+
+/// Why the experiment cannot be made.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The other process cannot be reached.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    /// The other process cannot be started.
+    #[error("cannot start the other process: {0}")]
+    Start(#[source] io::Error),
+    /// There is a file where the other process is to be found.
+    #[error("cannot listen at {path}: {cause}; remove it if no other process uses it")]
+    Listen {
+        /// The path.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        cause: io::Error,
+    },
+    /// Nobody has connected.
+    #[error("nobody connected within {} s", .0.as_secs())]
+    Nobody(Duration),
+    /// Memory cannot be had.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    /// A window cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// An operation is refused.
+    #[error(transparent)]
+    Post(#[from] PostError),
+    /// The other process is gone.
+    #[error("the other process left: {0}")]
+    Left(#[from] Failure),
+    /// The other process does not answer.
+    #[error("the other process has not answered within {} s", .0.as_secs())]
+    Silent(Duration),
+    /// The window of the other process is too short.
+    #[error(
+        "the other process lets {there} bytes be reached, and {here} are asked for; give both the same sizes"
+    )]
+    Short {
+        /// Bytes needed.
+        here: u64,
+        /// Bytes there.
+        there: u64,
+    },
+    /// What came is not what was sent.
+    #[error("{operation:?} of {bytes} bytes: what is there is not what was sent")]
+    Corrupt {
+        /// The operation.
+        operation: Operation,
+        /// Bytes of one.
+        bytes: u64,
+    },
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    /// PUTs until the other process has been told of all.
+    OneWay,
+    /// PUTs until all are done here.
+    Flush,
+    /// PUTs there and back, one at a time.
+    RoundTrip,
+    /// GETs until all are done.
+    Get,
+}
+
+impl Operation {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::OneWay, Self::Flush, Self::RoundTrip, Self::Get];
+}
+
+/// What is to be measured.
+pub struct FabricPlan<'a> {
+    /// The operations.
+    pub operations: Vec<Operation>,
+    /// Bytes of an operation, for each measurement.
+    pub sizes: Vec<u64>,
+    /// Whether each operation has other bytes than the one before, so that no cache holds them.
+    pub streaming: bool,
+    /// How often all is measured.
+    pub repeats: usize,
+    /// Length of one measurement.
+    pub time: Duration,
+    /// The other process.
+    pub partner: Partner<'a>,
+    /// How endpoints know that they may join.
+    pub trust: Trust,
+}
+
+/// The other process.
+pub enum Partner<'a> {
+    /// It listens here.
+    At(PathBuf),
+    /// It is started, on the second processor, and told where to listen.
+    Started(&'a dyn Fn(&Path) -> io::Result<Child>),
+}
+
+/// A measurement.
+#[derive(Clone, Debug, Serialize)]
+pub struct FabricRow {
+    /// Backend of the fabric.
+    pub backend: &'static str,
+    /// What carries it, where the backend has a choice.
+    pub provider: Option<String>,
+    /// What was measured.
+    pub operation: Operation,
+    /// Bytes of an operation.
+    pub bytes: u64,
+    /// Whether the bytes were others each time.
+    pub streaming: bool,
+    /// Operations a second: the median of the repeats.
+    pub per_s: f64,
+    /// The least and the most of the repeats.
+    pub per_s_range: [f64; 2],
+    /// Bytes a second, 10^9.
+    pub gbyte_per_s: f64,
+    /// Half a round trip, in ns, of which half take less; of round trips only.
+    pub latency_ns_p50: Option<f64>,
+    /// The same of which 99 % take less.
+    pub latency_ns_p99: Option<f64>,
+    /// What the machine would allow, measured in the same run: of a round trip half of it in ns, else
+    /// operations a second.
+    pub limit: f64,
+    /// What bounds it.
+    pub limit_is: &'static str,
+    /// The rate by its limit; the time of half a round trip by its limit.
+    pub ratio: f64,
+    /// How often it was measured.
+    pub repeats: usize,
+}
+
+/// Where the two processes ran.
+#[derive(Clone, Debug, Serialize)]
+pub struct Placing {
+    /// Processors of the one that measures and of its partner, if threads can be kept on them.
+    pub processors: Option<[usize; 2]>,
+    /// Half a round trip of a cache line between them, ns.
+    pub line_ns: f64,
+    /// Cache lines that pass from one to the other in a second.
+    pub lines_per_s: f64,
+}
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub struct FabricReport {
+    /// A row for each size and operation.
+    pub rows: Vec<FabricRow>,
+    /// Where.
+    pub placing: Placing,
+}
+
+/// One repeat of one measurement.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    per_s: f64,
+    latency_ns: Option<[f64; 2]>,
+    limit: f64,
+}
+
+/// Measures; `told` is called before each repeat.
+///
+/// # Errors
+/// When the other process cannot be had, leaves or does not answer, or when bytes come otherwise than
+/// they were sent.
+///
+/// # Panics
+/// When there is no size, no repeat, or a size is 0.
+pub fn measure(plan: &FabricPlan<'_>, mut told: impl FnMut(usize)) -> Result<FabricReport, Error> {
+    assert!(plan.repeats > 0 && plan.sizes.iter().all(|&bytes| bytes > 0));
+    let cores = Cores::usable();
+    if cores.has(2) {
+        cores.pin(0);
+    }
+    let longest = plan.sizes.iter().copied().max().expect("a size");
+    let points: Vec<(Operation, u64)> = plan
+        .operations
+        .iter()
+        .flat_map(|&operation| plan.sizes.iter().map(move |&bytes| (operation, bytes)))
+        .collect();
+    let mut samples = vec![Vec::new(); points.len()];
+    let mut lines = Vec::new();
+    for repeat in 0..plan.repeats {
+        told(repeat);
+        let floors = Floors::measure(&plan.sizes, plan.streaming, plan.time, &cores)?;
+        lines.push((floors.line_ns, floors.lines_per_s));
+        let mut started = Started::new(plan)?;
+        let mut driver = started.connect(plan, longest)?;
+        let half_trip_s = driver.round_trips(8, plan.time)?[0] * 1e-9;
+        for (&(operation, bytes), samples) in points.iter().zip(&mut samples) {
+            let sample = driver.measure(operation, bytes, plan.time, half_trip_s)?;
+            samples.push(Sample { limit: floors.limit(operation, bytes), ..sample });
+        }
+    }
+    let (line_ns, lines_per_s): (Vec<_>, Vec<_>) = lines.into_iter().unzip();
+    let rows = points.iter().zip(&samples).map(|(&point, samples)| row(point, plan, samples));
+    Ok(FabricReport {
+        rows: rows.collect(),
+        placing: Placing {
+            processors: cores.first_two(),
+            line_ns: median(line_ns),
+            lines_per_s: median(lines_per_s),
+        },
+    })
+}
+
+/// The middle of some values.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn row(
+    (operation, bytes): (Operation, u64),
+    plan: &FabricPlan<'_>,
+    samples: &[Sample],
+) -> FabricRow {
+    let each = |value: &dyn Fn(&Sample) -> f64| samples.iter().map(value).collect::<Vec<_>>();
+    let rates = each(&|sample| sample.per_s);
+    let (least, most) =
+        (rates.iter().copied().fold(f64::MAX, f64::min), rates.iter().copied().fold(0.0, f64::max));
+    let (per_s, limit) = (median(rates), median(each(&|sample| sample.limit)));
+    let percentile = |which: usize| {
+        let of = |sample: &Sample| sample.latency_ns.map(|latency| latency[which]);
+        samples.iter().map(of).collect::<Option<Vec<_>>>().map(median)
+    };
+    let latency_ns_p50 = percentile(0);
+    let limit_is = match (operation, bytes < COPIED_FROM) {
+        (Operation::RoundTrip, true) => "a cache line that passes between the processors",
+        (Operation::RoundTrip, false) => "such a cache line, and copying",
+        (Operation::OneWay | Operation::Flush, true) => {
+            "cache lines that pass between the processors"
+        }
+        _ => "copying",
+    };
+    FabricRow {
+        backend: "shm",
+        provider: None,
+        operation,
+        bytes,
+        streaming: plan.streaming,
+        per_s,
+        per_s_range: [least, most],
+        gbyte_per_s: per_s * bytes as f64 * 1e-9,
+        latency_ns_p50,
+        latency_ns_p99: percentile(1),
+        limit,
+        limit_is,
+        ratio: latency_ns_p50.unwrap_or(per_s) / limit,
+        repeats: samples.len(),
+    }
+}
+
+/// The other process, ended with this.
+struct Started {
+    child: Option<Child>,
+    path: PathBuf,
+}
+
+impl Started {
+    fn new(plan: &FabricPlan<'_>) -> Result<Self, Error> {
+        match &plan.partner {
+            Partner::At(path) => Ok(Self { child: None, path: path.clone() }),
+            Partner::Started(start) => {
+                let name = format!("gannet-bench-{}.sock", std::process::id());
+                let path = std::env::temp_dir().join(name);
+                let child = start(&path).map_err(Error::Start)?;
+                Ok(Self { child: Some(child), path })
+            }
+        }
+    }
+
+    /// Joins it as soon as it listens.
+    fn connect(&mut self, plan: &FabricPlan<'_>, longest: u64) -> Result<Driver, Error> {
+        let begin = Instant::now();
+        loop {
+            match Driver::connect(&self.path, &plan.trust, longest, plan.streaming) {
+                Err(Error::Join(JoinError::System(error)))
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+                    ) && self.child.is_some()
+                        && begin.elapsed() < START_WITHIN =>
+                {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                driver => return driver,
+            }
+        }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // It ends by itself when the endpoint here is gone; this is for one that never met it.
+            let _ = child.kill();
+            let _ = child.wait();
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The process that answers.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use gannet_fabric::shm::{Limits, Listener, Shm};
+use gannet_fabric::{
+    Completion, Endpoint, Failure, JoinError, Key, Local, Opening, Peer, PostError, Put, RegionId,
+    Remote, Trust,
+};
+use gannet_memory::{Access, SharedRegion};
+
+use super::Error;
+use super::driver::span;
+use crate::cores::Cores;
+
+/// What the one that measures calls its window, and the partner its own.
+pub(super) const ANSWERS: u32 = 1;
+pub(super) const DATA: u32 = 2;
+/// What a notification asks for.
+pub(super) const TAKE: u32 = 0;
+pub(super) const ANSWER_SHORT: u32 = 1;
+pub(super) const ANSWER_ALL: u32 = 2;
+/// Bytes of a short answer.
+pub(super) const SHORT: u64 = 8;
+/// Turns between two looks at the clock.
+const TURNS: u32 = 4096;
+/// Time within which somebody has to connect.
+const CONNECT_WITHIN: Duration = Duration::from_secs(60);
+
+pub(super) const REGION: RegionId = RegionId(0);
+
+/// Limits of both processes.
+pub(super) fn limits() -> Limits {
+    Limits { deadline: Duration::from_secs(5), ..Limits::default() }
+}
+
+/// Listens at `path` for one that measures, and answers it until it leaves. `longest` and `streaming` are
+/// those of the plan.
+///
+/// # Errors
+/// When nobody connects, or memory cannot be had.
+pub fn serve(path: &Path, longest: u64, streaming: bool, trust: &Trust) -> Result<(), Error> {
+    let bytes = span(longest, streaming);
+    Cores::usable().pin(1);
+    let listener = Listener::bind(path);
+    let listener = listener.map_err(|cause| Error::Listen { path: path.to_owned(), cause })?;
+    let mut endpoint = Shm::new(limits());
+    let region = SharedRegion::new(bytes as usize)?;
+    assert!(endpoint.add_region(region).is_ok(), "the first region finds room");
+    let begin = Instant::now();
+    let peer = loop {
+        match endpoint.accept(&listener, trust) {
+            Ok(peer) => break peer,
+            Err(JoinError::System(error)) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                if begin.elapsed() > CONNECT_WITHIN {
+                    return Err(Error::Nobody(CONNECT_WITHIN));
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+    };
+    // Nobody else is served, and the name can be used again.
+    drop(listener);
+    Answering { endpoint, peer, bytes, answers: None, begin: Instant::now() }.run()
+}
+
+struct Answering {
+    endpoint: Shm,
+    peer: Peer,
+    /// Length of the window.
+    bytes: u64,
+    /// Window of the one that measures.
+    answers: Option<Key>,
+    begin: Instant,
+}
+
+impl Answering {
+    fn run(mut self) -> Result<(), Error> {
+        let mut told = Vec::with_capacity(256);
+        loop {
+            self.endpoint.progress(self.begin.elapsed().as_nanos() as u64);
+            for _ in 0..TURNS {
+                told.clear();
+                self.endpoint.poll(&mut told);
+                for completion in &told {
+                    match *completion {
+                        Completion::Notified { bytes, immediate, .. } => {
+                            self.answer(bytes, immediate)?
+                        }
+                        Completion::WindowOpened { window, .. } if window.label == ANSWERS => {
+                            self.answers = Some(window.key);
+                            self.open()?;
+                        }
+                        Completion::Left { failure: Failure::Ended, .. } => return Ok(()),
+                        Completion::Left { failure, .. } => return Err(failure.into()),
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets the one that measures begin: now it can be answered.
+    fn open(&mut self) -> Result<(), Error> {
+        let start = Local { region: REGION, offset: 0 };
+        let (bytes, access) = (self.bytes, Access::Write);
+        self.endpoint.open_window(&Opening { start, bytes, access, label: DATA })?;
+        Ok(())
+    }
+
+    fn answer(&mut self, bytes: u64, immediate: u32) -> Result<(), Error> {
+        let bytes = match immediate {
+            ANSWER_SHORT => SHORT.min(bytes),
+            ANSWER_ALL => bytes,
+            _ => return Ok(()),
+        };
+        let Some(key) = self.answers else { return Ok(()) };
+        let source = Local { region: REGION, offset: 0 };
+        let put = Put { source, target: Remote { peer: self.peer, key, offset: 0 }, bytes };
+        match self.endpoint.put_notify(&put, TAKE) {
+            // Who asks has one answer under way, and is told to have left by `poll`.
+            Ok(_) | Err(PostError::Full { .. } | PostError::NotJoined(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
