@@ -15,6 +15,7 @@ use gannet_dune::detector::DUNE_TPC;
 use gannet_hdf5::{GroupReader, Reader};
 use gannet_log::format::encode_chunk;
 use gannet_log::{Kind, Label};
+use gannet_topology::TopologyFile;
 use gannet_torus::link::{Config, Link, Origin};
 use gannet_trigger::merge::{MergeConfig, Merged, Merger};
 use gannet_web::{Access, Site};
@@ -101,6 +102,7 @@ targets! {
     packet: take_packet,
     pcap: |bytes| print(Format::Pcap, bytes),
     pcapng: |bytes| print(Format::Pcapng, bytes),
+    pci_config_space: read_config_space,
     primitive_queue: queues::primitives,
     protowib: |bytes| print(Format::ProtoWib, bytes),
     rdma: |bytes| print(Format::Rdma, bytes),
@@ -111,6 +113,7 @@ targets! {
     tdeeth: |bytes| print_tpc_frame(Format::TdeEth, bytes),
     tdm: |bytes| print(Format::Tdm, bytes),
     time_slice: |bytes| print(Format::TimeSlice, bytes),
+    topology_file: predict_paths,
     trigger_activity: |bytes| print(Format::TriggerActivity, bytes),
     trigger_candidate: |bytes| print(Format::TriggerCandidate, bytes),
     trigger_primitive: |bytes| print(Format::TriggerPrimitive, bytes),
@@ -183,6 +186,26 @@ fn read_configuration(bytes: &[u8]) {
             config::parse("fuzz.toml", text, Path::new("/nonexistent"), &[&DUNE_TPC])
     {
         assert!(problem.line > 0 && problem.column > 0, "{problem}");
+    }
+}
+
+/// Reads `bytes` as the configuration space of a device.
+fn read_config_space(bytes: &[u8]) {
+    let sizes = gannet_topology::express(bytes).map(|it| [it.payload_bytes, it.read_request_bytes]);
+    assert!(sizes.into_iter().flatten().flatten().all(|size| (128..=4096).contains(&size)));
+    let _ = gannet_topology::acs(bytes);
+}
+
+/// Reads `bytes` as a topology file; every path that is accepted has rates.
+fn predict_paths(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let file = config::Document::new("fuzz.toml", text).read::<TopologyFile>();
+    for path in file.ok().and_then(|file| file.paths().ok()).unwrap_or_default() {
+        let prediction = path.predict();
+        for rate in [&prediction.put, &prediction.get] {
+            let rate = rate.as_ref().expect("each hop of a file has a rate").gbyte_per_s();
+            assert!(rate > 0.0 && rate.is_finite(), "{prediction:?}");
+        }
     }
 }
 
