@@ -44,6 +44,14 @@ impl Cores {
         set.set(processor);
         sched_setaffinity(None, &set).ok().map(|()| processor)
     }
+
+    /// Lets the calling thread, and processes that it starts, run on any of the processors again.
+    pub fn unpin(&self) {
+        let mut set = CpuSet::new();
+        self.0.iter().for_each(|&processor| set.set(processor));
+        // Where it was permitted once it still is, and where not there is nothing to undo.
+        let _ = sched_setaffinity(None, &set);
+    }
 }
 
 /// Time for which the calling thread could have run but had no processor; 0 where Linux does not
@@ -108,6 +116,8 @@ mod tests {
             let now = sched_getaffinity(None).unwrap();
             assert!(now.count() == 1 && now.is_set(processor));
             assert_eq!(cores.pin(CpuSet::MAX_CPU), None, "more threads than processors");
+            cores.unpin();
+            assert_eq!(sched_getaffinity(None).unwrap(), before);
         })
         .join()
         .unwrap();

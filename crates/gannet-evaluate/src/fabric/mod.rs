@@ -214,9 +214,6 @@ struct Sample {
 pub fn measure(plan: &FabricPlan<'_>, mut told: impl FnMut(usize)) -> Result<FabricReport, Error> {
     assert!(plan.repeats > 0 && plan.sizes.iter().all(|&bytes| bytes > 0));
     let cores = Cores::usable();
-    if cores.has(2) {
-        cores.pin(0);
-    }
     let longest = plan.sizes.iter().copied().max().expect("a size");
     let points: Vec<(Operation, u64)> = plan
         .operations
@@ -227,9 +224,13 @@ pub fn measure(plan: &FabricPlan<'_>, mut told: impl FnMut(usize)) -> Result<Fab
     let mut lines = Vec::new();
     for repeat in 0..plan.repeats {
         told(repeat);
+        cores.pin(0);
         let floors = Floors::measure(&plan.sizes, plan.streaming, plan.time, &cores)?;
         lines.push((floors.line_ns, floors.lines_per_s));
+        // Who starts a process keeps it on its own processor.
+        cores.unpin();
         let mut started = Started::new(plan)?;
+        cores.pin(0);
         let mut driver = started.connect(plan, longest)?;
         let half_trip_s = driver.round_trips(8, plan.time)?[0] * 1e-9;
         for (&(operation, bytes), samples) in points.iter().zip(&mut samples) {
