@@ -10,7 +10,7 @@ use std::time::Duration;
 use gannet_wire::exchange::Message;
 use hmac::{Hmac, KeyInit, Mac};
 use rustix::rand::{GetRandomFlags, getrandom};
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 /// How endpoints know that they may join.
@@ -20,6 +20,21 @@ pub enum Trust {
     SameUser,
     /// They know the same secret.
     Secret(Vec<u8>),
+}
+
+impl Trust {
+    /// The key of the codes: the hash of the secret, since HMAC takes secrets that differ in zeros at their
+    /// end for one; no bytes without a secret.
+    ///
+    /// # Errors
+    /// When the secret is empty: anybody knows that.
+    pub fn key(&self) -> Result<Vec<u8>, JoinError> {
+        match self {
+            Self::SameUser => Ok(Vec::new()),
+            Self::Secret(secret) if secret.is_empty() => Err(JoinError::EmptySecret),
+            Self::Secret(secret) => Ok(Sha256::digest(secret).to_vec()),
+        }
+    }
 }
 
 /// Prints nothing of the secret.
@@ -63,6 +78,9 @@ pub enum JoinError {
     /// The other side does not know the secret.
     #[error("the other side does not know the secret, or has one and this side has none")]
     Secret,
+    /// The secret of this side has no bytes.
+    #[error("the secret is empty; give both sides the same one of 16 bytes or more")]
+    EmptySecret,
     /// The other side is of another backend.
     #[error("the other side is of backend {there}, this one of {here}; choose one for both")]
     Backend {
@@ -104,14 +122,14 @@ pub struct Joined {
     pub deadline: Duration,
 }
 
-/// Meets the other side: both prove to know `secret`, which is empty where there is none.
+/// Meets the other side: both prove to know the `key` ([`Trust::key`]).
 ///
 /// # Errors
 /// When the other side is of another backend or version, does not know the secret, or does not answer.
 pub fn meet(
     carrier: &mut impl Carrier,
     side: Side,
-    secret: &[u8],
+    key: &[u8],
     backend: u32,
     deadline: Duration,
 ) -> Result<Joined, JoinError> {
@@ -127,7 +145,7 @@ pub fn meet(
     if there != backend {
         return Err(JoinError::Backend { here: backend, there });
     }
-    let code = code(secret, side, &hello, &theirs).finalize().into_bytes().into();
+    let code = code(key, side, &hello, &theirs).finalize().into_bytes().into();
     carrier.send(&Message::Proof { code })?;
     let proof = carrier.receive()?;
     let Message::Proof { code: got } = proof else { return Err(JoinError::Turn(proof)) };
@@ -135,15 +153,15 @@ pub fn meet(
         Side::Accepting => Side::Connecting,
         Side::Connecting => Side::Accepting,
     };
-    let expected = self::code(secret, other, &theirs, &hello);
+    let expected = self::code(key, other, &theirs, &hello);
     expected.verify_slice(&got).map_err(|_| JoinError::Secret)?;
     Ok(Joined { deadline: Duration::from_millis(deadline_ms.into()) })
 }
 
-/// The code by which `side` proves that it knows the secret.
-fn code(secret: &[u8], side: Side, own: &Message, other: &Message) -> Hmac<Sha256> {
+/// The code by which `side` proves that it knows the key.
+fn code(key: &[u8], side: Side, own: &Message, other: &Message) -> Hmac<Sha256> {
     // HMAC takes keys of any length.
-    let mut code = Hmac::<Sha256>::new_from_slice(secret).unwrap_or_else(|_| unreachable!());
+    let mut code = Hmac::<Sha256>::new_from_slice(key).unwrap_or_else(|_| unreachable!());
     code.update(match side {
         Side::Accepting => b"accepting",
         Side::Connecting => b"connecting",

@@ -80,17 +80,13 @@ impl Joint {
         limits: &Limits,
     ) -> Result<Self, JoinError> {
         let mut line = Line::new(socket, limits.deadline)?;
-        let secret: &[u8] = match trust {
-            Trust::Secret(secret) => secret,
-            Trust::SameUser => {
-                let (here, there) = (rustix::process::geteuid().as_raw(), line.user()?);
-                if here != there {
-                    return Err(JoinError::User(there));
-                }
-                &[]
+        if matches!(trust, Trust::SameUser) {
+            let (here, there) = (rustix::process::geteuid().as_raw(), line.user()?);
+            if here != there {
+                return Err(JoinError::User(there));
             }
-        };
-        meet(&mut line, side, secret, BACKEND, limits.deadline)?;
+        }
+        meet(&mut line, side, &trust.key()?, BACKEND, limits.deadline)?;
         let words = ring::words(limits.events);
         let region = SharedRegion::new(words * size_of::<u64>())?;
         let file = region.descriptor(Access::Write)?;
