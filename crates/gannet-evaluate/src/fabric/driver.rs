@@ -1,16 +1,13 @@
 //! The process that measures.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use gannet_fabric::shm::Shm;
 use gannet_fabric::{
-    Completion, Endpoint, Get, Key, Local, Opening, Peer, PostError, Put, Remote, Request, Trust,
-    Window,
+    Completion, Endpoint, Get, Key, Local, Opening, Peer, PostError, Put, Remote, Request, Window,
 };
 use gannet_memory::{Access, SharedRegion};
 
-use super::partner::{ANSWER_ALL, ANSWER_SHORT, ANSWERS, DATA, REGION, TAKE, limits};
+use super::partner::{ANSWER_ALL, ANSWER_SHORT, ANSWERS, DATA, REGION, TAKE};
 use super::{Error, Operation, Sample};
 
 /// Bytes in turn of which each is used when no cache is to hold them.
@@ -31,8 +28,8 @@ pub(super) fn span(bytes: u64, streaming: bool) -> u64 {
 }
 
 /// An endpoint that is joined to the partner.
-pub(super) struct Driver {
-    endpoint: Shm,
+pub(super) struct Driver<E> {
+    endpoint: E,
     peer: Peer,
     /// Window of the partner.
     key: Key,
@@ -47,16 +44,10 @@ pub(super) struct Driver {
     begin: Instant,
 }
 
-impl Driver {
-    pub fn connect(
-        path: &Path,
-        trust: &Trust,
-        longest: u64,
-        streaming: bool,
-    ) -> Result<Self, Error> {
+impl<E: Endpoint> Driver<E> {
+    /// Lets the partner answer, and waits until it does.
+    pub fn new(mut endpoint: E, peer: Peer, longest: u64, streaming: bool) -> Result<Self, Error> {
         let span = span(longest, streaming);
-        let mut endpoint = Shm::new(limits());
-        let peer = endpoint.connect(path, trust)?;
         let region = SharedRegion::new(3 * span as usize)?;
         assert!(endpoint.add_region(region).is_ok(), "the first region finds room");
         let start = Local { region: REGION, offset: span };
@@ -228,7 +219,7 @@ impl Driver {
     fn post(
         &mut self,
         number: u64,
-        post: impl Fn(&mut Shm) -> Result<Request, PostError>,
+        post: impl Fn(&mut E) -> Result<Request, PostError>,
     ) -> Result<(), Error> {
         loop {
             match post(&mut self.endpoint) {

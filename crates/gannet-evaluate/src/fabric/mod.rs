@@ -11,6 +11,7 @@
 //!
 //! Whatever was moved is compared with what was sent.
 
+mod backend;
 mod driver;
 mod floors;
 mod partner;
@@ -20,13 +21,15 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use gannet_fabric::JoinError;
 pub use gannet_fabric::Trust;
 use gannet_fabric::endpoint::{Failure, OpenError, PostError};
+use gannet_fabric::{JoinError, Peer};
 use gannet_memory::RegionError;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+pub use self::backend::Backend;
+use self::backend::{Meet, OverShm};
 use self::driver::Driver;
 use self::floors::Floors;
 pub use self::partner::serve;
@@ -117,6 +120,8 @@ impl Operation {
 
 /// What is to be measured.
 pub struct FabricPlan<'a> {
+    /// What carries the operations.
+    pub backend: Backend,
     /// The operations.
     pub operations: Vec<Operation>,
     /// Bytes of an operation, for each measurement.
@@ -145,7 +150,7 @@ pub enum Partner<'a> {
 #[derive(Clone, Debug, Serialize)]
 pub struct FabricRow {
     /// Backend of the fabric.
-    pub backend: &'static str,
+    pub backend: Backend,
     /// What carries it, where the backend has a choice.
     pub provider: Option<String>,
     /// What was measured.
@@ -211,7 +216,17 @@ struct Sample {
 ///
 /// # Panics
 /// When there is no size, no repeat, or a size is 0.
-pub fn measure(plan: &FabricPlan<'_>, mut told: impl FnMut(usize)) -> Result<FabricReport, Error> {
+pub fn measure(plan: &FabricPlan<'_>, told: impl FnMut(usize)) -> Result<FabricReport, Error> {
+    match plan.backend {
+        Backend::Shm => measure_over(&OverShm, plan, told),
+    }
+}
+
+fn measure_over<M: Meet>(
+    meet: &M,
+    plan: &FabricPlan<'_>,
+    mut told: impl FnMut(usize),
+) -> Result<FabricReport, Error> {
     assert!(plan.repeats > 0 && plan.sizes.iter().all(|&bytes| bytes > 0));
     let cores = Cores::usable();
     let longest = plan.sizes.iter().copied().max().expect("a size");
@@ -231,7 +246,8 @@ pub fn measure(plan: &FabricPlan<'_>, mut told: impl FnMut(usize)) -> Result<Fab
         cores.unpin();
         let mut started = Started::new(plan)?;
         cores.pin(0);
-        let mut driver = started.connect(plan, longest)?;
+        let (endpoint, peer) = started.connect(meet, &plan.trust)?;
+        let mut driver = Driver::new(endpoint, peer, longest, plan.streaming)?;
         let half_trip_s = driver.round_trips(8, plan.time)?[0] * 1e-9;
         for (&(operation, bytes), samples) in points.iter().zip(&mut samples) {
             let sample = driver.measure(operation, bytes, plan.time, half_trip_s)?;
@@ -280,7 +296,7 @@ fn row(
         _ => "copying",
     };
     FabricRow {
-        backend: "shm",
+        backend: plan.backend,
         provider: None,
         operation,
         bytes,
@@ -317,11 +333,15 @@ impl Started {
     }
 
     /// Joins it as soon as it listens.
-    fn connect(&mut self, plan: &FabricPlan<'_>, longest: u64) -> Result<Driver, Error> {
+    fn connect<M: Meet>(
+        &mut self,
+        meet: &M,
+        trust: &Trust,
+    ) -> Result<(M::Endpoint, Peer), JoinError> {
         let begin = Instant::now();
         loop {
-            match Driver::connect(&self.path, &plan.trust, longest, plan.streaming) {
-                Err(Error::Join(JoinError::System(error)))
+            match meet.connect(&self.path, trust) {
+                Err(JoinError::System(error))
                     if matches!(
                         error.kind(),
                         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
@@ -330,7 +350,7 @@ impl Started {
                 {
                     std::thread::sleep(Duration::from_millis(5));
                 }
-                driver => return driver,
+                joined => return joined,
             }
         }
     }

@@ -1,16 +1,16 @@
 //! The process that answers.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use gannet_fabric::shm::{Limits, Listener, Shm};
 use gannet_fabric::{
-    Completion, Endpoint, Failure, JoinError, Key, Local, Opening, Peer, PostError, Put, RegionId,
-    Remote, Trust,
+    Completion, Endpoint, Failure, Key, Local, Opening, Peer, PostError, Put, RegionId, Remote,
+    Trust,
 };
 use gannet_memory::{Access, SharedRegion};
 
 use super::Error;
+use super::backend::{Backend, Meet, OverShm};
 use super::driver::span;
 use crate::cores::Cores;
 
@@ -25,48 +25,38 @@ pub(super) const ANSWER_ALL: u32 = 2;
 pub(super) const SHORT: u64 = 8;
 /// Turns between two looks at the clock.
 const TURNS: u32 = 4096;
-/// Time within which somebody has to connect.
-const CONNECT_WITHIN: Duration = Duration::from_secs(60);
 
 pub(super) const REGION: RegionId = RegionId(0);
-
-/// Limits of both processes.
-pub(super) fn limits() -> Limits {
-    Limits { deadline: Duration::from_secs(5), ..Limits::default() }
-}
 
 /// Listens at `path` for one that measures, and answers it until it leaves. `longest` and `streaming` are
 /// those of the plan.
 ///
 /// # Errors
 /// When nobody connects, or memory cannot be had.
-pub fn serve(path: &Path, longest: u64, streaming: bool, trust: &Trust) -> Result<(), Error> {
-    let bytes = span(longest, streaming);
+pub fn serve(
+    backend: Backend,
+    path: &Path,
+    longest: u64,
+    streaming: bool,
+    trust: &Trust,
+) -> Result<(), Error> {
     Cores::usable().pin(1);
-    let listener = Listener::bind(path);
-    let listener = listener.map_err(|cause| Error::Listen { path: path.to_owned(), cause })?;
-    let mut endpoint = Shm::new(limits());
+    match backend {
+        Backend::Shm => answer(&OverShm, path, trust, span(longest, streaming)),
+    }
+}
+
+/// Answers with a window of `bytes` bytes.
+fn answer<M: Meet>(meet: &M, path: &Path, trust: &Trust, bytes: u64) -> Result<(), Error> {
+    // Nobody else is served, and the name can be used again.
+    let (mut endpoint, peer) = meet.accept(path, trust)?;
     let region = SharedRegion::new(bytes as usize)?;
     assert!(endpoint.add_region(region).is_ok(), "the first region finds room");
-    let begin = Instant::now();
-    let peer = loop {
-        match endpoint.accept(&listener, trust) {
-            Ok(peer) => break peer,
-            Err(JoinError::System(error)) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                if begin.elapsed() > CONNECT_WITHIN {
-                    return Err(Error::Nobody(CONNECT_WITHIN));
-                }
-            }
-            Err(error) => return Err(error.into()),
-        }
-    };
-    // Nobody else is served, and the name can be used again.
-    drop(listener);
     Answering { endpoint, peer, bytes, answers: None, begin: Instant::now() }.run()
 }
 
-struct Answering {
-    endpoint: Shm,
+struct Answering<E> {
+    endpoint: E,
     peer: Peer,
     /// Length of the window.
     bytes: u64,
@@ -75,7 +65,7 @@ struct Answering {
     begin: Instant,
 }
 
-impl Answering {
+impl<E: Endpoint> Answering<E> {
     fn run(mut self) -> Result<(), Error> {
         let mut told = Vec::with_capacity(256);
         loop {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use gannet_evaluate::fabric::{
-    self, FabricPlan, FabricReport, FabricRow, Operation, Partner, Trust,
+    self, Backend, FabricPlan, FabricReport, FabricRow, Operation, Partner, Trust,
 };
 
 use super::names;
@@ -18,8 +18,8 @@ use crate::output;
 /// Bytes of an operation that are measured, if not asked otherwise.
 const SIZES: [u64; 8] = [8, 64, 512, 4096, 1 << 16, 1 << 20, 1 << 24, 1 << 26];
 
-/// Measures PUT and GET between two processes of this host over shared memory: how many a second, how
-/// many bytes, and how long a round trip takes.
+/// Measures PUT and GET between two processes: how many a second, how many bytes, and how long a round trip
+/// takes.
 ///
 /// The other process is started, or found with --to where it was started with --listen and the same sizes. Beside
 /// each value stands what the machine allows, measured in the same run between the same processors: copying as many
@@ -35,6 +35,9 @@ const SIZES: [u64; 8] = [8, 64, 512, 4096, 1 << 16, 1 << 20, 1 << 24, 1 << 26];
 /// Example: gannet bench fabric --operation round-trip --bytes 8,4096
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
+    /// What carries the operations.
+    #[arg(long, default_value = "shm", value_parser = names::parser::<Backend>())]
+    backend: Backend,
     /// What is measured.
     #[arg(long, default_value = "all", value_parser = names::one_or_all::<Operation>())]
     operation: names::Values<Operation>,
@@ -66,15 +69,16 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let longest = arguments.bytes.iter().copied().max().unwrap_or(1);
     if let Some(path) = &arguments.listen {
-        fabric::serve(path, longest, arguments.streaming, &Trust::SameUser)?;
+        fabric::serve(arguments.backend, path, longest, arguments.streaming, &Trust::SameUser)?;
         return Ok(Outcome::Ok);
     }
-    let start = |path: &Path| start_partner(path, longest, arguments.streaming);
+    let start = |path: &Path| start_partner(arguments, path, longest);
     let (partner, repeats) = match &arguments.to {
         Some(path) => (Partner::At(path.clone()), 1),
         None => (Partner::Started(&start), arguments.repeats as usize),
     };
     let plan = FabricPlan {
+        backend: arguments.backend,
         operations: arguments.operation.0.clone(),
         sizes: arguments.bytes.clone(),
         streaming: arguments.streaming,
@@ -94,10 +98,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 /// Starts this program as the other process.
-fn start_partner(path: &Path, longest: u64, streaming: bool) -> io::Result<Child> {
+fn start_partner(arguments: &Arguments, path: &Path, longest: u64) -> io::Result<Child> {
     let mut command = Command::new(env::current_exe()?);
-    command.args(["bench", "fabric", "--bytes", &longest.to_string(), "--listen"]).arg(path);
-    if streaming {
+    let backend = names::name(&arguments.backend);
+    command.args(["bench", "fabric", "--backend", &backend, "--bytes", &longest.to_string()]);
+    command.arg("--listen").arg(path);
+    if arguments.streaming {
         command.arg("--streaming");
     }
     command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()
