@@ -1,14 +1,13 @@
 //! A switchless torus of direct links, as state machines without input or output.
 //!
-//! [`link`] carries packets over a cable that loses and damages words. [`rdma`] moves data between
-//! the memories of two nodes. [`node`] joins links, engine and fault monitor of a node by a router.
+//! [`link`] carries packets over a cable that loses and damages words. [`node`] joins links, RDMA engine
+//! ([`gannet_rdma`]) and fault monitor of a node by a router.
 //!
 //! [`routes`] plans the way of packets round faults, and [`simulator`] carries them flit by flit.
 #![forbid(unsafe_code)]
 
 pub mod link;
 pub mod node;
-pub mod rdma;
 pub mod routes;
 pub mod simulator;
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use gannet_lattice::Node;
 use gannet_memory::Registration;
-use gannet_torus::rdma::{
+use gannet_rdma::{
     Completion, Configuration, Engine, PhysicalMemory, Put, Replay, Timing, TranslationCache,
 };
 use gannet_wire::rdma::{DATA_LEN_MAX, HEADER_LEN};

@@ -1,7 +1,7 @@
 //! What the TLB, the second DMA engine and the second receive controller are worth, by the engine
 //! in virtual time.
 //!
-//! [`Ablations`] run the same [`Engine`](gannet_torus::rdma::Engine) that moves real data, with the costs that
+//! [`Ablations`] run the same [`Engine`](gannet_rdma::Engine) that moves real data, with the costs that
 //! are published of APEnet+, and leave out one part at a time. No gain is put in; each comes out
 //! of times that add up, overlap, or wait for each other:
 //!

@@ -1,7 +1,7 @@
 //! What the model is made from.
 
 use gannet_memory::{PageSize, Replacement};
-use gannet_torus::rdma::{Timing, TranslationCache};
+use gannet_rdma::{Timing, TranslationCache};
 use serde::Serialize;
 
 use super::PACKET_BYTES;

@@ -2,7 +2,7 @@
 //! about.
 
 use gannet_memory::{PageSize, Replacement};
-use gannet_torus::rdma::{Timing, TranslationCache, UNLIMITED};
+use gannet_rdma::{Timing, TranslationCache, UNLIMITED};
 use serde::Serialize;
 
 use super::bench::{Bench, Measured};

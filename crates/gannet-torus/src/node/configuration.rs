@@ -5,8 +5,8 @@ use gannet_wire::apelink::{HOPS_MAX, WORD_LEN};
 use gannet_wire::rdma::HEADER_LEN;
 use thiserror::Error;
 
+use crate::link;
 use crate::routes::Routes;
-use crate::{link, rdma};
 
 /// Most packets of the engine that may wait for a link.
 pub const INJECTION_PACKETS_MAX: usize = 64;
@@ -15,7 +15,7 @@ pub const INJECTION_PACKETS_MAX: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Configuration {
     /// The engine; its node is the node.
-    pub engine: rdma::Configuration,
+    pub engine: gannet_rdma::Configuration,
     /// Each of the links.
     pub link: link::Config,
     /// A packet that has made so many hops and is not there is dropped: it goes in circles. 1 to
@@ -32,7 +32,7 @@ impl Configuration {
     /// The hop limit is what the format counts to.
     pub fn new(lattice: Lattice, node: Node, word_ns: u64) -> Self {
         let link = link::Config::default();
-        let mut engine = rdma::Configuration::new(node);
+        let mut engine = gannet_rdma::Configuration::new(node);
         engine.limits.nodes = lattice.nodes();
         Self {
             engine,
@@ -81,7 +81,7 @@ pub enum ConfigurationError {
     Link(#[from] link::ConfigError),
     /// A parameter of the engine is out of its range.
     #[error(transparent)]
-    Engine(#[from] rdma::ConfigurationError),
+    Engine(#[from] gannet_rdma::ConfigurationError),
     /// The first routes do not fit.
     #[error(transparent)]
     Routes(#[from] UnfitRoutes),

@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
+use gannet_rdma::Outgoing;
 use gannet_wire::apelink::PAYLOAD_LEN_MAX;
-
-use crate::rdma::Outgoing;
 
 /// A packet that waits, and the output it waits for.
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! Packets from input to output.
 
 use gannet_lattice::LINKS;
+use gannet_rdma::{Outgoing, PhysicalMemory};
 use gannet_wire::apelink::{Destination, Header, TIME_BITS};
 
 use super::arbiter::{EJECTION, INJECTION, OUTPUTS, channel, port_of};
@@ -8,7 +9,6 @@ use super::event::{Event, Reason};
 use super::guide::Came;
 use super::torus_node::TorusNode;
 use crate::link::{Arrival, Origin, Refused};
-use crate::rdma::{Outgoing, PhysicalMemory};
 
 /// Times in footers count up to this and begin anew.
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use gannet_lattice::{Direction, LINKS, Node};
+use gannet_lofamo::{Nic, Thresholds, Timing};
+use gannet_rdma::{Engine, PhysicalMemory};
 use gannet_wire::apelink::{PAYLOAD_LEN_MAX, Word};
 use gannet_wire::lofamo::Diagnostic;
 
@@ -14,9 +16,7 @@ use super::guide::Guide;
 use super::injection::Injection;
 use super::port::{Monitor, Port};
 use crate::link::{self, Link};
-use crate::rdma::{Engine, PhysicalMemory};
 use crate::routes::Routes;
-use gannet_lofamo::{Nic, Thresholds, Timing};
 
 /// A node of a torus. See the [module](super).
 ///

@@ -4,5 +4,4 @@
 mod line;
 mod lofamo_on_the_line;
 mod node;
-mod rdma;
 mod simulator;

@@ -7,10 +7,10 @@ use gannet_lattice::{Direction, Lattice, Node};
 use gannet_lofamo::{Mode, Thresholds, Timing};
 use gannet_measure::random::Random;
 use gannet_memory::Registration;
+use gannet_rdma::{Completion, Put};
 use gannet_torus::Routes;
 use gannet_torus::link::{Link, State};
 use gannet_torus::node::{Configuration, TorusNode};
-use gannet_torus::rdma::{Completion, Put};
 use gannet_wire::apelink::Word;
 use gannet_wire::lofamo::Status;
 

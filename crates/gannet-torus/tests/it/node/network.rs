@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::line::{Line, Noise};
 use gannet_lattice::{Cable, Direction, LINKS, Lattice, Node};
+use gannet_rdma::PhysicalMemory;
 use gannet_torus::Routes;
 use gannet_torus::node::{ConfigurationError, TorusNode, UnfitRoutes};
-use gannet_torus::rdma::PhysicalMemory;
 use gannet_wire::apelink::Word;
 
 /// All nodes of a lattice and the lines between them; one word time a step.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::network::Network;
 use gannet_lattice::{Direction, Faults, Lattice, Node};
+use gannet_rdma::{Completion, Failure, PostError, Put};
 use gannet_torus::Routes;
 use gannet_torus::node::{
     Configuration, ConfigurationError, Event, Reason, TorusNode, UnfitRoutes,
 };
-use gannet_torus::rdma::{Completion, Failure, PostError, Put};
 use gannet_wire::apelink::HOPS_MAX;
 
 use crate::node::traffic::WORD_NS;

@@ -11,9 +11,9 @@ use crate::line::Noise;
 use gannet_lattice::{Lattice, Node};
 use gannet_measure::random::Random;
 use gannet_memory::Registration;
+use gannet_rdma::{Completion, Get, PostError, Put};
 use gannet_torus::Routes;
 use gannet_torus::node::{Configuration, TorusNode};
-use gannet_torus::rdma::{Completion, Get, PostError, Put};
 use gannet_wire::apelink::{ESCAPED_START, MAGIC, START};
 
 pub type Memory = Vec<u8>;

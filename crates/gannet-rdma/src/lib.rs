@@ -1,5 +1,4 @@
-//! RDMA between the nodes of a torus: PUT and GET with completion events, nothing lost, nothing
-//! twice.
+//! RDMA between nodes: PUT and GET with completion events, nothing lost, nothing twice.
 //!
 //! An [`Engine`] is the RDMA part of the network interface of one node, as a state machine without
 //! input or output. It is given descriptors ([`Engine::post_put`], [`Engine::post_get`]), packets
@@ -34,7 +33,7 @@
 //! ```
 //! use gannet_memory::Registration;
 //! use gannet_lattice::Node;
-//! use gannet_torus::rdma::{Completion, Configuration, Engine, Put};
+//! use gannet_rdma::{Completion, Configuration, Engine, Put};
 //!
 //! let mut near = Engine::new(Configuration::new(Node(0)), vec![7; 4096]);
 //! let mut far = Engine::new(Configuration::new(Node(1)), vec![0; 4096]);
@@ -57,6 +56,7 @@
 //! Sources: the order of events and the parameters of the model are those of APEnet+ (TX physical
 //! and RX virtual address, TX_DONE, RX_DONE, TLB with miss path, two DMA engines); end-to-end
 //! acknowledgement and replay are ours.
+#![forbid(unsafe_code)]
 
 mod completion;
 mod configuration;

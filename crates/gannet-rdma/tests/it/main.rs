@@ -11,7 +11,7 @@ mod turns;
 use std::ops::Range;
 
 use gannet_memory::{PageSize, Replacement};
-use gannet_torus::rdma::{Configuration, Timing, TranslationCache};
+use gannet_rdma::{Configuration, Timing, TranslationCache};
 
 use path::Faults;
 use traffic::{Culprit, Traffic};

@@ -3,13 +3,13 @@
 use gannet_lattice::Node;
 use gannet_wire::rdma::{Operation as Says, Packet, Repr, WINDOW};
 
-use super::super::completion::{Completion, Failure, Reason};
-use super::super::configuration::Overflow;
-use super::super::epoch::Epoch;
-use super::super::memory::{Claim, PhysicalMemory};
-use super::super::operations::{Kind, Operation};
-use super::super::receive_window::{Arrival, Delivery, Piece};
 use super::{Engine, Write};
+use crate::completion::{Completion, Failure, Reason};
+use crate::configuration::Overflow;
+use crate::epoch::Epoch;
+use crate::memory::{Claim, PhysicalMemory};
+use crate::operations::{Kind, Operation};
+use crate::receive_window::{Arrival, Delivery, Piece};
 
 /// What an accepted packet leads to: when its place is known, bytes to be written, and what is
 /// told when its turn comes.

@@ -1,11 +1,11 @@
 //! GETs that find the other node busy: they ask again, with patience, and end once.
 
 use gannet_lattice::Node;
-use gannet_torus::rdma::{Completion, Failure, Put, Reason};
+use gannet_rdma::{Completion, Failure, Put, Reason};
 use gannet_wire::rdma::{Operation, Packet};
 
-use crate::rdma::path::Faults;
-use crate::rdma::refusals::{BUFFER_AT, get, outcomes, pair, put};
+use crate::path::Faults;
+use crate::refusals::{BUFFER_AT, get, outcomes, pair, put};
 
 #[test]
 fn an_answer_to_a_copy_ends_a_get_that_is_about_to_ask_again() {

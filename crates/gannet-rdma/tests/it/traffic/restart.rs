@@ -3,7 +3,7 @@
 //! What such a node had posted counts as failed. A PUT to it whose sender does not know yet that it
 //! has arrived may arrive again; nothing else may.
 
-use gannet_torus::rdma::Failure;
+use gannet_rdma::Failure;
 
 use super::{FAILED, Traffic, engine};
 

@@ -12,9 +12,9 @@ use std::collections::{HashMap, VecDeque};
 use gannet_lattice::Node;
 use gannet_measure::random::Random;
 use gannet_memory::Registration;
-use gannet_torus::rdma::{Completion, Configuration, Engine, Failure, Get, PostError, Put};
+use gannet_rdma::{Completion, Configuration, Engine, Failure, Get, PostError, Put};
 
-use crate::rdma::path::{Faults, Memory, Path};
+use crate::path::{Faults, Memory, Path};
 
 /// Bytes that each node offers to be read; they do not change.
 const SOURCE_BYTES: usize = 64 << 10;
@@ -75,7 +75,7 @@ impl Drop for Culprit {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let Self { test, seed } = self;
-            eprintln!("GANNET_SEED={seed} cargo test -p gannet-torus --test it rdma::{test}");
+            eprintln!("GANNET_SEED={seed} cargo test -p gannet-rdma --test it {test}");
         }
     }
 }

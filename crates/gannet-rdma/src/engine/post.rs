@@ -4,10 +4,10 @@ use gannet_lattice::Node;
 use gannet_memory::Refusal;
 use thiserror::Error;
 
-use super::super::completion::Request;
-use super::super::memory::PhysicalMemory;
-use super::super::operations::{Kind, Operation};
 use super::Engine;
+use crate::completion::Request;
+use crate::memory::PhysicalMemory;
+use crate::operations::{Kind, Operation};
 
 /// Descriptor of a PUT: local memory by physical address, far memory by virtual address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub enum PostError {
 }
 
 impl<M: PhysicalMemory> Engine<M> {
-    /// Posts a PUT. Its [`TxDone`](super::super::Completion::TxDone) carries the request given.
+    /// Posts a PUT. Its [`TxDone`](crate::Completion::TxDone) carries the request given.
     ///
     /// # Errors
     /// When the descriptor is wrong or there is no room for it; nothing has happened then.
@@ -87,7 +87,7 @@ impl<M: PhysicalMemory> Engine<M> {
         self.post(now, kind, put.destination, (put.process, put.address), put.length, put.tag)
     }
 
-    /// Posts a GET. Its [`GetDone`](super::super::Completion::GetDone) carries the request given.
+    /// Posts a GET. Its [`GetDone`](crate::Completion::GetDone) carries the request given.
     ///
     /// # Errors
     /// When the descriptor is wrong or there is no room for it; nothing has happened then.

@@ -1,11 +1,11 @@
 //! How much an engine may keep, and for how many nodes.
 
 use gannet_lattice::Node;
-use gannet_torus::rdma::{Configuration, ConfigurationError, Put};
+use gannet_rdma::{Configuration, ConfigurationError, Put};
 use gannet_wire::rdma::{HEADER_LEN, Operation, Repr};
 
-use crate::rdma::path::Faults;
-use crate::rdma::refusals::{BUFFER_AT, engines, outcomes, pair, put};
+use crate::path::Faults;
+use crate::refusals::{BUFFER_AT, engines, outcomes, pair, put};
 
 #[test]
 fn a_parameter_out_of_its_range_is_named() {

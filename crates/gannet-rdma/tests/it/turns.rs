@@ -1,11 +1,11 @@
 //! Who waits comes in turn.
 
 use gannet_lattice::Node;
-use gannet_torus::rdma::{Completion, Put};
+use gannet_rdma::{Completion, Put};
 use gannet_wire::rdma::Packet;
 
-use crate::rdma::path::Faults;
-use crate::rdma::refusals::{BUFFER_AT, engines, pair, put};
+use crate::path::Faults;
+use crate::refusals::{BUFFER_AT, engines, pair, put};
 
 #[test]
 fn a_packet_no_longer_wanted_does_not_hide_the_one_behind_it() {

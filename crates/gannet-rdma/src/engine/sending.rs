@@ -3,11 +3,11 @@
 use gannet_lattice::Node;
 use gannet_wire::rdma::{HEADER_LEN, Operation as Says, Repr};
 
-use super::super::completion::Reason;
-use super::super::memory::{Extents, PhysicalMemory};
-use super::super::operations::{Kind, Operation};
-use super::super::send_window::Slot;
 use super::{Engine, Read};
+use crate::completion::Reason;
+use crate::memory::{Extents, PhysicalMemory};
+use crate::operations::{Kind, Operation};
+use crate::send_window::Slot;
 
 /// What the header of a link says of a packet that was handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

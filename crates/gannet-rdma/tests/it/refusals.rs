@@ -2,13 +2,13 @@
 
 use gannet_lattice::Node;
 use gannet_memory::{Refusal, Registration};
-use gannet_torus::rdma::{
+use gannet_rdma::{
     Completion, Configuration, Engine, Failure, Get, Overflow, PostError, Put, Reason,
     RegistrationError,
 };
 use gannet_wire::rdma::Packet;
 
-use crate::rdma::path::{Faults, Memory, Path};
+use crate::path::{Faults, Memory, Path};
 
 pub const BUFFER_AT: u64 = 0x40000;
 

@@ -101,7 +101,7 @@ struct Write {
     done_at: u64,
 }
 
-/// The RDMA engine of a node. See the [module](super) for what it promises.
+/// The RDMA engine of a node. See the [crate](crate) for what it promises.
 ///
 /// Times are in nanoseconds from any origin and must not go back from one call to the next.
 #[derive(Clone, Debug)]

@@ -190,7 +190,7 @@ pub(super) fn duration_ns(bytes: u64, bytes_per_s: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rdma::UNLIMITED;
+    use crate::UNLIMITED;
 
     /// End of the last of `count` transfers of 1000 bytes at 1 byte a nanosecond, each after 500.
     fn last_end(engines: usize, count: usize) -> u64 {

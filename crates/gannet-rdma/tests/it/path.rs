@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use gannet_measure::random::Random;
-use gannet_torus::rdma::Engine;
+use gannet_rdma::Engine;
 
 /// What the path does to a packet. Probabilities are per packet, or per bit where it says so.
 #[derive(Clone, Copy, Debug)]
