@@ -7,7 +7,7 @@
 use std::io;
 use std::time::Duration;
 
-use gannet_wire::exchange::Message;
+use gannet_wire::exchange::{Message, PIECE_LEN};
 use hmac::{Hmac, KeyInit, Mac};
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest, Sha256};
@@ -81,6 +81,12 @@ pub enum JoinError {
     /// The secret of this side has no bytes.
     #[error("the secret is empty; give both sides the same one of 16 bytes or more")]
     EmptySecret,
+    /// Over a network nobody can tell the user of the other side.
+    #[error("processes of two hosts need a secret: give both sides the same one")]
+    NoSecret,
+    /// The other side says what is no address of the backend.
+    #[error("the other side tells no address that this one can reach")]
+    Address,
     /// The other side is of another backend.
     #[error("the other side is of backend {there}, this one of {here}; choose one for both")]
     Backend {
@@ -156,6 +162,49 @@ pub fn meet(
     let expected = self::code(key, other, &theirs, &hello);
     expected.verify_slice(&got).map_err(|_| JoinError::Secret)?;
     Ok(Joined { deadline: Duration::from_millis(deadline_ms.into()) })
+}
+
+/// Most bytes of an address.
+pub const ADDRESS_MAX: usize = 256;
+
+/// Tells the other side the address, in the words of the backend, at which this one takes data.
+///
+/// # Errors
+/// When the connection does not take it.
+///
+/// # Panics
+/// When the address has no bytes, or more than [`ADDRESS_MAX`].
+pub fn tell_address(carrier: &mut impl Carrier, address: &[u8]) -> Result<(), JoinError> {
+    assert!((1..=ADDRESS_MAX).contains(&address.len()), "an address of {} bytes", address.len());
+    for (number, bytes) in address.chunks(PIECE_LEN).enumerate() {
+        let mut piece = [0; PIECE_LEN];
+        piece[..bytes.len()].copy_from_slice(bytes);
+        let (bytes, place) = (address.len() as u32, (number * PIECE_LEN) as u32);
+        carrier.send(&Message::Address { bytes, place, piece })?;
+    }
+    Ok(())
+}
+
+/// Waits for the address of the other side, at most [`ADDRESS_MAX`] bytes.
+///
+/// # Errors
+/// When something else comes, or nothing in time.
+pub fn hear_address(carrier: &mut impl Carrier) -> Result<Vec<u8>, JoinError> {
+    let mut address = Vec::new();
+    loop {
+        let message = carrier.receive()?;
+        let Message::Address { bytes, place, piece } = message else {
+            return Err(JoinError::Turn(message));
+        };
+        let whole = bytes as usize;
+        if !(1..=ADDRESS_MAX).contains(&whole) || place as usize != address.len() {
+            return Err(JoinError::Turn(message));
+        }
+        address.extend_from_slice(&piece[..PIECE_LEN.min(whole.saturating_sub(address.len()))]);
+        if address.len() >= whole {
+            return Ok(address);
+        }
+    }
 }
 
 /// The code by which `side` proves that it knows the key.

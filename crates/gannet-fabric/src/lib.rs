@@ -15,7 +15,13 @@
 pub mod endpoint;
 #[cfg(not(loom))]
 pub mod exchange;
+#[cfg(not(loom))]
+mod own;
+#[cfg(not(loom))]
+mod peers;
 pub mod shm;
+#[cfg(not(loom))]
+pub mod tcp;
 #[cfg(not(loom))]
 mod windows;
 
@@ -25,3 +31,5 @@ pub use endpoint::{
 };
 #[cfg(not(loom))]
 pub use exchange::{JoinError, Trust};
+#[cfg(not(loom))]
+pub use own::{Counters, Limits};

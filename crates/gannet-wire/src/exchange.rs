@@ -14,9 +14,12 @@
 //!         40 region (4)   44 label (4)   48 access (4): 0 read, 1 write
 //! close    8 key (8)
 //! closed   8 key (8)   16 events (8)
+//! address  8 bytes of the whole (4)   12 place of these (4)   16 as many as are left, at most 48
+//! region   8 number (4)   16 base (8)   24 key (8)
 //! ```
 //!
-//! `hello` and `proof` come first, once from each side; see `gannet-fabric` for who says what when.
+//! `hello` and `proof` come first, once from each side; see `gannet-fabric` for who says what when. An
+//! address, in the words of the backend, comes in pieces of 48 bytes, the last one shorter.
 //!
 //! Source: our own.
 
@@ -31,6 +34,8 @@ use crate::record::{Record, check_value};
 pub const LEN: usize = 64;
 /// Marks a message: `GNXM`.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"GNXM");
+/// Bytes of an address in a message.
+pub const PIECE_LEN: usize = LEN - field::PIECE;
 /// Version of the layout.
 pub const VERSION: u16 = 1;
 
@@ -47,6 +52,10 @@ mod field {
     pub const REGION: usize = 40;
     pub const LABEL: usize = 44;
     pub const ACCESS: usize = 48;
+    pub const PLACE: usize = 12;
+    pub const PIECE: usize = 16;
+    pub const BASE: usize = 16;
+    pub const REGION_KEY: usize = 24;
 }
 
 /// Memory that the sender of a message lets its receiver reach.
@@ -104,10 +113,28 @@ pub enum Message {
         /// How many events the sender has written since the exchange: those of the window are among them.
         events: u64,
     },
+    /// A piece of the address at which the sender takes data.
+    Address {
+        /// Bytes of the whole.
+        bytes: u32,
+        /// Where these begin in it.
+        place: u32,
+        /// As many of them as are left; zero behind them.
+        piece: [u8; PIECE_LEN],
+    },
+    /// How a card reaches the memory in which windows lie.
+    Region {
+        /// Number of the region with its owner.
+        region: u32,
+        /// Address of its first byte.
+        base: u64,
+        /// What an access of a card has to name.
+        key: u64,
+    },
 }
 
 impl Message {
-    const KINDS: u16 = 6;
+    const KINDS: u16 = 8;
 
     fn kind(&self) -> u16 {
         match self {
@@ -117,6 +144,8 @@ impl Message {
             Self::Window(_) => 4,
             Self::Close { .. } => 5,
             Self::Closed { .. } => 6,
+            Self::Address { .. } => 7,
+            Self::Region { .. } => 8,
         }
     }
 
@@ -174,7 +203,17 @@ impl Record for Message {
                 is_writable: le::u32(bytes, field::ACCESS) == 1,
             }),
             5 => Self::Close { key },
-            _ => Self::Closed { key, events: le::u64(bytes, field::BYTES) },
+            6 => Self::Closed { key, events: le::u64(bytes, field::BYTES) },
+            7 => Self::Address {
+                bytes: le::u32(bytes, field::BODY),
+                place: le::u32(bytes, field::PLACE),
+                piece: array(bytes, field::PIECE),
+            },
+            _ => Self::Region {
+                region: le::u32(bytes, field::BODY),
+                base: le::u64(bytes, field::BASE),
+                key: le::u64(bytes, field::REGION_KEY),
+            },
         }
     }
 
@@ -205,6 +244,16 @@ impl Record for Message {
                 put(bytes, field::BODY, key.to_le_bytes());
                 put(bytes, field::BYTES, events.to_le_bytes());
             }
+            Self::Address { bytes: whole, place, piece } => {
+                put(bytes, field::BODY, whole.to_le_bytes());
+                put(bytes, field::PLACE, place.to_le_bytes());
+                put(bytes, field::PIECE, piece);
+            }
+            Self::Region { region, base, key } => {
+                put(bytes, field::BODY, region.to_le_bytes());
+                put(bytes, field::BASE, base.to_le_bytes());
+                put(bytes, field::REGION_KEY, key.to_le_bytes());
+            }
         }
     }
 }
@@ -227,6 +276,10 @@ impl fmt::Display for Message {
             }
             Self::Close { .. } => f.write_str("a window is taken back"),
             Self::Closed { .. } => f.write_str("a window is used no more"),
+            Self::Address { bytes, place, .. } => {
+                write!(f, "address of {bytes} bytes, from {place} on")
+            }
+            Self::Region { region, base, .. } => write!(f, "region {region} begins at {base:#x}"),
         }
     }
 }
@@ -261,7 +314,7 @@ mod tests {
     fn each_malformed_field_by_name() {
         let good = Message::Window(WINDOW).to_bytes();
         for (at, value, name) in
-            [(0, 0, "magic"), (4, 2, "version"), (6, 0, "kind"), (6, 7, "kind"), (48, 2, "access")]
+            [(0, 0, "magic"), (4, 2, "version"), (6, 0, "kind"), (6, 9, "kind"), (48, 2, "access")]
         {
             let mut bytes = good;
             bytes[at] = value;
@@ -295,6 +348,13 @@ mod tests {
             window,
             any::<u64>().prop_map(|key| Message::Close { key }),
             any::<(u64, u64)>().prop_map(|(key, events)| Message::Closed { key, events }),
+            any::<(u32, u32, [u8; PIECE_LEN])>()
+                .prop_map(|(bytes, place, piece)| Message::Address { bytes, place, piece }),
+            any::<(u32, u64, u64)>().prop_map(|(region, base, key)| Message::Region {
+                region,
+                base,
+                key
+            }),
         ]
     }
 

@@ -10,7 +10,7 @@ use rustix::net::{
     socket_with, sockopt,
 };
 
-use super::endpoint::Limits;
+use crate::own::Limits;
 
 /// A socket that waits for endpoints; its name is taken away again when it is dropped.
 #[derive(Debug)]

@@ -20,6 +20,8 @@ mod peer;
 mod ring;
 
 #[cfg(not(loom))]
-pub use endpoint::{Counters, Limits, Shm};
+pub use crate::own::{Counters, Limits};
+#[cfg(not(loom))]
+pub use endpoint::Shm;
 #[cfg(not(loom))]
 pub use listener::Listener;

@@ -8,11 +8,11 @@ use std::sync::atomic::AtomicU64;
 use gannet_memory::{Access, SharedRegion};
 use gannet_wire::exchange::{self, Message};
 
-use super::endpoint::Limits;
 use super::line::Line;
 use super::ring::{self, Reader, Words, Writer};
 use crate::endpoint::{Failure, Key, Local, RegionId, Window};
 use crate::exchange::{JoinError, Side, Trust, meet};
+use crate::own::{Limits, Returns};
 use crate::windows::Windows;
 
 /// Number of this backend in a hello.
@@ -32,14 +32,6 @@ impl Words for RingMemory {
     fn words(&self) -> &[AtomicU64] {
         self.region.words(0, self.words)
     }
-}
-
-/// A window that was taken back by this endpoint, and returned by the other one when so many events of it
-/// were taken.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Returned {
-    pub key: Key,
-    pub events: u64,
 }
 
 /// A ring without room.
@@ -64,7 +56,7 @@ pub(super) struct Joint {
     /// Messages that the line has not taken.
     outbox: VecDeque<(Message, Option<OwnedFd>)>,
     outbox_max: usize,
-    pub returned: VecDeque<Returned>,
+    pub returned: Returns,
     /// Whether an event found no room, and since when the other one has taken none.
     full: Option<Full>,
     /// Why it is used no more.
@@ -105,7 +97,7 @@ impl Joint {
             mapped: Vec::new(),
             outbox: VecDeque::new(),
             outbox_max: 2 * limits.windows,
-            returned: VecDeque::new(),
+            returned: Returns::default(),
             full: None,
             ending: None,
         })

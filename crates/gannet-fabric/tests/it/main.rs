@@ -5,3 +5,4 @@ mod conformance;
 mod meeting;
 mod processes;
 mod shm;
+mod tcp;

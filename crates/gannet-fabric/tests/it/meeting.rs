@@ -63,7 +63,7 @@ fn a_secret_without_bytes_is_none() {
 }
 
 /// What a stranger tries: messages drawn at random, or true ones with a wrong code.
-fn strange(random: &mut Random, heard: &[Message]) -> Vec<u8> {
+pub fn strange(random: &mut Random, backend: u32, heard: &[Message]) -> Vec<u8> {
     match random.below(5) {
         0 => (0..random.below(100)).map(|_| random.below(256) as u8).collect(),
         1 => Message::Proof { code: std::array::from_fn(|_| random.below(256) as u8) }
@@ -74,7 +74,7 @@ fn strange(random: &mut Random, heard: &[Message]) -> Vec<u8> {
         3 => Message::Events { entries: random.below(1 << 32) as u32 }.to_bytes().to_vec(),
         _ => {
             let nonce = std::array::from_fn(|_| random.below(256) as u8);
-            Message::Hello { nonce, backend: 1, deadline_ms: 1 }.to_bytes().to_vec()
+            Message::Hello { nonce, backend, deadline_ms: 1 }.to_bytes().to_vec()
         }
     }
 }
@@ -90,7 +90,7 @@ fn a_stranger_is_told_no_window() {
             });
             let mut heard = Vec::new();
             for _ in 0..4 {
-                let _ = send(&near, &strange(&mut random, &heard), SendFlags::NOSIGNAL);
+                let _ = send(&near, &strange(&mut random, 1, &heard), SendFlags::NOSIGNAL);
                 let mut bytes = [0; 64];
                 let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
                 let mut ancillary = RecvAncillaryBuffer::new(&mut space);
