@@ -182,6 +182,9 @@ pub enum Failure {
     /// The other endpoint takes no events.
     #[error("the other endpoint has taken no events for longer than its deadline")]
     Unresponsive,
+    /// The other endpoint does not allow it: its window was taken back, or is another one than it told.
+    #[error("the other endpoint refuses: {0}")]
+    Refused(Refusal),
     /// This endpoint has no more files or memory for the other one.
     #[error("this process has too many open files, or no memory, for the other endpoint")]
     Resources,

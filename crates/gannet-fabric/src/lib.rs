@@ -6,11 +6,11 @@
 //! [`poll`](Endpoint::poll), as [`Completion`]s; nothing waits, every queue is bounded, and another endpoint
 //! that is gone or takes nothing is given up after a deadline.
 //!
-//! Backends: [`shm`], memory that processes of one host share. All pass one suite of conformance,
-//! `tests/it/conformance.rs`.
+//! Backends: [`shm`], memory that processes of one host share, and [`udp`], sockets of any hosts. All pass one
+//! suite of conformance, `tests/it/conformance.rs`.
 //!
 //! Endpoints find each other out of band, by a socket on which they prove to know a secret, or to be of
-//! one user on one host, before a window is told ([`exchange`]).
+//! one user on one host, before a window is told ([`exchange`]); between hosts that is one of [`tcp`].
 
 pub mod endpoint;
 #[cfg(not(loom))]
@@ -22,6 +22,8 @@ mod peers;
 pub mod shm;
 #[cfg(not(loom))]
 pub mod tcp;
+#[cfg(not(loom))]
+pub mod udp;
 #[cfg(not(loom))]
 mod windows;
 

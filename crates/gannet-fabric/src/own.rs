@@ -45,6 +45,8 @@ impl Default for Limits {
 pub struct Counters {
     /// Events of bytes that lie in no open window.
     pub refused: u64,
+    /// Datagrams of who is not joined, or not what those who are joined send.
+    pub strangers: u64,
     /// Endpoints that have left, or were given up.
     pub left: u64,
 }

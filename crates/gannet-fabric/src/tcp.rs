@@ -112,6 +112,7 @@ fn secret(trust: &Trust) -> Result<Vec<u8>, JoinError> {
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
+    side: Side,
     /// When the exchange has to be over; none when it is, and nothing waits any more.
     until: Option<Instant>,
     /// Bytes of a message of which more are to come.
@@ -142,6 +143,7 @@ impl Connection {
         sockopt::set_tcp_user_timeout(&stream, millis).map_err(io::Error::from)?;
         let mut connection = Self {
             stream,
+            side,
             until: Some(Instant::now() + deadline),
             heard: [0; LEN],
             heard_len: 0,
@@ -159,6 +161,11 @@ impl Connection {
     pub fn stop_waiting(&mut self) -> io::Result<()> {
         self.until = None;
         self.stream.set_nonblocking(true)
+    }
+
+    /// Which side of it this is.
+    pub fn side(&self) -> Side {
+        self.side
     }
 
     /// Who is at the other end.

@@ -8,14 +8,15 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use crate::endpoint::{Key, Local};
 
 /// Page size of the tables; a window takes as many entries as it has pages.
-const PAGES: PageSize = PageSize::MiB2;
+pub(crate) const PAGES: PageSize = PageSize::MiB2;
 /// Most pages of all windows of a table: 256 GiB.
-const PAGES_MAX: usize = 1 << 17;
+pub(crate) const PAGES_MAX: usize = 1 << 17;
 
 /// A table of windows.
 ///
 /// A window is a buffer at a virtual address of a process, as RDMA knows it; process and address are its
-/// key. Both are drawn at random, 42 bits in all.
+/// key. Both are drawn at random, 41 bits in all: of processes the even ones, so that a backend has one more
+/// for each.
 #[derive(Debug)]
 pub(crate) struct Windows {
     buffers: RegisteredBuffers,
@@ -26,7 +27,7 @@ pub(crate) struct Windows {
 }
 
 /// Process and virtual address of a key.
-fn parts(key: Key) -> (u16, u64) {
+pub(crate) fn parts(key: Key) -> (u16, u64) {
     ((key.0 >> ADDRESS_BITS) as u16, key.0 & ((1 << ADDRESS_BITS) - 1))
 }
 
@@ -46,7 +47,7 @@ impl Windows {
         getrandom(&mut key, GetRandomFlags::empty())?;
         // A window begins a page, and ends before the last address.
         let address = u64::from_ne_bytes(key) & ((1 << (ADDRESS_BITS - 1)) - 1);
-        let process = u64::from_ne_bytes(key) & (0xffff << ADDRESS_BITS);
+        let process = u64::from_ne_bytes(key) & (0xfffe << ADDRESS_BITS);
         Ok(Key(process | (address & !(PAGES.bytes() - 1))))
     }
 
@@ -90,6 +91,14 @@ impl Windows {
         };
         self.keys.remove(at);
         self.buffers.deregister(process, address).is_some()
+    }
+
+    /// The window that holds a virtual address of a process, and the place in it.
+    pub fn holding(&self, process: u16, address: u64) -> Option<(Key, u64)> {
+        let asked = u64::from(process) << ADDRESS_BITS | address;
+        let after = self.keys.partition_point(|&(key, _)| key.0 <= asked);
+        let (key, _) = self.keys[after.checked_sub(1)?];
+        (parts(key).0 == process).then(|| (key, asked - key.0))
     }
 
     /// Where `bytes` bytes from `offset` of a window lie, if they may be accessed.

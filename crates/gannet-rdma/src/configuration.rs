@@ -80,7 +80,7 @@ impl Configuration {
             ("completions", limits.completions, limits.posts.saturating_add(1)..=ENTRIES_MAX),
             ("receive_queue", limits.receive_queue, entries.clone()),
             ("transmit_queue", limits.transmit_queue, entries),
-            ("data_bytes", limits.data_bytes, 1..=DATA_LEN_MAX),
+            ("data_bytes", limits.data_bytes, 1..=self.data_bytes_max()),
             ("buffers", limits.buffers, 0..=ENTRIES_MAX),
             ("pages", limits.pages, 0..=ENTRIES_MAX),
             ("entries of the TLB", self.translation.entries, 0..=TLB_ENTRIES_MAX),
@@ -97,6 +97,13 @@ impl Configuration {
             return Err(ConfigurationError::NoSuchNode(self.node, limits.nodes));
         }
         Ok(())
+    }
+}
+
+impl Configuration {
+    /// Most bytes of data in a packet: it may touch two pages, and no more.
+    pub(crate) fn data_bytes_max(&self) -> usize {
+        DATA_LEN_MAX.min(self.translation.page_size.bytes() as usize)
     }
 }
 
@@ -152,7 +159,7 @@ pub struct Limits {
     pub receive_queue: usize,
     /// Packets read from memory, or being read, and not yet taken by the link.
     pub transmit_queue: usize,
-    /// Bytes of data in a packet, at most 4096. The default leaves room for the end-to-end header
+    /// Bytes of data in a packet, at most [`DATA_LEN_MAX`], and a page. The default leaves room for the end-to-end header
     /// in a link packet of 4096 bytes.
     pub data_bytes: usize,
     /// Registered buffers.

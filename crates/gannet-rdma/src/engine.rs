@@ -34,7 +34,7 @@ pub struct Counters {
     pub overtaken: u64,
     /// Packets that only acknowledge or refuse.
     pub control: u64,
-    /// Arrived packets whose bytes were damaged.
+    /// Arrived packets whose bytes were damaged, or that are longer than a page.
     pub corrupt: u64,
     /// Arrived packets that are for another node.
     pub misdelivered: u64,

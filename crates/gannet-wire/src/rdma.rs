@@ -16,7 +16,7 @@
 //!         +---------------------------------+-----------------------------------------+
 //! word 5  |            request (32)         |                tag (32)                 |
 //!         +---------------------------------+-----------------------------------------+
-//!         |  data: 0 to 4096 bytes of the message, those from `offset` on             |
+//!         |  data: 0 to 65408 bytes of the message, those from `offset` on            |
 //! ```
 //!
 //! Six little-endian 64-bit words, three words of an APElink. The published header of a link has
@@ -48,8 +48,8 @@ use crate::{Error, Result};
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = Repr::LEN;
-/// Most bytes of data after a header.
-pub const DATA_LEN_MAX: usize = 4096;
+/// Most bytes of data after a header: those of a UDP datagram, and less than a page of 64 KiB.
+pub const DATA_LEN_MAX: usize = 65_408;
 /// Bytes of data that fit a link packet of 4096 bytes beside the header.
 pub const DATA_LEN: usize = 4096 - HEADER_LEN;
 /// The version of the layout.

@@ -6,3 +6,4 @@ mod meeting;
 mod processes;
 mod shm;
 mod tcp;
+mod udp;

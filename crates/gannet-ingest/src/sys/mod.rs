@@ -3,6 +3,7 @@
 pub(crate) mod address;
 pub(crate) mod arrival_counter;
 pub(crate) mod bpf;
+pub(crate) mod coalesced;
 pub(crate) mod control;
 pub(crate) mod interfaces;
 pub(crate) mod receive;

@@ -158,7 +158,7 @@ impl Message<'_> {
 
 /// No message, for errors that only say so; a report that somebody's port is closed is none of
 /// a receiver's business.
-fn none_if_transient<T>(error: io::Error) -> io::Result<Option<T>> {
+pub(crate) fn none_if_transient<T>(error: io::Error) -> io::Result<Option<T>> {
     use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
     match error.kind() {
         WouldBlock | Interrupted | ConnectionRefused => Ok(None),

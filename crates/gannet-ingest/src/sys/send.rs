@@ -14,18 +14,25 @@ const MESSAGES: usize = 8;
 /// Datagrams that the kernel accepts in one message (`UDP_MAX_SEGMENTS` of kernels before 6.9).
 pub(crate) const SEGMENTS_MAX: usize = 64;
 /// Bytes of one message, the longest UDP payload over IPv4.
-const MESSAGE_LEN_MAX: usize = 65_507;
+pub(crate) const MESSAGE_LEN_MAX: usize = 65_507;
 /// Pieces of memory for one message: header and body of each datagram.
 const PIECES_MAX: usize = 2 * SEGMENTS_MAX;
 
 /// The control message `UDP_SEGMENT`, laid out as the kernel reads it.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct SegmentControl {
+pub(crate) struct SegmentControl {
     len: usize,
     level: libc::c_int,
     kind: libc::c_int,
     segment: u16,
+}
+
+impl SegmentControl {
+    /// Has a message cut into datagrams of `segment` bytes.
+    pub(crate) fn of(segment: u16) -> Self {
+        Self { len: CONTROL_LEN, level: libc::SOL_UDP, kind: libc::UDP_SEGMENT, segment }
+    }
 }
 
 /// Bytes of the control message that count, without padding at the end.
@@ -54,8 +61,7 @@ unsafe impl Send for SendBatch {}
 
 impl SendBatch {
     pub(crate) fn new() -> Self {
-        let (level, kind) = (libc::SOL_UDP, libc::UDP_SEGMENT);
-        let control = SegmentControl { len: CONTROL_LEN, level, kind, segment: 0 };
+        let control = SegmentControl::of(0);
         let piece = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
         // SAFETY: all-zero is a valid value of this plain structure.
         let header = unsafe { mem::zeroed::<libc::mmsghdr>() };

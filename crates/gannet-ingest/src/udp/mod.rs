@@ -14,6 +14,7 @@
 //! is made exact.
 
 mod allow;
+mod coalesced;
 mod coalescing;
 mod config;
 mod drops;
@@ -29,6 +30,7 @@ mod spread;
 
 pub(crate) use allow::{AllowList, RULES_MAX};
 pub use allow::{ParseSenderError, SenderRule};
+pub use coalesced::{CoalescedSocket, Message};
 pub use config::{Engine, UdpConfig};
 pub(crate) use drops::DropCount;
 #[cfg(test)]

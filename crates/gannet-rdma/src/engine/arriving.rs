@@ -33,7 +33,7 @@ impl<M: PhysicalMemory> Engine<M> {
             self.counters.corrupt += 1;
             return;
         };
-        if !packet.verify_checksum() {
+        if packet.data().len() > self.configuration.data_bytes_max() || !packet.verify_checksum() {
             self.counters.corrupt += 1;
             return;
         }

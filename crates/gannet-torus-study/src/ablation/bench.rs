@@ -7,7 +7,7 @@ use gannet_memory::Registration;
 use gannet_rdma::{
     Completion, Configuration, Engine, PhysicalMemory, Put, Replay, Timing, TranslationCache,
 };
-use gannet_wire::rdma::{DATA_LEN_MAX, HEADER_LEN};
+use gannet_wire::rdma::HEADER_LEN;
 
 use super::PACKET_BYTES;
 
@@ -40,7 +40,7 @@ struct Wire {
 impl Wire {
     /// Takes what the engine has ready, if the wire is free.
     fn take(&mut self, now: u64, from: &mut Engine<Nothing>) {
-        let mut packet = [0; HEADER_LEN + DATA_LEN_MAX];
+        let mut packet = [0; HEADER_LEN + PACKET_BYTES as usize];
         while self.free_at <= now {
             let Some(outgoing) = from.next_packet(now, &mut packet) else { return };
             // The published machine has no end-to-end header: it is not counted.
