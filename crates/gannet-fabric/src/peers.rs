@@ -44,9 +44,10 @@ impl<J> Peers<J> {
         }
     }
 
+    /// The one in a slot, any number.
     #[inline]
     pub fn at(&mut self, slot: usize) -> Option<(Peer, &mut J)> {
-        self.slots[slot].as_mut().map(|(peer, joint)| (*peer, joint))
+        self.slots.get_mut(slot)?.as_mut().map(|(peer, joint)| (*peer, joint))
     }
 
     pub fn remove(&mut self, peer: Peer) -> Option<J> {

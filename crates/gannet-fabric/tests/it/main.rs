@@ -4,6 +4,7 @@
 mod conformance;
 mod meeting;
 mod processes;
+mod relay;
 mod shm;
 mod tcp;
 mod udp;
