@@ -13,14 +13,14 @@ fn bench(arguments: &[&str]) -> Output {
 }
 
 /// Bytes and operations of the rows, each of which has its figures and their ratio.
-fn rows(output: &Output) -> Vec<(u64, String)> {
+fn rows(output: &Output, backend: &str) -> Vec<(u64, String)> {
     let message = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{message}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let row = |row: &Value| {
         let figure = |name: &str| row[name].as_f64().unwrap();
         let operation = row["operation"].as_str().unwrap().to_owned();
-        assert_eq!(row["backend"], "shm");
+        assert_eq!(row["backend"], backend);
         assert!(row["provider"].is_null() && row["limit_is"].is_string());
         let rate = figure("per_s") * figure("bytes") * 1e-9;
         assert!((figure("gbyte_per_s") / rate - 1.0).abs() < 1e-6);
@@ -35,7 +35,7 @@ fn rows(output: &Output) -> Vec<(u64, String)> {
 #[test]
 fn each_operation_and_size_has_its_row() {
     let output = bench(&["--bytes", "8,5000", "--repeats", "2", "--json"]);
-    let mut got = rows(&output);
+    let mut got = rows(&output, "shm");
     got.sort();
     let mut expected = Vec::new();
     for bytes in [8, 5000] {
@@ -44,6 +44,45 @@ fn each_operation_and_size_has_its_row() {
         }
     }
     assert_eq!(got, expected);
+}
+
+#[test]
+fn over_udp_the_other_process_is_told_a_secret() {
+    let sizes = ["--bytes", "8,100000", "--repeats", "2", "--json"];
+    let output = bench(&[&["--backend", "udp"][..], &sizes].concat());
+    assert_eq!(rows(&output, "udp").len(), 8);
+}
+
+#[test]
+fn over_udp_another_terminal_needs_the_same_secret() {
+    let directory = tempfile::tempdir().unwrap();
+    let secret = directory.path().join("secret");
+    std::fs::write(&secret, "gannet").unwrap();
+    let secret = secret.to_str().unwrap();
+    // Free now, and hardly given to another one.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let place = free.to_string();
+    let mut other = Command::new(env!("CARGO_BIN_EXE_gannet"))
+        .args(["bench", "fabric", "--backend", "udp", "--bytes", "64", "--listen", &place])
+        .args(["--secret-file", secret])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let output = loop {
+        let arguments = ["--backend", "udp", "--bytes", "64", "--operation", "get", "--json"];
+        let output = bench(&[&arguments[..], &["--to", &place, "--secret-file", secret]].concat());
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        if !message.contains("refused") {
+            break output;
+        }
+        assert!(other.try_wait().unwrap().is_none(), "{message}");
+        thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(rows(&output, "udp"), [(64, "get".to_owned())]);
+    assert!(other.wait().unwrap().success(), "it ends with the one that measures");
+    let none = bench(&["--backend", "udp", "--to", &place, "--bytes", "64"]);
+    let message = String::from_utf8_lossy(&none.stderr).into_owned();
+    assert!(none.status.code() == Some(1) && message.contains("need a secret"), "{message}");
 }
 
 #[test]
@@ -71,7 +110,7 @@ fn the_other_process_may_be_of_another_terminal() {
         thread::sleep(Duration::from_millis(5));
     }
     let output = bench(&["--bytes", "64", "--operation", "get", "--to", name, "--json"]);
-    assert_eq!(rows(&output), [(64, "get".to_owned())]);
+    assert_eq!(rows(&output, "shm"), [(64, "get".to_owned())]);
     assert!(other.wait().unwrap().success(), "it ends with the one that measures");
     assert!(!path.exists());
 }

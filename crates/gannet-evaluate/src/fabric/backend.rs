@@ -1,11 +1,13 @@
 //! The backends that can be measured.
 
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use gannet_fabric::shm::{Limits, Listener, Shm};
-use gannet_fabric::{Endpoint, JoinError, Peer, Trust};
+use gannet_fabric::shm::{self, Shm};
+use gannet_fabric::udp::Udp;
+use gannet_fabric::{Endpoint, JoinError, Limits, Peer, Trust, tcp};
 use serde::{Deserialize, Serialize};
 
 use super::Error;
@@ -19,6 +21,15 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(60);
 pub enum Backend {
     /// Memory that two processes share.
     Shm,
+    /// Sockets of any two hosts.
+    Udp,
+}
+
+impl Backend {
+    /// Whether processes need a secret to meet.
+    pub fn needs_secret(self) -> bool {
+        self == Self::Udp
+    }
 }
 
 /// How endpoints of a backend meet.
@@ -26,46 +37,111 @@ pub(super) trait Meet {
     /// One end.
     type Endpoint: Endpoint;
 
-    /// Joins the endpoint that listens at `path`.
-    fn connect(&self, path: &Path, trust: &Trust) -> Result<(Self::Endpoint, Peer), JoinError>;
+    /// A place of this host at which another process can listen.
+    fn place(&self) -> io::Result<String>;
 
-    /// Listens at `path` until an endpoint was joined.
-    fn accept(&self, path: &Path, trust: &Trust) -> Result<(Self::Endpoint, Peer), Error>;
+    /// Removes what may be left at a place.
+    fn clear(&self, _place: &str) {}
+
+    /// Joins the endpoint that listens at a place.
+    fn connect(&self, place: &str, trust: &Trust) -> Result<(Self::Endpoint, Peer), JoinError>;
+
+    /// Listens at a place until an endpoint was joined.
+    fn accept(&self, place: &str, trust: &Trust) -> Result<(Self::Endpoint, Peer), Error>;
 }
 
-/// Meeting over shared memory.
-pub(super) struct OverShm;
+fn limits() -> Limits {
+    Limits { deadline: Duration::from_secs(5), ..Limits::default() }
+}
 
-impl OverShm {
-    fn endpoint() -> Shm {
-        Shm::new(Limits { deadline: Duration::from_secs(5), ..Limits::default() })
+/// Asks for an endpoint until one has come.
+fn wait(mut accept: impl FnMut() -> Result<Peer, JoinError>) -> Result<Peer, Error> {
+    let begin = Instant::now();
+    loop {
+        match accept() {
+            Ok(peer) => return Ok(peer),
+            Err(JoinError::System(error)) if error.kind() == io::ErrorKind::WouldBlock => {
+                if begin.elapsed() > CONNECT_WITHIN {
+                    return Err(Error::Nobody(CONNECT_WITHIN));
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
 }
+
+/// Meeting over shared memory, at the path of a socket.
+pub(super) struct OverShm;
 
 impl Meet for OverShm {
     type Endpoint = Shm;
 
-    fn connect(&self, path: &Path, trust: &Trust) -> Result<(Shm, Peer), JoinError> {
-        let mut endpoint = Self::endpoint();
-        let peer = endpoint.connect(path, trust)?;
+    fn place(&self) -> io::Result<String> {
+        let name = format!("gannet-bench-{}.sock", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        path.into_os_string().into_string().map_err(|_| io::ErrorKind::InvalidFilename.into())
+    }
+
+    fn clear(&self, place: &str) {
+        let _ = std::fs::remove_file(place);
+    }
+
+    fn connect(&self, place: &str, trust: &Trust) -> Result<(Shm, Peer), JoinError> {
+        let mut endpoint = Shm::new(limits());
+        let peer = endpoint.connect(Path::new(place), trust)?;
         Ok((endpoint, peer))
     }
 
-    fn accept(&self, path: &Path, trust: &Trust) -> Result<(Shm, Peer), Error> {
-        let listener = Listener::bind(path);
-        let listener = listener.map_err(|cause| Error::Listen { path: path.to_owned(), cause })?;
-        let mut endpoint = Self::endpoint();
-        let begin = Instant::now();
-        loop {
-            match endpoint.accept(&listener, trust) {
-                Ok(peer) => return Ok((endpoint, peer)),
-                Err(JoinError::System(error)) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if begin.elapsed() > CONNECT_WITHIN {
-                        return Err(Error::Nobody(CONNECT_WITHIN));
-                    }
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
+    fn accept(&self, place: &str, trust: &Trust) -> Result<(Shm, Peer), Error> {
+        let listener = shm::Listener::bind(Path::new(place)).map_err(Error::listen(place))?;
+        let mut endpoint = Shm::new(limits());
+        let peer = wait(|| endpoint.accept(&listener, trust))?;
+        Ok((endpoint, peer))
+    }
+}
+
+/// Meeting over UDP, at the address of a TCP socket.
+pub(super) struct OverUdp;
+
+impl OverUdp {
+    /// An endpoint for one at `address`, or of it.
+    fn endpoint(address: &SocketAddr) -> io::Result<Udp> {
+        let any = match address {
+            SocketAddr::V4(_) => "0.0.0.0:0",
+            SocketAddr::V6(_) => "[::]:0",
+        };
+        Udp::bind(&any.parse().map_err(io::Error::other)?, limits())
+    }
+
+    fn address(place: &str) -> io::Result<SocketAddr> {
+        let nowhere = || io::Error::from(io::ErrorKind::AddrNotAvailable);
+        place.to_socket_addrs()?.next().ok_or_else(nowhere)
+    }
+}
+
+impl Meet for OverUdp {
+    type Endpoint = Udp;
+
+    fn place(&self) -> io::Result<String> {
+        // Free now, and not given to the next one that asks for any.
+        let listener = tcp::Listener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        Ok(listener.address()?.to_string())
+    }
+
+    fn connect(&self, place: &str, trust: &Trust) -> Result<(Udp, Peer), JoinError> {
+        let address = Self::address(place)?;
+        let mut endpoint = Self::endpoint(&address)?;
+        let peer = endpoint.connect(address, trust)?;
+        Ok((endpoint, peer))
+    }
+
+    fn accept(&self, place: &str, trust: &Trust) -> Result<(Udp, Peer), Error> {
+        let bind = || {
+            let address = Self::address(place)?;
+            Ok((tcp::Listener::bind(address)?, Self::endpoint(&address)?))
+        };
+        let (listener, mut endpoint) = bind().map_err(Error::listen(place))?;
+        let peer = wait(|| endpoint.accept(&listener, trust))?;
+        Ok((endpoint, peer))
     }
 }

@@ -122,7 +122,7 @@ impl<E: Endpoint> Driver<E> {
             }
         };
         self.verify(operation, bytes)?;
-        Ok(Sample { per_s, latency_ns, limit: f64::NAN })
+        Ok(Sample { per_s, latency_ns, limit: f64::NAN, limit_is: "" })
     }
 
     /// Operations a second, of enough for the time; `less_s` is no part of it.

@@ -1,4 +1,4 @@
-//! What memory and caches allow, measured beside the fabric.
+//! What the machine allows, measured beside the fabric.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::Ordering;
@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use gannet_memory::{Access, RegionError, SharedRegion};
 
-use super::{COPIED_FROM, LINE, Operation};
+use super::backend::Backend;
+use super::datagrams::Datagrams;
+use super::{COPIED_FROM, Error, FabricPlan, LINE, Operation};
 use crate::cores::Cores;
 
 /// Round trips and lines of a measurement.
@@ -24,36 +26,54 @@ pub(super) struct Floors {
     pub line_ns: f64,
     /// Lines that pass from one processor to the other in a second.
     pub lines_per_s: f64,
-    /// Copies a second by their bytes.
-    copies: Vec<(u64, f64)>,
+    carrier: Carrier,
+}
+
+/// What carries bytes.
+enum Carrier {
+    /// Processors: copies a second by their bytes.
+    Copies(Vec<(u64, f64)>),
+    /// Sockets.
+    Datagrams(Datagrams),
 }
 
 impl Floors {
-    /// Measures between the first two processors, and copies of the given sizes on the first.
-    pub fn measure(
-        sizes: &[u64],
-        streaming: bool,
-        time: Duration,
-        cores: &Cores,
-    ) -> Result<Self, RegionError> {
+    /// Measures between the first two processors, and copies on the first.
+    pub fn measure(plan: &FabricPlan<'_>, cores: &Cores) -> Result<Self, Error> {
         let (line_ns, lines_per_s) = lines(cores)?;
-        let copies = sizes.iter().map(|&bytes| Ok((bytes, copies_per_s(bytes, streaming, time)?)));
-        let copies = copies.collect::<Result<_, RegionError>>()?;
-        Ok(Self { line_ns, lines_per_s, copies })
+        let carrier = match plan.backend {
+            Backend::Shm => {
+                let copies =
+                    |&bytes: &u64| Ok((bytes, copies_per_s(bytes, plan.streaming, plan.time)?));
+                let copies = plan.sizes.iter().map(copies);
+                Carrier::Copies(copies.collect::<Result<_, RegionError>>()?)
+            }
+            Backend::Udp => {
+                let measured = Datagrams::measure(&plan.sizes, plan.time, cores);
+                Carrier::Datagrams(measured.map_err(Error::Sockets)?)
+            }
+        };
+        Ok(Self { line_ns, lines_per_s, carrier })
     }
 
-    /// The limit of an operation: ns of half a round trip, else operations a second.
-    pub fn limit(&self, operation: Operation, bytes: u64) -> f64 {
-        let copies =
-            self.copies.iter().find(|&&(of, _)| of == bytes).map_or(f64::NAN, |&(_, rate)| rate);
+    /// The limit of an operation, ns of half a round trip or operations a second, and what it is.
+    pub fn limit(&self, operation: Operation, bytes: u64) -> (f64, &'static str) {
+        let copies = match &self.carrier {
+            Carrier::Copies(copies) => copies.iter().find(|&&(of, _)| of == bytes),
+            Carrier::Datagrams(datagrams) => return datagrams.limit(operation, bytes),
+        };
+        let copies = copies.map_or(f64::NAN, |&(_, rate)| rate);
         match operation {
-            Operation::RoundTrip if bytes < COPIED_FROM => self.line_ns,
-            Operation::RoundTrip => self.line_ns + 1e9 / copies,
+            Operation::RoundTrip if bytes < COPIED_FROM => {
+                (self.line_ns, "a cache line that passes between the processors")
+            }
+            Operation::RoundTrip => (self.line_ns + 1e9 / copies, "such a cache line, and copying"),
             // Half a line of the event, and those of the bytes.
             Operation::OneWay | Operation::Flush if bytes < COPIED_FROM => {
-                self.lines_per_s / (0.5 + bytes.div_ceil(LINE) as f64)
+                let lines = 0.5 + bytes.div_ceil(LINE) as f64;
+                (self.lines_per_s / lines, "cache lines that pass between the processors")
             }
-            _ => copies,
+            _ => (copies, "copying"),
         }
     }
 }

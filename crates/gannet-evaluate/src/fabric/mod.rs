@@ -12,12 +12,12 @@
 //! Whatever was moved is compared with what was sent.
 
 mod backend;
+mod datagrams;
 mod driver;
 mod floors;
 mod partner;
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use self::backend::Backend;
-use self::backend::{Meet, OverShm};
+use self::backend::{Meet, OverShm, OverUdp};
 use self::driver::Driver;
 use self::floors::Floors;
 pub use self::partner::serve;
@@ -52,15 +52,18 @@ pub enum Error {
     /// The other process cannot be started.
     #[error("cannot start the other process: {0}")]
     Start(#[source] io::Error),
-    /// There is a file where the other process is to be found.
-    #[error("cannot listen at {path}: {cause}; remove it if no other process uses it")]
+    /// The other process cannot be found where it was to be.
+    #[error("cannot listen at {place}: {cause}; remove it if it is a file that no process uses")]
     Listen {
-        /// The path.
-        path: PathBuf,
+        /// The path or address.
+        place: String,
         /// What the system says.
         #[source]
         cause: io::Error,
     },
+    /// What sockets allow cannot be measured.
+    #[error("cannot measure what sockets allow: {0}")]
+    Sockets(#[source] io::Error),
     /// Nobody has connected.
     #[error("nobody connected within {} s", .0.as_secs())]
     Nobody(Duration),
@@ -97,6 +100,13 @@ pub enum Error {
         /// Bytes of one.
         bytes: u64,
     },
+}
+
+impl Error {
+    fn listen(place: &str) -> impl FnOnce(io::Error) -> Self {
+        let place = place.to_owned();
+        move |cause| Self::Listen { place, cause }
+    }
 }
 
 /// What is measured.
@@ -140,10 +150,10 @@ pub struct FabricPlan<'a> {
 
 /// The other process.
 pub enum Partner<'a> {
-    /// It listens here.
-    At(PathBuf),
+    /// It listens here: at the path of a socket, or an address.
+    At(String),
     /// It is started, on the second processor, and told where to listen.
-    Started(&'a dyn Fn(&Path) -> io::Result<Child>),
+    Started(&'a dyn Fn(&str) -> io::Result<Child>),
 }
 
 /// A measurement.
@@ -206,6 +216,18 @@ struct Sample {
     per_s: f64,
     latency_ns: Option<[f64; 2]>,
     limit: f64,
+    limit_is: &'static str,
+}
+
+/// A secret for a process that is started.
+///
+/// # Errors
+/// When the system has no random numbers.
+pub fn drawn_secret() -> io::Result<Trust> {
+    let mut bytes = [0u8; 32];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    let hex = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    Ok(Trust::Secret(hex.into_bytes()))
 }
 
 /// Measures; `told` is called before each repeat.
@@ -219,6 +241,7 @@ struct Sample {
 pub fn measure(plan: &FabricPlan<'_>, told: impl FnMut(usize)) -> Result<FabricReport, Error> {
     match plan.backend {
         Backend::Shm => measure_over(&OverShm, plan, told),
+        Backend::Udp => measure_over(&OverUdp, plan, told),
     }
 }
 
@@ -240,18 +263,19 @@ fn measure_over<M: Meet>(
     for repeat in 0..plan.repeats {
         told(repeat);
         cores.pin(0);
-        let floors = Floors::measure(&plan.sizes, plan.streaming, plan.time, &cores)?;
+        let floors = Floors::measure(plan, &cores)?;
         lines.push((floors.line_ns, floors.lines_per_s));
         // Who starts a process keeps it on its own processor.
         cores.unpin();
-        let mut started = Started::new(plan)?;
+        let mut started = Started::new(meet, plan)?;
         cores.pin(0);
-        let (endpoint, peer) = started.connect(meet, &plan.trust)?;
+        let (endpoint, peer) = started.connect(&plan.trust)?;
         let mut driver = Driver::new(endpoint, peer, longest, plan.streaming)?;
         let half_trip_s = driver.round_trips(8, plan.time)?[0] * 1e-9;
         for (&(operation, bytes), samples) in points.iter().zip(&mut samples) {
             let sample = driver.measure(operation, bytes, plan.time, half_trip_s)?;
-            samples.push(Sample { limit: floors.limit(operation, bytes), ..sample });
+            let (limit, limit_is) = floors.limit(operation, bytes);
+            samples.push(Sample { limit, limit_is, ..sample });
         }
     }
     let (line_ns, lines_per_s): (Vec<_>, Vec<_>) = lines.into_iter().unzip();
@@ -287,14 +311,6 @@ fn row(
         samples.iter().map(of).collect::<Option<Vec<_>>>().map(median)
     };
     let latency_ns_p50 = percentile(0);
-    let limit_is = match (operation, bytes < COPIED_FROM) {
-        (Operation::RoundTrip, true) => "a cache line that passes between the processors",
-        (Operation::RoundTrip, false) => "such a cache line, and copying",
-        (Operation::OneWay | Operation::Flush, true) => {
-            "cache lines that pass between the processors"
-        }
-        _ => "copying",
-    };
     FabricRow {
         backend: plan.backend,
         provider: None,
@@ -307,40 +323,36 @@ fn row(
         latency_ns_p50,
         latency_ns_p99: percentile(1),
         limit,
-        limit_is,
+        limit_is: samples[0].limit_is,
         ratio: latency_ns_p50.unwrap_or(per_s) / limit,
         repeats: samples.len(),
     }
 }
 
 /// The other process, ended with this.
-struct Started {
+struct Started<'a, M: Meet> {
+    meet: &'a M,
     child: Option<Child>,
-    path: PathBuf,
+    place: String,
 }
 
-impl Started {
-    fn new(plan: &FabricPlan<'_>) -> Result<Self, Error> {
+impl<'a, M: Meet> Started<'a, M> {
+    fn new(meet: &'a M, plan: &FabricPlan<'_>) -> Result<Self, Error> {
         match &plan.partner {
-            Partner::At(path) => Ok(Self { child: None, path: path.clone() }),
+            Partner::At(place) => Ok(Self { meet, child: None, place: place.clone() }),
             Partner::Started(start) => {
-                let name = format!("gannet-bench-{}.sock", std::process::id());
-                let path = std::env::temp_dir().join(name);
-                let child = start(&path).map_err(Error::Start)?;
-                Ok(Self { child: Some(child), path })
+                let place = meet.place().map_err(Error::Start)?;
+                let child = start(&place).map_err(Error::Start)?;
+                Ok(Self { meet, child: Some(child), place })
             }
         }
     }
 
     /// Joins it as soon as it listens.
-    fn connect<M: Meet>(
-        &mut self,
-        meet: &M,
-        trust: &Trust,
-    ) -> Result<(M::Endpoint, Peer), JoinError> {
+    fn connect(&mut self, trust: &Trust) -> Result<(M::Endpoint, Peer), JoinError> {
         let begin = Instant::now();
         loop {
-            match meet.connect(&self.path, trust) {
+            match self.meet.connect(&self.place, trust) {
                 Err(JoinError::System(error))
                     if matches!(
                         error.kind(),
@@ -356,13 +368,13 @@ impl Started {
     }
 }
 
-impl Drop for Started {
+impl<M: Meet> Drop for Started<'_, M> {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
             // It ends by itself when the endpoint here is gone; this is for one that never met it.
             let _ = child.kill();
             let _ = child.wait();
-            let _ = std::fs::remove_file(&self.path);
+            self.meet.clear(&self.place);
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The process that answers.
 
-use std::path::Path;
 use std::time::Instant;
 
 use gannet_fabric::{
@@ -10,7 +9,7 @@ use gannet_fabric::{
 use gannet_memory::{Access, SharedRegion};
 
 use super::Error;
-use super::backend::{Backend, Meet, OverShm};
+use super::backend::{Backend, Meet, OverShm, OverUdp};
 use super::driver::span;
 use crate::cores::Cores;
 
@@ -28,28 +27,29 @@ const TURNS: u32 = 4096;
 
 pub(super) const REGION: RegionId = RegionId(0);
 
-/// Listens at `path` for one that measures, and answers it until it leaves. `longest` and `streaming` are
+/// Listens at `place` for one that measures, and answers it until it leaves. `longest` and `streaming` are
 /// those of the plan.
 ///
 /// # Errors
 /// When nobody connects, or memory cannot be had.
 pub fn serve(
     backend: Backend,
-    path: &Path,
+    place: &str,
     longest: u64,
     streaming: bool,
     trust: &Trust,
 ) -> Result<(), Error> {
     Cores::usable().pin(1);
     match backend {
-        Backend::Shm => answer(&OverShm, path, trust, span(longest, streaming)),
+        Backend::Shm => answer(&OverShm, place, trust, span(longest, streaming)),
+        Backend::Udp => answer(&OverUdp, place, trust, span(longest, streaming)),
     }
 }
 
 /// Answers with a window of `bytes` bytes.
-fn answer<M: Meet>(meet: &M, path: &Path, trust: &Trust, bytes: u64) -> Result<(), Error> {
+fn answer<M: Meet>(meet: &M, place: &str, trust: &Trust, bytes: u64) -> Result<(), Error> {
     // Nobody else is served, and the name can be used again.
-    let (mut endpoint, peer) = meet.accept(path, trust)?;
+    let (mut endpoint, peer) = meet.accept(place, trust)?;
     let region = SharedRegion::new(bytes as usize)?;
     assert!(endpoint.add_region(region).is_ok(), "the first region finds room");
     Answering { endpoint, peer, bytes, answers: None, begin: Instant::now() }.run()

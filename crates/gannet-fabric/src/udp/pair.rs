@@ -414,3 +414,34 @@ fn path_datagram(to: &SocketAddr) -> io::Result<usize> {
     };
     Ok((payload as usize).min(CoalescedSocket::BYTES_MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn only_a_whole_address_is_one(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let parsed = Address::parse(&bytes).map(|address| address.to_bytes());
+            prop_assert_eq!(parsed, (bytes.len() == 14).then_some(bytes));
+        }
+    }
+
+    #[test]
+    fn patience_ends_with_the_deadline() {
+        for deadline in
+            [Duration::from_millis(1), Duration::from_millis(500), Duration::from_secs(9)]
+        {
+            let limits = Limits { deadline, ..Limits::default() };
+            let configuration = configuration(Side::Accepting, 4096, &limits);
+            configuration.check().unwrap();
+            let replay = configuration.replay;
+            let waits = (1..=u32::from(replay.attempts))
+                .map(|sends| (replay.timeout_ns << (sends - 1).min(32)).min(replay.timeout_max_ns));
+            let waited = waits.sum::<u64>();
+            let deadline_ns = deadline.as_nanos() as u64;
+            assert!(waited >= deadline_ns && waited <= deadline_ns * 5 / 4, "{waited}");
+        }
+    }
+}

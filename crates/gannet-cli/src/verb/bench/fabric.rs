@@ -1,8 +1,9 @@
 //! `gannet bench fabric`: what does a path between two processes give?
 
 use std::env;
+use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -22,8 +23,10 @@ const SIZES: [u64; 8] = [8, 64, 512, 4096, 1 << 16, 1 << 20, 1 << 24, 1 << 26];
 /// takes.
 ///
 /// The other process is started, or found with --to where it was started with --listen and the same sizes. Beside
-/// each value stands what the machine allows, measured in the same run between the same processors: copying as many
-/// bytes, and cache lines that pass from one processor to the other. What was moved is compared with what was sent.
+/// each value stands what the machine allows, measured in the same run between the same processors. Over shared memory
+/// that is copying as many bytes, and cache lines that pass from one processor to the other; over UDP, datagrams
+/// over loopback without more, also where the other process is on another host. What was moved is compared with what was
+/// sent.
 ///
 /// Operations: one-way, PUTs with notifications until the other process has been told of all, less half a round
 /// trip; flush, the same until all are done here; round-trip, a PUT and one of as many bytes back; get. Rates
@@ -31,6 +34,8 @@ const SIZES: [u64; 8] = [8, 64, 512, 4096, 1 << 16, 1 << 20, 1 << 24, 1 << 26];
 ///
 /// JSON output is a list. Its `limit` is in operations a second, and for round-trip in ns of half a round trip;
 /// `ratio` is the rate by its limit, and for round-trip the time by its limit.
+///
+/// Over UDP two hosts need a secret: the same bytes in a file of each, which others cannot read. Datagrams are not encrypted.
 ///
 /// Example: gannet bench fabric --operation round-trip --bytes 8,4096
 #[derive(Debug, clap::Args)]
@@ -55,12 +60,16 @@ pub struct Arguments {
     /// Least length of each measurement.
     #[arg(long, default_value = "0.1", value_name = "S", value_parser = output::seconds)]
     seconds: Duration,
-    /// Be the other process, and listen at this socket; ends with the one that measures.
+    /// Be the other process, and listen at this socket, or for udp at this host and port; ends with the one that measures.
     #[arg(long, value_name = "SOCKET", conflicts_with = "to")]
-    listen: Option<PathBuf>,
-    /// Find the other process at this socket, in place of starting one; it answers once, so all is measured once.
+    listen: Option<String>,
+    /// Find the other process at this socket, or host and port, in place of starting one; it answers once, so all is measured
+    /// once.
     #[arg(long, value_name = "SOCKET")]
-    to: Option<PathBuf>,
+    to: Option<String>,
+    /// File with the secret that both processes know, in place of being of one user.
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
     /// Print the measurements as JSON.
     #[arg(long)]
     json: bool,
@@ -68,13 +77,14 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let longest = arguments.bytes.iter().copied().max().unwrap_or(1);
-    if let Some(path) = &arguments.listen {
-        fabric::serve(arguments.backend, path, longest, arguments.streaming, &Trust::SameUser)?;
+    let trust = trust(arguments)?;
+    if let Some(place) = &arguments.listen {
+        fabric::serve(arguments.backend, place, longest, arguments.streaming, &trust)?;
         return Ok(Outcome::Ok);
     }
-    let start = |path: &Path| start_partner(arguments, path, longest);
+    let start = |place: &str| start_partner(arguments, place, longest, &trust);
     let (partner, repeats) = match &arguments.to {
-        Some(path) => (Partner::At(path.clone()), 1),
+        Some(place) => (Partner::At(place.clone()), 1),
         None => (Partner::Started(&start), arguments.repeats as usize),
     };
     let plan = FabricPlan {
@@ -85,7 +95,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         repeats,
         time: arguments.seconds,
         partner,
-        trust: Trust::SameUser,
+        trust: trust.clone(),
     };
     let report =
         fabric::measure(&plan, |repeat| tracing::info!("repeat {} of {repeats}", repeat + 1));
@@ -97,16 +107,45 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::Ok)
 }
 
-/// Starts this program as the other process.
-fn start_partner(arguments: &Arguments, path: &Path, longest: u64) -> io::Result<Child> {
+/// How the two processes know each other: by the secret of a file, or one that is told to a process that is started.
+fn trust(arguments: &Arguments) -> anyhow::Result<Trust> {
+    match &arguments.secret_file {
+        Some(path) => {
+            let secret = fs::read(path);
+            let secret = secret.with_context(|| format!("cannot read {}", path.display()))?;
+            Ok(Trust::Secret(secret.trim_ascii_end().to_vec()))
+        }
+        None if arguments.backend.needs_secret()
+            && arguments.listen.is_none()
+            && arguments.to.is_none() =>
+        {
+            Ok(fabric::drawn_secret()?)
+        }
+        None => Ok(Trust::SameUser),
+    }
+}
+
+/// Starts this program as the other process, and tells it the secret, if there is one.
+fn start_partner(
+    arguments: &Arguments,
+    place: &str,
+    longest: u64,
+    trust: &Trust,
+) -> io::Result<Child> {
     let mut command = Command::new(env::current_exe()?);
     let backend = names::name(&arguments.backend);
     command.args(["bench", "fabric", "--backend", &backend, "--bytes", &longest.to_string()]);
-    command.arg("--listen").arg(path);
+    command.arg("--listen").arg(place);
     if arguments.streaming {
         command.arg("--streaming");
     }
-    command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()
+    command.stdout(Stdio::null());
+    let Trust::Secret(secret) = trust else { return command.stdin(Stdio::null()).spawn() };
+    let mut child = command.args(["--secret-file", "/dev/stdin"]).stdin(Stdio::piped()).spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(secret)?;
+    }
+    Ok(child)
 }
 
 fn print(out: &mut impl Write, report: &FabricReport) -> io::Result<()> {

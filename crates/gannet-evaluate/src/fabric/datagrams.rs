@@ -1,0 +1,175 @@
+//! What sockets allow between two processors, without an engine that mends losses.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gannet_ingest::udp::CoalescedSocket;
+
+use super::Operation;
+use crate::cores::Cores;
+
+/// Datagrams under way, as many as the engine allows.
+const WINDOW: u64 = 32;
+/// Memory asked for datagrams that wait.
+const BUFFER_BYTES: u64 = 8 << 20;
+/// Time after which a datagram is taken for lost.
+const LOST: Duration = Duration::from_millis(100);
+/// What a datagram asks for, in its first byte: to be sent back, to be counted, the end.
+const ECHO: u8 = 0;
+const COUNT: u8 = 1;
+const END: u8 = 2;
+
+/// Figures of datagrams of one length.
+struct Figures {
+    bytes: u64,
+    /// Half a round trip, ns: of which half take less.
+    half_trip_ns: f64,
+    /// Datagrams a second, [`WINDOW`] of them under way.
+    per_s: f64,
+}
+
+/// Figures over loopback, for datagrams as long as the operations that are measured.
+pub(super) struct Datagrams(Vec<Figures>);
+
+impl Datagrams {
+    /// Measures between the first two processors.
+    pub fn measure(sizes: &[u64], time: Duration, cores: &Cores) -> io::Result<Self> {
+        let socket = || {
+            let socket = CoalescedSocket::bind(&(Ipv4Addr::LOCALHOST, 0).into())?;
+            socket.set_buffers(BUFFER_BYTES)?;
+            io::Result::Ok(socket)
+        };
+        let (here, there) = (socket()?, socket()?);
+        let to = there.address()?;
+        thread::scope(|scope| {
+            let answering = scope.spawn(move || {
+                cores.pin(1);
+                answer(&there)
+            });
+            let mut asking = Asking { socket: here, to, room: vec![0; CoalescedSocket::ROOM] };
+            let figures = sizes.iter().map(|&bytes| asking.figures(bytes, time));
+            let figures = figures.collect::<io::Result<Vec<_>>>();
+            while !answering.is_finished() {
+                asking.socket.send(&[END], 1, &to)?;
+                thread::sleep(Duration::from_millis(1));
+            }
+            answering.join().unwrap_or_else(|_| Err(io::Error::other("the thread ended")))?;
+            Ok(Self(figures?))
+        })
+    }
+
+    /// The limit of an operation, ns of half a round trip or operations a second, and what it is.
+    pub fn limit(&self, operation: Operation, bytes: u64) -> (f64, &'static str) {
+        let find = |of: u64| self.0.iter().find(|figures| figures.bytes == of);
+        let Some(figures) = find(bytes) else { return (f64::NAN, "") };
+        let datagrams = bytes.div_ceil(CoalescedSocket::BYTES_MAX as u64) as f64;
+        match operation {
+            Operation::RoundTrip if datagrams == 1.0 => {
+                (figures.half_trip_ns, "a datagram of as many bytes, sent back over loopback")
+            }
+            Operation::RoundTrip => {
+                let rest_ns = (datagrams - 1.0) / figures.per_s * 1e9;
+                (
+                    figures.half_trip_ns + rest_ns,
+                    "the longest datagram sent back, and those behind it",
+                )
+            }
+            _ => (
+                figures.per_s / datagrams,
+                "datagrams of as many bytes over loopback, 32 under way",
+            ),
+        }
+    }
+}
+
+/// Sends back, or counts, what comes.
+fn answer(socket: &CoalescedSocket) -> io::Result<()> {
+    let (mut room, mut count) = (vec![0; CoalescedSocket::ROOM], 0u64);
+    loop {
+        let Some(message) = socket.receive(&mut room)? else { continue };
+        let (bytes, datagram) = (&room[..message.bytes], message.datagram);
+        match bytes.first() {
+            Some(&END) => return Ok(()),
+            Some(&COUNT) => {
+                count += bytes.chunks(datagram).len() as u64;
+                socket.send(&count.to_le_bytes(), 8, &message.sender)?;
+            }
+            _ => _ = socket.send(bytes, datagram, &message.sender)?,
+        }
+    }
+}
+
+/// The side that measures.
+struct Asking {
+    socket: CoalescedSocket,
+    to: SocketAddr,
+    room: Vec<u8>,
+}
+
+impl Asking {
+    fn figures(&mut self, bytes: u64, time: Duration) -> io::Result<Figures> {
+        let datagram = vec![ECHO; (bytes as usize).min(CoalescedSocket::BYTES_MAX)];
+        let mut trips = Vec::new();
+        let begin = Instant::now();
+        while trips.len() < 120 || begin.elapsed() < time {
+            let sent = Instant::now();
+            self.socket.send(&datagram, datagram.len(), &self.to)?;
+            while self.socket.receive(&mut self.room)?.is_none() && sent.elapsed() < LOST {}
+            trips.push(sent.elapsed().as_nanos() as f64 / 2.0);
+        }
+        // The first ones are for the other thread to come to its processor.
+        trips.drain(..100);
+        trips.sort_by(f64::total_cmp);
+        let half_trip_ns = trips[trips.len() / 2];
+        Ok(Figures { bytes, half_trip_ns, per_s: self.stream(datagram.len(), time)? })
+    }
+
+    /// Datagrams a second.
+    fn stream(&mut self, datagram: usize, time: Duration) -> io::Result<f64> {
+        let fit = (CoalescedSocket::BYTES_MAX / datagram).min(self.socket.datagrams_max());
+        let together = fit.clamp(1, WINDOW as usize / 2);
+        let message = vec![COUNT; together * datagram];
+        let mut counted = self.counted(&message[..datagram], datagram)?;
+        let (first, mut sent, mut heard) = (counted, counted, Instant::now());
+        let begin = Instant::now();
+        while begin.elapsed() < time || counted < first + 4 * WINDOW {
+            while sent - counted + together as u64 <= WINDOW
+                && self.socket.send(&message, datagram, &self.to)?
+            {
+                sent += together as u64;
+            }
+            if let Some(count) = self.count()? {
+                (counted, heard) = (count, Instant::now());
+            } else if heard.elapsed() > LOST {
+                // They are not sent again, and the count goes on without them.
+                sent = counted;
+                heard = Instant::now();
+            }
+        }
+        Ok((counted - first) as f64 / begin.elapsed().as_secs_f64())
+    }
+
+    /// The count, from which on others are counted.
+    fn counted(&mut self, message: &[u8], datagram: usize) -> io::Result<u64> {
+        loop {
+            self.socket.send(message, datagram, &self.to)?;
+            let sent = Instant::now();
+            let mut last = None;
+            while sent.elapsed() < LOST / 10 {
+                last = self.count()?.or(last);
+            }
+            if let Some(count) = last {
+                return Ok(count);
+            }
+        }
+    }
+
+    fn count(&mut self) -> io::Result<Option<u64>> {
+        let Some(message) = self.socket.receive(&mut self.room)? else { return Ok(None) };
+        // Counts may come together: the last one counts. Late echoes have another length.
+        let count = self.room[..message.bytes].as_chunks::<8>().0.last();
+        Ok(count.filter(|_| message.datagram == 8).map(|count| u64::from_le_bytes(*count)))
+    }
+}
