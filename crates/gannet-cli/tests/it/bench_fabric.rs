@@ -124,3 +124,32 @@ fn nobody_at_the_socket_is_an_error_that_says_so() {
     let output = bench(&["--bytes", "0"]);
     assert_eq!(output.status.code(), Some(2));
 }
+
+#[test]
+fn a_later_bench_is_compared_with_an_earlier_one_and_shown_on_a_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let sizes = ["--bytes", "8", "--operation", "flush", "--repeats", "1"];
+    let output = bench(&[&sizes[..], &["--json"]].concat());
+    let mut earlier: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let page = file("page.html");
+    for (faster, code) in [(1e-6, 0), (1e6, 6)] {
+        let before = earlier[0]["per_s"].as_f64().unwrap();
+        earlier[0]["per_s"] = (before * faster).into();
+        let name = file("earlier.json");
+        std::fs::write(&name, earlier.to_string()).unwrap();
+        earlier[0]["per_s"] = before.into();
+        let compared = ["--against", &name, "--html", &page, "--overwrite"];
+        let output = bench(&[&sizes[..], &compared].concat());
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{message}");
+        assert!(message.contains("times as fast as before"), "{message}");
+    }
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("<svg") && page.contains("<td>flush<td>8<td>"), "{page}");
+    assert!(!page.replace("http://www.w3.org/2000/svg", "").contains("http"), "{page}");
+
+    let other = ["--bytes", "16", "--operation", "flush", "--repeats", "1", "--against"];
+    let output = bench(&[&other[..], &[&file("earlier.json")]].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -12,9 +12,11 @@
 //! Whatever was moved is compared with what was sent.
 
 mod backend;
+mod comparison;
 mod datagrams;
 mod driver;
 mod floors;
+mod page;
 mod partner;
 
 use std::io;
@@ -30,6 +32,7 @@ use thiserror::Error;
 
 pub use self::backend::Backend;
 use self::backend::{Meet, OverShm, OverUdp};
+pub use self::comparison::{Change, EarlierRow, changes};
 use self::driver::Driver;
 use self::floors::Floors;
 pub use self::partner::serve;

@@ -10,10 +10,10 @@
 //! one cache line only, and takes the event from it. The reader tells what it took now and then, not for
 //! each event. Nothing that the other side writes is used as an index or a length.
 
-use std::hint::spin_loop;
-use std::mem;
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
+use std::hint::spin_loop;
+use std::mem;
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -3,18 +3,20 @@
 use std::env;
 use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Context;
 use gannet_evaluate::fabric::{
-    self, Backend, FabricPlan, FabricReport, FabricRow, Operation, Partner, Trust,
+    self, Backend, Change, EarlierRow, FabricPlan, FabricReport, FabricRow, Operation, Partner,
+    Trust,
 };
 
 use super::names;
-use crate::exit::Outcome;
-use crate::output;
+use crate::destination::Destination;
+use crate::exit::{Outcome, Usage};
+use crate::{log, output};
 
 /// Bytes of an operation that are measured, if not asked otherwise.
 const SIZES: [u64; 8] = [8, 64, 512, 4096, 1 << 16, 1 << 20, 1 << 24, 1 << 26];
@@ -73,6 +75,19 @@ pub struct Arguments {
     /// Print the measurements as JSON.
     #[arg(long)]
     json: bool,
+    /// Compare with the measurements of this file, printed with --json before; the exit code is 6 if one is slower by
+    /// more than the threshold.
+    #[arg(long, value_name = "FILE", conflicts_with = "listen")]
+    against: Option<PathBuf>,
+    /// Part of its speed that a measurement may lose.
+    #[arg(long, value_name = "FRACTION", default_value = "0.1", requires = "against", value_parser = fraction)]
+    threshold: f64,
+    /// Write a page with tables and pictures, which opens without network.
+    #[arg(long, value_name = "FILE", conflicts_with = "listen")]
+    html: Option<PathBuf>,
+    /// Replace the page if it is there.
+    #[arg(long, requires = "html")]
+    overwrite: bool,
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -82,6 +97,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         fabric::serve(arguments.backend, place, longest, arguments.streaming, &trust)?;
         return Ok(Outcome::Ok);
     }
+    let page = arguments.html.as_deref();
+    let page = page.map(|file| Destination::begin(file, arguments.overwrite)).transpose()?;
+    let earlier = arguments.against.as_deref().map(earlier).transpose()?;
     let start = |place: &str| start_partner(arguments, place, longest, &trust);
     let (partner, repeats) = match &arguments.to {
         Some(place) => (Partner::At(place.clone()), 1),
@@ -104,7 +122,61 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         true => output::json(&report.rows)?,
         false => output::print(|out| print(out, &report))?,
     }
-    Ok(Outcome::Ok)
+    if let Some(page) = page {
+        page.write(&report.page()?)?;
+    }
+    match earlier {
+        Some(earlier) => compare(&report, &earlier, arguments.threshold),
+        None => Ok(Outcome::Ok),
+    }
+}
+
+/// A part of a whole.
+fn fraction(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().map_err(|error| error.to_string())?;
+    (0.0..=1.0).contains(&value).then_some(value).ok_or_else(|| "not between 0 and 1".to_owned())
+}
+
+/// The measurements of an earlier bench.
+fn earlier(file: &Path) -> anyhow::Result<Vec<EarlierRow>> {
+    let text = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    serde_json::from_slice(&text).with_context(|| {
+        format!("{} is not what gannet bench fabric --json prints", file.display())
+    })
+}
+
+/// Says what has changed, for people to read.
+fn compare(
+    report: &FabricReport,
+    earlier: &[EarlierRow],
+    threshold: f64,
+) -> anyhow::Result<Outcome> {
+    let changes = fabric::changes(&report.rows, earlier);
+    if changes.is_empty() {
+        let message = "none of these measurements is in the earlier file; measure the same operations and sizes";
+        return Err(Usage(message.to_owned()).into());
+    }
+    let is_slower = |change: &Change<'_>| change.is_slower(threshold);
+    for change in &changes {
+        log::say(format_args!(
+            "{} of {} bytes: {:.2} times as fast as before (its limit {:.2}){}",
+            names::name(&change.row.operation),
+            change.row.bytes,
+            change.speed,
+            change.limit,
+            if is_slower(change) { ": slower" } else { "" }
+        ));
+    }
+    let slower = changes.iter().filter(|&change| is_slower(change)).count();
+    if slower == 0 {
+        return Ok(Outcome::Ok);
+    }
+    log::say(format_args!(
+        "{slower} of {} are slower by more than {:.0} %",
+        changes.len(),
+        100.0 * threshold
+    ));
+    Ok(Outcome::NotVerified)
 }
 
 /// How the two processes know each other: by the secret of a file, or one that is told to a process that is started.
