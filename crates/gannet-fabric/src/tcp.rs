@@ -5,7 +5,8 @@
 //! thread of their own may wait in them. Only a secret is trusted: over a network the kernel cannot tell
 //! which user is at the other end.
 //!
-//! Afterwards a [`Connection`] carries messages without waiting. They are proved at the begin only, and
+//! Afterwards a [`Connection`] carries messages without waiting. A host that is gone without a word is noticed
+//! within the deadline, or five seconds if that is longer. Messages are proved at the begin only, and
 //! readable: who can change what TCP carries can take the connection over, and needs a network of its own
 //! kept away from strangers, or a tunnel.
 
@@ -23,8 +24,10 @@ use crate::exchange::{Carrier, JoinError, Side, Trust, meet};
 
 /// How often a listener looks whether somebody has come.
 const LOOK: Duration = Duration::from_millis(1);
-/// Shortest time without a word after which the kernel asks whether the other host is there.
-const KEEP_ALIVE_MIN: Duration = Duration::from_secs(1);
+/// Time without a word after which the kernel asks whether the other host is there, and until it asks again.
+const PROBE: Duration = Duration::from_secs(1);
+/// Times that it asks at least: some of them may be lost.
+const PROBES: u32 = 4;
 
 /// Waits for others at an address.
 #[derive(Debug)]
@@ -134,12 +137,12 @@ impl Connection {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         // A host that is gone without a word is noticed by the kernel.
-        let idle = deadline.max(KEEP_ALIVE_MIN);
         sockopt::set_socket_keepalive(&stream, true).map_err(io::Error::from)?;
-        sockopt::set_tcp_keepidle(&stream, idle).map_err(io::Error::from)?;
-        sockopt::set_tcp_keepintvl(&stream, KEEP_ALIVE_MIN).map_err(io::Error::from)?;
-        sockopt::set_tcp_keepcnt(&stream, 2).map_err(io::Error::from)?;
-        let millis = u32::try_from(deadline.as_millis()).unwrap_or(u32::MAX).max(1);
+        sockopt::set_tcp_keepidle(&stream, PROBE).map_err(io::Error::from)?;
+        sockopt::set_tcp_keepintvl(&stream, PROBE).map_err(io::Error::from)?;
+        // With it the kernel gives up at this time, and not before, when an answer is missing: probes may be lost.
+        let millis = deadline.max((1 + PROBES) * PROBE).as_millis();
+        let millis = u32::try_from(millis).unwrap_or(u32::MAX);
         sockopt::set_tcp_user_timeout(&stream, millis).map_err(io::Error::from)?;
         let mut connection = Self {
             stream,
