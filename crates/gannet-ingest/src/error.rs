@@ -47,6 +47,12 @@ pub enum Error {
     /// No address to listen on was given.
     #[error("no address to listen on; set listen = [\"0.0.0.0:17477\"] or the like")]
     NoAddress,
+    /// A RoCEv2 source is to listen on all addresses.
+    #[error(
+        "the check sum of RoCEv2 covers the address that packets are sent to; listen on one address \
+         of this machine instead of all, see `ip address`"
+    )]
+    RoceWildcard,
     /// A number in the configuration is out of its range.
     #[error("{field} = {got} is out of range; choose {min} to {max}")]
     Range {

@@ -118,8 +118,13 @@ impl Landed {
 
     /// Counts a datagram of `len` bytes, which is not taken.
     pub(crate) fn refuse(&self, len: usize) {
-        self.account.offer(1);
-        self.account.discard(SourceDrop::of_len(len), 1);
+        self.discard(SourceDrop::of_len(len), 1);
+    }
+
+    /// Counts `count` datagrams that are not delivered.
+    pub(crate) fn discard(&self, reason: SourceDrop, count: u64) {
+        self.account.offer(count);
+        self.account.discard(reason, count);
     }
 
     /// Counts a datagram, and copies it into a cell if its length is one of those taken.
@@ -150,8 +155,7 @@ impl Landed {
             }
             Ok(found) => return self.land(found.payload),
         };
-        self.account.offer(1);
-        self.account.discard(reason, 1);
+        self.discard(reason, 1);
     }
 
     /// Notes that a datagram of this poll was moved to another cell.

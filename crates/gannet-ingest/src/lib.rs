@@ -1,4 +1,4 @@
-//! Packets in and out: UDP sockets, AF_XDP, capture files and memory behind [`Source`] and [`Sink`].
+//! Packets in and out: UDP sockets, RoCEv2, AF_XDP, capture files and memory behind [`Source`] and [`Sink`].
 //!
 //! A [`Source`] lands datagrams, of one length or of any in a range, each in a cell of a
 //! [clop](mod@gannet_memory::clop), where they stay until they are overwritten. It hands out
@@ -37,6 +37,7 @@ mod error;
 mod landed;
 mod memory;
 mod pcap;
+pub mod roce;
 mod sink;
 mod source;
 mod sys;

@@ -42,6 +42,20 @@ drop_reasons! {
         /// It came to the kernel's own network code beside an AF_XDP source: by another queue of the
         /// card, in fragments, with IP options or a VLAN tag, or from this machine.
         OtherPath => "other_path",
+        /// A packet of RoCEv2 whose invariant CRC is wrong.
+        BadCheckSum => "bad_check_sum",
+        /// A packet for a queue pair that nobody has here.
+        WrongQueuePair => "wrong_queue_pair",
+        /// A write to the queue pair of a source without its key.
+        WrongKey => "wrong_key",
+        /// A write that begins no cell of the window.
+        OutsideWindow => "outside_window",
+        /// A packet that came late or twice, or whose sender has begun no message.
+        OutOfTurn => "out_of_turn",
+        /// A packet that never came, as the numbers of others tell, and that the kernel did not drop.
+        Missing => "missing",
+        /// A packet of a message that lacks another.
+        Unfinished => "unfinished",
     }
 }
 

@@ -21,11 +21,14 @@
 use gannet_measure::ledger::{Drop, Statement};
 
 /// Drops behind the socket that may each be a frame that some stream lacks.
-const REFUSED: [(&str, &str); 9] = [
+const REFUSED: [(&str, &str); 12] = [
     ("source", "wrong_length"),
     ("source", "fragment"),
     ("source", "malformed"),
     ("source", "other_path"),
+    ("source", "bad_check_sum"),
+    ("source", "outside_window"),
+    ("source", "unfinished"),
     ("frames", "bad_header"),
     ("frames", "unknown_stream"),
     ("frames", "other_socket"),

@@ -36,10 +36,13 @@ use crate::snapshot::{
 
 /// Drops that lose nothing of what the run is for: what came before it, what others sent here, what
 /// came twice, what a setting keeps out, and commands.
-const HARMLESS: [(&str, &str); 19] = [
+const HARMLESS: [(&str, &str); 22] = [
     ("source", "before_start"),
     ("source", "empty"),
     ("source", "foreign_address"),
+    ("source", "wrong_queue_pair"),
+    ("source", "wrong_key"),
+    ("source", "out_of_turn"),
     ("frames", "unknown_stream"),
     ("frames", "duplicate"),
     ("merge", "too_long"),
@@ -316,8 +319,9 @@ impl Observed {
 impl ObservedSource {
     /// Datagrams delivered or dropped since the start.
     pub fn seen(&self) -> u64 {
-        let since_start =
-            SourceDrop::ALL.iter().filter(|reason| **reason != SourceDrop::BeforeStart);
+        // What is missing never came.
+        let unseen = [SourceDrop::BeforeStart, SourceDrop::Missing];
+        let since_start = SourceDrop::ALL.iter().filter(|reason| !unseen.contains(reason));
         let dropped = since_start.map(|reason| self.account.dropped(*reason));
         self.account.delivered() + dropped.sum::<u64>()
     }

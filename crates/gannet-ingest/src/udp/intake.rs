@@ -1,6 +1,9 @@
 //! What becomes of each message: judged, counted, and its datagrams noted as arrivals.
 
+use std::net::SocketAddr;
 use std::ops::Range;
+
+use gannet_memory::Cell;
 
 use crate::landed::Landed;
 use crate::source::SourceDrop;
@@ -18,16 +21,53 @@ pub(super) struct Intake {
     /// kernel then no longer tells the length of their datagrams.
     residue: usize,
     residue_is_few: bool,
+    /// Sender of each arrival of this poll, if somebody asks for it.
+    senders: Option<Vec<Option<SocketAddr>>>,
+    /// Sender of the last message.
+    sender: Option<SocketAddr>,
 }
 
 impl Intake {
     pub(super) fn new(landed: Landed, allow: AllowList) -> Self {
-        Self { landed, allow, taken: Tally::default(), residue: 0, residue_is_few: false }
+        Self {
+            landed,
+            allow,
+            taken: Tally::default(),
+            residue: 0,
+            residue_is_few: false,
+            senders: None,
+            sender: None,
+        }
     }
 
     /// Whether the engine has to ask for the sender of each message.
     pub(super) fn with_sender(&self) -> bool {
-        !self.allow.is_open()
+        !self.allow.is_open() || self.senders.is_some()
+    }
+
+    /// Keeps the sender of each arrival from now on.
+    pub(super) fn keep_senders(&mut self) {
+        self.senders = Some(Vec::new());
+    }
+
+    /// Sender of an arrival of this poll, if it is kept.
+    pub(super) fn sender(&self, arrival: usize) -> Option<SocketAddr> {
+        *self.senders.as_ref()?.get(arrival)?
+    }
+
+    /// Begins a poll.
+    pub(super) fn clear(&mut self) {
+        self.landed.clear();
+        self.senders.iter_mut().for_each(Vec::clear);
+    }
+
+    /// Notes a datagram of the last message.
+    #[inline]
+    pub(super) fn arrive(&mut self, cell: Cell, len: usize) {
+        self.landed.arrive(cell, len);
+        if let Some(senders) = &mut self.senders {
+            senders.push(self.sender);
+        }
     }
 
     /// Messages and datagrams taken from the kernel so far.
@@ -45,6 +85,7 @@ impl Intake {
     /// Counts a message, and says where its datagrams lie and which of them are to be landed.
     pub(super) fn judge(&mut self, received: &Received) -> (Segments, Range<usize>) {
         let lengths = self.landed.lengths().clone();
+        self.sender = received.sender;
         let (mut segment, mut untold) = (received.segment, false);
         if self.residue > 0 && segment.is_none() {
             self.residue = self.residue.saturating_sub(received.len);

@@ -159,14 +159,14 @@ impl UdpReceiver {
             let head = intake.landed.producer.head().0;
             let end = head + taken.len() as u64;
             for (cell, index) in (head..end).zip(taken) {
-                intake.landed.arrive(Cell(cell), segments.len_of(index));
+                intake.arrive(Cell(cell), segments.len_of(index));
             }
             intake.landed.producer.commit_to(Cell(end));
         } else {
             let mut start = 0;
             for len in taken.map(|index| segments.len_of(index)) {
                 let cell = intake.landed.producer.land(&self.strayed[start..start + len]);
-                intake.landed.arrive(cell, len);
+                intake.arrive(cell, len);
                 start += len;
             }
             self.lay_out_for(&segments);
@@ -214,14 +214,14 @@ impl UdpReceiver {
             let (segments, mut taken) = self.judge(intake, &self.batch.received(index))?;
             let cell = Cell(head + index as u64);
             if taken.start == 0 && !taken.is_empty() {
-                intake.landed.arrive(cell, segments.len_of(0));
+                intake.arrive(cell, segments.len_of(0));
                 taken.start = 1;
             } else {
                 self.holes.push(cell);
             }
             for stray in taken {
                 let len = segments.len_of(stray);
-                intake.landed.arrive(Cell(next), len);
+                intake.arrive(Cell(next), len);
                 self.strays.push((index, stray * segments.len, len));
                 next += 1;
             }

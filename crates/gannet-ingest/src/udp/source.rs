@@ -130,6 +130,16 @@ impl UdpSource {
         self.address
     }
 
+    /// Keeps the sender of each arrival from now on.
+    pub(crate) fn keep_senders(&mut self) {
+        self.intake.keep_senders();
+    }
+
+    /// Sender of an arrival of the last poll, if it is kept.
+    pub(crate) fn sender(&self, arrival: usize) -> Option<SocketAddr> {
+        self.intake.sender(arrival)
+    }
+
     /// Makes the kernel find the socket no more; what is queued stays.
     fn shut(&self) -> Result<(), Error> {
         self.group.close().map_err(Error::socket("close", self.address))?;
@@ -248,7 +258,7 @@ impl Source for UdpSource {
     }
 
     fn poll(&mut self, wait: Duration) -> Result<usize, Error> {
-        self.intake.landed.clear();
+        self.intake.clear();
         let before = self.intake.taken();
         let empty = match self.phase {
             Phase::Made | Phase::Bound => return Err(Error::NotStarted),

@@ -123,17 +123,11 @@ impl XdpSource {
         move |cause| Error::Xdp { what, interface: interface.clone(), cause }
     }
 
-    /// Counts `count` datagrams that were not delivered.
-    fn discard(&self, reason: SourceDrop, count: u64) {
-        self.landed.account.offer(count);
-        self.landed.account.discard(reason, count);
-    }
-
     /// Counts what came to the UDP socket since the last time.
     fn count_beside(&mut self, reason: SourceDrop) -> Result<(), Error> {
         let queue = self.socket.queue().map_err(self.error("read the drops of"))?;
         let new = self.beside.observe(queue.drops);
-        self.discard(reason, new);
+        self.landed.discard(reason, new);
         Ok(())
     }
 
@@ -141,7 +135,7 @@ impl XdpSource {
     fn count_dropped(&mut self, dropped: u64) {
         let new = dropped.saturating_sub(self.dropped);
         self.dropped += new;
-        self.discard(SourceDrop::KernelQueue, new);
+        self.landed.discard(SourceDrop::KernelQueue, new);
     }
 
     /// Reads the kernel's counters.

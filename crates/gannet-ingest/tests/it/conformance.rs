@@ -6,6 +6,7 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gannet_ingest::roce::{RoceConfig, RoceSink, RoceSource, RoceTarget};
 use gannet_ingest::udp::{self, Engine, UdpConfig, UdpSink, UdpSinkConfig, UdpSource};
 use gannet_ingest::xdp::{XdpMode, XdpSource};
 use gannet_ingest::{
@@ -128,7 +129,7 @@ impl Udp {
 }
 
 /// Sends datagrams in two pieces each.
-fn send(sink: &mut UdpSink, datagrams: &[Vec<u8>]) {
+fn send(sink: &mut impl Sink, datagrams: &[Vec<u8>]) {
     let parts: Vec<_> = datagrams
         .iter()
         .map(|bytes| bytes.split_at(bytes.len().min(32)))
@@ -158,6 +159,39 @@ macro_rules! udp_rig {
 udp_rig!(UdpAuto, Engine::Auto, "recvmsg", true);
 udp_rig!(UdpRecvmsg, Engine::Recvmsg, "recvmsg", false);
 udp_rig!(UdpRecvmmsg, Engine::Recvmmsg, "recvmmsg", true);
+
+/// A RoCEv2 source and a sender on the loopback interface.
+struct Roce {
+    source: RoceSource,
+    sinks: [RoceSink; 2],
+}
+
+impl Rig for Roce {
+    fn set_up(landing: Landing, _: &[Vec<u8>]) -> Result<Self, String> {
+        let config = RoceConfig::new("127.0.0.1:0".parse().unwrap(), vec![17], 0x1234_5678);
+        let mut source = RoceSource::open(&config, landing, &clock()).unwrap();
+        source.bind().unwrap();
+        let facts = source.landed().facts();
+        let target = RoceTarget {
+            queue_pair: 17,
+            key: 0x1234_5678,
+            start: 0,
+            cell_bytes: *facts.lengths.end() as u64,
+            cells: facts.cells,
+        };
+        let sinks = [true, false].map(|coalesce| {
+            let config = UdpSinkConfig { coalesce, ..UdpSinkConfig::default() };
+            RoceSink::connect(source.address(), target, &config).unwrap()
+        });
+        Ok(Self { source, sinks })
+    }
+    fn source(&mut self) -> &mut dyn Source {
+        &mut self.source
+    }
+    fn send(&mut self, datagrams: &[Vec<u8>], coalesce: bool) {
+        send(&mut self.sinks[usize::from(!coalesce)], datagrams);
+    }
+}
 
 /// An AF_XDP source and a sender in two namespaces.
 struct Xdp {
@@ -401,6 +435,7 @@ conformance! {
     udp_auto: UdpAuto,
     udp_recvmsg: UdpRecvmsg,
     udp_recvmmsg: UdpRecvmmsg,
+    roce: Roce,
     xdp_native: XdpNative,
     xdp_generic: XdpGeneric,
 }
