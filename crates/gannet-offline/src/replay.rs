@@ -81,7 +81,7 @@ pub fn replay<T: FrameFormat>(
     let clock = SystemClock::start();
     let replay = Replay::new(recording, format_of, pace, clock.now_ns());
     let progress = Arc::new(Progress { lateness_ns: replay.lateness(), ..Progress::default() });
-    let (outlets, _) = Outlets::connect(&[to], Arc::clone(&progress))?;
+    let (outlets, _) = Outlets::connect(&[to.into()], Arc::clone(&progress))?;
     let sender = Sender { replay, outlets, message: Message::default(), unsent: 0 };
     Ok(Running::spawn("replay", progress, move |stop| sender.run(&clock, stop))?)
 }

@@ -123,7 +123,7 @@ fn plan(detector: &dyn Detector, directory: &Path) -> anyhow::Result<Plan> {
 fn target(plan: &Plan, run: &Run) -> anyhow::Result<Target> {
     let to = *run.addresses().first().context("the readout has no socket")?;
     Ok(Target {
-        addresses: vec![to; plan.detector.emulated().len()],
+        receivers: vec![to.into(); plan.detector.emulated().len()],
         frames: None,
         flow_control: Some(run.flow_control()),
     })

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use gannet_control::config::{self, Plan};
-use gannet_control::emulation::{self, EmulationReport, EventFile, Playing, Target};
+use gannet_control::emulation::{self, EmulationReport, EventFile, Playing, Receiver, Target};
 use gannet_emulate::StreamTruth;
 use gannet_log::files::is_same_file;
 
@@ -64,9 +64,9 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     if let Some(name) = &arguments.role {
         return play(arguments, name, &plan, &signals);
     }
-    let addresses = match arguments.to {
-        Some(address) => vec![address; plan.detector.emulated().len()],
-        None => emulation::addresses(&plan)?,
+    let receivers = match arguments.to {
+        Some(address) => vec![address.into(); plan.detector.emulated().len()],
+        None => emulation::receivers(&plan)?,
     };
     let inputs = plan.detector.inputs();
     keep_inputs(arguments, inputs.iter().chain([&arguments.file]))?;
@@ -74,10 +74,11 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
         EventFile::create(path).with_context(|| format!("cannot write {}", path.display()))
     });
     let hits = hits.transpose()?;
+    let addresses: Vec<_> = receivers.iter().map(Receiver::address).collect();
     if arguments.wait && !sending::wait_for_listeners(&addresses, &signals)? {
         return Ok(signals.received().map_or(Outcome::Ok, Outcome::Interrupted));
     }
-    let target = Target { addresses, frames: arguments.frames, flow_control: None };
+    let target = Target { receivers, frames: arguments.frames, flow_control: None };
     let running = plan.detector.front_end()?.start(&target, hits.as_ref().map(EventFile::sink))?;
     sending::watch(&running, &signals, arguments.seconds);
     let report = running.join()?;

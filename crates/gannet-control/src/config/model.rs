@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use gannet_ingest::roce::RoceConfig;
 use gannet_ingest::udp::UdpConfig;
 use gannet_ingest::xdp::XdpConfig;
 use gannet_log::RecorderConfig;
@@ -210,6 +211,8 @@ pub struct SourceConfig<S: Table> {
     pub udp: Option<UdpConfig>,
     /// Queue of a network card that frames are taken from by AF_XDP, instead of sockets.
     pub xdp: Option<XdpConfig>,
+    /// Window that front ends write frames into by RDMA (RoCEv2), without a card for it.
+    pub roce: Option<RoceConfig>,
     /// Capture file (pcap or pcapng) that frames come from, instead of the network.
     pub capture: Option<PathBuf>,
     /// Take the frames of the front end that `[emulate]` describes, which is played in the same process:
@@ -229,6 +232,7 @@ impl<S: Table> Default for SourceConfig<S> {
             links: None,
             udp: None,
             xdp: None,
+            roce: None,
             capture: None,
             emulated: false,
             depth: Span::s(1),
@@ -244,6 +248,8 @@ pub enum SourceInput {
     Udp(UdpConfig),
     /// A queue of a network card.
     Xdp(XdpConfig),
+    /// A window that front ends write into.
+    Roce(RoceConfig),
     /// A capture file.
     Capture(PathBuf),
     /// The emulated front end, in the same process.

@@ -197,7 +197,8 @@ fn check_addresses<S: Table>(
     for (index, source) in sources.iter().enumerate() {
         let udp = source.udp.iter().flat_map(|udp| udp.listen.iter().map(|own| (*own, "udp")));
         let xdp = source.xdp.iter().map(|xdp| (SocketAddr::V4(xdp.listen), "xdp"));
-        for (address, input) in udp.chain(xdp) {
+        let roce = source.roce.iter().map(|roce| (SocketAddr::V4(roce.listen), "roce"));
+        for (address, input) in udp.chain(xdp).chain(roce) {
             let path = format!("source[{index}].{input}.listen");
             if address.ip().is_multicast() {
                 let cause = format!("{address} is a multicast group, and groups are not joined");
@@ -331,6 +332,7 @@ fn input<S: Table>(
     let given = [
         ("udp", source.udp.is_some()),
         ("xdp", source.xdp.is_some()),
+        ("roce", source.roce.is_some()),
         ("capture", source.capture.is_some()),
         ("emulated", source.emulated),
     ];
@@ -342,18 +344,22 @@ fn input<S: Table>(
             "remove one of the two".into(),
         ));
     }
-    match (&source.udp, &source.xdp, &source.capture) {
+    match (&source.udp, &source.xdp, &source.roce, &source.capture) {
         (Some(udp), ..) => {
             udp.check().map_err(|error| refused("udp", error))?;
             Ok(SourceInput::Udp(udp.clone()))
         }
-        (_, Some(xdp), _) => {
+        (_, Some(xdp), ..) => {
             xdp.check().map_err(|error| refused("xdp", error))?;
             Ok(SourceInput::Xdp(xdp.clone()))
         }
+        (.., Some(roce), _) => {
+            roce.check().map_err(|error| refused("roce", error))?;
+            Ok(SourceInput::Roce(roce.clone()))
+        }
         (.., Some(path)) => Ok(SourceInput::Capture(path.clone())),
         _ if source.emulated => Ok(SourceInput::Emulated),
-        (None, None, None) => Err(document.problem(
+        (None, None, None, None) => Err(document.problem(
             place,
             "it has no input".into(),
             "add `udp = { listen = [\"127.0.0.1:7000\"] }`, `capture = \"file.pcap\"` or \

@@ -137,6 +137,7 @@ impl PlannedSource {
                 udp.listen.iter().flat_map(sockets).collect()
             }
             SourceInput::Xdp(xdp) => vec![Some(xdp.listen.into())],
+            SourceInput::Roce(roce) => vec![Some(roce.listen.into())],
             SourceInput::Capture(_) | SourceInput::Emulated => vec![None],
         }
     }

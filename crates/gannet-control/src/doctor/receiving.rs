@@ -41,7 +41,7 @@ impl ReceiveCost {
         run.start().map_err(|error| error.to_string())?;
         let to = *run.addresses().first().ok_or("there is no socket")?;
         let target = Target {
-            addresses: vec![to; plan.streams().count()],
+            receivers: vec![to.into(); plan.streams().count()],
             frames: None,
             flow_control: Some(run.flow_control()),
         };

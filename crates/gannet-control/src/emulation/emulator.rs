@@ -58,7 +58,7 @@ pub trait PlannedFrontEnd {
     /// When it cannot be emulated so, or a socket cannot be had.
     ///
     /// # Panics
-    /// If `target` has fewer addresses than the front end has streams.
+    /// If `target` has fewer receivers than the front end has streams.
     fn start(
         self: Box<Self>,
         target: &Target,
@@ -107,7 +107,7 @@ impl Emulation {
     /// When this front end cannot be emulated as `settings` say, or a socket cannot be had.
     ///
     /// # Panics
-    /// If `target` has fewer addresses than the front end has streams.
+    /// If `target` has fewer receivers than the front end has streams.
     pub fn start(
         front_end: impl FrontEnd,
         settings: &Settings,
@@ -117,13 +117,13 @@ impl Emulation {
         let frames_per_s = front_end.frames_per_s();
         let emulator = Emulator::new(front_end, settings)?;
         let streams = emulator.streams();
-        assert!(target.addresses.len() >= streams, "each stream needs an address");
+        assert!(target.receivers.len() >= streams, "each stream needs a receiver");
         let clock = SystemClock::start();
         let mut pacer = Pacer::new(&settings.pace, frames_per_s, streams, clock.now_ns());
         target.frames.into_iter().for_each(|frames| pacer.set_limit(frames));
         let progress = Arc::new(Progress { lateness_ns: pacer.lateness(), ..Progress::default() });
         let (outlets, outlet_of_stream) =
-            Outlets::connect(&target.addresses, Arc::clone(&progress))?;
+            Outlets::connect(&target.receivers, Arc::clone(&progress))?;
         let unsent = vec![0; streams];
         let flow_control = target.flow_control.clone();
         let sender = Sender { emulator, outlets, outlet_of_stream, unsent, events, flow_control };

@@ -18,7 +18,7 @@ pub use in_process::FrontEndTruth;
 pub use modules::{AppliedSink, play_modules};
 pub use role::{Playing, Role, RoleReport};
 pub use send::{FlowControl, Outlets, Running, wait};
-pub use target::{Target, addresses, is_listening};
+pub use target::{Receiver, Target, is_listening, receivers};
 
 /// Why frames cannot be sent, or no longer.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +29,7 @@ pub enum EmulationError {
     Config(#[from] ConfigError),
     /// A stream has no receiver in its own configuration.
     #[error(
-        "emulate.streams: no source with a UDP address listens to stream {0}; \
+        "emulate.streams: no source with an address takes stream {0}; \
          name an address with --to, or give a [[source]] this stream and a `udp.listen`"
     )]
     NoReceiver(String),

@@ -3,45 +3,51 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use gannet_ingest::roce::RoceSink;
 use gannet_ingest::udp::{UdpSink, UdpSinkConfig};
 use gannet_ingest::{Datagram, Sink};
 use gannet_measure::clock::Clock;
 
-use super::{EmulationError, Progress};
+use super::{EmulationError, Progress, Receiver};
 
 /// Below this wait the thread spins, because the kernel would wake it too late.
 const SPIN_NS: u64 = 100_000;
 /// Longest sleep, so that a request to stop is seen soon.
 const SLEEP_MAX_NS: u64 = 20_000_000;
 
-/// One socket for each address, and the account of what left by them.
+/// One socket for each receiver, and the account of what left by them.
 pub struct Outlets {
-    sinks: Vec<UdpSink>,
+    sinks: Vec<Box<dyn Sink + Send>>,
     progress: Arc<Progress>,
     refused: u64,
 }
 
 impl Outlets {
-    /// A socket for each of `addresses` that differs, and the outlet of each address.
+    /// A socket for each of `receivers` that differs, and the outlet of each.
     ///
     /// # Errors
     /// When a socket cannot be had.
     pub fn connect(
-        addresses: &[SocketAddr],
+        receivers: &[Receiver],
         progress: Arc<Progress>,
     ) -> Result<(Self, Vec<usize>), EmulationError> {
-        let (mut sinks, mut known) = (Vec::new(), HashMap::new());
-        let mut outlets = Vec::with_capacity(addresses.len());
-        for address in addresses {
-            let outlet = *known.entry(*address).or_insert(sinks.len());
+        let (mut sinks, mut known) = (Vec::<Box<dyn Sink + Send>>::new(), HashMap::new());
+        let mut outlets = Vec::with_capacity(receivers.len());
+        let config = UdpSinkConfig::default();
+        for receiver in receivers {
+            let outlet = *known.entry(*receiver).or_insert(sinks.len());
             if outlet == sinks.len() {
-                sinks.push(UdpSink::connect(*address, &UdpSinkConfig::default())?);
+                sinks.push(match *receiver {
+                    Receiver::Udp(address) => Box::new(UdpSink::connect(address, &config)?),
+                    Receiver::Roce(address, target) => {
+                        Box::new(RoceSink::connect(address, target, &config)?)
+                    }
+                });
             }
             outlets.push(outlet);
         }

@@ -1,18 +1,57 @@
 //! Where emulated frames go, as a configuration says or its reader, and whether anybody listens there.
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
+use gannet_ingest::roce::{RoceConfig, RoceTarget, window_cells};
+
 use super::{EmulationError, FlowControl};
-use crate::config::{Plan, PlannedStream, SourceInput};
+use crate::config::{Plan, PlannedSource, PlannedStream, SourceInput};
+
+/// Who takes frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Receiver {
+    /// Datagrams are sent to this address.
+    Udp(SocketAddr),
+    /// Frames are written into a window by RDMA (RoCEv2).
+    Roce(SocketAddrV4, RoceTarget),
+}
+
+impl Receiver {
+    /// Its address.
+    pub fn address(&self) -> SocketAddr {
+        match *self {
+            Self::Udp(address) => address,
+            Self::Roce(address, _) => address.into(),
+        }
+    }
+
+    /// The window of a source; the sender takes the first of its queue pairs.
+    fn window(roce: &RoceConfig, source: &PlannedSource) -> Option<Self> {
+        let target = RoceTarget {
+            queue_pair: *roce.queue_pairs.first()?,
+            key: roce.key,
+            start: roce.start,
+            cell_bytes: source.frame_bytes(),
+            cells: window_cells(source.cells),
+        };
+        Some(Self::Roce(roce.listen, target))
+    }
+}
+
+impl From<SocketAddr> for Receiver {
+    fn from(address: SocketAddr) -> Self {
+        Self::Udp(address)
+    }
+}
 
 /// Where emulated frames go, and for how long.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Address for each stream, in the order of the configuration.
-    pub addresses: Vec<SocketAddr>,
+    /// Who takes each stream, in the order of the configuration.
+    pub receivers: Vec<Receiver>,
     /// Frames of each stream to make; absent: until stopped.
     pub frames: Option<u64>,
     /// Waits for the receiver; absent: sends when frames are due, as front ends do.
@@ -24,22 +63,23 @@ pub struct Target {
 ///
 /// # Errors
 /// When a stream has no receiver, or one on a port that is not known.
-pub fn addresses(plan: &Plan) -> Result<Vec<SocketAddr>, EmulationError> {
-    plan.detector.emulated().into_iter().map(|stream| address(plan, stream)).collect()
+pub fn receivers(plan: &Plan) -> Result<Vec<Receiver>, EmulationError> {
+    plan.detector.emulated().into_iter().map(|stream| receiver(plan, stream)).collect()
 }
 
-fn address(plan: &Plan, stream: PlannedStream) -> Result<SocketAddr, EmulationError> {
+fn receiver(plan: &Plan, stream: PlannedStream) -> Result<Receiver, EmulationError> {
     let mut sources = plan.sources.iter();
     let source = sources.find(|source| source.streams.iter().any(|own| own.key == stream.key));
-    let listen = match source.map(|source| &source.input) {
-        Some(SourceInput::Udp(udp)) => udp.listen.first().copied(),
-        Some(SourceInput::Xdp(xdp)) => Some(xdp.listen.into()),
-        _ => None,
-    };
-    match listen {
+    let receiver = source.and_then(|source| match &source.input {
+        SourceInput::Udp(udp) => udp.listen.first().copied().map(reachable).map(Receiver::from),
+        SourceInput::Xdp(xdp) => Some(reachable(xdp.listen.into()).into()),
+        SourceInput::Roce(roce) => Receiver::window(roce, source),
+        SourceInput::Capture(_) | SourceInput::Emulated => None,
+    });
+    match receiver {
         None => Err(EmulationError::NoReceiver(stream.name)),
-        Some(address) if address.port() == 0 => Err(EmulationError::NoPort(stream.name)),
-        Some(address) => Ok(reachable(address)),
+        Some(to) if to.address().port() == 0 => Err(EmulationError::NoPort(stream.name)),
+        Some(to) => Ok(to),
     }
 }
 
@@ -109,14 +149,29 @@ streams = { count = 8, crate = 2 }
 udp = { listen = ["127.0.0.1:0"] }
 "#;
 
-    fn of(emulated: &str) -> Result<Vec<SocketAddr>, EmulationError> {
-        addresses(&parse(&format!("{SOURCES}\n[emulate.streams]\n{emulated}")).unwrap())
+    fn of(emulated: &str) -> Result<Vec<Receiver>, EmulationError> {
+        receivers(&parse(&format!("{SOURCES}\n[emulate.streams]\n{emulated}")).unwrap())
+    }
+
+    fn udp(address: &str) -> Receiver {
+        Receiver::Udp(address.parse().unwrap())
+    }
+
+    #[test]
+    fn a_window_is_written_through_its_first_queue_pair() {
+        let plan = "[emulate.streams]\ncount = 1\n[[source]]\nstreams = { count = 1 }\n\
+                    roce = { listen = \"127.0.0.1:4791\", queue_pairs = [9, 8], key = 7, start = 4096 }";
+        let plan = parse(plan).unwrap();
+        let [Receiver::Roce(address, target)] = receivers(&plan).unwrap()[..] else { panic!() };
+        assert_eq!(address, "127.0.0.1:4791".parse().unwrap());
+        assert_eq!((target.queue_pair, target.key, target.start), (9, 7, 4096));
+        assert_eq!(target.cell_bytes, plan.sources[0].frame_bytes());
     }
 
     #[test]
     fn streams_go_to_the_first_address_of_their_own_source() {
-        assert_eq!(of("count = 2").unwrap(), ["127.0.0.1:7000".parse().unwrap(); 2]);
-        assert_eq!(of("count = 2\ncrate = 1").unwrap(), ["[::1]:7001".parse().unwrap(); 2]);
+        assert_eq!(of("count = 2").unwrap(), [udp("127.0.0.1:7000"); 2]);
+        assert_eq!(of("count = 2\ncrate = 1").unwrap(), [udp("[::1]:7001"); 2]);
     }
 
     #[test]
@@ -127,7 +182,7 @@ udp = { listen = ["127.0.0.1:0"] }
         assert!(matches!(error, EmulationError::NoPort(stream) if stream == "200"));
         let capture = "[emulate.streams]\ncount = 1\n\
                        [[source]]\ncapture = \"a.pcap\"\nstreams = { count = 4 }";
-        let error = addresses(&parse(capture).unwrap());
+        let error = receivers(&parse(capture).unwrap());
         assert!(matches!(error, Err(EmulationError::NoReceiver(_))));
     }
 

@@ -11,6 +11,7 @@ use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use gannet_ingest::roce::RoceSource;
 use gannet_ingest::udp;
 use gannet_ingest::xdp::XdpSource;
 use gannet_ingest::{Datagrams, Landing, MemorySource, PcapConfig, PcapSource, Source};
@@ -358,6 +359,9 @@ fn open(
         }
         SourceInput::Xdp(config) => {
             Ok(vec![Box::new(XdpSource::open(config, landing(1), Arc::clone(clock))?)])
+        }
+        SourceInput::Roce(config) => {
+            Ok(vec![Box::new(RoceSource::open(config, landing(1), clock)?)])
         }
         SourceInput::Capture(path) => {
             let config = PcapConfig {

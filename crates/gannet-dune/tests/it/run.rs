@@ -57,7 +57,7 @@ fn run(text: &str, frames: u64) -> Outcome {
 
 fn emulate(plan: &Plan, to: SocketAddr, frames: u64) -> EmulationReport {
     let target = Target {
-        addresses: vec![to; plan.detector.emulated().len()],
+        receivers: vec![to.into(); plan.detector.emulated().len()],
         frames: Some(frames),
         flow_control: None,
     };
@@ -120,7 +120,7 @@ fn streams_come_by_any_socket_of_a_source() {
     let addresses = run.addresses();
     assert_eq!(addresses.len(), 4);
     let target = Target {
-        addresses: vec![addresses[0], addresses[3], addresses[0], addresses[3]],
+        receivers: [0, 3, 0, 3].map(|at| addresses[at].into()).to_vec(),
         frames: Some(2000),
         flow_control: None,
     };

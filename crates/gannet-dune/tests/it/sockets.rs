@@ -45,8 +45,8 @@ fn emulate(plan: &Plan, run: &Run, frames: Option<u64>) -> Emulation {
     let FlowControl { taken, in_flight_max } = run.flow_control();
     let before = taken();
     let flow_control = FlowControl { taken: Arc::new(move || taken() - before), in_flight_max };
-    let addresses = vec![run.addresses()[0]; plan.detector.emulated().len()];
-    let target = Target { addresses, frames, flow_control: Some(flow_control) };
+    let receivers = vec![run.addresses()[0].into(); plan.detector.emulated().len()];
+    let target = Target { receivers, frames, flow_control: Some(flow_control) };
     plan.detector.front_end().unwrap().start(&target, None).unwrap()
 }
 

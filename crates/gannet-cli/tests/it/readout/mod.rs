@@ -11,6 +11,7 @@ mod ledger;
 pub mod process;
 mod raw_streams;
 mod recording;
+mod roce;
 mod trigger_fragments;
 mod unprivileged;
 mod xdp;

@@ -131,8 +131,8 @@ impl Bench {
 
     /// Starts the emulator of the configuration: `frames` frames of each stream to `to`.
     pub fn emulate(&self, to: SocketAddr, frames: Option<u64>) -> Emulation {
-        let addresses = vec![to; self.plan.detector.emulated().len()];
-        let target = Target { addresses, frames, flow_control: None };
+        let receivers = vec![to.into(); self.plan.detector.emulated().len()];
+        let target = Target { receivers, frames, flow_control: None };
         self.plan.detector.front_end().unwrap().start(&target, None).unwrap()
     }
 
@@ -211,7 +211,8 @@ impl Readout {
                 let rest = line.split_once(mark)?.1;
                 rest.split([' ', '/', '\n']).next()?.parse().ok()
             };
-            address = address.or_else(|| after(": udp ")).or_else(|| after(" queue 0 "));
+            let socket = || after(": udp ").or_else(|| after(": roce "));
+            address = address.or_else(socket).or_else(|| after(" queue 0 "));
             metrics = metrics.or_else(|| after("metrics: http://"));
         }
         let errors = thread::spawn(move || {
