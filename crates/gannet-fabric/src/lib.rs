@@ -16,6 +16,8 @@ pub mod endpoint;
 #[cfg(not(loom))]
 pub mod exchange;
 #[cfg(not(loom))]
+pub mod ofi;
+#[cfg(not(loom))]
 mod own;
 #[cfg(not(loom))]
 mod peers;

@@ -21,7 +21,6 @@ mod config_space;
 mod device;
 mod files;
 mod hop;
-mod loader;
 mod machine;
 mod machine_paths;
 mod path;

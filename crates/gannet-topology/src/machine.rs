@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::device::{Address, Device, Link, Role};
 use crate::files::Files;
-use crate::loader;
 
 /// Most PCI devices that are read.
 const DEVICES_MAX: usize = 4096;
@@ -15,8 +14,6 @@ const DEVICES_MAX: usize = 4096;
 const PEER_MEMORY: [&str; 3] = ["nvidia_peermem", "nv_peer_mem", "amdp2p"];
 /// The first kernel that registers memory of devices by dma-buf.
 const DMA_BUF_KERNEL: (u32, u32) = (5, 12);
-/// The library that speaks with RDMA cards.
-const LIBFABRIC: &str = "libfabric.so.1";
 
 /// A part of memory, and what is near to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -64,8 +61,6 @@ pub struct Machine {
     pub huge_pages: Vec<HugePages>,
     /// Means of GPU-direct.
     pub gpu_direct: GpuDirect,
-    /// Where libfabric would be found.
-    pub libfabric: Option<PathBuf>,
 }
 
 impl Machine {
@@ -74,7 +69,6 @@ impl Machine {
     /// Never fails: what is not there is not known.
     pub fn read(root: impl Into<PathBuf>) -> Self {
         let files = Files::below(root);
-        let preferred = std::env::var_os("LD_LIBRARY_PATH");
         Self {
             devices: devices(&files),
             numa_nodes: numa_nodes(&files),
@@ -82,7 +76,6 @@ impl Machine {
             lock_limit_bytes: lock_limit(&files),
             huge_pages: huge_pages(&files),
             gpu_direct: gpu_direct(&files),
-            libfabric: loader::find(&files, LIBFABRIC, preferred.as_deref()),
         }
     }
 

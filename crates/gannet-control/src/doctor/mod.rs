@@ -7,6 +7,7 @@
 
 mod addresses;
 mod interfaces;
+mod libfabric;
 mod machine;
 mod modules;
 mod network;
@@ -228,7 +229,7 @@ pub fn examine(system: &System, needs: &Needs, cost: &Result<ReceiveCost, String
     checks.extend(xdp::checks(needs));
     checks.extend(rights::checks(system, needs));
     checks.extend(storage::checks(needs));
-    checks.extend(topology::checks(&system.machine(), needs));
+    checks.extend(topology::checks(&system.machine(), &libfabric::Found::look(), needs));
     checks
 }
 

@@ -2,12 +2,17 @@
 
 use gannet_topology::{Device, Machine, PathClass, Role, Standing};
 
+use super::libfabric::{self, Found};
 use super::{Check, Needs, Verdict};
 
 /// Most devices that get a line of their own.
 const LINES_MAX: usize = 64;
 
-pub(super) fn checks(machine: &Machine, needs: &Needs) -> Vec<Check> {
+pub(super) fn checks(
+    machine: &Machine,
+    libfabric: &Result<Found, String>,
+    needs: &Needs,
+) -> Vec<Check> {
     let mut checks = vec![tree(machine), numa(machine)];
     let told = machine.devices().iter().filter(|it| is_end(it) && it.link.is_some());
     checks.extend(told.take(LINES_MAX).map(|device| link(machine, device)));
@@ -18,7 +23,7 @@ pub(super) fn checks(machine: &Machine, needs: &Needs) -> Vec<Check> {
     if has_rdma && machine.accelerators().next().is_some() {
         checks.push(gpu_direct(machine));
     }
-    checks.push(libfabric(machine, has_rdma));
+    checks.push(libfabric::check(libfabric, has_rdma));
     checks
 }
 
@@ -140,16 +145,6 @@ fn gpu_direct(machine: &Machine) -> Check {
     )
 }
 
-fn libfabric(machine: &Machine, has_rdma: bool) -> Check {
-    let (value, verdict) = match &machine.libfabric {
-        Some(path) => (path.display().to_string(), Verdict::Ok),
-        None if has_rdma => ("not found".to_owned(), Verdict::Slow),
-        None => ("not found, and not needed without RDMA cards".to_owned(), Verdict::Ok),
-    };
-    Check::new("libfabric", value, verdict, "RDMA cards are spoken with through it")
-        .fixed_by("sudo apt install libfabric1")
-}
-
 #[cfg(test)]
 mod tests {
     use gannet_topology::testing::{MadeUp, MadeUpSpace};
@@ -162,7 +157,7 @@ mod tests {
     fn examined(make: impl FnOnce(&MadeUp<'_>)) -> Vec<Check> {
         let root = tempfile::tempdir().unwrap();
         make(&MadeUp::below(root.path()));
-        checks(&Machine::read(root.path()), &Needs::default())
+        checks(&Machine::read(root.path()), &Err("not there".to_owned()), &Needs::default())
     }
 
     fn named<'c>(checks: &'c [Check], name: &str) -> &'c Check {
@@ -206,7 +201,7 @@ mod tests {
             ),
             ("NUMA nodes", "1, of 1 socket"),
             ("locked memory (ulimit -l)", "8 MiB"),
-            ("libfabric", "not found, and not needed without RDMA cards"),
+            ("libfabric", "none, and not needed without RDMA cards: not there"),
         ];
         assert_eq!(told, expected);
         assert!(checks.iter().all(|check| check.verdict == Verdict::Ok));
@@ -226,7 +221,6 @@ mod tests {
             switch(made_up.sockets(1), 0, 16);
             made_up.file("proc/self/limits", "Max locked memory  unlimited unlimited bytes\n");
             made_up.file("sys/module/nvidia_peermem/refcnt", "0");
-            made_up.file("usr/lib/libfabric.so.1", "");
         });
         let value = |name| &*named(&checks, name).value;
         let card = "Gen3 x16, MPS 256 B, MRRS 512 B, NUMA node 0, IOMMU group 3 (identity)";
@@ -234,8 +228,9 @@ mod tests {
         let way = "PIX, PUT 12.4 and GET 12.4 GB/s expected";
         assert_eq!(value("mlx5_0 0000:03:00.0 to 0000:04:00.0"), way);
         assert_eq!(value("GPU-direct"), "by nvidia_peermem");
-        assert_eq!((value("locked"), value("libfabric")), ("unlimited", "/usr/lib/libfabric.so.1"));
-        assert!(checks.iter().all(|check| check.verdict == Verdict::Ok), "{checks:#?}");
+        assert_eq!((value("locked"), value("libfabric")), ("unlimited", "none: not there"));
+        let good = checks.iter().filter(|check| check.verdict == Verdict::Ok);
+        assert_eq!(good.count(), checks.len() - 1, "all but libfabric: {checks:#?}");
         let facts = named(&checks, "PCI").facts.as_ref().unwrap();
         assert_eq!(facts["devices"][4]["link"]["lanes"], 16);
         assert_eq!(facts["devices"][4]["express"]["payload_bytes"], 256);

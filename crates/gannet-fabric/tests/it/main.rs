@@ -3,6 +3,7 @@
 
 mod conformance;
 mod meeting;
+mod ofi;
 mod processes;
 mod relay;
 mod shm;

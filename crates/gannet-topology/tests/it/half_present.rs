@@ -53,8 +53,7 @@ fn what_a_machine_has_beside_devices_is_read() {
         .file("sys/module/nvidia_peermem/refcnt", "0\n")
         .file("sys/module/ib_uverbs/refcnt", "1\n")
         .file("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "512\n")
-        .file("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "500\n")
-        .file("usr/lib/libfabric.so.1", "");
+        .file("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "500\n");
     let machine = Machine::read(root.path());
     assert_eq!((machine.packages, machine.numa_nodes.len()), (Some(2), 2));
     assert_eq!(machine.lock_limit_bytes, Some(8 << 20));
@@ -63,7 +62,6 @@ fn what_a_machine_has_beside_devices_is_read() {
     let direct = machine.gpu_direct;
     assert_eq!(direct.peer_memory.as_deref(), Some("nvidia_peermem"));
     assert_eq!((direct.dma_buf, direct.nvidia_is_open), (Some(true), Some(true)));
-    assert_eq!(machine.libfabric, Some("/usr/lib/libfabric.so.1".into()));
 }
 
 proptest! {
