@@ -291,7 +291,8 @@ impl Facts {
 /// One end of the fabric: memory that others reach, and operations on theirs.
 ///
 /// Nothing waits: what cannot be done now is refused, and what happens is told by
-/// [`poll`](Self::poll). Operations to one endpoint are done in the order in which they were posted.
+/// [`poll`](Self::poll). Operations to one endpoint are told to be done in the order in which they were posted;
+/// where those under way together write the same bytes, the last one posted need not be the last to write.
 pub trait Endpoint {
     /// What the backend is and can tell.
     fn facts(&self) -> Facts;

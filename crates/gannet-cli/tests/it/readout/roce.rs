@@ -117,7 +117,9 @@ fn each_packet_of_another_encoder_is_taken_or_counted() {
     let test = "each_packet_of_another_encoder_is_taken_or_counted";
     let _alone = alone();
     let bench = bench();
-    let frames = frames(&bench, 400);
+    // A socket of a busy machine may lose some.
+    let frames = (0..10).map(|_| frames(&bench, 400)).find(|frames| frames.len() == 800);
+    let Some(frames) = frames else { panic!("a front end of 800 frames cannot be heard") };
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     let listen = bench.plan.sources[0].listen()[0].unwrap();
     let mut writer = Writer {
@@ -159,7 +161,7 @@ fn each_packet_of_another_encoder_is_taken_or_counted() {
     python.arg(SCRIPT).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut judge = match python.spawn() {
         Ok(judge) => judge,
-        Err(error) => return gannet_measure::testing::skipped(test, &format!("python3: {error}")),
+        Err(error) => return gannet_measure::testing::skipped(test, format!("python3: {error}")),
     };
     let mut input = judge.stdin.take().unwrap();
     let lines: Vec<_> = writer.packets.iter().map(|packet| packet.line.clone()).collect();
