@@ -9,12 +9,18 @@
 //! Backends: [`shm`], memory that processes of one host share, and [`udp`], sockets of any hosts. All pass one
 //! suite of conformance, `tests/it/conformance.rs`.
 //!
+//! Frames go by PUT into the ring of a far source with [`clop`].
+//!
 //! Endpoints find each other out of band, by a socket on which they prove to know a secret, or to be of
 //! one user on one host, before a window is told ([`exchange`]); between hosts that is one of [`tcp`].
 
+#[cfg(not(loom))]
+pub mod clop;
 pub mod endpoint;
 #[cfg(not(loom))]
 pub mod exchange;
+#[cfg(not(loom))]
+pub mod meet;
 #[cfg(not(loom))]
 pub mod ofi;
 #[cfg(not(loom))]
@@ -35,5 +41,7 @@ pub use endpoint::{
 };
 #[cfg(not(loom))]
 pub use exchange::{JoinError, Trust};
+#[cfg(not(loom))]
+pub use meet::{Meet, OverShm, OverUdp};
 #[cfg(not(loom))]
 pub use own::{Counters, Limits};

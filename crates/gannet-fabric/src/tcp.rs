@@ -62,13 +62,27 @@ impl Listener {
         backend: u32,
         deadline: Duration,
     ) -> Result<Connection, JoinError> {
+        self.accept_within(deadline, trust, backend, deadline)
+    }
+
+    /// As [`accept`](Self::accept), but waits for somebody to come no longer than `wait`.
+    ///
+    /// # Errors
+    /// As [`accept`](Self::accept).
+    pub fn accept_within(
+        &self,
+        wait: Duration,
+        trust: &Trust,
+        backend: u32,
+        deadline: Duration,
+    ) -> Result<Connection, JoinError> {
         let key = secret(trust)?;
         let begin = Instant::now();
         let stream = loop {
             match self.0.accept() {
                 Ok((stream, _)) => break stream,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if begin.elapsed() >= deadline {
+                    if begin.elapsed() >= wait {
                         return Err(error.into());
                     }
                     std::thread::sleep(LOOK);

@@ -65,6 +65,9 @@ pub enum Error {
         /// Largest value allowed.
         max: u64,
     },
+    /// A source or sink of another crate failed.
+    #[error(transparent)]
+    Outside(Box<dyn std::error::Error + Send + Sync>),
     /// A source was polled before it was started.
     #[error("the source is not started")]
     NotStarted,

@@ -42,25 +42,44 @@ impl Landed {
         let cells = landing.cells.max(2 * arrivals_max as u64);
         let geometry = Geometry { cell_bytes: *landing.lengths.end(), cells: cells as usize };
         let (producer, _) = clop(geometry).map_err(Error::Memory)?;
+        Ok(Self::over(producer, landing.lengths, arrivals_max, name, engine))
+    }
+
+    /// What a source of another crate has, that lands datagrams of these `lengths` in a clop of its own.
+    ///
+    /// Each poll of it calls [`begin`](Self::begin), then [`deliver`](Self::deliver) for each that lies in a
+    /// cell, which it commits, and [`discard`](Self::discard) for what is not.
+    ///
+    /// # Panics
+    /// When a cell is shorter than the longest datagram.
+    pub fn over(
+        producer: Producer,
+        lengths: RangeInclusive<usize>,
+        arrivals_max: usize,
+        name: String,
+        engine: &'static str,
+    ) -> Self {
+        let Geometry { cell_bytes, cells } = producer.geometry();
+        assert!(cell_bytes >= *lengths.end(), "a cell has room for the longest datagram");
         let facts = Facts {
             name,
             engine,
             refusals: Vec::new(),
             address: None,
-            lengths: landing.lengths,
-            cells,
+            lengths,
+            cells: cells as u64,
             pages: producer.pages(),
             kernel_buffer: None,
             drop_sizes: DropSizes::None,
         };
-        Ok(Self {
+        Self {
             producer,
             account: Arc::default(),
             counters: Arc::default(),
             facts,
             arrival_ns: 0,
             arrivals: Vec::with_capacity(arrivals_max),
-        })
+        }
     }
 
     /// The arrivals of the last poll in the order in which they came, a bounded number. Their
@@ -79,6 +98,11 @@ impl Landed {
         &self.producer
     }
 
+    /// The clop, for its source to move on.
+    pub fn producer_mut(&mut self) -> &mut Producer {
+        &mut self.producer
+    }
+
     /// The account of all datagrams: offered = delivered + dropped, exact once exhausted.
     pub fn account(&self) -> Arc<Account<SourceDrop>> {
         Arc::clone(&self.account)
@@ -94,9 +118,20 @@ impl Landed {
         &self.facts
     }
 
+    /// The facts, for its source to complete.
+    pub fn facts_mut(&mut self) -> &mut Facts {
+        &mut self.facts
+    }
+
     /// Lengths of datagrams that are taken.
     pub(crate) fn lengths(&self) -> &RangeInclusive<usize> {
         &self.facts.lengths
+    }
+
+    /// Begins a poll at this reading of the clock, in ns.
+    pub fn begin(&mut self, now_ns: u64) {
+        self.clear();
+        self.arrival_ns = now_ns;
     }
 
     /// Begins a poll.
@@ -105,7 +140,7 @@ impl Landed {
     }
 
     /// Whether this poll has found enough.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.arrivals.len() >= BATCH_FRAMES
     }
 
@@ -121,8 +156,18 @@ impl Landed {
         self.discard(SourceDrop::of_len(len), 1);
     }
 
+    /// Delivers a datagram of `len` bytes that lies in `cell`, and counts it; its source commits the cell
+    /// before its poll ends.
+    #[inline]
+    pub fn deliver(&mut self, cell: Cell, len: usize) {
+        self.arrive(cell, len);
+        self.account.offer(1);
+        self.account.deliver(1);
+        self.counters.bytes.add(len as u64);
+    }
+
     /// Counts `count` datagrams that are not delivered.
-    pub(crate) fn discard(&self, reason: SourceDrop, count: u64) {
+    pub fn discard(&self, reason: SourceDrop, count: u64) {
         self.account.offer(count);
         self.account.discard(reason, count);
     }
@@ -132,11 +177,8 @@ impl Landed {
         if !self.lengths().contains(&datagram.len()) {
             return self.refuse(datagram.len());
         }
-        self.account.offer(1);
         let cell = self.producer.land(datagram);
-        self.arrive(cell, datagram.len());
-        self.account.deliver(1);
-        self.counters.bytes.add(datagram.len() as u64);
+        self.deliver(cell, datagram.len());
     }
 
     /// Judges the UDP payload of a packet, and lands it if its length is one of those taken. Other

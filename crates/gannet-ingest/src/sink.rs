@@ -43,4 +43,8 @@ pub trait Sink: Send {
     /// # Errors
     /// When the operating system refuses for a reason that waiting does not cure.
     fn send(&mut self, datagrams: &[Datagram<'_>]) -> Result<Sent, Error>;
+
+    /// Does what is due though nothing is sent; who waits for longer than a few milliseconds calls it
+    /// meanwhile.
+    fn tend(&mut self) {}
 }

@@ -56,12 +56,16 @@ drop_reasons! {
         Missing => "missing",
         /// A packet of a message that lacks another.
         Unfinished => "unfinished",
+        /// A frame that its sender dropped, since it had no leave to write it.
+        NoLeave => "no_leave",
+        /// A frame that lay in the ring and was given up for newer ones before it was looked at.
+        GivenUp => "given_up",
     }
 }
 
 impl SourceDrop {
     /// Why a datagram of `len` bytes, a length that is not taken, is not delivered.
-    pub(crate) fn of_len(len: usize) -> Self {
+    pub fn of_len(len: usize) -> Self {
         if len == 0 { Self::Empty } else { Self::WrongLength }
     }
 }
@@ -81,7 +85,10 @@ impl Landing {
     pub const LENGTH_MAX: usize = 65_507;
 
     /// Refuses lengths that no datagram can have.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// When the shortest is longer than the longest, or that than any datagram.
+    pub fn check(&self) -> Result<(), Error> {
         let (shortest, longest) = (*self.lengths.start() as u64, *self.lengths.end() as u64);
         in_range("longest datagram", longest, 1, Self::LENGTH_MAX as u64)?;
         in_range("shortest datagram", shortest, 1, longest)
@@ -96,7 +103,7 @@ pub(crate) fn in_range(field: &'static str, got: u64, min: u64, max: u64) -> Res
     Err(Error::Range { field, got, min, max })
 }
 
-/// A stream of datagrams that land in a clop.
+/// A stream of datagrams that land in a clop. [`Landed::over`] is where one of another crate begins.
 ///
 /// Life of a source: made, [`bind`](Source::bind), [`start`](Source::start), any number of
 /// [`poll`](Source::poll)s, [`stop`](Source::stop), further polls until

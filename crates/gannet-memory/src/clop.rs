@@ -18,7 +18,9 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::sys::mapping::Mapping;
 use crate::sys::region::{Pages, Region, RegionError};
+use crate::sys::shared::{Access, SharedRegion};
 use crate::window::{Window, Writer};
 
 /// Number of a cell since the start; never reused.
@@ -35,6 +37,11 @@ pub struct Geometry {
 }
 
 impl Geometry {
+    /// Bytes of all cells.
+    pub const fn bytes(&self) -> usize {
+        self.cells * self.cell_bytes
+    }
+
     /// Number of cells, as cells are counted.
     pub const fn capacity(&self) -> u64 {
         self.cells as u64
@@ -54,7 +61,8 @@ pub struct Overwritten;
 /// What producer and readers share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) region: Region,
+    pub(crate) mapping: Mapping,
+    pages: Pages,
     pub(crate) geometry: Geometry,
     pub(crate) window: Window,
 }
@@ -68,13 +76,32 @@ pub(crate) struct Shared {
 /// When the layout has no cells or cells of no bytes.
 pub fn clop(geometry: Geometry) -> Result<(Producer, Reader), RegionError> {
     assert!(geometry.cells > 0 && geometry.cell_bytes > 0, "a clop needs cells");
-    let shared = Arc::new(Shared {
-        region: Region::map(geometry.cell_bytes * geometry.cells)?,
-        geometry,
-        window: Window::new(geometry.capacity()),
-    });
-    let writer = Writer::default();
-    Ok((Producer { shared: Arc::clone(&shared), writer }, Reader { shared }))
+    let region = Region::map(geometry.bytes())?;
+    let pages = region.pages();
+    Ok(Shared::split(region.into_mapping(), pages, geometry))
+}
+
+/// Lays a clop over the begin of memory that other processes may map too, and write on behalf of the
+/// producer: cells that are reserved and not yet committed, and no others. Who is given the region for
+/// writing is trusted with that.
+///
+/// # Panics
+/// When the layout has no cells or cells of no bytes, or the region is shorter or may only be read.
+pub fn clop_over(region: SharedRegion, geometry: Geometry) -> (Producer, Reader) {
+    assert!(geometry.cells > 0 && geometry.cell_bytes > 0, "a clop needs cells");
+    assert!(region.len() >= geometry.bytes(), "the region is shorter than the clop");
+    assert!(region.access() == Access::Write, "the region may only be read");
+    Shared::split(region.into_mapping(), Pages::Shared, geometry)
+}
+
+impl Shared {
+    /// The writer and a first reader.
+    fn split(mapping: Mapping, pages: Pages, geometry: Geometry) -> (Producer, Reader) {
+        let window = Window::new(geometry.capacity());
+        let shared = Arc::new(Self { mapping, pages, geometry, window });
+        let writer = Writer::default();
+        (Producer { shared: Arc::clone(&shared), writer }, Reader { shared })
+    }
 }
 
 /// The one writer of a clop.
@@ -92,7 +119,7 @@ impl Producer {
 
     /// Kind of pages behind the clop.
     pub fn pages(&self) -> Pages {
-        self.shared.region.pages()
+        self.shared.pages
     }
 
     /// A further reader.
@@ -128,10 +155,10 @@ impl Producer {
     /// When the frame is longer than a cell.
     pub fn land(&mut self, frame: &[u8]) -> Cell {
         let head = self.head();
-        let Shared { region, geometry, window } = &*self.shared;
+        let Shared { mapping, geometry, window, .. } = &*self.shared;
         assert!(frame.len() <= geometry.cell_bytes, "longer than a cell");
         self.writer.reserve_to(window, head.0 + 1);
-        region.mapping().store(geometry.offset(head), frame);
+        mapping.store(geometry.offset(head), frame);
         self.writer.commit_to(window, head.0 + 1);
         head
     }
@@ -141,14 +168,10 @@ impl Producer {
     /// # Panics
     /// When one of them is not reserved or is published already.
     pub fn move_open(&mut self, from: Cell, to: Cell) {
-        let Shared { region, geometry, .. } = &*self.shared;
+        let Shared { mapping, geometry, .. } = &*self.shared;
         let is_open = |cell: Cell| self.writer.is_open(cell.0);
         assert!(is_open(from) && is_open(to), "cell is not open");
-        region.mapping().copy_within(
-            geometry.offset(from),
-            geometry.offset(to),
-            geometry.cell_bytes,
-        );
+        mapping.copy_within(geometry.offset(from), geometry.offset(to), geometry.cell_bytes);
     }
 
     /// Address of `count` consecutive open cells from `cell` on, for the kernel or a device to
@@ -157,14 +180,14 @@ impl Producer {
     /// # Panics
     /// When they are not all open, or go past the end of the ring.
     pub fn place(&mut self, cell: Cell, count: usize) -> NonNull<u8> {
-        let Shared { region, geometry, .. } = &*self.shared;
+        let Shared { mapping, geometry, .. } = &*self.shared;
         let last = (cell.0 + count as u64).saturating_sub(1);
         let is_open = self.writer.is_open(cell.0) && self.writer.is_open(last);
         assert!(is_open, "cells are not open");
         let offset = geometry.offset(cell);
         let len = count * geometry.cell_bytes;
-        assert!(offset + len <= geometry.cells * geometry.cell_bytes, "past the end of the ring");
-        region.address(offset, len)
+        assert!(offset + len <= geometry.bytes(), "past the end of the ring");
+        mapping.address(offset, len)
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -199,12 +222,12 @@ impl Reader {
     /// # Panics
     /// When `out` is longer than a cell.
     pub fn copy(&self, cell: Cell, out: &mut [u8]) -> Result<(), Overwritten> {
-        let Shared { region, geometry, window } = &*self.shared;
+        let Shared { mapping, geometry, window, .. } = &*self.shared;
         assert!(out.len() <= geometry.cell_bytes, "longer than a cell");
         if !window.is_intact(cell.0) {
             return Err(Overwritten);
         }
-        region.mapping().load(geometry.offset(cell), out);
+        mapping.load(geometry.offset(cell), out);
         if window.is_still_intact(cell.0) { Ok(()) } else { Err(Overwritten) }
     }
 
@@ -238,6 +261,41 @@ mod tests {
         assert_eq!(reader.copy(first, &mut bytes), Err(Overwritten));
         assert_eq!(reader.extent(), (Cell(1), Cell(4)));
         assert!(!reader.is_intact(Cell(4)), "reserved is not yet committed");
+    }
+
+    #[test]
+    fn who_has_the_region_writes_open_cells_and_readers_find_them() {
+        let geometry = Geometry { cell_bytes: 100, cells: 4 };
+        let here = SharedRegion::new(geometry.bytes()).unwrap();
+        let bytes = here.len() as u64;
+        let attach = || {
+            let file = here.descriptor(Access::Write).unwrap();
+            SharedRegion::attach(file, bytes, Access::Write).unwrap()
+        };
+        let (there, (mut producer, reader)) = (attach(), clop_over(attach(), geometry));
+        assert_eq!(producer.pages(), Pages::Shared);
+        let mut frame = [0; 100];
+        for number in 0..9u8 {
+            let cell = producer.head();
+            producer.reserve_to(Cell(cell.0 + 2));
+            there.write(geometry.offset(cell), &[number; 100]);
+            assert_eq!(reader.copy(cell, &mut frame), Err(Overwritten), "not yet committed");
+            producer.commit_to(Cell(cell.0 + 1));
+            assert_eq!(producer.bytes(cell, 100), [number; 100]);
+            let looks = std::thread::spawn({
+                let reader = reader.clone();
+                move || reader.copy(cell, &mut frame).map(|()| frame)
+            });
+            assert_eq!(looks.join().unwrap(), Ok([number; 100]));
+        }
+        assert_eq!(reader.extent(), (Cell(6), Cell(9)));
+    }
+
+    #[test]
+    #[should_panic(expected = "shorter than the clop")]
+    fn no_clop_is_laid_over_less_memory_than_it_needs() {
+        let geometry = Geometry { cell_bytes: 4096, cells: 3 };
+        clop_over(SharedRegion::new(2 * 4096).unwrap(), geometry);
     }
 
     #[test]

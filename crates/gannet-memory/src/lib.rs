@@ -20,7 +20,7 @@ mod sys;
 pub mod tlb;
 mod window;
 
-pub use clop::{Cell, Geometry, Overwritten, Producer, Reader, clop};
+pub use clop::{Cell, Geometry, Overwritten, Producer, Reader, clop, clop_over};
 pub use receive_list::receive_list;
 pub use registration::{RegisterError, RegisteredBuffers, Registration};
 pub use sys::huge::vec_on_huge_pages;

@@ -20,8 +20,8 @@
 
 use gannet_measure::ledger::{Drop, Statement};
 
-/// Drops behind the socket that may each be a frame that some stream lacks.
-const REFUSED: [(&str, &str); 12] = [
+/// Drops behind the socket, or for want of leave to write to it, that may each be a frame that some stream lacks.
+const REFUSED: [(&str, &str); 14] = [
     ("source", "wrong_length"),
     ("source", "fragment"),
     ("source", "malformed"),
@@ -29,6 +29,8 @@ const REFUSED: [(&str, &str); 12] = [
     ("source", "bad_check_sum"),
     ("source", "outside_window"),
     ("source", "unfinished"),
+    ("source", "no_leave"),
+    ("source", "given_up"),
     ("frames", "bad_header"),
     ("frames", "unknown_stream"),
     ("frames", "other_socket"),

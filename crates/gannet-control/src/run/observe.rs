@@ -319,8 +319,8 @@ impl Observed {
 impl ObservedSource {
     /// Datagrams delivered or dropped since the start.
     pub fn seen(&self) -> u64 {
-        // What is missing never came.
-        let unseen = [SourceDrop::BeforeStart, SourceDrop::Missing];
+        // What is missing, or its sender had no leave for, never came.
+        let unseen = [SourceDrop::BeforeStart, SourceDrop::Missing, SourceDrop::NoLeave];
         let since_start = SourceDrop::ALL.iter().filter(|reason| !unseen.contains(reason));
         let dropped = since_start.map(|reason| self.account.dropped(*reason));
         self.account.delivered() + dropped.sum::<u64>()

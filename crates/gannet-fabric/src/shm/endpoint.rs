@@ -46,7 +46,7 @@ impl Shm {
     /// # Errors
     /// When none comes in time, or it may not join.
     pub fn accept(&mut self, listener: &Listener, trust: &Trust) -> Result<Peer, JoinError> {
-        let socket = listener.accept(&self.own.limits)?;
+        let socket = listener.accept(self.own.limits.deadline)?;
         self.join(socket, Side::Accepting, trust)
     }
 

@@ -3,14 +3,13 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{Mode, chmod, unlink};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
     socket_with, sockopt,
 };
-
-use crate::own::Limits;
 
 /// A socket that waits for endpoints; its name is taken away again when it is dropped.
 #[derive(Debug)]
@@ -34,10 +33,9 @@ impl Listener {
         Ok(listener)
     }
 
-    /// Waits for an endpoint, no longer than the deadline of `limits`.
-    pub(super) fn accept(&self, limits: &Limits) -> io::Result<OwnedFd> {
-        let wait = Some(limits.deadline);
-        sockopt::set_socket_timeout(&self.socket, sockopt::Timeout::Recv, wait)?;
+    /// Waits for an endpoint, no longer than `wait`.
+    pub(crate) fn accept(&self, wait: Duration) -> io::Result<OwnedFd> {
+        sockopt::set_socket_timeout(&self.socket, sockopt::Timeout::Recv, Some(wait))?;
         Ok(accept_with(&self.socket, SocketFlags::CLOEXEC)?)
     }
 }
@@ -49,7 +47,7 @@ impl Drop for Listener {
 }
 
 /// Connects to the listener at `path`.
-pub(super) fn connected(path: &Path) -> io::Result<OwnedFd> {
+pub(crate) fn connected(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket()?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)

@@ -25,3 +25,5 @@ pub use crate::own::{Counters, Limits};
 pub use endpoint::Shm;
 #[cfg(not(loom))]
 pub use listener::Listener;
+#[cfg(not(loom))]
+pub(crate) use listener::connected;

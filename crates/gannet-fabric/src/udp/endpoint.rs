@@ -23,7 +23,7 @@ use crate::tcp::{self, Connection, Listener};
 use crate::windows::{Windows, parts};
 
 /// Number of this backend in a hello.
-const BACKEND: u32 = 2;
+pub(crate) const BACKEND: u32 = 2;
 /// How often an endpoint looks for messages of the others, in nanoseconds.
 const LOOK_NS: u64 = 100_000;
 /// Messages of an endpoint, and of the socket, that are taken at a look.

@@ -19,4 +19,5 @@ mod memory;
 mod outgoing;
 mod pair;
 
+pub(crate) use endpoint::BACKEND;
 pub use endpoint::Udp;

@@ -1,6 +1,7 @@
 //! Integration tests of the fabric.
 #![cfg(not(loom))]
 
+mod clop;
 mod conformance;
 mod meeting;
 mod ofi;

@@ -13,9 +13,10 @@ impl Producer {
         let shared = self.shared();
         assert!(shared.window.is_intact(cell.0), "cell holds no frame");
         assert!(len <= shared.geometry.cell_bytes, "longer than a cell");
-        // SAFETY: a cell is written only while it is open, by the one producer or by the kernel on
-        // its behalf. This cell is published, and to open it again takes `&mut Producer`, which the
+        // SAFETY: a cell is written only while it is open: by the one producer, by the kernel on its
+        // behalf, or by a process that was given leave for it and is trusted to keep to that, see
+        // `clop_over`. This cell is published, and to open it again takes `&mut Producer`, which the
         // returned borrow excludes.
-        unsafe { shared.region.mapping().slice(shared.geometry.offset(cell), len) }
+        unsafe { shared.mapping.slice(shared.geometry.offset(cell), len) }
     }
 }

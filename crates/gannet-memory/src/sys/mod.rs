@@ -2,7 +2,7 @@
 
 mod cells;
 pub mod huge;
-mod mapping;
+pub mod mapping;
 pub mod parts;
 pub mod prefetch;
 pub mod region;

@@ -20,6 +20,8 @@ pub enum Pages {
     Transparent,
     /// Ordinary pages.
     Ordinary,
+    /// Pages that other processes map, too.
+    Shared,
 }
 
 impl fmt::Display for Pages {
@@ -28,6 +30,7 @@ impl fmt::Display for Pages {
             Self::Huge => "2 MiB huge pages",
             Self::Transparent => "transparent huge pages",
             Self::Ordinary => "ordinary pages",
+            Self::Shared => "shared pages",
         })
     }
 }
@@ -112,8 +115,8 @@ impl Region {
     }
 
     /// What is mapped, for whoever shares it as a clop does.
-    pub(crate) fn mapping(&self) -> &Mapping {
-        &self.mapping
+    pub(crate) fn into_mapping(self) -> Mapping {
+        self.mapping
     }
 }
 

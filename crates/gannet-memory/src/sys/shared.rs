@@ -195,6 +195,11 @@ impl SharedRegion {
         self.mapping.address(offset, len).as_ptr()
     }
 
+    /// What is mapped, for a clop, which never looks at bytes that others may write.
+    pub(crate) fn into_mapping(self) -> Mapping {
+        self.mapping
+    }
+
     /// The words from `offset` on, by which processes agree.
     ///
     /// # Panics

@@ -1,0 +1,135 @@
+//! What can be chosen about frames that come by the fabric.
+
+use std::path::{Path, PathBuf};
+
+use gannet_measure::quantity::{Bytes, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Error;
+use crate::Trust;
+
+/// Longest path of a socket, in bytes (`unix(7)`: 108 with the zero behind it).
+const PATH_LEN_MAX: usize = 107;
+/// Longest time that a sender may wait for leave: no front end has memory for more.
+const WAIT_MAX: Span = Span::s(10);
+
+/// What carries frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// Memory that two processes of this host share.
+    Shm,
+    /// UDP sockets, of any hosts.
+    Udp,
+}
+
+impl std::fmt::Display for Backend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Shm => "shm",
+            Self::Udp => "udp",
+        })
+    }
+}
+
+/// What to do when frames come faster than they are looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// The sender gets no leave to write, and drops new ones: counted as `no_leave`.
+    #[default]
+    CreditStop,
+    /// The oldest that wait are given up, so that a sender need not wait for a reader that is slow: counted as
+    /// `given_up`.
+    OverwriteOldest,
+}
+
+/// Options of a source whose sender puts frames into the cells of its ring.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FabricConfig {
+    /// Where the sender finds it: the path of a socket for `shm`, an address and port of TCP for `udp`.
+    pub listen: String,
+    /// What carries the frames: `shm` on one host, `udp` between hosts.
+    pub backend: Backend,
+    /// File with the secret by which sender and receiver know each other. Without one, which `shm` allows,
+    /// both have to be of the same user.
+    #[serde(default)]
+    pub secret_file: Option<PathBuf>,
+    /// What to do when frames come faster than they are looked at.
+    #[serde(default)]
+    pub policy: Policy,
+    /// Memory for frames that wait, beside those of the past that `depth` keeps.
+    #[serde(default = "queue")]
+    pub queue: Bytes,
+    /// Longest time that `gannet emulate` and `gannet replay` wait for leave before they drop frames.
+    #[serde(default = "wait")]
+    pub wait: Span,
+}
+
+fn queue() -> Bytes {
+    Bytes::mib(64)
+}
+
+fn wait() -> Span {
+    Span::ms(10)
+}
+
+impl FabricConfig {
+    /// Takes what is put by `backend` at `listen`, with the defaults.
+    pub fn new(backend: Backend, listen: impl Into<String>) -> Self {
+        Self {
+            listen: listen.into(),
+            backend,
+            secret_file: None,
+            policy: Policy::default(),
+            queue: queue(),
+            wait: wait(),
+        }
+    }
+
+    /// Refuses what the types cannot refuse.
+    ///
+    /// # Errors
+    /// Names the first value that is not allowed.
+    pub fn check(&self) -> Result<(), Error> {
+        let listen = || self.listen.clone();
+        match self.backend {
+            Backend::Shm if self.listen.is_empty() || self.listen.len() > PATH_LEN_MAX => {
+                return Err(Error::Path(listen()));
+            }
+            Backend::Shm => {}
+            Backend::Udp => {
+                let port = self.listen.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+                if !matches!(port, Some(Ok(_))) {
+                    return Err(Error::Address(listen()));
+                }
+                if self.secret_file.is_none() {
+                    return Err(Error::NoSecretFile(listen()));
+                }
+            }
+        }
+        if self.wait > WAIT_MAX {
+            return Err(Error::Wait(self.wait));
+        }
+        Ok(())
+    }
+
+    /// What sender and receiver know each other by.
+    ///
+    /// # Errors
+    /// When the secret cannot be read.
+    pub fn trust(&self) -> Result<Trust, Error> {
+        self.secret_file.as_deref().map_or(Ok(Trust::SameUser), secret)
+    }
+}
+
+/// The secret in a file, without white space at its end.
+fn secret(path: &Path) -> Result<Trust, Error> {
+    let refuse = |cause| Error::Secret { path: path.to_owned(), cause };
+    let bytes = std::fs::read(path).map_err(|error| refuse(error.into()))?;
+    let trust = Trust::Secret(bytes.trim_ascii_end().to_vec());
+    trust.key().map_err(refuse)?;
+    Ok(trust)
+}

@@ -1,0 +1,177 @@
+//! How two endpoints of a backend meet at a place that both know.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::endpoint::{Endpoint, Peer};
+use crate::exchange::{JoinError, Side, Trust};
+use crate::own::Limits;
+use crate::shm::{self, Shm};
+use crate::tcp;
+use crate::udp::{self, Udp};
+
+/// A place at which endpoints of one backend meet: one listens, others connect.
+pub trait Meet: Send + 'static {
+    /// One end.
+    type Endpoint: Endpoint + Send + 'static;
+    /// Who waits for others.
+    type Listener: Send + 'static;
+
+    /// Listens at the place.
+    ///
+    /// # Errors
+    /// When it is taken, or none that can be listened at.
+    fn listen(&self) -> io::Result<Self::Listener>;
+
+    /// The place as people write it, of one who listens.
+    fn place(&self, listener: &Self::Listener) -> String;
+
+    /// Joins an endpoint of its own to the next that comes within `wait`.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when nobody comes; else when who comes may not join.
+    fn accept(
+        &self,
+        listener: &Self::Listener,
+        wait: Duration,
+        limits: &Limits,
+        trust: &Trust,
+    ) -> Result<(Self::Endpoint, Peer), JoinError>;
+
+    /// Joins an endpoint to the one that listens.
+    ///
+    /// # Errors
+    /// When nobody listens, or does not let this one join.
+    fn connect(&self, limits: &Limits, trust: &Trust) -> Result<(Self::Endpoint, Peer), JoinError>;
+
+    /// Whether anybody listens.
+    ///
+    /// # Errors
+    /// When that cannot be asked.
+    fn is_listening(&self) -> io::Result<bool>;
+}
+
+/// What a failure to connect says about who listens.
+fn answer<T>(connected: io::Result<T>) -> io::Result<bool> {
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NotFound, TimedOut};
+    match connected {
+        Ok(_) => Ok(true),
+        Err(error) => match error.kind() {
+            ConnectionRefused | HostUnreachable | NotFound | TimedOut => Ok(false),
+            _ => Err(error),
+        },
+    }
+}
+
+/// Meeting over shared memory, at the path of a socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverShm(pub PathBuf);
+
+impl Meet for OverShm {
+    type Endpoint = Shm;
+    type Listener = shm::Listener;
+
+    /// A socket that a process has left behind, which was killed, is replaced; who listens there takes the
+    /// question for somebody who did not join.
+    fn listen(&self) -> io::Result<shm::Listener> {
+        let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        match shm::Listener::bind(&self.0) {
+            Err(error)
+                if error.kind() == io::ErrorKind::AddrInUse
+                    && shm::connected(&self.0).is_err_and(is_refused) =>
+            {
+                std::fs::remove_file(&self.0)?;
+                shm::Listener::bind(&self.0)
+            }
+            bound => bound,
+        }
+    }
+
+    fn place(&self, _: &shm::Listener) -> String {
+        self.0.display().to_string()
+    }
+
+    fn accept(
+        &self,
+        listener: &shm::Listener,
+        wait: Duration,
+        limits: &Limits,
+        trust: &Trust,
+    ) -> Result<(Shm, Peer), JoinError> {
+        let mut endpoint = Shm::new(limits.clone());
+        let peer = endpoint.join(listener.accept(wait)?, Side::Accepting, trust)?;
+        Ok((endpoint, peer))
+    }
+
+    fn connect(&self, limits: &Limits, trust: &Trust) -> Result<(Shm, Peer), JoinError> {
+        let mut endpoint = Shm::new(limits.clone());
+        let peer = endpoint.connect(&self.0, trust)?;
+        Ok((endpoint, peer))
+    }
+
+    fn is_listening(&self) -> io::Result<bool> {
+        answer(shm::connected(&self.0))
+    }
+}
+
+/// Meeting over UDP, at the address of a TCP socket: a host, or its number, and a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverUdp(pub String);
+
+/// Time within which a host says whether a port of it is taken.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+impl OverUdp {
+    fn address(&self) -> io::Result<SocketAddr> {
+        let nowhere = || io::Error::from(io::ErrorKind::AddrNotAvailable);
+        self.0.to_socket_addrs()?.next().ok_or_else(nowhere)
+    }
+
+    /// An endpoint for one at `address`, or of it.
+    fn endpoint(address: &SocketAddr, limits: &Limits) -> io::Result<Udp> {
+        let any = match address {
+            SocketAddr::V4(_) => "0.0.0.0:0",
+            SocketAddr::V6(_) => "[::]:0",
+        };
+        Udp::bind(&any.parse().map_err(io::Error::other)?, limits.clone())
+    }
+}
+
+impl Meet for OverUdp {
+    type Endpoint = Udp;
+    type Listener = tcp::Listener;
+
+    fn listen(&self) -> io::Result<tcp::Listener> {
+        tcp::Listener::bind(self.address()?)
+    }
+
+    fn place(&self, listener: &tcp::Listener) -> String {
+        listener.address().map_or_else(|_| self.0.clone(), |address| address.to_string())
+    }
+
+    fn accept(
+        &self,
+        listener: &tcp::Listener,
+        wait: Duration,
+        limits: &Limits,
+        trust: &Trust,
+    ) -> Result<(Udp, Peer), JoinError> {
+        let connection = listener.accept_within(wait, trust, udp::BACKEND, limits.deadline)?;
+        let mut endpoint = Self::endpoint(&listener.address()?, limits)?;
+        let peer = endpoint.join(connection)?;
+        Ok((endpoint, peer))
+    }
+
+    fn connect(&self, limits: &Limits, trust: &Trust) -> Result<(Udp, Peer), JoinError> {
+        let address = self.address()?;
+        let mut endpoint = Self::endpoint(&address, limits)?;
+        let peer = endpoint.connect(address, trust)?;
+        Ok((endpoint, peer))
+    }
+
+    fn is_listening(&self) -> io::Result<bool> {
+        answer(std::net::TcpStream::connect_timeout(&self.address()?, ANSWER_WITHIN))
+    }
+}
