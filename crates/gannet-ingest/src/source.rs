@@ -46,6 +46,8 @@ drop_reasons! {
         BadCheckSum => "bad_check_sum",
         /// A packet for a queue pair that nobody has here.
         WrongQueuePair => "wrong_queue_pair",
+        /// A write with the key to a queue pair that belongs to another sender.
+        TakenQueuePair => "taken_queue_pair",
         /// A write to the queue pair of a source without its key.
         WrongKey => "wrong_key",
         /// A write that begins no cell of the window.

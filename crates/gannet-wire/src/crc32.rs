@@ -1,81 +1,13 @@
-//! CRC-32 of IEEE 802.3: reflected, begun with ones, inverted at the end.
-//!
-//! Sixteen bytes are taken at a time, each by a table of its own.
+//! CRC-32 of IEEE 802.3: reflected, begun with ones, inverted at the end. And how it is run backwards.
 //!
 //! Source: IEEE 802.3, clause 3.2.9.
-
-use crate::layout::array;
 
 /// The polynomial, reflected: bit 31 is the coefficient of x^0.
 const POLYNOMIAL: u32 = 0xedb8_8320;
 
-/// Bytes that are taken at a time.
-const STRIDE: usize = 16;
-
-/// `TABLES[n][byte]` is the register after `byte` and `n` bytes of zero behind it.
-static TABLES: [[u32; 256]; STRIDE] = {
-    let mut tables = [[0; 256]; STRIDE];
-    let mut index = 0;
-    while index < 256 {
-        let (mut value, mut bit) = (index as u32, 0);
-        while bit < 8 {
-            value = times_x(value);
-            bit += 1;
-        }
-        tables[0][index] = value;
-        index += 1;
-    }
-    let mut stage = 1;
-    while stage < STRIDE {
-        let mut index = 0;
-        while index < 256 {
-            let before = tables[stage - 1][index];
-            tables[stage][index] = before >> 8 ^ tables[0][(before & 0xff) as usize];
-            index += 1;
-        }
-        stage += 1;
-    }
-    tables
-};
-
 /// The CRC-32 of `bytes`.
 pub fn crc32(bytes: &[u8]) -> u32 {
-    Crc32::default().add(bytes).finish()
-}
-
-/// A CRC-32 in the making.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Crc32(u32);
-
-impl Default for Crc32 {
-    fn default() -> Self {
-        Self(u32::MAX)
-    }
-}
-
-impl Crc32 {
-    /// The same with `bytes` behind what is in it.
-    #[inline]
-    pub(crate) fn add(self, bytes: &[u8]) -> Self {
-        let mut register = self.0;
-        let mut strides = bytes.chunks_exact(STRIDE);
-        for stride in &mut strides {
-            let first = register ^ u32::from_le_bytes(array(stride, 0));
-            let first = first.to_le_bytes().into_iter();
-            let stages = TABLES.iter().rev();
-            let bytes = first.chain(stride[4..].iter().copied());
-            register =
-                stages.zip(bytes).fold(0, |sum, (table, byte)| sum ^ table[usize::from(byte)]);
-        }
-        let step = |crc: u32, &byte: &u8| crc >> 8 ^ TABLES[0][usize::from(crc as u8 ^ byte)];
-        Self(strides.remainder().iter().fold(register, step))
-    }
-
-    /// The check sum.
-    #[inline]
-    pub(crate) fn finish(self) -> u32 {
-        !self.0
-    }
+    crc32fast::hash(bytes)
 }
 
 /// A polynomial times x, modulo that of the CRC.
@@ -141,17 +73,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn many_bytes_at_a_time_are_as_one_by_one(seed: u64, len in 0usize..200, cut in 0usize..200) {
-            let bytes = noise::bytes(seed, len);
-            let plain = bytes.iter().fold(u32::MAX, |register, &byte| {
-                (0..8).fold(register ^ u32::from(byte), |register, _| times_x(register))
-            });
-            prop_assert_eq!(crc32(&bytes), !plain);
-            let (front, back) = bytes.split_at(cut.min(len));
-            prop_assert_eq!(Crc32::default().add(front).add(back).finish(), !plain);
-        }
-
         #[test]
         fn run_backwards_it_tells_four_bytes(seed: u64, len in 4usize..200, at in 0usize..196, other: [u8; 4]) {
             let bytes = noise::bytes(seed, len);

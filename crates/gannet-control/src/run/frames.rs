@@ -21,7 +21,7 @@
 use gannet_measure::ledger::{Drop, Statement};
 
 /// Drops behind the socket, or for want of leave to write to it, that may each be a frame that some stream lacks.
-const REFUSED: [(&str, &str); 14] = [
+const REFUSED: [(&str, &str); 15] = [
     ("source", "wrong_length"),
     ("source", "fragment"),
     ("source", "malformed"),
@@ -29,6 +29,7 @@ const REFUSED: [(&str, &str); 14] = [
     ("source", "bad_check_sum"),
     ("source", "outside_window"),
     ("source", "unfinished"),
+    ("source", "taken_queue_pair"),
     ("source", "no_leave"),
     ("source", "given_up"),
     ("frames", "bad_header"),

@@ -11,6 +11,9 @@ use crate::source::SourceDrop;
 /// has begun anew.
 const LATE_MAX: u32 = 1024;
 
+/// A sender that was silent for so long has left its queue pair to others, in nanoseconds.
+pub(super) const SILENCE_NS: u64 = 1_000_000_000;
+
 /// What far nodes may write to.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
@@ -77,12 +80,21 @@ struct Begun {
     is_refused: bool,
 }
 
+/// Who writes to a queue pair.
+#[derive(Clone, Copy, Debug)]
+struct Sender {
+    address: SocketAddrV4,
+    /// Number of its next packet.
+    next: u32,
+    /// When its last packet came.
+    heard_ns: u64,
+}
+
 /// One queue pair.
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
     queue_pair: u32,
-    /// The sender, and the number of its next packet.
-    next: Option<(SocketAddrV4, u32)>,
+    sender: Option<Sender>,
     begun: Option<Begun>,
     /// Data of the message that has begun.
     data: Vec<u8>,
@@ -90,21 +102,22 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) fn new(queue_pair: u32) -> Self {
-        Self { queue_pair, next: None, begun: None, data: Vec::new() }
+        Self { queue_pair, sender: None, begun: None, data: Vec::new() }
     }
 
     pub(super) fn queue_pair(&self) -> u32 {
         self.queue_pair
     }
 
-    /// Takes a packet for this queue pair whose check sum is right.
+    /// Takes a packet for this queue pair that came at `now_ns` and whose check sum is right.
     ///
     /// Only who knows the key can begin a message, and only who has begun one can go on. So a stranger
-    /// changes nothing.
+    /// changes nothing, and as long as the first sender is not silent, neither does another who knows the key.
     pub(super) fn take<'a>(
         &'a mut self,
         window: &Window,
-        sender: SocketAddrV4,
+        address: SocketAddrV4,
+        now_ns: u64,
         packet: &'a Packet<&[u8]>,
     ) -> Taken<'a> {
         let (opcode, sequence) = (packet.opcode(), packet.sequence());
@@ -115,7 +128,12 @@ impl Connection {
         if write.is_some_and(|write| write.key != window.key) {
             return Taken::refused(SourceDrop::WrongKey);
         }
-        let expected = self.next.filter(|(own, _)| *own == sender).map(|(_, next)| next);
+        let speaks = |own: &Sender| now_ns.saturating_sub(own.heard_ns) < SILENCE_NS;
+        let own = self.sender.filter(|own| own.address == address);
+        if own.is_none() && write.is_some() && self.sender.as_ref().is_some_and(speaks) {
+            return Taken::refused(SourceDrop::TakenQueuePair);
+        }
+        let expected = own.map(|own| own.next);
         let ahead = expected.map(|next| sequence.wrapping_sub(next) % NUMBERS);
         let missing = match (ahead, write) {
             (Some(ahead), _) if ahead < NUMBERS / 2 => ahead,
@@ -123,7 +141,8 @@ impl Connection {
             (None, Some(_)) => 0,
             _ => return Taken::refused(SourceDrop::OutOfTurn),
         };
-        self.next = Some((sender, (sequence + 1) % NUMBERS));
+        let next = (sequence + 1) % NUMBERS;
+        self.sender = Some(Sender { address, next, heard_ns: now_ns });
         let is_torn = missing > 0 || write.is_some();
         let unfinished = if is_torn { self.abandon() } else { 0 };
         let (fate, more) = match write {

@@ -8,6 +8,9 @@
 //! [`RoceConfig::start`] on. A message begins a cell and holds one frame. It lands in the next cell of
 //! the ring, so a frame that was lost leaves no hole.
 //!
+//! A queue pair belongs to the first sender who writes to it with the key, by address and port, until that has been silent
+//! for a second. So a sender that begins anew from another port waits for so long; in a new run every queue pair is free.
+//!
 //! Packets are numbered. What lacks between two is counted as missing, but for what the kernel dropped; a message that
 //! lacks a packet is not delivered. The account counts a message as one when it is delivered or refused, and one by one the
 //! packets that lack and those of messages that are not whole.
@@ -23,3 +26,5 @@ pub use source::{RoceSource, window_cells};
 
 /// Longest data of a packet: the largest MTU of InfiniBand.
 const DATA_LEN_MAX: usize = 4096;
+/// The smallest MTU of InfiniBand.
+const DATA_LEN_MIN: usize = 256;

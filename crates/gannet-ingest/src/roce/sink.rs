@@ -3,9 +3,10 @@
 use std::net::{SocketAddr, SocketAddrV4};
 
 use gannet_wire::roce::invariant_crc::Path;
-use gannet_wire::roce::{NUMBERS, Opcode, Repr, Write};
+use gannet_wire::roce::{CRC_LEN, HEADERS_LEN_MAX, NUMBERS, Opcode, Repr, Write};
+use gannet_wire::{ipv4, udp};
 
-use super::DATA_LEN_MAX;
+use super::{DATA_LEN_MAX, DATA_LEN_MIN};
 use crate::Error;
 use crate::sink::{Datagram, Sent, Sink};
 use crate::udp::{UdpSink, UdpSinkConfig};
@@ -30,13 +31,15 @@ pub struct RoceTarget {
 
 /// Writes each datagram, as one message, into the next cell of a far window.
 ///
-/// A message of more than 4096 bytes goes as several packets. The last has the number of the cell as its
-/// immediate. The check sums are of an IPv4 identification of 0. Linux sends others, which a
-/// [`RoceSource`](super::RoceSource) finds out and an RDMA card does not.
+/// A message that is longer than the path allows a packet to be, or than 4096 bytes, goes as several. The last
+/// has the number of the cell as its immediate. The packets have the IPv4 identification 0, as their check sums say, so an RDMA
+/// card takes them as well as a [`RoceSource`](super::RoceSource) does.
 pub struct RoceSink {
     udp: UdpSink,
     path: Path,
     target: RoceTarget,
+    /// Most bytes of data in a packet.
+    data_len_max: usize,
     /// Messages sent.
     messages: u64,
     /// Number of the next packet.
@@ -47,7 +50,8 @@ pub struct RoceSink {
 }
 
 impl RoceSink {
-    /// A sink for the window `target` of the receiver at `address`.
+    /// A sink for the window `target` of the receiver at `address`. Packets are coalesced over the loopback
+    /// interface only: where a message is cut up, the identifications of its packets differ.
     ///
     /// # Errors
     /// When the socket cannot be made or bound, or there is no route to the address.
@@ -56,12 +60,15 @@ impl RoceSink {
         target: RoceTarget,
         config: &UdpSinkConfig,
     ) -> Result<Self, Error> {
-        let udp = UdpSink::connect(address.into(), config)?;
+        let coalesce = config.coalesce && address.ip().is_loopback();
+        let config = UdpSinkConfig { coalesce, ..config.clone() };
+        let (udp, mtu) = UdpSink::unnumbered(address, &config)?;
         let SocketAddr::V4(own) = udp.local_address() else { return Err(Error::NoAddress) };
         Ok(Self {
             udp,
             path: Path::of_socket(own, address),
             target,
+            data_len_max: data_len_max(mtu),
             messages: 0,
             sequence: 0,
             packets: Vec::new(),
@@ -79,7 +86,7 @@ impl RoceSink {
         };
         let mut at = 0;
         loop {
-            let end = len.min(at + DATA_LEN_MAX);
+            let end = len.min(at + self.data_len_max);
             let opcode = match (at == 0, end == len) {
                 (true, true) => Opcode::WriteOnlyImmediate,
                 (true, false) => Opcode::WriteFirst,
@@ -131,6 +138,13 @@ impl RoceSink {
     }
 }
 
+/// The largest MTU of InfiniBand that fits into IPv4 packets of `mtu` bytes.
+fn data_len_max(mtu: usize) -> usize {
+    let headers = ipv4::HEADER_LEN + udp::HEADER_LEN + HEADERS_LEN_MAX + CRC_LEN;
+    let room = mtu.saturating_sub(headers).max(1);
+    (1 << room.ilog2()).clamp(DATA_LEN_MIN, DATA_LEN_MAX)
+}
+
 impl Sink for RoceSink {
     fn send(&mut self, datagrams: &[Datagram<'_>]) -> Result<Sent, Error> {
         let (mut rest, mut sent) = (datagrams, Sent::default());
@@ -149,5 +163,18 @@ impl Sink for RoceSink {
             rest = later;
         }
         Ok(sent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_are_as_long_as_the_path_lets_them_be() {
+        for (mtu, len) in [(65_536, 4096), (9000, 4096), (4159, 2048), (4160, 4096), (1500, 1024)] {
+            assert_eq!(data_len_max(mtu), len, "{mtu}");
+        }
+        assert_eq!((data_len_max(576), data_len_max(68)), (512, 256));
     }
 }

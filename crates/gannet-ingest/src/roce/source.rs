@@ -134,7 +134,8 @@ impl RoceSource {
         else {
             return landed.discard(SourceDrop::WrongQueuePair, 1);
         };
-        let taken = connections[own].take(&self.window, sender, &packet);
+        let now_ns = packets.landed().arrival_ns();
+        let taken = connections[own].take(&self.window, sender, now_ns, &packet);
         let (missing, unfinished) = (u64::from(taken.missing), taken.unfinished);
         match taken.fate {
             Fate::Kept => {}

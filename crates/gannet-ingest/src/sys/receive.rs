@@ -292,7 +292,7 @@ mod tests {
         socket.set_receive_buffer(5000).unwrap();
         socket.report_drops().unwrap();
         sender.connect(&socket.local_address().unwrap()).unwrap();
-        let mut batch = crate::sys::send::SendBatch::new();
+        let mut batch = crate::sys::send::SendBatch::new(None);
         let datagram = [crate::Datagram { header: b"datagram", body: b"" }];
         (0..100).for_each(|_| _ = batch.send(&sender, &datagram, 1).unwrap());
         let drops = socket.queue().unwrap().drops;

@@ -4,9 +4,11 @@
 
 use std::io;
 use std::mem;
+use std::net::SocketAddr;
 use std::ptr;
 
 use crate::sink::Datagram;
+use crate::sys::address::Name;
 use crate::sys::socket::Socket;
 
 /// Messages given to one sendmmsg(2).
@@ -54,13 +56,16 @@ pub(crate) struct SendBatch {
     controls: Box<[SegmentControl]>,
     /// Datagrams in each message.
     counts: [usize; MESSAGES],
+    /// Where they go to, if the socket has no target, and the length of that.
+    to: Option<(Name, libc::socklen_t)>,
 }
 
 // SAFETY: the pointers in it are set anew before each call and not followed afterwards.
 unsafe impl Send for SendBatch {}
 
 impl SendBatch {
-    pub(crate) fn new() -> Self {
+    /// For a socket with a target, or for messages to `to`.
+    pub(crate) fn new(to: Option<&SocketAddr>) -> Self {
         let control = SegmentControl::of(0);
         let piece = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
         // SAFETY: all-zero is a valid value of this plain structure.
@@ -70,6 +75,7 @@ impl SendBatch {
             pieces: vec![piece; MESSAGES * PIECES_MAX].into(),
             controls: vec![control; MESSAGES].into(),
             counts: [0; MESSAGES],
+            to: to.map(Name::encode),
         }
     }
 
@@ -106,6 +112,9 @@ impl SendBatch {
             }
         }
         let header = &mut self.headers[index].msg_hdr;
+        if let Some((name, len)) = &mut self.to {
+            (header.msg_name, header.msg_namelen) = (name.0.as_mut_ptr().cast(), *len);
+        }
         header.msg_iov = pieces.as_mut_ptr();
         header.msg_iovlen = pieces.len();
         (header.msg_control, header.msg_controllen) = (ptr::null_mut(), 0);

@@ -92,12 +92,35 @@ impl Socket {
     }
 
     /// Reads an option that consists of integers; returns how many bytes the kernel wrote.
-    fn read<const N: usize>(&self, name: libc::c_int, out: &mut [u32; N]) -> io::Result<usize> {
+    fn read<const N: usize>(
+        &self,
+        level: libc::c_int,
+        name: libc::c_int,
+        out: &mut [u32; N],
+    ) -> io::Result<usize> {
         let mut len = size_of_val(out) as libc::socklen_t;
         let (fd, target) = (self.raw(), out.as_mut_ptr().cast());
         // SAFETY: `out` is valid for `len` bytes, and the kernel writes no more.
-        check(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, name, target, &mut len) })?;
+        check(unsafe { libc::getsockopt(fd, level, name, target, &mut len) })?;
         Ok(len as usize)
+    }
+
+    /// Forbids that IPv4 packets are cut up on their way. Those of a socket without a target then all have
+    /// the identification 0.
+    pub(crate) fn never_fragment(&self) -> io::Result<()> {
+        self.set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, &libc::IP_PMTUDISC_DO)
+    }
+
+    /// Has a socket without a target be told, too, that nobody listens.
+    pub(crate) fn report_refusals(&self) -> io::Result<()> {
+        self.set_flag(libc::IPPROTO_IP, libc::IP_RECVERR, true)
+    }
+
+    /// Bytes of the longest IPv4 packet on the way to the target.
+    pub(crate) fn path_mtu(&self) -> io::Result<usize> {
+        let mut mtu = [0];
+        self.read(libc::IPPROTO_IP, libc::IP_MTU, &mut mtu)?;
+        Ok(mtu[0] as usize)
     }
 
     /// Lets several sockets share one address; the kernel chooses one for each message.
@@ -154,7 +177,7 @@ impl Socket {
             self.set(libc::SOL_SOCKET, plain, &value)?;
         }
         let mut obtained = [0];
-        self.read(plain, &mut obtained)?;
+        self.read(libc::SOL_SOCKET, plain, &mut obtained)?;
         Ok(u64::from(obtained[0] / 2))
     }
 
@@ -194,7 +217,7 @@ impl Socket {
     /// State of the receive queue.
     pub(crate) fn queue(&self) -> io::Result<Queue> {
         let mut figures = [0; MEMINFO_LEN];
-        if self.read(SO_MEMINFO, &mut figures)? < size_of_val(&figures) {
+        if self.read(libc::SOL_SOCKET, SO_MEMINFO, &mut figures)? < size_of_val(&figures) {
             return Err(io::Error::other("the kernel does not count drops per socket"));
         }
         let figure = |index: libc::c_int| figures[index as usize];

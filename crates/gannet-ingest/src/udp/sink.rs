@@ -1,7 +1,7 @@
 //! Sending datagrams to one UDP address.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -57,16 +57,48 @@ impl UdpSink {
     /// # Errors
     /// When the socket cannot be made or bound, or there is no route to the target.
     pub fn connect(target: SocketAddr, config: &UdpSinkConfig) -> Result<Self, Error> {
-        let socket = Socket::new(&target).map_err(Error::socket("open a socket for", target))?;
         let from = config.from.unwrap_or(match target {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         });
+        let sink = Self::bind(target, from, config, None)?;
+        sink.socket.connect(&target).map_err(Error::socket("connect to", target))?;
+        let local = sink.socket.local_address();
+        Ok(Self { local: local.map_err(Error::socket("ask the address of", from))?, ..sink })
+    }
+
+    /// A sink for `target` whose IPv4 packets have the identification 0 and are never fragmented, and how
+    /// many bytes such a packet may have on its way. Of datagrams that are coalesced, what cuts them up
+    /// counts the identification on.
+    ///
+    /// Linux numbers the packets of sockets that have a target, and all that may be fragmented. So this one has
+    /// none, and asks another socket which address it is to send from.
+    pub(crate) fn unnumbered(
+        target: SocketAddrV4,
+        config: &UdpSinkConfig,
+    ) -> Result<(Self, usize), Error> {
+        let target = SocketAddr::V4(target);
+        let scout = Self::connect(target, config)?;
+        let mtu = scout.socket.path_mtu().map_err(Error::socket("ask for the MTU to", target))?;
+        let from = scout.local;
+        drop(scout);
+        let sink = Self::bind(target, from, config, Some(&target))?;
+        let options = sink.socket.never_fragment().and_then(|()| sink.socket.report_refusals());
+        options.map_err(Error::socket("set up a socket for", target))?;
+        Ok((sink, mtu))
+    }
+
+    fn bind(
+        target: SocketAddr,
+        from: SocketAddr,
+        config: &UdpSinkConfig,
+        to: Option<&SocketAddr>,
+    ) -> Result<Self, Error> {
+        let socket = Socket::new(&target).map_err(Error::socket("open a socket for", target))?;
         socket.bind(&from).map_err(Error::socket("bind", from))?;
         let asked = config.kernel_buffer.bytes();
         let obtained =
             socket.set_send_buffer(asked).map_err(Error::socket("set the buffer of", from))?;
-        socket.connect(&target).map_err(Error::socket("connect to", target))?;
         let local = socket.local_address().map_err(Error::socket("ask the address of", from))?;
         let can_coalesce = config.coalesce
             && socket.set_segment_len(1).and_then(|()| socket.set_segment_len(0)).is_ok();
@@ -75,7 +107,7 @@ impl UdpSink {
             target,
             local,
             kernel_buffer: KernelBuffer { asked, obtained },
-            batch: SendBatch::new(),
+            batch: SendBatch::new(to),
             segments_max: if can_coalesce { SEGMENTS_MAX } else { 1 },
             wait: config.wait.duration(),
         })

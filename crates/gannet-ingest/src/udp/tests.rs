@@ -33,7 +33,7 @@ impl Sender {
     fn to(address: SocketAddr) -> Self {
         let socket = Socket::new(&address).unwrap();
         socket.connect(&address).unwrap();
-        Self { socket, batch: SendBatch::new() }
+        Self { socket, batch: SendBatch::new(None) }
     }
 
     /// Sends `message` in datagrams of `segment` bytes, the last perhaps shorter.
@@ -311,7 +311,7 @@ fn a_message_of_many_datagrams_is_sent_as_one() {
     let body = [7; FRAME_LEN - 4];
     let headers: Vec<_> = (0..100u32).map(u32::to_le_bytes).collect();
     let frames: Vec<_> = headers.iter().map(|header| Datagram { header, body: &body }).collect();
-    assert_eq!(SendBatch::new().send(&sender, &frames, SEGMENTS_MAX).unwrap(), 100);
+    assert_eq!(SendBatch::new(None).send(&sender, &frames, SEGMENTS_MAX).unwrap(), 100);
     let mut found = 0;
     while found < 100 {
         receiver.receive(&socket, &mut intake, true, Duration::from_secs(1)).unwrap();

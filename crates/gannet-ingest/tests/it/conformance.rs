@@ -168,20 +168,20 @@ struct Roce {
 
 impl Rig for Roce {
     fn set_up(landing: Landing, _: &[Vec<u8>]) -> Result<Self, String> {
-        let config = RoceConfig::new("127.0.0.1:0".parse().unwrap(), vec![17], 0x1234_5678);
+        let config = RoceConfig::new("127.0.0.1:0".parse().unwrap(), vec![17, 18], 0x1234_5678);
         let mut source = RoceSource::open(&config, landing, &clock()).unwrap();
         source.bind().unwrap();
         let facts = source.landed().facts();
-        let target = RoceTarget {
-            queue_pair: 17,
+        let target = |queue_pair| RoceTarget {
+            queue_pair,
             key: 0x1234_5678,
             start: 0,
             cell_bytes: *facts.lengths.end() as u64,
             cells: facts.cells,
         };
-        let sinks = [true, false].map(|coalesce| {
+        let sinks = [(17, true), (18, false)].map(|(queue_pair, coalesce)| {
             let config = UdpSinkConfig { coalesce, ..UdpSinkConfig::default() };
-            RoceSink::connect(source.address(), target, &config).unwrap()
+            RoceSink::connect(source.address(), target(queue_pair), &config).unwrap()
         });
         Ok(Self { source, sinks })
     }

@@ -4,5 +4,6 @@ mod config;
 mod conformance;
 mod loss;
 mod pcap;
+mod roce;
 mod wire;
 mod xdp;

@@ -5,8 +5,8 @@
 //! transport header for congestion count as ones.
 //!
 //! Covered of the IPv4 header are also the identification and the flags, which a socket does not show.
-//! Senders choose them freely: Linux puts 0 with "do not fragment" into what an unconnected socket sends,
-//! network cards count. But a CRC can be run backwards ([`SocketCheck`]): from a packet and its
+//! Senders choose them freely: Linux puts 0 into what a socket sends that has no target and forbids fragments, and
+//! counts otherwise, as network cards do. But a CRC can be run backwards ([`SocketCheck`]): from a packet and its
 //! check sum follow the 32 bits of identification, flags and offset that make it right. Of these, 15 must be
 //! zero in a datagram that is no fragment, and 17 may be anything. So on a socket a damaged packet is
 //! taken for a good one with a probability of 2^-15 rather than 2^-32.
@@ -16,7 +16,7 @@
 use core::net::SocketAddrV4;
 
 use super::{CRC_LEN, Packet, field};
-use crate::crc32::{Backwards, Crc32};
+use crate::crc32::Backwards;
 use crate::layout::put;
 use crate::{ipv4, udp};
 
@@ -43,7 +43,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// The path of what an unconnected socket of Linux sends.
+    /// The path of what a socket of Linux sends that has no target and forbids fragments.
     pub const fn of_socket(source: SocketAddrV4, destination: SocketAddrV4) -> Self {
         Self { source, destination, identification: 0, do_not_fragment: true }
     }
@@ -58,9 +58,12 @@ impl Path {
     }
 
     fn crc_with(&self, identification: u16, flags: u16, bytes: &[u8]) -> u32 {
-        let mut pseudo = [0xff; PSEUDO_LEN];
+        // Up to the byte for congestion, which stays ones.
+        let mut front = [0xff; PSEUDO_LEN + field::CONGESTION + 1];
+        let (unchanged, rest) = (&bytes[..field::CONGESTION], &bytes[field::CONGESTION + 1..]);
+        front[PSEUDO_LEN..][..field::CONGESTION].copy_from_slice(unchanged);
         let udp_len = udp::HEADER_LEN + bytes.len() + CRC_LEN;
-        let ip = &mut pseudo[ONES..];
+        let ip = &mut front[ONES..];
         ip[0] = 0x45;
         put(ip, 2, ((ipv4::HEADER_LEN + udp_len) as u16).to_be_bytes());
         put(ip, 4, identification.to_be_bytes());
@@ -72,8 +75,10 @@ impl Path {
         put(udp, 0, self.source.port().to_be_bytes());
         put(udp, 2, self.destination.port().to_be_bytes());
         put(udp, 4, (udp_len as u16).to_be_bytes());
-        let (before, after) = (&bytes[..field::CONGESTION], &bytes[field::CONGESTION + 1..]);
-        Crc32::default().add(&pseudo).add(before).add(&[0xff]).add(after).finish()
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(&front);
+        crc.update(rest);
+        crc.finalize()
     }
 }
 

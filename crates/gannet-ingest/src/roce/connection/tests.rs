@@ -22,14 +22,17 @@ fn to_cell(cell: u64, length: u32) -> Write {
     Write { address: 0x1_0000 + 100 * cell, key: KEY, length }
 }
 
-/// What becomes of a packet: message, or the reason why not; packets missing, and unfinished.
-fn give(
-    connection: &mut Connection,
-    sender: SocketAddrV4,
-    bytes: &[u8],
-) -> (Result<Option<Vec<u8>>, SourceDrop>, u32, u64) {
+/// Message, or the reason why not; packets missing, and unfinished.
+type Given = (Result<Option<Vec<u8>>, SourceDrop>, u32, u64);
+
+/// What becomes of a packet.
+fn give(connection: &mut Connection, sender: SocketAddrV4, bytes: &[u8]) -> Given {
+    give_at(connection, 0, sender, bytes)
+}
+
+fn give_at(connection: &mut Connection, now_ns: u64, sender: SocketAddrV4, bytes: &[u8]) -> Given {
     let packet = Packet::new_checked(bytes).unwrap();
-    let taken = connection.take(&window(), sender, &packet);
+    let taken = connection.take(&window(), sender, now_ns, &packet);
     let fate = match taken.fate {
         Fate::Refused(reason) => Err(reason),
         Fate::Kept => Ok(None),
@@ -147,6 +150,23 @@ fn a_sender_that_begins_anew_is_followed() {
     assert_eq!(give(&mut connection, SENDER, &only(5000)), whole);
     assert_eq!(give(&mut connection, SENDER, &only(0)), whole, "far behind");
     assert_eq!(give(&mut connection, SENDER, &only(1)), whole);
-    assert_eq!(give(&mut connection, STRANGER, &only(900)), whole, "who knows the key");
-    assert_eq!(give(&mut connection, STRANGER, &only(901)), whole);
+}
+
+#[test]
+fn a_queue_pair_is_its_senders_until_that_is_silent() {
+    let mut connection = Connection::new(0);
+    let whole = (Ok(Some(vec![7; 60])), 0, 0);
+    let taken = (Err(SourceDrop::TakenQueuePair), 0, 0);
+    let first = packet(Opcode::WriteFirst, 6, to_cell(1, 60), &[7; 40]);
+    let last = packet(Opcode::WriteLast, 7, Write::default(), &[7; 20]);
+    assert_eq!(give_at(&mut connection, 5, SENDER, &only(5)), whole);
+    assert_eq!(give_at(&mut connection, 6, SENDER, &first), (Ok(None), 0, 0));
+    assert_eq!(give_at(&mut connection, 7, STRANGER, &only(7)), taken);
+    assert_eq!(give_at(&mut connection, SILENCE_NS, SENDER, &last), whole);
+    // What strangers send does not count as a sign of life, nor keep others out.
+    let then = 2 * SILENCE_NS;
+    assert_eq!(give_at(&mut connection, then - 1, STRANGER, &only(900)), taken);
+    assert_eq!(give_at(&mut connection, then, STRANGER, &only(900)), whole);
+    assert_eq!(give_at(&mut connection, then, SENDER, &only(8)), taken);
+    assert_eq!(give_at(&mut connection, then, STRANGER, &only(901)), whole);
 }
