@@ -1,11 +1,11 @@
 //! The frames of a recording, sent again when they are due.
 
-use std::net::SocketAddr;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gannet_control::emulation::{EmulationError, Outlets, Progress, Running, wait};
+use gannet_control::emulation::{EmulationError, Outlets, Progress, Receiver, Running, wait};
 use gannet_emulate::replay::{Next, Replay, ReplayCounts, ReplayPace};
 use gannet_emulate::{BURST_FRAMES_MAX, ConfigError};
 use gannet_ingest::Datagram;
@@ -39,6 +39,49 @@ pub enum ReplayError {
     Sending(#[from] EmulationError),
 }
 
+/// Who takes the frames of a recording.
+#[derive(Clone, Debug)]
+pub enum Takers {
+    /// One takes all datagrams.
+    One(Receiver),
+    /// Each stream has its own. What is of no stream that is listed, is not sent.
+    Streams(HashMap<StreamKey, Receiver>),
+}
+
+impl Takers {
+    /// Sockets for them.
+    fn connect(self, progress: Arc<Progress>) -> Result<Ways, EmulationError> {
+        match self {
+            Self::One(receiver) => {
+                let (outlets, _) = Outlets::connect(&[receiver], progress)?;
+                Ok(Ways { outlets, of_streams: None })
+            }
+            Self::Streams(streams) => {
+                let (keys, receivers): (Vec<_>, Vec<_>) = streams.into_iter().unzip();
+                let (outlets, numbers) = Outlets::connect(&receivers, progress)?;
+                Ok(Ways { outlets, of_streams: Some(keys.into_iter().zip(numbers).collect()) })
+            }
+        }
+    }
+}
+
+/// Sockets, and by which of them each stream leaves.
+struct Ways {
+    outlets: Outlets,
+    /// None if there is but one.
+    of_streams: Option<HashMap<StreamKey, usize>>,
+}
+
+impl Ways {
+    /// Number of the outlet of a stream, if it has one.
+    fn of(&self, stream: Option<StreamKey>) -> Option<usize> {
+        match &self.of_streams {
+            None => Some(0),
+            Some(streams) => streams.get(&stream?).copied(),
+        }
+    }
+}
+
 /// What a replay did.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReplayReport {
@@ -47,6 +90,8 @@ pub struct ReplayReport {
     pub counts: ReplayCounts,
     /// Datagrams that the network did not take; they are in `datagrams` too.
     pub unsent: u64,
+    /// Datagrams that are of no stream of a receiver, and were not sent; they are in `datagrams` too.
+    pub untaken: u64,
     /// Reports of the network that nobody listens.
     pub refused: u64,
     /// What the file holds and was not replayed, over all passes.
@@ -61,7 +106,7 @@ pub struct ReplayReport {
     pub failure: Option<String>,
 }
 
-/// Starts to send the frames in the file `path` to `to`. The format of each is told by `format_of`.
+/// Starts to send the frames in the file `path` to `takers`. The format of each is told by `format_of`.
 ///
 /// # Errors
 /// When the pace cannot be kept, the file holds no frames or its first ones cannot be read, or a
@@ -69,7 +114,7 @@ pub struct ReplayReport {
 pub fn replay<T: FrameFormat>(
     path: &Path,
     format_of: impl Fn(&[u8]) -> T + Send + 'static,
-    to: SocketAddr,
+    takers: Takers,
     pace: ReplayPace,
 ) -> Result<Running<ReplayReport>, ReplayError> {
     pace.check().map_err(ReplayError::Pace)?;
@@ -81,8 +126,8 @@ pub fn replay<T: FrameFormat>(
     let clock = SystemClock::start();
     let replay = Replay::new(recording, format_of, pace, clock.now_ns());
     let progress = Arc::new(Progress { lateness_ns: replay.lateness(), ..Progress::default() });
-    let (outlets, _) = Outlets::connect(&[to.into()], Arc::clone(&progress))?;
-    let sender = Sender { replay, outlets, message: Message::default(), unsent: 0 };
+    let ways = takers.connect(Arc::clone(&progress))?;
+    let sender = Sender { replay, ways, message: Message::default(), unsent: 0, untaken: 0 };
     Ok(Running::spawn("replay", progress, move |stop| sender.run(&clock, stop))?)
 }
 
@@ -110,9 +155,9 @@ impl Message {
         self.count == 0
     }
 
-    /// Sends all and is empty then; returns how many the network did not take.
-    fn send(&mut self, outlets: &mut Outlets) -> Result<u64, EmulationError> {
-        let (mut begin, mut unsent) = (0, 0);
+    /// Sends all and is empty then; returns how many the network did not take, and how many nobody.
+    fn send(&mut self, ways: &mut Ways) -> Result<(u64, u64), EmulationError> {
+        let (mut begin, mut unsent, mut untaken) = (0, 0, 0);
         // Frames of several streams in one message would all come by one socket of the receiver.
         for of_one_stream in self.ends[..self.count].chunk_by(|one, next| one.1 == next.1) {
             let mut datagrams = [Datagram { header: &[], body: &[] }; BURST_FRAMES_MAX];
@@ -120,20 +165,25 @@ impl Message {
                 datagram.body = &self.bytes[begin..end];
                 begin = end;
             }
-            unsent += outlets.send(0, &datagrams[..of_one_stream.len()])?;
+            let datagrams = &datagrams[..of_one_stream.len()];
+            match ways.of(of_one_stream[0].1) {
+                Some(outlet) => unsent += ways.outlets.send(outlet, datagrams)?,
+                None => untaken += datagrams.len() as u64,
+            }
         }
         self.bytes.clear();
         self.count = 0;
-        Ok(unsent)
+        Ok((unsent, untaken))
     }
 }
 
 /// The state of the sending thread.
 struct Sender<F> {
     replay: Replay<RecordedFile, F>,
-    outlets: Outlets,
+    ways: Ways,
     message: Message,
     unsent: u64,
+    untaken: u64,
 }
 
 impl<F: Fn(&[u8]) -> T, T: FrameFormat> Sender<F> {
@@ -162,18 +212,21 @@ impl<F: Fn(&[u8]) -> T, T: FrameFormat> Sender<F> {
 
     fn flush(&mut self) -> Result<(), EmulationError> {
         if !self.message.is_empty() {
-            self.unsent += self.message.send(&mut self.outlets)?;
+            let (unsent, untaken) = self.message.send(&mut self.ways)?;
+            self.unsent += unsent;
+            self.untaken += untaken;
         }
         Ok(())
     }
 
     fn report(&self, elapsed_ns: u64) -> ReplayReport {
         let counts = self.replay.counts();
-        let taken = (counts.datagrams - self.unsent) as f64;
+        let taken = (counts.datagrams - self.unsent - self.untaken) as f64;
         ReplayReport {
             counts,
             unsent: self.unsent,
-            refused: self.outlets.refused(),
+            untaken: self.untaken,
+            refused: self.ways.outlets.refused(),
             skipped: self.replay.recording().skipped(),
             elapsed_ns,
             reached_hz: taken / (elapsed_ns.max(1) as f64 * 1e-9),

@@ -1,4 +1,5 @@
-//! The tutorial works: what `docs/tutorial.md` tells people to type is run, in its order.
+//! The tutorial works, and so do guides: what `docs/tutorial.md` and `docs/roce.md` tell people to type is run, in
+//! its order.
 //!
 //! Conventions of the tutorial:
 //!
@@ -17,6 +18,7 @@ use gannet_measure::testing::skipped;
 use crate::typed::{Block, PRELUDE, add_commands, blocks, run};
 
 const TUTORIAL: &str = include_str!("../../../../docs/tutorial.md");
+const ROCE: &str = include_str!("../../../../docs/roce.md");
 
 /// Adds a block of Python to a script.
 fn add_python(script: &mut String, block: &Block<'_>) {
@@ -25,10 +27,10 @@ fn add_python(script: &mut String, block: &Block<'_>) {
     writeln!(script, "{code}\nEND_OF_PYTHON").unwrap();
 }
 
-/// The whole tutorial as a script.
-fn script() -> String {
+/// A whole document as a script.
+fn script(document: &str) -> String {
     let mut script = PRELUDE.to_owned();
-    for block in blocks(TUTORIAL) {
+    for block in blocks(document) {
         match block.language {
             "sh" => add_commands(&mut script, &block),
             "python" if std::env::var_os("GANNET_JUDGE_PYTHON").is_some() => {
@@ -49,15 +51,31 @@ fn binaries() -> PathBuf {
     Path::new(&binary).parent().unwrap().to_path_buf()
 }
 
-#[test]
-fn every_command_of_the_tutorial_does_what_it_says() {
+/// Runs the script of a document, and returns what it printed.
+fn does_what_it_says(script: &str, name: &str) -> String {
     let directory = tempfile::tempdir().unwrap();
-    let output = run(&script(), directory.path(), &binaries());
+    let script = script.replace("tutorial.md:", &format!("{name}:"));
+    let output = run(&script, directory.path(), &binaries());
     let (out, errors) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     // First what failed: a long output may be cut where it is read.
-    let culprit = errors.lines().find(|line| line.starts_with("tutorial.md:")).unwrap_or_default();
+    let culprit = errors.lines().find(|line| line.starts_with(name)).unwrap_or_default();
     assert!(output.status.success(), "{culprit} ({})\n{errors}\n{out}", output.status);
+    out.into_owned()
+}
+
+#[test]
+fn every_command_of_the_tutorial_does_what_it_says() {
+    does_what_it_says(&script(TUTORIAL), "tutorial.md");
+}
+
+#[test]
+fn every_command_of_the_guide_to_roce_does_what_it_says() {
+    let out = does_what_it_says(&script(ROCE), "roce.md");
+    let delivered = out.lines().find_map(|line| line.split_once("\"delivered\": "));
+    let (_, frames) = delivered.unwrap_or_else(|| panic!("no ledger in {out}"));
+    let frames: u64 = frames.trim_end_matches(',').parse().unwrap();
+    assert!(frames > 1000, "{frames} frames");
 }
 
 #[test]

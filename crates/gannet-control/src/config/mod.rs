@@ -46,9 +46,22 @@ const DETECTOR: &str = "pipeline.detector";
 /// # Errors
 /// The first problem in the file, or that it cannot be read.
 pub fn load(path: &Path, detectors: &[&dyn Detector]) -> Result<Plan, Problem> {
+    load_with_detector(path, detectors).map(|(plan, _)| plan)
+}
+
+/// The same, with the detector that the file names.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_with_detector<'a>(
+    path: &Path,
+    detectors: &[&'a dyn Detector],
+) -> Result<(Plan, &'a dyn Detector), Problem> {
     let text = read_text(path, "name a configuration; `gannet check --schema` describes it")?;
-    let directory = path.parent().unwrap_or(Path::new("."));
-    parse(&path.display().to_string(), &text, directory, detectors)
+    let file = path.display().to_string();
+    let document = Document::new(&file, &text);
+    let detector = named(&document, detectors)?;
+    Ok((detector.plan(&document, path.parent().unwrap_or(Path::new(".")))?, detector))
 }
 
 /// The text of a file that is not implausibly large; `suggestion` is what to do where there is none.
@@ -86,17 +99,24 @@ pub fn parse(
     detectors: &[&dyn Detector],
 ) -> Result<Plan, Problem> {
     let document = Document::new(file, text);
+    named(&document, detectors)?.plan(&document, directory)
+}
+
+/// The detector that a configuration names, or the first.
+fn named<'a>(
+    document: &Document<'_>,
+    detectors: &[&'a dyn Detector],
+) -> Result<&'a dyn Detector, Problem> {
     let named = document.text_at(DETECTOR);
     let detector = match &named {
         None => detectors.first(),
         Some(name) => detectors.iter().find(|detector| detector.name() == name),
     };
-    let Some(detector) = detector else {
+    detector.copied().ok_or_else(|| {
         let cause = format!("there is no detector {:?} in this program", named.unwrap_or_default());
         let names: Vec<_> = detectors.iter().map(|detector| detector.name()).collect();
-        return Err(document.problem(DETECTOR, cause, format!("use one of: {}", names.join(", "))));
-    };
-    detector.plan(&document, directory)
+        document.problem(DETECTOR, cause, format!("use one of: {}", names.join(", ")))
+    })
 }
 
 /// The JSON schema of a configuration for a detector with the tables `T`.

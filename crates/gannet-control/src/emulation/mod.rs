@@ -18,7 +18,7 @@ pub use in_process::FrontEndTruth;
 pub use modules::{AppliedSink, play_modules};
 pub use role::{Playing, Role, RoleReport};
 pub use send::{FlowControl, Outlets, Running, wait};
-pub use target::{Receiver, Target, is_listening, receivers};
+pub use target::{Receiver, Target, is_listening, receivers, stream_receivers};
 
 /// Why frames cannot be sent, or no longer.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +35,7 @@ pub enum EmulationError {
     NoReceiver(String),
     /// The receiver takes any free port, which nobody else knows.
     #[error(
-        "emulate.streams: the source of stream {0} listens on port 0, which means any free one; \
+        "the source of stream {0} listens on port 0, which means any free one; \
          name its address with --to, or give the source a port"
     )]
     NoPort(String),

@@ -1,11 +1,13 @@
 //! Where emulated frames go, as a configuration says or its reader, and whether anybody listens there.
 
+use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
 use gannet_ingest::roce::{RoceConfig, RoceTarget, window_cells};
+use gannet_wire::StreamKey;
 
 use super::{EmulationError, FlowControl};
 use crate::config::{Plan, PlannedSource, PlannedStream, SourceInput};
@@ -25,6 +27,24 @@ impl Receiver {
         match *self {
             Self::Udp(address) => address,
             Self::Roce(address, _) => address.into(),
+        }
+    }
+
+    /// Refuses a port that nobody knows.
+    fn with_port(self, stream: &PlannedStream) -> Result<Self, EmulationError> {
+        match self.address().port() {
+            0 => Err(EmulationError::NoPort(stream.name.clone())),
+            _ => Ok(self),
+        }
+    }
+
+    /// The first address of a source, or its window.
+    fn of_source(source: &PlannedSource) -> Option<Self> {
+        match &source.input {
+            SourceInput::Udp(udp) => udp.listen.first().copied().map(reachable).map(Self::from),
+            SourceInput::Xdp(xdp) => Some(reachable(xdp.listen.into()).into()),
+            SourceInput::Roce(roce) => Self::window(roce, source),
+            SourceInput::Capture(_) | SourceInput::Emulated => None,
         }
     }
 
@@ -70,17 +90,25 @@ pub fn receivers(plan: &Plan) -> Result<Vec<Receiver>, EmulationError> {
 fn receiver(plan: &Plan, stream: PlannedStream) -> Result<Receiver, EmulationError> {
     let mut sources = plan.sources.iter();
     let source = sources.find(|source| source.streams.iter().any(|own| own.key == stream.key));
-    let receiver = source.and_then(|source| match &source.input {
-        SourceInput::Udp(udp) => udp.listen.first().copied().map(reachable).map(Receiver::from),
-        SourceInput::Xdp(xdp) => Some(reachable(xdp.listen.into()).into()),
-        SourceInput::Roce(roce) => Receiver::window(roce, source),
-        SourceInput::Capture(_) | SourceInput::Emulated => None,
-    });
-    match receiver {
+    match source.and_then(Receiver::of_source) {
         None => Err(EmulationError::NoReceiver(stream.name)),
-        Some(to) if to.address().port() == 0 => Err(EmulationError::NoPort(stream.name)),
-        Some(to) => Ok(to),
+        Some(to) => to.with_port(&stream),
     }
+}
+
+/// Who takes each stream, of all sources that have an address.
+///
+/// # Errors
+/// When the port of one is not known.
+pub fn stream_receivers(plan: &Plan) -> Result<HashMap<StreamKey, Receiver>, EmulationError> {
+    let mut receivers = HashMap::new();
+    for source in &plan.sources {
+        let Some(receiver) = Receiver::of_source(source) else { continue };
+        for stream in &source.streams {
+            receivers.insert(stream.key, receiver.with_port(stream)?);
+        }
+    }
+    Ok(receivers)
 }
 
 /// Loopback instead of the wildcard address.

@@ -1,12 +1,22 @@
 //! Frames that front ends write by RDMA, taken from an ordinary socket.
 
-use std::io::{ErrorKind, Write};
-use std::net::UdpSocket;
+use std::io::{ErrorKind, Write as _};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::readout::process::{Bench, QUIET, Readout, alone, free_address, gannet};
+use gannet_control::emulation::{Target, receivers};
+use gannet_measure::random::Random;
+use gannet_wire::capture::{self, LINK_TYPE_ETHERNET};
+use gannet_wire::network::Addresses;
+use gannet_wire::roce::{Opcode, Repr, Write, invariant_crc};
+use gannet_wire::{ethernet, pcap};
+
+use crate::readout::process::{
+    Bench, QUIET, Readout, alone, free_address, gannet, resident_kib, scale,
+};
 
 /// The encoder, and what it is told of a window.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/judges/roce.py");
@@ -94,8 +104,14 @@ impl Writer {
     }
 }
 
-/// Frames of the emulator, as datagrams bring them.
+/// Frames of both streams of the emulator, as datagrams bring them.
 fn frames(bench: &Bench, count: u64) -> Vec<Vec<u8>> {
+    // A socket of a busy machine may lose some.
+    let all = (0..10).map(|_| heard(bench, count)).find(|frames| frames.len() as u64 == 2 * count);
+    all.expect("a front end can be heard")
+}
+
+fn heard(bench: &Bench, count: u64) -> Vec<Vec<u8>> {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(QUIET)).unwrap();
     let emulation = bench.emulate(socket.local_addr().unwrap(), Some(count));
@@ -117,9 +133,7 @@ fn each_packet_of_another_encoder_is_taken_or_counted() {
     let test = "each_packet_of_another_encoder_is_taken_or_counted";
     let _alone = alone();
     let bench = bench();
-    // A socket of a busy machine may lose some.
-    let frames = (0..10).map(|_| frames(&bench, 400)).find(|frames| frames.len() == 800);
-    let Some(frames) = frames else { panic!("a front end of 800 frames cannot be heard") };
+    let frames = frames(&bench, 400);
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     let listen = bench.plan.sources[0].listen()[0].unwrap();
     let mut writer = Writer {
@@ -203,4 +217,152 @@ fn each_packet_of_another_encoder_is_taken_or_counted() {
     assert_eq!(missing, removed, "{}", ended.report);
     assert_eq!(ended.ledger("frames", "delivered"), frames.len() as u64 - removed);
     assert!(ended.is_degraded());
+}
+
+#[test]
+fn recorded_frames_are_written_into_the_window_that_expects_their_stream() {
+    let test = "recorded_frames_are_written_into_the_window_that_expects_their_stream";
+    let _alone = alone();
+    let (bench, count) = (bench(), 400);
+    let frames = frames(&bench, count);
+    let file = bench.directory.path().join("frames.pcap");
+    std::fs::write(&file, pcap_of(&frames)).unwrap();
+    let replay = |config: &Path| {
+        let mut replay = Command::new(gannet());
+        replay.arg("replay").arg(&file).arg("--config").arg(config);
+        replay.args(["--rate-scale", "0.1", "--json"]).output().unwrap()
+    };
+    let readout = Readout::start(&bench.config());
+    thread::sleep(QUIET);
+    let output = replay(&bench.config());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    thread::sleep(QUIET);
+    let ended = readout.stop();
+    if !ended.kernel_was_short(test) {
+        assert_eq!(ended.open_books(), [""; 0]);
+        assert_eq!(ended.ledger("frames", "delivered"), frames.len() as u64, "{}", ended.report);
+        assert!(!ended.is_degraded(), "{}", ended.report);
+    }
+    // One that expects the first stream only.
+    let text = std::fs::read_to_string(bench.config()).unwrap();
+    let first = text.replace("streams = { count = 2 }", "streams = { count = 1 }");
+    let config = bench.directory.path().join("first.toml");
+    std::fs::write(&config, first).unwrap();
+    let output = replay(&config);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["datagrams"], &report["untaken"]), (&(2 * count).into(), &count.into()));
+    assert_eq!(output.status.code(), Some(3));
+}
+
+/// A capture file of datagrams with these contents, 16.384 us from one to the next.
+fn pcap_of(frames: &[Vec<u8>]) -> Vec<u8> {
+    let addresses = Addresses {
+        source_hardware: ethernet::Address([2, 0, 0, 0, 0, 1]),
+        destination_hardware: ethernet::Address([2, 0, 0, 0, 0, 2]),
+        source: "10.73.139.16:17476".parse().unwrap(),
+        destination: "10.73.139.17:17476".parse().unwrap(),
+    };
+    let mut file = Vec::new();
+    let writer = pcap::Writer::new(pcap::FileHeader::new(LINK_TYPE_ETHERNET), &mut file);
+    for (number, frame) in (0..).zip(frames) {
+        let mut data = vec![0; addresses.buffer_len(frame.len())];
+        addresses.emit(frame, &mut data).unwrap();
+        let (interface, link_type, original_len) = (0, LINK_TYPE_ETHERNET, data.len() as u32);
+        let timestamp_ns = Some(1_795_000_000_000_000_000 + number * 16_384);
+        let packet =
+            capture::Packet { interface, link_type, timestamp_ns, original_len, data: &data };
+        writer.packet(&packet, &mut file).unwrap();
+    }
+    file
+}
+
+/// A packet that no source takes. Some are right but for who sends them.
+fn malformed(random: &mut Random, path: &invariant_crc::Path, cell_bytes: u64) -> Vec<u8> {
+    let opcode = Opcode::from_number(random.below(256) as u8);
+    let opcode = if random.chance(0.5) { Opcode::WriteOnly } else { opcode };
+    let key = if random.chance(0.5) { KEY } else { random.bits() as u32 };
+    let data_len = random.below(4097) as usize;
+    let repr = Repr {
+        queue_pair: if random.chance(0.8) { QUEUE_PAIR } else { random.below(1 << 24) as u32 },
+        sequence: random.below(1 << 24) as u32,
+        write: Write {
+            address: START + cell_bytes * random.below(9),
+            key,
+            length: data_len as u32,
+        },
+        data_len,
+        ..Repr::new(opcode)
+    };
+    let mut packet = vec![0; repr.buffer_len()];
+    repr.seal(path, &mut packet);
+    match random.below(5) {
+        0 => packet.truncate(random.below(packet.len() as u64 + 1) as usize),
+        1 => packet.resize(random.below(9001) as usize, random.below(256) as u8),
+        2 => {
+            let place = random.below(packet.len() as u64) as usize;
+            packet[place] ^= 1 << random.below(8);
+        }
+        _ => {}
+    }
+    packet
+}
+
+#[test]
+fn malformed_packets_are_counted_and_no_good_one_is_lost_to_them() {
+    let test = "malformed_packets_are_counted_and_no_good_one_is_lost_to_them";
+    let _alone = alone();
+    let bench = bench();
+    let readout = Readout::start(&bench.config());
+    let SocketAddr::V4(listen) = readout.address else { panic!("not IPv4") };
+    thread::sleep(QUIET);
+    let target =
+        Target { receivers: receivers(&bench.plan).unwrap(), frames: None, flow_control: None };
+    let good = bench.plan.detector.front_end().unwrap().start(&target, None).unwrap();
+    // The queue pair has its sender before others come.
+    thread::sleep(QUIET);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let SocketAddr::V4(own) = socket.local_addr().unwrap() else { panic!("not IPv4") };
+    let path = invariant_crc::Path::of_socket(own, listen);
+    let cell_bytes = bench.plan.sources[0].frame_bytes();
+    let (bad, mut memory) = (50_000 * scale(200), (0, 0));
+    let mut random = Random::new(14);
+    let begin = Instant::now();
+    for number in 0..bad {
+        let packet = malformed(&mut random, &path, cell_bytes);
+        socket.send_to(&packet, listen).unwrap();
+        if number % 16 == 0 {
+            thread::sleep(Duration::from_micros(50));
+        }
+        if number == bad / 5 {
+            memory.0 = resident_kib(readout.id());
+        }
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    memory.1 = resident_kib(readout.id());
+    good.stop();
+    let sent = good.join().unwrap();
+    thread::sleep(QUIET);
+    let ended = readout.stop();
+    if ended.kernel_was_short(test) {
+        return;
+    }
+    assert_eq!(ended.open_books(), [""; 0]);
+    let frames = sent.truth.total().frames_made;
+    assert_eq!(ended.ledger("frames", "delivered"), frames, "{}", ended.report);
+    let reasons = [
+        "empty",
+        "wrong_length",
+        "malformed",
+        "bad_check_sum",
+        "wrong_queue_pair",
+        "wrong_key",
+        "taken_queue_pair",
+        "out_of_turn",
+    ];
+    let refused = reasons.map(|reason| ended.ledger("source", reason));
+    assert_eq!(refused.iter().sum::<u64>(), bad, "{}", ended.report);
+    assert!(refused.iter().skip(1).all(|count| *count > 0), "{refused:?}");
+    let (early, late) = memory;
+    assert!(late < early + 4096, "resident memory went from {early} to {late} KiB");
+    eprintln!("{bad} malformed in {seconds:.1} s beside {frames} frames; {early} to {late} KiB");
 }
