@@ -106,6 +106,7 @@ targets! {
     primitive_queue: queues::primitives,
     protowib: |bytes| print(Format::ProtoWib, bytes),
     rdma: |bytes| print(Format::Rdma, bytes),
+    readout_link: |bytes| print(Format::ReadoutLink, bytes),
     record_requests: queues::records,
     roce: |bytes| print_roce(Format::RoCe, bytes),
     slow_control: |bytes| print(Format::SlowControl, bytes),

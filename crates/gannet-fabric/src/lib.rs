@@ -22,6 +22,8 @@ pub mod exchange;
 #[cfg(not(loom))]
 pub mod meet;
 #[cfg(not(loom))]
+pub mod messenger;
+#[cfg(not(loom))]
 pub mod ofi;
 #[cfg(not(loom))]
 mod own;

@@ -122,6 +122,8 @@ formats! {
     SlowControl = "slow-control",
     /// Messages between endpoints of the fabric.
     Exchange = "exchange",
+    /// Message between the readout and the builder of a run.
+    ReadoutLink = "readout-link",
 }
 
 /// Prints the name.

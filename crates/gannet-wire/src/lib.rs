@@ -56,6 +56,7 @@ pub mod pcap;
 pub mod pcapng;
 pub mod protowib;
 pub mod rdma;
+pub mod readout_link;
 pub mod record;
 pub mod roce;
 pub mod slow_control;

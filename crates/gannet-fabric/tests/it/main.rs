@@ -4,6 +4,7 @@
 mod clop;
 mod conformance;
 mod meeting;
+mod messenger;
 mod ofi;
 mod processes;
 mod relay;

@@ -21,8 +21,8 @@ use crate::trigger_primitive::TriggerPrimitive;
 use crate::trigger_primitive_v1::TriggerPrimitiveV1;
 use crate::trigger_record::TriggerRecordHeader;
 use crate::{
-    apelink, daq_ethernet, ethernet, exchange, ipv4, protowib, rdma, roce, slow_control, tdeeth,
-    tpc_frame, udp, wibeth,
+    apelink, daq_ethernet, ethernet, exchange, ipv4, protowib, rdma, readout_link, roce,
+    slow_control, tdeeth, tpc_frame, udp, wibeth,
 };
 
 /// Items printed of a list; of the others only the number is given.
@@ -67,6 +67,7 @@ pub fn describe(format: Format, bytes: &[u8], out: &mut dyn Write) -> Result<()>
         Format::Mep => mep(bytes, out),
         Format::Tdm => tdm(bytes, out),
         Format::Exchange => records::<exchange::Message>(bytes, out),
+        Format::ReadoutLink => Ok(writeln!(out, "{}", readout_link::Message::parse(bytes)?)?),
         Format::SlowControl => {
             Ok(writeln!(out, "{}", slow_control::Datagram::new_checked(bytes)?)?)
         }

@@ -15,7 +15,7 @@ use gannet_wire::trigger_primitive::TriggerPrimitive;
 use gannet_wire::trigger_primitive_v1::{self, TriggerPrimitiveV1};
 use gannet_wire::{
     FragmentType, SourceId, Subsystem, daq_ethernet, ethernet, exchange, fragment, ipv4, overlay,
-    pcap, pcapng, protowib, rdma, roce, slow_control, tpc_frame, trigger_record, udp,
+    pcap, pcapng, protowib, rdma, readout_link, roce, slow_control, tpc_frame, trigger_record, udp,
 };
 
 /// Valid bytes of `format`.
@@ -52,6 +52,7 @@ pub fn sample(format: Format) -> Vec<u8> {
         Format::Tdm => tdm_frame(),
         Format::SlowControl => slow_control_command(),
         Format::Exchange => window_message(),
+        Format::ReadoutLink => readout_message(),
         _ => panic!("no sample of {format}: make one"),
     }
 }
@@ -347,6 +348,14 @@ fn tdm_frame() -> Vec<u8> {
 fn window_message() -> Vec<u8> {
     let window = exchange::Window { key: 77, bytes: 4096, region: 1, ..Default::default() };
     exchange::Message::Window(window).to_bytes().to_vec()
+}
+
+fn readout_message() -> Vec<u8> {
+    let segment = readout_link::Segment { stream: 3, items: 2, searched_to: 5000, age_ns: 70 };
+    let mut bytes = Vec::new();
+    let items = [TriggerPrimitive::INVALID; 2];
+    readout_link::write_items(&mut bytes, [segment].into_iter(), items.iter());
+    bytes
 }
 
 fn slow_control_command() -> Vec<u8> {
