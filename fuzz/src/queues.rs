@@ -7,9 +7,8 @@ use std::time::Duration;
 use gannet_memory::{Cell, Geometry, Overwritten};
 use gannet_readout::items::{FLUSH_NS, ItemBatch, ItemDrop, ItemSender, channel};
 use gannet_readout::latency::{Window, index};
-use gannet_readout::record::{
-    BuildConfig, Record, RecordBuilder, RecordDrop, RecordRequest, StreamSource,
-};
+use gannet_readout::record::{BuildConfig, Record, RecordBuilder, RecordDrop, RecordRequest};
+use gannet_readout::windows::BufferWindows;
 use gannet_wire::fragment::error_bits;
 use gannet_wire::{Step, TriggerPrimitive};
 
@@ -149,16 +148,17 @@ pub fn records(bytes: &[u8]) {
     let (mut producer, cells) =
         gannet_memory::clop(Geometry { cell_bytes: FRAME_BYTES, cells: CELLS as usize })
             .expect("a page");
-    let (mut writers, sources): (Vec<_>, Vec<_>) = (0..2)
-        .map(|stream| {
+    let (mut writers, buffers): (Vec<_>, Vec<_>) = (0..2)
+        .map(|_| {
             let (mut writer, buffer) = index(INDEXED as usize, Step::Fixed(FRAME_TICKS));
             writer.attach(cells.clone());
-            (writer, StreamSource { origin: stream, buffer })
+            (writer, buffer)
         })
         .unzip();
     let request_timeout = gannet_measure::quantity::Span(TIMEOUT_NS);
     let config = BuildConfig { request_timeout, window_ticks_max: WINDOW_TICKS_MAX };
-    let mut builder = RecordBuilder::new(config, IN_FLIGHT_MAX, sources);
+    let windows = Box::new(BufferWindows::new(WINDOW_TICKS_MAX, buffers));
+    let mut builder = RecordBuilder::new(config, IN_FLIGHT_MAX, vec![0, 1], windows);
     let mut model = Model { awaited: [true; 2], ..Model::default() };
     let mut refused = 0;
     for (number, &[kind, a, b]) in (0..).zip(bytes.as_chunks().0) {

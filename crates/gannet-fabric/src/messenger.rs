@@ -141,9 +141,14 @@ impl Messenger {
         self.ended.is_none() && self.target.is_some() && free(self.done) && free(self.taken_there)
     }
 
-    /// Messages that the other side has not taken.
-    pub fn under_way(&self) -> u64 {
-        self.sent - self.taken_there
+    /// Messages that were sent so far.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Messages that the other side has taken of these.
+    pub fn taken_there(&self) -> u64 {
+        self.taken_there
     }
 
     /// Sends a message; gives whether it did, or has to be asked again later.
@@ -204,10 +209,10 @@ impl Messenger {
                     false => self.fail(Failure::Protocol),
                 }
             }
-            Completion::Notified { key, offset, bytes, immediate, .. } => {
-                if key != self.inbox_key || !self.notified(offset, bytes, immediate) {
-                    self.fail(Failure::Protocol);
-                }
+            Completion::Notified { key, offset, bytes, immediate, .. }
+                if key == self.inbox_key && self.notified(offset, bytes, immediate) => {}
+            Completion::Notified { .. } | Completion::WindowClosed { .. } => {
+                self.fail(Failure::Protocol);
             }
             Completion::Done { outcome: Err(failure), .. } | Completion::Left { failure, .. } => {
                 self.fail(failure);
@@ -216,7 +221,6 @@ impl Messenger {
                 true => self.telling = None,
                 false => self.done += 1,
             },
-            Completion::WindowClosed { .. } => self.fail(Failure::Protocol),
             _ => {}
         }
     }

@@ -29,6 +29,8 @@ gannet_measure::drop_reasons! {
     pub enum ItemDrop {
         /// The trigger was too slow and every batch was full.
         TriggerBusy => "trigger_busy",
+        /// It came from another process after the run was stopped in this one.
+        AfterStop => "after_stop",
     }
 }
 
@@ -57,6 +59,11 @@ impl<I: Item> ItemBatch<I> {
         Self { segments: Vec::with_capacity(BATCH_SEGMENTS), items: Vec::with_capacity(items) }
     }
 
+    /// The segments and the items of all of them.
+    pub(crate) fn parts(&self) -> (&[Segment], &[I]) {
+        (&self.segments, &self.items)
+    }
+
     /// Each segment with its items.
     pub fn segments(&self) -> impl Iterator<Item = (Segment, &[I])> {
         let mut rest = self.items.as_slice();
@@ -70,6 +77,11 @@ impl<I: Item> ItemBatch<I> {
     fn clear(&mut self) {
         self.segments.clear();
         self.items.clear();
+    }
+
+    /// Most segments and items of a batch, where no frame gives more than `frame_items_max` items.
+    pub(crate) fn sizes_max(frame_items_max: usize) -> (usize, usize) {
+        (BATCH_SEGMENTS, batch_items::<I>(frame_items_max))
     }
 }
 
@@ -101,6 +113,11 @@ pub struct ItemReceiver<I> {
     pool: Pool<I>,
 }
 
+/// Most items of one batch, where no frame gives more than `frame_items_max`.
+fn batch_items<I>(frame_items_max: usize) -> usize {
+    (BATCH_BYTES / size_of::<I>()).max(BATCH_FRAMES * frame_items_max)
+}
+
 /// Makes `senders` ends for receiving threads and the one end for the trigger thread. No frame
 /// gives more than `frame_items_max` items, and a batch is handed over `flush_ns` after its first
 /// frame arrived.
@@ -110,7 +127,7 @@ pub fn channel<I: Item>(
     flush_ns: u64,
 ) -> (Vec<ItemSender<I>>, ItemReceiver<I>) {
     let (full, receiver) = sync_channel(senders * BATCHES);
-    let batch_items = (BATCH_BYTES / size_of::<I>()).max(BATCH_FRAMES * frame_items_max);
+    let batch_items = batch_items::<I>(frame_items_max);
     let batch = || ItemBatch::with_capacity(batch_items);
     let batches = (0..senders * (BATCHES - 1)).map(|_| batch()).collect();
     let pool = Arc::new(Mutex::new(batches));

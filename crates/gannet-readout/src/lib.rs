@@ -5,5 +5,7 @@ pub mod latency;
 pub mod raw_stream;
 pub mod receiver;
 pub mod record;
+pub mod remote;
 pub mod request;
 pub mod trigger;
+pub mod windows;

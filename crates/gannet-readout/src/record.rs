@@ -13,8 +13,9 @@ use gannet_measure::quantity::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::latency::{StreamBuffer, Window};
-use crate::request::{Answer, DataRequest};
+use crate::latency::Window;
+use crate::request::DataRequest;
+use crate::windows::{StreamAnswer, Windows};
 
 /// How records are built.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -44,15 +45,6 @@ gannet_measure::drop_reasons! {
 pub trait Origin: Clone + fmt::Debug + Send + 'static {
     /// The record as a chunk of the log. Payloads are moved, not copied.
     fn into_chunk(record: Record<Self>) -> Chunk;
-}
-
-/// One stream that records take data from.
-#[derive(Debug)]
-pub struct StreamSource<O> {
-    /// What its parts of records are.
-    pub origin: O,
-    /// Its last seconds.
-    pub buffer: StreamBuffer,
 }
 
 /// A part of a record: the answer of a stream, or what the trigger adds.
@@ -112,8 +104,7 @@ pub struct RecordRequest {
 #[derive(Debug)]
 struct Pending<O> {
     request: RecordRequest,
-    data_request: DataRequest,
-    answers: Vec<Option<Answer>>,
+    answers: Vec<Option<StreamAnswer>>,
     added: Option<Vec<Part<O>>>,
 }
 
@@ -127,13 +118,12 @@ impl<O> Pending<O> {
 ///
 /// A state machine without clock or thread: [`submit`](Self::submit) decisions,
 /// [`attach`](Self::attach) what the trigger adds to each, and [`poll`](Self::poll) for records.
-#[derive(Debug)]
 pub struct RecordBuilder<O> {
     config: BuildConfig,
     in_flight_max: usize,
-    streams: Vec<StreamSource<O>>,
-    /// Whether it is worth waiting for data of each stream.
-    awaited: Vec<bool>,
+    /// What the parts are that come from each stream.
+    origins: Vec<O>,
+    windows: Box<dyn Windows>,
     pending: VecDeque<Pending<O>>,
     closed: bool,
     account: Arc<Account<RecordDrop>>,
@@ -141,14 +131,19 @@ pub struct RecordBuilder<O> {
 }
 
 impl<O: Clone> RecordBuilder<O> {
-    /// A builder of records from `streams`, of which `in_flight_max` may wait for data at once: as
-    /// many as the trigger lets be under way.
-    pub fn new(config: BuildConfig, in_flight_max: usize, streams: Vec<StreamSource<O>>) -> Self {
+    /// A builder of records from the streams with these `origins`, whose data `windows` gives.
+    /// `in_flight_max` records may wait for data at once: as many as the trigger lets be under way.
+    pub fn new(
+        config: BuildConfig,
+        in_flight_max: usize,
+        origins: Vec<O>,
+        windows: Box<dyn Windows>,
+    ) -> Self {
         Self {
             config,
             in_flight_max,
-            awaited: vec![true; streams.len()],
-            streams,
+            origins,
+            windows,
             pending: VecDeque::with_capacity(in_flight_max),
             closed: false,
             account: Arc::default(),
@@ -179,12 +174,9 @@ impl<O: Clone> RecordBuilder<O> {
             return false;
         }
         let deadline_ns = request.decided_ns.saturating_add(self.config.request_timeout.ns());
-        self.pending.push_back(Pending {
-            data_request: DataRequest::new(request.window, deadline_ns),
-            answers: vec![None; self.streams.len()],
-            added: None,
-            request,
-        });
+        self.windows.ask(request.trigger_number, DataRequest::new(request.window, deadline_ns));
+        let answers = vec![None; self.origins.len()];
+        self.pending.push_back(Pending { request, answers, added: None });
         true
     }
 
@@ -197,40 +189,37 @@ impl<O: Clone> RecordBuilder<O> {
         }
     }
 
-    /// Declares whether to wait for data of the stream with this index. One whose time is wrong
-    /// answers with what it has, so that it does not hold up the records of the others.
+    /// Declares whether to wait for data of the stream with this index, as
+    /// [`Windows::set_awaited`] has it.
     ///
     /// # Panics
     /// When there is no such stream.
     pub fn set_awaited(&mut self, stream: usize, awaited: bool) {
-        self.awaited[stream] = awaited;
+        self.windows.set_awaited(stream, awaited);
     }
 
     /// Declares that no more data will come: every request is answered with what is there.
     pub fn close(&mut self) {
         self.closed = true;
+        self.windows.close();
     }
 
     /// The next record that is complete or out of time, in the order of decisions.
     pub fn poll(&mut self, now_ns: u64) -> Option<Record<O>> {
-        let window_ticks_max = self.config.window_ticks_max;
-        for pending in &mut self.pending {
-            let streams = self.streams.iter_mut().zip(&self.awaited);
-            for ((stream, awaited), answer) in streams.zip(&mut pending.answers) {
-                if answer.is_none() {
-                    let waits = *awaited && !self.closed;
-                    let waited_to_ns = if waits { now_ns } else { u64::MAX };
-                    let buffer = &mut stream.buffer;
-                    *answer = pending.data_request.attempt(buffer, waited_to_ns, window_ticks_max);
-                }
+        let pending = &mut self.pending;
+        self.windows.poll(now_ns, &mut |answer| {
+            let of_it = |pending: &&mut Pending<O>| pending.request.trigger_number == answer.number;
+            if let Some(pending) = pending.iter_mut().find(of_it) {
+                let stream = answer.stream;
+                pending.answers[stream] = Some(answer);
             }
-        }
+        });
         let first = self.pending.pop_front_if(|pending| pending.is_ready(self.closed))?;
         self.response_ns.record(now_ns.saturating_sub(first.request.decided_ns));
         self.account.deliver(1);
-        let streams = self.streams.iter().zip(first.answers.into_iter().flatten());
-        let part = |(stream, answer): (&StreamSource<O>, Answer)| Part {
-            origin: stream.origin.clone(),
+        let streams = self.origins.iter().zip(first.answers.into_iter().flatten());
+        let part = |(origin, answer): (&O, StreamAnswer)| Part {
+            origin: origin.clone(),
             error_bits: answer.error_bits,
             payload: answer.frames,
         };
@@ -244,6 +233,7 @@ mod tests {
     use super::*;
     use crate::latency::{IndexWriter, index};
     use crate::request::error_bits;
+    use crate::windows::BufferWindows;
     use gannet_memory::{Geometry, Producer, clop};
     use gannet_wire::Step;
 
@@ -259,15 +249,17 @@ mod tests {
 
     fn bench(in_flight_max: usize) -> Bench {
         let (producer, cells) = clop(Geometry { cell_bytes: FRAME_BYTES, cells: 64 }).unwrap();
-        let (writers, streams) = (0..2)
-            .map(|stream| {
+        let (writers, buffers) = (0..2)
+            .map(|_| {
                 let (mut writer, buffer) = index(32, Step::Fixed(STEP));
                 writer.attach(cells.clone());
-                (writer, StreamSource { origin: stream, buffer })
+                (writer, buffer)
             })
             .unzip();
         let config = BuildConfig { request_timeout: Span(1000), ..Default::default() };
-        Bench { producer, writers, builder: RecordBuilder::new(config, in_flight_max, streams) }
+        let windows = Box::new(BufferWindows::new(config.window_ticks_max, buffers));
+        let builder = RecordBuilder::new(config, in_flight_max, vec![0, 1], windows);
+        Bench { producer, writers, builder }
     }
 
     impl Bench {

@@ -93,6 +93,16 @@ impl DataRequest {
         Self { window, deadline_ns }
     }
 
+    /// The window.
+    pub fn window(&self) -> Window {
+        self.window
+    }
+
+    /// When it is answered with what is there, on the clock of who asks.
+    pub fn deadline_ns(&self) -> u64 {
+        self.deadline_ns
+    }
+
     /// The answer, or `None` while waiting may improve it and there is time left.
     ///
     /// Windows longer than `window_ticks_max` are answered as invalid without data.

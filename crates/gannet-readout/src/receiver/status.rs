@@ -70,4 +70,43 @@ impl StreamStatus {
         self.restarts.set(counts.restarts);
         self.stalls.set(counts.stalls);
     }
+
+    /// All figures, in an order that processes of one version share.
+    pub fn words(&self) -> [u64; Self::WORDS] {
+        self.all().map(Counter::get)
+    }
+
+    /// Takes over the figures of another process, as [`words`](Self::words) gives them.
+    pub fn set_words(&self, words: impl ExactSizeIterator<Item = u64>) {
+        self.all().into_iter().zip(words).for_each(|(figure, word)| figure.set(word));
+    }
+
+    /// Number of figures.
+    pub const WORDS: usize = 21;
+
+    fn all(&self) -> [&Counter; Self::WORDS] {
+        [
+            &self.frames,
+            &self.items,
+            &self.in_step,
+            &self.missing,
+            &self.outage,
+            &self.unsure,
+            &self.away,
+            &self.home,
+            &self.earlier_series,
+            &self.duplicate,
+            &self.late,
+            &self.out_of_step,
+            &self.strange,
+            &self.sequence_errors,
+            &self.restarts,
+            &self.stalls,
+            &self.stalled,
+            &self.first_timestamp,
+            &self.newest_timestamp,
+            &self.early_timestamp,
+            &self.settled_timestamp,
+        ]
+    }
 }

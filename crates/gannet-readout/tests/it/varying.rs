@@ -21,8 +21,9 @@ use gannet_readout::latency::{
 };
 use gannet_readout::raw_stream::{RawDrop, RawStream};
 use gannet_readout::receiver::{FrameDrop, Receiver, StreamPool, StreamSetup, StreamStatus};
-use gannet_readout::record::{BuildConfig, RecordBuilder, RecordRequest, StreamSource};
+use gannet_readout::record::{BuildConfig, RecordBuilder, RecordRequest};
 use gannet_readout::request::DataRequest;
+use gannet_readout::windows::BufferWindows;
 use gannet_trigger::{Finder, Item};
 use gannet_wire::{Error, FrameFormat, Heading, Result, Rhythm, Step, StreamKey};
 
@@ -378,12 +379,12 @@ fn come_out_as_they_went_in(random: &mut Random) {
     let sent = (0..sent).flat_map(|place| streams.each_ref().map(|it| it.sent.get(place)));
     let sent: Vec<Vec<u8>> = sent.flatten().cloned().collect();
     let clock = Arc::<VirtualClock>::default();
-    let (mut sources, mut statuses, mut raw) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut buffers, mut statuses, mut raw) = (Vec::new(), Vec::new(), Vec::new());
     let dropped = Arc::<Account<RawDrop>>::default();
     let setup = |key: u64| {
         let ((index, buffer), (intake, order)) = (index(4000, STEP), intake(4000));
         let status = Arc::<StreamStatus>::default();
-        sources.push(StreamSource { origin: key, buffer });
+        buffers.push(buffer);
         statuses.push(Arc::clone(&status));
         raw.push(RawStream::new(Hits, order, Arc::clone(&dropped)));
         StreamSetup {
@@ -418,7 +419,9 @@ fn come_out_as_they_went_in(random: &mut Random) {
     assert_eq!(account.delivered(), came);
     assert_eq!(account.dropped(FrameDrop::Duplicate), account.statement("frames").offered - came);
 
-    let mut builder = RecordBuilder::new(BuildConfig::default(), 1, sources);
+    let config = BuildConfig::default();
+    let windows = Box::new(BufferWindows::new(config.window_ticks_max, buffers));
+    let mut builder = RecordBuilder::new(config, 1, vec![0, 1], windows);
     builder.close();
     for number in 0..300 {
         let begin = 40_000 + random.below(1_000_000);
