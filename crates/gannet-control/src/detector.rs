@@ -17,6 +17,7 @@ use gannet_measure::ledger::Statement;
 use gannet_readout::trigger::Trigger;
 use gannet_trigger::Finder;
 use gannet_trigger::merge::MergeCounters;
+use gannet_wire::record::Record;
 use gannet_wire::{AnyFormat, FrameFormat};
 
 use crate::channels::{ChannelFigures, ChannelSummary};
@@ -135,7 +136,7 @@ pub trait Pipeline {
     /// How its frames look.
     type Format: FrameFormat;
     /// What searches them.
-    type Finder: Finder;
+    type Finder: Finder<Item: Record>;
     /// What decides on what was found.
     type Trigger: Trigger<Item = <Self::Finder as Finder>::Item>;
 
@@ -171,6 +172,14 @@ pub trait Pipeline {
     /// was made.
     fn workers(&mut self) -> Vec<Worker> {
         Vec::new()
+    }
+
+    /// Whether trigger and finders may be in two processes: they share nothing but items.
+    ///
+    /// # Errors
+    /// What else they share.
+    fn may_be_apart(&self) -> Result<(), String> {
+        Ok(())
     }
 
     /// Decisions that may wait for their records at once.

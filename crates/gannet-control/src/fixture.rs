@@ -197,6 +197,23 @@ impl FrameFormat for Plain {
 #[derive(Clone, Copy, Debug)]
 pub struct Mark(u64);
 
+impl gannet_wire::record::Record for Mark {
+    const FORMAT: &'static str = "mark";
+    const LEN: usize = 8;
+
+    fn check(_: &[u8]) -> gannet_wire::Result<()> {
+        Ok(())
+    }
+
+    fn read(bytes: &[u8]) -> Self {
+        Self(u64::from_le_bytes(*bytes.first_chunk().expect("8 bytes")))
+    }
+
+    fn emit(&self, bytes: &mut [u8]) {
+        bytes[..8].copy_from_slice(&self.0.to_le_bytes());
+    }
+}
+
 impl gannet_trigger::Item for Mark {
     type Place = ();
 

@@ -4,6 +4,7 @@ use gannet_kernels::coincidences::CalibratedHit;
 use gannet_trigger::Item;
 use gannet_wire::km3net::daq::SummaryFrame;
 use gannet_wire::km3net::{CHANNELS, Status};
+use gannet_wire::record::Record;
 
 /// Bytes of a summary that an item holds.
 const PART_LEN: usize = 12;
@@ -110,6 +111,49 @@ impl Part {
     }
 }
 
+/// Where the fields of an item lie, as one process gives it to another.
+mod field {
+    pub const TIME: usize = 0;
+    pub const MODULE: usize = 8;
+    pub const KIND: usize = 10;
+    pub const PLACE: usize = 11;
+    pub const BYTES: usize = 12;
+}
+
+impl Record for Km3Item {
+    const FORMAT: &'static str = "item of a module";
+    const LEN: usize = field::BYTES + PART_LEN;
+
+    fn check(bytes: &[u8]) -> gannet_wire::Result<()> {
+        let places = if bytes[field::KIND] == 0 { CHANNELS } else { SUMMARY_ITEMS };
+        let limits = [("kind", bytes[field::KIND], 1), ("place", bytes[field::PLACE], places - 1)];
+        for (field, got, max) in limits {
+            if usize::from(got) > max {
+                let (format, expected) = (Self::FORMAT, max as u64);
+                return Err(gannet_wire::Error::Value { format, field, expected, got: got.into() });
+            }
+        }
+        Ok(())
+    }
+
+    fn read(bytes: &[u8]) -> Self {
+        Self {
+            time: u64::from_le_bytes(*bytes[field::TIME..].first_chunk().expect("8 bytes")),
+            module: u16::from_le_bytes(*bytes[field::MODULE..].first_chunk().expect("2 bytes")),
+            kind: if bytes[field::KIND] == 0 { Kind::Hit } else { Kind::Summary },
+            place: bytes[field::PLACE],
+            bytes: *bytes[field::BYTES..].first_chunk().expect("a part"),
+        }
+    }
+
+    fn emit(&self, bytes: &mut [u8]) {
+        bytes[field::TIME..field::MODULE].copy_from_slice(&self.time.to_le_bytes());
+        bytes[field::MODULE..field::KIND].copy_from_slice(&self.module.to_le_bytes());
+        (bytes[field::KIND], bytes[field::PLACE]) = (self.kind as u8, self.place);
+        bytes[field::BYTES..Self::LEN].copy_from_slice(&self.bytes);
+    }
+}
+
 impl Item for Km3Item {
     /// Module, kind, channel or part, then time over threshold.
     type Place = (u16, u8, u8, u8);
@@ -143,6 +187,22 @@ mod tests {
             part.put(&mut again);
         }
         assert_eq!(again, frame);
+    }
+
+    #[test]
+    fn items_come_back_from_their_bytes() {
+        let frame = SummaryFrame { daq_status: 5, ..SummaryFrame::default() };
+        let hit = Km3Item::hit(10, 7, CalibratedHit::new(3, 30, 200), 5);
+        for item in Km3Item::summary(1 << 40, 513, &frame).into_iter().chain([hit]) {
+            let mut bytes = [0; Km3Item::LEN];
+            item.emit(&mut bytes);
+            assert_eq!(Km3Item::parse(&bytes), Ok(item));
+            for at in [field::KIND, field::PLACE] {
+                let mut wrong = bytes;
+                wrong[at] = 77;
+                assert!(Km3Item::parse(&wrong).is_err());
+            }
+        }
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use gannet_trigger::Item;
+use gannet_wire::na62::pm_map::BOARDS;
+use gannet_wire::record::Record;
 
 use crate::primitive::PrimitiveId;
 
@@ -139,6 +141,66 @@ impl fmt::Debug for RichItem {
     }
 }
 
+/// Where the fields of an item lie, as one process gives it to another.
+mod field {
+    pub const TIME: usize = 0;
+    pub const KIND: usize = 8;
+    pub const BOARD: usize = 9;
+    pub const PART: usize = 10;
+    pub const COUNT: usize = 11;
+    pub const WORDS: usize = 12;
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Gap, Self::Hits, Self::Event, Self::Primitive];
+}
+
+impl Record for RichItem {
+    const FORMAT: &'static str = "item of the RICH";
+    const LEN: usize = field::WORDS + 2 * HITS_MAX;
+
+    fn check(bytes: &[u8]) -> gannet_wire::Result<()> {
+        let [kind, board, count] = [field::KIND, field::BOARD, field::COUNT].map(|at| bytes[at]);
+        let is_of_board = usize::from(kind) < 2;
+        let limits = [
+            ("kind", kind, Kind::ALL.len() - 1),
+            ("board", if is_of_board { board } else { 0 }, BOARDS - 1),
+            ("count", count, HITS_MAX),
+        ];
+        for (field, got, max) in limits {
+            if usize::from(got) > max {
+                let (format, expected) = (Self::FORMAT, max as u64);
+                return Err(gannet_wire::Error::Value { format, field, expected, got: got.into() });
+            }
+        }
+        Ok(())
+    }
+
+    fn read(bytes: &[u8]) -> Self {
+        let words = bytes[field::WORDS..Self::LEN].as_chunks::<2>().0;
+        Self {
+            time: u64::from_le_bytes(*bytes[field::TIME..].first_chunk().expect("8 bytes")),
+            kind: Kind::ALL[usize::from(bytes[field::KIND])],
+            board: bytes[field::BOARD],
+            part: bytes[field::PART],
+            count: bytes[field::COUNT],
+            words: core::array::from_fn(|word| u16::from_le_bytes(words[word])),
+        }
+    }
+
+    fn emit(&self, bytes: &mut [u8]) {
+        bytes[field::TIME..field::KIND].copy_from_slice(&self.time.to_le_bytes());
+        bytes[field::KIND..field::WORDS].copy_from_slice(&[
+            self.kind as u8,
+            self.board,
+            self.part,
+            self.count,
+        ]);
+        let words = bytes[field::WORDS..Self::LEN].as_chunks_mut::<2>().0;
+        words.iter_mut().zip(self.words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
+    }
+}
+
 impl Item for RichItem {
     /// Kind, then board, then part.
     type Place = (u8, u8, u8);
@@ -151,5 +213,36 @@ impl Item for RichItem {
     #[inline]
     fn place(&self) -> Self::Place {
         (self.kind as u8, self.board, self.part)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_come_back_from_their_bytes() {
+        let channels = [1, 2, 3, 4, 5, 6, 7, 8, 2047, 0];
+        for item in [
+            RichItem::gap(5, 3, u64::MAX - 1),
+            RichItem::hits(1 << 50, 2, 9, 10, channels),
+            RichItem::event(7, PrimitiveId(0x1234)),
+            RichItem::primitive(8, 200, 77),
+        ] {
+            let mut bytes = [1; RichItem::LEN];
+            item.emit(&mut bytes);
+            assert_eq!(RichItem::parse(&bytes), Ok(item));
+        }
+    }
+
+    #[test]
+    fn what_no_item_has_is_refused() {
+        let mut good = [0; RichItem::LEN];
+        RichItem::hits(5, 2, 0, 10, [0; HITS_MAX]).emit(&mut good);
+        for (at, value) in [(field::KIND, 4), (field::BOARD, 4), (field::COUNT, 11)] {
+            let mut bytes = good;
+            bytes[at] = value;
+            assert!(RichItem::parse(&bytes).is_err(), "{at}");
+        }
     }
 }

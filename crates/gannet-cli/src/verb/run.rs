@@ -1,11 +1,14 @@
 //! `gannet run`: take data.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use gannet_control::config::{self, Plan};
+use gannet_control::config::{self, Plan, Role};
 use gannet_control::doctor::{System, file_size_doubt, memory_doubt};
 use gannet_control::run::{Run, RunError};
+use gannet_control::run_control::State;
 use gannet_measure::quantity::Bytes;
 use gannet_web::{Listener, Server};
 
@@ -13,8 +16,12 @@ use crate::Detectors;
 use crate::display::LiveDisplay;
 use crate::exit::Outcome;
 use crate::ready::Readiness;
+use crate::report::End;
 use crate::signals::Signals;
 use crate::{live, output, serving};
+
+/// Time between two looks whether the builder is there.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Takes data as a configuration describes, until its duration is over, its files are read, or a
 /// signal asks to stop.
@@ -27,7 +34,14 @@ use crate::{live, output, serving};
 /// no frame came, 5 when nothing can be recorded, and 129, 130 or 143 after SIGHUP, Ctrl-C or
 /// SIGTERM.
 ///
-/// Example: gannet run detector.toml --seconds 60
+/// A run may be two processes, on one host or two, with one configuration, whose `[builder]` says where they meet:
+/// `--role readout` takes frames and finds what is in them, `--role builder` decides and records. Each finds the other,
+/// and goes on without it when it is gone; what is lost is counted.
+///
+/// Examples:
+///   gannet run detector.toml --seconds 60
+///   gannet run detector.toml --role builder &
+///   gannet run detector.toml --role readout
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The configuration file.
@@ -38,6 +52,12 @@ pub struct Arguments {
     /// Stop after this time, instead of the duration in the configuration.
     #[arg(long, value_parser = output::seconds)]
     seconds: Option<Duration>,
+    /// Which part of the run this process is.
+    #[arg(long, value_enum, default_value_t)]
+    role: Part,
+    /// Address of the HTTP server with the metrics, instead of that in the configuration.
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
     /// Write a line to this file descriptor and close it when frames are taken.
     #[arg(long, value_name = "N")]
     ready_fd: Option<i32>,
@@ -52,12 +72,36 @@ pub struct Arguments {
     json: bool,
 }
 
+/// A part of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// All of it, in one process
+    #[default]
+    All,
+    /// Takes frames, and finds what is in them
+    Readout,
+    /// Decides, builds records and writes them
+    Builder,
+}
+
+impl From<Part> for Role {
+    fn from(part: Part) -> Self {
+        match part {
+            Part::All => Self::All,
+            Part::Readout => Self::Readout,
+            Part::Builder => Self::Builder,
+        }
+    }
+}
+
 pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcome> {
     let readiness = Readiness::new(arguments.ready_fd)?;
     let signals = Signals::install()?;
     let mut plan = config::load(&arguments.file, detectors)?;
     let file = arguments.file.display().to_string();
     plan.require_sources(&file)?;
+    plan.take_role(arguments.role.into(), &file)?;
+    plan.settings.metrics.listen = arguments.metrics.or(plan.settings.metrics.listen);
     plan.settings.run.number = arguments.run.or(plan.settings.run.number);
     plan.settings.recorder.enabled &= !arguments.no_record;
     let duration = arguments.seconds.or(plan.settings.run.duration.map(|span| span.duration()));
@@ -68,11 +112,16 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     let mut display = LiveDisplay::open(arguments.quiet);
     let run = configure(&plan, &mut display)?;
     let _server = serve(listener, &run, &mut display)?;
-    run.start()?;
-    readiness.announce(&running(&plan, &run));
-    let until = duration.map(|duration| Instant::now() + duration);
-    announce(&mut display, &plan, &run);
-    let end = live::watch(&run, &mut display, &signals, until);
+    let end = match wait_for_builder(&plan, &run, &mut display, &signals) {
+        Some(end) => end,
+        None => {
+            run.start()?;
+            readiness.announce(&running(&plan, &run));
+            let until = duration.map(|duration| Instant::now() + duration);
+            announce(&mut display, &plan, &run);
+            live::watch(&run, &mut display, &signals, until)
+        }
+    };
     let report = live::drain(run, display, &signals);
     match arguments.json {
         true => output::json(&report)?,
@@ -81,8 +130,34 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     report.outcome(end)
 }
 
+/// Waits until a readout has found its builder; gives why it ends, if it has to end before.
+fn wait_for_builder(
+    plan: &Plan,
+    run: &Run,
+    display: &mut LiveDisplay,
+    signals: &Signals,
+) -> Option<End> {
+    if plan.role != Role::Readout || run.is_joined() {
+        return None;
+    }
+    display.note(&format!("waiting for the builder at {}", plan.settings.builder.listen));
+    while !run.is_joined() {
+        if let Some(signal) = signals.received() {
+            return Some(End::Signal(signal));
+        }
+        if run.state() == State::Error {
+            return Some(End::Over);
+        }
+        thread::sleep(LOOK);
+    }
+    None
+}
+
 /// Sets the run up; its memory may take seconds to be had.
 pub fn configure(plan: &Plan, display: &mut LiveDisplay) -> Result<Run, RunError> {
+    if plan.role == Role::Builder {
+        return Run::configure(plan);
+    }
     let memory = Bytes(plan.forecast.memory_bytes >> 20 << 20);
     display.note(&format!("allocating {memory} for the last {:.2} s", plan.forecast.depth_s));
     Run::configure(plan)
@@ -120,5 +195,10 @@ fn running(plan: &Plan, run: &Run) -> String {
         true => format!("files in {}", recorder.directory.display()),
         false => "nothing is recorded".into(),
     };
-    format!("run {number} is running: {streams} streams, {files}")
+    let part = match plan.role {
+        Role::All => "",
+        Role::Readout => "readout of ",
+        Role::Builder => "builder of ",
+    };
+    format!("{part}run {number} is running: {streams} streams, {files}")
 }

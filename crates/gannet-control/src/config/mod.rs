@@ -4,6 +4,7 @@
 //! reference resolved and every value tested. Between the two stands [`load`], whose errors say
 //! file, line, column, cause and what to write instead.
 
+mod builder;
 mod document;
 mod forecast;
 mod links;
@@ -20,6 +21,7 @@ use std::path::Path;
 
 use crate::detector::Detector;
 
+pub use builder::{BuilderConfig, Role};
 pub use document::{Document, Problem};
 pub use forecast::{Forecast, Load};
 pub use model::{

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use gannet_fabric::clop::Backend;
 use gannet_ingest::roce::RoceConfig;
 use gannet_ingest::udp::UdpConfig;
 use gannet_ingest::xdp::XdpConfig;
@@ -14,6 +15,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::builder::BuilderConfig;
 use super::receive_cpus::ReceiveCpus;
 use super::slow_control::SlowControlConfig;
 
@@ -88,6 +90,8 @@ pub struct Config<T: Tables> {
     pub recorder: RecorderConfig,
     /// Commands to front-end modules.
     pub slow_control: SlowControlConfig,
+    /// Where readout and builder meet, when they are two processes.
+    pub builder: BuilderConfig,
     /// Figures for a monitoring system.
     pub metrics: MetricsConfig,
     /// The front-end emulator that `gannet emulate` runs.
@@ -100,6 +104,11 @@ impl<T: Tables> Config<T> {
         let absolve = |path: &mut PathBuf| *path = directory.join(&*path);
         self.metrics.token_file.iter_mut().for_each(absolve);
         self.slow_control.socket.iter_mut().for_each(absolve);
+        self.builder.secret_file.iter_mut().for_each(absolve);
+        if self.builder.backend == Backend::Shm && !self.builder.listen.is_empty() {
+            let socket = directory.join(&self.builder.listen);
+            self.builder.listen = socket.to_string_lossy().into_owned();
+        }
         for source in &mut self.sources {
             source.capture.iter_mut().chain(&mut source.links).for_each(absolve);
         }
@@ -112,6 +121,7 @@ impl<T: Tables> Config<T> {
             record: self.record.clone(),
             recorder: self.recorder.clone(),
             slow_control: self.slow_control.clone(),
+            builder: self.builder.clone(),
             metrics: self.metrics.clone(),
         }
     }
@@ -126,6 +136,7 @@ impl<T: Tables> Default for Config<T> {
             record: BuildConfig::default(),
             recorder: RecorderConfig::default(),
             slow_control: SlowControlConfig::default(),
+            builder: BuilderConfig::default(),
             metrics: MetricsConfig::default(),
             emulate: T::Emulate::default(),
         }
@@ -134,10 +145,10 @@ impl<T: Tables> Default for Config<T> {
 
 impl<T: Tables> Clone for Config<T> {
     fn clone(&self) -> Self {
-        let Settings { run, record, recorder, slow_control, metrics } = self.settings();
+        let Settings { run, record, recorder, slow_control, builder, metrics } = self.settings();
         let (sources, pipeline) = (self.sources.clone(), self.pipeline.clone());
         let emulate = self.emulate.clone();
-        Self { run, sources, pipeline, record, recorder, slow_control, metrics, emulate }
+        Self { run, sources, pipeline, record, recorder, slow_control, builder, metrics, emulate }
     }
 }
 
@@ -163,6 +174,8 @@ pub struct Settings {
     pub recorder: RecorderConfig,
     /// Commands to front-end modules.
     pub slow_control: SlowControlConfig,
+    /// Where readout and builder meet, when they are two processes.
+    pub builder: BuilderConfig,
     /// Figures for a monitoring system.
     pub metrics: MetricsConfig,
 }

@@ -7,6 +7,7 @@ use gannet_measure::quantity::Bytes;
 use gannet_measure::ticks::TickRate;
 use gannet_wire::StreamKey;
 
+use super::builder::Role;
 use super::document::{Document, Problem};
 use super::forecast::{Forecast, Load};
 use super::model::{Config, Settings, SourceConfig, SourceInput, Table, Tables};
@@ -36,6 +37,8 @@ pub struct Plan {
     pub forecast: Forecast,
     /// What depends on the detector.
     pub detector: Arc<dyn PlannedDetector>,
+    /// Which part of the run this process is: all of it, unless that is said after the plan was made.
+    pub role: Role,
 }
 
 impl Plan {
@@ -53,6 +56,7 @@ impl Plan {
     ) -> Result<Self, Problem> {
         let settings = config.settings();
         check_settings(&settings, document)?;
+        settings.builder.check(document)?;
         check_emulated(&config.sources, document)?;
         check_addresses(&config.sources, document)?;
         check_names(&config.sources, document)?;
@@ -70,7 +74,16 @@ impl Plan {
             document.problem("", error.to_string(), "write numbers below 2^63".into())
         })?;
         let text = document.text().to_owned();
-        Ok(Self { text, filled, settings, sources, slow_control, forecast, detector })
+        Ok(Self {
+            text,
+            filled,
+            settings,
+            sources,
+            slow_control,
+            forecast,
+            detector,
+            role: Role::All,
+        })
     }
 
     /// Number of the run; 0 until it has one.
@@ -95,6 +108,22 @@ impl Plan {
                           `gannet demo --print-config` shows one";
         let cause = "there is no [[source]], so a run would take no data".to_owned();
         Err(Document::new(file, &self.text).problem("source", cause, suggestion.to_owned()))
+    }
+
+    /// Lets this process be a part of the run, with the configuration `file`.
+    ///
+    /// # Errors
+    /// When the configuration does not say where readout and builder meet.
+    pub fn take_role(&mut self, role: Role, file: &str) -> Result<(), Problem> {
+        if role != Role::All && self.settings.builder.listen.is_empty() {
+            let cause = "the configuration does not say where readout and builder meet".to_owned();
+            let suggestion = "add `[builder]` with `listen = \"builder.sock\"`, or, between hosts, \
+                              `backend = \"udp\"`, an address and a `secret_file`";
+            let document = Document::new(file, &self.text);
+            return Err(document.problem("builder", cause, suggestion.to_owned()));
+        }
+        self.role = role;
+        Ok(())
     }
 
     /// The token that clients of the metrics have to send, read from its file.

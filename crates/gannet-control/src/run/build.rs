@@ -67,6 +67,11 @@ impl<O: Origin> Builder<O> {
         // No frame comes any more: what has not come by now is missing.
         self.records.close();
         self.record_ready();
+        while self.records.in_flight() > 0 {
+            // Another process has the data, and answers in time or not at all.
+            thread::sleep(RETRY);
+            self.record_ready();
+        }
     }
 
     fn submit(&mut self, request: RecordRequest) {

@@ -18,7 +18,7 @@ pub(super) enum Stage {
     None,
     /// Frames that wait in the sockets.
     Sockets,
-    /// The trigger, and the records that it asked for.
+    /// The trigger, and the records that it asked for, in this process or the builder's.
     Records,
     /// The commands to modules at stop.
     Commands,

@@ -8,6 +8,7 @@
 //! Receiving never waits for anything behind it. At the end each thread finishes when the one
 //! before it is gone, so that a drain loses nothing.
 
+mod apart;
 mod build;
 mod channels;
 mod connections;
@@ -26,7 +27,7 @@ mod setup;
 mod slow_control;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -101,6 +102,9 @@ pub enum RunError {
     /// A processor for a receiving thread cannot be had.
     #[error("run.receive_cpus: {0}")]
     Cpus(String),
+    /// Readout and builder of the run cannot be two processes, or cannot meet.
+    #[error("builder: {0}")]
+    Builder(String),
     /// The sockets of slow control cannot be had.
     #[error("slow control: {0}")]
     SlowControlSocket(#[source] std::io::Error),
@@ -145,6 +149,8 @@ pub struct Run {
     exports: Option<Exporter>,
     recovery: Option<Recovery>,
     slow_control: Option<SlowControl>,
+    /// Whether the other process of the run is there, if there is to be one.
+    joined: Option<Arc<AtomicBool>>,
 }
 
 impl Run {
@@ -185,6 +191,7 @@ impl Run {
             exports: None,
             recovery: None,
             slow_control: None,
+            joined: None,
         }
     }
 
@@ -257,6 +264,11 @@ impl Run {
         let observed = Arc::clone(&self.observed);
         let taken = move || observed.sources.iter().map(|source| source.seen()).sum();
         FlowControl { taken: Arc::new(taken), in_flight_max: room.unwrap_or(0).max(16) }
+    }
+
+    /// Whether the other process of the run is there, of a run that is apart, or has been.
+    pub fn is_joined(&self) -> bool {
+        self.joined.as_ref().is_none_or(|joined| joined.load(Ordering::Acquire))
     }
 
     /// Whether every source has ended by itself, as capture files do, or has failed.

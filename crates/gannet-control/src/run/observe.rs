@@ -13,6 +13,7 @@ use gannet_readout::items::ItemDrop;
 use gannet_readout::raw_stream::RawDrop;
 use gannet_readout::receiver::{FrameDrop, SearchTime, StreamStatus};
 use gannet_readout::record::RecordDrop;
+use gannet_readout::remote::Accounts;
 use gannet_trigger::merge::StreamTime;
 use gannet_wire::Rhythm;
 use gannet_wire::Step;
@@ -104,6 +105,10 @@ pub(super) struct Observed {
     pub decide_cpu_ns: Arc<Counter>,
     pub records: Arc<Account<RecordDrop>>,
     pub response_ns: Arc<Histogram>,
+    /// Items that another process finds for this one.
+    pub items: Option<Arc<Account<ItemDrop>>>,
+    /// What is sent to another process that decides and builds.
+    pub link: Option<Accounts>,
     /// Answers, where somebody waits for them.
     pub answers: Option<Arc<AnswerAccount>>,
     pub built: Arc<BuildStatus>,
@@ -220,8 +225,14 @@ impl Observed {
         ledger.extend(self.stages.searched());
         ledger.push(sum::<ItemDrop>(
             "primitives",
-            sources().map(|source| source.primitives.statement("primitives")),
+            sources()
+                .map(|source| &source.primitives)
+                .chain(&self.items)
+                .map(|items| items.statement("primitives")),
         ));
+        if let Some(Accounts { items, fragments }) = &self.link {
+            ledger.extend([items.statement("to_builder"), fragments.statement("fragments")]);
+        }
         ledger.extend(self.stages.statements());
         ledger.extend(self.answers.iter().map(|answers| answers.datagrams.statement("answers")));
         let mut recorded = vec![(Item::Record, self.records.statement("records"))];

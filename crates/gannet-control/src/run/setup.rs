@@ -16,16 +16,20 @@ use gannet_ingest::udp;
 use gannet_ingest::xdp::XdpSource;
 use gannet_ingest::{Datagrams, Landing, MemorySource, PcapConfig, PcapSource, Source};
 use gannet_log::files::{self, RunId};
-use gannet_log::{Chunk, Kind, Label, Offer, Recorder, RunInfo};
+use gannet_log::{Chunk, Kind, Label, Offer, RawStreams, Recorder, RunInfo};
 use gannet_measure::clock::{Clock, SystemClock};
-use gannet_readout::items::{self, ItemReceiver, ItemSender};
-use gannet_readout::latency::{IntakeReader, IntakeWriter, index, intake};
+use gannet_measure::ledger::Account;
+use gannet_readout::items::{self, ItemDrop, ItemReceiver, ItemSender};
+use gannet_readout::latency::{IntakeReader, IntakeWriter, StreamBuffer, index, intake};
 use gannet_readout::receiver::{Receiver, StreamPool, StreamSetup, StreamStatus};
-use gannet_readout::record::{RecordBuilder, StreamSource};
+use gannet_readout::record::RecordBuilder;
+use gannet_readout::remote::{BuilderEnd, ReadoutEnd, RemoteWindows, Welcoming};
 use gannet_readout::trigger::Trigger;
+use gannet_readout::windows::{BufferWindows, Windows};
 use gannet_trigger::Finder;
 use gannet_wire::FrameFormat;
 
+use super::apart::{self, BuilderLink, Listening, Meeting, ReadoutLink};
 use super::build::Builder;
 use super::channels::{ChannelMonitor, ChannelStatus};
 use super::decide::{AnswerSender, Decider, ORDERS_PER_DECISION, Outlet};
@@ -37,7 +41,7 @@ use super::receive::{self, Gate, Waiting};
 use super::recovery::Recovery;
 use super::slow_control::{self, Link, Served, SlowControl};
 use super::{Run, RunError, placement};
-use crate::config::{Plan, PlannedSource, PlannedStream, SourceInput};
+use crate::config::{Plan, PlannedSource, PlannedStream, Role, SourceInput};
 use crate::detector::{Pipeline, Stages};
 use crate::doctor::System;
 use crate::emulation::FrontEndTruth;
@@ -62,6 +66,12 @@ const FIRST_FILE_WITHIN: Duration = Duration::from_secs(5);
 /// What takes time or may be refused comes first, then the ports, then files and threads: a run
 /// that cannot be had leaves nothing behind, and the time between port and start is short.
 pub(super) fn configure<P: Pipeline>(plan: &Plan, mut pipeline: P) -> Result<Run, RunError> {
+    let plan = &of_role(plan);
+    if plan.role != Role::All {
+        pipeline.may_be_apart().map_err(|why| {
+            RunError::Builder(format!("this detector cannot be two processes: {why}"))
+        })?;
+    }
     check_file_size_limit(plan)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let mut parts = Parts::<P>::new();
@@ -70,18 +80,23 @@ pub(super) fn configure<P: Pipeline>(plan: &Plan, mut pipeline: P) -> Result<Run
     }
     parts.place(plan)?;
     let flush_ns = if is_at_once(&pipeline) { 0 } else { items::FLUSH_NS };
-    let (senders, found) = items::channel(parts.sources.len(), P::Finder::ITEMS_MAX, flush_ns);
+    let finding = if plan.role == Role::Builder { 1 } else { parts.sources.len() };
+    let (senders, found) = items::channel(finding, P::Finder::ITEMS_MAX, flush_ns);
     // Listed before the recorder makes a file of its own there. A directory that cannot be read is
     // the recorder's to report.
     let earlier = match plan.settings.recorder.enabled {
         true => gannet_log::unfinished_in(&plan.settings.recorder.directory).unwrap_or_default(),
         false => Vec::new(),
     };
-    let slow_control = link_to_modules(plan, &clock)?;
+    let slow_control = match plan.role {
+        Role::Readout => None,
+        Role::All | Role::Builder => link_to_modules(plan, &clock)?,
+    };
+    parts.apart = Apart::new::<P>(plan)?;
     let bound_ns = clock.now_ns();
     parts.bind()?;
-    let answers =
-        pipeline.answering().and_then(|answering| answering.to).map(AnswerSender::connect);
+    let to = pipeline.answering().and_then(|answering| answering.to);
+    let answers = to.filter(|_| plan.role != Role::Readout).map(AnswerSender::connect);
     let answers = answers.transpose().map_err(RunError::Answers)?;
     let (plan, started_unix_ns) = &number(plan)?;
     let trigger = pipeline.trigger(plan.run_number(), host_epoch_ns(&*clock));
@@ -91,13 +106,43 @@ pub(super) fn configure<P: Pipeline>(plan: &Plan, mut pipeline: P) -> Result<Run
     let start = pipeline.run_start(plan, *started_unix_ns);
     // The queue is empty: it takes the first chunk, or counts it as dropped.
     let _: Offer = recorder.handle().offer(Chunk::new(Label::new(Kind::RUN_START), start));
-    let mut run = launch(plan, clock, pipeline, parts, (senders, found), deciding, recorder)?;
+    let items = (senders, found);
+    let mut run = launch(plan, clock, pipeline, parts, items, deciding, recorder)?;
     run.observed.life.mark_bound(bound_ns);
     if let Some((socket, link)) = slow_control {
         start_slow_control(plan, &mut run, socket, link)?;
     }
     run.recovery = Recovery::start(earlier)?;
     Ok(run)
+}
+
+/// The plan of a process with a part of a run: a readout records nothing but raw streams.
+fn of_role(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    let recorder = &mut plan.settings.recorder;
+    recorder.enabled &= plan.role != Role::Readout || recorder.raw_streams != RawStreams::None;
+    if plan.role == Role::Builder {
+        recorder.raw_streams = RawStreams::None;
+    }
+    plan
+}
+
+/// What joins this process to the other one of the run.
+enum Apart {
+    Nothing,
+    Readout(Meeting),
+    Builder(Meeting, Listening),
+}
+
+impl Apart {
+    fn new<P: Pipeline>(plan: &Plan) -> Result<Self, RunError> {
+        let meeting = || Meeting::new::<ItemOf<P>>(plan, P::Finder::ITEMS_MAX);
+        Ok(match plan.role {
+            Role::All => Self::Nothing,
+            Role::Readout => Self::Readout(meeting()?),
+            Role::Builder => Self::Builder(meeting()?, Listening::at(&plan.settings.builder)?),
+        })
+    }
 }
 
 /// The link to the modules of a run that has slow control, after the commands at configure, and the socket
@@ -203,12 +248,15 @@ fn host_epoch_ns(clock: &dyn Clock) -> u64 {
 /// Sources and streams, as far as they are made.
 struct Parts<P: Pipeline> {
     sources: Vec<PartSource<P>>,
-    streams: Vec<StreamSource<OriginOf<P>>>,
+    origins: Vec<OriginOf<P>>,
+    buffers: Vec<StreamBuffer>,
     observed: Vec<ObservedStream>,
     /// Streams that are recorded as they come.
     raw: Vec<(P::Format, IntakeReader)>,
     /// What the front end made that is played in this process.
     front_end: FrontEndTruth,
+    /// What joins this process to the other one of the run.
+    apart: Apart,
 }
 
 /// A socket or file, not yet joined to its thread.
@@ -227,10 +275,12 @@ impl<P: Pipeline> Parts<P> {
     fn new() -> Self {
         Self {
             sources: Vec::new(),
-            streams: Vec::new(),
+            origins: Vec::new(),
+            buffers: Vec::new(),
             observed: Vec::new(),
             raw: Vec::new(),
             front_end: FrontEndTruth::default(),
+            apart: Apart::Nothing,
         }
     }
 
@@ -241,6 +291,12 @@ impl<P: Pipeline> Parts<P> {
         pipeline: &mut P,
         clock: &Arc<dyn Clock>,
     ) -> Result<(), RunError> {
+        if plan.role == Role::Builder {
+            planned.streams.iter().for_each(|stream| {
+                self.observe_stream(planned, stream, pipeline);
+            });
+            return Ok(());
+        }
         let format = pipeline.format(place);
         let setups = planned
             .streams
@@ -276,6 +332,9 @@ impl<P: Pipeline> Parts<P> {
 
     /// Gives every receiving thread its processor, if it is to have one.
     fn place(&mut self, plan: &Plan) -> Result<(), RunError> {
+        if self.sources.is_empty() {
+            return Ok(());
+        }
         let listen: Vec<_> = plan.sources.iter().flat_map(PlannedSource::listen).collect();
         let (wanted, system) = (&plan.settings.run.receive_cpus, System::default());
         let (allowed, interfaces) = (sys::allowed_cpus(), gannet_ingest::interface_addresses());
@@ -310,16 +369,10 @@ impl<P: Pipeline> Parts<P> {
         let (writer, buffer) = index(planned.index_frames(), planned.rhythm.step);
         let is_one_length = planned.lengths.start() == planned.lengths.end();
         let buffer = if is_one_length { buffer } else { buffer.with_lengths() };
-        let status = Arc::<StreamStatus>::default();
-        self.streams.push(StreamSource { origin: pipeline.origin(number), buffer });
+        self.buffers.push(buffer);
+        let status = self.observe_stream(planned, stream, pipeline);
         let raw = plan.settings.recorder.raw_streams.contains(&stream.name);
         let intake = raw.then(|| self.add_raw(format.clone(), planned.index_frames()));
-        self.observed.push(ObservedStream {
-            name: stream.name.clone(),
-            status: Arc::clone(&status),
-            rhythm: planned.rhythm,
-            is_live: !matches!(planned.input, SourceInput::Capture(_)),
-        });
         Ok(StreamSetup {
             key: stream.key,
             number: number as u32,
@@ -330,6 +383,24 @@ impl<P: Pipeline> Parts<P> {
             finder,
             status,
         })
+    }
+
+    /// Takes note of a stream, and gives where its figures are to be told.
+    fn observe_stream(
+        &mut self,
+        planned: &PlannedSource,
+        stream: &PlannedStream,
+        pipeline: &P,
+    ) -> Arc<StreamStatus> {
+        let status = Arc::<StreamStatus>::default();
+        self.origins.push(pipeline.origin(self.observed.len()));
+        self.observed.push(ObservedStream {
+            name: stream.name.clone(),
+            status: Arc::clone(&status),
+            rhythm: planned.rhythm,
+            is_live: !matches!(planned.input, SourceInput::Capture(_)),
+        });
+        status
     }
 
     /// Lets a stream that keeps `frames` frames be recorded as it comes.
@@ -422,7 +493,7 @@ fn launch<P: Pipeline>(
     clock: Arc<dyn Clock>,
     mut pipeline: P,
     parts: Parts<P>,
-    (senders, found): (Vec<ItemSender<ItemOf<P>>>, ItemReceiver<ItemOf<P>>),
+    (mut senders, found): (Vec<ItemSender<ItemOf<P>>>, ItemReceiver<ItemOf<P>>),
     Deciding { trigger, stages, answers }: Deciding<P>,
     recorder: Recorder,
 ) -> Result<Run, RunError> {
@@ -435,7 +506,28 @@ fn launch<P: Pipeline>(
         (false, false) => Waiting::Sleeps,
     };
     let in_flight_max = pipeline.records_in_flight_max();
-    let records = RecordBuilder::new(plan.settings.record.clone(), in_flight_max, parts.streams);
+    let statuses: Vec<_> = parts.observed.iter().map(|stream| Arc::clone(&stream.status)).collect();
+    let window_ticks_max = plan.settings.record.window_ticks_max;
+    let windows = BufferWindows::new(window_ticks_max, parts.buffers);
+    let (windows, end): (Box<dyn Windows>, End<P>) = match parts.apart {
+        Apart::Nothing => (Box::new(windows), End::Decides(found)),
+        Apart::Readout(meeting) => {
+            let end = ReadoutEnd::new(apart::digest(plan), found, statuses.clone(), windows);
+            let none = BufferWindows::new(window_ticks_max, Vec::new());
+            (Box::new(none), End::Readout(meeting, end))
+        }
+        Apart::Builder(meeting, listening) => {
+            let (windows, orders) = RemoteWindows::new(statuses.len());
+            let (digest, run) = (apart::digest(plan), plan.run_number());
+            let (sender, items_max) = (senders.remove(0), P::Finder::ITEMS_MAX);
+            let welcoming = Welcoming { digest, run };
+            let items = sender.account();
+            let end = BuilderEnd::new(welcoming, sender, items_max, statuses.clone(), orders);
+            (Box::new(windows), End::Builder { meeting, listening, end, found, items })
+        }
+    };
+    let record = plan.settings.record.clone();
+    let records = RecordBuilder::new(record, in_flight_max, parts.origins, windows);
     let (built, arrival_to_decision_ns) = (Arc::default(), Arc::default());
     let (orders, ordered) = sync_channel(in_flight_max * ORDERS_PER_DECISION);
     let (receivers, sources): (Vec<_>, Vec<_>) = parts
@@ -446,7 +538,6 @@ fn launch<P: Pipeline>(
         .unzip();
     let (receiving, at_work) = channel();
     let raw = RawRecorder::new(parts.raw, recorder.handle(), Arc::clone(&clock), at_work);
-    let statuses = parts.observed.iter().map(|stream| Arc::clone(&stream.status)).collect();
     let times = Arc::clone(stages.times());
     let observed = Arc::new(Observed {
         run: plan.run_number(),
@@ -460,6 +551,14 @@ fn launch<P: Pipeline>(
         records: records.account(),
         response_ns: records.response_ns(),
         built: Arc::clone(&built),
+        items: match &end {
+            End::Builder { items, .. } => Some(Arc::clone(items)),
+            End::Decides(_) | End::Readout(..) => None,
+        },
+        link: match &end {
+            End::Readout(_, end) => Some(end.accounts()),
+            End::Decides(_) | End::Builder { .. } => None,
+        },
         answers: answers.as_ref().map(AnswerSender::account),
         raw: raw.account(),
         raw_bytes: raw.bytes(),
@@ -495,15 +594,39 @@ fn launch<P: Pipeline>(
     let (started, starts) = channel();
     let mut run = Run::new(Arc::clone(&observed), starts, recorder);
     let gate = Arc::clone(&run.gate);
-    run.threads.push(spawn("build", &observed.life, move || builder.run(&ordered))?);
-    for worker in workers {
-        run.threads.push(spawn("work", &observed.life, move || worker(spins))?);
+    let decide = |run: &mut Run, found: ItemReceiver<ItemOf<P>>| -> Result<(), RunError> {
+        run.threads.push(spawn("build", &observed.life, move || builder.run(&ordered))?);
+        for worker in workers {
+            run.threads.push(spawn("work", &observed.life, move || worker(spins))?);
+        }
+        run.threads.push(spawn("decide", &observed.life, move || decider.run(&found))?);
+        Ok(())
+    };
+    let shared = |run: &mut Run| apart::Shared {
+        clock: Arc::clone(&observed.clock),
+        gate: Arc::clone(&run.gate),
+        life: Arc::clone(&observed.life),
+        drain: Arc::clone(&observed.drain),
+        joined: Arc::clone(run.joined.get_or_insert_default()),
+    };
+    let at_work = if matches!(end, End::Builder { .. }) { 1 } else { receivers.len() };
+    gate.at_work.store(at_work, Ordering::Release);
+    match end {
+        End::Decides(found) => decide(&mut run, found)?,
+        End::Readout(meeting, end) => {
+            let link = ReadoutLink { meeting, end, shared: shared(&mut run) };
+            run.threads.push(spawn("link", &observed.life, move || link.run())?);
+        }
+        End::Builder { meeting, listening, end, found, .. } => {
+            decide(&mut run, found)?;
+            let shared = shared(&mut run);
+            let link = BuilderLink { meeting, end, shared, is_stopped: false };
+            run.threads.push(spawn("link", &observed.life, move || link.run(&listening))?);
+        }
     }
-    run.threads.push(spawn("decide", &observed.life, move || decider.run(&found))?);
     if observed.raw.is_some() {
         run.threads.push(spawn("raw", &observed.life, move || raw.run())?);
     }
-    gate.at_work.store(receivers.len(), Ordering::Release);
     let receivers = receivers.into_iter().zip(repeat(receiving)).enumerate();
     for (place, ((pool, receiver), receiving)) in receivers {
         if let Some(pool) = pool {
@@ -532,6 +655,22 @@ fn launch<P: Pipeline>(
         )?);
     }
     Ok(run)
+}
+
+/// Where the items go that are found in this process or come to it.
+enum End<P: Pipeline> {
+    /// To the trigger.
+    Decides(ItemReceiver<ItemOf<P>>),
+    /// To the builder.
+    Readout(Meeting, ReadoutEnd<ItemOf<P>>),
+    /// From the readout to the trigger.
+    Builder {
+        meeting: Meeting,
+        listening: Listening,
+        end: BuilderEnd<ItemOf<P>>,
+        found: ItemReceiver<ItemOf<P>>,
+        items: Arc<Account<ItemDrop>>,
+    },
 }
 
 /// A receiver, with the pool of streams that it is the first to share.

@@ -112,6 +112,10 @@ impl Pipeline for Km3Pipeline {
         Ok((trigger, Arc::new(stages)))
     }
 
+    fn may_be_apart(&self) -> Result<(), String> {
+        Err("an event has all hits around it, which only the readout keeps".into())
+    }
+
     fn records_in_flight_max(&self) -> usize {
         1
     }

@@ -169,9 +169,10 @@ impl<I: Item + Record> ReadoutEnd<I> {
             });
             let is_busy = self.send_fragment(messenger) | self.send_figures(now_ns, messenger);
             let wait = if is_busy { Duration::ZERO } else { wait };
-            return Ok(self.send_items(now_ns, messenger, wait));
+            self.send_items(now_ns, messenger, wait);
+        } else {
+            std::thread::sleep(wait);
         }
-        std::thread::sleep(wait);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! The readout end to end: the real binary, real sockets, real files.
 
 mod again;
+mod apart;
 mod clocks;
 mod edges;
 mod equality;

@@ -1,0 +1,76 @@
+//! Readout and builder of a run as two processes.
+
+use std::path::PathBuf;
+
+use gannet_fabric::clop::{Backend, FabricConfig};
+use gannet_measure::quantity::Span;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::document::{Document, Problem};
+
+/// Shortest time after which one side may give the other up.
+const DEADLINE_MIN: Span = Span::ms(100);
+
+/// Which part of a run a process is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// All of it.
+    #[default]
+    All,
+    /// Takes frames, searches them, and keeps the last seconds of them for the builder.
+    Readout,
+    /// Decides on what the readout finds, builds records and writes them.
+    Builder,
+}
+
+/// Where readout and builder meet when they are two processes, which `gannet run --role` starts.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct BuilderConfig {
+    /// Where the builder waits for the readout: the path of a socket for `shm`, an address and port of TCP for
+    /// `udp`. Empty: a run is one process.
+    pub listen: String,
+    /// What carries their data: `shm` on one host, `udp` between hosts.
+    pub backend: Backend,
+    /// File with the secret by which they know each other. Without one, which `shm` allows, both have to be of the
+    /// same user.
+    pub secret_file: Option<PathBuf>,
+    /// Time without a sign of life after which one gives the other up.
+    pub deadline: Span,
+}
+
+impl Default for BuilderConfig {
+    fn default() -> Self {
+        Self {
+            listen: String::new(),
+            backend: Backend::Shm,
+            secret_file: None,
+            deadline: Span::s(2),
+        }
+    }
+}
+
+impl BuilderConfig {
+    /// The place, as the fabric knows places.
+    pub(crate) fn place(&self) -> FabricConfig {
+        let place = FabricConfig::new(self.backend, self.listen.clone());
+        FabricConfig { secret_file: self.secret_file.clone(), ..place }
+    }
+
+    /// Refuses a place that cannot be.
+    pub(super) fn check(&self, document: &Document<'_>) -> Result<(), Problem> {
+        if self.deadline < DEADLINE_MIN {
+            let cause = format!("{} is shorter than {DEADLINE_MIN}", self.deadline);
+            let suggestion = "give the other side more time";
+            return Err(document.problem("builder.deadline", cause, suggestion.into()));
+        }
+        if self.listen.is_empty() {
+            return Ok(());
+        }
+        self.place().check().map_err(|error| {
+            let suggestion = "see `gannet check --schema` for what is allowed";
+            document.problem("builder.listen", error.to_string(), suggestion.into())
+        })
+    }
+}
