@@ -23,13 +23,17 @@ pub fn watch(
     until: Option<Instant>,
 ) -> End {
     let mut next_show = Instant::now();
-    let mut primitive_seen = false;
+    let (mut primitive_seen, mut joined) = (false, Some(false));
     loop {
         let now = Instant::now();
         let snapshot = run.snapshot();
         if !primitive_seen && snapshot.trigger.latest_primitive.is_some() {
             primitive_seen = true;
             display.note(&first_primitive(&snapshot));
+        }
+        let joined_before = std::mem::replace(&mut joined, run.joined());
+        if joined_before == Some(false) && joined == Some(true) {
+            display.note("readout and builder are joined");
         }
         if let Some(signal) = signals.received() {
             return End::Signal(signal);

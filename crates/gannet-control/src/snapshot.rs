@@ -149,7 +149,7 @@ impl Times {
 }
 
 /// One source of frames.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct SourceSnapshot {
     /// Name in the configuration.
     pub name: String,

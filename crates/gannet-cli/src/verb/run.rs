@@ -137,11 +137,11 @@ fn wait_for_builder(
     display: &mut LiveDisplay,
     signals: &Signals,
 ) -> Option<End> {
-    if plan.role != Role::Readout || run.is_joined() {
+    if plan.role != Role::Readout {
         return None;
     }
     display.note(&format!("waiting for the builder at {}", plan.settings.builder.listen));
-    while !run.is_joined() {
+    while run.joined() == Some(false) {
         if let Some(signal) = signals.received() {
             return Some(End::Signal(signal));
         }

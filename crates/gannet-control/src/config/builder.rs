@@ -1,5 +1,6 @@
 //! Readout and builder of a run as two processes.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use gannet_fabric::clop::{Backend, FabricConfig};
@@ -48,6 +49,12 @@ impl Default for BuilderConfig {
             secret_file: None,
             deadline: Span::s(2),
         }
+    }
+}
+
+impl fmt::Display for BuilderConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "by {} at {}", self.backend, self.listen)
     }
 }
 

@@ -163,14 +163,13 @@ impl<I: Item + Record> BuilderLink<I> {
                 Ok(true) => {}
                 Ok(false) => thread::sleep(REST),
                 Err(error) => {
-                    if !self.end.has_ended() {
+                    if !self.end.has_ended() && !self.end.is_over() {
                         tracing::warn!(%error, "the readout is gone; the builder waits for it");
                     }
                     break;
                 }
             }
             if self.end.is_joined() && !std::mem::replace(&mut is_known, true) {
-                tracing::info!("the readout has joined");
                 self.shared.joined.store(true, Ordering::Release);
             }
             if !is_known && begin.elapsed() > deadline {
@@ -239,7 +238,6 @@ impl<I: Item + Record> ReadoutLink<I> {
         let again = loop {
             let step = self.end.step(self.shared.clock.now_ns(), &mut messenger, REST);
             if self.end.is_joined() && !std::mem::replace(&mut is_known, true) {
-                tracing::info!("the builder has taken this readout");
                 self.shared.joined.store(true, Ordering::Release);
             }
             match step {

@@ -266,9 +266,9 @@ impl Run {
         FlowControl { taken: Arc::new(taken), in_flight_max: room.unwrap_or(0).max(16) }
     }
 
-    /// Whether the other process of the run is there, of a run that is apart, or has been.
-    pub fn is_joined(&self) -> bool {
-        self.joined.as_ref().is_none_or(|joined| joined.load(Ordering::Acquire))
+    /// Whether readout and builder are joined; nothing where they are one process.
+    pub fn joined(&self) -> Option<bool> {
+        self.joined.as_ref().map(|joined| joined.load(Ordering::Acquire))
     }
 
     /// Whether every source has ended by itself, as capture files do, or has failed.

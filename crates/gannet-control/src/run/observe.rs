@@ -81,6 +81,16 @@ pub(super) struct ObservedSource {
     pub receive_cpu_ns: Arc<Counter>,
 }
 
+/// A readout in another process, which has the sources.
+pub(super) struct ObservedReadout {
+    /// What joins it to this one, and where.
+    pub place: String,
+    /// Items that it finds.
+    pub items: Arc<Account<ItemDrop>>,
+    /// Bytes of a frame, where all have as many.
+    pub frame_bytes: Option<usize>,
+}
+
 /// One stream at work.
 pub(super) struct ObservedStream {
     pub name: String,
@@ -105,8 +115,8 @@ pub(super) struct Observed {
     pub decide_cpu_ns: Arc<Counter>,
     pub records: Arc<Account<RecordDrop>>,
     pub response_ns: Arc<Histogram>,
-    /// Items that another process finds for this one.
-    pub items: Option<Arc<Account<ItemDrop>>>,
+    /// The readout, if it is another process.
+    pub readout: Option<ObservedReadout>,
     /// What is sent to another process that decides and builds.
     pub link: Option<Accounts>,
     /// Answers, where somebody waits for them.
@@ -149,7 +159,8 @@ impl Observed {
             self.life.control().degrade();
         }
         let control = *self.life.control();
-        let sources: Vec<_> = self.sources.iter().map(ObservedSource::snapshot).collect();
+        let sources = self.sources.iter().map(ObservedSource::snapshot);
+        let sources: Vec<_> = sources.chain(self.far_sources()).collect();
         let frames_lost = ledger[0].dropped_total();
         let decide_cpu_s = self.decide_cpu_ns.get() as f64 * 1e-9;
         let cpu_s = sources.iter().map(|source| source.receive_cpu_s).sum::<f64>() + decide_cpu_s;
@@ -197,6 +208,19 @@ impl Observed {
         self.streams.iter().zip(&spans).map(of).collect()
     }
 
+    /// The sources of another process, taken together.
+    fn far_sources(&self) -> Option<SourceSnapshot> {
+        let ObservedReadout { place, frame_bytes, .. } = self.readout.as_ref()?;
+        let frames = self.streams.iter().map(|stream| stream.status.frames.get()).sum();
+        Some(SourceSnapshot {
+            name: "readout".into(),
+            engine: place.clone(),
+            frames,
+            bytes: frames * frame_bytes.unwrap_or(0) as u64,
+            ..SourceSnapshot::default()
+        })
+    }
+
     fn frame_account(&self, missing: &[Missing]) -> FrameAccount {
         let mut account = FrameAccount::default();
         for (stream, missing) in self.streams.iter().zip(missing) {
@@ -221,22 +245,34 @@ impl Observed {
             // Frames are counted as made after they are taken.
             sent.offered = sent.delivered + sent.dropped_total();
         }
-        let mut ledger = vec![sent, source, frames];
+        let mut ledger = match self.readout {
+            None => vec![sent, source, frames],
+            Some(_) => {
+                // The readout's own ledger tells how they were taken.
+                sent.delivered = sent.offered.saturating_sub(sent.dropped_total());
+                vec![sent]
+            }
+        };
         ledger.extend(self.stages.searched());
         ledger.push(sum::<ItemDrop>(
             "primitives",
             sources()
                 .map(|source| &source.primitives)
-                .chain(&self.items)
+                .chain(self.readout.iter().map(|readout| &readout.items))
                 .map(|items| items.statement("primitives")),
         ));
         if let Some(Accounts { items, fragments }) = &self.link {
+            // What follows is the builder's to tell.
             ledger.extend([items.statement("to_builder"), fragments.statement("fragments")]);
+        } else {
+            ledger.extend(self.stages.statements());
         }
-        ledger.extend(self.stages.statements());
         ledger.extend(self.answers.iter().map(|answers| answers.datagrams.statement("answers")));
-        let mut recorded = vec![(Item::Record, self.records.statement("records"))];
-        recorded.extend(self.stages.recorded());
+        let mut recorded = Vec::new();
+        if self.link.is_none() {
+            recorded.push((Item::Record, self.records.statement("records")));
+            recorded.extend(self.stages.recorded());
+        }
         recorded.extend(self.raw.as_ref().map(|raw| (Item::RawFrame, raw.statement("raw"))));
         let up_to_disk = |(item, made)| recorded::up_to_disk(made, status.account(item));
         ledger.extend(recorded.into_iter().map(up_to_disk));

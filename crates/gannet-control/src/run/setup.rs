@@ -35,7 +35,7 @@ use super::channels::{ChannelMonitor, ChannelStatus};
 use super::decide::{AnswerSender, Decider, ORDERS_PER_DECISION, Outlet};
 use super::exports::Exporter;
 use super::life::spawn;
-use super::observe::{Observed, ObservedSource, ObservedStream};
+use super::observe::{Observed, ObservedReadout, ObservedSource, ObservedStream};
 use super::raw::RawRecorder;
 use super::receive::{self, Gate, Waiting};
 use super::recovery::Recovery;
@@ -551,8 +551,12 @@ fn launch<P: Pipeline>(
         records: records.account(),
         response_ns: records.response_ns(),
         built: Arc::clone(&built),
-        items: match &end {
-            End::Builder { items, .. } => Some(Arc::clone(items)),
+        readout: match &end {
+            End::Builder { items, .. } => Some(ObservedReadout {
+                place: plan.settings.builder.to_string(),
+                items: Arc::clone(items),
+                frame_bytes: frame_bytes(plan),
+            }),
             End::Decides(_) | End::Readout(..) => None,
         },
         link: match &end {
@@ -655,6 +659,12 @@ fn launch<P: Pipeline>(
         )?);
     }
     Ok(run)
+}
+
+/// Bytes of a frame, if all frames have as many.
+fn frame_bytes(plan: &Plan) -> Option<usize> {
+    let longest = *plan.sources.first()?.lengths.end();
+    plan.sources.iter().all(|source| source.lengths == (longest..=longest)).then_some(longest)
 }
 
 /// Where the items go that are found in this process or come to it.

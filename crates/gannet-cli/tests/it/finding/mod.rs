@@ -2,7 +2,7 @@
 
 mod equality;
 mod losses;
-mod recordings;
+pub mod recordings;
 mod refusals;
 mod windows;
 

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use gannet_emulate::FrontEnd;
 use gannet_log::{Kind, Reader};
 use serde_json::Value;
 
@@ -140,7 +141,7 @@ fn two_processes_record_what_one_does(builder: &str) {
     capture(&bench, 4000);
     let whole = Part::start(&bench, "whole", &[]).wait();
     let expected = take_recorded(&bench);
-    assert!(expected[0].len() > 3 && expected[1].len() > 3, "{}", whole.report);
+    assert!(expected[0].len() > 3 && !expected[1].is_empty(), "{}", whole.report);
 
     let builder = Part::start(&bench, "builder", &["--role", "builder"]);
     let readout = Part::start(&bench, "readout", &["--role", "readout"]);
@@ -186,7 +187,7 @@ fn a_readout_goes_on_without_its_builder_and_with_the_next() {
     readout.says("the builder is gone");
     thread::sleep(Duration::from_secs(1));
     let mut second = Part::start(&bench, "second", &["--role", "builder"]);
-    second.says("the readout has joined");
+    second.says("readout and builder are joined");
     thread::sleep(Duration::from_secs(2));
     let second = second.stop();
     readout.says("the builder has ended its run");
@@ -223,11 +224,14 @@ fn a_readout_of_another_configuration_is_told_so() {
 fn who_waits_for_the_other_can_be_stopped() {
     let bench = bench("capture = \"frames.pcap\"", BY_SHM, "");
     capture(&bench, 10);
-    for (role, says) in [("readout", "waiting for the builder"), ("builder", "is running")] {
+    // A builder has begun its run, and no frame came.
+    for (role, says, code) in
+        [("readout", "waiting for the builder", 130), ("builder", "is running", 3)]
+    {
         let mut part = Part::start(&bench, role, &["--role", role]);
         part.says(says);
         let ended = part.stop();
-        assert_eq!(ended.status.code(), Some(130), "{}", ended.errors);
+        assert_eq!(ended.status.code(), Some(code), "{}", ended.errors);
     }
     assert!(!bench.directory.path().join("builder.sock").exists());
 }
