@@ -21,6 +21,7 @@ use gannet_trigger::merge::{MergeConfig, Merged, Merger};
 use gannet_web::{Access, Site};
 use gannet_wire::apelink::{Credit, Footer, Header, MAGIC, START, WORD_LEN, words_of};
 use gannet_wire::daq_ethernet::CLOCK;
+use gannet_wire::exchange::UdpAddress;
 use gannet_wire::inspect::{Format, describe, identify};
 use gannet_wire::lofamo::{Assembler, FaultDescriptorRepr, HostWatchdogRepr, NicWatchdogRepr};
 use gannet_wire::network::{Checksums, from_ethernet};
@@ -87,6 +88,7 @@ targets! {
     daq_ethernet: |bytes| print(Format::DaqEthernet, bytes),
     ethernet: |bytes| print(Format::Ethernet, bytes),
     exchange: |bytes| print(Format::Exchange, bytes),
+    exchange_udp: read_record::<UdpAddress>,
     fragment: |bytes| print(Format::Fragment, bytes),
     hdf5: read_hdf5,
     http: serve,

@@ -258,6 +258,47 @@ impl Record for Message {
     }
 }
 
+/// What the backend over UDP says as its address. Little-endian.
+///
+/// ```text
+/// 0   port 16   2   longest datagram 32 (bytes)   6   number 64   14
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdpAddress {
+    /// Port that takes datagrams, at the address that the connection comes from.
+    pub port: u16,
+    /// Bytes of the longest datagram that is taken.
+    pub datagram_max: u32,
+    /// What each datagram has to begin with.
+    pub number: u64,
+}
+
+impl Record for UdpAddress {
+    const FORMAT: &'static str = "address over UDP";
+    const LEN: usize = 14;
+
+    fn check(_: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn read(bytes: &[u8]) -> Self {
+        Self { port: le::u16(bytes, 0), datagram_max: le::u32(bytes, 2), number: le::u64(bytes, 6) }
+    }
+
+    fn emit(&self, bytes: &mut [u8]) {
+        put(bytes, 0, self.port.to_le_bytes());
+        put(bytes, 2, self.datagram_max.to_le_bytes());
+        put(bytes, 6, self.number.to_le_bytes());
+    }
+}
+
+/// Prints it without the number, which strangers are not to know.
+impl fmt::Display for UdpAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "port {}, datagrams of up to {} bytes", self.port, self.datagram_max)
+    }
+}
+
 /// Prints what it says; no key and no code of a secret.
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -288,6 +329,17 @@ impl fmt::Display for Message {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn an_address_over_udp_has_fourteen_bytes() {
+        let address =
+            UdpAddress { port: 0x0201, datagram_max: 0x0605_0403, number: 0x0e0d_0c0b_0a09_0807 };
+        let mut bytes = [0; UdpAddress::LEN];
+        address.emit(&mut bytes);
+        assert_eq!(bytes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
+        assert_eq!(UdpAddress::parse(&bytes).unwrap(), address);
+        assert!(UdpAddress::parse(&bytes[..13]).is_err());
+    }
 
     const WINDOW: Window = Window {
         key: 0x0807_0605_0403_0201,

@@ -20,7 +20,10 @@ fn rows(output: &Output, backend: &str) -> Vec<(u64, String)> {
     let row = |row: &Value| {
         let figure = |name: &str| row[name].as_f64().unwrap();
         let operation = row["operation"].as_str().unwrap().to_owned();
-        assert_eq!(row["backend"], backend);
+        assert_eq!(
+            (&row["backend"], row["packet_bytes"].is_u64()),
+            (&backend.into(), backend == "udp")
+        );
         assert!(row["provider"].is_null() && row["limit_is"].is_string());
         let rate = figure("per_s") * figure("bytes") * 1e-9;
         assert!((figure("gbyte_per_s") / rate - 1.0).abs() < 1e-6);

@@ -48,6 +48,11 @@ pub(super) trait Meet {
 
     /// Listens at a place until an endpoint was joined.
     fn accept(&self, place: &str, trust: &Trust) -> Result<(Self::Endpoint, Peer), Error>;
+
+    /// Bytes of data in a packet between endpoints that are joined, if there are packets.
+    fn packet_bytes(&self, _endpoint: &mut Self::Endpoint, _peer: Peer) -> Option<usize> {
+        None
+    }
 }
 
 fn limits() -> Limits {
@@ -121,6 +126,10 @@ impl OverUdp {
 
 impl Meet for OverUdp {
     type Endpoint = Udp;
+
+    fn packet_bytes(&self, endpoint: &mut Udp, peer: Peer) -> Option<usize> {
+        endpoint.packet_bytes(peer)
+    }
 
     fn place(&self) -> io::Result<String> {
         // Free now, and not given to the next one that asks for any.

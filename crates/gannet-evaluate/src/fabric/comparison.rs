@@ -66,6 +66,7 @@ mod tests {
             provider: None,
             operation,
             bytes: 8,
+            packet_bytes: None,
             streaming: false,
             per_s,
             per_s_range: [per_s; 2],

@@ -19,6 +19,9 @@ const POSTED: u64 = 256;
 const TAKES: u32 = 1024;
 /// Least number of operations of a measurement of small ones, for its queue to be no matter.
 const SMALL_MIN: u64 = 20_000;
+/// Round trips before those that count, and the time after which fewer will do.
+const WARMING_TRIPS: u64 = 100;
+const WARMING_TIME: Duration = Duration::from_millis(200);
 /// Most round trips of a measurement.
 const TRIPS_MAX: usize = 200_000;
 
@@ -177,9 +180,13 @@ impl<E: Endpoint> Driver<E> {
 
     /// Half of a round trip, ns: of which half take less, and of which 99 % do.
     pub fn round_trips(&mut self, bytes: u64, time: Duration) -> Result<[f64; 2], Error> {
-        for number in 0..100 {
+        let begin = Instant::now();
+        for number in 0..WARMING_TRIPS {
             self.put(bytes, number, ANSWER_ALL)?;
             self.answered()?;
+            if begin.elapsed() > WARMING_TIME {
+                break;
+            }
         }
         let mut trips = Vec::with_capacity(TRIPS_MAX);
         let begin = Instant::now();

@@ -170,6 +170,8 @@ pub struct FabricRow {
     pub operation: Operation,
     /// Bytes of an operation.
     pub bytes: u64,
+    /// Bytes of data in a packet, where there are packets.
+    pub packet_bytes: Option<usize>,
     /// Whether the bytes were others each time.
     pub streaming: bool,
     /// Operations a second: the median of the repeats.
@@ -262,7 +264,7 @@ fn measure_over<M: Meet>(
         .flat_map(|&operation| plan.sizes.iter().map(move |&bytes| (operation, bytes)))
         .collect();
     let mut samples = vec![Vec::new(); points.len()];
-    let mut lines = Vec::new();
+    let (mut lines, mut packet_bytes) = (Vec::new(), None);
     for repeat in 0..plan.repeats {
         told(repeat);
         cores.pin(0);
@@ -272,7 +274,8 @@ fn measure_over<M: Meet>(
         cores.unpin();
         let mut started = Started::new(meet, plan)?;
         cores.pin(0);
-        let (endpoint, peer) = started.connect(&plan.trust)?;
+        let (mut endpoint, peer) = started.connect(&plan.trust)?;
+        packet_bytes = meet.packet_bytes(&mut endpoint, peer);
         let mut driver = Driver::new(endpoint, peer, longest, plan.streaming)?;
         let half_trip_s = driver.round_trips(8, plan.time)?[0] * 1e-9;
         for (&(operation, bytes), samples) in points.iter().zip(&mut samples) {
@@ -282,7 +285,8 @@ fn measure_over<M: Meet>(
         }
     }
     let (line_ns, lines_per_s): (Vec<_>, Vec<_>) = lines.into_iter().unzip();
-    let rows = points.iter().zip(&samples).map(|(&point, samples)| row(point, plan, samples));
+    let rows = points.iter().zip(&samples);
+    let rows = rows.map(|(&of, samples)| FabricRow { packet_bytes, ..row(of, plan, samples) });
     Ok(FabricReport {
         rows: rows.collect(),
         placing: Placing {
@@ -319,6 +323,7 @@ fn row(
         provider: None,
         operation,
         bytes,
+        packet_bytes: None,
         streaming: plan.streaming,
         per_s,
         per_s_range: [least, most],

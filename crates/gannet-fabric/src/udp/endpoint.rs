@@ -141,6 +141,11 @@ impl Udp {
         self.own.counters
     }
 
+    /// Bytes of data in a packet to an endpoint, as the path between them allows.
+    pub fn packet_bytes(&mut self, peer: Peer) -> Option<usize> {
+        self.peers.find(peer).map(|pair| pair.data_bytes)
+    }
+
     /// What the engine has sent to an endpoint and got from it, and how often again.
     pub fn traffic(&mut self, peer: Peer) -> Option<rdma::Counters> {
         self.peers.find(peer).map(|pair| *pair.traffic())

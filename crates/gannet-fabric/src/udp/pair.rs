@@ -9,8 +9,9 @@ use gannet_ingest::udp::CoalescedSocket;
 use gannet_lattice::Node;
 use gannet_memory::{Access, Registration};
 use gannet_rdma::{Completion as Event, Configuration, Engine, Failure as Fault, Reason};
-use gannet_wire::exchange::{self, Message};
+use gannet_wire::exchange::{self, Message, UdpAddress};
 use gannet_wire::rdma::{DATA_LEN_MAX, HEADER_LEN, WINDOW};
+use gannet_wire::record::Record;
 use rustix::net::sockopt;
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -38,27 +39,6 @@ pub(super) fn slot(number: u64) -> usize {
     (number & ((1 << SLOT_BITS) - 1)) as usize
 }
 
-/// What is told to the other side, little-endian: port (2), longest datagram (4), number (8).
-struct Address {
-    port: u16,
-    datagram_max: u32,
-    number: u64,
-}
-
-impl Address {
-    fn to_bytes(&self) -> Vec<u8> {
-        let (port, number) = (self.port.to_le_bytes(), self.number.to_le_bytes());
-        [&port[..], &self.datagram_max.to_le_bytes(), &number].concat()
-    }
-
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        let (port, rest) = bytes.split_first_chunk()?;
-        let (datagram_max, number) = rest.split_first_chunk()?;
-        let (port, datagram_max) = (u16::from_le_bytes(*port), u32::from_le_bytes(*datagram_max));
-        Some(Self { port, datagram_max, number: u64::from_le_bytes(number.try_into().ok()?) })
-    }
-}
-
 /// What an operation is about.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Needs {
@@ -82,6 +62,8 @@ struct Operation {
 #[derive(Debug)]
 pub(super) struct Pair {
     connection: Connection,
+    /// Bytes of data in a packet.
+    pub data_bytes: usize,
     /// Where its datagrams come from, and which number they begin with.
     address: SocketAddr,
     number: u64,
@@ -117,8 +99,11 @@ impl Pair {
         getrandom(&mut number, GetRandomFlags::empty()).map_err(io::Error::from)?;
         let number = u64::from_ne_bytes(number) << SLOT_BITS | slot as u64;
         let datagram_max = datagram_max as u32;
-        tell_address(&mut connection, &Address { port, datagram_max, number }.to_bytes())?;
-        let theirs = Address::parse(&hear_address(&mut connection)?).ok_or(JoinError::Address)?;
+        let mut own = [0; UdpAddress::LEN];
+        UdpAddress { port, datagram_max, number }.emit(&mut own);
+        tell_address(&mut connection, &own)?;
+        let theirs = hear_address(&mut connection)?;
+        let theirs = UdpAddress::parse(&theirs).map_err(|_| JoinError::Address)?;
         let address = SocketAddr::new(connection.peer()?, theirs.port);
         let datagram = path_datagram(&address)?.min(theirs.datagram_max as usize);
         let data_bytes = datagram.saturating_sub(NUMBER_LEN + HEADER_LEN).min(DATA_LEN_MAX);
@@ -129,6 +114,7 @@ impl Pair {
         let configuration = configuration(connection.side(), data_bytes, limits);
         Ok(Self {
             connection,
+            data_bytes,
             address,
             number,
             engine: Engine::new(configuration, Memory::default()),
@@ -418,15 +404,6 @@ fn path_datagram(to: &SocketAddr) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn only_a_whole_address_is_one(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let parsed = Address::parse(&bytes).map(|address| address.to_bytes());
-            prop_assert_eq!(parsed, (bytes.len() == 14).then_some(bytes));
-        }
-    }
 
     #[test]
     fn patience_ends_with_the_deadline() {

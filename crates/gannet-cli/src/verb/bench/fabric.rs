@@ -232,6 +232,9 @@ fn print(out: &mut impl Write, report: &FabricReport) -> io::Result<()> {
         placing.line_ns,
         placing.lines_per_s * 1e-6
     )?;
+    if let Some(bytes) = report.rows.first().and_then(|row| row.packet_bytes) {
+        writeln!(out, "packets of {bytes} bytes of data")?;
+    }
     let streaming = report.rows.iter().any(|row| row.streaming);
     writeln!(
         out,
