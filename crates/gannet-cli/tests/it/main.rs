@@ -4,6 +4,7 @@ mod bench_coincidences;
 mod bench_fabric;
 mod bench_ingest;
 mod bench_latency;
+mod bench_memory;
 mod bench_rings;
 mod bench_tpg;
 mod channels;

@@ -1,12 +1,15 @@
 //! What the standard library does not offer: clocks of the thread and the processor, options of
-//! sockets, and ways to read memory.
+//! sockets, ways to read memory, and locks of its pages.
 #![allow(unsafe_code)]
 
 pub mod read;
 pub(crate) mod receive;
 
+use std::io;
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
+
+use gannet_memory::SharedRegion;
 
 /// Time for which the cycle counter is compared with the clock.
 const CALIBRATION: Duration = Duration::from_millis(50);
@@ -43,6 +46,15 @@ fn cycles() -> Option<u64> {
 #[cfg(not(target_arch = "x86_64"))]
 fn cycles() -> Option<u64> {
     None
+}
+
+/// Locks the pages of a region in memory, and lets them go again.
+pub(crate) fn lock_and_unlock(region: &SharedRegion) -> io::Result<()> {
+    let words = region.words(0, region.len() / size_of::<u64>());
+    let (start, len) = (words.as_ptr().cast(), size_of_val(words));
+    // SAFETY: both calls are about pages that `region` has mapped, and change none of their bytes.
+    let is_done = unsafe { libc::mlock(start, len) == 0 && libc::munlock(start, len) == 0 };
+    if is_done { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

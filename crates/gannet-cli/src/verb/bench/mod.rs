@@ -6,7 +6,9 @@ mod fabric;
 mod ingest;
 mod latency;
 mod names;
+mod register;
 mod rings;
+mod tlb;
 mod tpg;
 
 use clap::Subcommand;
@@ -28,7 +30,9 @@ enum What {
     Fabric(fabric::Arguments),
     Ingest(ingest::Arguments),
     Latency(latency::Arguments),
+    Register(register::Arguments),
     Rings(rings::Arguments),
+    Tlb(tlb::Arguments),
     Tpg(tpg::Arguments),
 }
 
@@ -38,7 +42,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         What::Fabric(arguments) => fabric::run(arguments),
         What::Ingest(arguments) => ingest::run(arguments),
         What::Latency(arguments) => latency::run(arguments),
+        What::Register(arguments) => register::run(arguments),
         What::Rings(arguments) => rings::run(arguments),
+        What::Tlb(arguments) => tlb::run(arguments),
         What::Tpg(arguments) => tpg::run(arguments),
     }
 }
