@@ -37,7 +37,7 @@ use crate::snapshot::{
 
 /// Drops that lose nothing of what the run is for: what came before it, what others sent here, what
 /// came twice, what a setting keeps out, and commands.
-const HARMLESS: [(&str, &str); 22] = [
+const HARMLESS: [(&str, &str); 23] = [
     ("source", "before_start"),
     ("source", "empty"),
     ("source", "foreign_address"),
@@ -46,6 +46,7 @@ const HARMLESS: [(&str, &str); 22] = [
     ("source", "out_of_turn"),
     ("frames", "unknown_stream"),
     ("frames", "duplicate"),
+    ("primitives", "after_stop"),
     ("merge", "too_long"),
     ("activity", "prescaled"),
     ("candidate", "prescaled"),

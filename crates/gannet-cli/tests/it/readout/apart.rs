@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use gannet_emulate::FrontEnd;
 use gannet_log::{Kind, Reader};
+use gannet_measure::testing::skipped;
 use serde_json::Value;
 
 use crate::finding::recordings;
+use crate::readout::namespaces::Namespaces;
 use crate::readout::process::{Bench, Ended, alone, free_address, gannet};
 
 const STREAMS: usize = 4;
@@ -67,9 +69,12 @@ struct Part {
 
 impl Part {
     fn start(bench: &Bench, name: &str, arguments: &[&str]) -> Self {
+        Self::start_by(Command::new(gannet()), bench, name, arguments)
+    }
+
+    fn start_by(mut command: Command, bench: &Bench, name: &str, arguments: &[&str]) -> Self {
         let [output, errors] =
             ["out", "err"].map(|end| bench.directory.path().join(format!("{name}.{end}")));
-        let mut command = Command::new(gannet());
         command.args(["run", "--json", "--run", "5"]).args(arguments).arg(bench.config());
         command.stdout(File::create(&output).unwrap()).stderr(File::create(&errors).unwrap());
         Self { child: command.stdin(Stdio::null()).spawn().unwrap(), output, errors }
@@ -135,7 +140,8 @@ fn take_recorded(bench: &Bench) -> [Vec<Vec<u8>>; 2] {
     recorded
 }
 
-fn two_processes_record_what_one_does(builder: &str) {
+/// One run by one process, and one by two, which `builder` lets meet and `gannet` starts, the readout as the first.
+fn two_processes_record_what_one_does(builder: &str, gannet: impl Fn(usize) -> Command) {
     let _alone = alone();
     let bench = bench("capture = \"frames.pcap\"", builder, "");
     capture(&bench, 4000);
@@ -143,8 +149,8 @@ fn two_processes_record_what_one_does(builder: &str) {
     let expected = take_recorded(&bench);
     assert!(expected[0].len() > 3 && !expected[1].is_empty(), "{}", whole.report);
 
-    let builder = Part::start(&bench, "builder", &["--role", "builder"]);
-    let readout = Part::start(&bench, "readout", &["--role", "readout"]);
+    let builder = Part::start_by(gannet(1), &bench, "builder", &["--role", "builder"]);
+    let readout = Part::start_by(gannet(0), &bench, "readout", &["--role", "readout"]);
     let (readout, builder) = (readout.wait(), builder.wait());
     let told = format!("{}\n{}\n{}", builder.errors, readout.errors, readout.report);
     assert_eq!(readout.open_books(), [""; 0], "{told}");
@@ -162,12 +168,22 @@ fn two_processes_record_what_one_does(builder: &str) {
 
 #[test]
 fn two_processes_record_what_one_does_over_shared_memory() {
-    two_processes_record_what_one_does(BY_SHM);
+    two_processes_record_what_one_does(BY_SHM, |_| Command::new(gannet()));
 }
 
 #[test]
 fn two_processes_record_what_one_does_over_udp() {
-    two_processes_record_what_one_does(&by_udp());
+    two_processes_record_what_one_does(&by_udp(), |_| Command::new(gannet()));
+}
+
+#[test]
+fn two_hosts_record_what_one_does() {
+    let namespaces = match Namespaces::new() {
+        Ok(namespaces) => namespaces,
+        Err(why) => return skipped("two_hosts_record_what_one_does", &why),
+    };
+    let builder = "listen = \"10.73.0.2:17500\"\nbackend = \"udp\"\nsecret_file = \"secret\"";
+    two_processes_record_what_one_does(builder, |end| namespaces.gannet(end));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod hostile;
 mod http;
 mod interruption;
 mod ledger;
+mod namespaces;
 pub mod process;
 mod raw_streams;
 mod recording;
