@@ -188,6 +188,9 @@ pub enum Failure {
     /// This endpoint has no more files or memory for the other one.
     #[error("this process has too many open files, or no memory, for the other endpoint")]
     Resources,
+    /// What carries the data failed.
+    #[error("the provider of libfabric has failed: error {0}")]
+    Carrier(i32),
     /// The other endpoint broke the rules of the exchange.
     #[error("the other endpoint sent what is no message of this version")]
     Protocol,

@@ -104,6 +104,28 @@ pub enum JoinError {
     /// Shared memory of this side cannot be had.
     #[error(transparent)]
     Region(#[from] gannet_memory::RegionError),
+    /// There is no provider of libfabric for the other side.
+    #[error(transparent)]
+    Provider(#[from] crate::ofi::provider::ChooseError),
+    /// The provider of libfabric refuses.
+    #[error(transparent)]
+    Call(#[from] crate::ofi::CallError),
+    /// The provider of libfabric cannot join endpoints of one process.
+    #[error(
+        "provider {provider} of this libfabric fails between endpoints of one process; take the backend shm for them"
+    )]
+    OneProcess {
+        /// Its name.
+        provider: String,
+    },
+    /// The provider of libfabric does not get there.
+    #[error(
+        "provider {provider} of libfabric takes what is written, and none of it came within the deadline, there or here; choose another one"
+    )]
+    Undelivered {
+        /// Its name.
+        provider: String,
+    },
 }
 
 /// A connection that carries messages whole and in order.

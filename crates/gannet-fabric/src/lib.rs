@@ -6,8 +6,8 @@
 //! [`poll`](Endpoint::poll), as [`Completion`]s; nothing waits, every queue is bounded, and another endpoint
 //! that is gone or takes nothing is given up after a deadline.
 //!
-//! Backends: [`shm`], memory that processes of one host share, and [`udp`], sockets of any hosts. All pass one
-//! suite of conformance, `tests/it/conformance.rs`.
+//! Backends: [`shm`], memory that processes of one host share; [`udp`], sockets of any hosts; and [`ofi`], whatever
+//! libfabric has, RDMA cards above all. All pass one suite of conformance, `tests/it/conformance.rs`.
 //!
 //! Frames go by PUT into the ring of a far source with [`clop`].
 //!

@@ -126,7 +126,7 @@ impl fmt::Display for Choice {
 ///
 /// # Errors
 /// When there is none, with the reason for each.
-pub fn choose(library: &Library, wanted: &Wanted, is_placed: bool) -> Result<Choice, ChooseError> {
+pub fn choose(library: &Library, wanted: &Wanted) -> Result<Choice, ChooseError> {
     let found = providers(library)?;
     let of = |name: &str| found.iter().find(|provider| provider.name == name);
     let (provider, refused) = match &wanted.provider {
@@ -149,11 +149,53 @@ pub fn choose(library: &Library, wanted: &Wanted, is_placed: bool) -> Result<Cho
     };
     let name = provider.name.clone();
     let address = wanted.address.filter(|_| name != ONE_HOST);
-    let hints = Hints { provider: name.clone(), address, is_placed };
-    let offers = library.offers(&hints)?;
-    let info = offers.into_iter().find(|it| it.provider() == name && it.lacks().is_none());
-    let info = info.ok_or(ChooseError::Address { name, address })?;
+    let info = offer(library, &name, address)?;
     Ok(Choice { info, is_named: wanted.provider.is_some(), refused })
+}
+
+/// What a provider offers at an address of this side.
+fn offer(library: &Library, name: &str, address: Option<IpAddr>) -> Result<Info, ChooseError> {
+    let offers = library.offers(&Hints { provider: name.to_owned(), address })?;
+    let info = offers.into_iter().find(|it| it.provider() == name && it.lacks().is_none());
+    info.ok_or_else(|| ChooseError::Address { name: name.to_owned(), address })
+}
+
+impl Choice {
+    /// What the provider offers at the address of this host by which another one is met, or, if it knows
+    /// nothing of such addresses, anywhere.
+    pub(super) fn met_at(&self, address: IpAddr) -> Result<Info, ChooseError> {
+        let (library, name) = (self.info.library(), self.info.provider());
+        let address = Some(address).filter(|_| name != ONE_HOST);
+        offer(library, &name, address).or_else(|_| offer(library, &name, None))
+    }
+}
+
+/// The file in `/dev/shm` and the process of an endpoint of this host, by its name.
+fn shared(name: &[u8]) -> Option<(&str, u32)> {
+    // `fi_shm://`, process, and numbers behind colons: what follows the slashes is a file.
+    let file = name.strip_prefix(b"fi_shm://")?;
+    let file = std::str::from_utf8(file.split(|&byte| byte == 0).next()?).ok()?;
+    let is_such = file.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
+    let process = file.split(':').next().filter(|_| is_such)?;
+    Some((file, process.parse().ok()?))
+}
+
+/// Whether an endpoint of this process, by its name, cannot be joined by another one: with libfabric 2.x the one that is
+/// answered first crashes.
+pub(super) fn is_too_near(library: &Library, name: &[u8]) -> bool {
+    let is_own = shared(name).is_some_and(|(_, process)| process == std::process::id());
+    is_own && library.version().0 >= 2
+}
+
+/// Removes the memory of an endpoint of this host, by its name, that the provider could not remove since the process
+/// was killed.
+pub(super) fn clear(name: &[u8]) {
+    let Some((file, process)) = shared(name) else { return };
+    // A process that is gone has no program any more, whether or not its parent knows.
+    let program = std::fs::read_link(format!("/proc/{process}/exe"));
+    if program.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        let _ = std::fs::remove_file(std::path::Path::new("/dev/shm").join(file));
+    }
 }
 
 /// Names of the providers that can be used.

@@ -137,8 +137,14 @@ fn what_is_put_is_there_and_nothing_else(mut pair: Pair) {
         let flush = pair.near.flush(pair.far_peer).unwrap();
         assert_eq!(pair.told(1, 0).0, [done(flush)]);
         expected[4096 + to..][..bytes].copy_from_slice(&source[from..][..bytes]);
-        assert!(pair.near.facts().done_is >= Level::Placed);
-        assert!(memory(&*pair.far) == expected, "{bytes} bytes");
+        let is_placed = pair.near.facts().done_is >= Level::Placed;
+        let begin = Instant::now();
+        while memory(&*pair.far) != expected {
+            // What is only sent comes a little later.
+            assert!(!is_placed && begin.elapsed() < PATIENCE, "{bytes} bytes");
+            let now = pair.now_ns();
+            pair.far.progress(now);
+        }
     }
     assert!(memory(&*pair.near) == source, "the source is as it was");
     pair.is_quiet();
@@ -155,8 +161,11 @@ fn notifications_come_in_order(mut pair: Pair) {
             let (from, to) = (64 * u64::from(posted % 512), 64 * u64::from(posted % 64));
             pair.near.region(REGION).write(from as usize, &[posted as u8; 64]);
             let put = pair.put(from, key, to, u64::from(posted % 64));
-            pair.near.put_notify(&put, posted).unwrap();
-            posted += 1;
+            match pair.near.put_notify(&put, posted) {
+                Ok(_) => posted += 1,
+                Err(PostError::Full { .. }) => break,
+                Err(error) => panic!("{error}"),
+            }
         }
         let now = pair.now_ns();
         pair.near.progress(now);
@@ -283,6 +292,8 @@ fn queues_are_bounded(mut pair: Pair) {
     let mut few = Vec::with_capacity(3);
     let begin = Instant::now();
     while few.len() < 3 {
+        // Not every backend takes as many as three before something is done.
+        posted += usize::from(pair.near.put(&put).is_ok());
         let now = pair.now_ns();
         pair.far.progress(now);
         pair.near.progress(now);
@@ -305,8 +316,18 @@ fn who_ends_is_told_to_have_left(mut pair: Pair) {
     let key = pair.window(0, 64, Access::Write);
     let peer = pair.near_peer;
     let put = pair.put(0, key, 0, 8);
-    for immediate in 0..3 {
-        pair.near.put_notify(&put, immediate).unwrap();
+    let mut posted = 0;
+    let (mut told, begin) = (Vec::with_capacity(100), Instant::now());
+    // What is told to be done gets there, whether or not the other end has looked.
+    while told.len() < 3 {
+        if posted < 3 && pair.near.put_notify(&put, posted).is_ok() {
+            posted += 1;
+        }
+        let now = pair.now_ns();
+        pair.near.progress(now);
+        pair.far.progress(now);
+        pair.near.poll(&mut told);
+        assert!(begin.elapsed() < PATIENCE, "{told:?}");
     }
     let Pair { near, mut far, .. } = pair;
     drop(near);

@@ -1,10 +1,17 @@
 //! libfabric where it is, and where it is not.
 
 use std::ffi::OsStr;
+use std::thread;
 
 use gannet_fabric::ofi::provider::{ChooseError, Wanted, choose, providers};
-use gannet_fabric::ofi::{Library, LibraryError};
+use gannet_fabric::ofi::{Library, LibraryError, Ofi};
+use gannet_fabric::tcp::Listener;
+use gannet_fabric::{Level, Peer};
 use gannet_measure::testing::skipped;
+
+use crate::conformance::{Pair, SUITE};
+use crate::shm::limits;
+use crate::udp::secret;
 
 /// The library, if it is here.
 pub fn library(what: &str) -> Option<Library> {
@@ -35,7 +42,7 @@ fn providers_are_found_by_name_and_refused_with_a_reason() {
     let found = providers(&library).unwrap();
     let choice = |name: Option<&str>| {
         let provider = name.map(str::to_owned);
-        choose(&library, &Wanted { provider, ..Wanted::default() }, true)
+        choose(&library, &Wanted { provider, ..Wanted::default() })
     };
     for provider in &found {
         match (choice(Some(&provider.name)), provider.lack) {
@@ -58,4 +65,57 @@ fn providers_are_found_by_name_and_refused_with_a_reason() {
     let error = choice(Some("gannet")).unwrap_err();
     let expected = ChooseError::Unknown { name: "gannet".to_owned(), found };
     assert_eq!(error, expected);
+}
+
+/// An endpoint over a provider that can be used here.
+pub fn endpoint(library: &Library, provider: &str, level: Level) -> Ofi {
+    let wanted = Wanted { provider: Some(provider.to_owned()), ..Wanted::default() };
+    Ofi::new(choose(library, &wanted).unwrap(), level, limits())
+}
+
+/// Two endpoints of this process.
+fn joined(library: &Library, provider: &'static str, level: Level) -> ((Ofi, Peer), (Ofi, Peer)) {
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = listener.address().unwrap();
+    let there = library.clone();
+    let far = thread::spawn(move || {
+        let mut far = endpoint(&there, provider, level);
+        let peer = far.accept(&listener, &secret()).unwrap();
+        (far, peer)
+    });
+    let mut near = endpoint(library, provider, level);
+    let peer = near.connect(address, &secret()).unwrap();
+    ((near, peer), far.join().unwrap())
+}
+
+fn conforms(provider: &'static str, level: Level) {
+    let Some(library) = library(&format!("the suite over {provider} of libfabric")) else { return };
+    for (name, test) in SUITE {
+        println!("{name}");
+        let ((near, far_peer), (far, near_peer)) = joined(&library, provider, level);
+        test(Pair::new((Box::new(near), far_peer), (Box::new(far), near_peer)));
+    }
+}
+
+#[test]
+fn conforms_over_tcp() {
+    conforms("tcp", Level::Placed);
+}
+
+#[test]
+fn conforms_over_tcp_when_done_is_sent() {
+    conforms("tcp", Level::Sent);
+}
+
+#[test]
+fn conforms_over_shared_memory() {
+    // With 2.x endpoints of one process cannot be joined.
+    if let Some(version) =
+        Library::open().ok().map(|library| library.version()).filter(|it| it.0 > 1)
+    {
+        let why =
+            format!("shm of {}.{} fails between endpoints of one process", version.0, version.1);
+        return skipped("the suite over shm of libfabric", &why);
+    }
+    conforms("shm", Level::Placed);
 }

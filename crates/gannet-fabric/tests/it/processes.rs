@@ -1,6 +1,7 @@
 //! Endpoints of two processes, one of which is killed.
 
 use std::env;
+use std::ffi::OsString;
 use std::net::ToSocketAddrs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -10,12 +11,13 @@ use std::time::{Duration, Instant};
 use gannet_fabric::shm::{self, Shm};
 use gannet_fabric::udp::Udp;
 use gannet_fabric::{
-    Completion, Endpoint, Failure, JoinError, Local, Opening, Peer, Put, Remote, Trust, tcp,
+    Completion, Endpoint, Failure, JoinError, Level, Local, Opening, Peer, Put, Remote, Trust, tcp,
 };
 use gannet_measure::random::Random;
 use gannet_memory::{Access, SharedRegion};
 
 use crate::conformance::REGION;
+use crate::ofi;
 use crate::shm::limits;
 use crate::udp::{loopback, secret};
 
@@ -57,6 +59,37 @@ fn partner(test: &str, place: &str) -> Child {
         .stdout(Stdio::null())
         .spawn()
         .unwrap()
+}
+
+fn over_ofi(provider: &'static str, test: &str, seed: u64) {
+    let Some(library) = ofi::library(test) else { return };
+    let endpoint = || with_a_region(ofi::endpoint(&library, provider, Level::Placed));
+    if let Ok(address) = env::var(PARTNER) {
+        let mut endpoint = endpoint();
+        let peer = endpoint.connect(&*address, &secret()).unwrap();
+        return put_on(endpoint, peer);
+    }
+    let mut random = Random::new(seed);
+    for _ in 0..rounds() {
+        let listener = tcp::Listener::bind(loopback()).unwrap();
+        let child = partner(test, &listener.address().unwrap().to_string());
+        let process = child.id();
+        let endpoint = kill(endpoint(), child, &mut random, |it| it.accept(&listener, &secret()));
+        assert_eq!(endpoint.counters().refused, 0);
+        let left = std::fs::read_dir("/dev/shm").unwrap().map(|file| file.unwrap().file_name());
+        let is_its = |name: &OsString| name.to_string_lossy().starts_with(&format!("{process}:"));
+        assert_eq!(left.into_iter().find(is_its), None);
+    }
+}
+
+#[test]
+fn who_is_killed_is_told_to_have_left_over_tcp_of_libfabric() {
+    over_ofi("tcp", "who_is_killed_is_told_to_have_left_over_tcp_of_libfabric", 11);
+}
+
+#[test]
+fn who_is_killed_is_told_to_have_left_over_shm_of_libfabric() {
+    over_ofi("shm", "who_is_killed_is_told_to_have_left_over_shm_of_libfabric", 12);
 }
 
 /// Kills the partner at a random moment; gives the endpoint that was told so.

@@ -108,9 +108,7 @@ impl Info {
             let info = self.info.as_mut();
             (info.caps, info.mode) = (CAPABILITIES, MODES);
             (*info.ep_attr).kind = abi::EP_RDM;
-            if hints.is_placed {
-                (*info.tx_attr).op_flags = abi::DELIVERY_COMPLETE;
-            }
+            (*info.tx_attr).op_flags = abi::DELIVERY_COMPLETE;
             let domain = &mut *info.domain_attr;
             domain.threading = abi::THREAD_DOMAIN;
             domain.control_progress = abi::PROGRESS_MANUAL;
@@ -184,6 +182,11 @@ impl Info {
     /// Pieces of memory of this side, and of the other one, that an operation may have.
     pub fn pieces(&self) -> usize {
         self.transmit().iov_limit.min(self.transmit().rma_iov_limit)
+    }
+
+    /// How its endpoints speak to each other: a number of libfabric's, and the version of it.
+    pub fn protocol(&self) -> (u32, u32) {
+        (self.endpoint().protocol, self.endpoint().protocol_version)
     }
 
     /// Bytes of the longest operation.

@@ -76,6 +76,8 @@ type GetInfo = unsafe extern "C" fn(
 ) -> c_int;
 type FreeInfo = unsafe extern "C" fn(*mut abi::Info);
 type DuplicateInfo = unsafe extern "C" fn(*const abi::Info) -> *mut abi::Info;
+type OpenFabric =
+    unsafe extern "C" fn(*mut abi::FabricAttr, *mut *mut abi::Fabric, *mut c_void) -> c_int;
 type Describe = unsafe extern "C" fn(c_int) -> *const c_char;
 
 /// The library. It stays loaded until the process ends, since providers may have threads of their own.
@@ -86,6 +88,7 @@ pub struct Library {
     get_info: GetInfo,
     free_info: FreeInfo,
     duplicate_info: DuplicateInfo,
+    open_fabric: OpenFabric,
     describe: Describe,
 }
 
@@ -96,8 +99,6 @@ pub struct Hints {
     pub provider: String,
     /// Address of this side, for providers that have one.
     pub address: Option<IpAddr>,
-    /// Operations are to be done only when their bytes are placed.
-    pub is_placed: bool,
 }
 
 impl Library {
@@ -131,6 +132,7 @@ impl Library {
         let (get_info, free_info) =
             (function(c"fi_getinfo", c"FABRIC_1.3")?, function(c"fi_freeinfo", c"FABRIC_1.3")?);
         let duplicate_info = function(c"fi_dupinfo", c"FABRIC_1.3")?;
+        let open_fabric = function(c"fi_fabric", c"FABRIC_1.1")?;
         let describe = function(c"fi_strerror", c"FABRIC_1.0")?;
         // SAFETY: the functions of these versions have these types, whatever the version of the library.
         let library = unsafe {
@@ -141,6 +143,7 @@ impl Library {
                 get_info: mem::transmute::<*mut c_void, GetInfo>(get_info),
                 free_info: mem::transmute::<*mut c_void, FreeInfo>(free_info),
                 duplicate_info: mem::transmute::<*mut c_void, DuplicateInfo>(duplicate_info),
+                open_fabric: mem::transmute::<*mut c_void, OpenFabric>(open_fabric),
                 describe: mem::transmute::<*mut c_void, Describe>(describe),
             }
         };
@@ -232,6 +235,20 @@ impl Library {
             if text.is_null() { c"unknown error" } else { CStr::from_ptr(text) }
         };
         CallError { what, code, text: text.to_string_lossy().into_owned() }
+    }
+
+    /// # Safety
+    /// `attr` is part of an info of this library.
+    pub(super) unsafe fn fabric(
+        &self,
+        attr: *mut abi::FabricAttr,
+    ) -> Result<*mut abi::Fabric, CallError> {
+        let mut fabric = ptr::null_mut();
+        // SAFETY: as the caller says; the result is filled if the call succeeds.
+        match unsafe { (self.open_fabric)(attr, &mut fabric, ptr::null_mut()) } {
+            0 => Ok(fabric),
+            code => Err(self.error("opening the fabric", code as isize)),
+        }
     }
 
     /// # Safety
