@@ -5,9 +5,11 @@ use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use gannet_fabric::ofi::provider::{ChooseError, Wanted, choose};
+use gannet_fabric::ofi::{Library, Ofi};
 use gannet_fabric::shm::{self, Shm};
 use gannet_fabric::udp::Udp;
-use gannet_fabric::{Endpoint, JoinError, Limits, Peer, Trust, tcp};
+use gannet_fabric::{Endpoint, JoinError, Level, Limits, Peer, Trust, tcp};
 use serde::{Deserialize, Serialize};
 
 use super::Error;
@@ -23,12 +25,14 @@ pub enum Backend {
     Shm,
     /// Sockets of any two hosts.
     Udp,
+    /// A provider of libfabric.
+    Ofi,
 }
 
 impl Backend {
     /// Whether processes need a secret to meet.
     pub fn needs_secret(self) -> bool {
-        self == Self::Udp
+        self != Self::Shm
     }
 }
 
@@ -39,6 +43,11 @@ pub(super) trait Meet {
 
     /// A place of this host at which another process can listen.
     fn place(&self) -> io::Result<String>;
+
+    /// What carries an endpoint, where the backend has a choice.
+    fn provider(&self, _endpoint: &Self::Endpoint) -> Option<String> {
+        None
+    }
 
     /// Removes what may be left at a place.
     fn clear(&self, _place: &str) {}
@@ -105,6 +114,12 @@ impl Meet for OverShm {
     }
 }
 
+/// An address of loopback that is free now, and not given to the next one that asks for any.
+fn free_place() -> io::Result<String> {
+    let listener = tcp::Listener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    Ok(listener.address()?.to_string())
+}
+
 /// Meeting over UDP, at the address of a TCP socket.
 pub(super) struct OverUdp;
 
@@ -132,9 +147,7 @@ impl Meet for OverUdp {
     }
 
     fn place(&self) -> io::Result<String> {
-        // Free now, and not given to the next one that asks for any.
-        let listener = tcp::Listener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        Ok(listener.address()?.to_string())
+        free_place()
     }
 
     fn connect(&self, place: &str, trust: &Trust) -> Result<(Udp, Peer), JoinError> {
@@ -150,6 +163,46 @@ impl Meet for OverUdp {
             Ok((tcp::Listener::bind(address)?, Self::endpoint(&address)?))
         };
         let (listener, mut endpoint) = bind().map_err(Error::listen(place))?;
+        let peer = wait(|| endpoint.accept(&listener, trust))?;
+        Ok((endpoint, peer))
+    }
+}
+
+/// Meeting over a provider of libfabric, at the address of a TCP socket.
+pub(super) struct OverOfi {
+    /// Its name; the best one that can be used without one.
+    pub provider: Option<String>,
+}
+
+impl OverOfi {
+    /// An endpoint whose operations are done when they are sent, as those of a bare loop are.
+    fn endpoint(&self) -> Result<Ofi, ChooseError> {
+        let wanted = Wanted { provider: self.provider.clone(), address: None };
+        let choice = choose(&Library::open()?, &wanted)?;
+        Ok(Ofi::new(choice, Level::Sent, limits()))
+    }
+}
+
+impl Meet for OverOfi {
+    type Endpoint = Ofi;
+
+    fn place(&self) -> io::Result<String> {
+        free_place()
+    }
+
+    fn provider(&self, endpoint: &Ofi) -> Option<String> {
+        Some(endpoint.provider().info.provider())
+    }
+
+    fn connect(&self, place: &str, trust: &Trust) -> Result<(Ofi, Peer), JoinError> {
+        let mut endpoint = self.endpoint()?;
+        let peer = endpoint.connect(place, trust)?;
+        Ok((endpoint, peer))
+    }
+
+    fn accept(&self, place: &str, trust: &Trust) -> Result<(Ofi, Peer), Error> {
+        let listener = tcp::Listener::bind(place).map_err(Error::listen(place))?;
+        let mut endpoint = self.endpoint()?;
         let peer = wait(|| endpoint.accept(&listener, trust))?;
         Ok((endpoint, peer))
     }

@@ -9,6 +9,7 @@ use gannet_memory::{Access, RegionError, SharedRegion};
 
 use super::backend::Backend;
 use super::datagrams::Datagrams;
+use super::writes::Writes;
 use super::{COPIED_FROM, Error, FabricPlan, LINE, Operation};
 use crate::cores::Cores;
 
@@ -35,6 +36,8 @@ enum Carrier {
     Copies(Vec<(u64, f64)>),
     /// Sockets.
     Datagrams(Datagrams),
+    /// A provider of libfabric.
+    Writes(Writes),
 }
 
 impl Floors {
@@ -52,6 +55,7 @@ impl Floors {
                 let measured = Datagrams::measure(&plan.sizes, plan.time, cores);
                 Carrier::Datagrams(measured.map_err(Error::Sockets)?)
             }
+            Backend::Ofi => Carrier::Writes(Writes::measure(plan, cores)?),
         };
         Ok(Self { line_ns, lines_per_s, carrier })
     }
@@ -61,6 +65,7 @@ impl Floors {
         let copies = match &self.carrier {
             Carrier::Copies(copies) => copies.iter().find(|&&(of, _)| of == bytes),
             Carrier::Datagrams(datagrams) => return datagrams.limit(operation, bytes),
+            Carrier::Writes(writes) => return writes.limit(operation, bytes),
         };
         let copies = copies.map_or(f64::NAN, |&(_, rate)| rate);
         match operation {

@@ -18,6 +18,7 @@ mod driver;
 mod floors;
 mod page;
 mod partner;
+mod writes;
 
 use std::io;
 use std::process::Child;
@@ -25,13 +26,15 @@ use std::time::{Duration, Instant};
 
 pub use gannet_fabric::Trust;
 use gannet_fabric::endpoint::{Failure, OpenError, PostError};
+use gannet_fabric::ofi::CallError;
+use gannet_fabric::ofi::provider::ChooseError;
 use gannet_fabric::{JoinError, Peer};
 use gannet_memory::RegionError;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use self::backend::Backend;
-use self::backend::{Meet, OverShm, OverUdp};
+use self::backend::{Meet, OverOfi, OverShm, OverUdp};
 pub use self::comparison::{Change, EarlierRow, changes};
 use self::driver::Driver;
 use self::floors::Floors;
@@ -67,6 +70,12 @@ pub enum Error {
     /// What sockets allow cannot be measured.
     #[error("cannot measure what sockets allow: {0}")]
     Sockets(#[source] io::Error),
+    /// No provider of libfabric can be used.
+    #[error(transparent)]
+    Provider(#[from] ChooseError),
+    /// A provider of libfabric refuses.
+    #[error(transparent)]
+    Call(#[from] CallError),
     /// Nobody has connected.
     #[error("nobody connected within {} s", .0.as_secs())]
     Nobody(Duration),
@@ -135,6 +144,8 @@ impl Operation {
 pub struct FabricPlan<'a> {
     /// What carries the operations.
     pub backend: Backend,
+    /// Which provider of libfabric, for that backend; the best one that can be used without one.
+    pub provider: Option<String>,
     /// The operations.
     pub operations: Vec<Operation>,
     /// Bytes of an operation, for each measurement.
@@ -247,6 +258,7 @@ pub fn measure(plan: &FabricPlan<'_>, told: impl FnMut(usize)) -> Result<FabricR
     match plan.backend {
         Backend::Shm => measure_over(&OverShm, plan, told),
         Backend::Udp => measure_over(&OverUdp, plan, told),
+        Backend::Ofi => measure_over(&OverOfi { provider: plan.provider.clone() }, plan, told),
     }
 }
 
@@ -264,7 +276,7 @@ fn measure_over<M: Meet>(
         .flat_map(|&operation| plan.sizes.iter().map(move |&bytes| (operation, bytes)))
         .collect();
     let mut samples = vec![Vec::new(); points.len()];
-    let (mut lines, mut packet_bytes) = (Vec::new(), None);
+    let (mut lines, mut packet_bytes, mut provider) = (Vec::new(), None, None);
     for repeat in 0..plan.repeats {
         told(repeat);
         cores.pin(0);
@@ -276,6 +288,7 @@ fn measure_over<M: Meet>(
         cores.pin(0);
         let (mut endpoint, peer) = started.connect(&plan.trust)?;
         packet_bytes = meet.packet_bytes(&mut endpoint, peer);
+        provider = meet.provider(&endpoint);
         let mut driver = Driver::new(endpoint, peer, longest, plan.streaming)?;
         let half_trip_s = driver.round_trips(8, plan.time)?[0] * 1e-9;
         for (&(operation, bytes), samples) in points.iter().zip(&mut samples) {
@@ -285,8 +298,11 @@ fn measure_over<M: Meet>(
         }
     }
     let (line_ns, lines_per_s): (Vec<_>, Vec<_>) = lines.into_iter().unzip();
-    let rows = points.iter().zip(&samples);
-    let rows = rows.map(|(&of, samples)| FabricRow { packet_bytes, ..row(of, plan, samples) });
+    let rows = points.iter().zip(&samples).map(|(&of, samples)| FabricRow {
+        provider: provider.clone(),
+        packet_bytes,
+        ..row(of, plan, samples)
+    });
     Ok(FabricReport {
         rows: rows.collect(),
         placing: Placing {

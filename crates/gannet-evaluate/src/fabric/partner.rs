@@ -9,7 +9,7 @@ use gannet_fabric::{
 use gannet_memory::{Access, SharedRegion};
 
 use super::Error;
-use super::backend::{Backend, Meet, OverShm, OverUdp};
+use super::backend::{Backend, Meet, OverOfi, OverShm, OverUdp};
 use super::driver::span;
 use crate::cores::Cores;
 
@@ -27,13 +27,14 @@ const TURNS: u32 = 4096;
 
 pub(super) const REGION: RegionId = RegionId(0);
 
-/// Listens at `place` for one that measures, and answers it until it leaves. `longest` and `streaming` are
-/// those of the plan.
+/// Listens at `place` for one that measures, and answers it until it leaves. `provider`, `longest` and
+/// `streaming` are those of the plan.
 ///
 /// # Errors
 /// When nobody connects, or memory cannot be had.
 pub fn serve(
     backend: Backend,
+    provider: Option<String>,
     place: &str,
     longest: u64,
     streaming: bool,
@@ -43,6 +44,7 @@ pub fn serve(
     match backend {
         Backend::Shm => answer(&OverShm, place, trust, span(longest, streaming)),
         Backend::Udp => answer(&OverUdp, place, trust, span(longest, streaming)),
+        Backend::Ofi => answer(&OverOfi { provider }, place, trust, span(longest, streaming)),
     }
 }
 

@@ -27,8 +27,8 @@ const SIZES: [u64; 8] = [8, 64, 512, 4096, 1 << 16, 1 << 20, 1 << 24, 1 << 26];
 /// The other process is started, or found with --to where it was started with --listen and the same sizes. Beside
 /// each value stands what the machine allows, measured in the same run between the same processors. Over shared memory
 /// that is copying as many bytes, and cache lines that pass from one processor to the other; over UDP, datagrams
-/// over loopback without more, also where the other process is on another host. What was moved is compared with what was
-/// sent.
+/// over loopback without more, also where the other process is on another host; over libfabric, a bare loop over the same
+/// provider between two threads. What was moved is compared with what was sent.
 ///
 /// Operations: one-way, PUTs with notifications until the other process has been told of all, less half a round
 /// trip; flush, the same until all are done here; round-trip, a PUT and one of as many bytes back; get. Rates
@@ -37,7 +37,7 @@ const SIZES: [u64; 8] = [8, 64, 512, 4096, 1 << 16, 1 << 20, 1 << 24, 1 << 26];
 /// JSON output is a list. Its `limit` is in operations a second, and for round-trip in ns of half a round trip;
 /// `ratio` is the rate by its limit, and for round-trip the time by its limit.
 ///
-/// Over UDP two hosts need a secret: the same bytes in a file of each, which others cannot read. Datagrams are not encrypted.
+/// Over UDP and libfabric two hosts need a secret: the same bytes in a file of each, which others cannot read. Nothing is encrypted.
 ///
 /// Example: gannet bench fabric --operation round-trip --bytes 8,4096
 #[derive(Debug, clap::Args)]
@@ -45,6 +45,9 @@ pub struct Arguments {
     /// What carries the operations.
     #[arg(long, default_value = "shm", value_parser = names::parser::<Backend>())]
     backend: Backend,
+    /// Provider of libfabric that carries them, for the backend ofi; the best one that can be used without it.
+    #[arg(long, value_name = "NAME")]
+    provider: Option<String>,
     /// What is measured.
     #[arg(long, default_value = "all", value_parser = names::one_or_all::<Operation>())]
     operation: names::Values<Operation>,
@@ -62,7 +65,7 @@ pub struct Arguments {
     /// Least length of each measurement.
     #[arg(long, default_value = "0.1", value_name = "S", value_parser = output::seconds)]
     seconds: Duration,
-    /// Be the other process, and listen at this socket, or for udp at this host and port; ends with the one that measures.
+    /// Be the other process, and listen at this socket, or for udp and ofi at this host and port; ends with the one that measures.
     #[arg(long, value_name = "SOCKET", conflicts_with = "to")]
     listen: Option<String>,
     /// Find the other process at this socket, or host and port, in place of starting one; it answers once, so all is measured
@@ -91,10 +94,15 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    if arguments.provider.is_some() && arguments.backend != Backend::Ofi {
+        let message = "--provider is for --backend ofi; other backends have none to choose";
+        return Err(Usage(message.to_owned()).into());
+    }
     let longest = arguments.bytes.iter().copied().max().unwrap_or(1);
     let trust = trust(arguments)?;
     if let Some(place) = &arguments.listen {
-        fabric::serve(arguments.backend, place, longest, arguments.streaming, &trust)?;
+        let provider = arguments.provider.clone();
+        fabric::serve(arguments.backend, provider, place, longest, arguments.streaming, &trust)?;
         return Ok(Outcome::Ok);
     }
     let page = arguments.html.as_deref();
@@ -107,6 +115,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     };
     let plan = FabricPlan {
         backend: arguments.backend,
+        provider: arguments.provider.clone(),
         operations: arguments.operation.0.clone(),
         sizes: arguments.bytes.clone(),
         streaming: arguments.streaming,
@@ -208,6 +217,9 @@ fn start_partner(
     let backend = names::name(&arguments.backend);
     command.args(["bench", "fabric", "--backend", &backend, "--bytes", &longest.to_string()]);
     command.arg("--listen").arg(place);
+    if let Some(provider) = &arguments.provider {
+        command.args(["--provider", provider]);
+    }
     if arguments.streaming {
         command.arg("--streaming");
     }
@@ -234,6 +246,9 @@ fn print(out: &mut impl Write, report: &FabricReport) -> io::Result<()> {
     )?;
     if let Some(bytes) = report.rows.first().and_then(|row| row.packet_bytes) {
         writeln!(out, "packets of {bytes} bytes of data")?;
+    }
+    if let Some(provider) = report.rows.first().and_then(|row| row.provider.as_ref()) {
+        writeln!(out, "provider {provider} of libfabric")?;
     }
     let streaming = report.rows.iter().any(|row| row.streaming);
     writeln!(
