@@ -1,12 +1,11 @@
 //! Watching frames being sent: until the end, a signal or a deadline, with a line a second.
 
-use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 use std::{mem, thread};
 
 use anyhow::Context;
-use gannet_control::emulation::{Progress, Running, is_listening};
+use gannet_control::emulation::{Progress, Receiver, Running};
 use gannet_measure::histogram::Summary;
 
 use crate::log;
@@ -37,21 +36,23 @@ pub fn watch<R>(running: &Running<R>, signals: &Signals, seconds: Option<Duratio
     running.stop();
 }
 
-/// Waits until somebody listens at each of `addresses`; false when a signal came first.
+/// Waits until each of `receivers` listens; false when a signal came first.
 ///
 /// # Errors
-/// When an address cannot be asked.
-pub fn wait_for_listeners(addresses: &[SocketAddr], signals: &Signals) -> anyhow::Result<bool> {
-    for address in addresses.iter().collect::<BTreeSet<_>>() {
+/// When one cannot be asked.
+pub fn wait_for_listeners(receivers: &[Receiver], signals: &Signals) -> anyhow::Result<bool> {
+    let mut asked = HashSet::new();
+    for receiver in receivers.iter().filter(|receiver| asked.insert(*receiver)) {
         let mut said = false;
-        let ask = || is_listening(*address).with_context(|| format!("cannot ask {address}"));
+        let ask = || receiver.is_listening().with_context(|| format!("cannot ask {receiver}"));
         while !ask()? {
             if signals.received().is_some() {
                 return Ok(false);
             }
             if !mem::replace(&mut said, true) {
-                log::say(format_args!("waiting until somebody listens at {address}"));
+                log::say(format_args!("waiting until somebody listens at {receiver}"));
             }
+            thread::sleep(LOOK);
         }
     }
     Ok(true)

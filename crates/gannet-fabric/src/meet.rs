@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -77,9 +78,12 @@ impl Meet for OverShm {
     /// question for somebody who did not join.
     fn listen(&self) -> io::Result<shm::Listener> {
         let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        // Files of other kinds refuse as well.
+        let is_socket = || self.0.symlink_metadata().is_ok_and(|file| file.file_type().is_socket());
         match shm::Listener::bind(&self.0) {
             Err(error)
                 if error.kind() == io::ErrorKind::AddrInUse
+                    && is_socket()
                     && shm::connected(&self.0).is_err_and(is_refused) =>
             {
                 std::fs::remove_file(&self.0)?;

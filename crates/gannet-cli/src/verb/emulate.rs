@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use gannet_control::config::{self, Plan};
-use gannet_control::emulation::{self, EmulationReport, EventFile, Playing, Receiver, Target};
+use gannet_control::emulation::{self, EmulationReport, EventFile, Playing, Target};
 use gannet_emulate::StreamTruth;
 use gannet_log::files::is_same_file;
 
@@ -74,8 +74,7 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
         EventFile::create(path).with_context(|| format!("cannot write {}", path.display()))
     });
     let hits = hits.transpose()?;
-    let addresses: Vec<_> = receivers.iter().map(Receiver::address).collect();
-    if arguments.wait && !sending::wait_for_listeners(&addresses, &signals)? {
+    if arguments.wait && !sending::wait_for_listeners(&receivers, &signals)? {
         return Ok(signals.received().map_or(Outcome::Ok, Outcome::Interrupted));
     }
     let target = Target { receivers, frames: arguments.frames, flow_control: None };

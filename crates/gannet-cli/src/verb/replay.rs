@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     let signals = Signals::install()?;
     let &Arguments { rate_scale, unpaced, passes, .. } = arguments;
     let (takers, detector) = takers(arguments, detectors)?;
-    if arguments.wait && !sending::wait_for_listeners(&addresses(&takers), &signals)? {
+    if arguments.wait && !sending::wait_for_listeners(&receivers(&takers), &signals)? {
         return Ok(signals.received().map_or(Outcome::Ok, Outcome::Interrupted));
     }
     let pace = ReplayPace { rate_scale, unpaced, passes };
@@ -97,10 +97,10 @@ fn takers(
     }
 }
 
-fn addresses(takers: &Takers) -> Vec<SocketAddr> {
+fn receivers(takers: &Takers) -> Vec<Receiver> {
     match takers {
-        Takers::One(receiver) => vec![receiver.address()],
-        Takers::Streams(streams) => streams.values().map(Receiver::address).collect(),
+        Takers::One(receiver) => vec![receiver.clone()],
+        Takers::Streams(streams) => streams.values().cloned().collect(),
     }
 }
 

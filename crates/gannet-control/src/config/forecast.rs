@@ -166,7 +166,8 @@ fn frames_per_thread(source: &PlannedSource) -> f64 {
 /// Memory of the ring of `source` and the indices of its streams.
 fn memory_bytes(source: &PlannedSource) -> u64 {
     let entries = (source.index_frames() as u64).next_power_of_two();
-    source.cells * source.frame_bytes() + source.streams.len() as u64 * entries * ENTRY_BYTES as u64
+    let ring = source.cells * source.frame_bytes() + source.queue_bytes();
+    ring + source.streams.len() as u64 * entries * ENTRY_BYTES as u64
 }
 
 /// Bytes of a record with a window of so many seconds, none if there is no window. Whole frames are

@@ -53,8 +53,12 @@ impl<T: Tables> Config<T> {
                     let path = path.clone();
                     let place = format!("source[{index}]");
                     let listen = source.udp.as_ref().map_or(0, |udp| udp.listen.len());
-                    let others =
-                        [source.xdp.is_some(), source.roce.is_some(), source.capture.is_some()];
+                    let others = [
+                        source.xdp.is_some(),
+                        source.roce.is_some(),
+                        source.fabric.is_some(),
+                        source.capture.is_some(),
+                    ];
                     if listen > 0 || others.contains(&true) {
                         let cause = "the file lists the addresses, and others are given too";
                         let problem = document.problem(&place, cause.into(), "remove these".into());

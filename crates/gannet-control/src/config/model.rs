@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use gannet_fabric::clop::Backend;
+use gannet_fabric::clop::{Backend, FabricConfig};
 use gannet_ingest::roce::RoceConfig;
 use gannet_ingest::udp::UdpConfig;
 use gannet_ingest::xdp::XdpConfig;
@@ -111,6 +111,12 @@ impl<T: Tables> Config<T> {
         }
         for source in &mut self.sources {
             source.capture.iter_mut().chain(&mut source.links).for_each(absolve);
+            if let Some(fabric) = &mut source.fabric {
+                fabric.secret_file.iter_mut().for_each(absolve);
+                if fabric.backend == Backend::Shm {
+                    fabric.listen = directory.join(&fabric.listen).display().to_string();
+                }
+            }
         }
     }
 
@@ -226,6 +232,9 @@ pub struct SourceConfig<S: Table> {
     pub xdp: Option<XdpConfig>,
     /// Window that front ends write frames into by RDMA (RoCEv2), without a card for it.
     pub roce: Option<RoceConfig>,
+    /// Ring that one sender puts frames into, from another process of this host or over a network:
+    /// `gannet emulate` and `gannet replay` do.
+    pub fabric: Option<FabricConfig>,
     /// Capture file (pcap or pcapng) that frames come from, instead of the network.
     pub capture: Option<PathBuf>,
     /// Take the frames of the front end that `[emulate]` describes, which is played in the same process:
@@ -246,6 +255,7 @@ impl<S: Table> Default for SourceConfig<S> {
             udp: None,
             xdp: None,
             roce: None,
+            fabric: None,
             capture: None,
             emulated: false,
             depth: Span::s(1),
@@ -263,6 +273,8 @@ pub enum SourceInput {
     Xdp(XdpConfig),
     /// A window that front ends write into.
     Roce(RoceConfig),
+    /// A ring that one sender puts frames into.
+    Fabric(FabricConfig),
     /// A capture file.
     Capture(PathBuf),
     /// The emulated front end, in the same process.

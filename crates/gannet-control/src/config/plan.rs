@@ -241,6 +241,27 @@ fn check_addresses<S: Table>(
             taken.push((address, path));
         }
     }
+    check_places(sources, document)
+}
+
+/// Refuses places at which two rings would wait for their senders.
+fn check_places<S: Table>(
+    sources: &[SourceConfig<S>],
+    document: &Document<'_>,
+) -> Result<(), Problem> {
+    let place = |source: &SourceConfig<S>| {
+        let fabric = source.fabric.as_ref().filter(|fabric| !fabric.listen.ends_with(":0"))?;
+        Some((fabric.backend, fabric.listen.clone()))
+    };
+    for (index, source) in sources.iter().enumerate() {
+        let Some(own) = place(source) else { continue };
+        let earlier = sources[..index].iter().position(|other| place(other).as_ref() == Some(&own));
+        if let Some(owner) = earlier {
+            let cause = format!("{} is taken already by source[{owner}]", own.1);
+            let path = format!("source[{index}].fabric.listen");
+            return Err(document.problem(&path, cause, "choose another place".into()));
+        }
+    }
     Ok(())
 }
 
@@ -354,7 +375,7 @@ fn input<S: Table>(
     place: &str,
     document: &Document<'_>,
 ) -> Result<SourceInput, Problem> {
-    let refused = |input: &str, error: gannet_ingest::Error| {
+    let refused = |input: &str, error: &dyn std::fmt::Display| {
         let suggestion = "see `gannet check --schema` for what is allowed";
         document.problem(&format!("{place}.{input}"), error.to_string(), suggestion.into())
     };
@@ -362,6 +383,7 @@ fn input<S: Table>(
         ("udp", source.udp.is_some()),
         ("xdp", source.xdp.is_some()),
         ("roce", source.roce.is_some()),
+        ("fabric", source.fabric.is_some()),
         ("capture", source.capture.is_some()),
         ("emulated", source.emulated),
     ];
@@ -373,22 +395,26 @@ fn input<S: Table>(
             "remove one of the two".into(),
         ));
     }
-    match (&source.udp, &source.xdp, &source.roce, &source.capture) {
+    match (&source.udp, &source.xdp, &source.roce, &source.fabric, &source.capture) {
         (Some(udp), ..) => {
-            udp.check().map_err(|error| refused("udp", error))?;
+            udp.check().map_err(|error| refused("udp", &error))?;
             Ok(SourceInput::Udp(udp.clone()))
         }
         (_, Some(xdp), ..) => {
-            xdp.check().map_err(|error| refused("xdp", error))?;
+            xdp.check().map_err(|error| refused("xdp", &error))?;
             Ok(SourceInput::Xdp(xdp.clone()))
         }
-        (.., Some(roce), _) => {
-            roce.check().map_err(|error| refused("roce", error))?;
+        (.., Some(roce), _, _) => {
+            roce.check().map_err(|error| refused("roce", &error))?;
             Ok(SourceInput::Roce(roce.clone()))
+        }
+        (.., Some(fabric), _) => {
+            fabric.check().map_err(|error| refused("fabric", &error))?;
+            Ok(SourceInput::Fabric(fabric.clone()))
         }
         (.., Some(path)) => Ok(SourceInput::Capture(path.clone())),
         _ if source.emulated => Ok(SourceInput::Emulated),
-        (None, None, None, None) => Err(document.problem(
+        (None, None, None, None, None) => Err(document.problem(
             place,
             "it has no input".into(),
             "add `udp = { listen = [\"127.0.0.1:7000\"] }`, `capture = \"file.pcap\"` or \

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
 use gannet_emulate::Traffic;
+use gannet_fabric::clop::FabricConfig;
 use gannet_ingest::udp::{Spread, UdpConfig};
 use gannet_ingest::xdp::XdpConfig;
 use gannet_log::RawStreams;
@@ -121,6 +122,14 @@ impl PlannedSource {
         }
     }
 
+    /// Its ring that another process writes; absent when frames come another way.
+    pub fn fabric(&self) -> Option<&FabricConfig> {
+        match &self.input {
+            SourceInput::Fabric(fabric) => Some(fabric),
+            _ => None,
+        }
+    }
+
     /// That some of its sockets have no stream to take.
     pub(super) fn sockets_doubt(&self) -> Option<String> {
         let (sockets, streams) = (self.udp()?.sockets as usize, self.streams.len());
@@ -129,7 +138,12 @@ impl PlannedSource {
         })
     }
 
-    /// Address of each of its sockets, none for a file, in the order of their threads.
+    /// Memory for frames that wait beside those of the past, in bytes.
+    pub fn queue_bytes(&self) -> u64 {
+        self.fabric().map_or(0, |fabric| fabric.queue.bytes())
+    }
+
+    /// Address of each of its sockets, none for a file or a ring that is found at a place, in the order of their threads.
     pub fn listen(&self) -> Vec<Option<SocketAddr>> {
         match &self.input {
             SourceInput::Udp(udp) => {
@@ -138,7 +152,7 @@ impl PlannedSource {
             }
             SourceInput::Xdp(xdp) => vec![Some(xdp.listen.into())],
             SourceInput::Roce(roce) => vec![Some(roce.listen.into())],
-            SourceInput::Capture(_) | SourceInput::Emulated => vec![None],
+            SourceInput::Fabric(_) | SourceInput::Capture(_) | SourceInput::Emulated => vec![None],
         }
     }
 

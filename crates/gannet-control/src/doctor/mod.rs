@@ -13,6 +13,7 @@ mod modules;
 mod network;
 mod receiving;
 mod rights;
+mod rings;
 mod socket;
 mod storage;
 mod system;
@@ -24,6 +25,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use gannet_fabric::clop::FabricConfig;
 use gannet_ingest::xdp::XdpConfig;
 use gannet_measure::quantity::Bytes;
 use serde::Serialize;
@@ -134,6 +136,8 @@ pub struct Needs {
     pub count_before_queue: bool,
     /// Sources that take frames by AF_XDP.
     pub xdp: Vec<XdpConfig>,
+    /// Rings that other processes put frames into.
+    pub rings: Vec<FabricConfig>,
     /// Addresses at which frames come in; absent when no configuration names them.
     pub listen: Option<Vec<SocketAddr>>,
     /// Bytes of the longest frame.
@@ -168,6 +172,7 @@ impl Default for Needs {
             sockets: 1,
             count_before_queue: true,
             xdp: Vec::new(),
+            rings: Vec::new(),
             listen: None,
             frame_len_max: 7200,
             metrics: None,
@@ -201,6 +206,7 @@ impl Needs {
                 plan.sources.iter().flat_map(|source| source.listen()).flatten().collect(),
             ),
             xdp: plan.sources.iter().filter_map(|source| source.xdp().cloned()).collect(),
+            rings: plan.sources.iter().filter_map(|source| source.fabric().cloned()).collect(),
             frame_len_max: frame_lens.max().unwrap_or(0),
             metrics: plan.settings.metrics.listen,
             modules: modules.into_iter().collect(),
@@ -227,18 +233,20 @@ pub fn examine(system: &System, needs: &Needs, cost: &Result<ReceiveCost, String
     checks.extend(interfaces::checks(system, needs, &gannet_ingest::interface_addresses()));
     checks.extend(socket::checks(needs));
     checks.extend(xdp::checks(needs));
+    checks.extend(rings::checks(needs));
     checks.extend(rights::checks(system, needs));
     checks.extend(storage::checks(needs));
     checks.extend(topology::checks(&system.machine(), &libfabric::Found::look(), needs));
     checks
 }
 
-/// What would keep a run from starting on this machine: addresses and cards that it cannot have,
+/// What would keep a run from starting on this machine: addresses, cards and rings that it cannot have,
 /// modules that it needs and has no way to, a directory that it cannot write to, files that may not be as large as a log.
 pub fn obstacles(system: &System, needs: &Needs) -> Vec<Check> {
     let mut checks = addresses::checks(needs);
     checks.extend(modules::checks(needs));
     checks.extend(xdp::checks(needs));
+    checks.extend(rings::checks(needs));
     checks.extend(storage::checks(needs));
     checks.push(rights::file_size(system, needs));
     checks.retain(|check| check.verdict == Verdict::Bad);

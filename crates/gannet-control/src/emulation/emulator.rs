@@ -169,7 +169,10 @@ impl<F: FrontEnd> Sender<F> {
                     self.unsent[due.stream] += send(&mut self.outlets, outlet, &burst)?;
                     bursts += 1;
                 }
-                None => pacer.wake_ns().into_iter().for_each(|wake_ns| wait(clock, wake_ns)),
+                None => {
+                    self.outlets.tend();
+                    pacer.wake_ns().into_iter().for_each(|wake_ns| wait(clock, wake_ns));
+                }
             }
             if bursts.is_multiple_of(BURSTS_PER_REPORT) {
                 self.report_events();

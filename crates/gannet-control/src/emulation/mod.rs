@@ -18,7 +18,7 @@ pub use in_process::FrontEndTruth;
 pub use modules::{AppliedSink, play_modules};
 pub use role::{Playing, Role, RoleReport};
 pub use send::{FlowControl, Outlets, Running, wait};
-pub use target::{Receiver, Target, is_listening, receivers, stream_receivers};
+pub use target::{Receiver, Target, receivers, stream_receivers};
 
 /// Why frames cannot be sent, or no longer.
 #[derive(Debug, thiserror::Error)]

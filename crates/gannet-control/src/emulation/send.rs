@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use gannet_fabric::clop;
 use gannet_ingest::roce::RoceSink;
 use gannet_ingest::udp::{UdpSink, UdpSinkConfig};
 use gannet_ingest::{Datagram, Sink};
@@ -22,7 +23,7 @@ const SLEEP_MAX_NS: u64 = 20_000_000;
 
 /// One socket for each receiver, and the account of what left by them.
 pub struct Outlets {
-    sinks: Vec<Box<dyn Sink + Send>>,
+    sinks: Vec<Box<dyn Sink>>,
     progress: Arc<Progress>,
     refused: u64,
 }
@@ -36,17 +37,18 @@ impl Outlets {
         receivers: &[Receiver],
         progress: Arc<Progress>,
     ) -> Result<(Self, Vec<usize>), EmulationError> {
-        let (mut sinks, mut known) = (Vec::<Box<dyn Sink + Send>>::new(), HashMap::new());
+        let (mut sinks, mut known) = (Vec::<Box<dyn Sink>>::new(), HashMap::new());
         let mut outlets = Vec::with_capacity(receivers.len());
         let config = UdpSinkConfig::default();
         for receiver in receivers {
-            let outlet = *known.entry(*receiver).or_insert(sinks.len());
+            let outlet = *known.entry(receiver).or_insert(sinks.len());
             if outlet == sinks.len() {
-                sinks.push(match *receiver {
-                    Receiver::Udp(address) => Box::new(UdpSink::connect(address, &config)?),
+                sinks.push(match receiver {
+                    Receiver::Udp(address) => Box::new(UdpSink::connect(*address, &config)?),
                     Receiver::Roce(address, target) => {
-                        Box::new(RoceSink::connect(address, target, &config)?)
+                        Box::new(RoceSink::connect(*address, *target, &config)?)
                     }
+                    Receiver::Fabric(fabric) => clop::connect(fabric)?,
                 });
             }
             outlets.push(outlet);
@@ -70,6 +72,11 @@ impl Outlets {
         self.progress.bytes.add(sent.bytes);
         self.progress.unsent.add(unsent);
         Ok(unsent)
+    }
+
+    /// Does what is due though nothing is sent.
+    pub fn tend(&mut self) {
+        self.sinks.iter_mut().for_each(|sink| sink.tend());
     }
 
     /// The account of what left.

@@ -1,11 +1,13 @@
 //! Where emulated frames go, as a configuration says or its reader, and whether anybody listens there.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
+use gannet_fabric::clop::{self, Backend, FabricConfig};
 use gannet_ingest::roce::{RoceConfig, RoceTarget, window_cells};
 use gannet_wire::StreamKey;
 
@@ -13,28 +15,43 @@ use super::{EmulationError, FlowControl};
 use crate::config::{Plan, PlannedSource, PlannedStream, SourceInput};
 
 /// Who takes frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Receiver {
     /// Datagrams are sent to this address.
     Udp(SocketAddr),
     /// Frames are written into a window by RDMA (RoCEv2).
     Roce(SocketAddrV4, RoceTarget),
+    /// Frames are put into the ring of another process.
+    Fabric(FabricConfig),
 }
 
 impl Receiver {
-    /// Its address.
-    pub fn address(&self) -> SocketAddr {
-        match *self {
-            Self::Udp(address) => address,
-            Self::Roce(address, _) => address.into(),
+    /// Whether anybody listens there; asking UDP sockets takes 200 ms.
+    ///
+    /// # Errors
+    /// When that cannot be asked.
+    pub fn is_listening(&self) -> io::Result<bool> {
+        match self {
+            Self::Udp(address) => is_listening(*address),
+            Self::Roce(address, _) => is_listening((*address).into()),
+            Self::Fabric(fabric) => clop::is_listening(fabric),
+        }
+    }
+
+    /// Whether it takes any free port, which nobody else knows.
+    fn is_anywhere(&self) -> bool {
+        match self {
+            Self::Udp(address) => address.port() == 0,
+            Self::Roce(address, _) => address.port() == 0,
+            Self::Fabric(fabric) => fabric.listen.ends_with(":0"),
         }
     }
 
     /// Refuses a port that nobody knows.
     fn with_port(self, stream: &PlannedStream) -> Result<Self, EmulationError> {
-        match self.address().port() {
-            0 => Err(EmulationError::NoPort(stream.name.clone())),
-            _ => Ok(self),
+        match self.is_anywhere() {
+            true => Err(EmulationError::NoPort(stream.name.clone())),
+            false => Ok(self),
         }
     }
 
@@ -44,6 +61,7 @@ impl Receiver {
             SourceInput::Udp(udp) => udp.listen.first().copied().map(reachable).map(Self::from),
             SourceInput::Xdp(xdp) => Some(reachable(xdp.listen.into()).into()),
             SourceInput::Roce(roce) => Self::window(roce, source),
+            SourceInput::Fabric(fabric) => Some(Self::Fabric(reachable_ring(fabric))),
             SourceInput::Capture(_) | SourceInput::Emulated => None,
         }
     }
@@ -58,6 +76,17 @@ impl Receiver {
             cells: window_cells(source.cells),
         };
         Some(Self::Roce(roce.listen, target))
+    }
+}
+
+/// Where it is, as people write it.
+impl fmt::Display for Receiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Udp(address) => address.fmt(f),
+            Self::Roce(address, _) => address.fmt(f),
+            Self::Fabric(fabric) => f.write_str(&fabric.listen),
+        }
     }
 }
 
@@ -105,7 +134,7 @@ pub fn stream_receivers(plan: &Plan) -> Result<HashMap<StreamKey, Receiver>, Emu
     for source in &plan.sources {
         let Some(receiver) = Receiver::of_source(source) else { continue };
         for stream in &source.streams {
-            receivers.insert(stream.key, receiver.with_port(stream)?);
+            receivers.insert(stream.key, receiver.clone().with_port(stream)?);
         }
     }
     Ok(receivers)
@@ -121,6 +150,14 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
+/// The same for the ring of a source.
+fn reachable_ring(fabric: &FabricConfig) -> FabricConfig {
+    let address = fabric.listen.parse().map(reachable).ok();
+    let address = address.filter(|_| fabric.backend == Backend::Udp);
+    let listen = address.map_or_else(|| fabric.listen.clone(), |address| address.to_string());
+    FabricConfig { listen, ..fabric.clone() }
+}
+
 /// Longest time between the port and the start of a readout, and far more than an answer of the
 /// network takes.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -134,7 +171,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// When there is no socket or no route to be had.
-pub fn is_listening(address: SocketAddr) -> io::Result<bool> {
+fn is_listening(address: SocketAddr) -> io::Result<bool> {
     let any = match address {
         SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
         SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
@@ -190,7 +227,7 @@ udp = { listen = ["127.0.0.1:0"] }
         let plan = "[emulate.streams]\ncount = 1\n[[source]]\nstreams = { count = 1 }\n\
                     roce = { listen = \"127.0.0.1:4791\", queue_pairs = [9, 8], key = 7, start = 4096 }";
         let plan = parse(plan).unwrap();
-        let [Receiver::Roce(address, target)] = receivers(&plan).unwrap()[..] else { panic!() };
+        let &[Receiver::Roce(address, target)] = &receivers(&plan).unwrap()[..] else { panic!() };
         assert_eq!(address, "127.0.0.1:4791".parse().unwrap());
         assert_eq!((target.queue_pair, target.key, target.start), (9, 7, 4096));
         assert_eq!(target.cell_bytes, plan.sources[0].frame_bytes());
@@ -198,8 +235,26 @@ udp = { listen = ["127.0.0.1:0"] }
 
     #[test]
     fn streams_go_to_the_first_address_of_their_own_source() {
-        assert_eq!(of("count = 2").unwrap(), [udp("127.0.0.1:7000"); 2]);
-        assert_eq!(of("count = 2\ncrate = 1").unwrap(), [udp("[::1]:7001"); 2]);
+        assert_eq!(of("count = 2").unwrap(), vec![udp("127.0.0.1:7000"); 2]);
+        assert_eq!(of("count = 2\ncrate = 1").unwrap(), vec![udp("[::1]:7001"); 2]);
+    }
+
+    #[test]
+    fn a_ring_is_found_where_its_source_waits() {
+        let of = |fabric: &str| {
+            let plan = format!(
+                "[emulate.streams]\ncount = 1\n[[source]]\nstreams = {{ count = 1 }}\nfabric = {fabric}"
+            );
+            receivers(&parse(&plan).unwrap()).map(|receivers| receivers[0].to_string())
+        };
+        let shm = "{ backend = \"shm\", listen = \"/run/ring\" }";
+        assert_eq!(of(shm).unwrap(), "/run/ring");
+        let udp = |listen: &str| {
+            format!("{{ backend = \"udp\", listen = \"{listen}\", secret_file = \"s\" }}")
+        };
+        assert_eq!(of(&udp("0.0.0.0:7000")).unwrap(), "127.0.0.1:7000");
+        assert_eq!(of(&udp("readout:7000")).unwrap(), "readout:7000");
+        assert!(matches!(of(&udp("10.0.0.1:0")), Err(EmulationError::NoPort(_))));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use gannet_fabric::clop;
 use gannet_ingest::roce::RoceSource;
 use gannet_ingest::udp;
 use gannet_ingest::xdp::XdpSource;
@@ -434,6 +435,7 @@ fn open(
         SourceInput::Roce(config) => {
             Ok(vec![Box::new(RoceSource::open(config, landing(1), clock)?)])
         }
+        SourceInput::Fabric(config) => Ok(vec![clop::open(config, landing(1), clock)?]),
         SourceInput::Capture(path) => {
             let config = PcapConfig {
                 path: path.clone(),

@@ -191,6 +191,20 @@ pub fn is_listening(config: &FabricConfig) -> io::Result<bool> {
     }
 }
 
+/// Tests that a source of this configuration could wait for its sender: listens for a moment.
+///
+/// # Errors
+/// When it could not, or its secret cannot be read.
+pub fn can_listen(config: &FabricConfig) -> Result<(), Error> {
+    config.check()?;
+    config.trust()?;
+    let listening = match config.backend {
+        Backend::Shm => shm(config).listen().map(drop),
+        Backend::Udp => udp(config).listen().map(drop),
+    };
+    listening.map_err(|cause| Error::Listen { place: config.listen.clone(), cause })
+}
+
 fn shm(config: &FabricConfig) -> OverShm {
     OverShm(PathBuf::from(&config.listen))
 }

@@ -286,5 +286,11 @@ fn a_place_that_is_taken_or_left_behind_is_told_apart() {
     let error = clop::connect(&config).map(drop).unwrap_err().to_string();
     assert!(error.contains("start the readout first"), "{error}");
     drop(source(&config));
+    let file = dir.path().join("file");
+    std::fs::write(&file, "not ours").unwrap();
+    let taken = FabricConfig::new(Backend::Shm, file.display().to_string());
+    let landing = Landing { lengths: LENGTHS, cells: 100 };
+    assert!(clop::open(&taken, landing, &clock).unwrap().bind().is_err());
+    assert_eq!(std::fs::read(&file).unwrap(), b"not ours", "no file is removed that is no socket");
     assert!(!dir.path().join("ring").exists(), "and nothing is left of one that ended");
 }

@@ -30,7 +30,7 @@ fn words(primitive: &[u8]) -> [u64; 3] {
 }
 
 /// The primitives of the same frames, made again without any network.
-fn expected(bench: &Bench, ended: &Ended) -> Vec<[u64; 3]> {
+pub fn expected(bench: &Bench, ended: &Ended) -> Vec<[u64; 3]> {
     let mut config = bench.tpc().config.emulate.clone();
     config.start_timestamp = Some(ended.number("/streams/0/first_timestamp"));
     let mut emulator = config.emulator(&bench.tpc().channel_map, 0).unwrap();

@@ -5,6 +5,7 @@ mod apart;
 mod clocks;
 mod edges;
 mod equality;
+mod fabric;
 mod hostile;
 mod http;
 mod interruption;

@@ -211,7 +211,9 @@ impl Readout {
                 let rest = line.split_once(mark)?.1;
                 rest.split([' ', '/', '\n']).next()?.parse().ok()
             };
-            let socket = || after(": udp ").or_else(|| after(": roce "));
+            // What is found at a place has no address.
+            let ring = || line.contains(": fabric ").then(|| ([0; 4], 0).into());
+            let socket = || after(": udp ").or_else(|| after(": roce ")).or_else(ring);
             address = address.or_else(socket).or_else(|| after(" queue 0 "));
             metrics = metrics.or_else(|| after("metrics: http://"));
         }

@@ -1,7 +1,7 @@
 //! Frames taken by AF_XDP: the front end in one network namespace, the readout in another, and a pair
 //! of virtual Ethernet cards between them.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread;
 
 use gannet_control::emulation::EmulationReport;
@@ -9,7 +9,7 @@ use gannet_measure::testing::skipped;
 use serde_json::Value;
 
 use crate::readout::namespaces::Namespaces;
-use crate::readout::process::{Bench, Ended, QUIET, Readout, alone, gannet, scale};
+use crate::readout::process::{Bench, Ended, QUIET, Readout, alone, scale};
 
 fn config(mode: &str, emulate: &str) -> String {
     format!(

@@ -1,13 +1,16 @@
 //! `gannet replay`.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 use gannet_dune::raw_file::{RawFileReader, Role, verify};
 use gannet_wire::{GeoId, tpc_frame, wibeth};
 
+use crate::readout::process::{Bench, QUIET, Readout};
 use crate::sending::receiver::Receiver;
 use crate::sending::recordings::{self, FRAMES, REPEATED, SECOND, STREAMS, frames};
 use crate::sending::{errors, gannet, interrupt, report, run};
@@ -50,6 +53,24 @@ fn captures_give_their_datagrams_at_the_recorded_rate() {
         assert!(report["elapsed_ns"].as_u64().unwrap() >= (39.0 * 16_384.0 / 0.003) as u64);
         assert_eq!(report["lateness_ns"]["count"], frames.len());
     }
+}
+
+#[test]
+fn a_recording_goes_to_where_a_configuration_expects_it() {
+    let bench = Bench::new(
+        "[[source]]\nstreams = { count = 2 }\nfabric = { backend = \"shm\", listen = \"ring\" }",
+    );
+    let file = recordings::pcap_file(bench.directory.path(), &frames());
+    let readout = Readout::start(&bench.config());
+    thread::sleep(QUIET);
+    let to = bench.config();
+    let arguments: [&dyn AsRef<OsStr>; 7] =
+        [&"replay", &file, &"--config", &to, &"--wait", &"--unpaced", &"--json"];
+    let report = report(&run(&arguments, 0));
+    thread::sleep(QUIET);
+    let ended = readout.stop();
+    assert_eq!((&report["datagrams"], &report["unsent"]), (&frames().len().into(), &0.into()));
+    assert_eq!(ended.ledger("frames", "delivered"), frames().len() as u64, "{}", ended.report);
 }
 
 #[test]
