@@ -44,6 +44,6 @@ pub use endpoint::{
 #[cfg(not(loom))]
 pub use exchange::{JoinError, Trust};
 #[cfg(not(loom))]
-pub use meet::{Meet, OverShm, OverUdp};
+pub use meet::{Meet, OverOfi, OverShm, OverUdp};
 #[cfg(not(loom))]
 pub use own::{Counters, Limits};

@@ -6,8 +6,10 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::endpoint::{Endpoint, Peer};
+use crate::endpoint::{Endpoint, Level, Peer};
 use crate::exchange::{JoinError, Side, Trust};
+use crate::ofi::provider::{ChooseError, Wanted, choose};
+use crate::ofi::{self, Library, Ofi};
 use crate::own::Limits;
 use crate::shm::{self, Shm};
 use crate::tcp;
@@ -177,5 +179,58 @@ impl Meet for OverUdp {
 
     fn is_listening(&self) -> io::Result<bool> {
         answer(std::net::TcpStream::connect_timeout(&self.address()?, ANSWER_WITHIN))
+    }
+}
+
+/// Meeting over a provider of libfabric, at the address of a TCP socket: a host, or its number, and a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverOfi {
+    /// The address.
+    pub place: String,
+    /// Name of the provider; the best one that can be used without one.
+    pub provider: Option<String>,
+}
+
+impl OverOfi {
+    fn endpoint(&self, limits: &Limits) -> Result<Ofi, ChooseError> {
+        let wanted = Wanted { provider: self.provider.clone(), address: None };
+        let choice = choose(&Library::open()?, &wanted)?;
+        Ok(Ofi::new(choice, Level::Sent, limits.clone()))
+    }
+}
+
+impl Meet for OverOfi {
+    type Endpoint = Ofi;
+    type Listener = tcp::Listener;
+
+    fn listen(&self) -> io::Result<tcp::Listener> {
+        tcp::Listener::bind(&self.place)
+    }
+
+    fn place(&self, listener: &tcp::Listener) -> String {
+        listener.address().map_or_else(|_| self.place.clone(), |address| address.to_string())
+    }
+
+    fn accept(
+        &self,
+        listener: &tcp::Listener,
+        wait: Duration,
+        limits: &Limits,
+        trust: &Trust,
+    ) -> Result<(Ofi, Peer), JoinError> {
+        let connection = listener.accept_within(wait, trust, ofi::BACKEND, limits.deadline)?;
+        let mut endpoint = self.endpoint(limits)?;
+        let peer = endpoint.join(connection)?;
+        Ok((endpoint, peer))
+    }
+
+    fn connect(&self, limits: &Limits, trust: &Trust) -> Result<(Ofi, Peer), JoinError> {
+        let mut endpoint = self.endpoint(limits)?;
+        let peer = endpoint.connect(&self.place, trust)?;
+        Ok((endpoint, peer))
+    }
+
+    fn is_listening(&self) -> io::Result<bool> {
+        OverUdp(self.place.clone()).is_listening()
     }
 }

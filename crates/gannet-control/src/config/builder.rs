@@ -30,10 +30,12 @@ pub enum Role {
 #[serde(deny_unknown_fields, default)]
 pub struct BuilderConfig {
     /// Where the builder waits for the readout: the path of a socket for `shm`, an address and port of TCP for
-    /// `udp`. Empty: a run is one process.
+    /// `udp` and `ofi`. Empty: a run is one process.
     pub listen: String,
-    /// What carries their data: `shm` on one host, `udp` between hosts.
+    /// What carries their data: `shm` on one host, `udp` between hosts, or `ofi`, a provider of libfabric.
     pub backend: Backend,
+    /// Provider of libfabric, for `ofi`; absent: the best one that can be used.
+    pub provider: Option<String>,
     /// File with the secret by which they know each other. Without one, which `shm` allows, both have to be of the
     /// same user.
     pub secret_file: Option<PathBuf>,
@@ -46,6 +48,7 @@ impl Default for BuilderConfig {
         Self {
             listen: String::new(),
             backend: Backend::Shm,
+            provider: None,
             secret_file: None,
             deadline: Span::s(2),
         }
@@ -62,7 +65,8 @@ impl BuilderConfig {
     /// The place, as the fabric knows places.
     pub(crate) fn place(&self) -> FabricConfig {
         let place = FabricConfig::new(self.backend, self.listen.clone());
-        FabricConfig { secret_file: self.secret_file.clone(), ..place }
+        let Self { provider, secret_file, .. } = self.clone();
+        FabricConfig { provider, secret_file, ..place }
     }
 
     /// Refuses a place that cannot be.

@@ -153,7 +153,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 /// The same for the ring of a source.
 fn reachable_ring(fabric: &FabricConfig) -> FabricConfig {
     let address = fabric.listen.parse().map(reachable).ok();
-    let address = address.filter(|_| fabric.backend == Backend::Udp);
+    let address = address.filter(|_| fabric.backend != Backend::Shm);
     let listen = address.map_or_else(|| fabric.listen.clone(), |address| address.to_string());
     FabricConfig { listen, ..fabric.clone() }
 }

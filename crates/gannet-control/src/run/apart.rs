@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gannet_fabric::clop::Backend;
-use gannet_fabric::meet::{Meet, OverShm, OverUdp};
+use gannet_fabric::meet::{Meet, OverOfi, OverShm, OverUdp};
 use gannet_fabric::messenger::{Messenger, Ring};
 use gannet_fabric::{Endpoint, JoinError, Limits, Peer, Trust};
 use gannet_measure::clock::Clock;
@@ -85,6 +85,11 @@ pub(super) struct BuilderLink<I> {
 pub(super) enum Listening {
     Shm(OverShm, <OverShm as Meet>::Listener),
     Udp(OverUdp, <OverUdp as Meet>::Listener),
+    Ofi(OverOfi, <OverOfi as Meet>::Listener),
+}
+
+fn over_ofi(config: &BuilderConfig) -> OverOfi {
+    OverOfi { place: config.listen.clone(), provider: config.provider.clone() }
 }
 
 impl Listening {
@@ -107,6 +112,11 @@ impl Listening {
                 let listener = place.listen().map_err(refuse)?;
                 Self::Udp(place, listener)
             }
+            Backend::Ofi => {
+                let place = over_ofi(config);
+                let listener = place.listen().map_err(refuse)?;
+                Self::Ofi(place, listener)
+            }
         })
     }
 }
@@ -117,6 +127,7 @@ impl<I: Item + Record> BuilderLink<I> {
         match listening {
             Listening::Shm(place, listener) => self.serve_all(place, listener),
             Listening::Udp(place, listener) => self.serve_all(place, listener),
+            Listening::Ofi(place, listener) => self.serve_all(place, listener),
         }
     }
 
@@ -198,10 +209,12 @@ pub(super) struct ReadoutLink<I> {
 impl<I: Item + Record> ReadoutLink<I> {
     /// Serves the builder, and looks for it when it is gone, until no items come any more and it needs nothing.
     pub fn run(self) {
-        let listen = self.meeting.config.listen.clone();
-        match self.meeting.config.backend {
+        let config = &self.meeting.config;
+        let (listen, ofi) = (config.listen.clone(), over_ofi(config));
+        match config.backend {
             Backend::Shm => self.serve_all(&OverShm(listen.into())),
             Backend::Udp => self.serve_all(&OverUdp(listen)),
+            Backend::Ofi => self.serve_all(&ofi),
         }
     }
 

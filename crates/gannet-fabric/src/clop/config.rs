@@ -22,6 +22,8 @@ pub enum Backend {
     Shm,
     /// UDP sockets, of any hosts.
     Udp,
+    /// A provider of libfabric, of any hosts: RDMA cards, and TCP.
+    Ofi,
 }
 
 impl std::fmt::Display for Backend {
@@ -29,6 +31,7 @@ impl std::fmt::Display for Backend {
         f.write_str(match self {
             Self::Shm => "shm",
             Self::Udp => "udp",
+            Self::Ofi => "ofi",
         })
     }
 }
@@ -49,10 +52,13 @@ pub enum Policy {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FabricConfig {
-    /// Where the sender finds it: the path of a socket for `shm`, an address and port of TCP for `udp`.
+    /// Where the sender finds it: the path of a socket for `shm`, an address and port of TCP for `udp` and `ofi`.
     pub listen: String,
-    /// What carries the frames: `shm` on one host, `udp` between hosts.
+    /// What carries the frames: `shm` on one host, `udp` between hosts, or `ofi`, a provider of libfabric.
     pub backend: Backend,
+    /// Provider of libfabric, for `ofi`; absent: the best one that can be used.
+    #[serde(default)]
+    pub provider: Option<String>,
     /// File with the secret by which sender and receiver know each other. Without one, which `shm` allows,
     /// both have to be of the same user.
     #[serde(default)]
@@ -82,6 +88,7 @@ impl FabricConfig {
         Self {
             listen: listen.into(),
             backend,
+            provider: None,
             secret_file: None,
             policy: Policy::default(),
             queue: queue(),
@@ -100,7 +107,7 @@ impl FabricConfig {
                 return Err(Error::Path(listen()));
             }
             Backend::Shm => {}
-            Backend::Udp => {
+            Backend::Udp | Backend::Ofi => {
                 let port = self.listen.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
                 if !matches!(port, Some(Ok(_))) {
                     return Err(Error::Address(listen()));

@@ -48,7 +48,7 @@ use gannet_measure::clock::Clock;
 use gannet_measure::quantity::Span;
 use thiserror::Error;
 
-use crate::meet::{Meet, OverShm, OverUdp};
+use crate::meet::{Meet, OverOfi, OverShm, OverUdp};
 use crate::{Failure, JoinError};
 
 pub use config::{Backend, FabricConfig, Policy};
@@ -165,6 +165,7 @@ pub fn open(
     Ok(match config.backend {
         Backend::Shm => Box::new(ClopSource::new(shm(config), config, landing, clock)?),
         Backend::Udp => Box::new(ClopSource::new(udp(config), config, landing, clock)?),
+        Backend::Ofi => Box::new(ClopSource::new(ofi(config), config, landing, clock)?),
     })
 }
 
@@ -177,6 +178,7 @@ pub fn connect(config: &FabricConfig) -> Result<Box<dyn Sink>, gannet_ingest::Er
     Ok(match config.backend {
         Backend::Shm => Box::new(ClopSink::connect(shm(config), config)?),
         Backend::Udp => Box::new(ClopSink::connect(udp(config), config)?),
+        Backend::Ofi => Box::new(ClopSink::connect(ofi(config), config)?),
     })
 }
 
@@ -188,6 +190,7 @@ pub fn is_listening(config: &FabricConfig) -> io::Result<bool> {
     match config.backend {
         Backend::Shm => shm(config).is_listening(),
         Backend::Udp => udp(config).is_listening(),
+        Backend::Ofi => ofi(config).is_listening(),
     }
 }
 
@@ -201,12 +204,17 @@ pub fn can_listen(config: &FabricConfig) -> Result<(), Error> {
     let listening = match config.backend {
         Backend::Shm => shm(config).listen().map(drop),
         Backend::Udp => udp(config).listen().map(drop),
+        Backend::Ofi => ofi(config).listen().map(drop),
     };
     listening.map_err(|cause| Error::Listen { place: config.listen.clone(), cause })
 }
 
 fn shm(config: &FabricConfig) -> OverShm {
     OverShm(PathBuf::from(&config.listen))
+}
+
+fn ofi(config: &FabricConfig) -> OverOfi {
+    OverOfi { place: config.listen.clone(), provider: config.provider.clone() }
 }
 
 fn udp(config: &FabricConfig) -> OverUdp {

@@ -80,6 +80,7 @@ impl<M: Meet> ClopSource<M> {
         let engine = match config.backend {
             super::Backend::Shm => "shm",
             super::Backend::Udp => "udp",
+            super::Backend::Ofi => "ofi",
         };
         let lengths = landing.lengths;
         let ring = Ring { cell_bytes: cell_bytes as u64, cells };

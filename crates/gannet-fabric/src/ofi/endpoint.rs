@@ -21,7 +21,7 @@ use crate::peers::Peers;
 use crate::tcp::{self, Connection, Listener};
 
 /// Number of this backend in a hello.
-const BACKEND: u32 = 3;
+pub(crate) const BACKEND: u32 = 3;
 /// How often an endpoint looks for messages of the others, in nanoseconds.
 const LOOK_NS: u64 = 100_000;
 /// Messages of an endpoint that are taken at a look.

@@ -7,6 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gannet_emulate::FrontEnd;
+use gannet_fabric::ofi::Library;
+use gannet_fabric::ofi::provider::{Wanted, choose};
 use gannet_log::{Kind, Reader};
 use gannet_measure::testing::skipped;
 use serde_json::Value;
@@ -174,6 +176,19 @@ fn two_processes_record_what_one_does_over_shared_memory() {
 #[test]
 fn two_processes_record_what_one_does_over_udp() {
     two_processes_record_what_one_does(&by_udp(), |_| Command::new(gannet()));
+}
+
+#[test]
+fn two_processes_record_what_one_does_over_libfabric() {
+    let wanted = Wanted { provider: Some("tcp".into()), address: None };
+    let library = Library::open().map_err(|error| error.to_string());
+    let chosen = library
+        .and_then(|library| choose(&library, &wanted).map(drop).map_err(|error| error.to_string()));
+    if let Err(why) = chosen {
+        return skipped("two_processes_record_what_one_does_over_libfabric", &why);
+    }
+    let builder = by_udp().replace("\"udp\"", "\"ofi\"\nprovider = \"tcp\"");
+    two_processes_record_what_one_does(&builder, |_| Command::new(gannet()));
 }
 
 #[test]
