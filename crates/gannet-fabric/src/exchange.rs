@@ -10,42 +10,8 @@ use std::time::Duration;
 use gannet_wire::exchange::{Message, PIECE_LEN};
 use hmac::{Hmac, KeyInit, Mac};
 use rustix::rand::{GetRandomFlags, getrandom};
-use sha2::{Digest, Sha256};
+use sha2::Sha256;
 use thiserror::Error;
-
-/// How endpoints know that they may join.
-#[derive(Clone)]
-pub enum Trust {
-    /// They are of one user on one host.
-    SameUser,
-    /// They know the same secret.
-    Secret(Vec<u8>),
-}
-
-impl Trust {
-    /// The key of the codes: the hash of the secret, since HMAC takes secrets that differ in zeros at their
-    /// end for one; no bytes without a secret.
-    ///
-    /// # Errors
-    /// When the secret is empty: anybody knows that.
-    pub fn key(&self) -> Result<Vec<u8>, JoinError> {
-        match self {
-            Self::SameUser => Ok(Vec::new()),
-            Self::Secret(secret) if secret.is_empty() => Err(JoinError::EmptySecret),
-            Self::Secret(secret) => Ok(Sha256::digest(secret).to_vec()),
-        }
-    }
-}
-
-/// Prints nothing of the secret.
-impl std::fmt::Debug for Trust {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::SameUser => "SameUser",
-            Self::Secret(_) => "Secret(..)",
-        })
-    }
-}
 
 /// Which side of an exchange an endpoint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,9 +44,9 @@ pub enum JoinError {
     /// The other side does not know the secret.
     #[error("the other side does not know the secret, or has one and this side has none")]
     Secret,
-    /// The secret of this side has no bytes.
-    #[error("the secret is empty; give both sides the same one of 16 bytes or more")]
-    EmptySecret,
+    /// The secret of this side can be guessed.
+    #[error("the secret has {0} bytes; give both sides the same one of 16 bytes or more")]
+    ShortSecret(usize),
     /// Over a network nobody can tell the user of the other side.
     #[error("processes of two hosts need a secret: give both sides the same one")]
     NoSecret,
@@ -150,7 +116,7 @@ pub struct Joined {
     pub deadline: Duration,
 }
 
-/// Meets the other side: both prove to know the `key` ([`Trust::key`]).
+/// Meets the other side: both prove to know the `key` ([`crate::Trust::key`]).
 ///
 /// # Errors
 /// When the other side is of another backend or version, does not know the secret, or does not answer.

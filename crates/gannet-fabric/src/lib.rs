@@ -33,6 +33,8 @@ pub mod shm;
 #[cfg(not(loom))]
 pub mod tcp;
 #[cfg(not(loom))]
+mod trust;
+#[cfg(not(loom))]
 pub mod udp;
 #[cfg(not(loom))]
 mod windows;
@@ -42,8 +44,10 @@ pub use endpoint::{
     Peer, PostError, Put, RegionId, Remote, Request, Window,
 };
 #[cfg(not(loom))]
-pub use exchange::{JoinError, Trust};
+pub use exchange::JoinError;
 #[cfg(not(loom))]
 pub use meet::{Meet, OverOfi, OverShm, OverUdp};
 #[cfg(not(loom))]
 pub use own::{Counters, Limits};
+#[cfg(not(loom))]
+pub use trust::{SECRET_LEN_MIN, SecretError, Trust};

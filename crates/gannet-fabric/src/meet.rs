@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::endpoint::{Endpoint, Level, Peer};
-use crate::exchange::{JoinError, Side, Trust};
+use crate::exchange::{JoinError, Side};
 use crate::ofi::provider::{ChooseError, Wanted, choose};
 use crate::ofi::{self, Library, Ofi};
 use crate::own::Limits;
 use crate::shm::{self, Shm};
 use crate::tcp;
+use crate::trust::Trust;
 use crate::udp::{self, Udp};
 
 /// A place at which endpoints of one backend meet: one listens, others connect.

@@ -20,7 +20,8 @@ use gannet_wire::record::Record;
 use rustix::net::sockopt;
 
 use crate::endpoint::Failure;
-use crate::exchange::{Carrier, JoinError, Side, Trust, meet};
+use crate::exchange::{Carrier, JoinError, Side, meet};
+use crate::trust::Trust;
 
 /// How often a listener looks whether somebody has come.
 const LOOK: Duration = Duration::from_millis(1);

@@ -38,10 +38,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// `--role readout` takes frames and finds what is in them, `--role builder` decides and records. Each finds the other,
 /// and goes on without it when it is gone; what is lost is counted.
 ///
-/// Examples:
-///   gannet run detector.toml --seconds 60
-///   gannet run detector.toml --role builder &
-///   gannet run detector.toml --role readout
+/// Example: gannet run detector.toml --seconds 60
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The configuration file.

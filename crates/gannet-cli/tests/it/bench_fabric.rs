@@ -1,5 +1,7 @@
 //! `gannet bench fabric` through the binary: fields, table, two terminals, and exit codes.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -60,7 +62,8 @@ fn over_udp_the_other_process_is_told_a_secret() {
 fn over_udp_another_terminal_needs_the_same_secret() {
     let directory = tempfile::tempdir().unwrap();
     let secret = directory.path().join("secret");
-    std::fs::write(&secret, "gannet").unwrap();
+    std::fs::write(&secret, "gannets and terns").unwrap();
+    std::fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
     let secret = secret.to_str().unwrap();
     // Free now, and hardly given to another one.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

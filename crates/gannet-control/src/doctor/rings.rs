@@ -24,6 +24,8 @@ fn check(ring: &FabricConfig) -> Check {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use gannet_fabric::clop::Backend;
 
@@ -41,8 +43,12 @@ mod tests {
         assert!(nowhere.value.contains("make its directory first"), "{}", nowhere.value);
         let mut secret = FabricConfig::new(Backend::Udp, "127.0.0.1:0");
         secret.secret_file = Some(directory.path().join("secret"));
-        assert!(check(&secret).value.contains("cannot use the secret"));
-        std::fs::write(directory.path().join("secret"), "x").unwrap();
+        assert!(check(&secret).value.contains("cannot read the secret"));
+        let path = directory.path().join("secret");
+        std::fs::write(&path, "0123456789abcdef").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(check(&secret).value.contains("open to other users"));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(check(&secret).verdict, Verdict::Ok);
     }
 }

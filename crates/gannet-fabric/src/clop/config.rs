@@ -1,6 +1,6 @@
 //! What can be chosen about frames that come by the fabric.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use gannet_measure::quantity::{Bytes, Span};
 use schemars::JsonSchema;
@@ -128,15 +128,6 @@ impl FabricConfig {
     /// # Errors
     /// When the secret cannot be read.
     pub fn trust(&self) -> Result<Trust, Error> {
-        self.secret_file.as_deref().map_or(Ok(Trust::SameUser), secret)
+        self.secret_file.as_deref().map_or(Ok(Trust::SameUser), |path| Ok(Trust::from_file(path)?))
     }
-}
-
-/// The secret in a file, without white space at its end.
-fn secret(path: &Path) -> Result<Trust, Error> {
-    let refuse = |cause| Error::Secret { path: path.to_owned(), cause };
-    let bytes = std::fs::read(path).map_err(|error| refuse(error.into()))?;
-    let trust = Trust::Secret(bytes.trim_ascii_end().to_vec());
-    trust.key().map_err(refuse)?;
-    Ok(trust)
 }

@@ -49,7 +49,7 @@ use gannet_measure::quantity::Span;
 use thiserror::Error;
 
 use crate::meet::{Meet, OverOfi, OverShm, OverUdp};
-use crate::{Failure, JoinError};
+use crate::{Failure, JoinError, SecretError};
 
 pub use config::{Backend, FabricConfig, Policy};
 pub use sink::ClopSink;
@@ -73,15 +73,9 @@ pub enum Error {
     /// A sender is to wait for too long.
     #[error("wait = {0} is longer than 10 s")]
     Wait(Span),
-    /// The secret cannot be read.
-    #[error("cannot use the secret in {}: {cause}", path.display())]
-    Secret {
-        /// Its file.
-        path: PathBuf,
-        /// Why not.
-        #[source]
-        cause: JoinError,
-    },
+    /// There is no secret that can be used.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
     /// Nobody can be let in.
     #[error("cannot listen at {place}: {cause}{}", listen_advice(.cause))]
     Listen {

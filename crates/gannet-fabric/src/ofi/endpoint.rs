@@ -15,10 +15,11 @@ use crate::endpoint::{
     Completion, Endpoint, Facts, Failure, Get, Key, Level, OpenError, Opening, Peer, PostError,
     Put, RegionId, Request,
 };
-use crate::exchange::{JoinError, Trust};
+use crate::exchange::JoinError;
 use crate::own::{Counters, Limits, Own};
 use crate::peers::Peers;
 use crate::tcp::{self, Connection, Listener};
+use crate::trust::Trust;
 
 /// Number of this backend in a hello.
 pub(crate) const BACKEND: u32 = 3;

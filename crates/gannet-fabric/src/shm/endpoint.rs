@@ -13,9 +13,10 @@ use crate::endpoint::{
     Completion, Endpoint, Facts, Failure, Get, Key, Level, Local, OpenError, Opening, Peer,
     PostError, Put, RegionId, Remote, Request,
 };
-use crate::exchange::{JoinError, Side, Trust};
+use crate::exchange::{JoinError, Side};
 use crate::own::{Counters, Limits, Own};
 use crate::peers::Peers;
+use crate::trust::Trust;
 
 /// How often an endpoint looks for messages of the others, in nanoseconds.
 const LOOK_NS: u64 = 100_000;

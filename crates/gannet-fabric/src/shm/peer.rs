@@ -11,8 +11,9 @@ use gannet_wire::exchange::{self, Message};
 use super::line::Line;
 use super::ring::{self, Reader, Words, Writer};
 use crate::endpoint::{Failure, Key, Local, RegionId, Window};
-use crate::exchange::{JoinError, Side, Trust, meet};
+use crate::exchange::{JoinError, Side, meet};
 use crate::own::{Limits, Returns};
+use crate::trust::Trust;
 use crate::windows::Windows;
 
 /// Number of this backend in a hello.

@@ -16,10 +16,11 @@ use crate::endpoint::{
     Completion, Endpoint, Facts, Failure, Get, Key, Level, Local, OpenError, Opening, Peer,
     PostError, Put, RegionId, Remote, Request,
 };
-use crate::exchange::{JoinError, Trust};
+use crate::exchange::JoinError;
 use crate::own::{Counters, Limits, Own};
 use crate::peers::Peers;
 use crate::tcp::{self, Connection, Listener};
+use crate::trust::Trust;
 use crate::windows::{Windows, parts};
 
 /// Number of this backend in a hello.

@@ -1,8 +1,11 @@
 //! Frames put into the ring of a source, over each backend, within one process.
 
+use std::fs::{self, Permissions};
 use std::io::Write;
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,11 +29,16 @@ fn backends(test: &str) -> Vec<Backend> {
 /// Bytes that a frame may have.
 const LENGTHS: std::ops::RangeInclusive<usize> = 100..=1000;
 
+fn write_secret(path: &Path, secret: &str) {
+    fs::write(path, secret).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+}
+
 /// A place to meet at, with a secret where it needs one.
 fn place(backend: Backend) -> (FabricConfig, TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let secret = dir.path().join("secret");
-    std::fs::write(&secret, "gannet and cod\n").unwrap();
+    write_secret(&secret, "gannets and cod, and terns\n");
     let listen = match backend {
         Backend::Shm => dir.path().join("ring").display().to_string(),
         Backend::Udp | Backend::Ofi => "127.0.0.1:0".into(),
@@ -206,7 +214,7 @@ fn strangers_are_kept_out_and_hold_nobody_up() {
         let (source, place) = source(&config);
         let senders = thread::spawn(move || {
             let other = dir.path().join("other");
-            std::fs::write(&other, "another one").unwrap();
+            write_secret(&other, "another secret one");
             let wrong = FabricConfig { secret_file: Some(other), ..place.clone() };
             let error = clop::connect(&wrong).map(drop).unwrap_err().to_string();
             assert!(error.contains("does not know the secret"), "{backend}: {error}");

@@ -36,7 +36,8 @@ fn with_a_window() -> Shm {
 
 #[test]
 fn secrets_that_differ_keep_endpoints_apart() {
-    let secrets: [&[u8]; 4] = [b"", b"gannet", b"gannes", b"gannet\0\0"];
+    let secrets: [&[u8]; 4] =
+        [b"", b"gannets and terns", b"gannets and herns", b"gannets and terns\0\0"];
     let trust = |secret: &[u8]| match secret {
         b"" => Trust::SameUser,
         secret => Trust::Secret(secret.to_vec()),
@@ -56,10 +57,13 @@ fn secrets_that_differ_keep_endpoints_apart() {
 }
 
 #[test]
-fn a_secret_without_bytes_is_none() {
-    let (near, _far) = pair();
-    let joined = Shm::new(limits()).join(near, Side::Connecting, &Trust::Secret(Vec::new()));
-    assert!(matches!(joined, Err(JoinError::EmptySecret)));
+fn a_secret_that_can_be_guessed_is_none() {
+    for bytes in [0, 15] {
+        let (near, _far) = pair();
+        let short = Trust::Secret(vec![b'x'; bytes]);
+        let joined = Shm::new(limits()).join(near, Side::Connecting, &short);
+        assert!(matches!(joined, Err(JoinError::ShortSecret(it)) if it == bytes), "{joined:?}");
+    }
 }
 
 /// What a stranger tries: messages drawn at random, or true ones with a wrong code.
@@ -86,7 +90,9 @@ fn a_stranger_is_told_no_window() {
         for _ in 0..500 {
             let (near, far) = pair();
             let far = thread::spawn(move || {
-                with_a_window().join(far, side, &Trust::Secret(b"gannet".to_vec())).map(|_| ())
+                with_a_window()
+                    .join(far, side, &Trust::Secret(b"gannets and terns".to_vec()))
+                    .map(|_| ())
             });
             let mut heard = Vec::new();
             for _ in 0..4 {

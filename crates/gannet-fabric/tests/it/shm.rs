@@ -52,11 +52,11 @@ fn windows_that_were_open_before_are_told_to_who_joins() {
     let (here, there) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
     let far = thread::spawn(move || {
-        far.join(there, Side::Accepting, &Trust::Secret(b"gannet".to_vec())).unwrap();
+        far.join(there, Side::Accepting, &Trust::Secret(b"gannets and terns".to_vec())).unwrap();
         far
     });
     let mut near = Shm::new(limits());
-    near.join(here, Side::Connecting, &Trust::Secret(b"gannet".to_vec())).unwrap();
+    near.join(here, Side::Connecting, &Trust::Secret(b"gannets and terns".to_vec())).unwrap();
     let _far = far.join().unwrap();
     near.progress(1);
     let mut told = Vec::with_capacity(4);

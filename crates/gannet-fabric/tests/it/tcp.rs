@@ -35,7 +35,8 @@ fn meet(
 
 #[test]
 fn only_a_secret_that_both_know_is_trusted() {
-    let secrets: [&[u8]; 3] = [b"gannet", b"gannes", b"gannet\0\0"];
+    let secrets: [&[u8]; 3] =
+        [b"gannets and terns", b"gannets and herns", b"gannets and terns\0\0"];
     for here in secrets {
         for there in secrets {
             let (near, far) = meet(secret(here), secret(there));
@@ -46,13 +47,14 @@ fn only_a_secret_that_both_know_is_trusted() {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let refused = listener.accept(&Trust::SameUser, BACKEND, DEADLINE);
     assert!(matches!(refused, Err(JoinError::NoSecret)));
-    let refused = connect(listener.address().unwrap(), &secret(b""), BACKEND, DEADLINE);
-    assert!(matches!(refused, Err(JoinError::EmptySecret)));
+    let refused =
+        connect(listener.address().unwrap(), &secret(b"fifteen letters"), BACKEND, DEADLINE);
+    assert!(matches!(refused, Err(JoinError::ShortSecret(15))));
 }
 
 #[test]
 fn messages_come_whole_and_in_order_without_waiting() {
-    let (near, far) = meet(secret(b"gannet"), secret(b"gannet"));
+    let (near, far) = meet(secret(b"gannets and terns"), secret(b"gannets and terns"));
     let (mut near, mut far) = (near.unwrap(), far.unwrap());
     let address: Vec<u8> = (0..=255).collect();
     for bytes in [1, 47, 48, 49, 96, ADDRESS_MAX] {
@@ -82,7 +84,7 @@ fn messages_come_whole_and_in_order_without_waiting() {
 fn an_address_in_disorder_is_refused() {
     let piece = [7; 48];
     for (bytes, place) in [(0, 0), (257, 0), (100, 48), (u32::MAX, 0), (10, u32::MAX)] {
-        let (near, far) = meet(secret(b"gannet"), secret(b"gannet"));
+        let (near, far) = meet(secret(b"gannets and terns"), secret(b"gannets and terns"));
         let (mut near, mut far) = (near.unwrap(), far.unwrap());
         near.send(&Message::Address { bytes, place, piece }).unwrap();
         let refused = hear_address(&mut far);
@@ -94,7 +96,10 @@ fn an_address_in_disorder_is_refused() {
 fn awaited() -> (SocketAddr, thread::JoinHandle<Result<Connection, JoinError>>) {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = listener.address().unwrap();
-    (address, thread::spawn(move || listener.accept(&secret(b"gannet"), BACKEND, DEADLINE)))
+    (
+        address,
+        thread::spawn(move || listener.accept(&secret(b"gannets and terns"), BACKEND, DEADLINE)),
+    )
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub fn loopback() -> SocketAddr {
 }
 
 pub fn secret() -> Trust {
-    Trust::Secret(b"gannet".to_vec())
+    Trust::Secret(b"gannets and terns".to_vec())
 }
 
 /// Two endpoints of this process.

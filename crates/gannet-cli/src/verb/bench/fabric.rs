@@ -191,11 +191,7 @@ fn compare(
 /// How the two processes know each other: by the secret of a file, or one that is told to a process that is started.
 fn trust(arguments: &Arguments) -> anyhow::Result<Trust> {
     match &arguments.secret_file {
-        Some(path) => {
-            let secret = fs::read(path);
-            let secret = secret.with_context(|| format!("cannot read {}", path.display()))?;
-            Ok(Trust::Secret(secret.trim_ascii_end().to_vec()))
-        }
+        Some(path) => Ok(Trust::from_file(path)?),
         None if arguments.backend.needs_secret()
             && arguments.listen.is_none()
             && arguments.to.is_none() =>

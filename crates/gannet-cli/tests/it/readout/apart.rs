@@ -39,7 +39,7 @@ tracks = {{ rate_hz = 100.0 }}
 {emulate}
 "#
     ));
-    fs::write(bench.directory.path().join("secret"), "of two processes").unwrap();
+    bench.write_secret("a secret of two processes");
     bench
 }
 

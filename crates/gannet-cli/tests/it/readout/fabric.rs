@@ -36,7 +36,7 @@ pace = {{ rate_scale = {rate_scale} }}
 tracks = {{ rate_hz = 50.0 }}
 "#
     ));
-    fs::write(bench.directory.path().join("secret"), "a gannet dives\n").unwrap();
+    bench.write_secret("a gannet dives for cod\n");
     bench
 }
 
@@ -179,7 +179,7 @@ fn others_are_told_why_they_cannot_send() {
         let second = Command::new(gannet()).arg("run").arg(bench.config()).output().unwrap();
         let error = String::from_utf8(second.stderr).unwrap();
         assert!(error.contains("another program has it"), "{error}");
-        fs::write(bench.directory.path().join("secret"), "a gannet dove").unwrap();
+        bench.write_secret("a gannet dove for cod");
         let error = refusal(&bench);
         assert!(error.contains("does not know the secret"), "{error}");
         let kill = Command::new("kill").args(["-INT", &sender.id().to_string()]).status();

@@ -1,8 +1,10 @@
 //! A readout as its users have it: the `gannet` binary in a process of its own.
 
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, UdpSocket};
 use std::ops::Range;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -49,7 +51,7 @@ pub fn free_address() -> SocketAddr {
 
 /// Resident memory of a process, in KiB.
 pub fn resident_kib(id: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
@@ -65,7 +67,7 @@ const NO_CAPABILITIES: [&str; 3] = ["--no-new-privs", "--bounding-set=-all", "--
 
 /// Whether who runs the tests has any capability.
 fn has_capabilities() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let status = fs::read_to_string("/proc/self/status").unwrap();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
     u64::from_str_radix(effective.trim(), 16).unwrap() != 0
 }
@@ -96,13 +98,13 @@ impl Bench {
     pub fn with_recorder(text: &str, lines: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let out = directory.path().join("out");
-        std::fs::create_dir(&out).unwrap();
+        fs::create_dir(&out).unwrap();
         let recorder = format!(
             "{text}\n[recorder]\ndirectory = {:?}\n{lines}\n[pipeline.exports]\nformats = []\n\
              [pipeline.channels]\nfile = false\n",
             out.to_str().unwrap()
         );
-        std::fs::write(directory.path().join("bench.toml"), recorder).unwrap();
+        fs::write(directory.path().join("bench.toml"), recorder).unwrap();
         let plan = config::load(&directory.path().join("bench.toml"), &[&DUNE_TPC]).unwrap();
         Self { directory, plan }
     }
@@ -116,13 +118,20 @@ impl Bench {
         self.directory.path().join("bench.toml")
     }
 
+    /// Writes the file `secret` beside the configuration, for this user only.
+    pub fn write_secret(&self, secret: &str) {
+        let path = self.directory.path().join("secret");
+        fs::write(&path, secret).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    }
+
     pub fn out(&self) -> PathBuf {
         self.directory.path().join("out")
     }
 
     /// Names of the logs that the recorder has left, finished or not, and of their side files.
     pub fn files(&self) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(self.out()).unwrap();
+        let entries = fs::read_dir(self.out()).unwrap();
         let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
         files.retain(|file| file.to_str().unwrap().contains(".glog"));
         files.sort();
