@@ -28,6 +28,8 @@ pub mod ofi;
 #[cfg(not(loom))]
 mod own;
 #[cfg(not(loom))]
+mod packet;
+#[cfg(not(loom))]
 mod peers;
 pub mod shm;
 #[cfg(not(loom))]

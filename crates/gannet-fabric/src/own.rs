@@ -8,7 +8,7 @@ use gannet_memory::SharedRegion;
 use crate::endpoint::{
     Completion, Failure, Key, Local, OpenError, Opening, Peer, PostError, RegionId, Request,
 };
-use crate::windows::Windows;
+use crate::windows::{Keys, Windows};
 
 /// Sizes and patience of an endpoint.
 #[derive(Clone, Debug)]
@@ -58,6 +58,8 @@ pub(crate) struct Own {
     pub regions: Vec<SharedRegion>,
     /// Windows that are open, or not yet returned.
     pub windows: Windows,
+    /// Where the keys of windows come from.
+    pub keys: Keys,
     /// Windows that are open.
     pub openings: Vec<(Key, Opening)>,
     /// Windows that were closed, and who still may use them.
@@ -70,13 +72,14 @@ pub(crate) struct Own {
 impl Own {
     /// # Panics
     /// When a limit is 0, or the number of events is not a power of two from 2 to 2^20.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: Limits, keys: Keys) -> Self {
         let sizes = [limits.peers, limits.regions, limits.windows, limits.completions];
         assert!(sizes.iter().all(|&size| size > 0), "a limit is 0");
         assert!(limits.events.is_power_of_two() && (2..=1 << 20).contains(&limits.events));
         Self {
             regions: Vec::new(),
             windows: Windows::new(limits.windows),
+            keys,
             openings: Vec::new(),
             closing: Vec::new(),
             completions: VecDeque::new(),
@@ -111,7 +114,7 @@ impl Own {
         let &Opening { start, bytes, access, .. } = opening;
         let refuse = OpenError::Local { offset: start.offset, bytes };
         self.at(start, bytes).filter(|_| bytes > 0).ok_or(refuse)?;
-        let key = Windows::draw().map_err(|error| OpenError::Random(error.raw_os_error()))?;
+        let key = self.keys.draw().map_err(|error| OpenError::Random(error.raw_os_error()))?;
         let too_many = OpenError::TooMany { windows_max: self.limits.windows };
         // Two keys in one page of addresses, which can hardly be, look like too many windows.
         self.windows.enter(key, start, bytes, access).map_err(|_| too_many)?;

@@ -26,6 +26,30 @@ pub(crate) struct Windows {
     pages: Vec<u64>,
 }
 
+/// Where keys come from.
+#[derive(Debug)]
+pub(crate) enum Keys {
+    /// The system: nobody can guess one.
+    System,
+}
+
+impl Keys {
+    /// Draws a key.
+    pub fn draw(&mut self) -> Result<Key, Errno> {
+        let bits = match self {
+            Self::System => {
+                let mut bytes = [0; 8];
+                getrandom(&mut bytes, GetRandomFlags::empty())?;
+                u64::from_ne_bytes(bytes)
+            }
+        };
+        // A window begins a page, and ends before the last address.
+        let address = bits & ((1 << (ADDRESS_BITS - 1)) - 1);
+        let process = bits & (0xfffe << ADDRESS_BITS);
+        Ok(Key(process | (address & !(PAGES.bytes() - 1))))
+    }
+}
+
 /// Process and virtual address of a key.
 pub(crate) fn parts(key: Key) -> (u16, u64) {
     ((key.0 >> ADDRESS_BITS) as u16, key.0 & ((1 << ADDRESS_BITS) - 1))
@@ -39,16 +63,6 @@ impl Windows {
             windows_max,
             pages: Vec::new(),
         }
-    }
-
-    /// Draws a key for `bytes` bytes.
-    pub fn draw() -> Result<Key, Errno> {
-        let mut key = [0; 8];
-        getrandom(&mut key, GetRandomFlags::empty())?;
-        // A window begins a page, and ends before the last address.
-        let address = u64::from_ne_bytes(key) & ((1 << (ADDRESS_BITS - 1)) - 1);
-        let process = u64::from_ne_bytes(key) & (0xfffe << ADDRESS_BITS);
-        Ok(Key(process | (address & !(PAGES.bytes() - 1))))
     }
 
     /// Enters a window that begins at `start`.
@@ -159,7 +173,7 @@ mod tests {
             key: u64, write: bool, is_writable: bool,
         ) {
             let mut windows = Windows::new(2);
-            let drawn = Windows::draw().unwrap();
+            let drawn = Keys::System.draw().unwrap();
             let access = if is_writable { Access::Write } else { Access::Read };
             windows.enter(drawn, local(64), bytes, access).unwrap();
             let is_inside = offset + length <= bytes && (is_writable || !write);

@@ -20,6 +20,7 @@ use crate::own::{Counters, Limits, Own};
 use crate::peers::Peers;
 use crate::tcp::{self, Connection, Listener};
 use crate::trust::Trust;
+use crate::windows::Keys;
 
 /// Number of this backend in a hello.
 pub(crate) const BACKEND: u32 = 3;
@@ -60,7 +61,7 @@ impl Ofi {
         let is_ordered = choice.info.orders(bytes_max).write_after_write;
         Self {
             peers: Peers::new(limits.peers),
-            own: Own::new(limits),
+            own: Own::new(limits, Keys::System),
             choice,
             level: if is_ordered { level.min(Level::Placed) } else { Level::Placed },
             bytes_max,

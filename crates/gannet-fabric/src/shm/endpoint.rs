@@ -17,6 +17,7 @@ use crate::exchange::{JoinError, Side};
 use crate::own::{Counters, Limits, Own};
 use crate::peers::Peers;
 use crate::trust::Trust;
+use crate::windows::Keys;
 
 /// How often an endpoint looks for messages of the others, in nanoseconds.
 const LOOK_NS: u64 = 100_000;
@@ -39,7 +40,7 @@ impl Shm {
     /// # Panics
     /// When a limit is 0, or the number of events is not a power of two from 2 to 2^20.
     pub fn new(limits: Limits) -> Self {
-        Self { peers: Peers::new(limits.peers), own: Own::new(limits), look_at: 0 }
+        Self { peers: Peers::new(limits.peers), own: Own::new(limits, Keys::System), look_at: 0 }
     }
 
     /// Waits for an endpoint at a socket, and joins it.

@@ -10,14 +10,13 @@
 //! it. What has another number, or comes from another address, is a stranger's, counted and dropped before
 //! anybody looks at it.
 //!
-//! A PUT is a PUT of the engine: one that tells is for the process after that of its key, which is odd, and
-//! its immediate is the tag. Completions are told in the order of posting. What is under way at the same time
-//! may be written in any order: who overwrites bytes, or lets them be got, waits for the PUT before.
+//! Completions are told in the order of posting. What is under way at the same time may be written in any order:
+//! who overwrites bytes, or lets them be got, waits for the PUT before.
 
+mod cable;
 mod endpoint;
-mod memory;
 mod outgoing;
-mod pair;
+mod socket;
 
 pub(crate) use endpoint::BACKEND;
 pub use endpoint::Udp;

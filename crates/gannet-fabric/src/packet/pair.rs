@@ -1,43 +1,27 @@
 //! What an endpoint has of another one: the cable between them, and what goes over it.
 
 use std::collections::VecDeque;
-use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use gannet_ingest::udp::CoalescedSocket;
 use gannet_lattice::Node;
 use gannet_memory::{Access, Registration};
 use gannet_rdma::{Completion as Event, Configuration, Engine, Failure as Fault, Reason};
-use gannet_wire::exchange::{self, Message, UdpAddress};
-use gannet_wire::rdma::{DATA_LEN_MAX, HEADER_LEN, WINDOW};
-use gannet_wire::record::Record;
-use rustix::net::sockopt;
-use rustix::rand::{GetRandomFlags, getrandom};
+use gannet_wire::exchange::{self, Message};
+use gannet_wire::rdma::WINDOW;
 
 use super::memory::Memory;
-use super::outgoing::{NUMBER_LEN, Outgoing};
+use super::{Cable, Port};
 use crate::endpoint::{Completion, Failure, Key, Local, PostError, RegionId, Request, Window};
-use crate::exchange::{JoinError, Side, hear_address, tell_address};
+use crate::exchange::Side;
 use crate::own::{Limits, Own, Returns};
-use crate::tcp::Connection;
 use crate::windows::{PAGES, PAGES_MAX, Windows, parts};
 
 /// Most operations to one endpoint that are not done.
 const POSTS: usize = 256;
 /// First time to wait for an acknowledgement: longer than a processor is usually away.
 const TIMEOUT_NS: u64 = 1_000_000;
-/// Bits of a number that are the slot of its owner.
-const SLOT_BITS: u32 = 16;
-/// Bytes that a path has to carry in a datagram.
-const DATA_MIN: usize = 512;
 /// Time for a byte on the slowest path that is waited for, ns: 10 MB/s.
 const NS_PER_BYTE: u64 = 100;
-
-/// Slot of the endpoint that a datagram of this number is for.
-pub(super) fn slot(number: u64) -> usize {
-    (number & ((1 << SLOT_BITS) - 1)) as usize
-}
 
 /// What an operation is about.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,17 +44,13 @@ struct Operation {
 
 /// Another endpoint.
 #[derive(Debug)]
-pub(super) struct Pair {
-    connection: Connection,
+pub struct Pair<C> {
+    pub(super) cable: C,
     /// Bytes of data in a packet.
-    pub data_bytes: usize,
-    /// Where its datagrams come from, and which number they begin with.
-    address: SocketAddr,
-    number: u64,
+    data_bytes: usize,
     engine: Engine<Memory>,
-    outgoing: Outgoing,
     /// Windows of the other one.
-    pub windows: Windows,
+    pub(super) windows: Windows,
     /// Those that it takes back, until no operation needs them.
     closing: Vec<Key>,
     /// Not told to be done, in the order of posting.
@@ -78,47 +58,22 @@ pub(super) struct Pair {
     /// Events posted, and events taken.
     posted: u64,
     taken: u64,
-    pub returned: Returns,
+    pub(super) returned: Returns,
     /// When an operation was done last, or the first of those under way was posted.
     since: u64,
     windows_max: usize,
     /// Why it is used no more.
-    pub ending: Option<Failure>,
+    pub(super) ending: Option<Failure>,
 }
 
-impl Pair {
-    /// Agrees with the other side of a connection on a cable.
-    pub fn join(
-        mut connection: Connection,
-        slot: usize,
-        port: u16,
-        datagram_max: usize,
-        limits: &Limits,
-    ) -> Result<Self, JoinError> {
-        let mut number = [0; 8];
-        getrandom(&mut number, GetRandomFlags::empty()).map_err(io::Error::from)?;
-        let number = u64::from_ne_bytes(number) << SLOT_BITS | slot as u64;
-        let datagram_max = datagram_max as u32;
-        let mut own = [0; UdpAddress::LEN];
-        UdpAddress { port, datagram_max, number }.emit(&mut own);
-        tell_address(&mut connection, &own)?;
-        let theirs = hear_address(&mut connection)?;
-        let theirs = UdpAddress::parse(&theirs).map_err(|_| JoinError::Address)?;
-        let address = SocketAddr::new(connection.peer()?, theirs.port);
-        let datagram = path_datagram(&address)?.min(theirs.datagram_max as usize);
-        let data_bytes = datagram.saturating_sub(NUMBER_LEN + HEADER_LEN).min(DATA_LEN_MAX);
-        if data_bytes < DATA_MIN {
-            return Err(JoinError::Address);
-        }
-        connection.stop_waiting()?;
-        let configuration = configuration(connection.side(), data_bytes, limits);
-        Ok(Self {
-            connection,
+impl<C: Cable> Pair<C> {
+    /// What goes over a cable that takes packets with so many bytes of data.
+    pub(super) fn new(cable: C, data_bytes: usize, limits: &Limits) -> Self {
+        let configuration = configuration(cable.side(), data_bytes, limits);
+        Self {
+            cable,
             data_bytes,
-            address,
-            number,
             engine: Engine::new(configuration, Memory::default()),
-            outgoing: Outgoing::new(address, theirs.number),
             windows: Windows::new(limits.windows),
             closing: Vec::new(),
             operations: VecDeque::new(),
@@ -128,18 +83,16 @@ impl Pair {
             since: 0,
             windows_max: limits.windows,
             ending: None,
-        })
+        }
     }
 
-    /// Whether datagrams of this number and sender are its own.
-    #[inline]
-    pub fn sends(&self, number: u64, sender: &SocketAddr) -> bool {
-        let is_sender = (self.address.ip(), self.address.port()) == (sender.ip(), sender.port());
-        self.number == number && is_sender
+    /// Bytes of data in a packet.
+    pub(super) fn data_bytes(&self) -> usize {
+        self.data_bytes
     }
 
     /// Counts of the engine.
-    pub fn traffic(&self) -> &gannet_rdma::Counters {
+    pub(super) fn traffic(&self) -> &gannet_rdma::Counters {
         self.engine.counters()
     }
 
@@ -153,7 +106,7 @@ impl Pair {
     }
 
     /// Lets the engine reach the first `bytes` bytes of a place by `key`.
-    pub fn register(
+    pub(super) fn register(
         &mut self,
         own: &mut Own,
         key: Key,
@@ -172,35 +125,34 @@ impl Pair {
         Ok(())
     }
 
-    pub fn deregister(&mut self, key: Key) {
+    pub(super) fn deregister(&mut self, key: Key) {
         let (process, start) = parts(key);
         self.engine.deregister(process, start);
         self.engine.deregister(process | 1, start);
     }
 
-    pub fn packet_in(&mut self, own: &mut Own, now: u64, packet: &[u8]) {
+    /// Gives the engine a packet that has come.
+    #[inline]
+    pub(super) fn packet_in(&mut self, own: &mut Own, now: u64, packet: &[u8]) {
         self.with(own, |engine| engine.packet_in(now, packet));
     }
 
-    /// Sends what the socket takes.
-    pub fn transmit(&mut self, own: &mut Own, now: u64, socket: &CoalescedSocket) {
+    /// Sends what the port takes.
+    pub(super) fn transmit<P: Port<Cable = C>>(&mut self, own: &mut Own, now: u64, port: &P) {
         std::mem::swap(&mut self.engine.memory_mut().regions, &mut own.regions);
-        let Self { engine, outgoing, .. } = self;
-        let packet = |out: &mut [u8]| engine.next_packet(now, out).map(|packet| packet.length);
-        // What the kernel refuses is asked again, until the other side is given up.
-        let _ = outgoing.send_all(socket, packet);
+        port.send(&mut self.cable, now, &mut self.engine);
         std::mem::swap(&mut self.engine.memory_mut().regions, &mut own.regions);
     }
 
     /// When the engine wants to go on.
-    pub fn deadline(&self) -> Option<u64> {
-        self.engine.next_deadline()
+    pub(super) fn due(&self) -> u64 {
+        self.engine.next_deadline().unwrap_or(u64::MAX)
     }
 
     /// Posts an operation of `bytes` bytes for which `post` makes a descriptor; `None` for one that is done
     /// when all before it are.
     #[inline]
-    pub fn post(
+    pub(super) fn post(
         &mut self,
         own: &mut Own,
         now: u64,
@@ -230,12 +182,12 @@ impl Pair {
     }
 
     /// Whether only one operation is under way.
-    pub fn is_first(&self) -> bool {
+    pub(super) fn is_first(&self) -> bool {
         self.operations.len() == 1
     }
 
     /// The next event of the other side: process, address, bytes and immediate of a PUT that tells.
-    pub fn event(&mut self) -> Option<(u16, u64, u32, u32)> {
+    pub(super) fn event(&mut self) -> Option<(u16, u64, u32, u32)> {
         while let Some(event) = self.engine.poll_completion() {
             match event {
                 Event::RxDone { process, address, length, tag, .. } if process & 1 == 1 => {
@@ -271,44 +223,49 @@ impl Pair {
     }
 
     /// The first operation, if it is done.
-    pub fn done(&mut self, now: u64) -> Option<Completion> {
+    pub(super) fn done(&mut self, now: u64) -> Option<Completion> {
         let first = self.operations.pop_front_if(|operation| operation.outcome.is_some())?;
         self.since = now;
         Some(Completion::Done { request: first.request, outcome: first.outcome? })
     }
 
     /// All operations that are left, of which nobody will tell.
-    pub fn rest(self, failure: Failure) -> impl Iterator<Item = Completion> {
+    pub(super) fn rest(self, failure: Failure) -> impl Iterator<Item = Completion> {
         self.operations.into_iter().map(move |Operation { request, outcome, .. }| {
             let outcome = outcome.unwrap_or(Err(failure));
             Completion::Done { request, outcome }
         })
     }
 
-    /// Refuses an endpoint to which nothing gets done for longer than the deadline.
-    pub fn watch(&self, now: u64, deadline: Duration) -> Result<(), Failure> {
-        let Some(first) = self.operations.front() else { return Ok(()) };
+    /// When an endpoint is given up to which nothing gets done until then.
+    pub(super) fn patience_ends(&self, deadline: Duration) -> u64 {
+        let Some(first) = self.operations.front() else { return u64::MAX };
         let patience = deadline.as_nanos() as u64 + NS_PER_BYTE.saturating_mul(first.needs.bytes);
-        if now.saturating_sub(self.since) > patience {
-            return Err(Failure::Unresponsive);
-        }
-        Ok(())
+        self.since.saturating_add(patience)
     }
 
-    pub fn tell(&mut self, message: &Message) -> Result<(), Failure> {
-        self.connection.tell(message, 2 * self.windows_max)
+    /// Refuses an endpoint to which nothing gets done for longer than the deadline.
+    pub(super) fn watch(&self, now: u64, deadline: Duration) -> Result<(), Failure> {
+        match now > self.patience_ends(deadline) {
+            true => Err(Failure::Unresponsive),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn tell(&mut self, message: &Message) -> Result<(), Failure> {
+        self.cable.tell(message, 2 * self.windows_max)
     }
 
     /// The next message of the other side; those of this one go on.
-    pub fn hear(&mut self) -> Result<Option<Message>, Failure> {
-        self.connection.empty_outbox()?;
+    pub(super) fn hear(&mut self) -> Result<Option<Message>, Failure> {
+        self.cable.empty_outbox()?;
         if self.returned.len() > self.windows_max {
             return Ok(None);
         }
-        self.connection.hear()
+        self.cable.hear()
     }
 
-    pub fn window_opened(&mut self, told: &exchange::Window) -> Result<Window, Failure> {
+    pub(super) fn window_opened(&mut self, told: &exchange::Window) -> Result<Window, Failure> {
         let access = if told.is_writable { Access::Write } else { Access::Read };
         let (key, start) = (Key(told.key), Local { region: RegionId(0), offset: 0 });
         let entered = self.windows.enter(key, start, told.bytes, access);
@@ -317,14 +274,14 @@ impl Pair {
     }
 
     /// Stops using a window of the other one, if it is one.
-    pub fn window_closed(&mut self, key: Key) {
+    pub(super) fn window_closed(&mut self, key: Key) {
         if self.windows.remove(key) {
             self.closing.push(key);
         }
     }
 
     /// A window that no operation needs any more, of which the other side is told so.
-    pub fn window_free(&mut self) -> Result<Option<Key>, Failure> {
+    pub(super) fn window_free(&mut self) -> Result<Option<Key>, Failure> {
         let is_needed =
             |key: &Key| self.operations.iter().any(|operation| operation.needs.key == Some(*key));
         let Some(at) = self.closing.iter().position(|key| !is_needed(key)) else {
@@ -336,7 +293,7 @@ impl Pair {
     }
 
     /// A window that the other side has returned, and of which all events were taken.
-    pub fn window_returned(&mut self) -> Option<Key> {
+    pub(super) fn window_returned(&mut self) -> Option<Key> {
         self.returned.settled(self.taken)
     }
 }
@@ -349,10 +306,10 @@ pub(super) fn far(side: Side) -> Node {
     }
 }
 
-impl Pair {
+impl<C: Cable> Pair<C> {
     /// The other end.
-    pub fn far(&self) -> Node {
-        far(self.connection.side())
+    pub(super) fn far(&self) -> Node {
+        far(self.cable.side())
     }
 }
 
@@ -384,21 +341,6 @@ fn configuration(side: Side, data_bytes: usize, limits: &Limits) -> Configuratio
     }
     replay.attempts = attempts.max(1);
     configuration
-}
-
-/// Longest datagram on the path to `to` that is not cut.
-fn path_datagram(to: &SocketAddr) -> io::Result<usize> {
-    let socket = match to {
-        SocketAddr::V4(_) => UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?,
-        SocketAddr::V6(_) => UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?,
-    };
-    socket.connect(to)?;
-    // Headers of IP and of UDP.
-    let payload = match to {
-        SocketAddr::V4(_) => sockopt::ip_mtu(&socket)?.saturating_sub(20 + 8),
-        SocketAddr::V6(_) => sockopt::ipv6_mtu(&socket)?.saturating_sub(40 + 8),
-    };
-    Ok((payload as usize).min(CoalescedSocket::BYTES_MAX))
 }
 
 #[cfg(test)]

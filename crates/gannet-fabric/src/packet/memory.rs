@@ -14,7 +14,7 @@ const PLACE_BITS: u32 = 40;
 /// A place is a region, or a window. The table of the engine keeps to the bytes of a window, of which the
 /// last page may have more.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub struct Memory {
     /// Lent by the endpoint for as long as the engine is at work.
     pub regions: Vec<SharedRegion>,
     places: Vec<Local>,
