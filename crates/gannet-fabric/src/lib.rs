@@ -6,8 +6,9 @@
 //! [`poll`](Endpoint::poll), as [`Completion`]s; nothing waits, every queue is bounded, and another endpoint
 //! that is gone or takes nothing is given up after a deadline.
 //!
-//! Backends: [`shm`], memory that processes of one host share; [`udp`], sockets of any hosts; and [`ofi`], whatever
-//! libfabric has, RDMA cards above all. All pass one suite of conformance, `tests/it/conformance.rs`.
+//! Backends: [`shm`], memory that processes of one host share; [`udp`], sockets of any hosts; [`ofi`], whatever
+//! libfabric has, RDMA cards above all; and [`sim`], paths in virtual time. All pass one suite of conformance,
+//! `tests/it/conformance.rs`.
 //!
 //! Frames go by PUT into the ring of a far source with [`clop`].
 //!
@@ -32,6 +33,8 @@ mod packet;
 #[cfg(not(loom))]
 mod peers;
 pub mod shm;
+#[cfg(not(loom))]
+pub mod sim;
 #[cfg(not(loom))]
 pub mod tcp;
 #[cfg(not(loom))]

@@ -1,5 +1,6 @@
 //! Tables of windows: which bytes may be reached with which key.
 
+use gannet_measure::random::Random;
 use gannet_memory::tlb::ADDRESS_BITS;
 use gannet_memory::{Access, PageSize, Refusal, RegisterError, RegisteredBuffers, Registration};
 use rustix::io::Errno;
@@ -31,6 +32,8 @@ pub(crate) struct Windows {
 pub(crate) enum Keys {
     /// The system: nobody can guess one.
     System,
+    /// A seed: the same ones each time.
+    Seed(Random),
 }
 
 impl Keys {
@@ -42,6 +45,7 @@ impl Keys {
                 getrandom(&mut bytes, GetRandomFlags::empty())?;
                 u64::from_ne_bytes(bytes)
             }
+            Self::Seed(random) => random.bits(),
         };
         // A window begins a page, and ends before the last address.
         let address = bits & ((1 << (ADDRESS_BITS - 1)) - 1);

@@ -92,6 +92,11 @@ impl<P: Port> PacketEndpoint<P> {
         self.peers.find(peer).map(|pair| *pair.traffic())
     }
 
+    /// The cable to an endpoint.
+    pub(crate) fn cable(&mut self, peer: Peer) -> Option<&mut P::Cable> {
+        self.peers.find(peer).map(|pair| &mut pair.cable)
+    }
+
     /// Gives the engines what has come.
     fn receive(&mut self) {
         let now = self.port.now();

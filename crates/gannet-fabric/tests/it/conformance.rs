@@ -14,11 +14,51 @@ pub struct Pair {
     pub far: Box<dyn Endpoint>,
     pub far_peer: Peer,
     pub near_peer: Peer,
-    started: Instant,
+    pub clock: Clock,
+}
+
+/// The time of a test, which passes or is virtual.
+pub struct Clock {
+    begin: Instant,
+    virtual_ns: Option<u64>,
+}
+
+impl Clock {
+    pub fn real() -> Self {
+        Self { begin: Instant::now(), virtual_ns: None }
+    }
+
+    pub fn in_virtual_time() -> Self {
+        Self { virtual_ns: Some(0), ..Self::real() }
+    }
+
+    pub fn now_ns(&self) -> u64 {
+        self.virtual_ns.unwrap_or_else(|| self.begin.elapsed().as_nanos() as u64)
+    }
+
+    /// Lets endpoints go on that were polled; in virtual time at once to when something happens next.
+    pub fn go_on(&mut self, ends: &mut [&mut dyn Endpoint]) {
+        let now = self.now_ns();
+        let mut progress = |now| ends.iter_mut().filter_map(|end| end.progress(now)).min();
+        let due = progress(now);
+        if let Some(virtual_ns) = &mut self.virtual_ns {
+            *virtual_ns = due.unwrap_or(now + PAUSE.as_nanos() as u64);
+            assert!(*virtual_ns > now, "time stands still at {now}");
+            progress(*virtual_ns);
+        }
+    }
+
+    /// Lets nothing happen for a while.
+    pub fn pause(&self) {
+        if self.virtual_ns.is_none() {
+            std::thread::sleep(PAUSE);
+        }
+    }
 }
 
 /// Time after which a test gives up.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(1);
 /// Bytes of the region of each endpoint.
 pub const BYTES: usize = 1 << 16;
 /// The one region of each endpoint.
@@ -28,29 +68,37 @@ impl Pair {
     pub fn new(
         (mut near, far_peer): (Box<dyn Endpoint>, Peer),
         (mut far, near_peer): (Box<dyn Endpoint>, Peer),
+        clock: Clock,
     ) -> Self {
         for endpoint in [&mut near, &mut far] {
             let region = endpoint.add_region(SharedRegion::new(BYTES).unwrap());
             assert_eq!(region.unwrap(), REGION);
         }
-        Self { near, far, far_peer, near_peer, started: Instant::now() }
+        Self { near, far, far_peer, near_peer, clock }
     }
 
-    pub fn now_ns(&self) -> u64 {
-        self.started.elapsed().as_nanos() as u64
+    /// Lets both ends go on.
+    pub fn step(&mut self) {
+        self.clock.go_on(&mut [&mut *self.near, &mut *self.far]);
+    }
+
+    /// The time after which the test gives up.
+    pub fn patience_ends(&self) -> u64 {
+        self.clock.now_ns() + PATIENCE.as_nanos() as u64
     }
 
     /// What both ends tell until each has told as many completions.
     pub fn told(&mut self, near: usize, far: usize) -> (Vec<Completion>, Vec<Completion>) {
         let mut told = (Vec::with_capacity(1000), Vec::with_capacity(1000));
-        let begin = Instant::now();
+        let patience_ends = self.patience_ends();
         while told.0.len() < near || told.1.len() < far {
-            let now = self.now_ns();
-            self.near.progress(now);
-            self.far.progress(now);
+            self.step();
             self.near.poll(&mut told.0);
             self.far.poll(&mut told.1);
-            assert!(begin.elapsed() < PATIENCE, "{near} and {far} asked for, told {told:?}");
+            assert!(
+                self.clock.now_ns() < patience_ends,
+                "{near} and {far} asked for, told {told:?}"
+            );
         }
         told
     }
@@ -59,12 +107,10 @@ impl Pair {
     pub fn is_quiet(&mut self) {
         let mut told = (Vec::with_capacity(1000), Vec::with_capacity(1000));
         for _ in 0..20 {
-            let now = self.now_ns();
-            self.near.progress(now);
-            self.far.progress(now);
+            self.step();
             self.near.poll(&mut told.0);
             self.far.poll(&mut told.1);
-            std::thread::sleep(Duration::from_millis(1));
+            self.clock.pause();
         }
         assert!(told.0.is_empty() && told.1.is_empty(), "{told:?}");
     }
@@ -138,12 +184,11 @@ fn what_is_put_is_there_and_nothing_else(mut pair: Pair) {
         assert_eq!(pair.told(1, 0).0, [done(flush)]);
         expected[4096 + to..][..bytes].copy_from_slice(&source[from..][..bytes]);
         let is_placed = pair.near.facts().done_is >= Level::Placed;
-        let begin = Instant::now();
+        let patience_ends = pair.patience_ends();
         while memory(&*pair.far) != expected {
             // What is only sent comes a little later.
-            assert!(!is_placed && begin.elapsed() < PATIENCE, "{bytes} bytes");
-            let now = pair.now_ns();
-            pair.far.progress(now);
+            assert!(!is_placed && pair.clock.now_ns() < patience_ends, "{bytes} bytes");
+            pair.step();
         }
     }
     assert!(memory(&*pair.near) == source, "the source is as it was");
@@ -167,9 +212,7 @@ fn notifications_come_in_order(mut pair: Pair) {
                 Err(error) => panic!("{error}"),
             }
         }
-        let now = pair.now_ns();
-        pair.near.progress(now);
-        pair.far.progress(now);
+        pair.step();
         told.clear();
         pair.near.poll(&mut told);
         completed += told.len();
@@ -290,15 +333,13 @@ fn queues_are_bounded(mut pair: Pair) {
     assert!(matches!(full, PostError::Full { .. }), "{full}");
     // A list with little room is given no more than it holds.
     let mut few = Vec::with_capacity(3);
-    let begin = Instant::now();
+    let patience_ends = pair.patience_ends();
     while few.len() < 3 {
         // Not every backend takes as many as three before something is done.
         posted += usize::from(pair.near.put(&put).is_ok());
-        let now = pair.now_ns();
-        pair.far.progress(now);
-        pair.near.progress(now);
+        pair.step();
         pair.near.poll(&mut few);
-        assert!(begin.elapsed() < PATIENCE, "{few:?}");
+        assert!(pair.clock.now_ns() < patience_ends, "{few:?}");
     }
     pair.near.poll(&mut few);
     assert!(few.len() == 3 && few.capacity() == 3);
@@ -317,25 +358,23 @@ fn who_ends_is_told_to_have_left(mut pair: Pair) {
     let peer = pair.near_peer;
     let put = pair.put(0, key, 0, 8);
     let mut posted = 0;
-    let (mut told, begin) = (Vec::with_capacity(100), Instant::now());
+    let (mut told, patience_ends) = (Vec::with_capacity(100), pair.patience_ends());
     // What is told to be done gets there, whether or not the other end has looked.
     while told.len() < 3 {
         if posted < 3 && pair.near.put_notify(&put, posted).is_ok() {
             posted += 1;
         }
-        let now = pair.now_ns();
-        pair.near.progress(now);
-        pair.far.progress(now);
+        pair.step();
         pair.near.poll(&mut told);
-        assert!(begin.elapsed() < PATIENCE, "{told:?}");
+        assert!(pair.clock.now_ns() < patience_ends, "{told:?}");
     }
-    let Pair { near, mut far, .. } = pair;
+    let (mut told, patience_ends) = (Vec::with_capacity(100), pair.patience_ends());
+    let Pair { near, mut far, mut clock, .. } = pair;
     drop(near);
-    let (mut told, begin) = (Vec::with_capacity(100), Instant::now());
     while told.len() < 4 {
-        far.progress(begin.elapsed().as_nanos() as u64);
+        clock.go_on(&mut [&mut *far]);
         far.poll(&mut told);
-        assert!(begin.elapsed() < PATIENCE, "{told:?}");
+        assert!(clock.now_ns() < patience_ends, "{told:?}");
     }
     let words = |it: &Completion| matches!(it, Completion::Notified { .. });
     assert!(told[..3].iter().all(words), "{told:?}");
@@ -347,18 +386,17 @@ fn who_takes_nothing_is_given_up(mut pair: Pair) {
     let key = pair.window(0, 64, Access::Write);
     let peer = pair.far_peer;
     let put = pair.put(0, key, 0, 8);
-    let (mut told, begin) = (Vec::with_capacity(100), Instant::now());
+    let (mut told, patience_ends) = (Vec::with_capacity(100), pair.patience_ends());
     let last = loop {
         // The far end does nothing at all. What is under way may be told to have failed first.
         let _ = pair.near.put_notify(&put, 1);
-        let now = pair.now_ns();
-        pair.near.progress(now);
+        pair.clock.go_on(&mut [&mut *pair.near]);
         told.clear();
         pair.near.poll(&mut told);
         if let Some(last) = told.iter().find(|it| !matches!(it, Completion::Done { .. })) {
             break *last;
         }
-        assert!(begin.elapsed() < PATIENCE);
+        assert!(pair.clock.now_ns() < patience_ends);
     };
     assert_eq!(last, Completion::Left { peer, failure: Failure::Unresponsive });
     assert_eq!(pair.near.put(&put), Err(PostError::NotJoined(peer)));

@@ -9,5 +9,6 @@ mod ofi;
 mod processes;
 mod relay;
 mod shm;
+mod sim;
 mod tcp;
 mod udp;

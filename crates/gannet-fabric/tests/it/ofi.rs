@@ -9,7 +9,7 @@ use gannet_fabric::tcp::Listener;
 use gannet_fabric::{Level, Peer};
 use gannet_measure::testing::skipped;
 
-use crate::conformance::{Pair, SUITE};
+use crate::conformance::{Clock, Pair, SUITE};
 use crate::shm::limits;
 use crate::udp::secret;
 
@@ -93,7 +93,7 @@ fn conforms(provider: &'static str, level: Level) {
     for (name, test) in SUITE {
         println!("{name}");
         let ((near, far_peer), (far, near_peer)) = joined(&library, provider, level);
-        test(Pair::new((Box::new(near), far_peer), (Box::new(far), near_peer)));
+        test(Pair::new((Box::new(near), far_peer), (Box::new(far), near_peer), Clock::real()));
     }
 }
 

@@ -10,7 +10,7 @@ use gannet_fabric::{Completion, Peer, Trust};
 use gannet_memory::SharedRegion;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use crate::conformance::{Pair, REGION, SUITE};
+use crate::conformance::{Clock, Pair, REGION, SUITE};
 
 pub fn limits() -> Limits {
     Limits { events: 64, deadline: Duration::from_millis(500), ..Limits::default() }
@@ -35,7 +35,7 @@ fn conforms() {
     for (name, test) in SUITE {
         println!("{name}");
         let ((near, far_peer), (far, near_peer)) = joined(limits(), limits());
-        test(Pair::new((Box::new(near), far_peer), (Box::new(far), near_peer)));
+        test(Pair::new((Box::new(near), far_peer), (Box::new(far), near_peer), Clock::real()));
     }
 }
 

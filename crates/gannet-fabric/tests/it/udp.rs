@@ -14,7 +14,7 @@ use gannet_fabric::{
 use gannet_measure::random::Random;
 use gannet_memory::{Access, SharedRegion};
 
-use crate::conformance::{Pair, REGION, SUITE};
+use crate::conformance::{Clock, Pair, REGION, SUITE};
 use crate::relay::{Faults, Relay};
 use crate::shm::limits;
 
@@ -48,7 +48,7 @@ fn conforms() {
     for (name, test) in SUITE {
         println!("{name}");
         let ((near, far_peer), (far, near_peer)) = joined(limits(), limits());
-        test(Pair::new((Box::new(near), far_peer), (Box::new(far), near_peer)));
+        test(Pair::new((Box::new(near), far_peer), (Box::new(far), near_peer), Clock::real()));
     }
 }
 
