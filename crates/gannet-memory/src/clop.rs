@@ -16,8 +16,8 @@
 //! compares afterwards, so it never blocks the producer and never believes torn bytes.
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 
+use crate::sync::Arc;
 use crate::sys::mapping::Mapping;
 use crate::sys::region::{Pages, Region, RegionError};
 use crate::sys::shared::{Access, SharedRegion};
@@ -237,6 +237,9 @@ impl Reader {
         (Cell(oldest), Cell(head))
     }
 }
+
+#[cfg(all(test, loom))]
+mod model;
 
 #[cfg(all(test, not(loom)))]
 mod tests {

@@ -16,6 +16,7 @@
 pub mod clop;
 pub mod receive_list;
 pub mod registration;
+mod sync;
 mod sys;
 pub mod tlb;
 mod window;

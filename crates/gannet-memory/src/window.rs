@@ -1,9 +1,6 @@
 //! The two counters of a clop: which cells may be read, and which were given away for writing.
 
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicU64, Ordering, fence};
-#[cfg(not(loom))]
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Which of the numbered cells hold frames, for any thread to ask.
 ///
@@ -98,73 +95,9 @@ impl Writer {
     }
 }
 
-/// Every interleaving of a writer and a reader, as far as the memory model allows it:
-/// `cargo xtask test` runs it with `--cfg loom`.
-#[cfg(all(test, loom))]
-mod model {
-    use super::*;
-    use loom::sync::Arc;
-    use loom::thread;
-
-    /// Words of a frame; two are enough for a torn one.
-    const WORDS: u64 = 2;
-    const CELLS: u64 = 2;
-    const FRAMES: u64 = 3;
-
-    struct Ring {
-        window: Window,
-        words: Vec<AtomicU64>,
-    }
-
-    impl Ring {
-        fn words_of(&self, cell: u64) -> &[AtomicU64] {
-            let first = (cell % CELLS * WORDS) as usize;
-            &self.words[first..first + WORDS as usize]
-        }
-
-        fn land(&self, writer: &mut Writer) {
-            let cell = writer.head();
-            writer.reserve_to(&self.window, cell + 1);
-            self.words_of(cell).iter().for_each(|word| word.store(cell + 1, Ordering::Relaxed));
-            writer.commit_to(&self.window, cell + 1);
-        }
-
-        fn read(&self, cell: u64) -> Option<Vec<u64>> {
-            if !self.window.is_intact(cell) {
-                return None;
-            }
-            let words = self.words_of(cell).iter().map(|word| word.load(Ordering::Relaxed));
-            let copy: Vec<_> = words.collect();
-            self.window.is_still_intact(cell).then_some(copy)
-        }
-    }
-
-    #[test]
-    fn no_reader_believes_a_torn_or_foreign_frame() {
-        // Counted outside of the model: one that explores nothing proves nothing.
-        let believed = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
-        let refused = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
-        let counts = (believed.clone(), refused.clone());
-        loom::model(move || {
-            let words = (0..CELLS * WORDS).map(|_| AtomicU64::new(0)).collect();
-            let ring = Arc::new(Ring { window: Window::new(CELLS), words });
-            let writer = {
-                let ring = Arc::clone(&ring);
-                let mut writer = Writer::default();
-                thread::spawn(move || (0..FRAMES).for_each(|_| ring.land(&mut writer)))
-            };
-            let (oldest, head) = ring.window.extent();
-            assert!(oldest <= head && head <= FRAMES);
-            for cell in [0, 1] {
-                let copy = ring.read(cell);
-                let count = if copy.is_some() { &counts.0 } else { &counts.1 };
-                count.fetch_add(1, Ordering::Relaxed);
-                assert!(copy.is_none_or(|copy| copy == [cell + 1; WORDS as usize]), "cell {cell}");
-            }
-            writer.join().unwrap();
-            assert_eq!(ring.read(FRAMES - 1), Some(vec![FRAMES; WORDS as usize]));
-            assert_eq!(ring.read(0), None);
-        });
-        assert!(believed.load(Ordering::Relaxed) > 100 && refused.load(Ordering::Relaxed) > 100);
-    }
+/// What a process does that writes cells on behalf of a producer, after it was given leave and before it
+/// writes: who sees any byte of it then sees the reservation, too.
+#[inline]
+pub(crate) fn heed_leave() {
+    fence(Ordering::Release);
 }

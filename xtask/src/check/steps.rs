@@ -110,10 +110,8 @@ pub fn memory_model(check: &mut Check) -> Result<Outcome> {
         "model",
     ]);
     command.arg("--target-dir").arg(check.target.join("loom")).env("RUSTFLAGS", "--cfg loom");
-    if !check.long {
-        // Three switches at any places find all that is known to go wrong, in a second.
-        command.env("LOOM_MAX_PREEMPTIONS", "3");
-    }
+    // Three switches at any places find all that is known to go wrong, in ten seconds.
+    command.env("LOOM_MAX_PREEMPTIONS", if check.long { "4" } else { "3" });
     finish(&mut command)
 }
 

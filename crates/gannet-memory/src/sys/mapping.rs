@@ -1,14 +1,13 @@
-//! A mapping of the operating system, and bytes in it that others may write meanwhile.
+//! A mapping of the operating system.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
-/// Bytes of the words by which shared bytes are copied.
-const WORD: usize = size_of::<AtomicU64>();
+use super::words::WORD;
 
 /// Page-aligned memory, unmapped on drop.
 #[derive(Debug)]
@@ -103,80 +102,39 @@ impl Mapping {
         (words, skip)
     }
 
-    /// Copies bytes that a writer may be overwriting at this moment.
-    ///
-    /// What arrives in `out` is meaningful only if a check after the copy shows that no write
-    /// began before it ended, as in a sequence lock.
+    /// Copies the bytes from `offset` on to `out`.
     ///
     /// # Panics
     /// When the range is not inside the mapping.
-    pub(crate) fn load(&self, offset: usize, out: &mut [u8]) {
-        let (words, skip) = self.words(offset, out.len());
-        let (first, out) = out.split_at_mut(out.len().min((WORD - skip) % WORD));
-        let words = match words.split_first() {
-            Some((word, rest)) if skip > 0 => {
-                first.copy_from_slice(&get(word)[skip..skip + first.len()]);
-                rest
-            }
-            _ => words,
-        };
-        let (whole, last) = out.as_chunks_mut::<WORD>();
-        for (bytes, word) in whole.iter_mut().zip(words) {
-            *bytes = get(word);
-        }
-        if !last.is_empty() {
-            last.copy_from_slice(&get(&words[whole.len()])[..last.len()]);
-        }
+    #[inline]
+    pub(super) fn read(&self, offset: usize, out: &mut [u8]) {
+        let from = self.address(offset, out.len());
+        // SAFETY: the range is mapped, and `out` lies elsewhere: no slice of a shared mapping is ever
+        // made. Who writes the bytes meanwhile is outside of the language, as a device would be.
+        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), out.as_mut_ptr(), out.len()) }
     }
 
-    /// Writes bytes that readers may be copying at this moment. There is one writer at a time.
+    /// Copies `bytes` to `offset` and what follows.
     ///
     /// # Panics
     /// When the range is not inside the mapping.
-    pub(crate) fn store(&self, offset: usize, bytes: &[u8]) {
-        let (words, skip) = self.words(offset, bytes.len());
-        let (first, bytes) = bytes.split_at(bytes.len().min((WORD - skip) % WORD));
-        let words = match words.split_first() {
-            Some((word, rest)) if skip > 0 => {
-                patch(word, skip, first);
-                rest
-            }
-            _ => words,
-        };
-        let (whole, last) = bytes.as_chunks::<WORD>();
-        for (bytes, word) in whole.iter().zip(words) {
-            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
-        }
-        if !last.is_empty() {
-            patch(&words[whole.len()], 0, last);
-        }
+    #[inline]
+    pub(super) fn write(&self, offset: usize, bytes: &[u8]) {
+        let to = self.address(offset, bytes.len());
+        // SAFETY: as for `read`, in the other direction; the caller has mapped it for writing.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len()) }
     }
 
-    /// Copies `len` bytes to another place, which readers may be copying at this moment.
+    /// Copies `len` bytes from `offset` to `to_offset` of another mapping, or of this one.
     ///
     /// # Panics
-    /// When one of the ranges is not inside the mapping.
-    pub(crate) fn copy_within(&self, from: usize, to: usize, len: usize) {
-        let mut piece = [0; 512];
-        for done in (0..len).step_by(piece.len()) {
-            let piece = &mut piece[..(len - done).min(512)];
-            self.load(from + done, piece);
-            self.store(to + done, piece);
-        }
+    /// When a range is not inside its mapping.
+    #[inline]
+    pub(super) fn copy_to(&self, offset: usize, to: &Self, to_offset: usize, len: usize) {
+        let (from, to) = (self.address(offset, len), to.address(to_offset, len));
+        // SAFETY: as for `write`; the ranges may overlap, which this copy allows.
+        unsafe { ptr::copy(from.as_ptr(), to.as_ptr(), len) }
     }
-}
-
-/// The bytes of a word.
-#[inline]
-fn get(word: &AtomicU64) -> [u8; WORD] {
-    word.load(Ordering::Relaxed).to_ne_bytes()
-}
-
-/// Replaces some bytes of a word that also holds bytes of a neighbour.
-fn patch(word: &AtomicU64, at: usize, bytes: &[u8]) {
-    let mut all = get(word);
-    all[at..at + bytes.len()].copy_from_slice(bytes);
-    word.store(u64::from_ne_bytes(all), Ordering::Relaxed);
 }
 
 impl Drop for Mapping {

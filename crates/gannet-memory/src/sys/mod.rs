@@ -2,8 +2,10 @@
 
 mod cells;
 pub mod huge;
+#[cfg_attr(loom, path = "modelled.rs")]
 pub mod mapping;
 pub mod parts;
 pub mod prefetch;
 pub mod region;
 pub mod shared;
+mod words;

@@ -5,11 +5,11 @@ use std::cell::Cell;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ptr;
-use std::sync::atomic::AtomicU64;
 
 use super::mapping::Mapping;
 use super::region::RegionError;
+use crate::sync::atomic::AtomicU64;
+use crate::window::heed_leave;
 
 /// Seals of a region: its length stays, and so do the seals.
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
@@ -160,10 +160,7 @@ impl SharedRegion {
     /// When the range is not inside the region.
     #[inline]
     pub fn read(&self, offset: usize, out: &mut [u8]) {
-        let from = self.mapping.address(offset, out.len());
-        // SAFETY: the range is mapped, and `out` lies elsewhere: no slice of a shared mapping is ever
-        // made. Who writes the bytes meanwhile is outside of the language, as a device would be.
-        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), out.as_mut_ptr(), out.len()) }
+        self.mapping.read(offset, out);
     }
 
     /// Copies `bytes` to `offset` and what follows.
@@ -172,9 +169,8 @@ impl SharedRegion {
     /// When the range is not inside the region, or the region may only be read.
     #[inline]
     pub fn write(&self, offset: usize, bytes: &[u8]) {
-        let to = self.writable(offset, bytes.len());
-        // SAFETY: as for `read`, in the other direction.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
+        self.begin_to_write();
+        self.mapping.write(offset, bytes);
     }
 
     /// Copies `len` bytes from `offset` to `to_offset` of another region, or of this one.
@@ -183,16 +179,14 @@ impl SharedRegion {
     /// When a range is not inside its region, or `to` may only be read.
     #[inline]
     pub fn copy_to(&self, offset: usize, to: &Self, to_offset: usize, len: usize) {
-        let from = self.mapping.address(offset, len);
-        let to = to.writable(to_offset, len);
-        // SAFETY: both ranges are mapped; they may overlap, which this copy allows. See `read` for who
-        // else writes them.
-        unsafe { ptr::copy(from.as_ptr(), to, len) }
+        to.begin_to_write();
+        self.mapping.copy_to(offset, &to.mapping, to_offset, len);
     }
 
-    fn writable(&self, offset: usize, len: usize) -> *mut u8 {
+    #[inline]
+    fn begin_to_write(&self) {
         assert!(self.access == Access::Write, "the region may only be read");
-        self.mapping.address(offset, len).as_ptr()
+        heed_leave();
     }
 
     /// What is mapped, for a clop, which never looks at bytes that others may write.
@@ -212,6 +206,22 @@ impl SharedRegion {
     }
 }
 
+#[cfg(all(test, loom))]
+impl SharedRegion {
+    /// The same memory twice, as two processes have it.
+    pub(crate) fn two(bytes: usize) -> (Self, Self) {
+        let open = || std::fs::File::open("/dev/null").unwrap();
+        let here = Mapping::shared(open().as_fd(), bytes, true).unwrap();
+        let region = |mapping| Self {
+            mapping,
+            file: open().into(),
+            access: Access::Write,
+            one_thread: PhantomData,
+        };
+        (region(here.clone()), region(here))
+    }
+}
+
 impl AsFd for SharedRegion {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
@@ -221,7 +231,7 @@ impl AsFd for SharedRegion {
 /// Length of the pages of which a region has a whole number.
 const PAGE_BYTES: usize = 4096;
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::atomic::Ordering;
