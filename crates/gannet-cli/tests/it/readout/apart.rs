@@ -178,27 +178,50 @@ fn two_processes_record_what_one_does_over_udp() {
     two_processes_record_what_one_does(&by_udp(), |_| Command::new(gannet()));
 }
 
-#[test]
-fn two_processes_record_what_one_does_over_libfabric() {
+/// Whether libfabric is here, with its provider `tcp`.
+fn libfabric() -> Result<(), String> {
     let wanted = Wanted { provider: Some("tcp".into()), address: None };
-    let library = Library::open().map_err(|error| error.to_string());
-    let chosen = library
-        .and_then(|library| choose(&library, &wanted).map(drop).map_err(|error| error.to_string()));
-    if let Err(why) = chosen {
-        return skipped("two_processes_record_what_one_does_over_libfabric", &why);
-    }
-    let builder = by_udp().replace("\"udp\"", "\"ofi\"\nprovider = \"tcp\"");
-    two_processes_record_what_one_does(&builder, |_| Command::new(gannet()));
+    let library = Library::open().map_err(|error| error.to_string())?;
+    choose(&library, &wanted).map(drop).map_err(|error| error.to_string())
+}
+
+/// A link by UDP, by libfabric instead.
+fn by_libfabric(by_udp: &str) -> String {
+    by_udp.replace("\"udp\"", "\"ofi\"\nprovider = \"tcp\"")
 }
 
 #[test]
+fn two_processes_record_what_one_does_over_libfabric() {
+    match libfabric() {
+        Ok(()) => {
+            let builder = by_libfabric(&by_udp());
+            two_processes_record_what_one_does(&builder, |_| Command::new(gannet()));
+        }
+        Err(why) => skipped("two_processes_record_what_one_does_over_libfabric", &why),
+    }
+}
+
+/// A link between two hosts.
+const BETWEEN_HOSTS: &str =
+    "listen = \"10.73.0.2:17500\"\nbackend = \"udp\"\nsecret_file = \"secret\"";
+
+#[test]
 fn two_hosts_record_what_one_does() {
-    let namespaces = match Namespaces::new() {
-        Ok(namespaces) => namespaces,
-        Err(why) => return skipped("two_hosts_record_what_one_does", &why),
-    };
-    let builder = "listen = \"10.73.0.2:17500\"\nbackend = \"udp\"\nsecret_file = \"secret\"";
-    two_processes_record_what_one_does(builder, |end| namespaces.gannet(end));
+    match Namespaces::new() {
+        Ok(hosts) => two_processes_record_what_one_does(BETWEEN_HOSTS, |end| hosts.gannet(end)),
+        Err(why) => skipped("two_hosts_record_what_one_does", &why),
+    }
+}
+
+#[test]
+fn two_hosts_record_what_one_does_over_libfabric() {
+    match libfabric().and_then(|()| Namespaces::new()) {
+        Ok(hosts) => {
+            let builder = by_libfabric(BETWEEN_HOSTS);
+            two_processes_record_what_one_does(&builder, |end| hosts.gannet(end));
+        }
+        Err(why) => skipped("two_hosts_record_what_one_does_over_libfabric", &why),
+    }
 }
 
 #[test]
