@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::endpoint::{Endpoint, Level, Peer};
 use crate::exchange::{JoinError, Side};
-use crate::ofi::provider::{ChooseError, Wanted, choose};
+use crate::ofi::provider::{Choice, ChooseError, Wanted, choose};
 use crate::ofi::{self, Library, Ofi};
 use crate::own::Limits;
 use crate::shm::{self, Shm};
@@ -193,10 +193,13 @@ pub struct OverOfi {
 }
 
 impl OverOfi {
-    fn endpoint(&self, limits: &Limits) -> Result<Ofi, ChooseError> {
+    fn choice(&self) -> Result<Choice, ChooseError> {
         let wanted = Wanted { provider: self.provider.clone(), address: None };
-        let choice = choose(&Library::open()?, &wanted)?;
-        Ok(Ofi::new(choice, Level::Sent, limits.clone()))
+        choose(&Library::open()?, &wanted)
+    }
+
+    fn endpoint(&self, limits: &Limits) -> Result<Ofi, ChooseError> {
+        Ok(Ofi::new(self.choice()?, Level::Sent, limits.clone()))
     }
 }
 
@@ -204,7 +207,9 @@ impl Meet for OverOfi {
     type Endpoint = Ofi;
     type Listener = tcp::Listener;
 
+    /// The provider is chosen now: that takes a second with some libraries, and who connects does not wait so long.
     fn listen(&self) -> io::Result<tcp::Listener> {
+        self.choice().map_err(io::Error::other)?;
         tcp::Listener::bind(&self.place)
     }
 

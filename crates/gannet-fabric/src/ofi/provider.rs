@@ -9,6 +9,8 @@ use super::sys::{CallError, Hints, Info, Lack, Library, LibraryError};
 
 /// The provider that reaches processes of one host only.
 const ONE_HOST: &str = "shm";
+/// The version from which on that provider takes no locks of the other process, which die with their holder.
+const LOCKLESS: (u16, u16) = (1, 18);
 /// Providers that are not used, whatever they offer.
 const DEPRECATED: &str = "sockets";
 
@@ -112,10 +114,15 @@ impl fmt::Display for Choice {
         write!(f, "provider {} on {}", self.info.provider(), self.info.device())?;
         write!(f, " of libfabric {major}.{minor} ({})", library.path().display())?;
         match (self.is_named, &*self.refused) {
-            (true, _) => f.write_str(", as named"),
-            (false, []) => f.write_str(", the first that libfabric has"),
-            (false, refused) => write!(f, ", the first that can be used: {}", Refused(refused)),
+            (true, _) => f.write_str(", as named")?,
+            (false, []) => f.write_str(", the first that libfabric has")?,
+            (false, refused) => write!(f, ", the first that can be used: {}", Refused(refused))?,
         }
+        if self.info.provider() == ONE_HOST && library.version() < LOCKLESS {
+            f.write_str("; a process that is killed may leave the other one waiting for ever: ")?;
+            f.write_str("use libfabric 1.18 or later, or the backend shm")?;
+        }
+        Ok(())
     }
 }
 
@@ -187,14 +194,19 @@ pub(super) fn is_too_near(library: &Library, name: &[u8]) -> bool {
     is_own && library.version().0 >= 2
 }
 
-/// Removes the memory of an endpoint of this host, by its name, that the provider could not remove since the process
-/// was killed.
-pub(super) fn clear(name: &[u8]) {
-    let Some((file, process)) = shared(name) else { return };
-    // A process that is gone has no program any more, whether or not its parent knows.
-    let program = std::fs::read_link(format!("/proc/{process}/exe"));
-    if program.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
-        let _ = std::fs::remove_file(std::path::Path::new("/dev/shm").join(file));
+/// Name of the endpoint of another process. With it goes the memory of that endpoint which the provider could not remove, since
+/// the process was killed.
+#[derive(Debug)]
+pub(super) struct FarName(pub Vec<u8>);
+
+impl Drop for FarName {
+    fn drop(&mut self) {
+        let Some((file, process)) = shared(&self.0) else { return };
+        // A process that is gone has no program any more, whether or not its parent knows.
+        let program = std::fs::read_link(format!("/proc/{process}/exe"));
+        if program.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+            let _ = std::fs::remove_file(std::path::Path::new("/dev/shm").join(file));
+        }
     }
 }
 

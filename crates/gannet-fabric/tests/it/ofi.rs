@@ -10,7 +10,7 @@ use gannet_fabric::{Level, Peer};
 use gannet_measure::testing::skipped;
 
 use crate::conformance::{Clock, Pair, SUITE};
-use crate::shm::limits;
+use crate::shm::patient;
 use crate::udp::secret;
 
 /// The library, if it is here.
@@ -70,7 +70,7 @@ fn providers_are_found_by_name_and_refused_with_a_reason() {
 /// An endpoint over a provider that can be used here.
 pub fn endpoint(library: &Library, provider: &str, level: Level) -> Ofi {
     let wanted = Wanted { provider: Some(provider.to_owned()), ..Wanted::default() };
-    Ofi::new(choose(library, &wanted).unwrap(), level, limits())
+    Ofi::new(choose(library, &wanted).unwrap(), level, patient())
 }
 
 /// Two endpoints of this process.

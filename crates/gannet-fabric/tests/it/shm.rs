@@ -16,6 +16,11 @@ pub fn limits() -> Limits {
     Limits { events: 64, deadline: Duration::from_millis(500), ..Limits::default() }
 }
 
+/// For endpoints whose joining takes its time on a loaded machine.
+pub fn patient() -> Limits {
+    Limits { deadline: Duration::from_secs(4), ..limits() }
+}
+
 /// Two endpoints of this process, of which each takes the other's memory for that of a stranger.
 pub fn joined(near: Limits, far: Limits) -> ((Shm, Peer), (Shm, Peer)) {
     let (here, there) =

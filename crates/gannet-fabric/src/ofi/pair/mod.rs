@@ -12,7 +12,7 @@ use gannet_wire::exchange::Message;
 
 pub(super) use self::transfers::Posted;
 use self::transfers::{Operation, Part, Untold};
-use super::provider::is_too_near;
+use super::provider::{FarName, is_too_near};
 use super::ring::{EVENT_LEN, Ring, Word};
 use super::sys::{Cable, CallError, Info, Lent, Mapped, Piece, Reach};
 use crate::endpoint::{Failure, Key, Level};
@@ -53,7 +53,7 @@ pub(super) struct Pair {
     cable: Cable,
     ring: Ring,
     far_ring: Reach,
-    far_name: Vec<u8>,
+    _far_name: FarName,
     telling: Telling,
     level: Level,
     posts_max: usize,
@@ -124,6 +124,7 @@ impl Pair {
         if is_too_near(info.library(), name) {
             return Err(JoinError::OneProcess { provider: info.provider() });
         }
+        let far_name = FarName(name.to_vec());
         cable.reach(name)?;
         cable.add_memory(Arc::new(Mapped::new(ring.region())?))?;
         let (_, Reach { base, key }) = cable.lend(RING, (0, ring.lent()), Access::Write)?;
@@ -138,7 +139,7 @@ impl Pair {
             cable,
             ring,
             far_ring: Reach { base, key },
-            far_name: name.to_vec(),
+            _far_name: far_name,
             telling,
             // Without order nothing but being placed says that all before it are.
             level: if is_ordered { level } else { Level::Placed },

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::super::provider::clear;
 use super::super::ring::{EVENT_LEN, Event as Told, Word};
 use super::super::sys::{Cable, CallError, Event, Piece};
 use super::{Full, Pair, RING, Telling};
@@ -312,9 +311,8 @@ impl Pair {
         }
     }
 
-    /// All operations that are left, of which nobody will tell; removes what a killed process has left behind.
+    /// All operations that are left, of which nobody will tell.
     pub fn rest(self, failure: Failure) -> impl Iterator<Item = Completion> {
-        clear(&self.far_name);
         self.operations.into_iter().filter_map(
             move |Operation { request, parts, outcome, .. }| {
                 let outcome = if parts == 0 { outcome } else { Err(failure) };
