@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use gannet_measure::clock::Clock;
 use gannet_measure::random::Random;
 
 use super::path::{Path, Way};
@@ -106,11 +107,6 @@ impl Network {
         [Side::Connecting, Side::Accepting].map(|side| Cable::new(self.clone(), number, side))
     }
 
-    /// The latest time that an endpoint was given.
-    pub fn now_ns(&self) -> u64 {
-        self.lock().now
-    }
-
     /// When something happens next; nothing ever, if nobody posts anything. To be asked after all endpoints have been
     /// polled, which sends what they have.
     pub fn due_ns(&self) -> Option<u64> {
@@ -120,5 +116,12 @@ impl Network {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The latest time that an endpoint was given.
+impl Clock for Network {
+    fn now_ns(&self) -> u64 {
+        self.lock().now
     }
 }

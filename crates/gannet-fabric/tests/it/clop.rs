@@ -27,7 +27,7 @@ fn backends(test: &str) -> Vec<Backend> {
     BACKENDS.into_iter().chain(ofi.map(|_| Backend::Ofi)).collect()
 }
 /// Bytes that a frame may have.
-const LENGTHS: std::ops::RangeInclusive<usize> = 100..=1000;
+pub const LENGTHS: std::ops::RangeInclusive<usize> = 100..=1000;
 
 fn write_secret(path: &Path, secret: &str) {
     fs::write(path, secret).unwrap();
@@ -84,7 +84,7 @@ fn arrived(source: &dyn Source) -> Vec<u64> {
 
 /// Polls a source, with a pause after each poll, until it has the frames that `is_all` waits for; then it is
 /// stopped. Gives the numbers of the frames that came, and the account.
-fn take(
+pub fn take(
     mut source: Box<dyn Source>,
     pause: Duration,
     is_all: impl Fn(&Statement) -> bool,
@@ -106,7 +106,7 @@ fn take(
 }
 
 /// Sends frames `from..to`, some at a time, and gives how many were taken.
-fn send(sink: &mut dyn Sink, from: u64, to: u64) -> u64 {
+pub fn send(sink: &mut dyn Sink, from: u64, to: u64) -> u64 {
     let (mut next, mut sent) = (from, 0);
     while next < to {
         let frames: Vec<_> = (next..to.min(next + 1 + next % 13)).map(frame).collect();

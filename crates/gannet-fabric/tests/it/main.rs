@@ -10,5 +10,6 @@ mod processes;
 mod relay;
 mod shm;
 mod sim;
+mod sim_clop;
 mod tcp;
 mod udp;

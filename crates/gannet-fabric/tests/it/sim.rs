@@ -7,6 +7,7 @@ use gannet_fabric::sim::{Faults, Hop, Network, Path, Sim};
 use gannet_fabric::{
     Completion, Endpoint, Failure, Get, Key, Limits, Local, Opening, Peer, PostError, Put, Remote,
 };
+use gannet_measure::clock::Clock as _;
 use gannet_measure::random::Random;
 use gannet_memory::{Access, SharedRegion};
 use gannet_wire::rdma::HEADER_LEN;
@@ -18,16 +19,16 @@ const MS: u64 = 1_000_000;
 const S: u64 = 1000 * MS;
 
 /// A link of 100 Gbit/s and a microsecond.
-const LINK: Hop = Hop { bytes_per_s: 12_500_000_000, latency_ns: 1000, queue_bytes: 1 << 20 };
+pub const LINK: Hop = Hop { bytes_per_s: 12_500_000_000, latency_ns: 1000, queue_bytes: 1 << 20 };
 
 /// Two links with a switch between them, and what it does to packets.
-fn switched(faults: Faults) -> Path {
+pub fn switched(faults: Faults) -> Path {
     let switch = Hop { latency_ns: 300, queue_bytes: 64 << 10, ..LINK };
     Path { faults, ..Path::new(vec![LINK, switch, LINK]) }
 }
 
 /// All that a path can do, at once.
-fn bad() -> Faults {
+pub fn bad() -> Faults {
     Faults {
         loss: 0.05,
         doubling: 0.05,
@@ -43,7 +44,7 @@ fn cut(times: Range<u64>) -> Faults {
     Faults { cuts: vec![times], ..Faults::default() }
 }
 
-fn joined(network: &Network, limits: &Limits, there: &Path, back: &Path) -> [(Sim, Peer); 2] {
+pub fn joined(network: &Network, limits: &Limits, there: &Path, back: &Path) -> [(Sim, Peer); 2] {
     network.cable(there.clone(), back.clone()).map(|cable| {
         let mut endpoint = network.endpoint(limits.clone());
         let peer = endpoint.join(cable).unwrap();
