@@ -1,11 +1,13 @@
 //! The suite in virtual time, and what is its own.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
 use gannet_fabric::sim::{Faults, Hop, Network, Path, Sim};
 use gannet_fabric::{
     Completion, Endpoint, Failure, Get, Key, Limits, Local, Opening, Peer, PostError, Put, Remote,
+    Request,
 };
 use gannet_measure::clock::Clock as _;
 use gannet_measure::random::Random;
@@ -350,4 +352,159 @@ fn an_end_that_is_dropped_is_noticed_after_its_last_word() {
     let words = told.iter().take_while(|it| matches!(it, Completion::Notified { .. }));
     assert_eq!(words.count(), 20, "{told:?}");
     assert_eq!(told[20..], [Completion::Left { peer: near_peer, failure: Failure::Ended }]);
+}
+
+/// A path as chance has it, which may be slow, narrow, bad and cut for a while, or for good.
+fn any_path(chance: &mut Random) -> Path {
+    let count = 1 + chance.below(3);
+    let hop = |_| Hop {
+        bytes_per_s: 10_000_000 << chance.below(11),
+        latency_ns: 1 << chance.below(22),
+        queue_bytes: chance.below(200_000),
+    };
+    let hops = (0..count).map(hop).collect();
+    let mut share = |most: f64| if chance.below(2) == 0 { 0.0 } else { most * chance.unit() };
+    let faults = Faults {
+        loss: share(0.2),
+        doubling: share(0.2),
+        damage: share(0.2),
+        reordering: share(0.3),
+        ..Faults::default()
+    };
+    let start = chance.below(2 * S);
+    let cut = start..start + chance.below(S);
+    let reordering_ns = chance.below(3 * MS);
+    let packet_bytes = 100 + chance.below(9000) as usize;
+    Path { hops, packet_bytes, faults: Faults { reordering_ns, cuts: vec![cut], ..faults } }
+}
+
+/// One end of a pair, what it has posted, and what it was told.
+struct End {
+    endpoint: Sim,
+    peer: Peer,
+    /// The other one's window.
+    key: Option<Key>,
+    /// Requests that were not told to be done, oldest first.
+    posted: VecDeque<Request>,
+    sent: u32,
+    heard: u32,
+    left: Option<Failure>,
+}
+
+/// Bytes of a slot of a window, and slots.
+const SLOT: u64 = 20_000;
+const SLOTS: u64 = 8;
+
+impl End {
+    fn new((mut endpoint, peer): (Sim, Peer)) -> Self {
+        let region = SharedRegion::new(2 * (SLOT * SLOTS) as usize).unwrap();
+        endpoint.add_region(region).unwrap();
+        let start = Local { region: REGION, offset: 0 };
+        let opening = Opening { start, bytes: SLOT * SLOTS, access: Access::Write, label: 0 };
+        endpoint.open_window(&opening).unwrap();
+        Self { endpoint, peer, key: None, posted: VecDeque::new(), sent: 0, heard: 0, left: None }
+    }
+
+    fn len(number: u32) -> usize {
+        (u64::from(number) * 7919 % SLOT) as usize
+    }
+
+    /// Puts the next message, if none of those before is in its slot, here or there.
+    fn post(&mut self, heard_there: u32) {
+        let number = self.sent;
+        let (Some(key), true) = (self.key, number - heard_there < SLOTS as u32) else { return };
+        let offset = u64::from(number) % SLOTS * SLOT;
+        let source = Local { region: REGION, offset: SLOT * SLOTS + offset };
+        let bytes = vec![number as u8 ^ 0x5a; Self::len(number)];
+        let target = Remote { peer: self.peer, key, offset };
+        let put = Put { source, target, bytes: bytes.len() as u64 };
+        if self.posted.len() < SLOTS as usize {
+            self.endpoint.region(REGION).write(source.offset as usize, &bytes);
+            match self.endpoint.put_notify(&put, number) {
+                Ok(request) => (self.posted.push_back(request), self.sent += 1).0,
+                Err(PostError::Full { .. } | PostError::NotJoined(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    fn go_on(&mut self, now: u64) {
+        let mut told = Vec::with_capacity(16);
+        self.endpoint.progress(now);
+        self.endpoint.poll(&mut told);
+        for completion in told {
+            assert_eq!(self.left, None, "{completion:?} after its end");
+            match completion {
+                Completion::WindowOpened { window, .. } => self.key = Some(window.key),
+                Completion::Done { request, outcome } => {
+                    assert_eq!(self.posted.pop_front(), Some(request));
+                    assert!(!matches!(outcome, Err(Failure::Refused(_))), "{outcome:?}");
+                }
+                Completion::Notified { offset, bytes, immediate, .. } => {
+                    assert_eq!((immediate, bytes), (self.heard, Self::len(immediate) as u64));
+                    let mut there = vec![0; bytes as usize];
+                    self.endpoint.region(REGION).read(offset as usize, &mut there);
+                    assert!(there.iter().all(|&byte| byte == immediate as u8 ^ 0x5a));
+                    self.heard += 1;
+                }
+                Completion::Left { failure, .. } => self.left = Some(failure),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn whatever_the_path_each_operation_is_told_once_and_in_order() {
+    let seeds = if std::env::var_os("GANNET_LONG").is_some() { 2000 } else { 100 };
+    let (mut whole, mut parted) = (0, 0);
+    for seed in 0..seeds {
+        println!("seed {seed}");
+        let mut chance = Random::stream(seed, 99);
+        let network = Network::new(seed);
+        let deadline = Duration::from_millis(1 << chance.below(12));
+        let limits = Limits { deadline, ..Limits::default() };
+        let [there, back] = [(), ()].map(|()| any_path(&mut chance));
+        let [mut near, mut far] = joined(&network, &limits, &there, &back).map(End::new);
+        let messages = 1 + chance.below(300) as u32;
+        let mut now = 0;
+        while now < 100 * S {
+            for end in [&mut near, &mut far] {
+                end.go_on(now);
+            }
+            let (near_heard, far_heard) = (near.heard, far.heard);
+            for (end, heard) in [(&mut near, far_heard), (&mut far, near_heard)] {
+                let posts = chance.below(3);
+                for _ in 0..posts {
+                    if end.sent < messages {
+                        end.post(heard);
+                    }
+                }
+            }
+            let is_done = |end: &End, other: &End| {
+                end.left.is_some() || (other.heard == messages && end.posted.is_empty())
+            };
+            if is_done(&near, &far)
+                && is_done(&far, &near)
+                && near.left.is_some() == far.left.is_some()
+            {
+                break;
+            }
+            now = network.due_ns().map_or(now + MS, |due| due.max(now + 1));
+        }
+        let of = |end: &End| (end.sent, end.heard, end.posted.len(), end.left);
+        match (near.left, far.left) {
+            (None, None) => {
+                assert_eq!(of(&near), (messages, messages, 0, None), "{now}");
+                assert_eq!(of(&far), (messages, messages, 0, None), "{now}");
+                whole += 1;
+            }
+            (Some(_), Some(_)) => {
+                assert!(near.posted.is_empty() && far.posted.is_empty());
+                parted += 1;
+            }
+            other => panic!("{other:?} at {now}: {:?} {:?}", of(&near), of(&far)),
+        }
+    }
+    assert!(whole > seeds / 5 && parted > seeds / 5, "{whole} {parted}");
 }
