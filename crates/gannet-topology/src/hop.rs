@@ -5,6 +5,9 @@ use gannet_measure::quantity::{Bytes, Span};
 use crate::path::Limit;
 use crate::rate::{PcieLink, Wire, memory_port_gbyte_per_s};
 
+/// Bytes that wait before a hop where nothing else is said.
+const QUEUE: Bytes = Bytes::mib(1);
+
 /// What a hop is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum HopKind {
@@ -61,6 +64,10 @@ pub struct Hop {
     pub factor: f64,
     /// What bounds reads through it.
     pub window: Option<Window>,
+    /// Time from one end of it to the other. No rate follows from it.
+    pub latency: Span,
+    /// Bytes that wait before it at most, those that are passing included. No rate follows from it.
+    pub queue: Bytes,
     /// To what factor and window were fitted, if they were.
     pub calibrated: Option<String>,
 }
@@ -74,6 +81,8 @@ impl Hop {
             side: Side::Responder,
             factor: 1.0,
             window: None,
+            latency: Span(0),
+            queue: QUEUE,
             calibrated: None,
         }
     }

@@ -17,6 +17,8 @@ use crate::rate::{Generation, InfinibandRate, PcieLink, Wire};
 /// Most paths of a file, and most hops of one.
 const PATHS_MAX: usize = 256;
 const HOPS_MAX: usize = 64;
+/// Longest time from one end of a hop to the other: light has been to the moon and back.
+const LATENCY_MAX: Span = Span::s(3);
 /// Payload of packets where none is given.
 const PAYLOAD_BYTES: u64 = 256;
 /// Payload of packets on wires where none is given.
@@ -120,6 +122,10 @@ pub struct HopTable {
     pub in_flight: Option<Bytes>,
     /// From a read to its completion. With `in_flight`.
     pub round_trip: Option<Span>,
+    /// From one end of the hop to the other; 0 ns if absent. For `gannet bench fabric --backend sim`.
+    pub latency: Option<Span>,
+    /// Bytes that wait before the hop at most; 1 MiB if absent. For `gannet bench fabric --backend sim`.
+    pub queue: Option<Bytes>,
     /// The measurement to which `factor` and `in_flight` were fitted. Predictions that rest on it say so.
     pub calibrated: Option<String>,
 }
@@ -250,8 +256,15 @@ impl HopTable {
             Some(SideName::Requester) => Side::Requester,
             Some(SideName::Responder) | None => Side::Responder,
         };
-        let (kind, calibrated) = (self.hop_kind(at)?, self.calibrated.clone());
-        Ok(Hop { name, kind, side, factor, window, calibrated })
+        let hop = Hop::new(name, self.hop_kind(at)?);
+        let latency = self.latency.unwrap_or(hop.latency);
+        if latency > LATENCY_MAX {
+            let cause = format!("{latency} is out of range");
+            let suggestion = format!("write a time of at most \"{LATENCY_MAX}\"");
+            return Err(Wrong::new(format!("{at}.latency"), cause, suggestion));
+        }
+        let queue = self.queue.unwrap_or(hop.queue);
+        Ok(Hop { side, factor, window, latency, queue, calibrated: self.calibrated.clone(), ..hop })
     }
 
     /// Refuses keys of other kinds, and asks for those of this one.
@@ -382,6 +395,7 @@ mod tests {
             ),
             ("kind = 'memory'\nclock_mhz = nan", "path[0].hop[0].clock_mhz", "above 0"),
             ("kind = 'wire'\ngbit_per_s = 1\nfactor = 1.5", "path[0].hop[0].factor", "at most 1"),
+            ("kind = 'wire'\ngbit_per_s = 1\nlatency = '4 s'", "path[0].hop[0].latency", "3 s"),
             (
                 "kind = 'wire'\ngbit_per_s = 1\nin_flight = '1 B'",
                 "path[0].hop[0].in_flight",

@@ -60,11 +60,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 /// The paths of a file.
-fn read(path: &Path) -> Result<Vec<gannet_topology::Path>, Problem> {
+pub fn read(path: &Path) -> Result<Vec<gannet_topology::Path>, Problem> {
     let text =
         config::read_text(path, "name a topology file; `gannet predict --schema` describes it")?;
-    let file = path.display().to_string();
-    let document = Document::new(&file, &text).described_by(SCHEMA);
+    parse(&path.display().to_string(), &text)
+}
+
+/// The paths of a text of this name.
+pub fn parse(name: &str, text: &str) -> Result<Vec<gannet_topology::Path>, Problem> {
+    let document = Document::new(name, text).described_by(SCHEMA);
     let wrong = |it: gannet_topology::Wrong| document.problem(&it.place, it.cause, it.suggestion);
     document.read::<TopologyFile>()?.paths().map_err(wrong)
 }

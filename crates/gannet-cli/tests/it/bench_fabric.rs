@@ -24,7 +24,7 @@ fn rows(output: &Output, backend: &str) -> Vec<(u64, String)> {
         let operation = row["operation"].as_str().unwrap().to_owned();
         assert_eq!(
             (&row["backend"], row["packet_bytes"].is_u64()),
-            (&backend.into(), backend == "udp")
+            (&backend.into(), ["udp", "sim"].contains(&backend))
         );
         assert!(row["provider"].is_null() && row["limit_is"].is_string());
         let rate = figure("per_s") * figure("bytes") * 1e-9;
@@ -158,4 +158,43 @@ fn a_later_bench_is_compared_with_an_earlier_one_and_shown_on_a_page() {
     let other = ["--bytes", "16", "--operation", "flush", "--repeats", "1", "--against"];
     let output = bench(&[&other[..], &[&file("earlier.json")]].concat());
     assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_path_that_is_not_there_is_measured_in_virtual_time() {
+    let wire = r#"kind = "wire", gbit_per_s = 100, latency = "1 us""#;
+    let over = ["--backend", "sim", "--hop", wire, "--bytes", "8,100000"];
+    let output = bench(&[&over[..], &["--json"]].concat());
+    assert_eq!(rows(&output, "sim").len(), 8);
+    assert_eq!(output.stdout, bench(&[&over[..], &["--json"]].concat()).stdout);
+    let text = String::from_utf8(bench(&over).stdout).unwrap();
+    for part in
+        ["virtual time", "12.50 GB/s of PUTs", "1000 ns from one end", "32 packets for each"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let topology =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/topology/cluster.toml");
+    let of_file = ["--backend", "sim", "--topology", topology.to_str().unwrap(), "--bytes", "8"];
+    let output = bench(&of_file);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && message.contains("--path"), "{message}");
+    let named = ["--path", "two switches", "--loss", "0.01", "--repeats", "2", "--json"];
+    let report: Value =
+        serde_json::from_slice(&bench(&[&of_file[..], &named].concat()).stdout).unwrap();
+    assert_eq!((&report[0]["path"], &report[0]["repeats"]), (&"two switches".into(), &2.into()));
+}
+
+#[test]
+fn a_path_needs_the_backend_and_the_backend_a_path() {
+    for (arguments, code, says) in [
+        (&["--backend", "sim"][..], 2, "needs a path"),
+        (&["--hop", "kind = \"wire\""], 2, "for --backend sim"),
+        (&["--backend", "sim", "--hop", "kind = \"wire\""], 4, "--hop:2"),
+        (&["--backend", "sim", "--to", "here"], 2, "no other process"),
+    ] {
+        let output = bench(arguments);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(code) && message.contains(says), "{message}");
+    }
 }

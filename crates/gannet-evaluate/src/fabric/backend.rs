@@ -27,12 +27,14 @@ pub enum Backend {
     Udp,
     /// A provider of libfabric.
     Ofi,
+    /// A path that is described, in virtual time.
+    Sim,
 }
 
 impl Backend {
     /// Whether processes need a secret to meet.
     pub fn needs_secret(self) -> bool {
-        self != Self::Shm
+        matches!(self, Self::Udp | Self::Ofi)
     }
 }
 
@@ -64,7 +66,7 @@ pub(super) trait Meet {
     }
 }
 
-fn limits() -> Limits {
+pub(super) fn limits() -> Limits {
     Limits { deadline: Duration::from_secs(5), ..Limits::default() }
 }
 

@@ -9,6 +9,7 @@ use super::{Backend, FabricRow, Operation};
 pub struct EarlierRow {
     backend: Backend,
     provider: Option<String>,
+    path: Option<String>,
     operation: Operation,
     bytes: u64,
     streaming: bool,
@@ -19,8 +20,10 @@ pub struct EarlierRow {
 
 impl EarlierRow {
     fn is_of(&self, row: &FabricRow) -> bool {
-        let here = (row.backend, &row.provider, row.operation, row.bytes, row.streaming);
-        here == (self.backend, &self.provider, self.operation, self.bytes, self.streaming)
+        let over =
+            (row.backend, &row.provider, &row.path) == (self.backend, &self.provider, &self.path);
+        let of = (row.operation, row.bytes, row.streaming);
+        over && of == (self.operation, self.bytes, self.streaming)
     }
 }
 
@@ -64,6 +67,7 @@ mod tests {
         FabricRow {
             backend: Backend::Shm,
             provider: None,
+            path: None,
             operation,
             bytes: 8,
             packet_bytes: None,
@@ -104,8 +108,9 @@ mod tests {
     #[test]
     fn measurements_of_other_things_are_not_compared() {
         let now = [row(Operation::OneWay, 100.0, None)];
-        let others: [fn(&mut FabricRow); 4] = [
+        let others: [fn(&mut FabricRow); 5] = [
             |row| row.backend = Backend::Udp,
+            |row| row.path = Some("a path".to_owned()),
             |row| row.provider = Some("tcp".to_owned()),
             |row| row.bytes = 9,
             |row| row.streaming = true,

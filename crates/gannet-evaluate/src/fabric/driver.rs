@@ -1,10 +1,11 @@
 //! The process that measures.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gannet_fabric::{
     Completion, Endpoint, Get, Key, Local, Opening, Peer, PostError, Put, Remote, Request, Window,
 };
+use gannet_measure::clock::Clock;
 use gannet_memory::{Access, SharedRegion};
 
 use super::partner::{ANSWER_ALL, ANSWER_SHORT, ANSWERS, DATA, REGION, TAKE};
@@ -31,8 +32,9 @@ pub(super) fn span(bytes: u64, streaming: bool) -> u64 {
 }
 
 /// An endpoint that is joined to the partner.
-pub(super) struct Driver<E> {
+pub(super) struct Driver<E, C> {
     endpoint: E,
+    clock: C,
     peer: Peer,
     /// Window of the partner.
     key: Key,
@@ -44,12 +46,16 @@ pub(super) struct Driver<E> {
     under_way: u64,
     answers: u64,
     takes: u32,
-    begin: Instant,
 }
 
-impl<E: Endpoint> Driver<E> {
+impl<E: Endpoint, C: Clock> Driver<E, C> {
     /// Lets the partner answer, and waits until it does.
-    pub fn new(mut endpoint: E, peer: Peer, longest: u64, streaming: bool) -> Result<Self, Error> {
+    pub fn new(
+        (mut endpoint, peer): (E, Peer),
+        clock: C,
+        longest: u64,
+        streaming: bool,
+    ) -> Result<Self, Error> {
         let span = span(longest, streaming);
         let region = SharedRegion::new(3 * span as usize)?;
         assert!(endpoint.add_region(region).is_ok(), "the first region finds room");
@@ -62,6 +68,7 @@ impl<E: Endpoint> Driver<E> {
         })?;
         let mut driver = Self {
             endpoint,
+            clock,
             peer,
             key: Key(0),
             streaming,
@@ -70,17 +77,27 @@ impl<E: Endpoint> Driver<E> {
             under_way: 0,
             answers: 0,
             takes: 0,
-            begin: Instant::now(),
         };
         driver.key = driver.window()?;
         Ok(driver)
     }
 
+    /// What was measured with.
+    pub fn endpoint(&mut self) -> &mut E {
+        &mut self.endpoint
+    }
+
+    /// Time since `begin`.
+    #[inline]
+    fn since(&self, begin: u64) -> Duration {
+        Duration::from_nanos(self.clock.now_ns() - begin)
+    }
+
     /// Waits for the window of the partner.
     fn window(&mut self) -> Result<Key, Error> {
-        let begin = Instant::now();
-        while begin.elapsed() < ANSWER_WITHIN {
-            self.endpoint.progress(self.begin.elapsed().as_nanos() as u64);
+        let begin = self.clock.now_ns();
+        while self.since(begin) < ANSWER_WITHIN {
+            self.endpoint.progress(self.clock.now_ns());
             self.told.clear();
             self.endpoint.poll(&mut self.told);
             for completion in &self.told {
@@ -149,52 +166,52 @@ impl<E: Endpoint> Driver<E> {
 
     /// Seconds until the partner has been told of so many PUTs.
     fn one_way(&mut self, bytes: u64, count: u64) -> Result<f64, Error> {
-        let begin = Instant::now();
+        let begin = self.clock.now_ns();
         for number in 0..count {
             let immediate = if number + 1 == count { ANSWER_SHORT } else { TAKE };
             self.put(bytes, number, immediate)?;
         }
         self.answered()?;
-        Ok(begin.elapsed().as_secs_f64())
+        Ok(self.since(begin).as_secs_f64())
     }
 
     /// Seconds until so many PUTs are done here.
     fn flush(&mut self, bytes: u64, count: u64) -> Result<f64, Error> {
-        let begin = Instant::now();
+        let begin = self.clock.now_ns();
         for number in 0..count {
             self.put(bytes, number, TAKE)?;
         }
         self.all_done()?;
-        Ok(begin.elapsed().as_secs_f64())
+        Ok(self.since(begin).as_secs_f64())
     }
 
     /// Seconds until so many GETs are done.
     fn gets(&mut self, bytes: u64, count: u64) -> Result<f64, Error> {
-        let begin = Instant::now();
+        let begin = self.clock.now_ns();
         for number in 0..count {
             self.get(bytes, number)?;
         }
         self.all_done()?;
-        Ok(begin.elapsed().as_secs_f64())
+        Ok(self.since(begin).as_secs_f64())
     }
 
     /// Half of a round trip, ns: of which half take less, and of which 99 % do.
     pub fn round_trips(&mut self, bytes: u64, time: Duration) -> Result<[f64; 2], Error> {
-        let begin = Instant::now();
+        let begin = self.clock.now_ns();
         for number in 0..WARMING_TRIPS {
             self.put(bytes, number, ANSWER_ALL)?;
             self.answered()?;
-            if begin.elapsed() > WARMING_TIME {
+            if self.since(begin) > WARMING_TIME {
                 break;
             }
         }
         let mut trips = Vec::with_capacity(TRIPS_MAX);
-        let begin = Instant::now();
-        while trips.len() < TRIPS_MAX && (begin.elapsed() < time || trips.len() < 20) {
-            let posted = Instant::now();
+        let begin = self.clock.now_ns();
+        while trips.len() < TRIPS_MAX && (self.since(begin) < time || trips.len() < 20) {
+            let posted = self.clock.now_ns();
             self.put(bytes, trips.len() as u64, ANSWER_ALL)?;
             self.answered()?;
-            trips.push(posted.elapsed().as_nanos() as f64 / 2.0);
+            trips.push((self.clock.now_ns() - posted) as f64 / 2.0);
         }
         trips.sort_by(f64::total_cmp);
         Ok([trips[trips.len() / 2], trips[trips.len() * 99 / 100]])
@@ -247,7 +264,7 @@ impl<E: Endpoint> Driver<E> {
     fn take(&mut self) -> Result<(), Error> {
         self.takes += 1;
         if self.takes.is_multiple_of(TAKES) {
-            self.endpoint.progress(self.begin.elapsed().as_nanos() as u64);
+            self.endpoint.progress(self.clock.now_ns());
         }
         self.told.clear();
         self.endpoint.poll(&mut self.told);
@@ -280,8 +297,8 @@ impl<E: Endpoint> Driver<E> {
             self.take()?;
             takes += 1;
             if takes.is_multiple_of(1 << 20) {
-                let since = *begin.get_or_insert_with(Instant::now);
-                if since.elapsed() > ANSWER_WITHIN {
+                let begin = *begin.get_or_insert_with(|| self.clock.now_ns());
+                if self.since(begin) > ANSWER_WITHIN {
                     return Err(Error::Silent(ANSWER_WITHIN));
                 }
             }

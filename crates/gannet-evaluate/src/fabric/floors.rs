@@ -56,6 +56,7 @@ impl Floors {
                 Carrier::Datagrams(measured.map_err(Error::Sockets)?)
             }
             Backend::Ofi => Carrier::Writes(Writes::measure(plan, cores)?),
+            Backend::Sim => return Err(Error::NoPath),
         };
         Ok(Self { line_ns, lines_per_s, carrier })
     }

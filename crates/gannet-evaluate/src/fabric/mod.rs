@@ -10,6 +10,8 @@
 //! * GET: until the last one is done.
 //!
 //! Whatever was moved is compared with what was sent.
+//!
+//! In virtual time both are of this process, and what is between them is described ([`Simulation`]).
 
 mod backend;
 mod comparison;
@@ -18,6 +20,8 @@ mod driver;
 mod floors;
 mod page;
 mod partner;
+mod place;
+mod simulated;
 mod writes;
 
 use std::io;
@@ -29,6 +33,7 @@ use gannet_fabric::endpoint::{Failure, OpenError, PostError};
 use gannet_fabric::ofi::CallError;
 use gannet_fabric::ofi::provider::ChooseError;
 use gannet_fabric::{JoinError, Peer};
+use gannet_measure::clock::SystemClock;
 use gannet_memory::RegionError;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -39,6 +44,8 @@ pub use self::comparison::{Change, EarlierRow, changes};
 use self::driver::Driver;
 use self::floors::Floors;
 pub use self::partner::serve;
+pub use self::place::{Place, Placing, SimulatedPath};
+pub use self::simulated::Simulation;
 use crate::cores::Cores;
 
 /// Bytes of a cache line.
@@ -104,6 +111,12 @@ pub enum Error {
         /// Bytes there.
         there: u64,
     },
+    /// There is nothing to simulate.
+    #[error("the backend sim needs a path, and no other process")]
+    NoPath,
+    /// A hop of a path has no rate.
+    #[error("nothing is known of the rate of {0}; describe the path in a topology file")]
+    UnknownHop(String),
     /// What came is not what was sent.
     #[error("{operation:?} of {bytes} bytes: what is there is not what was sent")]
     Corrupt {
@@ -168,6 +181,8 @@ pub enum Partner<'a> {
     At(String),
     /// It is started, on the second processor, and told where to listen.
     Started(&'a dyn Fn(&str) -> io::Result<Child>),
+    /// It is simulated, and so is what leads to it.
+    Simulated(&'a Simulation),
 }
 
 /// A measurement.
@@ -177,6 +192,8 @@ pub struct FabricRow {
     pub backend: Backend,
     /// What carries it, where the backend has a choice.
     pub provider: Option<String>,
+    /// What it is called, where it is simulated.
+    pub path: Option<String>,
     /// What was measured.
     pub operation: Operation,
     /// Bytes of an operation.
@@ -195,7 +212,7 @@ pub struct FabricRow {
     pub latency_ns_p50: Option<f64>,
     /// The same of which 99 % take less.
     pub latency_ns_p99: Option<f64>,
-    /// What the machine would allow, measured in the same run: of a round trip half of it in ns, else
+    /// What the machine would allow, measured in the same run, or the path: of a round trip half of it in ns, else
     /// operations a second.
     pub limit: f64,
     /// What bounds it.
@@ -206,24 +223,13 @@ pub struct FabricRow {
     pub repeats: usize,
 }
 
-/// Where the two processes ran.
-#[derive(Clone, Debug, Serialize)]
-pub struct Placing {
-    /// Processors of the one that measures and of its partner, if threads can be kept on them.
-    pub processors: Option<[usize; 2]>,
-    /// Half a round trip of a cache line between them, ns.
-    pub line_ns: f64,
-    /// Cache lines that pass from one to the other in a second.
-    pub lines_per_s: f64,
-}
-
 /// What was measured.
 #[derive(Clone, Debug)]
 pub struct FabricReport {
     /// A row for each size and operation.
     pub rows: Vec<FabricRow>,
     /// Where.
-    pub placing: Placing,
+    pub place: Place,
 }
 
 /// One repeat of one measurement.
@@ -255,10 +261,14 @@ pub fn drawn_secret() -> io::Result<Trust> {
 /// # Panics
 /// When there is no size, no repeat, or a size is 0.
 pub fn measure(plan: &FabricPlan<'_>, told: impl FnMut(usize)) -> Result<FabricReport, Error> {
+    if let Partner::Simulated(simulation) = plan.partner {
+        return simulated::measure(plan, simulation, told);
+    }
     match plan.backend {
         Backend::Shm => measure_over(&OverShm, plan, told),
         Backend::Udp => measure_over(&OverUdp, plan, told),
         Backend::Ofi => measure_over(&OverOfi { provider: plan.provider.clone() }, plan, told),
+        Backend::Sim => Err(Error::NoPath),
     }
 }
 
@@ -267,14 +277,8 @@ fn measure_over<M: Meet>(
     plan: &FabricPlan<'_>,
     mut told: impl FnMut(usize),
 ) -> Result<FabricReport, Error> {
-    assert!(plan.repeats > 0 && plan.sizes.iter().all(|&bytes| bytes > 0));
     let cores = Cores::usable();
-    let longest = plan.sizes.iter().copied().max().expect("a size");
-    let points: Vec<(Operation, u64)> = plan
-        .operations
-        .iter()
-        .flat_map(|&operation| plan.sizes.iter().map(move |&bytes| (operation, bytes)))
-        .collect();
+    let (points, longest) = plan.points();
     let mut samples = vec![Vec::new(); points.len()];
     let (mut lines, mut packet_bytes, mut provider) = (Vec::new(), None, None);
     for repeat in 0..plan.repeats {
@@ -289,7 +293,8 @@ fn measure_over<M: Meet>(
         let (mut endpoint, peer) = started.connect(&plan.trust)?;
         packet_bytes = meet.packet_bytes(&mut endpoint, peer);
         provider = meet.provider(&endpoint);
-        let mut driver = Driver::new(endpoint, peer, longest, plan.streaming)?;
+        let clock = SystemClock::start();
+        let mut driver = Driver::new((endpoint, peer), clock, longest, plan.streaming)?;
         let half_trip_s = driver.round_trips(8, plan.time)?[0] * 1e-9;
         for (&(operation, bytes), samples) in points.iter().zip(&mut samples) {
             let sample = driver.measure(operation, bytes, plan.time, half_trip_s)?;
@@ -305,12 +310,22 @@ fn measure_over<M: Meet>(
     });
     Ok(FabricReport {
         rows: rows.collect(),
-        placing: Placing {
+        place: Place::Processors(Placing {
             processors: cores.first_two(),
             line_ns: median(line_ns),
             lines_per_s: median(lines_per_s),
-        },
+        }),
     })
+}
+
+impl FabricPlan<'_> {
+    /// What is measured, one after the other, and the longest operation.
+    fn points(&self) -> (Vec<(Operation, u64)>, u64) {
+        assert!(self.repeats > 0 && self.sizes.iter().all(|&bytes| bytes > 0));
+        let of = |&operation| self.sizes.iter().map(move |&bytes| (operation, bytes));
+        let points = self.operations.iter().flat_map(of).collect();
+        (points, self.sizes.iter().copied().max().expect("a size"))
+    }
 }
 
 /// The middle of some values.
@@ -337,6 +352,7 @@ fn row(
     FabricRow {
         backend: plan.backend,
         provider: None,
+        path: None,
         operation,
         bytes,
         packet_bytes: None,
@@ -364,6 +380,7 @@ impl<'a, M: Meet> Started<'a, M> {
     fn new(meet: &'a M, plan: &FabricPlan<'_>) -> Result<Self, Error> {
         match &plan.partner {
             Partner::At(place) => Ok(Self { meet, child: None, place: place.clone() }),
+            Partner::Simulated(_) => Err(Error::NoPath),
             Partner::Started(start) => {
                 let place = meet.place().map_err(Error::Start)?;
                 let child = start(&place).map_err(Error::Start)?;

@@ -20,24 +20,17 @@ impl FabricReport {
         let mut page = String::from("<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">");
         let title = "What the fabric gives, beside what bounds it";
         let _ = write!(page, "<title>{title}</title><style>{STYLE}</style><h1>{title}</h1>\n<p>");
-        let placing = &self.placing;
-        let _ = match placing.processors {
-            Some([here, there]) => write!(page, "Processors {here} and {there}. "),
-            None => write!(page, "Both processes wherever the system put them. "),
-        };
-        let _ = writeln!(
-            page,
-            "A cache line passes between them in {:.0} ns, {:.1} million of them in a second.</p>",
-            placing.line_ns,
-            placing.lines_per_s * 1e-6
-        );
+        self.place.lines().iter().for_each(|line| _ = writeln!(page, "{}. ", escaped(line)));
+        page.push_str("</p>\n");
         page.push_str(&self.pictures().svg()?);
         page.push_str(
             "\n<table><tr><th>operation<th>bytes<th>per second<th>least<th>most<th>GB/s<th>p50, ns\
              <th>p99, ns<th>ratio<th>limit</tr>\n",
         );
         self.rows.iter().for_each(|row| page.push_str(&table_row(row)));
-        page.push_str("</table>\n<p>Dashed: the limit of each, measured in the same run. Latency is half of a round trip.</p></html>\n");
+        page.push_str(
+            "</table>\n<p>Dashed: the limit of each. Latency is half of a round trip.</p></html>\n",
+        );
         Ok(page)
     }
 
@@ -104,6 +97,11 @@ impl FabricReport {
         }
         chart
     }
+}
+
+/// Text as HTML has it.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
 fn colour(operation: Operation) -> gannet_plot::Colour {

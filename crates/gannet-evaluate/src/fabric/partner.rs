@@ -1,11 +1,10 @@
 //! The process that answers.
 
-use std::time::Instant;
-
 use gannet_fabric::{
     Completion, Endpoint, Failure, Key, Local, Opening, Peer, PostError, Put, RegionId, Remote,
     Trust,
 };
+use gannet_measure::clock::{Clock, SystemClock};
 use gannet_memory::{Access, SharedRegion};
 
 use super::Error;
@@ -45,52 +44,70 @@ pub fn serve(
         Backend::Shm => answer(&OverShm, place, trust, span(longest, streaming)),
         Backend::Udp => answer(&OverUdp, place, trust, span(longest, streaming)),
         Backend::Ofi => answer(&OverOfi { provider }, place, trust, span(longest, streaming)),
+        Backend::Sim => Err(Error::NoPath),
     }
 }
 
 /// Answers with a window of `bytes` bytes.
 fn answer<M: Meet>(meet: &M, place: &str, trust: &Trust, bytes: u64) -> Result<(), Error> {
     // Nobody else is served, and the name can be used again.
-    let (mut endpoint, peer) = meet.accept(place, trust)?;
-    let region = SharedRegion::new(bytes as usize)?;
-    assert!(endpoint.add_region(region).is_ok(), "the first region finds room");
-    Answering { endpoint, peer, bytes, answers: None, begin: Instant::now() }.run()
+    let mut answering = Answering::new(meet.accept(place, trust)?, bytes)?;
+    let clock = SystemClock::start();
+    loop {
+        answering.progress(clock.now_ns());
+        for _ in 0..TURNS {
+            if !answering.take()? {
+                return Ok(());
+            }
+        }
+    }
 }
 
-struct Answering<E> {
+/// An endpoint that answers.
+pub(super) struct Answering<E> {
     endpoint: E,
     peer: Peer,
     /// Length of the window.
     bytes: u64,
     /// Window of the one that measures.
     answers: Option<Key>,
-    begin: Instant,
+    told: Vec<Completion>,
 }
 
 impl<E: Endpoint> Answering<E> {
-    fn run(mut self) -> Result<(), Error> {
-        let mut told = Vec::with_capacity(256);
-        loop {
-            self.endpoint.progress(self.begin.elapsed().as_nanos() as u64);
-            for _ in 0..TURNS {
-                told.clear();
-                self.endpoint.poll(&mut told);
-                for completion in &told {
-                    match *completion {
-                        Completion::Notified { bytes, immediate, .. } => {
-                            self.answer(bytes, immediate)?
-                        }
-                        Completion::WindowOpened { window, .. } if window.label == ANSWERS => {
-                            self.answers = Some(window.key);
-                            self.open()?;
-                        }
-                        Completion::Left { failure: Failure::Ended, .. } => return Ok(()),
-                        Completion::Left { failure, .. } => return Err(failure.into()),
-                        _ => {}
-                    }
+    pub fn new((mut endpoint, peer): (E, Peer), bytes: u64) -> Result<Self, Error> {
+        let region = SharedRegion::new(bytes as usize)?;
+        assert!(endpoint.add_region(region).is_ok(), "the first region finds room");
+        Ok(Self { endpoint, peer, bytes, answers: None, told: Vec::with_capacity(256) })
+    }
+
+    /// The endpoint, and what it calls the one that measures.
+    pub fn endpoint(&mut self) -> (&mut E, Peer) {
+        (&mut self.endpoint, self.peer)
+    }
+
+    pub fn progress(&mut self, now_ns: u64) {
+        self.endpoint.progress(now_ns);
+    }
+
+    /// Answers what has come; gives whether the one that measures is still there.
+    #[inline]
+    pub fn take(&mut self) -> Result<bool, Error> {
+        self.told.clear();
+        self.endpoint.poll(&mut self.told);
+        for at in 0..self.told.len() {
+            match self.told[at] {
+                Completion::Notified { bytes, immediate, .. } => self.answer(bytes, immediate)?,
+                Completion::WindowOpened { window, .. } if window.label == ANSWERS => {
+                    self.answers = Some(window.key);
+                    self.open()?;
                 }
+                Completion::Left { failure: Failure::Ended, .. } => return Ok(false),
+                Completion::Left { failure, .. } => return Err(failure.into()),
+                _ => {}
             }
         }
+        Ok(true)
     }
 
     /// Lets the one that measures begin: now it can be answered.

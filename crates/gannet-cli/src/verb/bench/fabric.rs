@@ -13,13 +13,17 @@ use gannet_evaluate::fabric::{
     Trust,
 };
 
-use super::names;
+use super::{names, simulated};
 use crate::destination::Destination;
 use crate::exit::{Outcome, Usage};
 use crate::{log, output};
 
 /// Bytes of an operation that are measured, if not asked otherwise.
 const SIZES: [u64; 8] = [8, 64, 512, 4096, 1 << 16, 1 << 20, 1 << 24, 1 << 26];
+
+/// Least length of a measurement, and of one in virtual time, which takes a processor longer than it lasts.
+const TIME: Duration = Duration::from_millis(100);
+const VIRTUAL_TIME: Duration = Duration::from_millis(1);
 
 /// Measures PUT and GET between two processes: how many a second, how many bytes, and how long a round trip
 /// takes.
@@ -29,6 +33,11 @@ const SIZES: [u64; 8] = [8, 64, 512, 4096, 1 << 16, 1 << 20, 1 << 24, 1 << 26];
 /// that is copying as many bytes, and cache lines that pass from one processor to the other; over UDP, datagrams
 /// over loopback without more, also where the other process is on another host; over libfabric, a bare loop over the same
 /// provider between two threads. What was moved is compared with what was sent.
+///
+/// With --backend sim the path is one that is not there: of --topology FILE, as for gannet predict, where a hop has a latency, too, or
+/// of one --hop after the other. The engine that UDP uses runs over it in virtual time, with all that it sends again;
+/// what processors take is not counted. Beside each value stands what the path allows: its slowest hop, or 32 packets for each
+/// round trip.
 ///
 /// Operations: one-way, PUTs with notifications until the other process has been told of all, less half a round
 /// trip; flush, the same until all are done here; round-trip, a PUT and one of as many bytes back; get. Rates
@@ -40,6 +49,8 @@ const SIZES: [u64; 8] = [8, 64, 512, 4096, 1 << 16, 1 << 20, 1 << 24, 1 << 26];
 /// Over UDP and libfabric two hosts need a secret: the same bytes in a file of each, which others cannot read. Nothing is encrypted.
 ///
 /// Example: gannet bench fabric --operation round-trip --bytes 8,4096
+///
+/// Example: gannet bench fabric --backend sim --hop 'kind="wire",gbit_per_s=100,latency="5 us"'
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// What carries the operations.
@@ -58,13 +69,15 @@ pub struct Arguments {
     /// Use other bytes for each operation, so that no cache holds them.
     #[arg(long)]
     streaming: bool,
-    /// How often all is measured.
+    #[command(flatten)]
+    simulated: simulated::Simulated,
+    /// How often all is measured; with sim each time with the next seed.
     #[arg(long, default_value = "5", value_name = "N",
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     repeats: u64,
-    /// Least length of each measurement.
-    #[arg(long, default_value = "0.1", value_name = "S", value_parser = output::seconds)]
-    seconds: Duration,
+    /// Least length of each measurement: 0.1 if absent, and 0.001 of virtual time with sim.
+    #[arg(long, value_name = "S", value_parser = output::seconds)]
+    seconds: Option<Duration>,
     /// Be the other process, and listen at this socket, or for udp and ofi at this host and port; ends with the one that measures.
     #[arg(long, value_name = "SOCKET", conflicts_with = "to")]
     listen: Option<String>,
@@ -98,6 +111,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         let message = "--provider is for --backend ofi; other backends have none to choose";
         return Err(Usage(message.to_owned()).into());
     }
+    let is_simulated = arguments.backend == Backend::Sim;
+    if is_simulated && (arguments.listen.is_some() || arguments.to.is_some()) {
+        let message = "--backend sim has no other process: leave --listen and --to out";
+        return Err(Usage(message.to_owned()).into());
+    }
+    let simulation = arguments.simulated.simulation(is_simulated)?;
     let longest = arguments.bytes.iter().copied().max().unwrap_or(1);
     let trust = trust(arguments)?;
     if let Some(place) = &arguments.listen {
@@ -109,9 +128,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let page = page.map(|file| Destination::begin(file, arguments.overwrite)).transpose()?;
     let earlier = arguments.against.as_deref().map(earlier).transpose()?;
     let start = |place: &str| start_partner(arguments, place, longest, &trust);
-    let (partner, repeats) = match &arguments.to {
-        Some(place) => (Partner::At(place.clone()), 1),
-        None => (Partner::Started(&start), arguments.repeats as usize),
+    let repeats = arguments.repeats as usize;
+    let (partner, repeats) = match (&simulation, &arguments.to) {
+        // Without chance all are the same.
+        (Some(simulation), _) if simulation.loss == 0.0 => (Partner::Simulated(simulation), 1),
+        (Some(simulation), _) => (Partner::Simulated(simulation), repeats),
+        (None, Some(place)) => (Partner::At(place.clone()), 1),
+        (None, None) => (Partner::Started(&start), repeats),
     };
     let plan = FabricPlan {
         backend: arguments.backend,
@@ -120,7 +143,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         sizes: arguments.bytes.clone(),
         streaming: arguments.streaming,
         repeats,
-        time: arguments.seconds,
+        time: arguments.seconds.unwrap_or(if is_simulated { VIRTUAL_TIME } else { TIME }),
         partner,
         trust: trust.clone(),
     };
@@ -141,7 +164,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 /// A part of a whole.
-fn fraction(text: &str) -> Result<f64, String> {
+pub fn fraction(text: &str) -> Result<f64, String> {
     let value = text.parse::<f64>().map_err(|error| error.to_string())?;
     (0.0..=1.0).contains(&value).then_some(value).ok_or_else(|| "not between 0 and 1".to_owned())
 }
@@ -229,17 +252,7 @@ fn start_partner(
 }
 
 fn print(out: &mut impl Write, report: &FabricReport) -> io::Result<()> {
-    let placing = &report.placing;
-    match placing.processors {
-        Some([here, there]) => writeln!(out, "processors {here} and {there}")?,
-        None => writeln!(out, "both processes wherever the system put them")?,
-    }
-    writeln!(
-        out,
-        "a cache line passes between them in {:.0} ns, {:.1} M of them in a second",
-        placing.line_ns,
-        placing.lines_per_s * 1e-6
-    )?;
+    report.place.lines().iter().try_for_each(|line| writeln!(out, "{line}"))?;
     if let Some(bytes) = report.rows.first().and_then(|row| row.packet_bytes) {
         writeln!(out, "packets of {bytes} bytes of data")?;
     }

@@ -8,6 +8,7 @@ mod latency;
 mod names;
 mod register;
 mod rings;
+mod simulated;
 mod tlb;
 mod tpg;
 
