@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gannet_control::config;
+use gannet_control::figures::Figures;
 use gannet_control::snapshot::Snapshot;
 use gannet_dune::detector::DUNE_TPC;
 use gannet_hdf5::{GroupReader, Reader};
@@ -18,7 +19,7 @@ use gannet_log::{Kind, Label};
 use gannet_topology::TopologyFile;
 use gannet_torus::link::{Config, Link, Origin};
 use gannet_trigger::merge::{MergeConfig, Merged, Merger};
-use gannet_web::{Access, Site};
+use gannet_web::{Access, Content, Site};
 use gannet_wire::apelink::{Credit, Footer, Header, MAGIC, START, WORD_LEN, words_of};
 use gannet_wire::daq_ethernet::CLOCK;
 use gannet_wire::exchange::UdpAddress;
@@ -273,7 +274,11 @@ fn read_hdf5_group(group: &GroupReader, depth: usize) {
 /// Sends `bytes` to the HTTP server, as all that comes on one connection. What comes back is
 /// nothing, or answers, none of which is an internal error.
 fn serve(bytes: &[u8]) {
-    let site = Site::new(Arc::new(Snapshot::default), Access::Loopback);
+    let site = Site::new(
+        Arc::new(Figures::new(Arc::new(Snapshot::default))),
+        Access::Loopback,
+        Content::Pages,
+    );
     let answer = site.answer(bytes);
     assert!(answer.is_empty() || answer.starts_with(b"HTTP/1."), "{answer:?}");
     assert!(!answer.starts_with(b"HTTP/1.1 500"), "an internal error");

@@ -15,18 +15,19 @@ use crate::{log, ready};
 /// Time between two looks at the run.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Shows the run until `until`, a signal, or its own end.
+/// Shows the run until `is_over`, a signal, or its own end.
 pub fn watch(
     run: &Run,
     display: &mut LiveDisplay,
     signals: &Signals,
-    until: Option<Instant>,
+    mut is_over: impl FnMut(&mut LiveDisplay) -> bool,
 ) -> End {
     let mut next_show = Instant::now();
     let (mut primitive_seen, mut joined) = (false, Some(false));
+    let figures = run.figures();
     loop {
         let now = Instant::now();
-        let snapshot = run.snapshot();
+        let snapshot = figures.latest();
         if !primitive_seen && snapshot.trigger.latest_primitive.is_some() {
             primitive_seen = true;
             display.note(&first_primitive(&snapshot));
@@ -38,8 +39,7 @@ pub fn watch(
         if let Some(signal) = signals.received() {
             return End::Signal(signal);
         }
-        let over = until.is_some_and(|until| now >= until);
-        if over || run.is_exhausted() || snapshot.state == State::Error {
+        if is_over(display) || run.is_exhausted() || run.state() == State::Error {
             return End::Over;
         }
         if now >= next_show {
@@ -55,7 +55,7 @@ pub fn watch(
 pub fn drain(run: Run, mut display: LiveDisplay, signals: &Signals) -> Report {
     ready::announce_stop();
     display.note("draining: what was taken is processed to the end, and the files are exported");
-    let (now, drain) = (run.snapshot_source(), run.watch_drain());
+    let (figures, drain) = (run.figures(), run.watch_drain());
     let drained = thread::spawn(move || run.drain());
     let mut patience = Patience::new(signals);
     let mut next_show = Instant::now() + display.interval();
@@ -71,7 +71,7 @@ pub fn drain(run: Run, mut display: LiveDisplay, signals: &Signals) -> Report {
         }
         if Instant::now() >= next_show {
             next_show += display.interval();
-            display.show(&now());
+            display.show(&figures.latest());
         }
     }
     let snapshot = drained.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -166,13 +166,7 @@ impl Report {
         figure(out, "frames lost", snapshot.frames_lost)?;
         let sent = snapshot.ledger.iter().filter(|statement| statement.stage == "sent");
         for drop in sent.flat_map(|sent| &sent.dropped).filter(|drop| drop.count > 0) {
-            let cause = match drop.reason.as_str() {
-                "kernel_queue" => "dropped by the kernel: its queue was full",
-                "refused" => "refused when they came, as the stages below say",
-                "before_socket" => "cause unknown: lost before the socket was read",
-                other => other,
-            };
-            writeln!(out, "  {:<22} {:>15}  {cause}", "", grouped(drop.count))?;
+            writeln!(out, "  {:<22} {:>15}  {}", "", grouped(drop.count), drop.meaning)?;
         }
         if snapshot.frames_lost_max > snapshot.frames_lost {
             let bounds = bounds(snapshot.frames_lost, snapshot.frames_lost_max);

@@ -1,15 +1,112 @@
-//! A run on the network: joins it to the HTTP server.
+//! A run on the network: joins it to the HTTP servers.
 
-use gannet_control::config::Plan;
-use gannet_web::{Access, Listener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The address that `plan`, read from `file`, wants to be served at, listened on.
-pub fn listen(plan: &Plan, file: &str) -> anyhow::Result<Option<Listener>> {
-    let Some(address) = plan.settings.metrics.listen else { return Ok(None) };
-    let access = match plan.metrics_token(file)? {
-        Some(token) => Access::Token(token),
-        None if address.ip().to_canonical().is_loopback() => Access::Loopback,
-        None => Access::Anybody,
-    };
-    Ok(Some(Listener::open(address, access)?))
+use gannet_control::config::{Plan, Token};
+use gannet_control::run::Run;
+use gannet_web::{Access, Content, Listener, Server};
+
+use crate::display::LiveDisplay;
+use crate::exit::Usage;
+use crate::log;
+
+/// Address of pages that nobody has named another one for.
+pub const PAGES: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// Takes the addresses that arguments name, in the place of those of the configuration: of the metrics, and of the
+/// pages, if these are asked for.
+///
+/// # Errors
+/// When the configuration does not allow what an address lets others do.
+pub fn take_addresses(
+    plan: &mut Plan,
+    metrics: Option<SocketAddr>,
+    pages: Option<Option<SocketAddr>>,
+) -> Result<(), Usage> {
+    let settings = &mut plan.settings;
+    if let Some(address) = metrics {
+        let is_closed = settings.metrics.token_file.is_some() || settings.metrics.plain;
+        if !is_closed && !is_loopback(&address) {
+            return Err(Usage(format!(
+                "--metrics {address}: whoever reaches it could read the run; set `token_file`, or \
+                 `plain = true` to allow it, in [metrics]"
+            )));
+        }
+        settings.metrics.listen = Some(address);
+    }
+    if let Some(address) = pages {
+        let address = address.or(settings.web.listen).unwrap_or(PAGES);
+        if !settings.web.plain && !is_loopback(&address) {
+            return Err(Usage(format!(
+                "--web={address}: who listens on the way could read the token; set `plain = true` \
+                 in [web] to allow it"
+            )));
+        }
+        settings.web.listen = Some(address);
+    }
+    Ok(())
+}
+
+fn is_loopback(address: &SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+/// The addresses at which a run is to be seen, listened on.
+pub struct Listeners {
+    metrics: Option<Listener>,
+    pages: Option<(Listener, Token)>,
+}
+
+/// A run that can be seen, until this is dropped.
+pub struct Serving {
+    _metrics: Option<Server>,
+    pages: Option<Server>,
+}
+
+impl Listeners {
+    /// The addresses that `plan`, read from `file`, asks for.
+    pub fn open(plan: &Plan, file: &str) -> anyhow::Result<Self> {
+        let (metrics, web) = (&plan.settings.metrics, &plan.settings.web);
+        let metrics = metrics.listen.map(|address| {
+            let access = match plan.metrics_token(file)? {
+                Some(token) => Access::Token(token),
+                None if is_loopback(&address) => Access::Loopback,
+                None => Access::Anybody,
+            };
+            anyhow::Ok(Listener::open(address, access)?)
+        });
+        let pages = web.listen.map(|address| {
+            let token = plan.web_token(file)?;
+            let loopback = is_loopback(&address);
+            let access = Access::Session { token: token.clone(), loopback };
+            anyhow::Ok((Listener::open(address, access)?, token))
+        });
+        Ok(Self { metrics: metrics.transpose()?, pages: pages.transpose()? })
+    }
+
+    /// Lets the run be seen, and says where.
+    pub fn serve(self, run: &Run, display: &mut LiveDisplay) -> anyhow::Result<Serving> {
+        let metrics = self.metrics.map(|listener| {
+            display.note(&format!("metrics: http://{}/metrics", listener.address()));
+            listener.serve(run.figures(), Content::Metrics)
+        });
+        let pages = self.pages.map(|(listener, token)| {
+            let address = listener.address();
+            let text = format!("see it in a browser: http://{address}/?token={}", token.as_str());
+            // Without it nobody can see the run, whatever else is to be quiet.
+            match display {
+                LiveDisplay::Silent => log::say(text),
+                _ => display.note(&text),
+            }
+            listener.serve(run.figures(), Content::Pages)
+        });
+        Ok(Serving { _metrics: metrics.transpose()?, pages: pages.transpose()? })
+    }
+}
+
+impl Serving {
+    /// Whether a browser looks on.
+    pub fn is_looked_at(&self) -> bool {
+        self.pages.as_ref().is_some_and(|pages| pages.onlookers() > 0)
+    }
 }

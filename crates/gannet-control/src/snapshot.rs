@@ -23,6 +23,11 @@ pub type SnapshotSource = Arc<dyn Fn() -> Snapshot + Send + Sync>;
 /// A run at one moment.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Snapshot {
+    /// Number of this snapshot: later ones have higher numbers.
+    pub number: u64,
+    /// When it was made, in seconds on the clock of the run. Rates are the differences of two snapshots over those of
+    /// this.
+    pub clock_s: f64,
     /// Number of the run.
     pub run: u32,
     /// State of the run.
@@ -407,7 +412,11 @@ impl Snapshot {
             text += &format!(" and {} more", sources.len() - PLACES_MAX);
         }
         let offered = self.ledger.iter().filter(|statement| statement.stage == "source");
+        let has_sockets = sources.iter().any(|source| source.address.is_some());
         text += &match offered.map(|statement| statement.offered).sum() {
+            0_u64 if !has_sockets => {
+                "; check that its sender runs, or that its file is not empty".into()
+            }
             0_u64 => {
                 "; check that the front ends send to this address and that no firewall is between \
                       (`tcpdump -n udp` shows what comes)"

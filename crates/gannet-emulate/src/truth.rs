@@ -100,7 +100,7 @@ impl StreamTruth {
     /// The account of the emulator: frames made and copied on one side, datagrams sent and the
     /// reasons why others were not on the other.
     pub fn statement(&self) -> Statement {
-        let drop = |reason: &str, count| Drop { reason: reason.to_owned(), count };
+        let drop = |reason: &str, count| Drop::named(reason, count);
         Statement {
             stage: "emulator".to_owned(),
             offered: self.frames_made + self.faults.duplicated,

@@ -147,10 +147,7 @@ impl Accounts {
 
     /// The account of one item.
     pub fn statement(&self, item: Item) -> Statement {
-        let drop = |reason: &ChunkDrop| Drop {
-            reason: reason.name().into(),
-            count: self.dropped[reason.index()].get(item),
-        };
+        let drop = |reason: &ChunkDrop| Drop::of(*reason, self.dropped[reason.index()].get(item));
         Statement {
             stage: item.stage().into(),
             offered: self.offered.get(item),

@@ -288,10 +288,7 @@ mod tests {
             offered: u64::MAX,
             delivered: u64::MAX,
             under_way: 0,
-            dropped: ChunkDrop::ALL
-                .iter()
-                .map(|reason| Drop { reason: reason.name().into(), count: u64::MAX })
-                .collect(),
+            dropped: ChunkDrop::ALL.iter().map(|reason| Drop::of(*reason, u64::MAX)).collect(),
         };
         Item::ALL.iter().map(|item| ItemAccount::from(&statement(item))).collect()
     }

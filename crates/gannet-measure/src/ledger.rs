@@ -19,9 +19,12 @@ pub trait Reason: Copy + 'static {
     fn index(self) -> usize;
     /// Name for reports and metrics, in snake case.
     fn name(self) -> &'static str;
+    /// What it means, in a sentence: that of its declaration.
+    fn meaning(self) -> &'static str;
 }
 
-/// Declares an enum of drop reasons and implements [`ledger::Reason`](crate::ledger::Reason).
+/// Declares an enum of drop reasons and implements [`ledger::Reason`](crate::ledger::Reason). What is written about a
+/// reason here is what people are told.
 ///
 /// ```
 /// gannet_measure::drop_reasons! {
@@ -35,21 +38,25 @@ pub trait Reason: Copy + 'static {
 /// }
 /// use gannet_measure::ledger::Reason;
 /// assert_eq!(FrameDrop::UnknownStream.name(), "unknown_stream");
+/// assert_eq!(FrameDrop::UnknownStream.meaning(), "No such stream is configured.");
 /// ```
 #[macro_export]
 macro_rules! drop_reasons {
     ($(#[$meta:meta])* $vis:vis enum $name:ident {
-        $($(#[$variant_meta:meta])* $variant:ident => $text:literal),+ $(,)?
+        $($(#[doc = $meaning:literal])* $variant:ident => $text:literal),+ $(,)?
     }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        $vis enum $name { $($(#[$variant_meta])* $variant),+ }
+        $vis enum $name { $($(#[doc = $meaning])* $variant),+ }
 
         impl $crate::ledger::Reason for $name {
             const ALL: &'static [Self] = &[$(Self::$variant),+];
             fn index(self) -> usize { self as usize }
             fn name(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
+            }
+            fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($meaning),*).trim_ascii()),+ }
             }
         }
     };
@@ -108,10 +115,8 @@ impl<R: Reason> Account<R> {
     pub fn statement(&self, stage: &str) -> Statement {
         // Read in the reverse of the order in which they are written, so that a snapshot of a
         // running stage may show items in flight but never more delivered than offered.
-        let dropped = R::ALL
-            .iter()
-            .map(|reason| Drop { reason: reason.name().into(), count: self.dropped(*reason) })
-            .collect();
+        let dropped =
+            R::ALL.iter().map(|reason| Drop::of(*reason, self.dropped(*reason))).collect();
         let delivered = self.delivered.get();
         let offered = self.offered.get();
         Statement { stage: stage.into(), offered, delivered, under_way: 0, dropped }
@@ -125,6 +130,21 @@ pub struct Drop {
     pub reason: String,
     /// Number of items.
     pub count: u64,
+    /// What the reason means, in a sentence; empty where nobody has said it.
+    #[serde(skip)]
+    pub meaning: &'static str,
+}
+
+impl Drop {
+    /// So many items, dropped for `reason`.
+    pub fn of(reason: impl Reason, count: u64) -> Self {
+        Self { reason: reason.name().into(), count, meaning: reason.meaning() }
+    }
+
+    /// So many items, dropped for a reason that is called so.
+    pub fn named(reason: impl Into<String>, count: u64) -> Self {
+        Self { reason: reason.into(), count, meaning: "" }
+    }
 }
 
 /// Snapshot of one stage.

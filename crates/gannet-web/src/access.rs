@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
-use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Version};
+use axum::extract::Request;
+use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use gannet_control::config::Token;
 use subtle::ConstantTimeEq;
 
@@ -16,6 +17,14 @@ pub enum Access {
     Token(Token),
     /// Anybody who reaches the address.
     Anybody,
+    /// Browsers that were opened with the token in the address, which a cookie keeps from then on, and programs that
+    /// send it as `Authorization: Bearer`.
+    Session {
+        /// What they have to know.
+        token: Token,
+        /// Whether it is asked for by the names and addresses of loopback only.
+        loopback: bool,
+    },
 }
 
 /// Why a request is not answered: status and text.
@@ -40,6 +49,19 @@ impl Access {
                 StatusCode::FORBIDDEN,
                 "this address serves loopback only: ask for localhost or 127.0.0.1\n",
             )),
+            Self::Session { loopback: true, .. } if !host.is_none_or(is_loopback) => Err((
+                StatusCode::FORBIDDEN,
+                "this address serves loopback only: ask for localhost or 127.0.0.1\n",
+            )),
+            Self::Session { token, .. }
+                if presents(token, headers) || remembers(token, headers) =>
+            {
+                Ok(())
+            }
+            Self::Session { .. } => Err((
+                StatusCode::UNAUTHORIZED,
+                "open the whole address that the terminal printed: it has a token at its end\n",
+            )),
             Self::Token(token) if presents(token, headers) => Ok(()),
             Self::Token(_) => Err((
                 StatusCode::UNAUTHORIZED,
@@ -48,6 +70,38 @@ impl Access {
             )),
         }
     }
+}
+
+/// The cookie to be set for a browser that opens `/` with the right token in the address: it holds the token, for
+/// this port of the host only, and no script can read it.
+pub(crate) fn cookie(access: &Access, request: &Request) -> Option<HeaderValue> {
+    let Access::Session { token, .. } = access else { return None };
+    let (headers, uri) = (request.headers(), request.uri());
+    if uri.path() != "/" || !matches!(*request.method(), Method::GET) {
+        return None;
+    }
+    let given = uri.query()?.split('&').find_map(|pair| pair.strip_prefix("token="))?;
+    let is_right: bool = given.as_bytes().ct_eq(token.as_bytes()).into();
+    let text = std::str::from_utf8(token.as_bytes()).ok()?;
+    let cookie = format!("{}={text}; Path=/; HttpOnly; SameSite=Strict", cookie_name(headers));
+    HeaderValue::from_str(&cookie).ok().filter(|_| is_right)
+}
+
+/// Whether a cookie of this server has `token`.
+fn remembers(token: &Token, headers: &HeaderMap) -> bool {
+    let name = cookie_name(headers);
+    let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut values = cookies
+        .flat_map(|line| line.split(';'))
+        .filter_map(|cookie| cookie.trim().strip_prefix(&*name)?.strip_prefix('='));
+    values.any(|value| value.as_bytes().ct_eq(token.as_bytes()).into())
+}
+
+/// What the cookie is called: cookies are sent to all ports of a host.
+fn cookie_name(headers: &HeaderMap) -> String {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let port = host.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    format!("gannet-{}", port.unwrap_or(80))
 }
 
 /// The host that a request is for, without its port.

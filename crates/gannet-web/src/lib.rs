@@ -1,8 +1,8 @@
 //! HTTP: serves a run that it is handed.
 //!
 //! ```text
-//! Listener ──serve(snapshots)──▶ Server: one thread with a runtime of its own
-//!                                  accept ──▶ connection (at most 64) ──▶ Site ──▶ Pages
+//! Listener ──serve(figures)──▶ Server: one thread with a runtime of its own
+//!                                  accept ──▶ connection (at most 64) ──▶ Site ──▶ Forms
 //! ```
 //!
 //! A client can be slow, hostile or many: it must not matter to the run. Everything a client can
@@ -10,15 +10,18 @@
 //! times a second; no thread of the data path touches the runtime, and stopping waits for no client.
 
 mod access;
+mod api;
+mod assets;
 mod connection;
+mod events;
+mod forms;
 pub mod limits;
 mod negotiation;
 mod pace;
-mod pages;
 mod places;
 mod server;
 mod site;
 
 pub use access::Access;
 pub use server::{Error, Listener, Server};
-pub use site::Site;
+pub use site::{Content, Site};

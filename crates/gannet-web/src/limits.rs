@@ -46,15 +46,9 @@ pub const ACCEPTS_PER_S: f64 = 1000.0;
 /// Pause after a connection could not be accepted, for lack of descriptors or memory.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Least time between two snapshots.
-pub const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Making a snapshot and its pages takes at most this part of the time: one in so many.
-pub const SNAPSHOT_SHARE: u32 = 20;
-
-/// Bytes of superseded pages that slow clients keep alive; beyond it no newer page is made. A
-/// process whose pages are large may keep four of them.
-pub const PAGES_BYTES_MAX: usize = 4 << 20;
+/// Bytes of superseded answers that slow clients keep alive; beyond it no newer answer is made. A
+/// process whose answers are large may keep four of them.
+pub const FORMS_BYTES_MAX: usize = 4 << 20;
 
 /// Time that a stop waits for the server's thread, which waits for no client.
 pub const STOP_TIME: Duration = Duration::from_secs(1);

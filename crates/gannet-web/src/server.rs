@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gannet_control::snapshot::SnapshotSource;
+use gannet_control::figures::Figures;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
@@ -15,10 +15,11 @@ use tokio::time::sleep;
 
 use crate::access::Access;
 use crate::connection;
+use crate::events::Onlookers;
 use crate::limits::{ACCEPT_PAUSE, ACCEPTS_PER_S, BACKLOG, SOCKET_BYTES, STOP_TIME, connections};
 use crate::pace::Pace;
 use crate::places::Places;
-use crate::site::Site;
+use crate::site::{Content, Site};
 
 /// The answer to a connection that is one too many.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\n\
@@ -35,10 +36,12 @@ const DEFECT_PAUSE: Duration = Duration::from_secs(1);
 #[non_exhaustive]
 pub enum Error {
     /// The address cannot be had.
-    #[error("cannot listen on {address}: {cause}; choose another address in [metrics]")]
+    #[error("cannot listen on {address}: {cause}; choose another address{}", proposal(.free))]
     Address {
         /// Address asked for.
         address: SocketAddr,
+        /// One that is free, with the same host.
+        free: Option<SocketAddr>,
         /// What went wrong.
         #[source]
         cause: io::Error,
@@ -51,6 +54,15 @@ pub enum Error {
 /// The runtime of a server: all on the thread that runs it.
 pub(crate) fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
+}
+
+/// An address with another port that can be had.
+fn free(address: SocketAddr) -> Option<SocketAddr> {
+    std::net::TcpListener::bind((address.ip(), 0)).and_then(|it| it.local_addr()).ok()
+}
+
+fn proposal(free: &Option<SocketAddr>) -> String {
+    free.map(|free| format!("; {free} is free")).unwrap_or_default()
 }
 
 /// An address that is listened on. Clients wait until it [serves](Self::serve).
@@ -82,7 +94,8 @@ impl Listener {
             let listener = socket.listen(BACKLOG)?;
             Ok((listener.local_addr()?, listener))
         };
-        let (bound, listener) = listen().map_err(|cause| Error::Address { address, cause })?;
+        let (bound, listener) =
+            listen().map_err(|cause| Error::Address { address, free: free(address), cause })?;
         Ok(Self { runtime, listener, address: bound, access })
     }
 
@@ -91,19 +104,20 @@ impl Listener {
         self.address
     }
 
-    /// Serves the run whose snapshots come from `source`, on a thread of its own.
+    /// Serves the `content` of the run that has these `figures`, on a thread of its own.
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn serve(self, source: SnapshotSource) -> Result<Server, Error> {
+    pub fn serve(self, figures: Arc<Figures>, content: Content) -> Result<Server, Error> {
         let Self { runtime, listener, address, access } = self;
         let stop = Arc::<Notify>::default();
         let stopped = Arc::clone(&stop);
         let (alive, ended) = mpsc::channel::<()>();
+        let site = Site::new(figures, access, content);
+        let onlookers = Arc::clone(&site.onlookers);
         let work = move || {
             let _alive = alive;
             runtime.block_on(async {
-                let site = Site::new(source, access);
                 tokio::spawn(supervise(Arc::new(listener), site));
                 stopped.notified().await;
             });
@@ -111,13 +125,14 @@ impl Listener {
             runtime.shutdown_background();
         };
         thread::Builder::new().name("gannet-web".into()).spawn(work).map_err(Error::System)?;
-        Ok(Server { address, stop, ended: Some(ended) })
+        Ok(Server { address, onlookers, stop, ended: Some(ended) })
     }
 }
 
 /// A run that is being served, until this is dropped.
 pub struct Server {
     address: SocketAddr,
+    onlookers: Arc<Onlookers>,
     stop: Arc<Notify>,
     ended: Option<mpsc::Receiver<()>>,
 }
@@ -126,6 +141,11 @@ impl Server {
     /// Address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// How many browsers, or other clients, are told of each change at the moment.
+    pub fn onlookers(&self) -> usize {
+        self.onlookers.count()
     }
 
     /// Stops serving, as dropping it does. No client is waited for; the thread, for [`STOP_TIME`]

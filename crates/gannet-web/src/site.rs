@@ -4,23 +4,24 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{DefaultBodyLimit, Path, Request, State};
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use gannet_control::snapshot::SnapshotSource;
+use gannet_control::figures::Figures;
 use hyper::body::Body as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::time::timeout;
 
-use crate::access::Access;
+use crate::access::{Access, cookie};
+use crate::events::Onlookers;
+use crate::forms::{Form, Forms, Unserved};
 use crate::limits::{BODY_BYTES_MAX, BYTES_PER_TURN, REQUEST_TIME, REQUESTS_PER_S};
 use crate::negotiation::text_format;
 use crate::pace::Pace;
-use crate::pages::{Page, Pages, Unserved};
-use crate::{connection, server};
+use crate::{api, assets, connection, server};
 
 /// Headers of every answer: it is shown nowhere but where it was asked for, and never kept.
 const HEADERS: [(HeaderName, HeaderValue); 6] = [
@@ -42,30 +43,48 @@ const HEADERS: [(HeaderName, HeaderValue); 6] = [
 #[derive(Clone)]
 pub struct Site {
     router: Router,
+    pub(crate) onlookers: Arc<Onlookers>,
 }
 
 /// What the handlers share.
-struct Shared {
-    pages: Pages,
+pub(crate) struct Shared {
+    pub forms: Arc<Forms>,
+    pub onlookers: Arc<Onlookers>,
     access: Access,
     pace: Pace,
 }
 
+/// What a site has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Metrics, and the snapshot.
+    Metrics,
+    /// Pages for people, what they ask, and the metrics.
+    Pages,
+}
+
 impl Site {
-    /// A site that shows the snapshots of `source` to those who have `access`.
-    pub fn new(source: SnapshotSource, access: Access) -> Self {
-        let (pages, pace) = (Pages::new(source), Pace::new(REQUESTS_PER_S));
-        let shared = Arc::new(Shared { pages, access, pace });
-        let router = Router::new()
-            .route("/", get(index))
+    /// A site that shows `figures` to those who have `access`.
+    pub fn new(figures: Arc<Figures>, access: Access, content: Content) -> Self {
+        let (forms, pace) = (Arc::new(Forms::new(figures)), Pace::new(REQUESTS_PER_S));
+        let onlookers = Arc::<Onlookers>::default();
+        let shared = Arc::new(Shared { forms, onlookers: Arc::clone(&onlookers), access, pace });
+        let router = match content {
+            Content::Metrics => Router::new().route("/", get(index)).fallback(no_path),
+            Content::Pages => Router::new()
+                .route("/", get(front_page))
+                .route("/{name}", get(asset))
+                .nest("/api/v1", api::router())
+                .fallback(no_page),
+        };
+        let router = router
             .route("/metrics", get(metrics))
             .route("/snapshot.json", get(snapshot))
-            .fallback(nothing_here)
             .method_not_allowed_fallback(not_that_way)
             .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
             .layer(from_fn_with_state(Arc::clone(&shared), admit))
             .with_state(shared);
-        Self { router }
+        Self { router, onlookers }
     }
 
     pub(crate) fn router(&self) -> Router {
@@ -96,15 +115,21 @@ impl Site {
 
 /// Lets a request pass that keeps the rules, in its turn.
 async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    let mut response = match refusal(&shared.access, &request) {
-        Some(refusal) => refusal,
-        None => match timeout(REQUEST_TIME, next.run(request)).await {
+    let refusal = refusal(&shared.access, &request);
+    let lacks = refusal.as_ref().map(Response::status);
+    let mut response = match (refusal, cookie(&shared.access, &request)) {
+        // The token is in the address, where it is not to stay.
+        (_, Some(cookie)) if lacks.is_none_or(|it| it == StatusCode::UNAUTHORIZED) => {
+            ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
+        }
+        (Some(refusal), _) => refusal,
+        (None, _) => match timeout(REQUEST_TIME, next.run(request)).await {
             Ok(response) => response,
             Err(_late) => (StatusCode::REQUEST_TIMEOUT, "too slow\n").into_response(),
         },
     };
     HEADERS.into_iter().for_each(|(name, value)| {
-        response.headers_mut().insert(name, value);
+        response.headers_mut().entry(name).or_insert(value);
     });
     let bytes = response.body().size_hint().lower() as usize;
     shared.pace.take(1 + bytes / BYTES_PER_TURN).await;
@@ -133,17 +158,17 @@ async fn index() -> &'static str {
 
 async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     let format = text_format(&headers);
-    let mut response = page(&shared, Page::Metrics(format), format.content_type());
+    let mut response = answer(&shared, Form::Metrics(format), format.content_type());
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     response
 }
 
-async fn snapshot(State(shared): State<Arc<Shared>>) -> Response {
-    page(&shared, Page::Json, "application/json")
+pub(crate) async fn snapshot(State(shared): State<Arc<Shared>>) -> Response {
+    answer(&shared, Form::Json, "application/json")
 }
 
-fn page(shared: &Shared, page: Page, kind: &'static str) -> Response {
-    match shared.pages.get(page) {
+fn answer(shared: &Shared, form: Form, kind: &'static str) -> Response {
+    match shared.forms.get(form) {
         Ok(bytes) => typed(bytes, kind),
         Err(Unserved::Busy) => {
             let again = [(header::RETRY_AFTER, HeaderValue::from_static("5"))];
@@ -157,12 +182,27 @@ fn page(shared: &Shared, page: Page, kind: &'static str) -> Response {
     }
 }
 
+async fn front_page(headers: HeaderMap) -> Response {
+    asset(Path("index.html".into()), headers).await
+}
+
+async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
+    match assets::find(&name) {
+        Some(asset) => asset.answer(&headers),
+        None => no_page().await.into_response(),
+    }
+}
+
 fn typed(bytes: Bytes, kind: &'static str) -> Response {
     let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(kind))];
     (kind, Body::from(bytes)).into_response()
 }
 
-async fn nothing_here() -> (StatusCode, &'static str) {
+async fn no_page() -> (StatusCode, &'static str) {
+    (StatusCode::NOT_FOUND, "there is no such page; / is the first one\n")
+}
+
+async fn no_path() -> (StatusCode, &'static str) {
     (StatusCode::NOT_FOUND, "there is /metrics and /snapshot.json\n")
 }
 

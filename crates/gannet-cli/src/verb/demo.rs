@@ -20,8 +20,9 @@ use crate::display::LiveDisplay;
 use crate::exit::Outcome;
 use crate::output::{self, grouped};
 use crate::report::Report;
+use crate::serving::{self, Listeners};
 use crate::signals::Signals;
-use crate::{Detectors, detector, live, serving};
+use crate::{Detectors, detector, live};
 
 /// Shows everything at once: an emulated front end, UDP over loopback, what a detector finds in its
 /// data, its trigger, records and files. Needs no rights, no network card and no set-up.
@@ -45,6 +46,9 @@ pub struct Arguments {
     /// Show no panel while the run goes on.
     #[arg(short, long)]
     quiet: bool,
+    /// Show nothing in browsers.
+    #[arg(long)]
+    no_web: bool,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
@@ -61,11 +65,12 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     fs::create_dir_all(directory).with_context(|| {
         format!("cannot make {}; choose another --directory", directory.display())
     })?;
-    let plan = plan(detector, directory)?;
-    let listener = serving::listen(&plan, "demo.toml")?;
+    let mut plan = plan(detector, directory)?;
+    plan.settings.web.listen = (!arguments.no_web && !arguments.quiet).then_some(serving::PAGES);
+    let listeners = Listeners::open(&plan, "demo.toml")?;
     let mut display = LiveDisplay::open(arguments.quiet);
     let run = super::run::configure(&plan, &mut display)?;
-    let _server = super::run::serve(listener, &run, &mut display)?;
+    let serving = listeners.serve(&run, &mut display)?;
     // To make what it sends may take a while, in which no stream is to be told silent.
     let front_end = plan.detector.front_end()?;
     run.start()?;
@@ -79,9 +84,17 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     }
     let truth = Truth::of(&plan);
     let emulation = front_end.start(&target(&plan, &run)?, truth.sink())?;
-    let until = Some(Instant::now() + arguments.seconds);
+    let begin = Instant::now();
+    let mut is_prolonged = false;
     super::run::announce(&mut display, &plan, &run);
-    let end = live::watch(&run, &mut display, &signals, until);
+    let end = live::watch(&run, &mut display, &signals, |display| {
+        let is_over = begin.elapsed() >= arguments.seconds;
+        if is_over && serving.is_looked_at() && !is_prolonged {
+            is_prolonged = true;
+            display.note("a browser looks on: this goes on until it leaves, or Ctrl-C");
+        }
+        is_over && !serving.is_looked_at()
+    });
     emulation.stop();
     let sent = emulation.join()?;
     let report = live::drain(run, display, &signals);

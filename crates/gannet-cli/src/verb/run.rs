@@ -10,15 +10,15 @@ use gannet_control::doctor::{System, file_size_doubt, memory_doubt};
 use gannet_control::run::{Run, RunError};
 use gannet_control::run_control::State;
 use gannet_measure::quantity::Bytes;
-use gannet_web::{Listener, Server};
 
 use crate::Detectors;
 use crate::display::LiveDisplay;
 use crate::exit::Outcome;
 use crate::ready::Readiness;
 use crate::report::End;
+use crate::serving::{self, Listeners};
 use crate::signals::Signals;
-use crate::{live, output, serving};
+use crate::{live, output};
 
 /// Time between two looks whether the builder is there.
 const LOOK: Duration = Duration::from_millis(20);
@@ -55,6 +55,10 @@ pub struct Arguments {
     /// Address of the HTTP server with the metrics, instead of that in the configuration.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
+    /// Show the run in browsers, at this address; without one at that in the configuration, or else at a free port of
+    /// this machine.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true)]
+    web: Option<Option<SocketAddr>>,
     /// Write a line to this file descriptor and close it when frames are taken.
     #[arg(long, value_name = "N")]
     ready_fd: Option<i32>,
@@ -98,17 +102,17 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     let file = arguments.file.display().to_string();
     plan.require_sources(&file)?;
     plan.take_role(arguments.role.into(), &file)?;
-    plan.settings.metrics.listen = arguments.metrics.or(plan.settings.metrics.listen);
+    serving::take_addresses(&mut plan, arguments.metrics, arguments.web)?;
     plan.settings.run.number = arguments.run.or(plan.settings.run.number);
     plan.settings.recorder.enabled &= !arguments.no_record;
     let duration = arguments.seconds.or(plan.settings.run.duration.map(|span| span.duration()));
     let system = System::default();
     let doubts = [memory_doubt(&system, &plan), file_size_doubt(&system, &plan)];
     plan.doubts().iter().chain(doubts.iter().flatten()).for_each(|doubt| tracing::warn!("{doubt}"));
-    let listener = serving::listen(&plan, &file)?;
+    let listeners = Listeners::open(&plan, &file)?;
     let mut display = LiveDisplay::open(arguments.quiet);
     let run = configure(&plan, &mut display)?;
-    let _server = serve(listener, &run, &mut display)?;
+    let _serving = listeners.serve(&run, &mut display)?;
     let end = match wait_for_builder(&plan, &run, &mut display, &signals) {
         Some(end) => end,
         None => {
@@ -116,7 +120,9 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
             readiness.announce(&running(&plan, &run));
             let until = duration.map(|duration| Instant::now() + duration);
             announce(&mut display, &plan, &run);
-            live::watch(&run, &mut display, &signals, until)
+            live::watch(&run, &mut display, &signals, |_| {
+                until.is_some_and(|it| Instant::now() >= it)
+            })
         }
     };
     let report = live::drain(run, display, &signals);
@@ -158,17 +164,6 @@ pub fn configure(plan: &Plan, display: &mut LiveDisplay) -> Result<Run, RunError
     let memory = Bytes(plan.forecast.memory_bytes >> 20 << 20);
     display.note(&format!("allocating {memory} for the last {:.2} s", plan.forecast.depth_s));
     Run::configure(plan)
-}
-
-/// Lets a listener serve the run.
-pub fn serve(
-    listener: Option<Listener>,
-    run: &Run,
-    display: &mut LiveDisplay,
-) -> anyhow::Result<Option<Server>> {
-    let Some(listener) = listener else { return Ok(None) };
-    display.note(&format!("metrics: http://{}/metrics", listener.address()));
-    Ok(Some(listener.serve(run.snapshot_source())?))
 }
 
 /// Says what was set up, and what it falls short of.

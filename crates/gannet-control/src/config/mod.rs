@@ -26,7 +26,7 @@ pub use document::{Document, Problem};
 pub use forecast::{Forecast, Load};
 pub use model::{
     ChannelsConfig, Config, MetricsConfig, RunConfig, Settings, SourceConfig, SourceInput,
-    StreamPlace, Table, Tables,
+    StreamPlace, Table, Tables, WebConfig,
 };
 pub use plan::{Plan, STREAMS_MAX};
 pub use planned_source::{PlannedSource, PlannedStream, SourceStreams};

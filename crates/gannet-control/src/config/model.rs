@@ -94,6 +94,8 @@ pub struct Config<T: Tables> {
     pub builder: BuilderConfig,
     /// Figures for a monitoring system.
     pub metrics: MetricsConfig,
+    /// Pages that show the run in a browser.
+    pub web: WebConfig,
     /// The front-end emulator that `gannet emulate` runs.
     pub emulate: T::Emulate,
 }
@@ -103,6 +105,7 @@ impl<T: Tables> Config<T> {
     pub fn absolve_paths(&mut self, directory: &Path) {
         let absolve = |path: &mut PathBuf| *path = directory.join(&*path);
         self.metrics.token_file.iter_mut().for_each(absolve);
+        self.web.token_file.iter_mut().for_each(absolve);
         self.slow_control.socket.iter_mut().for_each(absolve);
         self.builder.secret_file.iter_mut().for_each(absolve);
         if self.builder.backend == Backend::Shm && !self.builder.listen.is_empty() {
@@ -129,6 +132,7 @@ impl<T: Tables> Config<T> {
             slow_control: self.slow_control.clone(),
             builder: self.builder.clone(),
             metrics: self.metrics.clone(),
+            web: self.web.clone(),
         }
     }
 }
@@ -144,6 +148,7 @@ impl<T: Tables> Default for Config<T> {
             slow_control: SlowControlConfig::default(),
             builder: BuilderConfig::default(),
             metrics: MetricsConfig::default(),
+            web: WebConfig::default(),
             emulate: T::Emulate::default(),
         }
     }
@@ -151,10 +156,22 @@ impl<T: Tables> Default for Config<T> {
 
 impl<T: Tables> Clone for Config<T> {
     fn clone(&self) -> Self {
-        let Settings { run, record, recorder, slow_control, builder, metrics } = self.settings();
+        let Settings { run, record, recorder, slow_control, builder, metrics, web } =
+            self.settings();
         let (sources, pipeline) = (self.sources.clone(), self.pipeline.clone());
         let emulate = self.emulate.clone();
-        Self { run, sources, pipeline, record, recorder, slow_control, builder, metrics, emulate }
+        Self {
+            run,
+            sources,
+            pipeline,
+            record,
+            recorder,
+            slow_control,
+            builder,
+            metrics,
+            web,
+            emulate,
+        }
     }
 }
 
@@ -184,6 +201,8 @@ pub struct Settings {
     pub builder: BuilderConfig,
     /// Figures for a monitoring system.
     pub metrics: MetricsConfig,
+    /// Pages that show the run in a browser.
+    pub web: WebConfig,
 }
 
 /// The run.
@@ -292,6 +311,19 @@ pub struct MetricsConfig {
     /// owner may have access to it.
     pub token_file: Option<PathBuf>,
     /// Serve whoever reaches the address, without a token.
+    pub plain: bool,
+}
+
+/// Pages that show the run in a browser.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct WebConfig {
+    /// Address at which pages are served, for example `127.0.0.1:8080`; absent: none. Who may see them knows the token
+    /// in the address that is printed.
+    pub listen: Option<SocketAddr>,
+    /// File with the token. Nobody but its owner may have access to it. Absent: each start makes a new one.
+    pub token_file: Option<PathBuf>,
+    /// Serve addresses other than loopback although token and pages cross the network unencrypted.
     pub plain: bool,
 }
 

@@ -68,6 +68,7 @@ impl Plan {
         check_raw_streams(&settings, &sources, document)?;
         check_receive_cpus(&settings, &sources, document)?;
         token::check_access(&settings.metrics, document)?;
+        token::check_pages(&settings.web, document)?;
         let slow_control = settings.slow_control.plan(document)?;
         let forecast = Forecast::of(&settings, &sources, &load);
         let filled = toml::to_string_pretty(config).map_err(|error| {
@@ -137,6 +138,20 @@ impl Plan {
             document.problem("metrics.token_file", cause, suggestion)
         };
         Token::read(path).map(Some).map_err(problem)
+    }
+
+    /// Token of the pages; a new one where no file has it.
+    ///
+    /// # Errors
+    /// When the file holds no token that can be used; `file` is the configuration to be named.
+    ///
+    /// # Panics
+    /// When the system has no random numbers.
+    pub fn web_token(&self, file: &str) -> Result<Token, Problem> {
+        let Some(path) = &self.settings.web.token_file else { return Ok(Token::drawn()) };
+        Token::read(path).map_err(|(cause, suggestion)| {
+            Document::new(file, &self.text).problem("web.token_file", cause, suggestion)
+        })
     }
 
     /// What is allowed and will hardly be meant, each in a sentence that says what to do.

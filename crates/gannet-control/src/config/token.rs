@@ -3,11 +3,14 @@
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use rustix::rand::{GetRandomFlags, getrandom};
+
 use super::document::{Document, Problem};
-use super::model::MetricsConfig;
+use super::model::{MetricsConfig, WebConfig};
 
 /// Shortest token, in characters: 64 bits in hexadecimal digits.
 const LENGTH_MIN: usize = 16;
@@ -33,6 +36,21 @@ impl Token {
         let text = text.trim();
         let fits = (LENGTH_MIN..=LENGTH_MAX).contains(&text.len());
         (fits && text.bytes().all(|byte| byte.is_ascii_graphic())).then(|| Self(text.to_owned()))
+    }
+
+    /// A new token: 128 random bits in hexadecimal digits.
+    ///
+    /// # Panics
+    /// When the system has no random numbers.
+    pub fn drawn() -> Self {
+        let mut bytes = [0u8; 16];
+        getrandom(&mut bytes, GetRandomFlags::empty()).expect("random numbers");
+        Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// The token as people read it in an address.
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 
     /// The token as clients send it.
@@ -88,9 +106,25 @@ pub(super) fn check_access(
     }
 }
 
+/// Refuses pages for a whole network in the clear, unless that is meant.
+pub(super) fn check_pages(web: &WebConfig, document: &Document<'_>) -> Result<(), Problem> {
+    match web.listen {
+        Some(address) if !is_loopback(address.ip()) && !web.plain => {
+            let cause = format!("who listens on the way to {address} could read the token");
+            let suggestion = "listen on 127.0.0.1 and come by `ssh -L`, or set `plain = true` to \
+                              allow it";
+            Err(document.problem("web.listen", cause, suggestion.into()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
+}
+
 /// Whether other machines could read without a token.
 fn is_open(metrics: &MetricsConfig) -> bool {
-    let is_loopback = |ip: std::net::IpAddr| ip.to_canonical().is_loopback();
     metrics.token_file.is_none() && metrics.listen.is_some_and(|at| !is_loopback(at.ip()))
 }
 

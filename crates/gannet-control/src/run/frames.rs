@@ -20,6 +20,18 @@
 
 use gannet_measure::ledger::{Drop, Statement};
 
+gannet_measure::drop_reasons! {
+    /// Why a frame that a stream made was not taken.
+    pub enum SentDrop {
+        /// The kernel dropped it: its queue was full.
+        KernelQueue => "kernel_queue",
+        /// It was refused when it came; the stages behind tell why.
+        Refused => "refused",
+        /// It was lost before the socket was read; where, nobody here can know.
+        BeforeSocket => "before_socket",
+    }
+}
+
 /// Drops behind the socket, or for want of leave to write to it, that may each be a frame that some stream lacks.
 const REFUSED: [(&str, &str); 15] = [
     ("source", "wrong_length"),
@@ -242,15 +254,14 @@ impl FrameAccount {
         source.offered -= kernel_queue;
         let drops = source.dropped.iter_mut().filter(|drop| drop.reason == "kernel_queue");
         drops.for_each(|drop| drop.count -= kernel_queue);
-        let drop = |reason: &str, count| Drop { reason: reason.into(), count };
         Statement {
             stage: "sent".into(),
             offered: self.made,
             delivered: frames.delivered,
             dropped: vec![
-                drop("kernel_queue", kernel_queue),
-                drop("refused", refused),
-                drop("before_socket", lost - kernel_queue - refused),
+                Drop::of(SentDrop::KernelQueue, kernel_queue),
+                Drop::of(SentDrop::Refused, refused),
+                Drop::of(SentDrop::BeforeSocket, lost - kernel_queue - refused),
             ],
             under_way: 0,
         }
@@ -447,7 +458,7 @@ mod tests {
     }
 
     fn statement(stage: &str, offered: u64, delivered: u64, drops: &[(&str, u64)]) -> Statement {
-        let drop = |(reason, count): &(&str, u64)| Drop { reason: (*reason).into(), count: *count };
+        let drop = |(reason, count): &(&str, u64)| Drop::named(*reason, *count);
         let dropped = drops.iter().map(drop).collect();
         Statement { stage: stage.into(), offered, delivered, dropped, under_way: 0 }
     }
@@ -460,7 +471,7 @@ mod tests {
         let account = FrameAccount { made: 1030, lost: 40, ..FrameAccount::default() };
         let sent = account.statement(&mut source, &frames);
         let dropped = [("kernel_queue", 20), ("refused", 7), ("before_socket", 13)];
-        assert_eq!(sent, statement("sent", 1030, 990, &dropped));
+        assert_eq!(sent.to_string(), statement("sent", 1030, 990, &dropped).to_string());
         assert!(sent.closes() && source.closes());
         assert_eq!((source.offered, source.count("kernel_queue")), (1014, 0));
     }

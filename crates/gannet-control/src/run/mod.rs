@@ -37,12 +37,15 @@ use gannet_log::Recorder;
 use crate::config::Plan;
 use crate::detector::Pipeline;
 use crate::emulation::{EmulationError, FlowControl};
+use crate::figures::Figures;
 use crate::run_control::{Event, State};
 use crate::snapshot::{Snapshot, SnapshotSource};
 use channels::ChannelMonitor;
 pub use drain::Drain;
 use drain::Stage;
 use exports::Exporter;
+#[cfg(test)]
+pub(crate) use frames::SentDrop;
 use observe::Observed;
 use receive::Gate;
 use recorded::last_words;
@@ -138,6 +141,7 @@ pub enum RunError {
 /// A run that is set up, running or draining. Dropping it drains it.
 pub struct Run {
     observed: Arc<Observed>,
+    figures: Arc<Figures>,
     gate: Arc<Gate>,
     /// What lets the streams expect frames from a time on, in nanoseconds.
     expect: Vec<Box<dyn Fn(u64) + Send + Sync>>,
@@ -179,8 +183,10 @@ impl Run {
         starts: mpsc::Receiver<Result<(), gannet_ingest::Error>>,
         recorder: Recorder,
     ) -> Self {
+        let figures = Arc::new(Figures::new(snapshot_source(&observed)));
         Self {
             observed,
+            figures,
             gate: Arc::default(),
             expect: Vec::new(),
             receivers: Vec::new(),
@@ -236,15 +242,14 @@ impl Run {
         }
     }
 
-    /// The run at this moment.
+    /// The run at this very moment. Those who look on ask its [`figures`](Self::figures).
     pub fn snapshot(&self) -> Snapshot {
         self.observed.snapshot()
     }
 
-    /// Where others may take snapshots from.
-    pub fn snapshot_source(&self) -> SnapshotSource {
-        let observed = Arc::clone(&self.observed);
-        Arc::new(move || observed.snapshot())
+    /// Its figures, for all who look on.
+    pub fn figures(&self) -> Arc<Figures> {
+        Arc::clone(&self.figures)
     }
 
     /// Addresses at which the sockets of the sources listen, in their order.
@@ -337,6 +342,12 @@ impl Run {
         drain.wait_for(Stage::None);
         self.observed.snapshot()
     }
+}
+
+/// Where snapshots come from.
+fn snapshot_source(observed: &Arc<Observed>) -> SnapshotSource {
+    let observed = Arc::clone(observed);
+    Arc::new(move || observed.snapshot())
 }
 
 impl Drop for Run {

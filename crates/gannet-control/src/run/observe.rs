@@ -1,6 +1,6 @@
 //! What the threads of a run share with whoever watches it.
 
-use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use gannet_ingest::{Counters, Facts, SourceDrop};
@@ -30,38 +30,11 @@ use super::slow_control::SlowControlStatus;
 use crate::alarm::AlarmLog;
 use crate::channels::ChannelSummary;
 use crate::detector::Stages;
+use crate::drops;
 use crate::emulation::FrontEndTruth;
 use crate::snapshot::{
     LatencySnapshot, RecorderSnapshot, Snapshot, SourceSnapshot, StreamSnapshot, TriggerSnapshot,
 };
-
-/// Drops that lose nothing of what the run is for: what came before it, what others sent here, what
-/// came twice, what a setting keeps out, and commands.
-const HARMLESS: [(&str, &str); 23] = [
-    ("source", "before_start"),
-    ("source", "empty"),
-    ("source", "foreign_address"),
-    ("source", "wrong_queue_pair"),
-    ("source", "wrong_key"),
-    ("source", "out_of_turn"),
-    ("frames", "unknown_stream"),
-    ("frames", "duplicate"),
-    ("primitives", "after_stop"),
-    ("merge", "too_long"),
-    ("activity", "prescaled"),
-    ("candidate", "prescaled"),
-    ("module_level", "ignored"),
-    ("module_level", "overlap"),
-    ("module_level", "paused"),
-    ("module_level", "busy"),
-    ("module_level", "dead_time"),
-    ("trigger_fragments", "timed_out"),
-    ("trigger_fragments", "ended"),
-    ("slow_control", "refused"),
-    ("slow_control", "unknown_key"),
-    ("slow_control", "not_acknowledged"),
-    ("slow_control", "not_sent"),
-];
 
 /// Longest message that the kernel makes of datagrams, in bytes.
 const MESSAGE_LEN_MAX: usize = 65_535;
@@ -104,6 +77,8 @@ pub(super) struct ObservedStream {
 /// Everything that can be seen of a run.
 pub(super) struct Observed {
     pub run: u32,
+    /// Snapshots so far.
+    pub snapshots: AtomicU64,
     pub clock: Arc<dyn Clock>,
     pub sources: Vec<ObservedSource>,
     pub streams: Vec<ObservedStream>,
@@ -142,6 +117,8 @@ pub(super) struct Observed {
 impl Observed {
     /// The run at this moment.
     pub fn snapshot(&self) -> Snapshot {
+        let number = self.snapshots.fetch_add(1, Ordering::Relaxed);
+        let now_ns = self.clock.now_ns();
         let status = self.recorder.status();
         if status.state == gannet_log::State::Failed {
             self.life.fail_by_defect("recorder");
@@ -166,12 +143,14 @@ impl Observed {
         let decide_cpu_s = self.decide_cpu_ns.get() as f64 * 1e-9;
         let cpu_s = sources.iter().map(|source| source.receive_cpu_s).sum::<f64>() + decide_cpu_s;
         let mut snapshot = Snapshot {
+            number,
+            clock_s: now_ns as f64 * 1e-9,
             run: self.run,
             state: control.state(),
             degraded: control.is_degraded(),
             failure: self.life.failure().clone(),
             alarms: Vec::new(),
-            elapsed_s: self.life.elapsed_s(self.clock.now_ns()),
+            elapsed_s: self.life.elapsed_s(now_ns),
             frames_lost,
             frames_lost_max: frames_lost + unsure + kernel_rest(&ledger, &sources),
             tpg_share: tpg_share(&sources),
@@ -289,12 +268,9 @@ impl Observed {
 
     /// Whether anything was lost that the run is for, but for the frames that streams lack.
     fn lost_anything(&self, ledger: &[Statement], status: &Status) -> bool {
-        let harmless = HashSet::from(HARMLESS);
         let lossy = |statement: &Statement| {
-            let of_use = |reason: &str| {
-                reason != "not_recorded" && !harmless.contains(&(statement.stage.as_str(), reason))
-            };
-            statement.dropped.iter().any(|drop| drop.count > 0 && of_use(&drop.reason))
+            let is_loss = |reason: &str| drops::is_loss(&statement.stage, reason);
+            statement.dropped.iter().any(|drop| drop.count > 0 && is_loss(&drop.reason))
         };
         ledger.iter().filter(|statement| statement.stage != "sent").any(lossy)
             || self.built.damaged.get() > 0

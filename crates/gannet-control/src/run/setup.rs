@@ -177,7 +177,8 @@ fn start_slow_control(
         life.on(Event::Stop);
         gate.stop.store(true, Ordering::Release);
     };
-    let served = Served { socket, snapshot: run.snapshot_source(), stop: Box::new(stop) };
+    let served =
+        Served { socket, snapshot: super::snapshot_source(&run.observed), stop: Box::new(stop) };
     let life = &run.observed.life;
     let thread = SlowControl::start(plan.slow_control.clone(), link, served, life)?;
     // It is set once, here.
@@ -543,6 +544,7 @@ fn launch<P: Pipeline>(
     let times = Arc::clone(stages.times());
     let observed = Arc::new(Observed {
         run: plan.run_number(),
+        snapshots: Default::default(),
         clock: Arc::clone(&clock),
         sources,
         channels: Arc::new(ChannelStatus::new(parts.observed.len())),

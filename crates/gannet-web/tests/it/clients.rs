@@ -7,20 +7,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use gannet_control::figures::Figures;
 use gannet_control::snapshot::Snapshot;
 use gannet_web::limits::{ANSWER_TIME, CONNECTIONS_MAX, NEWCOMERS_SHARE, REQUEST_TIME};
-use gannet_web::{Access, Listener, Server};
+use gannet_web::{Access, Content, Listener, Server};
 
 /// Connections that clients of one address can have.
 const FROM_ONE_ADDRESS: usize = CONNECTIONS_MAX - CONNECTIONS_MAX / NEWCOMERS_SHARE;
 const REQUEST: &[u8] = b"GET /snapshot.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+fn figures(source: impl Fn() -> Snapshot + Send + Sync + 'static) -> Arc<Figures> {
+    Arc::new(Figures::new(Arc::new(source)))
+}
 
 /// Serves snapshots that are `bytes` long and more.
 fn serve(bytes: usize) -> Server {
     let failure = Some("x".repeat(bytes));
     let snapshot = Snapshot { failure, ..Snapshot::default() };
     let listener = Listener::open("127.0.0.1:0".parse().unwrap(), Access::Loopback).unwrap();
-    listener.serve(Arc::new(move || snapshot.clone())).unwrap()
+    listener.serve(figures(move || snapshot.clone()), Content::Metrics).unwrap()
 }
 
 fn connect(server: &Server) -> TcpStream {
@@ -138,14 +143,14 @@ fn a_snapshot_that_hangs_does_not_hang_the_stop() {
     let (asked, release) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
     let (now, go_on) = (Arc::clone(&asked), Arc::clone(&release));
     let listener = Listener::open("127.0.0.1:0".parse().unwrap(), Access::Loopback).unwrap();
-    let server = listener.serve(Arc::new(move || {
+    let figures = figures(move || {
         now.store(true, Ordering::Release);
         while !go_on.load(Ordering::Acquire) {
             thread::sleep(Duration::from_millis(1));
         }
         Snapshot::default()
-    }));
-    let server = server.unwrap();
+    });
+    let server = listener.serve(figures, Content::Metrics).unwrap();
     connect(&server).write_all(REQUEST).unwrap();
     while !asked.load(Ordering::Acquire) {
         thread::sleep(Duration::from_millis(1));

@@ -1,5 +1,6 @@
 //! The integration tests of this crate, one module a subject.
 
 mod clients;
+mod pages;
 mod random_requests;
 mod site;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use gannet_control::figures::Figures;
 use gannet_control::snapshot::Snapshot;
 use gannet_measure::random::Random;
-use gannet_web::{Access, Site};
+use gannet_web::{Access, Content, Site};
 
 /// What requests are made of.
 const PARTS: [&[u8]; 30] = [
@@ -60,7 +61,13 @@ fn request(random: &mut Random) -> Vec<u8> {
 #[test]
 fn random_requests_are_answered_or_refused() {
     let long = std::env::var_os("GANNET_LONG").is_some();
-    let site = || Site::new(Arc::new(Snapshot::default), Access::Loopback);
+    let site = || {
+        Site::new(
+            Arc::new(Figures::new(Arc::new(Snapshot::default))),
+            Access::Loopback,
+            Content::Pages,
+        )
+    };
     let (mut random, mut answered) = (Random::new(29), 0);
     for _ in 0..if long { 1_000_000 } else { 5_000 } {
         let request = request(&mut random);

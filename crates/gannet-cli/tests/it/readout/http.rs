@@ -268,6 +268,6 @@ fn a_taken_port_is_told_before_anything_starts() {
     let output = Command::new(gannet()).arg("run").arg(bench.config()).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "{errors}");
-    assert!(errors.contains(&address) && errors.contains("[metrics]"), "{errors}");
+    assert!(errors.contains(&address) && errors.contains(" is free"), "{errors}");
     assert_eq!(bench.files(), [""; 0].map(std::path::PathBuf::from));
 }

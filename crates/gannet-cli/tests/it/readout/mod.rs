@@ -11,6 +11,7 @@ mod http;
 mod interruption;
 mod ledger;
 mod namespaces;
+mod pages;
 pub mod process;
 mod raw_streams;
 mod recording;

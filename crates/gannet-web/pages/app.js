@@ -1,0 +1,114 @@
+// The frame around the pages: the line at the top, which page is shown, and what comes from the server.
+
+import { Alarms } from "./alarms.js";
+import { say } from "./dom.js";
+import { Feed } from "./feed.js";
+import { Files } from "./files.js";
+import { bounds, clock, grouped, si } from "./format.js";
+import { Overview, WINDOW_S } from "./overview.js";
+import { History, Recent, totals } from "./rates.js";
+
+/** @typedef {import("./rates.js").Snapshot} Snapshot */
+
+const by_id = (/** @type {string} */ id) => {
+  const element = document.getElementById(id);
+  if (!element) throw new Error(`there is no #${id}`);
+  return element;
+};
+
+const [main, state, line, notice, count] = ["main", "state", "line", "notice", "alarm-count"].map(by_id);
+const history = new History(WINDOW_S, 0.5);
+const recent = new Recent();
+const [overview, alarms, files] = [new Overview(), new Alarms(), new Files()];
+/** @type {import("./overview.js").Reasons} */
+const reasons = new Map();
+/** @type {Snapshot | null} */
+let latest = null;
+
+/** The page that the address names. */
+function page() {
+  return /** @type {{[name: string]: {element: HTMLElement}}} */ ({ alarms, files })[location.hash.slice(2)] ?? overview;
+}
+
+function turn() {
+  const { element } = page();
+  if (main.firstElementChild !== element) main.replaceChildren(element);
+  for (const link of document.querySelectorAll("nav a")) {
+    const name = link.getAttribute("href")?.slice(2);
+    const is_here = name === (location.hash.slice(2) || "overview");
+    if (is_here) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  draw();
+}
+
+/** The meaning of the ledger's names; they are those of a run, so they are asked for once. */
+async function learn() {
+  const answer = await fetch("/api/v1/reasons");
+  if (!answer.ok) return;
+  for (const stage of await answer.json()) {
+    reasons.set(stage.stage, new Map(stage.reasons.map((/** @type {{reason: string}} */ why) => [why.reason, why])));
+  }
+}
+
+function draw() {
+  if (!latest) return;
+  const { frames } = totals(latest);
+  const bytes = recent.rate((snapshot) => totals(snapshot).bytes);
+  const lost = bounds(latest.frames_lost, latest.frames_lost_max);
+  const parts = [
+    `run ${latest.run}`,
+    clock(latest.elapsed_s),
+    `${latest.streams.length} streams`,
+    bytes === undefined ? null : si(8 * bytes, "bit/s"),
+    `${lost} lost of ${grouped(frames + latest.frames_lost)}`,
+  ];
+  const degraded = latest.degraded ? ", DEGRADED" : "";
+  say(state, latest.state.toUpperCase() + degraded);
+  state.classList.toggle("loss", latest.degraded || latest.state === "error");
+  say(line, parts.filter((part) => part !== null).map((part) => ` · ${part}`).join(""));
+  say(count, latest.alarms.length > 0 ? `(${latest.alarms.length})` : "");
+  count.classList.toggle("attention", latest.alarms.length > 0);
+  const title = `${latest.degraded ? "! " : ""}run ${latest.run} ${latest.state} – Gannet`;
+  if (document.title !== title) document.title = title;
+  const shown = page();
+  if (shown === overview) overview.show(latest, recent, history, reasons);
+  else if (shown === alarms) alarms.show(latest);
+  else files.show(latest);
+}
+
+/** @param {Snapshot} snapshot */
+function take(snapshot) {
+  if (latest?.run !== snapshot.run) learn();
+  latest = snapshot;
+  history.add(snapshot);
+  recent.add(snapshot);
+  alarms.note(snapshot);
+  draw();
+}
+
+/**
+ * @param {number | null} silent_ms
+ * @param {boolean} is_refused
+ */
+function age(silent_ms, is_refused) {
+  document.body.classList.toggle("stale", silent_ms !== null);
+  notice.hidden = silent_ms === null;
+  if (silent_ms === null) return;
+  const ended = latest?.state === "stopped";
+  const text = is_refused
+    ? "This address is not allowed any more. Open the whole address that the terminal printed."
+    : ended
+      ? "The run has ended. These are its last figures."
+      : "The connection is lost; trying again. These figures are old.";
+  say(notice, text);
+}
+
+window.addEventListener("hashchange", () => {
+  turn();
+  main.focus({ preventScroll: true });
+  window.scrollTo(0, 0);
+});
+window.addEventListener("resize", draw);
+turn();
+new Feed(take, age);

@@ -1,0 +1,71 @@
+// Elements, made and changed. Text is set as text: nothing that comes from a wire or a file is ever markup.
+
+/**
+ * An element with these classes, this text, and these children.
+ * @param {string} tag
+ * @param {string} [classes]
+ * @param {string | (Node | null)[]} [content]
+ */
+export function make(tag, classes = "", content = []) {
+  const element = document.createElement(tag);
+  if (classes) element.className = classes;
+  if (typeof content === "string") element.textContent = content;
+  else element.append(...content.filter((child) => child !== null));
+  return element;
+}
+
+/**
+ * Sets the text of an element, if it is another one.
+ * @param {Element} element
+ * @param {string} text
+ */
+export function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** A table whose rows are kept from one picture to the next. */
+export class Table {
+  /**
+   * @param {string} caption
+   * @param {{title: string, numeric?: boolean}[]} columns
+   */
+  constructor(caption, columns) {
+    this.columns = columns;
+    this.body = document.createElement("tbody");
+    const titles = columns.map(({ title, numeric }) => {
+      const cell = make("th", numeric ? "number" : "", title);
+      cell.setAttribute("scope", "col");
+      return cell;
+    });
+    const table = make("table", "", [
+      make("caption", "", caption),
+      make("thead", "", [make("tr", "", titles)]),
+      this.body,
+    ]);
+    this.element = make("div", "scroll", [table]);
+    this.element.tabIndex = 0;
+    this.element.setAttribute("role", "region");
+    this.element.setAttribute("aria-label", caption);
+  }
+
+  /**
+   * Shows these rows; a cell with a mark stands out.
+   * @param {(string | {text: string, mark: string})[][]} rows
+   */
+  show(rows) {
+    while (this.body.rows.length > rows.length) this.body.deleteRow(-1);
+    rows.forEach((cells, at) => {
+      const row = this.body.rows[at] ?? this.body.insertRow();
+      cells.forEach((cell, column) => {
+        /** @type {Element} */
+        const place =
+          row.cells[column] ??
+          row.appendChild(make("td", this.columns[column].numeric ? "number" : ""));
+        const { text, mark } = typeof cell === "string" ? { text: cell, mark: "" } : cell;
+        say(place, text);
+        place.classList.toggle("loss", mark === "loss");
+        place.classList.toggle("attention", mark === "attention");
+      });
+    });
+  }
+}

@@ -1,0 +1,74 @@
+// Numbers and times as people read them.
+
+/** Thin, and never at the end of a line. */
+const SPACE = "\u202f";
+
+/** @type {[number, string][]} */
+const PREFIXES = [
+  [1e12, "T"],
+  [1e9, "G"],
+  [1e6, "M"],
+  [1e3, "k"],
+  [1, ""],
+];
+
+/**
+ * A whole number, its digits in groups of three.
+ * @param {number} value
+ */
+export function grouped(value) {
+  return Math.round(value)
+    .toString()
+    .replace(/\B(?=(\d{3})+$)/g, SPACE);
+}
+
+/**
+ * Three digits, a prefix and the unit.
+ * @param {number} value
+ * @param {string} unit
+ */
+export function si(value, unit) {
+  const [factor, prefix] = PREFIXES.find(([least]) => Math.abs(value) >= least) ?? [1, ""];
+  const scaled = value / factor;
+  const digits = scaled === 0 ? 0 : Math.max(0, 2 - Math.floor(Math.log10(Math.abs(scaled))));
+  const text = scaled.toFixed(Math.min(digits, 2));
+  return `${text}${SPACE}${prefix}${unit}`;
+}
+
+/**
+ * Hours, minutes and seconds.
+ * @param {number} seconds
+ */
+export function clock(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  const two = (/** @type {number} */ value) => value.toString().padStart(2, "0");
+  return `${two(Math.floor(whole / 3600))}:${two(Math.floor(whole / 60) % 60)}:${two(whole % 60)}`;
+}
+
+/**
+ * A time of nanoseconds to seconds.
+ * @param {number} ns
+ */
+export function span(ns) {
+  if (ns >= 1e9) return `${(ns / 1e9).toFixed(2)}${SPACE}s`;
+  if (ns >= 1e6) return `${(ns / 1e6).toFixed(2)}${SPACE}ms`;
+  if (ns >= 1e3) return `${(ns / 1e3).toFixed(1)}${SPACE}µs`;
+  return `${Math.round(ns)}${SPACE}ns`;
+}
+
+/**
+ * A number, or two bounds of it.
+ * @param {number} least
+ * @param {number} most
+ */
+export function bounds(least, most) {
+  return most > least ? `${grouped(least)} to ${grouped(most)}` : grouped(least);
+}
+
+/**
+ * The name of a stage or reason of the ledger, in words.
+ * @param {string} name
+ */
+export function spelled(name) {
+  return name.replaceAll("_", " ");
+}

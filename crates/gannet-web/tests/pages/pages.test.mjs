@@ -1,0 +1,98 @@
+// What the pages compute, without a browser: `node --test`.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { bounds, clock, grouped, si, span } from "../../pages/format.js";
+import { condition, drops, figure } from "../../pages/overview.js";
+import { opening } from "../../pages/files.js";
+import { pieces, ticks, width_s } from "../../pages/plot.js";
+import { History, Recent } from "../../pages/rates.js";
+
+const plain = (text) => text.replaceAll("\u202f", " ");
+
+/** A snapshot at a time, with so many frames so far. */
+function snapshot(clock_s, frames, run = 1) {
+  const stream = { frames, primitives: frames / 100 };
+  return { clock_s, run, sources: [{ frames, bytes: frames * 7200 }], streams: [stream], recorder: { records: 3 } };
+}
+
+test("numbers are grouped, and have a prefix and unit", () => {
+  assert.equal(plain(grouped(31204112)), "31 204 112");
+  assert.equal(plain(grouped(999)), "999");
+  assert.equal(plain(si(7.031e9, "bit/s")), "7.03 Gbit/s");
+  assert.equal(plain(si(122_071, "/s")), "122 k/s");
+  assert.equal(plain(si(0, "/s")), "0 /s");
+  assert.equal(plain(si(0.5, "/s")), "0.50 /s");
+  assert.equal(clock(3 * 60 + 12.9), "00:03:12");
+  assert.equal(clock(100 * 3600), "100:00:00");
+  assert.deepEqual([7, 7807, 4_849_663, 2.5e9].map(span).map(plain), ["7 ns", "7.8 µs", "4.85 ms", "2.50 s"]);
+  assert.equal(bounds(5, 5), "5");
+  assert.equal(plain(bounds(5, 1200)), "5 to 1 200");
+});
+
+test("a rate is a difference over the time on the clock of the run", () => {
+  const recent = new Recent();
+  assert.equal(recent.rate((it) => it.sources[0].frames), undefined);
+  for (let at = 0; at <= 30; at += 1) recent.add(snapshot(at / 10, 1000 * at));
+  assert.ok(Math.abs(recent.rate((it) => it.sources[0].frames) - 10_000) < 1e-6);
+  assert.ok(recent.kept.length <= 12, "only a second is kept");
+  recent.add(snapshot(0.1, 5, 2));
+  assert.equal(recent.rate((it) => it.sources[0].frames), undefined, "another run begins anew");
+});
+
+test("the history has gaps where no snapshot came, and forgets what is old", () => {
+  const history = new History(120, 0.5);
+  for (let at = 0; at < 400; at += 1) history.add(snapshot(at / 10, 100 * at));
+  const steady = history.rates("frames");
+  assert.ok(steady.length > 70 && steady.every(({ value }) => Math.abs(value - 1000) < 1e-6));
+  history.add(snapshot(100, 100_000));
+  assert.ok(Number.isNaN(history.rates("frames").at(-1).value), "nobody knows what was between");
+  history.add(snapshot(300, 100_000));
+  assert.ok(history.points.length === 1, "what is older than the window is gone");
+  history.add(snapshot(1, 0, 2));
+  assert.equal(history.points.length, 1);
+});
+
+test("a line ends where there is no value, and its scale is round", () => {
+  const points = [1, 2, NaN, 4, NaN, NaN, 7].map((value, at) => ({ at, value }));
+  assert.deepEqual(pieces(points).map((piece) => piece.map(({ value }) => value)), [[1, 2], [4], [7]]);
+  assert.deepEqual(ticks(122_000, 3), [0, 50_000, 100_000, 150_000]);
+  assert.deepEqual(ticks(100, 2), [0, 50, 100]);
+  assert.deepEqual(ticks(0, 3), [0, 1]);
+  for (const most of [1e-3, 0.7, 1, 3, 9.99, 12345, 7e9]) assert.ok(ticks(most, 3).at(-1) >= most * 0.999);
+  assert.deepEqual([[], [{ at: 3 }, { at: 30 }], [{ at: 0 }, { at: 99 }]].map((it) => width_s(it, 120)), [20, 60, 120]);
+});
+
+test("losses come first, and what nobody has explained is one", () => {
+  const why = (reason, is_loss) => [reason, { reason, meaning: "It was.", advice: null, is_loss }];
+  const reasons = new Map([["source", new Map([why("empty", false), why("kernel_queue", true)])]]);
+  const dropped = [["empty", 3], ["kernel_queue", 2], ["never", 0], ["new_one", 1]].map(([reason, count]) => ({ reason, count }));
+  const list = drops({ stage: "source", dropped }, reasons);
+  assert.deepEqual(list.map(({ name, count, is_loss }) => [name, count, is_loss]), [
+    ["kernel queue", 2, true],
+    ["new one", 1, true],
+    ["empty", 3, false],
+  ]);
+  assert.equal(drops({ stage: "unknown", dropped }, reasons).length, 3);
+});
+
+test("the state of a stream is told in words", () => {
+  const channels = { dead: 0, noisy: 0 };
+  const good = { frames: 1, stalled: false, set_apart: false, channels };
+  assert.deepEqual(condition(good), { text: "good", mark: "" });
+  const odd = [{ ...good, frames: 0 }, { ...good, stalled: true }, { ...good, set_apart: true }, { ...good, channels: { dead: 2, noisy: 1 } }];
+  assert.ok(odd.every((stream) => condition(stream).mark === "attention"));
+  assert.equal(condition(odd[3]).text, "1 noisy, 2 dead channels");
+});
+
+test("figures of a detector, and Python that opens a file", () => {
+  assert.equal(plain(figure({ count: 1500 })), "1 500");
+  assert.equal(figure({ share: { part: 1, of: 8 } }), "12.5 %");
+  assert.equal(figure({ share: { part: 0, of: 0 } }), "–");
+  assert.equal(plain(figure({ ns: { p99: 1500 } })), "99 % within 1.5 µs");
+  assert.equal(figure({ estimate: { value: 1.25, assumes: "as now" } }), "1.3 (as now)");
+  assert.ok(opening('odd"name.hdf5').includes('"odd\\"name.hdf5"'));
+  assert.ok(opening("a.parquet").includes("read_table"));
+  assert.equal(opening("a.glog"), "");
+});
