@@ -89,7 +89,7 @@ impl Network {
         Sim::over(Port(self.clone()), limits, keys)
     }
 
-    /// Both ends of a new cable, for two endpoints to [join](Sim::join): what is sent at the first one goes `there`, and
+    /// Both ends of a new cable, for two endpoints to join by `Sim::join`: what is sent at the first one goes `there`, and
     /// what is sent at the second one comes `back`.
     ///
     /// # Panics
