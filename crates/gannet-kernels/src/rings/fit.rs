@@ -10,8 +10,6 @@ use super::lanes::Lanes;
 pub(super) const UNIT: f32 = 100.0;
 /// Sums over hits: x, y, z, xx, xy, xz, yz, zz, where z is xx + yy.
 pub(super) type Sums<R> = [R; 8];
-/// Steps to the root that Taubin's fit is. More change nothing in `f32`.
-const NEWTON_STEPS: usize = 3;
 
 /// A circle in each lane.
 #[derive(Clone, Copy)]
@@ -60,14 +58,13 @@ pub(super) fn fit<L: Lanes>(
             let a2 = lanes.splat(-3.0) * mz * mz - mww;
             let a1 = vw * mz + four * c * mz - muw * muw - mvw * mvw;
             let a0 = muw * (muw * cyy - mvw * cxy) + mvw * (mvw * cxx - muw * cxy) - vw * c;
-            let (two_a2, three_a3) = (two * a2, three * a3);
-            let mut s = lanes.splat(0.0) - a0 / a1;
-            for _ in 1..NEWTON_STEPS {
-                let value = a0 + s * (a1 + s * (a2 + s * a3));
-                let slope = a1 + s * (two_a2 + s * three_a3);
-                s = s - value / slope;
-            }
-            s
+            // The least root: a step of Newton's from 0, and one of Halley's. More change nothing in `f32`.
+            let s = lanes.splat(0.0) - a0 / a1;
+            let value = a0 + s * (a1 + s * (a2 + s * a3));
+            let three_a3_s = three * a3 * s;
+            let slope = a1 + s * (two * a2 + three_a3_s);
+            let half_bend = a2 + three_a3_s;
+            s - value * slope / (slope * slope - value * half_bend)
         }
     };
     let half_per_d = lanes.splat(0.5) / (s * s - s * mz + c);
