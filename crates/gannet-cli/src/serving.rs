@@ -98,7 +98,7 @@ impl Listeners {
                 LiveDisplay::Silent => log::say(text),
                 _ => display.note(&text),
             }
-            listener.serve(run.figures(), Content::Pages)
+            listener.serve(run.views(), Content::Pages)
         });
         Ok(Serving { _metrics: metrics.transpose()?, pages: pages.transpose()? })
     }

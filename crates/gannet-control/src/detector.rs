@@ -27,6 +27,7 @@ use crate::event::{EventView, NoEvent, Recording};
 use crate::export::{ExportConfig, ExportError, Exported};
 use crate::run::{Run, RunError};
 use crate::snapshot::{Figure, Snapshot, TriggerSnapshot};
+use crate::waveform::Samples;
 
 /// A kind of detector that the program can take data of.
 pub trait Detector: Send + Sync {
@@ -190,6 +191,12 @@ pub trait Pipeline {
 
     /// What looks at the channels one by one, if they are looked at, and what is kept of them.
     fn survey(&mut self) -> Option<(Box<dyn ChannelSurvey>, ChannelsConfig)> {
+        None
+    }
+
+    /// What knows the samples in frames, if there are any. Asked for after all finders were made, and before
+    /// the survey.
+    fn samples(&self) -> Option<Arc<dyn Samples>> {
         None
     }
 

@@ -17,6 +17,7 @@ pub mod run_control;
 pub mod slow_control;
 pub mod snapshot;
 mod sys;
+pub mod waveform;
 
 #[cfg(test)]
 mod fixture;

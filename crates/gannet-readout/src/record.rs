@@ -251,7 +251,7 @@ mod tests {
         let (producer, cells) = clop(Geometry { cell_bytes: FRAME_BYTES, cells: 64 }).unwrap();
         let (writers, buffers) = (0..2)
             .map(|_| {
-                let (mut writer, buffer) = index(32, Step::Fixed(STEP));
+                let (mut writer, [buffer]) = index(32, Step::Fixed(STEP));
                 writer.attach(cells.clone());
                 (writer, buffer)
             })

@@ -7,6 +7,7 @@ import { Files } from "./files.js";
 import { bounds, clock, grouped, si } from "./format.js";
 import { Overview, WINDOW_S } from "./overview.js";
 import { History, Recent, totals } from "./rates.js";
+import { Signals } from "./signals.js";
 
 /** @typedef {import("./rates.js").Snapshot} Snapshot */
 
@@ -19,23 +20,26 @@ const by_id = (/** @type {string} */ id) => {
 const [main, state, line, notice, count] = ["main", "state", "line", "notice", "alarm-count"].map(by_id);
 const history = new History(WINDOW_S, 0.5);
 const recent = new Recent();
-const [overview, alarms, files] = [new Overview(), new Alarms(), new Files()];
+const [overview, signals, alarms, files] = [new Overview(), new Signals(), new Alarms(), new Files()];
 /** @type {import("./overview.js").Reasons} */
 const reasons = new Map();
 /** @type {Snapshot | null} */
 let latest = null;
 
+/** The name of the page in an address; what follows it is the page's own. */
+const name_in = (/** @type {string} */ hash) => hash.slice(2).split("?")[0] || "overview";
+
 /** The page that the address names. */
 function page() {
-  return /** @type {{[name: string]: {element: HTMLElement}}} */ ({ alarms, files })[location.hash.slice(2)] ?? overview;
+  const pages = /** @type {{[name: string]: {element: HTMLElement}}} */ ({ signals, alarms, files });
+  return pages[name_in(location.hash)] ?? overview;
 }
 
 function turn() {
   const { element } = page();
   if (main.firstElementChild !== element) main.replaceChildren(element);
   for (const link of document.querySelectorAll("nav a")) {
-    const name = link.getAttribute("href")?.slice(2);
-    const is_here = name === (location.hash.slice(2) || "overview");
+    const is_here = name_in(link.getAttribute("href") ?? "") === name_in(location.hash);
     if (is_here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
@@ -73,6 +77,7 @@ function draw() {
   if (document.title !== title) document.title = title;
   const shown = page();
   if (shown === overview) overview.show(latest, recent, history, reasons);
+  else if (shown === signals) signals.show(latest);
   else if (shown === alarms) alarms.show(latest);
   else files.show(latest);
 }

@@ -49,8 +49,8 @@ export class Table {
   }
 
   /**
-   * Shows these rows; a cell with a mark stands out.
-   * @param {(string | {text: string, mark: string})[][]} rows
+   * Shows these rows; a cell with a mark stands out, one with an address leads there.
+   * @param {(string | {text: string, mark?: string, href?: string})[][]} rows
    */
   show(rows) {
     while (this.body.rows.length > rows.length) this.body.deleteRow(-1);
@@ -61,8 +61,14 @@ export class Table {
         const place =
           row.cells[column] ??
           row.appendChild(make("td", this.columns[column].numeric ? "number" : ""));
-        const { text, mark } = typeof cell === "string" ? { text: cell, mark: "" } : cell;
-        say(place, text);
+        const { text, mark, href } = typeof cell === "string" ? { text: cell } : cell;
+        if (href === undefined) {
+          say(place, text);
+        } else {
+          const link = place.querySelector("a") ?? place.appendChild(make("a"));
+          if (link.getAttribute("href") !== href) link.setAttribute("href", href);
+          say(link, text);
+        }
         place.classList.toggle("loss", mark === "loss");
         place.classList.toggle("attention", mark === "attention");
       });

@@ -3,6 +3,7 @@
 import { Table, make, say } from "./dom.js";
 import { bounds, grouped, si, span, spelled } from "./format.js";
 import { Plot } from "./plot.js";
+import { address } from "./signals.js";
 
 /** @typedef {import("./rates.js").Snapshot} Snapshot */
 /** @typedef {import("./rates.js").Stream} Stream */
@@ -184,7 +185,7 @@ export class Overview {
     const { loudest } = snapshot.channels;
     this.channels.show(
       loudest.map(({ channel, stream, condition, recent_tp_rate_hz, pedestal, rms }) => [
-        channel.toString(),
+        { text: channel.toString(), href: address(channel) },
         stream,
         { text: condition, mark: condition === "good" ? "" : "attention" },
         recent_tp_rate_hz.toFixed(1),

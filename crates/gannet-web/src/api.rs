@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::events::Events;
 use crate::site::{Shared, snapshot};
+use crate::waveform::{channels, waveform};
 
 /// Most events a second: as many as there are snapshots.
 const RATE_MAX: f64 = 10.0;
@@ -27,6 +29,8 @@ pub(crate) fn router() -> Router<Arc<Shared>> {
         .route("/snapshot", get(snapshot))
         .route("/events", get(events))
         .route("/reasons", get(reasons))
+        .route("/channels", get(channels))
+        .route("/waveform", get(waveform))
 }
 
 /// What is to be pushed.
@@ -49,8 +53,14 @@ fn rate_max() -> f64 {
     RATE_MAX
 }
 
-async fn events(State(shared): State<Arc<Shared>>, wanted: Query<Wanted>) -> Response {
-    let Query(Wanted { topics, rate }) = wanted;
+async fn events(
+    State(shared): State<Arc<Shared>>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+) -> Response {
+    let Wanted { topics, rate } = match wanted {
+        Ok(Query(wanted)) => wanted,
+        Err(rejection) => return unreadable(&rejection),
+    };
     if let Some(topic) = topics.split(',').find(|topic| *topic != "snapshot") {
         let detail = format!("there is no topic {topic:?}; there is snapshot");
         return problem(StatusCode::BAD_REQUEST, "unknown-topic", &detail);
@@ -96,8 +106,13 @@ async fn reasons(State(shared): State<Arc<Shared>>) -> Response {
     Json(stages.collect::<Vec<_>>()).into_response()
 }
 
+/// What is wrong with what follows the question mark.
+pub(crate) fn unreadable(rejection: &QueryRejection) -> Response {
+    problem(StatusCode::BAD_REQUEST, "unreadable-query", &rejection.body_text())
+}
+
 /// Why a request is not answered, as RFC 9457 has it: a `code` that stays, and a sentence.
-fn problem(status: StatusCode, code: &'static str, detail: &str) -> Response {
+pub(crate) fn problem(status: StatusCode, code: &'static str, detail: &str) -> Response {
     let title = status.canonical_reason().unwrap_or_default();
     let problem = serde_json::json!({
         "title": title, "status": status.as_u16(), "code": code, "detail": detail,

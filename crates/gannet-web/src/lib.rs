@@ -1,7 +1,7 @@
 //! HTTP: serves a run that it is handed.
 //!
 //! ```text
-//! Listener ──serve(figures)──▶ Server: one thread with a runtime of its own
+//! Listener ──serve(views)────▶ Server: one thread with a runtime of its own
 //!                                  accept ──▶ connection (at most 64) ──▶ Site ──▶ Forms
 //! ```
 //!
@@ -21,6 +21,7 @@ mod pace;
 mod places;
 mod server;
 mod site;
+mod waveform;
 
 pub use access::Access;
 pub use server::{Error, Listener, Server};

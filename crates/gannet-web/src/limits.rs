@@ -40,6 +40,9 @@ pub const REQUESTS_PER_S: f64 = 2000.0;
 /// Bytes of an answer that count as one more request.
 pub const BYTES_PER_TURN: usize = 64 << 10;
 
+/// Frames that are copied for a waveform that count as one more request.
+pub const FRAMES_PER_TURN: usize = 8;
+
 /// Connections accepted or refused in a second.
 pub const ACCEPTS_PER_S: f64 = 1000.0;
 

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gannet_control::figures::Figures;
+use gannet_control::run::Views;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
@@ -104,16 +104,16 @@ impl Listener {
         self.address
     }
 
-    /// Serves the `content` of the run that has these `figures`, on a thread of its own.
+    /// Serves the `content` of the run of which these are `views`, on a thread of its own.
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn serve(self, figures: Arc<Figures>, content: Content) -> Result<Server, Error> {
+    pub fn serve(self, views: impl Into<Views>, content: Content) -> Result<Server, Error> {
         let Self { runtime, listener, address, access } = self;
         let stop = Arc::<Notify>::default();
         let stopped = Arc::clone(&stop);
         let (alive, ended) = mpsc::channel::<()>();
-        let site = Site::new(figures, access, content);
+        let site = Site::new(views, access, content);
         let onlookers = Arc::clone(&site.onlookers);
         let work = move || {
             let _alive = alive;

@@ -10,7 +10,8 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use gannet_control::figures::Figures;
+use gannet_control::run::Views;
+use gannet_control::waveform::Waveforms;
 use hyper::body::Body as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::time::timeout;
@@ -50,8 +51,9 @@ pub struct Site {
 pub(crate) struct Shared {
     pub forms: Arc<Forms>,
     pub onlookers: Arc<Onlookers>,
+    pub waveforms: Option<Arc<Waveforms>>,
+    pub pace: Pace,
     access: Access,
-    pace: Pace,
 }
 
 /// What a site has.
@@ -64,11 +66,13 @@ pub enum Content {
 }
 
 impl Site {
-    /// A site that shows `figures` to those who have `access`.
-    pub fn new(figures: Arc<Figures>, access: Access, content: Content) -> Self {
+    /// A site that shows `views` of a run to those who have `access`.
+    pub fn new(views: impl Into<Views>, access: Access, content: Content) -> Self {
+        let Views { figures, waveforms } = views.into();
         let (forms, pace) = (Arc::new(Forms::new(figures)), Pace::new(REQUESTS_PER_S));
         let onlookers = Arc::<Onlookers>::default();
-        let shared = Arc::new(Shared { forms, onlookers: Arc::clone(&onlookers), access, pace });
+        let shared =
+            Arc::new(Shared { forms, onlookers: Arc::clone(&onlookers), waveforms, pace, access });
         let router = match content {
             Content::Metrics => Router::new().route("/", get(index)).fallback(no_path),
             Content::Pages => Router::new()

@@ -40,6 +40,7 @@ use crate::emulation::{EmulationError, FlowControl};
 use crate::figures::Figures;
 use crate::run_control::{Event, State};
 use crate::snapshot::{Snapshot, SnapshotSource};
+use crate::waveform::Waveforms;
 use channels::ChannelMonitor;
 pub use drain::Drain;
 use drain::Stage;
@@ -142,6 +143,8 @@ pub enum RunError {
 pub struct Run {
     observed: Arc<Observed>,
     figures: Arc<Figures>,
+    /// Samples of the channels, where frames have some.
+    waveforms: Option<Arc<Waveforms>>,
     gate: Arc<Gate>,
     /// What lets the streams expect frames from a time on, in nanoseconds.
     expect: Vec<Box<dyn Fn(u64) + Send + Sync>>,
@@ -155,6 +158,21 @@ pub struct Run {
     slow_control: Option<SlowControl>,
     /// Whether the other process of the run is there, if there is to be one.
     joined: Option<Arc<AtomicBool>>,
+}
+
+/// What can be seen of a run from outside. None of it makes the run wait.
+#[derive(Clone)]
+pub struct Views {
+    /// Its figures.
+    pub figures: Arc<Figures>,
+    /// The samples of its channels; absent where frames have none, or are in another process.
+    pub waveforms: Option<Arc<Waveforms>>,
+}
+
+impl From<Arc<Figures>> for Views {
+    fn from(figures: Arc<Figures>) -> Self {
+        Self { figures, waveforms: None }
+    }
 }
 
 impl Run {
@@ -187,6 +205,7 @@ impl Run {
         Self {
             observed,
             figures,
+            waveforms: None,
             gate: Arc::default(),
             expect: Vec::new(),
             receivers: Vec::new(),
@@ -250,6 +269,11 @@ impl Run {
     /// Its figures, for all who look on.
     pub fn figures(&self) -> Arc<Figures> {
         Arc::clone(&self.figures)
+    }
+
+    /// What pages and programs show of it.
+    pub fn views(&self) -> Views {
+        Views { figures: self.figures(), waveforms: self.waveforms.clone() }
     }
 
     /// Addresses at which the sockets of the sources listen, in their order.

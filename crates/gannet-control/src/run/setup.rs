@@ -49,6 +49,7 @@ use crate::emulation::FrontEndTruth;
 use crate::remote::ControlSocket;
 use crate::run_control::Event;
 use crate::sys;
+use crate::waveform::Waveforms;
 
 /// What is found in the frames of a pipeline.
 type ItemOf<P> = <<P as Pipeline>::Finder as Finder>::Item;
@@ -252,6 +253,8 @@ struct Parts<P: Pipeline> {
     sources: Vec<PartSource<P>>,
     origins: Vec<OriginOf<P>>,
     buffers: Vec<StreamBuffer>,
+    /// The same buffers, for those who look on.
+    views: Vec<StreamBuffer>,
     observed: Vec<ObservedStream>,
     /// Streams that are recorded as they come.
     raw: Vec<(P::Format, IntakeReader)>,
@@ -279,6 +282,7 @@ impl<P: Pipeline> Parts<P> {
             sources: Vec::new(),
             origins: Vec::new(),
             buffers: Vec::new(),
+            views: Vec::new(),
             observed: Vec::new(),
             raw: Vec::new(),
             front_end: FrontEndTruth::default(),
@@ -368,10 +372,11 @@ impl<P: Pipeline> Parts<P> {
         let finder = pipeline.finder(number);
         let finder =
             finder.map_err(|cause| RunError::Finder { stream: stream.name.clone(), cause })?;
-        let (writer, buffer) = index(planned.index_frames(), planned.rhythm.step);
+        let (writer, [buffer, view]) = index(planned.index_frames(), planned.rhythm.step);
         let is_one_length = planned.lengths.start() == planned.lengths.end();
         let buffer = if is_one_length { buffer } else { buffer.with_lengths() };
         self.buffers.push(buffer);
+        self.views.push(view);
         let status = self.observe_stream(planned, stream, pipeline);
         let raw = plan.settings.recorder.raw_streams.contains(&stream.name);
         let intake = raw.then(|| self.add_raw(format.clone(), planned.index_frames()));
@@ -512,6 +517,10 @@ fn launch<P: Pipeline>(
     let statuses: Vec<_> = parts.observed.iter().map(|stream| Arc::clone(&stream.status)).collect();
     let window_ticks_max = plan.settings.record.window_ticks_max;
     let windows = BufferWindows::new(window_ticks_max, parts.buffers);
+    let names = parts.observed.iter().map(|stream| stream.name.clone());
+    let views: Vec<_> = names.zip(parts.views).collect();
+    let samples = pipeline.samples().filter(|_| !views.is_empty());
+    let waveforms = samples.map(|samples| Arc::new(Waveforms::new(samples, views)));
     let (windows, end): (Box<dyn Windows>, End<P>) = match parts.apart {
         Apart::Nothing => (Box::new(windows), End::Decides(found)),
         Apart::Readout(meeting) => {
@@ -601,6 +610,7 @@ fn launch<P: Pipeline>(
     };
     let (started, starts) = channel();
     let mut run = Run::new(Arc::clone(&observed), starts, recorder);
+    run.waveforms = waveforms;
     let gate = Arc::clone(&run.gate);
     let decide = |run: &mut Run, found: ItemReceiver<ItemOf<P>>| -> Result<(), RunError> {
         run.threads.push(spawn("build", &observed.life, move || builder.run(&ordered))?);

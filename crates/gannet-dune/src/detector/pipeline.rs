@@ -11,6 +11,7 @@ use gannet_control::detector::{
 use gannet_control::emulation::{EmulationError, PlannedFrontEnd, unix_ticks};
 use gannet_control::run::{Run, RunError};
 use gannet_control::snapshot::{PrimitiveSnapshot, TriggerSnapshot};
+use gannet_control::waveform::Samples;
 use gannet_emulate::config::Pace;
 use gannet_log::Item;
 use gannet_measure::counter::Counter;
@@ -22,7 +23,7 @@ use gannet_wire::{FrameFormat, TriggerPrimitive};
 use super::planned::named;
 use super::tracks::Tracks;
 use super::{EmulateTable, GeoStreams, PlannedPrimitives, PrimitiveDetector, SearchedStream};
-use crate::channels::{StreamSurvey, TpcSurvey};
+use crate::channels::{StreamSurvey, TpcSamples, TpcSurvey};
 use crate::export::{ExportConfig, export};
 use crate::recent::RECENT_PRIMITIVES;
 use crate::run_start::RunStart;
@@ -139,6 +140,17 @@ impl<D: PrimitiveDetector> Pipeline for PrimitivePipeline<D> {
             return None;
         }
         Some((Box::new(TpcSurvey::new(surveyed)), self.planned.config.pipeline.channels.clone()))
+    }
+
+    fn samples(&self) -> Option<Arc<dyn Samples>> {
+        let streams = self.planned.streams.iter().zip(&self.surveyed);
+        let formats = streams.map(|(stream, survey)| {
+            let format = D::tpc_format(&self.planned.format(stream.source))?;
+            Some((format, Arc::clone(&survey.counters)))
+        });
+        let streams = formats.collect::<Option<Vec<_>>>().filter(|streams| !streams.is_empty())?;
+        let chain = D::chain(&self.planned.config.pipeline.tpg);
+        Some(Arc::new(TpcSamples::new(streams, chain)))
     }
 
     fn export(&self) -> Option<Export> {

@@ -1,6 +1,6 @@
 //! One place of an index, which one thread writes and another reads.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use gannet_memory::Cell;
 
@@ -57,9 +57,48 @@ impl Entry {
     }
 }
 
+/// What one reader has yet to learn of the order of frames: the writer sets it, the reader takes it.
+#[derive(Debug)]
+pub(super) struct Change {
+    /// Least number at which the order has been changed elsewhere than at its end.
+    least: AtomicU64,
+    /// Whether time has leapt ahead by more than the index is long.
+    leapt: AtomicBool,
+}
+
+impl Change {
+    /// Nothing yet, for each of so many readers.
+    pub fn none(readers: usize) -> Box<[Self]> {
+        let none = || Self { least: AtomicU64::new(u64::MAX), leapt: AtomicBool::new(false) };
+        (0..readers).map(|_| none()).collect()
+    }
+
+    /// Tells of a frame that was entered out of order.
+    pub fn note(&self, number: u64) {
+        self.least.fetch_min(number, Ordering::AcqRel);
+    }
+
+    /// Tells of a leap.
+    pub fn note_leap(&self) {
+        self.leapt.store(true, Ordering::Release);
+    }
+
+    /// The least number told of since it was last taken; the greatest there is for none.
+    pub fn take(&self) -> u64 {
+        self.least.swap(u64::MAX, Ordering::AcqRel)
+    }
+
+    /// Whether there was a leap since it was last taken.
+    pub fn take_leap(&self) -> bool {
+        self.leapt.swap(false, Ordering::AcqRel)
+    }
+}
+
 /// What a reader remembers from one look to the next.
 #[derive(Debug, Default)]
 pub(super) struct Mark {
+    /// Which of the readers it is.
+    pub reader: usize,
     /// Number of the oldest frame that may still be there; only moves back for late frames.
     pub oldest: u64,
     /// Frames may be there that are older than the newest by more than the index is long.

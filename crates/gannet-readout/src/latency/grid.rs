@@ -1,10 +1,8 @@
 //! Frames a fixed step apart: each has its place by its number, which is its time in steps.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
 use gannet_memory::Reader;
 
-use super::entry::{Entry, Held, Mark, Placement};
+use super::entry::{Change, Entry, Held, Mark, Placement};
 use super::window::Window;
 
 /// The frames of a stream by their numbers.
@@ -12,19 +10,16 @@ use super::window::Window;
 pub(super) struct Grid {
     entries: Box<[Entry]>,
     ticks_per_frame: u64,
-    /// Least frame number that was entered out of order since the reader last asked.
-    backfilled: AtomicU64,
-    /// Whether time has leapt ahead by more than the index is long since the reader last asked.
-    leapt: AtomicBool,
+    /// What each reader has yet to learn.
+    changes: Box<[Change]>,
 }
 
 impl Grid {
-    pub fn new(frames: usize, ticks_per_frame: u64) -> Self {
+    pub fn new(frames: usize, ticks_per_frame: u64, readers: usize) -> Self {
         Self {
             entries: (0..frames.next_power_of_two()).map(|_| Entry::empty()).collect(),
             ticks_per_frame,
-            backfilled: AtomicU64::new(u64::MAX),
-            leapt: AtomicBool::new(false),
+            changes: Change::none(readers),
         }
     }
 
@@ -40,9 +35,9 @@ impl Grid {
         let before = entry.get();
         entry.put(frame);
         if !advances {
-            self.backfilled.fetch_min(number, Ordering::AcqRel);
+            self.changes.iter().for_each(|change| change.note(number));
         } else if number.saturating_sub(newest) >= self.capacity() {
-            self.leapt.store(true, Ordering::Release);
+            self.changes.iter().for_each(Change::note_leap);
         }
         let same_number = before.is_some_and(|before| self.number(before.begin) == number);
         if same_number { Placement::Displaced } else { Placement::Stored }
@@ -50,7 +45,8 @@ impl Grid {
 
     /// Time of the oldest frame that is there, with `newest` as the newest.
     pub fn oldest(&self, newest: u64, mark: &mut Mark, cells: &Reader) -> Option<u64> {
-        mark.leapt |= self.leapt.swap(false, Ordering::AcqRel);
+        let change = &self.changes[mark.reader];
+        mark.leapt |= change.take_leap();
         if mark.leapt {
             match self.before_leap(newest, cells) {
                 Some(oldest) => return Some(oldest),
@@ -59,8 +55,7 @@ impl Grid {
         }
         let newest_number = self.number(newest);
         let least = newest_number.saturating_sub(self.capacity() - 1);
-        let backfilled = self.backfilled.swap(u64::MAX, Ordering::AcqRel);
-        let start = mark.oldest.min(backfilled).max(least);
+        let start = mark.oldest.min(change.take()).max(least);
         // Time that began anew in the past leaves the mark in the future.
         let start = if start > newest_number { least } else { start };
         for number in start..=newest_number {

@@ -1,6 +1,7 @@
 //! Index of one stream: which frame of which time lies in which cell, written by one thread and
-//! read by another.
+//! read by others.
 
+use std::array;
 use std::sync::Arc;
 
 use gannet_memory::{Cell, Reader};
@@ -10,14 +11,19 @@ use super::entry::{Held, Placement};
 use super::shared::Shared;
 use super::stream::StreamBuffer;
 
-/// Makes the latency buffer of one stream for at least `frames` frames, which are a `step` apart.
+/// Makes the latency buffer of one stream for at least `frames` frames, which are a `step` apart, with a handle for each of
+/// its readers.
 ///
 /// # Panics
 /// When there are to be no frames, or none lasts a tick.
-pub fn index(frames: usize, step: Step) -> (IndexWriter, StreamBuffer) {
+pub fn index<const READERS: usize>(
+    frames: usize,
+    step: Step,
+) -> (IndexWriter, [StreamBuffer; READERS]) {
     assert!(frames > 0 && step.longest() > 0, "an index needs frames and a frame length");
-    let shared = Arc::new(Shared::new(frames, step));
-    (IndexWriter { shared: Arc::clone(&shared) }, StreamBuffer::new(shared))
+    let shared = Arc::new(Shared::new(frames, step, READERS));
+    let readers = array::from_fn(|reader| StreamBuffer::new(Arc::clone(&shared), reader));
+    (IndexWriter { shared }, readers)
 }
 
 /// The one writer of an index.

@@ -2,7 +2,7 @@
 //!
 //! Frames stay in the clop in which they landed. What this module adds is an index per stream from
 //! time stamp to cell: [`IndexWriter`] belongs to the receiving thread, [`StreamBuffer`] to the
-//! thread that answers data requests. Where a stream is recorded as it comes, an intake remembers
+//! thread that answers data requests, and more of them to those who only look. Where a stream is recorded as it comes, an intake remembers
 //! the order of its frames too: [`IntakeWriter`] and [`IntakeReader`].
 
 mod entry;

@@ -11,7 +11,7 @@ use std::thread;
 
 use gannet_memory::{Cell, Reader};
 
-use super::entry::{Entry, Held, Mark, Placement};
+use super::entry::{Change, Entry, Held, Mark, Placement};
 use super::window::Window;
 
 /// Frames that a reader looks at in one version.
@@ -31,19 +31,19 @@ pub(super) struct Ordered {
     least: AtomicU64,
     /// Odd while the order is changed elsewhere than at the end.
     version: AtomicU64,
-    /// Least number at which the order has been changed since the reader last asked.
-    changed: AtomicU64,
+    /// What each reader has yet to learn.
+    changes: Box<[Change]>,
 }
 
 impl Ordered {
-    pub fn new(frames: usize, longest_step: u64) -> Self {
+    pub fn new(frames: usize, longest_step: u64, readers: usize) -> Self {
         Self {
             ring: (0..(frames + 1).next_power_of_two()).map(|_| Entry::empty()).collect(),
             longest_step,
             entered: AtomicU64::new(0),
             least: AtomicU64::new(0),
             version: AtomicU64::new(0),
-            changed: AtomicU64::new(u64::MAX),
+            changes: Change::none(readers),
         }
     }
 
@@ -88,14 +88,14 @@ impl Ordered {
             self.entry(number).put(frame);
             self.entered.store(end + 1, Ordering::Release);
         }
-        self.changed.fetch_min(number, Ordering::AcqRel);
+        self.changes.iter().for_each(|change| change.note(number));
         self.version.store(version + 2, Ordering::Release);
         Placement::Stored
     }
 
     /// Time of the oldest frame that is there.
     pub fn oldest(&self, mark: &mut Mark, cells: &Reader) -> Option<u64> {
-        let changed = self.changed.swap(u64::MAX, Ordering::AcqRel);
+        let changed = self.changes[mark.reader].take();
         let end = self.entered.load(Ordering::Acquire);
         mark.oldest = mark.oldest.min(changed).max(self.first(end)).min(end);
         while mark.oldest < end {

@@ -1,4 +1,4 @@
-//! What the writer and the reader of one stream's index share.
+//! What the writer and the readers of one stream's index share.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use super::window::Window;
 /// Time of the newest frame before the first.
 const NONE: u64 = u64::MAX;
 
-/// What writer and reader share.
+/// What writer and readers share.
 #[derive(Debug)]
 pub(super) struct Shared {
     places: Places,
@@ -32,12 +32,12 @@ enum Places {
 }
 
 impl Shared {
-    /// Room for at least `frames` frames, which are a `step` apart.
-    pub fn new(frames: usize, step: Step) -> Self {
+    /// Room for at least `frames` frames, which are a `step` apart, for so many readers.
+    pub fn new(frames: usize, step: Step, readers: usize) -> Self {
         let places = match step {
-            Step::Fixed(ticks) => Places::Grid(Grid::new(frames, ticks)),
+            Step::Fixed(ticks) => Places::Grid(Grid::new(frames, ticks, readers)),
             Step::Varying { longest } | Step::Slices { length: longest } => {
-                Places::Ordered(Ordered::new(frames, longest))
+                Places::Ordered(Ordered::new(frames, longest, readers))
             }
         };
         Self { places, newest: AtomicU64::new(NONE), cells: OnceLock::new() }

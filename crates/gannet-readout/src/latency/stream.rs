@@ -17,8 +17,8 @@ pub struct Extent {
     pub newest: u64,
 }
 
-/// The latency buffer of one stream: the one reader of its index, and of the clop in which its
-/// frames lie.
+/// The latency buffer of one stream, as one of its readers sees it: no reader takes anything from
+/// another.
 #[derive(Debug)]
 pub struct StreamBuffer {
     shared: Arc<Shared>,
@@ -28,8 +28,8 @@ pub struct StreamBuffer {
 }
 
 impl StreamBuffer {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, mark: Mark::default(), sized: false }
+    pub(super) fn new(shared: Arc<Shared>, reader: usize) -> Self {
+        Self { shared, mark: Mark { reader, ..Mark::default() }, sized: false }
     }
 
     /// The same, for frames that differ in length: each that is cut has its length before it, 32
@@ -76,5 +76,39 @@ impl StreamBuffer {
             }
         }
         overwritten
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gannet_memory::{Geometry, clop};
+    use gannet_wire::Step;
+
+    use super::super::index;
+    use super::*;
+
+    #[test]
+    fn each_reader_learns_of_late_frames_and_leaps_by_itself() {
+        for step in [Step::Fixed(10), Step::Varying { longest: 10 }] {
+            let (mut producer, reader) = clop(Geometry { cell_bytes: 1, cells: 64 }).unwrap();
+            let (mut writer, mut readers) = index::<3>(8, step);
+            writer.attach(reader);
+            let mut put = |begin| writer.insert(begin, producer.land(&[0]), 1, false);
+            put(100);
+            put(110);
+            let oldest = |readers: &mut [StreamBuffer; 3]| {
+                readers.each_mut().map(|reader| reader.extent().unwrap().oldest)
+            };
+            assert_eq!(oldest(&mut readers), [100; 3]);
+            put(90);
+            assert_eq!(oldest(&mut readers), [90; 3], "{step:?}");
+            put(100_000);
+            assert_eq!(oldest(&mut readers), [90; 3], "{step:?}");
+            for reader in &readers {
+                let mut found = Vec::new();
+                reader.cut(Window { begin: 0, end: 200_000 }, &mut found);
+                assert_eq!(found.len(), 4, "{step:?}");
+            }
+        }
     }
 }

@@ -94,7 +94,7 @@ struct Bench {
 fn bench() -> Bench {
     let (mut buffers, mut statuses) = (Vec::new(), Vec::new());
     let setup = |stream: u16| {
-        let (writer, buffer) = index(64, FORMAT.rhythm().step);
+        let (writer, [buffer]) = index(64, FORMAT.rhythm().step);
         let status = Arc::<StreamStatus>::default();
         buffers.push(buffer);
         statuses.push(Arc::clone(&status));

@@ -62,7 +62,7 @@ impl Bench {
         let (producer, cells) = clop(Geometry { cell_bytes: FRAME_BYTES, cells: 1024 }).unwrap();
         let (writers, buffers) = (0..STREAMS)
             .map(|_| {
-                let (mut writer, buffer) = index(256, Step::Fixed(STEP));
+                let (mut writer, [buffer]) = index(256, Step::Fixed(STEP));
                 writer.attach(cells.clone());
                 (writer, buffer)
             })

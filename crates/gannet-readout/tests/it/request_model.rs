@@ -153,7 +153,7 @@ impl Bench {
         let (producer, reader) = clop(geometry).unwrap();
         let (writers, buffers) = (0..streams)
             .map(|_| {
-                let (mut writer, buffer) = index(index_frames, Step::Fixed(STEP));
+                let (mut writer, [buffer]) = index(index_frames, Step::Fixed(STEP));
                 writer.attach(reader.clone());
                 (writer, buffer)
             })

@@ -117,7 +117,7 @@ impl Bench {
         let (cells, frames) = (8 + random.below(100), 2 + random.below(60) as usize);
         let geometry = Geometry { cell_bytes: *LENGTHS.end(), cells: cells as usize };
         let (producer, reader) = clop(geometry).unwrap();
-        let (mut writer, buffer) = index(frames, STEP);
+        let (mut writer, [buffer]) = index(frames, STEP);
         writer.attach(reader);
         let held_max = (frames + 1).next_power_of_two() - 1;
         Self { producer, writer, buffer, cells, held: Vec::new(), held_max, landed: 0 }
@@ -200,7 +200,7 @@ fn time_of(number: u64) -> u64 {
 #[test]
 fn frames_that_differ_in_length_are_cut_with_their_lengths() {
     let (mut producer, reader) = clop(Geometry { cell_bytes: *LENGTHS.end(), cells: 8 }).unwrap();
-    let (mut writer, buffer) = index(8, STEP);
+    let (mut writer, [buffer]) = index(8, STEP);
     let buffer = buffer.with_lengths();
     writer.attach(reader);
     let frames: Vec<_> = (0..5).map(|number| hits(0, number, number * LONGEST)).collect();
@@ -232,7 +232,7 @@ fn cut_while_late_frames_come(seed: u64) {
     const LATE: u64 = 35;
     let geometry = Geometry { cell_bytes: *LENGTHS.end(), cells: FRAMES as usize };
     let (mut producer, reader) = clop(geometry).unwrap();
-    let (mut writer, mut buffer) = index(HELD as usize, STEP);
+    let (mut writer, [mut buffer]) = index(HELD as usize, STEP);
     writer.attach(reader);
     let settled = Arc::new(AtomicU64::new(0));
     let reading = {
@@ -382,7 +382,7 @@ fn come_out_as_they_went_in(random: &mut Random) {
     let (mut buffers, mut statuses, mut raw) = (Vec::new(), Vec::new(), Vec::new());
     let dropped = Arc::<Account<RawDrop>>::default();
     let setup = |key: u64| {
-        let ((index, buffer), (intake, order)) = (index(4000, STEP), intake(4000));
+        let ((index, [buffer]), (intake, order)) = (index(4000, STEP), intake(4000));
         let status = Arc::<StreamStatus>::default();
         buffers.push(buffer);
         statuses.push(Arc::clone(&status));

@@ -84,6 +84,25 @@ fn a_browser_that_was_opened_with_the_token_keeps_it_in_a_cookie() {
 }
 
 #[test]
+fn what_cannot_be_asked_is_a_problem_with_a_code() {
+    let site = Site::new(figures(), Access::Loopback, Content::Pages);
+    for (path, expected, code) in [
+        ("channels", 404, "no-waveforms"),
+        ("waveform?channel=1", 404, "no-waveforms"),
+        ("waveform?channel=x", 400, "unreadable-query"),
+        ("waveform?channel=1&channel=2", 400, "unreadable-query"),
+        ("events?topic=snapshot", 400, "unreadable-query"),
+        ("events?topics=pictures", 400, "unknown-topic"),
+    ] {
+        let (head, body) = ask(&site, &format!("GET /api/v1/{path}"), &["Host: localhost"]);
+        assert_eq!(status(&head), expected, "{path}");
+        assert_eq!(header(&head, "content-type"), Some("application/problem+json"), "{path}");
+        let body = String::from_utf8(body).unwrap();
+        assert!(body.contains(&format!("\"code\":\"{code}\"")), "{path}: {body}");
+    }
+}
+
+#[test]
 fn files_of_the_pages_are_kept_by_their_tag_and_may_load_nothing_else() {
     let site = Site::new(figures(), Access::Loopback, Content::Pages);
     let host = "Host: localhost";

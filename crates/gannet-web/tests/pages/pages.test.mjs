@@ -8,6 +8,8 @@ import { condition, drops, figure } from "../../pages/overview.js";
 import { opening } from "../../pages/files.js";
 import { pieces, ticks, width_s } from "../../pages/plot.js";
 import { History, Recent } from "../../pages/rates.js";
+import { address, wanted } from "../../pages/signals.js";
+import { gaps, marks, range } from "../../pages/trace.js";
 
 const plain = (text) => text.replaceAll("\u202f", " ");
 
@@ -95,4 +97,26 @@ test("figures of a detector, and Python that opens a file", () => {
   assert.ok(opening('odd"name.hdf5').includes('"odd\\"name.hdf5"'));
   assert.ok(opening("a.parquet").includes("read_table"));
   assert.equal(opening("a.glog"), "");
+});
+
+test("a waveform is drawn with its levels in sight, and frames that are not there are gaps", () => {
+  const waveform = { least: [100, null, 90], greatest: [110, null, 400], pedestal: 95, threshold: 20 };
+  const { low, high } = range(waveform);
+  assert.ok(low < 90 && high > 400);
+  const flat = range({ ...waveform, least: [100], greatest: [100], pedestal: 100, threshold: null });
+  assert.ok(flat.high - flat.low >= 10, "never a hair's breadth");
+  assert.ok(range({ ...waveform, least: [null], greatest: [null], threshold: 500 }).high > 595);
+  assert.deepEqual(range({ ...waveform, least: [], greatest: [], pedestal: null }), { low: 0, high: 1 });
+  assert.deepEqual(gaps([1, null, null, 2, null]), [[1, 3], [4, 5]]);
+  assert.deepEqual(gaps([1, 2]), []);
+  assert.deepEqual(marks(87, 131, 5), [90, 100, 110, 120, 130]);
+  assert.deepEqual(marks(-3, 12, 3), [0, 5, 10]);
+});
+
+test("what is seen of the samples is in the address", () => {
+  assert.deepEqual(wanted(address(1234, 64)), { channel: 1234, frames: 64 });
+  assert.deepEqual(wanted("#/signals"), { channel: null, frames: 4 });
+  for (const wrong of ["channel=x&frames=5", "channel=-1&frames=1e9", "channel=99999999999"]) {
+    assert.deepEqual(wanted(`#/signals?${wrong}`), { channel: null, frames: 4 });
+  }
 });

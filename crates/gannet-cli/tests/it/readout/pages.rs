@@ -57,6 +57,14 @@ impl Demo {
         text
     }
 
+    /// The status of an answer, and what it says in JSON.
+    fn json(&self, path: &str, header: &str) -> (u16, Value) {
+        let answer = self.answer(&format!("GET /api/v1/{path}"), header);
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}")))
+    }
+
     /// The header that a browser sends which was let in.
     fn cookie(&self) -> String {
         let answer = self.answer(&format!("GET /?token={}", self.token), "");
@@ -113,6 +121,72 @@ fn a_demonstration_is_seen_at_the_address_that_it_prints_for_as_long_as_somebody
     let (code, report) = demo.end();
     assert_eq!(code, Some(0), "{report}");
     assert!(report["readout"]["trigger"]["primitives"].as_u64() >= Some(seen), "{report}");
+}
+
+#[test]
+fn the_samples_of_any_channel_are_seen_while_they_come() {
+    let _alone = alone();
+    let demo = Demo::start("60");
+    let cookie = demo.cookie();
+    let (status, streams) = demo.json("channels", &cookie);
+    let streams = streams.as_array().unwrap();
+    assert_eq!((status, streams.len()), (200, 4));
+    let channels: Vec<_> =
+        streams.iter().flat_map(|stream| stream["channels"].as_array().unwrap()).collect();
+    assert_eq!(channels.len(), 4 * 64);
+    let begin = Instant::now();
+    let seen = |channel: &Value, rest: &str| loop {
+        let path = format!("waveform?channel={channel}&{rest}");
+        match demo.json(&path, &cookie) {
+            (200, waveform) => return waveform,
+            (404, problem) if problem["code"] == "no-frame" => {}
+            other => panic!("{path}: {other:?}"),
+        }
+        assert!(begin.elapsed() < PATIENCE);
+    };
+    for channel in [channels[0], channels[200]] {
+        let first = seen(&channel["channel"], "frames=4&columns=256");
+        let numbers = |name: &str| -> Vec<u64> {
+            first[name].as_array().unwrap().iter().filter_map(Value::as_u64).collect()
+        };
+        let (least, greatest) = (numbers("least"), numbers("greatest"));
+        assert!(least.len() >= 192 && least.iter().max() > least.iter().min(), "{first}");
+        assert!(least.iter().zip(&greatest).all(|(least, greatest)| least <= greatest));
+        assert_eq!(first["plane"], channel["plane"]);
+        // The samples lie about the pedestal that the search subtracts.
+        let pedestal = first["pedestal"].as_u64().unwrap();
+        let near = least.iter().filter(|sample| sample.abs_diff(pedestal) < 200).count();
+        assert!(near > least.len() / 2, "{first}");
+        let later = seen(&channel["channel"], "frames=4&columns=256");
+        assert!(later["end"].as_u64() > first["end"].as_u64(), "it moves");
+    }
+    let (begin_tick, end) = {
+        let latest = seen(&channels[0]["channel"], "frames=1");
+        (latest["begin"].as_u64().unwrap(), latest["end"].as_u64().unwrap())
+    };
+    let number = channels[0]["channel"].as_u64().unwrap();
+    let again = seen(&channels[0]["channel"], &format!("frames=1&end={end}"));
+    assert_eq!(
+        again["begin"].as_u64(),
+        Some(begin_tick),
+        "a window is seen again while it is held"
+    );
+    for (path, status, code, says) in [
+        ("waveform?channel=4000000".to_owned(), 404, "unknown-channel", "the nearest is"),
+        (format!("waveform?channel={number}&frames=257"), 413, "too-much", "1 to 256"),
+        (format!("waveform?channel={number}&end=5"), 410, "overwritten", "has the ticks"),
+        (format!("waveform?channel={number}&end={}", end + (1 << 40)), 404, "not-yet", "ticks"),
+        (format!("waveform?channel={number}&width=3"), 400, "unreadable-query", "width"),
+        ("waveform".to_owned(), 400, "unreadable-query", "channel"),
+    ] {
+        let (found, problem) = demo.json(&path, &cookie);
+        assert_eq!((found, &problem["code"]), (status, &Value::from(code)), "{path}: {problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(says), "{path}: {problem}");
+    }
+    assert!(demo.answer("GET /api/v1/waveform?channel=1", "").starts_with("HTTP/1.1 401 "));
+    let stopped = Command::new("kill").args(["-INT", &demo.child.id().to_string()]).status();
+    assert!(stopped.unwrap().success());
+    assert_eq!(demo.end().0, Some(130));
 }
 
 #[test]

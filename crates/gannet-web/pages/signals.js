@@ -1,0 +1,191 @@
+// The samples of a channel, as they come.
+
+import { make, say } from "./dom.js";
+import { Trace } from "./trace.js";
+
+/** @typedef {import("./trace.js").Waveform} Waveform */
+/** @typedef {{stream: string, channels: {channel: number, plane: number}[]}} Stream */
+
+/** Least time from one picture to the next, in milliseconds. */
+const PERIOD_MS = 200;
+/** The same after there was nothing to see. */
+const EXCUSED_MS = 1000;
+/** Numbers of frames to choose from. */
+const FRAMES = [1, 4, 16, 64, 256];
+
+/**
+ * What the address says is to be seen.
+ * @param {string} hash
+ */
+export function wanted(hash) {
+  const values = new URLSearchParams(hash.split("?")[1] ?? "");
+  const whole = (/** @type {string} */ name) => {
+    const text = values.get(name) ?? "";
+    return /^\d{1,9}$/.test(text) ? Number(text) : null;
+  };
+  const frames = whole("frames");
+  return { channel: whole("channel"), frames: frames !== null && FRAMES.includes(frames) ? frames : 4 };
+}
+
+/**
+ * The address of a channel.
+ * @param {number} channel
+ * @param {number} [frames]
+ */
+export function address(channel, frames = 4) {
+  return `#/signals?channel=${channel}&frames=${frames}`;
+}
+
+/**
+ * A choice with a label.
+ * @param {string} title
+ * @param {HTMLElement} control
+ */
+function labelled(title, control) {
+  const label = make("label", "", title);
+  label.append(" ", control);
+  return label;
+}
+
+export class Signals {
+  constructor() {
+    this.stream = document.createElement("select");
+    this.channel = document.createElement("select");
+    this.frames = document.createElement("select");
+    this.frames.append(...FRAMES.map((count) => new Option(count.toString(), count.toString())));
+    this.pause = /** @type {HTMLButtonElement} */ (make("button", "", "Pause"));
+    this.pause.type = "button";
+    this.pause.setAttribute("aria-pressed", "false");
+    this.trouble = make("p", "quiet");
+    this.trouble.setAttribute("role", "status");
+    this.trace = new Trace();
+    this.element = make("div", "signals", [
+      make("h1", "", "Signals"),
+      make("p", "controls", [
+        labelled("Stream", this.stream),
+        labelled("Channel", this.channel),
+        labelled("Frames", this.frames),
+        this.pause,
+      ]),
+      this.trace.element,
+      this.trouble,
+      make(
+        "p",
+        "quiet",
+        "Least and greatest sample of each column, in ADC counts. Dotted: the pedestal; dashed: above it, samples belong to a hit. Grey: no frame.",
+      ),
+    ]);
+    /** @type {Stream[]} */
+    this.streams = [];
+    /** The run whose channels are known. */
+    this.run = -1;
+    this.is_paused = false;
+    /** @type {Waveform | null} */
+    this.latest = null;
+    this.asked = 0;
+    this.is_waiting = false;
+    this.stream.addEventListener("change", () => this.choose(this.streams[this.stream.selectedIndex]?.channels[0]?.channel));
+    this.channel.addEventListener("change", () => this.choose(Number(this.channel.value)));
+    this.frames.addEventListener("change", () => this.choose(wanted(location.hash).channel ?? undefined));
+    this.pause.addEventListener("click", () => {
+      this.is_paused = !this.is_paused;
+      this.pause.setAttribute("aria-pressed", this.is_paused.toString());
+    });
+  }
+
+  /**
+   * Puts what was chosen into the address.
+   * @param {number | undefined} channel
+   */
+  choose(channel) {
+    if (channel === undefined) return;
+    history.replaceState(null, "", address(channel, Number(this.frames.value)));
+    this.asked = 0;
+    this.follow();
+  }
+
+  /**
+   * Shows the samples of a run that is at work.
+   * @param {import("./rates.js").Snapshot} snapshot
+   */
+  show(snapshot) {
+    if (snapshot.run !== this.run) {
+      this.run = snapshot.run;
+      this.streams = [];
+      this.latest = null;
+    }
+    this.follow();
+  }
+
+  /** Draws what is there, and asks for more when it is time. */
+  async follow() {
+    if (this.latest) this.trace.show(this.latest);
+    const now = performance.now();
+    if (this.is_waiting || now - this.asked < PERIOD_MS) return;
+    this.asked = now;
+    this.is_waiting = true;
+    try {
+      await this.learn();
+      if (this.streams.length > 0) await this.look();
+    } catch {
+      // The line at the top says that the connection is lost.
+    } finally {
+      this.is_waiting = false;
+    }
+  }
+
+  /** Asks for the channels, once for a run. */
+  async learn() {
+    if (this.streams.length > 0) return;
+    const answer = await fetch("/api/v1/channels");
+    if (!answer.ok) return this.excuse(answer);
+    /** @type {Stream[]} */
+    const streams = await answer.json();
+    this.streams = streams.filter(({ channels }) => channels.length > 0);
+    this.stream.replaceChildren(...this.streams.map(({ stream }) => new Option(stream)));
+  }
+
+  async look() {
+    const { channel: named, frames } = wanted(location.hash);
+    const channel = named ?? this.streams[0].channels[0].channel;
+    this.select(channel, frames);
+    if (this.is_paused && this.latest?.channel === channel && this.latest.frames === frames) return;
+    const query = `channel=${channel}&frames=${frames}&columns=${this.trace.columns()}`;
+    const answer = await fetch(`/api/v1/waveform?${query}`);
+    if (!answer.ok) return this.excuse(answer);
+    this.latest = /** @type {Waveform} */ (await answer.json());
+    say(this.trouble, "");
+    this.trace.show(this.latest);
+  }
+
+  /**
+   * Lets the choices show what is seen.
+   * @param {number} channel
+   * @param {number} frames
+   */
+  select(channel, frames) {
+    const at = this.streams.findIndex(({ channels }) => channels.some((it) => it.channel === channel));
+    const of = this.streams[Math.max(0, at)];
+    if (this.stream.selectedIndex !== at || this.channel.options.length !== of.channels.length) {
+      this.stream.selectedIndex = at;
+      const name = (/** @type {{channel: number, plane: number}} */ it) =>
+        new Option(`${it.channel} (plane ${it.plane})`, it.channel.toString());
+      this.channel.replaceChildren(...of.channels.map(name));
+    }
+    // A list that somebody has open is left alone.
+    if (this.channel.value !== channel.toString()) this.channel.value = channel.toString();
+    if (this.frames.value !== frames.toString()) this.frames.value = frames.toString();
+  }
+
+  /**
+   * Says why there is nothing to see.
+   * @param {Response} answer
+   */
+  async excuse(answer) {
+    this.latest = null;
+    this.trace.clear();
+    this.asked = performance.now() + EXCUSED_MS - PERIOD_MS;
+    const { detail } = await answer.json().catch(() => ({ detail: `the server says ${answer.status}` }));
+    say(this.trouble, detail);
+  }
+}

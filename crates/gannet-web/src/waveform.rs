@@ -1,0 +1,88 @@
+//! Channels, and the samples of one of them.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use gannet_control::waveform::{Look, NoWaveform, SampledChannel, Waveforms};
+use serde::{Deserialize, Serialize};
+
+use crate::api::{problem, unreadable};
+use crate::limits::FRAMES_PER_TURN;
+use crate::site::Shared;
+
+/// What is to be shown.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    /// Number of the channel.
+    channel: u32,
+    #[serde(default = "frames")]
+    frames: usize,
+    #[serde(default = "columns")]
+    columns: usize,
+    /// First tick after the frames; the newest where it is absent.
+    end: Option<u64>,
+}
+
+fn frames() -> usize {
+    8
+}
+
+fn columns() -> usize {
+    1024
+}
+
+/// A stream and its channels.
+#[derive(Serialize)]
+struct Stream<'a> {
+    stream: &'a str,
+    channels: Vec<&'a SampledChannel>,
+}
+
+/// The channels whose samples can be seen, by stream.
+pub(crate) async fn channels(State(shared): State<Arc<Shared>>) -> Response {
+    let Some(waveforms) = &shared.waveforms else { return none() };
+    let stream = |(stream, channels)| Stream { stream, channels };
+    Json(waveforms.channels().into_iter().map(stream).collect::<Vec<_>>()).into_response()
+}
+
+/// The samples of a channel.
+pub(crate) async fn waveform(
+    State(shared): State<Arc<Shared>>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+) -> Response {
+    let Wanted { channel, frames, columns, end } = match wanted {
+        Ok(Query(wanted)) => wanted,
+        Err(rejection) => return unreadable(&rejection),
+    };
+    let Some(waveforms) = &shared.waveforms else { return none() };
+    shared.pace.take(frames / FRAMES_PER_TURN).await;
+    match look(waveforms, &Look { channel, frames, end, columns }) {
+        Ok(response) => response,
+        Err(no) => refusal(&no),
+    }
+}
+
+fn look(waveforms: &Waveforms, look: &Look) -> Result<Response, NoWaveform> {
+    Ok(Json(waveforms.look(look)?).into_response())
+}
+
+fn refusal(no: &NoWaveform) -> Response {
+    let (status, code) = match no {
+        NoWaveform::UnknownChannel { .. } => (StatusCode::NOT_FOUND, "unknown-channel"),
+        NoWaveform::TooMuch { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-much"),
+        NoWaveform::Nothing { .. } => (StatusCode::NOT_FOUND, "no-frame"),
+        NoWaveform::NotHeld { is_gone: true, .. } => (StatusCode::GONE, "overwritten"),
+        NoWaveform::NotHeld { is_gone: false, .. } => (StatusCode::NOT_FOUND, "not-yet"),
+    };
+    problem(status, code, &no.to_string())
+}
+
+fn none() -> Response {
+    let detail = "the frames of this run have no samples, or are in another process: its readout";
+    problem(StatusCode::NOT_FOUND, "no-waveforms", detail)
+}
