@@ -1,10 +1,12 @@
 //! A run on the network: joins it to the HTTP servers.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use gannet_control::config::{Plan, Token};
+use gannet_control::emulation::Faults;
 use gannet_control::run::Run;
-use gannet_web::{Access, Content, Listener, Server};
+use gannet_web::{Access, Commands, Content, Listener, Server};
 
 use crate::display::LiveDisplay;
 use crate::exit::Usage;
@@ -55,6 +57,7 @@ fn is_loopback(address: &SocketAddr) -> bool {
 pub struct Listeners {
     metrics: Option<Listener>,
     pages: Option<(Listener, Token)>,
+    control: bool,
 }
 
 /// A run that can be seen, until this is dropped.
@@ -81,11 +84,18 @@ impl Listeners {
             let access = Access::Session { token: token.clone(), loopback };
             anyhow::Ok((Listener::open(address, access)?, token))
         });
-        Ok(Self { metrics: metrics.transpose()?, pages: pages.transpose()? })
+        let control = web.control.unwrap_or(false);
+        Ok(Self { metrics: metrics.transpose()?, pages: pages.transpose()?, control })
     }
 
-    /// Lets the run be seen, and says where.
-    pub fn serve(self, run: &Run, display: &mut LiveDisplay) -> anyhow::Result<Serving> {
+    /// Lets the run be seen, and `faults` be put in if the configuration allows commands, and says where.
+    pub fn serve(
+        self,
+        run: &Run,
+        faults: Option<Arc<Faults>>,
+        display: &mut LiveDisplay,
+    ) -> anyhow::Result<Serving> {
+        let commands = Commands { faults, allowed: self.control };
         let metrics = self.metrics.map(|listener| {
             display.note(&format!("metrics: http://{}/metrics", listener.address()));
             listener.serve(run.figures(), Content::Metrics)
@@ -98,7 +108,7 @@ impl Listeners {
                 LiveDisplay::Silent => log::say(text),
                 _ => display.note(&text),
             }
-            listener.serve(run.views(), Content::Pages)
+            listener.taking(commands).serve(run.views(), Content::Pages)
         });
         Ok(Serving { _metrics: metrics.transpose()?, pages: pages.transpose()? })
     }

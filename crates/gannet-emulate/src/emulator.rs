@@ -3,6 +3,7 @@
 use std::array;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use gannet_wire::{FrameFormat, Heading};
 
@@ -11,6 +12,7 @@ use crate::datagram::{BURST_DATAGRAMS_MAX, BURST_FRAMES_MAX, Burst, Datagram};
 use crate::faults::{Fault, Injector};
 use crate::front_end::{Body, FrontEnd, InjectedEvent};
 use crate::held::HeldBack;
+use crate::live::{FaultSwitch, Live};
 use crate::truth::{FaultCounts, StreamTruth, Truth};
 
 /// One datagram of the burst that is being made.
@@ -49,6 +51,7 @@ struct Stream {
 pub struct Emulator<F> {
     front_end: F,
     injector: Injector,
+    live: Live,
     seed: u64,
     sequence_jump_size: u32,
     timestamp_jump_ticks: u64,
@@ -82,10 +85,11 @@ impl<F: FrontEnd> Emulator<F> {
         let frame = || Frame { written: Vec::with_capacity(len_max), body: Body::default() };
         Ok(Self {
             injector: Injector::new(settings, streams, rhythm.clock, front_end.frames_per_s()),
+            live: Live::new(settings, front_end.frames_per_s()),
             seed: settings.seed,
             sequence_jump_size: faults.sequence_jump_size.into(),
             timestamp_jump_ticks: faults.timestamp_jump_ticks,
-            reorder_distance: distance as u64,
+            reorder_distance: faults.reorder_distance as u64,
             streams: (0..streams).map(|_| stream()).collect(),
             frames: array::from_fn(|_| frame()),
             pieces: Vec::with_capacity(BURST_DATAGRAMS_MAX),
@@ -93,6 +97,14 @@ impl<F: FrontEnd> Emulator<F> {
             events: BTreeMap::new(),
             front_end,
         })
+    }
+
+    /// Lets `switch` put faults in while frames are made. What the configuration does to a frame comes first.
+    pub fn obey(&mut self, switch: Arc<FaultSwitch>) {
+        let len_max = *self.front_end.format().lengths().end();
+        let distance = self.reorder_distance as usize;
+        self.streams.iter_mut().for_each(|stream| stream.held = HeldBack::new(distance, len_max));
+        self.live.obey(switch);
     }
 
     /// The front ends, which can make any frame again.
@@ -112,9 +124,12 @@ impl<F: FrontEnd> Emulator<F> {
     /// If there is no such stream.
     pub fn next_burst(&mut self, stream: usize, count: usize) -> Burst<'_> {
         self.pieces.clear();
+        self.live.look(self.streams.iter().map(|stream| stream.next));
+        let first = self.streams[stream].next;
         for place in 0..count.min(BURST_FRAMES_MAX) {
             self.make(stream, place);
         }
+        self.live.note(first..self.streams[stream].next);
         self.burst(stream)
     }
 
@@ -187,17 +202,21 @@ impl<F: FrontEnd> Emulator<F> {
         let state = &mut self.streams[stream];
         let index = state.next;
         state.next += 1;
-        if self.injector.stopped(stream, index) {
-            state.faults.stopped += 1;
-        } else {
-            match self.injector.draw(stream, index) {
-                Some(Fault::Loss) => state.faults.lost += 1,
-                fault => {
-                    let frame = &mut self.frames[place];
-                    frame.written.clear();
-                    frame.body = self.front_end.make(stream, index, &mut frame.written);
-                    self.apply(stream, place, index, fault);
-                }
+        let fault = match self.injector.stopped(stream, index) {
+            true => Some(Fault::Stopped),
+            false => {
+                let drawn = self.injector.draw(stream, index);
+                drawn.or_else(|| self.live.draw(stream, index))
+            }
+        };
+        match fault {
+            Some(Fault::Stopped) => state.faults.stopped += 1,
+            Some(Fault::Loss) => state.faults.lost += 1,
+            fault => {
+                let frame = &mut self.frames[place];
+                frame.written.clear();
+                frame.body = self.front_end.make(stream, index, &mut frame.written);
+                self.apply(stream, place, index, fault);
             }
         }
         if let Some(place) = self.streams[stream].held.release(index) {

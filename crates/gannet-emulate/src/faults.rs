@@ -12,6 +12,8 @@ use crate::seeds::{Purpose, family};
 /// What happens to one frame. What else must be drawn for it comes from the numbers given along.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
+    /// It is not sent, because its stream has stopped.
+    Stopped,
     /// It is not sent.
     Loss,
     /// It is sent twice.
@@ -30,14 +32,14 @@ pub(crate) enum Fault {
     TimestampJump,
 }
 
-/// Number of kinds of [`Fault`].
+/// Kinds of [`Fault`] that have a probability: all but the first.
 const KINDS: usize = 8;
 
 /// Draws the faults of every frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Injector {
     seed: u64,
-    /// Upper edge of each kind in the unit interval, in the order of [`Fault`]; none if all are 0.
+    /// Upper edge of each kind in the unit interval, in the order of [`Fault`] from its second on; none if all are 0.
     edges: Option<[f64; KINDS]>,
     /// Frames of each stream that are not sent because it has stopped.
     outages: Vec<Vec<Range<u64>>>,
@@ -141,6 +143,7 @@ mod tests {
         for index in 0..100_000 {
             let Some(fault) = injector.draw(3, index) else { continue };
             counts[match fault {
+                Fault::Stopped => panic!("it has no probability"),
                 Fault::Loss => 0,
                 Fault::Duplicate => 1,
                 Fault::Reorder => 2,

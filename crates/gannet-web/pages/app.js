@@ -1,6 +1,7 @@
 // The frame around the pages: the line at the top, which page is shown, and what comes from the server.
 
 import { Alarms } from "./alarms.js";
+import { Break } from "./break.js";
 import { say } from "./dom.js";
 import { Feed } from "./feed.js";
 import { Files } from "./files.js";
@@ -21,6 +22,7 @@ const [main, state, line, notice, count] = ["main", "state", "line", "notice", "
 const history = new History(WINDOW_S, 0.5);
 const recent = new Recent();
 const [overview, signals, alarms, files] = [new Overview(), new Signals(), new Alarms(), new Files()];
+const breaking = new Break();
 /** @type {import("./overview.js").Reasons} */
 const reasons = new Map();
 /** @type {Snapshot | null} */
@@ -31,7 +33,7 @@ const name_in = (/** @type {string} */ hash) => hash.slice(2).split("?")[0] || "
 
 /** The page that the address names. */
 function page() {
-  const pages = /** @type {{[name: string]: {element: HTMLElement}}} */ ({ signals, alarms, files });
+  const pages = /** @type {{[name: string]: {element: HTMLElement}}} */ ({ signals, alarms, files, break: breaking });
   return pages[name_in(location.hash)] ?? overview;
 }
 
@@ -48,6 +50,8 @@ function turn() {
 
 /** The meaning of the ledger's names; they are those of a run, so they are asked for once. */
 async function learn() {
+  const is_possible = await breaking.is_possible();
+  by_id("break").hidden = !is_possible;
   const answer = await fetch("/api/v1/reasons");
   if (!answer.ok) return;
   for (const stage of await answer.json()) {
@@ -79,6 +83,7 @@ function draw() {
   if (shown === overview) overview.show(latest, recent, history, reasons);
   else if (shown === signals) signals.show(latest);
   else if (shown === alarms) alarms.show(latest);
+  else if (shown === breaking) breaking.show();
   else files.show(latest);
 }
 

@@ -16,6 +16,7 @@ use gannet_measure::ledger::{Drop, Statement};
 use serde::{Deserialize, Serialize};
 
 use crate::events::Events;
+use crate::faults;
 use crate::site::{Shared, snapshot};
 use crate::waveform::{channels, waveform};
 
@@ -31,6 +32,7 @@ pub(crate) fn router() -> Router<Arc<Shared>> {
         .route("/reasons", get(reasons))
         .route("/channels", get(channels))
         .route("/waveform", get(waveform))
+        .route("/faults", get(faults::list).post(faults::inject))
 }
 
 /// What is to be pushed.

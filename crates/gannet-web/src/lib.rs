@@ -12,8 +12,10 @@
 mod access;
 mod api;
 mod assets;
+mod commands;
 mod connection;
 mod events;
+mod faults;
 mod forms;
 pub mod limits;
 mod negotiation;
@@ -24,5 +26,6 @@ mod site;
 mod waveform;
 
 pub use access::Access;
+pub use commands::Commands;
 pub use server::{Error, Listener, Server};
 pub use site::{Content, Site};

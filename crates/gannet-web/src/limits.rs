@@ -18,6 +18,12 @@ pub const HEADER_BYTES_MAX: usize = 16 << 10;
 /// Longest body of a request, in bytes.
 pub const BODY_BYTES_MAX: usize = 64 << 10;
 
+/// Longest key of a command, in bytes.
+pub const KEY_BYTES_MAX: usize = 64;
+
+/// Commands whose keys and answers are kept; an older one that comes again is a new one.
+pub const KEYS_MAX: usize = 256;
+
 /// Time in which a request has to arrive, counted from the end of the one before it. It is also how
 /// long a connection may be idle.
 pub const REQUEST_TIME: Duration = Duration::from_secs(5);

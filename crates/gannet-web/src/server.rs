@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::access::Access;
+use crate::commands::{Commands, Peer};
 use crate::connection;
 use crate::events::Onlookers;
 use crate::limits::{ACCEPT_PAUSE, ACCEPTS_PER_S, BACKLOG, SOCKET_BYTES, STOP_TIME, connections};
@@ -71,6 +72,7 @@ pub struct Listener {
     listener: TcpListener,
     address: SocketAddr,
     access: Access,
+    commands: Commands,
 }
 
 impl Listener {
@@ -96,7 +98,8 @@ impl Listener {
         };
         let (bound, listener) =
             listen().map_err(|cause| Error::Address { address, free: free(address), cause })?;
-        Ok(Self { runtime, listener, address: bound, access })
+        let commands = Commands::default();
+        Ok(Self { runtime, listener, address: bound, access, commands })
     }
 
     /// Address at which it listens.
@@ -104,16 +107,22 @@ impl Listener {
         self.address
     }
 
+    /// Takes `commands` when it serves.
+    #[must_use]
+    pub fn taking(self, commands: Commands) -> Self {
+        Self { commands, ..self }
+    }
+
     /// Serves the `content` of the run of which these are `views`, on a thread of its own.
     ///
     /// # Errors
     /// When the system gives no thread.
     pub fn serve(self, views: impl Into<Views>, content: Content) -> Result<Server, Error> {
-        let Self { runtime, listener, address, access } = self;
+        let Self { runtime, listener, address, access, commands } = self;
         let stop = Arc::<Notify>::default();
         let stopped = Arc::clone(&stop);
         let (alive, ended) = mpsc::channel::<()>();
-        let site = Site::new(views, access, content);
+        let site = Site::with_commands(views, access, content, commands);
         let onlookers = Arc::clone(&site.onlookers);
         let work = move || {
             let _alive = alive;
@@ -190,7 +199,7 @@ async fn accept(listener: Arc<TcpListener>, site: Site) {
         match listener.accept().await {
             Ok((stream, client)) => match places.take(client.ip()) {
                 Some(place) => {
-                    let serving = connection::serve(stream, site.router());
+                    let serving = connection::serve(stream, site.router_for(Peer(client)));
                     tokio::spawn(async move {
                         serving.await;
                         drop(place);

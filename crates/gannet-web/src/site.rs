@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Path, Request, State};
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -10,6 +9,7 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use gannet_control::run::Views;
 use gannet_control::waveform::Waveforms;
 use hyper::body::Body as _;
@@ -17,6 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::time::timeout;
 
 use crate::access::{Access, cookie};
+use crate::commands::{Commands, Desk, Peer};
 use crate::events::Onlookers;
 use crate::forms::{Form, Forms, Unserved};
 use crate::limits::{BODY_BYTES_MAX, BYTES_PER_TURN, REQUEST_TIME, REQUESTS_PER_S};
@@ -52,6 +53,7 @@ pub(crate) struct Shared {
     pub forms: Arc<Forms>,
     pub onlookers: Arc<Onlookers>,
     pub waveforms: Option<Arc<Waveforms>>,
+    pub desk: Desk,
     pub pace: Pace,
     access: Access,
 }
@@ -68,11 +70,26 @@ pub enum Content {
 impl Site {
     /// A site that shows `views` of a run to those who have `access`.
     pub fn new(views: impl Into<Views>, access: Access, content: Content) -> Self {
+        Self::with_commands(views, access, content, Commands::default())
+    }
+
+    /// The same, for those who may also give `commands`.
+    pub fn with_commands(
+        views: impl Into<Views>,
+        access: Access,
+        content: Content,
+        commands: Commands,
+    ) -> Self {
         let Views { figures, waveforms } = views.into();
-        let (forms, pace) = (Arc::new(Forms::new(figures)), Pace::new(REQUESTS_PER_S));
         let onlookers = Arc::<Onlookers>::default();
-        let shared =
-            Arc::new(Shared { forms, onlookers: Arc::clone(&onlookers), waveforms, pace, access });
+        let shared = Arc::new(Shared {
+            forms: Arc::new(Forms::new(figures)),
+            onlookers: Arc::clone(&onlookers),
+            waveforms,
+            desk: Desk::new(commands),
+            pace: Pace::new(REQUESTS_PER_S),
+            access,
+        });
         let router = match content {
             Content::Metrics => Router::new().route("/", get(index)).fallback(no_path),
             Content::Pages => Router::new()
@@ -93,6 +110,11 @@ impl Site {
 
     pub(crate) fn router(&self) -> Router {
         self.router.clone()
+    }
+
+    /// What is served to one client.
+    pub(crate) fn router_for(&self, peer: Peer) -> Router {
+        self.router().layer(Extension(peer))
     }
 
     /// What a client gets that connects, sends `bytes` and no more, and reads to the end.
@@ -211,5 +233,7 @@ async fn no_path() -> (StatusCode, &'static str) {
 }
 
 async fn not_that_way(method: Method) -> (StatusCode, String) {
-    (StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not possible here; GET and HEAD are\n"))
+    let text =
+        format!("{method} is not possible here; GET and HEAD are, and what else `Allow` tells\n");
+    (StatusCode::METHOD_NOT_ALLOWED, text)
 }

@@ -77,7 +77,7 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     if arguments.wait && !sending::wait_for_listeners(&receivers, &signals)? {
         return Ok(signals.received().map_or(Outcome::Ok, Outcome::Interrupted));
     }
-    let target = Target { receivers, frames: arguments.frames, flow_control: None };
+    let target = Target { receivers, frames: arguments.frames, flow_control: None, faults: None };
     let running = plan.detector.front_end()?.start(&target, hits.as_ref().map(EventFile::sink))?;
     sending::watch(&running, &signals, arguments.seconds);
     let report = running.join()?;

@@ -112,7 +112,7 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     let listeners = Listeners::open(&plan, &file)?;
     let mut display = LiveDisplay::open(arguments.quiet);
     let run = configure(&plan, &mut display)?;
-    let _serving = listeners.serve(&run, &mut display)?;
+    let _serving = listeners.serve(&run, run.faults(), &mut display)?;
     let end = match wait_for_builder(&plan, &run, &mut display, &signals) {
         Some(end) => end,
         None => {

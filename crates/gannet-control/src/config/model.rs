@@ -325,6 +325,9 @@ pub struct WebConfig {
     pub token_file: Option<PathBuf>,
     /// Serve addresses other than loopback although token and pages cross the network unencrypted.
     pub plain: bool,
+    /// Take commands of pages and programs, such as to put faults into an emulated front end. Absent: the demonstration
+    /// does, and `gannet run` does not.
+    pub control: Option<bool>,
 }
 
 /// What is kept of the channels one by one: pedestal, noise, rate of primitives.

@@ -44,6 +44,7 @@ impl ReceiveCost {
             receivers: vec![to.into(); plan.streams().count()],
             frames: None,
             flow_control: Some(run.flow_control()),
+            faults: None,
         };
         let emulation =
             plan.detector.front_end().and_then(|front_end| front_end.start(&target, None));

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gannet_emulate::{
-    BURST_DATAGRAMS_MAX, Burst, Emulator, FrontEnd, InjectedEvent, PaceReport, Pacer, Settings,
-    Truth,
+    BURST_DATAGRAMS_MAX, Burst, Emulator, FaultSwitch, FrontEnd, InjectedEvent, PaceReport, Pacer,
+    Settings, Truth,
 };
 use gannet_ingest::{Datagram, Datagrams};
 use gannet_measure::clock::{Clock, SystemClock};
@@ -65,13 +65,15 @@ pub trait PlannedFrontEnd {
         events: Option<EventSink>,
     ) -> Result<Emulation, EmulationError>;
 
-    /// Its datagrams, for a source in this process, and at the end the truth about them.
+    /// Its datagrams, for a source in this process, into which `faults` puts faults, and at the end the truth about
+    /// them.
     ///
     /// # Errors
     /// When it cannot be emulated so.
     fn in_process(
         self: Box<Self>,
         truth: FrontEndTruth,
+        faults: Arc<FaultSwitch>,
     ) -> Result<Box<dyn Datagrams>, EmulationError>;
 }
 
@@ -88,9 +90,10 @@ impl<F: FrontEnd> PlannedFrontEnd for (F, Settings) {
     fn in_process(
         self: Box<Self>,
         truth: FrontEndTruth,
+        faults: Arc<FaultSwitch>,
     ) -> Result<Box<dyn Datagrams>, EmulationError> {
         let (front_end, settings) = *self;
-        Ok(Box::new(InProcess::new(front_end, &settings, truth)?))
+        Ok(Box::new(InProcess::new(front_end, &settings, truth, faults)?))
     }
 }
 
@@ -115,7 +118,8 @@ impl Emulation {
         events: Option<EventSink>,
     ) -> Result<Self, EmulationError> {
         let frames_per_s = front_end.frames_per_s();
-        let emulator = Emulator::new(front_end, settings)?;
+        let mut emulator = Emulator::new(front_end, settings)?;
+        target.faults.iter().for_each(|faults| emulator.obey(Arc::clone(faults)));
         let streams = emulator.streams();
         assert!(target.receivers.len() >= streams, "each stream needs a receiver");
         let clock = SystemClock::start();

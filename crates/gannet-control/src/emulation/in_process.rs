@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use gannet_emulate::{
-    BURST_DATAGRAMS_MAX, ConfigError, Emulator, FrontEnd, Pacer, Settings, Truth,
+    BURST_DATAGRAMS_MAX, ConfigError, Emulator, FaultSwitch, FrontEnd, Pacer, Settings, Truth,
 };
 use gannet_ingest::{DATAGRAMS_AT_ONCE, Datagram, Datagrams, Next};
 
@@ -29,14 +29,16 @@ pub(super) struct InProcess<F> {
 }
 
 impl<F: FrontEnd> InProcess<F> {
-    /// One whose truth goes to `truth`.
+    /// One whose truth goes to `truth`, and that suffers what `faults` puts in.
     pub fn new(
         front_end: F,
         settings: &Settings,
         truth: FrontEndTruth,
+        faults: Arc<FaultSwitch>,
     ) -> Result<Self, ConfigError> {
         let frames_per_s = front_end.frames_per_s();
-        let emulator = Emulator::new(front_end, settings)?;
+        let mut emulator = Emulator::new(front_end, settings)?;
+        emulator.obey(faults);
         let (settings, frames) = (settings.clone(), None);
         Ok(Self {
             emulator,

@@ -1,6 +1,7 @@
 //! Front ends at work: frames that the emulator makes, or whoever else has some, sent when they are due.
 
 mod emulator;
+mod faults;
 mod in_process;
 mod modules;
 mod role;
@@ -14,6 +15,7 @@ use gannet_measure::counter::Counter;
 use gannet_measure::histogram::Histogram;
 
 pub use emulator::{Emulation, EmulationReport, EventFile, EventSink, PlannedFrontEnd, unix_ticks};
+pub use faults::{Faults, Injectable, Injection, Refused};
 pub use in_process::FrontEndTruth;
 pub use modules::{AppliedSink, play_modules};
 pub use role::{Playing, Role, RoleReport};

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use gannet_emulate::FaultSwitch;
 use gannet_fabric::clop::{self, Backend, FabricConfig};
 use gannet_ingest::roce::{RoceConfig, RoceTarget, window_cells};
 use gannet_wire::StreamKey;
@@ -105,6 +107,8 @@ pub struct Target {
     pub frames: Option<u64>,
     /// Waits for the receiver; absent: sends when frames are due, as front ends do.
     pub flow_control: Option<FlowControl>,
+    /// What puts faults in meanwhile, if anything does.
+    pub faults: Option<Arc<FaultSwitch>>,
 }
 
 /// Where the receiver of the same configuration expects each emulated stream: the first address

@@ -36,7 +36,7 @@ use gannet_log::Recorder;
 
 use crate::config::Plan;
 use crate::detector::Pipeline;
-use crate::emulation::{EmulationError, FlowControl};
+use crate::emulation::{EmulationError, Faults, FlowControl};
 use crate::figures::Figures;
 use crate::run_control::{Event, State};
 use crate::snapshot::{Snapshot, SnapshotSource};
@@ -145,6 +145,7 @@ pub struct Run {
     figures: Arc<Figures>,
     /// Samples of the channels, where frames have some.
     waveforms: Option<Arc<Waveforms>>,
+    faults: Option<Arc<Faults>>,
     gate: Arc<Gate>,
     /// What lets the streams expect frames from a time on, in nanoseconds.
     expect: Vec<Box<dyn Fn(u64) + Send + Sync>>,
@@ -206,6 +207,7 @@ impl Run {
             observed,
             figures,
             waveforms: None,
+            faults: None,
             gate: Arc::default(),
             expect: Vec::new(),
             receivers: Vec::new(),
@@ -274,6 +276,11 @@ impl Run {
     /// What pages and programs show of it.
     pub fn views(&self) -> Views {
         Views { figures: self.figures(), waveforms: self.waveforms.clone() }
+    }
+
+    /// What puts faults into the front end of this run, if that is emulated in its process.
+    pub fn faults(&self) -> Option<Arc<Faults>> {
+        self.faults.clone()
     }
 
     /// Addresses at which the sockets of the sources listen, in their order.

@@ -45,7 +45,7 @@ use super::{Run, RunError, placement};
 use crate::config::{Plan, PlannedSource, PlannedStream, Role, SourceInput};
 use crate::detector::{Pipeline, Stages};
 use crate::doctor::System;
-use crate::emulation::FrontEndTruth;
+use crate::emulation::{Faults, FrontEndTruth};
 use crate::remote::ControlSocket;
 use crate::run_control::Event;
 use crate::sys;
@@ -260,6 +260,8 @@ struct Parts<P: Pipeline> {
     raw: Vec<(P::Format, IntakeReader)>,
     /// What the front end made that is played in this process.
     front_end: FrontEndTruth,
+    /// What puts faults into that.
+    faults: Option<Arc<Faults>>,
     /// What joins this process to the other one of the run.
     apart: Apart,
 }
@@ -286,6 +288,7 @@ impl<P: Pipeline> Parts<P> {
             observed: Vec::new(),
             raw: Vec::new(),
             front_end: FrontEndTruth::default(),
+            faults: None,
             apart: Apart::Nothing,
         }
     }
@@ -312,7 +315,9 @@ impl<P: Pipeline> Parts<P> {
         let pool = Arc::new(StreamPool::new(setups));
         let datagrams = match planned.input {
             SourceInput::Emulated => {
-                Some(plan.detector.front_end()?.in_process(Arc::clone(&self.front_end))?)
+                let faults = self.faults.insert(Arc::new(Faults::of(plan))).switch();
+                let truth = Arc::clone(&self.front_end);
+                Some(plan.detector.front_end()?.in_process(truth, faults)?)
             }
             _ => None,
         };
@@ -611,6 +616,7 @@ fn launch<P: Pipeline>(
     let (started, starts) = channel();
     let mut run = Run::new(Arc::clone(&observed), starts, recorder);
     run.waveforms = waveforms;
+    run.faults = parts.faults;
     let gate = Arc::clone(&run.gate);
     let decide = |run: &mut Run, found: ItemReceiver<ItemOf<P>>| -> Result<(), RunError> {
         run.threads.push(spawn("build", &observed.life, move || builder.run(&ordered))?);

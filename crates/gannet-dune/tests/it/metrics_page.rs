@@ -56,7 +56,8 @@ fn served(text: &str) -> BTreeMap<String, Family> {
 
 /// Sends some frames to `to`.
 fn emulate(plan: &Plan, to: SocketAddr) {
-    let target = Target { receivers: vec![to.into()], frames: Some(100), flow_control: None };
+    let target =
+        Target { receivers: vec![to.into()], frames: Some(100), flow_control: None, faults: None };
     plan.detector.front_end().unwrap().start(&target, None).unwrap().join().unwrap();
 }
 

@@ -60,6 +60,7 @@ fn emulate(plan: &Plan, to: SocketAddr, frames: u64) -> EmulationReport {
         receivers: vec![to.into(); plan.detector.emulated().len()],
         frames: Some(frames),
         flow_control: None,
+        faults: None,
     };
     plan.detector.front_end().unwrap().start(&target, None).unwrap().join().unwrap()
 }
@@ -123,6 +124,7 @@ fn streams_come_by_any_socket_of_a_source() {
         receivers: [0, 3, 0, 3].map(|at| addresses[at].into()).to_vec(),
         frames: Some(2000),
         flow_control: None,
+        faults: None,
     };
     plan.detector.front_end().unwrap().start(&target, None).unwrap().join().unwrap();
     let snapshot = run.drain();

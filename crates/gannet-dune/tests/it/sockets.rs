@@ -46,7 +46,7 @@ fn emulate(plan: &Plan, run: &Run, frames: Option<u64>) -> Emulation {
     let before = taken();
     let flow_control = FlowControl { taken: Arc::new(move || taken() - before), in_flight_max };
     let receivers = vec![run.addresses()[0].into(); plan.detector.emulated().len()];
-    let target = Target { receivers, frames, flow_control: Some(flow_control) };
+    let target = Target { receivers, frames, flow_control: Some(flow_control), faults: None };
     plan.detector.front_end().unwrap().start(&target, None).unwrap()
 }
 

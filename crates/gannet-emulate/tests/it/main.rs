@@ -4,6 +4,7 @@ mod content;
 mod digest;
 mod faults;
 mod km3;
+mod live;
 mod own_front_end;
 mod rich;
 mod same_bytes;

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { accounts, outcome, verdict } from "../../pages/break.js";
 import { bounds, clock, grouped, si, span } from "../../pages/format.js";
 import { condition, drops, figure } from "../../pages/overview.js";
 import { opening } from "../../pages/files.js";
@@ -119,4 +120,21 @@ test("what is seen of the samples is in the address", () => {
   for (const wrong of ["channel=x&frames=5", "channel=-1&frames=1e9", "channel=99999999999"]) {
     assert.deepEqual(wanted(`#/signals?${wrong}`), { channel: null, frames: 4 });
   }
+});
+
+test("faults that show at one place are added up and held against the truth", () => {
+  const fault = (name, stage, reason, truth, counted) => ({ name, title: name, expect: "", stage, reason, truth, counted });
+  const sums = accounts([
+    fault("loss", "sent", "before_socket", 3, 8),
+    fault("cut", "sent", "before_socket", 5, 8),
+    fault("duplicate", "frames", "duplicate", 2, 1),
+    fault("reorder", "streams", "late", 0, 4),
+  ]);
+  assert.deepEqual(sums.map(({ truth, counted }) => [truth, counted]), [[8, 8], [2, 1], [0, 4]]);
+  const [agreed, behind, more] = sums.map(verdict);
+  assert.ok(agreed.text.startsWith("sent: before socket") && agreed.text.endsWith("they agree.") && agreed.mark === "");
+  assert.ok(behind.text.endsWith(", 1 not found so far.") && behind.mark === "attention");
+  assert.ok(more.text.endsWith("another cause."));
+  const injection = { number: 1, fault: "cut", stream: "100", seconds: 5, frames: 1234, under_way: true };
+  assert.equal(plain(outcome(injection)), "On now: 1 234 frames of stream 100 suffered it.");
 });

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::readout::process::{alone, gannet};
 
@@ -187,6 +187,86 @@ fn the_samples_of_any_channel_are_seen_while_they_come() {
     let stopped = Command::new("kill").args(["-INT", &demo.child.id().to_string()]).status();
     assert!(stopped.unwrap().success());
     assert_eq!(demo.end().0, Some(130));
+}
+
+#[test]
+fn faults_put_in_by_a_page_are_counted_as_the_front_end_knows_them() {
+    let _alone = alone();
+    let demo = Demo::start("1");
+    let cookie = demo.cookie();
+    // As long as somebody looks on, the demonstration goes on.
+    let looks = demo.ask("GET /api/v1/events?rate=1", &cookie);
+    let begin = Instant::now();
+    let parse = |answer: String| -> Value {
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    };
+    let wait_for = |what: &dyn Fn(&Value) -> bool| {
+        loop {
+            let listed = parse(demo.answer("GET /api/v1/faults", &cookie));
+            if what(&listed) {
+                return listed;
+            }
+            assert!(begin.elapsed() < 2 * PATIENCE, "{listed}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let snapshot = |demo: &Demo| parse(demo.answer("GET /api/v1/snapshot", &cookie));
+    while snapshot(&demo)["state"] != "running" {
+        assert!(begin.elapsed() < PATIENCE);
+        thread::sleep(Duration::from_millis(20));
+    }
+    for fault in ["loss", "duplicate", "reorder", "wrong-header", "burst-loss", "cut"] {
+        let body = format!("{{\"fault\":\"{fault}\",\"seconds\":0.5}}");
+        let headers = format!(
+            "{cookie}Content-Type: application/json\r\nIdempotency-Key: {fault}\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        // The line that `ask` puts after it is no part of the body.
+        let answer = demo.answer("POST /api/v1/faults", &headers);
+        assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+        wait_for(&|listed| {
+            let last = listed["injections"].as_array().and_then(|all| all.last());
+            last.is_some_and(|last| last["fault"] == fault && last["under_way"] == false)
+        });
+    }
+    let entry = |listed: &Value, name: &str| -> Value {
+        let mut faults = listed["faults"].as_array().unwrap().iter();
+        faults.find(|fault| fault["name"] == name).unwrap().clone()
+    };
+    let truth = |listed: &Value, name: &str| entry(listed, name)["truth"].as_u64().unwrap();
+    let withheld = |listed: &Value| {
+        ["loss", "burst-loss", "cut"].map(|it| truth(listed, it)).iter().sum::<u64>()
+    };
+    let last = wait_for(&|listed| entry(listed, "loss")["counted"] == json!(withheld(listed)));
+    drop(looks);
+    let (code, report) = demo.end();
+    // Frames were lost, and it says so.
+    assert_eq!(code, Some(3), "{report}");
+    let (readout, front_end) = (&report["readout"], &report["front_end"]["truth"]);
+    let sum = |list: &Value, pointer: &str| -> u64 {
+        let all = list.as_array().unwrap().iter();
+        all.map(|one| one.pointer(pointer).unwrap().as_u64().unwrap()).sum()
+    };
+    let made = |fault: &str| sum(&front_end["streams"], &format!("/faults/{fault}"));
+    let stage = |name: &str, reason: &str| -> u64 {
+        let mut stages = readout["ledger"].as_array().unwrap().iter();
+        let dropped = &stages.find(|stage| stage["stage"] == name).unwrap()["dropped"];
+        let mut reasons = dropped.as_array().unwrap().iter();
+        reasons.find(|drop| drop["reason"] == reason).unwrap()["count"].as_u64().unwrap()
+    };
+    let withheld: u64 = withheld(&last);
+    assert!(withheld > 0 && made("lost") + made("stopped") == withheld, "{report}");
+    assert_eq!(stage("sent", "before_socket"), withheld, "{report}");
+    for (fault, made, counted) in [
+        ("duplicate", made("duplicated"), stage("frames", "duplicate")),
+        ("wrong-header", made("wrong_id"), stage("frames", "unknown_stream")),
+        ("reorder", made("reordered"), sum(&readout["streams"], "/late")),
+    ] {
+        assert_eq!((truth(&last, fault), made), (counted, counted), "{fault}: {report}");
+        assert!(counted > 0, "{fault}: {report}");
+    }
+    assert_eq!(readout["degraded"], true);
 }
 
 #[test]

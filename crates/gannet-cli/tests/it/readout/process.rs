@@ -141,7 +141,7 @@ impl Bench {
     /// Starts the emulator of the configuration: `frames` frames of each stream to `to`.
     pub fn emulate(&self, to: SocketAddr, frames: Option<u64>) -> Emulation {
         let receivers = vec![to.into(); self.plan.detector.emulated().len()];
-        let target = Target { receivers, frames, flow_control: None };
+        let target = Target { receivers, frames, flow_control: None, faults: None };
         self.plan.detector.front_end().unwrap().start(&target, None).unwrap()
     }
 

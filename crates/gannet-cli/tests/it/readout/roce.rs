@@ -315,8 +315,12 @@ fn malformed_packets_are_counted_and_no_good_one_is_lost_to_them() {
     let readout = Readout::start(&bench.config());
     let SocketAddr::V4(listen) = readout.address else { panic!("not IPv4") };
     thread::sleep(QUIET);
-    let target =
-        Target { receivers: receivers(&bench.plan).unwrap(), frames: None, flow_control: None };
+    let target = Target {
+        receivers: receivers(&bench.plan).unwrap(),
+        frames: None,
+        flow_control: None,
+        faults: None,
+    };
     let good = bench.plan.detector.front_end().unwrap().start(&target, None).unwrap();
     // The queue pair has its sender before others come.
     thread::sleep(QUIET);
