@@ -117,7 +117,8 @@ impl<T> Command<T> {
         let Self { text, key, peer, .. } = self;
         let who = peer.map_or_else(|| "somebody".into(), |Peer(peer)| peer.to_string());
         let text: String = text.chars().take(200).collect();
-        tracing::info!(%who, command = ?text, ?key, result = result.as_u16(), "a command");
+        // The level that logs show unless they are told otherwise: what people did explains what comes after.
+        tracing::warn!(%who, command = ?text, ?key, result = result.as_u16(), "a command");
     }
 }
 
