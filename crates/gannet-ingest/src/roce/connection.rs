@@ -65,12 +65,6 @@ pub(super) struct Taken<'a> {
     pub(super) unfinished: u64,
 }
 
-impl Taken<'_> {
-    const fn refused(reason: SourceDrop) -> Self {
-        Self { fate: Fate::Refused(reason), missing: 0, unfinished: 0 }
-    }
-}
-
 /// A message of which packets lack yet.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
@@ -88,6 +82,14 @@ struct Sender {
     next: u32,
     /// When its last packet came.
     heard_ns: u64,
+}
+
+/// What a packet changes whose headers are right, once its check sum is known to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Admitted {
+    sender: Sender,
+    missing: u32,
+    write: Option<Write>,
 }
 
 /// One queue pair.
@@ -109,29 +111,33 @@ impl Connection {
         self.queue_pair
     }
 
-    /// Takes a packet for this queue pair that came at `now_ns` and whose check sum is right.
+    /// Judges a packet for this queue pair that came at `now_ns` by its headers, and changes nothing.
     ///
     /// Only who knows the key can begin a message, and only who has begun one can go on. So a stranger
     /// changes nothing, and as long as the first sender is not silent, neither does another who knows the key.
-    pub(super) fn take<'a>(
-        &'a mut self,
+    ///
+    /// # Errors
+    /// The reason why it is not taken, whatever its check sum. That a message does not fit the window is no
+    /// such reason: its packet counts in the sequence, if its check sum is right.
+    pub(super) fn admit(
+        &self,
         window: &Window,
         address: SocketAddrV4,
         now_ns: u64,
-        packet: &'a Packet<&[u8]>,
-    ) -> Taken<'a> {
+        packet: &Packet<&[u8]>,
+    ) -> Result<Admitted, SourceDrop> {
         let (opcode, sequence) = (packet.opcode(), packet.sequence());
         if !opcode.is_write() {
-            return Taken::refused(SourceDrop::Malformed);
+            return Err(SourceDrop::Malformed);
         }
         let write = packet.write();
         if write.is_some_and(|write| write.key != window.key) {
-            return Taken::refused(SourceDrop::WrongKey);
+            return Err(SourceDrop::WrongKey);
         }
         let speaks = |own: &Sender| now_ns.saturating_sub(own.heard_ns) < SILENCE_NS;
         let own = self.sender.filter(|own| own.address == address);
         if own.is_none() && write.is_some() && self.sender.as_ref().is_some_and(speaks) {
-            return Taken::refused(SourceDrop::TakenQueuePair);
+            return Err(SourceDrop::TakenQueuePair);
         }
         let expected = own.map(|own| own.next);
         let ahead = expected.map(|next| sequence.wrapping_sub(next) % NUMBERS);
@@ -139,15 +145,27 @@ impl Connection {
             (Some(ahead), _) if ahead < NUMBERS / 2 => ahead,
             (Some(ahead), Some(_)) if NUMBERS - ahead > LATE_MAX => 0,
             (None, Some(_)) => 0,
-            _ => return Taken::refused(SourceDrop::OutOfTurn),
+            _ => return Err(SourceDrop::OutOfTurn),
         };
         let next = (sequence + 1) % NUMBERS;
-        self.sender = Some(Sender { address, next, heard_ns: now_ns });
+        Ok(Admitted { sender: Sender { address, next, heard_ns: now_ns }, missing, write })
+    }
+
+    /// Takes a packet that was admitted and whose check sum is right.
+    pub(super) fn take<'a>(
+        &'a mut self,
+        window: &Window,
+        admitted: Admitted,
+        packet: &'a Packet<&[u8]>,
+    ) -> Taken<'a> {
+        let Admitted { sender, missing, write } = admitted;
+        self.sender = Some(sender);
         let is_torn = missing > 0 || write.is_some();
         let unfinished = if is_torn { self.abandon() } else { 0 };
+        let (opcode, data) = (packet.opcode(), packet.data());
         let (fate, more) = match write {
-            Some(write) => (self.begin(window, &write, opcode, packet.data()), 0),
-            None => self.go_on(opcode, packet.data()),
+            Some(write) => (self.begin(window, &write, opcode, data), 0),
+            None => self.go_on(opcode, data),
         };
         Taken { fate, missing, unfinished: unfinished + more }
     }

@@ -125,17 +125,25 @@ impl RoceSource {
         else {
             return landed.discard(SourceDrop::Malformed, 1);
         };
-        let is_right = |check: &mut SocketCheck| check.is_right(sender, self.address, &packet);
-        if !self.check.as_mut().is_none_or(is_right) {
-            return landed.discard(SourceDrop::BadCheckSum, 1);
-        }
+        // The headers first, as the check sum is of all bytes: what they refuse costs the same however long it
+        // is. Of a packet that is wrong in both the reason is that of its headers, which is true of it as it
+        // came; only what would have been taken otherwise is counted as damaged.
         let Ok(own) =
             connections.binary_search_by_key(&packet.queue_pair(), Connection::queue_pair)
         else {
             return landed.discard(SourceDrop::WrongQueuePair, 1);
         };
+        let connection = &mut connections[own];
         let now_ns = packets.landed().arrival_ns();
-        let taken = connections[own].take(&self.window, sender, now_ns, &packet);
+        let admitted = match connection.admit(&self.window, sender, now_ns, &packet) {
+            Ok(admitted) => admitted,
+            Err(reason) => return landed.discard(reason, 1),
+        };
+        let is_right = |check: &mut SocketCheck| check.is_right(sender, self.address, &packet);
+        if !self.check.as_mut().is_none_or(is_right) {
+            return landed.discard(SourceDrop::BadCheckSum, 1);
+        }
+        let taken = connection.take(&self.window, admitted, &packet);
         let (missing, unfinished) = (u64::from(taken.missing), taken.unfinished);
         match taken.fate {
             Fate::Kept => {}

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use gannet_ingest::roce::{RoceConfig, RoceSink, RoceSource, RoceTarget};
 use gannet_ingest::udp::UdpSinkConfig;
-use gannet_ingest::{Datagram, Landing, Sink, Source};
+use gannet_ingest::{Datagram, Landing, Sink, Source, SourceDrop};
 use gannet_measure::clock::{Clock, SystemClock};
+use gannet_measure::ledger::Reason;
 use gannet_measure::random::Random;
 use gannet_measure::testing::skipped;
-use gannet_wire::roce::Packet;
 use gannet_wire::roce::invariant_crc::Path;
+use gannet_wire::roce::{Opcode, Packet, Repr, Write};
 use gannet_wire::{ipv4, udp};
 use rustix::net::{AddressFamily, RecvFlags, SocketType, ipproto, recv, socket};
 
@@ -116,4 +117,67 @@ fn a_sender_is_told_that_nobody_listens() {
         sink.send(&[Datagram { header: &[], body: &frame }]).unwrap().refused
     });
     assert!(refused.sum::<u64>() > 0);
+}
+
+/// Bytes of each message of a test of what is refused.
+const LEN: usize = 100;
+
+/// A packet with a whole message, from and to addresses of sockets.
+fn whole(path: &Path, queue_pair: u32, key: u32, sequence: u32) -> Vec<u8> {
+    let write = Write { address: 1 << 40, key, length: LEN as u32 };
+    let repr = Repr { queue_pair, sequence, write, data_len: LEN, ..Repr::new(Opcode::WriteOnly) };
+    let mut packet = vec![0; repr.buffer_len()];
+    repr.seal(path, &mut packet);
+    packet
+}
+
+#[test]
+fn a_packet_is_refused_once_and_by_its_headers_before_its_check_sum() {
+    let mut config = RoceConfig::new("127.0.0.1:0".parse().unwrap(), vec![QUEUE_PAIR], KEY);
+    config.start = 1 << 40;
+    let landing = Landing { lengths: LEN..=LEN, cells: 1 };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    let mut source = RoceSource::open(&config, landing, &clock).unwrap();
+    source.start().unwrap();
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let SocketAddr::V4(own) = sender.local_addr().unwrap() else { panic!("not IPv4") };
+    let path = Path::of_socket(own, source.address());
+    let good = |sequence| whole(&path, QUEUE_PAIR, KEY, sequence);
+    let damaged = |mut packet: Vec<u8>| {
+        packet[60] ^= 0x10;
+        packet
+    };
+    // Packets, and why each is not taken.
+    let packets = [
+        // The first with the key has the queue pair, and this is none.
+        (damaged(good(500)), Some(SourceDrop::BadCheckSum)),
+        (good(7), None),
+        (damaged(whole(&path, QUEUE_PAIR + 1, KEY, 8)), Some(SourceDrop::WrongQueuePair)),
+        (whole(&path, QUEUE_PAIR + 1, KEY, 8), Some(SourceDrop::WrongQueuePair)),
+        (damaged(whole(&path, QUEUE_PAIR, KEY ^ 1, 8)), Some(SourceDrop::WrongKey)),
+        (damaged(good(7)), Some(SourceDrop::OutOfTurn)),
+        // Had it moved the numbers on, there would be 92 missing, and the next late.
+        (damaged(good(100)), Some(SourceDrop::BadCheckSum)),
+        (good(8), None),
+    ];
+    let counted = |source: &RoceSource| -> Vec<u64> {
+        let account = source.landed().account();
+        SourceDrop::ALL.iter().map(|reason| account.dropped(*reason)).collect()
+    };
+    for (number, (packet, reason)) in packets.iter().enumerate() {
+        let mut expected = counted(&source);
+        let place = SourceDrop::ALL.iter().position(|one| Some(*one) == *reason);
+        if let Some(place) = place {
+            expected[place] += 1;
+        }
+        sender.send_to(packet, source.address()).unwrap();
+        let mut arrived = 0;
+        let came = (0..100).any(|_| {
+            arrived += source.poll(Duration::from_millis(20)).unwrap();
+            arrived > 0 || counted(&source) == expected && reason.is_some()
+        });
+        assert!(came, "packet {number} is neither taken nor counted for {reason:?}");
+        assert_eq!(arrived, usize::from(reason.is_none()), "packet {number}");
+        assert_eq!(counted(&source), expected, "packet {number}");
+    }
 }

@@ -32,7 +32,11 @@ fn give(connection: &mut Connection, sender: SocketAddrV4, bytes: &[u8]) -> Give
 
 fn give_at(connection: &mut Connection, now_ns: u64, sender: SocketAddrV4, bytes: &[u8]) -> Given {
     let packet = Packet::new_checked(bytes).unwrap();
-    let taken = connection.take(&window(), sender, now_ns, &packet);
+    let admitted = match connection.admit(&window(), sender, now_ns, &packet) {
+        Ok(admitted) => admitted,
+        Err(reason) => return (Err(reason), 0, 0),
+    };
+    let taken = connection.take(&window(), admitted, &packet);
     let fate = match taken.fate {
         Fate::Refused(reason) => Err(reason),
         Fate::Kept => Ok(None),
