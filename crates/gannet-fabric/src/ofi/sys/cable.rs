@@ -13,7 +13,7 @@ use super::abi::{self, function};
 use super::info::Info;
 use super::library::{CallError, Library};
 use super::memory::Mapped;
-use super::objects::{Objects, bind, close, enable, opened};
+use super::objects::{Objects, bind, close, close_endpoint, enable, opened};
 
 /// Most bytes of the name of an endpoint.
 const NAME_MAX: usize = 256;
@@ -475,16 +475,11 @@ impl fmt::Debug for Cable {
 
 impl Drop for Cable {
     fn drop(&mut self) {
-        let mut is_closed = true;
-        let registrations = self.memory.iter().map(|&(_, registration)| registration);
-        for registration in self.lent.iter().copied().chain(registrations) {
-            // SAFETY: it is ours, and closed once.
-            is_closed &= unsafe { close(registration.cast()) };
-        }
-        if let Some(endpoint) = self.objects.pop() {
-            // SAFETY: as above. From now on nothing is under way.
-            is_closed &= unsafe { close(endpoint) };
-        }
+        let used = self.memory.iter().map(|&(_, registration)| registration);
+        let registrations = self.lent.iter().copied().chain(used).map(<*mut abi::Mr>::cast);
+        let endpoint = self.objects.pop().unwrap_or(ptr::null_mut());
+        // SAFETY: all are ours, and closed once. From then on nothing is under way.
+        let is_closed = unsafe { close_endpoint(endpoint, registrations) };
         if !is_closed {
             // What the provider may still reach stays where it is.
             std::mem::forget((
