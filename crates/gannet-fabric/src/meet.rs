@@ -1,11 +1,15 @@
 //! How two endpoints of a backend meet at a place that both know.
 
+mod reception;
+
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use self::reception::Reception;
 use crate::endpoint::{Endpoint, Level, Peer};
 use crate::exchange::{JoinError, Side};
 use crate::ofi::provider::{Choice, ChooseError, Wanted, choose};
@@ -17,11 +21,13 @@ use crate::trust::Trust;
 use crate::udp::{self, Udp};
 
 /// A place at which endpoints of one backend meet: one listens, others connect.
-pub trait Meet: Send + 'static {
+pub trait Meet: Clone + Send + 'static {
     /// One end.
     type Endpoint: Endpoint + Send + 'static;
     /// Who waits for others.
     type Listener: Send + 'static;
+    /// Who has come, and has not said who it is.
+    type Caller: Send + 'static;
 
     /// Listens at the place.
     ///
@@ -32,7 +38,24 @@ pub trait Meet: Send + 'static {
     /// The place as people write it, of one who listens.
     fn place(&self, listener: &Self::Listener) -> String;
 
-    /// Joins an endpoint of its own to the next that comes within `wait`.
+    /// Waits for somebody to come, no longer than `wait`.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when nobody comes.
+    fn come(&self, listener: &Self::Listener, wait: Duration) -> io::Result<Self::Caller>;
+
+    /// Joins an endpoint of its own to who has come, within the deadline of the limits.
+    ///
+    /// # Errors
+    /// When who has come may not join.
+    fn join(
+        &self,
+        caller: Self::Caller,
+        limits: &Limits,
+        trust: &Trust,
+    ) -> Result<(Self::Endpoint, Peer), JoinError>;
+
+    /// Joins an endpoint of its own to the next that comes within `wait`. A [`Reception`] meets several at a time.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] when nobody comes; else when who comes may not join.
@@ -42,7 +65,9 @@ pub trait Meet: Send + 'static {
         wait: Duration,
         limits: &Limits,
         trust: &Trust,
-    ) -> Result<(Self::Endpoint, Peer), JoinError>;
+    ) -> Result<(Self::Endpoint, Peer), JoinError> {
+        self.join(self.come(listener, wait)?, limits, trust)
+    }
 
     /// Joins an endpoint to the one that listens.
     ///
@@ -76,6 +101,7 @@ pub struct OverShm(pub PathBuf);
 impl Meet for OverShm {
     type Endpoint = Shm;
     type Listener = shm::Listener;
+    type Caller = OwnedFd;
 
     /// A socket that a process has left behind, which was killed, is replaced; who listens there takes the
     /// question for somebody who did not join.
@@ -100,15 +126,18 @@ impl Meet for OverShm {
         self.0.display().to_string()
     }
 
-    fn accept(
+    fn come(&self, listener: &shm::Listener, wait: Duration) -> io::Result<OwnedFd> {
+        listener.accept(wait)
+    }
+
+    fn join(
         &self,
-        listener: &shm::Listener,
-        wait: Duration,
+        caller: OwnedFd,
         limits: &Limits,
         trust: &Trust,
     ) -> Result<(Shm, Peer), JoinError> {
         let mut endpoint = Shm::new(limits.clone());
-        let peer = endpoint.join(listener.accept(wait)?, Side::Accepting, trust)?;
+        let peer = endpoint.join(caller, Side::Accepting, trust)?;
         Ok((endpoint, peer))
     }
 
@@ -149,6 +178,7 @@ impl OverUdp {
 impl Meet for OverUdp {
     type Endpoint = Udp;
     type Listener = tcp::Listener;
+    type Caller = TcpStream;
 
     fn listen(&self) -> io::Result<tcp::Listener> {
         tcp::Listener::bind(self.address()?)
@@ -158,15 +188,19 @@ impl Meet for OverUdp {
         listener.address().map_or_else(|_| self.0.clone(), |address| address.to_string())
     }
 
-    fn accept(
+    fn come(&self, listener: &tcp::Listener, wait: Duration) -> io::Result<TcpStream> {
+        listener.come(wait)
+    }
+
+    fn join(
         &self,
-        listener: &tcp::Listener,
-        wait: Duration,
+        caller: TcpStream,
         limits: &Limits,
         trust: &Trust,
     ) -> Result<(Udp, Peer), JoinError> {
-        let connection = listener.accept_within(wait, trust, udp::BACKEND, limits.deadline)?;
-        let mut endpoint = Self::endpoint(&listener.address()?, limits)?;
+        let address = caller.local_addr()?;
+        let connection = tcp::answer(caller, trust, udp::BACKEND, limits.deadline)?;
+        let mut endpoint = Self::endpoint(&address, limits)?;
         let peer = endpoint.join(connection)?;
         Ok((endpoint, peer))
     }
@@ -179,7 +213,7 @@ impl Meet for OverUdp {
     }
 
     fn is_listening(&self) -> io::Result<bool> {
-        answer(std::net::TcpStream::connect_timeout(&self.address()?, ANSWER_WITHIN))
+        answer(TcpStream::connect_timeout(&self.address()?, ANSWER_WITHIN))
     }
 }
 
@@ -206,6 +240,7 @@ impl OverOfi {
 impl Meet for OverOfi {
     type Endpoint = Ofi;
     type Listener = tcp::Listener;
+    type Caller = TcpStream;
 
     /// The provider is chosen now: that takes a second with some libraries, and who connects does not wait so long.
     fn listen(&self) -> io::Result<tcp::Listener> {
@@ -217,14 +252,17 @@ impl Meet for OverOfi {
         listener.address().map_or_else(|_| self.place.clone(), |address| address.to_string())
     }
 
-    fn accept(
+    fn come(&self, listener: &tcp::Listener, wait: Duration) -> io::Result<TcpStream> {
+        listener.come(wait)
+    }
+
+    fn join(
         &self,
-        listener: &tcp::Listener,
-        wait: Duration,
+        caller: TcpStream,
         limits: &Limits,
         trust: &Trust,
     ) -> Result<(Ofi, Peer), JoinError> {
-        let connection = listener.accept_within(wait, trust, ofi::BACKEND, limits.deadline)?;
+        let connection = tcp::answer(caller, trust, ofi::BACKEND, limits.deadline)?;
         let mut endpoint = self.endpoint(limits)?;
         let peer = endpoint.join(connection)?;
         Ok((endpoint, peer))

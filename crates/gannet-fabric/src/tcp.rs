@@ -63,37 +63,37 @@ impl Listener {
         backend: u32,
         deadline: Duration,
     ) -> Result<Connection, JoinError> {
-        self.accept_within(deadline, trust, backend, deadline)
+        secret(trust)?;
+        answer(self.come(deadline)?, trust, backend, deadline)
     }
 
-    /// As [`accept`](Self::accept), but waits for somebody to come no longer than `wait`.
-    ///
-    /// # Errors
-    /// As [`accept`](Self::accept).
-    pub fn accept_within(
-        &self,
-        wait: Duration,
-        trust: &Trust,
-        backend: u32,
-        deadline: Duration,
-    ) -> Result<Connection, JoinError> {
-        let key = secret(trust)?;
+    /// Waits for somebody to come, no longer than `wait`.
+    pub(crate) fn come(&self, wait: Duration) -> io::Result<TcpStream> {
         let begin = Instant::now();
-        let stream = loop {
+        loop {
             match self.0.accept() {
-                Ok((stream, _)) => break stream,
+                Ok((stream, _)) => return Ok(stream),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     if begin.elapsed() >= wait {
-                        return Err(error.into());
+                        return Err(error);
                     }
                     std::thread::sleep(LOOK);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
-        };
-        Connection::meet(stream, Side::Accepting, &key, backend, deadline)
+        }
     }
+}
+
+/// Meets who has come, within `deadline`.
+pub(crate) fn answer(
+    caller: TcpStream,
+    trust: &Trust,
+    backend: u32,
+    deadline: Duration,
+) -> Result<Connection, JoinError> {
+    Connection::meet(caller, Side::Accepting, &secret(trust)?, backend, deadline)
 }
 
 /// Meets who listens at `address`, within `deadline` for each address that it stands for.

@@ -1,15 +1,15 @@
 //! Readout and builder as two processes: the threads that join them.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use gannet_fabric::clop::Backend;
-use gannet_fabric::meet::{Meet, OverOfi, OverShm, OverUdp};
+use gannet_fabric::meet::{Meet, OverOfi, OverShm, OverUdp, Reception};
 use gannet_fabric::messenger::{Messenger, Ring};
-use gannet_fabric::{Endpoint, JoinError, Limits, Peer, Trust};
+use gannet_fabric::{Endpoint, Limits, Peer, Trust};
 use gannet_measure::clock::Clock;
 use gannet_readout::remote::{self, BuilderEnd, LinkError, ReadoutEnd};
 use gannet_trigger::Item;
@@ -132,19 +132,13 @@ impl<I: Item + Record> BuilderLink<I> {
     }
 
     fn serve_all<M: Meet>(mut self, place: &M, listener: &M::Listener) {
+        let (limits, trust) = (self.meeting.limits.clone(), self.meeting.trust.clone());
+        let mut reception = Reception::new(place.clone(), limits, trust);
         while !self.look() {
-            let Meeting { limits, trust, .. } = &self.meeting;
-            match place.accept(listener, LOOK, limits, trust) {
-                Ok(joined) => {
-                    if let Some(messenger) = self.meeting.messenger(joined) {
-                        self.serve(messenger);
-                    }
-                }
-                Err(JoinError::System(error)) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => {
-                    tracing::warn!(%error, "a readout did not join");
-                    thread::sleep(LOOK);
-                }
+            if let Some(joined) = reception.next(listener, LOOK)
+                && let Some(messenger) = self.meeting.messenger(joined)
+            {
+                self.serve(messenger);
             }
         }
     }

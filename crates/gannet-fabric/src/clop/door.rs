@@ -1,6 +1,6 @@
 //! The thread that lets senders in, one at a time.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use gannet_memory::{Access, SharedRegion};
 
 use super::greeting::{Greeting, LEN, RING, WORDS};
-use crate::meet::Meet;
+use crate::meet::{Meet, Reception};
 use crate::{
     Completion, Endpoint, JoinError, Key, Limits, Local, Opening, Peer, PostError, Put, RegionId,
     Remote, Trust, Window,
@@ -153,17 +153,11 @@ struct Keeper<M: Meet> {
 
 impl<M: Meet> Keeper<M> {
     fn run(self, listener: &M::Listener) {
-        let place = &self.place;
+        let (limits, trust) = (self.limits.clone(), self.trust.clone());
+        let mut reception = Reception::new(self.meet.clone(), limits, trust);
         while !self.is_stopped() {
-            match self.meet.accept(listener, LOOK, &self.limits, &self.trust) {
-                Ok(joined) => self.admit(Sender::new(joined)),
-                Err(JoinError::System(error)) if error.kind() == ErrorKind::WouldBlock => {}
-                // Somebody asked whether anybody listens, or was killed.
-                Err(error @ (JoinError::Closed | JoinError::System(_))) => {
-                    tracing::debug!(%place, %error, "a sender did not join");
-                    thread::sleep(STEP);
-                }
-                Err(error) => tracing::warn!(%place, %error, "a sender was not let in"),
+            if let Some(joined) = reception.next(listener, LOOK) {
+                self.admit(Sender::new(joined));
             }
         }
     }

@@ -2,19 +2,23 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
+use std::time::Duration;
 
 use gannet_fabric::exchange::{JoinError, Side};
+use gannet_fabric::meet::{OverShm, OverUdp, Reception};
 use gannet_fabric::shm::{Limits, Listener, Shm};
-use gannet_fabric::{Endpoint, Local, Opening, Trust};
+use gannet_fabric::{Endpoint, Local, Meet, Opening, Trust};
 use gannet_measure::random::Random;
 use gannet_memory::{Access, SharedRegion};
 use gannet_wire::exchange::Message;
 use gannet_wire::record::Record;
+use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvFlags, SendFlags, SocketFlags, SocketType, recvmsg,
-    send, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType, connect, recv, recvmsg, send, socket_with, socketpair,
 };
 
 use crate::conformance::REGION;
@@ -186,4 +190,43 @@ fn a_listener_leaves_no_name_behind() {
     far.join().unwrap().unwrap();
     drop(listener);
     assert!(!path.exists());
+}
+
+/// Whether a stranger that says nothing is still listened to, and has heard a hello and no more.
+fn is_waited_for(stranger: impl AsFd) -> bool {
+    let mut heard = [0; 256];
+    let mut hear = || recv(&stranger, &mut heard[..], RecvFlags::DONTWAIT).map(|(len, _)| len);
+    hear().is_ok_and(|len| len > 0) && hear() == Err(Errno::AGAIN)
+}
+
+/// One joins at a place where strangers came before it, who say nothing and are not given up yet.
+fn joins_beside_strangers<M: Meet, S: AsFd>(meet: M, call: impl Fn(&str) -> (M, S)) {
+    // Far more than a join takes, so that one that waits for the strangers finds them given up.
+    let patient = Limits { deadline: Duration::from_secs(20), ..Limits::default() };
+    let trust = Trust::Secret(b"gannets and terns".to_vec());
+    let listener = meet.listen().unwrap();
+    let place = meet.place(&listener);
+    let strangers: Vec<_> = (0..4).map(|_| call(&place)).collect();
+    let (there, limits, secret) = (strangers[0].0.clone(), patient.clone(), trust.clone());
+    let far = thread::spawn(move || there.connect(&limits, &secret).map(drop));
+    let mut reception = Reception::new(meet, patient.clone(), trust);
+    let joined = reception.next(&listener, 2 * patient.deadline);
+    assert!(joined.is_some() && far.join().unwrap().is_ok());
+    for (_, stranger) in &strangers {
+        assert!(is_waited_for(stranger), "a stranger was given up first");
+    }
+}
+
+#[test]
+fn strangers_that_say_nothing_hold_up_nobody() {
+    joins_beside_strangers(OverUdp("127.0.0.1:0".into()), |place| {
+        (OverUdp(place.into()), TcpStream::connect(place).unwrap())
+    });
+    let directory = tempfile::tempdir().unwrap();
+    joins_beside_strangers(OverShm(directory.path().join("place")), |place| {
+        let kind = SocketType::SEQPACKET;
+        let stranger = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+        connect(&stranger, &SocketAddrUnix::new(place).unwrap()).unwrap();
+        (OverShm(place.into()), stranger)
+    });
 }

@@ -31,6 +31,7 @@ struct OverSim {
 impl Meet for OverSim {
     type Endpoint = Sim;
     type Listener = ();
+    type Caller = Cable;
 
     fn listen(&self) -> io::Result<()> {
         Ok(())
@@ -40,17 +41,14 @@ impl Meet for OverSim {
         "a network".to_owned()
     }
 
-    fn accept(
-        &self,
-        (): &(),
-        wait: Duration,
-        limits: &Limits,
-        _: &Trust,
-    ) -> Result<(Sim, Peer), JoinError> {
-        let Some(cable) = self.waiting.lock().unwrap().pop_front() else {
+    fn come(&self, (): &(), wait: Duration) -> io::Result<Cable> {
+        self.waiting.lock().unwrap().pop_front().ok_or_else(|| {
             thread::sleep(wait.min(LOOK));
-            return Err(io::Error::from(ErrorKind::WouldBlock).into());
-        };
+            ErrorKind::WouldBlock.into()
+        })
+    }
+
+    fn join(&self, cable: Cable, limits: &Limits, _: &Trust) -> Result<(Sim, Peer), JoinError> {
         let mut endpoint = self.network.endpoint(limits.clone());
         let peer = endpoint.join(cable)?;
         Ok((endpoint, peer))

@@ -1,0 +1,143 @@
+//! Meeting several at a time, of whom some may be strangers that say nothing.
+
+use std::io::ErrorKind;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Meet;
+use crate::endpoint::Peer;
+use crate::exchange::JoinError;
+use crate::own::Limits;
+use crate::trust::Trust;
+
+/// Most meetings at a time; who comes then waits until one is over, which is within its deadline.
+const MEETINGS_MAX: usize = 16;
+/// Time between two looks at meetings that are under way.
+const LOOK: Duration = Duration::from_millis(1);
+/// Time between two messages about those who did not join.
+const QUIET: Duration = Duration::from_secs(10);
+
+type Joined<M> = Result<(<M as Meet>::Endpoint, Peer), JoinError>;
+
+/// Lets others join at one place, each in a thread of its own: who says nothing holds up nobody else.
+pub struct Reception<M: Meet> {
+    meet: M,
+    limits: Limits,
+    trust: Trust,
+    under_way: usize,
+    met: Receiver<Joined<M>>,
+    tell: Sender<Joined<M>>,
+    strangers: Strangers,
+}
+
+impl<M: Meet> Reception<M> {
+    /// A reception at a place, for endpoints of these limits.
+    pub fn new(meet: M, limits: Limits, trust: Trust) -> Self {
+        let (tell, met) = channel();
+        Self { meet, limits, trust, under_way: 0, met, tell, strangers: Strangers::default() }
+    }
+
+    /// The next that has joined, if one has within `wait`. Of those who may not join the first is
+    /// logged, then their number every ten seconds.
+    pub fn next(&mut self, listener: &M::Listener, wait: Duration) -> Option<(M::Endpoint, Peer)> {
+        let begin = Instant::now();
+        loop {
+            let left = wait.saturating_sub(begin.elapsed());
+            if let Ok(met) = self.met.try_recv() {
+                self.under_way -= 1;
+                match met {
+                    Ok(joined) => return Some(joined),
+                    Err(error) => self.refused(listener, &error),
+                }
+                continue;
+            }
+            self.strangers.tell(0, Instant::now()).into_iter().for_each(|count| {
+                let place = self.meet.place(listener);
+                tracing::warn!(%place, count, "more came that did not join");
+            });
+            if left.is_zero() {
+                return None;
+            }
+            let pause = if self.under_way > 0 { left.min(LOOK) } else { left };
+            if self.under_way == MEETINGS_MAX {
+                thread::sleep(pause);
+                continue;
+            }
+            // No time at all would be for ever to some sockets.
+            match self.meet.come(listener, pause.max(LOOK)) {
+                Ok(caller) => self.begin(caller),
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(error) => {
+                    self.refused(listener, &error.into());
+                    thread::sleep(pause);
+                }
+            }
+        }
+    }
+
+    /// Meets who has come, in a thread that ends within the deadline.
+    fn begin(&mut self, caller: M::Caller) {
+        let (meet, limits, trust) = (self.meet.clone(), self.limits.clone(), self.trust.clone());
+        let tell = self.tell.clone();
+        let meeting = move || {
+            // Nobody hears it when the reception is closed.
+            let _ = tell.send(meet.join(caller, &limits, &trust));
+        };
+        // Without a thread for it the caller is let go, and may come again.
+        match thread::Builder::new().name("fabric meeting".into()).spawn(meeting) {
+            Ok(_) => self.under_way += 1,
+            Err(error) => tracing::warn!(%error, "no thread for who has come"),
+        }
+    }
+
+    fn refused(&mut self, listener: &M::Listener, error: &JoinError) {
+        let place = self.meet.place(listener);
+        // Who asks whether anybody listens goes away again.
+        if matches!(error, JoinError::Closed) {
+            return tracing::debug!(%place, %error, "who came went away");
+        }
+        if let Some(count) = self.strangers.tell(1, Instant::now()) {
+            tracing::warn!(%place, %error, count, "who came did not join");
+        }
+    }
+}
+
+/// Those who did not join, and when that was logged.
+#[derive(Debug, Default)]
+struct Strangers {
+    untold: u64,
+    told: Option<Instant>,
+}
+
+impl Strangers {
+    /// Counts `more`, and gives how many are to be logged now.
+    fn tell(&mut self, more: u64, now: Instant) -> Option<u64> {
+        self.untold += more;
+        let is_quiet = self.told.is_none_or(|told| now.saturating_duration_since(told) >= QUIET);
+        (self.untold > 0 && is_quiet).then(|| {
+            self.told = Some(now);
+            std::mem::take(&mut self.untold)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_stranger_is_told_and_then_their_number() {
+        let (mut strangers, begin) = (Strangers::default(), Instant::now());
+        assert_eq!(strangers.tell(0, begin), None);
+        assert_eq!(strangers.tell(1, begin), Some(1));
+        for second in 1..10 {
+            assert_eq!(strangers.tell(100, begin + Duration::from_secs(second)), None);
+        }
+        let then = begin + QUIET;
+        assert_eq!(strangers.tell(0, then), Some(900));
+        assert_eq!(strangers.tell(0, then + 2 * QUIET), None, "there were no more");
+        assert_eq!(strangers.tell(1, then + 2 * QUIET), Some(1));
+    }
+}
