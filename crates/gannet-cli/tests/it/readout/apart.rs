@@ -224,6 +224,9 @@ fn two_hosts_record_what_one_does_over_libfabric() {
     }
 }
 
+/// How long a readout is without its builder.
+const WITHOUT_BUILDER: Duration = Duration::from_secs(5);
+
 #[test]
 fn a_readout_goes_on_without_its_builder_and_with_the_next() {
     let _alone = alone();
@@ -239,7 +242,7 @@ fn a_readout_goes_on_without_its_builder_and_with_the_next() {
     first.child.kill().unwrap();
     first.child.wait().unwrap();
     readout.says("the builder is gone");
-    thread::sleep(Duration::from_secs(1));
+    thread::sleep(WITHOUT_BUILDER);
     let mut second = Part::start(&bench, "second", &["--role", "builder"]);
     second.says("readout and builder are joined");
     thread::sleep(Duration::from_secs(2));
