@@ -242,8 +242,10 @@ fn channels(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Re
     let loudest = Numbered::of(&snapshot.channels.loudest);
     let rates = loudest.iter().map(|channel| (channel.labels(), channel.of.highest_rate_hz()));
     gauges(encoder, "gannet_loudest_channel_rate_hertz", "Primitives a second", rates)?;
-    let Some(all) = &snapshot.channels.all else { return Ok(()) };
-    let all = Numbered::of(all);
+    if !snapshot.channels.in_metrics {
+        return Ok(());
+    }
+    let all = Numbered::of(&snapshot.channels.all);
     let known = |value: fn(&ChannelFigures) -> Option<f64>| {
         all.iter().filter_map(move |channel| Some((channel.labels(), value(channel.of)?)))
     };

@@ -248,9 +248,12 @@ pub struct ChannelsSnapshot {
     pub file: Option<PathBuf>,
     /// Why it could not be written the last time.
     pub trouble: Option<String>,
-    /// All channels, for metrics, if these are to tell of them.
+    /// All channels; none before the first look.
     #[serde(skip)]
-    pub all: Option<Arc<Vec<ChannelFigures>>>,
+    pub all: Arc<Vec<ChannelFigures>>,
+    /// Whether metrics are to tell of all of them.
+    #[serde(skip)]
+    pub in_metrics: bool,
 }
 
 impl ChannelsSnapshot {

@@ -1,15 +1,18 @@
 // The samples of a channel, as they come.
 
+import { Channels } from "./channels.js";
 import { make, say } from "./dom.js";
 import { Trace } from "./trace.js";
 
 /** @typedef {import("./trace.js").Waveform} Waveform */
-/** @typedef {{stream: string, channels: {channel: number, plane: number}[]}} Stream */
+/** @typedef {{stream: string, channels: import("./channels.js").Channel[]}} Stream */
 
 /** Least time from one picture to the next, in milliseconds. */
 const PERIOD_MS = 200;
 /** The same after there was nothing to see. */
 const EXCUSED_MS = 1000;
+/** Time from one look at all channels to the next, in milliseconds: they are looked at once a second. */
+const ALL_MS = 2000;
 /** Numbers of frames to choose from. */
 const FRAMES = [1, 4, 16, 64, 256];
 
@@ -59,6 +62,7 @@ export class Signals {
     this.trouble = make("p", "quiet");
     this.trouble.setAttribute("role", "status");
     this.trace = new Trace();
+    this.all = new Channels((channel) => this.choose(channel));
     this.element = make("div", "signals", [
       make("h1", "", "Signals"),
       make("p", "controls", [
@@ -74,6 +78,7 @@ export class Signals {
         "quiet",
         "Least and greatest sample of each column, in ADC counts. Dotted: the pedestal; dashed: above it, samples belong to a hit. Grey: no frame.",
       ),
+      this.all.element,
     ]);
     /** @type {Stream[]} */
     this.streams = [];
@@ -83,6 +88,7 @@ export class Signals {
     /** @type {Waveform | null} */
     this.latest = null;
     this.asked = 0;
+    this.learned = -Infinity;
     this.is_waiting = false;
     this.stream.addEventListener("change", () => this.choose(this.streams[this.stream.selectedIndex]?.channels[0]?.channel));
     this.channel.addEventListener("change", () => this.choose(Number(this.channel.value)));
@@ -100,7 +106,7 @@ export class Signals {
   choose(channel) {
     if (channel === undefined) return;
     history.replaceState(null, "", address(channel, Number(this.frames.value)));
-    this.asked = 0;
+    [this.asked, this.learned] = [0, -Infinity];
     this.follow();
   }
 
@@ -134,15 +140,22 @@ export class Signals {
     }
   }
 
-  /** Asks for the channels, once for a run. */
+  /** Asks for the channels, and what is known of them. */
   async learn() {
-    if (this.streams.length > 0) return;
+    const now = performance.now();
+    if (this.streams.length > 0 && now - this.learned < ALL_MS) return;
+    this.learned = now;
     const answer = await fetch("/api/v1/channels");
     if (!answer.ok) return this.excuse(answer);
     /** @type {Stream[]} */
     const streams = await answer.json();
+    const is_new = this.streams.length === 0;
     this.streams = streams.filter(({ channels }) => channels.length > 0);
-    this.stream.replaceChildren(...this.streams.map(({ stream }) => new Option(stream)));
+    for (const { stream, channels } of this.streams) channels.forEach((channel) => (channel.stream = stream));
+    if (is_new) this.stream.replaceChildren(...this.streams.map(({ stream }) => new Option(stream)));
+    const { channel, frames } = wanted(location.hash);
+    const shown = channel ?? this.streams[0]?.channels[0].channel ?? -1;
+    this.all.show(this.streams.flatMap(({ channels }) => channels), shown, (it) => address(it, frames));
   }
 
   async look() {
@@ -168,7 +181,7 @@ export class Signals {
     const of = this.streams[Math.max(0, at)];
     if (this.stream.selectedIndex !== at || this.channel.options.length !== of.channels.length) {
       this.stream.selectedIndex = at;
-      const name = (/** @type {{channel: number, plane: number}} */ it) =>
+      const name = (/** @type {import("./channels.js").Channel} */ it) =>
         new Option(`${it.channel} (plane ${it.plane})`, it.channel.toString());
       this.channel.replaceChildren(...of.channels.map(name));
     }

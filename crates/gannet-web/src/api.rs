@@ -96,7 +96,7 @@ struct Why<'a> {
 /// What the names in the ledger of this run mean, and what can be done.
 async fn reasons(State(shared): State<Arc<Shared>>) -> Response {
     let Ok(snapshot) = shared.forms.snapshot() else {
-        return problem(StatusCode::SERVICE_UNAVAILABLE, "busy", "ask again");
+        return busy();
     };
     let stages = snapshot.ledger.iter().map(|Statement { stage, dropped, .. }| {
         let reasons = dropped.iter().map(|Drop { reason, meaning, .. }| {
@@ -106,6 +106,11 @@ async fn reasons(State(shared): State<Arc<Shared>>) -> Response {
         Stage { stage, reasons: reasons.collect() }
     });
     Json(stages.collect::<Vec<_>>()).into_response()
+}
+
+/// There is no snapshot now.
+pub(crate) fn busy() -> Response {
+    problem(StatusCode::SERVICE_UNAVAILABLE, "busy", "ask again")
 }
 
 /// What is wrong with what follows the question mark.

@@ -12,7 +12,7 @@ use gannet_control::run_control::State as RunState;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::api::problem;
+use crate::api::{busy, problem};
 use crate::commands::conflict;
 use crate::site::Shared;
 
@@ -60,7 +60,7 @@ struct Entry {
 pub(crate) async fn list(State(shared): State<Arc<Shared>>) -> Response {
     let commands = &shared.desk.commands;
     let Ok(snapshot) = shared.forms.snapshot() else {
-        return problem(StatusCode::SERVICE_UNAVAILABLE, "busy", "ask again");
+        return busy();
     };
     let entry = |(what, truth): (&'static Injectable, u64)| {
         let counted = what.counted(&snapshot);
@@ -84,7 +84,7 @@ pub(crate) async fn inject(State(shared): State<Arc<Shared>>, request: Request) 
         Err(response) => return response,
     };
     let Ok(snapshot) = shared.forms.snapshot() else {
-        return problem(StatusCode::SERVICE_UNAVAILABLE, "busy", "ask again");
+        return busy();
     };
     if snapshot.state != RunState::Running {
         let detail = "faults are put into a run that takes frames";

@@ -1,5 +1,6 @@
 //! Channels, and the samples of one of them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -7,10 +8,11 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use gannet_control::channels::ChannelFigures;
 use gannet_control::waveform::{Look, NoWaveform, SampledChannel, Waveforms};
 use serde::{Deserialize, Serialize};
 
-use crate::api::{problem, unreadable};
+use crate::api::{busy, problem, unreadable};
 use crate::limits::FRAMES_PER_TURN;
 use crate::site::Shared;
 
@@ -40,14 +42,30 @@ fn columns() -> usize {
 #[derive(Serialize)]
 struct Stream<'a> {
     stream: &'a str,
-    channels: Vec<&'a SampledChannel>,
+    channels: Vec<Channel<'a>>,
+}
+
+/// A channel, and what the last look at all of them came to.
+#[derive(Serialize)]
+struct Channel<'a> {
+    #[serde(flatten)]
+    channel: &'a SampledChannel,
+    figures: Option<&'a ChannelFigures>,
 }
 
 /// The channels whose samples can be seen, by stream.
 pub(crate) async fn channels(State(shared): State<Arc<Shared>>) -> Response {
     let Some(waveforms) = &shared.waveforms else { return none() };
-    let stream = |(stream, channels)| Stream { stream, channels };
-    Json(waveforms.channels().into_iter().map(stream).collect::<Vec<_>>()).into_response()
+    let Ok(snapshot) = shared.forms.snapshot() else { return busy() };
+    let looked: HashMap<_, _> =
+        snapshot.channels.all.iter().map(|figures| (figures.channel, figures)).collect();
+    let streams = waveforms.channels().into_iter().map(|(stream, channels)| {
+        let looked = |channel: &SampledChannel| looked.get(&channel.channel).copied();
+        let channels = channels.into_iter();
+        let channels = channels.map(|channel| Channel { channel, figures: looked(channel) });
+        Stream { stream, channels: channels.collect() }
+    });
+    Json(streams.collect::<Vec<_>>()).into_response()
 }
 
 /// The samples of a channel.

@@ -161,7 +161,8 @@ impl Monitor {
         last.channels.dead = count(channels, Condition::Dead);
         last.channels.masked = count(channels, Condition::Masked);
         last.channels.loudest = ranked.into_iter().cloned().collect();
-        last.channels.all = self.config.metrics.then(|| Arc::clone(channels));
+        last.channels.all = Arc::clone(channels);
+        last.channels.in_metrics = self.config.metrics;
         last.summaries = self.survey.summaries(channels);
     }
 

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { accounts, outcome, verdict } from "../../pages/break.js";
+import { mask, outstanding, range as figure_range } from "../../pages/channels.js";
 import { bounds, clock, grouped, si, span } from "../../pages/format.js";
 import { condition, drops, figure } from "../../pages/overview.js";
 import { opening } from "../../pages/files.js";
@@ -137,4 +138,21 @@ test("faults that show at one place are added up and held against the truth", ()
   assert.ok(more.text.endsWith("another cause."));
   const injection = { number: 1, fault: "cut", stream: "100", seconds: 5, frames: 1234, under_way: true };
   assert.equal(plain(outcome(injection)), "On now: 1 234 frames of stream 100 suffered it.");
+});
+
+test("channels that stand out are named, and noisy ones become a mask", () => {
+  const channel = (number, condition, rate) => ({
+    channel: number, stream: "A", plane: 0, figures: { condition, recent_tp_rate_hz: rate, pedestal: 1, rms: 2 },
+  });
+  const channels = [
+    channel(30, "noisy", 7), channel(5, "masked", 0), channel(7, "good", 90), channel(9, "dead", 0),
+    channel(100, "noisy", 80), { channel: 11, stream: "A", plane: 0, figures: null },
+  ];
+  assert.deepEqual(outstanding(channels).map((it) => it.channel), [100, 30, 5, 9]);
+  assert.equal(mask(channels), "mask = [5, 30, 100]");
+  assert.equal(mask([]), "mask = []");
+  assert.deepEqual(figure_range([null, null]), { low: 0, high: 1 });
+  const { low, high } = figure_range([0, 10, null]);
+  assert.ok(low === 0 && high > 10);
+  assert.ok(figure_range([8000, 8000]).low > 0 && figure_range([8000, 8000]).high > 8000);
 });
