@@ -150,7 +150,7 @@ pub fn records(bytes: &[u8]) {
             .expect("a page");
     let (mut writers, buffers): (Vec<_>, Vec<_>) = (0..2)
         .map(|_| {
-            let (mut writer, buffer) = index(INDEXED as usize, Step::Fixed(FRAME_TICKS));
+            let (mut writer, [buffer]) = index(INDEXED as usize, Step::Fixed(FRAME_TICKS));
             writer.attach(cells.clone());
             (writer, buffer)
         })
