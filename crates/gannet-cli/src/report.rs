@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use gannet_control::alarm::brief;
+use gannet_control::config::Role;
 use gannet_control::run_control::State;
 use gannet_control::snapshot::{ChannelsSnapshot, FigureValue, Snapshot};
 use gannet_dune::raw_file;
@@ -105,12 +106,17 @@ impl Report {
 
     fn write(&self, mut out: &mut impl Write) -> io::Result<()> {
         let snapshot = &self.snapshot;
-        writeln!(out, "run {} {}, {:.1} s", snapshot.run, verdict(snapshot), snapshot.elapsed_s)?;
+        let (title, verdict) = (snapshot.title(), verdict(snapshot));
+        writeln!(out, "{title} {verdict}, {:.1} s", snapshot.elapsed_s)?;
+        // What follows on the primitives is the builder's to tell.
+        let decides = snapshot.role != Role::Readout;
         figure(&mut out, "frames in", snapshot.frames())?;
         self.print_lost(&mut out)?;
         if snapshot.specific.is_empty() {
             figure(&mut out, "trigger primitives", snapshot.trigger.primitives)?;
-            figure(&mut out, "trigger activities", snapshot.trigger.activities)?;
+            if decides {
+                figure(&mut out, "trigger activities", snapshot.trigger.activities)?;
+            }
         }
         for own in &snapshot.specific {
             writeln!(out, "  {}", output::figure(own, 22, 15))?;
@@ -121,7 +127,9 @@ impl Report {
         if let Some(truth) = &snapshot.front_end {
             writeln!(out, "  of the front end       {}", output::kinds(&truth.events))?;
         }
-        figure(&mut out, "trigger decisions", snapshot.trigger.decisions)?;
+        if decides {
+            figure(&mut out, "trigger decisions", snapshot.trigger.decisions)?;
+        }
         self.print_recorded(&mut out)?;
         if let Some(control) = &snapshot.slow_control {
             figure(&mut out, "commands applied", control.applied)?;
@@ -141,7 +149,9 @@ impl Report {
     /// What is in the log, and what is not.
     fn print_recorded(&self, out: &mut impl Write) -> io::Result<()> {
         let recorder = &self.snapshot.recorder;
-        figure(out, "trigger records", recorder.records)?;
+        if self.snapshot.role != Role::Readout {
+            figure(out, "trigger records", recorder.records)?;
+        }
         if recorder.incomplete > 0 {
             figure(out, "  incomplete", recorder.incomplete)?;
             figure(out, "  incomplete for missing data", recorder.damaged)?;

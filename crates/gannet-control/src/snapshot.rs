@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::alarm::{Alarm, AlarmKind};
 use crate::channels::{ChannelFigures, ChannelSummary};
+use crate::config::Role;
 use crate::run_control::State;
 use crate::slow_control::{Counts, Outcome};
 
@@ -28,8 +29,10 @@ pub struct Snapshot {
     /// When it was made, in seconds on the clock of the run. Rates are the differences of two snapshots over those of
     /// this.
     pub clock_s: f64,
-    /// Number of the run.
+    /// Number of the run; zero in a readout, as the builder counts runs.
     pub run: u32,
+    /// Which part of the run this process is.
+    pub role: Role,
     /// State of the run.
     pub state: State,
     /// Whether anything was lost so far.
@@ -355,6 +358,15 @@ pub struct LatencySnapshot {
 }
 
 impl Snapshot {
+    /// What people call the process: `run 7`, or the part of a run that it is.
+    pub fn title(&self) -> String {
+        match self.role {
+            Role::All => format!("run {}", self.run),
+            Role::Readout => "readout".into(),
+            Role::Builder => format!("builder of run {}", self.run),
+        }
+    }
+
     /// Frames that arrived at all sources.
     pub fn frames(&self) -> u64 {
         self.sources.iter().map(|source| source.frames).sum()
@@ -417,6 +429,10 @@ impl Snapshot {
         let offered = self.ledger.iter().filter(|statement| statement.stage == "source");
         let has_sockets = sources.iter().any(|source| source.address.is_some());
         text += &match offered.map(|statement| statement.offered).sum() {
+            _ if self.role == Role::Builder => {
+                "; check that the readout runs and can reach this address, and what its own report says"
+                    .into()
+            }
             0_u64 if !has_sockets => {
                 "; check that its sender runs, or that its file is not empty".into()
             }

@@ -59,13 +59,18 @@ async function learn() {
   }
 }
 
+/** What people call the process: `run 7`, or the part of a run that it is. */
+function title({ role, run }) {
+  return role === "readout" ? "readout" : `${role === "builder" ? "builder of " : ""}run ${run}`;
+}
+
 function draw() {
   if (!latest) return;
   const { frames } = totals(latest);
   const bytes = recent.rate((snapshot) => totals(snapshot).bytes);
   const lost = bounds(latest.frames_lost, latest.frames_lost_max);
   const parts = [
-    `run ${latest.run}`,
+    title(latest),
     clock(latest.elapsed_s),
     `${latest.streams.length} streams`,
     bytes === undefined ? null : si(8 * bytes, "bit/s"),
@@ -77,8 +82,8 @@ function draw() {
   say(line, parts.filter((part) => part !== null).map((part) => ` · ${part}`).join(""));
   say(count, latest.alarms.length > 0 ? `(${latest.alarms.length})` : "");
   count.classList.toggle("attention", latest.alarms.length > 0);
-  const title = `${latest.degraded ? "! " : ""}run ${latest.run} ${latest.state} – Gannet`;
-  if (document.title !== title) document.title = title;
+  const heading = `${latest.degraded ? "! " : ""}${title(latest)} ${latest.state} – Gannet`;
+  if (document.title !== heading) document.title = heading;
   const shown = page();
   if (shown === overview) overview.show(latest, recent, history, reasons);
   else if (shown === signals) signals.show(latest);

@@ -173,7 +173,7 @@ fn draw(area: Rect, buffer: &mut Buffer, snapshot: &Snapshot, rate: &Rate) {
         false => format!(" {} ", snapshot.state).fg(Color::Black).bg(Color::Green),
     };
     let title = Line::from(vec![
-        format!(" gannet run {} ", snapshot.run).bold(),
+        format!(" gannet {} ", snapshot.title()).bold(),
         state,
         format!(" {:.0} s ", snapshot.elapsed_s).into(),
     ]);

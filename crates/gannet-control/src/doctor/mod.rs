@@ -138,6 +138,8 @@ pub struct Needs {
     pub xdp: Vec<XdpConfig>,
     /// Rings that other processes put frames into.
     pub rings: Vec<FabricConfig>,
+    /// Where readout and builder meet, if the run may be two processes.
+    pub builder: Option<FabricConfig>,
     /// Addresses at which frames come in; absent when no configuration names them.
     pub listen: Option<Vec<SocketAddr>>,
     /// Bytes of the longest frame.
@@ -173,6 +175,7 @@ impl Default for Needs {
             count_before_queue: true,
             xdp: Vec::new(),
             rings: Vec::new(),
+            builder: None,
             listen: None,
             frame_len_max: 7200,
             metrics: None,
@@ -207,6 +210,7 @@ impl Needs {
             ),
             xdp: plan.sources.iter().filter_map(|source| source.xdp().cloned()).collect(),
             rings: plan.sources.iter().filter_map(|source| source.fabric().cloned()).collect(),
+            builder: Some(plan.settings.builder.place()).filter(|place| !place.listen.is_empty()),
             frame_len_max: frame_lens.max().unwrap_or(0),
             metrics: plan.settings.metrics.listen,
             modules: modules.into_iter().collect(),

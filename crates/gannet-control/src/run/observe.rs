@@ -29,6 +29,7 @@ use super::recorded;
 use super::slow_control::SlowControlStatus;
 use crate::alarm::AlarmLog;
 use crate::channels::ChannelSummary;
+use crate::config::Role;
 use crate::detector::Stages;
 use crate::drops;
 use crate::emulation::FrontEndTruth;
@@ -77,6 +78,7 @@ pub(super) struct ObservedStream {
 /// Everything that can be seen of a run.
 pub(super) struct Observed {
     pub run: u32,
+    pub role: Role,
     /// Snapshots so far.
     pub snapshots: AtomicU64,
     pub clock: Arc<dyn Clock>,
@@ -146,6 +148,7 @@ impl Observed {
             number,
             clock_s: now_ns as f64 * 1e-9,
             run: self.run,
+            role: self.role,
             state: control.state(),
             degraded: control.is_degraded(),
             failure: self.life.failure().clone(),
@@ -256,7 +259,9 @@ impl Observed {
         recorded.extend(self.raw.as_ref().map(|raw| (Item::RawFrame, raw.statement("raw"))));
         let up_to_disk = |(item, made)| recorded::up_to_disk(made, status.account(item));
         ledger.extend(recorded.into_iter().map(up_to_disk));
-        ledger.push(status.account(Item::Chunk).clone());
+        if self.role != Role::Readout || self.raw.is_some() {
+            ledger.push(status.account(Item::Chunk).clone());
+        }
         if !self.life.has_ended() {
             ledger = ledger.into_iter().map(Statement::at_work).collect();
         }

@@ -558,6 +558,7 @@ fn launch<P: Pipeline>(
     let times = Arc::clone(stages.times());
     let observed = Arc::new(Observed {
         run: plan.run_number(),
+        role: plan.role,
         snapshots: Default::default(),
         clock: Arc::clone(&clock),
         sources,

@@ -1,6 +1,7 @@
 //! Meeting several at a time, of whom some may be strangers that say nothing.
 
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,7 +26,8 @@ pub struct Reception<M: Meet> {
     meet: M,
     limits: Limits,
     trust: Trust,
-    under_way: usize,
+    /// Held once by each meeting, however it ends, and here.
+    under_way: Arc<()>,
     met: Receiver<Joined<M>>,
     tell: Sender<Joined<M>>,
     strangers: Strangers,
@@ -35,7 +37,15 @@ impl<M: Meet> Reception<M> {
     /// A reception at a place, for endpoints of these limits.
     pub fn new(meet: M, limits: Limits, trust: Trust) -> Self {
         let (tell, met) = channel();
-        Self { meet, limits, trust, under_way: 0, met, tell, strangers: Strangers::default() }
+        Self {
+            meet,
+            limits,
+            trust,
+            under_way: Arc::default(),
+            met,
+            tell,
+            strangers: Strangers::default(),
+        }
     }
 
     /// The next that has joined, if one has within `wait`. Of those who may not join the first is
@@ -44,8 +54,9 @@ impl<M: Meet> Reception<M> {
         let begin = Instant::now();
         loop {
             let left = wait.saturating_sub(begin.elapsed());
+            // Counted before it is asked what came of them: what is over by now has told.
+            let under_way = Arc::strong_count(&self.under_way) - 1;
             if let Ok(met) = self.met.try_recv() {
-                self.under_way -= 1;
                 match met {
                     Ok(joined) => return Some(joined),
                     Err(error) => self.refused(listener, &error),
@@ -59,8 +70,8 @@ impl<M: Meet> Reception<M> {
             if left.is_zero() {
                 return None;
             }
-            let pause = if self.under_way > 0 { left.min(LOOK) } else { left };
-            if self.under_way == MEETINGS_MAX {
+            let pause = if under_way > 0 { left.min(LOOK) } else { left };
+            if under_way >= MEETINGS_MAX {
                 thread::sleep(pause);
                 continue;
             }
@@ -80,14 +91,15 @@ impl<M: Meet> Reception<M> {
     /// Meets who has come, in a thread that ends within the deadline.
     fn begin(&mut self, caller: M::Caller) {
         let (meet, limits, trust) = (self.meet.clone(), self.limits.clone(), self.trust.clone());
-        let tell = self.tell.clone();
+        let (tell, under_way) = (self.tell.clone(), Arc::clone(&self.under_way));
         let meeting = move || {
             // Nobody hears it when the reception is closed.
             let _ = tell.send(meet.join(caller, &limits, &trust));
+            drop(under_way);
         };
         // Without a thread for it the caller is let go, and may come again.
         match thread::Builder::new().name("fabric meeting".into()).spawn(meeting) {
-            Ok(_) => self.under_way += 1,
+            Ok(_) => {}
             Err(error) => tracing::warn!(%error, "no thread for who has come"),
         }
     }
