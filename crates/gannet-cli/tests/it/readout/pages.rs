@@ -14,15 +14,15 @@ use crate::readout::process::{alone, gannet};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A demonstration, and where it said that it can be seen.
-struct Demo {
+pub struct Demo {
     child: Child,
-    host: String,
+    pub host: String,
     token: String,
     _directory: tempfile::TempDir,
 }
 
 impl Demo {
-    fn start(seconds: &str) -> Self {
+    pub fn start(seconds: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut command = Command::new(gannet());
         command.args(["demo", "--json", "--seconds", seconds, "--directory"]);
@@ -37,6 +37,17 @@ impl Demo {
         let (host, token) = printed.expect("an address");
         thread::spawn(move || lines.for_each(drop));
         Self { child, host, token, _directory: directory }
+    }
+
+    /// The address that it printed.
+    pub fn address(&self) -> String {
+        format!("http://{}/?token={}", self.host, self.token)
+    }
+
+    /// Asks it to end, as Ctrl-C does.
+    pub fn interrupt(&self) {
+        let kill = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        assert!(kill.unwrap().success());
     }
 
     /// A connection on which `line` was asked, with `header`.
@@ -74,7 +85,7 @@ impl Demo {
     }
 
     /// Its exit code and its report, once it has ended.
-    fn end(mut self) -> (Option<i32>, Value) {
+    pub fn end(mut self) -> (Option<i32>, Value) {
         let mut text = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
         let status = self.child.wait().unwrap();
@@ -203,8 +214,7 @@ fn the_samples_of_any_channel_are_seen_while_they_come() {
         assert!(begin.elapsed() < PATIENCE, "{first}");
         thread::sleep(Duration::from_millis(100));
     }
-    let stopped = Command::new("kill").args(["-INT", &demo.child.id().to_string()]).status();
-    assert!(stopped.unwrap().success());
+    demo.interrupt();
     assert_eq!(demo.end().0, Some(130));
 }
 
