@@ -87,6 +87,27 @@ fn the_page_tells_of_every_family_and_of_no_other() {
     assert_eq!(told(), served, "left: docs/reference/metrics.md, right: what is served");
 }
 
+#[test]
+fn board_and_alert_rules_ask_for_families_that_there_are() {
+    let files = [
+        include_str!("../../../../deploy/grafana/gannet.json"),
+        include_str!("../../../../deploy/prometheus/gannet.rules.yml"),
+    ];
+    let told = told();
+    let names = told.iter().map(|(name, (kind, _))| match kind.as_str() {
+        "counter" => format!("{name}_total"),
+        _ => name.clone(),
+    });
+    let names: BTreeSet<_> = names.collect();
+    for file in files {
+        let words = file.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let asked: Vec<_> = words.filter(|word| word.starts_with("gannet_")).collect();
+        assert!(asked.len() >= 9, "{asked:?}");
+        let unknown: Vec<_> = asked.iter().filter(|name| !names.contains(**name)).collect();
+        assert_eq!(unknown, [&""; 0]);
+    }
+}
+
 /// What `promtool check metrics` would complain of, by the rules that it documents.
 fn complaints(text: &str) -> Vec<String> {
     let (mut helped, mut kinds) = (BTreeSet::new(), BTreeMap::new());
