@@ -532,7 +532,8 @@ impl Finds {
 
     /// Looks, from now on for a while, and at what is there.
     fn with_kept<T>(&self, look: impl FnOnce(&Kept) -> T) -> T {
-        self.shared.until_ns.store(self.clock.now_ns() + LOOK_NS, Ordering::Relaxed);
+        let now_ns = self.clock.now_ns();
+        let before_ns = self.shared.until_ns.swap(now_ns + LOOK_NS, Ordering::Relaxed);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = &mut *kept;
         {
@@ -540,6 +541,10 @@ impl Finds {
             mem::swap(&mut *waiting, &mut kept.spare);
         }
         kept.fetch();
+        if now_ns >= before_ns {
+            // Nobody knows what came since the last look ended: it would seem that nothing did.
+            kept.forget();
+        }
         look(kept)
     }
 }
@@ -556,6 +561,12 @@ impl Kept {
     fn held(&self) -> Option<Held> {
         let (first, last) = (self.slices.front()?, self.slices.back()?);
         Some(Held { begin: first.from, end: last.from })
+    }
+
+    fn forget(&mut self) {
+        self.slices.clear();
+        self.decisions.clear();
+        self.marks = 0;
     }
 
     /// Takes what waited.

@@ -92,7 +92,8 @@ export class Trace {
     const { channel, stream, plane, least, greatest, pedestal, threshold, frames, found } = waveform;
     const missing = found < frames ? `, ${frames - found} of ${frames} frames not there` : "";
     const level = pedestal === null ? "" : `, pedestal ${pedestal}`;
-    const hits = waveform.hits ? `, ${waveform.hits.time.length} hits` : "";
+    const count = waveform.hits?.time.length;
+    const hits = count === undefined ? "" : count === 1 ? ", 1 hit" : `, ${count} hits`;
     const text = `Channel ${channel} of ${stream}, plane ${plane}${level}${hits}${missing}`;
     this.caption.textContent = text;
     this.canvas.setAttribute("aria-label", text);

@@ -116,7 +116,7 @@ export class Triggers {
     /** @type {Map<number, Decision>} */
     this.decisions = new Map();
     /** Time of the data when the first look was, and now, in ticks. */
-    [this.begin, this.end] = [Infinity, 0];
+    [this.begin, this.end] = [0, 0];
     this.ticks_per_s = 1;
     /** @type {Event | null} */
     this.event = null;
@@ -128,7 +128,7 @@ export class Triggers {
 
   clear() {
     this.decisions.clear();
-    [this.begin, this.end, this.event] = [Infinity, 0, null];
+    [this.begin, this.end, this.event] = [0, 0, null];
   }
 
   /** @param {import("./rates.js").Snapshot} snapshot */
@@ -166,7 +166,11 @@ export class Triggers {
     this.ticks_per_s = ticks_per_s;
     for (const decision of decisions) this.decisions.set(decision.number, decision);
     if (!held) return say(this.trouble, "Primitives and decisions are kept from now on, as long as somebody looks.");
-    this.begin = Math.min(this.begin, held.begin);
+    if (held.begin > this.end) {
+      // Nobody looked for a while, and nobody knows what was decided then.
+      for (const { number, time } of this.decisions.values()) if (time < held.begin) this.decisions.delete(number);
+      this.begin = held.begin;
+    }
     this.end = held.end;
     const oldest = this.end - WINDOW_S * ticks_per_s;
     for (const { number, time } of this.decisions.values()) if (time < oldest) this.decisions.delete(number);

@@ -80,7 +80,7 @@ fn nothing_is_kept_unless_somebody_looks() {
     bench.clock.0.fetch_add(LOOK_NS, Ordering::Relaxed);
     bench.slice(9, &[mark(9000, 1)], Some(9));
     assert!(bench.finds.shared.waiting.lock().unwrap().heads.is_empty());
-    bench.all();
+    assert_eq!((bench.all().held, bench.finds.decisions(9).unwrap().0), (None, vec![]));
     bench.slice(10, &[mark(10_000, 1)], Some(10));
     // What was before the pause would look as if nothing had come in it.
     assert_eq!(bench.all().marks, [mark(10_000, 1)]);
