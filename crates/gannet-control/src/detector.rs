@@ -25,6 +25,7 @@ use crate::config::{ChannelsConfig, Document, Plan, PlannedStream, Problem};
 use crate::emulation::{EmulationError, EmulationReport, PlannedFrontEnd, Role};
 use crate::event::{EventView, NoEvent, Recording};
 use crate::export::{ExportConfig, ExportError, Exported};
+use crate::finds::Looks;
 use crate::run::{Run, RunError};
 use crate::snapshot::{Figure, Snapshot, TriggerSnapshot};
 use crate::waveform::Samples;
@@ -197,6 +198,11 @@ pub trait Pipeline {
     /// What knows the samples in frames, if there are any. Asked for after all finders were made, and before
     /// the survey.
     fn samples(&self) -> Option<Arc<dyn Samples>> {
+        None
+    }
+
+    /// How its items and decisions look, if anybody may see them.
+    fn looks(&self) -> Option<Looks<<Self::Finder as Finder>::Item>> {
         None
     }
 

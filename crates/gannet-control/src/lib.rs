@@ -10,6 +10,7 @@ pub mod emulation;
 pub mod event;
 pub mod export;
 pub mod figures;
+pub mod finds;
 pub mod metrics;
 pub mod remote;
 pub mod run;

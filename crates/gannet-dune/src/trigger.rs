@@ -9,10 +9,12 @@ use gannet_measure::ledger::Account;
 use gannet_readout::items::Segment;
 use gannet_readout::latency::Window;
 use gannet_readout::record::RecordRequest;
-use gannet_readout::trigger::{Outcome, Product, ProductDrop, Trigger};
+use gannet_readout::trigger::{Outcome, Outline, Product, ProductDrop, Trigger};
 use gannet_trigger::module_level::{BusyInterval, Decision};
 use gannet_wire::TriggerPrimitive;
+use gannet_wire::trigger_activity::TriggerActivityData;
 
+use crate::activity::Activity;
 use crate::time_slice::{SliceBuilder, TimeSlice};
 use crate::trigger_fragments::TriggerFragments;
 use crate::{TriggerChain, TriggerOutput};
@@ -114,6 +116,7 @@ impl TpcTrigger {
         }
         primitives.ordered.last().into_iter().for_each(|tp| self.latest.set(*tp));
         self.take_busy(&out.decided.busy, now_ns, outcome);
+        outcome.activities.extend(out.activities.iter().map(outline));
         self.fragments.remember(&primitives.ordered, out.activities.drain(..));
         for decision in out.decided.decisions.drain(..) {
             outcome.decisions.push(request(&decision, now_ns));
@@ -214,6 +217,18 @@ impl Trigger for TpcTrigger {
         let last = self.slices.as_mut().and_then(SliceBuilder::finish);
         self.give_slice(last, outcome);
         self.give_busy(outcome);
+    }
+}
+
+/// Where an activity lies.
+fn outline(activity: &Activity) -> Outline {
+    let TriggerActivityData { time_start, time_end, channel_start, channel_end, .. } =
+        activity.data;
+    Outline {
+        begin: time_start,
+        end: time_end,
+        channel_first: channel_start.min(channel_end),
+        channel_last: channel_start.max(channel_end),
     }
 }
 

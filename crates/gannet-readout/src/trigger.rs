@@ -59,6 +59,8 @@ pub struct Outcome<O> {
     pub added: Vec<(u64, Vec<Part<O>>)>,
     /// What is recorded beside records.
     pub products: Vec<Product>,
+    /// Groups of items that it made, for whoever looks on; nobody else has to read them.
+    pub activities: Vec<Outline>,
     /// What is sent at once to whoever waits for answers.
     pub answers: Answers,
     /// Time goes on from a point in the past, behind all that is in here.
@@ -71,10 +73,24 @@ impl<O> Default for Outcome<O> {
             decisions: vec![],
             added: vec![],
             products: vec![],
+            activities: vec![],
             answers: Answers::default(),
             began_anew: false,
         }
     }
+}
+
+/// Where a group of items lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// First tick.
+    pub begin: u64,
+    /// First tick after it.
+    pub end: u64,
+    /// Least number of a channel in it.
+    pub channel_first: u32,
+    /// Greatest.
+    pub channel_last: u32,
 }
 
 /// A chunk for the log, and the account that its items were offered to.

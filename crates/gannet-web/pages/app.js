@@ -9,6 +9,7 @@ import { bounds, clock, grouped, si } from "./format.js";
 import { Overview, WINDOW_S } from "./overview.js";
 import { History, Recent, totals } from "./rates.js";
 import { Signals } from "./signals.js";
+import { Triggers } from "./triggers.js";
 
 /** @typedef {import("./rates.js").Snapshot} Snapshot */
 
@@ -22,7 +23,7 @@ const [main, state, line, notice, count] = ["main", "state", "line", "notice", "
 const history = new History(WINDOW_S, 0.5);
 const recent = new Recent();
 const [overview, signals, alarms, files] = [new Overview(), new Signals(), new Alarms(), new Files()];
-const breaking = new Break();
+const [triggers, breaking] = [new Triggers(), new Break()];
 /** @type {import("./overview.js").Reasons} */
 const reasons = new Map();
 /** @type {Snapshot | null} */
@@ -33,7 +34,7 @@ const name_in = (/** @type {string} */ hash) => hash.slice(2).split("?")[0] || "
 
 /** The page that the address names. */
 function page() {
-  const pages = /** @type {{[name: string]: {element: HTMLElement}}} */ ({ signals, alarms, files, break: breaking });
+  const pages = /** @type {{[name: string]: {element: HTMLElement}}} */ ({ signals, triggers, alarms, files, break: breaking });
   return pages[name_in(location.hash)] ?? overview;
 }
 
@@ -87,6 +88,7 @@ function draw() {
   const shown = page();
   if (shown === overview) overview.show(latest, recent, history, reasons);
   else if (shown === signals) signals.show(latest);
+  else if (shown === triggers) triggers.show(latest);
   else if (shown === alarms) alarms.show(latest);
   else if (shown === breaking) breaking.show();
   else files.show(latest);

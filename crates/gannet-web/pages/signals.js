@@ -13,6 +13,8 @@ const PERIOD_MS = 200;
 const EXCUSED_MS = 1000;
 /** Time from one look at all channels to the next, in milliseconds: they are looked at once a second. */
 const ALL_MS = 2000;
+/** How often the hits of a waveform are asked for. */
+const TRIES = 5;
 /** Numbers of frames to choose from. */
 const FRAMES = [1, 4, 16, 64, 256];
 
@@ -27,7 +29,9 @@ export function wanted(hash) {
     return /^\d{1,9}$/.test(text) ? Number(text) : null;
   };
   const frames = whole("frames");
-  return { channel: whole("channel"), frames: frames !== null && FRAMES.includes(frames) ? frames : 4 };
+  // A time has more digits than a number: it stays a text.
+  const end = /^\d{1,20}$/.exec(values.get("end") ?? "")?.[0] ?? null;
+  return { channel: whole("channel"), frames: frames !== null && FRAMES.includes(frames) ? frames : 4, end };
 }
 
 /**
@@ -76,7 +80,7 @@ export class Signals {
       make(
         "p",
         "quiet",
-        "Least and greatest sample of each column, in ADC counts. Dotted: the pedestal; dashed: above it, samples belong to a hit. Grey: no frame.",
+        "Least and greatest sample of each column, in ADC counts. Dotted: the pedestal; dashed: above it, samples belong to a hit. Shaded: hits. Grey: no frame.",
       ),
       this.all.element,
     ]);
@@ -87,6 +91,12 @@ export class Signals {
     this.is_paused = false;
     /** @type {Waveform | null} */
     this.latest = null;
+    /** Samples whose hits are still to come, and how often they were asked for. @type {Waveform | null} */
+    this.pending = null;
+    this.tries = 0;
+    this.has_hits = true;
+    /** What the samples that are shown were asked for by. */
+    this.query = "";
     this.asked = 0;
     this.learned = -Infinity;
     this.is_waiting = false;
@@ -118,7 +128,8 @@ export class Signals {
     if (snapshot.run !== this.run) {
       this.run = snapshot.run;
       this.streams = [];
-      this.latest = null;
+      this.latest = this.pending = null;
+      this.has_hits = true;
     }
     this.follow();
   }
@@ -159,16 +170,45 @@ export class Signals {
   }
 
   async look() {
-    const { channel: named, frames } = wanted(location.hash);
+    const { channel: named, frames, end } = wanted(location.hash);
     const channel = named ?? this.streams[0].channels[0].channel;
     this.select(channel, frames);
-    if (this.is_paused && this.latest?.channel === channel && this.latest.frames === frames) return;
-    const query = `channel=${channel}&frames=${frames}&columns=${this.trace.columns()}`;
+    const window = end === null ? "" : `&end=${end}`;
+    const query = `channel=${channel}&frames=${frames}&columns=${this.trace.columns()}${window}`;
+    const is_same = this.query === query;
+    if (this.pending && is_same) return this.mark(this.pending);
+    if (is_same && this.latest && (this.is_paused || end !== null)) return;
     const answer = await fetch(`/api/v1/waveform?${query}`);
     if (!answer.ok) return this.excuse(answer);
-    this.latest = /** @type {Waveform} */ (await answer.json());
-    say(this.trouble, "");
-    this.trace.show(this.latest);
+    const waveform = /** @type {Waveform} */ (await answer.json());
+    say(this.trouble, end === null ? "" : "A time that has passed. Choose a channel to see the newest.");
+    // The hits of the newest samples come a moment later: until then the picture before them stays.
+    [this.pending, this.tries] = [this.has_hits ? waveform : null, 0];
+    if (!is_same || !this.pending) this.picture(waveform);
+    this.query = query;
+  }
+
+  /** @param {Waveform} waveform */
+  picture(waveform) {
+    this.latest = waveform;
+    this.trace.show(waveform);
+  }
+
+  /**
+   * Shows samples with their hits, once these are known.
+   * @param {Waveform} waveform
+   */
+  async mark(waveform) {
+    const { channel, begin, end } = waveform;
+    const [from, to] = [begin, end].map((tick) => BigInt(tick));
+    const answer = await fetch(`/api/v1/primitives?channel=${channel}&from=${from}&to=${to}`);
+    const { held, primitives, code } = await answer.json();
+    this.has_hits = code !== "no-primitives";
+    this.tries += 1;
+    const is_late = answer.ok ? held.end < end : ["not-yet", "nothing-yet"].includes(code);
+    if (is_late && this.tries < TRIES) return;
+    this.pending = null;
+    this.picture(answer.ok && held.end >= end ? { ...waveform, hits: primitives } : waveform);
   }
 
   /**
@@ -195,7 +235,8 @@ export class Signals {
    * @param {Response} answer
    */
   async excuse(answer) {
-    this.latest = null;
+    this.latest = this.pending = null;
+    this.query = "";
     this.trace.clear();
     this.asked = performance.now() + EXCUSED_MS - PERIOD_MS;
     const { detail } = await answer.json().catch(() => ({ detail: `the server says ${answer.status}` }));

@@ -17,6 +17,7 @@ import { span } from "./format.js";
  * @property {number | null} threshold
  * @property {number} frames
  * @property {number} found
+ * @property {{time: number[], length: number[]}} [hits] ticks after `begin`
  */
 
 /**
@@ -91,7 +92,9 @@ export class Trace {
     const { channel, stream, plane, least, greatest, pedestal, threshold, frames, found } = waveform;
     const missing = found < frames ? `, ${frames - found} of ${frames} frames not there` : "";
     const level = pedestal === null ? "" : `, pedestal ${pedestal}`;
-    const text = `Channel ${channel} of ${stream}, plane ${plane}${level}${missing}`;
+    const count = waveform.hits?.time.length;
+    const hits = count === undefined ? "" : count === 1 ? ", 1 hit" : `, ${count} hits`;
+    const text = `Channel ${channel} of ${stream}, plane ${plane}${level}${hits}${missing}`;
     this.caption.textContent = text;
     this.canvas.setAttribute("aria-label", text);
     const [width, height] = [this.canvas.clientWidth, this.canvas.clientHeight];
@@ -141,6 +144,16 @@ export class Trace {
       context.fillText(part === 0 ? "0" : span(part * time_ns), x(part * least.length), height - 1);
     }
 
+    const per_tick = least.length / (waveform.end - waveform.begin);
+    context.fillStyle = colour("--attention");
+    waveform.hits?.time.forEach((time, at) => {
+      const from = x(time * per_tick);
+      const wide = Math.max(2, x((time + (waveform.hits?.length[at] ?? 0)) * per_tick) - from);
+      context.globalAlpha = 0.22;
+      context.fillRect(from, top, wide, bottom - top);
+      context.globalAlpha = 1;
+      context.fillRect(from, top, wide, 3);
+    });
     if (pedestal !== null) {
       context.strokeStyle = colour("--quiet");
       across(pedestal, [2, 4]);

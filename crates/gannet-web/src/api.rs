@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::events::Events;
 use crate::faults;
+use crate::finds::{decisions, primitives, record};
 use crate::site::{Shared, snapshot};
 use crate::waveform::{channels, waveform};
 
@@ -32,6 +33,9 @@ pub(crate) fn router() -> Router<Arc<Shared>> {
         .route("/reasons", get(reasons))
         .route("/channels", get(channels))
         .route("/waveform", get(waveform))
+        .route("/primitives", get(primitives))
+        .route("/decisions", get(decisions))
+        .route("/records/{number}", get(record))
         .route("/faults", get(faults::list).post(faults::inject))
 }
 

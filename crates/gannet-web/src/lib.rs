@@ -16,6 +16,7 @@ mod commands;
 mod connection;
 mod events;
 mod faults;
+mod finds;
 mod forms;
 pub mod limits;
 mod negotiation;

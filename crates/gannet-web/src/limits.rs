@@ -49,6 +49,9 @@ pub const BYTES_PER_TURN: usize = 64 << 10;
 /// Frames that are copied for a waveform that count as one more request.
 pub const FRAMES_PER_TURN: usize = 8;
 
+/// Primitives of an answer that count as one more request.
+pub const MARKS_PER_TURN: usize = 2000;
+
 /// Connections accepted or refused in a second.
 pub const ACCEPTS_PER_S: f64 = 1000.0;
 

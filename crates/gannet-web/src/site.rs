@@ -10,6 +10,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
+use gannet_control::finds::Finds;
 use gannet_control::run::Views;
 use gannet_control::waveform::Waveforms;
 use hyper::body::Body as _;
@@ -53,6 +54,7 @@ pub(crate) struct Shared {
     pub forms: Arc<Forms>,
     pub onlookers: Arc<Onlookers>,
     pub waveforms: Option<Arc<Waveforms>>,
+    pub finds: Option<Arc<Finds>>,
     pub desk: Desk,
     pub pace: Pace,
     access: Access,
@@ -80,12 +82,13 @@ impl Site {
         content: Content,
         commands: Commands,
     ) -> Self {
-        let Views { figures, waveforms } = views.into();
+        let Views { figures, waveforms, finds } = views.into();
         let onlookers = Arc::<Onlookers>::default();
         let shared = Arc::new(Shared {
             forms: Arc::new(Forms::new(figures)),
             onlookers: Arc::clone(&onlookers),
             waveforms,
+            finds,
             desk: Desk::new(commands),
             pace: Pace::new(REQUESTS_PER_S),
             access,

@@ -17,6 +17,7 @@ use gannet_readout::items::{ItemReceiver, NoBatch};
 use gannet_readout::trigger::{Outcome, Trigger};
 
 use super::build::{BuildStatus, Order};
+use crate::finds::FindsWriter;
 use crate::sys;
 use arrivals::Arrivals;
 
@@ -40,6 +41,8 @@ pub(super) struct Decider<T: Trigger> {
     pub outlet: Outlet,
     /// Where answers go, if anybody waits for them.
     pub answers: Option<AnswerSender>,
+    /// Where what was found goes for those who look on, if it can be shown.
+    pub finds: Option<FindsWriter<T::Item>>,
     /// Whether answers are due at once.
     pub at_once: bool,
     /// Whether the thread does not sleep.
@@ -70,10 +73,14 @@ impl<T: Trigger> Decider<T> {
             _ => WAIT,
         };
         loop {
-            let Self { trigger, clock, .. } = &mut self;
+            let Self { trigger, clock, finds, .. } = &mut self;
             let received = items.receive(wait, |batch| {
                 let now_ns = clock.now_ns();
+                let newest = arrivals.newest();
+                let mut finds = finds.as_mut();
+                let mut finds = finds.take_if(|finds| finds.is_watched(now_ns, newest));
                 for (segment, found) in batch.segments() {
+                    finds.iter_mut().for_each(|finds| finds.take(found));
                     trigger.take(&segment, found, now_ns);
                     if trigger.agrees(segment.stream as usize) {
                         arrivals.note(segment.searched_to, segment.arrival_ns);
@@ -114,6 +121,7 @@ impl<T: Trigger> Decider<T> {
             if let Some(arrival_ns) = arrivals.of(decision.trigger_timestamp) {
                 self.arrival_to_decision_ns.record(now_ns.saturating_sub(arrival_ns));
             }
+            self.finds.iter_mut().for_each(|finds| finds.decided(&decision));
             self.send(Order::Build(decision));
         }
         for (number, parts) in outcome.added.drain(..) {
@@ -121,7 +129,13 @@ impl<T: Trigger> Decider<T> {
         }
         outcome.products.drain(..).for_each(|product| self.outlet.push(product));
         self.outlet.hand_over();
-        if std::mem::take(&mut outcome.began_anew) {
+        let began_anew = std::mem::take(&mut outcome.began_anew);
+        if let Some(finds) = &mut self.finds {
+            finds.active(&outcome.activities);
+            finds.turn(now_ns, arrivals.newest(), began_anew);
+        }
+        outcome.activities.clear();
+        if began_anew {
             *arrivals = Arrivals::default();
         }
     }

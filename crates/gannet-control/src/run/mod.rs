@@ -38,6 +38,7 @@ use crate::config::Plan;
 use crate::detector::Pipeline;
 use crate::emulation::{EmulationError, Faults, FlowControl};
 use crate::figures::Figures;
+use crate::finds::Finds;
 use crate::run_control::{Event, State};
 use crate::snapshot::{Snapshot, SnapshotSource};
 use crate::waveform::Waveforms;
@@ -145,6 +146,8 @@ pub struct Run {
     figures: Arc<Figures>,
     /// Samples of the channels, where frames have some.
     waveforms: Option<Arc<Waveforms>>,
+    /// What was found and decided, where this process decides and it can be shown.
+    finds: Option<Arc<Finds>>,
     faults: Option<Arc<Faults>>,
     gate: Arc<Gate>,
     /// What lets the streams expect frames from a time on, in nanoseconds.
@@ -168,11 +171,13 @@ pub struct Views {
     pub figures: Arc<Figures>,
     /// The samples of its channels; absent where frames have none, or are in another process.
     pub waveforms: Option<Arc<Waveforms>>,
+    /// Its primitives and decisions; absent where they cannot be shown, or another process decides.
+    pub finds: Option<Arc<Finds>>,
 }
 
 impl From<Arc<Figures>> for Views {
     fn from(figures: Arc<Figures>) -> Self {
-        Self { figures, waveforms: None }
+        Self { figures, waveforms: None, finds: None }
     }
 }
 
@@ -207,6 +212,7 @@ impl Run {
             observed,
             figures,
             waveforms: None,
+            finds: None,
             faults: None,
             gate: Arc::default(),
             expect: Vec::new(),
@@ -275,7 +281,8 @@ impl Run {
 
     /// What pages and programs show of it.
     pub fn views(&self) -> Views {
-        Views { figures: self.figures(), waveforms: self.waveforms.clone() }
+        let (waveforms, finds) = (self.waveforms.clone(), self.finds.clone());
+        Views { figures: self.figures(), waveforms, finds }
     }
 
     /// What puts faults into the front end of this run, if that is emulated in its process.

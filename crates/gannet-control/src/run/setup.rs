@@ -46,6 +46,7 @@ use crate::config::{Plan, PlannedSource, PlannedStream, Role, SourceInput};
 use crate::detector::{Pipeline, Stages};
 use crate::doctor::System;
 use crate::emulation::{Faults, FrontEndTruth};
+use crate::finds::finds;
 use crate::remote::ControlSocket;
 use crate::run_control::Event;
 use crate::sys;
@@ -601,11 +602,15 @@ fn launch<P: Pipeline>(
         clock: Arc::clone(&clock),
         status: Arc::clone(&built),
     };
+    let looks = pipeline.looks().filter(|_| plan.role != Role::Readout);
+    let (writer, looked_at) =
+        looks.map(|looks| finds(looks, Arc::clone(&clock), plan.clock().per_s())).unzip();
     let outlet = Outlet::new(observed.recorder.clone());
     let decider = Decider {
         trigger,
         outlet,
         answers,
+        finds: writer,
         at_once,
         spins,
         orders,
@@ -617,6 +622,7 @@ fn launch<P: Pipeline>(
     let (started, starts) = channel();
     let mut run = Run::new(Arc::clone(&observed), starts, recorder);
     run.waveforms = waveforms;
+    run.finds = looked_at.map(Arc::new);
     run.faults = parts.faults;
     let gate = Arc::clone(&run.gate);
     let decide = |run: &mut Run, found: ItemReceiver<ItemOf<P>>| -> Result<(), RunError> {

@@ -9,6 +9,7 @@ use gannet_control::detector::{
     ChannelSurvey, Comparison, Export, Pipeline, PlannedDetector, Stages,
 };
 use gannet_control::emulation::{EmulationError, PlannedFrontEnd, unix_ticks};
+use gannet_control::finds::{Looks, Mark};
 use gannet_control::run::{Run, RunError};
 use gannet_control::snapshot::{PrimitiveSnapshot, TriggerSnapshot};
 use gannet_control::waveform::Samples;
@@ -18,6 +19,7 @@ use gannet_measure::counter::Counter;
 use gannet_measure::ledger::{Account, Statement};
 use gannet_trigger::merge::{MergeCounters, TimeReference};
 use gannet_wire::daq_ethernet::CLOCK;
+use gannet_wire::trigger_candidate::Type;
 use gannet_wire::{FrameFormat, TriggerPrimitive};
 
 use super::planned::named;
@@ -153,6 +155,10 @@ impl<D: PrimitiveDetector> Pipeline for PrimitivePipeline<D> {
         Some(Arc::new(TpcSamples::new(streams, chain)))
     }
 
+    fn looks(&self) -> Option<Looks<TriggerPrimitive>> {
+        Some(Looks { mark: |primitive| Some(mark(primitive)), kind: kinds })
+    }
+
     fn export(&self) -> Option<Export> {
         let exports = &self.planned.config.pipeline.exports;
         let config = ExportConfig {
@@ -219,6 +225,23 @@ impl Stages for PrimitiveStages {
             ..TriggerSnapshot::default()
         }
     }
+}
+
+/// A primitive as those see it who know no detector; of its charge, what is above the pedestal, ADC counts.
+fn mark(primitive: &TriggerPrimitive) -> Mark {
+    Mark {
+        time: primitive.time_start(),
+        channel: primitive.channel(),
+        length: Sampling::default().time_over_threshold(primitive) as u32,
+        charge: primitive.adc_integral(),
+    }
+}
+
+/// Names of the candidates that led to a decision.
+fn kinds(types: u64) -> String {
+    let is_set = |kind: &&Type| types >> (kind.number() as u32) & 1 == 1;
+    let names: Vec<_> = Type::ALL.iter().filter(is_set).map(|kind| kind.name()).collect();
+    names.join(", ")
 }
 
 /// A primitive as snapshots show it.

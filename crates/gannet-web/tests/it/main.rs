@@ -1,6 +1,7 @@
 //! The integration tests of this crate, one module a subject.
 
 mod clients;
+mod event_display;
 mod faults;
 mod pages;
 mod random_requests;

@@ -89,6 +89,12 @@ fn what_cannot_be_asked_is_a_problem_with_a_code() {
     for (path, expected, code) in [
         ("channels", 404, "no-waveforms"),
         ("waveform?channel=1", 404, "no-waveforms"),
+        ("primitives", 404, "no-primitives"),
+        ("primitives?chanel=1", 400, "unreadable-query"),
+        ("decisions?last=few", 400, "unreadable-query"),
+        ("decisions", 404, "no-primitives"),
+        ("records/1", 404, "no-primitives"),
+        ("records/first", 400, "unreadable-number"),
         ("waveform?channel=x", 400, "unreadable-query"),
         ("waveform?channel=1&channel=2", 400, "unreadable-query"),
         ("events?topic=snapshot", 400, "unreadable-query"),

@@ -5,10 +5,12 @@ import { test } from "node:test";
 
 import { accounts, outcome, verdict } from "../../pages/break.js";
 import { mask, outstanding, range as figure_range } from "../../pages/channels.js";
+import { colour_of, extent, nearest, share, told } from "../../pages/event.js";
 import { bounds, clock, grouped, si, span } from "../../pages/format.js";
 import { condition, drops, figure } from "../../pages/overview.js";
 import { opening } from "../../pages/files.js";
 import { pieces, ticks, width_s } from "../../pages/plot.js";
+import { behind, largest, rates, wanted as wanted_record } from "../../pages/triggers.js";
 import { History, Recent } from "../../pages/rates.js";
 import { address, wanted } from "../../pages/signals.js";
 import { gaps, marks, range } from "../../pages/trace.js";
@@ -116,10 +118,10 @@ test("a waveform is drawn with its levels in sight, and frames that are not ther
 });
 
 test("what is seen of the samples is in the address", () => {
-  assert.deepEqual(wanted(address(1234, 64)), { channel: 1234, frames: 64 });
-  assert.deepEqual(wanted("#/signals"), { channel: null, frames: 4 });
+  assert.deepEqual(wanted(address(1234, 64)), { channel: 1234, frames: 64, end: null });
+  assert.deepEqual(wanted("#/signals"), { channel: null, frames: 4, end: null });
   for (const wrong of ["channel=x&frames=5", "channel=-1&frames=1e9", "channel=99999999999"]) {
-    assert.deepEqual(wanted(`#/signals?${wrong}`), { channel: null, frames: 4 });
+    assert.deepEqual(wanted(`#/signals?${wrong}`), { channel: null, frames: 4, end: null });
   }
 });
 
@@ -155,4 +157,34 @@ test("channels that stand out are named, and noisy ones become a mask", () => {
   const { low, high } = figure_range([0, 10, null]);
   assert.ok(low === 0 && high > 10);
   assert.ok(figure_range([8000, 8000]).low > 0 && figure_range([8000, 8000]).high > 8000);
+});
+
+test("the address names a record, and the samples behind a primitive", () => {
+  assert.equal(wanted_record("#/triggers?record=17"), 17);
+  for (const hash of ["#/triggers", "#/triggers?record=", "#/triggers?record=-1", "#/triggers?record=1e3"]) {
+    assert.equal(wanted_record(hash), null);
+  }
+  const primitives = { time: [0, 4096], channel: [7, 9], length: [32, 64], charge: [5, 50] };
+  const link = behind({ from: 112221202926859776, ticks_per_s: 62_500_000, primitives }, 1);
+  assert.match(link, /^#\/signals\?channel=9&frames=4&end=11222120292686\d{4}$/);
+  assert.deepEqual(largest(primitives.charge, 1), [1]);
+  assert.deepEqual(wanted(link).end.length, 18);
+});
+
+test("decisions are counted by kind and second", () => {
+  const at = (kind, at_s) => ({ kind, at_s });
+  const found = rates([at("a", 3.5), at("a", 3.9), at("b", 4.1), at("a", 9.9), at("a", 1)], 2.5, 6.2);
+  assert.deepEqual(found.get("a"), [{ at: 4, value: 2 }, { at: 5, value: 0 }, { at: 6, value: 0 }]);
+  assert.deepEqual(found.get("b").map(({ value }) => value), [0, 1, 0]);
+});
+
+test("an event is told in words and colours, and a click finds what is near", () => {
+  const primitives = { time: [0, 10], channel: [100, 200], length: [1, 1], charge: [10, 1000] };
+  const event = { decision: { number: 3, kind: "Muon" }, primitives, activities: [], kept: 5, seen: 50, is_complete: false };
+  assert.equal(told(event), "Record 3, Muon: 2 primitives on 2 channels, a fair sample: 5 of 50, 0 activities, still coming");
+  assert.deepEqual(extent(event), { low: 97, high: 203 });
+  assert.deepEqual([10, 100, 1000].map((charge) => share(charge, 10, 1000).toFixed(6)), ["0.000000", "0.500000", "1.000000"]);
+  assert.equal(colour_of(0), "hsl(220 75% 52%)");
+  const places = [{ x: 0, y: 0 }, { x: 10, y: 0 }];
+  assert.deepEqual([nearest(places, 6, 0), nearest(places, 4, 3), nearest(places, 5, 40)], [1, 0, -1]);
 });

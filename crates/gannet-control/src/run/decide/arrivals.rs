@@ -26,6 +26,11 @@ impl Arrivals {
         self.points.push_back((tick, arrival_ns));
     }
 
+    /// Tick to which the data have come; none before the first.
+    pub(super) fn newest(&self) -> Option<u64> {
+        Some(self.points.back()?.0)
+    }
+
     /// When the frame that holds `tick` had not come yet, at the latest known moment: from there
     /// to now is never too short. `None` when that is too long ago, or in the future.
     pub(super) fn of(&self, tick: u64) -> Option<u64> {

@@ -59,7 +59,7 @@ fn whoever_opens_the_address_sees_data_move() {
 }
 
 /// The pages that the links of the bar lead to.
-const PAGES: [&str; 5] = ["overview", "signals", "alarms", "files", "break"];
+const PAGES: [&str; 6] = ["overview", "signals", "triggers", "alarms", "files", "break"];
 
 /// A page is there.
 const SHOWN: &str = "document.querySelector('#main h1, #main h2') !== null";
