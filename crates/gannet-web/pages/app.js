@@ -60,7 +60,10 @@ async function learn() {
   }
 }
 
-/** What people call the process: `run 7`, or the part of a run that it is. */
+/**
+ * What people call the process: `run 7`, or the part of a run that it is.
+ * @param {Snapshot} snapshot
+ */
 function title({ role, run }) {
   return role === "readout" ? "readout" : `${role === "builder" ? "builder of " : ""}run ${run}`;
 }

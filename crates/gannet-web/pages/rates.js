@@ -11,6 +11,7 @@
  * @property {number} number
  * @property {number} clock_s
  * @property {number} run
+ * @property {string} role
  * @property {string} state
  * @property {boolean} degraded
  * @property {string | null} failure
