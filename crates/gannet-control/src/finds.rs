@@ -360,13 +360,11 @@ pub enum NoFinds {
     /// Nothing has come since somebody looks.
     #[error("nothing is held yet: primitives are kept only while somebody looks; ask again")]
     Nothing,
-    /// The window is not held.
+    /// The window was overwritten, or came before somebody looked.
     #[error("what is held has the ticks {} to {}", held.begin, held.end)]
-    NotHeld {
+    Overwritten {
         /// What is held.
         held: Held,
-        /// Whether what was asked for has been overwritten, or came before somebody looked.
-        is_gone: bool,
     },
     /// The decision is older than those that are held.
     #[error("decision {number} is no longer held; there are {oldest} to {newest}")]
@@ -439,28 +437,19 @@ impl Finds {
         (self.kind)(decided.kind)
     }
 
-    /// The primitives of `choice`.
+    /// The primitives of `choice` that have come: none yet, where its window lies ahead of those that are held.
     ///
     /// # Errors
-    /// Why there are none to see.
+    /// When the window has been overwritten or is none, or too much is asked for.
     pub fn primitives(&self, choice: &Choice) -> Result<Chosen, NoFinds> {
         at_most("primitives", choice.last, MARKS_MAX)?;
         let window = Window { begin: choice.from.unwrap_or(0), end: choice.to.unwrap_or(u64::MAX) };
         if window.begin >= window.end {
             return Err(NoFinds::Reversed { from: window.begin, to: window.end });
         }
-        self.with_kept(|kept| {
-            let is_open = choice.from.is_none() && choice.to.is_none();
-            match kept.held() {
-                Some(held) if window.end <= held.begin => {
-                    Err(NoFinds::NotHeld { held, is_gone: true })
-                }
-                Some(held) if window.begin >= held.end && !is_open => {
-                    Err(NoFinds::NotHeld { held, is_gone: false })
-                }
-                None if !is_open => Err(NoFinds::Nothing),
-                _ => Ok(self.chosen(kept, window, choice.channel, choice.last)),
-            }
+        self.with_kept(|kept| match kept.held() {
+            Some(held) if window.end <= held.begin => Err(NoFinds::Overwritten { held }),
+            _ => Ok(self.chosen(kept, window, choice.channel, choice.last)),
         })
     }
 
@@ -498,7 +487,7 @@ impl Finds {
             }
             let window = decided.window;
             if window.begin < held.begin {
-                return Err(NoFinds::NotHeld { held, is_gone: true });
+                return Err(NoFinds::Overwritten { held });
             }
             let activities = kept.slices.iter().flat_map(|slice| &slice.activities);
             let inside = |it: &&Outline| it.begin < window.end && it.end > window.begin;

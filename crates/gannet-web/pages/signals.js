@@ -205,10 +205,10 @@ export class Signals {
     const { held, primitives, code } = await answer.json();
     this.has_hits = code !== "no-primitives";
     this.tries += 1;
-    const is_late = answer.ok ? held.end < end : ["not-yet", "nothing-yet"].includes(code);
-    if (is_late && this.tries < TRIES) return;
+    const has_come = answer.ok && held !== null && held.end >= end;
+    if (answer.ok && !has_come && this.tries < TRIES) return;
     this.pending = null;
-    this.picture(answer.ok && held.end >= end ? { ...waveform, hits: primitives } : waveform);
+    this.picture(has_come ? { ...waveform, hits: primitives } : waveform);
   }
 
   /**

@@ -219,9 +219,7 @@ fn refusal(no: &NoFinds) -> Response {
         NoFinds::TooMuch { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-much"),
         NoFinds::Reversed { .. } => (StatusCode::BAD_REQUEST, "reversed-window"),
         NoFinds::Nothing => (StatusCode::NOT_FOUND, "nothing-yet"),
-        NoFinds::NotHeld { is_gone: true, .. } => (StatusCode::GONE, "overwritten"),
-        NoFinds::NotHeld { is_gone: false, .. } => (StatusCode::NOT_FOUND, "not-yet"),
-        NoFinds::Gone { .. } => (StatusCode::GONE, "overwritten"),
+        NoFinds::Overwritten { .. } | NoFinds::Gone { .. } => (StatusCode::GONE, "overwritten"),
         NoFinds::Unknown { .. } => (StatusCode::NOT_FOUND, "unknown-record"),
     };
     problem(status, code, &no.to_string())

@@ -155,7 +155,7 @@ fn a_decision_is_shown_with_what_is_in_its_window() {
     bench.finds.kept.lock().unwrap().slices.pop_front();
     bench.finds.kept.lock().unwrap().slices.pop_front();
     let gone = bench.finds.display(5);
-    assert!(matches!(gone, Err(NoFinds::NotHeld { is_gone: true, .. })), "{gone:?}");
+    assert!(matches!(gone, Err(NoFinds::Overwritten { .. })), "{gone:?}");
 }
 
 #[test]
@@ -171,8 +171,8 @@ fn windows_are_those_of_what_is_held() {
     assert_eq!(choose(None, Some(2001), Some(3001), 10).unwrap().marks, [mark(2001, 2)]);
     assert_eq!(choose(None, None, None, 2).unwrap().marks, [mark(4001, 4), mark(5001, 5)]);
     let refused = |from, to, last| choose(None, from, to, last).unwrap_err();
-    assert!(matches!(refused(None, Some(1000), 1), NoFinds::NotHeld { is_gone: true, .. }));
-    assert!(matches!(refused(Some(9000), None, 1), NoFinds::NotHeld { is_gone: false, .. }));
+    assert!(matches!(refused(None, Some(1000), 1), NoFinds::Overwritten { .. }));
+    assert_eq!(choose(None, Some(9000), None, 1).unwrap().marks, [], "it is still to come");
     assert!(matches!(refused(Some(5), Some(5), 1), NoFinds::Reversed { .. }));
     for last in [0, MARKS_MAX + 1] {
         assert!(matches!(refused(None, None, last), NoFinds::TooMuch { most: MARKS_MAX, .. }));
