@@ -248,6 +248,12 @@ pub enum OpenError {
         /// Most windows at a time.
         windows_max: usize,
     },
+    /// Others could cut the memory short while another process uses it.
+    #[error(
+        "other processes do not map an ordinary file, which can be cut short under them; memory of a PCI device (resourceN) can \
+         be shared, and any file can be reached over udp"
+    )]
+    Unsealed,
     /// The system gave no random number for the key.
     #[error("the system has no random numbers: error {0}")]
     Random(i32),

@@ -28,5 +28,5 @@ pub use sys::huge::vec_on_huge_pages;
 pub use sys::parts::Part;
 pub use sys::prefetch::prefetch;
 pub use sys::region::{Pages, Region, RegionError};
-pub use sys::shared::{Access, AttachError, SharedRegion};
+pub use sys::shared::{Access, AttachError, Kind, SharedRegion};
 pub use tlb::{Mapping, PageSize, Refusal, Replacement, Tlb};

@@ -1,6 +1,6 @@
 //! `gannet bench fabric` through the binary: fields, table, two terminals, and exit codes.
 
-use std::fs::Permissions;
+use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -196,5 +196,29 @@ fn a_path_needs_the_backend_and_the_backend_a_path() {
         let output = bench(arguments);
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(code) && message.contains(says), "{message}");
+    }
+}
+
+#[test]
+fn a_file_can_be_the_memory_of_the_other_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("memory");
+    fs::write(&file, vec![0; 8192]).unwrap();
+    let path = file.to_str().unwrap();
+    let of_file = |arguments: &[&str]| {
+        bench(&[&["--memory", path, "--repeats", "1", "--json"], arguments].concat())
+    };
+    let output = of_file(&["--backend", "udp", "--bytes", "8,5000"]);
+    assert_eq!(rows(&output, "udp").len(), 8);
+    assert!(fs::read(&file).unwrap().iter().any(|&byte| byte != 0), "the bytes went there");
+    for (arguments, why) in [
+        (&["--backend", "udp", "--bytes", "8193"][..], "has 8192 bytes, and 8193 are needed"),
+        (&["--bytes", "8"], "do not map an ordinary file"),
+        (&["--backend", "sim", "--hop", "kind=\"wire\",gbit_per_s=1"], "for the process that has"),
+        (&["--to", "nowhere"], "for the process that has"),
+    ] {
+        let output = of_file(arguments);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && message.contains(why), "{message}");
     }
 }

@@ -3,14 +3,14 @@
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use gannet_memory::{Access, RegionError, SharedRegion};
 
 use super::backend::Backend;
 use super::datagrams::Datagrams;
 use super::writes::Writes;
-use super::{COPIED_FROM, Error, FabricPlan, LINE, Operation};
+use super::{COPIED_FROM, Error, FabricPlan, LINE, Operation, memory};
 use crate::cores::Cores;
 
 /// Round trips and lines of a measurement.
@@ -32,8 +32,8 @@ pub(super) struct Floors {
 
 /// What carries bytes.
 enum Carrier {
-    /// Processors: copies a second by their bytes.
-    Copies(Vec<(u64, f64)>),
+    /// Processors: copies a second by their bytes, to the memory of the other process and from it.
+    Copies(Vec<(u64, [f64; 2])>),
     /// Sockets.
     Datagrams(Datagrams),
     /// A provider of libfabric.
@@ -46,10 +46,17 @@ impl Floors {
         let (line_ns, lines_per_s) = lines(cores)?;
         let carrier = match plan.backend {
             Backend::Shm => {
-                let copies =
-                    |&bytes: &u64| Ok((bytes, copies_per_s(bytes, plan.streaming, plan.time)?));
+                let copies = |&bytes: &u64| {
+                    let to = copies_per_s(plan, bytes, Direction::To)?;
+                    // Memory of a device is far slower to read.
+                    let from = match plan.memory {
+                        Some(_) => copies_per_s(plan, bytes, Direction::From)?,
+                        None => to,
+                    };
+                    Ok((bytes, [to, from]))
+                };
                 let copies = plan.sizes.iter().map(copies);
-                Carrier::Copies(copies.collect::<Result<_, RegionError>>()?)
+                Carrier::Copies(copies.collect::<Result<_, Error>>()?)
             }
             Backend::Udp => {
                 let measured = Datagrams::measure(&plan.sizes, plan.time, cores);
@@ -68,18 +75,19 @@ impl Floors {
             Carrier::Datagrams(datagrams) => return datagrams.limit(operation, bytes),
             Carrier::Writes(writes) => return writes.limit(operation, bytes),
         };
-        let copies = copies.map_or(f64::NAN, |&(_, rate)| rate);
+        let [to, from] = copies.map_or([f64::NAN; 2], |&(_, rates)| rates);
         match operation {
             Operation::RoundTrip if bytes < COPIED_FROM => {
                 (self.line_ns, "a cache line that passes between the processors")
             }
-            Operation::RoundTrip => (self.line_ns + 1e9 / copies, "such a cache line, and copying"),
+            Operation::RoundTrip => (self.line_ns + 1e9 / to, "such a cache line, and copying"),
             // Half a line of the event, and those of the bytes.
             Operation::OneWay | Operation::Flush if bytes < COPIED_FROM => {
                 let lines = 0.5 + bytes.div_ceil(LINE) as f64;
                 (self.lines_per_s / lines, "cache lines that pass between the processors")
             }
-            _ => (copies, "copying"),
+            Operation::OneWay | Operation::Flush => (to, "copying"),
+            Operation::Get => (from, "copying"),
         }
     }
 }
@@ -137,11 +145,22 @@ fn lines(cores: &Cores) -> Result<(f64, f64), RegionError> {
     Ok(measured)
 }
 
-/// Copies of `bytes` bytes that one processor makes in a second, from and to shared memory.
-fn copies_per_s(bytes: u64, streaming: bool, time: Duration) -> Result<f64, RegionError> {
-    let span = super::driver::span(bytes, streaming) as usize;
-    let bytes = bytes as usize;
-    let (from, to) = (SharedRegion::new(span)?, SharedRegion::new(span)?);
+/// A way between own memory and that of the other process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    To,
+    From,
+}
+
+/// Copies of `bytes` bytes that one processor makes in a second between own memory and that of the other process.
+fn copies_per_s(plan: &FabricPlan<'_>, bytes: u64, way: Direction) -> Result<f64, Error> {
+    let span = super::driver::span(bytes, plan.streaming);
+    let (mut from, mut to) =
+        (SharedRegion::new(span as usize)?, memory(plan.memory.as_deref(), span)?);
+    if way == Direction::From {
+        std::mem::swap(&mut from, &mut to);
+    }
+    let (span, bytes) = (span as usize, bytes as usize);
     let copy = |place: usize| {
         let offset = place * bytes % (span - bytes + 1);
         from.copy_to(offset, &to, offset, bytes);
@@ -153,7 +172,7 @@ fn copies_per_s(bytes: u64, streaming: bool, time: Duration) -> Result<f64, Regi
         let begin = Instant::now();
         (0..count).for_each(copy);
         let elapsed = begin.elapsed();
-        if elapsed >= time {
+        if elapsed >= plan.time {
             return Ok(count as f64 / elapsed.as_secs_f64());
         }
         count *= 2;

@@ -1,7 +1,7 @@
 //! What a path of the fabric gives between two processes, beside what the machine would allow.
 //!
 //! The process that measures drives another one, its partner, which answers when it is asked to
-//! ([`serve`]). Operations as in the benches of APEnet+ and its successors:
+//! ([`Serving`]). Operations as in the benches of APEnet+ and its successors:
 //!
 //! * one way: PUTs with notifications, until the partner says that the last one has come; half of a round
 //!   trip is taken off;
@@ -25,6 +25,7 @@ mod simulated;
 mod writes;
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -34,7 +35,7 @@ use gannet_fabric::ofi::CallError;
 use gannet_fabric::ofi::provider::ChooseError;
 use gannet_fabric::{JoinError, Peer};
 use gannet_measure::clock::SystemClock;
-use gannet_memory::RegionError;
+use gannet_memory::{RegionError, SharedRegion};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -43,7 +44,7 @@ use self::backend::{Meet, OverOfi, OverShm, OverUdp};
 pub use self::comparison::{Change, EarlierRow, changes};
 use self::driver::Driver;
 use self::floors::Floors;
-pub use self::partner::serve;
+pub use self::partner::Serving;
 pub use self::place::{Place, Placing, SimulatedPath};
 pub use self::simulated::Simulation;
 use crate::cores::Cores;
@@ -89,6 +90,25 @@ pub enum Error {
     /// Memory cannot be had.
     #[error(transparent)]
     Region(#[from] RegionError),
+    /// A file cannot be the memory of the other process.
+    #[error("{}: {cause}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        cause: io::Error,
+    },
+    /// A file is too short for the operations.
+    #[error("{} has {there} bytes, and {here} are needed; measure shorter operations", path.display())]
+    ShortFile {
+        /// The file.
+        path: PathBuf,
+        /// Bytes needed.
+        here: u64,
+        /// Bytes there.
+        there: u64,
+    },
     /// A window cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -165,6 +185,8 @@ pub struct FabricPlan<'a> {
     pub sizes: Vec<u64>,
     /// Whether each operation has other bytes than the one before, so that no cache holds them.
     pub streaming: bool,
+    /// The file that is the memory of the other process, on this host: of a PCI device, or ordinary.
+    pub memory: Option<PathBuf>,
     /// How often all is measured.
     pub repeats: usize,
     /// Length of one measurement.
@@ -239,6 +261,18 @@ struct Sample {
     latency_ns: Option<[f64; 2]>,
     limit: f64,
     limit_is: &'static str,
+}
+
+/// Memory of `bytes` bytes that others reach: of the file at `path`, if there is one.
+fn memory(path: Option<&Path>, bytes: u64) -> Result<SharedRegion, Error> {
+    let Some(path) = path else { return Ok(SharedRegion::new(bytes as usize)?) };
+    let of_path = |cause| Error::File { path: path.to_owned(), cause };
+    let region = SharedRegion::map_file(path).map_err(of_path)?;
+    let there = region.len() as u64;
+    if there < bytes {
+        return Err(Error::ShortFile { path: path.to_owned(), here: bytes, there });
+    }
+    Ok(region)
 }
 
 /// A secret for a process that is started.

@@ -1,5 +1,7 @@
 //! The process that answers.
 
+use std::path::PathBuf;
+
 use gannet_fabric::{
     Completion, Endpoint, Failure, Key, Local, Opening, Peer, PostError, Put, RegionId, Remote,
     Trust,
@@ -7,9 +9,9 @@ use gannet_fabric::{
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_memory::{Access, SharedRegion};
 
-use super::Error;
 use super::backend::{Backend, Meet, OverOfi, OverShm, OverUdp};
 use super::driver::span;
+use super::{Error, memory};
 use crate::cores::Cores;
 
 /// What the one that measures calls its window, and the partner its own.
@@ -26,32 +28,49 @@ const TURNS: u32 = 4096;
 
 pub(super) const REGION: RegionId = RegionId(0);
 
-/// Listens at `place` for one that measures, and answers it until it leaves. `provider`, `longest` and
-/// `streaming` are those of the plan.
-///
-/// # Errors
-/// When nobody connects, or memory cannot be had.
-pub fn serve(
-    backend: Backend,
-    provider: Option<String>,
-    place: &str,
-    longest: u64,
-    streaming: bool,
-    trust: &Trust,
-) -> Result<(), Error> {
-    Cores::usable().pin(1);
-    match backend {
-        Backend::Shm => answer(&OverShm, place, trust, span(longest, streaming)),
-        Backend::Udp => answer(&OverUdp, place, trust, span(longest, streaming)),
-        Backend::Ofi => answer(&OverOfi { provider }, place, trust, span(longest, streaming)),
-        Backend::Sim => Err(Error::NoPath),
+/// The process that answers, as the plan of the one that measures has it.
+#[derive(Clone, Debug)]
+pub struct Serving {
+    /// What carries the operations.
+    pub backend: Backend,
+    /// Which provider of libfabric, for that backend.
+    pub provider: Option<String>,
+    /// Where it listens.
+    pub place: String,
+    /// Bytes of the longest operation.
+    pub longest: u64,
+    /// Whether each operation has other bytes than the one before.
+    pub streaming: bool,
+    /// The file that is its memory.
+    pub memory: Option<PathBuf>,
+    /// How endpoints know that they may join.
+    pub trust: Trust,
+}
+
+impl Serving {
+    /// Listens for one that measures, and answers it until it leaves.
+    ///
+    /// # Errors
+    /// When nobody connects, or memory cannot be had.
+    pub fn run(&self) -> Result<(), Error> {
+        Cores::usable().pin(1);
+        match self.backend {
+            Backend::Shm => self.answer(&OverShm),
+            Backend::Udp => self.answer(&OverUdp),
+            Backend::Ofi => self.answer(&OverOfi { provider: self.provider.clone() }),
+            Backend::Sim => Err(Error::NoPath),
+        }
+    }
+
+    fn answer<M: Meet>(&self, meet: &M) -> Result<(), Error> {
+        let bytes = span(self.longest, self.streaming);
+        let region = memory(self.memory.as_deref(), bytes)?;
+        // Nobody else is served, and the name can be used again.
+        answer(Answering::new(meet.accept(&self.place, &self.trust)?, region, bytes))
     }
 }
 
-/// Answers with a window of `bytes` bytes.
-fn answer<M: Meet>(meet: &M, place: &str, trust: &Trust, bytes: u64) -> Result<(), Error> {
-    // Nobody else is served, and the name can be used again.
-    let mut answering = Answering::new(meet.accept(place, trust)?, bytes)?;
+fn answer<E: Endpoint>(mut answering: Answering<E>) -> Result<(), Error> {
     let clock = SystemClock::start();
     loop {
         answering.progress(clock.now_ns());
@@ -75,10 +94,10 @@ pub(super) struct Answering<E> {
 }
 
 impl<E: Endpoint> Answering<E> {
-    pub fn new((mut endpoint, peer): (E, Peer), bytes: u64) -> Result<Self, Error> {
-        let region = SharedRegion::new(bytes as usize)?;
+    /// One that lets `bytes` bytes of `region` be reached.
+    pub fn new((mut endpoint, peer): (E, Peer), region: SharedRegion, bytes: u64) -> Self {
         assert!(endpoint.add_region(region).is_ok(), "the first region finds room");
-        Ok(Self { endpoint, peer, bytes, answers: None, told: Vec::with_capacity(256) })
+        Self { endpoint, peer, bytes, answers: None, told: Vec::with_capacity(256) }
     }
 
     /// The endpoint, and what it calls the one that measures.

@@ -147,7 +147,7 @@ impl World {
         let [here, there] = network.cable(there, back);
         let [mut near, mut far] = [(), ()].map(|()| network.endpoint(limits()));
         let (peer, near_peer) = (near.join(here)?, far.join(there)?);
-        let far = Answering::new((far, near_peer), bytes)?;
+        let far = Answering::new((far, near_peer), SharedRegion::new(bytes as usize)?, bytes);
         Ok((Self { near, far, peer, network: network.clone() }, peer))
     }
 
@@ -246,6 +246,7 @@ mod tests {
             operations: Operation::ALL.to_vec(),
             sizes: vec![8, 1 << 20],
             streaming: false,
+            memory: None,
             repeats: 1,
             time: Duration::from_millis(1),
             partner: Partner::Simulated(simulation),

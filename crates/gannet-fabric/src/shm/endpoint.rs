@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use gannet_memory::{Access, Refusal, SharedRegion};
+use gannet_memory::{Access, Kind, Refusal, SharedRegion};
 use gannet_wire::exchange::{self, Message};
 
 use super::listener::{Listener, connected};
@@ -245,6 +245,10 @@ impl Endpoint for Shm {
     }
 
     fn open_window(&mut self, opening: &Opening) -> Result<Key, OpenError> {
+        let region = self.own.at(opening.start, opening.bytes);
+        if region.is_some_and(|region| region.kind() == Kind::File) {
+            return Err(OpenError::Unsealed);
+        }
         let key = self.own.open(opening)?;
         for peer in self.peers.numbers() {
             self.tell_window(peer, key, opening);

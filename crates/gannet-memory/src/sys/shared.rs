@@ -2,9 +2,11 @@
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
+use std::fs::OpenOptions;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::Path;
 
 use super::mapping::Mapping;
 use super::region::RegionError;
@@ -23,12 +25,44 @@ pub enum Access {
     Write,
 }
 
+/// What a region consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Sealed memory of this host, without a name.
+    Sealed,
+    /// Memory of a PCI device: a file of the kernel (`resourceN`, or `resourceN_wc`, which combines writes). Its length is the
+    /// device's. Writes are posted; each read waits for the device.
+    Device,
+    /// An ordinary file, which whoever may write it can also cut short.
+    File,
+}
+
+impl Kind {
+    /// Of the open file `file`.
+    fn of(file: BorrowedFd<'_>) -> io::Result<Self> {
+        // SAFETY: a call on a descriptor that is open, with numbers only.
+        let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+        if seals >= 0 && seals & SEALS == SEALS {
+            return Ok(Self::Sealed);
+        }
+        // SAFETY: zeros are a valid `statfs`, which the call fills.
+        let file_system = unsafe {
+            let mut stat: libc::statfs = std::mem::zeroed();
+            if libc::fstatfs(file.as_raw_fd(), &mut stat) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            stat.f_type
+        };
+        Ok(if file_system == libc::SYSFS_MAGIC { Self::Device } else { Self::File })
+    }
+}
+
 /// Why a descriptor is no region that can be attached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError {
-    /// It is not sealed memory: its length could change while it is mapped.
-    #[error("the descriptor is no sealed shared memory; only `SharedRegion::new` makes it")]
+    /// Its length could change while it is mapped, and the next access would end this process.
+    #[error("the descriptor is neither sealed memory nor memory of a PCI device")]
     Unsealed,
     /// It has another length than it should.
     #[error("the shared memory has {got} bytes and should have {expected}")]
@@ -43,7 +77,8 @@ pub enum AttachError {
     System(#[from] io::Error),
 }
 
-/// Sealed memory without a name, which other processes map when they are given its descriptor.
+/// Memory that other processes map when they are given its descriptor: sealed memory without a name, or memory of a PCI
+/// device.
 ///
 /// Others write it at any time, so its bytes are never lent out: they are copied, or looked at as atomic
 /// words. What is copied while somebody writes it may be old in one part and new in another; whoever
@@ -54,6 +89,7 @@ pub struct SharedRegion {
     mapping: Mapping,
     file: OwnedFd,
     access: Access,
+    kind: Kind,
     /// Two threads may not copy by the same mapping at the same time.
     one_thread: PhantomData<Cell<()>>,
 }
@@ -92,17 +128,35 @@ impl SharedRegion {
             return Err(io::Error::last_os_error());
         }
         let mapping = Mapping::shared(file.as_fd(), len, true)?;
-        Ok(Self { mapping, file, access: Access::Write, one_thread: PhantomData })
+        let (access, kind) = (Access::Write, Kind::Sealed);
+        Ok(Self { mapping, file, access, kind, one_thread: PhantomData })
+    }
+
+    /// Maps the whole file at `path`, memory of a PCI device or ordinary, for reading and writing.
+    ///
+    /// Whoever may cut an ordinary file short can end this process by doing so, so other processes do not
+    /// [attach](Self::attach) it.
+    ///
+    /// # Errors
+    /// When it cannot be opened or mapped, or is not a whole number of pages long.
+    pub fn map_file(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let bytes = file.metadata()?.len();
+        if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES as u64) {
+            let text = format!("it has {bytes} bytes, which are no whole pages of {PAGE_BYTES}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let kind = Kind::of(file.as_fd())?;
+        Self::map(file.into(), bytes as usize, Access::Write, kind)
     }
 
     /// Maps the memory of another process, of which a descriptor was received.
     ///
     /// # Errors
-    /// When it is not sealed, has not `bytes` bytes, or cannot be mapped.
+    /// When its length could change, it has not `bytes` bytes, or it cannot be mapped.
     pub fn attach(file: OwnedFd, bytes: u64, access: Access) -> Result<Self, AttachError> {
-        // SAFETY: a call on a descriptor that is open, with numbers only.
-        let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-        if seals < 0 || seals & SEALS != SEALS {
+        let kind = Kind::of(file.as_fd())?;
+        if kind == Kind::File {
             return Err(AttachError::Unsealed);
         }
         // SAFETY: zeros are a valid `stat`, which the call fills.
@@ -116,13 +170,27 @@ impl SharedRegion {
         if got != bytes || bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES as u64) {
             return Err(AttachError::Length { expected: bytes, got });
         }
-        let mapping = Mapping::shared(file.as_fd(), got as usize, access == Access::Write)?;
-        // The pages are there, but not yet in the tables of this process.
-        mapping.advise(match access {
-            Access::Read => libc::MADV_POPULATE_READ,
-            Access::Write => libc::MADV_POPULATE_WRITE,
-        })?;
-        Ok(Self { mapping, file, access, one_thread: PhantomData })
+        Ok(Self::map(file, got as usize, access, kind)?)
+    }
+
+    /// Maps the same memory once more, for another thread or a library.
+    ///
+    /// # Errors
+    /// When too many files are open, or the system has no memory for the tables.
+    pub fn again(&self) -> io::Result<Self> {
+        Self::map(self.file.try_clone()?, self.len(), self.access, self.kind)
+    }
+
+    fn map(file: OwnedFd, len: usize, access: Access, kind: Kind) -> io::Result<Self> {
+        let mapping = Mapping::shared(file.as_fd(), len, access == Access::Write)?;
+        // The pages are there, but not yet in the tables of this process; those of a device need not be asked for.
+        if kind != Kind::Device {
+            mapping.advise(match access {
+                Access::Read => libc::MADV_POPULATE_READ,
+                Access::Write => libc::MADV_POPULATE_WRITE,
+            })?;
+        }
+        Ok(Self { mapping, file, access, kind, one_thread: PhantomData })
     }
 
     /// A descriptor for another process, which then can map the region for `access`.
@@ -152,6 +220,11 @@ impl SharedRegion {
     /// What this process may do with it.
     pub fn access(&self) -> Access {
         self.access
+    }
+
+    /// What it consists of.
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// Copies the bytes from `offset` on to `out`.
@@ -216,6 +289,7 @@ impl SharedRegion {
             mapping,
             file: open().into(),
             access: Access::Write,
+            kind: Kind::Sealed,
             one_thread: PhantomData,
         };
         (region(here.clone()), region(here))
@@ -290,6 +364,45 @@ mod tests {
 
     fn tempfile() -> std::fs::File {
         std::fs::File::open("/proc/self/exe").unwrap()
+    }
+
+    #[test]
+    fn a_file_is_mapped_by_its_owner_and_by_no_other_process() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("device");
+        std::fs::write(&path, vec![7; 8192]).unwrap();
+        let here = SharedRegion::map_file(&path).unwrap();
+        assert_eq!((here.kind(), here.len()), (Kind::File, 8192));
+        here.write(4095, b"gannet");
+        let again = here.again().unwrap();
+        let mut bytes = [0; 8];
+        again.read(4094, &mut bytes);
+        assert_eq!(&bytes, b"\x07gannet\x07");
+        assert_eq!(&std::fs::read(&path).unwrap()[4095..4101], b"gannet");
+        let given = here.descriptor(Access::Write).unwrap();
+        let refusal = SharedRegion::attach(given, 8192, Access::Write).unwrap_err();
+        assert!(matches!(refusal, AttachError::Unsealed));
+    }
+
+    #[test]
+    fn a_file_that_is_no_whole_pages_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("odd");
+        for (bytes, why) in [(0, "it has 0 bytes"), (5000, "it has 5000 bytes")] {
+            std::fs::write(&path, vec![0; bytes]).unwrap();
+            let error = SharedRegion::map_file(&path).unwrap_err();
+            assert!(error.to_string().starts_with(why), "{error}");
+        }
+        assert!(SharedRegion::map_file(directory.path()).is_err());
+    }
+
+    #[test]
+    fn files_of_the_kernels_device_tree_keep_their_length() {
+        let Ok(file) = std::fs::File::open("/sys/kernel/profiling") else {
+            return gannet_measure::testing::skipped("memory of PCI devices", "no sysfs here");
+        };
+        assert_eq!(Kind::of(file.as_fd()).unwrap(), Kind::Device);
+        assert_eq!(Kind::of(tempfile().as_fd()).unwrap(), Kind::File);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use gannet_evaluate::fabric::{
     self, Backend, Change, EarlierRow, FabricPlan, FabricReport, FabricRow, Operation, Partner,
-    Trust,
+    Serving, Trust,
 };
 
 use super::{names, simulated};
@@ -69,6 +69,10 @@ pub struct Arguments {
     /// Use other bytes for each operation, so that no cache holds them.
     #[arg(long)]
     streaming: bool,
+    /// Let this file be the memory of the other process: memory of a PCI device (`/sys/bus/pci/devices/.../resource2_wc`), or for udp
+    /// and ofi any file. What is in it is overwritten.
+    #[arg(long, value_name = "FILE")]
+    memory: Option<PathBuf>,
     #[command(flatten)]
     simulated: simulated::Simulated,
     /// How often all is measured; with sim each time with the next seed.
@@ -112,6 +116,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         return Err(Usage(message.to_owned()).into());
     }
     let is_simulated = arguments.backend == Backend::Sim;
+    if arguments.memory.is_some() && (is_simulated || arguments.to.is_some()) {
+        let message = "--memory is for the process that has the memory: give it with --listen, or leave --to out";
+        return Err(Usage(message.to_owned()).into());
+    }
     if is_simulated && (arguments.listen.is_some() || arguments.to.is_some()) {
         let message = "--backend sim has no other process: leave --listen and --to out";
         return Err(Usage(message.to_owned()).into());
@@ -120,8 +128,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let longest = arguments.bytes.iter().copied().max().unwrap_or(1);
     let trust = trust(arguments)?;
     if let Some(place) = &arguments.listen {
-        let provider = arguments.provider.clone();
-        fabric::serve(arguments.backend, provider, place, longest, arguments.streaming, &trust)?;
+        let serving = Serving {
+            backend: arguments.backend,
+            provider: arguments.provider.clone(),
+            place: place.clone(),
+            longest,
+            streaming: arguments.streaming,
+            memory: arguments.memory.clone(),
+            trust,
+        };
+        serving.run()?;
         return Ok(Outcome::Ok);
     }
     let page = arguments.html.as_deref();
@@ -142,6 +158,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         operations: arguments.operation.0.clone(),
         sizes: arguments.bytes.clone(),
         streaming: arguments.streaming,
+        memory: arguments.memory.clone(),
         repeats,
         time: arguments.seconds.unwrap_or(if is_simulated { VIRTUAL_TIME } else { TIME }),
         partner,
@@ -241,6 +258,9 @@ fn start_partner(
     }
     if arguments.streaming {
         command.arg("--streaming");
+    }
+    if let Some(memory) = &arguments.memory {
+        command.arg("--memory").arg(memory);
     }
     command.stdout(Stdio::null());
     let Trust::Secret(secret) = trust else { return command.stdin(Stdio::null()).spawn() };

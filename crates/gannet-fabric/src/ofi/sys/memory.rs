@@ -1,8 +1,9 @@
 //! Memory that stays mapped while the library may reach it.
 
 use std::ffi::c_void;
+use std::io;
 
-use gannet_memory::{Access, AttachError, SharedRegion};
+use gannet_memory::SharedRegion;
 
 /// A mapping of a region for the library, which reads and writes it whenever it likes.
 #[derive(Debug)]
@@ -16,9 +17,8 @@ impl Mapped {
     ///
     /// # Errors
     /// When the system has no more files or memory for it.
-    pub fn new(region: &SharedRegion) -> Result<Self, AttachError> {
-        let file = region.descriptor(Access::Write)?;
-        Ok(Self(SharedRegion::attach(file, region.len() as u64, Access::Write)?))
+    pub fn new(region: &SharedRegion) -> io::Result<Self> {
+        region.again().map(Self)
     }
 
     /// Length in bytes, never 0.
