@@ -3,10 +3,16 @@
 //! A look takes nothing from anybody: it has its own reader of each stream, copies the frames it wants, and
 //! unpacks them outside. A frame that is overwritten under its eyes is a gap, as one is that never came.
 
+mod spectrum;
+mod waterfall;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gannet_readout::latency::{Extent, StreamBuffer, Window};
 use serde::Serialize;
+
+pub use spectrum::{SEGMENT_MAX, Spectrum};
+pub use waterfall::{Area, CELLS_MAX, Waterfall};
 
 /// Most frames of a look.
 pub const FRAMES_MAX: usize = 256;
@@ -119,6 +125,14 @@ pub enum NoWaveform {
         /// The nearest that there is.
         nearest: u32,
     },
+    /// There is no such stream.
+    #[error("there is no stream {stream}; the nearest is {nearest}")]
+    UnknownStream {
+        /// What was asked for.
+        stream: String,
+        /// The nearest that there is.
+        nearest: String,
+    },
     /// Too much was asked for.
     #[error("{what} is {asked}; it can be 1 to {most}")]
     TooMuch {
@@ -175,28 +189,12 @@ impl Waveforms {
     /// Why there is nothing to see.
     pub fn look(&self, look: &Look) -> Result<Waveform, NoWaveform> {
         let Look { frames, columns, .. } = *look;
-        for (what, asked, most) in
-            [("frames", frames, FRAMES_MAX), ("columns", columns, COLUMNS_MAX)]
-        {
-            if !(1..=most).contains(&asked) {
-                return Err(NoWaveform::TooMuch { what, asked, most });
-            }
-        }
+        bounded("frames", frames, FRAMES_MAX)?;
+        bounded("columns", columns, COLUMNS_MAX)?;
         let channel = self.channel(look.channel)?;
-        let (stream, buffer) = &self.streams[channel.stream];
+        let stream = &self.streams[channel.stream].0;
         let sampling = self.samples.sampling(channel.stream);
-        let mut bytes = Vec::new();
-        let window = {
-            let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
-            let nothing = || NoWaveform::Nothing { stream: stream.clone() };
-            let extent = buffer.extent().ok_or_else(nothing)?;
-            let window = window(look, sampling, extent).map_err(|is_gone| {
-                let end = extent.newest.saturating_add(sampling.ticks_per_frame);
-                NoWaveform::NotHeld { stream: stream.clone(), oldest: extent.oldest, end, is_gone }
-            })?;
-            buffer.cut(window, &mut bytes);
-            window
-        };
+        let (window, bytes) = self.cut(channel.stream, frames, look.end)?;
         let mut picture = Picture::new(window, sampling, frames, columns);
         let frames_found = bytes.chunks_exact(sampling.frame_len);
         let found = frames_found.len();
@@ -220,6 +218,27 @@ impl Waveforms {
         })
     }
 
+    /// The window of so many frames before `end` and those of its frames that are there.
+    fn cut(
+        &self,
+        stream: usize,
+        frames: usize,
+        end: Option<u64>,
+    ) -> Result<(Window, Vec<u8>), NoWaveform> {
+        let (name, buffer) = &self.streams[stream];
+        let sampling = self.samples.sampling(stream);
+        let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
+        let nothing = || NoWaveform::Nothing { stream: name.clone() };
+        let extent = buffer.extent().ok_or_else(nothing)?;
+        let window = window(frames, end, sampling, extent).map_err(|is_gone| {
+            let end = extent.newest.saturating_add(sampling.ticks_per_frame);
+            NoWaveform::NotHeld { stream: name.clone(), oldest: extent.oldest, end, is_gone }
+        })?;
+        let mut bytes = Vec::new();
+        buffer.cut(window, &mut bytes);
+        Ok((window, bytes))
+    }
+
     fn channel(&self, number: u32) -> Result<&SampledChannel, NoWaveform> {
         let channels = self.samples.channels();
         let nearest = channels.iter().min_by_key(|it| it.channel.abs_diff(number));
@@ -233,11 +252,24 @@ impl Waveforms {
     }
 }
 
+/// Refuses numbers that are not 1 to `most`.
+fn bounded(what: &'static str, asked: usize, most: usize) -> Result<(), NoWaveform> {
+    match (1..=most).contains(&asked) {
+        true => Ok(()),
+        false => Err(NoWaveform::TooMuch { what, asked, most }),
+    }
+}
+
 /// The window that is looked at, or whether it has been overwritten.
-fn window(look: &Look, sampling: Sampling, extent: Extent) -> Result<Window, bool> {
+fn window(
+    frames: usize,
+    end: Option<u64>,
+    sampling: Sampling,
+    extent: Extent,
+) -> Result<Window, bool> {
     let held_to = extent.newest.saturating_add(sampling.ticks_per_frame);
-    let end = look.end.unwrap_or(held_to);
-    let begin = end.saturating_sub(look.frames as u64 * sampling.ticks_per_frame);
+    let end = end.unwrap_or(held_to);
+    let begin = end.saturating_sub(frames as u64 * sampling.ticks_per_frame);
     match () {
         () if end <= extent.oldest => Err(true),
         () if begin >= held_to => Err(false),
@@ -286,7 +318,7 @@ impl Picture {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use gannet_memory::{Geometry, Producer, clop};
     use gannet_readout::latency::{IndexWriter, index};
     use gannet_wire::Step;
@@ -294,7 +326,7 @@ mod tests {
     use super::*;
 
     const SAMPLES: usize = 4;
-    const TICKS: u64 = 25;
+    pub const TICKS: u64 = 25;
     const LEN: usize = 8 + SAMPLES;
 
     /// Frames of a time stamp and four samples of one channel.
@@ -322,14 +354,14 @@ mod tests {
     }
 
     /// A stream in a buffer of eight frames.
-    struct Bench {
+    pub struct Bench {
         producer: Producer,
         index: IndexWriter,
-        waveforms: Waveforms,
+        pub waveforms: Waveforms,
     }
 
     impl Bench {
-        fn new() -> Self {
+        pub fn new() -> Self {
             let (producer, reader) = clop(Geometry { cell_bytes: LEN, cells: 8 }).unwrap();
             let (mut index, [buffer]) = index(8, Step::Fixed(TICKS));
             index.attach(reader);
@@ -340,7 +372,7 @@ mod tests {
         }
 
         /// Frame `number`, whose samples count on from four times its number.
-        fn put(&mut self, number: u64) {
+        pub fn put(&mut self, number: u64) {
             let first = number as u8 * SAMPLES as u8;
             let mut frame = (number * TICKS).to_le_bytes().to_vec();
             frame.extend((0..SAMPLES as u8).map(|sample| first + sample));

@@ -1,7 +1,7 @@
 // All channels side by side: one figure of each, those that stand out by name.
 
+import { Sheet, marks } from "./axes.js";
 import { Table, make } from "./dom.js";
-import { marks } from "./trace.js";
 
 /**
  * A channel and what is known of it.
@@ -57,13 +57,11 @@ export class Channels {
   constructor(chosen) {
     this.kind = document.createElement("select");
     this.kind.append(...Object.entries(KINDS).map(([kind, { title }]) => new Option(title, kind)));
-    this.canvas = document.createElement("canvas");
-    this.canvas.className = "channels";
-    this.canvas.setAttribute("role", "img");
-    this.under = make("figcaption", "quiet");
+    this.sheet = new Sheet("channels");
+    this.canvas = this.sheet.canvas;
     const label = make("label", "", "All channels: ");
     label.append(this.kind);
-    const figure = make("figure", "", [label, this.canvas, this.under]);
+    this.sheet.element.prepend(label);
     this.copy = /** @type {HTMLButtonElement} */ (make("button", "", "Copy noisy ones as mask"));
     this.copy.type = "button";
     this.copied = make("span", "quiet");
@@ -78,7 +76,7 @@ export class Channels {
     ]);
     this.none = make("p", "quiet", "No channel is noisy, dead or masked.");
     this.noted = make("div", "", [make("p", "controls", [this.copy, this.copied]), this.table.element]);
-    this.element = make("section", "", [make("h2", "hidden", "All channels"), figure, this.none, this.noted]);
+    this.element = make("section", "", [make("h2", "hidden", "All channels"), this.sheet.element, this.none, this.noted]);
     /** @type {Channel[]} */
     this.channels = [];
     this.selected = -1;
@@ -90,7 +88,7 @@ export class Channels {
     });
     this.canvas.addEventListener("mousemove", (event) => {
       const channel = this.at(event.offsetX);
-      if (channel) this.under.textContent = this.told(channel);
+      if (channel) this.sheet.caption.textContent = this.told(channel);
     });
   }
 
@@ -149,47 +147,25 @@ export class Channels {
   draw() {
     const { title, of } = KINDS[/** @type {Kind} */ (this.kind.value)];
     const values = this.channels.map(of);
-    const [width, height] = [this.canvas.clientWidth, this.canvas.clientHeight];
-    const density = window.devicePixelRatio || 1;
-    if (width === 0 || height === 0) return;
-    this.canvas.setAttribute("aria-label", `${title} of ${this.channels.length} channels`);
     const selected = this.channels.find(({ channel }) => channel === this.selected);
-    if (selected && !this.canvas.matches(":hover")) this.under.textContent = this.told(selected);
-    this.canvas.width = Math.round(width * density);
-    this.canvas.height = Math.round(height * density);
-    const context = this.canvas.getContext("2d");
-    if (!context) return;
-    const style = getComputedStyle(this.canvas);
-    const colour = (/** @type {string} */ name) => style.getPropertyValue(name);
-    context.scale(density, density);
-    context.font = `11px ${style.fontFamily}`;
+    this.canvas.setAttribute("aria-label", `${title} of ${this.channels.length} channels`);
+    if (selected && !this.canvas.matches(":hover")) this.sheet.caption.textContent = this.told(selected);
+    const pen = this.sheet.begin();
+    if (!pen) return;
     const { low, high } = range(values);
     const grid = marks(low, high, 4);
-    const labels = grid.map((value) => Number(value.toPrecision(6)).toString());
-    const left = Math.ceil(Math.max(...labels.map((text) => context.measureText(text).width), 0)) + 8;
-    const [top, bottom, right] = [6, height - 6, width - 4];
+    const { x, y, left, right } = this.sheet.axes(
+      { low: 0, high: this.channels.length, marks: [] },
+      { low, high, marks: grid.map((at) => ({ at, text: Number(at.toPrecision(6)).toString() })) },
+    );
     this.edges = [left, right];
-    const x = (/** @type {number} */ place) => left + ((place + 0.5) / this.channels.length) * (right - left);
-    const y = (/** @type {number} */ value) => bottom - ((value - low) / (high - low)) * (bottom - top);
-    context.fillStyle = colour("--quiet");
-    context.strokeStyle = colour("--rule");
-    context.textAlign = "right";
-    context.textBaseline = "middle";
-    grid.forEach((value, at) => {
-      const line = Math.round(y(value)) + 0.5;
-      context.beginPath();
-      context.moveTo(left, line);
-      context.lineTo(right, line);
-      context.stroke();
-      context.fillText(labels[at], left - 6, line);
-    });
     values.forEach((value, place) => {
       if (value === null) return;
       const { channel, figures } = this.channels[place];
       const is_good = figures?.condition === "good";
-      context.fillStyle = colour(is_good ? "--accent" : "--loss");
+      pen.fillStyle = this.sheet.colour(is_good ? "--accent" : "--loss");
       const size = channel === this.selected ? 7 : is_good ? 3 : 5;
-      context.fillRect(x(place) - size / 2, y(value) - size / 2, size, size);
+      pen.fillRect(x(place + 0.5) - size / 2, y(value) - size / 2, size, size);
     });
   }
 }

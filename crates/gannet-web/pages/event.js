@@ -1,7 +1,7 @@
 // What is in the window of a decision, on a canvas: channel against time, charge as colour.
 
+import { Sheet, marks, thirds } from "./axes.js";
 import { grouped, span } from "./format.js";
-import { marks } from "./trace.js";
 
 /**
  * @typedef {object} Event
@@ -15,8 +15,6 @@ import { marks } from "./trace.js";
  * @property {{time: number[], channel: number[], length: number[], charge: number[]}} primitives
  */
 
-/** Space around the picture, in pixels. */
-const EDGE = { top: 8, bottom: 20, right: 6 };
 /** How far from a primitive a click still means it, in pixels. */
 const REACH = 12;
 
@@ -69,17 +67,13 @@ export function nearest(places, x, y) {
 export class EventPicture {
   /** @param {(event: Event, at: number) => void} chosen */
   constructor(chosen) {
-    this.canvas = document.createElement("canvas");
-    this.canvas.className = "event";
-    this.canvas.setAttribute("role", "img");
-    this.caption = document.createElement("figcaption");
-    this.element = document.createElement("figure");
-    this.element.append(this.caption, this.canvas);
+    this.sheet = new Sheet("event");
+    this.element = this.sheet.element;
     /** @type {Event | null} */
     this.event = null;
     /** @type {{x: number, y: number}[]} */
     this.places = [];
-    this.canvas.addEventListener("click", (click) => {
+    this.sheet.canvas.addEventListener("click", (click) => {
       const at = nearest(this.places, click.offsetX, click.offsetY);
       if (this.event && at >= 0) chosen(this.event, at);
     });
@@ -88,64 +82,31 @@ export class EventPicture {
   /** @param {Event | null} event */
   show(event) {
     this.event = event;
-    const text = event ? told(event) : "No decision yet";
-    this.caption.textContent = text;
-    this.canvas.setAttribute("aria-label", text);
-    const [width, height] = [this.canvas.clientWidth, this.canvas.clientHeight];
-    const density = window.devicePixelRatio || 1;
-    if (width === 0 || height === 0) return;
-    this.canvas.width = Math.round(width * density);
-    this.canvas.height = Math.round(height * density);
-    const context = this.canvas.getContext("2d");
+    this.sheet.entitle(event ? told(event) : "No decision yet");
+    const pen = this.sheet.begin();
     this.places = [];
-    if (!context || !event) return;
-    const style = getComputedStyle(this.canvas);
-    const colour = (/** @type {string} */ name) => style.getPropertyValue(name);
-    context.scale(density, density);
-    context.font = `11px ${style.fontFamily}`;
-
+    if (!pen || !event) return;
     const { decision, primitives, activities, ticks_per_s } = event;
     const { low, high } = extent(event);
     const ticks = decision.end - decision.begin;
     const grid = marks(low, high, 6).filter(Number.isInteger);
-    const labels = grid.map((value) => value.toString());
-    const left = Math.ceil(Math.max(...labels.map((label) => context.measureText(label).width), 0)) + 8;
-    const [top, bottom, right] = [EDGE.top, height - EDGE.bottom, width - EDGE.right];
-    const x = (/** @type {number} */ tick) => left + (tick / ticks) * (right - left);
-    const y = (/** @type {number} */ channel) => bottom - ((channel - low) / (high - low)) * (bottom - top);
-
-    context.fillStyle = colour("--quiet");
-    context.strokeStyle = colour("--rule");
-    context.textAlign = "right";
-    context.textBaseline = "middle";
-    grid.forEach((value, at) => {
-      const line = Math.round(y(value)) + 0.5;
-      context.beginPath();
-      context.moveTo(left, line);
-      context.lineTo(right, line);
-      context.stroke();
-      context.fillText(labels[at], left - 6, line);
-    });
-    context.textBaseline = "bottom";
-    for (const part of [0, 0.5, 1]) {
-      context.textAlign = part === 0 ? "left" : part === 1 ? "right" : "center";
-      const text = part === 0 ? "0" : span((part * ticks * 1e9) / ticks_per_s);
-      context.fillText(text, x(part * ticks), height - 2);
-    }
-
+    const { x, y } = this.sheet.axes(
+      { low: 0, high: ticks, marks: thirds(ticks, (part) => span((part * ticks * 1e9) / ticks_per_s)), name: "time after the begin of the window" },
+      { low, high, marks: grid.map((at) => ({ at, text: at.toString() })), name: "channel" },
+    );
     const { time, channel, length, charge } = primitives;
     const [least, greatest] = [charge.reduce((a, b) => Math.min(a, b), Infinity), charge.reduce((a, b) => Math.max(a, b), 0)];
     time.forEach((tick, at) => {
       const wide = Math.max(3, x(tick + length[at]) - x(tick));
       this.places.push({ x: x(tick) + wide / 2, y: y(channel[at]) });
-      context.fillStyle = colour_of(share(charge[at], least, greatest));
-      context.fillRect(x(tick), y(channel[at]) - 1.5, wide, 3);
+      pen.fillStyle = colour_of(share(charge[at], least, greatest));
+      pen.fillRect(x(tick), y(channel[at]) - 1.5, wide, 3);
     });
-    context.strokeStyle = colour("--ink");
-    context.lineWidth = 1;
+    pen.strokeStyle = this.sheet.colour("--ink");
+    pen.lineWidth = 1;
     for (const { begin, end, channel_first, channel_last } of activities) {
       const [from, to] = [Math.max(0, begin), Math.min(ticks, end)].map(x);
-      context.strokeRect(from - 4, y(channel_last) - 4, to - from + 8, y(channel_first) - y(channel_last) + 8);
+      pen.strokeRect(from - 4, y(channel_last) - 4, to - from + 8, y(channel_first) - y(channel_last) + 8);
     }
   }
 }

@@ -1,5 +1,6 @@
 // Lines over time on a canvas.
 
+import { Sheet } from "./axes.js";
 import { si } from "./format.js";
 
 /**
@@ -18,10 +19,11 @@ export function ticks(most, lines) {
 
 /**
  * Points of the line in pieces: a value that is no number ends a piece.
- * @param {{at: number, value: number}[]} points
+ * @template {{value: number}} Point
+ * @param {Point[]} points
  */
 export function pieces(points) {
-  /** @type {{at: number, value: number}[][]} */
+  /** @type {Point[][]} */
   const found = [];
   let is_open = false;
   for (const point of points) {
@@ -46,6 +48,24 @@ export function width_s(points, most) {
   return [20, 60].find((it) => it >= needed && it < most) ?? most;
 }
 
+/**
+ * Draws the pieces of a line.
+ * @param {CanvasRenderingContext2D} pen
+ * @param {{at: number, value: number}[]} points
+ * @param {(at: number) => number} x
+ * @param {(value: number) => number} y
+ */
+export function line(pen, points, x, y) {
+  for (const piece of pieces(points)) {
+    pen.beginPath();
+    piece.forEach(({ at, value }, place) => {
+      if (place === 0) pen.moveTo(x(at), y(value));
+      pen.lineTo(x(at) + (piece.length === 1 ? 1 : 0), y(value));
+    });
+    pen.stroke();
+  }
+}
+
 /** One figure over the last minutes. */
 export class Plot {
   /**
@@ -54,73 +74,30 @@ export class Plot {
    * @param {number} window_s
    */
   constructor(title, unit, window_s) {
+    this.title = title;
     this.unit = unit;
     this.window_s = window_s;
-    this.title = title;
-    this.canvas = document.createElement("canvas");
-    this.canvas.setAttribute("role", "img");
-    this.caption = document.createElement("figcaption");
-    this.element = document.createElement("figure");
-    this.element.append(this.caption, this.canvas);
+    this.sheet = new Sheet();
+    this.element = this.sheet.element;
   }
 
   /** @param {{at: number, value: number}[]} points */
   show(points) {
     const last = points.at(-1);
     const now = last && Number.isFinite(last.value) ? si(last.value, this.unit) : "–";
-    this.caption.textContent = `${this.title} ${now}`;
-    this.canvas.setAttribute("aria-label", `${this.title}, now ${now}`);
-    const [width, height] = [this.canvas.clientWidth, this.canvas.clientHeight];
-    const density = window.devicePixelRatio || 1;
-    if (width === 0 || height === 0) return;
-    this.canvas.width = Math.round(width * density);
-    this.canvas.height = Math.round(height * density);
-    const context = this.canvas.getContext("2d");
-    if (!context) return;
-    const style = getComputedStyle(this.canvas);
-    const colour = (/** @type {string} */ name) => style.getPropertyValue(name);
-    context.scale(density, density);
-    context.font = `11px ${style.fontFamily}`;
-
+    this.sheet.entitle(`${this.title} ${now}`);
+    const pen = this.sheet.begin();
+    if (!pen) return;
     const finite = points.filter((point) => Number.isFinite(point.value));
     const grid = ticks(Math.max(0, ...finite.map((point) => point.value)), 3);
-    const most = grid[grid.length - 1];
-    const labels = grid.map((value) => si(value, this.unit));
-    const left = Math.ceil(Math.max(...labels.map((label) => context.measureText(label).width))) + 8;
-    const [top, bottom, right] = [8, height - 18, width - 4];
-    const end = last ? last.at : 0;
     const wide = width_s(points, this.window_s);
-    const x = (/** @type {number} */ at) => right - ((end - at) / wide) * (right - left);
-    const y = (/** @type {number} */ value) => bottom - (value / most) * (bottom - top);
-
-    context.fillStyle = colour("--quiet");
-    context.strokeStyle = colour("--rule");
-    context.lineWidth = 1;
-    context.textBaseline = "middle";
-    context.textAlign = "right";
-    grid.forEach((value, at) => {
-      const line = Math.round(y(value)) + 0.5;
-      context.beginPath();
-      context.moveTo(left, line);
-      context.lineTo(right, line);
-      context.stroke();
-      context.fillText(labels[at], left - 6, line);
-    });
-    context.textBaseline = "bottom";
-    for (const before of [wide, wide / 2, 0]) {
-      context.textAlign = before === 0 ? "right" : before === wide ? "left" : "center";
-      context.fillText(before === 0 ? "now" : `−${before} s`, x(end - before), height - 1);
-    }
-
-    context.strokeStyle = colour("--accent");
-    context.lineWidth = 1.5;
-    for (const piece of pieces(points)) {
-      context.beginPath();
-      piece.forEach((point, at) => {
-        if (at === 0) context.moveTo(x(point.at), y(point.value));
-        else context.lineTo(x(point.at), y(point.value));
-      });
-      context.stroke();
-    }
+    const before = (/** @type {number} */ s) => ({ at: -s, text: s === 0 ? "now" : `−${s} s` });
+    const { x, y } = this.sheet.axes(
+      { low: -wide, high: 0, marks: [wide, wide / 2, 0].map(before) },
+      { low: 0, high: grid[grid.length - 1], marks: grid.map((at) => ({ at, text: si(at, this.unit) })) },
+    );
+    pen.strokeStyle = this.sheet.colour("--accent");
+    pen.lineWidth = 1.5;
+    line(pen, points, (at) => x(at - (last?.at ?? 0)), y);
   }
 }

@@ -1,8 +1,10 @@
-// The samples of a channel, as they come.
+// The samples of a channel, its spectrum, and all channels of its stream over time.
 
 import { Channels } from "./channels.js";
 import { make, say } from "./dom.js";
+import { SpectrumPicture } from "./spectrum.js";
 import { Trace } from "./trace.js";
+import { WaterfallPicture } from "./waterfall.js";
 
 /** @typedef {import("./trace.js").Waveform} Waveform */
 /** @typedef {{stream: string, channels: import("./channels.js").Channel[]}} Stream */
@@ -18,6 +20,30 @@ const TRIES = 5;
 /** Numbers of frames to choose from. */
 const FRAMES = [1, 4, 16, 64, 256];
 
+/** @typedef {"waveform" | "waterfall" | "spectrum"} View */
+
+/**
+ * The views, and what is seen in each.
+ * @type {{[view in View]: {title: string, told: string, period_ms: number}}}
+ */
+const VIEWS = {
+  waveform: {
+    title: "Waveform",
+    told: "Least and greatest sample of each column. Dotted: the pedestal; dashed: above it, samples belong to a hit. Shaded: hits. Grey: no frame.",
+    period_ms: PERIOD_MS,
+  },
+  waterfall: {
+    title: "Waterfall",
+    told: "Of each column the sample furthest from the pedestal of its channel; colours go by the square root. Grey: no frame. A click selects a channel.",
+    period_ms: 500,
+  },
+  spectrum: {
+    title: "Spectrum",
+    told: "Spectral density of the samples: its square, summed over all frequencies, is the variance. The more frames, the smoother.",
+    period_ms: 500,
+  },
+};
+
 /**
  * What the address says is to be seen.
  * @param {string} hash
@@ -31,16 +57,20 @@ export function wanted(hash) {
   const frames = whole("frames");
   // A time has more digits than a number: it stays a text.
   const end = /^\d{1,20}$/.exec(values.get("end") ?? "")?.[0] ?? null;
-  return { channel: whole("channel"), frames: frames !== null && FRAMES.includes(frames) ? frames : 4, end };
+  const named = /** @type {View} */ (values.get("view"));
+  const view = Object.hasOwn(VIEWS, named) ? named : "waveform";
+  const few = view === "spectrum" ? 64 : 4;
+  return { channel: whole("channel"), frames: frames !== null && FRAMES.includes(frames) ? frames : few, end, view };
 }
 
 /**
  * The address of a channel.
  * @param {number} channel
  * @param {number} [frames]
+ * @param {View} [view]
  */
-export function address(channel, frames = 4) {
-  return `#/signals?channel=${channel}&frames=${frames}`;
+export function address(channel, frames = 4, view = "waveform") {
+  return `#/signals?channel=${channel}&frames=${frames}${view === "waveform" ? "" : `&view=${view}`}`;
 }
 
 /**
@@ -66,22 +96,32 @@ export class Signals {
     this.trouble = make("p", "quiet");
     this.trouble.setAttribute("role", "status");
     this.trace = new Trace();
+    this.spectrum = new SpectrumPicture();
+    this.waterfall = new WaterfallPicture((channel) => this.choose(channel));
+    this.picture = make("div");
+    this.told = make("p", "quiet");
+    this.views = Object.entries(VIEWS).map(([view, { title }]) => {
+      const button = /** @type {HTMLButtonElement} */ (make("button", "", title));
+      button.type = "button";
+      button.addEventListener("click", () => this.turn(/** @type {View} */ (view)));
+      return { view, button };
+    });
+    const choice = make("span", "choice", this.views.map(({ button }) => button));
+    choice.setAttribute("role", "group");
+    choice.setAttribute("aria-label", "What is shown");
     this.all = new Channels((channel) => this.choose(channel));
     this.element = make("div", "signals", [
       make("h1", "", "Signals"),
       make("p", "controls", [
+        choice,
         labelled("Stream", this.stream),
         labelled("Channel", this.channel),
         labelled("Frames", this.frames),
         this.pause,
       ]),
-      this.trace.element,
+      this.picture,
       this.trouble,
-      make(
-        "p",
-        "quiet",
-        "Least and greatest sample of each column, in ADC counts. Dotted: the pedestal; dashed: above it, samples belong to a hit. Shaded: hits. Grey: no frame.",
-      ),
+      this.told,
       this.all.element,
     ]);
     /** @type {Stream[]} */
@@ -89,7 +129,7 @@ export class Signals {
     /** The run whose channels are known. */
     this.run = -1;
     this.is_paused = false;
-    /** @type {Waveform | null} */
+    /** Draws what was seen last, if anything was. @type {(() => void) | null} */
     this.latest = null;
     /** Samples whose hits are still to come, and how often they were asked for. @type {Waveform | null} */
     this.pending = null;
@@ -115,7 +155,25 @@ export class Signals {
    */
   choose(channel) {
     if (channel === undefined) return;
-    history.replaceState(null, "", address(channel, Number(this.frames.value)));
+    const { view } = wanted(location.hash);
+    this.replace(address(channel, Number(this.frames.value), view));
+  }
+
+  /**
+   * Shows the same in another view.
+   * @param {View} view
+   */
+  turn(view) {
+    const { channel, end } = wanted(location.hash);
+    const shown = channel ?? this.streams[0]?.channels[0]?.channel;
+    if (shown === undefined) return;
+    const frames = wanted(`#/?view=${view}`).frames;
+    this.replace(address(shown, frames, view) + (end === null ? "" : `&end=${end}`));
+  }
+
+  /** @param {string} address */
+  replace(address) {
+    history.replaceState(null, "", address);
     [this.asked, this.learned] = [0, -Infinity];
     this.follow();
   }
@@ -136,9 +194,11 @@ export class Signals {
 
   /** Draws what is there, and asks for more when it is time. */
   async follow() {
-    if (this.latest) this.trace.show(this.latest);
+    const { view } = wanted(location.hash);
+    this.frame(view);
+    this.latest?.();
     const now = performance.now();
-    if (this.is_waiting || now - this.asked < PERIOD_MS) return;
+    if (this.is_waiting || now - this.asked < VIEWS[view].period_ms) return;
     this.asked = now;
     this.is_waiting = true;
     try {
@@ -164,34 +224,57 @@ export class Signals {
     this.streams = streams.filter(({ channels }) => channels.length > 0);
     for (const { stream, channels } of this.streams) channels.forEach((channel) => (channel.stream = stream));
     if (is_new) this.stream.replaceChildren(...this.streams.map(({ stream }) => new Option(stream)));
-    const { channel, frames } = wanted(location.hash);
+    const { channel, frames, view } = wanted(location.hash);
     const shown = channel ?? this.streams[0]?.channels[0].channel ?? -1;
-    this.all.show(this.streams.flatMap(({ channels }) => channels), shown, (it) => address(it, frames));
+    this.all.show(this.streams.flatMap(({ channels }) => channels), shown, (it) => address(it, frames, view));
+  }
+
+  /**
+   * Puts the picture of a view on the page.
+   * @param {View} view
+   */
+  frame(view) {
+    const { element } = { waveform: this.trace, waterfall: this.waterfall, spectrum: this.spectrum }[view];
+    if (this.picture.firstElementChild === element) return;
+    this.latest = this.pending = null;
+    this.picture.replaceChildren(element);
+    say(this.told, VIEWS[view].told);
+    for (const { view: own, button } of this.views) button.setAttribute("aria-pressed", (own === view).toString());
   }
 
   async look() {
-    const { channel: named, frames, end } = wanted(location.hash);
+    const { channel: named, frames, end, view } = wanted(location.hash);
     const channel = named ?? this.streams[0].channels[0].channel;
-    this.select(channel, frames);
-    const window = end === null ? "" : `&end=${end}`;
-    const query = `channel=${channel}&frames=${frames}&columns=${this.trace.columns()}${window}`;
-    const is_same = this.query === query;
+    const { stream } = this.select(channel, frames);
+    const window = `frames=${frames}${end === null ? "" : `&end=${end}`}`;
+    const query = {
+      waveform: `channel=${channel}&columns=${this.trace.sheet.columns()}`,
+      waterfall: `stream=${encodeURIComponent(stream)}&columns=${Math.min(512, this.waterfall.sheet.columns())}`,
+      spectrum: `channel=${channel}`,
+    }[view];
+    const path = `/api/v1/${view}?${query}&${window}`;
+    const is_same = this.query === path;
     if (this.pending && is_same) return this.mark(this.pending);
     if (is_same && this.latest && (this.is_paused || end !== null)) return;
-    const answer = await fetch(`/api/v1/waveform?${query}`);
+    const answer = await fetch(path);
     if (!answer.ok) return this.excuse(answer);
-    const waveform = /** @type {Waveform} */ (await answer.json());
+    const seen = await answer.json();
     say(this.trouble, end === null ? "" : "A time that has passed. Choose a channel to see the newest.");
+    const draw = {
+      waveform: () => this.trace.show(seen),
+      waterfall: () => this.waterfall.show(seen, channel),
+      spectrum: () => this.spectrum.show(seen),
+    }[view];
     // The hits of the newest samples come a moment later: until then the picture before them stays.
-    [this.pending, this.tries] = [this.has_hits ? waveform : null, 0];
-    if (!is_same || !this.pending) this.picture(waveform);
-    this.query = query;
+    [this.pending, this.tries] = [view === "waveform" && this.has_hits ? seen : null, 0];
+    this.query = path;
+    if (!is_same || !this.pending) this.draw(draw);
   }
 
-  /** @param {Waveform} waveform */
-  picture(waveform) {
-    this.latest = waveform;
-    this.trace.show(waveform);
+  /** @param {() => void} draw */
+  draw(draw) {
+    this.latest = draw;
+    draw();
   }
 
   /**
@@ -208,7 +291,8 @@ export class Signals {
     const has_come = answer.ok && held !== null && held.end >= end;
     if (answer.ok && !has_come && this.tries < TRIES) return;
     this.pending = null;
-    this.picture(has_come ? { ...waveform, hits: primitives } : waveform);
+    const marked = has_come ? { ...waveform, hits: primitives } : waveform;
+    this.draw(() => this.trace.show(marked));
   }
 
   /**
@@ -228,6 +312,7 @@ export class Signals {
     // A list that somebody has open is left alone.
     if (this.channel.value !== channel.toString()) this.channel.value = channel.toString();
     if (this.frames.value !== frames.toString()) this.frames.value = frames.toString();
+    return of;
   }
 
   /**
@@ -237,7 +322,10 @@ export class Signals {
   async excuse(answer) {
     this.latest = this.pending = null;
     this.query = "";
-    this.trace.clear();
+    for (const { sheet } of [this.trace, this.spectrum, this.waterfall]) {
+      sheet.entitle("No samples");
+      sheet.begin();
+    }
     this.asked = performance.now() + EXCUSED_MS - PERIOD_MS;
     const { detail } = await answer.json().catch(() => ({ detail: `the server says ${answer.status}` }));
     say(this.trouble, detail);

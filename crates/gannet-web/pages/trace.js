@@ -1,5 +1,6 @@
 // A waveform on a canvas.
 
+import { Sheet, marks, thirds } from "./axes.js";
 import { span } from "./format.js";
 
 /**
@@ -34,20 +35,6 @@ export function range({ least, greatest, pedestal, threshold }) {
 }
 
 /**
- * Round values from `low` to `high`, about `lines` of them.
- * @param {number} low
- * @param {number} high
- * @param {number} lines
- */
-export function marks(low, high, lines) {
-  const rough = (high - low) / lines;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((it) => it >= rough * 0.999) ?? 10 * power;
-  const first = Math.ceil(low / step);
-  return Array.from({ length: Math.max(0, Math.floor(high / step) - first + 1) }, (_, at) => (first + at) * step);
-}
-
-/**
  * Columns in a row that no frame is in: where each begins, and where it ends.
  * @param {(number | null)[]} values
  */
@@ -66,25 +53,8 @@ export function gaps(values) {
 /** The samples of one channel over time, with its pedestal and threshold. */
 export class Trace {
   constructor() {
-    this.canvas = document.createElement("canvas");
-    this.canvas.className = "trace";
-    this.canvas.setAttribute("role", "img");
-    this.caption = document.createElement("figcaption");
-    this.element = document.createElement("figure");
-    this.element.append(this.caption, this.canvas);
-  }
-
-  /** Columns that there is room for. */
-  columns() {
-    const density = window.devicePixelRatio || 1;
-    return Math.min(2048, Math.max(64, Math.round((this.canvas.clientWidth || 1024) * density)));
-  }
-
-  /** Shows nothing. */
-  clear() {
-    this.caption.textContent = "No samples";
-    this.canvas.setAttribute("aria-label", "No samples");
-    this.canvas.getContext("2d")?.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    this.sheet = new Sheet("large");
+    this.element = this.sheet.element;
   }
 
   /** @param {Waveform} waveform */
@@ -94,77 +64,44 @@ export class Trace {
     const level = pedestal === null ? "" : `, pedestal ${pedestal}`;
     const count = waveform.hits?.time.length;
     const hits = count === undefined ? "" : count === 1 ? ", 1 hit" : `, ${count} hits`;
-    const text = `Channel ${channel} of ${stream}, plane ${plane}${level}${hits}${missing}`;
-    this.caption.textContent = text;
-    this.canvas.setAttribute("aria-label", text);
-    const [width, height] = [this.canvas.clientWidth, this.canvas.clientHeight];
-    const density = window.devicePixelRatio || 1;
-    if (width === 0 || height === 0) return;
-    this.canvas.width = Math.round(width * density);
-    this.canvas.height = Math.round(height * density);
-    const context = this.canvas.getContext("2d");
-    if (!context) return;
-    const style = getComputedStyle(this.canvas);
-    const colour = (/** @type {string} */ name) => style.getPropertyValue(name);
-    context.scale(density, density);
-    context.font = `11px ${style.fontFamily}`;
-
+    this.sheet.entitle(`Channel ${channel} of ${stream}, plane ${plane}${level}${hits}${missing}`);
+    const pen = this.sheet.begin();
+    if (!pen) return;
     const { low, high } = range(waveform);
-    const grid = marks(low, high, 5);
-    const labels = grid.map((value) => value.toString());
-    const left = Math.ceil(Math.max(...labels.map((label) => context.measureText(label).width), 0)) + 8;
-    const [top, bottom, right] = [8, height - 18, width - 4];
-    const x = (/** @type {number} */ column) => left + (column / least.length) * (right - left);
-    const y = (/** @type {number} */ value) => bottom - ((value - low) / (high - low)) * (bottom - top);
-    const across = (/** @type {number} */ value, /** @type {number[]} */ dashes) => {
-      const line = Math.round(y(value)) + 0.5;
-      context.setLineDash(dashes);
-      context.beginPath();
-      context.moveTo(left, line);
-      context.lineTo(right, line);
-      context.stroke();
-      context.setLineDash([]);
-    };
-
-    context.fillStyle = colour("--rule");
-    for (const [from, to] of gaps(least)) context.fillRect(x(from), top, x(to) - x(from), bottom - top);
-    context.fillStyle = colour("--quiet");
-    context.strokeStyle = colour("--rule");
-    context.lineWidth = 1;
-    context.textBaseline = "middle";
-    context.textAlign = "right";
-    grid.forEach((value, at) => {
-      across(value, []);
-      context.fillText(labels[at], left - 6, y(value));
-    });
     const time_ns = (1e9 * (waveform.end - waveform.begin)) / waveform.ticks_per_s;
-    context.textBaseline = "bottom";
-    for (const part of [0, 0.5, 1]) {
-      context.textAlign = part === 0 ? "left" : part === 1 ? "right" : "center";
-      context.fillText(part === 0 ? "0" : span(part * time_ns), x(part * least.length), height - 1);
-    }
-
-    const per_tick = least.length / (waveform.end - waveform.begin);
-    context.fillStyle = colour("--attention");
+    const wide = least.length;
+    const { x, y, left, right, top, bottom } = this.sheet.axes(
+      { low: 0, high: wide, marks: thirds(wide, (part) => span(part * time_ns)), name: "time" },
+      { low, high, marks: marks(low, high, 5).map((at) => ({ at, text: at.toString() })), name: "ADC counts" },
+    );
+    const across = (/** @type {number} */ value, /** @type {string} */ colour, /** @type {number[]} */ dashes) => {
+      pen.strokeStyle = this.sheet.colour(colour);
+      pen.setLineDash(dashes);
+      pen.beginPath();
+      pen.moveTo(left, y(value));
+      pen.lineTo(right, y(value));
+      pen.stroke();
+      pen.setLineDash([]);
+    };
+    pen.fillStyle = this.sheet.colour("--rule");
+    for (const [from, to] of gaps(least)) pen.fillRect(x(from), top, x(to) - x(from), bottom - top);
+    const per_tick = wide / (waveform.end - waveform.begin);
+    pen.fillStyle = this.sheet.colour("--attention");
     waveform.hits?.time.forEach((time, at) => {
       const from = x(time * per_tick);
-      const wide = Math.max(2, x((time + (waveform.hits?.length[at] ?? 0)) * per_tick) - from);
-      context.globalAlpha = 0.22;
-      context.fillRect(from, top, wide, bottom - top);
-      context.globalAlpha = 1;
-      context.fillRect(from, top, wide, 3);
+      const to = x((time + (waveform.hits?.length[at] ?? 0)) * per_tick);
+      pen.globalAlpha = 0.22;
+      pen.fillRect(from, top, Math.max(2, to - from), bottom - top);
+      pen.globalAlpha = 1;
+      pen.fillRect(from, top, Math.max(2, to - from), 3);
     });
     if (pedestal !== null) {
-      context.strokeStyle = colour("--quiet");
-      across(pedestal, [2, 4]);
-      if (threshold !== null) {
-        context.strokeStyle = colour("--attention");
-        across(pedestal + threshold, [6, 4]);
-      }
+      across(pedestal, "--quiet", [2, 4]);
+      if (threshold !== null) across(pedestal + threshold, "--attention", [6, 4]);
     }
-    context.strokeStyle = colour("--accent");
-    context.lineWidth = 1.2;
-    context.beginPath();
+    pen.strokeStyle = this.sheet.colour("--accent");
+    pen.lineWidth = 1.2;
+    pen.beginPath();
     let is_open = false;
     least.forEach((bottom_value, column) => {
       const top_value = greatest[column];
@@ -173,11 +110,11 @@ export class Trace {
         return;
       }
       const middle = x(column + 0.5);
-      if (is_open) context.lineTo(middle, y(bottom_value));
-      else context.moveTo(middle, y(bottom_value));
-      if (top_value !== bottom_value) context.lineTo(middle, y(top_value));
+      if (is_open) pen.lineTo(middle, y(bottom_value));
+      else pen.moveTo(middle, y(bottom_value));
+      if (top_value !== bottom_value) pen.lineTo(middle, y(top_value));
       is_open = true;
     });
-    context.stroke();
+    pen.stroke();
   }
 }

@@ -19,7 +19,7 @@ use crate::events::Events;
 use crate::faults;
 use crate::finds::{decisions, primitives, record};
 use crate::site::{Shared, snapshot};
-use crate::waveform::{channels, waveform};
+use crate::waveform::{channels, spectrum, waterfall, waveform};
 
 /// Most events a second: as many as there are snapshots.
 const RATE_MAX: f64 = 10.0;
@@ -33,6 +33,8 @@ pub(crate) fn router() -> Router<Arc<Shared>> {
         .route("/reasons", get(reasons))
         .route("/channels", get(channels))
         .route("/waveform", get(waveform))
+        .route("/waterfall", get(waterfall))
+        .route("/spectrum", get(spectrum))
         .route("/primitives", get(primitives))
         .route("/decisions", get(decisions))
         .route("/records/{number}", get(record))

@@ -1,4 +1,4 @@
-//! Channels, and the samples of one of them.
+//! Channels, and the samples of one of them or of a whole stream.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use gannet_control::channels::ChannelFigures;
-use gannet_control::waveform::{Look, NoWaveform, SampledChannel, Waveforms};
+use gannet_control::waveform::{Area, FRAMES_MAX, Look, NoWaveform, SampledChannel};
 use serde::{Deserialize, Serialize};
 
 use crate::api::{busy, problem, unreadable};
@@ -36,6 +36,46 @@ fn frames() -> usize {
 
 fn columns() -> usize {
     1024
+}
+
+/// What is to be shown of a stream.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WantedArea {
+    /// Name of the stream; the first where it is absent.
+    stream: Option<String>,
+    #[serde(default = "frames")]
+    frames: usize,
+    #[serde(default = "area_columns")]
+    columns: usize,
+    #[serde(default = "rows")]
+    rows: usize,
+    /// First tick after the frames; the newest where it is absent.
+    end: Option<u64>,
+}
+
+fn area_columns() -> usize {
+    512
+}
+
+fn rows() -> usize {
+    256
+}
+
+/// Of what the spectrum is to be shown.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WantedSpectrum {
+    /// Number of the channel.
+    channel: u32,
+    #[serde(default = "spectrum_frames")]
+    frames: usize,
+    /// First tick after the frames; the newest where it is absent.
+    end: Option<u64>,
+}
+
+fn spectrum_frames() -> usize {
+    64
 }
 
 /// A stream and its channels.
@@ -78,20 +118,50 @@ pub(crate) async fn waveform(
         Err(rejection) => return unreadable(&rejection),
     };
     let Some(waveforms) = &shared.waveforms else { return none() };
-    shared.pace.take(frames / FRAMES_PER_TURN).await;
-    match look(waveforms, &Look { channel, frames, end, columns }) {
-        Ok(response) => response,
-        Err(no) => refusal(&no),
-    }
+    shared.pace.take(frames.min(FRAMES_MAX) / FRAMES_PER_TURN).await;
+    shown(waveforms.look(&Look { channel, frames, end, columns }))
 }
 
-fn look(waveforms: &Waveforms, look: &Look) -> Result<Response, NoWaveform> {
-    Ok(Json(waveforms.look(look)?).into_response())
+/// Time against channel of a stream.
+pub(crate) async fn waterfall(
+    State(shared): State<Arc<Shared>>,
+    wanted: Result<Query<WantedArea>, QueryRejection>,
+) -> Response {
+    let WantedArea { stream, frames, columns, rows, end } = match wanted {
+        Ok(Query(wanted)) => wanted,
+        Err(rejection) => return unreadable(&rejection),
+    };
+    let Some(waveforms) = &shared.waveforms else { return none() };
+    // All channels of each frame are unpacked.
+    shared.pace.take(frames.min(FRAMES_MAX)).await;
+    shown(waveforms.waterfall(&Area { stream, frames, end, columns, rows }))
+}
+
+/// The spectrum of a channel.
+pub(crate) async fn spectrum(
+    State(shared): State<Arc<Shared>>,
+    wanted: Result<Query<WantedSpectrum>, QueryRejection>,
+) -> Response {
+    let WantedSpectrum { channel, frames, end } = match wanted {
+        Ok(Query(wanted)) => wanted,
+        Err(rejection) => return unreadable(&rejection),
+    };
+    let Some(waveforms) = &shared.waveforms else { return none() };
+    shared.pace.take(frames.min(FRAMES_MAX) / FRAMES_PER_TURN).await;
+    shown(waveforms.spectrum(channel, frames, end))
+}
+
+fn shown(seen: Result<impl Serialize, NoWaveform>) -> Response {
+    match seen {
+        Ok(seen) => Json(seen).into_response(),
+        Err(no) => refusal(&no),
+    }
 }
 
 fn refusal(no: &NoWaveform) -> Response {
     let (status, code) = match no {
         NoWaveform::UnknownChannel { .. } => (StatusCode::NOT_FOUND, "unknown-channel"),
+        NoWaveform::UnknownStream { .. } => (StatusCode::NOT_FOUND, "unknown-stream"),
         NoWaveform::TooMuch { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-much"),
         NoWaveform::Nothing { .. } => (StatusCode::NOT_FOUND, "no-frame"),
         NoWaveform::NotHeld { is_gone: true, .. } => (StatusCode::GONE, "overwritten"),

@@ -1,8 +1,11 @@
 // What the pages compute, without a browser: `node --test`.
 
 import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
+import { gzipSync } from "node:zlib";
 
+import { decades, marks, place, thirds } from "../../pages/axes.js";
 import { accounts, outcome, verdict } from "../../pages/break.js";
 import { mask, outstanding, range as figure_range } from "../../pages/channels.js";
 import { colour_of, extent, nearest, share, told } from "../../pages/event.js";
@@ -13,7 +16,9 @@ import { pieces, ticks, width_s } from "../../pages/plot.js";
 import { behind, largest, rates, wanted as wanted_record } from "../../pages/triggers.js";
 import { History, Recent } from "../../pages/rates.js";
 import { address, wanted } from "../../pages/signals.js";
-import { gaps, marks, range } from "../../pages/trace.js";
+import { peak, range as density_range, rms } from "../../pages/spectrum.js";
+import { gaps, range } from "../../pages/trace.js";
+import { mixed, rgb, strength, strongest } from "../../pages/waterfall.js";
 
 const plain = (text) => text.replaceAll("\u202f", " ");
 
@@ -118,10 +123,14 @@ test("a waveform is drawn with its levels in sight, and frames that are not ther
 });
 
 test("what is seen of the samples is in the address", () => {
-  assert.deepEqual(wanted(address(1234, 64)), { channel: 1234, frames: 64, end: null });
-  assert.deepEqual(wanted("#/signals"), { channel: null, frames: 4, end: null });
+  const none = { channel: null, frames: 4, end: null, view: "waveform" };
+  assert.deepEqual(wanted(address(1234, 64)), { ...none, channel: 1234, frames: 64 });
+  assert.deepEqual(wanted(address(7, 16, "spectrum")), { ...none, channel: 7, frames: 16, view: "spectrum" });
+  assert.deepEqual(wanted("#/signals"), none);
+  assert.equal(wanted("#/signals?view=spectrum").frames, 64, "a spectrum of few frames is rough");
+  assert.equal(wanted("#/signals?view=constructor").view, "waveform");
   for (const wrong of ["channel=x&frames=5", "channel=-1&frames=1e9", "channel=99999999999"]) {
-    assert.deepEqual(wanted(`#/signals?${wrong}`), { channel: null, frames: 4, end: null });
+    assert.deepEqual(wanted(`#/signals?${wrong}`), none);
   }
 });
 
@@ -187,4 +196,45 @@ test("an event is told in words and colours, and a click finds what is near", ()
   assert.equal(colour_of(0), "hsl(220 75% 52%)");
   const places = [{ x: 0, y: 0 }, { x: 10, y: 0 }];
   assert.deepEqual([nearest(places, 6, 0), nearest(places, 4, 3), nearest(places, 5, 40)], [1, 0, -1]);
+});
+
+test("axes are linear or by powers of ten, and say where values lie", () => {
+  assert.deepEqual(decades(0.02, 300), [0.1, 1, 10, 100]);
+  assert.deepEqual(decades(1, 1000), [1, 10, 100, 1000]);
+  assert.equal(place({ low: 10, high: 30, marks: [] }, 15), 0.25);
+  assert.ok(Math.abs(place({ low: 0.1, high: 1000, marks: [], is_log: true }, 10) - 0.5) < 1e-12);
+  assert.deepEqual(thirds(8, (part) => `${part} s`), [{ at: 0, text: "0" }, { at: 4, text: "0.5 s" }, { at: 8, text: "1 s" }]);
+});
+
+test("a spectrum tells its peak, its sum, and the decades that it needs", () => {
+  const density = [9, 9, 1, 4, 1];
+  assert.deepEqual(peak({ density, step_hz: 100 }), { hz: 300, density: 4 }, "the mean is no frequency");
+  assert.equal(peak({ density: [], step_hz: 100 }), null);
+  assert.equal(rms({ density: [0, 3, 4], step_hz: 4 }), 10);
+  const { low, high } = density_range([0, 0.03, 2]);
+  assert.ok(low > 0 && low <= 0.03 && high >= 2);
+  assert.deepEqual(density_range([]), { low: 1e-3, high: 1 });
+});
+
+test("colours of a waterfall go from the pedestal to the furthest", () => {
+  assert.equal(strongest([3, null, -400, 20]), 400);
+  assert.equal(strongest([1, null]), 10, "never a hair's breadth");
+  assert.deepEqual([0, 25, -100, 400].map((value) => strength(value, 100)), [0, 0.5, -1, 1]);
+  const colours = { below: rgb("#0000ff"), zero: rgb("#ffffff"), above: rgb("#ff8000") };
+  assert.deepEqual(mixed(0, colours), [255, 255, 255]);
+  assert.deepEqual(mixed(-1, colours), [0, 0, 255]);
+  assert.deepEqual(mixed(0.5, colours), [255, 192, 128]);
+});
+
+test("the pages are small: 120 KB compressed, 800 lines of code that draw", () => {
+  const folder = new URL("../../pages/", import.meta.url);
+  const files = readdirSync(folder).map((name) => [name, readFileSync(new URL(name, folder), "utf8")]);
+  const served = files.filter(([name]) => /\.(html|css|js|svg)$/.test(name));
+  const bytes = served.reduce((sum, [, text]) => sum + gzipSync(text).length, 0);
+  assert.ok(bytes < 120_000, `${bytes} bytes`);
+  const drawing = served.filter(([, text]) => /\bpen\b/.test(text));
+  const code = (text) => text.split("\n").filter((line) => !/^\s*(\/\/|\/?\*|$)/.test(line));
+  const lines = drawing.reduce((sum, [, text]) => sum + code(text).length, 0);
+  assert.ok(lines > 0 && lines < 800, `${lines} lines`);
+  for (const [name, text] of served) assert.ok(!/innerHTML|outerHTML|insertAdjacent|document\.write|eval\(/.test(text), name);
 });
