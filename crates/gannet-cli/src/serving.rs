@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use gannet_control::config::{Plan, Token};
 use gannet_control::emulation::Faults;
-use gannet_control::run::Run;
+use gannet_control::run::{Run, Views};
+use gannet_control::watch::Watched;
 use gannet_web::{Access, Commands, Content, Listener, Server};
 
 use crate::display::LiveDisplay;
@@ -88,14 +89,16 @@ impl Listeners {
         Ok(Self { metrics: metrics.transpose()?, pages: pages.transpose()?, control })
     }
 
-    /// Lets the run be seen, and `faults` be put in if the configuration allows commands, and says where.
+    /// Lets the run be seen with what is `watched` of it, and `faults` be put in if the configuration allows commands, and says where.
     pub fn serve(
         self,
         run: &Run,
+        watched: Arc<Watched>,
         faults: Option<Arc<Faults>>,
         display: &mut LiveDisplay,
     ) -> anyhow::Result<Serving> {
         let commands = Commands { faults, allowed: self.control };
+        let views = Views { watched: Some(watched), ..run.views() };
         let metrics = self.metrics.map(|listener| {
             display.note(&format!("metrics: http://{}/metrics", listener.address()));
             listener.serve(run.figures(), Content::Metrics)
@@ -108,7 +111,7 @@ impl Listeners {
                 LiveDisplay::Silent => log::say(text),
                 _ => display.note(&text),
             }
-            listener.taking(commands).serve(run.views(), Content::Pages)
+            listener.taking(commands).serve(views, Content::Pages)
         });
         Ok(Serving { _metrics: metrics.transpose()?, pages: pages.transpose()? })
     }

@@ -1,8 +1,9 @@
 //! The figures of a run: one snapshot at a time, for all who look.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::alarm::Alarm;
 use crate::snapshot::{Snapshot, SnapshotSource};
 
 /// Least time between two snapshots.
@@ -16,6 +17,8 @@ pub const SHARE: u32 = 20;
 pub struct Figures {
     source: SnapshotSource,
     latest: Mutex<Option<Latest>>,
+    /// Alarms that rules raise, which no single snapshot tells.
+    alarms: Mutex<Vec<Alarm>>,
 }
 
 struct Latest {
@@ -27,7 +30,7 @@ struct Latest {
 impl Figures {
     /// The figures that `source` gives.
     pub fn new(source: SnapshotSource) -> Self {
-        Self { source, latest: Mutex::default() }
+        Self { source, latest: Mutex::default(), alarms: Mutex::default() }
     }
 
     /// The newest snapshot, made now if the last one is older than [`INTERVAL`], and than its cost allows.
@@ -41,10 +44,21 @@ impl Figures {
         // Nothing is kept of an earlier one if this one panics.
         *latest = None;
         let made = Instant::now();
-        let snapshot = Arc::new((self.source)());
+        let mut snapshot = (self.source)();
+        snapshot.alarms.extend_from_slice(&self.alarms());
+        let snapshot = Arc::new(snapshot);
         let cost = made.elapsed();
         *latest = Some(Latest { made, cost, snapshot: Arc::clone(&snapshot) });
         snapshot
+    }
+
+    /// Lets snapshots from now on have these alarms too, until others are given.
+    pub fn set_alarms(&self, alarms: Vec<Alarm>) {
+        *self.alarms() = alarms;
+    }
+
+    fn alarms(&self) -> MutexGuard<'_, Vec<Alarm>> {
+        self.alarms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts what was made of the newest snapshot, and took so long, as a part of its cost.

@@ -11,13 +11,16 @@ pub mod event;
 pub mod export;
 pub mod figures;
 pub mod finds;
+pub mod history;
 pub mod metrics;
+pub mod quantities;
 pub mod remote;
 pub mod run;
 pub mod run_control;
 pub mod slow_control;
 pub mod snapshot;
 mod sys;
+pub mod watch;
 pub mod waveform;
 
 #[cfg(test)]

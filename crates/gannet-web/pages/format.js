@@ -72,3 +72,36 @@ export function bounds(least, most) {
 export function spelled(name) {
   return name.replaceAll("_", " ");
 }
+
+/**
+ * The value of a figure of the history.
+ * @param {number} value
+ * @param {string} unit
+ */
+export function amount(value, unit) {
+  if (unit === "s" && Math.abs(value) < 100) return value === 0 ? `0${SPACE}s` : span(1e9 * value);
+  if (unit === "s") return `${clock(value)}`;
+  if (unit !== "") return si(value, unit);
+  return Number.isInteger(value) && Math.abs(value) < 1e5 ? value.toString() : Number(value.toPrecision(3)).toString();
+}
+
+/**
+ * A time by the clock on the wall.
+ * @param {number} seconds since 1970
+ * @param {boolean} is_fine whether seconds matter
+ */
+export function time_of_day(seconds, is_fine) {
+  const time = new Date(1000 * seconds);
+  const parts = [time.getHours(), time.getMinutes(), ...(is_fine ? [time.getSeconds()] : [])];
+  return parts.map((value) => value.toString().padStart(2, "0")).join(":");
+}
+
+/**
+ * A day by the calendar on the wall.
+ * @param {number} seconds since 1970
+ */
+export function day(seconds) {
+  const time = new Date(1000 * seconds);
+  const parts = [time.getFullYear(), time.getMonth() + 1, time.getDate()];
+  return parts.map((value) => value.toString().padStart(2, "0")).join("-");
+}

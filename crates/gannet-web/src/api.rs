@@ -9,17 +9,17 @@ use axum::extract::{Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use gannet_control::drops;
 use gannet_measure::ledger::{Drop, Statement};
 use serde::{Deserialize, Serialize};
 
 use crate::events::Events;
-use crate::faults;
 use crate::finds::{decisions, primitives, record};
 use crate::site::{Shared, snapshot};
 use crate::waveform::{channels, spectrum, waterfall, waveform};
+use crate::{alarms, faults, history};
 
 /// Most events a second: as many as there are snapshots.
 const RATE_MAX: f64 = 10.0;
@@ -38,6 +38,10 @@ pub(crate) fn router() -> Router<Arc<Shared>> {
         .route("/primitives", get(primitives))
         .route("/decisions", get(decisions))
         .route("/records/{number}", get(record))
+        .route("/figures", get(history::figures))
+        .route("/history", get(history::course))
+        .route("/alarms", get(alarms::list))
+        .route("/alarms/{id}/acknowledge", post(alarms::acknowledge))
         .route("/faults", get(faults::list).post(faults::inject))
 }
 

@@ -70,6 +70,21 @@ impl Desk {
     where
         T: DeserializeOwned + Serialize,
     {
+        self.take_as(request, |body| body).await
+    }
+
+    /// The command of `request`, which `whole` joins to what its address says: the same key is for the same of both.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    pub async fn take_as<T>(
+        &self,
+        request: Request,
+        whole: impl FnOnce(T) -> T,
+    ) -> Result<Command<T>, Response>
+    where
+        T: DeserializeOwned + Serialize,
+    {
         if !self.commands.allowed {
             let detail = "commands are not taken here; set `control = true` in [web] to allow them";
             return Err(problem(StatusCode::FORBIDDEN, "control-off", detail));
@@ -81,7 +96,7 @@ impl Desk {
             let detail = format!("a body may have {BODY_BYTES_MAX} bytes");
             problem(StatusCode::PAYLOAD_TOO_LARGE, "body-too-long", &detail)
         })?;
-        let body = parse::<T>(&body).map_err(Wrong::answer)?;
+        let body = whole(parse::<T>(&body).map_err(Wrong::answer)?);
         let text = serde_json::to_string(&body).unwrap_or_default();
         let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         match answered.iter().find(|before| before.key == key) {

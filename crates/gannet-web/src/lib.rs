@@ -10,6 +10,7 @@
 //! times a second; no thread of the data path touches the runtime, and stopping waits for no client.
 
 mod access;
+mod alarms;
 mod api;
 mod assets;
 mod commands;
@@ -18,6 +19,7 @@ mod events;
 mod faults;
 mod finds;
 mod forms;
+mod history;
 pub mod limits;
 mod negotiation;
 mod pace;

@@ -12,6 +12,7 @@ use axum::routing::get;
 use axum::{Extension, Router};
 use gannet_control::finds::Finds;
 use gannet_control::run::Views;
+use gannet_control::watch::Watched;
 use gannet_control::waveform::Waveforms;
 use hyper::body::Body as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
@@ -55,6 +56,7 @@ pub(crate) struct Shared {
     pub onlookers: Arc<Onlookers>,
     pub waveforms: Option<Arc<Waveforms>>,
     pub finds: Option<Arc<Finds>>,
+    pub watched: Option<Arc<Watched>>,
     pub desk: Desk,
     pub pace: Pace,
     access: Access,
@@ -82,13 +84,14 @@ impl Site {
         content: Content,
         commands: Commands,
     ) -> Self {
-        let Views { figures, waveforms, finds } = views.into();
+        let Views { figures, waveforms, finds, watched } = views.into();
         let onlookers = Arc::<Onlookers>::default();
         let shared = Arc::new(Shared {
             forms: Arc::new(Forms::new(figures)),
             onlookers: Arc::clone(&onlookers),
             waveforms,
             finds,
+            watched,
             desk: Desk::new(commands),
             pace: Pace::new(REQUESTS_PER_S),
             access,

@@ -15,6 +15,7 @@ use gannet_control::emulation::{
 };
 use gannet_control::run::Run;
 use gannet_control::snapshot::Figure;
+use gannet_control::watch::Watch;
 
 use crate::display::LiveDisplay;
 use crate::exit::Outcome;
@@ -72,7 +73,10 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     let mut display = LiveDisplay::open(arguments.quiet);
     let run = super::run::configure(&plan, &mut display)?;
     let faults = Arc::new(Faults::of(&plan));
-    let serving = listeners.serve(&run, Some(Arc::clone(&faults)), &mut display)?;
+    let figures = run.figures();
+    let watch = Watch::start(move || Arc::clone(&figures), &plan)?;
+    let serving =
+        listeners.serve(&run, watch.watched(), Some(Arc::clone(&faults)), &mut display)?;
     // To make what it sends may take a while, in which no stream is to be told silent.
     let front_end = plan.detector.front_end()?;
     run.start()?;

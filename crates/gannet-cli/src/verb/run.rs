@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use gannet_control::config::{self, Plan, Role};
 use gannet_control::doctor::{System, file_size_doubt, memory_doubt};
 use gannet_control::run::{Run, RunError};
 use gannet_control::run_control::State;
+use gannet_control::watch::Watch;
 use gannet_measure::quantity::Bytes;
 
 use crate::Detectors;
@@ -112,7 +114,9 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     let listeners = Listeners::open(&plan, &file)?;
     let mut display = LiveDisplay::open(arguments.quiet);
     let run = configure(&plan, &mut display)?;
-    let _serving = listeners.serve(&run, run.faults(), &mut display)?;
+    let figures = run.figures();
+    let watch = Watch::start(move || Arc::clone(&figures), &plan)?;
+    let _serving = listeners.serve(&run, watch.watched(), run.faults(), &mut display)?;
     let end = match wait_for_builder(&plan, &run, &mut display, &signals) {
         Some(end) => end,
         None => {

@@ -1,7 +1,11 @@
 //! Conditions of a run that need somebody's attention now.
 //!
-//! [`Snapshot::alarms_now`](crate::snapshot::Snapshot) derives them; display, report, log and metrics show
-//! the same list.
+//! A run derives some from its snapshot (`Snapshot::alarms_now`); [`rule`]s raise others from its figures. Display, log,
+//! metrics and pages show the same list; the [`board`] knows since when, and who has seen them.
+
+pub mod action;
+pub mod board;
+pub mod rule;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,11 +34,13 @@ pub enum AlarmKind {
     ChannelTable,
     /// A command to a module failed, and no later one has set the value.
     SlowControl,
+    /// A figure is beyond the limit of a rule.
+    Rule,
 }
 
 impl AlarmKind {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::StreamSilent,
         Self::StreamSetApart,
         Self::NoFrames,
@@ -42,6 +48,7 @@ impl AlarmKind {
         Self::Exports,
         Self::ChannelTable,
         Self::SlowControl,
+        Self::Rule,
     ];
 
     /// Its name, as in JSON.
@@ -54,6 +61,49 @@ impl AlarmKind {
             Self::Exports => "exports",
             Self::ChannelTable => "channel_table",
             Self::SlowControl => "slow_control",
+            Self::Rule => "rule",
+        }
+    }
+
+    /// What it means, for those on shift; a rule says so itself.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::StreamSilent => {
+                "No frames come from a part of the detector: its data are missing."
+            }
+            Self::StreamSetApart => {
+                "The clock of a stream is wrong: what is found in it cannot be combined with the others."
+            }
+            Self::NoFrames => "The run has no data.",
+            Self::Recorder => "What the run decides to keep does not reach the disk.",
+            Self::Exports => {
+                "The data are safe in the log, but files for other tools were not made of it."
+            }
+            Self::ChannelTable => {
+                "Pedestals, noise and rates of the channels are not written; data are."
+            }
+            Self::SlowControl => "A front-end module may not be set as the configuration says.",
+            Self::Rule => "",
+        }
+    }
+
+    /// What to do about it.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::StreamSilent => {
+                "Check power and link of its front end, and that it sends to the address of its source."
+            }
+            Self::StreamSetApart => "Check the clock source of its front end.",
+            Self::NoFrames => {
+                "Check that the front ends send to the addresses of the sources, and no firewall is between."
+            }
+            Self::Recorder => {
+                "Check that the disk is there, writable and not full: `gannet doctor` looks at it."
+            }
+            Self::Exports => "Make them by `gannet export` once the cause is gone.",
+            Self::ChannelTable => "Check that the directory is writable and the disk not full.",
+            Self::SlowControl => "Check the module, and set it anew by `gannet ctl`.",
+            Self::Rule => "",
         }
     }
 }
@@ -114,11 +164,19 @@ impl AlarmLog {
     pub fn update(&self, now: &[Alarm]) {
         let mut active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
         let (raised, cleared) = changes(&active, now);
-        brief(raised, LINES_MAX).iter().for_each(|line| tracing::warn!("{line}"));
-        brief(cleared, LINES_MAX).iter().for_each(|line| tracing::warn!("cleared: {line}"));
+        log(raised, cleared);
         active.clear();
         active.extend_from_slice(now);
     }
+}
+
+/// Writes the first of each kind of alarms that were raised and that cleared.
+pub(crate) fn log<'a>(
+    raised: impl IntoIterator<Item = &'a Alarm>,
+    cleared: impl IntoIterator<Item = &'a Alarm>,
+) {
+    brief(raised, LINES_MAX).iter().for_each(|line| tracing::warn!("{line}"));
+    brief(cleared, LINES_MAX).iter().for_each(|line| tracing::warn!("cleared: {line}"));
 }
 
 /// The alarms that were raised between `before` and `now`, and those that cleared.

@@ -218,7 +218,7 @@ fn suggest(cause: &str, schema: &str) -> String {
 
 /// The one of `allowed` that `name` was probably meant to be: one with few slips of the keyboard, or
 /// else the most similar.
-pub(crate) fn nearest<'n>(name: &str, allowed: &[&'n str]) -> Option<&'n str> {
+pub fn nearest<'n>(name: &str, allowed: &[&'n str]) -> Option<&'n str> {
     let slips = |candidate: &&'n str| (strsim::osa_distance(name, candidate), *candidate);
     // A name of which every letter is wrong is another name.
     let few = |(slips, candidate): &(usize, &str)| {

@@ -22,7 +22,7 @@ use std::path::Path;
 use crate::detector::Detector;
 
 pub use builder::{BuilderConfig, Role};
-pub(crate) use document::nearest;
+pub use document::nearest;
 pub use document::{Document, Problem};
 pub use forecast::{Forecast, Load};
 pub use model::{

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::builder::BuilderConfig;
 use super::receive_cpus::ReceiveCpus;
 use super::slow_control::SlowControlConfig;
+use crate::alarm::rule::AlarmConfig;
 
 /// A table of a configuration.
 pub trait Table:
@@ -96,6 +97,9 @@ pub struct Config<T: Tables> {
     pub metrics: MetricsConfig,
     /// Pages that show the run in a browser.
     pub web: WebConfig,
+    /// Rules by which figures of the run raise alarms, one table each, beside those that are built in.
+    #[serde(rename = "alarm")]
+    pub alarms: Vec<AlarmConfig>,
     /// The front-end emulator that `gannet emulate` runs.
     pub emulate: T::Emulate,
 }
@@ -133,6 +137,7 @@ impl<T: Tables> Config<T> {
             builder: self.builder.clone(),
             metrics: self.metrics.clone(),
             web: self.web.clone(),
+            alarms: self.alarms.clone(),
         }
     }
 }
@@ -149,6 +154,7 @@ impl<T: Tables> Default for Config<T> {
             builder: BuilderConfig::default(),
             metrics: MetricsConfig::default(),
             web: WebConfig::default(),
+            alarms: Vec::new(),
             emulate: T::Emulate::default(),
         }
     }
@@ -156,7 +162,7 @@ impl<T: Tables> Default for Config<T> {
 
 impl<T: Tables> Clone for Config<T> {
     fn clone(&self) -> Self {
-        let Settings { run, record, recorder, slow_control, builder, metrics, web } =
+        let Settings { run, record, recorder, slow_control, builder, metrics, web, alarms } =
             self.settings();
         let (sources, pipeline) = (self.sources.clone(), self.pipeline.clone());
         let emulate = self.emulate.clone();
@@ -170,6 +176,7 @@ impl<T: Tables> Clone for Config<T> {
             builder,
             metrics,
             web,
+            alarms,
             emulate,
         }
     }
@@ -203,6 +210,8 @@ pub struct Settings {
     pub metrics: MetricsConfig,
     /// Pages that show the run in a browser.
     pub web: WebConfig,
+    /// Rules by which figures of the run raise alarms.
+    pub alarms: Vec<AlarmConfig>,
 }
 
 /// The run.

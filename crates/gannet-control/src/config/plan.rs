@@ -15,6 +15,7 @@ use super::planned_source::{PlannedSource, PlannedStream, SourceStreams, cells_f
 use super::receive_cpus::ReceiveCpus;
 use super::slow_control::SlowControlPlan;
 use super::token::{self, Token};
+use crate::alarm::rule::{Rule, WrongRule};
 use crate::detector::PlannedDetector;
 
 /// Most streams of one process.
@@ -210,6 +211,19 @@ fn check_settings(settings: &Settings, document: &Document<'_>) -> Result<(), Pr
     };
     if let Err(error) = settings.recorder.check() {
         return Err(correct("recorder", error.to_string()));
+    }
+    for (index, config) in settings.alarms.iter().enumerate() {
+        if settings.alarms[..index].iter().any(|other| other.name == config.name) {
+            let cause = format!("there is a rule {:?} already", config.name);
+            let suggestion = "give each rule its own name".to_owned();
+            return Err(document.problem(&format!("alarm[{index}].name"), cause, suggestion));
+        }
+        if !config.enabled {
+            continue;
+        }
+        if let Err(WrongRule { key, cause, suggestion }) = Rule::of(config) {
+            return Err(document.problem(&format!("alarm[{index}].{key}"), cause, suggestion));
+        }
     }
     if settings.record.window_ticks_max == 0 {
         return Err(correct("record.window_ticks_max", "it must be 1 or more".into()));

@@ -41,6 +41,7 @@ use crate::figures::Figures;
 use crate::finds::Finds;
 use crate::run_control::{Event, State};
 use crate::snapshot::{Snapshot, SnapshotSource};
+use crate::watch::Watched;
 use crate::waveform::Waveforms;
 use channels::ChannelMonitor;
 pub use drain::Drain;
@@ -173,11 +174,13 @@ pub struct Views {
     pub waveforms: Option<Arc<Waveforms>>,
     /// Its primitives and decisions; absent where they cannot be shown, or another process decides.
     pub finds: Option<Arc<Finds>>,
+    /// Its history and alarms, if somebody looks at it again and again.
+    pub watched: Option<Arc<Watched>>,
 }
 
 impl From<Arc<Figures>> for Views {
     fn from(figures: Arc<Figures>) -> Self {
-        Self { figures, waveforms: None, finds: None }
+        Self { figures, waveforms: None, finds: None, watched: None }
     }
 }
 
@@ -282,7 +285,7 @@ impl Run {
     /// What pages and programs show of it.
     pub fn views(&self) -> Views {
         let (waveforms, finds) = (self.waveforms.clone(), self.finds.clone());
-        Views { figures: self.figures(), waveforms, finds }
+        Views { figures: self.figures(), waveforms, finds, watched: None }
     }
 
     /// What puts faults into the front end of this run, if that is emulated in its process.

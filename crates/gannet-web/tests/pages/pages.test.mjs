@@ -7,9 +7,12 @@ import { gzipSync } from "node:zlib";
 
 import { decades, marks, place, thirds } from "../../pages/axes.js";
 import { accounts, outcome, verdict } from "../../pages/break.js";
+import { limit } from "../../pages/alarms.js";
+import { grid, times } from "../../pages/chart.js";
+import { address as history_address, wanted as wanted_history } from "../../pages/history.js";
 import { mask, outstanding, range as figure_range } from "../../pages/channels.js";
 import { colour_of, extent, nearest, share, told } from "../../pages/event.js";
-import { bounds, clock, grouped, si, span } from "../../pages/format.js";
+import { amount, bounds, clock, grouped, si, span, time_of_day } from "../../pages/format.js";
 import { condition, drops, figure } from "../../pages/overview.js";
 import { opening } from "../../pages/files.js";
 import { pieces, ticks, width_s } from "../../pages/plot.js";
@@ -224,6 +227,38 @@ test("colours of a waterfall go from the pedestal to the furthest", () => {
   assert.deepEqual(mixed(0, colours), [255, 255, 255]);
   assert.deepEqual(mixed(-1, colours), [0, 0, 255]);
   assert.deepEqual(mixed(0.5, colours), [255, 192, 128]);
+});
+
+test("what is seen of the history is in the address", () => {
+  const shown = { figures: ["frames", "stream_frames:0/1/0/2", "detector:a,b & c"], span: 7200, to: 1_790_000_000 };
+  assert.deepEqual(wanted_history(history_address(shown)), shown);
+  assert.deepEqual(wanted_history(history_address({ ...shown, figures: [], to: null })), { figures: [], span: 7200, to: null });
+  assert.equal(wanted_history("#/history").figures.length, 4);
+  assert.equal(wanted_history("#/history?span=9999999").span, 86400);
+  assert.equal(wanted_history(`#/history?${"f=a&f=b&".repeat(9)}f=c`).figures.length, 3);
+});
+
+test("times of a chart are round by the clock on the wall", () => {
+  assert.deepEqual(times(1000, 1060, 6, 0), [1000, 1010, 1020, 1030, 1040, 1050, 1060]);
+  assert.deepEqual(times(0, 7200, 5, 0), [0, 1800, 3600, 5400, 7200]);
+  // Half an hour ahead of UTC, full hours are at half ones.
+  assert.deepEqual(times(0, 4 * 3600, 5, 1800), [1800, 5400, 9000, 12600]);
+  const course = { least: [3, null], mean: [4, null], greatest: [10, null] };
+  assert.deepEqual(grid(course), { low: 0, high: 10, lines: [0, 5, 10] });
+  assert.deepEqual(grid({ least: [null], greatest: [null] }).lines, [0, 1]);
+  assert.deepEqual(grid({ least: [-10], greatest: [10] }), { low: -10.5, high: 10.5, lines: [-10, 0, 10] });
+  assert.match(time_of_day(1_790_000_000, true), /^\d\d:\d\d:\d\d$/);
+  assert.deepEqual([[0.0123, "s"], [0, "s"], [3600, "s"], [4e9, "B"], [0.12345, ""], [17, ""]].map(([value, unit]) => plain(amount(value, unit))), [
+    "12.30 ms", "0 s", "01:00:00", "4.00 GB", "0.123", "17",
+  ]);
+});
+
+test("a rule is told in words", () => {
+  const rule = { above: null, below: 600, clear: 900, unit: "s", hold_s: 30, quiet_s: 60 };
+  assert.deepEqual(limit(rule), { raised: "below 00:10:00 for 30 s", cleared: "back at 00:15:00 for 60 s" });
+  assert.deepEqual(limit({ ...rule, above: 0, below: null, clear: 0, unit: "/s", hold_s: 0 }), {
+    raised: `above ${si(0, "/s")}`, cleared: "back for 60 s",
+  });
 });
 
 test("the pages are small: 120 KB compressed, 800 lines of code that draw", () => {

@@ -19,4 +19,5 @@ mod recording;
 mod roce;
 mod trigger_fragments;
 mod unprivileged;
+mod watched;
 mod xdp;

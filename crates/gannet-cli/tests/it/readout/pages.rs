@@ -190,7 +190,29 @@ fn the_samples_of_any_channel_are_seen_while_they_come() {
         Some(begin_tick),
         "a window is seen again while it is held"
     );
+    let stream = streams[1]["stream"].as_str().unwrap();
+    let path = format!("waterfall?stream={stream}&frames=4&columns=64&rows=32");
+    let (status, fall) = demo.json(&path, &cookie);
+    let values = fall["values"].as_array().unwrap();
+    assert_eq!((status, values.len(), &fall["columns"]), (200, 64 * 32, &json!(64)), "{fall}");
+    assert_eq!(fall["rows"].as_array().unwrap().len(), 32);
+    let swings: Vec<_> = values.iter().filter_map(Value::as_i64).collect();
+    assert!(swings.len() > 48 * 32 && swings.iter().min() < Some(&0), "{fall}");
+    // 64 channels and four frames of noise about their pedestals: nearly all of it is near.
+    let near = swings.iter().filter(|swing| swing.abs() < 200).count();
+    assert!(near > swings.len() / 2 && swings.iter().max() > Some(&0), "{fall}");
+    let (status, spectrum) = demo.json(&format!("spectrum?channel={number}&frames=32"), &cookie);
+    let density = spectrum["density"].as_array().unwrap();
+    assert_eq!((status, density.len(), &spectrum["segment"]), (200, 513, &json!(1024)));
+    assert_eq!(spectrum["samples_per_s"].as_f64(), Some(62.5e6 / 32.0));
+    assert!(density.iter().skip(2).all(|it| it.as_f64() > Some(0.0)), "noise has all: {spectrum}");
     for (path, status, code, says) in [
+        ("waterfall?stream=nowhere".to_owned(), 404, "unknown-stream", "the nearest is"),
+        ("waterfall?columns=100000&rows=2".to_owned(), 413, "too-much", "1 to 1"),
+        ("waterfall?frames=18446744073709551615".to_owned(), 413, "too-much", "1 to 256"),
+        (format!("spectrum?channel={number}&frames=0"), 413, "too-much", "1 to 256"),
+        (format!("spectrum?channel={number}&end=5"), 410, "overwritten", "has the ticks"),
+        (format!("waveform?channel={number}&frames=99999999999"), 413, "too-much", "1 to 256"),
         ("waveform?channel=4000000".to_owned(), 404, "unknown-channel", "the nearest is"),
         (format!("waveform?channel={number}&frames=257"), 413, "too-much", "1 to 256"),
         (format!("waveform?channel={number}&end=5"), 410, "overwritten", "has the ticks"),

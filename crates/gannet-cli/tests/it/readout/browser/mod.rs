@@ -59,7 +59,11 @@ fn whoever_opens_the_address_sees_data_move() {
 }
 
 /// The pages that the links of the bar lead to.
-const PAGES: [&str; 6] = ["overview", "signals", "triggers", "alarms", "files", "break"];
+const PAGES: [&str; 7] = ["overview", "signals", "triggers", "history", "alarms", "files", "break"];
+
+/// Views of pages that have several, for pictures.
+const VIEWS: [(&str, &str); 2] =
+    [("signals?view=waterfall", "waterfall"), ("signals?view=spectrum", "spectrum")];
 
 /// A page is there.
 const SHOWN: &str = "document.querySelector('#main h1, #main h2') !== null";
@@ -99,6 +103,49 @@ fn every_page_is_reached_by_the_keyboard() {
     demo.end();
 }
 
+#[test]
+fn signals_are_seen_in_three_ways_and_the_past_in_any_figure() {
+    let test = "signals_are_seen_in_three_ways_and_the_past_in_any_figure";
+    let _alone = alone();
+    let Some(mut browser) = Browser::open(test) else { return };
+    let demo = Demo::start("60");
+    browser.go(&demo.address());
+    browser.wait_for(SHOWN);
+    browser.evaluate("location.hash = '#/signals'");
+    let caption = "document.querySelector('#main figcaption')?.textContent ?? ''";
+    for (view, says) in
+        [("Waterfall", "64 channels"), ("Spectrum", "Hann window"), ("Waveform", "pedestal")]
+    {
+        let button = format!(
+            "[...document.querySelectorAll('.choice button')].find((it) => it.textContent === '{view}')"
+        );
+        browser.wait_for(&format!(
+            "{button} !== undefined && document.querySelector('select').options.length > 0"
+        ));
+        browser.evaluate(&format!("{button}.click()"));
+        browser.wait_for(&format!("({caption}).includes('{says}')"));
+        let pressed = browser.evaluate(&format!("{button}.getAttribute('aria-pressed')"));
+        assert_eq!(pressed, "true", "{view}");
+        // The address shows the same to whoever opens it.
+        let address = browser.evaluate("location.hash");
+        let address = address.as_str().unwrap();
+        assert_eq!(address.contains("view="), view != "Waveform", "{address}");
+    }
+    browser.evaluate("location.hash = '#/history?f=frames&f=lost&span=60'");
+    let captions = "[...document.querySelectorAll('.courses figcaption')].map((it) => it.textContent).join('|')";
+    browser.wait_for(&format!("/^frames [1-9].*\\|lost /.test({captions})"));
+    browser.evaluate(
+        "(() => { const add = document.querySelector('#main select'); add.value = 'records'; \
+         add.dispatchEvent(new Event('change')); })()",
+    );
+    browser.wait_for(&format!("/records/.test({captions})"));
+    let address = browser.evaluate("location.hash");
+    assert!(address.as_str().unwrap().contains("f=records"), "{address}");
+    assert_eq!(browser.errors(), [&Value::Null; 0]);
+    demo.interrupt();
+    demo.end();
+}
+
 /// A run of frames that are emulated in its process, which takes commands.
 struct Emulated {
     child: Child,
@@ -107,12 +154,17 @@ struct Emulated {
 
 impl Emulated {
     fn start(directory: &Path, seed: u64) -> Self {
+        Self::with(directory, seed, "")
+    }
+
+    /// One with more tables in its configuration.
+    fn with(directory: &Path, seed: u64, tables: &str) -> Self {
         let text = format!(
             "[[source]]\nstreams = {{ count = 2 }}\nemulated = true\n\
              [recorder]\ndirectory = {directory:?}\n\
              [web]\nlisten = \"127.0.0.1:0\"\ncontrol = true\n\
              [emulate]\nseed = {seed}\npace = {{ rate_scale = 0.2 }}\n\
-             streams = {{ count = 2 }}\n"
+             streams = {{ count = 2 }}\n{tables}"
         );
         let config = directory.join("run.toml");
         fs::write(&config, text).unwrap();
@@ -141,6 +193,54 @@ impl Drop for Emulated {
         let _ended = self.child.kill();
         let _ended = self.child.wait();
     }
+}
+
+/// What a browser would do if it took a text for a page.
+const SCRIPT: &str = "<img src=x onerror=document.title='taken'>";
+
+/// That no page has taken a text for a part of itself.
+fn assert_text_stays_text(browser: &mut Browser) {
+    assert_eq!(browser.evaluate("document.querySelector('#main img, #main script')"), Value::Null);
+    assert_ne!(browser.evaluate("document.title"), "taken");
+}
+
+#[test]
+fn an_alarm_is_read_and_acknowledged_by_the_keyboard() {
+    let test = "an_alarm_is_read_and_acknowledged_by_the_keyboard";
+    let _alone = alone();
+    let Some(mut browser) = Browser::open(test) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let rule = format!(
+        "[[alarm]]\nname = \"hall {SCRIPT}\"\nfigure = \"frames\"\nabove = 0.0\nhold = \"0 s\"\n\
+         meaning = \"{SCRIPT} is hot.\"\nadvice = \"Cool {SCRIPT}.\"\n"
+    );
+    let run = Emulated::with(directory.path(), 1, &rule);
+    browser.go(&run.address);
+    browser.wait_for(SHOWN);
+    browser.evaluate("location.hash = '#/alarms'");
+    let card = "document.querySelector('.alarm')";
+    let text = browser.wait_for(&format!("{card}?.innerText"));
+    let text = text.as_str().unwrap();
+    for told in ["hall <img", "> is hot.", "Cool <img", "Since "] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    assert_text_stays_text(&mut browser);
+    browser.wait_for("/\\([1-9]/.test(document.querySelector('#alarm-count').textContent)");
+    let focused = format!(
+        "document.activeElement.closest('.alarm') === {card} && document.activeElement.tagName"
+    );
+    let found = (0..100).any(|_| {
+        browser.press("Tab");
+        browser.evaluate(&focused) == "BUTTON"
+    });
+    assert!(found, "the button is not reached");
+    browser.press(" ");
+    browser.wait_for(&format!("/Seen by 127.0.0.1 at/.test({card}.innerText)"));
+    browser.wait_for(&format!("{card}.querySelector('button').hidden"));
+    let rules = "document.querySelector('[aria-label=Rules]')?.innerText ?? ''";
+    browser.wait_for(&format!("({rules}).includes('disk_left')"));
+    assert_eq!(browser.errors(), [&Value::Null; 0]);
+    run.end();
 }
 
 /// The number in `text` behind `before`, without the spaces in it.
@@ -221,6 +321,39 @@ fn the_page_tells_of_each_fault_what_the_front_end_did() {
     }
 }
 
+/// Where the accessibility checker axe-core is, if it is here.
+const AXE: &str = "GANNET_AXE";
+
+#[test]
+fn an_accessibility_checker_finds_nothing_on_any_page() {
+    let test = "an_accessibility_checker_finds_nothing_on_any_page";
+    let Some(file) = std::env::var_os(AXE) else {
+        return skipped(test, format!("{AXE} does not say where axe.min.js is"));
+    };
+    let axe = fs::read_to_string(file).unwrap();
+    let _alone = alone();
+    let Some(mut browser) = Browser::open(test) else { return };
+    let demo = Demo::start("60");
+    browser.go(&demo.address());
+    browser.wait_for("!document.querySelector('#break').hidden");
+    browser.evaluate(&format!("{axe}; true"));
+    for scheme in ["light", "dark"] {
+        browser.shape((1280, 720), scheme);
+        for page in PAGES.into_iter().chain(VIEWS.map(|(page, _)| page)) {
+            browser.evaluate(&format!("location.hash = '#/{page}'"));
+            browser.wait_for(SHOWN);
+            thread::sleep(Duration::from_secs(1));
+            let found = browser.evaluate(
+                "axe.run({ resultTypes: ['violations'] }).then((it) => it.violations.map(({ id, nodes }) => \
+                 `${id}: ${nodes[0].html}`).join('; '))",
+            );
+            assert_eq!(found, "", "{page}, {scheme}");
+        }
+    }
+    demo.interrupt();
+    demo.end();
+}
+
 #[test]
 fn pictures_of_all_pages() {
     let test = "pictures_of_all_pages";
@@ -239,11 +372,11 @@ fn pictures_of_all_pages() {
     for (size, name) in [((1280, 720), "1280x720"), ((1920, 1080), "1920x1080")] {
         for scheme in ["light", "dark"] {
             browser.shape(size, scheme);
-            for page in PAGES {
+            for (page, called) in PAGES.map(|page| (page, page)).into_iter().chain(VIEWS) {
                 browser.evaluate(&format!("location.hash = '#/{page}'"));
                 browser.wait_for(SHOWN);
                 thread::sleep(Duration::from_secs(2));
-                let file = directory.join(format!("{page}-{name}-{scheme}.webp"));
+                let file = directory.join(format!("{called}-{name}-{scheme}.webp"));
                 fs::write(file, browser.picture()).unwrap();
             }
         }

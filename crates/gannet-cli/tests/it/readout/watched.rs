@@ -1,0 +1,228 @@
+//! History and alarms of a run, as programs ask for them.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::readout::process::{alone, gannet};
+
+/// How long anything may take on a machine that does much else, before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A run of frames that are emulated in its process, which takes commands.
+struct Served {
+    child: Child,
+    host: String,
+    token: String,
+}
+
+impl Served {
+    fn start(directory: &Path, rules: &str) -> Self {
+        let text = format!(
+            "[[source]]\nstreams = {{ count = 2 }}\nemulated = true\n\
+             [recorder]\ndirectory = {directory:?}\n\
+             [web]\nlisten = \"127.0.0.1:0\"\ncontrol = true\n\
+             [emulate]\npace = {{ rate_scale = 0.1 }}\nstreams = {{ count = 2 }}\n{rules}"
+        );
+        let config = directory.join("run.toml");
+        fs::write(&config, text).unwrap();
+        let mut command = Command::new(gannet());
+        command.arg("run").arg(config).args(["--json", "--quiet"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let printed = lines.find_map(|line| {
+            let address = line.unwrap().split_once("http://")?.1.to_owned();
+            let (host, token) = address.split_once("/?token=")?;
+            Some((host.to_owned(), token.trim().to_owned()))
+        });
+        let (host, token) = printed.expect("an address");
+        thread::spawn(move || lines.for_each(drop));
+        Self { child, host, token }
+    }
+
+    /// Status and body of the answer to a request with this body; commands have this key.
+    fn ask(&self, line: &str, key: &str, body: &str) -> (u16, Value) {
+        let mut client = TcpStream::connect(&self.host).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        let request = format!(
+            "{line} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
+             Idempotency-Key: {key}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            self.host,
+            self.token,
+            body.len(),
+        );
+        client.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}")))
+    }
+
+    fn get(&self, path: &str) -> (u16, Value) {
+        self.ask(&format!("GET /api/v1/{path}"), "-", "")
+    }
+
+    /// What is answered once it is as it should be.
+    fn wait_for(&self, path: &str, is_right: impl Fn(&Value) -> bool) -> Value {
+        let begin = Instant::now();
+        loop {
+            let (_, found) = self.get(path);
+            if is_right(&found) {
+                return found;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{path}: {found}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn end(mut self) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        let _ended = self.child.wait();
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _ended = self.child.wait();
+    }
+}
+
+fn wait_for_text(file: &PathBuf, text: &str) {
+    let begin = Instant::now();
+    while fs::read_to_string(file).unwrap_or_default() != text {
+        assert!(begin.elapsed() < PATIENCE, "{:?}", fs::read_to_string(file));
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_rule_raises_an_alarm_that_is_told_and_acknowledged() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let told = directory.path().join("told");
+    let rules = format!(
+        "[[alarm]]\nname = \"frames\"\nfigure = \"frames\"\nabove = 0.0\nhold = \"0 s\"\n\
+         meaning = \"<b>Data</b> come.\"\nadvice = \"Be glad.\"\n\
+         command = [\"sh\", \"-c\", \"echo $GANNET_ALARM $GANNET_ALARM_STATE >> $0\", {told:?}]\n\
+         [[alarm]]\nname = \"quiet\"\nfigure = \"stream_frames\"\nbelow = 1e9\nhold = \"0 s\"\n"
+    );
+    let run = Served::start(directory.path(), &rules);
+    let of = |listed: &Value, rule: &str| -> Vec<Value> {
+        let active = listed["active"].as_array().into_iter().flatten();
+        active.filter(|alarm| alarm["rule"] == rule).cloned().collect()
+    };
+    let listed = run.wait_for("alarms", |it| of(it, "frames").len() + of(it, "quiet").len() == 3);
+    let alarm = &of(&listed, "frames")[0];
+    assert_eq!(
+        (&alarm["meaning"], &alarm["advice"]),
+        (&json!("<b>Data</b> come."), &json!("Be glad."))
+    );
+    assert!(alarm["since"].as_f64() > Some(1.7e9) && alarm["acknowledged"].is_null(), "{alarm}");
+    let rules = listed["rules"].as_array().unwrap();
+    let calling: Vec<_> = rules.iter().filter(|rule| rule["calls"] == true).collect();
+    assert!(rules.len() >= 6 && calling.len() == 1, "{listed}");
+    // Those that a run shows anyway have them too.
+    run.wait_for("snapshot", |it| {
+        it["alarms"].as_array().unwrap().iter().filter(|alarm| alarm["kind"] == "rule").count() == 3
+    });
+    wait_for_text(&told, "frames raised\n");
+
+    let acknowledge = |id: &Value, key: &str, body: &str| {
+        run.ask(&format!("POST /api/v1/alarms/{id}/acknowledge"), key, body)
+    };
+    let id = &alarm["id"];
+    let first = acknowledge(id, "a", r#"{"by":"<i>Ada</i>"}"#);
+    let by = first.1["acknowledged"]["by"].as_str().unwrap();
+    assert!(first.0 == 200 && by.starts_with("<i>Ada</i>"), "{first:?}");
+    assert_eq!(acknowledge(id, "a", r#"{"by":"<i>Ada</i>"}"#), first, "it is done once");
+    let (status, again) = acknowledge(id, "b", "{}");
+    assert_eq!((status, &again["code"]), (409, &json!("acknowledged")));
+    assert_eq!(again["now"]["acknowledged"], first.1["acknowledged"]);
+    let other = &of(&listed, "quiet")[0]["id"];
+    let (status, used) = acknowledge(other, "a", r#"{"by":"<i>Ada</i>"}"#);
+    assert_eq!(
+        (status, &used["code"]),
+        (422, &json!("key-used")),
+        "the key is that of another alarm"
+    );
+    let (status, unknown) = acknowledge(&json!(999), "c", "{}");
+    assert_eq!((status, &unknown["code"]), (404, &json!("unknown-alarm")));
+    let long = format!("{{\"by\":\"{}\"}}", "x".repeat(65));
+    assert_eq!(acknowledge(other, "d", &long).0, 400);
+    assert_eq!(acknowledge(&json!("first"), "e", "{}").0, 400);
+    run.end();
+}
+
+#[test]
+fn figures_are_kept_by_the_second() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let run = Served::start(directory.path(), "");
+    let known = |course: &Value| -> Vec<f64> {
+        let mean = course["mean"].as_array().into_iter().flatten();
+        mean.filter_map(Value::as_f64).collect()
+    };
+    let course = run.wait_for("history?figure=frames", |it| known(it).len() >= 3);
+    assert_eq!(
+        (&course["figure"], &course["unit"], &course["step"]),
+        (&json!("frames"), &json!("/s"), &json!(1))
+    );
+    assert!(known(&course).iter().all(|rate| *rate > 0.0), "{course}");
+    let (_, listed) = run.get("figures");
+    let figures = listed["figures"].as_array().unwrap();
+    let names: Vec<_> = figures.iter().map(|it| it["name"].as_str().unwrap()).collect();
+    for name in ["lost", "disk_free", "stage_dropped:source", "source_cpu:source 1"] {
+        assert!(names.contains(&name), "{name}: {names:?}");
+    }
+    assert_eq!(names.iter().filter(|name| name.starts_with("stream_frames:")).count(), 2);
+    assert!(listed["bytes"].as_u64() > Some(0) && listed["left_out"] == 0, "{listed}");
+    let newest = listed["newest"].as_u64().unwrap();
+    let (_, now) = run.get(&format!("history?figure=frames&from={newest}&to={}", newest + 1));
+    assert_eq!(now["mean"].as_array().unwrap().len(), 1, "{now}");
+    let (status, unknown) = run.get("history?figure=frame");
+    assert_eq!((status, &unknown["code"]), (404, &json!("unknown-figure")));
+    assert!(unknown["detail"].as_str().unwrap().contains("did you mean frames?"), "{unknown}");
+    assert_eq!(run.get("history?figures=frames").0, 400);
+    run.end();
+}
+
+#[test]
+fn a_rule_that_does_not_fit_is_told_with_its_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("a.toml");
+    let source = "[[source]]\nudp = { listen = [\"127.0.0.1:0\"] }\n";
+    let right = "[[alarm]]\nname = \"a\"\nfigure = \"lost\"\nabove = 5.0\n";
+    for (rule, place, says) in [
+        ("figure = \"frame\"\nname = \"a\"\nabove = 1.0\n", "4:10", "did you mean `frames`?"),
+        ("figure = \"lost\"\nname = \"a\"\n", "4:10", "add `above` or `below`"),
+        (
+            "figure = \"lost\"\nname = \"a\"\nabove = 1.0\nwebhook = \"ftp://x\"\n",
+            "7:11",
+            "http://",
+        ),
+        ("figure = \"lost\"\nname = \"a\"\nlimit = 1.0\n", "6:1", "unknown"),
+        (
+            "figure = \"lost\"\nname = \"a\"\nabove = 1.0\n[[alarm]]\nname = \"a\"\n",
+            "8:8",
+            "its own name",
+        ),
+    ] {
+        fs::write(&config, format!("{source}[[alarm]]\n{rule}")).unwrap();
+        let checked = Command::new(gannet()).arg("check").arg(&config).output().unwrap();
+        let error = String::from_utf8(checked.stderr).unwrap();
+        assert_eq!(checked.status.code(), Some(4), "{error}");
+        assert!(error.contains(&format!("a.toml:{place}")) && error.contains(says), "{error}");
+    }
+    fs::write(&config, format!("{source}{right}")).unwrap();
+    let checked = Command::new(gannet()).arg("check").arg(&config).output().unwrap();
+    assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stderr));
+}
