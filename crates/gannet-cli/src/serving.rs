@@ -4,7 +4,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use gannet_control::config::{Plan, Token};
-use gannet_control::emulation::Faults;
 use gannet_control::run::{Run, Views};
 use gannet_control::watch::Watched;
 use gannet_web::{Access, Commands, Content, Listener, Server};
@@ -89,15 +88,15 @@ impl Listeners {
         Ok(Self { metrics: metrics.transpose()?, pages: pages.transpose()?, control })
     }
 
-    /// Lets the run be seen with what is `watched` of it, and `faults` be put in if the configuration allows commands, and says where.
+    /// Lets the run be seen with what is `watched` of it, and faults be put in if the configuration allows commands, and
+    /// says where.
     pub fn serve(
         self,
         run: &Run,
         watched: Arc<Watched>,
-        faults: Option<Arc<Faults>>,
         display: &mut LiveDisplay,
     ) -> anyhow::Result<Serving> {
-        let commands = Commands { faults, allowed: self.control };
+        let commands = Commands { faults: run.faults(), allowed: self.control };
         let views = Views { watched: Some(watched), ..run.views() };
         let metrics = self.metrics.map(|listener| {
             display.note(&format!("metrics: http://{}/metrics", listener.address()));

@@ -117,7 +117,12 @@ fn sources(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Res
     let help = "Time of it in the search for primitives";
     family(encoder, "gannet_source_tpg_busy_seconds", help, busy)?;
     let fill = snapshot.sources.iter().map(|s| (vec![("source", s.name.as_str())], s.buffer_fill));
-    gauges(encoder, "gannet_source_buffer_fill_ratio", "Part of the ring in use", fill)
+    gauges(
+        encoder,
+        "gannet_source_buffer_fill_ratio",
+        "How far the slowest reader of the ring is behind",
+        fill,
+    )
 }
 
 fn streams(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {
@@ -184,6 +189,8 @@ fn outcome(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Res
         ("gannet_recorder_raw_bytes", "Bytes of those frames", recorder.raw_bytes),
         ("gannet_recorder_raw_dropped_frames", "Raw frames dropped", recorder.raw_dropped),
         ("gannet_recorder_bytes", "Bytes written", recorder.bytes),
+        ("gannet_recorder_outages", "Times that writing failed", recorder.outages),
+        ("gannet_recorder_silences", "Times that the disk did not answer", recorder.silences),
     ];
     for (name, help, value) in figures {
         counters(encoder, name, help, [(vec![], value)])?;

@@ -177,7 +177,9 @@ pub struct SourceSnapshot {
     /// Datagrams that it dropped at most, if they were frames: without `CAP_BPF` one drop may stand
     /// for several.
     pub kernel_drops_max: u64,
-    /// Fraction of the ring that holds frames.
+    /// How far the slowest reader of the ring is behind the newest frame, as a fraction of what the ring holds: windows that
+    /// wait for data, what the trigger has not decided on yet, and frames to be recorded as they came. At 1 data are
+    /// overwritten before they are read.
     pub buffer_fill: f64,
     /// Bytes of the ring.
     pub buffer_bytes: u64,
@@ -329,6 +331,10 @@ pub struct RecorderSnapshot {
     pub bytes: u64,
     /// Fraction of the queue in use.
     pub queue_fill: f64,
+    /// Times that writing failed and had to be taken up again.
+    pub outages: u64,
+    /// Times that the disk did not answer for half a second or longer, and then did.
+    pub silences: u64,
     /// Finished files, the last of them when there are very many.
     pub files: Vec<PathBuf>,
     /// Files that could not be finished; `gannet recover` looks at them.

@@ -104,6 +104,9 @@ impl<F: FrontEnd> Emulator<F> {
         let len_max = *self.front_end.format().lengths().end();
         let distance = self.reorder_distance as usize;
         self.streams.iter_mut().for_each(|stream| stream.held = HeldBack::new(distance, len_max));
+        let noisy =
+            (0..self.streams.len()).map_while(|stream| self.front_end.noisy_channel(stream));
+        switch.tell_noisy(noisy.collect());
         self.live.obey(switch);
     }
 
@@ -235,6 +238,11 @@ impl<F: FrontEnd> Emulator<F> {
                 let bit = random.below(8 * len as u64) as usize;
                 self.flip(stream, place, bit);
             }
+            Some(Fault::Noise) => {
+                faults.noisy += 1;
+                self.own_body(place);
+                self.front_end.add_noise(stream, &mut self.frames[place].written);
+            }
             Some(Fault::Truncation(mut random)) => {
                 faults.truncated += 1;
                 len = 1 + random.below((len as u64).saturating_sub(1).max(1)) as usize;
@@ -293,7 +301,7 @@ impl<F: FrontEnd> Emulator<F> {
     fn flip(&mut self, stream: usize, place: usize, bit: usize) {
         let (byte, mask) = (bit / 8, 1 << (bit % 8));
         let faults = &mut self.streams[stream].faults;
-        let frame = &mut self.frames[place];
+        let frame = &self.frames[place];
         let header_len = match frame.body {
             Body::Own(from) => from,
             Body::Shared(_) => frame.written.len(),
@@ -303,14 +311,20 @@ impl<F: FrontEnd> Emulator<F> {
         } else {
             faults.flipped_body += 1;
         }
-        // Shared bodies belong to many frames: change a copy.
-        if let Body::Shared(number) = frame.body
-            && byte >= header_len
-        {
+        if byte >= header_len {
+            self.own_body(place);
+        }
+        self.frames[place].written[byte] ^= mask;
+    }
+
+    /// Gives the frame in `place` a body that may be changed: shared ones belong to many frames.
+    fn own_body(&mut self, place: usize) {
+        let frame = &mut self.frames[place];
+        if let Body::Shared(number) = frame.body {
+            let header_len = frame.written.len();
             frame.written.extend_from_slice(self.front_end.body(number));
             frame.body = Body::Own(header_len);
         }
-        frame.written[byte] ^= mask;
     }
 
     /// The datagrams of the pieces that were noted.

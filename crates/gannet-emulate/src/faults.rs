@@ -26,13 +26,15 @@ pub(crate) enum Fault {
     BitFlip(Random),
     /// It names a stream that does not exist.
     WrongId(Random),
+    /// One of its channels has a hit that no particle made.
+    Noise,
     /// From here on sequence numbers have jumped.
     SequenceJump,
     /// From here on timestamps have jumped.
     TimestampJump,
 }
 
-/// Kinds of [`Fault`] that have a probability: all but the first.
+/// Kinds of [`Fault`] that have a probability: all but the first and noise.
 const KINDS: usize = 8;
 
 /// Draws the faults of every frame.
@@ -143,7 +145,7 @@ mod tests {
         for index in 0..100_000 {
             let Some(fault) = injector.draw(3, index) else { continue };
             counts[match fault {
-                Fault::Stopped => panic!("it has no probability"),
+                Fault::Stopped | Fault::Noise => panic!("it has no probability"),
                 Fault::Loss => 0,
                 Fault::Duplicate => 1,
                 Fault::Reorder => 2,

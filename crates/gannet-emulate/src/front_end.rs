@@ -106,6 +106,18 @@ pub trait FrontEnd: Send + 'static {
         StreamKey(self.streams().iter().max().map_or(0, |last| last.0 + 1))
     }
 
+    /// Number in the detector of the channel of `stream` that [`add_noise`](Self::add_noise) strikes; none where frames
+    /// have no samples of channels.
+    fn noisy_channel(&self, stream: usize) -> Option<u32> {
+        let _ = stream;
+        None
+    }
+
+    /// Puts a hit that no particle made, and that every search finds, into a whole frame of `stream`.
+    fn add_noise(&self, stream: usize, frame: &mut [u8]) {
+        let _ = (stream, frame);
+    }
+
     /// Passes everything that was put into the frames of these numbers to `event`, in order of
     /// time.
     fn report(&mut self, frames: Range<u64>, event: &mut dyn FnMut(&dyn InjectedEvent)) {

@@ -45,7 +45,7 @@ pub use config::{ConfigError, Settings};
 pub use datagram::{BURST_DATAGRAMS_MAX, BURST_FRAMES_MAX, Burst, Datagram};
 pub use emulator::Emulator;
 pub use front_end::{Body, FrontEnd, InjectedEvent, Traffic};
-pub use live::{FaultSwitch, LiveFault};
+pub use live::{FaultOrder, FaultSwitch, LiveFault};
 pub use made::{Made, Make};
 pub use pacer::{Due, PaceReport, Pacer};
 pub use replay::Replay;

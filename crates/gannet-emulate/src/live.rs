@@ -1,10 +1,11 @@
-//! Faults that are switched on while frames are made, one at a time and for a bounded time.
+//! Faults that are switched on while a run goes on, one at a time and for a bounded time.
 //!
-//! Which frames suffer depends on the seed, the stream, the frame, and the frames between which the fault is on.
+//! Those of the front end are done by the emulator: which frames suffer depends on the seed, the stream, the frame, and the
+//! frames between which the fault is on. Others are done by whoever stands at their place in the readout.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use gannet_measure::counter::Counter;
@@ -21,8 +22,10 @@ const APART: u64 = 20;
 /// Of so many frames of a stream, [`BURST`] in a row are lost.
 const BURST_EVERY: u64 = 400;
 const BURST: u64 = 20;
+/// Of so many frames of a stream with a noisy channel, one has a hit in it.
+const NOISE_EVERY: u64 = 4;
 
-/// A fault that can be switched on while frames are made.
+/// A fault that can be switched on while a run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum LiveFault {
@@ -38,29 +41,66 @@ pub enum LiveFault {
     WrongId,
     /// One stream sends nothing.
     Cut,
+    /// Of every four frames of one stream, one has a hit that no particle made, always in the same channel.
+    Noise,
+    /// The disk of the recorder does not answer.
+    StalledDisk,
+    /// The disk of the recorder has no space left.
+    FullDisk,
 }
 
 impl LiveFault {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Loss, Self::BurstLoss, Self::Duplicate, Self::Reorder, Self::WrongId, Self::Cut];
+    pub const ALL: [Self; 9] = [
+        Self::Loss,
+        Self::BurstLoss,
+        Self::Duplicate,
+        Self::Reorder,
+        Self::WrongId,
+        Self::Cut,
+        Self::Noise,
+        Self::StalledDisk,
+        Self::FullDisk,
+    ];
+
+    /// Whether it is one of a single stream.
+    pub fn is_of_one_stream(self) -> bool {
+        matches!(self, Self::Cut | Self::Noise)
+    }
+
+    /// Whether the front end does it.
+    pub fn is_of_front_end(self) -> bool {
+        !matches!(self, Self::StalledDisk | Self::FullDisk)
+    }
 
     fn place(self) -> usize {
         self as usize - 1
     }
 }
 
-/// Switches faults of an emulator on, from any thread; the emulator reads one word a burst.
+/// A fault that is asked for or under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultOrder {
+    /// Which one.
+    pub fault: LiveFault,
+    /// The stream, if it is one of a single stream.
+    pub stream: usize,
+    /// For how long.
+    pub time: Duration,
+}
+
+/// Switches faults on, from any thread. Who does them reads one word: the emulator once a burst, the disk once a call.
 #[derive(Debug, Default)]
 pub struct FaultSwitch {
     /// What is asked for or under way, packed; 0 for nothing.
     order: AtomicU64,
     suffered: [Counter; LiveFault::ALL.len()],
+    noisy: OnceLock<Vec<u32>>,
 }
 
 impl FaultSwitch {
-    /// Switches `fault` on for so long, of the time in which the front end sends; `stream` is the one that is cut. False
-    /// if another fault is on.
+    /// Switches `fault` on for so long; `stream` is the one that suffers, if it is one of a single stream. The front end
+    /// measures the time in its own frames. False if another fault is on.
     pub fn switch_on(&self, fault: LiveFault, stream: usize, time: Duration) -> bool {
         let ms = u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1);
         let order = u64::from(ms) << 32 | (stream as u64 & 0xff_ffff) << 8 | fault as u64;
@@ -68,19 +108,41 @@ impl FaultSwitch {
         self.order.compare_exchange(0, order, set, seen).is_ok()
     }
 
-    /// The fault that is on, or about to be.
-    pub fn under_way(&self) -> Option<LiveFault> {
-        fault_of(self.order.load(Ordering::Acquire))
+    /// What is asked for or under way.
+    #[inline]
+    pub fn order(&self) -> Option<FaultOrder> {
+        let order = self.order.load(Ordering::Acquire);
+        let fault = LiveFault::ALL.into_iter().find(|&fault| fault as u64 == order & 0xff)?;
+        let (stream, time) =
+            ((order >> 8 & 0xff_ffff) as usize, Duration::from_millis(order >> 32));
+        Some(FaultOrder { fault, stream, time })
     }
 
-    /// Frames that have suffered `fault` by this switch.
+    /// Tells that the fault under way is over: for whoever does it.
+    pub fn end(&self) {
+        self.order.store(0, Ordering::Release);
+    }
+
+    /// Counts what suffered `fault`: for whoever does it.
+    #[inline]
+    pub fn count(&self, fault: LiveFault) {
+        self.suffered[fault.place()].add(1);
+    }
+
+    /// Frames that have suffered `fault`, or how often the disk did it.
     pub fn suffered(&self, fault: LiveFault) -> u64 {
         self.suffered[fault.place()].get()
     }
-}
 
-fn fault_of(order: u64) -> Option<LiveFault> {
-    LiveFault::ALL.into_iter().find(|&fault| fault as u64 == order & 0xff)
+    /// Number in the detector of the channel of `stream` that noise strikes; none where the front end has no channels, or
+    /// has not said so yet.
+    pub fn noisy_channel(&self, stream: usize) -> Option<u32> {
+        self.noisy.get()?.get(stream).copied()
+    }
+
+    pub(crate) fn tell_noisy(&self, channels: Vec<u32>) {
+        self.noisy.get_or_init(|| channels);
+    }
 }
 
 /// What a switch does to an emulator.
@@ -96,7 +158,7 @@ pub(crate) struct Live {
 #[derive(Debug)]
 struct Disturbance {
     fault: LiveFault,
-    /// The stream that is cut.
+    /// The stream, if the fault is one of a single stream.
     stream: usize,
     frames: Range<u64>,
     /// Streams that have not made all of them.
@@ -119,15 +181,12 @@ impl Live {
     /// Looks at the switch. `next` gives the next frame of each stream.
     #[inline]
     pub fn look(&mut self, next: impl ExactSizeIterator<Item = u64>) {
-        let Some(switch) = &self.switch else { return };
-        let order = switch.order.load(Ordering::Acquire);
-        if order == 0 || self.now.is_some() {
-            return;
-        }
-        let Some(fault) = fault_of(order) else { return };
+        let Some(switch) = self.switch.as_ref().filter(|_| self.now.is_none()) else { return };
+        let order = switch.order().filter(|order| order.fault.is_of_front_end());
+        let Some(FaultOrder { fault, stream, time }) = order else { return };
         let (left, begin) = (next.len(), next.max().unwrap_or(0));
-        let count = ((order >> 32) as f64 * 1e-3 * self.frames_per_s).ceil() as u64;
-        let (stream, frames) = ((order >> 8 & 0xff_ffff) as usize, begin..begin + count.max(1));
+        let count = (time.as_secs_f64() * self.frames_per_s).ceil() as u64;
+        let frames = begin..begin + count.max(1);
         self.now = Some(Disturbance { fault, stream, frames, left });
     }
 
@@ -140,7 +199,7 @@ impl Live {
         }
         if now.left == 0 {
             self.now = None;
-            switch.order.store(0, Ordering::Release);
+            switch.end();
         }
     }
 
@@ -149,12 +208,13 @@ impl Live {
     pub fn draw(&self, stream: usize, index: u64) -> Option<Fault> {
         let now = self.now.as_ref()?;
         let fault = self.fault(now, stream, index)?;
-        self.switch.iter().for_each(|switch| switch.suffered[now.fault.place()].add(1));
+        self.switch.iter().for_each(|switch| switch.count(now.fault));
         Some(fault)
     }
 
     fn fault(&self, now: &Disturbance, stream: usize, index: u64) -> Option<Fault> {
-        if !now.frames.contains(&index) {
+        let is_spared = now.fault.is_of_one_stream() && stream != now.stream;
+        if is_spared || !now.frames.contains(&index) {
             return None;
         }
         let random = |item| Random::stream(self.seed ^ (stream as u64) << 32, item);
@@ -164,8 +224,10 @@ impl Live {
             (begin..begin + run).contains(&(index % every)).then_some(random)
         };
         Some(match now.fault {
-            LiveFault::Cut if stream != now.stream => return None,
             LiveFault::Cut => Fault::Stopped,
+            LiveFault::Noise if !index.is_multiple_of(NOISE_EVERY) => return None,
+            LiveFault::Noise => Fault::Noise,
+            LiveFault::StalledDisk | LiveFault::FullDisk => return None,
             LiveFault::BurstLoss => hits(BURST_EVERY, BURST).map(|_| Fault::Loss)?,
             LiveFault::Loss => hits(ONE_IN, 1).map(|_| Fault::Loss)?,
             LiveFault::Duplicate => hits(ONE_IN, 1).map(|_| Fault::Duplicate)?,

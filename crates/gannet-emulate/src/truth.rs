@@ -32,6 +32,9 @@ pub struct FaultCounts {
     /// Sent with the timestamp of a wrong clock, whatever else happened to them.
     #[serde(default)]
     pub wrong_clock: u64,
+    /// Sent with a hit that no particle made.
+    #[serde(default)]
+    pub noisy: u64,
 }
 
 impl FaultCounts {
@@ -48,6 +51,7 @@ impl FaultCounts {
         self.sequence_jumped += other.sequence_jumped;
         self.timestamp_jumped += other.timestamp_jumped;
         self.wrong_clock += other.wrong_clock;
+        self.noisy += other.noisy;
     }
 
     /// Frames that suffered any fault.
@@ -62,6 +66,7 @@ impl FaultCounts {
             + self.wrong_id
             + self.sequence_jumped
             + self.timestamp_jumped
+            + self.noisy
     }
 }
 

@@ -149,6 +149,7 @@ impl RecorderHandle {
             unfinished: progress.unfinished,
             losses: progress.losses,
             outages: progress.outages,
+            silences: self.shared.writing.silences(),
             last_error: progress.last_error,
             stuck: progress.stuck,
             disk_silent_ms: self.disk_silent().as_millis() as u64,

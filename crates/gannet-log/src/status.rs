@@ -71,6 +71,8 @@ pub struct Status {
     pub losses: Vec<String>,
     /// Times that writing failed and had to be taken up again.
     pub outages: u64,
+    /// Times that the disk did not answer for [`DISK_SILENT_MAX`] or longer, and then did.
+    pub silences: u64,
     /// The last error, also when it is over.
     pub last_error: Option<String>,
     /// Whether the end of the run was given up while a thread waited for the disk. That thread may

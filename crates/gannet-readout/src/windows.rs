@@ -1,6 +1,9 @@
 //! Windows of time of all streams: who asks, and who answers out of latency buffers.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+
+use gannet_measure::counter::Counter;
 
 use crate::latency::StreamBuffer;
 use crate::request::{Answer, DataRequest};
@@ -54,6 +57,8 @@ pub struct BufferWindows {
     /// Whether it is worth waiting for data of each stream.
     awaited: Vec<bool>,
     open: VecDeque<Open>,
+    /// First tick of the oldest window among these; 0 while there are none.
+    oldest: Arc<Counter>,
     closed: bool,
 }
 
@@ -61,7 +66,24 @@ impl BufferWindows {
     /// Cuts windows of at most `window_ticks_max` ticks out of the buffers of all streams.
     pub fn new(window_ticks_max: u64, buffers: Vec<StreamBuffer>) -> Self {
         let awaited = vec![true; buffers.len()];
-        Self { buffers, window_ticks_max, awaited, open: VecDeque::new(), closed: false }
+        Self {
+            buffers,
+            window_ticks_max,
+            awaited,
+            open: VecDeque::new(),
+            oldest: Arc::default(),
+            closed: false,
+        }
+    }
+
+    /// First tick of the oldest window that waits for data, for others to read; 0 while none waits.
+    pub fn oldest(&self) -> Arc<Counter> {
+        Arc::clone(&self.oldest)
+    }
+
+    fn tell_oldest(&self) {
+        let begins = self.open.iter().map(|open| open.request.window().begin);
+        self.oldest.set(begins.min().unwrap_or(0));
     }
 
     /// Number of streams.
@@ -77,6 +99,7 @@ impl BufferWindows {
     /// Forgets all requests, and waits for every stream again.
     pub fn forget(&mut self) {
         self.open.clear();
+        self.tell_oldest();
         self.awaited.fill(true);
         self.closed = false;
     }
@@ -85,6 +108,7 @@ impl BufferWindows {
 impl Windows for BufferWindows {
     fn ask(&mut self, number: u64, request: DataRequest) {
         self.open.push_back(Open { number, request, answered: vec![false; self.buffers.len()] });
+        self.tell_oldest();
     }
 
     fn set_awaited(&mut self, stream: usize, awaited: bool) {
@@ -111,5 +135,41 @@ impl Windows for BufferWindows {
             }
             answered.contains(&false)
         });
+        self.tell_oldest();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gannet_memory::{Geometry, clop};
+    use gannet_wire::Step;
+
+    use super::*;
+    use crate::latency::{Window, index};
+
+    #[test]
+    fn the_oldest_window_that_waits_is_told() {
+        let (mut producer, cells) = clop(Geometry { cell_bytes: 1, cells: 64 }).unwrap();
+        let (mut writer, [buffer]) = index(32, Step::Fixed(10));
+        writer.attach(cells);
+        let mut windows = BufferWindows::new(1000, vec![buffer]);
+        let oldest = windows.oldest();
+        let mut land = |begin| writer.insert(begin, producer.land(&[0]), 1, false);
+        land(100);
+        let ask = |begin| DataRequest::new(Window { begin, end: begin + 5 }, u64::MAX);
+        windows.ask(1, ask(130));
+        windows.ask(2, ask(120));
+        assert_eq!(oldest.get(), 120);
+        for begin in [110, 120, 130] {
+            land(begin);
+        }
+        windows.poll(0, &mut |answer| assert_eq!(answer.number, 2));
+        assert_eq!(oldest.get(), 130);
+        land(140);
+        windows.poll(0, &mut |answer| assert_eq!(answer.number, 1));
+        assert_eq!(oldest.get(), 0);
+        windows.ask(3, ask(150));
+        windows.forget();
+        assert_eq!(oldest.get(), 0);
     }
 }

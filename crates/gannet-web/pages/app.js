@@ -95,7 +95,7 @@ function draw() {
   else if (shown === triggers) triggers.show(latest);
   else if (shown === past) past.show();
   else if (shown === alarms) alarms.show(latest);
-  else if (shown === breaking) breaking.show();
+  else if (shown === breaking) breaking.show(latest);
   else files.show(latest);
 }
 

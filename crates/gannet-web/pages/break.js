@@ -1,25 +1,27 @@
-// Faults put into the emulated front end on purpose, and what the run says about them.
+// Faults put into the run on purpose, and what it says about them.
 
 import { make, say } from "./dom.js";
-import { grouped, spelled } from "./format.js";
+import { grouped, si, spelled } from "./format.js";
 
-/** @typedef {{name: string, title: string, expect: string, stage: string, reason: string, truth: number, counted: number}} Fault */
-/** @typedef {{number: number, fault: string, stream: string | null, seconds: number, frames: number, under_way: boolean}} Injection */
+/** @typedef {{waiting: number, dropped: number}} Chunks */
+/** @typedef {{name: string, title: string, expect: string, stage: string, reason: string, did: string, truth: number, counted: number, chunks: Chunks | null}} Fault */
+/** @typedef {{number: number, fault: string, stream: string | null, channel: number | null, seconds: number, suffered: number, under_way: boolean}} Injection */
+/** @typedef {import("./rates.js").Channel} Loud */
 /** @typedef {{control: boolean, faults: Fault[], injections: Injection[]}} Listed */
 
 /** Time between two looks while this page is shown, in milliseconds. */
 const LOOK_MS = 250;
 
 /**
- * Faults that show at the same place of the ledger, added up: what the front end did, and what the run counted.
+ * Faults that show at the same place of the ledger, added up: what was done, and what the run counted.
  * @param {Fault[]} faults
  */
 export function accounts(faults) {
-  /** @type {Map<string, {stage: string, reason: string, truth: number, counted: number}>} */
+  /** @type {Map<string, {stage: string, reason: string, did: string, truth: number, counted: number}>} */
   const places = new Map();
-  for (const { stage, reason, truth, counted } of faults) {
+  for (const { stage, reason, did, truth, counted } of faults) {
     const key = `${stage} ${reason}`;
-    const place = places.get(key) ?? { stage, reason, truth: 0, counted };
+    const place = places.get(key) ?? { stage, reason, did, truth: 0, counted };
     place.truth += truth;
     places.set(key, place);
   }
@@ -28,11 +30,11 @@ export function accounts(faults) {
 
 /**
  * What the run says about one place of the ledger, against the truth.
- * @param {{stage: string, reason: string, truth: number, counted: number}} account
+ * @param {{stage: string, reason: string, did: string, truth: number, counted: number}} account
  */
-export function verdict({ stage, reason, truth, counted }) {
+export function verdict({ stage, reason, did, truth, counted }) {
   const where = `${spelled(stage)}: ${spelled(reason)}`;
-  const figures = `the front end did it to ${grouped(truth)} frames, the run counts ${grouped(counted)}`;
+  const figures = `${did}: ${grouped(truth)}, the run counts ${grouped(counted)}`;
   if (counted === truth) return { text: `${where} – ${figures}: they agree.`, mark: "" };
   if (counted < truth) return { text: `${where} – ${figures}, ${grouped(truth - counted)} not found so far.`, mark: "attention" };
   return { text: `${where} – ${figures}: some have another cause.`, mark: "attention" };
@@ -41,10 +43,29 @@ export function verdict({ stage, reason, truth, counted }) {
 /**
  * What came of the last injection of a fault.
  * @param {Injection} injection
+ * @param {{chunks: Chunks | null, most: number}} written what waits to be written, and the most that did since
+ * @param {Loud[]} loudest
  */
-export function outcome({ stream, frames, under_way }) {
+export function outcome({ stream, channel, suffered, under_way }, { chunks, most }, loudest) {
+  const now = under_way ? "On now" : "Over";
+  if (chunks) {
+    const waits = under_way || chunks.waiting > 0 ? `${grouped(chunks.waiting)} chunks wait in memory` : `up to ${grouped(most)} chunks waited and were written`;
+    return `${now}: ${waits}; ${grouped(chunks.dropped)} were dropped since the run began.`;
+  }
+  if (channel !== null) return `${now}: ${grouped(suffered)} hits in channel ${channel} of stream ${stream}${rated(channel, loudest)}.`;
   const whom = stream === null ? "" : ` of stream ${stream}`;
-  return `${under_way ? "On now" : "Over"}: ${grouped(frames)} frames${whom} suffered it.`;
+  return `${now}: ${grouped(suffered)} frames${whom} suffered it.`;
+}
+
+/**
+ * What the run says of a channel that was made noisy.
+ * @param {number} channel
+ * @param {Loud[]} loudest
+ */
+function rated(channel, loudest) {
+  const found = loudest.find((loud) => loud.channel === channel);
+  if (found?.condition !== "noisy") return ", which is not named as noisy yet";
+  return `, which is named as noisy: ${si(found.recent_tp_rate_hz, "Hz")}`;
 }
 
 /** A key of a command, so that it is done once. */
@@ -64,25 +85,43 @@ class Card {
     this.outcome = make("p", "outcome");
     this.outcome.setAttribute("role", "status");
     this.verdict = make("p", "quiet");
+    /** The most chunks that waited during the injection of this number. */
+    this.most = { number: 0, waiting: 0 };
     this.button.addEventListener("click", () => inject(fault));
     this.element = make("li", "fault", [this.button, make("p", "quiet", fault.expect), this.outcome, this.verdict]);
+  }
+
+  /**
+   * The most that waited during an injection, as far as this page has seen.
+   * @param {Injection} injection
+   * @param {Chunks | null} chunks
+   */
+  waited({ number, under_way }, chunks) {
+    if (this.most.number !== number) this.most = { number, waiting: 0 };
+    if (under_way) this.most.waiting = Math.max(this.most.waiting, chunks?.waiting ?? 0);
+    return this.most.waiting;
   }
 }
 
 export class Break {
   constructor() {
     this.list = make("ul", "faults");
+    this.seconds = /** @type {HTMLInputElement} */ (make("input"));
+    Object.assign(this.seconds, { type: "number", min: "0.1", max: "60", step: "any", value: "5" });
     this.refusal = make("p", "loss");
     this.refusal.setAttribute("role", "alert");
     this.element = make("div", "", [
       make("h1", "", "Break it"),
-      make("p", "quiet", "Each fault is put into the emulated front end for five seconds. What the run finds is told beside it."),
+      make("p", "quiet", "Each fault is put into the emulated front end, or into the disk as the recorder sees it. What the run finds is told beside it."),
+      make("label", "controls", [make("span", "", "For so many seconds: "), this.seconds]),
       this.refusal,
       this.list,
     ]);
     /** @type {Map<string, Card>} */
     this.cards = new Map();
     this.last_look = -Infinity;
+    /** @type {Loud[]} */
+    this.loudest = [];
   }
 
   /** Whether faults can be put into this run. */
@@ -97,8 +136,16 @@ export class Break {
     return answer.ok ? answer.json() : null;
   }
 
-  /** Shows how it is now, if the last look was long enough ago. */
-  async show() {
+  /**
+   * Shows how it is now, if the last look was long enough ago.
+   * @param {{channels: {loudest: Loud[]}}} snapshot
+   */
+  show({ channels }) {
+    this.loudest = channels.loudest;
+    this.refresh();
+  }
+
+  async refresh() {
     if (performance.now() - this.last_look < LOOK_MS) return;
     this.last_look = performance.now();
     try {
@@ -124,7 +171,8 @@ export class Break {
       card.element.classList.toggle("on", last?.under_way ?? false);
       // It stays where the keyboard is, so it is not disabled.
       card.button.setAttribute("aria-disabled", is_on ? "true" : "false");
-      say(card.outcome, last ? outcome(last) : "");
+      const { chunks } = fault;
+      say(card.outcome, last ? outcome(last, { chunks, most: card.waited(last, chunks) }, this.loudest) : "");
       const { text, mark } = verdicts.get(`${fault.stage} ${fault.reason}`) ?? { text: "", mark: "" };
       say(card.verdict, last ? text : "");
       card.verdict.classList.toggle("attention", mark === "attention");
@@ -137,13 +185,13 @@ export class Break {
       const answer = await fetch("/api/v1/faults", {
         method: "POST",
         headers: { "Content-Type": "application/json", "Idempotency-Key": key() },
-        body: JSON.stringify({ fault: name }),
+        body: JSON.stringify({ fault: name, seconds: this.seconds.valueAsNumber || undefined }),
       });
       say(this.refusal, answer.ok ? "" : ((await answer.json()).detail ?? "The run refuses."));
     } catch {
       say(this.refusal, "The run does not answer.");
     }
     this.last_look = -Infinity;
-    this.show();
+    this.refresh();
   }
 }

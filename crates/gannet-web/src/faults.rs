@@ -1,4 +1,4 @@
-//! Faults in an emulated front end: which there are, what they did, and putting one in.
+//! Faults in a run whose front end is emulated: which there are, what they did, and putting one in.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +7,9 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use gannet_control::emulation::{Faults, Injectable, Injection, Refused};
+use gannet_control::emulation::{FaultAccount, Faults, Injection, Refused};
 use gannet_control::run_control::State as RunState;
+use gannet_control::snapshot::Snapshot;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -41,19 +42,9 @@ fn seconds() -> f64 {
 struct Listed {
     /// Whether they can be put in.
     control: bool,
-    faults: Vec<Entry>,
+    faults: Vec<FaultAccount>,
     /// The last that were put in, oldest first.
     injections: Vec<Injection>,
-}
-
-#[derive(Serialize)]
-struct Entry {
-    #[serde(flatten)]
-    what: &'static Injectable,
-    /// Frames that suffered it since the run began, as the front end knows.
-    truth: u64,
-    /// What the run has counted at its stage for its reason, from whatever cause.
-    counted: u64,
 }
 
 /// Which faults can be put in, and what those did that were. None without an emulated front end.
@@ -62,11 +53,7 @@ pub(crate) async fn list(State(shared): State<Arc<Shared>>) -> Response {
     let Ok(snapshot) = shared.forms.snapshot() else {
         return busy();
     };
-    let entry = |(what, truth): (&'static Injectable, u64)| {
-        let counted = what.counted(&snapshot);
-        Entry { what, truth, counted }
-    };
-    let faults = commands.faults.iter().flat_map(|faults| faults.all()).map(entry).collect();
+    let faults = commands.faults.iter().flat_map(|faults| faults.accounts(&snapshot)).collect();
     let injections = commands.faults.iter().flat_map(|faults| faults.injections()).collect();
     Json(Listed { control: commands.allowed, faults, injections }).into_response()
 }
@@ -91,7 +78,7 @@ pub(crate) async fn inject(State(shared): State<Arc<Shared>>, request: Request) 
         let now = json!({ "state": snapshot.state });
         return desk.close(command, StatusCode::CONFLICT, conflict("not-running", detail, now));
     }
-    match put_in(faults, &command.body) {
+    match put_in(faults, &command.body, &snapshot) {
         Ok(injection) => desk.close(command, StatusCode::CREATED, json!(injection)),
         Err(Refused::Busy(under_way)) => {
             let detail = "a fault is on already; wait until it is over";
@@ -111,7 +98,7 @@ pub(crate) async fn inject(State(shared): State<Arc<Shared>>, request: Request) 
     }
 }
 
-fn put_in(faults: &Faults, wanted: &Wanted) -> Result<Injection, Refused> {
+fn put_in(faults: &Faults, wanted: &Wanted, snapshot: &Snapshot) -> Result<Injection, Refused> {
     let time = Duration::try_from_secs_f64(wanted.seconds).map_err(|_| Refused::Time)?;
-    faults.inject(&wanted.fault, wanted.stream.as_deref(), time)
+    faults.inject(&wanted.fault, wanted.stream.as_deref(), time, snapshot)
 }

@@ -180,7 +180,7 @@ fn draw(area: Rect, buffer: &mut Buffer, snapshot: &Snapshot, rate: &Rate) {
     let summary = Paragraph::new(vec![figures(snapshot, rate), outcome(snapshot)]);
     summary.block(Block::bordered().title(title)).render(areas[0], buffer);
     let fullest = snapshot.sources.iter().map(|source| source.buffer_fill).fold(0.0, f64::max);
-    gauge("latency buffer: past kept", fullest, Color::Blue).render(areas[1], buffer);
+    gauge("latency buffer: not read yet", fullest, Color::Blue).render(areas[1], buffer);
     gauge("recorder queue", snapshot.recorder.queue_fill, Color::Cyan).render(areas[2], buffer);
     Paragraph::new(details(snapshot)).render(areas[3], buffer);
 }

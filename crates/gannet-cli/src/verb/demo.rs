@@ -11,7 +11,7 @@ use anyhow::Context;
 use gannet_control::config::{self, Plan};
 use gannet_control::detector::{Comparison, Detector};
 use gannet_control::emulation::{
-    EmulationError, EmulationReport, EventSink, Faults, Playing, RoleReport, Target,
+    EmulationError, EmulationReport, EventSink, Playing, RoleReport, Target,
 };
 use gannet_control::run::Run;
 use gannet_control::snapshot::Figure;
@@ -69,14 +69,13 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     let mut plan = plan(detector, directory)?;
     plan.settings.web.listen = (!arguments.no_web && !arguments.quiet).then_some(serving::PAGES);
     plan.settings.web.control.get_or_insert(true);
+    plan.plays_front_end = true;
     let listeners = Listeners::open(&plan, "demo.toml")?;
     let mut display = LiveDisplay::open(arguments.quiet);
     let run = super::run::configure(&plan, &mut display)?;
-    let faults = Arc::new(Faults::of(&plan));
     let figures = run.figures();
     let watch = Watch::start(move || Arc::clone(&figures), &plan)?;
-    let serving =
-        listeners.serve(&run, watch.watched(), Some(Arc::clone(&faults)), &mut display)?;
+    let serving = listeners.serve(&run, watch.watched(), &mut display)?;
     // To make what it sends may take a while, in which no stream is to be told silent.
     let front_end = plan.detector.front_end()?;
     run.start()?;
@@ -89,7 +88,7 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
         }
     }
     let truth = Truth::of(&plan);
-    let emulation = front_end.start(&target(&plan, &run, &faults)?, truth.sink())?;
+    let emulation = front_end.start(&target(&plan, &run)?, truth.sink())?;
     let begin = Instant::now();
     let mut is_prolonged = false;
     super::run::announce(&mut display, &plan, &run);
@@ -139,13 +138,13 @@ fn plan(detector: &dyn Detector, directory: &Path) -> anyhow::Result<Plan> {
 }
 
 /// Where the front end sends, held back to what the kernel gives the readout's sockets.
-fn target(plan: &Plan, run: &Run, faults: &Faults) -> anyhow::Result<Target> {
+fn target(plan: &Plan, run: &Run) -> anyhow::Result<Target> {
     let to = *run.addresses().first().context("the readout has no socket")?;
     Ok(Target {
         receivers: vec![to.into(); plan.detector.emulated().len()],
         frames: None,
         flow_control: Some(run.flow_control()),
-        faults: Some(faults.switch()),
+        faults: run.faults().map(|faults| faults.switch()),
     })
 }
 

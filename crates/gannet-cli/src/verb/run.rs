@@ -116,7 +116,7 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     let run = configure(&plan, &mut display)?;
     let figures = run.figures();
     let watch = Watch::start(move || Arc::clone(&figures), &plan)?;
-    let _serving = listeners.serve(&run, watch.watched(), run.faults(), &mut display)?;
+    let _serving = listeners.serve(&run, watch.watched(), &mut display)?;
     let end = match wait_for_builder(&plan, &run, &mut display, &signals) {
         Some(end) => end,
         None => {

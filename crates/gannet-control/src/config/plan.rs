@@ -40,6 +40,8 @@ pub struct Plan {
     pub detector: Arc<dyn PlannedDetector>,
     /// Which part of the run this process is: all of it, unless that is said after the plan was made.
     pub role: Role,
+    /// Whether the front end is played in this process and sends to the sources, as in a demonstration.
+    pub plays_front_end: bool,
 }
 
 impl Plan {
@@ -85,12 +87,19 @@ impl Plan {
             forecast,
             detector,
             role: Role::All,
+            plays_front_end: false,
         })
     }
 
     /// Number of the run; 0 until it has one.
     pub fn run_number(&self) -> u32 {
         self.settings.run.number.unwrap_or(0)
+    }
+
+    /// Whether all frames are emulated in this process. Only then may faults be put into the run.
+    pub fn is_emulated(&self) -> bool {
+        let is_emulated = |source: &PlannedSource| matches!(source.input, SourceInput::Emulated);
+        self.plays_front_end || self.role != Role::Builder && self.sources.iter().any(is_emulated)
     }
 
     /// Clock whose ticks time stamps count.

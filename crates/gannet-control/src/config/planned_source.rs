@@ -96,6 +96,11 @@ impl PlannedSource {
         self.streams.len() as f64 * self.traffic.frames_per_s
     }
 
+    /// Time of the past that the ring holds at this rate, in ticks.
+    pub fn depth_ticks(&self) -> f64 {
+        self.cells as f64 / self.frames_per_s() * self.rhythm.clock.per_s() as f64
+    }
+
     /// Bytes of these.
     pub fn bytes_per_s(&self) -> f64 {
         self.frames_per_s() * self.traffic.frame_bytes

@@ -1,6 +1,6 @@
-//! Faults that people put into an emulated front end while a run takes its frames.
+//! Faults that people put into a run whose front end is emulated, while it takes frames.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gannet_emulate::{FaultSwitch, LiveFault};
@@ -16,6 +16,22 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 const REMEMBERED: usize = 32;
 /// What stands for a stage where a figure of the streams tells, because nothing is dropped.
 const STREAMS: &str = "streams";
+/// Stage of the ledger in which chunks come to the disk.
+const RECORDER: &str = "recorder";
+
+/// What a run counts of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Figure {
+    /// Drops of a stage for a reason.
+    Drops,
+    /// Frames that came late.
+    Late,
+    /// Primitives of the channels that were made noisy.
+    Primitives,
+    /// Times that the disk did not answer, or that writing failed.
+    Silences,
+    Outages,
+}
 
 /// A fault that can be put in, and what should come of it.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -24,18 +40,25 @@ pub struct Injectable {
     pub name: &'static str,
     /// What to call it.
     pub title: &'static str,
-    /// What should happen, in a sentence or two.
+    /// What should happen, in a few sentences.
     pub expect: &'static str,
-    /// Stage of the ledger at which it shows, or `streams`.
+    /// Stage of the ledger at which it shows; or `streams`, `channels` or `recorder` where a figure of those tells.
     pub stage: &'static str,
-    /// Reason for which that stage drops, or the figure of the streams.
+    /// Reason for which that stage drops, or the figure that tells.
     pub reason: &'static str,
+    /// What its truth is a number of, in words that come before the number.
+    pub did: &'static str,
     #[serde(skip)]
     fault: LiveFault,
+    #[serde(skip)]
+    figure: Figure,
 }
 
+/// What frames suffer, before their number.
+const FRAMES: &str = "frames that the front end did it to";
+
 /// All of them.
-const INJECTABLES: [Injectable; 6] = [
+const INJECTABLES: [Injectable; LiveFault::ALL.len()] = [
     Injectable {
         name: "loss",
         title: "Lose 1 % of the frames",
@@ -43,7 +66,9 @@ const INJECTABLES: [Injectable; 6] = [
                  and counts it as lost before the socket; the run is degraded from then on.",
         stage: "sent",
         reason: "before_socket",
+        did: FRAMES,
         fault: LiveFault::Loss,
+        figure: Figure::Drops,
     },
     Injectable {
         name: "burst-loss",
@@ -52,7 +77,9 @@ const INJECTABLES: [Injectable; 6] = [
                  socket.",
         stage: "sent",
         reason: "before_socket",
+        did: FRAMES,
         fault: LiveFault::BurstLoss,
+        figure: Figure::Drops,
     },
     Injectable {
         name: "cut",
@@ -61,7 +88,9 @@ const INJECTABLES: [Injectable; 6] = [
                  lost before the socket; it recovers by itself.",
         stage: "sent",
         reason: "before_socket",
+        did: FRAMES,
         fault: LiveFault::Cut,
+        figure: Figure::Drops,
     },
     Injectable {
         name: "duplicate",
@@ -69,7 +98,9 @@ const INJECTABLES: [Injectable; 6] = [
         expect: "The second copy of each is dropped as a duplicate. Nothing is lost.",
         stage: "frames",
         reason: "duplicate",
+        did: FRAMES,
         fault: LiveFault::Duplicate,
+        figure: Figure::Drops,
     },
     Injectable {
         name: "reorder",
@@ -78,7 +109,9 @@ const INJECTABLES: [Injectable; 6] = [
                  lost.",
         stage: STREAMS,
         reason: "late",
+        did: FRAMES,
         fault: LiveFault::Reorder,
+        figure: Figure::Late,
     },
     Injectable {
         name: "wrong-header",
@@ -87,19 +120,66 @@ const INJECTABLES: [Injectable; 6] = [
                  and the stream that it was taken from misses it.",
         stage: "frames",
         reason: "unknown_stream",
+        did: FRAMES,
         fault: LiveFault::WrongId,
+        figure: Figure::Drops,
+    },
+    Injectable {
+        name: "noise",
+        title: "Make a channel noisy",
+        expect: "In every fourth frame of a stream one channel has a hit that no particle made. The search finds each, and \
+                 within a second the channel is named as noisy, with its rate. Nothing is lost.",
+        stage: "channels",
+        reason: "primitives",
+        did: "hits put into it",
+        fault: LiveFault::Noise,
+        figure: Figure::Primitives,
+    },
+    Injectable {
+        name: "stalled-disk",
+        title: "Stall the recorder",
+        expect: "The disk does not answer. What is to be written waits in memory, and an alarm says since when. Once the disk \
+                 answers all of it is written: nothing is lost as long as the memory lasts.",
+        stage: RECORDER,
+        reason: "silences",
+        did: "times that the disk did not answer",
+        fault: LiveFault::StalledDisk,
+        figure: Figure::Silences,
+    },
+    Injectable {
+        name: "full-disk",
+        title: "Fill the disk",
+        expect: "The disk has no space left. What is to be written waits in memory, and an alarm says why; what does not fit \
+                 there is dropped for the full disk. Recording goes on by itself, at the latest a second after there is space.",
+        stage: RECORDER,
+        reason: "outages",
+        did: "times that the disk was full",
+        fault: LiveFault::FullDisk,
+        figure: Figure::Outages,
     },
 ];
 
-impl Injectable {
-    /// What the run counts where this shows, from whatever cause.
-    pub fn counted(&self, snapshot: &Snapshot) -> u64 {
-        if self.stage == STREAMS {
-            return snapshot.streams.iter().map(|stream| stream.late).sum();
-        }
-        let stage = snapshot.ledger.iter().find(|statement| statement.stage == self.stage);
-        stage.map_or(0, |statement| statement.count(self.reason))
-    }
+/// What came of a fault so far.
+#[derive(Clone, Debug, Serialize)]
+pub struct FaultAccount {
+    /// The fault.
+    #[serde(flatten)]
+    pub what: &'static Injectable,
+    /// How much suffered it since the run began, as known by who did it.
+    pub truth: u64,
+    /// What the run has counted at its stage for its reason, from whatever cause.
+    pub counted: u64,
+    /// Of a fault of the disk, what became of the chunks that are to be written.
+    pub chunks: Option<Chunks>,
+}
+
+/// What became of the chunks that are to be written.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Chunks {
+    /// So many wait now.
+    pub waiting: u64,
+    /// So many were dropped since the run began, for whatever reason.
+    pub dropped: u64,
 }
 
 /// A fault that was put in.
@@ -111,12 +191,41 @@ pub struct Injection {
     pub fault: &'static str,
     /// Stream that it is for, where it is for one.
     pub stream: Option<String>,
+    /// Channel that it is for, where it is for one.
+    pub channel: Option<u32>,
     /// For how long, in seconds.
     pub seconds: f64,
-    /// Frames that have suffered it.
-    pub frames: u64,
+    /// How much has suffered it.
+    pub suffered: u64,
     /// Whether it is still on.
     pub under_way: bool,
+}
+
+impl Injectable {
+    /// What the run counts where this shows, from whatever cause.
+    fn counted(&self, snapshot: &Snapshot, noisy: &[(u32, u64)]) -> u64 {
+        match self.figure {
+            Figure::Drops => {
+                let stage = snapshot.ledger.iter().find(|statement| statement.stage == self.stage);
+                stage.map_or(0, |statement| statement.count(self.reason))
+            }
+            Figure::Late => snapshot.streams.iter().map(|stream| stream.late).sum(),
+            Figure::Primitives => {
+                let of = |(channel, before): &(u32, u64)| {
+                    primitives(snapshot, *channel).saturating_sub(*before)
+                };
+                noisy.iter().map(of).sum()
+            }
+            Figure::Silences => snapshot.recorder.silences,
+            Figure::Outages => snapshot.recorder.outages,
+        }
+    }
+}
+
+/// Primitives of a channel as of the last look at it.
+fn primitives(snapshot: &Snapshot, channel: u32) -> u64 {
+    let found = snapshot.channels.all.iter().find(|figures| figures.channel == channel);
+    found.map_or(0, |figures| figures.tps)
 }
 
 /// Why a fault is not put in.
@@ -143,11 +252,13 @@ fn meant(nearest: &Option<String>) -> String {
     nearest.as_ref().map(|name| format!("; did you mean {name}?")).unwrap_or_default()
 }
 
-/// Puts faults into the emulated front end of a run: one at a time, each for a bounded time.
+/// Puts faults into a run whose front end is emulated: one at a time, each for a bounded time.
 #[derive(Debug)]
 pub struct Faults {
     switch: Arc<FaultSwitch>,
     streams: Vec<String>,
+    /// Whether there is a disk that could fail.
+    is_recorded: bool,
     past: Mutex<Past>,
 }
 
@@ -155,35 +266,61 @@ pub struct Faults {
 struct Past {
     count: u64,
     injections: Vec<Kept>,
+    /// Channels that were made noisy, and the primitives of each before.
+    noisy: Vec<(u32, u64)>,
 }
 
 /// An injection, with what its fault had done before it.
 #[derive(Debug)]
 struct Kept {
     injection: Injection,
-    what: Injectable,
+    what: &'static Injectable,
     before: u64,
 }
 
 impl Faults {
-    /// Those of the front end that `plan` emulates.
+    /// Those of a run of `plan`.
     pub fn of(plan: &Plan) -> Self {
-        Self::new(plan.detector.emulated().into_iter().map(|stream| stream.name).collect())
+        let streams = plan.detector.emulated().into_iter().map(|stream| stream.name).collect();
+        Self::new(streams, plan.settings.recorder.enabled)
     }
 
-    /// Those of a front end with these streams.
-    pub fn new(streams: Vec<String>) -> Self {
-        Self { switch: Arc::default(), streams, past: Mutex::default() }
+    /// Those of a run whose front end has these streams.
+    pub fn new(streams: Vec<String>, is_recorded: bool) -> Self {
+        Self { switch: Arc::default(), streams, is_recorded, past: Mutex::default() }
     }
 
-    /// What the front end is to obey.
+    /// What those obey who do the faults.
     pub fn switch(&self) -> Arc<FaultSwitch> {
         Arc::clone(&self.switch)
     }
 
-    /// Every fault, with the frames that have suffered it so far.
-    pub fn all(&self) -> impl Iterator<Item = (&'static Injectable, u64)> {
-        INJECTABLES.iter().map(|what| (what, self.switch.suffered(what.fault)))
+    /// The faults that this run can have.
+    fn possible(&self) -> impl Iterator<Item = &'static Injectable> {
+        INJECTABLES.iter().filter(|what| match what.figure {
+            Figure::Primitives => self.switch.noisy_channel(0).is_some(),
+            Figure::Silences | Figure::Outages => self.is_recorded,
+            Figure::Drops | Figure::Late => true,
+        })
+    }
+
+    /// What came of every fault so far, by the last `snapshot`.
+    pub fn accounts(&self, snapshot: &Snapshot) -> Vec<FaultAccount> {
+        let past = self.lock();
+        let account = |what: &'static Injectable| {
+            let recorder = snapshot.ledger.iter().find(|statement| statement.stage == RECORDER);
+            let chunks = recorder.map(|statement| Chunks {
+                waiting: statement.under_way,
+                dropped: statement.dropped_total(),
+            });
+            FaultAccount {
+                what,
+                truth: self.switch.suffered(what.fault),
+                counted: what.counted(snapshot, &past.noisy),
+                chunks: chunks.filter(|_| what.stage == RECORDER),
+            }
+        };
+        self.possible().map(account).collect()
     }
 
     /// Puts the fault of this name in for `time`, as the front end sends; into `stream`, or the first, if it is for one.
@@ -195,14 +332,16 @@ impl Faults {
         name: &str,
         stream: Option<&str>,
         time: Duration,
+        snapshot: &Snapshot,
     ) -> Result<Injection, Refused> {
-        let what = INJECTABLES.iter().find(|what| what.name == name).ok_or_else(|| {
-            let names = INJECTABLES.map(|what| what.name);
+        let what = self.possible().find(|what| what.name == name).ok_or_else(|| {
+            let names: Vec<_> = self.possible().map(|what| what.name).collect();
             Refused::UnknownFault(nearest(name, &names).map(str::to_owned))
         })?;
+        let is_of_one = what.fault.is_of_one_stream();
         let at = match stream {
             None => 0,
-            Some(_) if what.fault != LiveFault::Cut => return Err(Refused::NoStream),
+            Some(_) if !is_of_one => return Err(Refused::NoStream),
             Some(stream) => {
                 self.streams.iter().position(|known| known == stream).ok_or_else(|| {
                     let names: Vec<_> = self.streams.iter().map(String::as_str).collect();
@@ -213,35 +352,46 @@ impl Faults {
         if !(TIME_MIN..=TIME_MAX).contains(&time) {
             return Err(Refused::Time);
         }
-        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut past = self.lock();
         self.renew(&mut past);
         let last = past.injections.last().map(|kept| &kept.injection);
         let before = self.switch.suffered(what.fault);
         if last.is_some_and(|last| last.under_way) || !self.switch.switch_on(what.fault, at, time) {
             return Err(Refused::Busy(last.cloned()));
         }
+        let channel = self.switch.noisy_channel(at).filter(|_| what.fault == LiveFault::Noise);
+        if let Some(channel) = channel
+            && past.noisy.iter().all(|(known, _)| *known != channel)
+        {
+            past.noisy.push((channel, primitives(snapshot, channel)));
+        }
         past.count += 1;
         let injection = Injection {
             number: past.count,
             fault: what.name,
-            stream: self.streams.get(at).filter(|_| what.fault == LiveFault::Cut).cloned(),
+            stream: self.streams.get(at).filter(|_| is_of_one).cloned(),
+            channel,
             seconds: time.as_secs_f64(),
-            frames: 0,
+            suffered: 0,
             under_way: true,
         };
         let injections = &mut past.injections;
         if injections.len() == REMEMBERED {
             injections.remove(0);
         }
-        injections.push(Kept { injection: injection.clone(), what: *what, before });
+        injections.push(Kept { injection: injection.clone(), what, before });
         Ok(injection)
     }
 
     /// The last injections, oldest first.
     pub fn injections(&self) -> Vec<Injection> {
-        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut past = self.lock();
         self.renew(&mut past);
         past.injections.iter().map(|kept| kept.injection.clone()).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Past> {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Brings the last injection up to date: those before it are over, and were when it began.
@@ -249,8 +399,8 @@ impl Faults {
         let Some(Kept { injection, what, before }) = past.injections.last_mut() else { return };
         if injection.under_way {
             // In this order: what is over suffers no more.
-            injection.under_way = self.switch.under_way().is_some();
-            injection.frames = self.switch.suffered(what.fault) - *before;
+            injection.under_way = self.switch.order().is_some();
+            injection.suffered = self.switch.suffered(what.fault) - *before;
         }
     }
 }
@@ -262,15 +412,15 @@ mod tests {
     const TIME: Duration = Duration::from_secs(5);
 
     fn faults() -> Faults {
-        Faults::new(vec!["0".into(), "1".into()])
+        Faults::new(vec!["0".into(), "1".into()], true)
     }
 
     #[test]
     fn one_fault_is_on_at_a_time() {
-        let faults = faults();
-        let first = faults.inject("loss", None, TIME).unwrap();
+        let (faults, now) = (faults(), Snapshot::default());
+        let first = faults.inject("loss", None, TIME, &now).unwrap();
         assert_eq!((first.number, first.under_way, first.stream.as_deref()), (1, true, None));
-        let Err(Refused::Busy(Some(other))) = faults.inject("cut", Some("1"), TIME) else {
+        let Err(Refused::Busy(Some(other))) = faults.inject("cut", Some("1"), TIME, &now) else {
             panic!("two at once");
         };
         assert_eq!((other, faults.injections()), (first.clone(), vec![first]));
@@ -278,8 +428,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_put_in_is_told_with_what_may_be_meant() {
-        let faults = faults();
-        let refused = |name, stream, time| faults.inject(name, stream, time).unwrap_err();
+        let (faults, now) = (faults(), Snapshot::default());
+        let refused = |name, stream, time| faults.inject(name, stream, time, &now).unwrap_err();
         assert_eq!(refused("los", None, TIME), Refused::UnknownFault(Some("loss".into())));
         assert_eq!(refused("zzzzzzzzzzzz", None, TIME), Refused::UnknownFault(None));
         assert!(matches!(refused("cut", Some("17"), TIME), Refused::UnknownStream(_)));
@@ -288,7 +438,7 @@ mod tests {
             assert_eq!(refused("loss", None, time), Refused::Time);
         }
         assert_eq!(faults.injections(), []);
-        let cut = faults.inject("cut", None, TIME).unwrap();
+        let cut = faults.inject("cut", None, TIME, &now).unwrap();
         assert_eq!(cut.stream.as_deref(), Some("0"));
     }
 }

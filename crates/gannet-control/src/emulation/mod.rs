@@ -1,5 +1,6 @@
 //! Front ends at work: frames that the emulator makes, or whoever else has some, sent when they are due.
 
+mod disk;
 mod emulator;
 mod faults;
 mod in_process;
@@ -14,8 +15,9 @@ use gannet_emulate::ConfigError;
 use gannet_measure::counter::Counter;
 use gannet_measure::histogram::Histogram;
 
+pub(crate) use disk::TroubledDisk;
 pub use emulator::{Emulation, EmulationReport, EventFile, EventSink, PlannedFrontEnd, unix_ticks};
-pub use faults::{Faults, Injectable, Injection, Refused};
+pub use faults::{FaultAccount, Faults, Injectable, Injection, Refused};
 pub use in_process::FrontEndTruth;
 pub use modules::{AppliedSink, play_modules};
 pub use role::{Playing, Role, RoleReport};

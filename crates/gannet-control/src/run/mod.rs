@@ -16,6 +16,7 @@ mod decide;
 mod drain;
 mod exports;
 mod frames;
+mod lag;
 mod life;
 mod observe;
 mod placement;
@@ -288,7 +289,7 @@ impl Run {
         Views { figures: self.figures(), waveforms, finds, watched: None }
     }
 
-    /// What puts faults into the front end of this run, if that is emulated in its process.
+    /// What puts faults into this run, if its front end is emulated in its process.
     pub fn faults(&self) -> Option<Arc<Faults>> {
         self.faults.clone()
     }

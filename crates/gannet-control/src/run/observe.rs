@@ -24,6 +24,7 @@ use super::decide::AnswerAccount;
 use super::drain::DrainState;
 use super::exports::ExportStatus;
 use super::frames::{Edges, FrameAccount, Missing, StreamSpan};
+use super::lag::{ObservedRing, RingReaders};
 use super::life::Life;
 use super::recorded;
 use super::slow_control::SlowControlStatus;
@@ -54,6 +55,7 @@ pub(super) struct ObservedSource {
     pub search_time: Arc<SearchTime>,
     /// Processor time of the receiving thread.
     pub receive_cpu_ns: Arc<Counter>,
+    pub ring: ObservedRing,
 }
 
 /// A readout in another process, which has the sources.
@@ -100,6 +102,8 @@ pub(super) struct Observed {
     /// Answers, where somebody waits for them.
     pub answers: Option<Arc<AnswerAccount>>,
     pub built: Arc<BuildStatus>,
+    /// Who reads the rings of the sources.
+    pub readers: RingReaders,
     /// Frames of streams that are recorded as they come, where there are any.
     pub raw: Option<Arc<Account<RawDrop>>>,
     /// Bytes of those that were handed to the recorder.
@@ -139,7 +143,9 @@ impl Observed {
             self.life.control().degrade();
         }
         let control = *self.life.control();
-        let sources = self.sources.iter().map(ObservedSource::snapshot);
+        let trigger = self.trigger(&ledger);
+        let behind = |source: &ObservedSource| self.behind(&source.ring, trigger.last_tick);
+        let sources = self.sources.iter().map(|source| source.snapshot(behind(source)));
         let sources: Vec<_> = sources.chain(self.far_sources()).collect();
         let frames_lost = ledger[0].dropped_total();
         let decide_cpu_s = self.decide_cpu_ns.get() as f64 * 1e-9;
@@ -159,7 +165,7 @@ impl Observed {
             tpg_share: tpg_share(&sources),
             sources,
             streams,
-            trigger: self.trigger(&ledger),
+            trigger,
             specific: self.stages.specific(cpu_s),
             decide_cpu_s,
             front_end: self.front_end.get().cloned(),
@@ -173,6 +179,16 @@ impl Observed {
         snapshot.alarms.extend(without_frames.then(|| snapshot.no_frames()));
         self.alarm_log.update(&snapshot.alarms);
         snapshot
+    }
+
+    /// How far the slowest reader of a ring is behind, as a part of the ring.
+    fn behind(&self, ring: &ObservedRing, decided: u64) -> f64 {
+        if self.life.has_ended() {
+            return 0.0;
+        }
+        let times = &self.stages.times().streams;
+        let streams = self.streams.iter().zip(times).map(|(it, time)| (it, time.is_set_apart()));
+        self.readers.behind(ring, streams, decided)
     }
 
     /// What each stream lacks.
@@ -318,6 +334,8 @@ impl Observed {
             acknowledged: status.acknowledged,
             bytes: status.payload_bytes,
             queue_fill: status.queue_bytes as f64 / status.queue_bytes_max.max(1) as f64,
+            outages: status.outages,
+            silences: status.silences,
             files: status.finished.into(),
             unfinished: status.unfinished,
             exports: exports.files,
@@ -355,7 +373,7 @@ impl ObservedSource {
         self.account.delivered() + dropped.sum::<u64>()
     }
 
-    fn snapshot(&self) -> SourceSnapshot {
+    fn snapshot(&self, behind: f64) -> SourceSnapshot {
         let (frames, facts) = (self.account.delivered(), &self.facts);
         let kernel_drops = self.account.dropped(SourceDrop::KernelQueue);
         let frames_per_message_max =
@@ -370,7 +388,7 @@ impl ObservedSource {
             bytes: self.counters.bytes.get(),
             kernel_drops,
             kernel_drops_max: kernel_drops + unsized_drops * (frames_per_message_max - 1),
-            buffer_fill: (frames as f64 / facts.cells.max(1) as f64).min(1.0),
+            buffer_fill: behind,
             buffer_bytes: facts.cells * *facts.lengths.end() as u64,
             receive_cpu_s: self.receive_cpu_ns.get() as f64 * 1e-9,
             tpg_busy_s: self.search_time.busy_ns.get() as f64 * 1e-9,

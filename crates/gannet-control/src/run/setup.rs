@@ -21,7 +21,7 @@ use gannet_log::{Chunk, Kind, Label, Offer, RawStreams, Recorder, RunInfo};
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::ledger::Account;
 use gannet_readout::items::{self, ItemDrop, ItemReceiver, ItemSender};
-use gannet_readout::latency::{IntakeReader, IntakeWriter, StreamBuffer, index, intake};
+use gannet_readout::latency::{IntakeLag, IntakeReader, IntakeWriter, StreamBuffer, index, intake};
 use gannet_readout::receiver::{Receiver, StreamPool, StreamSetup, StreamStatus};
 use gannet_readout::record::RecordBuilder;
 use gannet_readout::remote::{BuilderEnd, ReadoutEnd, RemoteWindows, Welcoming};
@@ -35,6 +35,7 @@ use super::build::Builder;
 use super::channels::{ChannelMonitor, ChannelStatus};
 use super::decide::{AnswerSender, Decider, ORDERS_PER_DECISION, Outlet};
 use super::exports::Exporter;
+use super::lag::{ObservedRing, RingReaders};
 use super::life::spawn;
 use super::observe::{Observed, ObservedReadout, ObservedSource, ObservedStream};
 use super::raw::RawRecorder;
@@ -45,7 +46,7 @@ use super::{Run, RunError, placement};
 use crate::config::{Plan, PlannedSource, PlannedStream, Role, SourceInput};
 use crate::detector::{Pipeline, Stages};
 use crate::doctor::System;
-use crate::emulation::{Faults, FrontEndTruth};
+use crate::emulation::{Faults, FrontEndTruth, TroubledDisk};
 use crate::finds::finds;
 use crate::remote::ControlSocket;
 use crate::run_control::Event;
@@ -77,7 +78,7 @@ pub(super) fn configure<P: Pipeline>(plan: &Plan, mut pipeline: P) -> Result<Run
     }
     check_file_size_limit(plan)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    let mut parts = Parts::<P>::new();
+    let mut parts = Parts::<P>::new(plan.is_emulated().then(|| Arc::new(Faults::of(plan))));
     for (place, source) in plan.sources.iter().enumerate() {
         parts.add_source(plan, (place, source), &mut pipeline, &clock)?;
     }
@@ -105,7 +106,7 @@ pub(super) fn configure<P: Pipeline>(plan: &Plan, mut pipeline: P) -> Result<Run
     let trigger = pipeline.trigger(plan.run_number(), host_epoch_ns(&*clock));
     let (trigger, stages) = trigger.map_err(RunError::Trigger)?;
     let deciding = Deciding { trigger, stages, answers };
-    let recorder = start_recorder(plan, *started_unix_ns)?;
+    let recorder = start_recorder(plan, *started_unix_ns, parts.faults.as_deref())?;
     let start = pipeline.run_start(plan, *started_unix_ns);
     // The queue is empty: it takes the first chunk, or counts it as dropped.
     let _: Offer = recorder.handle().offer(Chunk::new(Label::new(Kind::RUN_START), start));
@@ -259,9 +260,11 @@ struct Parts<P: Pipeline> {
     observed: Vec<ObservedStream>,
     /// Streams that are recorded as they come.
     raw: Vec<(P::Format, IntakeReader)>,
+    /// How far whoever records them is behind, by the place of the stream.
+    raw_lags: Vec<(usize, IntakeLag)>,
     /// What the front end made that is played in this process.
     front_end: FrontEndTruth,
-    /// What puts faults into that.
+    /// What puts faults into a run whose front end is emulated.
     faults: Option<Arc<Faults>>,
     /// What joins this process to the other one of the run.
     apart: Apart,
@@ -277,10 +280,11 @@ struct PartSource<P: Pipeline> {
     watcher: bool,
     /// Processor that its thread keeps to.
     cpu: Option<usize>,
+    ring: ObservedRing,
 }
 
 impl<P: Pipeline> Parts<P> {
-    fn new() -> Self {
+    fn new(faults: Option<Arc<Faults>>) -> Self {
         Self {
             sources: Vec::new(),
             origins: Vec::new(),
@@ -288,8 +292,9 @@ impl<P: Pipeline> Parts<P> {
             views: Vec::new(),
             observed: Vec::new(),
             raw: Vec::new(),
+            raw_lags: Vec::new(),
             front_end: FrontEndTruth::default(),
-            faults: None,
+            faults,
             apart: Apart::Nothing,
         }
     }
@@ -308,17 +313,17 @@ impl<P: Pipeline> Parts<P> {
             return Ok(());
         }
         let format = pipeline.format(place);
+        let first = self.observed.len();
         let setups = planned
             .streams
             .iter()
             .map(|stream| self.add_stream(plan, planned, stream, &format, pipeline))
             .collect::<Result<_, _>>()?;
         let pool = Arc::new(StreamPool::new(setups));
-        let datagrams = match planned.input {
-            SourceInput::Emulated => {
-                let faults = self.faults.insert(Arc::new(Faults::of(plan))).switch();
+        let datagrams = match (&planned.input, &self.faults) {
+            (SourceInput::Emulated, Some(faults)) => {
                 let truth = Arc::clone(&self.front_end);
-                Some(plan.detector.front_end()?.in_process(truth, faults)?)
+                Some(plan.detector.front_end()?.in_process(truth, faults.switch())?)
             }
             _ => None,
         };
@@ -337,6 +342,10 @@ impl<P: Pipeline> Parts<P> {
                 pool: Arc::clone(&pool),
                 watcher: index == 0,
                 cpu: None,
+                ring: ObservedRing {
+                    streams: first..self.observed.len(),
+                    depth_ticks: planned.depth_ticks(),
+                },
             });
         }
         Ok(())
@@ -416,9 +425,10 @@ impl<P: Pipeline> Parts<P> {
         status
     }
 
-    /// Lets a stream that keeps `frames` frames be recorded as it comes.
+    /// Lets the last stream, which keeps `frames` frames, be recorded as it comes.
     fn add_raw(&mut self, format: P::Format, frames: usize) -> IntakeWriter {
         let (writer, reader) = intake(frames);
+        self.raw_lags.push((self.observed.len() - 1, reader.lag()));
         self.raw.push((format, reader));
         writer
     }
@@ -482,14 +492,25 @@ fn run_info(plan: &Plan, started_unix_ns: u64) -> RunInfo {
 
 /// Starts to record, unless the run is to go without. What can record nothing is refused, unless that
 /// is allowed.
-fn start_recorder(plan: &Plan, started_unix_ns: u64) -> Result<Recorder, RunError> {
+fn start_recorder(
+    plan: &Plan,
+    started_unix_ns: u64,
+    faults: Option<&Faults>,
+) -> Result<Recorder, RunError> {
     let config = &plan.settings.recorder;
     if !config.enabled {
         return Ok(Recorder::off());
     }
-    let recorder = Recorder::start(config.clone(), run_info(plan, started_unix_ns))?;
+    let (config, info) = (config.clone(), run_info(plan, started_unix_ns));
+    let recorder = match faults {
+        Some(faults) => {
+            let disk = Arc::new(TroubledDisk::new(faults.switch()));
+            Recorder::start_on(disk, config, info)?
+        }
+        None => Recorder::start(config, info)?,
+    };
     match recorder.wait_for_first_file(FIRST_FILE_WITHIN) {
-        Err(error) if config.required => Err(RunError::NotRecorded(error)),
+        Err(error) if plan.settings.recorder.required => Err(RunError::NotRecorded(error)),
         _ => Ok(recorder),
     }
 }
@@ -523,6 +544,7 @@ fn launch<P: Pipeline>(
     let statuses: Vec<_> = parts.observed.iter().map(|stream| Arc::clone(&stream.status)).collect();
     let window_ticks_max = plan.settings.record.window_ticks_max;
     let windows = BufferWindows::new(window_ticks_max, parts.buffers);
+    let readers = RingReaders { oldest_window: windows.oldest(), raw: parts.raw_lags };
     let names = parts.observed.iter().map(|stream| stream.name.clone());
     let views: Vec<_> = names.zip(parts.views).collect();
     let samples = pipeline.samples().filter(|_| !views.is_empty());
@@ -571,6 +593,7 @@ fn launch<P: Pipeline>(
         records: records.account(),
         response_ns: records.response_ns(),
         built: Arc::clone(&built),
+        readers,
         readout: match &end {
             End::Builder { items, .. } => Some(ObservedReadout {
                 place: plan.settings.builder.to_string(),
@@ -719,7 +742,7 @@ fn join<P: Pipeline>(
     sender: ItemSender<ItemOf<P>>,
     clock: &Arc<dyn Clock>,
 ) -> (Joined<P>, ObservedSource) {
-    let PartSource { name, format, source, pool, watcher, cpu } = part;
+    let PartSource { name, format, source, pool, watcher, cpu, ring } = part;
     let landed = source.landed();
     let (facts, account) = (landed.facts().clone(), landed.account());
     let (counters, primitives) = (landed.counters(), sender.account());
@@ -736,6 +759,7 @@ fn join<P: Pipeline>(
         arrival_to_primitive_ns: receiver.arrival_to_primitive_ns(),
         search_time: receiver.search_time(),
         receive_cpu_ns: Arc::default(),
+        ring,
     };
     ((kept, receiver), observed)
 }

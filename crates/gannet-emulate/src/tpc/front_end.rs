@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use gannet_measure::random::Random;
-use gannet_wire::adc14::{Block, SAMPLES};
+use gannet_wire::adc14::{Block, CHANNELS, SAMPLES};
+use gannet_wire::channel_map::COLLECTION;
 use gannet_wire::tpc_frame::{BLOCK_LENGTH, HEADERS_LEN};
 use gannet_wire::{
     ChannelMap, FrameFormat, GeoId, StreamChannels, StreamKey, TpcFormat, daq_ethernet, tdeeth,
@@ -14,12 +15,18 @@ use super::config::Config;
 use super::event::{Event, Hit, Reported};
 use super::noise::{NoisePool, Planes};
 use super::pattern::Pattern;
+use super::pulse::Shapes;
 use super::pulser::Pulser;
 use super::signals::Signals;
 use crate::config::ConfigError;
 use crate::emulator::Emulator;
 use crate::front_end::{Body, FrontEnd, InjectedEvent};
 use crate::seeds::{Purpose, family};
+
+/// Peak of the hits of a channel that is made noisy, in ADC counts.
+const NOISE_PEAK: u16 = 2000;
+/// Sample of a frame at which they peak: they lie in one frame.
+const NOISE_AT: i32 = SAMPLES as i32 / 2;
 
 /// The two headers of a frame.
 type Headers = [u8; HEADERS_LEN];
@@ -33,6 +40,9 @@ pub struct TpcFrontEnd {
     /// The same in order, to be searched.
     sorted: Vec<StreamKey>,
     planes: Vec<Planes>,
+    /// The channel of each stream that can be made noisy: its place in the stream and its number in the detector.
+    noisy: Vec<Option<(usize, u32)>>,
+    shapes: Shapes,
     /// The headers of all frames, but for what [`FrameFormat::set_heading`] writes.
     template: Headers,
     format: TpcFormat,
@@ -71,6 +81,8 @@ impl TpcFrontEnd {
             pattern: pattern.map(|pattern| Pattern::new(pattern, format, pattern_seed)),
             pulser: pulser.map(|pulser| Pulser::new(pulser, format)),
             template: template(format, pulser.is_some()),
+            noisy: channels.iter().map(noisy_channel).collect(),
+            shapes: Shapes::default(),
             streams,
             sorted,
             planes,
@@ -154,6 +166,18 @@ impl FrontEnd for TpcFrontEnd {
         }
     }
 
+    fn noisy_channel(&self, stream: usize) -> Option<u32> {
+        self.noisy[stream].map(|(_, number)| number)
+    }
+
+    fn add_noise(&self, stream: usize, frame: &mut [u8]) {
+        let block = frame[HEADERS_LEN..].first_chunk_mut::<{ size_of::<Block>() }>();
+        if let (Some(block), Some((channel, _))) = (block, self.noisy[stream]) {
+            let plane = self.planes[stream][channel];
+            self.shapes.apply(block, channel, plane, NOISE_AT, NOISE_PEAK);
+        }
+    }
+
     fn report(&mut self, frames: Range<u64>, event: &mut dyn FnMut(&dyn InjectedEvent)) {
         self.events(frames, |what, hits| event(&Reported { event: what, hits }));
     }
@@ -165,6 +189,14 @@ fn channels_of(map: &ChannelMap, geo: GeoId) -> Result<StreamChannels, ConfigErr
         let expected = "the channel map has no such stream; change streams or the map";
         ConfigError::new("streams", geo, expected)
     })
+}
+
+/// The channel of a stream that can be made noisy: one of its collection wires, if it has some.
+fn noisy_channel(channels: &StreamChannels) -> Option<(usize, u32)> {
+    let connected = || (0..CHANNELS).filter(|place| channels.is_connected(*place));
+    let collects = |place: &usize| channels.plane[*place] == COLLECTION;
+    let place = connected().find(collects).or_else(|| connected().next())?;
+    Some((place, channels.offline[place]))
 }
 
 /// The headers of a healthy front end without what [`FrameFormat::set_heading`] writes.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use gannet_emulate::tpc::{Config, TpcFrontEnd};
 use gannet_emulate::{Emulator, FaultSwitch, LiveFault, StreamTruth};
 use gannet_wire::ChannelMap;
+use gannet_wire::adc14::{BLOCK_LEN, Block, get};
 
 const STREAMS: usize = 3;
 const BURST: usize = 9;
@@ -45,7 +46,7 @@ fn disturbed(seed: u64, fault: LiveFault) -> (u64, u64, StreamTruth, u64) {
     assert!(switch.switch_on(fault, 1, Duration::from_millis(200)));
     assert!(!switch.switch_on(LiveFault::Loss, 0, Duration::from_secs(1)), "one at a time");
     let (digest, sent) = make(&mut emulator, BURSTS);
-    assert_eq!(switch.under_way(), None);
+    assert_eq!(switch.order(), None);
     let suffered = switch.suffered(fault);
     let after = make(&mut emulator, 5).1;
     assert_eq!(after, (5 * BURST * STREAMS) as u64, "it is over");
@@ -90,8 +91,40 @@ fn what_is_sent_otherwise_is_told_by_its_kind() {
 }
 
 #[test]
+fn noise_strikes_one_channel_of_one_stream_in_every_fourth_frame() {
+    let (_, sent, truth, suffered) = disturbed(7, LiveFault::Noise);
+    assert_eq!(sent, (BURSTS * BURST * STREAMS) as u64);
+    // A quarter of the 6104 frames.
+    assert_eq!((suffered, truth.faults.noisy, truth.faults.total()), (1526, 1526, 1526));
+
+    let ((mut quiet, _), (mut noisy, switch)) = (emulator(7), emulator(7));
+    assert!(switch.switch_on(LiveFault::Noise, 1, Duration::from_secs(1)));
+    let channels = ChannelMap::synthetic(&Config::default().streams.geo_ids()).unwrap();
+    let geo = Config::default().streams.geo_ids()[1];
+    let struck = switch.noisy_channel(1).unwrap();
+    let place = channels.stream(geo).unwrap().offline.iter().position(|&it| it == struck).unwrap();
+    for frame in 0..8 {
+        for stream in 0..STREAMS {
+            let samples = |emulator: &mut Emulator<TpcFrontEnd>| {
+                let burst = emulator.next_burst(stream, 1);
+                let datagram = burst.datagrams()[0];
+                let bytes = [datagram.head, datagram.body].concat();
+                let block: &Block = bytes[bytes.len() - BLOCK_LEN..].try_into().unwrap();
+                (0..64 * 64).map(|at| get(block, at % 64, at / 64)).collect::<Vec<_>>()
+            };
+            let (without, with) = (samples(&mut quiet), samples(&mut noisy));
+            let changed = (0..64 * 64).filter(|&at| without[at] != with[at]);
+            let is_hit = stream == 1 && frame % 4 == 0;
+            let changed: Vec<_> = changed.map(|at| at % 64).collect();
+            assert_eq!(changed.is_empty(), !is_hit, "{stream} {frame}");
+            assert!(changed.iter().all(|&channel| channel == place), "{stream} {frame}");
+        }
+    }
+}
+
+#[test]
 fn the_same_seed_and_the_same_moment_disturb_the_same_frames() {
-    for fault in LiveFault::ALL {
+    for fault in LiveFault::ALL.into_iter().filter(|fault| fault.is_of_front_end()) {
         assert!(disturbed(7, fault) == disturbed(7, fault), "{fault:?}");
     }
     assert!(disturbed(7, LiveFault::Loss).0 != disturbed(8, LiveFault::Loss).0);

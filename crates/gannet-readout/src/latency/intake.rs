@@ -15,8 +15,12 @@ use gannet_memory::{Cell, Overwritten, Reader};
 struct Shared {
     /// The newest frames; frame `n` has its place at `n` modulo the length.
     ring: Box<[Place]>,
+    /// So many of the newest frames are held in any case.
+    held: u64,
     /// Frames entered so far.
     entered: AtomicU64,
+    /// Number of the frame that the reader takes next.
+    next: AtomicU64,
     /// The clop in which the frames lie, known before the first is entered.
     cells: OnceLock<Reader>,
 }
@@ -41,9 +45,11 @@ impl Shared {
 pub fn intake(frames: usize) -> (IntakeWriter, IntakeReader) {
     assert!(frames > 0, "an intake needs room");
     let shared = Arc::new(Shared {
+        held: frames as u64,
         // The place that is written next is never read.
         ring: (0..(frames + 1).next_power_of_two()).map(|_| Place::default()).collect(),
         entered: AtomicU64::new(0),
+        next: AtomicU64::new(0),
         cells: OnceLock::new(),
     });
     (IntakeWriter { shared: Arc::clone(&shared) }, IntakeReader { shared, next: 0 })
@@ -93,10 +99,36 @@ pub struct IntakeReader {
     next: u64,
 }
 
+/// How far the reader of an intake is behind its writer, for others to read.
+#[derive(Clone, Debug)]
+pub struct IntakeLag {
+    shared: Arc<Shared>,
+}
+
+impl IntakeLag {
+    /// Frames that have come and were not read, as a part of those that are held: 1 where some are lost.
+    pub fn share(&self) -> f64 {
+        let next = self.shared.next.load(Ordering::Relaxed);
+        let behind = self.shared.entered.load(Ordering::Relaxed).saturating_sub(next);
+        (behind as f64 / self.shared.held as f64).min(1.0)
+    }
+}
+
 impl IntakeReader {
+    /// How far this reader is behind.
+    pub fn lag(&self) -> IntakeLag {
+        IntakeLag { shared: Arc::clone(&self.shared) }
+    }
+
     /// Goes to the next frame and appends it to `out`, which is as before unless this gives
     /// [`Next::Frame`].
     pub fn copy_next(&mut self, out: &mut Vec<u8>) -> Next {
+        let next = self.take_next(out);
+        self.shared.next.store(self.next, Ordering::Relaxed);
+        next
+    }
+
+    fn take_next(&mut self, out: &mut Vec<u8>) -> Next {
         let shared = &*self.shared;
         let Some(cells) = shared.cells.get() else { return Next::Nothing };
         let entered = shared.entered.load(Ordering::Acquire);
@@ -200,12 +232,16 @@ mod tests {
     #[test]
     fn frames_that_were_forgotten_are_lost_at_once() {
         let (mut producer, mut writer, mut reader) = bench(64, 7);
+        let lag = reader.lag();
+        assert_eq!(lag.share(), 0.0);
         for number in 0..20 {
             land(&mut producer, &mut writer, number);
         }
+        assert_eq!(lag.share(), 1.0);
         let mut frame = Vec::new();
         assert_eq!(take(&mut reader, &mut frame), Next::Lost(13));
         assert_eq!((take(&mut reader, &mut frame), value(&frame)), (Next::Frame, 13));
+        assert_eq!(lag.share(), 6.0 / 7.0, "of the seven that are held, one was read");
     }
 
     #[test]

@@ -16,6 +16,6 @@ mod window;
 
 pub use entry::{ENTRY_BYTES, Placement};
 pub use index::{IndexWriter, index};
-pub use intake::{IntakeReader, IntakeWriter, Next, intake};
+pub use intake::{IntakeLag, IntakeReader, IntakeWriter, Next, intake};
 pub use stream::{Extent, StreamBuffer};
 pub use window::Window;

@@ -22,7 +22,7 @@ fn site_in(state: State, commands: Commands) -> Site {
 
 /// A run with the streams 0 and 1, and what is put into it.
 fn site() -> (Site, Arc<Faults>) {
-    let faults = Arc::new(Faults::new(vec!["0".into(), "1".into()]));
+    let faults = Arc::new(Faults::new(vec!["0".into(), "1".into()], true));
     let commands = Commands { faults: Some(Arc::clone(&faults)), allowed: true };
     (site_in(State::Running, commands), faults)
 }
@@ -64,7 +64,8 @@ fn a_fault_is_put_in_and_listed() {
     let (status, told) = post(&site, "a", r#"{"fault":"cut","seconds":2.5,"stream":"1"}"#);
     assert_eq!(status, 201, "{told}");
     let expected = json!({
-        "number": 1, "fault": "cut", "stream": "1", "seconds": 2.5, "frames": 0, "under_way": true,
+        "number": 1, "fault": "cut", "stream": "1", "channel": null, "seconds": 2.5, "suffered": 0,
+        "under_way": true,
     });
     assert_eq!(told, expected);
     assert_eq!(ask(&site, "GET", &RIGHT, "").1["injections"], json!([expected]));
@@ -139,7 +140,7 @@ fn what_does_not_fit_is_told_with_its_place() {
     let long = format!("{{\"fault\":\"{}\"}}", "x".repeat(BODY_BYTES_MAX));
     assert_eq!(post(&site, "a", &long).0, 413);
     assert_eq!(faults.injections(), []);
-    assert_eq!(faults.switch().under_way(), None);
+    assert_eq!(faults.switch().order(), None);
 }
 
 #[test]
@@ -149,7 +150,7 @@ fn a_run_that_cannot_be_broken_says_why() {
     assert_eq!((status, &problem["code"]), (404, &json!("no-emulated-front-end")));
     assert_eq!(ask(&none, "GET", &RIGHT, "").1["faults"], json!([]));
 
-    let faults = || Some(Arc::new(Faults::new(vec!["0".into()])));
+    let faults = || Some(Arc::new(Faults::new(vec!["0".into()], true)));
     let off = site_in(State::Running, Commands { faults: faults(), allowed: false });
     let (status, problem) = post(&off, "a", LOSS);
     assert_eq!((status, &problem["code"]), (403, &json!("control-off")));

@@ -138,7 +138,7 @@ test("what is seen of the samples is in the address", () => {
 });
 
 test("faults that show at one place are added up and held against the truth", () => {
-  const fault = (name, stage, reason, truth, counted) => ({ name, title: name, expect: "", stage, reason, truth, counted });
+  const fault = (name, stage, reason, truth, counted) => ({ name, title: name, expect: "", stage, reason, did: "frames", truth, counted, chunks: null });
   const sums = accounts([
     fault("loss", "sent", "before_socket", 3, 8),
     fault("cut", "sent", "before_socket", 5, 8),
@@ -150,8 +150,18 @@ test("faults that show at one place are added up and held against the truth", ()
   assert.ok(agreed.text.startsWith("sent: before socket") && agreed.text.endsWith("they agree.") && agreed.mark === "");
   assert.ok(behind.text.endsWith(", 1 not found so far.") && behind.mark === "attention");
   assert.ok(more.text.endsWith("another cause."));
-  const injection = { number: 1, fault: "cut", stream: "100", seconds: 5, frames: 1234, under_way: true };
-  assert.equal(plain(outcome(injection)), "On now: 1 234 frames of stream 100 suffered it.");
+  const injection = { number: 1, fault: "cut", stream: "100", channel: null, seconds: 5, suffered: 1234, under_way: true };
+  const none = { chunks: null, most: 0 };
+  assert.equal(plain(outcome(injection, none, [])), "On now: 1 234 frames of stream 100 suffered it.");
+  const noise = { ...injection, fault: "noise", channel: 17, under_way: false };
+  const loud = (condition) => [{ channel: 17, condition, recent_tp_rate_hz: 7600 }];
+  assert.equal(plain(outcome(noise, none, loud("noisy"))), "Over: 1 234 hits in channel 17 of stream 100, which is named as noisy: 7.60 kHz.");
+  for (const loudest of [[], loud("good")]) assert.ok(outcome(noise, none, loudest).endsWith("not named as noisy yet."));
+  const disk = { ...injection, fault: "full-disk", stream: null, suffered: 1 };
+  const written = (waiting, dropped) => ({ chunks: { waiting, dropped }, most: 70 });
+  assert.equal(outcome(disk, written(60, 0), []), "On now: 60 chunks wait in memory; 0 were dropped since the run began.");
+  const over = { ...disk, under_way: false };
+  assert.equal(outcome(over, written(0, 3), []), "Over: up to 70 chunks waited and were written; 3 were dropped since the run began.");
 });
 
 test("channels that stand out are named, and noisy ones become a mask", () => {

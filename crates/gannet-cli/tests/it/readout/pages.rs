@@ -1,7 +1,9 @@
 //! A run in a browser: the address that is printed, who it lets in, and figures that are those of the report.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,12 +15,12 @@ use crate::readout::process::{alone, gannet};
 /// How long anything may take on a machine that does much else, before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A demonstration, and where it said that it can be seen.
+/// A demonstration or another run with an emulated front end, and where it said that it can be seen.
 pub struct Demo {
     child: Child,
     pub host: String,
     token: String,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Demo {
@@ -26,7 +28,35 @@ impl Demo {
         let directory = tempfile::tempdir().unwrap();
         let mut command = Command::new(gannet());
         command.args(["demo", "--json", "--seconds", seconds, "--directory"]);
-        command.arg(directory.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.arg(directory.path());
+        Self::of(command, directory)
+    }
+
+    /// A run of two streams whose frames are emulated in its process, and which takes commands. Tables, and lines of the
+    /// tables `[recorder]` and `[emulate]`, may be added.
+    pub fn emulated(seed: u64, recorder: &str, emulate: &str, tables: &str) -> Self {
+        Self::with(&format!(
+            "[[source]]\nstreams = {{ count = 2 }}\nemulated = true\n{tables}\n\
+             [emulate]\nseed = {seed}\nstreams = {{ count = 2 }}\n{emulate}\n[recorder]\n{recorder}\n"
+        ))
+    }
+
+    /// A run of a configuration with the table `[recorder]`, whose files go to a directory of its own, and which takes
+    /// commands.
+    pub fn with(text: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let recorder = format!("\n[recorder]\ndirectory = {:?}\n", directory.path());
+        let text = text.replace("\n[recorder]\n", &recorder)
+            + "\n[web]\nlisten = \"127.0.0.1:0\"\ncontrol = true\n";
+        let config = directory.path().join("run.toml");
+        fs::write(&config, text).unwrap();
+        let mut command = Command::new(gannet());
+        command.arg("run").arg(config).args(["--json", "--quiet"]);
+        Self::of(command, directory)
+    }
+
+    fn of(mut command: Command, directory: tempfile::TempDir) -> Self {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let printed = lines.find_map(|line| {
@@ -36,7 +66,16 @@ impl Demo {
         });
         let (host, token) = printed.expect("an address");
         thread::spawn(move || lines.for_each(drop));
-        Self { child, host, token, _directory: directory }
+        Self { child, host, token, directory }
+    }
+
+    /// Where its files are.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// The address that it printed.
@@ -51,7 +90,7 @@ impl Demo {
     }
 
     /// A connection on which `line` was asked, with `header`.
-    fn ask(&self, line: &str, header: &str) -> TcpStream {
+    pub fn ask(&self, line: &str, header: &str) -> TcpStream {
         let mut client = TcpStream::connect(&self.host).unwrap();
         client.set_read_timeout(Some(PATIENCE)).unwrap();
         let host = &self.host;
@@ -69,15 +108,50 @@ impl Demo {
     }
 
     /// The status of an answer, and what it says in JSON.
-    fn json(&self, path: &str, header: &str) -> (u16, Value) {
-        let answer = self.answer(&format!("GET /api/v1/{path}"), header);
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}")))
+    pub fn json(&self, path: &str, header: &str) -> (u16, Value) {
+        parse(&self.answer(&format!("GET /api/v1/{path}"), header))
+    }
+
+    /// Waits until a path of the interface says what is wanted.
+    pub fn wait_for(&self, path: &str, header: &str, what: impl Fn(&Value) -> bool) -> Value {
+        let begin = Instant::now();
+        loop {
+            let (status, said) = self.json(path, header);
+            if status == 200 && what(&said) {
+                return said;
+            }
+            assert!(begin.elapsed() < 2 * PATIENCE, "{path}: {status} {said}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Puts a fault in, and waits until it is over: what is told of all then.
+    pub fn suffer(&self, fault: &str, seconds: f64, cookie: &str) -> Value {
+        let put_in = self.put_in(fault, seconds, cookie);
+        self.wait_for("faults", cookie, |listed| {
+            let mut all = listed["injections"].as_array().unwrap().iter();
+            let mine = all.find(|injection| injection["number"] == put_in["number"]);
+            mine.unwrap()["under_way"] == false
+        })
+    }
+
+    /// Puts a fault in.
+    pub fn put_in(&self, fault: &str, seconds: f64, cookie: &str) -> Value {
+        let body = json!({ "fault": fault, "seconds": seconds }).to_string();
+        let headers = format!(
+            "{cookie}Content-Type: application/json\r\nIdempotency-Key: {fault} {:?}\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            Instant::now(),
+            body.len()
+        );
+        // The line that `ask` puts after it is no part of the body.
+        let (status, put_in) = parse(&self.answer("POST /api/v1/faults", &headers));
+        assert_eq!(status, 201, "{put_in}");
+        put_in
     }
 
     /// The header that a browser sends which was let in.
-    fn cookie(&self) -> String {
+    pub fn cookie(&self) -> String {
         let answer = self.answer(&format!("GET /?token={}", self.token), "");
         assert!(answer.starts_with("HTTP/1.1 303 "), "{answer}");
         let cookie = answer.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
@@ -86,11 +160,30 @@ impl Demo {
 
     /// Its exit code and its report, once it has ended.
     pub fn end(mut self) -> (Option<i32>, Value) {
+        self.finish()
+    }
+
+    /// The same, while its files stay.
+    pub fn finish(&mut self) -> (Option<i32>, Value) {
         let mut text = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
         let status = self.child.wait().unwrap();
         (status.code(), serde_json::from_str(&text).unwrap())
     }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _ended = self.child.wait();
+    }
+}
+
+/// The status of an answer, and what it says in JSON.
+fn parse(answer: &str) -> (u16, Value) {
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}")))
 }
 
 #[test]
@@ -247,39 +340,9 @@ fn faults_put_in_by_a_page_are_counted_as_the_front_end_knows_them() {
     let cookie = demo.cookie();
     // As long as somebody looks on, the demonstration goes on.
     let looks = demo.ask("GET /api/v1/events?rate=1", &cookie);
-    let begin = Instant::now();
-    let parse = |answer: String| -> Value {
-        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
-    };
-    let wait_for = |what: &dyn Fn(&Value) -> bool| {
-        loop {
-            let listed = parse(demo.answer("GET /api/v1/faults", &cookie));
-            if what(&listed) {
-                return listed;
-            }
-            assert!(begin.elapsed() < 2 * PATIENCE, "{listed}");
-            thread::sleep(Duration::from_millis(50));
-        }
-    };
-    let snapshot = |demo: &Demo| parse(demo.answer("GET /api/v1/snapshot", &cookie));
-    while snapshot(&demo)["state"] != "running" {
-        assert!(begin.elapsed() < PATIENCE);
-        thread::sleep(Duration::from_millis(20));
-    }
-    for fault in ["loss", "duplicate", "reorder", "wrong-header", "burst-loss", "cut"] {
-        let body = format!("{{\"fault\":\"{fault}\",\"seconds\":0.5}}");
-        let headers = format!(
-            "{cookie}Content-Type: application/json\r\nIdempotency-Key: {fault}\r\n\
-             Content-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        // The line that `ask` puts after it is no part of the body.
-        let answer = demo.answer("POST /api/v1/faults", &headers);
-        assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
-        wait_for(&|listed| {
-            let last = listed["injections"].as_array().and_then(|all| all.last());
-            last.is_some_and(|last| last["fault"] == fault && last["under_way"] == false)
-        });
+    demo.wait_for("snapshot", &cookie, |snapshot| snapshot["state"] == "running");
+    for fault in ["loss", "duplicate", "reorder", "wrong-header", "noise", "burst-loss", "cut"] {
+        demo.suffer(fault, 0.5, &cookie);
     }
     let entry = |listed: &Value, name: &str| -> Value {
         let mut faults = listed["faults"].as_array().unwrap().iter();
@@ -289,7 +352,16 @@ fn faults_put_in_by_a_page_are_counted_as_the_front_end_knows_them() {
     let withheld = |listed: &Value| {
         ["loss", "burst-loss", "cut"].map(|it| truth(listed, it)).iter().sum::<u64>()
     };
-    let last = wait_for(&|listed| entry(listed, "loss")["counted"] == json!(withheld(listed)));
+    let last = demo.wait_for("faults", &cookie, |listed| {
+        // Particles cross the channel that was made noisy, too.
+        entry(listed, "loss")["counted"] == json!(withheld(listed))
+            && entry(listed, "noise")["counted"].as_u64() >= Some(truth(listed, "noise"))
+    });
+    let noisy = &last["injections"][4]["channel"];
+    demo.wait_for("snapshot", &cookie, |snapshot| {
+        let loudest = &snapshot["channels"]["loudest"][0];
+        loudest["channel"] == *noisy && loudest["condition"] == "noisy"
+    });
     drop(looks);
     let (code, report) = demo.end();
     // Frames were lost, and it says so.
@@ -313,6 +385,7 @@ fn faults_put_in_by_a_page_are_counted_as_the_front_end_knows_them() {
         ("duplicate", made("duplicated"), stage("frames", "duplicate")),
         ("wrong-header", made("wrong_id"), stage("frames", "unknown_stream")),
         ("reorder", made("reordered"), sum(&readout["streams"], "/late")),
+        ("noise", made("noisy"), truth(&last, "noise")),
     ] {
         assert_eq!((truth(&last, fault), made), (counted, counted), "{fault}: {report}");
         assert!(counted > 0, "{fault}: {report}");
