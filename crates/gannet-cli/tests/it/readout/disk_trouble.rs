@@ -90,7 +90,7 @@ fn what_waits_for_a_disk_in_trouble_is_written_once_it_is_over() {
 fn what_does_not_fit_the_memory_while_the_disk_is_full_is_dropped_and_counted() {
     let _alone = alone();
     let recorder = "raw_streams = [\"3/1/0/0\"]\nqueue_bytes_max = \"1 MiB\"";
-    let mut run = Demo::emulated(2, recorder, EMULATE, "");
+    let mut run = Demo::emulated(2, recorder, EMULATE, "depth = \"20 ms\"");
     let cookie = run.cookie();
     run.wait_for("snapshot", &cookie, |now| now["recorder"]["raw_frames"].as_u64() > Some(0));
     run.put_in("full-disk", 5.0, &cookie);
