@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use gannet_control::config::{Plan, Token};
+use gannet_control::notes::Notes;
 use gannet_control::run::{Run, Views};
 use gannet_control::watch::Watched;
 use gannet_web::{Access, Commands, Content, Listener, Server};
@@ -11,6 +12,7 @@ use gannet_web::{Access, Commands, Content, Listener, Server};
 use crate::display::LiveDisplay;
 use crate::exit::Usage;
 use crate::log;
+use crate::verb::verify::verdict;
 
 /// Address of pages that nobody has named another one for.
 pub const PAGES: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -58,6 +60,8 @@ pub struct Listeners {
     metrics: Option<Listener>,
     pages: Option<(Listener, Token)>,
     control: bool,
+    /// Where notes are written, if anything is.
+    notes: Option<Notes>,
 }
 
 /// A run that can be seen, until this is dropped.
@@ -85,7 +89,9 @@ impl Listeners {
             anyhow::Ok((Listener::open(address, access)?, token))
         });
         let control = web.control.unwrap_or(false);
-        Ok(Self { metrics: metrics.transpose()?, pages: pages.transpose()?, control })
+        let recorder = &plan.settings.recorder;
+        let notes = recorder.enabled.then(|| Notes::of(&recorder.directory));
+        Ok(Self { metrics: metrics.transpose()?, pages: pages.transpose()?, control, notes })
     }
 
     /// Lets the run be seen with what is `watched` of it, and faults be put in if the configuration allows commands, and
@@ -96,7 +102,12 @@ impl Listeners {
         watched: Arc<Watched>,
         display: &mut LiveDisplay,
     ) -> anyhow::Result<Serving> {
-        let commands = Commands { faults: run.faults(), allowed: self.control };
+        let commands = Commands {
+            faults: run.faults(),
+            verifier: Some(verdict),
+            notes: self.notes,
+            allowed: self.control,
+        };
         let views = Views { watched: Some(watched), ..run.views() };
         let metrics = self.metrics.map(|listener| {
             display.note(&format!("metrics: http://{}/metrics", listener.address()));

@@ -13,6 +13,7 @@ pub mod figures;
 pub mod finds;
 pub mod history;
 pub mod metrics;
+pub mod notes;
 pub mod quantities;
 pub mod remote;
 pub mod run;

@@ -19,7 +19,7 @@ use crate::events::Events;
 use crate::finds::{decisions, primitives, record};
 use crate::site::{Shared, snapshot};
 use crate::waveform::{channels, spectrum, waterfall, waveform};
-use crate::{alarms, faults, history};
+use crate::{alarms, faults, files, history, notes};
 
 /// Most events a second: as many as there are snapshots.
 const RATE_MAX: f64 = 10.0;
@@ -42,6 +42,10 @@ pub(crate) fn router() -> Router<Arc<Shared>> {
         .route("/history", get(history::course))
         .route("/alarms", get(alarms::list))
         .route("/alarms/{id}/acknowledge", post(alarms::acknowledge))
+        .route("/files", get(files::list))
+        .route("/files/{id}/content", get(files::content))
+        .route("/files/{id}/verify", post(files::verify))
+        .route("/notes", get(notes::list).post(notes::write))
         .route("/faults", get(faults::list).post(faults::inject))
 }
 

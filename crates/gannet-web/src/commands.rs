@@ -11,11 +11,13 @@ use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use gannet_control::emulation::Faults;
+use gannet_control::notes::Notes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::api::problem;
+use crate::files::Verifier;
 use crate::limits::{BODY_BYTES_MAX, KEY_BYTES_MAX, KEYS_MAX};
 
 /// The name of the header with the key of a command.
@@ -26,6 +28,10 @@ const KEY: &str = "idempotency-key";
 pub struct Commands {
     /// What puts faults into the front end, if that is emulated.
     pub faults: Option<Arc<Faults>>,
+    /// What reads files back.
+    pub verifier: Option<Verifier>,
+    /// Where notes are written, if there is a place for them.
+    pub notes: Option<Notes>,
     /// Whether commands are taken.
     pub allowed: bool,
 }

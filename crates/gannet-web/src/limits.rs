@@ -52,6 +52,15 @@ pub const FRAMES_PER_TURN: usize = 8;
 /// Primitives of an answer that count as one more request.
 pub const MARKS_PER_TURN: usize = 2000;
 
+/// Files of runs that have numbers; later ones have none.
+pub const FILES_MAX: usize = 4096;
+
+/// Copies of files that are on their way at a time.
+pub const DOWNLOADS_MAX: usize = 2;
+
+/// Bytes of a file that are sent in a second, so that reading it does not keep the recorder from writing.
+pub const DOWNLOAD_BYTES_PER_S: f64 = 64e6;
+
 /// Connections accepted or refused in a second.
 pub const ACCEPTS_PER_S: f64 = 1000.0;
 

@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use crate::access::{Access, cookie};
 use crate::commands::{Commands, Desk, Peer};
 use crate::events::Onlookers;
+use crate::files::Shelf;
 use crate::forms::{Form, Forms, Unserved};
 use crate::limits::{BODY_BYTES_MAX, BYTES_PER_TURN, REQUEST_TIME, REQUESTS_PER_S};
 use crate::negotiation::text_format;
@@ -58,6 +59,7 @@ pub(crate) struct Shared {
     pub finds: Option<Arc<Finds>>,
     pub watched: Option<Arc<Watched>>,
     pub desk: Desk,
+    pub shelf: Arc<Shelf>,
     pub pace: Pace,
     access: Access,
 }
@@ -93,6 +95,7 @@ impl Site {
             finds,
             watched,
             desk: Desk::new(commands),
+            shelf: Arc::default(),
             pace: Pace::new(REQUESTS_PER_S),
             access,
         });

@@ -85,6 +85,19 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(if all { Outcome::Ok } else { Outcome::NotVerified })
 }
 
+/// Whether a file is as it was written, and what was found in it, as [`run`] prints it.
+pub fn verdict(file: &Path) -> (bool, String) {
+    match verify(file.to_owned()) {
+        Ok(verdict) => {
+            let mut told = Vec::new();
+            // Nothing is lost on the way to memory.
+            let _written = verdict.print(&mut told);
+            (verdict.verified, String::from_utf8_lossy(&told).into_owned())
+        }
+        Err(error) => (false, format!("{error:#}")),
+    }
+}
+
 /// What an argument asks to verify.
 enum Target {
     File(PathBuf),

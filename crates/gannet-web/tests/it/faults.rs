@@ -23,7 +23,8 @@ fn site_in(state: State, commands: Commands) -> Site {
 /// A run with the streams 0 and 1, and what is put into it.
 fn site() -> (Site, Arc<Faults>) {
     let faults = Arc::new(Faults::new(vec!["0".into(), "1".into()], true));
-    let commands = Commands { faults: Some(Arc::clone(&faults)), allowed: true };
+    let commands =
+        Commands { faults: Some(Arc::clone(&faults)), allowed: true, ..Commands::default() };
     (site_in(State::Running, commands), faults)
 }
 
@@ -145,20 +146,25 @@ fn what_does_not_fit_is_told_with_its_place() {
 
 #[test]
 fn a_run_that_cannot_be_broken_says_why() {
-    let none = site_in(State::Running, Commands { faults: None, allowed: true });
+    let none =
+        site_in(State::Running, Commands { faults: None, allowed: true, ..Commands::default() });
     let (status, problem) = post(&none, "a", LOSS);
     assert_eq!((status, &problem["code"]), (404, &json!("no-emulated-front-end")));
     assert_eq!(ask(&none, "GET", &RIGHT, "").1["faults"], json!([]));
 
     let faults = || Some(Arc::new(Faults::new(vec!["0".into()], true)));
-    let off = site_in(State::Running, Commands { faults: faults(), allowed: false });
+    let off = site_in(
+        State::Running,
+        Commands { faults: faults(), allowed: false, ..Commands::default() },
+    );
     let (status, problem) = post(&off, "a", LOSS);
     assert_eq!((status, &problem["code"]), (403, &json!("control-off")));
     assert!(problem["detail"].as_str().unwrap().contains("control = true"), "{problem}");
     assert_eq!(ask(&off, "GET", &RIGHT, "").1["control"], json!(false));
 
     for state in [State::Configured, State::Draining, State::Stopped] {
-        let site = site_in(state, Commands { faults: faults(), allowed: true });
+        let site =
+            site_in(state, Commands { faults: faults(), allowed: true, ..Commands::default() });
         let (status, problem) = post(&site, "a", LOSS);
         assert_eq!((status, &problem["code"]), (409, &json!("not-running")), "{state:?}");
         assert_eq!(problem["now"]["state"], json!(state));

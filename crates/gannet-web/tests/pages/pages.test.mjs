@@ -14,7 +14,7 @@ import { mask, outstanding, range as figure_range } from "../../pages/channels.j
 import { colour_of, extent, nearest, share, told } from "../../pages/event.js";
 import { amount, bounds, clock, grouped, si, span, time_of_day } from "../../pages/format.js";
 import { condition, drops, figure } from "../../pages/overview.js";
-import { opening } from "../../pages/files.js";
+import { opening, soundness, wanted as wanted_run } from "../../pages/files.js";
 import { pieces, ticks, width_s } from "../../pages/plot.js";
 import { behind, largest, rates, wanted as wanted_record } from "../../pages/triggers.js";
 import { History, Recent } from "../../pages/rates.js";
@@ -261,6 +261,17 @@ test("times of a chart are round by the clock on the wall", () => {
   assert.deepEqual([[0.0123, "s"], [0, "s"], [3600, "s"], [4e9, "B"], [0.12345, ""], [17, ""]].map(([value, unit]) => plain(amount(value, unit))), [
     "12.30 ms", "0 s", "01:00:00", "4.00 GB", "0.123", "17",
   ]);
+});
+
+test("the address names a run, and whether a file is sound is told in words", () => {
+  assert.equal(wanted_run("#/files?run=17"), 17);
+  for (const hash of ["#/files", "#/files?run=-1", "#/files?run=1e3"]) assert.equal(wanted_run(hash), null);
+  const file = (check) => soundness({ bytes: 200, check });
+  assert.equal(file(null).text, "");
+  assert.equal(file({ state: "running", read: 50, elapsed_s: 3.7 }).text, "reading it, 25 %, for 3 s");
+  assert.equal(file({ state: "running", read: null, elapsed_s: 0 }).text, "reading it, for 0 s");
+  assert.equal(file({ state: "running", read: 900, elapsed_s: 1 }).text, "reading it, 99 %, for 1 s");
+  assert.equal(file({ state: "over", sound: false, told: "" }).mark, "loss");
 });
 
 test("a rule is told in words", () => {

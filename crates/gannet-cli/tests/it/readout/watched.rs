@@ -1,4 +1,4 @@
-//! History and alarms of a run, as programs ask for them.
+//! History, alarms, files and notes of a run, as programs ask for them.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -24,9 +24,14 @@ struct Served {
 
 impl Served {
     fn start(directory: &Path, rules: &str) -> Self {
+        Self::start_with(directory, "", rules)
+    }
+
+    /// One whose recorder has these keys too.
+    fn start_with(directory: &Path, recorder: &str, rules: &str) -> Self {
         let text = format!(
             "[[source]]\nstreams = {{ count = 2 }}\nemulated = true\n\
-             [recorder]\ndirectory = {directory:?}\n\
+             [recorder]\ndirectory = {directory:?}\n{recorder}\
              [web]\nlisten = \"127.0.0.1:0\"\ncontrol = true\n\
              [emulate]\npace = {{ rate_scale = 0.1 }}\nstreams = {{ count = 2 }}\n{rules}"
         );
@@ -46,8 +51,20 @@ impl Served {
         Self { child, host, token }
     }
 
+    /// The whole answer to a request without a body.
+    fn bytes(&self, line: &str) -> Vec<u8> {
+        self.answer(line, "-", "")
+    }
+
     /// Status and body of the answer to a request with this body; commands have this key.
     fn ask(&self, line: &str, key: &str, body: &str) -> (u16, Value) {
+        let answer = String::from_utf8(self.answer(line, key, body)).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}")))
+    }
+
+    fn answer(&self, line: &str, key: &str, body: &str) -> Vec<u8> {
         let mut client = TcpStream::connect(&self.host).unwrap();
         client.set_read_timeout(Some(PATIENCE)).unwrap();
         let request = format!(
@@ -58,11 +75,9 @@ impl Served {
             body.len(),
         );
         client.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}")))
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).unwrap();
+        answer
     }
 
     fn get(&self, path: &str) -> (u16, Value) {
@@ -192,6 +207,84 @@ fn figures_are_kept_by_the_second() {
     assert_eq!((status, &unknown["code"]), (404, &json!("unknown-figure")));
     assert!(unknown["detail"].as_str().unwrap().contains("did you mean frames?"), "{unknown}");
     assert_eq!(run.get("history?figures=frames").0, 400);
+    run.end();
+}
+
+#[test]
+fn files_are_read_back_and_copied_by_their_number_alone() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    // A log is full soon.
+    let run = Served::start_with(directory.path(), "file_size_max = \"1 MiB\"\n", "");
+    let listed = run.wait_for("files", |it| it[0]["bytes"].as_u64() > Some(0));
+    let file = &listed[0];
+    let path = Path::new(file["path"].as_str().unwrap());
+    assert_eq!(
+        (&file["id"], &file["check"], path.parent()),
+        (&json!(1), &Value::Null, Some(directory.path()))
+    );
+    assert_eq!(file["name"].as_str(), path.file_name().unwrap().to_str());
+    let copy = run.bytes("GET /api/v1/files/1/content");
+    let end = copy.windows(4).position(|it| it == b"\r\n\r\n").unwrap();
+    let head = String::from_utf8_lossy(&copy[..end]);
+    assert!(head.contains("content-disposition: attachment; filename*=UTF-8''"), "{head}");
+    assert!(copy[end + 4..] == fs::read(path).unwrap(), "the copy is another");
+    for (path, status, code) in [
+        ("files/0/content", 404, "unknown-file"),
+        ("files/9999/content", 404, "unknown-file"),
+        ("files/-1/content", 400, "unreadable-number"),
+        ("files/..%2f..%2fetc%2fpasswd/content", 400, "unreadable-number"),
+    ] {
+        let (found, problem) = run.get(path);
+        assert_eq!((found, &problem["code"]), (status, &json!(code)), "{path}");
+    }
+    let verify =
+        |id: u32, key: &str| run.ask(&format!("POST /api/v1/files/{id}/verify"), key, "{}");
+    let (status, check) = verify(1, "a");
+    assert_eq!((status, &check["state"]), (202, &json!("running")), "{check}");
+    assert_eq!(verify(1, "a").0, 202, "it is done once");
+    assert_eq!(verify(9999, "b").0, 404);
+    let over = run.wait_for("files", |it| it[0]["check"]["state"] == "over");
+    assert_eq!(over[0]["check"]["sound"], true, "{over}");
+    // One byte of it is another now.
+    let mut bytes = fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(path, bytes).unwrap();
+    assert_eq!(verify(1, "c").0, 202);
+    let over = run.wait_for("files", |it| it[0]["check"]["sound"] == false);
+    assert!(!over[0]["check"]["told"].as_str().unwrap().is_empty(), "{over}");
+    fs::remove_file(path).unwrap();
+    let (status, gone) = run.get("files/1/content");
+    assert_eq!((status, &gone["code"]), (410, &json!("not-there")));
+    run.wait_for("files", |it| it[0]["bytes"].is_null());
+    run.end();
+}
+
+#[test]
+fn notes_are_kept_beside_the_files() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let run = Served::start(directory.path(), "");
+    assert_eq!(run.get("notes"), (200, json!([])));
+    let text = "<script>alert(1)</script>\nline 2";
+    let body = json!({ "run": 7, "by": "Ada", "text": text }).to_string();
+    let (status, note) = run.ask("POST /api/v1/notes", "a", &body);
+    assert_eq!((status, &note["text"], &note["run"]), (201, &json!(text), &json!(7)), "{note}");
+    assert_eq!(
+        run.ask("POST /api/v1/notes", "a", &body),
+        (201, note.clone()),
+        "it is written once"
+    );
+    assert_eq!(run.ask("POST /api/v1/notes", "b", "{\"text\":\" \"}").0, 400);
+    assert_eq!(run.ask("POST /api/v1/notes", "c", "{\"text\":\"a\",\"who\":1}").0, 400);
+    assert_eq!(run.get("notes"), (200, json!([note])));
+    run.end();
+    let kept = fs::read_to_string(directory.path().join("gannet_notes.jsonl")).unwrap();
+    assert_eq!(kept.lines().count(), 1);
+    // Whoever comes later finds them.
+    let run = Served::start(directory.path(), "");
+    assert_eq!(run.get("notes").1[0]["text"], json!(text));
     run.end();
 }
 
