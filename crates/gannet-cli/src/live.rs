@@ -1,5 +1,6 @@
 //! Watching a run until it is to end, and draining it.
 
+use std::collections::HashSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,7 @@ pub fn watch(
     mut is_over: impl FnMut(&mut LiveDisplay) -> bool,
 ) -> End {
     let mut next_show = Instant::now();
-    let (mut primitive_seen, mut joined) = (false, Some(false));
+    let (mut primitive_seen, mut joined, mut read_out) = (false, Some(false), HashSet::new());
     let figures = run.figures();
     loop {
         let now = Instant::now();
@@ -32,9 +33,10 @@ pub fn watch(
             primitive_seen = true;
             display.note(&first_primitive(&snapshot));
         }
+        note_readouts(&snapshot, &mut read_out, display);
         let joined_before = std::mem::replace(&mut joined, run.joined());
         if joined_before == Some(false) && joined == Some(true) {
-            display.note("readout and builder are joined");
+            display.note("readouts and builder are joined");
         }
         if let Some(signal) = signals.received() {
             return End::Signal(signal);
@@ -47,6 +49,19 @@ pub fn watch(
             display.show(&snapshot);
         }
         thread::sleep(LOOK);
+    }
+}
+
+/// Notes of which sources a readout has joined, or joined again; `read_out` are those that had one.
+fn note_readouts(snapshot: &Snapshot, read_out: &mut HashSet<String>, display: &mut LiveDisplay) {
+    for source in &snapshot.sources {
+        match source.has_readout {
+            Some(true) if read_out.insert(source.name.clone()) => {
+                display.note(&format!("{}: its readout has joined", source.name));
+            }
+            Some(false) => _ = read_out.remove(&source.name),
+            _ => {}
+        }
     }
 }
 

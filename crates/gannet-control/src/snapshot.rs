@@ -163,6 +163,9 @@ pub struct SourceSnapshot {
     pub name: String,
     /// How packets are received, in words.
     pub engine: String,
+    /// Whether a readout is there that takes it, where readouts are other processes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub has_readout: Option<bool>,
     /// Processor that its receiving thread keeps to, if it was given one.
     pub cpu: Option<usize>,
     /// Address at which its socket listens, if it has one.
@@ -226,6 +229,9 @@ pub struct StreamSnapshot {
     pub stalls: u64,
     /// Whether the stream is silent for longer than it may be.
     pub stalled: bool,
+    /// Whether no readout is there for it, where readouts are other processes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub without_readout: bool,
     /// Whether its time is far from the time that most streams agree on, so that its primitives do
     /// not take part.
     pub set_apart: bool,
@@ -394,6 +400,7 @@ impl Snapshot {
     pub(crate) fn alarms_now(&self) -> Vec<Alarm> {
         let recorder = &self.recorder;
         let mut alarms: Vec<_> = self.streams.iter().filter_map(silent).collect();
+        alarms.extend(self.without_readout());
         alarms.extend(set_apart(self));
         alarms.extend(recorder.trouble.iter().map(|why| {
             Alarm::new(AlarmKind::Recorder, "the recorder", format!("cannot write: {why}"))
@@ -416,6 +423,20 @@ impl Snapshot {
         alarms
     }
 
+    /// Sources of which no readout has come yet, and those whose readout is gone.
+    fn without_readout(&self) -> impl Iterator<Item = Alarm> {
+        let alarm = |has_come: bool| {
+            let is_meant = |source: &&SourceSnapshot| {
+                source.has_readout == Some(false) && (source.frames > 0) == has_come
+            };
+            let sources = self.sources.iter().filter(is_meant);
+            let names: Vec<_> = sources.map(|source| source.name.as_str()).collect();
+            let is_due = self.state == State::Running && !names.is_empty();
+            is_due.then(|| no_readout(&names, has_come))
+        };
+        [false, true].into_iter().filter_map(alarm)
+    }
+
     /// A run that has ended without a frame: where it listened, what came instead, and what to check.
     pub(crate) fn no_frames(&self) -> Alarm {
         let sources = &self.sources;
@@ -430,7 +451,8 @@ impl Snapshot {
         let has_sockets = sources.iter().any(|source| source.address.is_some());
         text += &match offered.map(|statement| statement.offered).sum() {
             _ if self.role == Role::Builder => {
-                "; check that the readout runs and can reach this address, and what its own report says"
+                "; check that a readout runs for each source and can reach this builder, and what its \
+                 own report says"
                     .into()
             }
             0_u64 if !has_sockets => {
@@ -458,9 +480,21 @@ fn command_failed(outcome: &Outcome) -> Alarm {
     }
 }
 
+/// That no readout takes the sources with these names.
+fn no_readout(names: &[&str], has_come: bool) -> Alarm {
+    let sources = if names.len() == 1 { "source" } else { "sources" };
+    let subject = format!("{sources} {}", names.join(", "));
+    let what = if has_come { "no readout is left for" } else { "no readout has joined for" };
+    let source = names.join(",");
+    let text = format!(
+        "{what} {subject}; start `gannet run --role readout --source {source:?}` where the frames come"
+    );
+    Alarm { kind: AlarmKind::NoReadout, subject, text }
+}
+
 fn silent(stream: &StreamSnapshot) -> Option<Alarm> {
     let what = match stream.frames {
-        _ if !stream.stalled => return None,
+        _ if !stream.stalled || stream.without_readout => return None,
         0 => "is silent: no frame has come".to_owned(),
         frames => format!("is silent: frames have stopped coming after {frames}"),
     };

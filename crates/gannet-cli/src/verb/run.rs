@@ -15,7 +15,7 @@ use gannet_measure::quantity::Bytes;
 
 use crate::Detectors;
 use crate::display::LiveDisplay;
-use crate::exit::Outcome;
+use crate::exit::{Outcome, Usage};
 use crate::ready::Readiness;
 use crate::report::End;
 use crate::serving::{self, Listeners};
@@ -36,11 +36,14 @@ const LOOK: Duration = Duration::from_millis(20);
 /// no frame came, 5 when nothing can be recorded, and 129, 130 or 143 after SIGHUP, Ctrl-C or
 /// SIGTERM.
 ///
-/// A run may be two processes, on one host or two, with one configuration, whose `[builder]` says where they meet:
-/// `--role readout` takes frames and finds what is in them, `--role builder` decides and records. Each finds the other,
-/// and goes on without it when it is gone; what is lost is counted.
+/// A run may be several processes, on one host or many, with one configuration, whose `[builder]` says where they meet:
+/// `--role readout` takes frames and finds what is in them, `--role builder` decides and records. There is one builder,
+/// and as many readouts as there are hosts where links end, each of which takes the frames of the sources that `--source`
+/// names. They find each other, and go on without one that is gone; what is lost is counted.
 ///
 /// Example: gannet run detector.toml --seconds 60
+///
+/// Example: gannet run detector.toml --role readout --source north,south
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The configuration file.
@@ -54,6 +57,9 @@ pub struct Arguments {
     /// Which part of the run this process is.
     #[arg(long, value_enum, default_value_t)]
     role: Part,
+    /// Sources whose frames this readout takes, by their names in the configuration; the default is all. Once or more often.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    source: Vec<String>,
     /// Address of the HTTP server with the metrics, instead of that in the configuration.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
@@ -104,6 +110,7 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     let file = arguments.file.display().to_string();
     plan.require_sources(&file)?;
     plan.take_role(arguments.role.into(), &file)?;
+    take_sources(&mut plan, arguments)?;
     serving::take_addresses(&mut plan, arguments.metrics, arguments.web)?;
     plan.settings.run.number = arguments.run.or(plan.settings.run.number);
     plan.settings.recorder.enabled &= !arguments.no_record;
@@ -137,6 +144,17 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     report.outcome(end)
 }
 
+/// Lets a readout take the frames of the named sources only.
+fn take_sources(plan: &mut Plan, arguments: &Arguments) -> Result<(), Usage> {
+    match (arguments.role, &arguments.source[..]) {
+        (_, []) => Ok(()),
+        (Part::Readout, names) => {
+            plan.take_sources(names).map_err(|error| Usage(format!("--source: {error}")))
+        }
+        _ => Err(Usage("--source is for `--role readout`: other parts have all sources".into())),
+    }
+}
+
 /// Waits until a readout has found its builder; gives why it ends, if it has to end before.
 fn wait_for_builder(
     plan: &Plan,
@@ -147,7 +165,9 @@ fn wait_for_builder(
     if plan.role != Role::Readout {
         return None;
     }
-    display.note(&format!("waiting for the builder at {}", plan.settings.builder.listen));
+    let others = plan.others().map(|others| format!(", and for readouts of {others}"));
+    let (builder, others) = (&plan.settings.builder.listen, others.unwrap_or_default());
+    display.note(&format!("waiting for the builder at {builder}{others}"));
     while run.joined() == Some(false) {
         if let Some(signal) = signals.received() {
             return Some(End::Signal(signal));

@@ -24,6 +24,8 @@ pub enum AlarmKind {
     StreamSilent,
     /// The time of a stream is far from that of the others.
     StreamSetApart,
+    /// No readout is there for a source, where readouts are processes of their own.
+    NoReadout,
     /// The run has ended without a frame.
     NoFrames,
     /// The recorder cannot write, or what it had written is gone.
@@ -43,6 +45,7 @@ impl AlarmKind {
     pub const ALL: [Self; 8] = [
         Self::StreamSilent,
         Self::StreamSetApart,
+        Self::NoReadout,
         Self::NoFrames,
         Self::Recorder,
         Self::Exports,
@@ -56,6 +59,7 @@ impl AlarmKind {
         match self {
             Self::StreamSilent => "stream_silent",
             Self::StreamSetApart => "stream_set_apart",
+            Self::NoReadout => "no_readout",
             Self::NoFrames => "no_frames",
             Self::Recorder => "recorder",
             Self::Exports => "exports",

@@ -29,7 +29,7 @@ pub use model::{
     ChannelsConfig, Config, MetricsConfig, RunConfig, Settings, SourceConfig, SourceInput,
     StreamPlace, Table, Tables, WebConfig,
 };
-pub use plan::{Plan, STREAMS_MAX};
+pub use plan::{Plan, STREAMS_MAX, UnknownSource};
 pub use planned_source::{PlannedSource, PlannedStream, SourceStreams};
 pub use receive_cpus::ReceiveCpus;
 pub use slow_control::{

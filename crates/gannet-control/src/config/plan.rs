@@ -40,6 +40,23 @@ pub struct Plan {
     pub detector: Arc<dyn PlannedDetector>,
     /// Which part of the run this process is: all of it, unless that is said after the plan was made.
     pub role: Role,
+    /// Names of the sources that it takes, if these are not all.
+    own: Option<Vec<String>>,
+    /// What the detector expects.
+    load: Load,
+}
+
+/// A source is named that there is not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no source {name:?}; the sources are {}", listed(.known))]
+pub struct UnknownSource {
+    name: String,
+    known: Vec<String>,
+}
+
+/// Names in quotes, such as `"a", "b"`.
+fn listed(names: &[String]) -> String {
+    names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
 }
 
 impl Plan {
@@ -85,6 +102,8 @@ impl Plan {
             forecast,
             detector,
             role: Role::All,
+            own: None,
+            load,
         })
     }
 
@@ -125,7 +144,53 @@ impl Plan {
             return Err(document.problem("builder", cause, suggestion.to_owned()));
         }
         self.role = role;
+        if role == Role::Builder {
+            // The frames are elsewhere.
+            self.forecast.memory_bytes = 0;
+        }
         Ok(())
+    }
+
+    /// Lets this process take no frames but those of the sources with these names.
+    ///
+    /// # Errors
+    /// When there is no such source.
+    pub fn take_sources(&mut self, names: &[String]) -> Result<(), UnknownSource> {
+        let known = || self.sources.iter().map(|source| &source.name);
+        if let Some(name) = names.iter().find(|name| known().all(|known| known != *name)) {
+            return Err(UnknownSource { name: name.clone(), known: known().cloned().collect() });
+        }
+        self.own = Some(names.to_vec());
+        let own: Vec<_> = self.sources.iter().filter(|it| self.takes(it)).cloned().collect();
+        self.forecast = Forecast::of(&self.settings, &own, &self.load);
+        Ok(())
+    }
+
+    /// Whether this process takes the frames of a source.
+    pub fn takes(&self, source: &PlannedSource) -> bool {
+        let is_own = || self.own.as_ref().is_none_or(|own| own.contains(&source.name));
+        self.role != Role::Builder && is_own()
+    }
+
+    /// Processors for the receiving threads of the sources that this process takes.
+    pub(crate) fn receive_cpus(&self) -> ReceiveCpus {
+        let ReceiveCpus::Listed(cpus) = &self.settings.run.receive_cpus else {
+            return self.settings.run.receive_cpus.clone();
+        };
+        let mut cpus = cpus.iter();
+        let mut own = Vec::new();
+        for source in &self.sources {
+            let of_source = cpus.by_ref().take(source.inputs());
+            own.extend(of_source.filter(|_| self.takes(source)).copied());
+        }
+        ReceiveCpus::Listed(own)
+    }
+
+    /// The sources that another process takes the frames of, each in quotes.
+    pub fn others(&self) -> Option<String> {
+        let others = self.sources.iter().filter(|source| !self.takes(source));
+        let others: Vec<_> = others.map(|source| source.name.clone()).collect();
+        (!others.is_empty()).then(|| listed(&others))
     }
 
     /// The token that clients of the metrics have to send, read from its file.

@@ -24,19 +24,19 @@ use gannet_readout::items::{self, ItemDrop, ItemReceiver, ItemSender};
 use gannet_readout::latency::{IntakeReader, IntakeWriter, StreamBuffer, index, intake};
 use gannet_readout::receiver::{Receiver, StreamPool, StreamSetup, StreamStatus};
 use gannet_readout::record::RecordBuilder;
-use gannet_readout::remote::{BuilderEnd, ReadoutEnd, RemoteWindows, Welcoming};
+use gannet_readout::remote::{BuilderEnd, ReadoutEnd, RemoteWindows};
 use gannet_readout::trigger::Trigger;
 use gannet_readout::windows::{BufferWindows, Windows};
 use gannet_trigger::Finder;
 use gannet_wire::FrameFormat;
 
-use super::apart::{self, BuilderLink, Listening, Meeting, ReadoutLink};
+use super::apart::{self, BuilderLink, Listening, Meeting, ReadoutLink, SourceNames};
 use super::build::Builder;
 use super::channels::{ChannelMonitor, ChannelStatus};
 use super::decide::{AnswerSender, Decider, ORDERS_PER_DECISION, Outlet};
 use super::exports::Exporter;
 use super::life::spawn;
-use super::observe::{Observed, ObservedReadout, ObservedSource, ObservedStream};
+use super::observe::{Observed, ObservedReadouts, ObservedSource, ObservedStream};
 use super::raw::RawRecorder;
 use super::receive::{self, Gate, Waiting};
 use super::recovery::Recovery;
@@ -83,7 +83,8 @@ pub(super) fn configure<P: Pipeline>(plan: &Plan, mut pipeline: P) -> Result<Run
     }
     parts.place(plan)?;
     let flush_ns = if is_at_once(&pipeline) { 0 } else { items::FLUSH_NS };
-    let finding = if plan.role == Role::Builder { 1 } else { parts.sources.len() };
+    // As many batches as if they were found here; a builder fills them by one sender.
+    let finding = if plan.role == Role::Builder { plan.sources.len() } else { parts.sources.len() };
     let (senders, found) = items::channel(finding, P::Finder::ITEMS_MAX, flush_ns);
     // Listed before the recorder makes a file of its own there. A directory that cannot be read is
     // the recorder's to report.
@@ -122,8 +123,11 @@ pub(super) fn configure<P: Pipeline>(plan: &Plan, mut pipeline: P) -> Result<Run
 /// The plan of a process with a part of a run: a readout records nothing but raw streams.
 fn of_role(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
+    let raw = &plan.settings.recorder.raw_streams;
+    let own = plan.sources.iter().filter(|source| plan.takes(source));
+    let is_raw = own.map(|source| source.raw_streams(raw)).sum::<usize>() > 0;
     let recorder = &mut plan.settings.recorder;
-    recorder.enabled &= plan.role != Role::Readout || recorder.raw_streams != RawStreams::None;
+    recorder.enabled &= plan.role != Role::Readout || is_raw;
     if plan.role == Role::Builder {
         recorder.raw_streams = RawStreams::None;
     }
@@ -301,16 +305,19 @@ impl<P: Pipeline> Parts<P> {
         pipeline: &mut P,
         clock: &Arc<dyn Clock>,
     ) -> Result<(), RunError> {
+        let first = self.origins.len();
+        let numbers = first..first + planned.streams.len();
+        self.origins.extend(numbers.clone().map(|number| pipeline.origin(number)));
+        let streams = numbers.zip(&planned.streams);
         if plan.role == Role::Builder {
-            planned.streams.iter().for_each(|stream| {
-                self.observe_stream(planned, stream, pipeline);
-            });
+            streams.for_each(|stream| _ = self.observe_stream(planned, stream));
+            return Ok(());
+        }
+        if !plan.takes(planned) {
             return Ok(());
         }
         let format = pipeline.format(place);
-        let setups = planned
-            .streams
-            .iter()
+        let setups = streams
             .map(|stream| self.add_stream(plan, planned, stream, &format, pipeline))
             .collect::<Result<_, _>>()?;
         let pool = Arc::new(StreamPool::new(setups));
@@ -347,8 +354,9 @@ impl<P: Pipeline> Parts<P> {
         if self.sources.is_empty() {
             return Ok(());
         }
-        let listen: Vec<_> = plan.sources.iter().flat_map(PlannedSource::listen).collect();
-        let (wanted, system) = (&plan.settings.run.receive_cpus, System::default());
+        let own = || plan.sources.iter().filter(|source| plan.takes(source));
+        let listen: Vec<_> = own().flat_map(PlannedSource::listen).collect();
+        let (wanted, system) = (&plan.receive_cpus(), System::default());
         let (allowed, interfaces) = (sys::allowed_cpus(), gannet_ingest::interface_addresses());
         let placement = placement::place(wanted, &listen, &system, &allowed, &interfaces);
         let placed = self.sources.iter_mut().zip(placement.map_err(RunError::Cpus)?);
@@ -370,11 +378,10 @@ impl<P: Pipeline> Parts<P> {
         &mut self,
         plan: &Plan,
         planned: &PlannedSource,
-        stream: &PlannedStream,
+        (number, stream): (usize, &PlannedStream),
         format: &P::Format,
         pipeline: &mut P,
     ) -> Result<StreamSetup<P::Finder>, RunError> {
-        let number = self.observed.len();
         let finder = pipeline.finder(number);
         let finder =
             finder.map_err(|cause| RunError::Finder { stream: stream.name.clone(), cause })?;
@@ -383,7 +390,7 @@ impl<P: Pipeline> Parts<P> {
         let buffer = if is_one_length { buffer } else { buffer.with_lengths() };
         self.buffers.push(buffer);
         self.views.push(view);
-        let status = self.observe_stream(planned, stream, pipeline);
+        let status = self.observe_stream(planned, (number, stream));
         let raw = plan.settings.recorder.raw_streams.contains(&stream.name);
         let intake = raw.then(|| self.add_raw(format.clone(), planned.index_frames()));
         Ok(StreamSetup {
@@ -402,12 +409,11 @@ impl<P: Pipeline> Parts<P> {
     fn observe_stream(
         &mut self,
         planned: &PlannedSource,
-        stream: &PlannedStream,
-        pipeline: &P,
+        (number, stream): (usize, &PlannedStream),
     ) -> Arc<StreamStatus> {
         let status = Arc::<StreamStatus>::default();
-        self.origins.push(pipeline.origin(self.observed.len()));
         self.observed.push(ObservedStream {
+            number,
             name: stream.name.clone(),
             status: Arc::clone(&status),
             rhythm: planned.rhythm,
@@ -530,17 +536,18 @@ fn launch<P: Pipeline>(
     let (windows, end): (Box<dyn Windows>, End<P>) = match parts.apart {
         Apart::Nothing => (Box::new(windows), End::Decides(found)),
         Apart::Readout(meeting) => {
-            let end = ReadoutEnd::new(apart::digest(plan), found, statuses.clone(), windows);
+            let numbers = parts.observed.iter().map(|stream| stream.number as u32).collect();
+            let known_by = (apart::digest(plan), apart::epoch());
+            let end = ReadoutEnd::new(known_by, numbers, found, statuses.clone(), windows);
             let none = BufferWindows::new(window_ticks_max, Vec::new());
             (Box::new(none), End::Readout(meeting, end))
         }
         Apart::Builder(meeting, listening) => {
-            let (windows, orders) = RemoteWindows::new(statuses.len());
-            let (digest, run) = (apart::digest(plan), plan.run_number());
+            let (windows, orders) = RemoteWindows::new(statuses.len(), meeting.deadline());
             let (sender, items_max) = (senders.remove(0), P::Finder::ITEMS_MAX);
-            let welcoming = Welcoming { digest, run };
-            let items = sender.account();
-            let end = BuilderEnd::new(welcoming, sender, items_max, statuses.clone(), orders);
+            let streams = parts.observed.iter().map(|it| (Arc::clone(&it.status), it.rhythm.step));
+            let (welcoming, items) = (meeting.welcoming(plan), sender.account());
+            let end = BuilderEnd::new(welcoming, sender, items_max, streams, orders);
             (Box::new(windows), End::Builder { meeting, listening, end, found, items })
         }
     };
@@ -557,6 +564,7 @@ fn launch<P: Pipeline>(
     let (receiving, at_work) = channel();
     let raw = RawRecorder::new(parts.raw, recorder.handle(), Arc::clone(&clock), at_work);
     let times = Arc::clone(stages.times());
+    let source_names = Arc::new(SourceNames::of(plan));
     let observed = Arc::new(Observed {
         run: plan.run_number(),
         role: plan.role,
@@ -571,11 +579,13 @@ fn launch<P: Pipeline>(
         records: records.account(),
         response_ns: records.response_ns(),
         built: Arc::clone(&built),
-        readout: match &end {
-            End::Builder { items, .. } => Some(ObservedReadout {
+        readouts: match &end {
+            End::Builder { items, end, .. } => Some(ObservedReadouts {
                 place: plan.settings.builder.to_string(),
                 items: Arc::clone(items),
-                frame_bytes: frame_bytes(plan),
+                frame_bytes: plan.sources.iter().map(frame_bytes).collect(),
+                sources: Arc::clone(&source_names),
+                presence: end.presence(),
             }),
             End::Decides(_) | End::Readout(..) => None,
         },
@@ -651,7 +661,7 @@ fn launch<P: Pipeline>(
         End::Builder { meeting, listening, end, found, .. } => {
             decide(&mut run, found)?;
             let shared = shared(&mut run);
-            let link = BuilderLink { meeting, end, shared, is_stopped: false };
+            let link = BuilderLink { meeting, end, sources: source_names, shared };
             run.threads.push(spawn("link", &observed.life, move || link.run(&listening))?);
         }
     }
@@ -688,10 +698,10 @@ fn launch<P: Pipeline>(
     Ok(run)
 }
 
-/// Bytes of a frame, if all frames have as many.
-fn frame_bytes(plan: &Plan) -> Option<usize> {
-    let longest = *plan.sources.first()?.lengths.end();
-    plan.sources.iter().all(|source| source.lengths == (longest..=longest)).then_some(longest)
+/// Bytes of a frame of a source, if all have as many.
+fn frame_bytes(source: &PlannedSource) -> Option<usize> {
+    let longest = *source.lengths.end();
+    (*source.lengths.start() == longest).then_some(longest)
 }
 
 /// Where the items go that are found in this process or come to it.
@@ -700,7 +710,7 @@ enum End<P: Pipeline> {
     Decides(ItemReceiver<ItemOf<P>>),
     /// To the builder.
     Readout(Meeting, ReadoutEnd<ItemOf<P>>),
-    /// From the readout to the trigger.
+    /// From readouts to the trigger.
     Builder {
         meeting: Meeting,
         listening: Listening,
