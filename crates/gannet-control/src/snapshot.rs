@@ -7,6 +7,7 @@ use std::sync::Arc;
 use gannet_emulate::Truth;
 use gannet_measure::histogram::{Histogram, Summary};
 use gannet_measure::ledger::Statement;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::alarm::{Alarm, AlarmKind};
@@ -22,7 +23,7 @@ const PLACES_MAX: usize = 4;
 pub type SnapshotSource = Arc<dyn Fn() -> Snapshot + Send + Sync>;
 
 /// A run at one moment.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Snapshot {
     /// Number of this snapshot: later ones have higher numbers.
     pub number: u64,
@@ -78,7 +79,7 @@ pub struct Snapshot {
 }
 
 /// Commands to modules.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct SlowControlSnapshot {
     /// Commands so far.
     pub commands: u64,
@@ -95,7 +96,7 @@ pub struct SlowControlSnapshot {
 }
 
 /// A figure that only one kind of detector has.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Figure {
     /// What people call it.
     pub name: String,
@@ -104,7 +105,7 @@ pub struct Figure {
 }
 
 /// The value of a [`Figure`].
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FigureValue {
     /// So many.
@@ -140,7 +141,7 @@ impl Figure {
 }
 
 /// How long something took, in nanoseconds.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Times {
     /// What people ask for first.
     #[serde(flatten)]
@@ -157,7 +158,7 @@ impl Times {
 }
 
 /// One source of frames.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct SourceSnapshot {
     /// Name in the configuration.
     pub name: String,
@@ -191,7 +192,7 @@ pub struct SourceSnapshot {
 }
 
 /// One stream.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StreamSnapshot {
     /// What people call it; of DUNE's `detector/crate/slot/stream`.
     pub name: String,
@@ -236,7 +237,7 @@ pub struct StreamSnapshot {
 }
 
 /// The channels one by one, as of the last look at them; there is one a second and one at the end.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ChannelsSnapshot {
     /// Channels that make far more primitives than others of their plane.
     pub noisy: u64,
@@ -265,7 +266,7 @@ impl ChannelsSnapshot {
 }
 
 /// What the trigger did so far.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct TriggerSnapshot {
     /// Trigger primitives that came in.
     pub primitives: u64,
@@ -286,7 +287,7 @@ pub struct TriggerSnapshot {
 }
 
 /// A trigger primitive.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct PrimitiveSnapshot {
     /// Number of the channel.
     pub channel: u32,
@@ -301,7 +302,7 @@ pub struct PrimitiveSnapshot {
 }
 
 /// What the recorder did so far.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RecorderSnapshot {
     /// Trigger records that are safe in the log: they survive the end of this process.
     pub records: u64,
@@ -346,7 +347,7 @@ pub struct RecorderSnapshot {
 }
 
 /// How long things took, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct LatencySnapshot {
     /// From the arrival of a frame to its primitives.
     pub arrival_to_primitive: Summary,

@@ -11,13 +11,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Most lines that are logged at once about one kind of alarm.
 const LINES_MAX: usize = 4;
 
 /// What an alarm is about; its [`name`](Self::name) is a label of metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AlarmKind {
     /// No frames come from a stream.
@@ -109,7 +110,7 @@ impl AlarmKind {
 }
 
 /// One condition that needs attention, as long as it lasts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Alarm {
     /// What it is about.
     pub kind: AlarmKind,

@@ -14,7 +14,7 @@ use super::document::{Document, Problem};
 const DEADLINE_MIN: Span = Span::ms(100);
 
 /// Which part of a run a process is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// All of it.

@@ -1,5 +1,6 @@
 //! What a run is built from: the configuration with every reference resolved and value tested.
 
+use std::env;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -14,12 +15,15 @@ use super::model::{Config, Settings, SourceConfig, SourceInput, Table, Tables};
 use super::planned_source::{PlannedSource, PlannedStream, SourceStreams, cells_for};
 use super::receive_cpus::ReceiveCpus;
 use super::slow_control::SlowControlPlan;
-use super::token::{self, Token};
+use super::token::{self, Token, Tokens};
 use crate::alarm::rule::{Rule, WrongRule};
 use crate::detector::PlannedDetector;
 
 /// Most streams of one process.
 pub const STREAMS_MAX: usize = 4096;
+
+/// The variable of the environment with the tokens of the pages, for processes whose starter has no file for them.
+pub const WEB_TOKENS: &str = "GANNET_WEB_TOKENS";
 
 /// A configuration that can be run.
 #[derive(Clone, Debug)]
@@ -141,18 +145,45 @@ impl Plan {
         Token::read(path).map(Some).map_err(problem)
     }
 
-    /// Token of the pages; a new one where no file has it.
+    /// Tokens of the pages: those in the file, or else in the environment as [`WEB_TOKENS`], or else a new one.
     ///
     /// # Errors
-    /// When the file holds no token that can be used; `file` is the configuration to be named.
+    /// When the file or the environment holds no tokens that can be used; `file` is the configuration to be named.
     ///
     /// # Panics
     /// When the system has no random numbers.
-    pub fn web_token(&self, file: &str) -> Result<Token, Problem> {
-        let Some(path) = &self.settings.web.token_file else { return Ok(Token::drawn()) };
-        Token::read(path).map_err(|(cause, suggestion)| {
+    pub fn web_tokens(&self, file: &str) -> Result<Tokens, Problem> {
+        let problem = |(cause, suggestion): (String, String)| {
             Document::new(file, &self.text).problem("web.token_file", cause, suggestion)
+        };
+        if let Some(path) = &self.settings.web.token_file {
+            return Tokens::read(path).map_err(problem);
+        }
+        match env::var(WEB_TOKENS) {
+            Ok(text) => Tokens::parse(&text).map_err(|wrong| {
+                let suggestion = "write lines with a role and a token, as in a `token_file`";
+                problem((format!("{WEB_TOKENS} in the environment: {wrong}"), suggestion.into()))
+            }),
+            Err(_) => Ok(Token::drawn().into()),
+        }
+    }
+
+    /// Certificates and key of the pages' server, as PEM, if it is to serve by TLS.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or the key is open to others; `file` is the configuration to be named.
+    pub fn web_tls(&self, file: &str) -> Result<Option<(String, String)>, Problem> {
+        let Some(tls) = &self.settings.web.tls else { return Ok(None) };
+        token::read_tls(tls).map(Some).map_err(|(key, (cause, suggestion))| {
+            let path = format!("web.tls.{key}");
+            Document::new(file, &self.text).problem(&path, cause, suggestion)
         })
+    }
+
+    /// That the value at the dotted `path` of the configuration `file` cannot be used.
+    pub fn problem(&self, file: &str, path: &str, cause: String) -> Problem {
+        let suggestion = "correct the file that it names, or name another one".to_owned();
+        Document::new(file, &self.text).problem(path, cause, suggestion)
     }
 
     /// What is allowed and will hardly be meant, each in a sentence that says what to do.

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gannet_emulate::{FaultSwitch, LiveFault};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::config::{Plan, nearest};
@@ -18,7 +19,7 @@ const REMEMBERED: usize = 32;
 const STREAMS: &str = "streams";
 
 /// A fault that can be put in, and what should come of it.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Injectable {
     /// Its name in commands.
     pub name: &'static str,
@@ -103,7 +104,7 @@ impl Injectable {
 }
 
 /// A fault that was put in.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Injection {
     /// Counted from 1 in a run.
     pub number: u64,

@@ -9,6 +9,7 @@
 //! before it is gone, so that a drain loses nothing.
 
 mod apart;
+mod basis;
 mod build;
 mod channels;
 mod connections;
@@ -43,6 +44,7 @@ use crate::run_control::{Event, State};
 use crate::snapshot::{Snapshot, SnapshotSource};
 use crate::watch::Watched;
 use crate::waveform::Waveforms;
+pub use basis::Basis;
 use channels::ChannelMonitor;
 pub use drain::Drain;
 use drain::Stage;
@@ -150,6 +152,8 @@ pub struct Run {
     /// What was found and decided, where this process decides and it can be shown.
     finds: Option<Arc<Finds>>,
     faults: Option<Arc<Faults>>,
+    /// What it rests on, as it may be shown.
+    basis: Option<Arc<Basis>>,
     gate: Arc<Gate>,
     /// What lets the streams expect frames from a time on, in nanoseconds.
     expect: Vec<Box<dyn Fn(u64) + Send + Sync>>,
@@ -176,11 +180,13 @@ pub struct Views {
     pub finds: Option<Arc<Finds>>,
     /// Its history and alarms, if somebody looks at it again and again.
     pub watched: Option<Arc<Watched>>,
+    /// What it rests on.
+    pub basis: Option<Arc<Basis>>,
 }
 
 impl From<Arc<Figures>> for Views {
     fn from(figures: Arc<Figures>) -> Self {
-        Self { figures, waveforms: None, finds: None, watched: None }
+        Self { figures, waveforms: None, finds: None, watched: None, basis: None }
     }
 }
 
@@ -199,7 +205,8 @@ impl Run {
     /// # Errors
     /// As [`configure`](Self::configure).
     pub fn of<P: Pipeline>(plan: &Plan, pipeline: P) -> Result<Self, RunError> {
-        let run = setup::configure(plan, pipeline)?;
+        let mut run = setup::configure(plan, pipeline)?;
+        run.basis = Some(Arc::new(Basis::of(plan)));
         run.observed.life.on(Event::Configure);
         Ok(run)
     }
@@ -217,6 +224,7 @@ impl Run {
             waveforms: None,
             finds: None,
             faults: None,
+            basis: None,
             gate: Arc::default(),
             expect: Vec::new(),
             receivers: Vec::new(),
@@ -285,7 +293,8 @@ impl Run {
     /// What pages and programs show of it.
     pub fn views(&self) -> Views {
         let (waveforms, finds) = (self.waveforms.clone(), self.finds.clone());
-        Views { figures: self.figures(), waveforms, finds, watched: None }
+        let basis = self.basis.clone();
+        Views { figures: self.figures(), waveforms, finds, watched: None, basis }
     }
 
     /// What puts faults into the front end of this run, if that is emulated in its process.

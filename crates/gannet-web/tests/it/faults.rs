@@ -16,8 +16,12 @@ const LOSS: &str = r#"{"fault":"loss"}"#;
 
 fn site_in(state: State, commands: Commands) -> Site {
     let figures = Figures::new(Arc::new(move || Snapshot { state, ..Snapshot::default() }));
-    let access = Access::Session { token: Token::new(SECRET).unwrap(), loopback: true };
-    Site::with_commands(Arc::new(figures), access, Content::Pages, commands)
+    let access = Access::Session {
+        tokens: Token::new(SECRET).unwrap().into(),
+        loopback: true,
+        secure: false,
+    };
+    Site::with_commands(Arc::new(figures), access, Content::Pages, commands, None)
 }
 
 /// A run with the streams 0 and 1, and what is put into it.

@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 
 import { decades, marks, place, thirds } from "../../pages/axes.js";
+import { address as call_address, calls, members, template } from "../../pages/api.js";
 import { accounts, outcome, verdict } from "../../pages/break.js";
 import { limit } from "../../pages/alarms.js";
 import { grid, times } from "../../pages/chart.js";
@@ -272,4 +273,25 @@ test("the pages are small: 120 KB compressed, 800 lines of code that draw", () =
   const lines = drawing.reduce((sum, [, text]) => sum + code(text).length, 0);
   assert.ok(lines > 0 && lines < 800, `${lines} lines`);
   for (const [name, text] of served) assert.ok(!/innerHTML|outerHTML|insertAdjacent|document\.write|eval\(/.test(text), name);
+});
+
+test("a description becomes calls, addresses and bodies", () => {
+  const wanted = { required: ["fault", "seconds"], properties: { fault: { type: "string", description: "Which." }, seconds: { type: "number" }, stream: {} } };
+  const number = { name: "number", in: "path", required: true, schema: { type: "integer" } };
+  const last = { name: "last", in: "query", required: false, schema: { type: "integer", default: 5 } };
+  const key = { name: "Idempotency-Key", in: "header", required: true, schema: { type: "string" } };
+  const description = {
+    components: { schemas: { Wanted: wanted } },
+    paths: {
+      "/r/{number}": { get: { summary: "One.", "x-role": "view", parameters: [number, last] } },
+      "/f": { post: { summary: "Two.", "x-role": "operate", parameters: [key], requestBody: { content: { "application/json": { schema: { $ref: "#/components/schemas/Wanted" } } } } } },
+    },
+  };
+  const [one, two] = calls(description);
+  assert.deepEqual([one.method, one.path, one.body, two.method, two.role], ["GET", "/r/{number}", null, "POST", "operate"]);
+  assert.deepEqual(two.parameters, [], "the key is made by the page");
+  assert.equal(call_address(one, { number: "a/b", last: "" }), "/r/a%2Fb");
+  assert.equal(call_address(one, { number: "7", last: "2" }), "/r/7?last=2");
+  assert.deepEqual(JSON.parse(template(two.body)), { fault: "", seconds: 0 });
+  assert.deepEqual(members(two.body), ["fault: Which.", "seconds: ", "stream: "]);
 });

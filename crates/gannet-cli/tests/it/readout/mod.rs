@@ -2,6 +2,7 @@
 
 mod again;
 mod apart;
+mod api;
 mod browser;
 mod clocks;
 mod edges;

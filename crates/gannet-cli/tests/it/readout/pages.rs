@@ -23,8 +23,18 @@ pub struct Demo {
 
 impl Demo {
     pub fn start(seconds: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        Self::start_by(Command::new(gannet()), seconds)
+    }
+
+    /// The same with these tokens in its environment.
+    pub fn with_tokens(seconds: &str, tokens: &str) -> Self {
         let mut command = Command::new(gannet());
+        command.env("GANNET_WEB_TOKENS", tokens);
+        Self::start_by(command, seconds)
+    }
+
+    fn start_by(mut command: Command, seconds: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
         command.args(["demo", "--json", "--seconds", seconds, "--directory"]);
         command.arg(directory.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -51,7 +61,7 @@ impl Demo {
     }
 
     /// A connection on which `line` was asked, with `header`.
-    fn ask(&self, line: &str, header: &str) -> TcpStream {
+    pub fn ask(&self, line: &str, header: &str) -> TcpStream {
         let mut client = TcpStream::connect(&self.host).unwrap();
         client.set_read_timeout(Some(PATIENCE)).unwrap();
         let host = &self.host;
@@ -69,15 +79,44 @@ impl Demo {
     }
 
     /// The status of an answer, and what it says in JSON.
-    fn json(&self, path: &str, header: &str) -> (u16, Value) {
+    pub fn json(&self, path: &str, header: &str) -> (u16, Value) {
         let answer = self.answer(&format!("GET /api/v1/{path}"), header);
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         (status, serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}")))
     }
 
+    /// The status of the answer to a command with `header` and a key, and what it says in JSON.
+    pub fn post(&self, path: &str, header: &str, key: &str, body: &str) -> (u16, Value) {
+        self.post_to(&self.host, path, header, key, body)
+    }
+
+    /// The same, asked for another host.
+    pub fn post_to(
+        &self,
+        host: &str,
+        path: &str,
+        header: &str,
+        key: &str,
+        body: &str,
+    ) -> (u16, Value) {
+        let mut client = TcpStream::connect(&self.host).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        let request = format!(
+            "POST /api/v1/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{header}\
+             Content-Type: application/json\r\nIdempotency-Key: {key}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        client.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}")))
+    }
+
     /// The header that a browser sends which was let in.
-    fn cookie(&self) -> String {
+    pub fn cookie(&self) -> String {
         let answer = self.answer(&format!("GET /?token={}", self.token), "");
         assert!(answer.starts_with("HTTP/1.1 303 "), "{answer}");
         let cookie = answer.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
