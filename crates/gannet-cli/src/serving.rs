@@ -4,8 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use gannet_control::config::{Plan, Token};
-use gannet_control::emulation::Faults;
-use gannet_control::run::Run;
+use gannet_control::station::Station;
 use gannet_web::{Access, Commands, Content, Listener, Server};
 
 use crate::display::LiveDisplay;
@@ -67,6 +66,11 @@ pub struct Serving {
 }
 
 impl Listeners {
+    /// Whether commands are taken from browsers and programs.
+    pub fn control(&self) -> bool {
+        self.control && self.pages.is_some()
+    }
+
     /// The addresses that `plan`, read from `file`, asks for.
     pub fn open(plan: &Plan, file: &str) -> anyhow::Result<Self> {
         let (metrics, web) = (&plan.settings.metrics, &plan.settings.web);
@@ -88,17 +92,17 @@ impl Listeners {
         Ok(Self { metrics: metrics.transpose()?, pages: pages.transpose()?, control })
     }
 
-    /// Lets the run be seen, and `faults` be put in if the configuration allows commands, and says where.
+    /// Lets the runs of `station` be seen, and commanded if the configuration allows it, and says where.
     pub fn serve(
         self,
-        run: &Run,
-        faults: Option<Arc<Faults>>,
+        station: &Arc<Station>,
         display: &mut LiveDisplay,
     ) -> anyhow::Result<Serving> {
-        let commands = Commands { faults, allowed: self.control };
+        let commands = Commands { station: Some(Arc::clone(station)), allowed: self.control };
+        let present = station.present();
         let metrics = self.metrics.map(|listener| {
             display.note(&format!("metrics: http://{}/metrics", listener.address()));
-            listener.serve(run.figures(), Content::Metrics)
+            listener.serve(present.clone(), Content::Metrics)
         });
         let pages = self.pages.map(|(listener, token)| {
             let address = listener.address();
@@ -108,7 +112,7 @@ impl Listeners {
                 LiveDisplay::Silent => log::say(text),
                 _ => display.note(&text),
             }
-            listener.taking(commands).serve(run.views(), Content::Pages)
+            listener.taking(commands).serve(present.clone(), Content::Pages)
         });
         Ok(Serving { _metrics: metrics.transpose()?, pages: pages.transpose()? })
     }

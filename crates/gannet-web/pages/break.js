@@ -1,5 +1,6 @@
 // Faults put into the emulated front end on purpose, and what the run says about them.
 
+import { command } from "./command.js";
 import { make, say } from "./dom.js";
 import { grouped, spelled } from "./format.js";
 
@@ -45,11 +46,6 @@ export function verdict({ stage, reason, truth, counted }) {
 export function outcome({ stream, frames, under_way }) {
   const whom = stream === null ? "" : ` of stream ${stream}`;
   return `${under_way ? "On now" : "Over"}: ${grouped(frames)} frames${whom} suffered it.`;
-}
-
-/** A key of a command, so that it is done once. */
-function key() {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /** A fault, with the button that puts it in. */
@@ -133,16 +129,7 @@ export class Break {
 
   /** @param {Fault} fault */
   async inject({ name }) {
-    try {
-      const answer = await fetch("/api/v1/faults", {
-        method: "POST",
-        headers: { "Content-Type": "application/json", "Idempotency-Key": key() },
-        body: JSON.stringify({ fault: name }),
-      });
-      say(this.refusal, answer.ok ? "" : ((await answer.json()).detail ?? "The run refuses."));
-    } catch {
-      say(this.refusal, "The run does not answer.");
-    }
+    say(this.refusal, await command("/api/v1/faults", { fault: name }));
     this.last_look = -Infinity;
     this.show();
   }

@@ -47,24 +47,27 @@ export class Files {
         list("Could not be finished; `gannet recover` looks at them", unfinished, "loss"),
         list("Are missing", export_failures, "loss"),
         list("Were removed, replaced or truncated", losses, "loss"),
-        newest === undefined ? null : this.example(newest),
+        newest === undefined ? null : example(newest),
       ].filter((part) => part !== null),
     );
   }
+}
 
-  /** @param {string} path */
-  example(path) {
-    const text = opening(path);
-    const copy = make("button", "", "Copy");
-    copy.addEventListener("click", async () => {
-      try {
-        await navigator.clipboard.writeText(text);
-        copy.textContent = "Copied";
-      } catch {
-        copy.textContent = "Not allowed; select it";
-      }
-      setTimeout(() => (copy.textContent = "Copy"), 2000);
-    });
-    return make("section", "", [make("h2", "", "Open the newest in Python"), make("pre", "", text), copy]);
-  }
+/**
+ * The lines that open a file, to be copied.
+ * @param {string} path
+ */
+export function example(path) {
+  const text = opening(path);
+  const copy = make("button", "", "Copy");
+  copy.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      copy.textContent = "Copied";
+    } catch {
+      copy.textContent = "Not allowed; select it";
+    }
+    setTimeout(() => (copy.textContent = "Copy"), 2000);
+  });
+  return make("section", "", [make("h2", "", "Open the newest in Python"), make("pre", "", text), copy]);
 }

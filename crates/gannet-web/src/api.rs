@@ -9,18 +9,21 @@ use axum::extract::{Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use gannet_control::drops;
 use gannet_measure::ledger::{Drop, Statement};
 use serde::{Deserialize, Serialize};
 
-use crate::events::Events;
+use crate::events::{Events, SNAPSHOT, STATION};
 use crate::faults;
 use crate::finds::{decisions, primitives, record};
 use crate::site::{Shared, snapshot};
+use crate::station;
 use crate::waveform::{channels, spectrum, waterfall, waveform};
 
+/// What is pushed.
+const TOPICS: [&str; 2] = [SNAPSHOT, STATION];
 /// Most events a second: as many as there are snapshots.
 const RATE_MAX: f64 = 10.0;
 /// Fewest, so that a connection that is gone is noticed.
@@ -38,6 +41,9 @@ pub(crate) fn router() -> Router<Arc<Shared>> {
         .route("/primitives", get(primitives))
         .route("/decisions", get(decisions))
         .route("/records/{number}", get(record))
+        .route("/state", get(station::state))
+        .route("/runs", get(station::runs))
+        .route("/run/{command}", post(station::command))
         .route("/faults", get(faults::list).post(faults::inject))
 }
 
@@ -45,7 +51,7 @@ pub(crate) fn router() -> Router<Arc<Shared>> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
-    /// Topics, with commas between them; there is `snapshot`.
+    /// Topics, with commas between them; there are `snapshot` and `station`.
     #[serde(default = "snapshots")]
     topics: String,
     /// Events a second at most.
@@ -54,7 +60,7 @@ struct Wanted {
 }
 
 fn snapshots() -> String {
-    "snapshot".into()
+    SNAPSHOT.into()
 }
 
 fn rate_max() -> f64 {
@@ -69,8 +75,8 @@ async fn events(
         Ok(Query(wanted)) => wanted,
         Err(rejection) => return unreadable(&rejection),
     };
-    if let Some(topic) = topics.split(',').find(|topic| *topic != "snapshot") {
-        let detail = format!("there is no topic {topic:?}; there is snapshot");
+    if let Some(topic) = topics.split(',').find(|topic| !TOPICS.contains(topic)) {
+        let detail = format!("there is no topic {topic:?}; there are {}", TOPICS.join(" and "));
         return problem(StatusCode::BAD_REQUEST, "unknown-topic", &detail);
     }
     if !(RATE_MIN..=RATE_MAX).contains(&rate) {
@@ -78,7 +84,7 @@ async fn events(
         return problem(StatusCode::BAD_REQUEST, "rate-out-of-range", &detail);
     }
     let period = Duration::from_secs_f64(rate.recip());
-    let events = Events::new(Arc::clone(&shared.forms), Arc::clone(&shared.onlookers), period);
+    let events = Events::new(shared, &topics, period);
     ([(CONTENT_TYPE, "text/event-stream")], Body::new(events)).into_response()
 }
 

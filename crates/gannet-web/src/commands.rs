@@ -10,7 +10,7 @@ use axum::extract::Request;
 use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use gannet_control::emulation::Faults;
+use gannet_control::station::Station;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -21,11 +21,11 @@ use crate::limits::{BODY_BYTES_MAX, KEY_BYTES_MAX, KEYS_MAX};
 /// The name of the header with the key of a command.
 const KEY: &str = "idempotency-key";
 
-/// What may be changed in a run, by those who may see it.
-#[derive(Clone, Debug, Default)]
+/// What those who may see a run may change.
+#[derive(Clone, Default)]
 pub struct Commands {
-    /// What puts faults into the front end, if that is emulated.
-    pub faults: Option<Arc<Faults>>,
+    /// What makes the runs, if they can be started and stopped.
+    pub station: Option<Arc<Station>>,
     /// Whether commands are taken.
     pub allowed: bool,
 }
@@ -83,6 +83,7 @@ impl Desk {
         })?;
         let body = parse::<T>(&body).map_err(Wrong::answer)?;
         let text = serde_json::to_string(&body).unwrap_or_default();
+        let text = format!("{} {text}", parts.uri.path());
         let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         match answered.iter().find(|before| before.key == key) {
             None => {

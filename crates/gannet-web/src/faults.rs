@@ -58,7 +58,7 @@ struct Entry {
 
 /// Which faults can be put in, and what those did that were. None without an emulated front end.
 pub(crate) async fn list(State(shared): State<Arc<Shared>>) -> Response {
-    let commands = &shared.desk.commands;
+    let faults = shared.present.views().faults;
     let Ok(snapshot) = shared.forms.snapshot() else {
         return busy();
     };
@@ -66,15 +66,15 @@ pub(crate) async fn list(State(shared): State<Arc<Shared>>) -> Response {
         let counted = what.counted(&snapshot);
         Entry { what, truth, counted }
     };
-    let faults = commands.faults.iter().flat_map(|faults| faults.all()).map(entry).collect();
-    let injections = commands.faults.iter().flat_map(|faults| faults.injections()).collect();
-    Json(Listed { control: commands.allowed, faults, injections }).into_response()
+    let injections = faults.iter().flat_map(|faults| faults.injections()).collect();
+    let faults = faults.iter().flat_map(|faults| faults.all()).map(entry).collect();
+    Json(Listed { control: shared.desk.commands.allowed, faults, injections }).into_response()
 }
 
 /// Puts a fault in.
 pub(crate) async fn inject(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let desk = &shared.desk;
-    let Some(faults) = &desk.commands.faults else {
+    let Some(faults) = shared.present.views().faults else {
         let detail =
             "the frames of this run come from no emulated front end, and nothing else is harmed";
         return problem(StatusCode::NOT_FOUND, "no-emulated-front-end", detail);
@@ -86,12 +86,12 @@ pub(crate) async fn inject(State(shared): State<Arc<Shared>>, request: Request) 
     let Ok(snapshot) = shared.forms.snapshot() else {
         return busy();
     };
-    if snapshot.state != RunState::Running {
+    if !matches!(snapshot.state, RunState::Running | RunState::Paused) {
         let detail = "faults are put into a run that takes frames";
         let now = json!({ "state": snapshot.state });
         return desk.close(command, StatusCode::CONFLICT, conflict("not-running", detail, now));
     }
-    match put_in(faults, &command.body) {
+    match put_in(&faults, &command.body) {
         Ok(injection) => desk.close(command, StatusCode::CREATED, json!(injection)),
         Err(Refused::Busy(under_way)) => {
             let detail = "a fault is on already; wait until it is over";

@@ -150,12 +150,12 @@ pub(crate) async fn primitives(
         Ok(Query(wanted)) => wanted,
         Err(rejection) => return unreadable(&rejection),
     };
-    let Some(finds) = &shared.finds else { return none() };
+    let Some(finds) = shared.present.views().finds else { return none() };
     shared.pace.take(last.min(MARKS_MAX) / MARKS_PER_TURN).await;
     match finds.primitives(&Choice { channel, from, to, last }) {
         Ok(chosen) => {
             let first = chosen.marks.first().map_or(0, |mark| mark.time);
-            Json(Primitives::of(chosen, from.unwrap_or(first), finds)).into_response()
+            Json(Primitives::of(chosen, from.unwrap_or(first), &finds)).into_response()
         }
         Err(no) => refusal(&no),
     }
@@ -170,10 +170,10 @@ pub(crate) async fn decisions(
         Ok(Query(wanted)) => wanted,
         Err(rejection) => return unreadable(&rejection),
     };
-    let Some(finds) = &shared.finds else { return none() };
+    let Some(finds) = shared.present.views().finds else { return none() };
     match finds.decisions(last) {
         Ok((decided, held)) => {
-            let decisions = decided.iter().map(|each| Decision::of(each, finds)).collect();
+            let decisions = decided.iter().map(|each| Decision::of(each, &finds)).collect();
             let ticks_per_s = finds.ticks_per_s();
             Json(Decisions { ticks_per_s, held, decisions }).into_response()
         }
@@ -190,7 +190,7 @@ pub(crate) async fn record(
         let detail = "a record has a number: /api/v1/records/1";
         return problem(StatusCode::BAD_REQUEST, "unreadable-number", detail);
     };
-    let Some(finds) = &shared.finds else { return none() };
+    let Some(finds) = shared.present.views().finds else { return none() };
     shared.pace.take(MARKS_MAX / MARKS_PER_TURN).await;
     match finds.display(number) {
         Ok(EventDisplay { decided, chosen, activities, is_complete }) => {
@@ -203,10 +203,10 @@ pub(crate) async fn record(
                 channel_last: activity.channel_last,
             });
             Json(Event {
-                decision: Decision::of(&decided, finds),
+                decision: Decision::of(&decided, &finds),
                 is_complete,
                 activities: activities.collect(),
-                primitives: Primitives::of(chosen, from, finds),
+                primitives: Primitives::of(chosen, from, &finds),
             })
             .into_response()
         }

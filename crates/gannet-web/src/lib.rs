@@ -1,7 +1,7 @@
 //! HTTP: serves a run that it is handed.
 //!
 //! ```text
-//! Listener ──serve(views)────▶ Server: one thread with a runtime of its own
+//! Listener ──serve(present)──▶ Server: one thread with a runtime of its own
 //!                                  accept ──▶ connection (at most 64) ──▶ Site ──▶ Forms
 //! ```
 //!
@@ -24,6 +24,7 @@ mod pace;
 mod places;
 mod server;
 mod site;
+mod station;
 mod waveform;
 
 pub use access::Access;

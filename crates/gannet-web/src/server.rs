@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gannet_control::run::Views;
+use gannet_control::run::Present;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
@@ -113,16 +113,16 @@ impl Listener {
         Self { commands, ..self }
     }
 
-    /// Serves the `content` of the run of which these are `views`, on a thread of its own.
+    /// Serves the `content` of the `present` run, and of those that follow, on a thread of its own.
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn serve(self, views: impl Into<Views>, content: Content) -> Result<Server, Error> {
+    pub fn serve(self, present: impl Into<Present>, content: Content) -> Result<Server, Error> {
         let Self { runtime, listener, address, access, commands } = self;
         let stop = Arc::<Notify>::default();
         let stopped = Arc::clone(&stop);
         let (alive, ended) = mpsc::channel::<()>();
-        let site = Site::with_commands(views, access, content, commands);
+        let site = Site::with_commands(present, access, content, commands);
         let onlookers = Arc::clone(&site.onlookers);
         let work = move || {
             let _alive = alive;

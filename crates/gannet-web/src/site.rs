@@ -10,9 +10,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
-use gannet_control::finds::Finds;
-use gannet_control::run::Views;
-use gannet_control::waveform::Waveforms;
+use gannet_control::run::Present;
 use hyper::body::Body as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::time::timeout;
@@ -42,7 +40,7 @@ const HEADERS: [(HeaderName, HeaderValue); 6] = [
     ),
 ];
 
-/// Everything that is served of one run.
+/// Everything that is served of a run, and of those that follow in its place.
 #[derive(Clone)]
 pub struct Site {
     router: Router,
@@ -51,10 +49,9 @@ pub struct Site {
 
 /// What the handlers share.
 pub(crate) struct Shared {
-    pub forms: Arc<Forms>,
+    pub forms: Forms,
     pub onlookers: Arc<Onlookers>,
-    pub waveforms: Option<Arc<Waveforms>>,
-    pub finds: Option<Arc<Finds>>,
+    pub present: Present,
     pub desk: Desk,
     pub pace: Pace,
     access: Access,
@@ -70,25 +67,24 @@ pub enum Content {
 }
 
 impl Site {
-    /// A site that shows `views` of a run to those who have `access`.
-    pub fn new(views: impl Into<Views>, access: Access, content: Content) -> Self {
-        Self::with_commands(views, access, content, Commands::default())
+    /// A site that shows the `present` run to those who have `access`.
+    pub fn new(present: impl Into<Present>, access: Access, content: Content) -> Self {
+        Self::with_commands(present, access, content, Commands::default())
     }
 
     /// The same, for those who may also give `commands`.
     pub fn with_commands(
-        views: impl Into<Views>,
+        present: impl Into<Present>,
         access: Access,
         content: Content,
         commands: Commands,
     ) -> Self {
-        let Views { figures, waveforms, finds } = views.into();
+        let present = present.into();
         let onlookers = Arc::<Onlookers>::default();
         let shared = Arc::new(Shared {
-            forms: Arc::new(Forms::new(figures)),
+            forms: Forms::new(present.clone()),
             onlookers: Arc::clone(&onlookers),
-            waveforms,
-            finds,
+            present,
             desk: Desk::new(commands),
             pace: Pace::new(REQUESTS_PER_S),
             access,

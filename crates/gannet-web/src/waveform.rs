@@ -95,7 +95,7 @@ struct Channel<'a> {
 
 /// The channels whose samples can be seen, by stream.
 pub(crate) async fn channels(State(shared): State<Arc<Shared>>) -> Response {
-    let Some(waveforms) = &shared.waveforms else { return none() };
+    let Some(waveforms) = shared.present.views().waveforms else { return none() };
     let Ok(snapshot) = shared.forms.snapshot() else { return busy() };
     let looked: HashMap<_, _> =
         snapshot.channels.all.iter().map(|figures| (figures.channel, figures)).collect();
@@ -117,7 +117,7 @@ pub(crate) async fn waveform(
         Ok(Query(wanted)) => wanted,
         Err(rejection) => return unreadable(&rejection),
     };
-    let Some(waveforms) = &shared.waveforms else { return none() };
+    let Some(waveforms) = shared.present.views().waveforms else { return none() };
     shared.pace.take(frames.min(FRAMES_MAX) / FRAMES_PER_TURN).await;
     shown(waveforms.look(&Look { channel, frames, end, columns }))
 }
@@ -131,7 +131,7 @@ pub(crate) async fn waterfall(
         Ok(Query(wanted)) => wanted,
         Err(rejection) => return unreadable(&rejection),
     };
-    let Some(waveforms) = &shared.waveforms else { return none() };
+    let Some(waveforms) = shared.present.views().waveforms else { return none() };
     // All channels of each frame are unpacked.
     shared.pace.take(frames.min(FRAMES_MAX)).await;
     shown(waveforms.waterfall(&Area { stream, frames, end, columns, rows }))
@@ -146,7 +146,7 @@ pub(crate) async fn spectrum(
         Ok(Query(wanted)) => wanted,
         Err(rejection) => return unreadable(&rejection),
     };
-    let Some(waveforms) = &shared.waveforms else { return none() };
+    let Some(waveforms) = shared.present.views().waveforms else { return none() };
     shared.pace.take(frames.min(FRAMES_MAX) / FRAMES_PER_TURN).await;
     shown(waveforms.spectrum(channel, frames, end))
 }

@@ -39,6 +39,8 @@ pub struct Plan {
     pub detector: Arc<dyn PlannedDetector>,
     /// Which part of the run this process is: all of it, unless that is said after the plan was made.
     pub role: Role,
+    /// The greatest number of a run that this process made before, if it made any: the next has a greater one.
+    pub after: Option<u32>,
 }
 
 impl Plan {
@@ -84,6 +86,7 @@ impl Plan {
             forecast,
             detector,
             role: Role::All,
+            after: None,
         })
     }
 

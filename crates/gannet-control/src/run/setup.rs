@@ -33,7 +33,7 @@ use gannet_wire::FrameFormat;
 use super::apart::{self, BuilderLink, Listening, Meeting, ReadoutLink};
 use super::build::Builder;
 use super::channels::{ChannelMonitor, ChannelStatus};
-use super::decide::{AnswerSender, Decider, ORDERS_PER_DECISION, Outlet};
+use super::decide::{AnswerSender, Decider, ORDERS_PER_DECISION, Outlet, Pauser};
 use super::exports::Exporter;
 use super::life::spawn;
 use super::observe::{Observed, ObservedReadout, ObservedSource, ObservedStream};
@@ -223,8 +223,15 @@ fn number(plan: &Plan) -> Result<(Plan, u64), RunError> {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
     let wanted = plan.settings.run.number;
     let recorder = &plan.settings.recorder;
-    let uncounted = RunId { number: wanted.unwrap_or(0), started_unix_ns: now_unix_ns };
-    let take = || files::take_run(&recorder.directory, wanted, now_unix_ns);
+    let next = plan.after.map(|after| after.saturating_add(1));
+    let uncounted = RunId { number: wanted.or(next).unwrap_or(0), started_unix_ns: now_unix_ns };
+    let take = || match files::take_run(&recorder.directory, wanted, now_unix_ns) {
+        // Somebody removed the counter meanwhile.
+        Ok(id) if wanted.is_none() && next.is_some_and(|next| id.number < next) => {
+            files::take_run(&recorder.directory, next, now_unix_ns)
+        }
+        taken => taken,
+    };
     let id = match if recorder.enabled { take() } else { Ok(uncounted) } {
         Ok(id) => id,
         // Without a directory nothing is recorded, which the recorder says; there is nothing to count.
@@ -606,6 +613,7 @@ fn launch<P: Pipeline>(
     let (writer, looked_at) =
         looks.map(|looks| finds(looks, Arc::clone(&clock), plan.clock().per_s())).unzip();
     let outlet = Outlet::new(observed.recorder.clone());
+    let pauser = Pauser::default();
     let decider = Decider {
         trigger,
         outlet,
@@ -613,6 +621,8 @@ fn launch<P: Pipeline>(
         finds: writer,
         at_once,
         spins,
+        pauser: pauser.clone(),
+        life: Arc::clone(&observed.life),
         orders,
         clock,
         built,
@@ -624,6 +634,7 @@ fn launch<P: Pipeline>(
     run.waveforms = waveforms;
     run.finds = looked_at.map(Arc::new);
     run.faults = parts.faults;
+    run.pauser = (P::Trigger::CAN_PAUSE && plan.role != Role::Readout).then_some(pauser);
     let gate = Arc::clone(&run.gate);
     let decide = |run: &mut Run, found: ItemReceiver<ItemOf<P>>| -> Result<(), RunError> {
         run.threads.push(spawn("build", &observed.life, move || builder.run(&ordered))?);

@@ -6,3 +6,4 @@ mod faults;
 mod pages;
 mod random_requests;
 mod site;
+mod station;

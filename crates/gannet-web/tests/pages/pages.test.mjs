@@ -17,6 +17,7 @@ import { behind, largest, rates, wanted as wanted_record } from "../../pages/tri
 import { History, Recent } from "../../pages/rates.js";
 import { address, wanted } from "../../pages/signals.js";
 import { peak, range as density_range, rms } from "../../pages/spectrum.js";
+import { state_of, verdict as run_verdict } from "../../pages/station.js";
 import { gaps, range } from "../../pages/trace.js";
 import { mixed, rgb, strength, strongest } from "../../pages/waterfall.js";
 
@@ -237,4 +238,26 @@ test("the pages are small: 120 KB compressed, 800 lines of code that draw", () =
   const lines = drawing.reduce((sum, [, text]) => sum + code(text).length, 0);
   assert.ok(lines > 0 && lines < 800, `${lines} lines`);
   for (const [name, text] of served) assert.ok(!/innerHTML|outerHTML|insertAdjacent|document\.write|eval\(/.test(text), name);
+});
+
+test("a run that has ended says that it is drained and verified, and what was lost", () => {
+  const verified = [{ file: "a", items: 1, missing: 0, problem: null }];
+  const run = { number: 7, outcome: "good", failure: null, elapsed_s: 61, frames: 1000, frames_lost: 0, frames_lost_max: 0, verified };
+  const good = run_verdict(run);
+  assert.equal(plain(good.text), "Run 7 is drained: 1 of 1 files verified, 0 lost of 1 000 frames, 00:01:01");
+  assert.equal(good.mark, "");
+  const lossy = run_verdict({ ...run, outcome: "degraded", frames_lost: 5, frames_lost_max: 5 });
+  assert.match(plain(lossy.text), /5 lost of 1 005 frames.*DEGRADED: data were lost$/);
+  assert.equal(lossy.mark, "loss");
+  const refused = run_verdict({ ...run, number: null, outcome: "failed", failure: "no disk", verified: [] });
+  assert.deepEqual(refused, { text: "The run could not start: no disk", mark: "loss" });
+});
+
+test("the state is that of the run, or of the station where that is about to change it", () => {
+  const station = (state) => ({ control: true, state, possible: [], run: 1, ended: 0, failure: null });
+  assert.equal(state_of({ state: "running" }, null), "running");
+  assert.equal(state_of({ state: "initial" }, station("idle")), "idle");
+  assert.equal(state_of({ state: "stopped" }, station("idle")), "stopped");
+  assert.equal(state_of({ state: "stopped" }, station("starting")), "starting");
+  assert.equal(state_of({ state: "paused" }, station("paused")), "paused");
 });

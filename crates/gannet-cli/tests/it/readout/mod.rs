@@ -17,6 +17,7 @@ pub mod process;
 mod raw_streams;
 mod recording;
 mod roce;
+mod station;
 mod trigger_fragments;
 mod unprivileged;
 mod xdp;

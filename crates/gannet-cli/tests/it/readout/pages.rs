@@ -85,11 +85,18 @@ impl Demo {
     }
 
     /// Its exit code and its report, once it has ended.
-    pub fn end(mut self) -> (Option<i32>, Value) {
+    pub fn end(self) -> (Option<i32>, Value) {
+        let (code, mut reports) = self.ends();
+        (code, reports.pop().unwrap())
+    }
+
+    /// Its exit code and the reports of all its runs, once it has ended.
+    pub fn ends(mut self) -> (Option<i32>, Vec<Value>) {
         let mut text = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
         let status = self.child.wait().unwrap();
-        (status.code(), serde_json::from_str(&text).unwrap())
+        let reports = serde_json::Deserializer::from_str(&text).into_iter();
+        (status.code(), reports.collect::<Result<_, _>>().unwrap())
     }
 }
 
