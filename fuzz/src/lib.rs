@@ -9,8 +9,11 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::sync::Arc;
 
-use gannet_control::config;
+use gannet_control::config::{self, Tokens};
+use gannet_control::emulation::Faults;
 use gannet_control::figures::Figures;
+use gannet_control::run::Views;
+use gannet_control::run_control::State;
 use gannet_control::snapshot::Snapshot;
 use gannet_dune::detector::DUNE_TPC;
 use gannet_hdf5::{GroupReader, Reader};
@@ -19,7 +22,7 @@ use gannet_log::{Kind, Label};
 use gannet_topology::TopologyFile;
 use gannet_torus::link::{Config, Link, Origin};
 use gannet_trigger::merge::{MergeConfig, Merged, Merger};
-use gannet_web::{Access, Content, Site};
+use gannet_web::{Access, Commands, Content, Site};
 use gannet_wire::apelink::{Credit, Footer, Header, MAGIC, START, WORD_LEN, words_of};
 use gannet_wire::daq_ethernet::CLOCK;
 use gannet_wire::exchange::UdpAddress;
@@ -271,17 +274,28 @@ fn read_hdf5_group(group: &GroupReader, depth: usize) {
     }
 }
 
-/// Sends `bytes` to the HTTP server, as all that comes on one connection. What comes back is
-/// nothing, or answers, none of which is an internal error.
+/// Sends `bytes` to the HTTP server, as all that comes on one connection: to one of loopback that shows a run, and to one
+/// that is asked with tokens and takes commands. What comes back is nothing, or answers, none of which is an internal
+/// error.
 fn serve(bytes: &[u8]) {
-    let site = Site::new(
-        Arc::new(Figures::new(Arc::new(Snapshot::default))),
-        Access::Loopback,
-        Content::Pages,
-    );
-    let answer = site.answer(bytes);
-    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1."), "{answer:?}");
-    assert!(!answer.starts_with(b"HTTP/1.1 500"), "an internal error");
+    let figures = || {
+        let running = || Snapshot { state: State::Running, ..Snapshot::default() };
+        Arc::new(Figures::new(Arc::new(running)))
+    };
+    let tokens = Tokens::parse("view view-0123456789ab\nadmin admin-0123456789a").expect("tokens");
+    let session = Access::Session { tokens, loopback: true, secure: false };
+    let faults = Some(Arc::new(Faults::new(vec!["0".into()], true)));
+    let views = Views { faults, ..figures().into() };
+    let commands = Commands { allowed: true, ..Commands::default() };
+    let sites = [
+        Site::new(figures(), Access::Loopback, Content::Pages),
+        Site::with_commands(views, session, Content::Pages, commands, None),
+    ];
+    for site in sites {
+        let answer = site.answer(bytes);
+        assert!(answer.is_empty() || answer.starts_with(b"HTTP/1."), "{answer:?}");
+        assert!(!answer.starts_with(b"HTTP/1.1 500"), "an internal error");
+    }
 }
 
 /// Prints `bytes` as the registers of LO|FA|MO, and takes them as the spare bits of credit words.

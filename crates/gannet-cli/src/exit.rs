@@ -51,11 +51,11 @@ impl fmt::Display for Unwritable {
 
 impl std::error::Error for Unwritable {}
 
-/// No run can be asked by a socket.
+/// Nobody answers at a socket or an address.
 #[derive(Debug)]
 pub struct Unreachable {
-    /// The socket.
-    pub socket: PathBuf,
+    /// The socket or the address.
+    pub place: String,
     /// What the system said.
     pub cause: io::Error,
 }
@@ -63,13 +63,16 @@ pub struct Unreachable {
 impl fmt::Display for Unreachable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let advice = match self.cause.kind() {
+            _ if self.place.contains("://") => {
+                "; a run says at its start at which address it can be seen, if it can"
+            }
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                 "; a run with modules in [slow_control] says at its start where its socket is"
             }
             io::ErrorKind::PermissionDenied => "; it is for the user of the run only",
             _ => "",
         };
-        write!(f, "no run answers at {}: {}{advice}", self.socket.display(), self.cause)
+        write!(f, "no run answers at {}: {}{advice}", self.place, self.cause)
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use gannet_web::LogTail;
 use tracing_subscriber::EnvFilter;
 
 /// Lines that wait for the panel; of more, the oldest go.
@@ -12,6 +13,9 @@ const WAITING_MAX: usize = 1000;
 
 /// Lines that wait while a panel has the terminal; `None` while there is none.
 static WAITING: Mutex<Option<VecDeque<String>>> = Mutex::new(None);
+
+/// What was logged last, for those who look from elsewhere.
+pub static TAIL: LogTail = LogTail::new();
 
 fn waiting() -> MutexGuard<'static, Option<VecDeque<String>>> {
     WAITING.lock().unwrap_or_else(PoisonError::into_inner)
@@ -62,6 +66,7 @@ struct Line;
 
 impl Write for Line {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        TAIL.push(&String::from_utf8_lossy(bytes));
         let mut waiting = waiting();
         let Some(lines) = waiting.as_mut() else {
             // The subscriber would complain of an error on standard error, and panic when it cannot.

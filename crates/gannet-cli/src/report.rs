@@ -7,6 +7,7 @@ use gannet_control::alarm::brief;
 use gannet_control::config::Role;
 use gannet_control::run_control::State;
 use gannet_control::snapshot::{ChannelsSnapshot, FigureValue, Snapshot};
+use gannet_control::station::Verified;
 use gannet_dune::raw_file;
 use serde::Serialize;
 
@@ -19,15 +20,6 @@ const LOUDEST: usize = 3;
 /// Alarms of one kind that are listed; of more, their number.
 const ALARMS_SHOWN: usize = 8;
 
-/// Why a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The time was over, or every source had ended.
-    Over,
-    /// A signal asked for it.
-    Signal(i32),
-}
-
 /// What a run came to.
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -36,19 +28,6 @@ pub struct Report {
     pub snapshot: Snapshot,
     /// Files that were read back, each with whether every byte was as written.
     pub verified: Vec<Verified>,
-}
-
-/// A file that was read back.
-#[derive(Debug, Serialize)]
-pub struct Verified {
-    /// The file.
-    pub file: PathBuf,
-    /// Chunks of a log, records of a raw file.
-    pub items: u64,
-    /// Chunks of a log that are known to have been lost from it.
-    pub missing: u64,
-    /// What is wrong with it; nothing when it is sound.
-    pub problem: Option<String>,
 }
 
 impl Report {
@@ -71,8 +50,8 @@ impl Report {
         Self { snapshot, verified }
     }
 
-    /// How the run ended: lost data weigh more than the signal that ended it.
-    pub fn outcome(&self, end: End) -> anyhow::Result<Outcome> {
+    /// How the run went.
+    pub fn outcome(&self) -> anyhow::Result<Outcome> {
         if let (State::Error, Some(failure)) = (self.snapshot.state, &self.snapshot.failure) {
             anyhow::bail!("the run failed: {failure}");
         }
@@ -88,11 +67,10 @@ impl Report {
                 "slow control at stop: {first} ({all} failed); the data are not concerned"
             );
         }
-        Ok(match end {
+        Ok(match self.snapshot.degraded {
             _ if unsound => Outcome::NotVerified,
-            _ if self.snapshot.degraded => Outcome::Degraded,
-            End::Signal(signal) => Outcome::Interrupted(signal),
-            End::Over => Outcome::Ok,
+            true => Outcome::Degraded,
+            false => Outcome::Ok,
         })
     }
 

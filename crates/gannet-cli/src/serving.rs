@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use gannet_control::config::{Plan, Token};
 use gannet_control::notes::Notes;
-use gannet_control::run::{Run, Views};
-use gannet_control::watch::Watched;
-use gannet_web::{Access, Commands, Content, Listener, Server};
+use gannet_control::station::Station;
+use gannet_web::{Access, Commands, Content, Listener, Server, Tls};
 
 use crate::display::LiveDisplay;
 use crate::exit::Usage;
@@ -40,10 +39,11 @@ pub fn take_addresses(
     }
     if let Some(address) = pages {
         let address = address.or(settings.web.listen).unwrap_or(PAGES);
-        if !settings.web.plain && !is_loopback(&address) {
+        let is_closed = settings.web.plain || settings.web.tls.is_some();
+        if !is_closed && !is_loopback(&address) {
             return Err(Usage(format!(
-                "--web={address}: who listens on the way could read the token; set `plain = true` \
-                 in [web] to allow it"
+                "--web={address}: who listens on the way could read the token; set `tls`, or \
+                 `plain = true` to allow it, in [web]"
             )));
         }
         settings.web.listen = Some(address);
@@ -55,13 +55,30 @@ fn is_loopback(address: &SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
+/// What the pages are served by, if not in the clear.
+///
+/// # Errors
+/// When the files that `plan`, read from `file`, names cannot be used.
+pub fn secured(plan: &Plan, file: &str) -> anyhow::Result<Option<Tls>> {
+    let Some((certificates, key)) = plan.web_tls(file)? else { return Ok(None) };
+    let tls = Tls::new(certificates.as_bytes(), key.as_bytes());
+    tls.map(Some).map_err(|wrong| plan.problem(file, "web.tls", wrong).into())
+}
+
 /// The addresses at which a run is to be seen, listened on.
 pub struct Listeners {
     metrics: Option<Listener>,
-    pages: Option<(Listener, Token)>,
+    pages: Option<Pages>,
     control: bool,
     /// Where notes are written, if anything is.
     notes: Option<Notes>,
+}
+
+/// The address of the pages, how it is spoken to, and the token that is told with it.
+struct Pages {
+    scheme: &'static str,
+    listener: Listener,
+    token: Token,
 }
 
 /// A run that can be seen, until this is dropped.
@@ -71,6 +88,11 @@ pub struct Serving {
 }
 
 impl Listeners {
+    /// Whether commands are taken from browsers and programs.
+    pub fn control(&self) -> bool {
+        self.control && self.pages.is_some()
+    }
+
     /// The addresses that `plan`, read from `file`, asks for.
     pub fn open(plan: &Plan, file: &str) -> anyhow::Result<Self> {
         let (metrics, web) = (&plan.settings.metrics, &plan.settings.web);
@@ -83,10 +105,16 @@ impl Listeners {
             anyhow::Ok(Listener::open(address, access)?)
         });
         let pages = web.listen.map(|address| {
-            let token = plan.web_token(file)?;
-            let loopback = is_loopback(&address);
-            let access = Access::Session { token: token.clone(), loopback };
-            anyhow::Ok((Listener::open(address, access)?, token))
+            let tokens = plan.web_tokens(file)?;
+            let (token, loopback) = (tokens.highest().clone(), is_loopback(&address));
+            let tls = secured(plan, file)?;
+            let access = Access::Session { tokens, loopback, secure: tls.is_some() };
+            let listener = Listener::open(address, access)?.admitting(web.clients_max);
+            anyhow::Ok(Pages {
+                scheme: if tls.is_some() { "https" } else { "http" },
+                listener: tls.into_iter().fold(listener, Listener::secured),
+                token,
+            })
         });
         let control = web.control.unwrap_or(false);
         let recorder = &plan.settings.recorder;
@@ -94,34 +122,33 @@ impl Listeners {
         Ok(Self { metrics: metrics.transpose()?, pages: pages.transpose()?, control, notes })
     }
 
-    /// Lets the run be seen with what is `watched` of it, and faults be put in if the configuration allows commands, and
-    /// says where.
+    /// Lets the runs of `station` be seen, and commanded if the configuration allows it, and says where.
     pub fn serve(
         self,
-        run: &Run,
-        watched: Arc<Watched>,
+        station: &Arc<Station>,
         display: &mut LiveDisplay,
     ) -> anyhow::Result<Serving> {
         let commands = Commands {
-            faults: run.faults(),
+            station: Some(Arc::clone(station)),
             verifier: Some(verdict),
             notes: self.notes,
             allowed: self.control,
         };
-        let views = Views { watched: Some(watched), ..run.views() };
+        let present = station.present();
         let metrics = self.metrics.map(|listener| {
             display.note(&format!("metrics: http://{}/metrics", listener.address()));
-            listener.serve(run.figures(), Content::Metrics)
+            listener.serve(present.clone(), Content::Metrics)
         });
-        let pages = self.pages.map(|(listener, token)| {
-            let address = listener.address();
-            let text = format!("see it in a browser: http://{address}/?token={}", token.as_str());
+        let pages = self.pages.map(|Pages { scheme, listener, token }| {
+            let (address, token) = (listener.address(), token.as_str());
+            let text = format!("see it in a browser: {scheme}://{address}/?token={token}");
             // Without it nobody can see the run, whatever else is to be quiet.
             match display {
                 LiveDisplay::Silent => log::say(text),
                 _ => display.note(&text),
             }
-            listener.taking(commands).serve(views, Content::Pages)
+            let listener = listener.taking(commands).showing(&log::TAIL);
+            listener.serve(present.clone(), Content::Pages)
         });
         Ok(Serving { _metrics: metrics.transpose()?, pages: pages.transpose()? })
     }

@@ -14,6 +14,7 @@ use gannet_measure::random::Random;
 use gannet_readout::latency::Window;
 use gannet_readout::record::RecordRequest;
 use gannet_readout::trigger::Outline;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Most primitives that are kept of a second.
@@ -287,7 +288,7 @@ struct Kept {
 }
 
 /// Ticks of which all primitives are there, or a fair part of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Held {
     /// The first.
     pub begin: u64,

@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Resolutions: seconds of a bin, and bins; some more than are promised, as a time hardly ever begins with a bin.
@@ -62,7 +63,7 @@ pub struct History {
 }
 
 /// A figure over some time.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Course {
     /// First second.
     pub begin: u64,

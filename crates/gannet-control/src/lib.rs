@@ -20,6 +20,7 @@ pub mod run;
 pub mod run_control;
 pub mod slow_control;
 pub mod snapshot;
+pub mod station;
 mod sys;
 pub mod watch;
 pub mod waveform;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::OFlags;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Name of the file in the directory of the logs.
@@ -28,7 +29,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 const READ_BYTES_MAX: u64 = 4 << 20;
 
 /// A note.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
     /// When it was written, in seconds since 1970.
     pub at: f64,

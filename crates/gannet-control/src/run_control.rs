@@ -1,6 +1,8 @@
 //! The life of a run as a state machine: which command is allowed when, and what it leads to.
 //!
 //! ```text
+//!                           paused
+//!                            |  |
 //! initial -> configured -> running -> draining -> stopped
 //!    |           |            |          |           |
 //!    |           '------------+----------+--> error <'   (any failure; what was taken is kept)
@@ -10,10 +12,11 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// State of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Nothing is set up.
@@ -23,6 +26,8 @@ pub enum State {
     Configured,
     /// Frames are taken.
     Running,
+    /// Frames are taken, and nothing is decided.
+    Paused,
     /// No new frames are taken; what was taken is processed to the end.
     Draining,
     /// All is written and closed.
@@ -33,10 +38,11 @@ pub enum State {
 
 impl State {
     /// Every state, in the order of a run.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Initial,
         Self::Configured,
         Self::Running,
+        Self::Paused,
         Self::Draining,
         Self::Stopped,
         Self::Error,
@@ -48,6 +54,7 @@ impl State {
             Self::Initial => "initial",
             Self::Configured => "configured",
             Self::Running => "running",
+            Self::Paused => "paused",
             Self::Draining => "draining",
             Self::Stopped => "stopped",
             Self::Error => "error",
@@ -68,6 +75,10 @@ pub enum Event {
     Configure,
     /// Frames are taken from now on.
     Start,
+    /// Nothing is decided from now on.
+    Pause,
+    /// Decisions are made again.
+    Resume,
     /// Somebody asked for the end, or the time is up.
     Stop,
     /// Everything that was taken is processed and written.
@@ -118,12 +129,14 @@ impl RunControl {
     /// # Errors
     /// [`NotAllowed`] when the event has no place in the present state, which then stays.
     pub fn on(&mut self, event: Event) -> Result<State, NotAllowed> {
-        use State::{Configured, Draining, Initial, Running, Stopped};
+        use State::{Configured, Draining, Initial, Paused, Running, Stopped};
         self.state = match (self.state, event) {
             (Initial, Event::Configure) => Configured,
             (Configured, Event::Start) => Running,
             (Configured, Event::Stop) => Stopped,
-            (Running, Event::Stop) => Draining,
+            (Running, Event::Pause) => Paused,
+            (Paused, Event::Resume) => Running,
+            (Running | Paused, Event::Stop) => Draining,
             // Asked twice, a run still drains once.
             (Draining, Event::Stop) => Draining,
             (Draining, Event::Drained) => Stopped,
@@ -148,6 +161,21 @@ mod tests {
             [State::Configured, State::Running, State::Draining, State::Draining, State::Stopped]
         );
         assert!(!run.is_degraded());
+    }
+
+    #[test]
+    fn a_run_pauses_only_while_it_takes_frames_and_drains_from_a_pause() {
+        let mut run = RunControl::default();
+        assert!(run.on(Event::Pause).is_err());
+        [Event::Configure, Event::Start].iter().for_each(|event| _ = run.on(*event).unwrap());
+        assert!(run.on(Event::Resume).is_err());
+        for events in [[Event::Pause, Event::Resume], [Event::Pause, Event::Stop]] {
+            assert_eq!(run.on(events[0]), Ok(State::Paused));
+            assert!(run.on(Event::Pause).is_err());
+            run.on(events[1]).unwrap();
+        }
+        assert_eq!(run.state(), State::Draining);
+        assert!(run.on(Event::Resume).is_err());
     }
 
     #[test]

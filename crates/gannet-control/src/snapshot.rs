@@ -7,6 +7,7 @@ use std::sync::Arc;
 use gannet_emulate::Truth;
 use gannet_measure::histogram::{Histogram, Summary};
 use gannet_measure::ledger::Statement;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::alarm::{Alarm, AlarmKind};
@@ -22,7 +23,7 @@ const PLACES_MAX: usize = 4;
 pub type SnapshotSource = Arc<dyn Fn() -> Snapshot + Send + Sync>;
 
 /// A run at one moment.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Snapshot {
     /// Number of this snapshot: later ones have higher numbers.
     pub number: u64,
@@ -78,7 +79,7 @@ pub struct Snapshot {
 }
 
 /// Commands to modules.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct SlowControlSnapshot {
     /// Commands so far.
     pub commands: u64,
@@ -95,7 +96,7 @@ pub struct SlowControlSnapshot {
 }
 
 /// A figure that only one kind of detector has.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Figure {
     /// What people call it.
     pub name: String,
@@ -104,7 +105,7 @@ pub struct Figure {
 }
 
 /// The value of a [`Figure`].
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FigureValue {
     /// So many.
@@ -140,7 +141,7 @@ impl Figure {
 }
 
 /// How long something took, in nanoseconds.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Times {
     /// What people ask for first.
     #[serde(flatten)]
@@ -157,12 +158,15 @@ impl Times {
 }
 
 /// One source of frames.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct SourceSnapshot {
     /// Name in the configuration.
     pub name: String,
     /// How packets are received, in words.
     pub engine: String,
+    /// Whether a readout is there that takes it, where readouts are other processes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub has_readout: Option<bool>,
     /// Processor that its receiving thread keeps to, if it was given one.
     pub cpu: Option<usize>,
     /// Address at which its socket listens, if it has one.
@@ -193,7 +197,7 @@ pub struct SourceSnapshot {
 }
 
 /// One stream.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StreamSnapshot {
     /// What people call it; of DUNE's `detector/crate/slot/stream`.
     pub name: String,
@@ -228,6 +232,9 @@ pub struct StreamSnapshot {
     pub stalls: u64,
     /// Whether the stream is silent for longer than it may be.
     pub stalled: bool,
+    /// Whether no readout is there for it, where readouts are other processes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub without_readout: bool,
     /// Whether its time is far from the time that most streams agree on, so that its primitives do
     /// not take part.
     pub set_apart: bool,
@@ -238,7 +245,7 @@ pub struct StreamSnapshot {
 }
 
 /// The channels one by one, as of the last look at them; there is one a second and one at the end.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ChannelsSnapshot {
     /// Channels that make far more primitives than others of their plane.
     pub noisy: u64,
@@ -267,7 +274,7 @@ impl ChannelsSnapshot {
 }
 
 /// What the trigger did so far.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct TriggerSnapshot {
     /// Trigger primitives that came in.
     pub primitives: u64,
@@ -288,7 +295,7 @@ pub struct TriggerSnapshot {
 }
 
 /// A trigger primitive.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct PrimitiveSnapshot {
     /// Number of the channel.
     pub channel: u32,
@@ -303,7 +310,7 @@ pub struct PrimitiveSnapshot {
 }
 
 /// What the recorder did so far.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RecorderSnapshot {
     /// Trigger records that are safe in the log: they survive the end of this process.
     pub records: u64,
@@ -352,7 +359,7 @@ pub struct RecorderSnapshot {
 }
 
 /// How long things took, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct LatencySnapshot {
     /// From the arrival of a frame to its primitives.
     pub arrival_to_primitive: Summary,
@@ -400,6 +407,7 @@ impl Snapshot {
     pub(crate) fn alarms_now(&self) -> Vec<Alarm> {
         let recorder = &self.recorder;
         let mut alarms: Vec<_> = self.streams.iter().filter_map(silent).collect();
+        alarms.extend(self.without_readout());
         alarms.extend(set_apart(self));
         alarms.extend(recorder.trouble.iter().map(|why| {
             Alarm::new(AlarmKind::Recorder, "the recorder", format!("cannot write: {why}"))
@@ -422,6 +430,20 @@ impl Snapshot {
         alarms
     }
 
+    /// Sources of which no readout has come yet, and those whose readout is gone.
+    fn without_readout(&self) -> impl Iterator<Item = Alarm> {
+        let alarm = |has_come: bool| {
+            let is_meant = |source: &&SourceSnapshot| {
+                source.has_readout == Some(false) && (source.frames > 0) == has_come
+            };
+            let sources = self.sources.iter().filter(is_meant);
+            let names: Vec<_> = sources.map(|source| source.name.as_str()).collect();
+            let is_due = self.state == State::Running && !names.is_empty();
+            is_due.then(|| no_readout(&names, has_come))
+        };
+        [false, true].into_iter().filter_map(alarm)
+    }
+
     /// A run that has ended without a frame: where it listened, what came instead, and what to check.
     pub(crate) fn no_frames(&self) -> Alarm {
         let sources = &self.sources;
@@ -436,7 +458,8 @@ impl Snapshot {
         let has_sockets = sources.iter().any(|source| source.address.is_some());
         text += &match offered.map(|statement| statement.offered).sum() {
             _ if self.role == Role::Builder => {
-                "; check that the readout runs and can reach this address, and what its own report says"
+                "; check that a readout runs for each source and can reach this builder, and what its \
+                 own report says"
                     .into()
             }
             0_u64 if !has_sockets => {
@@ -464,9 +487,21 @@ fn command_failed(outcome: &Outcome) -> Alarm {
     }
 }
 
+/// That no readout takes the sources with these names.
+fn no_readout(names: &[&str], has_come: bool) -> Alarm {
+    let sources = if names.len() == 1 { "source" } else { "sources" };
+    let subject = format!("{sources} {}", names.join(", "));
+    let what = if has_come { "no readout is left for" } else { "no readout has joined for" };
+    let source = names.join(",");
+    let text = format!(
+        "{what} {subject}; start `gannet run --role readout --source {source:?}` where the frames come"
+    );
+    Alarm { kind: AlarmKind::NoReadout, subject, text }
+}
+
 fn silent(stream: &StreamSnapshot) -> Option<Alarm> {
     let what = match stream.frames {
-        _ if !stream.stalled => return None,
+        _ if !stream.stalled || stream.without_readout => return None,
         0 => "is silent: no frame has come".to_owned(),
         frames => format!("is silent: frames have stopped coming after {frames}"),
     };

@@ -9,6 +9,7 @@ mod waterfall;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gannet_readout::latency::{Extent, StreamBuffer, Window};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use spectrum::{SEGMENT_MAX, Spectrum};
@@ -20,7 +21,7 @@ pub const FRAMES_MAX: usize = 256;
 pub const COLUMNS_MAX: usize = 4096;
 
 /// A channel whose samples can be looked at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SampledChannel {
     /// Number of the channel, in the detector.
     pub channel: u32,
@@ -86,7 +87,7 @@ pub struct Look {
 }
 
 /// Samples of a channel, least and greatest of each column of a picture.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Waveform {
     /// Number of the channel.
     pub channel: u32,

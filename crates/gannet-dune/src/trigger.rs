@@ -191,6 +191,7 @@ impl TpcTrigger {
 impl Trigger for TpcTrigger {
     type Item = TriggerPrimitive;
     type Origin = Origin;
+    const CAN_PAUSE: bool = true;
 
     fn take(&mut self, segment: &Segment, tps: &[TriggerPrimitive], now_ns: u64) {
         let stream = segment.stream as usize;
@@ -208,6 +209,14 @@ impl Trigger for TpcTrigger {
     fn advance(&mut self, now_ns: u64, outcome: &mut Outcome<Origin>) {
         self.chain.advance(now_ns, &mut self.out);
         self.pass_on(now_ns, outcome);
+    }
+
+    fn pause(&mut self) {
+        self.chain.pause();
+    }
+
+    fn resume(&mut self) {
+        self.chain.resume(&mut self.out);
     }
 
     fn drain(&mut self, now_ns: u64, outcome: &mut Outcome<Origin>) {

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use gannet_measure::ledger::{Drop, Statement};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Frames by the fault that they suffered; every frame is counted at most once, but for the wrong
 /// clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultCounts {
     /// Not sent, by the fault of this name.
     pub lost: u64,
@@ -71,7 +72,7 @@ impl FaultCounts {
 }
 
 /// The truth about one stream, or about several added up.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamTruth {
     /// Name of the stream; empty in a sum.
     pub stream: String,
@@ -121,7 +122,7 @@ impl StreamTruth {
 }
 
 /// The truth about all streams.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Truth {
     /// Seed of content and faults.
     pub seed: u64,

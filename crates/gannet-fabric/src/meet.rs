@@ -4,12 +4,12 @@ mod reception;
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use self::reception::Reception;
+pub use self::reception::{Reception, Strangers};
 use crate::endpoint::{Endpoint, Level, Peer};
 use crate::exchange::{JoinError, Side};
 use crate::ofi::provider::{Choice, ChooseError, Wanted, choose};
@@ -25,7 +25,7 @@ pub trait Meet: Clone + Send + 'static {
     /// One end.
     type Endpoint: Endpoint + Send + 'static;
     /// Who waits for others.
-    type Listener: Send + 'static;
+    type Listener: Send + Sync + 'static;
     /// Who has come, and has not said who it is.
     type Caller: Send + 'static;
 
@@ -43,6 +43,12 @@ pub trait Meet: Clone + Send + 'static {
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] when nobody comes.
     fn come(&self, listener: &Self::Listener, wait: Duration) -> io::Result<Self::Caller>;
+
+    /// The socket of who has come, by which a meeting can be ended; none where a meeting never waits.
+    fn socket<'a>(&self, caller: &'a Self::Caller) -> Option<BorrowedFd<'a>> {
+        let _ = caller;
+        None
+    }
 
     /// Joins an endpoint of its own to who has come, within the deadline of the limits.
     ///
@@ -130,6 +136,10 @@ impl Meet for OverShm {
         listener.accept(wait)
     }
 
+    fn socket<'a>(&self, caller: &'a OwnedFd) -> Option<BorrowedFd<'a>> {
+        Some(caller.as_fd())
+    }
+
     fn join(
         &self,
         caller: OwnedFd,
@@ -190,6 +200,10 @@ impl Meet for OverUdp {
 
     fn come(&self, listener: &tcp::Listener, wait: Duration) -> io::Result<TcpStream> {
         listener.come(wait)
+    }
+
+    fn socket<'a>(&self, caller: &'a TcpStream) -> Option<BorrowedFd<'a>> {
+        Some(caller.as_fd())
     }
 
     fn join(
@@ -254,6 +268,10 @@ impl Meet for OverOfi {
 
     fn come(&self, listener: &tcp::Listener, wait: Duration) -> io::Result<TcpStream> {
         listener.come(wait)
+    }
+
+    fn socket<'a>(&self, caller: &'a TcpStream) -> Option<BorrowedFd<'a>> {
+        Some(caller.as_fd())
     }
 
     fn join(

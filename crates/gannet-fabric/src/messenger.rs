@@ -2,7 +2,10 @@
 //!
 //! A message lies in the next slot of the receiver's ring, and its notification tells how long it is. Behind the
 //! slots lies a word that is never read: a notification of it says how many messages the other side has taken, so
-//! that their slots are free again. Nothing waits, and no more messages are under way than there are slots.
+//! that their slots are free again. Nothing waits, and no more messages are under way than there are slots. Who takes
+//! none of those that are under way for longer than a deadline is given up, even if it still lives.
+
+use std::time::Duration;
 
 use gannet_memory::{Access, RegionError, SharedRegion};
 use thiserror::Error;
@@ -18,6 +21,8 @@ const LABEL: u32 = u32::from_le_bytes(*b"ring");
 const WORD_BYTES: u64 = 8;
 /// Completions that are taken at a look.
 const LOOK: usize = 256;
+/// Most time between two looks that counts against the other side: in what is beyond, this one was away.
+const AWAY_NS: u64 = 100_000_000;
 
 /// Size of a ring; both sides have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,11 +85,16 @@ pub struct Messenger {
     /// Word that tells of taken messages, while it is under way.
     telling: Option<Request>,
     completions: Vec<Completion>,
+    deadline_ns: u64,
+    /// When this side looked last, and for how long messages have been under way since of which none was taken.
+    looked_ns: u64,
+    untaken_ns: u64,
     ended: Option<Failure>,
 }
 
 impl Messenger {
-    /// A messenger of an endpoint that is joined to `peer` and used for nothing else.
+    /// A messenger of an endpoint that is joined to `peer` and used for nothing else. The other side is given up when
+    /// it takes no message for longer than `deadline`.
     ///
     /// # Errors
     /// When its memory cannot be had or opened.
@@ -95,6 +105,7 @@ impl Messenger {
         mut endpoint: Box<dyn Endpoint + Send>,
         peer: Peer,
         ring: Ring,
+        deadline: Duration,
     ) -> Result<Self, SetupError> {
         let slot_bytes_max = endpoint.facts().bytes_max;
         assert!(
@@ -126,6 +137,9 @@ impl Messenger {
             told: 0,
             telling: None,
             completions: Vec::with_capacity(LOOK),
+            deadline_ns: u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX),
+            looked_ns: 0,
+            untaken_ns: 0,
             ended: None,
         })
     }
@@ -186,6 +200,7 @@ impl Messenger {
     /// When the other side has left, or does not keep to the rules; it stays so.
     pub fn step(&mut self, now_ns: u64) -> Result<(), Failure> {
         self.endpoint.progress(now_ns);
+        let taken_before = self.taken_there;
         loop {
             let mut completions = std::mem::take(&mut self.completions);
             self.endpoint.poll(&mut completions);
@@ -197,7 +212,19 @@ impl Messenger {
             }
         }
         self.tell_taken();
+        self.watch(now_ns, self.taken_there > taken_before);
         self.ended.map_or(Ok(()), Err)
+    }
+
+    /// Gives the other side up when it has taken nothing for too long of what it was sent.
+    fn watch(&mut self, now_ns: u64, has_taken: bool) {
+        let passed_ns = now_ns.saturating_sub(self.looked_ns).min(AWAY_NS);
+        self.looked_ns = now_ns;
+        let is_idle = has_taken || self.taken_there == self.sent;
+        self.untaken_ns = if is_idle { 0 } else { self.untaken_ns + passed_ns };
+        if self.untaken_ns > self.deadline_ns {
+            self.fail(Failure::Unresponsive);
+        }
     }
 
     fn hear(&mut self, completion: Completion) {

@@ -1,5 +1,6 @@
 //! Latency histograms that record without allocating and merge without loss.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::counter::Counter;
@@ -132,7 +133,7 @@ impl Histogram {
 }
 
 /// The figures of a [`Histogram`] that reports print, in the unit of its values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Summary {
     /// Number of values.
     pub count: u64,

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::counter::Counter;
@@ -124,7 +125,7 @@ impl<R: Reason> Account<R> {
 }
 
 /// Items dropped for one reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Drop {
     /// Name of the reason, in snake case.
     pub reason: String,
@@ -148,7 +149,7 @@ impl Drop {
 }
 
 /// Snapshot of one stage.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Statement {
     /// Name of the stage.
     pub stage: String,

@@ -31,6 +31,8 @@ pub trait Trigger: Send + 'static {
     type Item: Item;
     /// What a part of a record is.
     type Origin: Origin;
+    /// Whether it can decide nothing for a while.
+    const CAN_PAUSE: bool = false;
 
     /// Takes the items of a segment: those of its stream that ended before the tick up to which it was
     /// searched, since the last call for this stream, at wall time `now_ns`.
@@ -45,6 +47,13 @@ pub trait Trigger: Send + 'static {
     /// Goes on as far as all streams allow, and adds what follows to `outcome`. To be called every few
     /// milliseconds.
     fn advance(&mut self, now_ns: u64, outcome: &mut Outcome<Self::Origin>);
+
+    /// Decides nothing from now on. Items are taken as before; what a decision would have been made of is counted as
+    /// dropped for the pause. Only called where [`CAN_PAUSE`](Self::CAN_PAUSE) is set.
+    fn pause(&mut self) {}
+
+    /// Decides again.
+    fn resume(&mut self) {}
 
     /// Goes on to the end: nothing more will be taken.
     fn drain(&mut self, now_ns: u64, outcome: &mut Outcome<Self::Origin>);

@@ -10,6 +10,7 @@ import { HistoryPage } from "./history.js";
 import { Overview, WINDOW_S } from "./overview.js";
 import { History, Recent, totals } from "./rates.js";
 import { Signals } from "./signals.js";
+import { state_of } from "./station.js";
 import { Triggers } from "./triggers.js";
 
 /** @typedef {import("./rates.js").Snapshot} Snapshot */
@@ -29,6 +30,8 @@ const [triggers, breaking, past] = [new Triggers(), new Break(), new HistoryPage
 const reasons = new Map();
 /** @type {Snapshot | null} */
 let latest = null;
+/** @type {import("./station.js").Station | null} */
+let station = null;
 
 /** The name of the page in an address; what follows it is the page's own. */
 const name_in = (/** @type {string} */ hash) => hash.slice(2).split("?")[0] || "overview";
@@ -74,20 +77,23 @@ function draw() {
   const { frames } = totals(latest);
   const bytes = recent.rate((snapshot) => totals(snapshot).bytes);
   const lost = bounds(latest.frames_lost, latest.frames_lost_max);
+  const name = latest.state === "initial" && station ? "no run yet" : title(latest);
   const parts = [
-    title(latest),
+    name,
     clock(latest.elapsed_s),
     `${latest.streams.length} streams`,
     bytes === undefined ? null : si(8 * bytes, "bit/s"),
     `${lost} lost of ${grouped(frames + latest.frames_lost)}`,
   ];
   const degraded = latest.degraded ? ", DEGRADED" : "";
-  say(state, latest.state.toUpperCase() + degraded);
-  state.classList.toggle("loss", latest.degraded || latest.state === "error");
+  const shown_state = state_of(latest, station);
+  say(state, shown_state.toUpperCase() + degraded);
+  state.classList.toggle("loss", latest.degraded || ["error", "failed"].includes(shown_state));
+  state.classList.toggle("attention", shown_state === "paused");
   say(line, parts.filter((part) => part !== null).map((part) => ` · ${part}`).join(""));
   say(count, latest.alarms.length > 0 ? `(${latest.alarms.length})` : "");
   count.classList.toggle("attention", latest.alarms.length > 0);
-  const heading = `${latest.degraded ? "! " : ""}${title(latest)} ${latest.state} – Gannet`;
+  const heading = `${latest.degraded ? "! " : ""}${name} ${shown_state} – Gannet`;
   if (document.title !== heading) document.title = heading;
   const shown = page();
   if (shown === overview) overview.show(latest, recent, history, reasons);
@@ -105,6 +111,13 @@ function take(snapshot) {
   latest = snapshot;
   history.add(snapshot);
   recent.add(snapshot);
+  draw();
+}
+
+/** @param {import("./station.js").Station} told */
+function follow(told) {
+  station = told;
+  overview.control.show(told);
   draw();
 }
 
@@ -132,4 +145,4 @@ window.addEventListener("hashchange", () => {
 });
 window.addEventListener("resize", draw);
 turn();
-new Feed(take, age);
+new Feed(take, follow, age);

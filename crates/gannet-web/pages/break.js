@@ -1,5 +1,6 @@
 // Faults put into the run on purpose, and what it says about them.
 
+import { command } from "./command.js";
 import { make, say } from "./dom.js";
 import { grouped, si, spelled } from "./format.js";
 
@@ -66,11 +67,6 @@ function rated(channel, loudest) {
   const found = loudest.find((loud) => loud.channel === channel);
   if (found?.condition !== "noisy") return ", which is not named as noisy yet";
   return `, which is named as noisy: ${si(found.recent_tp_rate_hz, "Hz")}`;
-}
-
-/** A key of a command, so that it is done once. */
-function key() {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /** A fault, with the button that puts it in. */
@@ -181,16 +177,7 @@ export class Break {
 
   /** @param {Fault} fault */
   async inject({ name }) {
-    try {
-      const answer = await fetch("/api/v1/faults", {
-        method: "POST",
-        headers: { "Content-Type": "application/json", "Idempotency-Key": key() },
-        body: JSON.stringify({ fault: name, seconds: this.seconds.valueAsNumber || undefined }),
-      });
-      say(this.refusal, answer.ok ? "" : ((await answer.json()).detail ?? "The run refuses."));
-    } catch {
-      say(this.refusal, "The run does not answer.");
-    }
+    say(this.refusal, await command("/api/v1/faults", { fault: name, seconds: this.seconds.valueAsNumber || undefined }));
     this.last_look = -Infinity;
     this.refresh();
   }

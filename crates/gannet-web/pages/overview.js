@@ -4,6 +4,7 @@ import { Table, make, say } from "./dom.js";
 import { bounds, grouped, si, span, spelled } from "./format.js";
 import { Plot } from "./plot.js";
 import { address } from "./signals.js";
+import { Control } from "./station.js";
 
 /** @typedef {import("./rates.js").Snapshot} Snapshot */
 /** @typedef {import("./rates.js").Stream} Stream */
@@ -93,6 +94,7 @@ class Stage {
 
 export class Overview {
   constructor() {
+    this.control = new Control();
     this.stages = make("ol", "stages");
     /** @type {Stage[]} */
     this.boxes = [];
@@ -128,6 +130,7 @@ export class Overview {
     this.specific = new Table("Of this detector", [{ title: "figure" }, { title: "value", numeric: true }]);
     this.element = make("div", "overview", [
       make("h1", "hidden", "Overview"),
+      this.control.element,
       make("section", "", [make("h2", "", "From the wire to the file"), this.stages]),
       make("section", "plots", [make("h2", "hidden", "Rates"), ...this.plots.map(({ plot }) => plot.element)]),
       make("section", "tables", [this.streams.element, this.times.element, this.channels.element, this.specific.element]),

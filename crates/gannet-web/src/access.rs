@@ -3,10 +3,13 @@
 use std::net::IpAddr;
 
 use axum::extract::Request;
-use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
+use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
-use gannet_control::config::Token;
+use axum::response::{IntoResponse, Response};
+use gannet_control::config::{AccessRole, Token, Tokens};
 use subtle::ConstantTimeEq;
+
+use crate::problem::Problem;
 
 /// Who may read what a [`Server`](crate::Server) serves.
 #[derive(Clone, Debug)]
@@ -17,84 +20,128 @@ pub enum Access {
     Token(Token),
     /// Anybody who reaches the address.
     Anybody,
-    /// Browsers that were opened with the token in the address, which a cookie keeps from then on, and programs that
-    /// send it as `Authorization: Bearer`.
+    /// Browsers that were opened with a token in the address, which a cookie keeps from then on, and programs that
+    /// send one as `Authorization: Bearer`.
     Session {
-        /// What they have to know.
-        token: Token,
+        /// What they have to know, and what they may do then.
+        tokens: Tokens,
         /// Whether it is asked for by the names and addresses of loopback only.
         loopback: bool,
+        /// Whether it is served by TLS, so that the cookie may never be sent in the clear.
+        secure: bool,
     },
 }
 
-/// Why a request is not answered: status and text.
-pub(crate) type Refusal = (StatusCode, &'static str);
+/// Why a request is not answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    pub status: StatusCode,
+    code: &'static str,
+    detail: String,
+}
 
-impl Access {
-    /// Whether a request with these headers may be answered.
-    ///
-    /// # Errors
-    /// Why it may not.
-    pub(crate) fn check(&self, version: Version, headers: &HeaderMap) -> Result<(), Refusal> {
-        let host = host(version, headers)?;
-        if from_another_site(host, headers) {
-            return Err((StatusCode::FORBIDDEN, "pages of other sites may not read this\n"));
+impl Refusal {
+    pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        Self { status, code, detail: detail.into() }
+    }
+
+    /// The answer: a problem document to a call of the interface, a line of text otherwise.
+    pub fn answer(self, is_call: bool) -> Response {
+        let Self { status, code, detail } = self;
+        let mut response = match is_call {
+            true => Problem::new(status, code, detail).into_response(),
+            false => (status, detail + "\n").into_response(),
+        };
+        if status == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Bearer realm=\"gannet\"");
+            response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
         }
-        match self {
-            Self::Anybody => Ok(()),
-            // A browser whose page came from a name that now resolves to this machine still says
-            // that name. Programs that are no browsers may leave the host out.
-            Self::Loopback if host.is_none_or(is_loopback) => Ok(()),
-            Self::Loopback => Err((
-                StatusCode::FORBIDDEN,
-                "this address serves loopback only: ask for localhost or 127.0.0.1\n",
-            )),
-            Self::Session { loopback: true, .. } if !host.is_none_or(is_loopback) => Err((
-                StatusCode::FORBIDDEN,
-                "this address serves loopback only: ask for localhost or 127.0.0.1\n",
-            )),
-            Self::Session { token, .. }
-                if presents(token, headers) || remembers(token, headers) =>
-            {
-                Ok(())
-            }
-            Self::Session { .. } => Err((
-                StatusCode::UNAUTHORIZED,
-                "open the whole address that the terminal printed: it has a token at its end\n",
-            )),
-            Self::Token(token) if presents(token, headers) => Ok(()),
-            Self::Token(_) => Err((
-                StatusCode::UNAUTHORIZED,
-                "a token is needed: Authorization: Bearer TOKEN, with the text of the file that \
-                 `token_file` names\n",
-            )),
-        }
+        response
     }
 }
 
-/// The cookie to be set for a browser that opens `/` with the right token in the address: it holds the token, for
+impl Access {
+    /// What the sender of a request with these headers may do.
+    ///
+    /// # Errors
+    /// Why it may nothing.
+    pub(crate) fn check(
+        &self,
+        version: Version,
+        headers: &HeaderMap,
+    ) -> Result<AccessRole, Refusal> {
+        let host = host(version, headers)?;
+        if from_another_site(host, headers) {
+            let detail = "pages of other sites may not read this";
+            return Err(Refusal::new(StatusCode::FORBIDDEN, "foreign-origin", detail));
+        }
+        // A browser whose page came from a name that now resolves to this machine still says
+        // that name. Programs that are no browsers may leave the host out.
+        let is_here = host.is_none_or(is_loopback);
+        if matches!(self, Self::Loopback | Self::Session { loopback: true, .. }) && !is_here {
+            let detail = "this address serves loopback only: ask for localhost or 127.0.0.1";
+            return Err(Refusal::new(StatusCode::FORBIDDEN, "foreign-host", detail));
+        }
+        let (role, detail) = match self {
+            Self::Anybody | Self::Loopback => return Ok(AccessRole::View),
+            Self::Token(token) => (
+                given(headers).filter(|given| is_same(given, token)).map(|_| AccessRole::View),
+                "a token is needed: Authorization: Bearer TOKEN, with the text of the file that \
+                 `token_file` names",
+            ),
+            Self::Session { tokens, .. } => (
+                given(headers).or_else(|| kept(headers)).and_then(|given| role(given, tokens)),
+                "open the whole address that the terminal printed: it has a token at its end",
+            ),
+        };
+        role.ok_or_else(|| Refusal::new(StatusCode::UNAUTHORIZED, "no-token", detail))
+    }
+}
+
+/// The cookie to be set for a browser that opens `/` with a right token in the address: it holds the token, for
 /// this port of the host only, and no script can read it.
 pub(crate) fn cookie(access: &Access, request: &Request) -> Option<HeaderValue> {
-    let Access::Session { token, .. } = access else { return None };
+    let Access::Session { tokens, secure, .. } = access else { return None };
     let (headers, uri) = (request.headers(), request.uri());
     if uri.path() != "/" || !matches!(*request.method(), Method::GET) {
         return None;
     }
     let given = uri.query()?.split('&').find_map(|pair| pair.strip_prefix("token="))?;
-    let is_right: bool = given.as_bytes().ct_eq(token.as_bytes()).into();
-    let text = std::str::from_utf8(token.as_bytes()).ok()?;
-    let cookie = format!("{}={text}; Path=/; HttpOnly; SameSite=Strict", cookie_name(headers));
-    HeaderValue::from_str(&cookie).ok().filter(|_| is_right)
+    role(given.as_bytes(), tokens)?;
+    let name = cookie_name(headers);
+    let secure = if *secure { "; Secure" } else { "" };
+    let cookie = format!("{name}={given}; Path=/; HttpOnly; SameSite=Strict{secure}");
+    HeaderValue::from_str(&cookie).ok()
 }
 
-/// Whether a cookie of this server has `token`.
-fn remembers(token: &Token, headers: &HeaderMap) -> bool {
+/// The role of who gives this token. All are compared with it, so that the time does not tell which of them it is like.
+fn role(given: &[u8], tokens: &Tokens) -> Option<AccessRole> {
+    tokens.iter().fold(None, |found, (role, token)| {
+        let is_it = is_same(given, token);
+        if is_it { Some(role) } else { found }
+    })
+}
+
+/// Whether they are the same; takes the same time wherever they differ.
+fn is_same(given: &[u8], token: &Token) -> bool {
+    given.ct_eq(token.as_bytes()).into()
+}
+
+/// The token that programs send.
+fn given(headers: &HeaderMap) -> Option<&[u8]> {
+    let given = headers.get(AUTHORIZATION)?.as_bytes();
+    let (scheme, given) = given.split_at_checked(b"Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then_some(given)
+}
+
+/// The token that a cookie of this server keeps.
+fn kept(headers: &HeaderMap) -> Option<&[u8]> {
     let name = cookie_name(headers);
     let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut values = cookies
         .flat_map(|line| line.split(';'))
         .filter_map(|cookie| cookie.trim().strip_prefix(&*name)?.strip_prefix('='));
-    values.any(|value| value.as_bytes().ct_eq(token.as_bytes()).into())
+    values.next().map(str::as_bytes)
 }
 
 /// What the cookie is called: cookies are sent to all ports of a host.
@@ -110,10 +157,12 @@ fn host(version: Version, headers: &HeaderMap) -> Result<Option<&str>, Refusal> 
     match (hosts.next(), hosts.next()) {
         (None, _) if version < Version::HTTP_11 => Ok(None),
         (Some(host), None) => {
-            let host = host.to_str().map_err(|_| (StatusCode::BAD_REQUEST, "bad Host\n"))?;
+            let host = host.to_str().map_err(|_| {
+                Refusal::new(StatusCode::BAD_REQUEST, "bad-host", "the host is no text")
+            })?;
             Ok(Some(without_port(host)))
         }
-        _ => Err((StatusCode::BAD_REQUEST, "a request needs one Host\n")),
+        _ => Err(Refusal::new(StatusCode::BAD_REQUEST, "bad-host", "a request needs one Host")),
     }
 }
 
@@ -147,13 +196,6 @@ fn from_another_site(host: Option<&str>, headers: &HeaderMap) -> bool {
     !(is_ours || is_followed) || origin.is_some_and(|origin| origin.is_none() || origin != host)
 }
 
-/// Whether the headers carry `token`; takes the same time whatever else they carry.
-fn presents(token: &Token, headers: &HeaderMap) -> bool {
-    let given = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
-    let Some((scheme, given)) = given.split_at_checked(b"Bearer ".len()) else { return false };
-    scheme.eq_ignore_ascii_case(b"Bearer ") && given.ct_eq(token.as_bytes()).into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,7 +207,7 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, HeaderValue::from_str(value).unwrap());
         }
-        access.check(Version::HTTP_11, &map).map_or_else(|(status, _)| status.as_u16(), |()| 200)
+        access.check(Version::HTTP_11, &map).map_or_else(|refusal| refusal.status.as_u16(), |_| 200)
     }
 
     #[test]

@@ -1,49 +1,55 @@
 //! Alarms: which are raised, by which rules, and acknowledging one.
 
-use std::sync::Arc;
-
-use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use gannet_control::alarm::board::{Board, NotAcknowledged};
+use gannet_control::alarm::board::{Board, Entry, NotAcknowledged};
 use gannet_control::alarm::rule::{Limit, Rule};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::api::problem;
-use crate::commands::{Peer, conflict};
-use crate::history::none;
-use crate::site::Shared;
+use crate::calls::{Ask, Nothing, Reply};
+use crate::commands::Peer;
+use crate::history::watched;
+use crate::problem::Problem;
 
 /// Longest name of somebody who acknowledges an alarm, in characters.
 pub const NAME_MAX: usize = 64;
 
 /// The alarms of a process, and its rules.
-#[derive(Serialize)]
-struct Listed<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Alarms")]
+pub(crate) struct Listed<'a> {
     #[serde(flatten)]
     board: &'a Board,
+    /// What raises alarms.
     rules: Vec<Ruled<'a>>,
     /// Whether alarms can be acknowledged.
     control: bool,
 }
 
 /// A rule.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "AlarmRule")]
 struct Ruled<'a> {
+    /// What it is called.
     name: &'a str,
+    /// The figure that it looks at.
     figure: &'a str,
+    /// Unit of the figure.
     unit: &'static str,
+    /// It raises an alarm above this.
     above: Option<f64>,
+    /// Or below this.
     below: Option<f64>,
+    /// The alarm clears on the other side of this.
     clear: f64,
     /// Seconds for which the figure is beyond its limit before the alarm is raised.
     hold_s: f64,
     /// Seconds for which it is back before the alarm clears.
     quiet_s: f64,
+    /// What it means that the alarm is raised.
     meaning: &'a str,
+    /// What to do.
     advice: &'a str,
     /// Whether a program is called or an address told.
     calls: bool,
@@ -73,65 +79,39 @@ impl<'a> From<&'a Rule> for Ruled<'a> {
 }
 
 /// The alarms that are raised, those that were, and the rules.
-pub(crate) async fn list(State(shared): State<Arc<Shared>>) -> Response {
-    let Some(watched) = &shared.watched else { return none() };
+pub(crate) async fn list(ask: Ask<Nothing>) -> Result<Reply<Listed<'static>>, Problem> {
+    let watched = watched(&ask.shared)?;
     let rules = watched.rules().iter().map(Ruled::from).collect();
-    let (board, control) = (&*watched.board(), shared.desk.commands.allowed);
-    Json(Listed { board, rules, control }).into_response()
+    let (board, control) = (&*watched.board(), ask.shared.desk.commands.allowed);
+    Ok(Reply::json(Listed { board, rules, control }))
 }
 
 /// Who acknowledges an alarm.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Acknowledging {
-    /// The number of the alarm, once more: a command that comes again is the same only if all of it is.
-    #[serde(skip_deserializing)]
-    alarm: u64,
     /// What people call them; the address that they come from where it is absent.
     by: Option<String>,
 }
 
 /// Notes who has seen an alarm.
-pub(crate) async fn acknowledge(
-    State(shared): State<Arc<Shared>>,
-    id: Result<Path<u64>, PathRejection>,
-    request: Request,
-) -> Response {
-    let Ok(Path(id)) = id else {
-        let detail = "the number of an alarm is a whole number";
-        return problem(StatusCode::BAD_REQUEST, "unreadable-number", detail);
-    };
-    let Some(watched) = &shared.watched else { return none() };
-    let peer = request.extensions().get::<Peer>().copied();
-    let desk = &shared.desk;
-    let name = |mut body: Acknowledging| {
-        body.alarm = id;
-        body
-    };
-    let command = match desk.take_as(request, name).await {
-        Ok(command) => command,
-        Err(response) => return response,
-    };
-    let from = peer.map_or_else(|| "somebody".into(), |Peer(peer)| peer.ip().to_string());
-    let by = match command.body.by.as_deref().map(str::trim) {
+pub(crate) async fn acknowledge(ask: Ask<Acknowledging>) -> Result<Entry, Problem> {
+    let id = ask.place("id")?;
+    let watched = watched(&ask.shared)?;
+    let from = ask.peer.map_or_else(|| "somebody".into(), |Peer(peer)| peer.ip().to_string());
+    let by = match ask.wanted.by.as_deref().map(str::trim) {
         None | Some("") => from,
         Some(name) if name.chars().count() > NAME_MAX => {
             let detail = format!("a name has at most {NAME_MAX} characters");
-            command.log(StatusCode::BAD_REQUEST);
-            return problem(StatusCode::BAD_REQUEST, "name-too-long", &detail);
+            return Err(Problem::new(StatusCode::BAD_REQUEST, "name-too-long", detail));
         }
         Some(name) => format!("{name} ({from})"),
     };
-    match watched.acknowledge(id, &by) {
-        Ok(entry) => desk.close(command, StatusCode::OK, json!(entry)),
-        Err(NotAcknowledged::Already(before)) => {
-            let why = NotAcknowledged::Already(before.clone());
-            let now = json!({ "acknowledged": before });
-            desk.close(command, StatusCode::CONFLICT, conflict("acknowledged", why, now))
+    watched.acknowledge(id, &by).map_err(|no| match &no {
+        NotAcknowledged::Already(before) => {
+            let problem = Problem::new(StatusCode::CONFLICT, "acknowledged", no.to_string());
+            problem.while_it_is(json!({ "acknowledged": before }))
         }
-        Err(unknown) => {
-            command.log(StatusCode::NOT_FOUND);
-            problem(StatusCode::NOT_FOUND, "unknown-alarm", &unknown.to_string())
-        }
-    }
+        _ => Problem::new(StatusCode::NOT_FOUND, "unknown-alarm", no.to_string()),
+    })
 }

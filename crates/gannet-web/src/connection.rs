@@ -12,19 +12,34 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use crate::limits::{ANSWER_BYTES_MIN, ANSWER_TIME, HEADER_BYTES_MAX, REQUEST_TIME};
+use crate::tls::Tls;
 
-/// Answers the requests of a client with `router` until it leaves, breaks a rule, or is too slow.
-pub(crate) async fn serve<I>(io: I, router: Router)
+/// Answers the requests of a client with `router`, in secret if there is `tls`, until it leaves, breaks a rule, or is
+/// too slow.
+pub(crate) async fn serve<I>(io: I, tls: Option<Tls>, router: Router)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let io = TokioIo::new(Attended { io, wait: None });
+    let io = Attended { io, wait: None };
+    match tls {
+        None => converse(io, router).await,
+        Some(tls) => match tls.accept(io).await {
+            Ok(io) => converse(io, router).await,
+            Err(error) => tracing::debug!(%error, "a client did not agree on TLS"),
+        },
+    }
+}
+
+async fn converse<I>(io: I, router: Router)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_TIME)
         .max_buf_size(HEADER_BYTES_MAX)
         .half_close(true)
-        .serve_connection(io, TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(io), TowerToHyperService::new(router));
     if let Err(error) = connection.await {
         tracing::debug!(%error, "a connection ended");
     }

@@ -1,6 +1,7 @@
 //! Snapshots pushed to whoever looks on, as server-sent events.
 
 use std::convert::Infallible;
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +12,14 @@ use axum::body::Bytes;
 use hyper::body::{Body, Frame};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use crate::forms::{Form, Forms};
+use crate::forms::{Form, Name};
+use crate::site::Shared;
+use crate::station::Told;
+
+/// The topic of snapshots.
+pub(crate) const SNAPSHOT: &str = "snapshot";
+/// The topic of what the station is about, told when that changes.
+pub(crate) const STATION: &str = "station";
 
 /// How many look on at the moment.
 #[derive(Debug, Default)]
@@ -23,28 +31,61 @@ impl Onlookers {
     }
 }
 
-/// The events of one client: each snapshot that is new when its turn comes. One that stops reading misses those
-/// in between, and costs nobody memory.
+/// The events of one client: each snapshot that is new when its turn comes, and before it the state of the station if
+/// that has changed. One that stops reading misses those in between, and costs nobody memory.
 pub(crate) struct Events {
-    forms: Arc<Forms>,
-    onlookers: Arc<Onlookers>,
+    shared: Arc<Shared>,
     turns: Interval,
-    last: Option<u64>,
+    /// Whether snapshots are wanted.
+    snapshots: bool,
+    last: Option<Name>,
+    station: Option<Following>,
+}
+
+/// How far a client follows the station.
+#[derive(Default)]
+struct Following {
+    told: String,
+    /// Whether it was told in this turn, so that the snapshot is due at once.
+    just_now: bool,
 }
 
 impl Events {
-    /// Events at most every `period`.
-    pub fn new(forms: Arc<Forms>, onlookers: Arc<Onlookers>, period: Duration) -> Self {
-        onlookers.0.fetch_add(1, Ordering::Relaxed);
+    /// Events of these topics, at most every `period`.
+    pub fn new(shared: Arc<Shared>, topics: &str, period: Duration) -> Self {
+        let wants = |topic| topics.split(',').any(|wanted| wanted == topic);
+        let (snapshots, station) = (wants(SNAPSHOT), wants(STATION).then(Following::default));
+        shared.onlookers.0.fetch_add(1, Ordering::Relaxed);
         let mut turns = interval(period);
         turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { forms, onlookers, turns, last: None }
+        Self { shared, turns, snapshots, last: None, station }
+    }
+
+    /// What is new of the station.
+    fn of_station(&mut self) -> Option<Bytes> {
+        let following = self.station.as_mut()?;
+        let told = serde_json::to_string(&Told::of(&self.shared)?).ok()?;
+        (told != following.told).then(|| {
+            let event = format!("event: station\ndata: {told}\n\n");
+            *following = Following { told, just_now: true };
+            event.into()
+        })
+    }
+
+    /// The snapshot, if it is new.
+    fn snapshot(&mut self) -> Option<Bytes> {
+        if !self.snapshots {
+            return None;
+        }
+        // Where none can be made now there will be one at a later turn.
+        let (name, event) = self.shared.forms.named(Form::Event).ok()?;
+        (self.last.replace(name) != Some(name)).then_some(event)
     }
 }
 
 impl Drop for Events {
     fn drop(&mut self) {
-        self.onlookers.0.fetch_sub(1, Ordering::Relaxed);
+        self.shared.onlookers.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -57,11 +98,14 @@ impl Body for Events {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         loop {
-            ready!(self.turns.poll_tick(context));
-            // Where none can be made now there will be one at a later turn.
-            if let Ok((number, event)) = self.forms.numbered(Form::Event)
-                && self.last.replace(number) != Some(number)
-            {
+            let is_due = self.station.as_mut().is_some_and(|it| mem::take(&mut it.just_now));
+            if !is_due {
+                ready!(self.turns.poll_tick(context));
+                if let Some(event) = self.of_station() {
+                    return Poll::Ready(Some(Ok(Frame::data(event))));
+                }
+            }
+            if let Some(event) = self.snapshot() {
                 return Poll::Ready(Some(Ok(Frame::data(event))));
             }
         }

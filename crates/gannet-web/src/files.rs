@@ -14,23 +14,23 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use axum::Json;
 use axum::body::{Body, Bytes};
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path as Named, Request, State};
-use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH};
 use axum::http::{HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
-use crate::api::{busy, problem};
-use crate::commands::conflict;
+use crate::calls::{Ask, Nothing, Reply};
 use crate::limits::{DOWNLOAD_BYTES_PER_S, DOWNLOADS_MAX, FILES_MAX};
+use crate::problem::Problem;
 use crate::site::Shared;
+
+/// The kind of a copy of a file.
+pub(crate) const KIND: &str = "application/octet-stream";
 
 /// Bytes of a piece of a file on its way.
 const PIECE: usize = 64 << 10;
@@ -58,8 +58,9 @@ struct Files {
 }
 
 /// What is known of whether a file is sound.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
+#[schemars(rename = "FileCheck")]
 pub(crate) enum Check {
     /// It is being read.
     Running {
@@ -82,7 +83,8 @@ pub(crate) enum Check {
 }
 
 /// A file of a run.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RunFile")]
 pub(crate) struct Listed {
     /// Its number, as long as this process lives.
     id: usize,
@@ -100,23 +102,17 @@ pub(crate) struct Listed {
     check: Option<Check>,
 }
 
-/// Nothing has to be said with a command.
-#[derive(Debug, Serialize, Deserialize)]
+/// What is said with the command to read a file back: nothing.
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Verify {
-    /// The number of the file, once more: a command that comes again is the same only if all of it is.
-    #[serde(skip_deserializing)]
-    file: usize,
-}
+pub(crate) struct Verify {}
 
-/// Why a file cannot be had: status, code and sentence.
-#[derive(Debug)]
-struct No(StatusCode, &'static str, String);
-
-impl IntoResponse for No {
-    fn into_response(self) -> Response {
-        problem(self.0, self.1, &self.2)
-    }
+/// A file that is asked for.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    /// Its number.
+    id: usize,
 }
 
 impl Shelf {
@@ -135,7 +131,7 @@ impl Shelf {
         }
     }
 
-    fn path(&self, id: usize) -> Result<PathBuf, No> {
+    fn path(&self, id: usize) -> Result<PathBuf, Problem> {
         let files = self.files();
         let found = id.checked_sub(1).and_then(|place| files.paths.get(place));
         found.map(|(_, path)| path.clone()).ok_or_else(|| {
@@ -143,7 +139,7 @@ impl Shelf {
                 0 => "no file is finished yet".to_owned(),
                 most => format!("there is no file {id}; there are 1 to {most}"),
             };
-            No(StatusCode::NOT_FOUND, "unknown-file", detail)
+            Problem::new(StatusCode::NOT_FOUND, "unknown-file", detail)
         })
     }
 
@@ -218,104 +214,71 @@ impl Check {
 }
 
 /// The files of all runs, oldest first.
-pub(crate) async fn list(State(shared): State<Arc<Shared>>) -> Response {
-    if shelve(&shared).is_none() {
-        return busy();
-    }
-    let shelf = Arc::clone(&shared.shelf);
+pub(crate) async fn list(ask: Ask<Nothing>) -> Result<Reply<Vec<Listed>>, Problem> {
+    shelve(&ask.shared)?;
+    let shelf = Arc::clone(&ask.shared.shelf);
     // A disk may not answer.
-    match spawn_blocking(move || shelf.listed()).await {
-        Ok(listed) => Json(listed).into_response(),
-        Err(_defect) => busy(),
-    }
+    let listed = spawn_blocking(move || shelf.listed()).await;
+    listed.map(Reply::json).map_err(|_defect| Problem::busy())
 }
 
 /// Gives numbers to the files that there are, unless nobody knows now.
-fn shelve(shared: &Shared) -> Option<()> {
-    let snapshot = shared.forms.snapshot().ok()?;
+fn shelve(shared: &Shared) -> Result<(), Problem> {
+    let station = shared.desk.commands.station.iter();
+    for run in station.flat_map(|station| station.runs()) {
+        shared.shelf.place(run.number, run.files.into_iter().chain(run.exports));
+    }
+    let snapshot = shared.snapshot()?;
     let recorder = &snapshot.recorder;
     let paths = recorder.files.iter().chain(&recorder.exports).cloned();
     shared.shelf.place(Some(snapshot.run), paths);
-    Some(())
+    Ok(())
 }
 
-/// The number of a file, and where it is.
-fn named(shared: &Shared, id: Result<Named<usize>, PathRejection>) -> Result<(usize, PathBuf), No> {
-    let Ok(Named(id)) = id else {
-        let detail = "the number of a file is a whole number".into();
-        return Err(No(StatusCode::BAD_REQUEST, "unreadable-number", detail));
-    };
-    shelve(shared)
-        .ok_or_else(|| No(StatusCode::SERVICE_UNAVAILABLE, "busy", "ask again".into()))?;
-    Ok((id, shared.shelf.path(id)?))
+/// Where the file of this number is.
+fn named(shared: &Shared, id: usize) -> Result<PathBuf, Problem> {
+    shelve(shared)?;
+    shared.shelf.path(id)
 }
 
 /// Reads a file back.
-pub(crate) async fn verify(
-    State(shared): State<Arc<Shared>>,
-    id: Result<Named<usize>, PathRejection>,
-    request: Request,
-) -> Response {
-    let (id, path) = match named(&shared, id) {
-        Ok(found) => found,
-        Err(no) => return no.into_response(),
-    };
-    let desk = &shared.desk;
-    let Some(verifier) = desk.commands.verifier else {
+pub(crate) async fn verify(ask: Ask<Verify>) -> Result<Check, Problem> {
+    let id = ask.place("id")?;
+    let shared = &ask.shared;
+    let path = named(shared, id)?;
+    let verifier = shared.desk.commands.verifier.ok_or_else(|| {
         let detail = "this process reads no files back; `gannet verify` does";
-        return problem(StatusCode::NOT_FOUND, "no-verifier", detail);
-    };
-    let command = match desk.take_as(request, |Verify { .. }| Verify { file: id }).await {
-        Ok(command) => command,
-        Err(response) => return response,
-    };
-    match shared.shelf.verify(id, path, verifier) {
-        Ok(check) => desk.close(command, StatusCode::ACCEPTED, json!(check)),
-        Err(other) => {
-            let detail = format!("file {other} is being read; one is read at a time");
-            let problem = conflict("verifying", detail, json!({ "verifying": other }));
-            desk.close(command, StatusCode::CONFLICT, problem)
-        }
-    }
+        Problem::new(StatusCode::NOT_FOUND, "no-verifier", detail)
+    })?;
+    shared.shelf.verify(id, path, verifier).map_err(|other| {
+        let detail = format!("file {other} is being read; one is read at a time");
+        let problem = Problem::new(StatusCode::CONFLICT, "verifying", detail);
+        problem.while_it_is(json!({ "verifying": other }))
+    })
 }
 
 /// A copy of a file.
-pub(crate) async fn content(
-    State(shared): State<Arc<Shared>>,
-    id: Result<Named<usize>, PathRejection>,
-) -> Response {
-    match copy(&shared, id).await {
-        Ok(response) => response,
-        Err(no) => no.into_response(),
-    }
-}
-
-async fn copy(shared: &Shared, id: Result<Named<usize>, PathRejection>) -> Result<Response, No> {
-    let (_, path) = named(shared, id)?;
-    let busy = |what: String| No(StatusCode::SERVICE_UNAVAILABLE, "busy", what);
-    let place = Place::take(&shared.shelf.downloads).ok_or_else(|| {
+pub(crate) async fn content(ask: Ask<Wanted>) -> Result<Reply<String>, Problem> {
+    let path = named(&ask.shared, ask.wanted.id)?;
+    let busy = |what: String| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", what);
+    let place = Place::take(&ask.shared.shelf.downloads).ok_or_else(|| {
         busy(format!("{DOWNLOADS_MAX} files are on their way already; ask again"))
     })?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let opened = spawn_blocking(move || open(&path)).await;
-    let opened = opened.map_err(|_defect| busy("ask again".into()))?;
-    let (file, bytes) = opened.map_err(|error| {
-        No(StatusCode::GONE, "not-there", format!("{name} cannot be read: {error}"))
+    let (file, bytes) = opened.map_err(|_defect| Problem::busy())?.map_err(|error| {
+        let detail = format!("{name} cannot be read: {error}");
+        Problem::new(StatusCode::GONE, "not-there", detail)
     })?;
     let (pieces, taken) = mpsc::channel(PIECES);
     thread::Builder::new()
         .name("gannet-file".into())
         .spawn(move || send(file, bytes, &pieces, place))
         .map_err(|_none| busy("the system gives no thread; ask again".into()))?;
+    let reply = Reply::bytes(KIND, Body::new(Pieces(taken))).with(CONTENT_LENGTH, bytes.into());
     let disposition = format!("attachment; filename*=UTF-8''{}", escaped(&name));
-    let mut response = Body::new(Pieces(taken)).into_response();
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-    headers.insert(CONTENT_LENGTH, bytes.into());
-    if let Ok(disposition) = HeaderValue::try_from(disposition) {
-        headers.insert(CONTENT_DISPOSITION, disposition);
-    }
-    Ok(response)
+    let disposition = HeaderValue::try_from(disposition);
+    Ok(disposition.into_iter().fold(reply, |reply, it| reply.with(CONTENT_DISPOSITION, it)))
 }
 
 /// Opens a file and tells its length; not what a link in its place names.

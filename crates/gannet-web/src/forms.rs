@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use axum::body::Bytes;
-use gannet_control::figures::Figures;
 use gannet_control::metrics::{TextFormat, render};
+use gannet_control::run::Present;
 use gannet_control::snapshot::Snapshot;
 
 use crate::limits::FORMS_BYTES_MAX;
@@ -56,9 +56,12 @@ pub(crate) enum Unserved {
     Defect,
 }
 
+/// Run and number of a snapshot: no other has both.
+pub(crate) type Name = (u32, u64);
+
 /// The forms of the newest snapshot.
 pub(crate) struct Forms {
-    figures: Arc<Figures>,
+    present: Present,
     latest: Mutex<Latest>,
     /// Bytes of all forms that are alive.
     held: Arc<AtomicUsize>,
@@ -73,40 +76,41 @@ struct Latest {
 }
 
 impl Forms {
-    pub fn new(figures: Arc<Figures>) -> Self {
-        Self { figures, latest: Mutex::default(), held: Arc::default() }
+    pub fn new(present: Present) -> Self {
+        Self { present, latest: Mutex::default(), held: Arc::default() }
     }
 
     /// The newest snapshot in this form.
     pub fn get(&self, form: Form) -> Result<Bytes, Unserved> {
-        self.numbered(form).map(|(_, bytes)| bytes)
+        self.named(form).map(|(_, bytes)| bytes)
     }
 
-    /// The newest snapshot in this form, and its number.
-    pub fn numbered(&self, form: Form) -> Result<(u64, Bytes), Unserved> {
+    /// The newest snapshot in this form, and its name.
+    pub fn named(&self, form: Form) -> Result<(Name, Bytes), Unserved> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let snapshot = self.renew(&mut latest)?;
+        let name = (snapshot.run, snapshot.number);
         if let Some(form) = &latest.forms[form.place()] {
-            return Ok((snapshot.number, form.clone()));
+            return Ok((name, form.clone()));
         }
         let begin = Instant::now();
         let text = guarded(|| form.render(&snapshot))?.ok_or(Unserved::Defect)?;
-        self.figures.charge(begin.elapsed());
+        self.present.views().figures.charge(begin.elapsed());
         latest.longest = latest.longest.max(text.len());
         let bytes = Bytes::from_owner(Counted::new(text, &self.held));
         latest.forms[form.place()] = Some(bytes.clone());
-        Ok((snapshot.number, bytes))
+        Ok((name, bytes))
     }
 
     /// The newest snapshot.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>, Unserved> {
-        guarded(|| self.figures.latest())
+        guarded(|| self.present.views().figures.latest())
     }
 
     /// The newest snapshot; of an older one no form is left.
     fn renew(&self, latest: &mut Latest) -> Result<Arc<Snapshot>, Unserved> {
         let snapshot = self.snapshot()?;
-        if latest.snapshot.as_ref().is_none_or(|before| before.number != snapshot.number) {
+        if latest.snapshot.as_ref().is_none_or(|before| !Arc::ptr_eq(before, &snapshot)) {
             // Those that nobody reads any more are gone with this.
             (latest.snapshot, latest.forms) = Default::default();
             if self.held.load(Ordering::Relaxed) > FORMS_BYTES_MAX.max(4 * latest.longest) {
@@ -155,18 +159,19 @@ impl Drop for Counted {
 mod tests {
     use std::thread::sleep;
 
-    use gannet_control::figures::INTERVAL;
+    use gannet_control::figures::{Figures, INTERVAL};
 
     use super::*;
 
     /// Forms of a run whose snapshots are long.
     fn forms() -> Forms {
         let made = AtomicUsize::default();
-        Forms::new(Arc::new(Figures::new(Arc::new(move || {
+        let figures = Figures::new(Arc::new(move || {
             let number = made.fetch_add(1, Ordering::Relaxed) as u64;
             let failure = Some("x".repeat(FORMS_BYTES_MAX / 3));
             Snapshot { number, failure, ..Snapshot::default() }
-        }))))
+        }));
+        Forms::new(Arc::new(figures).into())
     }
 
     #[test]
@@ -204,7 +209,8 @@ mod tests {
 
     #[test]
     fn a_panic_while_looking_is_an_answer() {
-        let forms = Forms::new(Arc::new(Figures::new(Arc::new(|| panic!("on purpose")))));
+        let figures = Figures::new(Arc::new(|| panic!("on purpose")));
+        let forms = Forms::new(Arc::new(figures).into());
         assert_eq!(forms.get(Form::Json), Err(Unserved::Defect));
         assert_eq!(forms.get(Form::Json), Err(Unserved::Defect));
     }

@@ -1,7 +1,7 @@
 //! HTTP: serves a run that it is handed.
 //!
 //! ```text
-//! Listener ──serve(views)────▶ Server: one thread with a runtime of its own
+//! Listener ──serve(present)──▶ Server: one thread with a runtime of its own
 //!                                  accept ──▶ connection (at most 64) ──▶ Site ──▶ Forms
 //! ```
 //!
@@ -12,9 +12,13 @@
 mod access;
 mod alarms;
 mod api;
+mod arrow;
 mod assets;
+mod basis;
+mod calls;
 mod commands;
 mod connection;
+mod document;
 mod events;
 mod faults;
 mod files;
@@ -22,16 +26,24 @@ mod finds;
 mod forms;
 mod history;
 pub mod limits;
+mod log;
 mod negotiation;
 mod notes;
 mod pace;
 mod places;
+mod problem;
 mod server;
 mod site;
+mod station;
+mod status;
+mod tls;
 mod waveform;
 
 pub use access::Access;
+pub use api::description;
 pub use commands::Commands;
 pub use files::{Verdict, Verifier};
+pub use log::LogTail;
 pub use server::{Error, Listener, Server};
 pub use site::{Content, Site};
+pub use tls::Tls;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-/// Most connections at a time. Further ones are answered 503 and closed at once.
+/// Most connections at a time unless something else is asked for. Further ones are answered 503 and closed at once.
 pub const CONNECTIONS_MAX: usize = 64;
 
 /// One in so many connections is kept for clients whose address has none.
@@ -52,6 +52,12 @@ pub const FRAMES_PER_TURN: usize = 8;
 /// Primitives of an answer that count as one more request.
 pub const MARKS_PER_TURN: usize = 2000;
 
+/// Lines of the log that are kept to be shown.
+pub const LOG_LINES_MAX: usize = 1000;
+
+/// Longest part of a line of the log that is kept, in characters.
+pub const LOG_LINE_CHARS_MAX: usize = 1000;
+
 /// Files of runs that have numbers; later ones have none.
 pub const FILES_MAX: usize = 4096;
 
@@ -74,10 +80,10 @@ pub const FORMS_BYTES_MAX: usize = 4 << 20;
 /// Time that a stop waits for the server's thread, which waits for no client.
 pub const STOP_TIME: Duration = Duration::from_secs(1);
 
-/// Connections that this process can have without taking descriptors from the run.
-pub(crate) fn connections() -> usize {
+/// Connections that this process can have without taking descriptors from the run, `most` if there are enough.
+pub(crate) fn connections(most: usize) -> usize {
     let free = descriptors().map_or(usize::MAX, |(limit, open)| limit.saturating_sub(open));
-    free.saturating_sub(DESCRIPTORS_RESERVED).clamp(1, CONNECTIONS_MAX)
+    free.saturating_sub(DESCRIPTORS_RESERVED).clamp(1, most.max(1))
 }
 
 /// How many descriptors the process may have, and has.
@@ -97,6 +103,6 @@ mod tests {
     fn descriptors_are_counted() {
         let (limit, open) = descriptors().expect("a system with /proc");
         assert!(open >= 3 && open < limit, "{open} of {limit}");
-        assert!((1..=CONNECTIONS_MAX).contains(&connections()));
+        assert!((1..=CONNECTIONS_MAX).contains(&connections(CONNECTIONS_MAX)));
     }
 }

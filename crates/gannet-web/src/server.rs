@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gannet_control::run::Views;
+use gannet_control::run::Present;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
@@ -17,10 +17,14 @@ use crate::access::Access;
 use crate::commands::{Commands, Peer};
 use crate::connection;
 use crate::events::Onlookers;
-use crate::limits::{ACCEPT_PAUSE, ACCEPTS_PER_S, BACKLOG, SOCKET_BYTES, STOP_TIME, connections};
+use crate::limits::{
+    ACCEPT_PAUSE, ACCEPTS_PER_S, BACKLOG, CONNECTIONS_MAX, SOCKET_BYTES, STOP_TIME, connections,
+};
+use crate::log::LogTail;
 use crate::pace::Pace;
 use crate::places::Places;
 use crate::site::{Content, Site};
+use crate::tls::Tls;
 
 /// The answer to a connection that is one too many.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\n\
@@ -73,6 +77,9 @@ pub struct Listener {
     address: SocketAddr,
     access: Access,
     commands: Commands,
+    log: Option<&'static LogTail>,
+    tls: Option<Tls>,
+    clients_max: usize,
 }
 
 impl Listener {
@@ -99,7 +106,16 @@ impl Listener {
         let (bound, listener) =
             listen().map_err(|cause| Error::Address { address, free: free(address), cause })?;
         let commands = Commands::default();
-        Ok(Self { runtime, listener, address: bound, access, commands })
+        Ok(Self {
+            runtime,
+            listener,
+            address: bound,
+            access,
+            commands,
+            log: None,
+            tls: None,
+            clients_max: CONNECTIONS_MAX,
+        })
     }
 
     /// Address at which it listens.
@@ -113,21 +129,41 @@ impl Listener {
         Self { commands, ..self }
     }
 
-    /// Serves the `content` of the run of which these are `views`, on a thread of its own.
+    /// Serves nothing in the clear.
+    #[must_use]
+    pub fn secured(self, tls: Tls) -> Self {
+        Self { tls: Some(tls), ..self }
+    }
+
+    /// Has so many connections at a time at most.
+    #[must_use]
+    pub fn admitting(self, clients_max: usize) -> Self {
+        Self { clients_max, ..self }
+    }
+
+    /// Shows the last lines of the log.
+    #[must_use]
+    pub fn showing(self, log: &'static LogTail) -> Self {
+        Self { log: Some(log), ..self }
+    }
+
+    /// Serves the `content` of the `present` run, and of those that follow, on a thread of its own.
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn serve(self, views: impl Into<Views>, content: Content) -> Result<Server, Error> {
-        let Self { runtime, listener, address, access, commands } = self;
+    pub fn serve(self, present: impl Into<Present>, content: Content) -> Result<Server, Error> {
+        let Self { runtime, listener, address, access, commands, log, tls, clients_max } = self;
         let stop = Arc::<Notify>::default();
         let stopped = Arc::clone(&stop);
         let (alive, ended) = mpsc::channel::<()>();
-        let site = Site::with_commands(views, access, content, commands);
+        let site = Site::with_commands(present, access, content, commands, log);
         let onlookers = Arc::clone(&site.onlookers);
+        let (listener, places) =
+            (Arc::new(listener), Arc::new(Places::new(connections(clients_max))));
         let work = move || {
             let _alive = alive;
             runtime.block_on(async {
-                tokio::spawn(supervise(Arc::new(listener), site));
+                tokio::spawn(supervise(listener, site, tls, places));
                 stopped.notified().await;
             });
             // Whatever is being sent or received is dropped, not waited for.
@@ -180,9 +216,14 @@ impl Drop for Server {
 }
 
 /// Accepts connections for as long as the runtime lives, whatever happens.
-async fn supervise(listener: Arc<TcpListener>, site: Site) {
+async fn supervise(listener: Arc<TcpListener>, site: Site, tls: Option<Tls>, places: Arc<Places>) {
     loop {
-        let accepting = tokio::spawn(accept(Arc::clone(&listener), site.clone()));
+        let accepting = tokio::spawn(accept(
+            Arc::clone(&listener),
+            site.clone(),
+            tls.clone(),
+            Arc::clone(&places),
+        ));
         let defect = accepting.await;
         tracing::error!(?defect, "HTTP: internal error; please report it. The run is not affected");
         sleep(DEFECT_PAUSE).await;
@@ -190,8 +231,7 @@ async fn supervise(listener: Arc<TcpListener>, site: Site) {
 }
 
 /// Accepts connections, as many as there may be, and refuses the others.
-async fn accept(listener: Arc<TcpListener>, site: Site) {
-    let places = Arc::new(Places::new(connections()));
+async fn accept(listener: Arc<TcpListener>, site: Site, tls: Option<Tls>, places: Arc<Places>) {
     let pace = Pace::new(ACCEPTS_PER_S);
     let mut warned = None;
     loop {
@@ -199,7 +239,8 @@ async fn accept(listener: Arc<TcpListener>, site: Site) {
         match listener.accept().await {
             Ok((stream, client)) => match places.take(client.ip()) {
                 Some(place) => {
-                    let serving = connection::serve(stream, site.router_for(Peer(client)));
+                    let serving =
+                        connection::serve(stream, tls.clone(), site.router_for(Peer(client)));
                     tokio::spawn(async move {
                         serving.await;
                         drop(place);

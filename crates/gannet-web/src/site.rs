@@ -10,22 +10,24 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
-use gannet_control::finds::Finds;
-use gannet_control::run::Views;
-use gannet_control::watch::Watched;
-use gannet_control::waveform::Waveforms;
+use gannet_control::config::AccessRole;
+use gannet_control::run::Present;
+use gannet_control::snapshot::Snapshot;
 use hyper::body::Body as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::time::timeout;
 
-use crate::access::{Access, cookie};
+use crate::access::{Access, Refusal, cookie};
+use crate::basis::LastLook;
 use crate::commands::{Commands, Desk, Peer};
 use crate::events::Onlookers;
 use crate::files::Shelf;
 use crate::forms::{Form, Forms, Unserved};
 use crate::limits::{BODY_BYTES_MAX, BYTES_PER_TURN, REQUEST_TIME, REQUESTS_PER_S};
+use crate::log::LogTail;
 use crate::negotiation::text_format;
 use crate::pace::Pace;
+use crate::problem::Problem;
 use crate::{api, assets, connection, server};
 
 /// Headers of every answer: it is shown nowhere but where it was asked for, and never kept.
@@ -44,7 +46,7 @@ const HEADERS: [(HeaderName, HeaderValue); 6] = [
     ),
 ];
 
-/// Everything that is served of one run.
+/// Everything that is served of a run, and of those that follow in its place.
 #[derive(Clone)]
 pub struct Site {
     router: Router,
@@ -53,15 +55,22 @@ pub struct Site {
 
 /// What the handlers share.
 pub(crate) struct Shared {
-    pub forms: Arc<Forms>,
+    pub forms: Forms,
     pub onlookers: Arc<Onlookers>,
-    pub waveforms: Option<Arc<Waveforms>>,
-    pub finds: Option<Arc<Finds>>,
-    pub watched: Option<Arc<Watched>>,
+    pub present: Present,
+    pub last_look: LastLook,
+    pub log: Option<&'static LogTail>,
     pub desk: Desk,
     pub shelf: Arc<Shelf>,
     pub pace: Pace,
     access: Access,
+}
+
+impl Shared {
+    /// The newest snapshot.
+    pub fn snapshot(&self) -> Result<Arc<Snapshot>, Problem> {
+        self.forms.snapshot().map_err(|_| Problem::busy())
+    }
 }
 
 /// What a site has.
@@ -74,26 +83,27 @@ pub enum Content {
 }
 
 impl Site {
-    /// A site that shows `views` of a run to those who have `access`.
-    pub fn new(views: impl Into<Views>, access: Access, content: Content) -> Self {
-        Self::with_commands(views, access, content, Commands::default())
+    /// A site that shows the `present` run to those who have `access`.
+    pub fn new(present: impl Into<Present>, access: Access, content: Content) -> Self {
+        Self::with_commands(present, access, content, Commands::default(), None)
     }
 
-    /// The same, for those who may also give `commands`.
+    /// The same, for those who may also give `commands`, and see the `log` of the process.
     pub fn with_commands(
-        views: impl Into<Views>,
+        present: impl Into<Present>,
         access: Access,
         content: Content,
         commands: Commands,
+        log: Option<&'static LogTail>,
     ) -> Self {
-        let Views { figures, waveforms, finds, watched } = views.into();
+        let present = present.into();
         let onlookers = Arc::<Onlookers>::default();
         let shared = Arc::new(Shared {
-            forms: Arc::new(Forms::new(figures)),
+            forms: Forms::new(present.clone()),
             onlookers: Arc::clone(&onlookers),
-            waveforms,
-            finds,
-            watched,
+            present,
+            last_look: LastLook::default(),
+            log,
             desk: Desk::new(commands),
             shelf: Arc::default(),
             pace: Pace::new(REQUESTS_PER_S),
@@ -104,7 +114,7 @@ impl Site {
             Content::Pages => Router::new()
                 .route("/", get(front_page))
                 .route("/{name}", get(asset))
-                .nest("/api/v1", api::router())
+                .nest(api::BASE, api::router())
                 .fallback(no_page),
         };
         let router = router
@@ -134,7 +144,7 @@ impl Site {
         let runtime = server::runtime().expect("an event queue");
         runtime.block_on(async {
             let (mut client, end) = duplex(1 << 16);
-            let serving = tokio::spawn(connection::serve(end, self.router()));
+            let serving = tokio::spawn(connection::serve(end, None, self.router()));
             // A connection that is closed early takes and gives what it did until then.
             let _closed = client.write_all(bytes).await;
             let _closed = client.shutdown().await;
@@ -148,19 +158,28 @@ impl Site {
     }
 }
 
-/// Lets a request pass that keeps the rules, in its turn.
-async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    let refusal = refusal(&shared.access, &request);
-    let lacks = refusal.as_ref().map(Response::status);
+/// Lets a request pass that keeps the rules, in its turn, with the role that its sender has.
+async fn admit(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
+    let refusal = match refusal(&shared.access, &request) {
+        Ok(role) => {
+            request.extensions_mut().insert(role);
+            None
+        }
+        Err(refusal) => Some(refusal),
+    };
+    let lacks = refusal.as_ref().map(|refusal| refusal.status);
+    let is_call = request.uri().path().starts_with(api::BASE);
     let mut response = match (refusal, cookie(&shared.access, &request)) {
         // The token is in the address, where it is not to stay.
         (_, Some(cookie)) if lacks.is_none_or(|it| it == StatusCode::UNAUTHORIZED) => {
             ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
         }
-        (Some(refusal), _) => refusal,
+        (Some(refusal), _) => refusal.answer(is_call),
         (None, _) => match timeout(REQUEST_TIME, next.run(request)).await {
             Ok(response) => response,
-            Err(_late) => (StatusCode::REQUEST_TIMEOUT, "too slow\n").into_response(),
+            Err(_late) => {
+                Refusal::new(StatusCode::REQUEST_TIMEOUT, "too-slow", "too slow").answer(is_call)
+            }
         },
     };
     HEADERS.into_iter().for_each(|(name, value)| {
@@ -171,20 +190,14 @@ async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     response
 }
 
-/// Why `request` is not answered, if it is not.
-fn refusal(access: &Access, request: &Request) -> Option<Response> {
-    if let Err((status, text)) = access.check(request.version(), request.headers()) {
-        let mut response = (status, text).into_response();
-        if status == StatusCode::UNAUTHORIZED {
-            let scheme = HeaderValue::from_static("Bearer realm=\"gannet\"");
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
-        }
-        return Some(response);
+/// The role of who sends `request`, or why that is not answered.
+fn refusal(access: &Access, request: &Request) -> Result<AccessRole, Refusal> {
+    let role = access.check(request.version(), request.headers())?;
+    if request.body().size_hint().lower() > BODY_BYTES_MAX as u64 {
+        let detail = format!("a body may have {BODY_BYTES_MAX} bytes");
+        return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-long", detail));
     }
-    (request.body().size_hint().lower() > BODY_BYTES_MAX as u64).then(|| {
-        let text = format!("a body may have {BODY_BYTES_MAX} bytes\n");
-        (StatusCode::PAYLOAD_TOO_LARGE, text).into_response()
-    })
+    Ok(role)
 }
 
 async fn index() -> &'static str {
@@ -198,8 +211,12 @@ async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Respo
     response
 }
 
-pub(crate) async fn snapshot(State(shared): State<Arc<Shared>>) -> Response {
-    answer(&shared, Form::Json, "application/json")
+async fn snapshot(State(shared): State<Arc<Shared>>) -> Response {
+    json_snapshot(&shared)
+}
+
+pub(crate) fn json_snapshot(shared: &Shared) -> Response {
+    answer(shared, Form::Json, "application/json")
 }
 
 fn answer(shared: &Shared, form: Form, kind: &'static str) -> Response {

@@ -6,9 +6,10 @@
 //! byte   0       4        6       8
 //!        | magic | version | kind | body
 //!
-//! hello     8 digest of the configuration (8)   16 first stream (4)   20 streams (4)   24 bytes of an item (4)
+//! hello     8 digest of the configuration (8)   16 epoch (8)   24 bytes of an item (4)   28 spans (4)
+//!           32 the spans, 8 bytes each
 //! welcome   8 run (4)
-//! refused   8 reason (4): 1 configuration, 2 streams, 3 items
+//! refused   8 reason (4): 1 configuration, 2 streams, 3 items, 4 full
 //! ask       8 number (8)   16 begin (8)   24 end (8)   32 wait in ns (8)
 //! awaited   8 stream (4)   12 whether (4)
 //! close     nothing
@@ -19,16 +20,19 @@
 //!           32 place of these (8)   40 the bytes
 //! ended     nothing
 //!
+//! span      0 first stream (4)   4 streams (4)
 //! segment   0 stream (4)   4 items (4)   8 searched to (8)   16 age in ns (8)
 //! ```
 //!
-//! The readout says hello, and the builder welcomes or refuses it. Then the builder asks for windows of time, says which
+//! A run has one builder, and readouts that share its streams out among them: these have the same numbers everywhere.
+//! A readout says hello, and the builder welcomes or refuses it. Then the builder asks for windows of time, says which
 //! streams are worth waiting for, closes (what has not come by now is missing) and is done with the readout. The
 //! readout sends items, figures of its streams and fragments, and that no more items will come.
 //!
 //! Source: our own.
 
 use core::fmt;
+use core::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::layout::{check_len, put};
@@ -38,7 +42,7 @@ use crate::record::{Record, Records, check_value};
 /// Marks a message: `GNRB`.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"GNRB");
 /// Version of the layout.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Bytes before the bytes of a fragment.
 pub const FRAGMENT_HEADER_LEN: usize = field::FRAGMENT;
 /// Bytes before the segments of items.
@@ -55,8 +59,9 @@ mod field {
     pub const BODY: usize = 8;
     pub const SECOND: usize = 12;
     pub const REST: usize = 16;
-    pub const STREAMS: usize = 20;
     pub const ITEM: usize = 24;
+    pub const SPANS: usize = 28;
+    pub const FIRST_SPAN: usize = 32;
     pub const END: usize = 24;
     pub const WAIT: usize = 32;
     pub const ERROR_BITS: usize = 20;
@@ -65,17 +70,58 @@ mod field {
     pub const FRAGMENT: usize = 40;
 }
 
-/// Who the readout is.
+/// Who a readout is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hello {
+pub struct Greeting {
     /// Digest of its configuration, which is to be that of the builder.
     pub digest: u64,
-    /// Number of its first stream.
-    pub first: u32,
-    /// How many streams it has.
-    pub streams: u32,
+    /// Number that it drew when it was started: one that comes back with another has counted anew.
+    pub epoch: u64,
     /// Bytes of an item that it sends.
     pub item_len: u32,
+}
+
+/// Consecutive streams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Number of the first.
+    pub first: u32,
+    /// How many they are.
+    pub streams: u32,
+}
+
+impl Span {
+    /// The numbers of its streams; none where these would be no numbers.
+    pub fn numbers(&self) -> Option<Range<u32>> {
+        Some(self.first..self.first.checked_add(self.streams)?)
+    }
+}
+
+impl Record for Span {
+    const FORMAT: &'static str = "span of streams";
+    const LEN: usize = 8;
+
+    fn check(_: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn read(bytes: &[u8]) -> Self {
+        Self { first: le::u32(bytes, 0), streams: le::u32(bytes, 4) }
+    }
+
+    fn emit(&self, bytes: &mut [u8]) {
+        put(bytes, 0, self.first.to_le_bytes());
+        put(bytes, 4, self.streams.to_le_bytes());
+    }
+}
+
+/// Who a readout is, and which streams it has.
+#[derive(Clone, Debug)]
+pub struct Hello<'a> {
+    /// Who it is.
+    pub greeting: Greeting,
+    /// Its streams.
+    pub spans: Records<'a, Span>,
 }
 
 /// Why a readout cannot be of a run.
@@ -88,6 +134,8 @@ pub enum Refusal {
     Streams = 2,
     /// Its items are of another version.
     Items = 3,
+    /// The builder has as many readouts as it takes.
+    Full = 4,
 }
 
 impl fmt::Display for Refusal {
@@ -96,6 +144,7 @@ impl fmt::Display for Refusal {
             Self::Configuration => "it has another configuration",
             Self::Streams => "another readout has its streams, or the builder does not know them",
             Self::Items => "it is of another version",
+            Self::Full => "the builder has as many readouts as it takes",
         })
     }
 }
@@ -212,7 +261,7 @@ pub struct Fragment<'a> {
 #[derive(Clone, Debug)]
 pub enum Message<'a> {
     /// A readout introduces itself.
-    Hello(Hello),
+    Hello(Hello<'a>),
     /// It is part of the run with this number.
     Welcome {
         /// Number of the run.
@@ -256,13 +305,16 @@ impl<'a> Message<'a> {
         let expected = |len: usize| check_len(FORMAT, bytes, len);
         Ok(match kind {
             1 => {
-                expected(field::ITEM + 4)?;
-                Self::Hello(Hello {
+                expected(field::FIRST_SPAN)?;
+                let greeting = Greeting {
                     digest: le::u64(bytes, field::BODY),
-                    first: le::u32(bytes, field::REST),
-                    streams: le::u32(bytes, field::STREAMS),
+                    epoch: le::u64(bytes, field::REST),
                     item_len: le::u32(bytes, field::ITEM),
-                })
+                };
+                let (spans, rest) = (le::u32(bytes, field::SPANS), &bytes[field::FIRST_SPAN..]);
+                let len = (spans as usize).saturating_mul(Span::LEN);
+                check_len(FORMAT, rest, len)?;
+                Self::Hello(Hello { greeting, spans: Records::new_checked(&rest[..len])? })
             }
             2 => {
                 expected(field::BODY + 4)?;
@@ -274,7 +326,8 @@ impl<'a> Message<'a> {
                     1 => Refusal::Configuration,
                     2 => Refusal::Streams,
                     3 => Refusal::Items,
-                    got => return Err(wrong("reason", 3, got)),
+                    4 => Refusal::Full,
+                    got => return Err(wrong("reason", 4, got)),
                 })
             }
             4 => {
@@ -341,11 +394,7 @@ impl<'a> Message<'a> {
     /// Writes it into `bytes`, in the place of what they held.
     pub fn write(&self, bytes: &mut Vec<u8>) {
         match self {
-            Self::Hello(Hello { digest, first, streams, item_len }) => {
-                begin(bytes, 1);
-                bytes.extend(digest.to_le_bytes());
-                [first, streams, item_len].into_iter().for_each(|n| bytes.extend(n.to_le_bytes()));
-            }
+            Self::Hello(Hello { greeting, spans }) => write_hello(bytes, greeting, spans.clone()),
             Self::Welcome { run } => {
                 begin(bytes, 2);
                 bytes.extend(run.to_le_bytes());
@@ -399,6 +448,21 @@ fn begin(bytes: &mut Vec<u8>, kind: u16) {
     bytes.extend(kind.to_le_bytes());
 }
 
+/// Writes the hello of a readout with these streams in the place of what `bytes` held.
+pub fn write_hello(
+    bytes: &mut Vec<u8>,
+    greeting: &Greeting,
+    spans: impl ExactSizeIterator<Item = Span>,
+) {
+    let Greeting { digest, epoch, item_len } = greeting;
+    begin(bytes, 1);
+    bytes.extend(digest.to_le_bytes());
+    bytes.extend(epoch.to_le_bytes());
+    bytes.extend(item_len.to_le_bytes());
+    bytes.extend((spans.len() as u32).to_le_bytes());
+    spans.for_each(|span| push(bytes, &span));
+}
+
 /// Writes a message of items up to the first of these, of which `items` follow.
 fn begin_items(bytes: &mut Vec<u8>, segments: impl ExactSizeIterator<Item = Segment>, items: u32) {
     begin(bytes, 8);
@@ -444,11 +508,18 @@ fn wrong(field: &'static str, expected: u64, got: u32) -> Error {
 impl fmt::Display for Message<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Hello(Hello { digest, first, streams, item_len }) => write!(
-                f,
-                "hello of a readout with {streams} streams from {first} on, items of {item_len} \
-                 bytes, configuration {digest:016x}"
-            ),
+            Self::Hello(Hello { greeting, spans }) => {
+                let Greeting { digest, epoch, item_len } = greeting;
+                f.write_str("hello of a readout with streams")?;
+                for (index, span) in spans.clone().enumerate() {
+                    let Span { first, streams } = span;
+                    write!(f, "{} {streams} from {first} on", if index > 0 { "," } else { "" })?;
+                }
+                write!(
+                    f,
+                    "; epoch {epoch:016x}, items of {item_len} bytes, configuration {digest:016x}"
+                )
+            }
             Self::Welcome { run } => write!(f, "welcome to run {run}"),
             Self::Refused(refusal) => write!(f, "the readout is refused: {refusal}"),
             Self::Ask(Ask { number, begin, end, wait_ns }) => write!(
@@ -493,7 +564,7 @@ mod tests {
     fn known_bytes() {
         let ask = Ask { number: 7, begin: 0x0201, end: 0x0302, wait_ns: 9 };
         let bytes = written(&Message::Ask(ask));
-        assert_eq!(bytes[..16], *b"GNRB\x01\0\x04\0\x07\0\0\0\0\0\0\0");
+        assert_eq!(bytes[..16], *b"GNRB\x02\0\x04\0\x07\0\0\0\0\0\0\0");
         assert_eq!((bytes[16], bytes[17], bytes[24], bytes[32], bytes.len()), (1, 2, 2, 9, 40));
         let fragment =
             Fragment { number: 1, stream: 2, error_bits: 3, whole: 9, place: 4, bytes: b"abcde" };
@@ -502,6 +573,23 @@ mod tests {
         assert_eq!((bytes[24], bytes[32], &bytes[40..]), (9, 4, &b"abcde"[..]));
         let text = Message::parse(&bytes).unwrap().to_string();
         assert_eq!(text, "decision 1, stream 2: 5 bytes from 4 of 9, error bits 0x3");
+    }
+
+    #[test]
+    fn a_hello_names_its_streams() {
+        let greeting = Greeting { digest: 0x0102, epoch: 3, item_len: 24 };
+        let spans = [Span { first: 2, streams: 1 }, Span { first: 8, streams: 4 }];
+        let mut bytes = Vec::new();
+        write_hello(&mut bytes, &greeting, spans.into_iter());
+        assert_eq!((bytes[6], bytes[8], bytes[9], bytes[16], bytes[24]), (1, 2, 1, 3, 24));
+        assert_eq!((bytes[28], bytes[32], bytes[40], bytes[44], bytes.len()), (2, 2, 8, 4, 48));
+        let Message::Hello(hello) = Message::parse(&bytes).unwrap() else { panic!("{bytes:?}") };
+        assert!(hello.greeting == greeting && hello.spans.clone().eq(spans));
+        let text = Message::Hello(hello).to_string();
+        assert!(text.contains("with streams 1 from 2 on, 4 from 8 on; epoch"), "{text}");
+        assert!(matches!(Message::parse(&bytes[..47]), Err(Error::Truncated { .. })));
+        assert_eq!(Span { first: 9, streams: u32::MAX }.numbers(), None);
+        assert_eq!(spans[1].numbers(), Some(8..12));
     }
 
     #[test]
@@ -537,9 +625,9 @@ mod tests {
         let fragment = written(&Message::Fragment(fragment));
         for (bytes, at, value, name) in [
             (&refused, 0, 0, "magic"),
-            (&refused, 4, 2, "version"),
+            (&refused, 4, 1, "version"),
             (&refused, 6, 12, "kind"),
-            (&refused, 8, 4, "reason"),
+            (&refused, 8, 5, "reason"),
             (&awaited, 12, 2, "awaited"),
             (&items, 12, 2, "items"),
             (&fragment, 32, 5, "place"),

@@ -1,7 +1,8 @@
-//! The judges of our files: a Python with the libraries that people read them with.
+//! The judges of our files and interfaces: a Python with the libraries that people read and call them with.
 //!
 //! Tests that write HDF5, Parquet or arrays ask these libraries, not our own readers, whether the
-//! files are right. The environment is made once, under the target directory.
+//! files are right; the description of the web interface is judged by its validator, and by a client that is generated
+//! from it. The environment is made once, under the target directory.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +12,9 @@ use anyhow::{Context, Result};
 
 use super::{Check, Outcome};
 
-/// What the judges import.
-const LIBRARIES: [&str; 3] = ["h5py", "numpy", "pyarrow"];
+/// What the judges need.
+const LIBRARIES: [&str; 5] =
+    ["h5py", "numpy", "pyarrow", "openapi-spec-validator", "openapi-python-client"];
 /// Holds [`LIBRARIES`] once all are installed; an environment without it is made again.
 const DONE: &str = "installed.txt";
 
@@ -72,7 +74,7 @@ mod tests {
         assert!(!is_ready(environment.path()));
         fs::write(environment.path().join(DONE), "h5py").unwrap();
         assert!(!is_ready(environment.path()));
-        fs::write(environment.path().join(DONE), "h5py\nnumpy\npyarrow").unwrap();
+        fs::write(environment.path().join(DONE), LIBRARIES.join("\n")).unwrap();
         assert!(is_ready(environment.path()));
     }
 

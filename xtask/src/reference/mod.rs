@@ -1,7 +1,7 @@
 //! Reference pages that the program writes about itself.
 //!
 //! What a key of the configuration or an argument of a verb means is written once, at the type that
-//! reads it. The binary tells it (`gannet check --schema`, `gannet help`), and here it becomes pages
+//! reads it; so is what a run can be asked. The binary tells it (`gannet check --schema`, `gannet help`), and here it becomes pages
 //! under `docs/reference`. xtask imports no room of the house, so it asks the built binary.
 
 mod command_line;
@@ -55,7 +55,7 @@ pub fn stale(root: &Path, gannet: &Path) -> Result<Vec<&'static str>> {
     Ok(pages.iter().filter(|page| differs(page)).map(|(name, _)| *name).collect())
 }
 
-fn pages(gannet: &Path) -> Result<[Page; 5]> {
+fn pages(gannet: &Path) -> Result<[Page; 6]> {
     let schema = ask(gannet, &["check", "--schema"])?;
     let parsed = serde_json::from_str(&schema).context("the schema is no JSON")?;
     let of = |detector| {
@@ -68,6 +68,7 @@ fn pages(gannet: &Path) -> Result<[Page; 5]> {
         ("configuration.md", configuration::page(&parsed)),
         ("configuration-na62-rich.md", of("na62-rich")?),
         ("configuration-km3net.md", of("km3net")?),
+        ("openapi.json", ask(gannet, &["check", "--openapi"])?),
         ("command-line.md", command_line::page(&mut |arguments| ask(gannet, arguments))?),
     ])
 }

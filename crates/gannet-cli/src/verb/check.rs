@@ -10,6 +10,7 @@ use gannet_measure::quantity::Bytes;
 
 use crate::exit::Outcome;
 use crate::output;
+use crate::serving;
 use crate::{Detectors, detector};
 
 /// Longest line of the forecast.
@@ -30,7 +31,7 @@ const DISTANT_S: f64 = 10.0 * 365.25 * 86400.0;
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The configuration file.
-    #[arg(required_unless_present = "schema")]
+    #[arg(required_unless_present_any = ["schema", "openapi"])]
     file: Option<PathBuf>,
     /// Print the JSON schema of the configuration instead.
     #[arg(long)]
@@ -38,6 +39,9 @@ pub struct Arguments {
     /// The detector whose schema it is; the first that the program knows when absent.
     #[arg(long, value_name = "NAME", requires = "schema")]
     detector: Option<String>,
+    /// Print the description (OpenAPI) of what pages and programs ask a run instead, from which clients can be generated.
+    #[arg(long, conflicts_with = "schema")]
+    openapi: bool,
     /// Judge the configuration only: it is for another machine.
     #[arg(long)]
     elsewhere: bool,
@@ -51,9 +55,16 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
         output::json(&detector(arguments.detector.as_deref(), detectors)?.schema())?;
         return Ok(Outcome::Ok);
     }
+    if arguments.openapi {
+        output::json(&gannet_web::description())?;
+        return Ok(Outcome::Ok);
+    }
     let file = arguments.file.as_ref().context("name a configuration file")?;
     let plan = config::load(file, detectors)?;
-    plan.metrics_token(&file.display().to_string())?;
+    let name = file.display().to_string();
+    plan.metrics_token(&name)?;
+    plan.web_tokens(&name)?;
+    serving::secured(&plan, &name)?;
     plan.doubts().iter().for_each(|doubt| tracing::warn!("{doubt}"));
     let can_start = arguments.elsewhere || can_start(&plan);
     let Plan { filled, forecast, slow_control, .. } = plan;

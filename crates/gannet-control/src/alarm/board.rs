@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Alarm, AlarmKind};
@@ -38,7 +39,7 @@ impl Condition {
 }
 
 /// Who has seen an alarm.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Acknowledged {
     /// Who it was.
     pub by: String,
@@ -47,7 +48,7 @@ pub struct Acknowledged {
 }
 
 /// An alarm that is or was raised.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Entry {
     /// Its number; no other alarm of this process has it.
     pub id: u64,
@@ -95,7 +96,7 @@ pub enum NotAcknowledged {
 }
 
 /// The alarms of a process.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Board {
     /// Those that are raised, oldest first.
     pub active: Vec<Entry>,

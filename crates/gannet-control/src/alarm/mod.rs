@@ -11,19 +11,22 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Most lines that are logged at once about one kind of alarm.
 const LINES_MAX: usize = 4;
 
 /// What an alarm is about; its [`name`](Self::name) is a label of metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AlarmKind {
     /// No frames come from a stream.
     StreamSilent,
     /// The time of a stream is far from that of the others.
     StreamSetApart,
+    /// No readout is there for a source, where readouts are processes of their own.
+    NoReadout,
     /// The run has ended without a frame.
     NoFrames,
     /// The recorder cannot write, or what it had written is gone.
@@ -40,9 +43,10 @@ pub enum AlarmKind {
 
 impl AlarmKind {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::StreamSilent,
         Self::StreamSetApart,
+        Self::NoReadout,
         Self::NoFrames,
         Self::Recorder,
         Self::Exports,
@@ -56,6 +60,7 @@ impl AlarmKind {
         match self {
             Self::StreamSilent => "stream_silent",
             Self::StreamSetApart => "stream_set_apart",
+            Self::NoReadout => "no_readout",
             Self::NoFrames => "no_frames",
             Self::Recorder => "recorder",
             Self::Exports => "exports",
@@ -73,6 +78,9 @@ impl AlarmKind {
             }
             Self::StreamSetApart => {
                 "The clock of a stream is wrong: what is found in it cannot be combined with the others."
+            }
+            Self::NoReadout => {
+                "Nothing is read out of a part of the detector: its data are missing."
             }
             Self::NoFrames => "The run has no data.",
             Self::Recorder => "What the run decides to keep does not reach the disk.",
@@ -94,6 +102,9 @@ impl AlarmKind {
                 "Check power and link of its front end, and that it sends to the address of its source."
             }
             Self::StreamSetApart => "Check the clock source of its front end.",
+            Self::NoReadout => {
+                "Start its readout again, and check that it reaches the builder over the network."
+            }
             Self::NoFrames => {
                 "Check that the front ends send to the addresses of the sources, and no firewall is between."
             }
@@ -109,7 +120,7 @@ impl AlarmKind {
 }
 
 /// One condition that needs attention, as long as it lasts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Alarm {
     /// What it is about.
     pub kind: AlarmKind,

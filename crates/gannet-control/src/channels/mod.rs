@@ -6,10 +6,11 @@
 
 pub mod file;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a channel looks like beside the others of its plane.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Condition {
     /// Nothing to tell.
@@ -39,7 +40,7 @@ impl Condition {
 }
 
 /// One channel.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ChannelFigures {
     /// Number of the channel, in the detector.
     pub channel: u32,
@@ -69,7 +70,7 @@ impl ChannelFigures {
 }
 
 /// The channels of one stream together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ChannelSummary {
     /// Mean of the pedestals, ADC counts.
     pub pedestal_mean: Option<f64>,

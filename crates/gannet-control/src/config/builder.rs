@@ -1,4 +1,4 @@
-//! Readout and builder of a run as two processes.
+//! Readouts and builder of a run in processes of their own.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,23 +14,23 @@ use super::document::{Document, Problem};
 const DEADLINE_MIN: Span = Span::ms(100);
 
 /// Which part of a run a process is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// All of it.
     #[default]
     All,
-    /// Takes frames, searches them, and keeps the last seconds of them for the builder.
+    /// Takes the frames of some sources or all, searches them, and keeps the last seconds of them for the builder.
     Readout,
-    /// Decides on what the readout finds, builds records and writes them.
+    /// Decides on what the readouts find, builds records and writes them.
     Builder,
 }
 
-/// Where readout and builder meet when they are two processes, which `gannet run --role` starts.
+/// Where readouts and builder meet when they are processes of their own, which `gannet run --role` starts.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BuilderConfig {
-    /// Where the builder waits for the readout: the path of a socket for `shm`, an address and port of TCP for
+    /// Where the builder waits for readouts: the path of a socket for `shm`, an address and port of TCP for
     /// `udp` and `ofi`. Empty: a run is one process.
     pub listen: String,
     /// What carries their data: `shm` on one host, `udp` between hosts, or `ofi`, a provider of libfabric.
@@ -42,6 +42,10 @@ pub struct BuilderConfig {
     pub secret_file: Option<PathBuf>,
     /// Time without a sign of life after which one gives the other up.
     pub deadline: Span,
+    /// At the begin of a run: how long readouts that have come wait for those of the other sources, so that all begin
+    /// together. After it the run begins with those that are there; the others may come at any time. One that ends
+    /// before the others, because it is stopped or its file is read, stays for as long: its last frames may be asked for.
+    pub gather: Span,
 }
 
 impl Default for BuilderConfig {
@@ -52,6 +56,7 @@ impl Default for BuilderConfig {
             provider: None,
             secret_file: None,
             deadline: Span::s(2),
+            gather: Span::s(10),
         }
     }
 }

@@ -22,21 +22,20 @@ use std::path::Path;
 use crate::detector::Detector;
 
 pub use builder::{BuilderConfig, Role};
-pub use document::nearest;
-pub use document::{Document, Problem};
+pub use document::{Document, Problem, nearest};
 pub use forecast::{Forecast, Load};
 pub use model::{
     ChannelsConfig, Config, MetricsConfig, RunConfig, Settings, SourceConfig, SourceInput,
-    StreamPlace, Table, Tables, WebConfig,
+    StreamPlace, Table, Tables, TlsConfig, WebConfig,
 };
-pub use plan::{Plan, STREAMS_MAX};
+pub use plan::{Plan, STREAMS_MAX, UnknownSource, WEB_TOKENS};
 pub use planned_source::{PlannedSource, PlannedStream, SourceStreams};
 pub use receive_cpus::ReceiveCpus;
 pub use slow_control::{
     Batches, CommandsConfig, EmulatedModules, MODULES_MAX, ModulesConfig, SlowControlConfig,
     SlowControlPlan, Word, check_command,
 };
-pub use token::Token;
+pub use token::{AccessRole, Token, Tokens};
 
 /// Longest configuration that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;

@@ -110,6 +110,11 @@ impl<T: Tables> Config<T> {
         let absolve = |path: &mut PathBuf| *path = directory.join(&*path);
         self.metrics.token_file.iter_mut().for_each(absolve);
         self.web.token_file.iter_mut().for_each(absolve);
+        self.web
+            .tls
+            .iter_mut()
+            .flat_map(|tls| [&mut tls.certificate, &mut tls.key])
+            .for_each(absolve);
         self.slow_control.socket.iter_mut().for_each(absolve);
         self.builder.secret_file.iter_mut().for_each(absolve);
         if self.builder.backend == Backend::Shm && !self.builder.listen.is_empty() {
@@ -324,19 +329,49 @@ pub struct MetricsConfig {
 }
 
 /// Pages that show the run in a browser.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WebConfig {
     /// Address at which pages are served, for example `127.0.0.1:8080`; absent: none. Who may see them knows the token
     /// in the address that is printed.
     pub listen: Option<SocketAddr>,
-    /// File with the token. Nobody but its owner may have access to it. Absent: each start makes a new one.
+    /// File with tokens, a line for each: its role, which is `view`, `operate` or `admin`, and the token. A token alone in
+    /// the file is that of an administrator. Nobody but its owner may have access to the file. Absent: the tokens in
+    /// the variable `GANNET_WEB_TOKENS` of the environment, or else each start makes a new one for an administrator.
     pub token_file: Option<PathBuf>,
+    /// Serve by TLS, which addresses other than loopback need.
+    pub tls: Option<TlsConfig>,
     /// Serve addresses other than loopback although token and pages cross the network unencrypted.
     pub plain: bool,
+    /// Most connections at a time, 1 to 1024; a browser has one or two of them. The last eighth is for addresses that have
+    /// none yet.
+    pub clients_max: usize,
     /// Take commands of pages and programs, such as to put faults into an emulated front end. Absent: the demonstration
     /// does, and `gannet run` does not.
     pub control: Option<bool>,
+}
+
+impl Default for WebConfig {
+    fn default() -> Self {
+        Self {
+            listen: None,
+            token_file: None,
+            tls: None,
+            plain: false,
+            clients_max: 64,
+            control: None,
+        }
+    }
+}
+
+/// What proves to clients who serves them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TlsConfig {
+    /// File with the certificate of this server, and those it rests on behind it, as PEM.
+    pub certificate: PathBuf,
+    /// File with its private key, as PEM. Nobody but its owner may have access to it.
+    pub key: PathBuf,
 }
 
 /// What is kept of the channels one by one: pedestal, noise, rate of primitives.

@@ -1,5 +1,6 @@
 //! What a run is built from: the configuration with every reference resolved and value tested.
 
+use std::env;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -14,12 +15,15 @@ use super::model::{Config, Settings, SourceConfig, SourceInput, Table, Tables};
 use super::planned_source::{PlannedSource, PlannedStream, SourceStreams, cells_for};
 use super::receive_cpus::ReceiveCpus;
 use super::slow_control::SlowControlPlan;
-use super::token::{self, Token};
+use super::token::{self, Token, Tokens};
 use crate::alarm::rule::{Rule, WrongRule};
 use crate::detector::PlannedDetector;
 
 /// Most streams of one process.
 pub const STREAMS_MAX: usize = 4096;
+
+/// The variable of the environment with the tokens of the pages, for processes whose starter has no file for them.
+pub const WEB_TOKENS: &str = "GANNET_WEB_TOKENS";
 
 /// A configuration that can be run.
 #[derive(Clone, Debug)]
@@ -40,8 +44,27 @@ pub struct Plan {
     pub detector: Arc<dyn PlannedDetector>,
     /// Which part of the run this process is: all of it, unless that is said after the plan was made.
     pub role: Role,
+    /// The greatest number of a run that this process made before, if it made any: the next has a greater one.
+    pub after: Option<u32>,
     /// Whether the front end is played in this process and sends to the sources, as in a demonstration.
     pub plays_front_end: bool,
+    /// Names of the sources that it takes, if these are not all.
+    own: Option<Vec<String>>,
+    /// What the detector expects.
+    load: Load,
+}
+
+/// A source is named that there is not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no source {name:?}; the sources are {}", listed(.known))]
+pub struct UnknownSource {
+    name: String,
+    known: Vec<String>,
+}
+
+/// Names in quotes, such as `"a", "b"`.
+fn listed(names: &[String]) -> String {
+    names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
 }
 
 impl Plan {
@@ -87,7 +110,10 @@ impl Plan {
             forecast,
             detector,
             role: Role::All,
+            after: None,
             plays_front_end: false,
+            own: None,
+            load,
         })
     }
 
@@ -134,7 +160,53 @@ impl Plan {
             return Err(document.problem("builder", cause, suggestion.to_owned()));
         }
         self.role = role;
+        if role == Role::Builder {
+            // The frames are elsewhere.
+            self.forecast.memory_bytes = 0;
+        }
         Ok(())
+    }
+
+    /// Lets this process take no frames but those of the sources with these names.
+    ///
+    /// # Errors
+    /// When there is no such source.
+    pub fn take_sources(&mut self, names: &[String]) -> Result<(), UnknownSource> {
+        let known = || self.sources.iter().map(|source| &source.name);
+        if let Some(name) = names.iter().find(|name| known().all(|known| known != *name)) {
+            return Err(UnknownSource { name: name.clone(), known: known().cloned().collect() });
+        }
+        self.own = Some(names.to_vec());
+        let own: Vec<_> = self.sources.iter().filter(|it| self.takes(it)).cloned().collect();
+        self.forecast = Forecast::of(&self.settings, &own, &self.load);
+        Ok(())
+    }
+
+    /// Whether this process takes the frames of a source.
+    pub fn takes(&self, source: &PlannedSource) -> bool {
+        let is_own = || self.own.as_ref().is_none_or(|own| own.contains(&source.name));
+        self.role != Role::Builder && is_own()
+    }
+
+    /// Processors for the receiving threads of the sources that this process takes.
+    pub(crate) fn receive_cpus(&self) -> ReceiveCpus {
+        let ReceiveCpus::Listed(cpus) = &self.settings.run.receive_cpus else {
+            return self.settings.run.receive_cpus.clone();
+        };
+        let mut cpus = cpus.iter();
+        let mut own = Vec::new();
+        for source in &self.sources {
+            let of_source = cpus.by_ref().take(source.inputs());
+            own.extend(of_source.filter(|_| self.takes(source)).copied());
+        }
+        ReceiveCpus::Listed(own)
+    }
+
+    /// The sources that another process takes the frames of, each in quotes.
+    pub fn others(&self) -> Option<String> {
+        let others = self.sources.iter().filter(|source| !self.takes(source));
+        let others: Vec<_> = others.map(|source| source.name.clone()).collect();
+        (!others.is_empty()).then(|| listed(&others))
     }
 
     /// The token that clients of the metrics have to send, read from its file.
@@ -150,18 +222,45 @@ impl Plan {
         Token::read(path).map(Some).map_err(problem)
     }
 
-    /// Token of the pages; a new one where no file has it.
+    /// Tokens of the pages: those in the file, or else in the environment as [`WEB_TOKENS`], or else a new one.
     ///
     /// # Errors
-    /// When the file holds no token that can be used; `file` is the configuration to be named.
+    /// When the file or the environment holds no tokens that can be used; `file` is the configuration to be named.
     ///
     /// # Panics
     /// When the system has no random numbers.
-    pub fn web_token(&self, file: &str) -> Result<Token, Problem> {
-        let Some(path) = &self.settings.web.token_file else { return Ok(Token::drawn()) };
-        Token::read(path).map_err(|(cause, suggestion)| {
+    pub fn web_tokens(&self, file: &str) -> Result<Tokens, Problem> {
+        let problem = |(cause, suggestion): (String, String)| {
             Document::new(file, &self.text).problem("web.token_file", cause, suggestion)
+        };
+        if let Some(path) = &self.settings.web.token_file {
+            return Tokens::read(path).map_err(problem);
+        }
+        match env::var(WEB_TOKENS) {
+            Ok(text) => Tokens::parse(&text).map_err(|wrong| {
+                let suggestion = "write lines with a role and a token, as in a `token_file`";
+                problem((format!("{WEB_TOKENS} in the environment: {wrong}"), suggestion.into()))
+            }),
+            Err(_) => Ok(Token::drawn().into()),
+        }
+    }
+
+    /// Certificates and key of the pages' server, as PEM, if it is to serve by TLS.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or the key is open to others; `file` is the configuration to be named.
+    pub fn web_tls(&self, file: &str) -> Result<Option<(String, String)>, Problem> {
+        let Some(tls) = &self.settings.web.tls else { return Ok(None) };
+        token::read_tls(tls).map(Some).map_err(|(key, (cause, suggestion))| {
+            let path = format!("web.tls.{key}");
+            Document::new(file, &self.text).problem(&path, cause, suggestion)
         })
+    }
+
+    /// That the value at the dotted `path` of the configuration `file` cannot be used.
+    pub fn problem(&self, file: &str, path: &str, cause: String) -> Problem {
+        let suggestion = "correct the file that it names, or name another one".to_owned();
+        Document::new(file, &self.text).problem(path, cause, suggestion)
     }
 
     /// What is allowed and will hardly be meant, each in a sentence that says what to do.

@@ -28,6 +28,7 @@ use std::path::{Path, PathBuf};
 use gannet_fabric::clop::FabricConfig;
 use gannet_ingest::xdp::XdpConfig;
 use gannet_measure::quantity::Bytes;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::config::Plan;
@@ -40,7 +41,7 @@ pub use system::System;
 pub(crate) use system::fake;
 
 /// How a value suits the data path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// As it should be.
@@ -65,7 +66,7 @@ impl fmt::Display for Verdict {
 }
 
 /// One thing looked at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Check {
     /// What was looked at.
     pub name: String,
@@ -238,6 +239,24 @@ pub fn examine(system: &System, needs: &Needs, cost: &Result<ReceiveCost, String
     checks.extend(socket::checks(needs));
     checks.extend(xdp::checks(needs));
     checks.extend(rings::checks(needs));
+    checks.extend(rights::checks(system, needs));
+    checks.extend(storage::checks(needs));
+    checks.extend(topology::checks(&system.machine(), &libfabric::Found::look(), needs));
+    checks
+}
+
+/// Looks at what `needs` depends on while a run has its sockets, cards and rings, which nobody else can have then;
+/// `cost` is what receiving has cost it.
+pub fn examine_running(
+    system: &System,
+    needs: &Needs,
+    cost: &Result<ReceiveCost, String>,
+) -> Vec<Check> {
+    let mut checks = machine::checks(system, needs);
+    checks.push(receiving::check(needs, cost));
+    checks.extend(network::checks(system, needs));
+    checks.extend(interfaces::checks(system, needs, &gannet_ingest::interface_addresses()));
+    checks.extend(socket::checks(needs));
     checks.extend(rights::checks(system, needs));
     checks.extend(storage::checks(needs));
     checks.extend(topology::checks(&system.machine(), &libfabric::Found::look(), needs));

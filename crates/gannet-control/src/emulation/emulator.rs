@@ -51,7 +51,7 @@ impl EmulationReport {
 }
 
 /// A front end of any detector, and how it is emulated.
-pub trait PlannedFrontEnd {
+pub trait PlannedFrontEnd: Send {
     /// Starts to send its frames to `target`, and tells `events` what it puts in.
     ///
     /// # Errors

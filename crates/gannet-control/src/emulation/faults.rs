@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gannet_emulate::{FaultSwitch, LiveFault};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::config::{Plan, nearest};
@@ -34,7 +35,7 @@ enum Figure {
 }
 
 /// A fault that can be put in, and what should come of it.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Injectable {
     /// Its name in commands.
     pub name: &'static str,
@@ -160,7 +161,8 @@ const INJECTABLES: [Injectable; LiveFault::ALL.len()] = [
 ];
 
 /// What came of a fault so far.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Fault")]
 pub struct FaultAccount {
     /// The fault.
     #[serde(flatten)]
@@ -174,7 +176,7 @@ pub struct FaultAccount {
 }
 
 /// What became of the chunks that are to be written.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Chunks {
     /// So many wait now.
     pub waiting: u64,
@@ -183,7 +185,7 @@ pub struct Chunks {
 }
 
 /// A fault that was put in.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Injection {
     /// Counted from 1 in a run.
     pub number: u64,

@@ -3,6 +3,7 @@
 mod answering;
 mod arrivals;
 mod outlet;
+mod pause;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,12 +18,15 @@ use gannet_readout::items::{ItemReceiver, NoBatch};
 use gannet_readout::trigger::{Outcome, Trigger};
 
 use super::build::{BuildStatus, Order};
+use super::life::Life;
 use crate::finds::FindsWriter;
+use crate::run_control::Event;
 use crate::sys;
 use arrivals::Arrivals;
 
 pub(super) use answering::{AnswerAccount, AnswerSender};
 pub(super) use outlet::Outlet;
+pub use pause::Pauser;
 
 /// How long the thread waits for items before it looks for late streams.
 const WAIT: Duration = Duration::from_millis(2);
@@ -47,6 +51,10 @@ pub(super) struct Decider<T: Trigger> {
     pub at_once: bool,
     /// Whether the thread does not sleep.
     pub spins: bool,
+    /// Whether somebody wants it to decide nothing for a while.
+    pub pauser: Pauser,
+    /// Told of the pauses.
+    pub life: Arc<Life>,
     /// Where decisions go, and what is added to their records.
     pub orders: SyncSender<Order<T::Origin>>,
     /// Wall time.
@@ -67,6 +75,7 @@ impl<T: Trigger> Decider<T> {
         // Decisions that the builder was done with when last looked at.
         let mut done = 0;
         let mut publish_ns = 0;
+        let mut is_paused = false;
         let wait = match (self.spins, self.at_once) {
             (true, _) => Duration::ZERO,
             (_, true) => SHORT_WAIT,
@@ -93,6 +102,10 @@ impl<T: Trigger> Decider<T> {
             if newly_done > 0 {
                 self.trigger.records_done(newly_done as usize);
             }
+            if self.pauser.is_wanted() != is_paused {
+                is_paused = !is_paused;
+                self.turn(is_paused);
+            }
             self.trigger.advance(now_ns, &mut outcome);
             self.hand_on(now_ns, &mut outcome, &mut arrivals);
             if now_ns >= publish_ns {
@@ -110,6 +123,17 @@ impl<T: Trigger> Decider<T> {
         self.hand_on(now_ns, &mut outcome, &mut arrivals);
         self.outlet.finish();
         self.cpu_ns.set(sys::thread_time_ns());
+    }
+
+    /// Begins or ends a pause.
+    fn turn(&mut self, into_pause: bool) {
+        if into_pause {
+            self.trigger.pause();
+            self.life.on(Event::Pause);
+        } else {
+            self.trigger.resume();
+            self.life.on(Event::Resume);
+        }
     }
 
     fn hand_on(&mut self, now_ns: u64, outcome: &mut Outcome<T::Origin>, arrivals: &mut Arrivals) {

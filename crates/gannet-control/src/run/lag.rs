@@ -65,7 +65,7 @@ mod tests {
         status.newest_timestamp.set(newest);
         let step = Step::Fixed(10);
         let rhythm = Rhythm { clock: TickRate::hz(1000), step, sequence_modulus: 4096 };
-        ObservedStream { name: String::new(), status, rhythm, is_live: true }
+        ObservedStream { number: 0, name: String::new(), status, rhythm, is_live: true }
     }
 
     #[test]

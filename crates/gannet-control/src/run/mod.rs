@@ -9,6 +9,7 @@
 //! before it is gone, so that a drain loses nothing.
 
 mod apart;
+mod basis;
 mod build;
 mod channels;
 mod connections;
@@ -26,6 +27,7 @@ mod recorded;
 mod recovery;
 mod setup;
 mod slow_control;
+mod views;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,9 +44,10 @@ use crate::figures::Figures;
 use crate::finds::Finds;
 use crate::run_control::{Event, State};
 use crate::snapshot::{Snapshot, SnapshotSource};
-use crate::watch::Watched;
 use crate::waveform::Waveforms;
+pub use basis::Basis;
 use channels::ChannelMonitor;
+pub use decide::Pauser;
 pub use drain::Drain;
 use drain::Stage;
 use exports::Exporter;
@@ -55,6 +58,7 @@ use receive::Gate;
 use recorded::last_words;
 use recovery::Recovery;
 use slow_control::SlowControl;
+pub use views::{Present, Views};
 
 /// Kernel memory that one frame takes while it waits in a socket, with a margin, in bytes.
 const KERNEL_BYTES_PER_FRAME: u64 = 16 << 10;
@@ -151,6 +155,10 @@ pub struct Run {
     /// What was found and decided, where this process decides and it can be shown.
     finds: Option<Arc<Finds>>,
     faults: Option<Arc<Faults>>,
+    /// What pauses its decisions, where this process decides and its trigger can.
+    pauser: Option<Pauser>,
+    /// What it rests on, as it may be shown.
+    basis: Option<Arc<Basis>>,
     gate: Arc<Gate>,
     /// What lets the streams expect frames from a time on, in nanoseconds.
     expect: Vec<Box<dyn Fn(u64) + Send + Sync>>,
@@ -164,25 +172,6 @@ pub struct Run {
     slow_control: Option<SlowControl>,
     /// Whether the other process of the run is there, if there is to be one.
     joined: Option<Arc<AtomicBool>>,
-}
-
-/// What can be seen of a run from outside. None of it makes the run wait.
-#[derive(Clone)]
-pub struct Views {
-    /// Its figures.
-    pub figures: Arc<Figures>,
-    /// The samples of its channels; absent where frames have none, or are in another process.
-    pub waveforms: Option<Arc<Waveforms>>,
-    /// Its primitives and decisions; absent where they cannot be shown, or another process decides.
-    pub finds: Option<Arc<Finds>>,
-    /// Its history and alarms, if somebody looks at it again and again.
-    pub watched: Option<Arc<Watched>>,
-}
-
-impl From<Arc<Figures>> for Views {
-    fn from(figures: Arc<Figures>) -> Self {
-        Self { figures, waveforms: None, finds: None, watched: None }
-    }
 }
 
 impl Run {
@@ -200,7 +189,8 @@ impl Run {
     /// # Errors
     /// As [`configure`](Self::configure).
     pub fn of<P: Pipeline>(plan: &Plan, pipeline: P) -> Result<Self, RunError> {
-        let run = setup::configure(plan, pipeline)?;
+        let mut run = setup::configure(plan, pipeline)?;
+        run.basis = Some(Arc::new(Basis::of(plan)));
         run.observed.life.on(Event::Configure);
         Ok(run)
     }
@@ -218,6 +208,8 @@ impl Run {
             waveforms: None,
             finds: None,
             faults: None,
+            pauser: None,
+            basis: None,
             gate: Arc::default(),
             expect: Vec::new(),
             receivers: Vec::new(),
@@ -286,7 +278,13 @@ impl Run {
     /// What pages and programs show of it.
     pub fn views(&self) -> Views {
         let (waveforms, finds) = (self.waveforms.clone(), self.finds.clone());
-        Views { figures: self.figures(), waveforms, finds, watched: None }
+        let (faults, basis) = (self.faults.clone(), self.basis.clone());
+        Views { figures: self.figures(), waveforms, finds, faults, watched: None, basis }
+    }
+
+    /// What pauses its decisions; absent where its trigger cannot pause, or another process decides.
+    pub fn pauser(&self) -> Option<Pauser> {
+        self.pauser.clone()
     }
 
     /// What puts faults into this run, if its front end is emulated in its process.
@@ -313,9 +311,19 @@ impl Run {
         FlowControl { taken: Arc::new(taken), in_flight_max: room.unwrap_or(0).max(16) }
     }
 
+    /// Number of the run; zero in a readout, as the builder counts runs.
+    pub fn number(&self) -> u32 {
+        self.observed.run
+    }
+
     /// Whether readout and builder are joined; nothing where they are one process.
     pub fn joined(&self) -> Option<bool> {
         self.joined.as_ref().map(|joined| joined.load(Ordering::Acquire))
+    }
+
+    /// The same for those who go on looking.
+    pub(crate) fn joining(&self) -> Option<Arc<AtomicBool>> {
+        self.joined.clone()
     }
 
     /// Whether every source has ended by itself, as capture files do, or has failed.

@@ -1,5 +1,6 @@
 //! What the threads of a run share with whoever watches it.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -13,11 +14,12 @@ use gannet_readout::items::ItemDrop;
 use gannet_readout::raw_stream::RawDrop;
 use gannet_readout::receiver::{FrameDrop, SearchTime, StreamStatus};
 use gannet_readout::record::RecordDrop;
-use gannet_readout::remote::Accounts;
+use gannet_readout::remote::{Accounts, Presence};
 use gannet_trigger::merge::StreamTime;
 use gannet_wire::Rhythm;
 use gannet_wire::Step;
 
+use super::apart::SourceNames;
 use super::build::BuildStatus;
 use super::channels::ChannelStatus;
 use super::decide::AnswerAccount;
@@ -58,18 +60,24 @@ pub(super) struct ObservedSource {
     pub ring: ObservedRing,
 }
 
-/// A readout in another process, which has the sources.
-pub(super) struct ObservedReadout {
-    /// What joins it to this one, and where.
+/// Readouts in other processes, which have the sources.
+pub(super) struct ObservedReadouts {
+    /// What joins them to this one, and where.
     pub place: String,
-    /// Items that it finds.
+    /// Items that they find.
     pub items: Arc<Account<ItemDrop>>,
-    /// Bytes of a frame, where all have as many.
-    pub frame_bytes: Option<usize>,
+    /// Their sources.
+    pub sources: Arc<SourceNames>,
+    /// Bytes of a frame of each source, where all of it have as many.
+    pub frame_bytes: Vec<Option<usize>>,
+    /// Which streams have a readout.
+    pub presence: Arc<Presence>,
 }
 
 /// One stream at work.
 pub(super) struct ObservedStream {
+    /// Its number in the whole run.
+    pub number: usize,
     pub name: String,
     pub status: Arc<StreamStatus>,
     pub rhythm: Rhythm,
@@ -95,8 +103,8 @@ pub(super) struct Observed {
     pub decide_cpu_ns: Arc<Counter>,
     pub records: Arc<Account<RecordDrop>>,
     pub response_ns: Arc<Histogram>,
-    /// The readout, if it is another process.
-    pub readout: Option<ObservedReadout>,
+    /// The readouts, if these are other processes.
+    pub readouts: Option<ObservedReadouts>,
     /// What is sent to another process that decides and builds.
     pub link: Option<Accounts>,
     /// Answers, where somebody waits for them.
@@ -134,9 +142,13 @@ impl Observed {
         let (lost_frames, unsure) = (account.lost > account.open, account.unsure);
         let ledger = self.ledger(account, &status);
         let (channels, summaries) = self.channels.now();
-        let streams = self.streams.iter().zip(&self.stages.times().streams).zip(summaries);
-        let streams: Vec<_> = (streams.zip(missing))
-            .map(|(((stream, time), channels), missing)| stream.snapshot(time, channels, missing))
+        let streams = self.timed().zip(summaries).zip(missing);
+        let streams: Vec<_> = streams
+            .map(|(((stream, time), channels), missing)| {
+                let without_readout = self.has_readout(stream) == Some(false);
+                let snapshot = stream.snapshot(time, channels, missing);
+                StreamSnapshot { without_readout, ..snapshot }
+            })
             .collect();
         let without_frames = self.life.is_over() && streams.iter().all(|stream| stream.frames == 0);
         if without_frames || lost_frames || self.lost_anything(&ledger, &status) {
@@ -187,15 +199,15 @@ impl Observed {
             return 0.0;
         }
         let times = &self.stages.times().streams;
-        let streams = self.streams.iter().zip(times).map(|(it, time)| (it, time.is_set_apart()));
+        let is_set_apart =
+            |it: &ObservedStream| times.get(it.number).is_some_and(StreamTime::is_set_apart);
+        let streams = self.streams.iter().map(|it| (it, is_set_apart(it)));
         self.readers.behind(ring, streams, decided)
     }
 
     /// What each stream lacks.
     fn missing(&self) -> Vec<Missing> {
-        let times = self.stages.times().streams.iter();
-        let spans: Vec<_> =
-            self.streams.iter().zip(times).map(|(stream, time)| stream.span(time)).collect();
+        let spans: Vec<_> = self.timed().map(|(stream, time)| stream.span(time)).collect();
         let sent: Vec<_> = spans.iter().flatten().copied().collect();
         let edges = Edges::agreed(&sent);
         let told = |stream: &ObservedStream| Missing {
@@ -207,17 +219,36 @@ impl Observed {
         self.streams.iter().zip(&spans).map(of).collect()
     }
 
-    /// The sources of another process, taken together.
-    fn far_sources(&self) -> Option<SourceSnapshot> {
-        let ObservedReadout { place, frame_bytes, .. } = self.readout.as_ref()?;
-        let frames = self.streams.iter().map(|stream| stream.status.frames.get()).sum();
-        Some(SourceSnapshot {
-            name: "readout".into(),
-            engine: place.clone(),
-            frames,
-            bytes: frames * frame_bytes.unwrap_or(0) as u64,
-            ..SourceSnapshot::default()
-        })
+    /// The streams with what is known of their time.
+    fn timed(&self) -> impl Iterator<Item = (&ObservedStream, &StreamTime)> {
+        let times = &self.stages.times().streams;
+        self.streams.iter().filter_map(|stream| Some((stream, times.get(stream.number)?)))
+    }
+
+    /// Whether a readout is there for a stream, where readouts are other processes.
+    fn has_readout(&self, stream: &ObservedStream) -> Option<bool> {
+        self.readouts.as_ref().map(|readouts| readouts.presence.has(stream.number))
+    }
+
+    /// The sources of other processes.
+    fn far_sources(&self) -> Vec<SourceSnapshot> {
+        let Some(ObservedReadouts { place, sources, frame_bytes, presence, .. }) = &self.readouts
+        else {
+            return Vec::new();
+        };
+        let source = |((name, streams), bytes): (&(String, Range<usize>), &Option<usize>)| {
+            let of_stream = |stream: usize| self.streams[stream].status.frames.get();
+            let frames = streams.clone().map(of_stream).sum();
+            SourceSnapshot {
+                name: name.clone(),
+                engine: format!("by a readout, {place}"),
+                has_readout: Some(streams.clone().all(|stream| presence.has(stream))),
+                frames,
+                bytes: frames * bytes.unwrap_or(0) as u64,
+                ..SourceSnapshot::default()
+            }
+        };
+        sources.iter().zip(frame_bytes).map(source).collect()
     }
 
     fn frame_account(&self, missing: &[Missing]) -> FrameAccount {
@@ -244,10 +275,10 @@ impl Observed {
             // Frames are counted as made after they are taken.
             sent.offered = sent.delivered + sent.dropped_total();
         }
-        let mut ledger = match self.readout {
+        let mut ledger = match self.readouts {
             None => vec![sent, source, frames],
             Some(_) => {
-                // The readout's own ledger tells how they were taken.
+                // The readouts' own ledgers tell how they were taken.
                 sent.delivered = sent.offered.saturating_sub(sent.dropped_total());
                 vec![sent]
             }
@@ -257,7 +288,7 @@ impl Observed {
             "primitives",
             sources()
                 .map(|source| &source.primitives)
-                .chain(self.readout.iter().map(|readout| &readout.items))
+                .chain(self.readouts.iter().map(|readouts| &readouts.items))
                 .map(|items| items.statement("primitives")),
         ));
         if let Some(Accounts { items, fragments }) = &self.link {
@@ -382,6 +413,7 @@ impl ObservedSource {
         SourceSnapshot {
             name: self.name.clone(),
             engine: facts.to_string(),
+            has_readout: None,
             cpu: self.cpu,
             address: facts.address,
             frames,
@@ -448,6 +480,7 @@ impl ObservedStream {
             newest_timestamp: timestamp(&status.newest_timestamp),
             stalls: status.stalls.get(),
             stalled: status.stalled.get() == 1,
+            without_readout: false,
             set_apart: time.is_set_apart(),
             time_offset_s: time.offset_ticks() as f64 / self.rhythm.clock.per_s() as f64,
             channels,

@@ -24,20 +24,20 @@ use gannet_readout::items::{self, ItemDrop, ItemReceiver, ItemSender};
 use gannet_readout::latency::{IntakeLag, IntakeReader, IntakeWriter, StreamBuffer, index, intake};
 use gannet_readout::receiver::{Receiver, StreamPool, StreamSetup, StreamStatus};
 use gannet_readout::record::RecordBuilder;
-use gannet_readout::remote::{BuilderEnd, ReadoutEnd, RemoteWindows, Welcoming};
+use gannet_readout::remote::{BuilderEnd, ReadoutEnd, RemoteWindows};
 use gannet_readout::trigger::Trigger;
 use gannet_readout::windows::{BufferWindows, Windows};
 use gannet_trigger::Finder;
 use gannet_wire::FrameFormat;
 
-use super::apart::{self, BuilderLink, Listening, Meeting, ReadoutLink};
+use super::apart::{self, BuilderLink, Listening, Meeting, ReadoutLink, SourceNames};
 use super::build::Builder;
 use super::channels::{ChannelMonitor, ChannelStatus};
-use super::decide::{AnswerSender, Decider, ORDERS_PER_DECISION, Outlet};
+use super::decide::{AnswerSender, Decider, ORDERS_PER_DECISION, Outlet, Pauser};
 use super::exports::Exporter;
 use super::lag::{ObservedRing, RingReaders};
 use super::life::spawn;
-use super::observe::{Observed, ObservedReadout, ObservedSource, ObservedStream};
+use super::observe::{Observed, ObservedReadouts, ObservedSource, ObservedStream};
 use super::raw::RawRecorder;
 use super::receive::{self, Gate, Waiting};
 use super::recovery::Recovery;
@@ -84,7 +84,8 @@ pub(super) fn configure<P: Pipeline>(plan: &Plan, mut pipeline: P) -> Result<Run
     }
     parts.place(plan)?;
     let flush_ns = if is_at_once(&pipeline) { 0 } else { items::FLUSH_NS };
-    let finding = if plan.role == Role::Builder { 1 } else { parts.sources.len() };
+    // As many batches as if they were found here; a builder fills them by one sender.
+    let finding = if plan.role == Role::Builder { plan.sources.len() } else { parts.sources.len() };
     let (senders, found) = items::channel(finding, P::Finder::ITEMS_MAX, flush_ns);
     // Listed before the recorder makes a file of its own there. A directory that cannot be read is
     // the recorder's to report.
@@ -123,8 +124,11 @@ pub(super) fn configure<P: Pipeline>(plan: &Plan, mut pipeline: P) -> Result<Run
 /// The plan of a process with a part of a run: a readout records nothing but raw streams.
 fn of_role(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
+    let raw = &plan.settings.recorder.raw_streams;
+    let own = plan.sources.iter().filter(|source| plan.takes(source));
+    let is_raw = own.map(|source| source.raw_streams(raw)).sum::<usize>() > 0;
     let recorder = &mut plan.settings.recorder;
-    recorder.enabled &= plan.role != Role::Readout || recorder.raw_streams != RawStreams::None;
+    recorder.enabled &= plan.role != Role::Readout || is_raw;
     if plan.role == Role::Builder {
         recorder.raw_streams = RawStreams::None;
     }
@@ -224,8 +228,15 @@ fn number(plan: &Plan) -> Result<(Plan, u64), RunError> {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
     let wanted = plan.settings.run.number;
     let recorder = &plan.settings.recorder;
-    let uncounted = RunId { number: wanted.unwrap_or(0), started_unix_ns: now_unix_ns };
-    let take = || files::take_run(&recorder.directory, wanted, now_unix_ns);
+    let next = plan.after.map(|after| after.saturating_add(1));
+    let uncounted = RunId { number: wanted.or(next).unwrap_or(0), started_unix_ns: now_unix_ns };
+    let take = || match files::take_run(&recorder.directory, wanted, now_unix_ns) {
+        // Somebody removed the counter meanwhile.
+        Ok(id) if wanted.is_none() && next.is_some_and(|next| id.number < next) => {
+            files::take_run(&recorder.directory, next, now_unix_ns)
+        }
+        taken => taken,
+    };
     let id = match if recorder.enabled { take() } else { Ok(uncounted) } {
         Ok(id) => id,
         // Without a directory nothing is recorded, which the recorder says; there is nothing to count.
@@ -306,17 +317,20 @@ impl<P: Pipeline> Parts<P> {
         pipeline: &mut P,
         clock: &Arc<dyn Clock>,
     ) -> Result<(), RunError> {
+        let first = self.origins.len();
+        let numbers = first..first + planned.streams.len();
+        self.origins.extend(numbers.clone().map(|number| pipeline.origin(number)));
+        let streams = numbers.zip(&planned.streams);
         if plan.role == Role::Builder {
-            planned.streams.iter().for_each(|stream| {
-                self.observe_stream(planned, stream, pipeline);
-            });
+            streams.for_each(|stream| _ = self.observe_stream(planned, stream));
+            return Ok(());
+        }
+        if !plan.takes(planned) {
             return Ok(());
         }
         let format = pipeline.format(place);
         let first = self.observed.len();
-        let setups = planned
-            .streams
-            .iter()
+        let setups = streams
             .map(|stream| self.add_stream(plan, planned, stream, &format, pipeline))
             .collect::<Result<_, _>>()?;
         let pool = Arc::new(StreamPool::new(setups));
@@ -356,8 +370,9 @@ impl<P: Pipeline> Parts<P> {
         if self.sources.is_empty() {
             return Ok(());
         }
-        let listen: Vec<_> = plan.sources.iter().flat_map(PlannedSource::listen).collect();
-        let (wanted, system) = (&plan.settings.run.receive_cpus, System::default());
+        let own = || plan.sources.iter().filter(|source| plan.takes(source));
+        let listen: Vec<_> = own().flat_map(PlannedSource::listen).collect();
+        let (wanted, system) = (&plan.receive_cpus(), System::default());
         let (allowed, interfaces) = (sys::allowed_cpus(), gannet_ingest::interface_addresses());
         let placement = placement::place(wanted, &listen, &system, &allowed, &interfaces);
         let placed = self.sources.iter_mut().zip(placement.map_err(RunError::Cpus)?);
@@ -379,11 +394,10 @@ impl<P: Pipeline> Parts<P> {
         &mut self,
         plan: &Plan,
         planned: &PlannedSource,
-        stream: &PlannedStream,
+        (number, stream): (usize, &PlannedStream),
         format: &P::Format,
         pipeline: &mut P,
     ) -> Result<StreamSetup<P::Finder>, RunError> {
-        let number = self.observed.len();
         let finder = pipeline.finder(number);
         let finder =
             finder.map_err(|cause| RunError::Finder { stream: stream.name.clone(), cause })?;
@@ -392,7 +406,7 @@ impl<P: Pipeline> Parts<P> {
         let buffer = if is_one_length { buffer } else { buffer.with_lengths() };
         self.buffers.push(buffer);
         self.views.push(view);
-        let status = self.observe_stream(planned, stream, pipeline);
+        let status = self.observe_stream(planned, (number, stream));
         let raw = plan.settings.recorder.raw_streams.contains(&stream.name);
         let intake = raw.then(|| self.add_raw(format.clone(), planned.index_frames()));
         Ok(StreamSetup {
@@ -411,12 +425,11 @@ impl<P: Pipeline> Parts<P> {
     fn observe_stream(
         &mut self,
         planned: &PlannedSource,
-        stream: &PlannedStream,
-        pipeline: &P,
+        (number, stream): (usize, &PlannedStream),
     ) -> Arc<StreamStatus> {
         let status = Arc::<StreamStatus>::default();
-        self.origins.push(pipeline.origin(self.observed.len()));
         self.observed.push(ObservedStream {
+            number,
             name: stream.name.clone(),
             status: Arc::clone(&status),
             rhythm: planned.rhythm,
@@ -552,17 +565,18 @@ fn launch<P: Pipeline>(
     let (windows, end): (Box<dyn Windows>, End<P>) = match parts.apart {
         Apart::Nothing => (Box::new(windows), End::Decides(found)),
         Apart::Readout(meeting) => {
-            let end = ReadoutEnd::new(apart::digest(plan), found, statuses.clone(), windows);
+            let numbers = parts.observed.iter().map(|stream| stream.number as u32).collect();
+            let known_by = (apart::digest(plan), apart::epoch());
+            let end = ReadoutEnd::new(known_by, numbers, found, statuses.clone(), windows);
             let none = BufferWindows::new(window_ticks_max, Vec::new());
             (Box::new(none), End::Readout(meeting, end))
         }
         Apart::Builder(meeting, listening) => {
-            let (windows, orders) = RemoteWindows::new(statuses.len());
-            let (digest, run) = (apart::digest(plan), plan.run_number());
+            let (windows, orders) = RemoteWindows::new(statuses.len(), meeting.deadline());
             let (sender, items_max) = (senders.remove(0), P::Finder::ITEMS_MAX);
-            let welcoming = Welcoming { digest, run };
-            let items = sender.account();
-            let end = BuilderEnd::new(welcoming, sender, items_max, statuses.clone(), orders);
+            let streams = parts.observed.iter().map(|it| (Arc::clone(&it.status), it.rhythm.step));
+            let (welcoming, items) = (meeting.welcoming(plan), sender.account());
+            let end = BuilderEnd::new(welcoming, sender, items_max, streams, orders);
             (Box::new(windows), End::Builder { meeting, listening, end, found, items })
         }
     };
@@ -579,6 +593,7 @@ fn launch<P: Pipeline>(
     let (receiving, at_work) = channel();
     let raw = RawRecorder::new(parts.raw, recorder.handle(), Arc::clone(&clock), at_work);
     let times = Arc::clone(stages.times());
+    let source_names = Arc::new(SourceNames::of(plan));
     let observed = Arc::new(Observed {
         run: plan.run_number(),
         role: plan.role,
@@ -594,11 +609,13 @@ fn launch<P: Pipeline>(
         response_ns: records.response_ns(),
         built: Arc::clone(&built),
         readers,
-        readout: match &end {
-            End::Builder { items, .. } => Some(ObservedReadout {
+        readouts: match &end {
+            End::Builder { items, end, .. } => Some(ObservedReadouts {
                 place: plan.settings.builder.to_string(),
                 items: Arc::clone(items),
-                frame_bytes: frame_bytes(plan),
+                frame_bytes: plan.sources.iter().map(frame_bytes).collect(),
+                sources: Arc::clone(&source_names),
+                presence: end.presence(),
             }),
             End::Decides(_) | End::Readout(..) => None,
         },
@@ -629,6 +646,7 @@ fn launch<P: Pipeline>(
     let (writer, looked_at) =
         looks.map(|looks| finds(looks, Arc::clone(&clock), plan.clock().per_s())).unzip();
     let outlet = Outlet::new(observed.recorder.clone());
+    let pauser = Pauser::default();
     let decider = Decider {
         trigger,
         outlet,
@@ -636,6 +654,8 @@ fn launch<P: Pipeline>(
         finds: writer,
         at_once,
         spins,
+        pauser: pauser.clone(),
+        life: Arc::clone(&observed.life),
         orders,
         clock,
         built,
@@ -647,6 +667,7 @@ fn launch<P: Pipeline>(
     run.waveforms = waveforms;
     run.finds = looked_at.map(Arc::new);
     run.faults = parts.faults;
+    run.pauser = (P::Trigger::CAN_PAUSE && plan.role != Role::Readout).then_some(pauser);
     let gate = Arc::clone(&run.gate);
     let decide = |run: &mut Run, found: ItemReceiver<ItemOf<P>>| -> Result<(), RunError> {
         run.threads.push(spawn("build", &observed.life, move || builder.run(&ordered))?);
@@ -674,7 +695,7 @@ fn launch<P: Pipeline>(
         End::Builder { meeting, listening, end, found, .. } => {
             decide(&mut run, found)?;
             let shared = shared(&mut run);
-            let link = BuilderLink { meeting, end, shared, is_stopped: false };
+            let link = BuilderLink { meeting, end, sources: source_names, shared };
             run.threads.push(spawn("link", &observed.life, move || link.run(&listening))?);
         }
     }
@@ -711,10 +732,10 @@ fn launch<P: Pipeline>(
     Ok(run)
 }
 
-/// Bytes of a frame, if all frames have as many.
-fn frame_bytes(plan: &Plan) -> Option<usize> {
-    let longest = *plan.sources.first()?.lengths.end();
-    plan.sources.iter().all(|source| source.lengths == (longest..=longest)).then_some(longest)
+/// Bytes of a frame of a source, if all have as many.
+fn frame_bytes(source: &PlannedSource) -> Option<usize> {
+    let longest = *source.lengths.end();
+    (*source.lengths.start() == longest).then_some(longest)
 }
 
 /// Where the items go that are found in this process or come to it.
@@ -723,7 +744,7 @@ enum End<P: Pipeline> {
     Decides(ItemReceiver<ItemOf<P>>),
     /// To the builder.
     Readout(Meeting, ReadoutEnd<ItemOf<P>>),
-    /// From the readout to the trigger.
+    /// From readouts to the trigger.
     Builder {
         meeting: Meeting,
         listening: Listening,

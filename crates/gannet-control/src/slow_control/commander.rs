@@ -8,6 +8,7 @@ use std::ops::Range;
 use gannet_measure::drop_reasons;
 use gannet_measure::quantity::Span;
 use gannet_wire::slow_control::{Address, Answer, Repr};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Most commands that wait for one module.
@@ -39,7 +40,7 @@ impl Timing {
 }
 
 /// How a command ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// The module says that the value is set.
@@ -82,7 +83,7 @@ impl Ending {
 }
 
 /// A command that has ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
     /// Number of the command in its session.
     pub number: u32,
@@ -120,7 +121,7 @@ impl fmt::Display for Outcome {
 }
 
 /// What came and what went, in datagrams.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Counts {
     /// Attempts after the first of a command.
     pub repeated: u64,

@@ -6,6 +6,7 @@
 
 use std::f64::consts::{PI, TAU};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{FRAMES_MAX, NoWaveform, Picture, Sampling, Waveforms, bounded};
@@ -14,7 +15,7 @@ use super::{FRAMES_MAX, NoWaveform, Picture, Sampling, Waveforms, bounded};
 pub const SEGMENT_MAX: usize = 1024;
 
 /// How strong each frequency is in the samples of a channel.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Spectrum {
     /// Number of the channel.
     pub channel: u32,

@@ -1,5 +1,6 @@
 //! Waterfall of a stream: time against channel, as far as it fits into a picture.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{FRAMES_MAX, NoWaveform, Picture, SampledChannel, Waveforms, bounded};
@@ -23,7 +24,7 @@ pub struct Area {
 }
 
 /// The channels of a stream over time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Waterfall {
     /// Name of the stream.
     pub stream: String,

@@ -45,8 +45,8 @@ const SLICE_HEADERS_BYTES_MAX: usize = 1024;
 /// Makes the stages of one run.
 pub(super) struct PrimitivePipeline<D: PrimitiveDetector> {
     planned: PlannedPrimitives<D>,
-    /// What the streams tell whose finders do.
-    surveyed: Vec<StreamSurvey>,
+    /// What the streams tell whose finders do, with the sources that they come from.
+    surveyed: Vec<(usize, StreamSurvey)>,
 }
 
 impl<D: PrimitiveDetector> PrimitivePipeline<D> {
@@ -85,10 +85,13 @@ impl<D: PrimitiveDetector> Pipeline for PrimitivePipeline<D> {
         let (geo_id, channels) = (stream.geo_id, &stream.channels);
         let finder =
             detector.finder(search, &SearchedStream { geo_id, channels, format: &format })?;
-        self.surveyed.extend(D::counters(&finder).map(|counters| StreamSurvey {
-            geo_id: stream.geo_id,
-            frames_per_s: format.rhythm().frames_per_s(),
-            counters: Arc::clone(counters),
+        self.surveyed.extend(D::counters(&finder).map(|counters| {
+            let survey = StreamSurvey {
+                geo_id: stream.geo_id,
+                frames_per_s: format.rhythm().frames_per_s(),
+                counters: Arc::clone(counters),
+            };
+            (stream.source, survey)
         }));
         Ok(finder)
     }
@@ -118,7 +121,7 @@ impl<D: PrimitiveDetector> Pipeline for PrimitivePipeline<D> {
         let fragments = TriggerFragments::new(request, RECENT_PRIMITIVES);
         let trigger = TpcTrigger::new(chain, fragments, self.slices(run_number));
         let stages = PrimitiveStages {
-            searched: self.surveyed.iter().map(|stream| Arc::clone(&stream.counters)).collect(),
+            searched: self.surveyed.iter().map(|(_, it)| Arc::clone(&it.counters)).collect(),
             trigger: trigger.chain().counters(),
             fragments: trigger.fragments().account(),
             recorded: trigger.recorded(),
@@ -137,7 +140,7 @@ impl<D: PrimitiveDetector> Pipeline for PrimitivePipeline<D> {
     }
 
     fn survey(&mut self) -> Option<(Box<dyn ChannelSurvey>, ChannelsConfig)> {
-        let surveyed = std::mem::take(&mut self.surveyed);
+        let surveyed: Vec<_> = self.surveyed.drain(..).map(|(_, survey)| survey).collect();
         if surveyed.is_empty() {
             return None;
         }
@@ -145,9 +148,8 @@ impl<D: PrimitiveDetector> Pipeline for PrimitivePipeline<D> {
     }
 
     fn samples(&self) -> Option<Arc<dyn Samples>> {
-        let streams = self.planned.streams.iter().zip(&self.surveyed);
-        let formats = streams.map(|(stream, survey)| {
-            let format = D::tpc_format(&self.planned.format(stream.source))?;
+        let formats = self.surveyed.iter().map(|(source, survey)| {
+            let format = D::tpc_format(&self.planned.format(*source))?;
             Some((format, Arc::clone(&survey.counters)))
         });
         let streams = formats.collect::<Option<Vec<_>>>().filter(|streams| !streams.is_empty())?;

@@ -10,3 +10,4 @@ mod raw_file;
 mod raw_file_records;
 mod run;
 mod sockets;
+mod station;

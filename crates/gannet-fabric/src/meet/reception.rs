@@ -1,10 +1,14 @@
 //! Meeting several at a time, of whom some may be strangers that say nothing.
 
+use std::collections::VecDeque;
 use std::io::ErrorKind;
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::net::{Shutdown, shutdown};
 
 use super::Meet;
 use crate::endpoint::Peer;
@@ -12,8 +16,10 @@ use crate::exchange::JoinError;
 use crate::own::Limits;
 use crate::trust::Trust;
 
-/// Most meetings at a time; who comes then waits until one is over, which is within its deadline.
+/// Most meetings at a time; who comes then takes the place of the one that has lasted longest.
 const MEETINGS_MAX: usize = 16;
+/// Time that each meeting has all the same: who knows the secret needs some round trips.
+const UNDISTURBED: Duration = Duration::from_millis(250);
 /// Time between two looks at meetings that are under way.
 const LOOK: Duration = Duration::from_millis(1);
 /// Time between two messages about those who did not join.
@@ -21,13 +27,21 @@ const QUIET: Duration = Duration::from_secs(10);
 
 type Joined<M> = Result<(<M as Meet>::Endpoint, Peer), JoinError>;
 
-/// Lets others join at one place, each in a thread of its own: who says nothing holds up nobody else.
+/// A meeting in its thread.
+struct Meeting {
+    begin: Instant,
+    /// The socket, by which it is ended; held by the thread, however that ends.
+    caller: Weak<Option<OwnedFd>>,
+}
+
+/// Lets others join at one place, each in a thread of its own: who says nothing holds up nobody else, and when all
+/// places are taken, has to go first.
 pub struct Reception<M: Meet> {
     meet: M,
     limits: Limits,
     trust: Trust,
-    /// Held once by each meeting, however it ends, and here.
-    under_way: Arc<()>,
+    /// Meetings, those that began first in front; some may be over.
+    meetings: VecDeque<Meeting>,
     met: Receiver<Joined<M>>,
     tell: Sender<Joined<M>>,
     strangers: Strangers,
@@ -41,7 +55,7 @@ impl<M: Meet> Reception<M> {
             meet,
             limits,
             trust,
-            under_way: Arc::default(),
+            meetings: VecDeque::new(),
             met,
             tell,
             strangers: Strangers::default(),
@@ -55,7 +69,7 @@ impl<M: Meet> Reception<M> {
         loop {
             let left = wait.saturating_sub(begin.elapsed());
             // Counted before it is asked what came of them: what is over by now has told.
-            let under_way = Arc::strong_count(&self.under_way) - 1;
+            let under_way = self.under_way();
             if let Ok(met) = self.met.try_recv() {
                 match met {
                     Ok(joined) => return Some(joined),
@@ -71,13 +85,18 @@ impl<M: Meet> Reception<M> {
                 return None;
             }
             let pause = if under_way > 0 { left.min(LOOK) } else { left };
-            if under_way >= MEETINGS_MAX {
+            if under_way >= MEETINGS_MAX && !self.is_any_overdue() {
                 thread::sleep(pause);
                 continue;
             }
             // No time at all would be for ever to some sockets.
             match self.meet.come(listener, pause.max(LOOK)) {
-                Ok(caller) => self.begin(caller),
+                Ok(caller) => {
+                    if self.under_way() >= MEETINGS_MAX {
+                        self.end_first(listener);
+                    }
+                    self.begin(caller);
+                }
                 Err(error)
                     if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                 Err(error) => {
@@ -88,14 +107,42 @@ impl<M: Meet> Reception<M> {
         }
     }
 
+    /// Meetings that are not over.
+    fn under_way(&mut self) -> usize {
+        self.meetings.retain(|meeting| meeting.caller.strong_count() > 0);
+        self.meetings.len()
+    }
+
+    /// Whether the meeting that began first has lasted for so long that another may take its place.
+    fn is_any_overdue(&self) -> bool {
+        self.meetings.front().is_some_and(|meeting| meeting.begin.elapsed() > UNDISTURBED)
+    }
+
+    /// Ends the meeting that began first; its thread finds the connection closed.
+    fn end_first(&mut self, listener: &M::Listener) {
+        let first = self.meetings.pop_front();
+        let Some(caller) = first.and_then(|meeting| meeting.caller.upgrade()) else { return };
+        let _gone = (*caller).as_ref().map(|socket| shutdown(socket, Shutdown::Both));
+        if let Some(count) = self.strangers.tell(1, Instant::now()) {
+            let place = self.meet.place(listener);
+            tracing::warn!(%place, count, "who came and did not join had to go for the next");
+        }
+    }
+
     /// Meets who has come, in a thread that ends within the deadline.
     fn begin(&mut self, caller: M::Caller) {
+        let socket = self.meet.socket(&caller).map(|socket| socket.try_clone_to_owned());
+        let socket = match socket.transpose() {
+            Ok(socket) => Arc::new(socket),
+            Err(error) => return tracing::warn!(%error, "no file for who has come"),
+        };
+        self.meetings.push_back(Meeting { begin: Instant::now(), caller: Arc::downgrade(&socket) });
         let (meet, limits, trust) = (self.meet.clone(), self.limits.clone(), self.trust.clone());
-        let (tell, under_way) = (self.tell.clone(), Arc::clone(&self.under_way));
+        let tell = self.tell.clone();
         let meeting = move || {
             // Nobody hears it when the reception is closed.
             let _ = tell.send(meet.join(caller, &limits, &trust));
-            drop(under_way);
+            drop(socket);
         };
         // Without a thread for it the caller is let go, and may come again.
         match thread::Builder::new().name("fabric meeting".into()).spawn(meeting) {
@@ -116,16 +163,16 @@ impl<M: Meet> Reception<M> {
     }
 }
 
-/// Those who did not join, and when that was logged.
+/// Those who did not join, and when that was logged: so that it is not for each of many.
 #[derive(Debug, Default)]
-struct Strangers {
+pub struct Strangers {
     untold: u64,
     told: Option<Instant>,
 }
 
 impl Strangers {
-    /// Counts `more`, and gives how many are to be logged now.
-    fn tell(&mut self, more: u64, now: Instant) -> Option<u64> {
+    /// Counts `more`, and gives how many are to be logged now: the first at once, the others every ten seconds.
+    pub fn tell(&mut self, more: u64, now: Instant) -> Option<u64> {
         self.untold += more;
         let is_quiet = self.told.is_none_or(|told| now.saturating_duration_since(told) >= QUIET);
         (self.untold > 0 && is_quiet).then(|| {

@@ -217,6 +217,14 @@ fn joins_beside_strangers<M: Meet, S: AsFd>(meet: M, call: impl Fn(&str) -> (M, 
     }
 }
 
+/// A socket that is connected to a place.
+fn silent_socket(place: &str) -> OwnedFd {
+    let kind = SocketType::SEQPACKET;
+    let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+    connect(&socket, &SocketAddrUnix::new(place).unwrap()).unwrap();
+    socket
+}
+
 #[test]
 fn strangers_that_say_nothing_hold_up_nobody() {
     joins_beside_strangers(OverUdp("127.0.0.1:0".into()), |place| {
@@ -224,9 +232,42 @@ fn strangers_that_say_nothing_hold_up_nobody() {
     });
     let directory = tempfile::tempdir().unwrap();
     joins_beside_strangers(OverShm(directory.path().join("place")), |place| {
-        let kind = SocketType::SEQPACKET;
-        let stranger = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
-        connect(&stranger, &SocketAddrUnix::new(place).unwrap()).unwrap();
-        (OverShm(place.into()), stranger)
+        (OverShm(place.into()), silent_socket(place))
+    });
+}
+
+/// One joins at a place where strangers who say nothing have taken all there is, before any of them is given up.
+fn joins_in_the_place_of_a_stranger<M: Meet, S: AsFd>(meet: M, call: impl Fn(&str) -> (M, S)) {
+    let patient = Limits { deadline: Duration::from_secs(20), ..Limits::default() };
+    let trust = Trust::Secret(b"gannets and terns".to_vec());
+    let listener = meet.listen().unwrap();
+    let place = meet.place(&listener);
+    let mut reception = Reception::new(meet, patient.clone(), trust.clone());
+    let strangers: Vec<_> = (0..16)
+        .map(|_| {
+            let stranger = call(&place);
+            assert!(reception.next(&listener, Duration::from_millis(10)).is_none());
+            stranger
+        })
+        .collect();
+    let there = strangers[0].0.clone();
+    let limits = patient.clone();
+    let far = thread::spawn(move || there.connect(&limits, &trust).map(drop));
+    let joined = reception.next(&listener, patient.deadline);
+    assert!(joined.is_some() && far.join().unwrap().is_ok());
+    assert!(!is_waited_for(&strangers[0].1), "who has said nothing for longest had to go");
+    for (_, stranger) in &strangers[1..] {
+        assert!(is_waited_for(stranger), "more than one had to go");
+    }
+}
+
+#[test]
+fn who_has_said_nothing_for_longest_goes_first() {
+    joins_in_the_place_of_a_stranger(OverUdp("127.0.0.1:0".into()), |place| {
+        (OverUdp(place.into()), TcpStream::connect(place).unwrap())
+    });
+    let directory = tempfile::tempdir().unwrap();
+    joins_in_the_place_of_a_stranger(OverShm(directory.path().join("place")), |place| {
+        (OverShm(place.into()), silent_socket(place))
     });
 }

@@ -12,6 +12,8 @@ use crate::conformance::PATIENCE;
 use crate::{shm, sim, udp};
 
 const RING: Ring = Ring { slots: 5, slot_bytes: 5000 };
+/// How long who takes nothing is waited for.
+const DEADLINE: Duration = Duration::from_millis(500);
 /// Time without anything to happen, ns.
 const PAUSE_NS: u64 = 1_000_000;
 
@@ -63,7 +65,7 @@ fn pair(
     time: Time,
 ) -> Pair {
     fn messenger((endpoint, peer): (impl Endpoint + Send + 'static, Peer)) -> Messenger {
-        Messenger::new(Box::new(endpoint), peer, RING).unwrap()
+        Messenger::new(Box::new(endpoint), peer, RING, DEADLINE).unwrap()
     }
     (messenger(near), messenger(far), time)
 }
@@ -140,6 +142,24 @@ fn no_more_are_under_way_than_there_are_slots() {
             step(&mut far, &time).unwrap();
         }
         assert!(near.send(&message(5)), "{backend}");
+    });
+}
+
+#[test]
+fn who_lives_and_takes_nothing_is_given_up() {
+    over_each(|backend, (mut near, mut far, time)| {
+        while !near.send(&message(0)) {
+            step(&mut near, &time).unwrap();
+            step(&mut far, &time).unwrap();
+        }
+        let failure = loop {
+            if let Err(failure) = step(&mut near, &time) {
+                break failure;
+            }
+            step(&mut far, &time).unwrap();
+        };
+        assert_eq!(failure, Failure::Unresponsive, "{backend}");
+        assert!(!near.has_room(), "{backend}");
     });
 }
 

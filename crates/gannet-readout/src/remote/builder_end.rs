@@ -1,28 +1,31 @@
-//! The builder's end.
+//! The builder's end: the readouts of a run, and what they have found.
 
-use std::collections::{HashMap, VecDeque};
+use std::mem;
 use std::sync::Arc;
 use std::sync::mpsc::TryRecvError;
 
 use gannet_fabric::messenger::Messenger;
-use gannet_measure::ledger::Account;
 use gannet_trigger::Item;
-use gannet_wire::readout_link::{Ask, Fragment, Hello, Items, Message, Refusal};
-use gannet_wire::record::Record;
+use gannet_wire::Step;
+use gannet_wire::readout_link::{Ask, Greeting, Hello, Message, Refusal, Span};
+use gannet_wire::record::{Record, Records};
 
-use super::{LinkError, Orders};
-use crate::items::{ItemDrop, ItemSender};
+use super::far_stream::FarStream;
+use super::guest::{Guest, Standing};
+use super::item_intake::ItemIntake;
+use super::{LinkError, Orders, Presence};
+use crate::items::ItemSender;
 use crate::latency::Window;
 use crate::receiver::StreamStatus;
-use crate::request::DataRequest;
+use crate::request::{DataRequest, error_bits};
 use crate::windows::StreamAnswer;
 
-/// Most bytes that one stream may have of a window.
-const ANSWER_BYTES_MAX: u64 = 4 << 30;
-/// Most messages that wait to be sent.
-const WAITING_MAX: usize = 4096;
+/// Most readouts of a builder.
+pub const READOUTS_MAX: usize = 64;
+/// Most that have come and are none, or none yet.
+const OTHERS_MAX: usize = 16;
 
-/// What is asked of a readout.
+/// What is asked of the readouts.
 #[derive(Debug)]
 pub(super) enum Order {
     Ask(u64, DataRequest),
@@ -30,90 +33,111 @@ pub(super) enum Order {
     Close,
 }
 
-/// What a readout has to be for the builder to want it.
+/// What a readout has to be for the builder to want it, and how long is waited for that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Welcoming {
     /// Digest of the configuration.
     pub digest: u64,
     /// Number of the run.
     pub run: u32,
+    /// How long the first readouts wait for those of the other streams before they begin, and those that have ended
+    /// stay for the others, in nanoseconds.
+    pub gather_ns: u64,
+    /// How long one that says nothing is listened to, and one whose streams another readout has waits for that to be
+    /// found gone, in nanoseconds.
+    pub patience_ns: u64,
 }
 
-/// A window of a stream of which only a part has come.
-#[derive(Debug)]
-struct Part {
-    error_bits: u32,
-    whole: u64,
-    frames: Vec<u8>,
+/// What happened to one that came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A readout with these streams is part of the run.
+    Joined {
+        /// Its streams.
+        streams: Vec<u32>,
+    },
+    /// A readout with these streams was refused, and was told so.
+    Refused {
+        /// The streams that it said to have.
+        streams: Vec<u32>,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A readout with these streams is gone, or does not keep to the rules.
+    Left {
+        /// Its streams.
+        streams: Vec<u32>,
+        /// Why.
+        error: LinkError,
+    },
+    /// One that has not become a readout is gone.
+    Strange(LinkError),
 }
 
-/// Takes what a readout sends, and asks it for windows.
+/// Takes what readouts send, and asks each for windows of its streams.
+///
+/// Each stream belongs to one readout at a time. What is asked of a stream that has none is answered at once, as by one
+/// that never came.
 pub struct BuilderEnd<I> {
     welcoming: Welcoming,
-    items: Option<ItemSender<I>>,
-    account: Arc<Account<ItemDrop>>,
-    frame_items_max: usize,
-    statuses: Vec<Arc<StreamStatus>>,
-    /// How far each stream was searched.
-    searched_to: Vec<u64>,
+    items: ItemIntake<I>,
+    streams: Vec<FarStream>,
+    presence: Arc<Presence>,
     orders: Orders,
     /// Whether nobody asks any more.
     is_over: bool,
-    awaited: Vec<bool>,
     is_closed: bool,
-    joined: bool,
-    ended: bool,
-    /// Messages that wait for room.
-    waiting: VecDeque<Vec<u8>>,
-    /// Windows that were asked for of this readout since it joined, with the streams that have not answered.
-    open: HashMap<u64, usize>,
-    parts: HashMap<(u64, u32), Part>,
+    guests: Vec<Guest>,
+    /// How many have come so far, and how many of them have streams now.
+    came: u64,
+    readouts: usize,
+    /// Since when a readout waits for those of the other streams, and whether that is over.
+    gathering_ns: Option<u64>,
+    is_gathered: bool,
+    message: Vec<u8>,
 }
 
 impl<I: Item + Record> BuilderEnd<I> {
-    /// The end for a readout with these streams. What it finds goes to `items`, at most `frame_items_max` at a time.
+    /// The end for readouts of these streams. What they find goes to `items`, at most `frame_items_max` at a time.
     pub fn new(
         welcoming: Welcoming,
         items: ItemSender<I>,
         frame_items_max: usize,
-        statuses: Vec<Arc<StreamStatus>>,
+        streams: impl IntoIterator<Item = (Arc<StreamStatus>, Step)>,
         orders: Orders,
     ) -> Self {
-        let streams = statuses.len();
+        let stream = |(status, step)| FarStream::new(status, step);
+        let streams: Vec<_> = streams.into_iter().map(stream).collect();
         Self {
             welcoming,
-            account: items.account(),
-            items: Some(items),
-            frame_items_max,
-            statuses,
-            searched_to: vec![0; streams],
+            items: ItemIntake::new(items, frame_items_max),
+            presence: Arc::new(Presence::new(streams.len())),
+            streams,
             orders,
             is_over: false,
-            awaited: vec![true; streams],
             is_closed: false,
-            joined: false,
-            ended: false,
-            waiting: VecDeque::new(),
-            open: HashMap::new(),
-            parts: HashMap::new(),
+            guests: Vec::new(),
+            came: 0,
+            readouts: 0,
+            gathering_ns: None,
+            is_gathered: false,
+            message: Vec::new(),
         }
     }
 
-    /// Whether a readout is part of the run.
-    pub fn is_joined(&self) -> bool {
-        self.joined
+    /// Which streams have a readout.
+    pub fn presence(&self) -> Arc<Presence> {
+        Arc::clone(&self.presence)
     }
 
-    /// Whether the readout has said that no more items will come.
+    /// Whether the readouts of all streams have said that no more items will come.
     pub fn has_ended(&self) -> bool {
-        self.ended
+        self.streams.iter().all(|stream| stream.ended)
     }
 
     /// Takes no more items, so that the trigger comes to its end; those that come are counted as dropped.
     pub fn stop(&mut self) {
-        if let Some(items) = self.items.take() {
-            items.finish();
-        }
+        self.items.stop();
     }
 
     /// Whether nobody asks for windows any more.
@@ -121,39 +145,239 @@ impl<I: Item + Record> BuilderEnd<I> {
         self.is_over
     }
 
-    /// Hands over items that have waited for long enough.
-    pub fn flush_due(&mut self, now_ns: u64) {
-        self.items.iter_mut().for_each(|items| items.flush_due(now_ns));
+    /// Whether one more may come.
+    pub fn has_room(&self) -> bool {
+        self.guests.len() - self.readouts < OTHERS_MAX
     }
 
-    /// Takes note of what is asked for while no readout is there: it is answered when its time is up.
-    pub fn take_orders(&mut self, now_ns: u64) {
+    /// Whether anybody has come and is still there.
+    pub fn has_guests(&self) -> bool {
+        !self.guests.is_empty()
+    }
+
+    /// Takes in one that has come and may become a readout.
+    pub fn admit(&mut self, now_ns: u64, messenger: Messenger) {
+        self.came += 1;
+        self.guests.push(Guest::new(messenger, self.came, now_ns));
+    }
+
+    /// Whether all that was to be said to the readouts was taken.
+    pub fn has_said_all(&self) -> bool {
+        self.guests.iter().filter(|guest| guest.is_joined()).all(Guest::has_heard_all)
+    }
+
+    /// Exchanges messages with all that have come, and tells what becomes of them; gives whether anything came.
+    pub fn step(&mut self, now_ns: u64, tell: &mut impl FnMut(Event)) -> bool {
+        let mut guests = mem::take(&mut self.guests);
+        let (mut next, mut has_heard) = (0, false);
+        while let Some(guest) = guests.get_mut(next) {
+            match self.serve(now_ns, guest, tell) {
+                Ok(heard) => {
+                    has_heard |= heard;
+                    next += 1;
+                }
+                Err(error) => self.dismiss(guests.swap_remove(next), error, tell),
+            }
+        }
+        self.guests = guests;
+        self.take_orders(now_ns);
+        self.items.flush_due(now_ns);
+        has_heard
+    }
+
+    fn serve(
+        &mut self,
+        now_ns: u64,
+        guest: &mut Guest,
+        tell: &mut impl FnMut(Event),
+    ) -> Result<bool, LinkError> {
+        let alive = guest.look(now_ns);
+        let mut bytes = mem::take(&mut self.message);
+        let mut has_heard = false;
+        while guest.receive(&mut bytes) {
+            has_heard = true;
+            self.hear(now_ns, guest, &bytes, tell)?;
+        }
+        self.message = bytes;
+        alive?;
+        let waited_ns = now_ns.saturating_sub(guest.since_ns);
+        let is_out_of_time = waited_ns > self.welcoming.patience_ns;
+        match guest.standing {
+            Standing::Strange | Standing::Refused if is_out_of_time => {
+                return Err(LinkError::Message("nothing for too long"));
+            }
+            Standing::Greeted => self.claim(now_ns, guest, is_out_of_time, tell),
+            Standing::Gathered if !self.is_over && self.is_gathered(now_ns) => {
+                self.welcome(now_ns, guest, tell);
+            }
+            Standing::Joined if self.may_go(now_ns, guest) => {
+                guest.ended_ns = None;
+                guest.say(&Message::Done);
+            }
+            _ => {}
+        }
+        guest.send()?;
+        Ok(has_heard)
+    }
+
+    fn hear(
+        &mut self,
+        now_ns: u64,
+        guest: &mut Guest,
+        bytes: &[u8],
+        tell: &mut impl FnMut(Event),
+    ) -> Result<(), LinkError> {
+        let parsed = Message::parse(bytes);
+        let parsed = parsed.map_err(|_| LinkError::Message("bytes that are no message"))?;
+        match (parsed, guest.standing) {
+            (Message::Hello(hello), Standing::Strange) => self.greet(now_ns, guest, &hello, tell),
+            (Message::Items(items), Standing::Joined) => {
+                self.items.take(now_ns, guest.id, &items, &mut self.streams)?;
+            }
+            (Message::Figures(figures), Standing::Joined) => {
+                let is_whole = figures.words().len() == StreamStatus::WORDS;
+                let stream = self.stream_of(guest.id, figures.stream).filter(|_| is_whole);
+                stream.ok_or(LinkError::Message("figures"))?.set_figures(figures.words());
+            }
+            (Message::Fragment(fragment), Standing::Joined) => {
+                if let Some(answer) = guest.take_fragment(&fragment)? {
+                    self.answer(answer);
+                }
+            }
+            (Message::Ended, Standing::Joined) => {
+                guest.ended_ns = Some(now_ns);
+                for stream in &guest.streams {
+                    self.streams[*stream as usize].ended = true;
+                }
+            }
+            _ => return Err(LinkError::Message("a message out of turn")),
+        }
+        Ok(())
+    }
+
+    /// A stream, if that readout has it.
+    fn stream_of(&mut self, owner: u64, stream: u32) -> Option<&mut FarStream> {
+        let stream = self.streams.get_mut(stream as usize);
+        stream.filter(|stream| stream.owner == Some(owner))
+    }
+
+    fn greet(
+        &mut self,
+        now_ns: u64,
+        guest: &mut Guest,
+        Hello { greeting, spans }: &Hello<'_>,
+        tell: &mut impl FnMut(Event),
+    ) {
+        let &Greeting { digest, epoch, item_len } = greeting;
+        let refusal = match numbers(spans, self.streams.len()) {
+            _ if digest != self.welcoming.digest => Refusal::Configuration,
+            _ if item_len as usize != I::LEN => Refusal::Items,
+            None => Refusal::Streams,
+            Some(streams) => {
+                (guest.epoch, guest.streams) = (epoch, streams);
+                return guest.stand(Standing::Greeted, now_ns);
+            }
+        };
+        refuse(guest, refusal, now_ns, tell);
+    }
+
+    /// Gives a readout its streams, unless others have them, which may be found gone until it is out of time.
+    fn claim(
+        &mut self,
+        now_ns: u64,
+        guest: &mut Guest,
+        is_out_of_time: bool,
+        tell: &mut impl FnMut(Event),
+    ) {
+        let is_taken = |stream: &u32| self.streams[*stream as usize].owner.is_some();
+        match guest.streams.iter().any(is_taken) {
+            true if is_out_of_time => refuse(guest, Refusal::Streams, now_ns, tell),
+            true => {}
+            false if self.readouts == READOUTS_MAX => refuse(guest, Refusal::Full, now_ns, tell),
+            false => {
+                for stream in &guest.streams {
+                    self.streams[*stream as usize].give_to(guest.id, guest.epoch);
+                }
+                self.readouts += 1;
+                guest.stand(Standing::Gathered, now_ns);
+            }
+        }
+    }
+
+    /// Whether the readouts of all streams have come, or were waited for long enough.
+    fn is_gathered(&mut self, now_ns: u64) -> bool {
+        let since_ns = *self.gathering_ns.get_or_insert(now_ns);
+        self.is_gathered |= now_ns.saturating_sub(since_ns) >= self.welcoming.gather_ns
+            || self.streams.iter().all(|stream| stream.owner.is_some());
+        self.is_gathered
+    }
+
+    /// Whether a readout that has ended before others has stayed for long enough. Where it is the last, it stays until
+    /// nobody asks any more.
+    fn may_go(&self, now_ns: u64, guest: &Guest) -> bool {
+        let stayed_ns = guest.ended_ns.map(|ended_ns| now_ns.saturating_sub(ended_ns));
+        stayed_ns.is_some_and(|stayed_ns| stayed_ns >= self.welcoming.gather_ns)
+            && guest.has_answered_all()
+            && !self.has_ended()
+    }
+
+    fn welcome(&mut self, now_ns: u64, guest: &mut Guest, tell: &mut impl FnMut(Event)) {
+        guest.stand(Standing::Joined, now_ns);
+        guest.say(&Message::Welcome { run: self.welcoming.run });
+        for stream in guest.streams.clone() {
+            self.presence.set(stream as usize, true);
+            if !self.streams[stream as usize].awaited {
+                guest.say(&Message::Awaited { stream, awaited: false });
+            }
+        }
+        if self.is_closed {
+            guest.say(&Message::Close);
+        }
+        tell(Event::Joined { streams: guest.streams.clone() });
+    }
+
+    /// Forgets one that is gone. Its streams are silent until another readout brings them.
+    fn dismiss(&mut self, guest: Guest, error: LinkError, tell: &mut impl FnMut(Event)) {
+        match guest.standing {
+            Standing::Strange | Standing::Greeted => return tell(Event::Strange(error)),
+            Standing::Refused => return,
+            Standing::Gathered | Standing::Joined => {}
+        }
+        self.readouts -= 1;
+        if self.readouts == 0 && !self.is_gathered {
+            self.gathering_ns = None;
+        }
+        for stream in guest.streams.iter().map(|stream| *stream as usize) {
+            self.streams[stream].take_away();
+            self.presence.set(stream, false);
+        }
+        tell(Event::Left { streams: guest.streams.clone(), error });
+        for (number, stream) in guest.unanswered() {
+            self.answer(never_came(number, stream as usize));
+        }
+    }
+
+    fn take_orders(&mut self, now_ns: u64) {
         loop {
             match self.orders.orders.try_recv() {
-                Ok(Order::Ask(number, request)) if self.joined => {
-                    self.open.insert(number, self.statuses.len());
-                    let Window { begin, end } = request.window();
-                    let wait_ns = request.deadline_ns().saturating_sub(now_ns);
-                    let ask = Ask { number, begin, end, wait_ns };
-                    self.waiting.push_back(message(&Message::Ask(ask)));
-                }
-                Ok(Order::Ask(..)) => {}
+                Ok(Order::Ask(number, request)) => self.ask(now_ns, number, request),
                 Ok(Order::Awaited(stream, awaited)) => {
-                    self.awaited[stream as usize] = awaited;
-                    if self.joined {
-                        self.waiting.push_back(message(&Message::Awaited { stream, awaited }));
+                    let FarStream { awaited: before, owner, .. } =
+                        &mut self.streams[stream as usize];
+                    *before = awaited;
+                    let has = |guest: &&mut Guest| guest.is_joined() && Some(guest.id) == *owner;
+                    if let Some(guest) = self.guests.iter_mut().find(has) {
+                        guest.say(&Message::Awaited { stream, awaited });
                     }
                 }
                 Ok(Order::Close) => {
                     self.is_closed = true;
-                    if self.joined {
-                        self.waiting.push_back(message(&Message::Close));
-                    }
+                    self.say_to_all(&Message::Close);
                 }
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => {
-                    if !std::mem::replace(&mut self.is_over, true) && self.joined {
-                        self.waiting.push_back(message(&Message::Done));
+                    if !mem::replace(&mut self.is_over, true) {
+                        self.say_to_all(&Message::Done);
                     }
                     return;
                 }
@@ -161,160 +385,52 @@ impl<I: Item + Record> BuilderEnd<I> {
         }
     }
 
-    /// Whether all that was to be said to the readout was taken.
-    pub fn has_said_all(&self, messenger: &Messenger) -> bool {
-        self.waiting.is_empty() && messenger.taken_there() == messenger.sent()
+    fn joined(&mut self) -> impl Iterator<Item = &mut Guest> {
+        self.guests.iter_mut().filter(|guest| guest.is_joined())
     }
 
-    /// Exchanges messages with the readout; gives whether anything came.
-    ///
-    /// # Errors
-    /// When the readout is gone or does not keep to the rules, or is none of this run; then it is to be
-    /// [`left`](Self::leave).
-    pub fn step(&mut self, now_ns: u64, messenger: &mut Messenger) -> Result<bool, LinkError> {
-        let alive = messenger.step(now_ns);
-        let mut bytes = Vec::new();
-        let mut came = false;
-        while messenger.receive(&mut bytes) {
-            came = true;
-            self.hear(now_ns, &bytes)?;
-        }
-        alive?;
-        self.take_orders(now_ns);
-        while let Some(waiting) = self.waiting.front() {
-            if !messenger.send(waiting) {
-                break;
-            }
-            self.waiting.pop_front();
-        }
-        if self.waiting.len() > WAITING_MAX {
-            return Err(LinkError::Message("nothing, and takes nothing either"));
-        }
-        self.flush_due(now_ns);
-        Ok(came)
+    fn say_to_all(&mut self, message: &Message<'_>) {
+        self.joined().for_each(|guest| guest.say(message));
     }
 
-    /// Forgets a readout that is gone. Its streams are silent until it comes back.
-    pub fn leave(&mut self) {
-        if std::mem::take(&mut self.joined) && !self.ended {
-            self.statuses.iter().for_each(|status| status.stalled.set(1));
-        }
-        self.waiting.clear();
-        self.open.clear();
-        self.parts.clear();
-    }
-
-    fn hear(&mut self, now_ns: u64, bytes: &[u8]) -> Result<(), LinkError> {
-        let parsed = Message::parse(bytes);
-        let parsed = parsed.map_err(|_| LinkError::Message("bytes that are no message"))?;
-        match (parsed, self.joined) {
-            (Message::Hello(hello), false) => self.welcome(&hello),
-            (Message::Items(items), true) => self.take_items(now_ns, &items),
-            (Message::Figures(figures), true) => {
-                let status = self.statuses.get(figures.stream as usize);
-                let is_whole = figures.words().len() == StreamStatus::WORDS;
-                let status = status.filter(|_| is_whole).ok_or(LinkError::Message("figures"))?;
-                status.set_words(figures.words());
-                Ok(())
-            }
-            (Message::Fragment(fragment), true) => self.take_fragment(&fragment),
-            (Message::Ended, true) => {
-                self.ended = true;
-                self.stop();
-                Ok(())
-            }
-            _ => Err(LinkError::Message("a message out of turn")),
-        }
-    }
-
-    fn welcome(&mut self, hello: &Hello) -> Result<(), LinkError> {
-        let &Hello { digest, first, streams, item_len } = hello;
-        let refusal = if digest != self.welcoming.digest {
-            Some(Refusal::Configuration)
-        } else if first != 0 || streams as usize != self.statuses.len() {
-            Some(Refusal::Streams)
-        } else {
-            (item_len as usize != I::LEN).then_some(Refusal::Items)
-        };
-        if let Some(refusal) = refusal {
-            self.waiting.push_back(message(&Message::Refused(refusal)));
-            return Ok(());
-        }
-        self.joined = true;
-        self.waiting.push_back(message(&Message::Welcome { run: self.welcoming.run }));
-        for (stream, awaited) in self.awaited.iter().enumerate().filter(|(_, awaited)| !**awaited) {
-            let stream = stream as u32;
-            self.waiting.push_back(message(&Message::Awaited { stream, awaited: *awaited }));
-        }
-        Ok(())
-    }
-
-    fn take_items(&mut self, now_ns: u64, items: &Items<'_>) -> Result<(), LinkError> {
-        let wrong = LinkError::Message("items that are none");
-        let mut found = items.items::<I>().map_err(|_| wrong)?;
-        if items.segments().any(|segment| segment.stream as usize >= self.statuses.len()) {
-            return Err(wrong);
-        }
-        let Some(sender) = &mut self.items else {
-            let count = found.len() as u64;
-            self.account.offer(count);
-            self.account.discard(ItemDrop::AfterStop, count);
-            return Ok(());
-        };
-        for segment in items.segments() {
-            let searched_to = &mut self.searched_to[segment.stream as usize];
-            let arrival_ns = now_ns.saturating_sub(segment.age_ns);
-            let mut left = segment.items as usize;
-            loop {
-                let count = left.min(self.frame_items_max);
-                left -= count;
-                // Nothing is said to have been searched of which items are still to come.
-                *searched_to = match left {
-                    0 => segment.searched_to,
-                    _ => segment.searched_to.min(*searched_to),
-                };
-                sender.append(segment.stream, arrival_ns, |out| {
-                    out.extend(found.by_ref().take(count));
-                    *searched_to
-                });
-                if left == 0 {
-                    break;
-                }
+    /// Asks all readouts for a window, and answers for the streams that have none.
+    fn ask(&mut self, now_ns: u64, number: u64, request: DataRequest) {
+        let Window { begin, end } = request.window();
+        let wait_ns = request.deadline_ns().saturating_sub(now_ns);
+        self.joined().for_each(|guest| guest.ask(Ask { number, begin, end, wait_ns }));
+        for stream in 0..self.streams.len() {
+            if !self.presence.has(stream) {
+                self.answer(never_came(number, stream));
             }
         }
-        Ok(())
     }
 
-    fn take_fragment(&mut self, fragment: &Fragment<'_>) -> Result<(), LinkError> {
-        let &Fragment { number, stream, error_bits, whole, place, bytes } = fragment;
-        let wrong = LinkError::Message("a fragment that is none");
-        let left = self.open.get_mut(&number).ok_or(wrong)?;
-        if stream as usize >= self.statuses.len() || whole > ANSWER_BYTES_MAX {
-            return Err(wrong);
-        }
-        let key = (number, stream);
-        let part = self.parts.entry(key).or_insert(Part { error_bits, whole, frames: Vec::new() });
-        if part.frames.len() as u64 != place || part.whole != whole {
-            return Err(wrong);
-        }
-        part.frames.extend_from_slice(bytes);
-        if part.frames.len() as u64 == whole
-            && let Some(Part { error_bits, frames, .. }) = self.parts.remove(&key)
-        {
-            *left -= 1;
-            if *left == 0 {
-                self.open.remove(&number);
-            }
-            let stream = stream as usize;
-            let _unasked =
-                self.orders.answers.send(StreamAnswer { number, stream, error_bits, frames });
-        }
-        Ok(())
+    fn answer(&self, answer: StreamAnswer) {
+        let _unasked = self.orders.answers.send(answer);
     }
 }
 
-fn message(message: &Message<'_>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    message.write(&mut bytes);
-    bytes
+/// Numbers of the streams of a readout, if they are some of a run's and each is there once.
+fn numbers(spans: &Records<'_, Span>, streams: usize) -> Option<Vec<u32>> {
+    let mut numbers = Vec::new();
+    for span in spans.clone() {
+        let span = span.numbers().filter(|span| span.end as usize <= streams)?;
+        let begin = numbers.last().map_or(0, |last| last + 1);
+        if span.is_empty() || span.start < begin {
+            return None;
+        }
+        numbers.extend(span);
+    }
+    (!numbers.is_empty()).then_some(numbers)
+}
+
+fn refuse(guest: &mut Guest, refusal: Refusal, now_ns: u64, tell: &mut impl FnMut(Event)) {
+    guest.say(&Message::Refused(refusal));
+    guest.stand(Standing::Refused, now_ns);
+    tell(Event::Refused { streams: guest.streams.clone(), refusal });
+}
+
+/// The answer of a stream that never came.
+fn never_came(number: u64, stream: usize) -> StreamAnswer {
+    StreamAnswer { number, stream, error_bits: error_bits::DATA_NOT_FOUND, frames: Vec::new() }
 }

@@ -1,4 +1,4 @@
-//! Readout and builder of a run as two processes: what stands between the receiving threads and the trigger,
+//! Readouts and builder of a run in processes of their own: what stands between the receiving threads and the trigger,
 //! and between the trigger and the latency buffers, when these are apart.
 //!
 //! ```text
@@ -6,11 +6,15 @@
 //!           latency buffers ◀──cut──────  Messenger  ◀══  asks ◀──── RemoteWindows ◀── records
 //! ```
 //!
-//! Both ends are state machines without thread: they are stepped with the time and a
-//! [`Messenger`](gannet_fabric::messenger::Messenger) that joins them. Layout of the messages:
-//! [`gannet_wire::readout_link`].
+//! A builder has several readouts, each with streams of its own. Both ends are state machines without thread: they are
+//! stepped with the time, and a [`Messenger`](gannet_fabric::messenger::Messenger) joins each readout to the builder.
+//! Layout of the messages: [`gannet_wire::readout_link`].
 
 mod builder_end;
+mod far_stream;
+mod guest;
+mod item_intake;
+mod presence;
 mod readout_end;
 mod remote_windows;
 
@@ -21,7 +25,8 @@ use gannet_wire::record::Record;
 
 use crate::items::ItemBatch;
 
-pub use builder_end::{BuilderEnd, Welcoming};
+pub use builder_end::{BuilderEnd, Event, READOUTS_MAX, Welcoming};
+pub use presence::Presence;
 pub use readout_end::{Accounts, LinkDrop, ReadoutEnd};
 pub use remote_windows::{Orders, RemoteWindows};
 

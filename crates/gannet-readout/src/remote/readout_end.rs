@@ -7,7 +7,9 @@ use std::time::Duration;
 use gannet_fabric::messenger::Messenger;
 use gannet_measure::ledger::Account;
 use gannet_trigger::Item;
-use gannet_wire::readout_link::{self as link, Ask, FRAGMENT_HEADER_LEN, Fragment, Hello, Message};
+use gannet_wire::readout_link::{
+    self as link, Ask, FRAGMENT_HEADER_LEN, Fragment, Greeting, Message, Span,
+};
 use gannet_wire::record::Record;
 
 use super::LinkError;
@@ -59,7 +61,9 @@ enum State {
 
 /// Sends items and figures to the builder, and answers its requests.
 pub struct ReadoutEnd<I> {
-    hello: Hello,
+    greeting: Greeting,
+    /// Numbers of its streams in the run, growing.
+    numbers: Vec<u32>,
     items: ItemReceiver<I>,
     statuses: Vec<Arc<StreamStatus>>,
     windows: BufferWindows,
@@ -83,20 +87,23 @@ pub struct ReadoutEnd<I> {
 }
 
 impl<I: Item + Record> ReadoutEnd<I> {
-    /// The end of a readout with these streams, whose configuration has this digest.
+    /// The end of a readout whose configuration has this digest. It has drawn the number `epoch` when it was started;
+    /// `numbers` are those of its streams in the run, growing, in whose order statuses and buffers are.
     ///
     /// # Panics
-    /// When there are not as many buffers as statuses.
+    /// When there are not as many numbers as statuses and buffers.
     pub fn new(
-        digest: u64,
+        (digest, epoch): (u64, u64),
+        numbers: Vec<u32>,
         items: ItemReceiver<I>,
         statuses: Vec<Arc<StreamStatus>>,
         windows: BufferWindows,
     ) -> Self {
-        assert_eq!(statuses.len(), windows.streams(), "a status and a buffer for each stream");
-        let (streams, item_len) = (statuses.len() as u32, I::LEN as u32);
+        let lens = [statuses.len(), windows.streams()];
+        assert_eq!(lens, [numbers.len(); 2], "a status and a buffer for each stream");
         Self {
-            hello: Hello { digest, first: 0, streams, item_len },
+            greeting: Greeting { digest, epoch, item_len: I::LEN as u32 },
+            numbers,
             items,
             statuses,
             windows,
@@ -147,16 +154,23 @@ impl<I: Item + Record> ReadoutEnd<I> {
         messenger: &mut Messenger,
         wait: Duration,
     ) -> Result<(), LinkError> {
-        messenger.step(now_ns)?;
+        let alive = messenger.step(now_ns);
         self.settle(messenger.taken_there());
         let mut message = Vec::new();
         while messenger.receive(&mut message) {
             self.hear(now_ns, &message)?;
         }
+        alive?;
         if self.state == State::Strange {
-            let hello = Message::Hello(self.hello);
-            hello.write(&mut self.message);
+            link::write_hello(&mut self.message, &self.greeting, spans(&self.numbers).into_iter());
             (self.cargo, self.waits, self.state) = (None, true, State::Greeting);
+        }
+        if self.state == State::Greeting {
+            if self.waits {
+                self.send(messenger);
+            }
+            self.lose(wait);
+            return Ok(());
         }
         if self.waits && !self.send(messenger) {
             std::thread::sleep(wait);
@@ -196,6 +210,9 @@ impl<I: Item + Record> ReadoutEnd<I> {
 
     /// Loses the items that are found while no builder is there; waits for some at most `wait`.
     pub fn lose(&mut self, wait: Duration) {
+        if self.items_ended {
+            return std::thread::sleep(wait);
+        }
         let items = &self.accounts.items;
         let lost = self.items.receive(wait, |batch| {
             let count = batch.parts().1.len() as u64;
@@ -206,7 +223,7 @@ impl<I: Item + Record> ReadoutEnd<I> {
     }
 
     fn hear(&mut self, now_ns: u64, message: &[u8]) -> Result<(), LinkError> {
-        let streams = self.statuses.len();
+        let place = |stream| self.numbers.binary_search(&stream).ok();
         match (Message::parse(message), self.state) {
             (Ok(Message::Welcome { .. }), State::Greeting) => self.state = State::Joined,
             (Ok(Message::Refused(refusal)), State::Greeting) => {
@@ -216,10 +233,9 @@ impl<I: Item + Record> ReadoutEnd<I> {
                 let deadline_ns = now_ns.saturating_add(wait_ns);
                 self.windows.ask(number, DataRequest::new(Window { begin, end }, deadline_ns));
             }
-            (Ok(Message::Awaited { stream, awaited }), State::Joined)
-                if (stream as usize) < streams =>
-            {
-                self.windows.set_awaited(stream as usize, awaited);
+            (Ok(Message::Awaited { stream, awaited }), State::Joined) => {
+                let stream = place(stream).ok_or(LinkError::Message("a stream of another"))?;
+                self.windows.set_awaited(stream, awaited);
             }
             (Ok(Message::Close), State::Joined) => self.windows.close(),
             (Ok(Message::Done), State::Joined) => self.state = State::Done,
@@ -261,7 +277,7 @@ impl<I: Item + Record> ReadoutEnd<I> {
         let end = answer.frames.len().min(self.answered + room);
         Message::Fragment(Fragment {
             number: answer.number,
-            stream: answer.stream as u32,
+            stream: self.numbers[answer.stream],
             error_bits: answer.error_bits,
             whole: answer.frames.len() as u64,
             place: self.answered as u64,
@@ -288,7 +304,7 @@ impl<I: Item + Record> ReadoutEnd<I> {
         }
         let stream = self.figures_next;
         let words = self.statuses[stream].words();
-        link::write_figures(&mut self.message, stream as u32, words.into_iter());
+        link::write_figures(&mut self.message, self.numbers[stream], words.into_iter());
         self.figures_next = (stream + 1) % self.statuses.len();
         if self.figures_next == 0 {
             self.figures_ns = now_ns + FIGURES_NS;
@@ -336,4 +352,10 @@ impl<I: Item + Record> ReadoutEnd<I> {
             }
         }
     }
+}
+
+/// Streams of these numbers, which grow.
+fn spans(numbers: &[u32]) -> Vec<Span> {
+    let runs = numbers.chunk_by(|number, next| number + 1 == *next);
+    runs.map(|run| Span { first: run[0], streams: run.len() as u32 }).collect()
 }

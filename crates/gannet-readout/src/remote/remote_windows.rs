@@ -2,13 +2,11 @@
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use super::builder_end::Order;
 use crate::request::{DataRequest, error_bits};
 use crate::windows::{StreamAnswer, Windows};
-
-/// Time beyond that of a request that its answer may take on its way, in nanoseconds.
-const ON_ITS_WAY_NS: u64 = 1_000_000_000;
 
 /// A request, and which streams have answered.
 #[derive(Debug)]
@@ -26,7 +24,7 @@ pub struct Orders {
     pub(super) answers: Sender<StreamAnswer>,
 }
 
-/// Asks a readout in another process for windows. A stream that does not answer in time counts as one that
+/// Asks readouts in other processes for windows. A stream that does not answer in time counts as one that
 /// never came.
 #[derive(Debug)]
 pub struct RemoteWindows {
@@ -34,20 +32,23 @@ pub struct RemoteWindows {
     answers: Receiver<StreamAnswer>,
     awaited: Vec<bool>,
     open: VecDeque<Open>,
+    /// Time beyond that of a request that its answer may take on its way, in nanoseconds.
+    on_its_way_ns: u64,
     closed: bool,
-    /// When all that is open has to be answered, once nothing more comes.
+    /// Once nothing more is asked: when the next answer has to be there.
     closed_until_ns: Option<u64>,
 }
 
 impl RemoteWindows {
-    /// Windows of so many streams, and the way to where they are.
-    pub fn new(streams: usize) -> (Self, Orders) {
+    /// Windows of so many streams, and the way to where they are, which answers may take `on_its_way` for.
+    pub fn new(streams: usize, on_its_way: Duration) -> (Self, Orders) {
         let ((orders, ordered), (answered, answers)) = (channel(), channel());
         let windows = Self {
             orders,
             answers,
             awaited: vec![true; streams],
             open: VecDeque::new(),
+            on_its_way_ns: u64::try_from(on_its_way.as_nanos()).unwrap_or(u64::MAX),
             closed: false,
             closed_until_ns: None,
         };
@@ -62,7 +63,7 @@ impl RemoteWindows {
 
 impl Windows for RemoteWindows {
     fn ask(&mut self, number: u64, request: DataRequest) {
-        let until_ns = request.deadline_ns().saturating_add(ON_ITS_WAY_NS);
+        let until_ns = request.deadline_ns().saturating_add(self.on_its_way_ns);
         self.open.push_back(Open { number, until_ns, answered: vec![false; self.awaited.len()] });
         self.order(Order::Ask(number, request));
     }
@@ -84,11 +85,16 @@ impl Windows for RemoteWindows {
             let answered = open.and_then(|open| open.answered.get_mut(answer.stream));
             if let Some(answered) = answered.filter(|answered| !**answered) {
                 *answered = true;
+                // Where answers still come, more may be on their way.
+                self.closed_until_ns = None;
                 give(answer);
             }
         }
         let closed_until_ns = match self.closed {
-            true => *self.closed_until_ns.get_or_insert(now_ns + ON_ITS_WAY_NS),
+            true => {
+                let until_ns = now_ns.saturating_add(self.on_its_way_ns);
+                *self.closed_until_ns.get_or_insert(until_ns)
+            }
             false => u64::MAX,
         };
         self.open.retain(|Open { number, until_ns, answered }| {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use gannet_control::config::Token;
 use gannet_control::emulation::Faults;
 use gannet_control::figures::Figures;
+use gannet_control::run::Views;
 use gannet_control::run_control::State;
 use gannet_control::snapshot::Snapshot;
 use gannet_web::limits::{BODY_BYTES_MAX, KEY_BYTES_MAX, KEYS_MAX};
@@ -14,18 +15,22 @@ use serde_json::{Value, json};
 const SECRET: &str = "0123456789abcdef";
 const LOSS: &str = r#"{"fault":"loss"}"#;
 
-fn site_in(state: State, commands: Commands) -> Site {
+fn site_in(state: State, faults: Option<Arc<Faults>>, allowed: bool) -> Site {
     let figures = Figures::new(Arc::new(move || Snapshot { state, ..Snapshot::default() }));
-    let access = Access::Session { token: Token::new(SECRET).unwrap(), loopback: true };
-    Site::with_commands(Arc::new(figures), access, Content::Pages, commands)
+    let access = Access::Session {
+        tokens: Token::new(SECRET).unwrap().into(),
+        loopback: true,
+        secure: false,
+    };
+    let views = Views { faults, ..Arc::new(figures).into() };
+    let commands = Commands { allowed, ..Commands::default() };
+    Site::with_commands(views, access, Content::Pages, commands, None)
 }
 
 /// A run with the streams 0 and 1, and what is put into it.
 fn site() -> (Site, Arc<Faults>) {
     let faults = Arc::new(Faults::new(vec!["0".into(), "1".into()], true));
-    let commands =
-        Commands { faults: Some(Arc::clone(&faults)), allowed: true, ..Commands::default() };
-    (site_in(State::Running, commands), faults)
+    (site_in(State::Running, Some(Arc::clone(&faults)), true), faults)
 }
 
 /// Status and body of the answer to `method` at the faults, with these header lines.
@@ -146,25 +151,20 @@ fn what_does_not_fit_is_told_with_its_place() {
 
 #[test]
 fn a_run_that_cannot_be_broken_says_why() {
-    let none =
-        site_in(State::Running, Commands { faults: None, allowed: true, ..Commands::default() });
+    let none = site_in(State::Running, None, true);
     let (status, problem) = post(&none, "a", LOSS);
     assert_eq!((status, &problem["code"]), (404, &json!("no-emulated-front-end")));
     assert_eq!(ask(&none, "GET", &RIGHT, "").1["faults"], json!([]));
 
     let faults = || Some(Arc::new(Faults::new(vec!["0".into()], true)));
-    let off = site_in(
-        State::Running,
-        Commands { faults: faults(), allowed: false, ..Commands::default() },
-    );
+    let off = site_in(State::Running, faults(), false);
     let (status, problem) = post(&off, "a", LOSS);
     assert_eq!((status, &problem["code"]), (403, &json!("control-off")));
     assert!(problem["detail"].as_str().unwrap().contains("control = true"), "{problem}");
     assert_eq!(ask(&off, "GET", &RIGHT, "").1["control"], json!(false));
 
     for state in [State::Configured, State::Draining, State::Stopped] {
-        let site =
-            site_in(state, Commands { faults: faults(), allowed: true, ..Commands::default() });
+        let site = site_in(state, faults(), true);
         let (status, problem) = post(&site, "a", LOSS);
         assert_eq!((status, &problem["code"]), (409, &json!("not-running")), "{state:?}");
         assert_eq!(problem["now"]["state"], json!(state));

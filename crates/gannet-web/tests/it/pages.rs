@@ -25,7 +25,7 @@ fn figures() -> Arc<Figures> {
 }
 
 fn access(loopback: bool) -> Access {
-    Access::Session { token: Token::new(SECRET).unwrap(), loopback }
+    Access::Session { tokens: Token::new(SECRET).unwrap().into(), loopback, secure: false }
 }
 
 /// The answer to `line` with these headers, as head and body.
@@ -94,7 +94,7 @@ fn what_cannot_be_asked_is_a_problem_with_a_code() {
         ("decisions?last=few", 400, "unreadable-query"),
         ("decisions", 404, "no-primitives"),
         ("records/1", 404, "no-primitives"),
-        ("records/first", 400, "unreadable-number"),
+        ("records/first", 400, "unreadable-query"),
         ("waveform?channel=x", 400, "unreadable-query"),
         ("waveform?channel=1&channel=2", 400, "unreadable-query"),
         ("events?topic=snapshot", 400, "unreadable-query"),

@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 
 import { decades, marks, place, thirds } from "../../pages/axes.js";
+import { address as call_address, calls, members, template } from "../../pages/api.js";
 import { accounts, outcome, verdict } from "../../pages/break.js";
 import { limit } from "../../pages/alarms.js";
 import { grid, times } from "../../pages/chart.js";
@@ -20,6 +21,7 @@ import { behind, largest, rates, wanted as wanted_record } from "../../pages/tri
 import { History, Recent } from "../../pages/rates.js";
 import { address, wanted } from "../../pages/signals.js";
 import { peak, range as density_range, rms } from "../../pages/spectrum.js";
+import { state_of, verdict as run_verdict } from "../../pages/station.js";
 import { gaps, range } from "../../pages/trace.js";
 import { mixed, rgb, strength, strongest } from "../../pages/waterfall.js";
 
@@ -293,4 +295,47 @@ test("the pages are small: 120 KB compressed, 800 lines of code that draw", () =
   const lines = drawing.reduce((sum, [, text]) => sum + code(text).length, 0);
   assert.ok(lines > 0 && lines < 800, `${lines} lines`);
   for (const [name, text] of served) assert.ok(!/innerHTML|outerHTML|insertAdjacent|document\.write|eval\(/.test(text), name);
+});
+
+test("a run that has ended says that it is drained and verified, and what was lost", () => {
+  const verified = [{ file: "a", items: 1, missing: 0, problem: null }];
+  const run = { number: 7, outcome: "good", failure: null, elapsed_s: 61, frames: 1000, frames_lost: 0, frames_lost_max: 0, verified };
+  const good = run_verdict(run);
+  assert.equal(plain(good.text), "Run 7 is drained: 1 of 1 files verified, 0 lost of 1 000 frames, 00:01:01");
+  assert.equal(good.mark, "");
+  const lossy = run_verdict({ ...run, outcome: "degraded", frames_lost: 5, frames_lost_max: 5 });
+  assert.match(plain(lossy.text), /5 lost of 1 005 frames.*DEGRADED: data were lost$/);
+  assert.equal(lossy.mark, "loss");
+  const refused = run_verdict({ ...run, number: null, outcome: "failed", failure: "no disk", verified: [] });
+  assert.deepEqual(refused, { text: "The run could not start: no disk", mark: "loss" });
+});
+
+test("the state is that of the run, or of the station where that is about to change it", () => {
+  const station = (state) => ({ control: true, state, possible: [], run: 1, ended: 0, failure: null });
+  assert.equal(state_of({ state: "running" }, null), "running");
+  assert.equal(state_of({ state: "initial" }, station("idle")), "idle");
+  assert.equal(state_of({ state: "stopped" }, station("idle")), "stopped");
+  assert.equal(state_of({ state: "stopped" }, station("starting")), "starting");
+  assert.equal(state_of({ state: "paused" }, station("paused")), "paused");
+});
+
+test("a description becomes calls, addresses and bodies", () => {
+  const wanted = { required: ["fault", "seconds"], properties: { fault: { type: "string", description: "Which." }, seconds: { type: "number" }, stream: {} } };
+  const number = { name: "number", in: "path", required: true, schema: { type: "integer" } };
+  const last = { name: "last", in: "query", required: false, schema: { type: "integer", default: 5 } };
+  const key = { name: "Idempotency-Key", in: "header", required: true, schema: { type: "string" } };
+  const description = {
+    components: { schemas: { Wanted: wanted } },
+    paths: {
+      "/r/{number}": { get: { summary: "One.", "x-role": "view", parameters: [number, last] } },
+      "/f": { post: { summary: "Two.", "x-role": "operate", parameters: [key], requestBody: { content: { "application/json": { schema: { $ref: "#/components/schemas/Wanted" } } } } } },
+    },
+  };
+  const [one, two] = calls(description);
+  assert.deepEqual([one.method, one.path, one.body, two.method, two.role], ["GET", "/r/{number}", null, "POST", "operate"]);
+  assert.deepEqual(two.parameters, [], "the key is made by the page");
+  assert.equal(call_address(one, { number: "a/b", last: "" }), "/r/a%2Fb");
+  assert.equal(call_address(one, { number: "7", last: "2" }), "/r/7?last=2");
+  assert.deepEqual(JSON.parse(template(two.body)), { fault: "", seconds: 0 });
+  assert.deepEqual(members(two.body), ["fault: Which.", "seconds: ", "stream: "]);
 });

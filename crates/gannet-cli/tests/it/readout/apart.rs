@@ -1,4 +1,4 @@
-//! Readout and builder of a run as two processes.
+//! Readouts and builder of a run in processes of their own.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -44,12 +44,12 @@ tracks = {{ rate_hz = 100.0 }}
 }
 
 /// A link that is taken by nobody else.
-fn by_udp() -> String {
+pub fn by_udp() -> String {
     let address = free_address();
     format!("listen = \"{address}\"\nbackend = \"udp\"\nsecret_file = \"secret\"")
 }
 
-const BY_SHM: &str = "listen = \"builder.sock\"";
+pub const BY_SHM: &str = "listen = \"builder.sock\"";
 
 /// Writes so many emulated frames of each stream as the capture of the configuration.
 fn capture(bench: &Bench, frames: u64) {
@@ -63,18 +63,18 @@ fn capture(bench: &Bench, frames: u64) {
 }
 
 /// `gannet run` with a part of a run.
-struct Part {
-    child: Child,
+pub struct Part {
+    pub child: Child,
     output: PathBuf,
     errors: PathBuf,
 }
 
 impl Part {
-    fn start(bench: &Bench, name: &str, arguments: &[&str]) -> Self {
+    pub fn start(bench: &Bench, name: &str, arguments: &[&str]) -> Self {
         Self::start_by(Command::new(gannet()), bench, name, arguments)
     }
 
-    fn start_by(mut command: Command, bench: &Bench, name: &str, arguments: &[&str]) -> Self {
+    pub fn start_by(mut command: Command, bench: &Bench, name: &str, arguments: &[&str]) -> Self {
         let [output, errors] =
             ["out", "err"].map(|end| bench.directory.path().join(format!("{name}.{end}")));
         command.args(["run", "--json", "--run", "5"]).args(arguments).arg(bench.config());
@@ -82,12 +82,12 @@ impl Part {
         Self { child: command.stdin(Stdio::null()).spawn().unwrap(), output, errors }
     }
 
-    fn errors(&self) -> String {
+    pub fn errors(&self) -> String {
         fs::read_to_string(&self.errors).unwrap()
     }
 
     /// Waits until it has said something.
-    fn says(&mut self, what: &str) {
+    pub fn says(&mut self, what: &str) {
         let begin = Instant::now();
         while !self.errors().contains(what) {
             assert!(begin.elapsed() < PATIENCE, "no \"{what}\" in:\n{}", self.errors());
@@ -96,17 +96,17 @@ impl Part {
         }
     }
 
-    fn signal(&self, signal: &str) {
+    pub fn signal(&self, signal: &str) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
 
-    fn stop(self) -> Ended {
+    pub fn stop(self) -> Ended {
         self.signal("-INT");
         self.wait()
     }
 
-    fn wait(mut self) -> Ended {
+    pub fn wait(mut self) -> Ended {
         let begin = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -126,7 +126,7 @@ impl Part {
 }
 
 /// Payloads of what was recorded of each kind, taken away from the directory of the recorder.
-fn take_recorded(bench: &Bench) -> [Vec<Vec<u8>>; 2] {
+pub fn take_recorded(bench: &Bench) -> [Vec<Vec<u8>>; 2] {
     let mut recorded = [Vec::new(), Vec::new()];
     for file in bench.files() {
         let mut reader = Reader::open(&file).unwrap();
@@ -179,14 +179,14 @@ fn two_processes_record_what_one_does_over_udp() {
 }
 
 /// Whether libfabric is here, with its provider `tcp`.
-fn libfabric() -> Result<(), String> {
+pub fn libfabric() -> Result<(), String> {
     let wanted = Wanted { provider: Some("tcp".into()), address: None };
     let library = Library::open().map_err(|error| error.to_string())?;
     choose(&library, &wanted).map(drop).map_err(|error| error.to_string())
 }
 
 /// A link by UDP, by libfabric instead.
-fn by_libfabric(by_udp: &str) -> String {
+pub fn by_libfabric(by_udp: &str) -> String {
     by_udp.replace("\"udp\"", "\"ofi\"\nprovider = \"tcp\"")
 }
 
@@ -202,7 +202,7 @@ fn two_processes_record_what_one_does_over_libfabric() {
 }
 
 /// A link between two hosts.
-const BETWEEN_HOSTS: &str =
+pub const BETWEEN_HOSTS: &str =
     "listen = \"10.73.0.2:17500\"\nbackend = \"udp\"\nsecret_file = \"secret\"";
 
 #[test]
@@ -244,7 +244,7 @@ fn a_readout_goes_on_without_its_builder_and_with_the_next() {
     readout.says("the builder is gone");
     thread::sleep(WITHOUT_BUILDER);
     let mut second = Part::start(&bench, "second", &["--role", "builder"]);
-    second.says("readout and builder are joined");
+    second.says("readouts and builder are joined");
     thread::sleep(Duration::from_secs(2));
     let second = second.stop();
     readout.says("the builder has ended its run");

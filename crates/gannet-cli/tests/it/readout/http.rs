@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gannet_measure::random::Random;
+use rustix::net::{AddressFamily, SocketType, bind, socket};
 
 use crate::readout::process::{Bench, Ended, Readout, alone, gannet, resident_kib, scale};
 
@@ -86,6 +87,22 @@ fn announce_bodies(to: SocketAddr) {
     }
 }
 
+/// Bodies that are sent, whether anybody takes them or not: of a length that is told, and in chunks without an end.
+fn send_bodies(to: SocketAddr) {
+    let piece = vec![b'x'; 1 << 20];
+    let chunk = [b"100000\r\n", &*piece, b"\r\n"].concat();
+    for (told, piece) in
+        [("Content-Length: 67108864", &piece), ("Transfer-Encoding: chunked", &chunk)]
+    {
+        let mut client = connect(to);
+        let head = "POST /api/v1/faults HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: a";
+        let _closed = write!(client, "{head}\r\nContent-Type: application/json\r\n{told}\r\n\r\n");
+        let _closed = (0..64).try_for_each(|_| client.write_all(piece));
+        let answer = read_to_end(&mut client);
+        assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 4"), "{told}");
+    }
+}
+
 /// A header that has no end.
 fn send_endless_header(to: SocketAddr) {
     let mut client = connect(to);
@@ -109,7 +126,7 @@ fn ask_and_never_read(to: SocketAddr) -> Vec<TcpStream> {
 
 /// Requests that take for ever, a byte at a time.
 fn drip(to: SocketAddr, done: &AtomicBool) {
-    let mut clients: Vec<_> = (0..100).map(|_| connect(to)).collect();
+    let mut clients: Vec<_> = (0..100 * scale(10)).map(|_| connect(to)).collect();
     let mut request = b"GET /metrics HTTP/1.1\r\nX: ".iter().chain(std::iter::repeat(&b'x'));
     while !done.load(Ordering::Acquire) {
         let byte = [*request.next().unwrap()];
@@ -118,7 +135,7 @@ fn drip(to: SocketAddr, done: &AtomicBool) {
                 *client = connect(to);
             }
         }
-        thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(20 * scale(50)));
     }
 }
 
@@ -184,6 +201,71 @@ fn tell(what: &str, begin: Instant, kib: u64, before: u64) {
     }
 }
 
+/// A client that may see the run, at an address of its own, and how long each of its answers took.
+struct Guest {
+    to: SocketAddr,
+    connection: Option<TcpStream>,
+    took: Vec<Duration>,
+}
+
+impl Guest {
+    fn new(to: SocketAddr) -> Self {
+        Self { to, connection: None, took: Vec::new() }
+    }
+
+    /// A connection from an address that no attacker has.
+    fn connect(&self) -> std::io::Result<TcpStream> {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        bind(&socket, &SocketAddr::from(([127, 0, 0, 9], 0)))?;
+        rustix::net::connect(&socket, &self.to)?;
+        let connection = TcpStream::from(socket);
+        connection.set_read_timeout(Some(PATIENCE))?;
+        Ok(connection)
+    }
+
+    /// Asks once; an answer is counted with its time, and what is closed is opened again.
+    fn ask(&mut self) {
+        let begin = Instant::now();
+        let mut attempt = || -> std::io::Result<bool> {
+            let mut connection = match self.connection.take() {
+                Some(connection) => connection,
+                None => self.connect()?,
+            };
+            connection.write_all(
+                b"GET /api/v1/state HTTP/1.1\r\nHost: localhost\r\n\
+                  Authorization: Bearer view-0123456789ab\r\n\r\n",
+            )?;
+            let mut answer = [0; 4096];
+            let count = connection.read(&mut answer)?;
+            self.connection = Some(connection);
+            Ok(answer[..count].starts_with(b"HTTP/1.1 200 "))
+        };
+        if attempt().is_ok_and(|is_answered| is_answered) {
+            self.took.push(begin.elapsed());
+        }
+    }
+}
+
+/// How long `guest` waited for its answers while `work` was done, at least one of which came.
+fn entertained(guest: &mut Guest, work: impl FnOnce() + Send) -> Vec<Duration> {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            work();
+            done.store(true, Ordering::Release);
+        });
+        let begin = Instant::now();
+        while !done.load(Ordering::Acquire) || guest.took.is_empty() {
+            assert!(!guest.took.is_empty() || begin.elapsed() < PATIENCE, "no answer");
+            guest.ask();
+            thread::sleep(Duration::from_millis(10));
+        }
+    });
+    let mut took = std::mem::take(&mut guest.took);
+    took.sort();
+    took
+}
+
 /// That a run came through whole.
 fn assert_unharmed(ended: &Ended, frames: u64) {
     assert!(!ended.errors.contains("panicked"), "{}", ended.errors);
@@ -231,6 +313,53 @@ fn no_client_stops_slows_or_bloats_a_run() {
     tell("stop", begin, before, before);
     drop(unread);
     if ended.kernel_was_short("hostile clients of the HTTP server") {
+        return;
+    }
+    assert_unharmed(&ended, sent.truth.total().frames_made);
+}
+
+#[test]
+fn who_may_see_the_pages_is_answered_whatever_others_do() {
+    let _alone = alone();
+    let pages = "[web]\nlisten = \"127.0.0.1:0\"\ntoken_file = \"secret\"\ncontrol = true\n";
+    let bench = Bench::new(&format!("{CONFIG}\n{pages}"));
+    bench.write_secret("view view-0123456789ab\nadmin admin-0123456789a\n");
+    let readout = Readout::start(&bench.config());
+    let (id, to) = (readout.id(), readout.pages.unwrap());
+    let front_end = bench.emulate(readout.address, None);
+    let mut guest = Guest::new(to);
+    entertained(&mut guest, || thread::sleep(Duration::from_secs(2)));
+    let before = resident_kib(id);
+    let mut attack = |what: &str, work: &(dyn Fn() + Sync)| {
+        let begin = Instant::now();
+        let mut took = Vec::new();
+        let peak = peak_kib(id, || took = entertained(&mut guest, work));
+        tell(what, begin, peak, before);
+        let at = |part: f64| took[((took.len() - 1) as f64 * part) as usize].as_secs_f64() * 1e3;
+        if scale(2) == 2 {
+            let (count, p50, p99, most) = (took.len(), at(0.5), at(0.99), at(1.0));
+            println!("  {count} answers: median {p50:.1} ms, p99 {p99:.1} ms, most {most:.1} ms");
+        }
+        assert!(peak < before + MEMORY_KIB, "{what}: {before} to {peak} KiB");
+    };
+    attack("bodies announced", &|| announce_bodies(to));
+    attack("bodies sent", &|| send_bodies(to));
+    attack("endless header", &|| send_endless_header(to));
+    attack("connections", &|| connect_often(to, 500 * scale(20)));
+    attack("random requests", &|| send_odd_requests(to, 1000 * scale(100), 11));
+    attack("dripping requests", &|| {
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| drip(to, &done));
+            thread::sleep(Duration::from_secs(scale(12)));
+            done.store(true, Ordering::Release);
+        });
+    });
+    attack("answers never read", &|| drop(ask_and_never_read(to)));
+    front_end.stop();
+    let sent = front_end.join().unwrap();
+    let ended = readout.stop();
+    if ended.kernel_was_short("hostile clients of the pages") {
         return;
     }
     assert_unharmed(&ended, sent.truth.total().frames_made);

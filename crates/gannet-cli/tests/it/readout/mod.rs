@@ -2,6 +2,7 @@
 
 mod again;
 mod apart;
+mod api;
 mod browser;
 mod clocks;
 mod disk_trouble;
@@ -19,6 +20,8 @@ pub mod process;
 mod raw_streams;
 mod recording;
 mod roce;
+mod several;
+mod station;
 mod trigger_fragments;
 mod unprivileged;
 mod viewers;

@@ -25,8 +25,18 @@ pub struct Demo {
 
 impl Demo {
     pub fn start(seconds: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        Self::start_by(Command::new(gannet()), seconds)
+    }
+
+    /// The same with these tokens in its environment.
+    pub fn with_tokens(seconds: &str, tokens: &str) -> Self {
         let mut command = Command::new(gannet());
+        command.env("GANNET_WEB_TOKENS", tokens);
+        Self::start_by(command, seconds)
+    }
+
+    fn start_by(mut command: Command, seconds: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
         command.args(["demo", "--json", "--seconds", seconds, "--directory"]);
         command.arg(directory.path());
         Self::of(command, directory)
@@ -138,16 +148,37 @@ impl Demo {
     /// Puts a fault in.
     pub fn put_in(&self, fault: &str, seconds: f64, cookie: &str) -> Value {
         let body = json!({ "fault": fault, "seconds": seconds }).to_string();
-        let headers = format!(
-            "{cookie}Content-Type: application/json\r\nIdempotency-Key: {fault} {:?}\r\n\
-             Content-Length: {}\r\n\r\n{body}",
-            Instant::now(),
-            body.len()
-        );
-        // The line that `ask` puts after it is no part of the body.
-        let (status, put_in) = parse(&self.answer("POST /api/v1/faults", &headers));
+        let key = format!("{fault} {:?}", Instant::now());
+        let (status, put_in) = self.post("faults", cookie, &key, &body);
         assert_eq!(status, 201, "{put_in}");
         put_in
+    }
+
+    /// The status of the answer to a command with `header` and a key, and what it says in JSON.
+    pub fn post(&self, path: &str, header: &str, key: &str, body: &str) -> (u16, Value) {
+        self.post_to(&self.host, path, header, key, body)
+    }
+
+    /// The same, asked for another host.
+    pub fn post_to(
+        &self,
+        host: &str,
+        path: &str,
+        header: &str,
+        key: &str,
+        body: &str,
+    ) -> (u16, Value) {
+        let mut client = TcpStream::connect(&self.host).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        let request = format!(
+            "POST /api/v1/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{header}\
+             Content-Type: application/json\r\nIdempotency-Key: {key}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        client.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        parse(&answer)
     }
 
     /// The header that a browser sends which was let in.
@@ -165,10 +196,17 @@ impl Demo {
 
     /// The same, while its files stay.
     pub fn finish(&mut self) -> (Option<i32>, Value) {
+        let (code, mut reports) = self.ends();
+        (code, reports.pop().unwrap())
+    }
+
+    /// Its exit code and the reports of all its runs, once it has ended.
+    pub fn ends(&mut self) -> (Option<i32>, Vec<Value>) {
         let mut text = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
         let status = self.child.wait().unwrap();
-        (status.code(), serde_json::from_str(&text).unwrap())
+        let reports = serde_json::Deserializer::from_str(&text).into_iter();
+        (status.code(), reports.collect::<Result<_, _>>().unwrap())
     }
 }
 

@@ -179,6 +179,8 @@ pub struct Readout {
     pub address: SocketAddr,
     /// Where it serves its figures, if it does.
     pub metrics: Option<SocketAddr>,
+    /// Where it shows its pages, if it does.
+    pub pages: Option<SocketAddr>,
     errors: JoinHandle<String>,
     output: JoinHandle<String>,
 }
@@ -211,7 +213,7 @@ impl Readout {
     pub fn start_by(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut errors = BufReader::new(child.stderr.take().unwrap());
-        let (mut address, mut metrics, mut text) = (None, None, String::new());
+        let (mut address, mut metrics, mut pages, mut text) = (None, None, None, String::new());
         while !text.contains("is running") {
             let begin = text.len();
             assert!(errors.read_line(&mut text).unwrap() > 0, "it ended at once: {text}");
@@ -225,6 +227,7 @@ impl Readout {
             let socket = || after(": udp ").or_else(|| after(": roce ")).or_else(ring);
             address = address.or_else(socket).or_else(|| after(" queue 0 "));
             metrics = metrics.or_else(|| after("metrics: http://"));
+            pages = pages.or_else(|| after("in a browser: http://"));
         }
         let errors = thread::spawn(move || {
             errors.read_to_string(&mut text).unwrap();
@@ -237,7 +240,7 @@ impl Readout {
             text
         });
         let address = address.expect("a source with an address");
-        Self { child, address, metrics, errors, output }
+        Self { child, address, metrics, pages, errors, output }
     }
 
     pub fn id(&self) -> u32 {

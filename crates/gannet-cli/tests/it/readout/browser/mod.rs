@@ -1,6 +1,7 @@
 //! A run as a browser shows it.
 
 mod chromium;
+mod station;
 
 use std::fs;
 use std::path::Path;

@@ -1,29 +1,27 @@
 //! `gannet demo`: the whole way from front end to file, on this machine.
 
+mod players;
+
 use std::env;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::Context;
 use gannet_control::config::{self, Plan};
-use gannet_control::detector::{Comparison, Detector};
-use gannet_control::emulation::{
-    EmulationError, EmulationReport, EventSink, Playing, RoleReport, Target,
-};
-use gannet_control::run::Run;
-use gannet_control::snapshot::Figure;
-use gannet_control::watch::Watch;
+use gannet_control::detector::Detector;
+use gannet_control::station::Station;
 
-use crate::display::LiveDisplay;
 use crate::exit::Outcome;
+use crate::live::{Stay, Teller, Watch};
 use crate::output::{self, grouped};
 use crate::report::Report;
 use crate::serving::{self, Listeners};
 use crate::signals::Signals;
-use crate::{Detectors, detector, live};
+use crate::{Detectors, detector};
+use players::{Played, Players};
 
 /// Shows everything at once: an emulated front end, UDP over loopback, what a detector finds in its
 /// data, its trigger, records and files. Needs no rights, no network card and no set-up.
@@ -71,57 +69,35 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     plan.settings.web.control.get_or_insert(true);
     plan.plays_front_end = true;
     let listeners = Listeners::open(&plan, "demo.toml")?;
-    let mut display = LiveDisplay::open(arguments.quiet);
-    let run = super::run::configure(&plan, &mut display)?;
-    let figures = run.figures();
-    let watch = Watch::start(move || Arc::clone(&figures), &plan)?;
-    let serving = listeners.serve(&run, watch.watched(), &mut display)?;
-    // To make what it sends may take a while, in which no stream is to be told silent.
-    let front_end = plan.detector.front_end()?;
-    run.start()?;
-    // Whom the answers go to. A port that is taken costs the demonstration a line, no more.
-    let mut played = Vec::new();
-    for (name, listen, role) in plan.detector.roles() {
-        match Playing::start(listen, role) {
-            Ok(playing) => played.push((name, playing)),
-            Err(error) => display.note(&format!("{name} is not played: {error}")),
-        }
-    }
-    let truth = Truth::of(&plan);
-    let emulation = front_end.start(&target(&plan, &run)?, truth.sink())?;
-    let begin = Instant::now();
+    let (teller, heard) = Teller::new();
+    let played = Arc::<Mutex<Option<Played>>>::default();
+    let crew = Players::new(plan.clone(), teller, Arc::clone(&played));
+    let station = Arc::new(Station::new(plan.clone(), crew)?);
+    let (quiet, stay) = (arguments.quiet, Stay::WhileLookedAt);
+    let watch = Watch::new((&station, &plan, heard), &signals, listeners, stay, quiet);
     let mut is_prolonged = false;
-    super::run::announce(&mut display, &plan, &run);
-    let end = live::watch(&run, &mut display, &signals, |display| {
-        let is_over = begin.elapsed() >= arguments.seconds;
-        if is_over && serving.is_looked_at() && !is_prolonged {
-            is_prolonged = true;
-            display.note("a browser looks on: this goes on until it leaves, or Ctrl-C");
-        }
-        is_over && !serving.is_looked_at()
-    });
-    emulation.stop();
-    let sent = emulation.join()?;
-    let report = live::drain(run, display, &signals);
-    let played: Vec<_> =
-        played.into_iter().map(|(name, playing)| stop(name, playing)).collect::<Result<_, _>>()?;
-    let found = truth.compare(&sent, &report)?;
-    match arguments.json {
-        true => output::json(&serde_json::json!({
-            "readout": report, "front_end": sent, "played": played, "put_in_and_found": found
-        }))?,
-        false => print(&report, &sent, &found, &played, arguments.detector.as_deref())?,
-    }
-    report.outcome(end)
-}
-
-/// What somebody was sent who was played.
-fn stop(
-    name: &'static str,
-    playing: Playing,
-) -> Result<(&'static str, RoleReport), EmulationError> {
-    playing.stop();
-    Ok((name, playing.join()?))
+    watch.all(
+        |display, elapsed, is_looked_at| {
+            let is_over = elapsed >= arguments.seconds;
+            if is_over && is_looked_at && !is_prolonged {
+                is_prolonged = true;
+                display.note("a browser looks on: this goes on until it leaves, or Ctrl-C");
+            }
+            is_over && !is_looked_at
+        },
+        |report| {
+            let played = played.lock().unwrap_or_else(PoisonError::into_inner).take();
+            match (played, arguments.json) {
+                (Some(Played { sent, roles, found }), true) => output::json(&serde_json::json!({
+                    "readout": report, "front_end": sent, "played": roles, "put_in_and_found": found
+                })),
+                (Some(played), false) => print(report, &played, arguments.detector.as_deref()),
+                // It was stopped before anything was sent.
+                (None, true) => output::json(&serde_json::json!({ "readout": report })),
+                (None, false) => report.print(),
+            }
+        },
+    )
 }
 
 /// The built-in configuration with the files in `directory`, on any free port.
@@ -137,72 +113,25 @@ fn plan(detector: &dyn Detector, directory: &Path) -> anyhow::Result<Plan> {
     Ok(plan)
 }
 
-/// Where the front end sends, held back to what the kernel gives the readout's sockets.
-fn target(plan: &Plan, run: &Run) -> anyhow::Result<Target> {
-    let to = *run.addresses().first().context("the readout has no socket")?;
-    Ok(Target {
-        receivers: vec![to.into(); plan.detector.emulated().len()],
-        frames: None,
-        flow_control: Some(run.flow_control()),
-        faults: run.faults().map(|faults| faults.switch()),
-    })
-}
-
-/// What compares what was put in with what is found, while it is told what was put in.
-#[derive(Clone)]
-struct Truth(Arc<Mutex<Option<Box<dyn Comparison>>>>);
-
-impl Truth {
-    fn of(plan: &Plan) -> Self {
-        Self(Arc::new(Mutex::new(plan.detector.comparison())))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Comparison>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What is to be told of each event, if it wants to know.
-    fn sink(&self) -> Option<EventSink> {
-        let wants_events = self.lock().as_ref().is_some_and(|truth| truth.wants_events());
-        let truth = self.clone();
-        let sink: EventSink = Box::new(move |event| {
-            truth.lock().iter_mut().for_each(|truth| truth.put_in(event));
-        });
-        wants_events.then_some(sink)
-    }
-
-    fn compare(&self, sent: &EmulationReport, report: &Report) -> anyhow::Result<Vec<Figure>> {
-        let figures = self.lock().as_ref().map(|truth| truth.compare(sent, &report.snapshot));
-        figures.transpose().map(Option::unwrap_or_default).map_err(anyhow::Error::msg)
-    }
-}
-
 /// Prints what happened, and what to try next.
-fn print(
-    report: &Report,
-    sent: &EmulationReport,
-    found: &[Figure],
-    played: &[(&str, RoleReport)],
-    detector: Option<&str>,
-) -> anyhow::Result<()> {
+fn print(report: &Report, played: &Played, detector: Option<&str>) -> anyhow::Result<()> {
     report.print()?;
-    for (name, told) in played {
+    for (name, told) in &played.roles {
         let figures =
             told.figures.iter().map(|(figure, count)| format!("{} {figure}", grouped(*count)));
         output::text(&format!("{name}: {}\n", figures.collect::<Vec<_>>().join(", ")))?;
     }
-    output::print(|out| print_next(out, report, sent, found, detector))
+    output::print(|out| print_next(out, report, played, detector))
 }
 
 fn print_next(
     out: &mut impl Write,
     report: &Report,
-    sent: &EmulationReport,
-    found: &[Figure],
+    Played { sent, found, .. }: &Played,
     detector: Option<&str>,
 ) -> io::Result<()> {
     writeln!(out, "front end: {} frames sent", grouped(sent.datagrams_taken()))?;
-    match found {
+    match &found[..] {
         [] if sent.truth.events.is_empty() => (),
         [] => writeln!(out, "made: {}", output::kinds(&sent.truth.events))?,
         figures => {
