@@ -438,20 +438,17 @@ impl Finds {
         (self.kind)(decided.kind)
     }
 
-    /// The primitives of `choice` that have come: none yet, where its window lies ahead of those that are held.
+    /// The primitives of `choice` that are held; those of a window that begins before are not all.
     ///
     /// # Errors
-    /// When the window has been overwritten or is none, or too much is asked for.
+    /// When the window is none, or too much is asked for.
     pub fn primitives(&self, choice: &Choice) -> Result<Chosen, NoFinds> {
         at_most("primitives", choice.last, MARKS_MAX)?;
         let window = Window { begin: choice.from.unwrap_or(0), end: choice.to.unwrap_or(u64::MAX) };
         if window.begin >= window.end {
             return Err(NoFinds::Reversed { from: window.begin, to: window.end });
         }
-        self.with_kept(|kept| match kept.held() {
-            Some(held) if window.end <= held.begin => Err(NoFinds::Overwritten { held }),
-            _ => Ok(self.chosen(kept, window, choice.channel, choice.last)),
-        })
+        self.with_kept(|kept| Ok(self.chosen(kept, window, choice.channel, choice.last)))
     }
 
     /// The newest decisions, `last` at most, up to [`DECISIONS_MAX`], and what is held of primitives.

@@ -291,7 +291,7 @@ export class Signals {
     const has_come = answer.ok && held !== null && held.end >= end;
     if (answer.ok && !has_come && this.tries < TRIES) return;
     this.pending = null;
-    const marked = has_come ? { ...waveform, hits: primitives } : waveform;
+    const marked = has_come && held.begin <= begin ? { ...waveform, hits: primitives } : waveform;
     this.draw(() => this.trace.show(marked));
   }
 

@@ -55,6 +55,8 @@ const LINE: u64 = 64;
 const COPIED_FROM: u64 = 4096;
 /// Time that a partner has to start.
 const START_WITHIN: Duration = Duration::from_secs(10);
+/// Time that it has to end by itself.
+const END_WITHIN: Duration = Duration::from_secs(1);
 
 /// Why the experiment cannot be made.
 #[derive(Debug, Error)]
@@ -446,7 +448,11 @@ impl<'a, M: Meet> Started<'a, M> {
 impl<M: Meet> Drop for Started<'_, M> {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // It ends by itself when the endpoint here is gone; this is for one that never met it.
+            // It ends by itself when the endpoint here is gone, and says why if it had left before.
+            let begin = Instant::now();
+            while matches!(child.try_wait(), Ok(None)) && begin.elapsed() < END_WITHIN {
+                std::thread::sleep(Duration::from_millis(5));
+            }
             let _ = child.kill();
             let _ = child.wait();
             self.meet.clear(&self.place);

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use gannet_control::emulation::EmulationReport;
 
@@ -25,6 +26,9 @@ fn bench(backend: &str, streams: u64, rate_scale: f64, fabric: &str) -> Bench {
 streams = {{ count = {streams} }}
 fabric = {{ backend = "{backend}", listen = {place}, {fabric} }}
 depth = "200 ms"
+
+[metrics]
+listen = "127.0.0.1:0"
 
 [pipeline.tpg]
 threshold = [60, 60, 60]
@@ -99,7 +103,9 @@ fn halted(backend: &str, policy: &str) -> Ended {
         let id = readout.id().to_string();
         assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
     };
-    thread::sleep(2 * QUIET);
+    while readout.snapshot()["streams"][1]["frames"].as_u64() < Some(100) {
+        thread::sleep(Duration::from_millis(5));
+    }
     signal("-STOP");
     thread::sleep(2 * QUIET);
     signal("-CONT");
