@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gannet_control::config::{self, Tokens};
-use gannet_control::emulation::Faults;
+use gannet_control::emulation::{Breakable, Faults};
 use gannet_control::figures::Figures;
 use gannet_control::run::Views;
 use gannet_control::run_control::State;
@@ -284,7 +284,7 @@ fn serve(bytes: &[u8]) {
     };
     let tokens = Tokens::parse("view view-0123456789ab\nadmin admin-0123456789a").expect("tokens");
     let session = Access::Session { tokens, loopback: true, secure: false };
-    let faults = Some(Arc::new(Faults::new(vec!["0".into()], true)));
+    let faults = Some(Arc::new(Faults::new(vec!["0".into()], Breakable::default())));
     let views = Views { faults, ..figures().into() };
     let commands = Commands { allowed: true, ..Commands::default() };
     let sites = [

@@ -180,6 +180,7 @@ fn outcome(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Res
         ("gannet_trigger_activities", "Trigger activities", trigger.activities),
         ("gannet_trigger_candidates", "Trigger candidates", trigger.candidates),
         ("gannet_trigger_decisions", "Trigger decisions", trigger.decisions),
+        ("gannet_trigger_pauses", "Times that nothing was decided for a while", trigger.pauses),
         ("gannet_trigger_dead_ticks", "Ticks without decisions", trigger.dead_ticks),
         ("gannet_recorder_records", "Trigger records written", recorder.records),
         ("gannet_recorder_incomplete_records", "Records that miss data", recorder.incomplete),

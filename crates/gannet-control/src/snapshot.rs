@@ -284,6 +284,8 @@ pub struct TriggerSnapshot {
     pub candidates: u64,
     /// Decisions taken.
     pub decisions: u64,
+    /// Times that nothing was decided for a while, on command or by a fault that was put in.
+    pub pauses: u64,
     /// Ticks during which no decision could be taken.
     pub dead_ticks: u64,
     /// Data time at which the trigger began, in ticks; later than `last_tick` if most clocks went back.

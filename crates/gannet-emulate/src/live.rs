@@ -47,11 +47,13 @@ pub enum LiveFault {
     StalledDisk,
     /// The disk of the recorder has no space left.
     FullDisk,
+    /// The trigger decides nothing.
+    StoppedTrigger,
 }
 
 impl LiveFault {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Loss,
         Self::BurstLoss,
         Self::Duplicate,
@@ -61,6 +63,7 @@ impl LiveFault {
         Self::Noise,
         Self::StalledDisk,
         Self::FullDisk,
+        Self::StoppedTrigger,
     ];
 
     /// Whether it is one of a single stream.
@@ -70,7 +73,7 @@ impl LiveFault {
 
     /// Whether the front end does it.
     pub fn is_of_front_end(self) -> bool {
-        !matches!(self, Self::StalledDisk | Self::FullDisk)
+        !matches!(self, Self::StalledDisk | Self::FullDisk | Self::StoppedTrigger)
     }
 
     fn place(self) -> usize {
@@ -89,7 +92,8 @@ pub struct FaultOrder {
     pub time: Duration,
 }
 
-/// Switches faults on, from any thread. Who does them reads one word: the emulator once a burst, the disk once a call.
+/// Switches faults on, from any thread. Who does them reads one word: the emulator once a burst, the disk once a call, the
+/// trigger once a turn.
 #[derive(Debug, Default)]
 pub struct FaultSwitch {
     /// What is asked for or under way, packed; 0 for nothing.
@@ -129,7 +133,7 @@ impl FaultSwitch {
         self.suffered[fault.place()].add(1);
     }
 
-    /// Frames that have suffered `fault`, or how often the disk did it.
+    /// Frames that have suffered `fault`, or how often the disk or the trigger did it.
     pub fn suffered(&self, fault: LiveFault) -> u64 {
         self.suffered[fault.place()].get()
     }
@@ -227,7 +231,7 @@ impl Live {
             LiveFault::Cut => Fault::Stopped,
             LiveFault::Noise if !index.is_multiple_of(NOISE_EVERY) => return None,
             LiveFault::Noise => Fault::Noise,
-            LiveFault::StalledDisk | LiveFault::FullDisk => return None,
+            LiveFault::StalledDisk | LiveFault::FullDisk | LiveFault::StoppedTrigger => return None,
             LiveFault::BurstLoss => hits(BURST_EVERY, BURST).map(|_| Fault::Loss)?,
             LiveFault::Loss => hits(ONE_IN, 1).map(|_| Fault::Loss)?,
             LiveFault::Duplicate => hits(ONE_IN, 1).map(|_| Fault::Duplicate)?,

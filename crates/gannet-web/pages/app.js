@@ -6,6 +6,7 @@ import { say } from "./dom.js";
 import { Feed } from "./feed.js";
 import { Files } from "./files.js";
 import { bounds, clock, grouped, si } from "./format.js";
+import { Hardware } from "./hardware.js";
 import { HistoryPage } from "./history.js";
 import { Overview, WINDOW_S } from "./overview.js";
 import { History, Recent, totals } from "./rates.js";
@@ -25,7 +26,7 @@ const [main, state, line, notice, count] = ["main", "state", "line", "notice", "
 const history = new History(WINDOW_S, 0.5);
 const recent = new Recent();
 const [overview, signals, alarms, files] = [new Overview(), new Signals(), new Alarms(), new Files()];
-const [triggers, breaking, past] = [new Triggers(), new Break(), new HistoryPage()];
+const [triggers, breaking, past, hardware] = [new Triggers(), new Break(), new HistoryPage(), new Hardware()];
 /** @type {import("./overview.js").Reasons} */
 const reasons = new Map();
 /** @type {Snapshot | null} */
@@ -38,7 +39,7 @@ const name_in = (/** @type {string} */ hash) => hash.slice(2).split("?")[0] || "
 
 /** The page that the address names. */
 function page() {
-  const pages = /** @type {{[name: string]: {element: HTMLElement}}} */ ({ signals, triggers, history: past, alarms, files, break: breaking });
+  const pages = /** @type {{[name: string]: {element: HTMLElement}}} */ ({ signals, triggers, history: past, alarms, files, hardware, break: breaking });
   return pages[name_in(location.hash)] ?? overview;
 }
 
@@ -100,6 +101,7 @@ function draw() {
   else if (shown === signals) signals.show(latest);
   else if (shown === triggers) triggers.show(latest);
   else if (shown === past) past.show();
+  else if (shown === hardware) hardware.show();
   else if (shown === alarms) alarms.show(latest);
   else if (shown === breaking) breaking.show(latest);
   else files.show(latest);

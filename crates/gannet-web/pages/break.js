@@ -47,13 +47,14 @@ export function verdict({ stage, reason, did, truth, counted }) {
  * @param {{chunks: Chunks | null, most: number}} written what waits to be written, and the most that did since
  * @param {Loud[]} loudest
  */
-export function outcome({ stream, channel, suffered, under_way }, { chunks, most }, loudest) {
+export function outcome({ fault, stream, channel, suffered, under_way }, { chunks, most }, loudest) {
   const now = under_way ? "On now" : "Over";
   if (chunks) {
     const waits = under_way || chunks.waiting > 0 ? `${grouped(chunks.waiting)} chunks wait in memory` : `up to ${grouped(most)} chunks waited and were written`;
     return `${now}: ${waits}; ${grouped(chunks.dropped)} were dropped since the run began.`;
   }
   if (channel !== null) return `${now}: ${grouped(suffered)} hits in channel ${channel} of stream ${stream}${rated(channel, loudest)}.`;
+  if (fault === "stopped-trigger") return `${now}: ${under_way ? "nothing is decided" : "decisions are made again"}.`;
   const whom = stream === null ? "" : ` of stream ${stream}`;
   return `${now}: ${grouped(suffered)} frames${whom} suffered it.`;
 }
@@ -108,7 +109,7 @@ export class Break {
     this.refusal.setAttribute("role", "alert");
     this.element = make("div", "", [
       make("h1", "", "Break it"),
-      make("p", "quiet", "Each fault is put into the emulated front end, or into the disk as the recorder sees it. What the run finds is told beside it."),
+      make("p", "quiet", "Each fault is put into the emulated front end, into the disk as the recorder sees it, or into the trigger. What the run finds is told beside it."),
       make("label", "controls", [make("span", "", "For so many seconds: "), this.seconds]),
       this.refusal,
       this.list,

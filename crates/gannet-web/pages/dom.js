@@ -27,10 +27,10 @@ export function say(element, text) {
 export class Table {
   /**
    * @param {string} caption
-   * @param {{title: string, numeric?: boolean}[]} columns
+   * @param {{title: string, numeric?: boolean, long?: boolean}[]} columns those with long texts break their lines
    */
   constructor(caption, columns) {
-    this.columns = columns;
+    this.kinds = columns.map(({ numeric, long }) => (numeric ? "number" : long ? "long" : ""));
     this.body = document.createElement("tbody");
     const titles = columns.map(({ title, numeric }) => {
       const cell = make("th", numeric ? "number" : "", title);
@@ -60,7 +60,7 @@ export class Table {
         /** @type {Element} */
         const place =
           row.cells[column] ??
-          row.appendChild(make("td", this.columns[column].numeric ? "number" : ""));
+          row.appendChild(make("td", this.kinds[column]));
         const { text, mark, href } = typeof cell === "string" ? { text: cell } : cell;
         if (href === undefined) {
           say(place, text);

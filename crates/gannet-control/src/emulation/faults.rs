@@ -7,7 +7,7 @@ use gannet_emulate::{FaultSwitch, LiveFault};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::config::{Plan, nearest};
+use crate::config::{Plan, Role, nearest};
 use crate::snapshot::Snapshot;
 
 /// Times for which a fault may be on.
@@ -19,6 +19,8 @@ const REMEMBERED: usize = 32;
 const STREAMS: &str = "streams";
 /// Stage of the ledger in which chunks come to the disk.
 const RECORDER: &str = "recorder";
+/// What stands for a stage where a figure of the trigger tells.
+const TRIGGER: &str = "trigger";
 
 /// What a run counts of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ enum Figure {
     /// Times that the disk did not answer, or that writing failed.
     Silences,
     Outages,
+    /// Times that the trigger decided nothing.
+    Pauses,
 }
 
 /// A fault that can be put in, and what should come of it.
@@ -43,7 +47,8 @@ pub struct Injectable {
     pub title: &'static str,
     /// What should happen, in a few sentences.
     pub expect: &'static str,
-    /// Stage of the ledger at which it shows; or `streams`, `channels` or `recorder` where a figure of those tells.
+    /// Stage of the ledger at which it shows; or `streams`, `channels`, `recorder` or `trigger` where a figure of those
+    /// tells.
     pub stage: &'static str,
     /// Reason for which that stage drops, or the figure that tells.
     pub reason: &'static str,
@@ -158,6 +163,17 @@ const INJECTABLES: [Injectable; LiveFault::ALL.len()] = [
         fault: LiveFault::FullDisk,
         figure: Figure::Outages,
     },
+    Injectable {
+        name: "stopped-trigger",
+        title: "Stop the trigger",
+        expect: "Nothing is decided. Frames are taken and searched as before; candidates are dropped as paused at the stage \
+                 module level, and the log has the time as a busy interval. No frame is lost.",
+        stage: TRIGGER,
+        reason: "pauses",
+        did: "times that the trigger was stopped",
+        fault: LiveFault::StoppedTrigger,
+        figure: Figure::Pauses,
+    },
 ];
 
 /// What came of a fault so far.
@@ -220,6 +236,7 @@ impl Injectable {
             }
             Figure::Silences => snapshot.recorder.silences,
             Figure::Outages => snapshot.recorder.outages,
+            Figure::Pauses => snapshot.trigger.pauses,
         }
     }
 }
@@ -259,9 +276,17 @@ fn meant(nearest: &Option<String>) -> String {
 pub struct Faults {
     switch: Arc<FaultSwitch>,
     streams: Vec<String>,
-    /// Whether there is a disk that could fail.
-    is_recorded: bool,
+    breakable: Breakable,
     past: Mutex<Past>,
+}
+
+/// What beside the front end can get into trouble.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Breakable {
+    /// The disk, where something is recorded.
+    pub disk: bool,
+    /// The trigger, where it can pause.
+    pub trigger: bool,
 }
 
 #[derive(Debug, Default)]
@@ -281,15 +306,16 @@ struct Kept {
 }
 
 impl Faults {
-    /// Those of a run of `plan`.
-    pub fn of(plan: &Plan) -> Self {
+    /// Those of a run of `plan`, whose trigger may be one that `can_pause`.
+    pub fn of(plan: &Plan, can_pause: bool) -> Self {
         let streams = plan.detector.emulated().into_iter().map(|stream| stream.name).collect();
-        Self::new(streams, plan.settings.recorder.enabled)
+        let trigger = can_pause && plan.role != Role::Readout;
+        Self::new(streams, Breakable { disk: plan.settings.recorder.enabled, trigger })
     }
 
     /// Those of a run whose front end has these streams.
-    pub fn new(streams: Vec<String>, is_recorded: bool) -> Self {
-        Self { switch: Arc::default(), streams, is_recorded, past: Mutex::default() }
+    pub fn new(streams: Vec<String>, breakable: Breakable) -> Self {
+        Self { switch: Arc::default(), streams, breakable, past: Mutex::default() }
     }
 
     /// What those obey who do the faults.
@@ -301,7 +327,8 @@ impl Faults {
     fn possible(&self) -> impl Iterator<Item = &'static Injectable> {
         INJECTABLES.iter().filter(|what| match what.figure {
             Figure::Primitives => self.switch.noisy_channel(0).is_some(),
-            Figure::Silences | Figure::Outages => self.is_recorded,
+            Figure::Silences | Figure::Outages => self.breakable.disk,
+            Figure::Pauses => self.breakable.trigger,
             Figure::Drops | Figure::Late => true,
         })
     }
@@ -414,7 +441,7 @@ mod tests {
     const TIME: Duration = Duration::from_secs(5);
 
     fn faults() -> Faults {
-        Faults::new(vec!["0".into(), "1".into()], true)
+        Faults::new(vec!["0".into(), "1".into()], Breakable { disk: true, trigger: true })
     }
 
     #[test]

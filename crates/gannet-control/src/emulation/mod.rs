@@ -17,7 +17,7 @@ use gannet_measure::histogram::Histogram;
 
 pub(crate) use disk::TroubledDisk;
 pub use emulator::{Emulation, EmulationReport, EventFile, EventSink, PlannedFrontEnd, unix_ticks};
-pub use faults::{FaultAccount, Faults, Injectable, Injection, Refused};
+pub use faults::{Breakable, FaultAccount, Faults, Injectable, Injection, Refused};
 pub use in_process::FrontEndTruth;
 pub use modules::{AppliedSink, play_modules};
 pub use role::{Playing, Role, RoleReport};

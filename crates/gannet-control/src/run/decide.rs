@@ -27,6 +27,7 @@ use arrivals::Arrivals;
 pub(super) use answering::{AnswerAccount, AnswerSender};
 pub(super) use outlet::Outlet;
 pub use pause::Pauser;
+pub(super) use pause::Stoppage;
 
 /// How long the thread waits for items before it looks for late streams.
 const WAIT: Duration = Duration::from_millis(2);
@@ -53,6 +54,10 @@ pub(super) struct Decider<T: Trigger> {
     pub spins: bool,
     /// Whether somebody wants it to decide nothing for a while.
     pub pauser: Pauser,
+    /// What may stop it, where faults are put in.
+    pub stoppage: Stoppage,
+    /// Times that nothing was decided for a while.
+    pub pauses: Arc<Counter>,
     /// Told of the pauses.
     pub life: Arc<Life>,
     /// Where decisions go, and what is added to their records.
@@ -75,7 +80,7 @@ impl<T: Trigger> Decider<T> {
         // Decisions that the builder was done with when last looked at.
         let mut done = 0;
         let mut publish_ns = 0;
-        let mut is_paused = false;
+        let (mut is_paused, mut is_stopped) = (false, false);
         let wait = match (self.spins, self.at_once) {
             (true, _) => Duration::ZERO,
             (_, true) => SHORT_WAIT,
@@ -104,7 +109,11 @@ impl<T: Trigger> Decider<T> {
             }
             if self.pauser.is_wanted() != is_paused {
                 is_paused = !is_paused;
-                self.turn(is_paused);
+                self.life.on(if is_paused { Event::Pause } else { Event::Resume });
+            }
+            if (self.stoppage.is_on(now_ns) || is_paused) != is_stopped {
+                is_stopped = !is_stopped;
+                self.turn(is_stopped);
             }
             self.trigger.advance(now_ns, &mut outcome);
             self.hand_on(now_ns, &mut outcome, &mut arrivals);
@@ -129,10 +138,9 @@ impl<T: Trigger> Decider<T> {
     fn turn(&mut self, into_pause: bool) {
         if into_pause {
             self.trigger.pause();
-            self.life.on(Event::Pause);
+            self.pauses.add(1);
         } else {
             self.trigger.resume();
-            self.life.on(Event::Resume);
         }
     }
 

@@ -101,6 +101,8 @@ pub(super) struct Observed {
     pub arrival_to_decision_ns: Arc<Histogram>,
     /// Processor time of the deciding thread.
     pub decide_cpu_ns: Arc<Counter>,
+    /// Times that nothing was decided for a while.
+    pub pauses: Arc<Counter>,
     pub records: Arc<Account<RecordDrop>>,
     pub response_ns: Arc<Histogram>,
     /// The readouts, if these are other processes.
@@ -340,6 +342,7 @@ impl Observed {
             primitives: delivered("primitives"),
             activities: delivered("activity"),
             candidates: delivered("candidate"),
+            pauses: self.pauses.get(),
             ..self.stages.figures()
         }
     }

@@ -33,7 +33,7 @@ use gannet_wire::FrameFormat;
 use super::apart::{self, BuilderLink, Listening, Meeting, ReadoutLink, SourceNames};
 use super::build::Builder;
 use super::channels::{ChannelMonitor, ChannelStatus};
-use super::decide::{AnswerSender, Decider, ORDERS_PER_DECISION, Outlet, Pauser};
+use super::decide::{AnswerSender, Decider, ORDERS_PER_DECISION, Outlet, Pauser, Stoppage};
 use super::exports::Exporter;
 use super::lag::{ObservedRing, RingReaders};
 use super::life::spawn;
@@ -78,7 +78,7 @@ pub(super) fn configure<P: Pipeline>(plan: &Plan, mut pipeline: P) -> Result<Run
     }
     check_file_size_limit(plan)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    let mut parts = Parts::<P>::new(plan.is_emulated().then(|| Arc::new(Faults::of(plan))));
+    let mut parts = Parts::<P>::new(plan.is_emulated().then(|| Arc::new(Faults::of(plan, P::Trigger::CAN_PAUSE))));
     for (place, source) in plan.sources.iter().enumerate() {
         parts.add_source(plan, (place, source), &mut pipeline, &clock)?;
     }
@@ -633,6 +633,7 @@ fn launch<P: Pipeline>(
         drain: Default::default(),
         alarm_log: Default::default(),
         decide_cpu_ns: Arc::default(),
+        pauses: Arc::default(),
     });
     let builder = Builder {
         records,
@@ -655,6 +656,8 @@ fn launch<P: Pipeline>(
         at_once,
         spins,
         pauser: pauser.clone(),
+        stoppage: Stoppage::new(parts.faults.as_ref().map(|faults| faults.switch())),
+        pauses: Arc::clone(&observed.pauses),
         life: Arc::clone(&observed.life),
         orders,
         clock,

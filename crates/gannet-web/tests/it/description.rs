@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use gannet_control::config::Tokens;
-use gannet_control::emulation::Faults;
+use gannet_control::emulation::{Breakable, Faults};
 use gannet_control::figures::Figures;
 use gannet_control::run::Views;
 use gannet_control::run_control::State;
@@ -25,7 +25,7 @@ fn site() -> (Site, Arc<Faults>) {
     let lines = TOKENS.map(|(role, token)| format!("{role} {token}\n")).concat();
     let access =
         Access::Session { tokens: Tokens::parse(&lines).unwrap(), loopback: true, secure: false };
-    let faults = Arc::new(Faults::new(vec!["0".into()], true));
+    let faults = Arc::new(Faults::new(vec!["0".into()], Breakable::default()));
     let views = Views { faults: Some(Arc::clone(&faults)), ..Arc::new(figures).into() };
     let commands = Commands { allowed: true, ..Commands::default() };
     (Site::with_commands(views, access, Content::Pages, commands, None), faults)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gannet_control::config::Token;
-use gannet_control::emulation::Faults;
+use gannet_control::emulation::{Breakable, Faults};
 use gannet_control::figures::Figures;
 use gannet_control::run::Views;
 use gannet_control::run_control::State;
@@ -29,7 +29,7 @@ fn site_in(state: State, faults: Option<Arc<Faults>>, allowed: bool) -> Site {
 
 /// A run with the streams 0 and 1, and what is put into it.
 fn site() -> (Site, Arc<Faults>) {
-    let faults = Arc::new(Faults::new(vec!["0".into(), "1".into()], true));
+    let faults = Arc::new(Faults::new(vec!["0".into(), "1".into()], Breakable::default()));
     (site_in(State::Running, Some(Arc::clone(&faults)), true), faults)
 }
 
@@ -156,7 +156,7 @@ fn a_run_that_cannot_be_broken_says_why() {
     assert_eq!((status, &problem["code"]), (404, &json!("no-emulated-front-end")));
     assert_eq!(ask(&none, "GET", &RIGHT, "").1["faults"], json!([]));
 
-    let faults = || Some(Arc::new(Faults::new(vec!["0".into()], true)));
+    let faults = || Some(Arc::new(Faults::new(vec!["0".into()], Breakable::default())));
     let off = site_in(State::Running, faults(), false);
     let (status, problem) = post(&off, "a", LOSS);
     assert_eq!((status, &problem["code"]), (403, &json!("control-off")));

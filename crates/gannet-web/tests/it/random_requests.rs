@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gannet_control::config::Tokens;
-use gannet_control::emulation::Faults;
+use gannet_control::emulation::{Breakable, Faults};
 use gannet_control::figures::Figures;
 use gannet_control::run::Views;
 use gannet_control::run_control::State;
@@ -95,7 +95,7 @@ fn random_requests_are_answered_or_refused() {
             true => Access::Session { tokens, loopback: true, secure: false },
             false => Access::Loopback,
         };
-        let faults = Some(Arc::new(Faults::new(vec!["0".into()], true)));
+        let faults = Some(Arc::new(Faults::new(vec!["0".into()], Breakable::default())));
         let views = Views { faults, ..figures.into() };
         let commands = Commands { allowed: takes_commands, ..Commands::default() };
         Site::with_commands(views, access, Content::Pages, commands, None)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gannet_control::config;
+use gannet_control::config::{self, Token};
 use gannet_control::figures::Figures;
 use gannet_control::snapshot::Snapshot;
 use gannet_control::station::{Crew, Ending, Station, Verified};
@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 
 /// How long anything may take on a machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+const TOKEN: &str = "0123456789abcdef";
 
 const CONFIG: &str = r#"
 [[source]]
@@ -44,15 +46,20 @@ fn station() -> Arc<Station> {
 
 fn site(station: &Arc<Station>, allowed: bool) -> Site {
     let commands = Commands { station: Some(Arc::clone(station)), allowed, ..Commands::default() };
-    Site::with_commands(station.present(), Access::Loopback, Content::Pages, commands, None)
+    Site::with_commands(station.present(), access(), Content::Pages, commands, None)
+}
+
+/// That of those who have a token, as [`ask`] sends it.
+fn access() -> Access {
+    Access::Session { tokens: Token::new(TOKEN).unwrap().into(), loopback: true, secure: false }
 }
 
 /// The status of the answer to a request with these lines, and what it says.
 fn ask(site: &Site, line: &str, headers: &str, body: &str) -> (u16, Value) {
     let length = body.len();
     let request = format!(
-        "{line} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{headers}\
-         Content-Length: {length}\r\n\r\n{body}"
+        "{line} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\
+         Content-Type: application/json\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
     );
     let answer = String::from_utf8(site.answer(request.as_bytes())).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -168,9 +175,11 @@ fn commands_that_are_off_and_runs_without_a_station_say_so() {
     assert_eq!((status, &problem["code"]), (403, &json!("control-off")));
     assert_eq!(get(&off, "state")["state"], "idle");
     let figures = Arc::new(Figures::new(Arc::new(Snapshot::default)));
-    let single = Site::new(figures, Access::Loopback, Content::Pages);
+    let commands = Commands { allowed: true, ..Commands::default() };
+    let single = Site::with_commands(figures, access(), Content::Pages, commands, None);
+    let (key, body) = ("Idempotency-Key: e\r\n", r#"{"believed":"idle"}"#);
     for line in ["GET /api/v1/state", "GET /api/v1/runs", "POST /api/v1/run/start"] {
-        let (status, problem) = ask(&single, line, "", "{}");
+        let (status, problem) = ask(&single, line, key, body);
         assert_eq!((status, &problem["code"]), (404, &json!("no-station")), "{line}");
     }
 }

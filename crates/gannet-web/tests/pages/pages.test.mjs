@@ -15,6 +15,7 @@ import { mask, outstanding, range as figure_range } from "../../pages/channels.j
 import { colour_of, extent, nearest, share, told } from "../../pages/event.js";
 import { amount, bounds, clock, grouped, si, span, time_of_day } from "../../pages/format.js";
 import { condition, drops, figure } from "../../pages/overview.js";
+import { summary, wanting } from "../../pages/hardware.js";
 import { opening, soundness, wanted as wanted_run } from "../../pages/files.js";
 import { pieces, ticks, width_s } from "../../pages/plot.js";
 import { behind, largest, rates, wanted as wanted_record } from "../../pages/triggers.js";
@@ -159,6 +160,9 @@ test("faults that show at one place are added up and held against the truth", ()
   const loud = (condition) => [{ channel: 17, condition, recent_tp_rate_hz: 7600 }];
   assert.equal(plain(outcome(noise, none, loud("noisy"))), "Over: 1 234 hits in channel 17 of stream 100, which is named as noisy: 7.60 kHz.");
   for (const loudest of [[], loud("good")]) assert.ok(outcome(noise, none, loudest).endsWith("not named as noisy yet."));
+  const stopped = { ...injection, fault: "stopped-trigger", stream: null, suffered: 1 };
+  assert.equal(outcome(stopped, none, []), "On now: nothing is decided.");
+  assert.equal(outcome({ ...stopped, under_way: false }, none, []), "Over: decisions are made again.");
   const disk = { ...injection, fault: "full-disk", stream: null, suffered: 1 };
   const written = (waiting, dropped) => ({ chunks: { waiting, dropped }, most: 70 });
   assert.equal(outcome(disk, written(60, 0), []), "On now: 60 chunks wait in memory; 0 were dropped since the run began.");
@@ -338,4 +342,10 @@ test("a description becomes calls, addresses and bodies", () => {
   assert.equal(call_address(one, { number: "7", last: "2" }), "/r/7?last=2");
   assert.deepEqual(JSON.parse(template(two.body)), { fault: "", seconds: 0 });
   assert.deepEqual(members(two.body), ["fault: Which.", "seconds: ", "stream: "]);
+});
+
+test("of the machine the worst is said first", () => {
+  const checks = ["ok", "slow", "unknown", "bad", "ok"].map((verdict, at) => ({ name: `${at}`, value: "", verdict, reason: "", remedy: "" }));
+  assert.deepEqual(wanting(checks).map(({ verdict }) => verdict), ["bad", "slow", "unknown"]);
+  assert.equal(summary(checks), "1 bad, 1 slow, 1 not known, 2 fine");
 });

@@ -116,7 +116,7 @@ fn a_station_makes_run_after_run_by_gannet_ctl() {
         assert_eq!(station.told(&["resume"]), format!("running: run {run}\n"));
         // So that there is a frame in it.
         let begin = Instant::now();
-        while !(&status_of(&station)["snapshot"]["streams"]).as_array().is_some_and(|streams| {
+        while !status_of(&station)["snapshot"]["streams"].as_array().is_some_and(|streams| {
             streams.len() == 2 && streams.iter().all(|stream| stream["frames"].as_u64() > Some(0))
         }) {
             assert!(begin.elapsed() < PATIENCE);

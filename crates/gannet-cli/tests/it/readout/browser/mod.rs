@@ -58,7 +58,8 @@ fn whoever_opens_the_address_sees_data_move() {
 }
 
 /// The pages that the links of the bar lead to.
-const PAGES: [&str; 7] = ["overview", "signals", "triggers", "history", "alarms", "files", "break"];
+const PAGES: [&str; 8] =
+    ["overview", "signals", "triggers", "history", "alarms", "files", "hardware", "break"];
 
 /// Views of pages that have several, for pictures.
 const VIEWS: [(&str, &str); 2] =
@@ -260,7 +261,7 @@ fn told_at(place: &str, report: &Value) -> u64 {
             let streams = report["streams"].as_array().unwrap().iter();
             streams.map(|stream| stream[figure].as_u64().unwrap()).sum()
         }
-        ("recorder", figure) => report["recorder"][figure].as_u64().unwrap(),
+        ("recorder" | "trigger", figure) => report[&*stage][figure].as_u64().unwrap(),
         ("channels", _) => report["channels"]["loudest"][0]["tps"].as_u64().unwrap(),
         _ => {
             let mut stages = report["ledger"].as_array().unwrap().iter();
@@ -283,7 +284,7 @@ fn the_page_tells_of_each_fault_what_was_done() {
                        tracks = { rate_hz = 0.0 }\ndeposits = { rate_hz = 0.0 }";
         let run = Demo::emulated(seed, "", emulate, "");
         let titles = open_break_it(&mut browser, &run, 1.0);
-        assert!(titles.len() >= 9, "{titles:?}");
+        assert!(titles.len() >= 10, "{titles:?}");
         let mut shown: Vec<String> = Vec::new();
         for (place, title) in titles.iter().enumerate() {
             let (text, counted) = Card(place).break_it(&mut browser);
