@@ -8,7 +8,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::time::Duration;
 
 use anyhow::Context;
-use gannet_control::snapshot::{Figure, FigureValue, Times};
+use gannet_control::snapshot::{Estimate, Figure, FigureValue, Share, Times};
 use gannet_measure::histogram::Summary;
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
@@ -151,12 +151,12 @@ pub fn figure(figure: &Figure, name_width: usize, value_width: usize) -> String 
         FigureValue::Count(count) => {
             format!("{name:<name_width$} {:>value_width$}", grouped(*count))
         }
-        FigureValue::Share { part, of } => {
+        FigureValue::Share(Share { part, of }) => {
             let percent = 100.0 * *part as f64 / (*of).max(1) as f64;
             let (part, of) = (grouped(*part), grouped(*of));
             format!("{name:<name_width$} {part:>value_width$}  of {of}, {percent:.1} %")
         }
-        FigureValue::Estimate { value, assumes } => {
+        FigureValue::Estimate(Estimate { value, assumes }) => {
             format!("{name:<name_width$} {value:>value_width$.1}  {assumes}")
         }
         FigureValue::Ns(Times { summary: Summary { p50, p99, p999, max, .. }, .. }) => {

@@ -138,10 +138,9 @@ pub fn of(before: &Snapshot, now: &Snapshot, disk_free: Option<u64>) -> Vec<Quan
     for (before, figure) in before.specific.iter().zip(&now.specific) {
         let value = match (&before.value, &figure.value) {
             (FigureValue::Count(before), FigureValue::Count(now)) => rate(*before, *now),
-            (
-                FigureValue::Share { part: part_before, of: of_before },
-                FigureValue::Share { part, of },
-            ) => rate(*part_before, *part) / rate(*of_before, *of),
+            (FigureValue::Share(before), FigureValue::Share(now)) => {
+                rate(before.part, now.part) / rate(before.of, now.of)
+            }
             _ => continue,
         };
         add(&OWN, &figure.name, value);

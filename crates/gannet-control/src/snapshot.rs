@@ -113,19 +113,27 @@ pub enum FigureValue {
     /// Times in nanoseconds.
     Ns(Times),
     /// So many of all.
-    Share {
-        /// So many.
-        part: u64,
-        /// Of so many.
-        of: u64,
-    },
+    Share(Share),
     /// What would be, if what it assumes is so.
-    Estimate {
-        /// The number.
-        value: f64,
-        /// What it assumes, in words.
-        assumes: &'static str,
-    },
+    Estimate(Estimate),
+}
+
+/// So many of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Share {
+    /// So many.
+    pub part: u64,
+    /// Of so many.
+    pub of: u64,
+}
+
+/// What would be, if what it assumes is so.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Estimate {
+    /// The number.
+    pub value: f64,
+    /// What it assumes, in words.
+    pub assumes: &'static str,
 }
 
 impl Figure {
@@ -136,7 +144,7 @@ impl Figure {
 
     /// So many of all.
     pub fn share(name: impl Into<String>, part: u64, of: u64) -> Self {
-        Self { name: name.into(), value: FigureValue::Share { part, of } }
+        Self { name: name.into(), value: FigureValue::Share(Share { part, of }) }
     }
 }
 

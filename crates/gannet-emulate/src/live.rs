@@ -231,7 +231,9 @@ impl Live {
             LiveFault::Cut => Fault::Stopped,
             LiveFault::Noise if !index.is_multiple_of(NOISE_EVERY) => return None,
             LiveFault::Noise => Fault::Noise,
-            LiveFault::StalledDisk | LiveFault::FullDisk | LiveFault::StoppedTrigger => return None,
+            LiveFault::StalledDisk | LiveFault::FullDisk | LiveFault::StoppedTrigger => {
+                return None;
+            }
             LiveFault::BurstLoss => hits(BURST_EVERY, BURST).map(|_| Fault::Loss)?,
             LiveFault::Loss => hits(ONE_IN, 1).map(|_| Fault::Loss)?,
             LiveFault::Duplicate => hits(ONE_IN, 1).map(|_| Fault::Duplicate)?,

@@ -56,7 +56,7 @@ export function example(path) {
     }
     setTimeout(() => (copy.textContent = "Copy"), 2000);
   });
-  return make("section", "", [make("h2", "", "Open the newest in Python"), make("pre", "", text), copy]);
+  return make("section", "", [make("h2", "", "Open its first file in Python"), make("pre", "", text), copy]);
 }
 
 /**

@@ -150,8 +150,8 @@ export class Control {
     this.files.replaceChildren(
       ...run.verified.map((file) => make("li", file.problem === null ? "" : "loss", line(file))),
     );
-    const newest = run.exports.findLast((path) => opening(path) !== "");
-    this.python.replaceChildren(...(newest === undefined ? [] : [example(newest)]));
+    const first = run.exports.find((path) => opening(path) !== "");
+    this.python.replaceChildren(...(first === undefined ? [] : [example(first)]));
     this.draw();
   }
 }

@@ -11,7 +11,7 @@ use gannet_control::snapshot::Snapshot;
 use gannet_measure::ledger::{Drop, Statement};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::calls::{Ask, Calls, Nothing, Reply, Routes, done, seen};
 use crate::document::Document;
@@ -115,7 +115,7 @@ async fn no_call() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "unknown-call", detail)
 }
 
-async fn openapi(_: Ask<Nothing>) -> Result<Reply<Value>, Problem> {
+async fn openapi(_: Ask<Nothing>) -> Result<Reply<Map<String, Value>>, Problem> {
     static TEXT: LazyLock<Bytes> = LazyLock::new(|| description().to_string().into());
     Ok(Reply::bytes("application/json", TEXT.clone()))
 }

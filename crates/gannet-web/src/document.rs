@@ -1,6 +1,7 @@
 //! The description of the interface: an OpenAPI document, made of the types that the handlers take and give.
 
 use schemars::generate::{SchemaGenerator, SchemaSettings};
+use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -30,6 +31,7 @@ impl Document {
             let mut settings = SchemaSettings::draft2020_12();
             settings.definitions_path = "/components/schemas".into();
             settings.meta_schema = None;
+            settings.transforms.push(Box::new(RecursiveTransform(list_values)));
             settings
         };
         Self {
@@ -155,6 +157,27 @@ fn name(method: &str, path: &str) -> String {
         }
     }
     name
+}
+
+/// Makes a list of a choice between single texts, each of which is a schema of its own with a sentence: generators of clients
+/// know what to make of a list. The sentences go to the description.
+fn list_values(schema: &mut Schema) {
+    let Some(choices) = schema.get("oneOf").and_then(Value::as_array) else { return };
+    let values = choices.iter().map(|choice| choice.get("const").filter(|value| value.is_string()));
+    let Some(values) = values.map(|value| value.cloned()).collect::<Option<Vec<_>>>() else {
+        return;
+    };
+    let said = choices.iter().zip(&values).map(|(choice, value)| {
+        let sentence = choice.get("description").and_then(Value::as_str).unwrap_or_default();
+        format!("\n- {}: {sentence}", value.as_str().unwrap_or_default())
+    });
+    let said: String = said.collect();
+    let own = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+    let description = format!("{own}\n{said}");
+    schema.remove("oneOf");
+    schema.insert("type".into(), "string".into());
+    schema.insert("enum".into(), values.into());
+    schema.insert("description".into(), description.trim().into());
 }
 
 /// The places of a path that have names.

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use hyper::body::{Body, Frame};
@@ -20,6 +20,9 @@ use crate::station::Told;
 pub(crate) const SNAPSHOT: &str = "snapshot";
 /// The topic of what the station is about, told when that changes.
 pub(crate) const STATION: &str = "station";
+
+/// Time after which a client is sent something, whatever there is.
+const SILENT_MAX: Duration = Duration::from_secs(2);
 
 /// How many look on at the moment.
 #[derive(Debug, Default)]
@@ -40,6 +43,8 @@ pub(crate) struct Events {
     snapshots: bool,
     last: Option<Name>,
     station: Option<Following>,
+    /// When it was told something.
+    told: Instant,
 }
 
 /// How far a client follows the station.
@@ -58,7 +63,7 @@ impl Events {
         shared.onlookers.0.fetch_add(1, Ordering::Relaxed);
         let mut turns = interval(period);
         turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { shared, turns, snapshots, last: None, station }
+        Self { shared, turns, snapshots, last: None, station, told: Instant::now() }
     }
 
     /// What is new of the station.
@@ -81,6 +86,11 @@ impl Events {
         let (name, event) = self.shared.forms.named(Form::Event).ok()?;
         (self.last.replace(name) != Some(name)).then_some(event)
     }
+
+    /// A comment, if there was nothing to tell for a while: only what is sent shows that a client has gone.
+    fn nothing_new(&self) -> Option<Bytes> {
+        (self.told.elapsed() >= SILENT_MAX).then(|| Bytes::from_static(b":\n\n"))
+    }
 }
 
 impl Drop for Events {
@@ -102,10 +112,12 @@ impl Body for Events {
             if !is_due {
                 ready!(self.turns.poll_tick(context));
                 if let Some(event) = self.of_station() {
+                    self.told = Instant::now();
                     return Poll::Ready(Some(Ok(Frame::data(event))));
                 }
             }
-            if let Some(event) = self.snapshot() {
+            if let Some(event) = self.snapshot().or_else(|| self.nothing_new()) {
+                self.told = Instant::now();
                 return Poll::Ready(Some(Ok(Frame::data(event))));
             }
         }

@@ -3,6 +3,7 @@ and pyarrow. Arguments: the address of the run, a token that may give commands, 
 
 import io
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -40,7 +41,12 @@ openapi_spec_validator.validate(json.loads(description))
 (directory / "openapi.json").write_bytes(description)
 generate = ["generate", "--path", directory / "openapi.json", "--meta", "none", "--output-path", directory / "gannet"]
 generated = subprocess.run(
-    [sys.executable, "-m", "openapi_python_client", *generate], check=True, capture_output=True, text=True
+    [sys.executable, "-m", "openapi_python_client", *generate],
+    check=True,
+    capture_output=True,
+    text=True,
+    # The generator calls ruff, which lies beside it.
+    env={**os.environ, "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"},
 )
 assert "warning" not in (generated.stdout + generated.stderr).lower().replace("text/event-stream", ""), generated
 

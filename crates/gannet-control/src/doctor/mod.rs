@@ -241,7 +241,7 @@ pub fn examine(system: &System, needs: &Needs, cost: &Result<ReceiveCost, String
     checks.extend(rings::checks(needs));
     checks.extend(rights::checks(system, needs));
     checks.extend(storage::checks(needs));
-    checks.extend(topology::checks(&system.machine(), &libfabric::Found::look(), needs));
+    checks.extend(topology::checks(&system.machine(), Some(&libfabric::Found::look()), needs));
     checks
 }
 
@@ -259,7 +259,8 @@ pub fn examine_running(
     checks.extend(socket::checks(needs));
     checks.extend(rights::checks(system, needs));
     checks.extend(storage::checks(needs));
-    checks.extend(topology::checks(&system.machine(), &libfabric::Found::look(), needs));
+    // To look for libfabric is to load it and all of its providers, into the process that takes data.
+    checks.extend(topology::checks(&system.machine(), None, needs));
     checks
 }
 

@@ -8,9 +8,10 @@ use super::{Check, Needs, Verdict};
 /// Most devices that get a line of their own.
 const LINES_MAX: usize = 64;
 
+/// Of `libfabric` nothing is said where nobody looked for it.
 pub(super) fn checks(
     machine: &Machine,
-    libfabric: &Result<Found, String>,
+    libfabric: Option<&Result<Found, String>>,
     needs: &Needs,
 ) -> Vec<Check> {
     let mut checks = vec![tree(machine), numa(machine)];
@@ -23,7 +24,7 @@ pub(super) fn checks(
     if has_rdma && machine.accelerators().next().is_some() {
         checks.push(gpu_direct(machine));
     }
-    checks.push(libfabric::check(libfabric, has_rdma));
+    checks.extend(libfabric.map(|found| libfabric::check(found, has_rdma)));
     checks
 }
 
@@ -157,7 +158,7 @@ mod tests {
     fn examined(make: impl FnOnce(&MadeUp<'_>)) -> Vec<Check> {
         let root = tempfile::tempdir().unwrap();
         make(&MadeUp::below(root.path()));
-        checks(&Machine::read(root.path()), &Err("not there".to_owned()), &Needs::default())
+        checks(&Machine::read(root.path()), Some(&Err("not there".to_owned())), &Needs::default())
     }
 
     fn named<'c>(checks: &'c [Check], name: &str) -> &'c Check {

@@ -78,7 +78,9 @@ pub(super) fn configure<P: Pipeline>(plan: &Plan, mut pipeline: P) -> Result<Run
     }
     check_file_size_limit(plan)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    let mut parts = Parts::<P>::new(plan.is_emulated().then(|| Arc::new(Faults::of(plan, P::Trigger::CAN_PAUSE))));
+    let mut parts = Parts::<P>::new(
+        plan.is_emulated().then(|| Arc::new(Faults::of(plan, P::Trigger::CAN_PAUSE))),
+    );
     for (place, source) in plan.sources.iter().enumerate() {
         parts.add_source(plan, (place, source), &mut pipeline, &clock)?;
     }

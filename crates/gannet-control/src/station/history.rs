@@ -29,6 +29,7 @@ pub struct Verified {
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "RunEnding")]
 pub enum Ending {
     /// Somebody commanded it, or the program was to end.
     Command,
@@ -43,6 +44,7 @@ pub enum Ending {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "RunOutcome")]
 pub enum Outcome {
     /// Nothing was lost.
     Good,

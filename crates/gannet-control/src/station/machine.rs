@@ -57,6 +57,7 @@ impl fmt::Display for State {
 /// What people and programs may ask of a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "StationCommand")]
 pub enum Command {
     /// Makes the next run.
     Start,

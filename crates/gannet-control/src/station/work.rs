@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::history::now_unix_s;
 use super::{Crew, Ending, Event, RunSummary, Shared, State, Underway};
-use crate::config::Plan;
+use crate::config::{Plan, Role};
 use crate::run::{Run, RunError, Views};
 use crate::run_control;
 
@@ -103,7 +103,9 @@ impl<C: Crew> Conductor<C> {
     fn start(&mut self, run: &Run, begin_unix_s: f64) -> Result<bool, Trouble> {
         self.shared.enter(run, begin_unix_s);
         self.crew.prepare(run).map_err(Trouble::Crew)?;
-        while run.joined() == Some(false) {
+        // A builder runs alone: readouts may come and go.
+        let waits = self.plan.role == Role::Readout;
+        while waits && run.joined() == Some(false) {
             if self.shared.is_to_stop() || run.state() == run_control::State::Error {
                 return Ok(false);
             }

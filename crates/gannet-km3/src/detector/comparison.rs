@@ -242,7 +242,7 @@ mod tests {
     fn share(figures: &[Figure], after: &str, name: &str) -> (u64, u64) {
         let mut figures = figures.iter().skip_while(|figure| figure.name != after);
         match figures.find(|figure| figure.name == name).map(|figure| &figure.value) {
-            Some(FigureValue::Share { part, of }) => (*part, *of),
+            Some(FigureValue::Share(share)) => (share.part, share.of),
             other => panic!("{other:?}"),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gannet_control::config::Plan;
 use gannet_control::detector::{Export, Pipeline, Stages};
-use gannet_control::snapshot::{Figure, FigureValue, TriggerSnapshot};
+use gannet_control::snapshot::{Estimate, Figure, FigureValue, TriggerSnapshot};
 use gannet_kernels::Isa;
 use gannet_kernels::clusters::{EventFinder, Triggers};
 use gannet_log::Item;
@@ -144,11 +144,11 @@ impl Pipeline for Km3Pipeline {
 /// modules; none if there were none.
 fn cores_of_block(cpu_s: f64, slices: u64) -> Option<Figure> {
     let slices_per_s = BLOCK_MODULES * 1e9 / SLICE_NS as f64;
-    let value = FigureValue::Estimate {
+    let value = FigureValue::Estimate(Estimate {
         value: cpu_s / slices as f64 * slices_per_s,
         assumes: "to receive and decide, if each of 2070 modules takes what one took here; chance in \
                   the muon trigger grows faster",
-    };
+    });
     (slices > 0 && cpu_s > 0.0).then(|| Figure { name: "cores of a whole block".into(), value })
 }
 
@@ -220,7 +220,9 @@ mod tests {
     fn a_block_takes_what_its_modules_take() {
         // 259 modules that kept 0.84 of a core busy for 30 s.
         let figure = cores_of_block(0.84 * 30.0, 259 * 300).unwrap();
-        let FigureValue::Estimate { value, assumes } = figure.value else { panic!("{figure:?}") };
+        let FigureValue::Estimate(Estimate { value, assumes }) = figure.value else {
+            panic!("{figure:?}")
+        };
         assert!((value - 6.71).abs() < 0.01 && assumes.contains("2070 modules"), "{value}");
         assert!(cores_of_block(0.0, 1).is_none() && cores_of_block(1.0, 0).is_none());
     }

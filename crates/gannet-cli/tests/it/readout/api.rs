@@ -25,7 +25,9 @@ fn bearer(token: &str) -> String {
 /// Waits until the run takes frames.
 fn wait_until_running(demo: &Demo, header: &str) {
     let begin = Instant::now();
-    while demo.json("state", header).1["state"] != "running" {
+    while demo.json("state", header).1["state"] != "running"
+        || demo.json("snapshot", header).1["sources"][0]["frames"] == 0
+    {
         assert!(begin.elapsed() < PATIENCE);
         thread::sleep(Duration::from_millis(20));
     }
@@ -56,7 +58,7 @@ fn what_is_known_of_a_run_is_told_in_parts() {
     let (status, config) = ask("config");
     let text = config["text"].as_str().unwrap();
     assert!(
-        status == 200 && text.contains("[[source]]") && text.contains("emulated = true"),
+        status == 200 && text.contains("[[source]]") && text.contains("seed = 2026"),
         "{config}"
     );
     let (status, checks) = ask("doctor");

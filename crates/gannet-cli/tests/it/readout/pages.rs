@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -21,6 +21,8 @@ pub struct Demo {
     pub host: String,
     token: String,
     directory: tempfile::TempDir,
+    /// Gives what it says after the address, once it has ended.
+    said: Option<JoinHandle<String>>,
 }
 
 impl Demo {
@@ -75,8 +77,9 @@ impl Demo {
             Some((host.to_owned(), token.trim().to_owned()))
         });
         let (host, token) = printed.expect("an address");
-        thread::spawn(move || lines.for_each(drop));
-        Self { child, host, token, directory }
+        let said =
+            thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<_>>().join("\n"));
+        Self { child, host, token, directory, said: Some(said) }
     }
 
     /// Where its files are.
@@ -206,7 +209,10 @@ impl Demo {
         self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
         let status = self.child.wait().unwrap();
         let reports = serde_json::Deserializer::from_str(&text).into_iter();
-        (status.code(), reports.collect::<Result<_, _>>().unwrap())
+        let reports: Vec<_> = reports.collect::<Result<_, _>>().unwrap();
+        let said = self.said.take().map(|said| said.join().unwrap());
+        assert!(!reports.is_empty(), "{status}: {}", said.unwrap_or_default());
+        (status.code(), reports)
     }
 }
 

@@ -232,8 +232,8 @@ fn files_are_read_back_and_copied_by_their_number_alone() {
     for (path, status, code) in [
         ("files/0/content", 404, "unknown-file"),
         ("files/9999/content", 404, "unknown-file"),
-        ("files/-1/content", 400, "unreadable-number"),
-        ("files/..%2f..%2fetc%2fpasswd/content", 400, "unreadable-number"),
+        ("files/-1/content", 400, "unreadable-query"),
+        ("files/..%2f..%2fetc%2fpasswd/content", 400, "unreadable-query"),
     ] {
         let (found, problem) = run.get(path);
         assert_eq!((found, &problem["code"]), (status, &json!(code)), "{path}");

@@ -267,9 +267,11 @@ fn loaded(name: &OsStr) -> Result<*mut c_void, LibraryError> {
     let Ok(file) = CString::new(name.as_bytes()) else {
         return refuse("its name has a zero byte".to_owned());
     };
+    let handlers = Handlers::now();
     // SAFETY: the name ends with zero. What a library does when it is loaded is the business of who named
     // it, or of the system that has it.
     let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    handlers.restore();
     if !handle.is_null() {
         return Ok(handle);
     }
@@ -279,6 +281,43 @@ fn loaded(name: &OsStr) -> Result<*mut c_void, LibraryError> {
         if text.is_null() { c"unknown error" } else { CStr::from_ptr(text) }.to_string_lossy()
     };
     refuse(cause.into_owned())
+}
+
+/// What a process does on signals that end others. Libraries of providers take these for themselves when they are loaded,
+/// and call `exit`: that of PSM for cards of True Scale, which Debian's libfabric needs, does.
+struct Handlers([(c_int, libc::sigaction); Self::SIGNALS.len()]);
+
+impl Handlers {
+    const SIGNALS: [c_int; 9] = [
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGILL,
+        libc::SIGABRT,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGSEGV,
+        libc::SIGTERM,
+    ];
+
+    fn now() -> Self {
+        Self(Self::SIGNALS.map(|signal| {
+            // SAFETY: zeros are valid; the system fills it, and changes nothing.
+            let action = unsafe {
+                let mut action = mem::zeroed();
+                libc::sigaction(signal, ptr::null(), &mut action);
+                action
+            };
+            (signal, action)
+        }))
+    }
+
+    fn restore(&self) {
+        for (signal, action) in &self.0 {
+            // SAFETY: it was in force before, and whoever set it keeps it valid.
+            unsafe { libc::sigaction(*signal, action, ptr::null_mut()) };
+        }
+    }
 }
 
 /// The file that a function came from.
@@ -291,5 +330,22 @@ fn file_of(function: *const c_void) -> Option<PathBuf> {
             return None;
         }
         Some(PathBuf::from(OsStr::from_bytes(CStr::from_ptr(info.dli_fname).to_bytes())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gannet_measure::testing::skipped;
+
+    use super::*;
+
+    #[test]
+    fn signals_stay_with_the_process_when_the_library_is_loaded() {
+        let of = |handlers: &Handlers| handlers.0.map(|(_, action)| action.sa_sigaction);
+        let before = of(&Handlers::now());
+        if loaded(OsStr::new(NAME)).is_err() {
+            return skipped("signals_stay_with_the_process", "libfabric is not here");
+        }
+        assert_eq!(of(&Handlers::now()), before);
     }
 }

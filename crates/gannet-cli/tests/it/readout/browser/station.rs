@@ -44,7 +44,7 @@ fn a_run_is_stopped_by_the_keyboard_and_the_page_tells_how_to_open_its_file() {
     browser.wait_for(&format!("{outcome}.checkVisibility()"));
     let text = browser.evaluate(&format!("{outcome}.textContent"));
     let text = text.as_str().unwrap();
-    assert!(text.contains("Run 1 is drained: 2 of 2 files verified, 0 lost of "), "{text}");
+    assert!(text.contains("Run 1 is drained: 3 of 3 files verified, 0 lost of "), "{text}");
     let python = browser.evaluate(&format!("{outcome}.querySelector('pre').textContent"));
     let python = python.as_str().unwrap();
     assert!(python.lines().count() == 3 && python.starts_with("import h5py\n"), "{python}");
