@@ -221,7 +221,7 @@ mod tests {
         let lossy = Snapshot { degraded: true, ..Snapshot::default() };
         assert_eq!(outcome(&Snapshot::default(), &[]), Outcome::Good);
         assert_eq!(outcome(&lossy, &[]), Outcome::Degraded);
-        assert_eq!(outcome(&lossy, &[bad.clone()]), Outcome::NotVerified);
+        assert_eq!(outcome(&lossy, std::slice::from_ref(&bad)), Outcome::NotVerified);
         let failed = Snapshot { state: run_control::State::Error, ..lossy };
         assert_eq!(outcome(&failed, &[bad]), Outcome::Failed);
         assert_eq!(RunSummary::refused(0.0, "no".into()).outcome, Outcome::Failed);

@@ -5,10 +5,12 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::readout::process::{alone, gannet};
 
@@ -20,7 +22,7 @@ pub struct Demo {
     child: Child,
     pub host: String,
     token: String,
-    directory: tempfile::TempDir,
+    directory: Arc<TempDir>,
     /// Gives what it says after the address, once it has ended.
     said: Option<JoinHandle<String>>,
 }
@@ -41,7 +43,7 @@ impl Demo {
         let directory = tempfile::tempdir().unwrap();
         command.args(["demo", "--json", "--seconds", seconds, "--directory"]);
         command.arg(directory.path());
-        Self::of(command, directory)
+        Self::of(command, directory.into())
     }
 
     /// A run of two streams whose frames are emulated in its process, and which takes commands. Tables, and lines of the
@@ -62,12 +64,21 @@ impl Demo {
             + "\n[web]\nlisten = \"127.0.0.1:0\"\ncontrol = true\n";
         let config = directory.path().join("run.toml");
         fs::write(&config, text).unwrap();
+        Self::run(directory.into())
+    }
+
+    /// Another run of the configuration of this one, in its directory.
+    pub fn again(&self) -> Self {
+        Self::run(Arc::clone(&self.directory))
+    }
+
+    fn run(directory: Arc<TempDir>) -> Self {
         let mut command = Command::new(gannet());
-        command.arg("run").arg(config).args(["--json", "--quiet"]);
+        command.arg("run").arg(directory.path().join("run.toml")).args(["--json", "--quiet"]);
         Self::of(command, directory)
     }
 
-    fn of(mut command: Command, directory: tempfile::TempDir) -> Self {
+    fn of(mut command: Command, directory: Arc<TempDir>) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();

@@ -1,113 +1,60 @@
 //! History, alarms, files and notes of a run, as programs ask for them.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::readout::pages::Demo;
 use crate::readout::process::{alone, gannet};
 
 /// How long anything may take on a machine that does much else, before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A run of frames that are emulated in its process, which takes commands.
+/// A run of frames that are emulated in its process, as programs with its token see it.
 struct Served {
-    child: Child,
-    host: String,
-    token: String,
+    run: Demo,
+    cookie: String,
 }
 
 impl Served {
-    fn start(directory: &Path, rules: &str) -> Self {
-        Self::start_with(directory, "", rules)
+    /// Lines of the table `[recorder]`, and tables, may be added.
+    fn start(recorder: &str, tables: &str) -> Self {
+        Self::of(Demo::emulated(1, recorder, "pace = { rate_scale = 0.1 }", tables))
     }
 
-    /// One whose recorder has these keys too.
-    fn start_with(directory: &Path, recorder: &str, rules: &str) -> Self {
-        let text = format!(
-            "[[source]]\nstreams = {{ count = 2 }}\nemulated = true\n\
-             [recorder]\ndirectory = {directory:?}\n{recorder}\
-             [web]\nlisten = \"127.0.0.1:0\"\ncontrol = true\n\
-             [emulate]\npace = {{ rate_scale = 0.1 }}\nstreams = {{ count = 2 }}\n{rules}"
-        );
-        let config = directory.join("run.toml");
-        fs::write(&config, text).unwrap();
-        let mut command = Command::new(gannet());
-        command.arg("run").arg(config).args(["--json", "--quiet"]);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let printed = lines.find_map(|line| {
-            let address = line.unwrap().split_once("http://")?.1.to_owned();
-            let (host, token) = address.split_once("/?token=")?;
-            Some((host.to_owned(), token.trim().to_owned()))
-        });
-        let (host, token) = printed.expect("an address");
-        thread::spawn(move || lines.for_each(drop));
-        Self { child, host, token }
+    fn of(run: Demo) -> Self {
+        Self { cookie: run.cookie(), run }
     }
 
-    /// The whole answer to a request without a body.
-    fn bytes(&self, line: &str) -> Vec<u8> {
-        self.answer(line, "-", "")
+    fn get(&self, path: &str) -> (u16, Value) {
+        self.run.json(path, &self.cookie)
     }
 
-    /// Status and body of the answer to a request with this body; commands have this key.
-    fn ask(&self, line: &str, key: &str, body: &str) -> (u16, Value) {
-        let answer = String::from_utf8(self.answer(line, key, body)).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}")))
+    fn post(&self, path: &str, key: &str, body: &str) -> (u16, Value) {
+        self.run.post(path, &self.cookie, key, body)
     }
 
-    fn answer(&self, line: &str, key: &str, body: &str) -> Vec<u8> {
-        let mut client = TcpStream::connect(&self.host).unwrap();
-        client.set_read_timeout(Some(PATIENCE)).unwrap();
-        let request = format!(
-            "{line} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
-             Idempotency-Key: {key}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            self.host,
-            self.token,
-            body.len(),
-        );
-        client.write_all(request.as_bytes()).unwrap();
+    /// The whole answer to a request.
+    fn bytes(&self, path: &str) -> Vec<u8> {
         let mut answer = Vec::new();
+        let mut client = self.run.ask(&format!("GET /api/v1/{path}"), &self.cookie);
         client.read_to_end(&mut answer).unwrap();
         answer
     }
 
-    fn get(&self, path: &str) -> (u16, Value) {
-        self.ask(&format!("GET /api/v1/{path}"), "-", "")
-    }
-
     /// What is answered once it is as it should be.
     fn wait_for(&self, path: &str, is_right: impl Fn(&Value) -> bool) -> Value {
-        let begin = Instant::now();
-        loop {
-            let (_, found) = self.get(path);
-            if is_right(&found) {
-                return found;
-            }
-            assert!(begin.elapsed() < PATIENCE, "{path}: {found}");
-            thread::sleep(Duration::from_millis(50));
-        }
+        self.run.wait_for(path, &self.cookie, is_right)
     }
 
-    fn end(mut self) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
-        let _ended = self.child.wait();
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ended = self.child.kill();
-        let _ended = self.child.wait();
+    fn end(&mut self) {
+        self.run.interrupt();
+        self.run.finish();
     }
 }
 
@@ -130,7 +77,7 @@ fn a_rule_raises_an_alarm_that_is_told_and_acknowledged() {
          command = [\"sh\", \"-c\", \"echo $GANNET_ALARM $GANNET_ALARM_STATE >> $0\", {told:?}]\n\
          [[alarm]]\nname = \"quiet\"\nfigure = \"stream_frames\"\nbelow = 1e9\nhold = \"0 s\"\n"
     );
-    let run = Served::start(directory.path(), &rules);
+    let mut run = Served::start("", &rules);
     let of = |listed: &Value, rule: &str| -> Vec<Value> {
         let active = listed["active"].as_array().into_iter().flatten();
         active.filter(|alarm| alarm["rule"] == rule).cloned().collect()
@@ -152,7 +99,7 @@ fn a_rule_raises_an_alarm_that_is_told_and_acknowledged() {
     wait_for_text(&told, "frames raised\n");
 
     let acknowledge = |id: &Value, key: &str, body: &str| {
-        run.ask(&format!("POST /api/v1/alarms/{id}/acknowledge"), key, body)
+        run.post(&format!("alarms/{id}/acknowledge"), key, body)
     };
     let id = &alarm["id"];
     let first = acknowledge(id, "a", r#"{"by":"<i>Ada</i>"}"#);
@@ -180,8 +127,7 @@ fn a_rule_raises_an_alarm_that_is_told_and_acknowledged() {
 #[test]
 fn figures_are_kept_by_the_second() {
     let _alone = alone();
-    let directory = tempfile::tempdir().unwrap();
-    let run = Served::start(directory.path(), "");
+    let mut run = Served::start("", "");
     let known = |course: &Value| -> Vec<f64> {
         let mean = course["mean"].as_array().into_iter().flatten();
         mean.filter_map(Value::as_f64).collect()
@@ -213,18 +159,17 @@ fn figures_are_kept_by_the_second() {
 #[test]
 fn files_are_read_back_and_copied_by_their_number_alone() {
     let _alone = alone();
-    let directory = tempfile::tempdir().unwrap();
     // A log is full soon.
-    let run = Served::start_with(directory.path(), "file_size_max = \"1 MiB\"\n", "");
+    let mut run = Served::start("file_size_max = \"1 MiB\"", "");
     let listed = run.wait_for("files", |it| it[0]["bytes"].as_u64() > Some(0));
     let file = &listed[0];
     let path = Path::new(file["path"].as_str().unwrap());
     assert_eq!(
         (&file["id"], &file["check"], path.parent()),
-        (&json!(1), &Value::Null, Some(directory.path()))
+        (&json!(1), &Value::Null, Some(run.run.directory()))
     );
     assert_eq!(file["name"].as_str(), path.file_name().unwrap().to_str());
-    let copy = run.bytes("GET /api/v1/files/1/content");
+    let copy = run.bytes("files/1/content");
     let end = copy.windows(4).position(|it| it == b"\r\n\r\n").unwrap();
     let head = String::from_utf8_lossy(&copy[..end]);
     assert!(head.contains("content-disposition: attachment; filename*=UTF-8''"), "{head}");
@@ -238,8 +183,7 @@ fn files_are_read_back_and_copied_by_their_number_alone() {
         let (found, problem) = run.get(path);
         assert_eq!((found, &problem["code"]), (status, &json!(code)), "{path}");
     }
-    let verify =
-        |id: u32, key: &str| run.ask(&format!("POST /api/v1/files/{id}/verify"), key, "{}");
+    let verify = |id: u32, key: &str| run.post(&format!("files/{id}/verify"), key, "{}");
     let (status, check) = verify(1, "a");
     assert_eq!((status, &check["state"]), (202, &json!("running")), "{check}");
     assert_eq!(verify(1, "a").0, 202, "it is done once");
@@ -264,26 +208,21 @@ fn files_are_read_back_and_copied_by_their_number_alone() {
 #[test]
 fn notes_are_kept_beside_the_files() {
     let _alone = alone();
-    let directory = tempfile::tempdir().unwrap();
-    let run = Served::start(directory.path(), "");
+    let mut run = Served::start("", "");
     assert_eq!(run.get("notes"), (200, json!([])));
     let text = "<script>alert(1)</script>\nline 2";
     let body = json!({ "run": 7, "by": "Ada", "text": text }).to_string();
-    let (status, note) = run.ask("POST /api/v1/notes", "a", &body);
+    let (status, note) = run.post("notes", "a", &body);
     assert_eq!((status, &note["text"], &note["run"]), (201, &json!(text), &json!(7)), "{note}");
-    assert_eq!(
-        run.ask("POST /api/v1/notes", "a", &body),
-        (201, note.clone()),
-        "it is written once"
-    );
-    assert_eq!(run.ask("POST /api/v1/notes", "b", "{\"text\":\" \"}").0, 400);
-    assert_eq!(run.ask("POST /api/v1/notes", "c", "{\"text\":\"a\",\"who\":1}").0, 400);
+    assert_eq!(run.post("notes", "a", &body), (201, note.clone()), "it is written once");
+    assert_eq!(run.post("notes", "b", "{\"text\":\" \"}").0, 400);
+    assert_eq!(run.post("notes", "c", "{\"text\":\"a\",\"who\":1}").0, 400);
     assert_eq!(run.get("notes"), (200, json!([note])));
     run.end();
-    let kept = fs::read_to_string(directory.path().join("gannet_notes.jsonl")).unwrap();
+    let kept = fs::read_to_string(run.run.directory().join("gannet_notes.jsonl")).unwrap();
     assert_eq!(kept.lines().count(), 1);
     // Whoever comes later finds them.
-    let run = Served::start(directory.path(), "");
+    let mut run = Served::of(run.run.again());
     assert_eq!(run.get("notes").1[0]["text"], json!(text));
     run.end();
 }
