@@ -82,7 +82,7 @@ export class Alarms {
     label.append(this.name);
     this.who = make("p", "", [label]);
     this.past = new Table("Earlier alarms", [{ title: "raised" }, { title: "lasted", numeric: true }, { title: "what" }, { title: "seen by" }]);
-    this.rules = new Table("Rules", [{ title: "rule" }, { title: "figure" }, { title: "raised" }, { title: "clears" }, { title: "calls somebody" }, { title: "means" }]);
+    this.rules = new Table("Rules", [{ title: "rule" }, { title: "figure" }, { title: "raised" }, { title: "clears" }, { title: "calls somebody" }, { title: "means", long: true }]);
     this.element = make("div", "", [
       make("h1", "", "Alarms"),
       this.failure,

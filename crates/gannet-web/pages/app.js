@@ -40,7 +40,8 @@ const name_in = (/** @type {string} */ hash) => hash.slice(2).split("?")[0] || "
 /** The page that the address names. */
 function page() {
   const pages = /** @type {{[name: string]: {element: HTMLElement}}} */ ({ signals, triggers, history: past, alarms, files, hardware, break: breaking });
-  return pages[name_in(location.hash)] ?? overview;
+  const name = name_in(location.hash);
+  return Object.hasOwn(pages, name) ? pages[name] : overview;
 }
 
 function turn() {
@@ -120,6 +121,7 @@ function take(snapshot) {
 function follow(told) {
   station = told;
   overview.control.show(told);
+  files.control = told.control;
   draw();
 }
 
@@ -140,6 +142,11 @@ function age(silent_ms, is_refused) {
   say(notice, text);
 }
 
+// The address is that of a page, so it cannot name a place on it.
+document.querySelector(".skip")?.addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
 window.addEventListener("hashchange", () => {
   turn();
   main.focus({ preventScroll: true });

@@ -84,6 +84,8 @@ class Card {
     this.verdict = make("p", "quiet");
     /** The most chunks that waited during the injection of this number. */
     this.most = { number: 0, waiting: 0 };
+    /** The injection whose channel was named as noisy, and what was said then. */
+    this.named = { number: 0, text: "" };
     this.button.addEventListener("click", () => inject(fault));
     this.element = make("li", "fault", [this.button, make("p", "quiet", fault.expect), this.outcome, this.verdict]);
   }
@@ -97,6 +99,16 @@ class Card {
     if (this.most.number !== number) this.most = { number, waiting: 0 };
     if (under_way) this.most.waiting = Math.max(this.most.waiting, chunks?.waiting ?? 0);
     return this.most.waiting;
+  }
+
+  /**
+   * What is to be said of an injection: that a channel was named as noisy stays true when it is not any more.
+   * @param {Injection} injection
+   * @param {string} text
+   */
+  remember({ number, under_way }, text) {
+    if (text.includes(" is named as noisy")) this.named = { number, text: text.replace("On now", "Over") };
+    return !under_way && this.named.number === number ? this.named.text : text;
   }
 }
 
@@ -169,7 +181,7 @@ export class Break {
       // It stays where the keyboard is, so it is not disabled.
       card.button.setAttribute("aria-disabled", is_on ? "true" : "false");
       const { chunks } = fault;
-      say(card.outcome, last ? outcome(last, { chunks, most: card.waited(last, chunks) }, this.loudest) : "");
+      say(card.outcome, last ? card.remember(last, outcome(last, { chunks, most: card.waited(last, chunks) }, this.loudest)) : "");
       const { text, mark } = verdicts.get(`${fault.stage} ${fault.reason}`) ?? { text: "", mark: "" };
       say(card.verdict, last ? text : "");
       card.verdict.classList.toggle("attention", mark === "attention");

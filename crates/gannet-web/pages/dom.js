@@ -30,7 +30,7 @@ export class Table {
    * @param {{title: string, numeric?: boolean, long?: boolean}[]} columns those with long texts break their lines
    */
   constructor(caption, columns) {
-    this.kinds = columns.map(({ numeric, long }) => (numeric ? "number" : long ? "long" : ""));
+    this.kinds = columns.map(({ numeric, long }) => [numeric ? "number" : "", long ? "long" : ""].filter((it) => it !== "").join(" "));
     this.body = document.createElement("tbody");
     const titles = columns.map(({ title, numeric }) => {
       const cell = make("th", numeric ? "number" : "", title);

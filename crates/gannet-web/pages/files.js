@@ -180,7 +180,8 @@ export class Files {
     /** @type {RunFile[]} */
     this.files = [];
     this.run = 0;
-    this.control = true;
+    /** Whether commands are taken from whoever looks. */
+    this.control = false;
     this.asked = -Infinity;
     this.shown = "";
     this.noted = "";
@@ -199,7 +200,7 @@ export class Files {
       this.runs.element.hidden = !runs.ok;
       if (runs.ok) this.draw_runs(await runs.json());
       if (files.ok) this.draw_files(await files.json());
-      this.form.hidden = !notes.ok;
+      this.form.hidden = !notes.ok || !this.control;
       if (notes.ok) this.draw_notes(await notes.json());
     } catch {
       // The line at the top says that the connection is lost.

@@ -65,7 +65,10 @@ export class Hardware {
       const [looked, configured] = await Promise.all(["doctor", "config"].map((name) => fetch(`/api/v1/${name}`)));
       const told = await looked.json();
       if (looked.ok) this.draw(told);
-      else say(this.summary, told.detail);
+      else {
+        say(this.summary, told.detail);
+        this.summary.className = "fine wanting";
+      }
       this.configuration.hidden = !configured.ok;
       if (configured.ok) say(this.text, (await configured.json()).text);
     } catch {

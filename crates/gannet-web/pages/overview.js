@@ -127,7 +127,7 @@ export class Overview {
       { title: "pedestal", numeric: true },
       { title: "noise", numeric: true },
     ]);
-    this.specific = new Table("Of this detector", [{ title: "figure" }, { title: "value", numeric: true }]);
+    this.specific = new Table("Of this detector", [{ title: "figure" }, { title: "value", numeric: true, long: true }]);
     this.element = make("div", "overview", [
       make("h1", "hidden", "Overview"),
       this.control.element,

@@ -82,7 +82,7 @@ impl<'a> From<&'a Rule> for Ruled<'a> {
 pub(crate) async fn list(ask: Ask<Nothing>) -> Result<Reply<Listed<'static>>, Problem> {
     let watched = watched(&ask.shared)?;
     let rules = watched.rules().iter().map(Ruled::from).collect();
-    let (board, control) = (&*watched.board(), ask.shared.desk.commands.allowed);
+    let (board, control) = (&*watched.board(), ask.may_command());
     Ok(Reply::json(Listed { board, rules, control }))
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use gannet_control::drops;
 use gannet_control::snapshot::Snapshot;
 use gannet_measure::ledger::{Drop, Statement};
@@ -102,7 +102,8 @@ fn calls<C: Calls>(calls: C) -> C {
 }
 
 pub(crate) fn router() -> Router<Arc<Shared>> {
-    calls(Routes::default()).0.fallback(no_call)
+    let routes = calls(Routes::default()).0;
+    routes.fallback(no_call).method_not_allowed_fallback(no_method)
 }
 
 /// The description of the interface: an OpenAPI document.
@@ -113,6 +114,11 @@ pub fn description() -> Value {
 async fn no_call() -> Problem {
     let detail = format!("there is no such call; {BASE}/openapi.json lists all");
     Problem::new(StatusCode::NOT_FOUND, "unknown-call", detail)
+}
+
+async fn no_method(method: Method) -> Problem {
+    let detail = format!("{method} is not possible here; the header `Allow` tells what is");
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", detail)
 }
 
 async fn openapi(_: Ask<Nothing>) -> Result<Reply<Map<String, Value>>, Problem> {
@@ -145,6 +151,7 @@ fn rate_max() -> f64 {
 }
 
 async fn events(ask: Ask<Wanted>) -> Result<Reply<String>, Problem> {
+    let control = ask.may_command();
     let Wanted { topics, rate } = ask.wanted;
     if let Some(topic) = topics.split(',').find(|topic| !TOPICS.contains(topic)) {
         let detail = format!("there is no topic {topic:?}; there are {}", TOPICS.join(" and "));
@@ -155,7 +162,8 @@ async fn events(ask: Ask<Wanted>) -> Result<Reply<String>, Problem> {
         return Err(Problem::new(StatusCode::BAD_REQUEST, "rate-out-of-range", detail));
     }
     let period = Duration::from_secs_f64(rate.recip());
-    Ok(Reply::bytes(EVENT_STREAM, Body::new(Events::new(ask.shared, &topics, period))))
+    let events = Events::new(ask.shared, &topics, period, control);
+    Ok(Reply::bytes(EVENT_STREAM, Body::new(events)))
 }
 
 /// A stage of the ledger, and the reasons for which it drops.

@@ -55,6 +55,6 @@ pub(crate) async fn doctor(ask: Ask<Nothing>) -> Result<Reply<Vec<Check>>, Probl
 fn basis(shared: &Shared) -> Result<Arc<Basis>, Problem> {
     shared.present.views().basis.ok_or_else(|| {
         let detail = "this process does not tell what it was made of";
-        Problem::new(StatusCode::NOT_FOUND, "no-configuration", detail)
+        shared.without(Problem::new(StatusCode::NOT_FOUND, "no-configuration", detail))
     })
 }

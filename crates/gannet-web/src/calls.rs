@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::commands::Peer;
+use crate::commands::{Peer, note_refused};
 use crate::problem::Problem;
 use crate::site::Shared;
 
@@ -76,11 +76,18 @@ pub(crate) struct Ask<T> {
     pub headers: HeaderMap,
     /// Who asks.
     pub peer: Option<Peer>,
+    /// What who asks may do.
+    pub role: AccessRole,
     /// What stands at the places of the path of a command, by their names.
     places: Vec<(String, String)>,
 }
 
 impl<T> Ask<T> {
+    /// Whether who asks may give the commands of an operator, and such are taken.
+    pub fn may_command(&self) -> bool {
+        self.shared.desk.commands.allowed && self.role >= AccessRole::Operate
+    }
+
     /// What stands at the place of the path that is called `name`.
     pub fn place<P: FromStr>(&self, name: &str) -> Result<P, Problem> {
         let found = self.places.iter().find(|(own, _)| own == name);
@@ -166,7 +173,8 @@ impl Calls for Routes {
                 let wanted = wanted(request.uri(), &path)?;
                 let headers = request.headers().clone();
                 let peer = request.extensions().get().copied();
-                Ok(Ask { shared, wanted, headers, peer, places: Vec::new() })
+                let role = role(&request);
+                Ok(Ask { shared, wanted, headers, peer, role, places: Vec::new() })
             };
             match read() {
                 Ok(ask) => match handler(ask).await {
@@ -192,28 +200,41 @@ impl Calls for Routes {
             let places =
                 path.iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
             let peer = request.extensions().get().copied();
-            if let Err(problem) = permit(&request, about.role) {
-                return problem.into_response();
-            }
+            let (extensions, uri) = (request.extensions().clone(), request.uri().clone());
+            let role = role(&request);
             let headers = request.headers().clone();
-            let (wanted, command) = match shared.desk.take::<W>(request).await {
-                Ok(command) => command,
-                Err(answer) => return answer,
+            let taken = match permit(&request, about.role) {
+                Ok(()) => shared.desk.take::<W>(request).await,
+                Err(problem) => Err(problem.into_response()),
             };
-            let ask = Ask { shared, wanted, headers, peer, places };
+            let (wanted, command) = match taken {
+                Ok(command) => command,
+                Err(answer) => {
+                    if answer.status() == StatusCode::FORBIDDEN {
+                        note_refused(&extensions, uri.path(), answer.status());
+                    }
+                    return answer;
+                }
+            };
+            let ask = Ask { shared, wanted, headers, peer, role, places };
             command.close(about.status, handler(ask).await)
         };
         Self(self.0.route(path, routing::post(serve)))
     }
 }
 
-/// Refuses who may not do what `role` may.
-fn permit(request: &Request, role: AccessRole) -> Result<(), Problem> {
-    let own = request.extensions().get().copied().unwrap_or(AccessRole::View);
-    if own >= role {
+/// The role of who sends `request`.
+fn role(request: &Request) -> AccessRole {
+    request.extensions().get().copied().unwrap_or(AccessRole::View)
+}
+
+/// Refuses who may not do what the role `needed` may.
+fn permit(request: &Request, needed: AccessRole) -> Result<(), Problem> {
+    let own = role(request);
+    if own >= needed {
         return Ok(());
     }
-    let detail = format!("this needs a token of the role {role}, and yours has the role {own}");
+    let detail = format!("this needs a token of the role {needed}, and yours has the role {own}");
     Err(Problem::new(StatusCode::FORBIDDEN, "wrong-role", detail))
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::body::{Bytes, to_bytes};
 use axum::extract::Request;
 use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use gannet_control::config::AccessRole;
 use gannet_control::notes::Notes;
@@ -133,15 +133,24 @@ impl Command {
         answer(status, body)
     }
 
-    /// Writes who wanted what, and what came of it.
     fn log(&self, result: StatusCode) {
         let Self { text, key, peer, role, .. } = self;
-        let who = peer.map_or_else(|| "somebody".into(), |Peer(peer)| peer.to_string());
-        let role = role.map_or_else(String::new, |role| role.to_string());
-        let text: String = text.chars().take(200).collect();
-        // The level that logs show unless they are told otherwise: what people did explains what comes after.
-        tracing::warn!(%who, %role, command = ?text, ?key, result = result.as_u16(), "a command");
+        note(*peer, *role, text, key, result);
     }
+}
+
+/// Writes who wanted what, and what came of it.
+fn note(peer: Option<Peer>, role: Option<AccessRole>, text: &str, key: &str, result: StatusCode) {
+    let who = peer.map_or_else(|| "somebody".into(), |Peer(peer)| peer.to_string());
+    let role = role.map_or_else(String::new, |role| role.to_string());
+    let text: String = text.chars().take(200).collect();
+    // The level that logs show unless they are told otherwise: what people did explains what comes after.
+    tracing::warn!(%who, %role, command = ?text, ?key, result = result.as_u16(), "a command");
+}
+
+/// Writes that a command to `path` was refused before it was read.
+pub(crate) fn note_refused(extensions: &Extensions, path: &str, result: StatusCode) {
+    note(extensions.get().copied(), extensions.get().copied(), path, "", result);
 }
 
 impl Drop for Command {
@@ -185,6 +194,11 @@ fn key(headers: &HeaderMap) -> Result<String, Problem> {
 }
 
 fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, Problem> {
+    // What has no names of members would be taken by their order.
+    if body.trim_ascii_start().starts_with(b"[") {
+        let detail = "the body does not fit: it is a list, and an object is wanted";
+        return Err(Problem::new(StatusCode::BAD_REQUEST, "bad-body", detail));
+    }
     serde_json::from_slice(body).map_err(|error| {
         let detail = format!("the body does not fit: {error}");
         Problem::new(StatusCode::BAD_REQUEST, "bad-body", detail)

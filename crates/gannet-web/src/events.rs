@@ -43,6 +43,8 @@ pub(crate) struct Events {
     snapshots: bool,
     last: Option<Name>,
     station: Option<Following>,
+    /// Whether the client may command the station.
+    control: bool,
     /// When it was told something.
     told: Instant,
 }
@@ -56,20 +58,20 @@ struct Following {
 }
 
 impl Events {
-    /// Events of these topics, at most every `period`.
-    pub fn new(shared: Arc<Shared>, topics: &str, period: Duration) -> Self {
+    /// Events of these topics, at most every `period`, for a client that may command or not.
+    pub fn new(shared: Arc<Shared>, topics: &str, period: Duration, control: bool) -> Self {
         let wants = |topic| topics.split(',').any(|wanted| wanted == topic);
         let (snapshots, station) = (wants(SNAPSHOT), wants(STATION).then(Following::default));
         shared.onlookers.0.fetch_add(1, Ordering::Relaxed);
         let mut turns = interval(period);
         turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { shared, turns, snapshots, last: None, station, told: Instant::now() }
+        Self { shared, turns, snapshots, last: None, station, control, told: Instant::now() }
     }
 
     /// What is new of the station.
     fn of_station(&mut self) -> Option<Bytes> {
         let following = self.station.as_mut()?;
-        let told = serde_json::to_string(&Told::of(&self.shared)?).ok()?;
+        let told = serde_json::to_string(&Told::of(&self.shared, self.control)?).ok()?;
         (told != following.told).then(|| {
             let event = format!("event: station\ndata: {told}\n\n");
             *following = Following { told, just_now: true };

@@ -52,7 +52,7 @@ pub(crate) async fn list(ask: Ask<Nothing>) -> Result<Reply<Listed>, Problem> {
     let snapshot = ask.shared.snapshot()?;
     let injections = faults.iter().flat_map(|faults| faults.injections()).collect();
     let faults = faults.iter().flat_map(|faults| faults.accounts(&snapshot)).collect();
-    let control = ask.shared.desk.commands.allowed;
+    let control = ask.may_command();
     Ok(Reply::json(Listed { control, faults, injections }))
 }
 

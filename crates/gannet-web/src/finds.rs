@@ -243,6 +243,7 @@ pub(crate) async fn record(ask: Ask<WantedRecord>) -> Result<Reply<Event>, Probl
 
 fn refusal(no: NoFinds) -> Problem {
     let (status, code) = match no {
+        NoFinds::TooMuch { asked: 0, .. } => (StatusCode::BAD_REQUEST, "too-little"),
         NoFinds::TooMuch { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-much"),
         NoFinds::Reversed { .. } => (StatusCode::BAD_REQUEST, "reversed-window"),
         NoFinds::Nothing => (StatusCode::NOT_FOUND, "nothing-yet"),
@@ -255,6 +256,6 @@ fn refusal(no: NoFinds) -> Problem {
 fn finds(shared: &Shared) -> Result<Arc<Finds>, Problem> {
     shared.present.views().finds.ok_or_else(|| {
         let detail = "this detector shows no primitives, or another process decides: the builder";
-        Problem::new(StatusCode::NOT_FOUND, "no-primitives", detail)
+        shared.without(Problem::new(StatusCode::NOT_FOUND, "no-primitives", detail))
     })
 }

@@ -23,9 +23,9 @@ pub(crate) struct Wanted {
     /// Its name.
     figure: String,
     /// First second since 1970.
-    from: Option<u64>,
+    from: Option<f64>,
     /// First second after.
-    to: Option<u64>,
+    to: Option<f64>,
 }
 
 /// The figures that there are.
@@ -81,8 +81,13 @@ pub(crate) async fn course(ask: Ask<Wanted>) -> Result<Reply<Shown<'static>>, Pr
     let watched = watched(&ask.shared)?;
     let history = watched.history();
     let newest = history.newest().unwrap_or(0);
-    let from = from.unwrap_or(newest.saturating_sub(BACK_S));
-    match history.course(&figure, from, to.unwrap_or(u64::MAX)) {
+    let from = from.map_or(newest.saturating_sub(BACK_S), |from| from as u64);
+    let to = to.map_or(u64::MAX, |to| to as u64);
+    if to <= from {
+        let detail = format!("the time from {from} to {to} is none");
+        return Err(Problem::new(StatusCode::BAD_REQUEST, "reversed-window", detail));
+    }
+    match history.course(&figure, from, to) {
         Some(course) => Ok(Reply::json(Shown { figure: &figure, unit: of(&figure).unit, course })),
         None => {
             let names: Vec<_> = history.names().collect();

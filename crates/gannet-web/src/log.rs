@@ -81,7 +81,10 @@ pub(crate) async fn log(ask: Ask<Wanted>) -> Result<Reply<Lines>, Problem> {
     let Wanted { from, last } = ask.wanted;
     if !(1..=LOG_LINES_MAX).contains(&last) {
         let detail = format!("last={last} is not 1 to {LOG_LINES_MAX} lines");
-        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-much", detail));
+        return Err(match last {
+            0 => Problem::new(StatusCode::BAD_REQUEST, "too-little", detail),
+            _ => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-much", detail),
+        });
     }
     let tail = ask.shared.log.ok_or_else(|| {
         let detail = "this process keeps no lines of its log";

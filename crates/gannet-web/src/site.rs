@@ -67,6 +67,17 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Why something of a run cannot be had: that there was none yet, or else `problem`.
+    pub fn without(&self, problem: Problem) -> Problem {
+        match self.present.views().basis {
+            None if self.desk.commands.station.is_some() => {
+                let detail = "there was no run yet; this is known when one has been started";
+                Problem::new(StatusCode::NOT_FOUND, "no-run", detail)
+            }
+            _ => problem,
+        }
+    }
+
     /// The newest snapshot.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>, Problem> {
         self.forms.snapshot().map_err(|_| Problem::busy())
@@ -259,7 +270,6 @@ async fn no_path() -> (StatusCode, &'static str) {
 }
 
 async fn not_that_way(method: Method) -> (StatusCode, String) {
-    let text =
-        format!("{method} is not possible here; GET and HEAD are, and what else `Allow` tells\n");
+    let text = format!("{method} is not possible here; the header `Allow` tells what is\n");
     (StatusCode::METHOD_NOT_ALLOWED, text)
 }

@@ -27,18 +27,17 @@ pub(crate) struct Wanted {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Station")]
 pub(crate) struct Told {
-    /// Whether commands are taken.
+    /// Whether commands are taken from who asks.
     control: bool,
     #[serde(flatten)]
     status: Status,
 }
 
 impl Told {
-    /// What there is to tell at this moment; nothing without a station.
-    pub fn of(shared: &Shared) -> Option<Self> {
-        let commands = &shared.desk.commands;
-        let status = commands.station.as_ref()?.status();
-        Some(Self { control: commands.allowed, status })
+    /// What there is to tell at this moment to somebody who may command it or not; nothing without a station.
+    pub fn of(shared: &Shared, control: bool) -> Option<Self> {
+        let status = shared.desk.commands.station.as_ref()?.status();
+        Some(Self { control, status })
     }
 }
 
@@ -53,7 +52,7 @@ pub(crate) struct Obeyed {
 
 /// The state of the station.
 pub(crate) async fn state(ask: Ask<Nothing>) -> Result<Reply<Told>, Problem> {
-    Told::of(&ask.shared).map(Reply::json).ok_or_else(none)
+    Told::of(&ask.shared, ask.may_command()).map(Reply::json).ok_or_else(none)
 }
 
 /// The runs since the start, oldest first.

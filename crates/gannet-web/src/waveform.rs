@@ -180,6 +180,7 @@ fn refusal(no: NoWaveform) -> Problem {
     let (status, code) = match no {
         NoWaveform::UnknownChannel { .. } => (StatusCode::NOT_FOUND, "unknown-channel"),
         NoWaveform::UnknownStream { .. } => (StatusCode::NOT_FOUND, "unknown-stream"),
+        NoWaveform::TooMuch { asked: 0, .. } => (StatusCode::BAD_REQUEST, "too-little"),
         NoWaveform::TooMuch { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-much"),
         NoWaveform::Nothing { .. } => (StatusCode::NOT_FOUND, "no-frame"),
         NoWaveform::NotHeld { is_gone: true, .. } => (StatusCode::GONE, "overwritten"),
@@ -192,6 +193,6 @@ fn waveforms(shared: &Shared) -> Result<Arc<Waveforms>, Problem> {
     shared.present.views().waveforms.ok_or_else(|| {
         let detail =
             "the frames of this run have no samples, or are in another process: its readout";
-        Problem::new(StatusCode::NOT_FOUND, "no-waveforms", detail)
+        shared.without(Problem::new(StatusCode::NOT_FOUND, "no-waveforms", detail))
     })
 }

@@ -135,6 +135,13 @@ impl Rule {
                 },
             }
         })?;
+        for (key, value) in
+            [("above", config.above), ("below", config.below), ("clear", config.clear)]
+        {
+            if value.is_some_and(|value| !value.is_finite()) {
+                return Err(wrong(key, "it is no number that a figure can have", "write a number"));
+            }
+        }
         let limit = match (config.above, config.below) {
             (Some(limit), None) => Limit::Above(limit),
             (None, Some(limit)) => Limit::Below(limit),
@@ -279,7 +286,7 @@ pub struct Raised<'a> {
     pub rule: &'a Rule,
     /// The part of the run that it is about; empty for the whole.
     pub part: String,
-    /// The value that the figure had last; absent where it is not known.
+    /// The worst value that the figure had since it went beyond the limit.
     pub value: Option<f64>,
 }
 
@@ -287,7 +294,16 @@ pub struct Raised<'a> {
 pub struct Rules {
     rules: Vec<Rule>,
     /// Of each rule the parts that are not quiet.
-    phases: Vec<BTreeMap<String, (Phase, f64)>>,
+    phases: Vec<BTreeMap<String, Seen>>,
+}
+
+/// What was seen of a part.
+struct Seen {
+    phase: Phase,
+    /// The value now; NaN where it is not known.
+    value: f64,
+    /// The worst since it went beyond the limit.
+    worst: f64,
 }
 
 impl Rules {
@@ -306,20 +322,28 @@ impl Rules {
     /// is not known.
     pub fn look(&mut self, now_s: f64, quantities: &[Quantity]) {
         for (rule, phases) in self.rules.iter().zip(&mut self.phases) {
-            phases.values_mut().for_each(|(_, value)| *value = f64::NAN);
+            phases.values_mut().for_each(|seen| seen.value = f64::NAN);
             for quantity in quantities.iter().filter(|quantity| rule.watches(quantity)) {
-                let (beyond, _) = rule.judge(quantity.value);
+                let value = quantity.value;
+                let (beyond, _) = rule.judge(value);
                 match phases.get_mut(&quantity.part) {
-                    Some((_, value)) => *value = quantity.value,
+                    Some(seen) => {
+                        seen.value = value;
+                        seen.worst = match rule.limit {
+                            Limit::Above(_) => seen.worst.max(value),
+                            Limit::Below(_) => seen.worst.min(value),
+                        };
+                    }
                     None if beyond => {
-                        phases.insert(quantity.part.clone(), (Phase::Quiet, quantity.value));
+                        let seen = Seen { phase: Phase::Quiet, value, worst: value };
+                        phases.insert(quantity.part.clone(), seen);
                     }
                     None => {}
                 }
             }
-            phases.retain(|_, (phase, value)| {
-                *phase = phase.next(now_s, rule.judge(*value), &rule.config);
-                *phase != Phase::Quiet
+            phases.retain(|_, seen| {
+                seen.phase = seen.phase.next(now_s, rule.judge(seen.value), &rule.config);
+                seen.phase != Phase::Quiet
             });
         }
     }
@@ -329,9 +353,9 @@ impl Rules {
         let both = self.rules.iter().zip(&self.phases);
         both.flat_map(|(rule, phases)| {
             let is_raised = |phase: &Phase| matches!(phase, Phase::Raised | Phase::Falling(_));
-            let raised = phases.iter().filter(move |(_, (phase, _))| is_raised(phase));
-            raised.map(move |(part, (_, value))| {
-                let value = Some(*value).filter(|value| value.is_finite());
+            let raised = phases.iter().filter(move |(_, seen)| is_raised(&seen.phase));
+            raised.map(move |(part, seen)| {
+                let value = Some(seen.worst).filter(|value| value.is_finite());
                 Raised { rule, part: part.clone(), value }
             })
         })

@@ -87,6 +87,8 @@ pub struct RunSummary {
     pub decisions: u64,
     /// Trigger records in its log.
     pub records: u64,
+    /// Trigger records that were dropped on the way there.
+    pub records_lost: u64,
     /// Its finished log files.
     pub files: Vec<PathBuf>,
     /// Exports of those that other people's tools read.
@@ -113,6 +115,7 @@ impl RunSummary {
             frames_lost_max: snapshot.frames_lost_max,
             decisions: snapshot.trigger.decisions,
             records: snapshot.recorder.records,
+            records_lost: snapshot.recorder.records_dropped,
             files: snapshot.recorder.files.clone(),
             exports: snapshot.recorder.exports.clone(),
             verified: Vec::new(),

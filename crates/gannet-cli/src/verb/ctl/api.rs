@@ -51,6 +51,11 @@ impl Api {
         let (scheme, rest) = address.split_once("://").unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (host, query) = rest.split_at(end);
+        if scheme == "https" {
+            let text = "gannet ctl speaks no TLS; command this station from a browser, or by a program \
+                        that does, such as curl";
+            return Err(Usage(text.into()).into());
+        }
         if scheme != "http" || host.is_empty() {
             return Err(Usage(format!("{address} is no address of pages: http://HOST:PORT")).into());
         }
@@ -66,7 +71,12 @@ impl Api {
         };
         if token.as_deref().is_some_and(|token| Token::new(token).is_none()) {
             return Err(
-                Usage("the token is none: 16 to 512 characters without a space".into()).into()
+                Usage(
+                    "this is no token: one has 16 to 512 characters and no space; the file has the token of one \
+                     role alone"
+                        .into(),
+                )
+                .into()
             );
         }
         let agent = Agent::config_builder()

@@ -39,6 +39,7 @@ struct Run {
     frames: u64,
     frames_lost: u64,
     records: u64,
+    records_lost: u64,
     files: Vec<PathBuf>,
     exports: Vec<PathBuf>,
     verified: Vec<Verified>,
@@ -58,8 +59,13 @@ impl Run {
         let (frames, lost) = (grouped(self.frames), grouped(self.frames_lost));
         let (records, sound) =
             (grouped(self.records), self.verified.iter().filter(|file| file.problem.is_none()));
+        let more = match (self.records_lost, self.outcome) {
+            (0, RunOutcome::Degraded) if self.frames_lost == 0 => "; DEGRADED".into(),
+            (0, _) => String::new(),
+            (count, _) => format!("; DEGRADED, {} records lost", grouped(count)),
+        };
         format!(
-            "{} {}, {:.1} s: {frames} frames, {lost} lost, {records} records, {} of {} files verified",
+            "{} {}, {:.1} s: {frames} frames, {lost} lost, {records} records, {} of {} files verified{more}",
             self.title(),
             self.state,
             self.elapsed_s,

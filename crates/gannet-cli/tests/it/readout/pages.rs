@@ -358,7 +358,7 @@ fn the_samples_of_any_channel_are_seen_while_they_come() {
         ("waterfall?stream=nowhere".to_owned(), 404, "unknown-stream", "the nearest is"),
         ("waterfall?columns=100000&rows=2".to_owned(), 413, "too-much", "1 to 1"),
         ("waterfall?frames=18446744073709551615".to_owned(), 413, "too-much", "1 to 256"),
-        (format!("spectrum?channel={number}&frames=0"), 413, "too-much", "1 to 256"),
+        (format!("spectrum?channel={number}&frames=0"), 400, "too-little", "1 to 256"),
         (format!("spectrum?channel={number}&end=5"), 410, "overwritten", "has the ticks"),
         (format!("waveform?channel={number}&frames=99999999999"), 413, "too-much", "1 to 256"),
         ("waveform?channel=4000000".to_owned(), 404, "unknown-channel", "the nearest is"),
