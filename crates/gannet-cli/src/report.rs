@@ -55,10 +55,16 @@ impl Report {
         if let (State::Error, Some(failure)) = (self.snapshot.state, &self.snapshot.failure) {
             anyhow::bail!("the run failed: {failure}");
         }
+        // What lacks in the data weighs more than what can be done later; the report has both.
+        if self.verified.iter().any(|file| file.problem.is_some()) {
+            return Ok(Outcome::NotVerified);
+        }
+        if self.snapshot.degraded {
+            return Ok(Outcome::Degraded);
+        }
         if let Some(why) = self.snapshot.recorder.export_failures.first() {
             anyhow::bail!("no exports of a log file: {why}; `gannet export` makes them later");
         }
-        let unsound = self.verified.iter().any(|file| file.problem.is_some());
         let control = self.snapshot.slow_control.iter();
         let failures = control.flat_map(|control| &control.failures_at_stop).collect::<Vec<_>>();
         if let Some(first) = failures.first() {
@@ -67,11 +73,7 @@ impl Report {
                 "slow control at stop: {first} ({all} failed); the data are not concerned"
             );
         }
-        Ok(match self.snapshot.degraded {
-            _ if unsound => Outcome::NotVerified,
-            true => Outcome::Degraded,
-            false => Outcome::Ok,
-        })
+        Ok(Outcome::Ok)
     }
 
     /// Prints the report for people.
@@ -133,6 +135,9 @@ impl Report {
         if recorder.incomplete > 0 {
             figure(out, "  incomplete", recorder.incomplete)?;
             figure(out, "  incomplete for missing data", recorder.damaged)?;
+            if recorder.unreachable > 0 {
+                figure(out, "    of absent readouts", recorder.unreachable)?;
+            }
             let at_edges = recorder.incomplete.saturating_sub(recorder.damaged);
             figure(out, "  reach beyond the data", at_edges)?;
         }

@@ -37,6 +37,11 @@ const ADVICE: &[(&str, &str, &str)] = &[
     ),
     (
         "sent",
+        "no_readout",
+        "Start the readout of these streams again; its own report tells why it ended.",
+    ),
+    (
+        "sent",
         "before_socket",
         "Look at the counters of the network card (`ethtool -S`) and of the switch.",
     ),

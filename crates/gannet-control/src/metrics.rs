@@ -185,6 +185,11 @@ fn outcome(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Res
         ("gannet_recorder_records", "Trigger records written", recorder.records),
         ("gannet_recorder_incomplete_records", "Records that miss data", recorder.incomplete),
         ("gannet_recorder_damaged_records", "Records that miss data the run had", recorder.damaged),
+        (
+            "gannet_recorder_unreachable_records",
+            "Records that miss a stream whose readout was away",
+            recorder.unreachable,
+        ),
         ("gannet_recorder_primitives", "Primitives written", recorder.primitives),
         ("gannet_recorder_raw_frames", "Raw frames written", recorder.raw_frames),
         ("gannet_recorder_raw_bytes", "Bytes of those frames", recorder.raw_bytes),

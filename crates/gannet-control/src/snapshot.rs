@@ -328,9 +328,11 @@ pub struct RecorderSnapshot {
     pub records_dropped: u64,
     /// Records that miss data of at least one stream, or of the trigger.
     pub incomplete: u64,
-    /// Records that miss data which the run had: of a stream that never came, or overwritten
-    /// before they were asked for.
+    /// Records that miss data which the run had: of a stream that never came, overwritten before they were asked for,
+    /// or of a readout that was away.
     pub damaged: u64,
+    /// Records of these that miss a stream because its readout was away, or did not answer in time.
+    pub unreachable: u64,
     /// Trigger primitives that are safe in the log, in time slices.
     pub primitives: u64,
     /// Trigger primitives that should be there and are not.
@@ -524,7 +526,8 @@ fn set_apart(snapshot: &Snapshot) -> impl Iterator<Item = Alarm> {
     let is_heard = |stream: &&StreamSnapshot| stream.frames > 0 && !stream.set_apart;
     let others = snapshot.streams.iter().filter(is_heard).filter(|stream| !stream.stalled).count();
     let explained = |stream: &StreamSnapshot| {
-        stream.stalled && (-snapshot.elapsed_s - 1.0..0.0).contains(&stream.time_offset_s)
+        let is_silent = stream.stalled || stream.without_readout;
+        is_silent && (-snapshot.elapsed_s - 1.0..0.0).contains(&stream.time_offset_s)
     };
     let wrong = move |stream: &&StreamSnapshot| stream.set_apart && !explained(stream);
     snapshot.streams.iter().filter(wrong).map(move |stream| {

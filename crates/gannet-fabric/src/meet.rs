@@ -246,6 +246,14 @@ impl OverOfi {
         choose(&Library::open()?, &wanted)
     }
 
+    /// Whether there is a provider for endpoints of these limits on this host.
+    ///
+    /// # Errors
+    /// What keeps it from being used.
+    pub fn check(&self, limits: &Limits) -> Result<(), ChooseError> {
+        self.endpoint(limits).map(drop)
+    }
+
     fn endpoint(&self, limits: &Limits) -> Result<Ofi, ChooseError> {
         Ok(Ofi::new(self.choice()?, Level::Sent, limits.clone()))
     }

@@ -165,6 +165,11 @@ impl Messenger {
         self.taken_there
     }
 
+    /// Whether the other side was told of all messages that were taken here.
+    pub fn has_told_taken(&self) -> bool {
+        self.told == self.taken && self.telling.is_none()
+    }
+
     /// Sends a message; gives whether it did, or has to be asked again later.
     ///
     /// # Panics

@@ -67,6 +67,8 @@ pub struct Record<O> {
     pub streams: Vec<Part<O>>,
     /// What the trigger adds; `None` when it had not come by the end.
     pub added: Option<Vec<Part<O>>>,
+    /// Whether there was nobody to ask for the data of a stream that may have had some.
+    pub unreachable: bool,
 }
 
 impl<O> Record<O> {
@@ -217,14 +219,16 @@ impl<O: Clone> RecordBuilder<O> {
         let first = self.pending.pop_front_if(|pending| pending.is_ready(self.closed))?;
         self.response_ns.record(now_ns.saturating_sub(first.request.decided_ns));
         self.account.deliver(1);
-        let streams = self.origins.iter().zip(first.answers.into_iter().flatten());
+        let answers: Vec<_> = first.answers.into_iter().flatten().collect();
+        let unreachable = answers.iter().any(|answer| answer.unreachable);
+        let streams = self.origins.iter().zip(answers);
         let part = |(origin, answer): (&O, StreamAnswer)| Part {
             origin: origin.clone(),
             error_bits: answer.error_bits,
             payload: answer.frames,
         };
         let streams = streams.map(part).collect();
-        Some(Record { request: first.request, streams, added: first.added })
+        Some(Record { request: first.request, streams, added: first.added, unreachable })
     }
 }
 

@@ -19,6 +19,8 @@ pub struct StreamAnswer {
     pub error_bits: u32,
     /// Whole frames that overlap the window, in the order of time.
     pub frames: Vec<u8>,
+    /// Whether there was nobody to ask, or no answer, though the stream may well have had frames.
+    pub unreachable: bool,
 }
 
 /// Answers requests for windows of time, once for each stream. Nothing waits.
@@ -130,7 +132,8 @@ impl Windows for BufferWindows {
                 {
                     *answered = true;
                     let Answer { error_bits, frames, .. } = answer;
-                    give(StreamAnswer { number: *number, stream, error_bits, frames });
+                    let number = *number;
+                    give(StreamAnswer { number, stream, error_bits, frames, unreachable: false });
                 }
             }
             answered.contains(&false)

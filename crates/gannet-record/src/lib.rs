@@ -119,7 +119,8 @@ mod tests {
             decided_ns: 0,
         };
         let streams = vec![part(100, error_bits::INVALID_WINDOW, 0), part(101, 0, 0)];
-        let record = Record { request, streams, added: Some(vec![part(1, 0, 3)]) };
+        let record =
+            Record { request, streams, added: Some(vec![part(1, 0, 3)]), unreachable: false };
         let record = TriggerRecord::from(record);
         let bytes = record.header_bytes();
         let stored = TriggerRecordHeader::new_checked(&bytes).unwrap();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gannet_control::config::Plan;
+use gannet_control::config::{Plan, Role};
 use gannet_control::snapshot::Snapshot;
 use gannet_control::station::{Command, Ending, State, Station, Underway};
 
@@ -258,8 +258,13 @@ impl<'a> Watch<'a> {
         if self.stay == Stay::Never || self.signals.received().is_some() {
             ready::announce_stop();
         }
-        display
-            .note("draining: what was taken is processed to the end, and the files are exported");
+        let files = if self.plan.records() { ", and the files are finalised" } else { "" };
+        let to = if self.plan.role == Role::Readout {
+            "sent to the builder"
+        } else {
+            "processed to the end"
+        };
+        display.note(&format!("draining: what was taken is {to}{files}"));
     }
 
     /// Does what whoever sends signals during a drain wants; gives a report if that is not to wait for the files.

@@ -86,11 +86,13 @@ pub fn memory(plan: &Plan, display: &mut LiveDisplay) {
 
 /// That the run takes frames, in one line.
 pub fn running(plan: &Plan, snapshot: &Snapshot) -> String {
-    let (number, streams) = (snapshot.run, plan.forecast.streams);
-    let recorder = &plan.settings.recorder;
-    let files = match recorder.enabled {
-        true => format!("files in {}", recorder.directory.display()),
-        false => "nothing is recorded".into(),
+    let (number, streams) = (snapshot.run, snapshot.streams.len());
+    let directory = plan.settings.recorder.directory.display();
+    let files = match (plan.records(), plan.role) {
+        (true, Role::Readout) => format!("raw files in {directory}"),
+        (true, _) => format!("files in {directory}"),
+        (false, Role::Readout) => "its builder records".into(),
+        (false, _) => "nothing is recorded".into(),
     };
     let part = match plan.role {
         Role::All => "",

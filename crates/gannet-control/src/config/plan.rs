@@ -117,6 +117,14 @@ impl Plan {
         })
     }
 
+    /// Whether this process writes files: a readout records nothing but raw streams.
+    pub fn records(&self) -> bool {
+        let raw = &self.settings.recorder.raw_streams;
+        let own = self.sources.iter().filter(|source| self.takes(source));
+        let is_raw = own.map(|source| source.raw_streams(raw)).sum::<usize>() > 0;
+        self.settings.recorder.enabled && (self.role != Role::Readout || is_raw)
+    }
+
     /// Number of the run; 0 until it has one.
     pub fn run_number(&self) -> u32 {
         self.settings.run.number.unwrap_or(0)

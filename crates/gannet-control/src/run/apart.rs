@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use gannet_fabric::clop::Backend;
 use gannet_fabric::meet::OverOfi;
 use gannet_fabric::messenger::{Messenger, Ring};
 use gannet_fabric::{Endpoint, Limits, Peer, Trust};
@@ -60,6 +61,16 @@ impl Meeting {
         let trust = config.place().trust().map_err(|error| RunError::Builder(error.to_string()))?;
         let limits = Limits { deadline: config.deadline.duration(), ..Limits::default() };
         Ok(Self { config, trust, limits, ring: remote::ring::<I>(frame_items_max) })
+    }
+
+    /// What can only be had by one who connects is looked for now, so that its want is no reason to try for ever.
+    pub fn prepared(self) -> Result<Self, RunError> {
+        let (config, limits) = (&self.config, &self.limits);
+        if config.backend == Backend::Ofi {
+            let usable = over_ofi(config).check(limits);
+            usable.map_err(|error| RunError::Builder(error.to_string()))?;
+        }
+        Ok(self)
     }
 
     /// Time after which either side gives the other one up.

@@ -21,9 +21,11 @@ const RETRY: Duration = Duration::from_millis(1);
 pub(super) struct BuildStatus {
     /// Records that miss data of at least one stream, or of the trigger.
     pub incomplete: Counter,
-    /// Records that miss data which had been in the run: a stream that never came, or frames
-    /// that were overwritten before they were cut out.
+    /// Records that miss data which had been in the run: a stream that never came, frames
+    /// that were overwritten before they were cut out, or a readout that was away.
     pub damaged: Counter,
+    /// Records of these for which no readout could be asked, or answered.
+    pub unreachable: Counter,
     /// Decisions that are done with, as a record or not: the trigger's in-flight count falls.
     pub done: AtomicU64,
 }
@@ -94,6 +96,7 @@ impl<O: Origin> Builder<O> {
     fn record(&self, record: Record<O>) {
         self.status.incomplete.add(u64::from(record.is_incomplete()));
         self.status.damaged.add(u64::from(self.is_damaged(&record)));
+        self.status.unreachable.add(u64::from(record.unreachable));
         let mut chunk = O::into_chunk(record);
         while let Offer::Busy(back) = self.recorder.offer(chunk) {
             chunk = back;
@@ -103,13 +106,15 @@ impl<O: Origin> Builder<O> {
     }
 
     /// Whether data are missing that had been in the run. A window that begins before the first
-    /// frame of a stream or ends after its last one asks for what never was.
+    /// frame of a stream or ends after its last one asks for what never was, as far as can be known: of a stream
+    /// whose readout is away, it cannot.
     fn is_damaged(&self, record: &Record<O>) -> bool {
         let window = record.request.window;
-        self.streams.iter().zip(&record.streams).any(|(stream, part)| {
+        let is_lost = self.streams.iter().zip(&record.streams).any(|(stream, part)| {
             let inside = window.begin >= stream.first_timestamp.get()
                 && window.end <= stream.newest_timestamp.get();
             part.error_bits != 0 && (inside || stream.frames.get() == 0)
-        })
+        });
+        record.unreachable || is_lost
     }
 }

@@ -18,8 +18,10 @@ pub(super) enum Stage {
     None,
     /// Frames that wait in the sockets.
     Sockets,
-    /// The trigger, and the records that it asked for, in this process or the builder's.
+    /// The trigger, and the records that it asked for.
     Records,
+    /// The builder of another process, which takes the last primitives and windows.
+    Builder,
     /// The commands to modules at stop.
     Commands,
     /// The recorder.
@@ -36,6 +38,10 @@ impl Stage {
             Self::None => "nothing any more",
             Self::Sockets => "frames that wait in the sockets",
             Self::Records => "the trigger, and the records that it asked for",
+            Self::Builder => {
+                "the builder, which takes the last primitives and may ask for windows; it lets a readout go after \
+                 `gather` in [builder]"
+            }
             Self::Commands => "modules, which are to acknowledge the commands at stop",
             Self::Log => "the recorder, which finalises the log",
             Self::Exports => "exports of finished logs (`gannet export` can make them later)",

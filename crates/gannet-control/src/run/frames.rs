@@ -27,6 +27,8 @@ gannet_measure::drop_reasons! {
         KernelQueue => "kernel_queue",
         /// It was refused when it came; the stages behind tell why.
         Refused => "refused",
+        /// No readout was there to take it.
+        NoReadout => "no_readout",
         /// It was lost before the socket was read; where, nobody here can know.
         BeforeSocket => "before_socket",
     }
@@ -231,6 +233,8 @@ pub(super) struct FrameAccount {
     pub lost: u64,
     /// Of these, those that a silent stream may still send.
     pub open: u64,
+    /// Of the lost ones, those that came due while no readout was there.
+    pub unattended: u64,
     /// Frames that may be lost beyond these.
     pub unsure: u64,
 }
@@ -251,6 +255,7 @@ impl FrameAccount {
             )
             .sum();
         let refused = refused.min(lost - kernel_queue);
+        let no_readout = self.unattended.min(lost - kernel_queue - refused);
         source.offered -= kernel_queue;
         let drops = source.dropped.iter_mut().filter(|drop| drop.reason == "kernel_queue");
         drops.for_each(|drop| drop.count -= kernel_queue);
@@ -261,7 +266,8 @@ impl FrameAccount {
             dropped: vec![
                 Drop::of(SentDrop::KernelQueue, kernel_queue),
                 Drop::of(SentDrop::Refused, refused),
-                Drop::of(SentDrop::BeforeSocket, lost - kernel_queue - refused),
+                Drop::of(SentDrop::NoReadout, no_readout),
+                Drop::of(SentDrop::BeforeSocket, lost - kernel_queue - refused - no_readout),
             ],
             under_way: 0,
         }
@@ -470,10 +476,24 @@ mod tests {
         let frames = statement("frames", 1000, 990, &[("bad_timestamp", 2), ("duplicate", 8)]);
         let account = FrameAccount { made: 1030, lost: 40, ..FrameAccount::default() };
         let sent = account.statement(&mut source, &frames);
-        let dropped = [("kernel_queue", 20), ("refused", 7), ("before_socket", 13)];
+        let dropped =
+            [("kernel_queue", 20), ("refused", 7), ("no_readout", 0), ("before_socket", 13)];
         assert_eq!(sent.to_string(), statement("sent", 1030, 990, &dropped).to_string());
         assert!(sent.closes() && source.closes());
         assert_eq!((source.offered, source.count("kernel_queue")), (1014, 0));
+    }
+
+    #[test]
+    fn what_came_due_while_no_readout_was_there_is_lost_for_that_cause() {
+        let (mut source, frames) =
+            (statement("source", 0, 0, &[]), statement("frames", 0, 60, &[]));
+        let account =
+            FrameAccount { made: 100, lost: 40, unattended: 31, ..FrameAccount::default() };
+        let sent = account.statement(&mut source, &frames);
+        assert_eq!((sent.count("no_readout"), sent.count("before_socket")), (31, 9));
+        assert!(sent.closes());
+        let more = FrameAccount { made: 100, lost: 40, unattended: 50, ..FrameAccount::default() };
+        assert_eq!(more.statement(&mut source, &frames).count("no_readout"), 40);
     }
 
     #[test]

@@ -37,7 +37,7 @@ use std::time::Duration;
 
 use gannet_log::Recorder;
 
-use crate::config::Plan;
+use crate::config::{Plan, Role};
 use crate::detector::Pipeline;
 use crate::emulation::{EmulationError, Faults, FlowControl};
 use crate::figures::Figures;
@@ -311,9 +311,9 @@ impl Run {
         FlowControl { taken: Arc::new(taken), in_flight_max: room.unwrap_or(0).max(16) }
     }
 
-    /// Number of the run; zero in a readout, as the builder counts runs.
+    /// Number of the run; zero in a readout without files until it has joined, as the builder counts runs.
     pub fn number(&self) -> u32 {
-        self.observed.run
+        self.observed.run.load(Ordering::Acquire)
     }
 
     /// Whether readout and builder are joined; nothing where they are one process.
@@ -366,7 +366,8 @@ impl Run {
         self.observed.recorder.begin_drain();
         // A thread that panicked has said so: the run has failed.
         self.receivers.drain(..).for_each(|thread| _ = thread.join());
-        drain.wait_for(Stage::Records);
+        let is_readout = self.observed.role == Role::Readout;
+        drain.wait_for(if is_readout { Stage::Builder } else { Stage::Records });
         self.threads.drain(..).for_each(|thread| _ = thread.join());
         self.observed.life.mark_end(self.observed.clock.now_ns());
         if let Some(slow_control) = &self.slow_control {

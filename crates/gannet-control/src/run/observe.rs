@@ -1,7 +1,7 @@
 //! What the threads of a run share with whoever watches it.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use gannet_ingest::{Counters, Facts, SourceDrop};
@@ -87,7 +87,7 @@ pub(super) struct ObservedStream {
 
 /// Everything that can be seen of a run.
 pub(super) struct Observed {
-    pub run: u32,
+    pub run: AtomicU32,
     pub role: Role,
     /// Snapshots so far.
     pub snapshots: AtomicU64,
@@ -147,7 +147,7 @@ impl Observed {
         let streams = self.timed().zip(summaries).zip(missing);
         let streams: Vec<_> = streams
             .map(|(((stream, time), channels), missing)| {
-                let without_readout = self.has_readout(stream) == Some(false);
+                let without_readout = !self.is_attended(stream);
                 let snapshot = stream.snapshot(time, channels, missing);
                 StreamSnapshot { without_readout, ..snapshot }
             })
@@ -167,7 +167,7 @@ impl Observed {
         let mut snapshot = Snapshot {
             number,
             clock_s: now_ns as f64 * 1e-9,
-            run: self.run,
+            run: self.run.load(Ordering::Acquire),
             role: self.role,
             state: control.state(),
             degraded: control.is_degraded(),
@@ -193,6 +193,20 @@ impl Observed {
         snapshot.alarms.extend(without_frames.then(|| snapshot.no_frames()));
         self.alarm_log.update(&snapshot.alarms);
         snapshot
+    }
+
+    /// Takes note of the number that the builder gives its run. Files of this process keep the one that they were begun
+    /// with.
+    pub fn belong_to(&self, number: u32) {
+        let own = self.run.load(Ordering::Acquire);
+        if self.raw.is_none() {
+            self.run.store(number, Ordering::Release);
+        } else if own != number {
+            tracing::info!(
+                "this is run {number} of the builder, and run {own} in the raw files of this readout; \
+                 `number` in [run] or `--run` gives both the same"
+            );
+        }
     }
 
     /// How far the slowest reader of a ring is behind, as a part of the ring.
@@ -227,9 +241,9 @@ impl Observed {
         self.streams.iter().filter_map(|stream| Some((stream, times.get(stream.number)?)))
     }
 
-    /// Whether a readout is there for a stream, where readouts are other processes.
-    fn has_readout(&self, stream: &ObservedStream) -> Option<bool> {
-        self.readouts.as_ref().map(|readouts| readouts.presence.has(stream.number))
+    /// Whether a process takes frames of a stream: this one, or a readout.
+    fn is_attended(&self, stream: &ObservedStream) -> bool {
+        self.readouts.as_ref().is_none_or(|readouts| readouts.presence.is_attended(stream.number))
     }
 
     /// The sources of other processes.
@@ -261,8 +275,22 @@ impl Observed {
             account.lost += missing.total();
             account.unsure += missing.unsure;
             account.open += if self.life.has_ended() { 0 } else { missing.end };
+            account.unattended += status.unattended.get();
         }
+        account.unattended += self.after_readouts(missing);
         account
+    }
+
+    /// Frames that came due since readouts are gone: what each stream of a source lacks at its end.
+    fn after_readouts(&self, missing: &[Missing]) -> u64 {
+        let sources = self.readouts.iter().flat_map(|readouts| readouts.sources.iter());
+        let lacking = sources.map(|(_, streams)| {
+            let unattended =
+                streams.clone().filter(|stream| !self.is_attended(&self.streams[*stream]));
+            let least = streams.clone().map(|stream| missing[stream].end).min();
+            unattended.count() as u64 * least.unwrap_or(0)
+        });
+        lacking.sum()
     }
 
     /// Every stage in the order of the data.
@@ -360,6 +388,7 @@ impl Observed {
             records_dropped: lost(Item::Record),
             incomplete: self.built.incomplete.get(),
             damaged: self.built.damaged.get(),
+            unreachable: self.built.unreachable.get(),
             primitives: recorded(Item::Primitive),
             primitives_dropped: lost(Item::Primitive),
             raw_frames: recorded(Item::RawFrame),

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::iter::repeat;
 use std::num::NonZero;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -123,14 +123,12 @@ pub(super) fn configure<P: Pipeline>(plan: &Plan, mut pipeline: P) -> Result<Run
     Ok(run)
 }
 
-/// The plan of a process with a part of a run: a readout records nothing but raw streams.
+/// The plan of a process with a part of a run.
 fn of_role(plan: &Plan) -> Plan {
+    let records = plan.records();
     let mut plan = plan.clone();
-    let raw = &plan.settings.recorder.raw_streams;
-    let own = plan.sources.iter().filter(|source| plan.takes(source));
-    let is_raw = own.map(|source| source.raw_streams(raw)).sum::<usize>() > 0;
     let recorder = &mut plan.settings.recorder;
-    recorder.enabled &= plan.role != Role::Readout || is_raw;
+    recorder.enabled = records;
     if plan.role == Role::Builder {
         recorder.raw_streams = RawStreams::None;
     }
@@ -149,7 +147,7 @@ impl Apart {
         let meeting = || Meeting::new::<ItemOf<P>>(plan, P::Finder::ITEMS_MAX);
         Ok(match plan.role {
             Role::All => Self::Nothing,
-            Role::Readout => Self::Readout(meeting()?),
+            Role::Readout => Self::Readout(meeting()?.prepared()?),
             Role::Builder => Self::Builder(meeting()?, Listening::at(&plan.settings.builder)?),
         })
     }
@@ -597,7 +595,7 @@ fn launch<P: Pipeline>(
     let times = Arc::clone(stages.times());
     let source_names = Arc::new(SourceNames::of(plan));
     let observed = Arc::new(Observed {
-        run: plan.run_number(),
+        run: AtomicU32::new(plan.run_number()),
         role: plan.role,
         snapshots: Default::default(),
         clock: Arc::clone(&clock),
@@ -694,7 +692,9 @@ fn launch<P: Pipeline>(
     match end {
         End::Decides(found) => decide(&mut run, found)?,
         End::Readout(meeting, end) => {
-            let link = ReadoutLink { meeting, end, shared: shared(&mut run) };
+            let joined = Arc::clone(&observed);
+            let numbered = move |number| joined.belong_to(number);
+            let link = ReadoutLink { meeting, end, shared: shared(&mut run), numbered };
             run.threads.push(spawn("link", &observed.life, move || link.run())?);
         }
         End::Builder { meeting, listening, end, found, .. } => {

@@ -20,6 +20,8 @@ pub struct StreamStatus {
     pub missing: Counter,
     /// Of the missing, those in the last gap of more than 4094 frames.
     pub outage: Counter,
+    /// Of the missing, those that came due while no process took frames of the stream.
+    pub unattended: Counter,
     /// Frames that may be missing beyond those, while others came in their place from another time.
     pub unsure: Counter,
     /// 1 while the stream goes on from another time and has not come back.
@@ -109,6 +111,7 @@ impl StreamStatus {
             Step::Varying { .. } | Step::Slices { .. } => 0,
         };
         self.missing.set(self.missing.get().saturating_add(between));
+        self.unattended.set(self.unattended.get().saturating_add(between));
         let is_outage = between > OUTAGE_FRAMES;
         let before = earlier.in_step.get();
         let (outage, home) = match (later.outage.get(), is_outage) {
@@ -133,7 +136,7 @@ impl StreamStatus {
     }
 
     /// Number of figures.
-    pub const WORDS: usize = 21;
+    pub const WORDS: usize = 22;
 
     fn all(&self) -> [&Counter; Self::WORDS] {
         [
@@ -142,6 +145,7 @@ impl StreamStatus {
             &self.in_step,
             &self.missing,
             &self.outage,
+            &self.unattended,
             &self.unsure,
             &self.away,
             &self.home,
@@ -193,6 +197,9 @@ mod tests {
         assert_eq!((sum.frames.get(), sum.in_step.get()), (179, 179));
         // One of each, and frames 201 to 220.
         assert_eq!((sum.missing.get(), sum.outage.get()), (22, 0));
+        assert_eq!(sum.unattended.get(), 20);
+        let later = self::sum(&sum, &counted(311, 400));
+        assert_eq!((later.missing.get(), later.unattended.get()), (33, 30));
         // In step and missing are all of them.
         assert_eq!(sum.in_step.get() + sum.missing.get(), 201);
         assert_eq!((sum.first_timestamp.get(), sum.newest_timestamp.get()), (3200, 9600));

@@ -13,6 +13,7 @@ use gannet_wire::record::{Record, Records};
 use super::far_stream::FarStream;
 use super::guest::{Guest, Standing};
 use super::item_intake::ItemIntake;
+use super::presence::Readout;
 use super::{LinkError, Orders, Presence};
 use crate::items::ItemSender;
 use crate::latency::Window;
@@ -161,9 +162,9 @@ impl<I: Item + Record> BuilderEnd<I> {
         self.guests.push(Guest::new(messenger, self.came, now_ns));
     }
 
-    /// Whether all that was to be said to the readouts was taken.
-    pub fn has_said_all(&self) -> bool {
-        self.guests.iter().filter(|guest| guest.is_joined()).all(Guest::has_heard_all)
+    /// Whether the readouts and this end have taken all that was said, and know it of each other.
+    pub fn is_settled(&self) -> bool {
+        self.guests.iter().filter(|guest| guest.is_joined()).all(Guest::is_settled)
     }
 
     /// Exchanges messages with all that have come, and tells what becomes of them; gives whether anything came.
@@ -210,9 +211,8 @@ impl<I: Item + Record> BuilderEnd<I> {
             Standing::Gathered if !self.is_over && self.is_gathered(now_ns) => {
                 self.welcome(now_ns, guest, tell);
             }
-            Standing::Joined if self.may_go(now_ns, guest) => {
-                guest.ended_ns = None;
-                guest.say(&Message::Done);
+            Standing::Joined if self.has_stayed(now_ns, guest) && guest.has_answered_all() => {
+                guest.let_go();
             }
             _ => {}
         }
@@ -248,6 +248,11 @@ impl<I: Item + Record> BuilderEnd<I> {
                 guest.ended_ns = Some(now_ns);
                 for stream in &guest.streams {
                     self.streams[*stream as usize].ended = true;
+                }
+                // Where it is the last, the run ends with it.
+                if !self.has_ended() {
+                    let ended = guest.streams.iter().map(|stream| *stream as usize);
+                    ended.for_each(|stream| self.presence.set(stream, Readout::Ended));
                 }
             }
             _ => return Err(LinkError::Message("a message out of turn")),
@@ -314,10 +319,9 @@ impl<I: Item + Record> BuilderEnd<I> {
 
     /// Whether a readout that has ended before others has stayed for long enough. Where it is the last, it stays until
     /// nobody asks any more.
-    fn may_go(&self, now_ns: u64, guest: &Guest) -> bool {
+    fn has_stayed(&self, now_ns: u64, guest: &Guest) -> bool {
         let stayed_ns = guest.ended_ns.map(|ended_ns| now_ns.saturating_sub(ended_ns));
         stayed_ns.is_some_and(|stayed_ns| stayed_ns >= self.welcoming.gather_ns)
-            && guest.has_answered_all()
             && !self.has_ended()
     }
 
@@ -325,7 +329,7 @@ impl<I: Item + Record> BuilderEnd<I> {
         guest.stand(Standing::Joined, now_ns);
         guest.say(&Message::Welcome { run: self.welcoming.run });
         for stream in guest.streams.clone() {
-            self.presence.set(stream as usize, true);
+            self.presence.set(stream as usize, Readout::AtWork);
             if !self.streams[stream as usize].awaited {
                 guest.say(&Message::Awaited { stream, awaited: false });
             }
@@ -347,13 +351,16 @@ impl<I: Item + Record> BuilderEnd<I> {
         if self.readouts == 0 && !self.is_gathered {
             self.gathering_ns = None;
         }
+        let has_ended = self.has_ended();
         for stream in guest.streams.iter().map(|stream| *stream as usize) {
             self.streams[stream].take_away();
-            self.presence.set(stream, false);
+            if !has_ended {
+                self.presence.set(stream, Readout::Away);
+            }
         }
         tell(Event::Left { streams: guest.streams.clone(), error });
         for (number, stream) in guest.unanswered() {
-            self.answer(never_came(number, stream as usize));
+            self.answer(self.no_readout(number, stream as usize));
         }
     }
 
@@ -377,7 +384,7 @@ impl<I: Item + Record> BuilderEnd<I> {
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => {
                     if !mem::replace(&mut self.is_over, true) {
-                        self.say_to_all(&Message::Done);
+                        self.joined().for_each(Guest::let_go);
                     }
                     return;
                 }
@@ -393,16 +400,28 @@ impl<I: Item + Record> BuilderEnd<I> {
         self.joined().for_each(|guest| guest.say(message));
     }
 
-    /// Asks all readouts for a window, and answers for the streams that have none.
+    /// Asks the readouts for a window, and answers for the streams that have none, or one that is about to go.
     fn ask(&mut self, now_ns: u64, number: u64, request: DataRequest) {
         let Window { begin, end } = request.window();
         let wait_ns = request.deadline_ns().saturating_sub(now_ns);
-        self.joined().for_each(|guest| guest.ask(Ask { number, begin, end, wait_ns }));
-        for stream in 0..self.streams.len() {
-            if !self.presence.has(stream) {
-                self.answer(never_came(number, stream));
-            }
+        let mut guests = mem::take(&mut self.guests);
+        let mut is_asked = vec![false; self.streams.len()];
+        let stays = |guest: &&mut Guest| {
+            guest.is_joined() && !guest.may_go && !self.has_stayed(now_ns, guest)
+        };
+        for guest in guests.iter_mut().filter(stays) {
+            guest.ask(Ask { number, begin, end, wait_ns });
+            guest.streams.iter().for_each(|stream| is_asked[*stream as usize] = true);
         }
+        self.guests = guests;
+        let unasked = is_asked.iter().enumerate().filter(|(_, is_asked)| !**is_asked);
+        unasked.for_each(|(stream, _)| self.answer(self.no_readout(number, stream)));
+    }
+
+    /// The answer of a stream without readout, which may have had data unless its readout had ended.
+    fn no_readout(&self, number: u64, stream: usize) -> StreamAnswer {
+        let (error_bits, unreachable) = (error_bits::DATA_NOT_FOUND, !self.streams[stream].ended);
+        StreamAnswer { number, stream, error_bits, frames: Vec::new(), unreachable }
     }
 
     fn answer(&self, answer: StreamAnswer) {
@@ -428,9 +447,4 @@ fn refuse(guest: &mut Guest, refusal: Refusal, now_ns: u64, tell: &mut impl FnMu
     guest.say(&Message::Refused(refusal));
     guest.stand(Standing::Refused, now_ns);
     tell(Event::Refused { streams: guest.streams.clone(), refusal });
-}
-
-/// The answer of a stream that never came.
-fn never_came(number: u64, stream: usize) -> StreamAnswer {
-    StreamAnswer { number, stream, error_bits: error_bits::DATA_NOT_FOUND, frames: Vec::new() }
 }

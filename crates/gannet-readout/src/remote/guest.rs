@@ -48,8 +48,10 @@ pub(super) struct Guest {
     pub epoch: u64,
     /// Its streams.
     pub streams: Vec<u32>,
-    /// When it said that no more items come, until it is told that it may go.
+    /// When it said that no more items come.
     pub ended_ns: Option<u64>,
+    /// Whether it was told that it may go.
+    pub may_go: bool,
     /// Messages that wait for room.
     waiting: VecDeque<Vec<u8>>,
     /// Windows that it was asked for, with the streams that have not answered.
@@ -68,6 +70,7 @@ impl Guest {
             epoch: 0,
             streams: Vec::new(),
             ended_ns: None,
+            may_go: false,
             waiting: VecDeque::new(),
             open: HashMap::new(),
             parts: HashMap::new(),
@@ -89,6 +92,13 @@ impl Guest {
         let mut bytes = Vec::new();
         message.write(&mut bytes);
         self.waiting.push_back(bytes);
+    }
+
+    /// Tells it that it may go; nothing is asked of it any more.
+    pub fn let_go(&mut self) {
+        if !std::mem::replace(&mut self.may_go, true) {
+            self.say(&Message::Done);
+        }
     }
 
     /// Asks it for a window of all its streams.
@@ -125,9 +135,11 @@ impl Guest {
         self.open.is_empty()
     }
 
-    /// Whether it has taken all that was to be said to it.
-    pub fn has_heard_all(&self) -> bool {
-        self.waiting.is_empty() && self.messenger.taken_there() == self.messenger.sent()
+    /// Whether each side has taken all that the other one had to say, and knows that.
+    pub fn is_settled(&self) -> bool {
+        self.waiting.is_empty()
+            && self.messenger.taken_there() == self.messenger.sent()
+            && self.messenger.has_told_taken()
     }
 
     /// Takes a part of an answer; gives the answer when it is whole.
@@ -160,6 +172,7 @@ impl Guest {
             stream: stream as usize,
             error_bits,
             frames,
+            unreachable: false,
         }))
     }
 

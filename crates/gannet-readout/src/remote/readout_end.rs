@@ -69,6 +69,8 @@ pub struct ReadoutEnd<I> {
     windows: BufferWindows,
     accounts: Accounts,
     state: State,
+    /// Number of the run of the last builder.
+    run: Option<u32>,
     /// Answers on their way, and how much of the first was sent.
     answers: VecDeque<StreamAnswer>,
     answered: usize,
@@ -109,6 +111,7 @@ impl<I: Item + Record> ReadoutEnd<I> {
             windows,
             accounts: Accounts::default(),
             state: State::Strange,
+            run: None,
             answers: VecDeque::new(),
             answered: 0,
             message: Vec::new(),
@@ -133,9 +136,14 @@ impl<I: Item + Record> ReadoutEnd<I> {
         matches!(self.state, State::Joined | State::Done)
     }
 
-    /// Whether the builder has said that it needs this readout no more.
+    /// Number of the builder's run, of the last builder that welcomed this readout.
+    pub fn run(&self) -> Option<u32> {
+        self.run
+    }
+
+    /// Whether the builder has said that it needs this readout no more, and has taken all that was sent.
     pub fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.state == State::Done && self.under_way.is_empty()
     }
 
     /// Whether no items will come any more, and all that came are sent or lost.
@@ -177,6 +185,10 @@ impl<I: Item + Record> ReadoutEnd<I> {
             return Ok(());
         }
         if self.state == State::Joined {
+            if self.items_ended {
+                // Nor does any frame come.
+                self.windows.close();
+            }
             self.windows.poll(now_ns, &mut |answer| {
                 self.accounts.fragments.offer(1);
                 self.answers.push_back(answer);
@@ -225,7 +237,9 @@ impl<I: Item + Record> ReadoutEnd<I> {
     fn hear(&mut self, now_ns: u64, message: &[u8]) -> Result<(), LinkError> {
         let place = |stream| self.numbers.binary_search(&stream).ok();
         match (Message::parse(message), self.state) {
-            (Ok(Message::Welcome { .. }), State::Greeting) => self.state = State::Joined,
+            (Ok(Message::Welcome { run }), State::Greeting) => {
+                (self.run, self.state) = (Some(run), State::Joined);
+            }
             (Ok(Message::Refused(refusal)), State::Greeting) => {
                 return Err(LinkError::Refused(refusal));
             }

@@ -102,7 +102,8 @@ impl Windows for RemoteWindows {
                 let missing = answered.iter().enumerate().filter(|(_, answered)| !**answered);
                 for (stream, _) in missing {
                     let (number, error_bits) = (*number, error_bits::DATA_NOT_FOUND);
-                    give(StreamAnswer { number, stream, error_bits, frames: Vec::new() });
+                    let frames = Vec::new();
+                    give(StreamAnswer { number, stream, error_bits, frames, unreachable: true });
                 }
                 return false;
             }

@@ -418,10 +418,9 @@ fn a_readout_that_is_gone_disturbs_no_other_and_goes_on_counting_when_it_is_back
         bench.step().unwrap();
         windows.poll(bench.now_ns(), &mut |answer| answers.push(answer));
     }
-    let [StreamAnswer { stream: 1, error_bits: error_bits::DATA_NOT_FOUND, .. }] = answers[..]
-    else {
-        panic!("{answers:?}")
-    };
+    assert_eq!(answers.len(), 1);
+    assert_eq!(answers[0].error_bits, error_bits::DATA_NOT_FOUND);
+    assert!(answers[0].stream == 1 && answers[0].unreachable, "{answers:?}");
     assert_eq!(bench.copies.iter().map(|copy| copy.stalled.get()).collect::<Vec<_>>(), [0, 1, 0]);
     let Some(Event::Left { streams, .. }) = bench.events.last() else {
         panic!("{:?}", bench.events)
@@ -438,6 +437,7 @@ fn a_readout_that_is_gone_disturbs_no_other_and_goes_on_counting_when_it_is_back
     let answers = bench.ask(2, Window { begin: 0, end: STEP }, Duration::from_secs(3600));
     let bits: Vec<_> = answers.iter().map(|answer| answer.error_bits).collect();
     assert_eq!(bits, [0, error_bits::DATA_NOT_FOUND, 0]);
+    assert!(answers[1].unreachable);
 
     // It comes back, and has forgotten all.
     bench.readouts[1] = Far::new(WELCOMING.digest, 2, SHARES[1]);
@@ -507,12 +507,41 @@ fn one_that_ends_before_the_others_stays_for_a_while() {
     (0..100).for_each(|_| bench.step().unwrap());
     let answers = bench.ask(1, Window { begin: 0, end: STEP }, Duration::ZERO);
     assert!(answers.iter().all(|answer| answer.error_bits == 0));
+    // It waits for no frame any more.
+    let mut windows = bench.windows.take().unwrap();
+    let behind = Window { begin: 20 * STEP, end: 21 * STEP };
+    let hour_ns = 3600 * SECOND_NS;
+    windows.ask(2, DataRequest::new(behind, bench.now_ns() + hour_ns));
+    let mut answers = Vec::new();
+    while answers.len() < SHARES[0].len() {
+        bench.step().unwrap();
+        windows.poll(bench.now_ns(), &mut |answer| answers.push(answer));
+    }
+    assert!(answers.iter().all(|answer| answer.stream != 1 && !answer.unreachable));
+    // However much is asked, it may go then, and knows of each answer that it was taken.
     bench.ahead_ns += WELCOMING.gather_ns;
-    bench.step_until(|bench| bench.readouts[0].end.is_done());
+    let accounts = bench.readouts[0].end.accounts();
+    let mut number = 3;
+    while !bench.readouts[0].end.is_done() {
+        windows.ask(number, DataRequest::new(behind, bench.now_ns() + hour_ns));
+        bench.step().unwrap();
+        number += 1;
+    }
+    bench.readouts[0].end.leave();
+    let (delivered, dropped) = lost(&accounts.fragments);
+    assert!(delivered >= 4 && dropped == 0, "{delivered}, {dropped}");
     assert!(!bench.readouts[1].end.is_done() && !bench.builder.is_over());
     bench.readouts[0].link = None;
     bench.step_until(|bench| !bench.builder.presence().has(0));
     assert_eq!(bench.copies[0].stalled.get(), 0, "it has ended");
+    windows.close();
+    let mut answers = Vec::new();
+    while answers.len() < (number as usize - 3) * STREAMS + 1 {
+        bench.step().unwrap();
+        windows.poll(bench.now_ns(), &mut |answer| answers.push(answer));
+    }
+    assert!(answers.iter().all(|answer| !answer.unreachable), "it lacks nothing that there was");
+    bench.windows = Some(windows);
     // The last one stays until nobody asks.
     bench.readouts[1].found.take().unwrap().finish();
     bench.step_until(|bench| bench.builder.has_ended());

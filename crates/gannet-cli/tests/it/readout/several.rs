@@ -40,7 +40,6 @@ streams = {{ count = 2, slot = 1 }}
 depth = "300 ms"
 [builder]
 {builder}
-gather = "{PATIENCE}"
 [record]
 request_timeout = "{PATIENCE}"
 [pipeline.tpg]
@@ -58,14 +57,19 @@ tracks = {{ rate_hz = {rate_hz} }}
     bench
 }
 
+/// A link whose first readouts wait for the others however long these take.
+fn patient(builder: &str) -> String {
+    format!("{builder}\ngather = \"{PATIENCE}\"")
+}
+
 const CAPTURES: [&str; 2] = ["capture = \"north.pcap\"", "capture = \"south.pcap\""];
 
 /// Sources that are captures with so many frames of each stream. However unevenly the machine lets the processes
 /// run, each waits for the others.
 fn captured(builder: &str, frames: u64) -> Bench {
-    let patient = format!("late_after = \"{PATIENCE}\"\nagree_within = \"{PATIENCE}\"");
-    let builder = format!("{builder}\ndeadline = \"{PATIENCE}\"");
-    let bench = bench(300.5, CAPTURES, &builder, &patient);
+    let merge = format!("late_after = \"{PATIENCE}\"\nagree_within = \"{PATIENCE}\"");
+    let builder = patient(&format!("{builder}\ndeadline = \"{PATIENCE}\""));
+    let bench = bench(300.5, CAPTURES, &builder, &merge);
     write_captures(&bench, frames);
     bench
 }
@@ -168,19 +172,30 @@ fn completeness(bench: &Bench) -> Vec<[bool; 2]> {
     records.iter().map(complete).collect()
 }
 
+/// Two sources that listen, and whose tracks all lead to decisions.
+fn listening(builder: &str) -> Bench {
+    let inputs = [(); 2].map(|()| format!("udp = {{ listen = [\"{}\"] }}", free_address()));
+    bench(1000.5, inputs.each_ref().map(String::as_str), builder, "")
+}
+
+/// A builder with both readouts.
+fn at_work(bench: &Bench) -> [Part; 3] {
+    let mut builder = Part::start(bench, "builder", &["--role", "builder"]);
+    builder.says("is running");
+    let start = |name| readout(Command::new(gannet()), bench, name);
+    let (mut north, mut south) = (start("north"), start("south"));
+    builder.says("readouts and builder are joined");
+    north.says("run 5 is running");
+    south.says("run 5 is running");
+    [builder, north, south]
+}
+
 /// Kills the southern one of two readouts at work, and starts it again.
 fn comes_back(link: &str) {
     let _alone = alone();
-    let inputs = [(); 2].map(|()| format!("udp = {{ listen = [\"{}\"] }}", free_address()));
-    let builder = format!("{link}\ndeadline = \"20 s\"");
-    let bench = bench(1000.5, inputs.each_ref().map(String::as_str), &builder, "");
-    let mut builder = Part::start(&bench, "builder", &["--role", "builder"]);
-    builder.says("is running");
+    let bench = listening(&patient(&format!("{link}\ndeadline = \"20 s\"")));
+    let [mut builder, north, mut south] = at_work(&bench);
     let start = |name| readout(Command::new(gannet()), &bench, name);
-    let (mut north, mut south) = (start("north"), start("south"));
-    builder.says("readouts and builder are joined");
-    north.says("is running");
-    south.says("is running");
     let traffic = bench.traffic();
     thread::sleep(Duration::from_secs(1));
     south.child.kill().unwrap();
@@ -208,6 +223,50 @@ fn comes_back(link: &str) {
     let of_south = |figure: &str| builder.number(&format!("/streams/{}/{figure}", SOUTH.start));
     assert!(of_south("missing") > 100, "{}\n{told}", builder.report);
     assert!(of_south("frames") > south.number("/streams/0/frames"), "{}\n{told}", builder.report);
+    assert!(builder.ledger("sent", "no_readout") > 100, "{}\n{told}", builder.report);
+    // Nor is a record whole that nobody had the southern streams for.
+    let unreachable = builder.number("/recorder/unreachable");
+    assert!(unreachable > 0, "{}\n{told}", builder.report);
+    assert!(builder.number("/recorder/damaged") >= unreachable, "{}\n{told}", builder.report);
+    assert_eq!(builder.status.code(), Some(3), "{told}");
+}
+
+/// Stops the southern one of two readouts at work.
+fn leaves(link: &str) {
+    let _alone = alone();
+    let bench = listening(&format!("{link}\ngather = \"2 s\""));
+    let [builder, north, south] = at_work(&bench);
+    let traffic = bench.traffic();
+    thread::sleep(Duration::from_secs(2));
+    // However much is asked meanwhile, it is let go, and all that it has sent was taken.
+    let south = south.stop();
+    thread::sleep(Duration::from_secs(1));
+    drop(traffic);
+    let (north, builder) = (north.stop(), builder.stop());
+
+    let told = format!("{}\n{}\n{}", builder.errors, north.errors, south.errors);
+    for ended in [&north, &south, &builder] {
+        assert_eq!(ended.open_books(), [""; 0], "{told}");
+    }
+    assert!(south.ledger("fragments", "delivered") > 0, "{}\n{told}", south.report);
+    for sent in ["to_builder", "fragments"] {
+        assert_eq!(south.ledger(sent, "no_builder"), 0, "{}\n{told}", south.report);
+    }
+    // Records behind its end reach beyond its data, and frames that nobody took are counted.
+    assert!(completeness(&bench).contains(&[true, false]), "{told}");
+    assert_eq!(builder.number("/recorder/unreachable"), 0, "{}\n{told}", builder.report);
+    assert!(builder.ledger("sent", "no_readout") > 100, "{}\n{told}", builder.report);
+    assert!(!builder.errors.contains("is set apart"), "{told}");
+}
+
+#[test]
+fn a_readout_that_is_stopped_leaves_nothing_behind_over_shared_memory() {
+    leaves(BY_SHM);
+}
+
+#[test]
+fn a_readout_that_is_stopped_leaves_nothing_behind_over_udp() {
+    leaves(&by_udp());
 }
 
 #[test]
@@ -222,7 +281,7 @@ fn a_readout_that_is_killed_disturbs_no_other_and_comes_back_over_udp() {
 
 #[test]
 fn two_readouts_cannot_have_one_source() {
-    let bench = bench(300.5, CAPTURES, BY_SHM, "");
+    let bench = bench(300.5, CAPTURES, &patient(BY_SHM), "");
     write_captures(&bench, 10);
     let mut builder = Part::start(&bench, "builder", &["--role", "builder"]);
     builder.says("is running");

@@ -33,10 +33,9 @@ impl Listening {
     /// Listens where the plan says.
     pub fn at(config: &BuilderConfig) -> Result<Self, RunError> {
         let refuse = |error: io::Error| {
-            let listen = &config.listen;
-            RunError::Builder(format!(
-                "cannot listen at {listen}: {error}; is another builder there?"
-            ))
+            let (listen, is_taken) = (&config.listen, error.kind() == io::ErrorKind::AddrInUse);
+            let advice = if is_taken { "; is another builder there?" } else { "" };
+            RunError::Builder(format!("cannot listen at {listen}: {error}{advice}"))
         };
         Ok(match config.backend {
             Backend::Shm => {
@@ -173,7 +172,7 @@ fn serve_all<I: Item + Record>(
         }
         if end.is_over() {
             let begin = over.get_or_insert_with(Instant::now);
-            if end.has_said_all() || begin.elapsed() > deadline {
+            if end.is_settled() || begin.elapsed() > deadline {
                 return;
             }
         }
