@@ -501,7 +501,7 @@ fn producers_that_wait_for_a_disk_that_hangs_are_let_go_when_the_run_ends() {
 
 #[test]
 fn an_abandoned_drain_gives_up_what_waits_and_closes_the_log() {
-    let delay = Duration::from_millis(60);
+    let delay = Duration::from_millis(30);
     let disk = MannerDisk::new(Manner { reserves: true, delay, ..Manner::default() });
     let directory = tempfile::tempdir().unwrap();
     let recorder = start(&disk, directory.path());
