@@ -221,19 +221,14 @@ pub struct Injection {
 
 impl Injectable {
     /// What the run counts where this shows, from whatever cause.
-    fn counted(&self, snapshot: &Snapshot, noisy: &[(u32, u64)]) -> u64 {
+    fn counted(&self, snapshot: &Snapshot, noisy: &[Noisy]) -> u64 {
         match self.figure {
             Figure::Drops => {
                 let stage = snapshot.ledger.iter().find(|statement| statement.stage == self.stage);
                 stage.map_or(0, |statement| statement.count(self.reason))
             }
             Figure::Late => snapshot.streams.iter().map(|stream| stream.late).sum(),
-            Figure::Primitives => {
-                let of = |(channel, before): &(u32, u64)| {
-                    primitives(snapshot, *channel).saturating_sub(*before)
-                };
-                noisy.iter().map(of).sum()
-            }
+            Figure::Primitives => noisy.iter().map(|channel| channel.counted(snapshot)).sum(),
             Figure::Silences => snapshot.recorder.silences,
             Figure::Outages => snapshot.recorder.outages,
             Figure::Pauses => snapshot.trigger.pauses,
@@ -293,8 +288,54 @@ pub struct Breakable {
 struct Past {
     count: u64,
     injections: Vec<Kept>,
-    /// Channels that were made noisy, and the primitives of each before.
-    noisy: Vec<(u32, u64)>,
+    /// Channels that were made noisy.
+    noisy: Vec<Noisy>,
+}
+
+/// A channel that was made noisy.
+#[derive(Debug)]
+struct Noisy {
+    channel: u32,
+    /// Primitives that it had before, or that came while it was left alone.
+    others: u64,
+    /// Hits that were put into it, those of an injection under way left out.
+    put_in: u64,
+    is_over: bool,
+    /// Its primitives, without those others, as of the first look after that.
+    at_end: Option<u64>,
+}
+
+impl Noisy {
+    fn new(channel: u32, others: u64) -> Self {
+        Self { channel, others, put_in: 0, is_over: false, at_end: None }
+    }
+
+    /// Its primitives while it was made noisy: when that is over, those that come later count until all hits that were
+    /// put in can have been found.
+    fn counted(&self, snapshot: &Snapshot) -> u64 {
+        let since = primitives(snapshot, self.channel).saturating_sub(self.others);
+        self.at_end.map_or(since, |at_end| since.min(self.put_in.max(at_end)))
+    }
+
+    /// It is made noisy again.
+    fn begin(&mut self, snapshot: &Snapshot) {
+        let since = primitives(snapshot, self.channel).saturating_sub(self.others);
+        self.others += since - self.counted(snapshot);
+        (self.is_over, self.at_end) = (false, None);
+    }
+
+    /// So many hits were put into it, and no more are.
+    fn end(&mut self, put_in: u64) {
+        self.put_in += put_in;
+        self.is_over = true;
+    }
+
+    /// Somebody looks.
+    fn look(&mut self, snapshot: &Snapshot) {
+        if self.is_over && self.at_end.is_none() {
+            self.at_end = Some(self.counted(snapshot));
+        }
+    }
 }
 
 /// An injection, with what its fault had done before it.
@@ -335,7 +376,9 @@ impl Faults {
 
     /// What came of every fault so far, by the last `snapshot`.
     pub fn accounts(&self, snapshot: &Snapshot) -> Vec<FaultAccount> {
-        let past = self.lock();
+        let mut past = self.lock();
+        self.renew(&mut past);
+        past.noisy.iter_mut().for_each(|channel| channel.look(snapshot));
         let account = |what: &'static Injectable| {
             let recorder = snapshot.ledger.iter().find(|statement| statement.stage == RECORDER);
             let chunks = recorder.map(|statement| Chunks {
@@ -383,16 +426,21 @@ impl Faults {
         }
         let mut past = self.lock();
         self.renew(&mut past);
+        past.noisy.iter_mut().for_each(|channel| channel.look(snapshot));
         let last = past.injections.last().map(|kept| &kept.injection);
         let before = self.switch.suffered(what.fault);
         if last.is_some_and(|last| last.under_way) || !self.switch.switch_on(what.fault, at, time) {
             return Err(Refused::Busy(last.cloned()));
         }
         let channel = self.switch.noisy_channel(at).filter(|_| what.fault == LiveFault::Noise);
-        if let Some(channel) = channel
-            && past.noisy.iter().all(|(known, _)| *known != channel)
-        {
-            past.noisy.push((channel, primitives(snapshot, channel)));
+        if let Some(channel) = channel {
+            match past.noisy.iter_mut().find(|known| known.channel == channel) {
+                Some(known) => known.begin(snapshot),
+                None => {
+                    let others = primitives(snapshot, channel);
+                    past.noisy.push(Noisy::new(channel, others));
+                }
+            }
         }
         past.count += 1;
         let injection = Injection {
@@ -425,11 +473,17 @@ impl Faults {
 
     /// Brings the last injection up to date: those before it are over, and were when it began.
     fn renew(&self, past: &mut Past) {
-        let Some(Kept { injection, what, before }) = past.injections.last_mut() else { return };
-        if injection.under_way {
-            // In this order: what is over suffers no more.
-            injection.under_way = self.switch.order().is_some();
-            injection.suffered = self.switch.suffered(what.fault) - *before;
+        let Past { injections, noisy, .. } = past;
+        let Some(Kept { injection, what, before }) = injections.last_mut() else { return };
+        if !injection.under_way {
+            return;
+        }
+        // In this order: what is over suffers no more.
+        injection.under_way = self.switch.order().is_some();
+        injection.suffered = self.switch.suffered(what.fault) - *before;
+        if !injection.under_way {
+            let made = noisy.iter_mut().find(|known| Some(known.channel) == injection.channel);
+            made.into_iter().for_each(|made| made.end(injection.suffered));
         }
     }
 }
@@ -437,6 +491,7 @@ impl Faults {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::channels::ChannelFigures;
 
     const TIME: Duration = Duration::from_secs(5);
 
@@ -453,6 +508,30 @@ mod tests {
             panic!("two at once");
         };
         assert_eq!((other, faults.injections()), (first.clone(), vec![first]));
+    }
+
+    /// A run that has found so many primitives in channel 7.
+    fn found(tps: u64) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        let figures = ChannelFigures { channel: 7, tps, ..ChannelFigures::default() };
+        snapshot.channels.all = vec![figures].into();
+        snapshot
+    }
+
+    #[test]
+    fn what_a_noisy_channel_finds_later_is_not_counted() {
+        let mut noisy = Noisy::new(7, 10);
+        assert_eq!(noisy.counted(&found(25)), 15);
+        // The last 5 of 20 are still to be found.
+        noisy.end(20);
+        noisy.look(&found(25));
+        assert_eq!([25, 28, 30, 1000].map(|tps| noisy.counted(&found(tps))), [15, 18, 20, 20]);
+        noisy.begin(&found(1000));
+        assert_eq!([1000, 1004].map(|tps| noisy.counted(&found(tps))), [20, 24]);
+        // Particles were found in it too.
+        noisy.end(3);
+        noisy.look(&found(1004));
+        assert_eq!(noisy.counted(&found(2000)), 24);
     }
 
     #[test]
