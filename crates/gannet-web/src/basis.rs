@@ -30,7 +30,7 @@ pub(crate) struct Shown<'a> {
     text: &'a str,
 }
 
-/// The configuration of the run.
+/// The configuration of the run, or of the first that is to come.
 pub(crate) async fn config(ask: Ask<Nothing>) -> Result<Reply<Shown<'static>>, Problem> {
     Ok(Reply::json(Shown { text: &basis(&ask.shared)?.configuration }))
 }
@@ -55,6 +55,6 @@ pub(crate) async fn doctor(ask: Ask<Nothing>) -> Result<Reply<Vec<Check>>, Probl
 fn basis(shared: &Shared) -> Result<Arc<Basis>, Problem> {
     shared.present.views().basis.ok_or_else(|| {
         let detail = "this process does not tell what it was made of";
-        shared.without(Problem::new(StatusCode::NOT_FOUND, "no-configuration", detail))
+        Problem::new(StatusCode::NOT_FOUND, "no-configuration", detail)
     })
 }

@@ -69,13 +69,12 @@ pub(crate) struct Shared {
 impl Shared {
     /// Why something of a run cannot be had: that there was none yet, or else `problem`.
     pub fn without(&self, problem: Problem) -> Problem {
-        match self.present.views().basis {
-            None if self.desk.commands.station.is_some() => {
-                let detail = "there was no run yet; this is known when one has been started";
-                Problem::new(StatusCode::NOT_FOUND, "no-run", detail)
-            }
-            _ => problem,
+        let station = self.desk.commands.station.as_ref();
+        if station.is_some_and(|station| station.status().run.is_none()) {
+            let detail = "there was no run yet; this is known when one has been started";
+            return Problem::new(StatusCode::NOT_FOUND, "no-run", detail);
         }
+        problem
     }
 
     /// The newest snapshot.

@@ -31,7 +31,8 @@ use gannet_measure::quantity::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::config::Plan;
+use crate::config::{Plan, SourceInput};
+use crate::snapshot::Snapshot;
 
 pub use machine::memory_doubt;
 pub use receiving::ReceiveCost;
@@ -157,6 +158,8 @@ pub struct Needs {
     pub threads: usize,
     /// Frames per second that the busiest receiving thread takes.
     pub busiest_frames_per_s: f64,
+    /// Whether receiving threads make some of the frames themselves.
+    pub emulated: bool,
     /// Where records are written.
     pub directory: PathBuf,
     /// Space that the recorder leaves free there, in bytes.
@@ -185,6 +188,7 @@ impl Default for Needs {
             memory: 4 << 30,
             threads: 2,
             busiest_frames_per_s: 16.0 * 62.5e6 / 2048.0,
+            emulated: false,
             directory: ".".into(),
             disk_reserve: 256 << 20,
             disk_bytes_per_s: 3e6,
@@ -220,6 +224,7 @@ impl Needs {
             // Those behind the receiving ones are busy only now and then.
             threads: forecast.receive_threads + 1,
             busiest_frames_per_s: forecast.busiest_frames_per_s,
+            emulated: plan.sources.iter().any(|it| matches!(it.input, SourceInput::Emulated)),
             directory: plan.settings.recorder.directory.clone(),
             disk_reserve: plan.settings.recorder.disk_reserve.bytes(),
             disk_bytes_per_s: forecast.disk_bytes_per_s,
@@ -245,15 +250,11 @@ pub fn examine(system: &System, needs: &Needs, cost: &Result<ReceiveCost, String
     checks
 }
 
-/// Looks at what `needs` depends on while a run has its sockets, cards and rings, which nobody else can have then;
-/// `cost` is what receiving has cost it.
-pub fn examine_running(
-    system: &System,
-    needs: &Needs,
-    cost: &Result<ReceiveCost, String>,
-) -> Vec<Check> {
+/// Looks at what `needs` depends on while the run of `snapshot` has its sockets, cards and rings, which nobody else can
+/// have then.
+pub fn examine_running(system: &System, needs: &Needs, snapshot: &Snapshot) -> Vec<Check> {
     let mut checks = machine::checks(system, needs);
-    checks.push(receiving::check(needs, cost));
+    checks.push(receiving::check_running(needs, snapshot));
     checks.extend(network::checks(system, needs));
     checks.extend(interfaces::checks(system, needs, &gannet_ingest::interface_addresses()));
     checks.extend(socket::checks(needs));

@@ -11,6 +11,7 @@ use super::{Check, Needs, Verdict};
 use crate::config::{Plan, Settings, SlowControlPlan, SourceInput};
 use crate::emulation::Target;
 use crate::run::Run;
+use crate::snapshot::Snapshot;
 
 /// Streams that are received for the measurement, at most.
 const STREAMS: usize = 16;
@@ -20,6 +21,8 @@ const DEPTH: Span = Span::ms(50);
 const WARM_UP: Duration = Duration::from_millis(150);
 /// How long the cost is measured; threads tell what they used every 10 ms.
 const MEASURED: Duration = Duration::from_secs(1);
+/// Part of a core beyond which a thread has hardly any time left.
+const BUSY: f64 = 0.9;
 
 /// What receiving was measured to cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -94,19 +97,37 @@ fn trial(plan: &Plan, frames_per_s: f64) -> Result<Plan, String> {
     Ok(plan)
 }
 
+/// What is checked, why, and what to do about it.
+const NAME: &str = "busiest receiving thread";
+const REASON: &str = "a socket is received by one thread; what it cannot take in time is lost";
+const REMEDY: &str = "# spread the streams over more addresses or `sockets` in the configuration";
+
+/// How busy the receiving thread with most to do has been in a run so far. One that never sleeps takes a whole core
+/// and is fine: only where the kernel had to drop datagrams too is it not.
+pub(super) fn check_running(needs: &Needs, snapshot: &Snapshot) -> Check {
+    let came = snapshot.sources.iter().filter(|source| source.frames > 0);
+    let busiest = came.max_by(|a, b| a.receive_cpu_s.total_cmp(&b.receive_cpu_s));
+    let Some(source) = busiest.filter(|_| snapshot.elapsed_s > 0.0) else {
+        return Check::new(NAME, "no frame has come yet", Verdict::Unknown, REASON);
+    };
+    let part = source.receive_cpu_s / snapshot.elapsed_s;
+    let also = if needs.emulated { ", with which it makes its frames too" } else { "" };
+    let value = format!("{:.0} % of a core so far{also}", part * 100.0);
+    let is_short = part > BUSY && source.kernel_drops > 0;
+    let verdict = if is_short { Verdict::Slow } else { Verdict::Ok };
+    Check::new(NAME, value, verdict, REASON).fixed_by(REMEDY)
+}
+
 /// How busy the receiving thread with most to do will be.
 pub(super) fn check(needs: &Needs, cost: &Result<ReceiveCost, String>) -> Check {
-    let name = "busiest receiving thread";
-    let reason = "a socket is received by one thread; what it cannot take in time is lost";
+    let (name, reason) = (NAME, REASON);
     match cost {
         Ok(ReceiveCost { s_per_frame }) => {
             let part = needs.busiest_frames_per_s * s_per_frame;
             let (percent, ns) = (part * 100.0, s_per_frame * 1e9);
             let value = format!("{percent:.0} % of a core, at {ns:.0} ns a frame measured here");
             let verdict = if part <= 1.0 { Verdict::Ok } else { Verdict::Slow };
-            Check::new(name, value, verdict, reason).fixed_by(
-                "# spread the streams over more addresses or `sockets` in the configuration",
-            )
+            Check::new(name, value, verdict, reason).fixed_by(REMEDY)
         }
         Err(cause) => Check::new(name, format!("not measured: {cause}"), Verdict::Unknown, reason),
     }
@@ -116,6 +137,7 @@ pub(super) fn check(needs: &Needs, cost: &Result<ReceiveCost, String>) -> Check 
 mod tests {
     use super::*;
     use crate::fixture::parse;
+    use crate::snapshot::SourceSnapshot;
 
     #[test]
     fn a_thread_is_slow_when_its_frames_cost_more_than_a_core() {
@@ -130,6 +152,28 @@ mod tests {
             (unknown.verdict, &*unknown.value),
             (Verdict::Unknown, "not measured: no socket")
         );
+    }
+
+    #[test]
+    fn a_thread_of_a_run_is_judged_by_what_it_took_and_what_was_dropped() {
+        let judged = |receive_cpu_s, frames, kernel_drops| {
+            let source =
+                SourceSnapshot { receive_cpu_s, frames, kernel_drops, ..Default::default() };
+            let sources = vec![SourceSnapshot::default(), source];
+            let snapshot = Snapshot { elapsed_s: 10.0, sources, ..Snapshot::default() };
+            let check = check_running(&Needs::default(), &snapshot);
+            (check.value, check.verdict)
+        };
+        assert_eq!(judged(3.0, 9, 0), ("30 % of a core so far".into(), Verdict::Ok));
+        // It may spin.
+        assert_eq!(judged(9.9, 9, 0).1, Verdict::Ok);
+        assert_eq!(judged(9.9, 9, 1), ("99 % of a core so far".into(), Verdict::Slow));
+        assert_eq!(judged(9.9, 0, 1), ("no frame has come yet".into(), Verdict::Unknown));
+        let emulated = Needs { emulated: true, ..Needs::default() };
+        let source = SourceSnapshot { receive_cpu_s: 1.0, frames: 1, ..Default::default() };
+        let snapshot = Snapshot { elapsed_s: 2.0, sources: vec![source], ..Snapshot::default() };
+        let value = check_running(&emulated, &snapshot).value;
+        assert_eq!(value, "50 % of a core so far, with which it makes its frames too");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a run rests on, as it may be shown: its configuration, and the machine.
 
 use crate::config::Plan;
-use crate::doctor::{Check, Needs, ReceiveCost, System, examine_running};
+use crate::doctor::{Check, Needs, System, examine_running};
 use crate::snapshot::Snapshot;
 
 /// Parts of keys whose values are secrets, or may hold some, unless they are names of files.
@@ -26,14 +26,7 @@ impl Basis {
     /// How the machine suits the run, as the run has used it so far. It takes some milliseconds and should not be asked
     /// for often.
     pub fn examine(&self, snapshot: &Snapshot) -> Vec<Check> {
-        let (frames, cpu_s) = snapshot.sources.iter().fold((0, 0.0), |(frames, cpu_s), source| {
-            (frames + source.frames, cpu_s + source.receive_cpu_s)
-        });
-        let cost = match frames {
-            0 => Err("no frame has come yet".to_owned()),
-            frames => Ok(ReceiveCost { s_per_frame: cpu_s / frames as f64 }),
-        };
-        examine_running(&System::default(), &self.needs, &cost)
+        examine_running(&System::default(), &self.needs, snapshot)
     }
 }
 
@@ -101,26 +94,5 @@ mod tests {
         ] {
             assert!(shown.contains(kept), "{kept}: {shown}");
         }
-    }
-
-    #[test]
-    fn a_run_is_judged_by_what_it_has_cost() {
-        let plan =
-            crate::fixture::parse("[[source]]\nudp = { listen = [\"127.0.0.1:0\"] }\n").unwrap();
-        let basis = Basis::of(&plan);
-        assert!(basis.configuration.contains("[[source]]"), "{}", basis.configuration);
-        let receiving = |snapshot: &Snapshot| {
-            let checks = basis.examine(snapshot);
-            checks.into_iter().find(|check| check.name == "busiest receiving thread").unwrap().value
-        };
-        let mut snapshot = Snapshot::default();
-        assert!(receiving(&snapshot).contains("no frame has come yet"));
-        let source = crate::snapshot::SourceSnapshot {
-            frames: 1000,
-            receive_cpu_s: 0.002,
-            ..Default::default()
-        };
-        snapshot.sources.push(source);
-        assert!(receiving(&snapshot).contains("at 2000 ns a frame"), "{}", receiving(&snapshot));
     }
 }

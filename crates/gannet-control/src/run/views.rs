@@ -22,7 +22,7 @@ pub struct Views {
     pub faults: Option<Arc<Faults>>,
     /// The history and alarms of the process, if somebody looks at it again and again.
     pub watched: Option<Arc<Watched>>,
-    /// What it rests on; absent before the first run.
+    /// What it rests on, or will; absent where nobody says it.
     pub basis: Option<Arc<Basis>>,
 }
 

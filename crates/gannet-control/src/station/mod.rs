@@ -26,7 +26,7 @@ pub use machine::{Command, Event, Machine, Refused, State};
 
 use crate::config::Plan;
 use crate::figures::Figures;
-use crate::run::{Drain, Pauser, Present, Run, RunError, Views};
+use crate::run::{Basis, Drain, Pauser, Present, Run, RunError, Views};
 use crate::snapshot::Snapshot;
 use crate::watch::Watch;
 use history::History;
@@ -141,7 +141,8 @@ impl Station {
         let watch = Watch::start(move || looked_at.views().figures, &plan);
         let watch = watch.map_err(RunError::Thread)?;
         let watched = Some(watch.watched());
-        present.turn_to(Views { watched, ..present.views() });
+        let basis = Some(Arc::new(Basis::of(&plan)));
+        present.turn_to(Views { watched, basis, ..present.views() });
         let (inner, changed) = Default::default();
         let shared = Arc::new(Shared { inner, changed, present });
         let conductor = work::Conductor { shared: Arc::clone(&shared), plan, crew };

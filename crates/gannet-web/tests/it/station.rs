@@ -100,6 +100,11 @@ fn runs_are_started_paused_resumed_and_stopped_and_pages_follow() {
     assert_eq!(get(&site, "state")["possible"], json!(["start"]));
     assert_eq!(get(&site, "runs"), json!([]));
     assert_eq!(get(&site, "snapshot")["state"], "initial");
+    // The first run is planned: what it will rest on is known.
+    assert!(get(&site, "config")["text"].as_str().unwrap().contains("[[source]]"));
+    assert!(!get(&site, "doctor").as_array().unwrap().is_empty());
+    let (status, none) = ask(&site, "GET /api/v1/waveform?channel=1", "", "");
+    assert_eq!((status, &none["code"]), (404, &json!("no-run")));
     for run in 0..2_u64 {
         let key = |command: &str| format!("{command}-{run}");
         let rest = wait_for(&site, "idle");
