@@ -27,7 +27,7 @@ use crate::event::{EventView, NoEvent, Recording};
 use crate::export::{ExportConfig, ExportError, Exported};
 use crate::finds::Looks;
 use crate::run::{Run, RunError};
-use crate::snapshot::{Figure, Snapshot, TriggerSnapshot};
+use crate::snapshot::{Figure, Flow, Snapshot, TriggerSnapshot};
 use crate::waveform::Samples;
 
 /// A kind of detector that the program can take data of.
@@ -245,6 +245,18 @@ pub trait Stages: Send + Sync {
 
     /// What of its items was handed to the recorder, beside records.
     fn recorded(&self) -> Vec<(Item, Statement)>;
+
+    /// What goes from one of its stages to another, or between them and those that every run has. The way from the
+    /// wire to the items that are found, and that from records and the like to the recorder, are known unless it is
+    /// said here how `primitives` come about otherwise.
+    fn flows(&self) -> Vec<Flow> {
+        Vec::new()
+    }
+
+    /// Whether it asks for records. Others write what they find themselves, or only answer.
+    fn asks_for_records(&self) -> bool {
+        true
+    }
 
     /// The times of the streams.
     fn times(&self) -> &Arc<MergeCounters>;

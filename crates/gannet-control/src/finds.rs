@@ -359,16 +359,18 @@ pub enum NoFinds {
         to: u64,
     },
     /// Nothing has come since somebody looks.
-    #[error("nothing is held yet: primitives are kept only while somebody looks; ask again")]
+    #[error(
+        "nothing is held yet: decisions and primitives are kept from the first look on, while the run takes data"
+    )]
     Nothing,
     /// The window was overwritten, or came before somebody looked.
-    #[error("what is held has the ticks {} to {}", held.begin, held.end)]
+    #[error("these ticks are no longer held; ticks {} to {} are", held.begin, held.end)]
     Overwritten {
         /// What is held.
         held: Held,
     },
     /// The decision is older than those that are held.
-    #[error("decision {number} is no longer held; there are {oldest} to {newest}")]
+    #[error("record {number} is no longer held; records {oldest} to {newest} are")]
     Gone {
         /// The decision.
         number: u64,
@@ -378,7 +380,7 @@ pub enum NoFinds {
         newest: u64,
     },
     /// There is no such decision.
-    #[error("there is no decision {number}; the nearest is {nearest}")]
+    #[error("there is no record {number}; the nearest is {nearest}")]
     Unknown {
         /// What was asked for.
         number: u64,

@@ -59,6 +59,10 @@ pub struct Snapshot {
     pub streams: Vec<StreamSnapshot>,
     /// Every stage from the network to the file, in the order of the data.
     pub ledger: Vec<Statement>,
+    /// What goes from one of those stages to another.
+    pub flows: Vec<Flow>,
+    /// What of the run can be looked at beside its figures.
+    pub shows: Shows,
     /// What the trigger did.
     pub trigger: TriggerSnapshot,
     /// What only this kind of detector has; in its place nothing is told of activities.
@@ -95,6 +99,49 @@ pub struct SlowControlSnapshot {
     pub failures_at_stop: Vec<String>,
 }
 
+/// What goes from one stage of the ledger to another.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Flow {
+    /// Stage that passes it on.
+    pub from: &'static str,
+    /// Stage that takes it.
+    pub to: &'static str,
+    /// How full the buffer between the two is, as a fraction; absent where there is none that can overflow.
+    pub fill: Option<f64>,
+    /// How old it is when the second stage takes it, where that is measured.
+    pub age: Option<Age>,
+}
+
+/// How old something is at some place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Age {
+    /// What it is the time since, in a word or two.
+    pub since: &'static str,
+    /// 99 % are no older than this, in nanoseconds.
+    pub p99_ns: u64,
+}
+
+impl Flow {
+    /// What goes from one stage to another.
+    pub fn new(from: &'static str, to: &'static str) -> Self {
+        Self { from, to, fill: None, age: None }
+    }
+
+    /// The same, with the times since something that `times` has; nothing is said where it has none.
+    pub fn aged(self, since: &'static str, times: &Summary) -> Self {
+        Self { age: (times.count > 0).then_some(Age { since, p99_ns: times.p99 }), ..self }
+    }
+}
+
+/// What of a run can be looked at beside its figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Shows {
+    /// The samples of its channels.
+    pub samples: bool,
+    /// Its primitives and decisions, one by one.
+    pub decisions: bool,
+}
+
 /// A figure that only one kind of detector has.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Figure {
@@ -102,6 +149,8 @@ pub struct Figure {
     pub name: String,
     /// Its value.
     pub value: FigureValue,
+    /// Whether it says what the run has come to, where there is place for few figures.
+    pub headline: bool,
 }
 
 /// The value of a [`Figure`].
@@ -139,12 +188,22 @@ pub struct Estimate {
 impl Figure {
     /// So many of something.
     pub fn count(name: impl Into<String>, count: u64) -> Self {
-        Self { name: name.into(), value: FigureValue::Count(count) }
+        Self::new(name, FigureValue::Count(count))
     }
 
     /// So many of all.
     pub fn share(name: impl Into<String>, part: u64, of: u64) -> Self {
-        Self { name: name.into(), value: FigureValue::Share(Share { part, of }) }
+        Self::new(name, FigureValue::Share(Share { part, of }))
+    }
+
+    /// A figure of this name.
+    pub fn new(name: impl Into<String>, value: FigureValue) -> Self {
+        Self { name: name.into(), value, headline: false }
+    }
+
+    /// The same as one of the few that say what the run has come to.
+    pub fn headline(self) -> Self {
+        Self { headline: true, ..self }
     }
 }
 
@@ -362,6 +421,8 @@ pub struct RecorderSnapshot {
     pub exports: Vec<PathBuf>,
     /// Why exports of some file are not there.
     pub export_failures: Vec<String>,
+    /// The list of all finished files with their digests, once it is begun.
+    pub manifest: Option<PathBuf>,
     /// Why it cannot write at the moment.
     pub trouble: Option<String>,
     /// Which files were removed, replaced or truncated while they were written, and what is gone.

@@ -22,6 +22,7 @@ const SECONDS: f64 = 5.0;
 #[schemars(rename = "FaultWanted")]
 pub(crate) struct Wanted {
     /// Name of the fault.
+    #[schemars(example = &"loss")]
     fault: String,
     /// For how long, in seconds of the time in which the front end sends.
     #[serde(default = "seconds")]

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH};
 use axum::http::{HeaderValue, StatusCode};
+use gannet_control::station::Verified;
 use hyper::body::Frame;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -77,6 +78,8 @@ pub(crate) enum Check {
     Over {
         /// Whether it is as it was written.
         sound: bool,
+        /// Whether the run did it by itself, at its end.
+        by_run: bool,
         /// What was found.
         told: String,
     },
@@ -98,7 +101,7 @@ pub(crate) struct Listed {
     bytes: Option<u64>,
     /// When it was changed last, in seconds since 1970.
     changed: Option<f64>,
-    /// Whether it is sound, if somebody asked.
+    /// Whether it is sound, if somebody asked, or the run looked by itself.
     check: Option<Check>,
 }
 
@@ -124,10 +127,26 @@ impl Shelf {
     fn place(&self, run: Option<u32>, paths: impl IntoIterator<Item = PathBuf>) {
         let mut files = self.files();
         for path in paths {
+            let path = std::path::absolute(&path).unwrap_or(path);
             let is_known = files.paths.iter().any(|(_, known)| *known == path);
             if !is_known && files.paths.len() < FILES_MAX {
                 files.paths.push((run, path));
             }
+        }
+    }
+
+    /// Notes which files a run read back itself, unless somebody asked for it since.
+    fn note(&self, verified: Vec<Verified>) {
+        let mut files = self.files();
+        for Verified { file, items, missing, problem } in verified {
+            let Some(place) = files.paths.iter().position(|(_, known)| *known == file) else {
+                continue;
+            };
+            let sound = problem.is_none();
+            let lost =
+                if missing > 0 { format!(", {missing} of them missing") } else { String::new() };
+            let told = problem.unwrap_or_else(|| format!("{items} items{lost}"));
+            files.verified.entry(place + 1).or_insert(Check::Over { sound, by_run: true, told });
         }
     }
 
@@ -185,7 +204,7 @@ impl Shelf {
                 *thread = fs::read_link("/proc/thread-self").ok();
             }
             let (sound, told) = verifier(&path);
-            shelf.files().verified.insert(id, Check::Over { sound, told });
+            shelf.files().verified.insert(id, Check::Over { sound, by_run: false, told });
         };
         let begin = Some(Instant::now());
         let check = Check::Running { read: None, elapsed_s: 0.0, thread: None, begin };
@@ -193,7 +212,7 @@ impl Shelf {
         // It is left alone when the process ends: it changes nothing.
         if thread::Builder::new().name("gannet-verify".into()).spawn(work).is_err() {
             let told = "the system gives no thread".into();
-            files.verified.insert(id, Check::Over { sound: false, told });
+            files.verified.insert(id, Check::Over { sound: false, by_run: false, told });
         }
         Ok(check)
     }
@@ -226,11 +245,14 @@ pub(crate) async fn list(ask: Ask<Nothing>) -> Result<Reply<Vec<Listed>>, Proble
 fn shelve(shared: &Shared) -> Result<(), Problem> {
     let station = shared.desk.commands.station.iter();
     for run in station.flat_map(|station| station.runs()) {
-        shared.shelf.place(run.number, run.files.into_iter().chain(run.exports));
+        let paths = run.files.into_iter().chain(run.exports).chain(run.tables);
+        shared.shelf.place(run.number, paths);
+        shared.shelf.note(run.verified);
     }
     let snapshot = shared.snapshot()?;
     let recorder = &snapshot.recorder;
-    let paths = recorder.files.iter().chain(&recorder.exports).cloned();
+    let tables = snapshot.channels.file.iter().chain(&recorder.manifest);
+    let paths = recorder.files.iter().chain(&recorder.exports).chain(tables).cloned();
     shared.shelf.place(Some(snapshot.run), paths);
     Ok(())
 }
@@ -377,6 +399,32 @@ mod tests {
     }
 
     #[test]
+    fn what_a_run_read_back_is_known_until_somebody_asks() {
+        let shelf = Arc::new(Shelf::default());
+        shelf.place(Some(1), ["/a".into(), "/b".into()]);
+        let file = |file: &str, problem: Option<&str>| Verified {
+            file: file.into(),
+            items: 7,
+            missing: 0,
+            problem: problem.map(str::to_owned),
+        };
+        let read = || vec![file("/a", None), file("/b", Some("torn")), file("/elsewhere", None)];
+        let told = || {
+            let checks = shelf.listed().into_iter().map(|file| match file.check {
+                Some(Check::Over { sound, by_run, told }) => (sound, by_run, told),
+                other => panic!("{other:?}"),
+            });
+            checks.collect::<Vec<_>>()
+        };
+        shelf.note(read());
+        assert_eq!(told(), [(true, true, "7 items".into()), (false, true, "torn".into())]);
+        let asked = Check::Over { sound: false, by_run: false, told: "worn".into() };
+        shelf.files().verified.insert(1, asked);
+        shelf.note(read());
+        assert_eq!(told()[0], (false, false, "worn".into()));
+    }
+
+    #[test]
     fn one_file_is_read_back_at_a_time() {
         static HELD: Mutex<()> = Mutex::new(());
         fn verifier(path: &Path) -> Verdict {
@@ -393,7 +441,7 @@ mod tests {
         let begin = Instant::now();
         let (sound, told) = loop {
             match shelf.listed().swap_remove(0).check {
-                Some(Check::Over { sound, told }) => break (sound, told),
+                Some(Check::Over { sound, told, .. }) => break (sound, told),
                 _ => assert!(begin.elapsed() < Duration::from_secs(60)),
             }
             thread::sleep(Duration::from_millis(5));

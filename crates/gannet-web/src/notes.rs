@@ -21,6 +21,7 @@ pub(crate) struct Written {
     #[serde(default)]
     by: String,
     /// What it says.
+    #[schemars(example = &"The beam is back.")]
     text: String,
 }
 

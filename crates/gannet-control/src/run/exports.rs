@@ -27,6 +27,8 @@ pub(super) struct Made {
     pub files: Vec<PathBuf>,
     /// Why exports of some log, or their lines in the manifest, are not there.
     pub failures: Vec<String>,
+    /// The manifest, once something is listed in it.
+    pub manifest: Option<PathBuf>,
 }
 
 /// What the thread shares with whoever watches it.
@@ -132,11 +134,16 @@ impl Maker {
     }
 
     fn list(&self, file: &Path) {
-        if self.manifest
-            && let Err(error) = files::list(file)
-        {
-            let failure = format!("{} is not in the manifest: {error}", file.display());
-            self.status.lock().failures.push(failure);
+        if !self.manifest {
+            return;
+        }
+        match files::list(file) {
+            Ok(Some(manifest)) => self.status.lock().manifest = Some(manifest),
+            Ok(None) => (),
+            Err(error) => {
+                let failure = format!("{} is not in the manifest: {error}", file.display());
+                self.status.lock().failures.push(failure);
+            }
         }
     }
 }

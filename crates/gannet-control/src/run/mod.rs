@@ -16,6 +16,7 @@ mod connections;
 mod decide;
 mod drain;
 mod exports;
+mod flows;
 mod frames;
 mod lag;
 mod life;

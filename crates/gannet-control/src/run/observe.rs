@@ -25,6 +25,7 @@ use super::channels::ChannelStatus;
 use super::decide::AnswerAccount;
 use super::drain::DrainState;
 use super::exports::ExportStatus;
+use super::flows;
 use super::frames::{Edges, FrameAccount, Missing, StreamSpan};
 use super::lag::{ObservedRing, RingReaders};
 use super::life::Life;
@@ -37,7 +38,8 @@ use crate::detector::Stages;
 use crate::drops;
 use crate::emulation::FrontEndTruth;
 use crate::snapshot::{
-    LatencySnapshot, RecorderSnapshot, Snapshot, SourceSnapshot, StreamSnapshot, TriggerSnapshot,
+    LatencySnapshot, RecorderSnapshot, Shows, Snapshot, SourceSnapshot, StreamSnapshot,
+    TriggerSnapshot,
 };
 
 /// Longest message that the kernel makes of datagrams, in bytes.
@@ -96,6 +98,8 @@ pub(super) struct Observed {
     pub streams: Vec<ObservedStream>,
     /// What the detector makes of frames.
     pub stages: Arc<dyn Stages>,
+    /// What can be looked at.
+    pub shows: Shows,
     /// From the arrival of the frames in which a decision's first candidate lies to the decision,
     /// in nanoseconds.
     pub arrival_to_decision_ns: Arc<Histogram>,
@@ -184,11 +188,14 @@ impl Observed {
             decide_cpu_s,
             front_end: self.front_end.get().cloned(),
             recorder: self.recorder(status, &ledger),
+            flows: Vec::new(),
+            shows: self.shows,
             latency: self.latency(),
             slow_control: self.slow_control.get().map(|status| status.snapshot()),
             channels,
             ledger,
         };
+        snapshot.flows = flows::between(&snapshot, self.stages.flows());
         snapshot.alarms = snapshot.alarms_now();
         snapshot.alarms.extend(without_frames.then(|| snapshot.no_frames()));
         self.alarm_log.update(&snapshot.alarms);
@@ -330,7 +337,8 @@ impl Observed {
         ledger.extend(self.answers.iter().map(|answers| answers.datagrams.statement("answers")));
         let mut recorded = Vec::new();
         if self.link.is_none() {
-            recorded.push((Item::Record, self.records.statement("records")));
+            let records = self.records.statement("records");
+            recorded.extend(self.stages.asks_for_records().then_some((Item::Record, records)));
             recorded.extend(self.stages.recorded());
         }
         recorded.extend(self.raw.as_ref().map(|raw| (Item::RawFrame, raw.statement("raw"))));
@@ -403,6 +411,7 @@ impl Observed {
             unfinished: status.unfinished,
             exports: exports.files,
             export_failures: exports.failures,
+            manifest: exports.manifest,
             stuck: status.stuck,
             trouble,
             losses: status.losses,

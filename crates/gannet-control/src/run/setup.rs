@@ -50,6 +50,7 @@ use crate::emulation::{Faults, FrontEndTruth, TroubledDisk};
 use crate::finds::finds;
 use crate::remote::ControlSocket;
 use crate::run_control::Event;
+use crate::snapshot::Shows;
 use crate::sys;
 use crate::waveform::Waveforms;
 
@@ -562,6 +563,7 @@ fn launch<P: Pipeline>(
     let views: Vec<_> = names.zip(parts.views).collect();
     let samples = pipeline.samples().filter(|_| !views.is_empty());
     let waveforms = samples.map(|samples| Arc::new(Waveforms::new(samples, views)));
+    let looks = pipeline.looks().filter(|_| plan.role != Role::Readout);
     let (windows, end): (Box<dyn Windows>, End<P>) = match parts.apart {
         Apart::Nothing => (Box::new(windows), End::Decides(found)),
         Apart::Readout(meeting) => {
@@ -604,6 +606,7 @@ fn launch<P: Pipeline>(
         slow_control: Default::default(),
         streams: parts.observed,
         stages,
+        shows: Shows { samples: waveforms.is_some(), decisions: looks.is_some() },
         arrival_to_decision_ns: Arc::clone(&arrival_to_decision_ns),
         records: records.account(),
         response_ns: records.response_ns(),
@@ -643,7 +646,6 @@ fn launch<P: Pipeline>(
         clock: Arc::clone(&clock),
         status: Arc::clone(&built),
     };
-    let looks = pipeline.looks().filter(|_| plan.role != Role::Readout);
     let (writer, looked_at) =
         looks.map(|looks| finds(looks, Arc::clone(&clock), plan.clock().per_s())).unzip();
     let outlet = Outlet::new(observed.recorder.clone());

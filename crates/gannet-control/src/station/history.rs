@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use gannet_log::Item;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::run_control;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Figure, Snapshot};
 
 /// Runs that are remembered.
 pub const RUNS_MAX: usize = 256;
@@ -83,16 +84,20 @@ pub struct RunSummary {
     pub frames_lost: u64,
     /// Frames lost, at most.
     pub frames_lost_max: u64,
-    /// Decisions.
-    pub decisions: u64,
-    /// Trigger records in its log.
-    pub records: u64,
+    /// Decisions; absent where its detector asks for no records.
+    pub decisions: Option<u64>,
+    /// Trigger records in its log; absent where its detector asks for none.
+    pub records: Option<u64>,
     /// Trigger records that were dropped on the way there.
     pub records_lost: u64,
     /// Its finished log files.
     pub files: Vec<PathBuf>,
     /// Exports of those that other people's tools read.
     pub exports: Vec<PathBuf>,
+    /// The table of its channels, and the list of its files, as far as there are any.
+    pub tables: Vec<PathBuf>,
+    /// The few figures that say what it has come to where only its kind of detector has them.
+    pub headlines: Vec<Figure>,
     /// Files that were read back; none before the end, or where there was no time for it.
     pub verified: Vec<Verified>,
 }
@@ -100,6 +105,9 @@ pub struct RunSummary {
 impl RunSummary {
     /// A run that was started at `begin_unix_s`, as `snapshot` has it.
     pub fn of(snapshot: &Snapshot, begin_unix_s: f64) -> Self {
+        let recorder = &snapshot.recorder;
+        let asks = snapshot.ledger.iter().any(|statement| statement.stage == Item::Record.stage());
+        let headlines = snapshot.specific.iter().filter(|figure| figure.headline);
         Self {
             number: Some(snapshot.run),
             state: snapshot.state,
@@ -113,11 +121,13 @@ impl RunSummary {
             bytes: snapshot.bytes(),
             frames_lost: snapshot.frames_lost,
             frames_lost_max: snapshot.frames_lost_max,
-            decisions: snapshot.trigger.decisions,
-            records: snapshot.recorder.records,
-            records_lost: snapshot.recorder.records_dropped,
-            files: snapshot.recorder.files.clone(),
-            exports: snapshot.recorder.exports.clone(),
+            decisions: asks.then_some(snapshot.trigger.decisions),
+            records: asks.then_some(recorder.records),
+            records_lost: recorder.records_dropped,
+            files: recorder.files.iter().map(whole).collect(),
+            exports: recorder.exports.iter().map(whole).collect(),
+            tables: snapshot.channels.file.iter().chain(&recorder.manifest).map(whole).collect(),
+            headlines: headlines.cloned().collect(),
             verified: Vec::new(),
         }
     }
@@ -133,7 +143,10 @@ impl RunSummary {
             end_unix_s: Some(now_unix_s()),
             ending: Some(ending),
             outcome: outcome(snapshot, &verified),
-            verified,
+            verified: verified
+                .into_iter()
+                .map(|it| Verified { file: whole(&it.file), ..it })
+                .collect(),
             ..Self::of(snapshot, begin_unix_s)
         }
     }
@@ -151,6 +164,11 @@ impl RunSummary {
             ..nothing
         }
     }
+}
+
+/// A path that is the same from wherever it is looked at.
+fn whole(path: &PathBuf) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.clone())
 }
 
 fn outcome(snapshot: &Snapshot, verified: &[Verified]) -> Outcome {

@@ -11,7 +11,7 @@ use gannet_control::detector::{
 use gannet_control::emulation::{EmulationError, PlannedFrontEnd, unix_ticks};
 use gannet_control::finds::{Looks, Mark};
 use gannet_control::run::{Run, RunError};
-use gannet_control::snapshot::{PrimitiveSnapshot, TriggerSnapshot};
+use gannet_control::snapshot::{Flow, PrimitiveSnapshot, TriggerSnapshot};
 use gannet_control::waveform::Samples;
 use gannet_emulate::config::Pace;
 use gannet_log::Item;
@@ -203,6 +203,22 @@ impl Stages for PrimitiveStages {
         let mut statements = self.trigger.statements();
         statements.push(self.fragments.statement("trigger_fragments"));
         statements
+    }
+
+    fn flows(&self) -> Vec<Flow> {
+        let ways = [
+            ("frames", "tpg"),
+            ("tpg", "primitives"),
+            ("primitives", "merge"),
+            ("merge", "activity"),
+            ("activity", "candidate"),
+            ("candidate", "module_level"),
+            ("module_level", "records"),
+            ("module_level", "trigger_fragments"),
+            ("merge", "recorded_primitives"),
+            ("module_level", "busy_intervals"),
+        ];
+        ways.map(|(from, to)| Flow::new(from, to)).into()
     }
 
     fn recorded(&self) -> Vec<(Item, Statement)> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gannet_control::config::Plan;
 use gannet_control::detector::{Export, Pipeline, Stages};
-use gannet_control::snapshot::{Estimate, Figure, FigureValue, TriggerSnapshot};
+use gannet_control::snapshot::{Estimate, Figure, FigureValue, Flow, TriggerSnapshot};
 use gannet_kernels::Isa;
 use gannet_kernels::clusters::{EventFinder, Triggers};
 use gannet_log::Item;
@@ -149,8 +149,11 @@ fn cores_of_block(cpu_s: f64, slices: u64) -> Option<Figure> {
         assumes: "to receive and decide, if each of 2070 modules takes what one took here; chance in \
                   the muon trigger grows faster",
     });
-    (slices > 0 && cpu_s > 0.0).then(|| Figure { name: "cores of a whole block".into(), value })
+    (slices > 0 && cpu_s > 0.0).then(|| Figure::new("cores of a whole block", value))
 }
+
+/// The figure that says what a run has come to.
+const HEADLINE: &str = "events";
 
 /// What can be seen of the stages while they work.
 struct Km3Stages {
@@ -167,6 +170,22 @@ impl Stages for Km3Stages {
             confirmed.statement("confirmed"),
             self.trigger.merge.statement(),
         ]
+    }
+
+    fn flows(&self) -> Vec<Flow> {
+        let ways = [
+            ("frames", "datagrams"),
+            ("datagrams", "hits"),
+            ("hits", "confirmed"),
+            ("confirmed", "primitives"),
+            ("primitives", "merge"),
+            ("merge", "daq_objects"),
+        ];
+        ways.map(|(from, to)| Flow::new(from, to)).into()
+    }
+
+    fn asks_for_records(&self) -> bool {
+        false
     }
 
     fn recorded(&self) -> Vec<(Item, Statement)> {
@@ -193,12 +212,15 @@ impl Stages for Km3Stages {
             ("  modules missing", found.silent.get()),
             ("hits (L0) a second", rate(slices.hits.delivered())),
             ("confirmed hits (L1) a second", rate(slices.confirmed.delivered())),
-            ("events", found.events.get()),
+            (HEADLINE, found.events.get()),
             ("  with a muon", found.muons.get()),
             ("  with a shower", found.showers.get()),
             ("  with more hits than are asked about", found.limited.get()),
         ];
-        let figures = figures.into_iter().map(|(name, count)| Figure::count(name, count));
+        let figures = figures.into_iter().map(|(name, count)| Figure {
+            headline: name == HEADLINE,
+            ..Figure::count(name, count)
+        });
         let of_modules = slices.complete.get() + slices.incomplete.get();
         figures.chain(cores_of_block(cpu_s, of_modules)).collect()
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gannet_control::config::Plan;
 use gannet_control::detector::{Answering, Pipeline, Stages, Worker};
-use gannet_control::snapshot::{Figure, FigureValue, Times, TriggerSnapshot};
+use gannet_control::snapshot::{Figure, FigureValue, Flow, Times, TriggerSnapshot};
 use gannet_kernels::Isa;
 use gannet_log::Item;
 use gannet_measure::ledger::Statement;
@@ -225,6 +225,28 @@ impl Stages for RichStages {
         statements
     }
 
+    fn flows(&self) -> Vec<Flow> {
+        let age = self.trigger.answers.age_ns.summary();
+        let mut flows = vec![
+            Flow::new("frames", "events"),
+            Flow::new("events", "hits"),
+            Flow::new("events", "primitives"),
+            Flow::new("frames", "other_primitives"),
+            Flow::new("primitives", "merge"),
+            Flow::new("merge", "search"),
+            Flow::new("search", "answered").aged("the event", &age),
+            Flow::new("answered", "answers"),
+        ];
+        if self.asks_for_records() {
+            flows.extend([Flow::new("search", "level0"), Flow::new("level0", "records")]);
+        }
+        flows
+    }
+
+    fn asks_for_records(&self) -> bool {
+        self.level0.is_some()
+    }
+
     fn recorded(&self) -> Vec<(Item, Statement)> {
         Vec::new()
     }
@@ -237,17 +259,18 @@ impl Stages for RichStages {
         let RichCounters { events, answers, rings, .. } = &self.trigger;
         let count = |name: &str, count| Figure::count(name, count);
         let mut figures = vec![
-            count("events merged here", events.events.get()),
+            count("events merged here", events.events.get()).headline(),
             count("  without some board", events.incomplete.get()),
             count("  hits cut", events.hits_cut.get()),
         ];
         let of_rings = (0..).zip(rings.iter());
         figures.extend(of_rings.map(|(rings, events)| count(&events_with(rings), events.get())));
         let late = answers.late.get();
-        figures.push(count("answered in time", answers.events.delivered().saturating_sub(late)));
+        let in_time = answers.events.delivered().saturating_sub(late);
+        figures.push(count("answered in time", in_time).headline());
         figures.push(count("answered late", late));
         let age = FigureValue::Ns(Times::of(&answers.age_ns));
-        figures.push(Figure { name: "event to answer".into(), value: age });
+        figures.push(Figure::new("event to answer", age));
         figures.extend(self.matched().into_iter().map(|(name, number)| count(&name, number)));
         figures
     }

@@ -38,7 +38,7 @@ struct Run {
     elapsed_s: f64,
     frames: u64,
     frames_lost: u64,
-    records: u64,
+    records: Option<u64>,
     records_lost: u64,
     files: Vec<PathBuf>,
     exports: Vec<PathBuf>,
@@ -57,18 +57,19 @@ impl Run {
             return format!("{}: failed: {failure}", self.title());
         }
         let (frames, lost) = (grouped(self.frames), grouped(self.frames_lost));
-        let (records, sound) =
-            (grouped(self.records), self.verified.iter().filter(|file| file.problem.is_none()));
+        let records = self.records.map(|count| format!("{} records, ", grouped(count)));
+        let sound = self.verified.iter().filter(|file| file.problem.is_none());
         let more = match (self.records_lost, self.outcome) {
             (0, RunOutcome::Degraded) if self.frames_lost == 0 => "; DEGRADED".into(),
             (0, _) => String::new(),
             (count, _) => format!("; DEGRADED, {} records lost", grouped(count)),
         };
         format!(
-            "{} {}, {:.1} s: {frames} frames, {lost} lost, {records} records, {} of {} files verified{more}",
+            "{} {}, {:.1} s: {frames} frames, {lost} lost, {}{} of {} files verified{more}",
             self.title(),
             self.state,
             self.elapsed_s,
+            records.unwrap_or_default(),
             sound.count(),
             self.verified.len(),
         )
