@@ -1,7 +1,7 @@
 // What needs attention: what it means, what to do, since when, and who has seen it.
 
 import { command } from "./command.js";
-import { Table, make, say } from "./dom.js";
+import { Table, explain, make, prose, say } from "./dom.js";
 import { amount, clock, time_of_day } from "./format.js";
 
 /** @typedef {import("./rates.js").Snapshot} Snapshot */
@@ -50,7 +50,7 @@ class Card {
     this.button.type = "button";
     this.button.setAttribute("aria-label", `I have seen it: ${entry.subject}`);
     this.button.addEventListener("click", () => acknowledge(entry.id));
-    this.element = make("li", "alarm", [this.text, make("p", "", entry.meaning), make("p", "advice", entry.advice), this.since, this.seen, this.button]);
+    this.element = make("li", "alarm", [this.text, make("p", "", prose(entry.meaning)), make("p", "advice", prose(entry.advice)), this.since, this.seen, this.button]);
   }
 
   /**
@@ -58,7 +58,7 @@ class Card {
    * @param {boolean} control
    */
   show({ text, since, acknowledged }, control) {
-    say(this.text, text);
+    explain(this.text, text);
     say(this.since, `Since ${time_of_day(since, true)}, for ${clock(Date.now() / 1000 - since)}.`);
     say(this.seen, acknowledged === null ? "" : `Seen by ${acknowledged.by} at ${time_of_day(acknowledged.at, true)}.`);
     this.button.hidden = acknowledged !== null || !control;
@@ -81,8 +81,8 @@ export class Alarms {
     const label = make("label", "controls", "On shift: ");
     label.append(this.name);
     this.who = make("p", "", [label]);
-    this.past = new Table("Earlier alarms", [{ title: "raised" }, { title: "lasted", numeric: true }, { title: "what" }, { title: "seen by" }]);
-    this.rules = new Table("Rules", [{ title: "rule" }, { title: "figure" }, { title: "raised" }, { title: "clears" }, { title: "calls somebody" }, { title: "means", long: true }]);
+    this.past = new Table("Earlier alarms", [{ title: "raised" }, { title: "lasted", numeric: true }, { title: "what", long: true }, { title: "seen by" }], true);
+    this.rules = new Table("Rules", [{ title: "rule" }, { title: "figure" }, { title: "raised" }, { title: "clears" }, { title: "calls somebody" }, { title: "means", long: true }], true);
     this.element = make("div", "", [
       make("h1", "", "Alarms"),
       this.failure,

@@ -21,6 +21,37 @@ function resolved(schema, description) {
 }
 
 /**
+ * A schema in whose members no reference is left, nor a choice between one and nothing.
+ * @param {Json} schema
+ * @param {Json} description
+ * @returns {Json}
+ */
+function whole(schema, description) {
+  const member = (/** @type {Json} */ it) => {
+    const one = it.allOf?.[0] ?? it.anyOf?.find((/** @type {Json} */ part) => part.type !== "null") ?? it;
+    return { ...resolved(one, description), ...(it.description === undefined ? {} : { description: it.description }) };
+  };
+  const properties = Object.entries(schema.properties ?? {}).map(([name, it]) => [name, member(/** @type {Json} */ (it))]);
+  return { ...schema, properties: Object.fromEntries(properties) };
+}
+
+/**
+ * A value that fits a schema: the first where only some do.
+ * @param {Json} schema
+ * @returns {any}
+ */
+function sample(schema) {
+  if (schema.examples?.length > 0) return schema.examples[0];
+  if (schema.default !== undefined) return schema.default;
+  if (schema.enum) return schema.enum[0];
+  if (schema.oneOf) return schema.oneOf[0].const ?? sample(schema.oneOf[0]);
+  if (schema.const !== undefined) return schema.const;
+  const type = [schema.type].flat()[0];
+  const least = Math.max(0, schema.minimum ?? 0);
+  return { integer: least, number: least, boolean: false, array: [], object: {} }[/** @type {string} */ (type)] ?? "";
+}
+
+/**
  * All calls of a description.
  * @param {Json} description
  * @returns {Call[]}
@@ -36,7 +67,7 @@ export function calls(description) {
         summary: said.summary,
         role: said["x-role"],
         parameters,
-        body: body === undefined ? null : resolved(body, description),
+        body: body === undefined ? null : whole(resolved(body, description), description),
       };
     }),
   );
@@ -64,8 +95,7 @@ export function address({ path, parameters }, values) {
  * @param {Json} schema
  */
 export function template(schema) {
-  const empty = (/** @type {Json} */ it) => (it.type === "integer" || it.type === "number" ? 0 : it.type === "boolean" ? false : "");
-  const members = (schema.required ?? []).map((/** @type {string} */ name) => [name, empty(schema.properties[name])]);
+  const members = (schema.required ?? []).map((/** @type {string} */ name) => [name, sample(schema.properties[name])]);
   return JSON.stringify(Object.fromEntries(members), null, 2);
 }
 

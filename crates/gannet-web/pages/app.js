@@ -101,7 +101,7 @@ function draw() {
   if (shown === overview) overview.show(latest, recent, history, reasons);
   else if (shown === signals) signals.show(latest);
   else if (shown === triggers) triggers.show(latest);
-  else if (shown === past) past.show();
+  else if (shown === past) past.show(latest);
   else if (shown === hardware) hardware.show();
   else if (shown === alarms) alarms.show(latest);
   else if (shown === breaking) breaking.show(latest);

@@ -23,13 +23,32 @@ export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+/**
+ * A text for people, in which what stands between backticks is code.
+ * @param {string} text
+ */
+export function prose(text) {
+  return text.split(/`([^`]+)`/).map((part, at) => (at % 2 === 1 ? make("code", "", part) : document.createTextNode(part)));
+}
+
+/**
+ * Sets the text of an element as `prose`, if it is another one.
+ * @param {Element} element
+ * @param {string} text
+ */
+export function explain(element, text) {
+  if (element.textContent !== text.replaceAll(/`([^`]+)`/g, "$1")) element.replaceChildren(...prose(text));
+}
+
 /** A table whose rows are kept from one picture to the next. */
 export class Table {
   /**
    * @param {string} caption
    * @param {{title: string, numeric?: boolean, long?: boolean}[]} columns those with long texts break their lines
+   * @param {boolean} [folds] whether each row becomes a list of its cells where there is no place for all side by side
    */
-  constructor(caption, columns) {
+  constructor(caption, columns, folds = false) {
+    this.titles = columns.map(({ title }) => title);
     this.kinds = columns.map(({ numeric, long }) => [numeric ? "number" : "", long ? "long" : ""].filter((it) => it !== "").join(" "));
     this.body = document.createElement("tbody");
     const titles = columns.map(({ title, numeric }) => {
@@ -37,7 +56,7 @@ export class Table {
       cell.setAttribute("scope", "col");
       return cell;
     });
-    const table = make("table", "", [
+    const table = make("table", folds ? "folds" : "", [
       make("caption", "", caption),
       make("thead", "", [make("tr", "", titles)]),
       this.body,
@@ -46,6 +65,13 @@ export class Table {
     this.element.tabIndex = 0;
     this.element.setAttribute("role", "region");
     this.element.setAttribute("aria-label", caption);
+  }
+
+  /** @param {number} column */
+  cell(column) {
+    const cell = make("td", this.kinds[column]);
+    cell.setAttribute("data-title", this.titles[column]);
+    return cell;
   }
 
   /**
@@ -59,8 +85,7 @@ export class Table {
       cells.forEach((cell, column) => {
         /** @type {Element} */
         const place =
-          row.cells[column] ??
-          row.appendChild(make("td", this.kinds[column]));
+          row.cells[column] ?? row.appendChild(this.cell(column));
         const { text, mark, href } = typeof cell === "string" ? { text: cell } : cell;
         if (href === undefined) {
           say(place, text);

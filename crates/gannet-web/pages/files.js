@@ -1,12 +1,12 @@
 // Runs and their files: what each came to, copies, whether they are sound, how to open them, and notes.
 
 import { command } from "./command.js";
-import { Table, make, say } from "./dom.js";
-import { bounds, clock, day, grouped, si, time_of_day } from "./format.js";
+import { Table, make, prose, say } from "./dom.js";
+import { bounds, clock, day, figure, grouped, si, time_of_day } from "./format.js";
 
 /** @typedef {import("./rates.js").Snapshot} Snapshot */
-/** @typedef {{number: number | null, state: string, begin_unix_s: number, end_unix_s: number | null, ending: string | null, outcome: string, failure: string | null, elapsed_s: number, frames: number, bytes: number, frames_lost: number, frames_lost_max: number, decisions: number, records: number}} Run */
-/** @typedef {{state: "running", read: number | null, elapsed_s: number} | {state: "over", sound: boolean, told: string}} Check */
+/** @typedef {{number: number | null, state: string, begin_unix_s: number, end_unix_s: number | null, ending: string | null, outcome: string, failure: string | null, elapsed_s: number, frames: number, bytes: number, frames_lost: number, frames_lost_max: number, decisions: number | null, records: number | null, headlines: import("./rates.js").Figure[]}} Run */
+/** @typedef {{state: "running", read: number | null, elapsed_s: number} | {state: "over", sound: boolean, by_run: boolean, told: string}} Check */
 /** @typedef {{id: number, run: number | null, name: string, path: string, bytes: number | null, changed: number | null, check: Check | null}} RunFile */
 /** @typedef {{at: number, run: number | null, by: string, text: string}} Note */
 
@@ -69,13 +69,24 @@ export function wanted(hash) {
 }
 
 /**
+ * What a run has come to: its decisions and records, or the headlines of its detector.
+ * @param {{decisions: number | null, records: number | null, headlines: import("./rates.js").Figure[]}} run
+ */
+export function found({ decisions, records, headlines }) {
+  const own = headlines.map(({ name, value }) => `${figure(value)} ${name}`);
+  const common = records === null ? [] : [`${grouped(decisions ?? 0)} decisions`, `${grouped(records)} records`];
+  return [...common, ...own].join(", ");
+}
+
+/**
  * What is known of whether a file is sound.
  * @param {RunFile} file
  */
 export function soundness({ bytes, check }) {
   if (check === null) return { text: "", mark: "" };
   if (check.state === "over") {
-    return check.sound ? { text: "as it was written", mark: "fine-text" } : { text: "NOT as it was written", mark: "loss" };
+    if (!check.sound) return { text: "NOT as it was written", mark: "loss" };
+    return { text: check.by_run ? "verified when the run ended" : "as it was written", mark: "fine-text" };
   }
   // Some bytes are read more than once.
   const part = check.read === null || !bytes ? "" : `, ${Math.min(99, Math.floor((100 * check.read) / bytes))} %`;
@@ -137,10 +148,9 @@ export class Files {
       { title: "came to" },
       { title: "frames", numeric: true },
       { title: "lost", numeric: true },
-      { title: "decisions", numeric: true },
-      { title: "records", numeric: true },
       { title: "data", numeric: true },
-    ]);
+      { title: "found", long: true },
+    ], true);
     this.heading = make("h2");
     this.all = /** @type {HTMLAnchorElement} */ (make("a", "", "All runs"));
     this.all.href = "#/files";
@@ -218,7 +228,7 @@ export class Files {
     const list = (/** @type {string} */ title, /** @type {string[]} */ names) =>
       names.length === 0
         ? null
-        : make("section", "", [make("h2", "loss", title), make("ul", "paths loss", names.map((name) => make("li", "", name)))]);
+        : make("section", "", [make("h2", "loss", prose(title)), make("ul", "paths loss", names.map((name) => make("li", "", name)))]);
     this.trouble.replaceChildren(
       ...[
         trouble === null ? null : make("p", "loss", `The recorder cannot write: ${trouble}`),
@@ -243,9 +253,8 @@ export class Files {
           outcome,
           grouped(run.frames),
           { text: bounds(run.frames_lost, run.frames_lost_max), mark: run.frames_lost_max > 0 ? "loss" : "" },
-          grouped(run.decisions),
-          grouped(run.records),
           si(run.bytes, "B"),
+          found(run),
         ];
       }),
     );

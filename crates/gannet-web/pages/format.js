@@ -51,9 +51,9 @@ export function clock(seconds) {
  */
 export function span(ns) {
   if (ns >= 1e9) return `${(ns / 1e9).toFixed(2)}${SPACE}s`;
-  if (ns >= 1e6) return `${(ns / 1e6).toFixed(2)}${SPACE}ms`;
-  if (ns >= 1e3) return `${(ns / 1e3).toFixed(1)}${SPACE}µs`;
-  return `${Math.round(ns)}${SPACE}ns`;
+  if (ns < 1e3) return `${Math.round(ns)}${SPACE}ns`;
+  const [value, unit] = ns >= 1e6 ? [ns / 1e6, "ms"] : [ns / 1e3, "µs"];
+  return `${value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : 2)}${SPACE}${unit}`;
 }
 
 /**
@@ -104,4 +104,19 @@ export function day(seconds) {
   const time = new Date(1000 * seconds);
   const parts = [time.getFullYear(), time.getMonth() + 1, time.getDate()];
   return parts.map((value) => value.toString().padStart(2, "0")).join("-");
+}
+
+/**
+ * The value of a figure that only one kind of detector has.
+ * @param {any} value
+ */
+export function figure(value) {
+  if ("count" in value) return grouped(value.count);
+  if ("ns" in value) return `99 % within ${span(value.ns.p99)}`;
+  if ("share" in value) {
+    const { part, of } = value.share;
+    return of > 0 ? `${((100 * part) / of).toFixed(1)} %` : "–";
+  }
+  if ("estimate" in value) return `${value.estimate.value.toFixed(1)} (${value.estimate.assumes})`;
+  return "–";
 }

@@ -1,6 +1,6 @@
 // What a run rests on: the machine as `gannet doctor` sees it, and the configuration.
 
-import { Table, make, say } from "./dom.js";
+import { Table, make, prose, say } from "./dom.js";
 
 /** @typedef {{name: string, value: string, verdict: "ok" | "slow" | "bad" | "unknown", reason: string, remedy: string}} Check */
 
@@ -41,7 +41,7 @@ export class Hardware {
     this.summary = make("p", "fine");
     this.summary.setAttribute("role", "status");
     this.wanting = make("ul", "alarms pairs");
-    this.all = new Table("All that was looked at", [{ title: "what" }, { title: "how it suits" }, { title: "found", long: true }, { title: "why it matters", long: true }]);
+    this.all = new Table("All that was looked at", [{ title: "what" }, { title: "how it suits" }, { title: "found", long: true }, { title: "why it matters", long: true }], true);
     this.text = make("pre", "");
     this.configuration = make("details", "", [make("summary", "", "Configuration of the run, with every default filled in"), this.text]);
     this.element = make("div", "", [
@@ -86,8 +86,8 @@ export class Hardware {
     this.wanting.replaceChildren(
       ...wanting(checks).map(({ name, value, verdict, reason, remedy }) =>
         make("li", `alarm ${verdict === "bad" ? "" : "seen"}`, [
-          make("h2", "", `${name}: ${value}`),
-          make("p", "", `${VERDICTS[verdict].word}: ${reason}.`),
+          make("h2", "", prose(`${name}: ${value}`)),
+          make("p", "", prose(`${VERDICTS[verdict].word}: ${reason}.`)),
           remedy === "" ? null : make("pre", "", remedy),
         ]),
       ),

@@ -3,14 +3,13 @@
 import { Chart } from "./chart.js";
 import { make, say } from "./dom.js";
 import { si } from "./format.js";
+import { asks_for_records } from "./rates.js";
 
 /** @typedef {import("./chart.js").Course} Course */
 /** @typedef {{name: string, unit: string, meaning: string}} Named */
 
 /** Most figures at a time. */
 const MOST = 8;
-/** Shown where the address names none. */
-const FIRST = ["data", "lost", "decisions", "arrival_to_decision"];
 /** Times to choose from, in seconds. @type {[number, string][]} */
 const SPANS = [
   [600, "10 min"],
@@ -21,10 +20,21 @@ const SPANS = [
 const SPAN_MIN = 10;
 
 /**
- * What the address says is to be seen: figures, seconds, and, unless it is now, the end of the time.
- * @param {string} hash
+ * The figures to begin with: those that a run has.
+ * @param {import("./rates.js").Snapshot} snapshot
  */
-export function wanted(hash) {
+export function first(snapshot) {
+  const headlines = snapshot.specific.filter(({ headline }) => headline).map(({ name }) => `detector:${name}`);
+  return ["data", "lost", ...(asks_for_records(snapshot) ? ["decisions", "arrival_to_decision"] : [...headlines, "arrival_to_primitive"])];
+}
+
+/**
+ * What the address says is to be seen: figures, or else those to begin with, seconds, and, unless it is now, the end of
+ * the time.
+ * @param {string} hash
+ * @param {string[]} [begin]
+ */
+export function wanted(hash, begin = []) {
   const values = new URLSearchParams(hash.split("?")[1] ?? "");
   const whole = (/** @type {string} */ name) => {
     const text = values.get(name) ?? "";
@@ -32,7 +42,7 @@ export function wanted(hash) {
   };
   const named = [...new Set(values.getAll("f"))].slice(0, MOST);
   const span = Math.min(86400, Math.max(SPAN_MIN, whole("span") ?? 600));
-  return { figures: values.has("f") ? named.filter((name) => name !== "") : FIRST, span, to: whole("to") };
+  return { figures: values.has("f") ? named.filter((name) => name !== "") : begin, span, to: whole("to") };
 }
 
 /**
@@ -59,12 +69,12 @@ export class HistoryPage {
     choice.setAttribute("role", "group");
     choice.setAttribute("aria-label", "Time that is shown");
     const move = (/** @type {number} */ part) => {
-      const { span } = wanted(location.hash);
+      const { span } = this.wanted();
       const to = Math.min(this.newest, this.end() + part * span);
       this.turn({ to: to >= this.newest ? null : to });
     };
     const zoom = (/** @type {number} */ factor) => {
-      const { span, to } = wanted(location.hash);
+      const { span, to } = this.wanted();
       const wide = Math.min(86400, Math.max(SPAN_MIN, span * factor));
       this.turn({ span: wide, to: to === null ? null : Math.min(this.newest, to + (wide - span) / 2) });
     };
@@ -90,12 +100,18 @@ export class HistoryPage {
     /** @type {Named[]} */
     this.figures = [];
     this.newest = 0;
+    /** The figures that are shown where the address names none. @type {string[]} */
+    this.first = [];
     this.asked = -Infinity;
     this.is_waiting = false;
     this.add.addEventListener("change", () => {
-      const { figures } = wanted(location.hash);
+      const { figures } = this.wanted();
       this.turn({ figures: [...figures.filter((name) => name !== this.add.value), this.add.value].slice(-MOST) });
     });
+  }
+
+  wanted() {
+    return wanted(location.hash, this.first);
   }
 
   /**
@@ -111,19 +127,25 @@ export class HistoryPage {
 
   /** The end of the time that is shown. */
   end() {
-    return wanted(location.hash).to ?? this.newest;
+    return this.wanted().to ?? this.newest;
   }
 
   /** @param {Partial<{figures: string[], span: number, to: number | null}>} change */
   turn(change) {
-    history.replaceState(null, "", address({ ...wanted(location.hash), ...change }));
+    history.replaceState(null, "", address({ ...this.wanted(), ...change }));
     this.asked = -Infinity;
-    this.show();
+    this.follow();
+  }
+
+  /** @param {import("./rates.js").Snapshot} snapshot */
+  show(snapshot) {
+    this.first = first(snapshot);
+    this.follow();
   }
 
   /** Draws what is known, and asks for more when it is time. */
-  async show() {
-    const { figures, span, to } = wanted(location.hash);
+  async follow() {
+    const { figures, span, to } = this.wanted();
     this.arrange(figures);
     this.draw();
     for (const { span: own, button } of this.spans) button.setAttribute("aria-pressed", (own === span && to === null).toString());
@@ -143,7 +165,7 @@ export class HistoryPage {
   }
 
   draw() {
-    const { span } = wanted(location.hash);
+    const { span } = this.wanted();
     const to = this.end();
     for (const { chart, course } of this.shown.values()) if (course) chart.show(course, to - span, to);
   }
@@ -170,7 +192,7 @@ export class HistoryPage {
 
   /** @param {string} name */
   async ask(name) {
-    const { span } = wanted(location.hash);
+    const { span } = this.wanted();
     const to = this.end();
     const query = new URLSearchParams({ figure: name, from: Math.max(0, Math.floor(to - span)).toString(), to: Math.ceil(to + 1).toString() });
     const answer = await fetch(`/api/v1/history?${query}`);
@@ -195,7 +217,7 @@ export class HistoryPage {
   /** @param {string} name */
   place(name) {
     const chart = new Chart((from, to) => this.turn({ span: Math.max(SPAN_MIN, to - from), to }));
-    const away = this.button("×", () => this.turn({ figures: wanted(location.hash).figures.filter((own) => own !== name) }));
+    const away = this.button("×", () => this.turn({ figures: this.wanted().figures.filter((own) => own !== name) }));
     away.setAttribute("aria-label", `Take ${name} away`);
     away.className = "away";
     chart.element.append(away);

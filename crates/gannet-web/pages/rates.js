@@ -2,6 +2,8 @@
 
 /** @typedef {{reason: string, count: number}} Drop */
 /** @typedef {{stage: string, offered: number, delivered: number, under_way: number, dropped: Drop[]}} Statement */
+/** @typedef {{from: string, to: string, fill: number | null, age: {since: string, p99_ns: number} | null}} Flow */
+/** @typedef {{name: string, value: any, headline: boolean}} Figure */
 /** @typedef {{count: number, p50: number, p99: number, max: number}} Times */
 /** @typedef {{name: string, frames: number, missing: number, missing_max: number, duplicate: number, late: number, primitives: number, stalled: boolean, set_apart: boolean, channels: {dead: number, noisy: number}}} Stream */
 /** @typedef {{channel: number, stream: string, plane: number, pedestal: number, rms: number, recent_tp_rate_hz: number, condition: string}} Channel */
@@ -22,9 +24,11 @@
  * @property {{name: string, engine: string, frames: number, bytes: number}[]} sources
  * @property {Stream[]} streams
  * @property {Statement[]} ledger
+ * @property {Flow[]} flows
+ * @property {{samples: boolean, decisions: boolean}} shows
  * @property {{decisions: number}} trigger
- * @property {{name: string, value: any}[]} specific
- * @property {{records: number, queue_fill: number, bytes: number, files: string[], unfinished: string[], exports: string[], export_failures: string[], trouble: string | null, losses: string[]}} recorder
+ * @property {Figure[]} specific
+ * @property {{records: number, damaged: number, queue_fill: number, bytes: number, files: string[], unfinished: string[], exports: string[], export_failures: string[], trouble: string | null, losses: string[]}} recorder
  * @property {{arrival_to_primitive: Times, arrival_to_decision: Times, decision_to_record: Times}} latency
  * @property {{loudest: Channel[]}} channels
  */
@@ -36,7 +40,25 @@
 const sum = (items, key) => items.reduce((total, item) => total + item[key], 0);
 
 /**
- * Frames and bytes that arrived, primitives and records, so far.
+ * Whether the detector asks for records of what it decides on; others write or answer what they find themselves.
+ * @param {{ledger: {stage: string}[]}} snapshot
+ */
+export function asks_for_records({ ledger }) {
+  return ledger.some(({ stage }) => stage === "records");
+}
+
+/**
+ * What a run is for, and how much of it there is so far: records, or the first headline of its detector.
+ * @param {Snapshot} snapshot
+ */
+export function yielded(snapshot) {
+  const headline = snapshot.specific.find(({ headline, value }) => headline && "count" in value);
+  if (!headline || asks_for_records(snapshot)) return { name: "records", count: snapshot.recorder.records };
+  return { name: headline.name, count: headline.value.count };
+}
+
+/**
+ * Frames and bytes that arrived, primitives, and what the run is for, so far.
  * @param {Snapshot} snapshot
  */
 export function totals(snapshot) {
@@ -44,7 +66,7 @@ export function totals(snapshot) {
     frames: sum(snapshot.sources, "frames"),
     bytes: sum(snapshot.sources, "bytes"),
     primitives: sum(snapshot.streams, "primitives"),
-    records: snapshot.recorder.records,
+    yielded: yielded(snapshot).count,
   };
 }
 
@@ -57,7 +79,7 @@ export class History {
   constructor(window_s, step_s) {
     this.window_s = window_s;
     this.step_s = step_s;
-    /** @type {{clock_s: number, frames: number, bytes: number, primitives: number, records: number}[]} */
+    /** @type {{clock_s: number, frames: number, bytes: number, primitives: number, yielded: number}[]} */
     this.points = [];
     this.run = -1;
   }
@@ -78,7 +100,7 @@ export class History {
   /**
    * The rate of one figure between each two points: when, how much a second. Nothing is told of a time in which no
    * snapshot came.
-   * @param {"frames" | "bytes" | "primitives" | "records"} figure
+   * @param {"frames" | "bytes" | "primitives" | "yielded"} figure
    */
   rates(figure) {
     const rates = [];

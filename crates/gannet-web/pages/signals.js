@@ -1,7 +1,8 @@
 // The samples of a channel, its spectrum, and all channels of its stream over time.
 
+import { Absence, without_samples } from "./absent.js";
 import { Channels } from "./channels.js";
-import { make, say } from "./dom.js";
+import { explain, make, say } from "./dom.js";
 import { SpectrumPicture } from "./spectrum.js";
 import { Trace } from "./trace.js";
 import { WaterfallPicture } from "./waterfall.js";
@@ -110,8 +111,7 @@ export class Signals {
     choice.setAttribute("role", "group");
     choice.setAttribute("aria-label", "What is shown");
     this.all = new Channels((channel) => this.choose(channel));
-    this.element = make("div", "signals", [
-      make("h1", "", "Signals"),
+    const page = make("div", "", [
       make("p", "controls", [
         choice,
         labelled("Stream", this.stream),
@@ -124,6 +124,8 @@ export class Signals {
       this.told,
       this.all.element,
     ]);
+    this.absence = new Absence(page);
+    this.element = make("div", "signals", [make("h1", "", "Signals"), this.absence.text, page]);
     /** @type {Stream[]} */
     this.streams = [];
     /** The run whose channels are known. */
@@ -189,6 +191,7 @@ export class Signals {
       this.latest = this.pending = null;
       this.has_hits = true;
     }
+    if (this.absence.excuses(without_samples(snapshot))) return;
     this.follow();
   }
 
@@ -328,6 +331,6 @@ export class Signals {
     }
     this.asked = performance.now() + EXCUSED_MS - PERIOD_MS;
     const { detail } = await answer.json().catch(() => ({ detail: `the server says ${answer.status}` }));
-    say(this.trouble, detail);
+    explain(this.trouble, detail);
   }
 }

@@ -2,7 +2,7 @@
 
 import { command } from "./command.js";
 import { make, say } from "./dom.js";
-import { example, opening } from "./files.js";
+import { example, found, opening } from "./files.js";
 import { bounds, clock, grouped } from "./format.js";
 
 /** @typedef {{control: boolean, state: string, possible: string[], run: number | null, ended: number, failure: string | null}} Station */
@@ -18,7 +18,9 @@ import { bounds, clock, grouped } from "./format.js";
  * @property {number} frames
  * @property {number} frames_lost
  * @property {number} frames_lost_max
- * @property {number} records
+ * @property {number | null} decisions
+ * @property {number | null} records
+ * @property {import("./rates.js").Figure[]} headlines
  * @property {string[]} files
  * @property {string[]} exports
  * @property {Verified[]} verified
@@ -49,13 +51,14 @@ export function state_of({ state }, station) {
  * How a run went that has ended: a title, and whether it needs attention.
  * @param {Run} run
  */
-export function verdict({ number, outcome, failure, elapsed_s, frames, frames_lost, frames_lost_max, verified }) {
+export function verdict(run) {
+  const { number, outcome, failure, elapsed_s, frames, frames_lost, frames_lost_max, verified } = run;
   if (number === null) return { text: `The run could not start: ${failure}`, mark: "loss" };
   const sound = verified.filter(({ problem }) => problem === null).length;
   const files = verified.length === 0 ? "no file was read back" : `${sound} of ${verified.length} files verified`;
   const lost = `${bounds(frames_lost, frames_lost_max)} lost of ${grouped(frames + frames_lost)} frames`;
   const how = { failed: `FAILED: ${failure}`, not_verified: "NOT VERIFIED", degraded: "DEGRADED: data were lost" }[outcome];
-  const text = `Run ${number} is drained: ${files}, ${lost}, ${clock(elapsed_s)}${how ? `. ${how}` : ""}`;
+  const text = `Run ${number} is drained: ${[files, lost, found(run), clock(elapsed_s)].filter((it) => it !== "").join(", ")}${how ? `. ${how}` : ""}`;
   return { text, mark: how ? "loss" : "" };
 }
 

@@ -1,6 +1,7 @@
 // Decisions as they come, and what is in the window of one.
 
-import { Table, make, say } from "./dom.js";
+import { Absence, without_decisions } from "./absent.js";
+import { Table, explain, make, say } from "./dom.js";
 import { EventPicture, colour_of } from "./event.js";
 import { grouped, span } from "./format.js";
 import { Plot } from "./plot.js";
@@ -17,6 +18,8 @@ const WINDOW_S = 120;
 const LISTED = 20;
 /** Primitives that are listed. */
 const LARGEST = 15;
+/** What is said of a run that has ended and at whose decisions nobody looked. */
+const ENDED = "The run has ended. Single decisions can be looked at while a run takes data; the records of this one are in its files, which Runs and files lists.";
 /** Most plots of kinds. */
 const KINDS_MAX = 6;
 
@@ -90,7 +93,8 @@ export class Triggers {
       { title: "window", numeric: true },
     ]);
     this.times = new Table("Latency", [
-      { title: "from arrival to decision" },
+      { title: "from … to" },
+      { title: "how many", numeric: true },
       { title: "half within", numeric: true },
       { title: "99 % within", numeric: true },
       { title: "longest", numeric: true },
@@ -101,8 +105,7 @@ export class Triggers {
       { title: "over threshold", numeric: true },
       { title: "charge", numeric: true },
     ]);
-    this.element = make("div", "triggers", [
-      make("h1", "", "Triggers"),
+    const page = make("div", "", [
       this.plots,
       make("section", "", [
         this.picture.element,
@@ -112,6 +115,8 @@ export class Triggers {
       ]),
       make("section", "tables", [this.table.element, this.primitives.element, this.times.element]),
     ]);
+    this.absence = new Absence(page);
+    this.element = make("div", "triggers", [make("h1", "", "Triggers"), this.absence.text, page]);
     this.run = -1;
     /** @type {Map<number, Decision>} */
     this.decisions = new Map();
@@ -122,13 +127,14 @@ export class Triggers {
     this.event = null;
     this.asked = -Infinity;
     this.is_waiting = false;
+    [this.is_over, this.is_held] = [false, false];
     /** The address whose event is shown. */
     this.shown = "";
   }
 
   clear() {
     this.decisions.clear();
-    [this.begin, this.end, this.event] = [0, 0, null];
+    [this.begin, this.end, this.event, this.is_held] = [0, 0, null, false];
   }
 
   /** @param {import("./rates.js").Snapshot} snapshot */
@@ -137,9 +143,18 @@ export class Triggers {
       this.run = snapshot.run;
       this.clear();
     }
-    const { arrival_to_decision: times } = snapshot.latency;
-    this.times.element.hidden = times.count === 0;
-    this.times.show([[grouped(times.count), span(times.p50), span(times.p99), span(times.max)]]);
+    const excuse = without_decisions(snapshot);
+    this.is_over = ["stopped", "error"].includes(snapshot.state);
+    const is_bare = this.is_over && !this.is_held && !this.event;
+    if (this.absence.excuses(excuse || (is_bare ? ENDED : "")) && excuse) return;
+    const { arrival_to_decision, decision_to_record } = snapshot.latency;
+    const steps = /** @type {const} */ ([
+      ["arrival to decision", arrival_to_decision],
+      ["decision to record", decision_to_record],
+    ]);
+    const timed = steps.filter(([, { count }]) => count > 0);
+    this.times.element.hidden = timed.length === 0;
+    this.times.show(timed.map(([name, { count, p50, p99, max }]) => [name, grouped(count), span(p50), span(p99), span(max)]));
     this.picture.show(this.event);
     this.follow();
   }
@@ -165,6 +180,7 @@ export class Triggers {
     const { decisions, held, ticks_per_s } = await answer.json();
     this.ticks_per_s = ticks_per_s;
     for (const decision of decisions) this.decisions.set(decision.number, decision);
+    this.is_held = held !== null;
     if (!held) return say(this.trouble, "Primitives and decisions are kept from now on, as long as somebody looks.");
     if (held.begin > this.end) {
       // Nobody looked for a while, and nobody knows what was decided then.
@@ -238,7 +254,7 @@ export class Triggers {
    */
   async excuse(answer) {
     const { detail } = await answer.json().catch(() => ({ detail: `the server says ${answer.status}` }));
-    say(this.trouble, detail);
+    explain(this.trouble, detail);
     if (wanted(location.hash) !== null && this.event?.decision.number !== wanted(location.hash)) {
       this.event = null;
       this.picture.show(null);

@@ -7,19 +7,21 @@ import { gzipSync } from "node:zlib";
 
 import { decades, marks, place, thirds } from "../../pages/axes.js";
 import { address as call_address, calls, members, template } from "../../pages/api.js";
+import { without_decisions, without_samples } from "../../pages/absent.js";
 import { accounts, outcome, verdict } from "../../pages/break.js";
 import { limit } from "../../pages/alarms.js";
 import { grid, times } from "../../pages/chart.js";
-import { address as history_address, wanted as wanted_history } from "../../pages/history.js";
+import { address as history_address, first, wanted as wanted_history } from "../../pages/history.js";
 import { mask, outstanding, range as figure_range } from "../../pages/channels.js";
 import { colour_of, extent, nearest, share, told } from "../../pages/event.js";
-import { amount, bounds, clock, grouped, si, span, time_of_day } from "../../pages/format.js";
-import { condition, drops, figure } from "../../pages/overview.js";
+import { amount, bounds, clock, figure, grouped, si, span, time_of_day } from "../../pages/format.js";
+import { condition } from "../../pages/overview.js";
+import { between, chain, damage, drops } from "../../pages/pipeline.js";
 import { summary, wanting } from "../../pages/hardware.js";
-import { opening, soundness, wanted as wanted_run } from "../../pages/files.js";
+import { found, opening, soundness, wanted as wanted_run } from "../../pages/files.js";
 import { pieces, ticks, width_s } from "../../pages/plot.js";
 import { behind, largest, rates, wanted as wanted_record } from "../../pages/triggers.js";
-import { History, Recent } from "../../pages/rates.js";
+import { History, Recent, yielded } from "../../pages/rates.js";
 import { address, wanted } from "../../pages/signals.js";
 import { peak, range as density_range, rms } from "../../pages/spectrum.js";
 import { state_of, verdict as run_verdict } from "../../pages/station.js";
@@ -31,7 +33,7 @@ const plain = (text) => text.replaceAll("\u202f", " ");
 /** A snapshot at a time, with so many frames so far. */
 function snapshot(clock_s, frames, run = 1) {
   const stream = { frames, primitives: frames / 100 };
-  return { clock_s, run, sources: [{ frames, bytes: frames * 7200 }], streams: [stream], recorder: { records: 3 } };
+  return { clock_s, run, sources: [{ frames, bytes: frames * 7200 }], streams: [stream], ledger: [], specific: [], recorder: { records: 3 } };
 }
 
 test("numbers are grouped, and have a prefix and unit", () => {
@@ -43,7 +45,7 @@ test("numbers are grouped, and have a prefix and unit", () => {
   assert.equal(plain(si(0.5, "/s")), "0.50 /s");
   assert.equal(clock(3 * 60 + 12.9), "00:03:12");
   assert.equal(clock(100 * 3600), "100:00:00");
-  assert.deepEqual([7, 7807, 4_849_663, 2.5e9].map(span).map(plain), ["7 ns", "7.8 µs", "4.85 ms", "2.50 s"]);
+  assert.deepEqual([7, 7807, 4_849_663, 2.5e9].map(span).map(plain), ["7 ns", "7.81 µs", "4.85 ms", "2.50 s"]);
   assert.equal(bounds(5, 5), "5");
   assert.equal(plain(bounds(5, 1200)), "5 to 1 200");
 });
@@ -92,6 +94,45 @@ test("losses come first, and what nobody has explained is one", () => {
     ["empty", 3, false],
   ]);
   assert.equal(drops({ stage: "unknown", dropped }, reasons).length, 3);
+  assert.deepEqual(["records", "recorder"].map((stage) => damage({ stage }, { damaged: 6 }).length), [1, 0]);
+  assert.deepEqual(damage({ stage: "records" }, { damaged: 0 }), []);
+});
+
+test("stages that follow one another are a chain, and the others are not", () => {
+  const ledger = ["sent", "frames", "hits", "merge", "records", "busy", "recorder"].map((stage) => ({ stage }));
+  const flow = ([from, to]) => ({ from, to, fill: null, age: null });
+  const flows = [["sent", "frames"], ["frames", "hits"], ["frames", "merge"], ["merge", "busy"], ["merge", "records"], ["busy", "recorder"], ["records", "recorder"]].map(flow);
+  assert.deepEqual(chain(ledger, flows), ["sent", "frames", "merge", "records", "recorder"]);
+  assert.deepEqual(chain([], []), []);
+  assert.deepEqual(chain([{ stage: "a" }, { stage: "b" }], []), ["a"], "nothing is said to follow");
+  const told = between({ fill: 0.9, age: { since: "arrival", p99_ns: 1500 } });
+  assert.deepEqual([told.fill, told.is_full, plain(told.age)], ["90 % full", true, "p99 1.50 µs"]);
+  assert.deepEqual(between(undefined), { fill: "", is_full: false, age: "", meaning: "" });
+});
+
+test("a run is told by its records, or by what its detector finds", () => {
+  const specific = [{ name: "slices", value: { count: 9 }, headline: false }, { name: "events", value: { count: 4 }, headline: true }];
+  const recorder = { records: 3 };
+  const asking = { ledger: [{ stage: "records" }], specific, recorder };
+  assert.deepEqual(yielded(asking), { name: "records", count: 3 });
+  assert.deepEqual(yielded({ ...asking, ledger: [] }), { name: "events", count: 4 });
+  assert.deepEqual(yielded({ ...asking, ledger: [], specific: [] }), { name: "records", count: 3 });
+  assert.equal(found({ decisions: 5, records: 3, headlines: [] }), "5 decisions, 3 records");
+  assert.equal(found({ decisions: null, records: null, headlines: specific.slice(1) }), "4 events");
+  assert.deepEqual(first(asking), ["data", "lost", "decisions", "arrival_to_decision"]);
+  assert.deepEqual(first({ ...asking, ledger: [] }), ["data", "lost", "detector:events", "arrival_to_primitive"]);
+});
+
+test("a page with nothing to show says what is shown instead, and where", () => {
+  const run = { state: "running", role: "all", shows: { samples: true, decisions: true } };
+  assert.equal(without_samples(run) + without_decisions(run), "");
+  const none = { ...run, shows: { samples: false, decisions: false } };
+  for (const without of [without_samples, without_decisions]) {
+    assert.match(without(none), /Overview.*History/);
+    assert.match(without({ ...none, state: "initial" }), /once a run takes data/);
+  }
+  assert.match(without_samples({ ...none, role: "builder" }), /readout/);
+  assert.match(without_decisions({ ...none, role: "readout" }), /builder/);
 });
 
 test("the state of a stream is told in words", () => {
@@ -107,7 +148,7 @@ test("figures of a detector, and Python that opens a file", () => {
   assert.equal(plain(figure({ count: 1500 })), "1 500");
   assert.equal(figure({ share: { part: 1, of: 8 } }), "12.5 %");
   assert.equal(figure({ share: { part: 0, of: 0 } }), "–");
-  assert.equal(plain(figure({ ns: { p99: 1500 } })), "99 % within 1.5 µs");
+  assert.equal(plain(figure({ ns: { p99: 1500 } })), "99 % within 1.50 µs");
   assert.equal(figure({ estimate: { value: 1.25, assumes: "as now" } }), "1.3 (as now)");
   assert.ok(opening('odd"name.hdf5').includes('"odd\\"name.hdf5"'));
   assert.ok(opening("a.parquet").includes("read_table"));
@@ -249,7 +290,7 @@ test("what is seen of the history is in the address", () => {
   const shown = { figures: ["frames", "stream_frames:0/1/0/2", "detector:a,b & c"], span: 7200, to: 1_790_000_000 };
   assert.deepEqual(wanted_history(history_address(shown)), shown);
   assert.deepEqual(wanted_history(history_address({ ...shown, figures: [], to: null })), { figures: [], span: 7200, to: null });
-  assert.equal(wanted_history("#/history").figures.length, 4);
+  assert.deepEqual(wanted_history("#/history", ["frames"]).figures, ["frames"]);
   assert.equal(wanted_history("#/history?span=9999999").span, 86400);
   assert.equal(wanted_history(`#/history?${"f=a&f=b&".repeat(9)}f=c`).figures.length, 3);
 });
@@ -265,7 +306,7 @@ test("times of a chart are round by the clock on the wall", () => {
   assert.deepEqual(grid({ least: [-10], greatest: [10] }), { low: -10.5, high: 10.5, lines: [-10, 0, 10] });
   assert.match(time_of_day(1_790_000_000, true), /^\d\d:\d\d:\d\d$/);
   assert.deepEqual([[0.0123, "s"], [0, "s"], [3600, "s"], [4e9, "B"], [0.12345, ""], [17, ""]].map(([value, unit]) => plain(amount(value, unit))), [
-    "12.30 ms", "0 s", "01:00:00", "4.00 GB", "0.123", "17",
+    "12.3 ms", "0 s", "01:00:00", "4.00 GB", "0.123", "17",
   ]);
 });
 
@@ -277,7 +318,8 @@ test("the address names a run, and whether a file is sound is told in words", ()
   assert.equal(file({ state: "running", read: 50, elapsed_s: 3.7 }).text, "reading it, 25 %, for 3 s");
   assert.equal(file({ state: "running", read: null, elapsed_s: 0 }).text, "reading it, for 0 s");
   assert.equal(file({ state: "running", read: 900, elapsed_s: 1 }).text, "reading it, 99 %, for 1 s");
-  assert.equal(file({ state: "over", sound: false, told: "" }).mark, "loss");
+  assert.equal(file({ state: "over", sound: false, by_run: true, told: "" }).mark, "loss");
+  assert.match(file({ state: "over", sound: true, by_run: true, told: "" }).text, /when the run ended/);
 });
 
 test("a rule is told in words", () => {
@@ -303,9 +345,9 @@ test("the pages are small: 120 KB compressed, 800 lines of code that draw", () =
 
 test("a run that has ended says that it is drained and verified, and what was lost", () => {
   const verified = [{ file: "a", items: 1, missing: 0, problem: null }];
-  const run = { number: 7, outcome: "good", failure: null, elapsed_s: 61, frames: 1000, frames_lost: 0, frames_lost_max: 0, verified };
+  const run = { number: 7, outcome: "good", failure: null, elapsed_s: 61, frames: 1000, frames_lost: 0, frames_lost_max: 0, decisions: 2, records: 2, headlines: [], verified };
   const good = run_verdict(run);
-  assert.equal(plain(good.text), "Run 7 is drained: 1 of 1 files verified, 0 lost of 1 000 frames, 00:01:01");
+  assert.equal(plain(good.text), "Run 7 is drained: 1 of 1 files verified, 0 lost of 1 000 frames, 2 decisions, 2 records, 00:01:01");
   assert.equal(good.mark, "");
   const lossy = run_verdict({ ...run, outcome: "degraded", frames_lost: 5, frames_lost_max: 5 });
   assert.match(plain(lossy.text), /5 lost of 1 005 frames.*DEGRADED: data were lost$/);
@@ -324,12 +366,14 @@ test("the state is that of the run, or of the station where that is about to cha
 });
 
 test("a description becomes calls, addresses and bodies", () => {
-  const wanted = { required: ["fault", "seconds"], properties: { fault: { type: "string", description: "Which." }, seconds: { type: "number" }, stream: {} } };
+  const state = { $ref: "#/components/schemas/State", description: "Which one." };
+  const properties = { fault: { type: "string", description: "Which.", examples: ["loss"] }, seconds: { type: "number", minimum: 0.1 }, stream: {}, state, maybe: { anyOf: [state, { type: "null" }] } };
+  const wanted = { required: ["fault", "seconds", "state", "maybe"], properties };
   const number = { name: "number", in: "path", required: true, schema: { type: "integer" } };
   const last = { name: "last", in: "query", required: false, schema: { type: "integer", default: 5 } };
   const key = { name: "Idempotency-Key", in: "header", required: true, schema: { type: "string" } };
   const description = {
-    components: { schemas: { Wanted: wanted } },
+    components: { schemas: { Wanted: wanted, State: { oneOf: [{ const: "idle", description: "Rest." }, { const: "running" }] } } },
     paths: {
       "/r/{number}": { get: { summary: "One.", "x-role": "view", parameters: [number, last] } },
       "/f": { post: { summary: "Two.", "x-role": "operate", parameters: [key], requestBody: { content: { "application/json": { schema: { $ref: "#/components/schemas/Wanted" } } } } } },
@@ -340,8 +384,8 @@ test("a description becomes calls, addresses and bodies", () => {
   assert.deepEqual(two.parameters, [], "the key is made by the page");
   assert.equal(call_address(one, { number: "a/b", last: "" }), "/r/a%2Fb");
   assert.equal(call_address(one, { number: "7", last: "2" }), "/r/7?last=2");
-  assert.deepEqual(JSON.parse(template(two.body)), { fault: "", seconds: 0 });
-  assert.deepEqual(members(two.body), ["fault: Which.", "seconds: ", "stream: "]);
+  assert.deepEqual(JSON.parse(template(two.body)), { fault: "loss", seconds: 0.1, state: "idle", maybe: "idle" });
+  assert.deepEqual(members(two.body).slice(0, 4), ["fault: Which.", "seconds: ", "stream: ", "state: Which one."]);
 });
 
 test("of the machine the worst is said first", () => {
