@@ -12,6 +12,7 @@ use ureq::Agent;
 use ureq::http::Response;
 use ureq::{Body, RequestBuilder};
 
+use super::tls;
 use crate::exit::{Unreachable, Usage};
 
 /// Name of the variable with the token.
@@ -22,9 +23,10 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// Where it asks, and who it is.
 pub struct Api {
     agent: Agent,
-    /// `http://HOST:PORT`.
+    /// `http://HOST:PORT`, or the same by TLS.
     base: String,
     token: Option<String>,
+    patience: Duration,
 }
 
 /// Why a command was not carried out.
@@ -39,25 +41,23 @@ pub struct Problem {
 
 impl Api {
     /// Asks at `address`, which may have the token at its end as it was printed, and waits for no answer longer than
-    /// `patience`.
+    /// `patience`. By TLS, it asks whom the certificates in the file `ca` speak for.
     ///
     /// # Errors
-    /// When the address is none, or there is no token in the file that is named.
+    /// When the address is none, there is no token in the file that is named, or no certificate in the other.
     pub fn new(
         address: &str,
         token_file: Option<&Path>,
+        ca: Option<&Path>,
         patience: Duration,
     ) -> anyhow::Result<Self> {
         let (scheme, rest) = address.split_once("://").unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (host, query) = rest.split_at(end);
-        if scheme == "https" {
-            let text = "gannet ctl speaks no TLS; command this station from a browser, or by a program \
-                        that does, such as curl";
-            return Err(Usage(text.into()).into());
-        }
-        if scheme != "http" || host.is_empty() {
-            return Err(Usage(format!("{address} is no address of pages: http://HOST:PORT")).into());
+        if host.is_empty() || !matches!(scheme, "http" | "https") {
+            let text =
+                format!("{address} is no address of pages: http://HOST:PORT or https://HOST:PORT");
+            return Err(Usage(text).into());
         }
         let printed = query.split(['?', '&']).find_map(|pair| pair.strip_prefix("token="));
         let from_file = |path: &Path| -> anyhow::Result<String> {
@@ -83,9 +83,21 @@ impl Api {
             .timeout_global(Some(patience))
             .http_status_as_error(false)
             .max_redirects(0)
-            .proxy(None)
-            .build();
-        Ok(Self { agent: agent.into(), base: format!("http://{host}"), token })
+            .proxy(None);
+        let agent = match (scheme, ca) {
+            ("https", Some(file)) => agent.tls_config(tls::trusting(file)?),
+            ("https", None) => {
+                let text = "this address has TLS: name by --ca the file with the certificate by which the station is \
+                            to be known, which is `certificate` of `tls` in [web], or that of whoever signed it";
+                return Err(Usage(text.into()).into());
+            }
+            (_, Some(_)) => {
+                return Err(Usage("--ca is for addresses that begin with https://".into()).into());
+            }
+            (_, None) => agent,
+        };
+        let (agent, base) = (agent.build().into(), format!("{scheme}://{host}"));
+        Ok(Self { agent, base, token, patience })
     }
 
     /// What `path` tells.
@@ -129,14 +141,32 @@ impl Api {
             let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec()?;
             Ok((status, body))
         });
-        read.map_err(|error| {
-            let place = self.base.clone();
-            let cause = match error {
-                ureq::Error::Io(cause) => cause,
-                other => io::Error::other(other.to_string()),
-            };
-            Unreachable { place, cause }.into()
-        })
+        read.map_err(|error| self.unanswered(error))
+    }
+
+    /// Why there is no answer, or none that can be used.
+    fn unanswered(&self, error: ureq::Error) -> anyhow::Error {
+        let place = self.base.clone();
+        if let Some(objection) = tls::objection(&error) {
+            return anyhow::anyhow!("the answer of {place} is not taken: {objection}");
+        }
+        let cause = match error {
+            // What a server that expects a client to begin with TLS does.
+            ureq::Error::Protocol(_) if place.starts_with("http://") => {
+                let secure = place.replacen("http", "https", 1);
+                return anyhow::anyhow!(
+                    "what answers at {place} is no HTTP; if the station has `tls`, ask at {secure} with --ca FILE"
+                );
+            }
+            ureq::Error::Timeout(_) => {
+                let seconds = self.patience.as_secs_f64();
+                let text = format!("no answer within {seconds} s; --timeout waits for longer");
+                io::Error::new(io::ErrorKind::TimedOut, text)
+            }
+            ureq::Error::Io(cause) => cause,
+            other => io::Error::other(other.to_string()),
+        };
+        Unreachable { place, cause }.into()
     }
 
     fn judge<T: DeserializeOwned>(&self, status: u16, answer: &[u8]) -> anyhow::Result<T> {

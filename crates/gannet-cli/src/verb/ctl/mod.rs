@@ -2,6 +2,7 @@
 
 mod api;
 mod station;
+mod tls;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,8 +20,8 @@ use api::Api;
 /// Commands a running process: to start, stop, pause and resume runs, for its figures, or to send commands to modules.
 ///
 /// It is asked at the address of its pages (`gannet run --web`, `gannet demo`, `[web] listen`), which may be pasted as it
-/// was printed, token included; otherwise the token is in GANNET_TOKEN, or in the file of `--token-file`. `start` and
-/// `stop` return when the run takes frames, and when its files were read back.
+/// was printed, token included; otherwise the token is in GANNET_TOKEN, or in the file of `--token-file`. An address with TLS
+/// also wants `--ca`. `start` and `stop` return when the run takes frames, and when its files were read back.
 ///
 /// A run with modules in `[slow_control]` also has the socket `gannet.sock` in its recorder's directory, which only its own
 /// user may use: it knows `send`, `status` and `stop`.
@@ -29,6 +30,8 @@ use api::Api;
 /// stopped had lost data, or a file did not verify; 5 when nobody answers.
 ///
 /// Example: gannet ctl http://127.0.0.1:8080 stop, or gannet ctl data/gannet.sock send 7 hv=1200
+///
+/// Example: gannet ctl https://daq.example.org:8443 --ca web.crt --token-file token status
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The address of the pages, or the socket of the run or the directory in which that is.
@@ -37,8 +40,12 @@ pub struct Arguments {
     /// File with the token for the pages, instead of the one in GANNET_TOKEN.
     #[arg(long, value_name = "FILE", global = true)]
     token_file: Option<PathBuf>,
+    /// File with the certificate, as PEM, by which a station at `https://` is known: its own, or that of whoever signed it. The
+    /// authorities that this machine knows have no say.
+    #[arg(long, value_name = "FILE", global = true)]
+    ca: Option<PathBuf>,
     /// Longest time to wait for an answer, or until a run has started or ended.
-    #[arg(long, value_name = "SECONDS", value_parser = output::seconds, default_value = "60")]
+    #[arg(long, value_name = "SECONDS", value_parser = patience, default_value = "60", global = true)]
     timeout: Duration,
     /// Print what comes of it as JSON.
     #[arg(long, global = true)]
@@ -71,6 +78,14 @@ enum Asked {
     },
 }
 
+/// Reads a time to wait.
+fn patience(text: &str) -> Result<Duration, String> {
+    let time = output::seconds(text)?;
+    (!time.is_zero())
+        .then_some(time)
+        .ok_or_else(|| "an answer takes longer; write more than 0".to_owned())
+}
+
 /// Reads `key=value`.
 fn pair(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
@@ -87,8 +102,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 
 /// Asks at the address of the pages.
 fn at_address(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let Arguments { target, token_file, timeout, json, request } = arguments;
-    let api = Api::new(target, token_file.as_deref(), *timeout)?;
+    let Arguments { target, token_file, ca, timeout, json, request } = arguments;
+    let api = Api::new(target, token_file.as_deref(), ca.as_deref(), *timeout)?;
     let command = match request {
         Asked::Start => Command::Start,
         Asked::Stop => Command::Stop,

@@ -1,16 +1,18 @@
 //! Runs made on command: by `gannet ctl`, by pages, and by several at once in any order.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use gannet_measure::random::Random;
+use rcgen::generate_simple_self_signed;
 use serde_json::{Value, json};
 
 use crate::readout::pages::Demo;
@@ -29,11 +31,23 @@ struct Station {
 
 impl Station {
     fn start() -> Self {
+        Self::serving(tempfile::tempdir().unwrap(), "http", "")
+    }
+
+    /// One that serves by TLS, with a certificate of its own for `localhost`, and the file of that.
+    fn secured() -> (Self, PathBuf) {
         let directory = tempfile::tempdir().unwrap();
+        let certificate = certificate(directory.path(), "web");
+        let tls = "tls = { certificate = \"web.crt\", key = \"web.key\" }\n";
+        (Self::serving(directory, "https", tls), certificate)
+    }
+
+    /// One whose address begins with `scheme`, and whose `[web]` has these keys as well.
+    fn serving(directory: tempfile::TempDir, scheme: &str, keys: &str) -> Self {
         let text = format!(
             "[[source]]\nstreams = {{ count = 2 }}\nemulated = true\ndepth = \"100 ms\"\n\
              [recorder]\ndirectory = {:?}\n\
-             [web]\nlisten = \"127.0.0.1:0\"\ncontrol = true\n\
+             [web]\nlisten = \"127.0.0.1:0\"\ncontrol = true\n{keys}\
              [emulate]\npace = {{ rate_scale = 0.05 }}\nstreams = {{ count = 2 }}\n",
             directory.path()
         );
@@ -45,7 +59,7 @@ impl Station {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let address = lines.find_map(|line| {
             let line = line.unwrap();
-            Some(line[line.find("http://")?..].trim().to_owned())
+            Some(line[line.find(&format!("{scheme}://"))?..].trim().to_owned())
         });
         thread::spawn(move || lines.for_each(drop));
         Self { child, address: address.expect("an address"), directory }
@@ -73,6 +87,17 @@ impl Station {
         let reports = serde_json::Deserializer::from_str(&text).into_iter();
         (code, reports.collect::<Result<_, _>>().unwrap(), self.directory)
     }
+}
+
+/// Makes a certificate for `localhost` with its key, `NAME.crt` and `NAME.key`; the file of the first.
+fn certificate(directory: &Path, name: &str) -> PathBuf {
+    let made = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (file, key) =
+        (directory.join(format!("{name}.crt")), directory.join(format!("{name}.key")));
+    fs::write(&file, made.cert.pem()).unwrap();
+    fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+    file
 }
 
 /// Status and body of an answer of `host`.
@@ -142,6 +167,51 @@ fn a_station_makes_run_after_run_by_gannet_ctl() {
     assert!(reports.iter().all(|report| report["degraded"] == false), "{reports:?}");
     let gone = Command::new(gannet()).args(["ctl", &format!("http://{host}"), "status"]).output();
     assert_eq!(gone.unwrap().status.code(), Some(5));
+}
+
+#[test]
+fn a_station_with_tls_is_commanded_by_who_knows_its_certificate() {
+    let _alone = alone();
+    let (mut station, certificate_file) = Station::secured();
+    let named_127 = station.address.clone();
+    // The certificate is for this name.
+    station.address = named_127.replace("127.0.0.1", "localhost");
+    let ca = ["--ca", certificate_file.to_str().unwrap()];
+    assert_eq!(station.told(&[&["status"], &ca[..]].concat()), "idle\n");
+    assert_eq!(station.told(&[&["start"], &ca[..]].concat()), "running: run 1\n");
+    let stopped = station.told(&[&["stop"], &ca[..]].concat());
+    assert!(stopped.starts_with("run 1 stopped, "), "{stopped}");
+    let other = certificate(station.directory.path(), "other");
+    let plain = station.address.replace("https", "http");
+    for (address, ca, code, says) in [
+        (&station.address, None, 2, "--ca"),
+        (&station.address, Some(&other), 1, "does not rest on those in the file of --ca"),
+        (&named_127, Some(&certificate_file), 1, "only valid for"),
+        (&plain, None, 1, "if the station has `tls`, ask at https://localhost:"),
+        (&plain, Some(&certificate_file), 2, "addresses that begin with https://"),
+    ] {
+        let mut command = Command::new(gannet());
+        command.args(["ctl", address, "status"]);
+        ca.iter().for_each(|ca| _ = command.arg("--ca").arg(ca));
+        let refused = command.output().unwrap();
+        let error = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(code), "{error}");
+        assert!(error.contains(says), "{error}");
+    }
+    assert_eq!(station.end("-TERM").0, Some(143));
+}
+
+#[test]
+fn an_address_without_tls_is_not_asked_by_it() {
+    let _alone = alone();
+    let station = Station::start();
+    let ca = certificate(station.directory.path(), "web");
+    let mut command = Command::new(gannet());
+    command.args(["ctl", &station.address.replace("http", "https"), "status", "--ca"]).arg(ca);
+    let refused = command.output().unwrap();
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(1) && error.contains("without TLS"), "{error}");
+    station.end("-TERM");
 }
 
 fn status_of(station: &Station) -> Value {
