@@ -14,14 +14,30 @@ pub struct Kind {
     pub name: &'static str,
     /// Its unit; empty for shares and plain numbers.
     pub unit: &'static str,
+    /// Of which parts of a run each has one.
+    pub parts: Parts,
     /// What it is.
     pub meaning: &'static str,
 }
 
+/// The parts of a run that have a quantity each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// None: it is one of the whole.
+    None,
+    /// Sources; where one has several sockets, each of these.
+    Sources,
+    /// Streams.
+    Streams,
+    /// Others, which depend on the detector.
+    Others,
+}
+
 /// Declares the kinds, each as a constant and in the list of all.
 macro_rules! kinds {
-    ($($constant:ident $name:literal $unit:literal $meaning:literal)*) => {
-        $(const $constant: Kind = Kind { name: $name, unit: $unit, meaning: $meaning };)*
+    ($($constant:ident $name:literal $unit:literal $parts:ident $meaning:literal)*) => {
+        $(const $constant: Kind =
+            Kind { name: $name, unit: $unit, parts: Parts::$parts, meaning: $meaning };)*
 
         /// Every kind of quantity.
         pub const KINDS: &[Kind] = &[$($constant),*];
@@ -29,31 +45,31 @@ macro_rules! kinds {
 }
 
 kinds! {
-    FRAMES "frames" "/s" "frames that arrived"
-    DATA "data" "bit/s" "bits of those frames"
-    LOST "lost" "/s" "frames that were lost, as far as that is known"
-    PRIMITIVES "primitives" "/s" "primitives found"
-    DECISIONS "decisions" "/s" "decisions taken"
-    RECORDS "records" "/s" "records that are safe in the log"
-    WRITTEN "written" "B/s" "bytes that the recorder wrote"
-    QUEUE "recorder_queue" "" "share of the recorder's queue that is in use"
-    DISK_FREE "disk_free" "B" "free space where files are written, without the reserve"
-    DISK_LEFT "disk_left" "s" "time until that is full, at the rate of the last minute"
-    TO_PRIMITIVE "arrival_to_primitive" "s" "mean time from the arrival of a frame to its primitives"
-    TO_DECISION "arrival_to_decision" "s" "mean time from the arrival of frames to the decision on them"
-    TO_RECORD "decision_to_record" "s" "mean time from a decision to its record"
-    DECIDE_CPU "decide_cpu" "" "share of a processor that the deciding thread takes"
-    NOISY "channels_noisy" "" "channels that are noisy"
-    DEAD "channels_dead" "" "channels that are dead"
-    SOURCE_CPU "source_cpu" "" "share of a processor that a receiving thread takes"
-    SOURCE_BUFFER "source_buffer" "" "how full the ring of a source is"
-    STREAM_FRAMES "stream_frames" "/s" "frames of a stream"
-    STREAM_MISSING "stream_missing" "/s" "frames that a stream lacks"
-    STREAM_LATE "stream_late" "/s" "frames of a stream that came after later ones"
-    STREAM_PRIMITIVES "stream_primitives" "/s" "primitives of a stream"
-    PASSED "stage_passed" "/s" "what a stage passes on"
-    DROPPED "stage_dropped" "/s" "what a stage drops, for whatever reason"
-    OWN "detector" "" "figures that only this kind of detector has; a second, where they are counts"
+    FRAMES "frames" "/s" None "frames that arrived"
+    DATA "data" "bit/s" None "bits of those frames"
+    LOST "lost" "/s" None "frames that were lost, as far as that is known"
+    PRIMITIVES "primitives" "/s" None "primitives found"
+    DECISIONS "decisions" "/s" None "decisions taken"
+    RECORDS "records" "/s" None "records that are safe in the log"
+    WRITTEN "written" "B/s" None "bytes that the recorder wrote"
+    QUEUE "recorder_queue" "" None "share of the recorder's queue that is in use"
+    DISK_FREE "disk_free" "B" None "free space where files are written, without the reserve"
+    DISK_LEFT "disk_left" "s" None "time until that is full, at the rate of the last minute"
+    TO_PRIMITIVE "arrival_to_primitive" "s" None "mean time from the arrival of a frame to its primitives"
+    TO_DECISION "arrival_to_decision" "s" None "mean time from the arrival of frames to the decision on them"
+    TO_RECORD "decision_to_record" "s" None "mean time from a decision to its record"
+    DECIDE_CPU "decide_cpu" "" None "share of a processor that the deciding thread takes"
+    NOISY "channels_noisy" "" None "channels that are noisy"
+    DEAD "channels_dead" "" None "channels that are dead"
+    SOURCE_CPU "source_cpu" "" Sources "share of a processor that a receiving thread takes"
+    SOURCE_BUFFER "source_buffer" "" Sources "how full the ring of a source is"
+    STREAM_FRAMES "stream_frames" "/s" Streams "frames of a stream"
+    STREAM_MISSING "stream_missing" "/s" Streams "frames that a stream lacks"
+    STREAM_LATE "stream_late" "/s" Streams "frames of a stream that came after later ones"
+    STREAM_PRIMITIVES "stream_primitives" "/s" Streams "primitives of a stream"
+    PASSED "stage_passed" "/s" Others "what a stage passes on"
+    DROPPED "stage_dropped" "/s" Others "what a stage drops, for whatever reason"
+    OWN "detector" "" Others "figures that only this kind of detector has; a second, where they are counts"
 }
 
 /// The kind that is called so.

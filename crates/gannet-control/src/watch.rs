@@ -16,6 +16,7 @@ use crate::config::Plan;
 use crate::figures::Figures;
 use crate::history::History;
 use crate::quantities::{self, Quantity};
+use crate::run_control::State;
 use crate::snapshot::Snapshot;
 
 /// Time from one look to the next.
@@ -171,8 +172,10 @@ impl Watcher {
     fn alarms(&mut self, now: &Snapshot, quantities: &[Quantity]) -> Vec<Alarm> {
         self.rules.look(self.begin.elapsed().as_secs_f64(), quantities);
         let of_rules: Vec<_> = self.rules.raised().map(|raised| condition(&raised)).collect();
-        // Those of rules came with the snapshot from the look before.
-        let own = now.alarms.iter().filter(|alarm| alarm.kind != AlarmKind::Rule);
+        // Those of rules came with the snapshot from the look before. A run that has ended needs no attention any more:
+        // what it came to is told with it.
+        let has_ended = matches!(now.state, State::Stopped | State::Error);
+        let own = now.alarms.iter().filter(|alarm| alarm.kind != AlarmKind::Rule && !has_ended);
         let conditions: Vec<_> = own.map(Condition::of).chain(of_rules.iter().cloned()).collect();
         let (raised, cleared) = self.watched.board().update(unix_s(), &conditions);
         // What a run raises by itself it has written already.

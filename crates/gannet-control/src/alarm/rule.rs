@@ -21,8 +21,8 @@ use crate::quantities::{KINDS, Kind, Quantity, kind};
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AlarmConfig {
-    /// Name of the rule. One that is called as a built-in rule (`loss`, `disk`, `recorder`, `latency`, `noisy-channels`)
-    /// replaces it.
+    /// Name of the rule. One that is called as a built-in rule (`loss`, `disk`, `recorder-queue`, `latency`,
+    /// `noisy-channels`) replaces it.
     pub name: String,
     /// Whether it is watched; `false` takes a built-in rule away.
     pub enabled: bool,
@@ -191,7 +191,7 @@ impl Rule {
             "Free space, or stop the run and record elsewhere: what cannot be written is lost, and counted.",
         );
         let recorder = rule(
-            "recorder",
+            "recorder-queue",
             "recorder_queue",
             "The disk takes less than is recorded, and the queue before it fills up.",
             "Look at what else writes to the disk; a queue that is full loses records.",
@@ -478,12 +478,15 @@ mod tests {
             names
         };
         let built_in = Rule::all(&[], 0.25);
-        assert_eq!(names(&built_in), ["disk", "latency", "loss", "noisy-channels", "recorder"]);
+        assert_eq!(
+            names(&built_in),
+            ["disk", "latency", "loss", "noisy-channels", "recorder-queue"]
+        );
         assert!(built_in.iter().all(|rule| !rule.config.advice.is_empty()));
         let off = AlarmConfig { name: "loss".into(), enabled: false, ..AlarmConfig::default() };
         let own = config(|it| (it.name, it.above) = ("latency".into(), Some(3.0)));
         let rules = Rule::all(&[off, own], 0.25);
-        assert_eq!(names(&rules), ["disk", "latency", "noisy-channels", "recorder"]);
+        assert_eq!(names(&rules), ["disk", "latency", "noisy-channels", "recorder-queue"]);
         assert_eq!(rules[0].limit, Limit::Above(3.0));
     }
 

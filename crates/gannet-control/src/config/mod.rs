@@ -4,6 +4,7 @@
 //! reference resolved and every value tested. Between the two stands [`load`], whose errors say
 //! file, line, column, cause and what to write instead.
 
+mod alarms;
 mod builder;
 mod document;
 mod forecast;

@@ -8,6 +8,7 @@ use gannet_measure::quantity::Bytes;
 use gannet_measure::ticks::TickRate;
 use gannet_wire::StreamKey;
 
+use super::alarms;
 use super::builder::Role;
 use super::document::{Document, Problem};
 use super::forecast::{Forecast, Load};
@@ -16,7 +17,6 @@ use super::planned_source::{PlannedSource, PlannedStream, SourceStreams, cells_f
 use super::receive_cpus::ReceiveCpus;
 use super::slow_control::SlowControlPlan;
 use super::token::{self, Token, Tokens};
-use crate::alarm::rule::{Rule, WrongRule};
 use crate::detector::PlannedDetector;
 
 /// Most streams of one process.
@@ -91,6 +91,7 @@ impl Plan {
         for (index, (source, streams)) in config.sources.iter().zip(streams).enumerate() {
             sources.push(resolve_source(source, streams, index, document)?);
         }
+        alarms::check(&settings.alarms, &sources, document)?;
         check_raw_streams(&settings, &sources, document)?;
         check_receive_cpus(&settings, &sources, document)?;
         token::check_access(&settings.metrics, document)?;
@@ -327,19 +328,6 @@ fn check_settings(settings: &Settings, document: &Document<'_>) -> Result<(), Pr
     };
     if let Err(error) = settings.recorder.check() {
         return Err(correct("recorder", error.to_string()));
-    }
-    for (index, config) in settings.alarms.iter().enumerate() {
-        if settings.alarms[..index].iter().any(|other| other.name == config.name) {
-            let cause = format!("there is a rule {:?} already", config.name);
-            let suggestion = "give each rule its own name".to_owned();
-            return Err(document.problem(&format!("alarm[{index}].name"), cause, suggestion));
-        }
-        if !config.enabled {
-            continue;
-        }
-        if let Err(WrongRule { key, cause, suggestion }) = Rule::of(config) {
-            return Err(document.problem(&format!("alarm[{index}].{key}"), cause, suggestion));
-        }
     }
     if settings.record.window_ticks_max == 0 {
         return Err(correct("record.window_ticks_max", "it must be 1 or more".into()));

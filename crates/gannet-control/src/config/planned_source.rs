@@ -165,4 +165,13 @@ impl PlannedSource {
     pub fn inputs(&self) -> usize {
         self.udp().map_or(1, |udp| udp.listen.len() * udp.sockets as usize)
     }
+
+    /// What these are called in the figures of a run.
+    pub fn receivers(&self) -> impl Iterator<Item = String> {
+        let inputs = self.inputs();
+        (1..=inputs).map(move |number| match inputs {
+            1 => self.name.clone(),
+            _ => format!("{} #{number}", self.name),
+        })
+    }
 }

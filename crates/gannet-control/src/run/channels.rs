@@ -150,7 +150,11 @@ impl Monitor {
             let mut last = status.lock();
             match written {
                 Ok(file) => (last.channels.file, last.channels.trouble) = (file, None),
-                Err(trouble) => last.channels.trouble = Some(trouble),
+                Err(trouble) => {
+                    // What was written before may be gone with its directory.
+                    last.channels.file.take_if(|file| !file.exists());
+                    last.channels.trouble = Some(trouble);
+                }
             }
         }
     }

@@ -344,12 +344,7 @@ impl<P: Pipeline> Parts<P> {
         };
         let opened = open(planned, datagrams, clock)
             .map_err(|cause| RunError::Source { source_name: planned.name.clone(), cause })?;
-        let single = opened.len() == 1;
-        for (index, source) in opened.into_iter().enumerate() {
-            let name = match single {
-                true => planned.name.clone(),
-                false => format!("{} #{}", planned.name, index + 1),
-            };
+        for (index, (source, name)) in opened.into_iter().zip(planned.receivers()).enumerate() {
             self.sources.push(PartSource {
                 name,
                 format: format.clone(),
