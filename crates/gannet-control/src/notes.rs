@@ -1,12 +1,13 @@
 //! Notes of people on shift, in a file beside the logs: a line of JSON each, which is only ever appended to.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use gannet_log::files;
 use rustix::fs::OFlags;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,15 @@ pub enum NotKept {
     /// It says nothing, or too much.
     #[error("a note has 1 to {TEXT_MAX} characters, and a name at most {NAME_MAX}")]
     Length,
+    /// A character of it would not be shown as it is, or change how others are.
+    #[error("U+{:04X} cannot be in a note: it is not seen, or changes how the rest is shown", *.0 as u32)]
+    Character(char),
+    /// There is no directory for it.
+    #[error(
+        "{} is not there, so notes have no place; make it, or correct `directory` in [recorder]",
+        .0.display()
+    )]
+    Nowhere(PathBuf),
     /// There is no room for more.
     #[error("{} has {} MiB already; move it away", .0.display(), FILE_BYTES_MAX >> 20)]
     Full(PathBuf),
@@ -83,12 +93,20 @@ impl Notes {
         if text.is_empty() || !fits(text, TEXT_MAX) || !fits(by, NAME_MAX) {
             return Err(NotKept::Length);
         }
+        let names_lines = by.contains('\n').then_some('\n');
+        if let Some(odd) = odd_character(text).or(odd_character(by)).or(names_lines) {
+            return Err(NotKept::Character(odd));
+        }
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |it| it.as_secs_f64());
         let note = Note { at, run, by: by.into(), text: text.into() };
         let failed = |cause| NotKept::File { path: self.path.clone(), cause };
         let mut line = serde_json::to_vec(&note).map_err(|error| failed(error.into()))?;
         line.push(b'\n');
-        let mut file = self.open(OpenOptions::new().append(true).create(true)).map_err(failed)?;
+        let opened = self.open(OpenOptions::new().append(true).create(true).mode(files::MODE));
+        let mut file = opened.map_err(|cause| match cause.kind() {
+            io::ErrorKind::NotFound => NotKept::Nowhere(files::directory_of(&self.path).into()),
+            _ => failed(cause),
+        })?;
         let metadata = file.metadata().map_err(failed)?;
         if metadata.len() + line.len() as u64 > FILE_BYTES_MAX {
             return Err(NotKept::Full(self.path.clone()));
@@ -120,6 +138,12 @@ impl Notes {
         Ok(notes)
     }
 
+    /// Whether a file of run `number` lies beside them.
+    pub fn lie_beside(&self, number: u32) -> bool {
+        let files = fs::read_dir(files::directory_of(&self.path)).into_iter().flatten().flatten();
+        files.filter_map(|file| files::number_of(file.file_name().to_str()?)).any(|it| it == number)
+    }
+
     /// Opens the file itself, not what a link in its place names, nor a pipe.
     fn open(&self, options: &mut OpenOptions) -> io::Result<File> {
         let file = options
@@ -132,9 +156,18 @@ impl Notes {
     }
 }
 
+/// The first character of a text that people would not see, or that turns what follows it round. Lines and tabs are none.
+pub fn odd_character(text: &str) -> Option<char> {
+    text.chars().find(|it| {
+        let is_layout = matches!(it, '\n' | '\r' | '\t');
+        it.is_control() && !is_layout
+            || matches!(it, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
@@ -148,7 +181,7 @@ mod tests {
     fn notes_are_read_back_as_they_were_written() {
         let (_directory, notes) = notes();
         assert!(notes.last().unwrap().is_empty());
-        let text = "<script>alert(1)</script>\nsecond \"line\" \u{202e}";
+        let text = "<script>alert(1)</script>\nsecond \"line\" \u{2600}\tשלום";
         let first = notes.write(Some(7), " Ada ", text).unwrap();
         assert_eq!((first.by.as_str(), first.text.as_str()), ("Ada", text));
         let second = notes.write(None, "", "no run").unwrap();
@@ -162,7 +195,16 @@ mod tests {
         {
             assert!(matches!(notes.write(None, by, text), Err(NotKept::Length)));
         }
+        for (by, text) in [("", "a\0b"), ("", "\u{202e}b"), ("A\u{2066}", "a"), ("A\nB", "a")] {
+            assert!(
+                matches!(notes.write(None, by, text), Err(NotKept::Character(_))),
+                "{by}{text}"
+            );
+        }
+        assert!(!directory.path().join(FILE).exists());
         notes.write(None, "", "a").unwrap();
+        let mode = fs::metadata(directory.path().join(FILE)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o137, 0, "as the files of runs");
         let mut file = OpenOptions::new().append(true).open(directory.path().join(FILE)).unwrap();
         file.write_all(b"no note\n{\"at\": 1}\n\xff\n").unwrap();
         notes.write(None, "", "b").unwrap();
@@ -190,5 +232,18 @@ mod tests {
         std::os::unix::fs::symlink("/etc/hostname", directory.path().join(FILE)).unwrap();
         assert!(matches!(notes.write(None, "", "a"), Err(NotKept::File { .. })));
         assert!(notes.last().is_err());
+    }
+
+    #[test]
+    fn notes_know_the_runs_whose_files_lie_beside_them() {
+        let (directory, notes) = notes();
+        assert!(!notes.lie_beside(7));
+        let file = directory.path().join("a_run000007_20261121T021000Z_f0000.glog");
+        fs::write(file, "").unwrap();
+        assert!(notes.lie_beside(7) && !notes.lie_beside(8));
+        let nowhere = Notes::of(&directory.path().join("gone"));
+        let refused = nowhere.write(None, "", "a").unwrap_err();
+        assert!(refused.to_string().contains("gone is not there"), "{refused}");
+        assert!(!nowhere.lie_beside(7) && nowhere.last().unwrap().is_empty());
     }
 }

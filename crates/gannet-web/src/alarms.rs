@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use gannet_control::alarm::board::{Board, Entry, NotAcknowledged};
 use gannet_control::alarm::rule::{Limit, Rule};
+use gannet_control::notes::{NAME_MAX, odd_character};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -11,9 +12,6 @@ use crate::calls::{Ask, Nothing, Reply};
 use crate::commands::Peer;
 use crate::history::watched;
 use crate::problem::Problem;
-
-/// Longest name of somebody who acknowledges an alarm, in characters.
-pub const NAME_MAX: usize = 64;
 
 /// The alarms of a process, and its rules.
 #[derive(Serialize, JsonSchema)]
@@ -104,6 +102,10 @@ pub(crate) async fn acknowledge(ask: Ask<Acknowledging>) -> Result<Entry, Proble
         Some(name) if name.chars().count() > NAME_MAX => {
             let detail = format!("a name has at most {NAME_MAX} characters");
             return Err(Problem::new(StatusCode::BAD_REQUEST, "name-too-long", detail));
+        }
+        Some(name) if name.contains('\n') || odd_character(name).is_some() => {
+            let detail = "a name is one line of characters that can be seen";
+            return Err(Problem::new(StatusCode::BAD_REQUEST, "name-character", detail));
         }
         Some(name) => format!("{name} ({from})"),
     };

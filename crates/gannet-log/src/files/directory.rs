@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
 /// Rights of a new file, less what the umask takes: others than owner and group do not read it.
-const MODE: Mode = Mode::from_raw_mode(0o640);
+pub const MODE: u32 = 0o640;
 
 /// An open directory, in which files are made, opened and named without following links.
 ///
@@ -49,7 +49,7 @@ impl OutputDirectory {
     pub fn create(&self, name: &OsStr) -> io::Result<File> {
         let access = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match rustix::fs::openat(&self.directory, name, flags, MODE) {
+        match rustix::fs::openat(&self.directory, name, flags, Mode::from_raw_mode(MODE)) {
             Err(Errno::EXIST) => Err(self.taken(name)),
             other => Ok(other?.into()),
         }

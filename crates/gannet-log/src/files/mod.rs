@@ -20,13 +20,13 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-pub use directory::{OutputDirectory, directory_of};
+pub use directory::{MODE, OutputDirectory, directory_of};
 pub use error::Error;
 pub use manifest::{
     CHANNELS_ENDING, Listed, MANIFEST_ENDING, compare, files_of, list, manifest_of,
 };
 pub use new_file::{Existing, NewFile};
-pub use run_counter::{RUN_COUNTER, RunId, run_of, take_run};
+pub use run_counter::{RUN_COUNTER, RunId, number_of, run_of, take_run};
 pub use same_file::is_same_file;
 
 /// Whether something has the name `path`, be it a link that leads nowhere.

@@ -137,8 +137,8 @@ fn highest_named(directory: &Path) -> io::Result<u32> {
     Ok(highest)
 }
 
-/// The number in `<prefix>_run000123_<time>_...`.
-fn number_of(name: &str) -> Option<u32> {
+/// The number of the run in the name of one of its files, `<prefix>_run000123_<time>_...`.
+pub fn number_of(name: &str) -> Option<u32> {
     run_of(name)?.rsplit_once("_run")?.1.parse().ok()
 }
 
