@@ -1,11 +1,13 @@
 //! A run on the network: joins it to the HTTP servers.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::iter;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use gannet_control::config::{Plan, Token};
 use gannet_control::notes::Notes;
 use gannet_control::station::Station;
+use gannet_ingest::interface_addresses;
 use gannet_web::{Access, Commands, Content, Listener, Server, Tls};
 
 use crate::display::LiveDisplay;
@@ -15,6 +17,9 @@ use crate::verb::verify::verdict;
 
 /// Address of pages that nobody has named another one for.
 pub const PAGES: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// Addresses for other machines that are told.
+const ADDRESSES_MAX: usize = 4;
 
 /// Takes the addresses that arguments name, in the place of those of the configuration: of the metrics, and of the
 /// pages, if these are asked for.
@@ -53,6 +58,25 @@ pub fn take_addresses(
 
 fn is_loopback(address: &SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
+}
+
+/// Addresses that can be asked where `listened` is listened at: the first from this machine, the others, if all addresses
+/// of the machine are, from elsewhere.
+fn reachable(listened: SocketAddr) -> Vec<SocketAddr> {
+    let loopback: IpAddr = match listened.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        _ => return vec![listened],
+    };
+    let others = interface_addresses().into_iter().map(|(_, address)| address).filter(|address| {
+        let is_link_local = match address {
+            IpAddr::V4(address) => address.is_link_local(),
+            IpAddr::V6(address) => address.is_unicast_link_local(),
+        };
+        !address.is_loopback() && !is_link_local && (address.is_ipv4() || listened.is_ipv6())
+    });
+    let all = iter::once(loopback).chain(others.take(ADDRESSES_MAX));
+    all.map(|address| SocketAddr::new(address, listened.port())).collect()
 }
 
 /// What the pages are served by, if not in the clear.
@@ -136,12 +160,17 @@ impl Listeners {
         };
         let present = station.present();
         let metrics = self.metrics.map(|listener| {
-            display.note(&format!("metrics: http://{}/metrics", listener.address()));
+            let addresses = reachable(listener.address());
+            display.note(&format!("metrics: http://{}/metrics", addresses[0]));
             listener.serve(present.clone(), Content::Metrics)
         });
         let pages = self.pages.map(|Pages { scheme, listener, token }| {
-            let (address, token) = (listener.address(), token.as_str());
-            let text = format!("see it in a browser: {scheme}://{address}/?token={token}");
+            let (mut addresses, token) = (reachable(listener.address()), token.as_str());
+            let here = addresses.remove(0);
+            let mut text = format!("see it in a browser: {scheme}://{here}/?token={token}");
+            for there in addresses {
+                text += &format!("\nfrom other machines: {scheme}://{there}/?token={token}");
+            }
             // Without it nobody can see the run, whatever else is to be quiet.
             match display {
                 LiveDisplay::Silent => log::say(text),
@@ -158,5 +187,22 @@ impl Serving {
     /// Whether a browser looks on.
     pub fn is_looked_at(&self) -> bool {
         self.pages.as_ref().is_some_and(|pages| pages.onlookers() > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_address_is_told_that_cannot_be_asked() {
+        let named: SocketAddr = "192.0.2.7:80".parse().unwrap();
+        assert_eq!(reachable(named), [named]);
+        for (all, here) in [("0.0.0.0:81", "127.0.0.1:81"), ("[::]:81", "[::1]:81")] {
+            let told = reachable(all.parse().unwrap());
+            assert_eq!(told[0], here.parse().unwrap());
+            let is_open = |it: &SocketAddr| !it.ip().is_unspecified() && !it.ip().is_loopback();
+            assert!(told.len() <= 1 + ADDRESSES_MAX && told[1..].iter().all(is_open), "{told:?}");
+        }
     }
 }

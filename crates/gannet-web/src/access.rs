@@ -103,7 +103,7 @@ impl Access {
 pub(crate) fn cookie(access: &Access, request: &Request) -> Option<HeaderValue> {
     let Access::Session { tokens, secure, .. } = access else { return None };
     let (headers, uri) = (request.headers(), request.uri());
-    if uri.path() != "/" || !matches!(*request.method(), Method::GET) {
+    if uri.path() != "/" || !matches!(*request.method(), Method::GET | Method::HEAD) {
         return None;
     }
     let given = uri.query()?.split('&').find_map(|pair| pair.strip_prefix("token="))?;

@@ -3,7 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-/// Most connections at a time unless something else is asked for. Further ones are answered 503 and closed at once.
+/// Most connections at a time unless something else is asked for. Further ones are answered 503 and closed at once; where
+/// TLS is spoken, they are closed.
 pub const CONNECTIONS_MAX: usize = 64;
 
 /// One in so many connections is kept for clients whose address has none.

@@ -246,7 +246,9 @@ async fn accept(listener: Arc<TcpListener>, site: Site, tls: Option<Tls>, places
                         drop(place);
                     });
                 }
-                None => refuse(stream),
+                None if tls.is_none() => refuse(stream),
+                // One who expects TLS is told by the end of the connection.
+                None => drop(stream),
             },
             Err(error) => {
                 if warned.is_none_or(|at: Instant| at.elapsed() > WARNING_INTERVAL) {

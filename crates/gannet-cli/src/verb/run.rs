@@ -70,7 +70,7 @@ pub struct Arguments {
     /// Take data without recording them.
     #[arg(long)]
     no_record: bool,
-    /// Show no panel while the run goes on.
+    /// Show no panel while the run goes on; addresses for browsers are still printed.
     #[arg(short, long)]
     quiet: bool,
     /// Print the report as JSON.

@@ -42,7 +42,7 @@ pub struct Arguments {
     /// Print the configuration and exit: a starting point for your own.
     #[arg(long)]
     print_config: bool,
-    /// Show no panel while the run goes on.
+    /// Show no panel while the run goes on; the address for browsers is still printed.
     #[arg(short, long)]
     quiet: bool,
     /// Show nothing in browsers.
@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
         format!("cannot make {}; choose another --directory", directory.display())
     })?;
     let mut plan = plan(detector, directory)?;
-    plan.settings.web.listen = (!arguments.no_web && !arguments.quiet).then_some(serving::PAGES);
+    plan.settings.web.listen = (!arguments.no_web).then_some(serving::PAGES);
     plan.settings.web.control.get_or_insert(true);
     plan.plays_front_end = true;
     let listeners = Listeners::open(&plan, "demo.toml")?;
