@@ -8,6 +8,7 @@ use anyhow::Context;
 use gannet_control::emulation::{Progress, Receiver, Running};
 use gannet_measure::histogram::Summary;
 
+use crate::exit::Outcome;
 use crate::log;
 use crate::signals::Signals;
 
@@ -34,6 +35,15 @@ pub fn watch<R>(running: &Running<R>, signals: &Signals, seconds: Option<Duratio
         }
     }
     running.stop();
+}
+
+/// How sending has ended: what was lost weighs more than the signal that ended it.
+pub fn outcome(is_lost: bool, signals: &Signals) -> Outcome {
+    match signals.received() {
+        _ if is_lost => Outcome::Degraded,
+        Some(signal) => Outcome::Interrupted(signal),
+        None => Outcome::Ok,
+    }
 }
 
 /// Waits until each of `receivers` listens; false when a signal came first.

@@ -257,3 +257,37 @@ impl Disk {
 fn unix_s() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_alarms_of_a_run_end_with_it() {
+        let watched = Arc::new(Watched {
+            history: Mutex::default(),
+            board: Mutex::default(),
+            rules: Vec::new(),
+        });
+        let mut watcher = Watcher {
+            watched: Arc::clone(&watched),
+            rules: Rules::new(Vec::new()),
+            present: Box::new(|| Arc::new(Figures::new(Arc::new(Snapshot::default)))),
+            disk: Disk::watch(None, 0).unwrap(),
+            caller: Caller::new(false).unwrap(),
+            began_s: 1,
+            begin: Instant::now(),
+            before: None,
+        };
+        let alarms = vec![Alarm::new(AlarmKind::Recorder, "the recorder", "cannot write")];
+        let mut now = Snapshot { alarms, ..Snapshot::default() };
+        for (state, active) in
+            [(State::Running, 1), (State::Draining, 1), (State::Error, 0), (State::Running, 1)]
+        {
+            now.state = state;
+            watcher.alarms(&now, &[]);
+            assert_eq!(watched.board().active.len(), active, "{state:?}");
+        }
+        assert_eq!(watched.board().past.len(), 1);
+    }
+}

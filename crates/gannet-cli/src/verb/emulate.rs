@@ -21,8 +21,9 @@ const MODULES: &str = "modules";
 
 /// Sends the frames that the `[emulate]` table of a configuration describes.
 ///
-/// Each stream goes to the source of the same configuration that expects it, or all of them to one
-/// address. Exit code 3 when the network did not accept all frames.
+/// Each stream goes to the source of the same configuration that expects it, as that source takes frames: as datagrams, by
+/// RDMA WRITEs (`roce`), or by shared memory, UDP or libfabric into the ring of the readout (`fabric`). With --to all go to one
+/// address, as datagrams. Exit code 3 when not all frames were accepted, also after a signal.
 ///
 /// Example: gannet emulate detector.toml --to 127.0.0.1:7000 --seconds 5
 #[derive(Debug, clap::Args)]
@@ -93,11 +94,7 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     } else {
         output::text(&table(&report))?;
     }
-    Ok(match signals.received() {
-        Some(signal) => Outcome::Interrupted(signal),
-        None if report.datagrams_unsent() > 0 => Outcome::Degraded,
-        None => Outcome::Ok,
-    })
+    Ok(sending::outcome(report.datagrams_unsent() > 0, &signals))
 }
 
 /// Plays `name` until it is stopped, and says what came.
@@ -120,11 +117,7 @@ fn play(
         let line = |(name, count): &(String, u64)| format!("{name:<24} {:>14}\n", grouped(*count));
         output::text(&report.figures.iter().map(line).collect::<String>())?;
     }
-    Ok(match signals.received() {
-        Some(signal) => Outcome::Interrupted(signal),
-        None if !report.is_sound => Outcome::Degraded,
-        None => Outcome::Ok,
-    })
+    Ok(sending::outcome(!report.is_sound, signals))
 }
 
 /// Plays the modules of slow control, which say what they apply.

@@ -15,10 +15,10 @@ use crate::{Detectors, detector, output, sending};
 
 /// Sends the frames of a packet capture, a DUNE raw file or a Gannet log again.
 ///
-/// All go to one address, or each to the source of a configuration that expects its stream: as a datagram, or,
-/// where that source takes RDMA WRITEs, by these. They leave at the rate at which they were recorded. From the second
+/// All go to one address, or each to the source of a configuration that expects its stream: as that source takes
+/// frames: as datagrams, by RDMA WRITEs (`roce`), or by shared memory, UDP or libfabric (`fabric`). They leave at the rate at which they were recorded. From the second
 /// pass on, time stamps and sequence numbers are rewritten so that a receiver sees one run. Exit code 3 when not
-/// all frames left: the network did not take them, or no source expects them.
+/// all frames left, also after a signal: they were not accepted, or no source expects them.
 ///
 /// Example: gannet replay np04hd_run027980.hdf5 --to 127.0.0.1:7000 --rate-scale 0.1
 #[derive(Debug, clap::Args)]
@@ -71,11 +71,7 @@ pub fn run(arguments: &Arguments, detectors: Detectors) -> anyhow::Result<Outcom
     if let Some(failure) = report.failure {
         anyhow::bail!("{failure}; what lies before was replayed");
     }
-    Ok(match signals.received() {
-        Some(signal) => Outcome::Interrupted(signal),
-        None if report.unsent + report.untaken > 0 => Outcome::Degraded,
-        None => Outcome::Ok,
-    })
+    Ok(sending::outcome(report.unsent + report.untaken > 0, &signals))
 }
 
 /// Who takes the frames, and the detector that they are of.

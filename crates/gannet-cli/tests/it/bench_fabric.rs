@@ -1,12 +1,14 @@
 //! `gannet bench fabric` through the binary: fields, table, two terminals, and exit codes.
 
 use std::fs::{self, Permissions};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType, connect, send, socket};
 use serde_json::Value;
 
 fn bench(arguments: &[&str]) -> Output {
@@ -78,7 +80,7 @@ fn over_udp_another_terminal_needs_the_same_secret() {
         let arguments = ["--backend", "udp", "--bytes", "64", "--operation", "get", "--json"];
         let output = bench(&[&arguments[..], &["--to", &place, "--secret-file", secret]].concat());
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
-        if !message.contains("refused") {
+        if !message.contains("nobody listens at") {
             break output;
         }
         assert!(other.try_wait().unwrap().is_none(), "{message}");
@@ -88,7 +90,7 @@ fn over_udp_another_terminal_needs_the_same_secret() {
     assert!(other.wait().unwrap().success(), "it ends with the one that measures");
     let none = bench(&["--backend", "udp", "--to", &place, "--bytes", "64"]);
     let message = String::from_utf8_lossy(&none.stderr).into_owned();
-    assert!(none.status.code() == Some(1) && message.contains("need a secret"), "{message}");
+    assert!(none.status.code() == Some(2) && message.contains("need a secret"), "{message}");
 }
 
 #[test]
@@ -106,19 +108,63 @@ fn the_other_process_may_be_of_another_terminal() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("bench.sock");
     let name = path.to_str().unwrap();
-    let mut other = Command::new(env!("CARGO_BIN_EXE_gannet"))
-        .args(["bench", "fabric", "--bytes", "64", "--listen", name])
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    while !Path::new(name).exists() {
-        assert!(other.try_wait().unwrap().is_none());
-        thread::sleep(Duration::from_millis(5));
-    }
+    let mut other = listening(&path);
     let output = bench(&["--bytes", "64", "--operation", "get", "--to", name, "--json"]);
     assert_eq!(rows(&output, "shm"), [(64, "get".to_owned())]);
     assert!(other.wait().unwrap().success(), "it ends with the one that measures");
     assert!(!path.exists());
+}
+
+/// `--listen` at a path, once it is there.
+fn listening(path: &Path) -> Child {
+    let mut other = Command::new(env!("CARGO_BIN_EXE_gannet"))
+        .args(["bench", "fabric", "--bytes", "64", "--listen"])
+        .arg(path)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while UnixSeqpacket::connect(path).is_err() {
+        assert!(other.try_wait().unwrap().is_none());
+        thread::sleep(Duration::from_millis(5));
+    }
+    other
+}
+
+#[test]
+fn strangers_are_turned_away_and_a_place_that_nobody_has_is_taken() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("bench.sock");
+    let name = path.to_str().unwrap();
+    let mut killed = listening(&path);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(path.exists(), "it left its socket");
+    let mut other = listening(&path);
+    for garbage in [&b""[..], b"GET / HTTP/1.1", &[0xa5; 640]] {
+        UnixSeqpacket::connect(&path).unwrap().send(garbage);
+    }
+    let second = bench(&["--bytes", "64", "--listen", name]);
+    let message = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(second.status.code() == Some(1) && message.contains("cannot listen at"), "{message}");
+    let output = bench(&["--bytes", "64", "--operation", "get", "--to", name, "--json"]);
+    assert_eq!(rows(&output, "shm"), [(64, "get".to_owned())]);
+    assert!(other.wait().unwrap().success(), "it ends with the one that measures");
+}
+
+/// A stranger at a socket that keeps messages apart.
+struct UnixSeqpacket(OwnedFd);
+
+impl UnixSeqpacket {
+    fn connect(path: &Path) -> rustix::io::Result<Self> {
+        let socket = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None)?;
+        connect(&socket, &SocketAddrUnix::new(path)?)?;
+        Ok(Self(socket))
+    }
+
+    fn send(self, bytes: &[u8]) {
+        // It may have been let go already.
+        let _sent = send(&self.0, bytes, SendFlags::NOSIGNAL);
+    }
 }
 
 #[test]
@@ -126,7 +172,7 @@ fn nobody_at_the_socket_is_an_error_that_says_so() {
     let output = bench(&["--to", "/nowhere/bench.sock"]);
     assert_eq!(output.status.code(), Some(1));
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(message.contains("cannot reach the other endpoint"), "{message}");
+    assert!(message.contains("nobody listens at /nowhere/bench.sock"), "{message}");
     let output = bench(&["--bytes", "0"]);
     assert_eq!(output.status.code(), Some(2));
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use gannet_fabric::clop::{Backend, FabricConfig};
+use gannet_fabric::clop::{self, Backend, FabricConfig};
 use gannet_measure::quantity::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -87,7 +87,28 @@ impl BuilderConfig {
         }
         self.place().check().map_err(|error| {
             let suggestion = "see `gannet check --schema` for what is allowed";
-            document.problem("builder.listen", error.to_string(), suggestion.into())
+            let key = match error {
+                clop::Error::Provider { .. } => "builder.provider",
+                clop::Error::NoSecretFile(_) => "builder",
+                _ => "builder.listen",
+            };
+            document.problem(key, error.to_string(), suggestion.into())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixture::parse;
+
+    #[test]
+    fn a_provider_is_for_libfabric_alone() {
+        let builder = "[builder]\nlisten = \"127.0.0.1:7000\"\nsecret_file = \"secret\"\n\
+                       provider = \"tcp\"\nbackend = ";
+        for backend in ["shm", "udp"] {
+            let wrong = parse(&format!("{builder}{backend:?}\n")).unwrap_err();
+            assert_eq!((wrong.line, wrong.column), (4, 12), "{wrong}");
+        }
+        assert!(parse(&format!("{builder}\"ofi\"\n")).is_ok());
     }
 }

@@ -33,14 +33,14 @@ pub use gannet_fabric::Trust;
 use gannet_fabric::endpoint::{Failure, OpenError, PostError};
 use gannet_fabric::ofi::CallError;
 use gannet_fabric::ofi::provider::ChooseError;
-use gannet_fabric::{JoinError, Peer};
+use gannet_fabric::{JoinError, OverOfi, OverShm, OverUdp, Peer};
 use gannet_measure::clock::SystemClock;
 use gannet_memory::{RegionError, SharedRegion};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use self::backend::Backend;
-use self::backend::{Meet, OverOfi, OverShm, OverUdp};
+use self::backend::{Measured, limits};
 pub use self::comparison::{Change, EarlierRow, changes};
 use self::driver::Driver;
 use self::floors::Floors;
@@ -65,11 +65,27 @@ pub enum Error {
     /// The other process cannot be reached.
     #[error(transparent)]
     Join(#[from] JoinError),
+    /// It is not where it is looked for.
+    #[error(
+        "nobody listens at {0}; start the other process there first, with --listen and the same sizes"
+    )]
+    Absent(String),
+    /// It does not let this one join.
+    #[error("cannot join the other process at {place}: {cause}")]
+    Refused {
+        /// The path or address.
+        place: String,
+        /// Why.
+        #[source]
+        cause: JoinError,
+    },
     /// The other process cannot be started.
     #[error("cannot start the other process: {0}")]
     Start(#[source] io::Error),
     /// The other process cannot be found where it was to be.
-    #[error("cannot listen at {place}: {cause}; remove it if it is a file that no process uses")]
+    #[error(
+        "cannot listen at {place}: {cause}; choose a place that no other process has, and no file"
+    )]
     Listen {
         /// The path or address.
         place: String,
@@ -301,15 +317,18 @@ pub fn measure(plan: &FabricPlan<'_>, told: impl FnMut(usize)) -> Result<FabricR
         return simulated::measure(plan, simulation, told);
     }
     match plan.backend {
-        Backend::Shm => measure_over(&OverShm, plan, told),
-        Backend::Udp => measure_over(&OverUdp, plan, told),
-        Backend::Ofi => measure_over(&OverOfi { provider: plan.provider.clone() }, plan, told),
+        Backend::Shm => measure_over(|place| OverShm(place.into()), plan, told),
+        Backend::Udp => measure_over(OverUdp, plan, told),
+        Backend::Ofi => {
+            let provider = &plan.provider;
+            measure_over(|place| OverOfi { place, provider: provider.clone() }, plan, told)
+        }
         Backend::Sim => Err(Error::NoPath),
     }
 }
 
-fn measure_over<M: Meet>(
-    meet: &M,
+fn measure_over<M: Measured>(
+    at: impl Fn(String) -> M,
     plan: &FabricPlan<'_>,
     mut told: impl FnMut(usize),
 ) -> Result<FabricReport, Error> {
@@ -317,6 +336,13 @@ fn measure_over<M: Meet>(
     let (points, longest) = plan.points();
     let mut samples = vec![Vec::new(); points.len()];
     let (mut lines, mut packet_bytes, mut provider) = (Vec::new(), None, None);
+    if let Partner::At(place) = &plan.partner {
+        // It takes this for a stranger. Joined, it would take its processor from what the machine allows.
+        let is_there = at(place.clone()).is_listening();
+        let refused =
+            |cause: io::Error| Error::Refused { place: place.clone(), cause: cause.into() };
+        is_there.map_err(refused)?.then_some(()).ok_or_else(|| Error::Absent(place.clone()))?;
+    }
     for repeat in 0..plan.repeats {
         told(repeat);
         cores.pin(0);
@@ -324,11 +350,11 @@ fn measure_over<M: Meet>(
         lines.push((floors.line_ns, floors.lines_per_s));
         // Who starts a process keeps it on its own processor.
         cores.unpin();
-        let mut started = Started::new(meet, plan)?;
+        let mut started = Started::new(&at, plan)?;
         cores.pin(0);
         let (mut endpoint, peer) = started.connect(&plan.trust)?;
-        packet_bytes = meet.packet_bytes(&mut endpoint, peer);
-        provider = meet.provider(&endpoint);
+        packet_bytes = M::packet_bytes(&mut endpoint, peer);
+        provider = M::provider(&endpoint);
         let clock = SystemClock::start();
         let mut driver = Driver::new((endpoint, peer), clock, longest, plan.streaming)?;
         let half_trip_s = driver.round_trips(8, plan.time)?[0] * 1e-9;
@@ -406,30 +432,31 @@ fn row(
 }
 
 /// The other process, ended with this.
-struct Started<'a, M: Meet> {
-    meet: &'a M,
+struct Started<M: Measured> {
+    meet: M,
     child: Option<Child>,
     place: String,
 }
 
-impl<'a, M: Meet> Started<'a, M> {
-    fn new(meet: &'a M, plan: &FabricPlan<'_>) -> Result<Self, Error> {
-        match &plan.partner {
-            Partner::At(place) => Ok(Self { meet, child: None, place: place.clone() }),
-            Partner::Simulated(_) => Err(Error::NoPath),
+impl<M: Measured> Started<M> {
+    fn new(at: impl Fn(String) -> M, plan: &FabricPlan<'_>) -> Result<Self, Error> {
+        let (place, child) = match &plan.partner {
+            Partner::At(place) => (place.clone(), None),
+            Partner::Simulated(_) => return Err(Error::NoPath),
             Partner::Started(start) => {
-                let place = meet.place().map_err(Error::Start)?;
+                let place = M::free().map_err(Error::Start)?;
                 let child = start(&place).map_err(Error::Start)?;
-                Ok(Self { meet, child: Some(child), place })
+                (place, Some(child))
             }
-        }
+        };
+        Ok(Self { meet: at(place.clone()), child, place })
     }
 
     /// Joins it as soon as it listens.
-    fn connect(&mut self, trust: &Trust) -> Result<(M::Endpoint, Peer), JoinError> {
+    fn connect(&mut self, trust: &Trust) -> Result<(M::Endpoint, Peer), Error> {
         let begin = Instant::now();
         loop {
-            match self.meet.connect(&self.place, trust) {
+            match self.meet.connect(&limits(), trust) {
                 Err(JoinError::System(error))
                     if matches!(
                         error.kind(),
@@ -439,13 +466,16 @@ impl<'a, M: Meet> Started<'a, M> {
                 {
                     std::thread::sleep(Duration::from_millis(5));
                 }
-                joined => return joined,
+                joined => {
+                    let refused = |cause| Error::Refused { place: self.place.clone(), cause };
+                    return joined.map_err(refused);
+                }
             }
         }
     }
 }
 
-impl<M: Meet> Drop for Started<'_, M> {
+impl<M: Measured> Drop for Started<M> {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
             // It ends by itself when the endpoint here is gone, and says why if it had left before.
@@ -455,7 +485,7 @@ impl<M: Meet> Drop for Started<'_, M> {
             }
             let _ = child.kill();
             let _ = child.wait();
-            self.meet.clear(&self.place);
+            self.meet.clear();
         }
     }
 }

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use gannet_fabric::{
-    Completion, Endpoint, Failure, Key, Local, Opening, Peer, PostError, Put, RegionId, Remote,
-    Trust,
+    Completion, Endpoint, Failure, Key, Local, Opening, OverOfi, OverShm, OverUdp, Peer, PostError,
+    Put, RegionId, Remote, Trust,
 };
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_memory::{Access, SharedRegion};
 
-use super::backend::{Backend, Meet, OverOfi, OverShm, OverUdp};
+use super::backend::{Backend, Measured};
 use super::driver::span;
 use super::{Error, memory};
 use crate::cores::Cores;
@@ -55,18 +55,20 @@ impl Serving {
     pub fn run(&self) -> Result<(), Error> {
         Cores::usable().pin(1);
         match self.backend {
-            Backend::Shm => self.answer(&OverShm),
-            Backend::Udp => self.answer(&OverUdp),
-            Backend::Ofi => self.answer(&OverOfi { provider: self.provider.clone() }),
+            Backend::Shm => self.answer(&OverShm(self.place.clone().into())),
+            Backend::Udp => self.answer(&OverUdp(self.place.clone())),
+            Backend::Ofi => {
+                let (place, provider) = (self.place.clone(), self.provider.clone());
+                self.answer(&OverOfi { place, provider })
+            }
             Backend::Sim => Err(Error::NoPath),
         }
     }
 
-    fn answer<M: Meet>(&self, meet: &M) -> Result<(), Error> {
+    fn answer<M: Measured>(&self, meet: &M) -> Result<(), Error> {
         let bytes = span(self.longest, self.streaming);
         let region = memory(self.memory.as_deref(), bytes)?;
-        // Nobody else is served, and the name can be used again.
-        answer(Answering::new(meet.accept(&self.place, &self.trust)?, region, bytes))
+        answer(Answering::new(meet.accept_one(&self.place, &self.trust)?, region, bytes))
     }
 }
 

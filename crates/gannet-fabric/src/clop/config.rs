@@ -117,6 +117,12 @@ impl FabricConfig {
                 }
             }
         }
+        if let Some(provider) = &self.provider
+            && self.backend != Backend::Ofi
+        {
+            let (provider, backend) = (provider.clone(), self.backend);
+            return Err(Error::Provider { provider, backend });
+        }
         if self.wait > WAIT_MAX {
             return Err(Error::Wait(self.wait));
         }

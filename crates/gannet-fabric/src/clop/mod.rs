@@ -70,6 +70,14 @@ pub enum Error {
         "frames for {0} come by a network: sender and receiver need a secret_file with the same secret"
     )]
     NoSecretFile(String),
+    /// A provider is named where there is none to choose.
+    #[error("provider = {provider:?} is for the backend ofi; leave it out for {backend}")]
+    Provider {
+        /// Its name.
+        provider: String,
+        /// What carries the frames.
+        backend: Backend,
+    },
     /// A sender is to wait for too long.
     #[error("wait = {0} is longer than 10 s")]
     Wait(Span),

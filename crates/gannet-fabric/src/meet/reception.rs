@@ -153,8 +153,15 @@ impl<M: Meet> Reception<M> {
 
     fn refused(&mut self, listener: &M::Listener, error: &JoinError) {
         let place = self.meet.place(listener);
-        // Who asks whether anybody listens goes away again.
-        if matches!(error, JoinError::Closed) {
+        // Who asks whether anybody listens goes away again, and may do so while it is spoken to.
+        let is_gone = match error {
+            JoinError::Closed => true,
+            JoinError::System(error) => {
+                matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
+            }
+            _ => false,
+        };
+        if is_gone {
             return tracing::debug!(%place, %error, "who came went away");
         }
         if let Some(count) = self.strangers.tell(1, Instant::now()) {

@@ -60,6 +60,8 @@ fn a_browser_that_was_opened_with_the_token_keeps_it_in_a_cookie() {
         let (head, _) = ask(&site, &format!("GET {wrong}"), &[host]);
         assert_eq!((status(&head), header(&head, "set-cookie")), (401, None), "{wrong}");
     }
+    let (head, _) = ask(&site, &format!("HEAD /?token={SECRET}"), &[host]);
+    assert_eq!(status(&head), 303, "{head}");
     let (head, _) = ask(&site, &format!("GET /?token={SECRET}"), &[host]);
     assert_eq!((status(&head), header(&head, "location")), (303, Some("/")), "{head}");
     let cookie = header(&head, "set-cookie").unwrap();

@@ -232,13 +232,13 @@ fn compare(
 fn trust(arguments: &Arguments) -> anyhow::Result<Trust> {
     match &arguments.secret_file {
         Some(path) => Ok(Trust::from_file(path)?),
-        None if arguments.backend.needs_secret()
-            && arguments.listen.is_none()
-            && arguments.to.is_none() =>
-        {
-            Ok(fabric::drawn_secret()?)
+        None if !arguments.backend.needs_secret() => Ok(Trust::SameUser),
+        None if arguments.listen.is_none() && arguments.to.is_none() => Ok(fabric::drawn_secret()?),
+        None => {
+            let message =
+                "over a network both processes need a secret: name the same --secret-file";
+            Err(Usage(message.to_owned()).into())
         }
-        None => Ok(Trust::SameUser),
     }
 }
 

@@ -126,6 +126,27 @@ fn halted(backend: &str, policy: &str) -> Ended {
 }
 
 #[test]
+fn a_sender_that_has_lost_frames_says_so_also_when_it_is_stopped() {
+    let _alone = alone();
+    let bench = bench("shm", 2, 0.1, "policy = \"credit-stop\", queue = \"1 MiB\"");
+    let readout = Readout::start(&bench.config());
+    let sender = emulate(&bench, None);
+    let signal = |name: &str, id: u32| {
+        assert!(Command::new("kill").args([name, &id.to_string()]).status().unwrap().success());
+    };
+    while readout.snapshot()["streams"][1]["frames"].as_u64() < Some(100) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    signal("-STOP", readout.id());
+    thread::sleep(2 * QUIET);
+    signal("-CONT", readout.id());
+    signal("-INT", sender.id());
+    let report = sent(&sender.wait_with_output().unwrap(), 3);
+    assert!(report.datagrams_unsent() > 0);
+    assert_eq!(stop(readout).ledger("source", "no_leave"), report.datagrams_unsent());
+}
+
+#[test]
 fn what_a_sender_drops_is_counted_to_the_frame() {
     let _alone = alone();
     for backend in BACKENDS {

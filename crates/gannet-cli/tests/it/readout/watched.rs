@@ -217,6 +217,9 @@ fn notes_are_kept_beside_the_files() {
     assert_eq!(run.post("notes", "a", &body), (201, note.clone()), "it is written once");
     assert_eq!(run.post("notes", "b", "{\"text\":\" \"}").0, 400);
     assert_eq!(run.post("notes", "c", "{\"text\":\"a\",\"who\":1}").0, 400);
+    assert_eq!(run.post("notes", "d", "{\"text\":\"a\\u202eb\"}").1["code"], "note-character");
+    let (status, unknown) = run.post("notes", "e", "{\"text\":\"a\",\"run\":99}");
+    assert_eq!((status, &unknown["code"]), (404, &json!("unknown-run")), "{unknown}");
     assert_eq!(run.get("notes"), (200, json!([note])));
     run.end();
     let kept = fs::read_to_string(run.run.directory().join("gannet_notes.jsonl")).unwrap();
