@@ -240,7 +240,7 @@ mod tests {
         symlink("../private", at("link")).unwrap();
         symlink("../absent", at("dangling")).unwrap();
         let fifo = FileType::Fifo;
-        rustix::fs::mknodat(CWD, at("pipe"), fifo, MODE, 0).unwrap();
+        rustix::fs::mknodat(CWD, at("pipe"), fifo, Mode::from_raw_mode(MODE), 0).unwrap();
         std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
         fs::hard_link(root.path().join("private"), at("hard")).unwrap();
         let words = vec![
