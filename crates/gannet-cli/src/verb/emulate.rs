@@ -117,7 +117,12 @@ fn play(
         let line = |(name, count): &(String, u64)| format!("{name:<24} {:>14}\n", grouped(*count));
         output::text(&report.figures.iter().map(line).collect::<String>())?;
     }
-    Ok(sending::outcome(!report.is_sound, signals))
+    // It is the signal that ends it, as a rule.
+    Ok(match signals.received() {
+        Some(signal) => Outcome::Interrupted(signal),
+        None if !report.is_sound => Outcome::Degraded,
+        None => Outcome::Ok,
+    })
 }
 
 /// Plays the modules of slow control, which say what they apply.
