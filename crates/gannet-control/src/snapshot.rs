@@ -503,6 +503,14 @@ impl Snapshot {
         alarms
     }
 
+    /// The table of channels and the manifest, as far as they are there. The table is written anew until the run is over,
+    /// and is not in the manifest before.
+    pub fn tables(&self) -> impl Iterator<Item = &PathBuf> {
+        let is_over = matches!(self.state, State::Stopped | State::Error);
+        let table = self.channels.file.iter().filter(move |_| is_over);
+        table.chain(&self.recorder.manifest)
+    }
+
     /// Sources of which no readout has come yet, and those whose readout is gone.
     fn without_readout(&self) -> impl Iterator<Item = Alarm> {
         let alarm = |has_come: bool| {

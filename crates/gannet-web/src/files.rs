@@ -17,7 +17,6 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH};
 use axum::http::{HeaderValue, StatusCode};
-use gannet_control::run_control::State;
 use gannet_control::station::Verified;
 use hyper::body::Frame;
 use schemars::JsonSchema;
@@ -252,11 +251,7 @@ fn shelve(shared: &Shared) -> Result<(), Problem> {
     }
     let snapshot = shared.snapshot()?;
     let recorder = &snapshot.recorder;
-    // The table of channels is written anew until the end, and not in the manifest before.
-    let is_over = matches!(snapshot.state, State::Stopped | State::Error);
-    let table = snapshot.channels.file.iter().filter(|_| is_over);
-    let tables = table.chain(&recorder.manifest);
-    let paths = recorder.files.iter().chain(&recorder.exports).chain(tables).cloned();
+    let paths = recorder.files.iter().chain(&recorder.exports).chain(snapshot.tables()).cloned();
     shared.shelf.place(Some(snapshot.run), paths);
     Ok(())
 }

@@ -126,7 +126,7 @@ impl RunSummary {
             records_lost: recorder.records_dropped,
             files: recorder.files.iter().map(whole).collect(),
             exports: recorder.exports.iter().map(whole).collect(),
-            tables: snapshot.channels.file.iter().chain(&recorder.manifest).map(whole).collect(),
+            tables: snapshot.tables().map(whole).collect(),
             headlines: headlines.cloned().collect(),
             verified: Vec::new(),
         }

@@ -136,6 +136,11 @@ fn start_with(disk: &MannerDisk, config: &RecorderConfig) -> Recorder {
     Recorder::start_on(Arc::new(disk.clone()), config.clone(), info).unwrap()
 }
 
+/// The same where the disk takes all in the end, however long that takes.
+fn patient(config: RecorderConfig) -> RecorderConfig {
+    RecorderConfig { drain_within: Span::s(60), ..config }
+}
+
 fn several_chunks_a_commit(directory: &Path) -> RecorderConfig {
     RecorderConfig { commit_interval: Span::ms(30), ..config(directory) }
 }
@@ -147,7 +152,7 @@ fn one_failure_at_each_operation_in_turn_loses_nothing() {
             let manner = Manner { good, failures: 1, error, reserves: true, ..Manner::default() };
             let disk = MannerDisk::new(manner);
             let directory = tempfile::tempdir().unwrap();
-            let recorder = start(&disk, directory.path());
+            let recorder = start_with(&disk, &patient(config(directory.path())));
             let mut offered = Offered::default();
             let handle = recorder.handle();
             for round in 0..8 {
@@ -228,7 +233,7 @@ fn recording_resumes_when_there_is_space_again() {
     let manner = Manner { reserves: true, space: Some(2_000_000), ..Manner::default() };
     let disk = MannerDisk::new(manner);
     let directory = tempfile::tempdir().unwrap();
-    let recorder = start(&disk, directory.path());
+    let recorder = start_with(&disk, &patient(config(directory.path())));
     let handle = recorder.handle();
     let mut offered = Offered::default();
     offered.offer(&handle, 0..400);
@@ -254,7 +259,7 @@ fn files_end_where_they_may_not_grow_further() {
             let directory = tempfile::tempdir().unwrap();
             let large = RecorderConfig {
                 file_size_max: Bytes::mib(4096),
-                ..several_chunks_a_commit(directory.path())
+                ..patient(several_chunks_a_commit(directory.path()))
             };
             let recorder = start_with(&disk, &large);
             let mut offered = Offered::default();
@@ -280,7 +285,7 @@ fn a_chunk_that_no_file_may_hold_is_left_out_and_the_others_are_kept() {
         let manner = Manner { reserves, tells_file_size: true, ..Manner::default() };
         let disk = MannerDisk::new(Manner { file_size_max: Some(most), ..manner });
         let directory = tempfile::tempdir().unwrap();
-        let recorder = start_with(&disk, &several_chunks_a_commit(directory.path()));
+        let recorder = start_with(&disk, &patient(several_chunks_a_commit(directory.path())));
         let mut offered = Offered::default();
         offered.offer(&recorder.handle(), 0..200);
         let status = finish(recorder);
@@ -304,7 +309,7 @@ fn a_limit_that_comes_down_while_files_are_written_is_kept_from_then_on() {
         let directory = tempfile::tempdir().unwrap();
         let large = RecorderConfig {
             file_size_max: Bytes::mib(4096),
-            ..several_chunks_a_commit(directory.path())
+            ..patient(several_chunks_a_commit(directory.path()))
         };
         let recorder = start_with(&disk, &large);
         let mut offered = Offered::default();
@@ -330,7 +335,7 @@ fn a_slow_disk_loses_nothing() {
     let delay = Duration::from_millis(20);
     let disk = MannerDisk::new(Manner { reserves: true, delay, ..Manner::default() });
     let directory = tempfile::tempdir().unwrap();
-    let recorder = start(&disk, directory.path());
+    let recorder = start_with(&disk, &patient(config(directory.path())));
     let mut offered = Offered::default();
     offered.offer(&recorder.handle(), 0..200);
     let status = finish(recorder);
