@@ -37,12 +37,26 @@ export function drops(statement, reasons) {
 /**
  * What a stage passed on that is not whole, which no drop tells: records that miss data.
  * @param {Statement} statement
- * @param {{damaged: number}} recorder
+ * @param {{damaged: number, unreachable: number}} recorder
  */
-export function damage({ stage }, { damaged }) {
-  if (stage !== "records" || damaged === 0) return [];
-  const meaning = "Data that the run had are not in them: a stream did not come in time, or the buffer was overwritten before they were asked for.";
-  return [{ count: damaged, name: "miss data", meaning, advice: "Give the source more `depth`, or this machine less to do.", is_loss: true }];
+export function damage({ stage }, { damaged, unreachable }) {
+  if (stage !== "records") return [];
+  return [
+    {
+      count: unreachable,
+      name: "miss a readout",
+      meaning: "The readout of a stream was away, or did not answer in time.",
+      advice: "Start the readout again; its own report tells why it ended.",
+      is_loss: true,
+    },
+    {
+      count: damaged - unreachable,
+      name: "miss data",
+      meaning: "Data that the run had are not in them: a stream did not come in time, or the buffer was overwritten before they were asked for.",
+      advice: "Give the source more `depth`, or this machine less to do.",
+      is_loss: true,
+    },
+  ].filter(({ count }) => count > 0);
 }
 
 /**

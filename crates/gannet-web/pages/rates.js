@@ -28,7 +28,7 @@
  * @property {{samples: boolean, decisions: boolean}} shows
  * @property {{decisions: number}} trigger
  * @property {Figure[]} specific
- * @property {{records: number, damaged: number, queue_fill: number, bytes: number, files: string[], unfinished: string[], exports: string[], export_failures: string[], trouble: string | null, losses: string[]}} recorder
+ * @property {{records: number, damaged: number, unreachable: number, queue_fill: number, bytes: number, files: string[], unfinished: string[], exports: string[], export_failures: string[], trouble: string | null, losses: string[]}} recorder
  * @property {{arrival_to_primitive: Times, arrival_to_decision: Times, decision_to_record: Times}} latency
  * @property {{loudest: Channel[]}} channels
  */

@@ -94,8 +94,10 @@ test("losses come first, and what nobody has explained is one", () => {
     ["empty", 3, false],
   ]);
   assert.equal(drops({ stage: "unknown", dropped }, reasons).length, 3);
-  assert.deepEqual(["records", "recorder"].map((stage) => damage({ stage }, { damaged: 6 }).length), [1, 0]);
-  assert.deepEqual(damage({ stage: "records" }, { damaged: 0 }), []);
+  const told = (stage, damaged, unreachable) => damage({ stage }, { damaged, unreachable }).map(({ name, count }) => [name, count]);
+  assert.deepEqual(told("records", 6, 0), [["miss data", 6]]);
+  assert.deepEqual(told("records", 6, 4), [["miss a readout", 4], ["miss data", 2]]);
+  assert.deepEqual([told("records", 0, 0), told("recorder", 6, 4)], [[], []]);
 });
 
 test("stages that follow one another are a chain, and the others are not", () => {
