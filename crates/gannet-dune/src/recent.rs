@@ -40,8 +40,8 @@ impl Timed for Activity {
 
 /// The last things of one kind, in the order of their starts.
 ///
-/// It holds as much as there is room for. What starts first goes first, and it is remembered up to
-/// where something is gone.
+/// It takes memory as it needs it, and holds as much as there is room for. What starts first goes
+/// first, and it is remembered up to where something is gone.
 #[derive(Debug)]
 pub struct Recent<T> {
     things: VecDeque<T>,
@@ -54,8 +54,7 @@ pub struct Recent<T> {
 impl<T: Timed> Recent<T> {
     /// Holds as much as takes the memory of `room` primitives.
     pub fn new(room: usize) -> Self {
-        let things = VecDeque::with_capacity(room * TriggerPrimitive::LEN / size_of::<T>());
-        Self { things, room, used: 0, gone_to: None }
+        Self { things: VecDeque::new(), room, used: 0, gone_to: None }
     }
 
     /// Adds something; the later it starts among the others, the quicker.
@@ -77,11 +76,23 @@ impl<T: Timed> Recent<T> {
             self.used -= self.things[gone].room();
             gone += 1;
         }
+        self.forget(gone);
+        self.used += room;
+    }
+
+    /// Forgets what starts before `tick`.
+    pub fn forget_before(&mut self, tick: u64) {
+        let gone = self.things.partition_point(|thing| thing.time_start() < tick);
+        self.used -= self.things.range(..gone).map(Timed::room).sum::<usize>();
+        self.forget(gone);
+    }
+
+    /// Takes the first so many out, whose room is free already.
+    fn forget(&mut self, gone: usize) {
         if let Some(last) = gone.checked_sub(1) {
             self.gone_to = self.gone_to.max(Some(self.things[last].time_start()));
             self.things.drain(..gone);
         }
-        self.used += room;
     }
 
     /// What starts at `begin` or later and before `end`, in the order of starts.
@@ -182,6 +193,10 @@ mod tests {
             recent.between(0, u64::MAX).map(|a| a.data.time_start - START).collect();
         assert_eq!(starts, [15, 20]);
         assert!(!recent.reaches_back_to(START + 10) && recent.reaches_back_to(START + 11));
+        recent.forget_before(START + 20);
+        assert!(!recent.reaches_back_to(START + 15) && recent.reaches_back_to(START + 16));
+        recent.push(activity(30, 40));
+        assert_eq!(recent.between(0, u64::MAX).len(), 2, "what is forgotten takes no room");
         recent.clear();
         assert!(recent.reaches_back_to(0) && recent.between(0, u64::MAX).len() == 0);
     }

@@ -48,6 +48,8 @@ struct Open {
 #[derive(Debug)]
 pub struct TriggerFragments {
     config: BuildConfig,
+    /// How long things are remembered, in ticks of data time.
+    reach_ticks: u64,
     primitives: Recent<TriggerPrimitive>,
     activities: Recent<Activity>,
     open: Vec<Open>,
@@ -67,11 +69,19 @@ impl TriggerFragments {
     pub fn new(config: BuildConfig, room: usize) -> Self {
         Self {
             config,
+            reach_ticks: u64::MAX,
             primitives: Recent::new(room),
             activities: Recent::new(room),
             open: Vec::new(),
             account: Arc::default(),
         }
+    }
+
+    /// Forgets what starts so many ticks before everything is complete, even where there is room
+    /// for more: so memory does not grow for hours where little is found.
+    #[must_use]
+    pub fn reaching_back(self, reach_ticks: u64) -> Self {
+        Self { reach_ticks, ..self }
     }
 
     /// Ledger of fragments of primitives and of activities: asked for, whole, and not whole.
@@ -120,6 +130,9 @@ impl TriggerFragments {
             false
         });
         self.open = open;
+        let reached = complete_to.saturating_sub(self.reach_ticks);
+        self.primitives.forget_before(reached);
+        self.activities.forget_before(reached);
     }
 
     /// Answers every decision with what is there and forgets all: nothing more comes, or it comes
@@ -338,6 +351,23 @@ mod tests {
         let old = INCOMPLETE | DATA_NOT_FOUND;
         assert_eq!(content(&answers[0]), ((old, vec![120, 130]), (0, vec![])));
         assert_eq!(content(&answers[1]), ((0, vec![120, 130]), (0, vec![])));
+        assert_eq!(count(&fragments, FragmentCut::Forgotten), 1);
+    }
+
+    #[test]
+    fn what_is_further_back_than_windows_reach_is_forgotten_once_all_is_answered() {
+        let mut fragments = fragments(100).reaching_back(50);
+        let tps: Vec<_> = (0..12).map(|i| primitive(100 + 10 * i, 1)).collect();
+        fragments.remember(&tps, [activity(100, 2)].into_iter());
+        fragments.ask(decision(1, 110, 140), 0);
+        let answers = due(&mut fragments, 200, 0);
+        assert_eq!(content(&answers[0]), ((0, vec![110, 120, 130]), (0, vec![])));
+        fragments.ask(decision(2, 150, 170), 0);
+        fragments.ask(decision(3, 140, 160), 0);
+        let answers = due(&mut fragments, 200, 0);
+        assert_eq!(content(&answers[0]), ((0, vec![150, 160]), (0, vec![])));
+        let old = INCOMPLETE | DATA_NOT_FOUND;
+        assert_eq!(content(&answers[1]), ((old, vec![150]), (0, vec![])));
         assert_eq!(count(&fragments, FragmentCut::Forgotten), 1);
     }
 

@@ -59,6 +59,13 @@ impl<D: PrimitiveDetector> PrimitivePipeline<D> {
         let ticks = self.planned.config.pipeline.slice_ticks;
         (ticks > 0).then(|| SliceBuilder::new(run_number, ticks, slice_primitives_max()))
     }
+
+    /// How far back windows can go: as far as the frames of streams are kept, and a window more.
+    fn reach_ticks(&self) -> u64 {
+        let config = &self.planned.config;
+        let depths = config.sources.iter().map(|source| CLOCK.ticks(source.depth.ns()));
+        depths.max().unwrap_or(0).saturating_add(config.record.window_ticks_max)
+    }
 }
 
 /// Primitives that a slice holds at most, so that a file can hold the slice.
@@ -118,7 +125,9 @@ impl<D: PrimitiveDetector> Pipeline for PrimitivePipeline<D> {
             chain.refer_to_host(epoch_ns);
         }
         let request = self.planned.config.record.clone();
-        let fragments = TriggerFragments::new(request, RECENT_PRIMITIVES);
+        let reach_ticks = self.reach_ticks();
+        let fragments =
+            TriggerFragments::new(request, RECENT_PRIMITIVES).reaching_back(reach_ticks);
         let trigger = TpcTrigger::new(chain, fragments, self.slices(run_number));
         let stages = PrimitiveStages {
             searched: self.surveyed.iter().map(|(_, it)| Arc::clone(&it.counters)).collect(),
