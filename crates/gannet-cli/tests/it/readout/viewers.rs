@@ -1,6 +1,7 @@
 //! What those who look on cost a run: frames, processor time of the receiving threads, memory.
 
 use std::fs;
+use std::hint::black_box;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -89,6 +90,51 @@ impl Viewers {
     }
 }
 
+/// Work that has nothing to do with the run, on a part of a processor, until dropped: what a
+/// machine that is shared costs by itself.
+struct Neighbour {
+    gone: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Neighbour {
+    /// Takes `share` of the processor, and walks through memory as large as a cache meanwhile.
+    fn arrive(share: f64) -> Self {
+        let gone = Arc::<AtomicBool>::default();
+        let left = Arc::clone(&gone);
+        let slice = Duration::from_millis(10);
+        let thread = thread::spawn(move || {
+            let mut memory = vec![0u64; 512 << 10];
+            let mut lines = (0..memory.len()).step_by(8).cycle();
+            while !left.load(Ordering::Relaxed) {
+                let begin = Instant::now();
+                while begin.elapsed() < slice.mul_f64(share.min(1.0)) {
+                    lines.by_ref().take(1024).for_each(|at| memory[at] += 1);
+                }
+                black_box(&mut memory);
+                thread::sleep(slice.saturating_sub(begin.elapsed()));
+            }
+        });
+        Self { gone, thread: Some(thread) }
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        self.gone.store(true, Ordering::Relaxed);
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Processor time of a process, in seconds.
+fn processor_s(id: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let spent = fields.split_whitespace().skip(11).take(2);
+    // Linux counts it in hundredths of a second.
+    spent.map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / 100.0
+}
+
 /// Processor time of the receiving threads of a process, in nanoseconds.
 fn receiving_ns(id: u32) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{id}/task")).unwrap();
@@ -108,6 +154,8 @@ struct Turn {
     frames: u64,
     lost: u64,
     receiving_ns: u64,
+    /// Of the run and of those who look on.
+    processor_s: f64,
 }
 
 impl Turn {
@@ -116,7 +164,8 @@ impl Turn {
         let number = |value: &Value| value.as_u64().unwrap();
         let lost = number(&now["frames_lost"]) + number(&now["sources"][0]["kernel_drops"]);
         let frames = number(&now["sources"][0]["frames"]);
-        Self { frames, lost, receiving_ns: receiving_ns(run.id()) }
+        let processor_s = processor_s(run.id()) + processor_s(std::process::id());
+        Self { frames, lost, receiving_ns: receiving_ns(run.id()), processor_s }
     }
 
     fn since(self, before: Self) -> Self {
@@ -124,6 +173,7 @@ impl Turn {
             frames: self.frames - before.frames,
             lost: self.lost - before.lost,
             receiving_ns: self.receiving_ns - before.receiving_ns,
+            processor_s: self.processor_s - before.processor_s,
         }
     }
 
@@ -159,39 +209,44 @@ fn those_who_look_on_cost_no_frame_and_little_memory() {
     let channels: Vec<_> = all.map(|channel| channel["channel"].as_u64().unwrap()).collect();
 
     let time = Duration::from_secs(scale(5));
-    let mut turns = [Vec::new(), Vec::new()];
+    let conditions = ["alone", "watched", "beside a neighbour"];
+    let mut turns = [Vec::<Turn>::new(), Vec::new(), Vec::new()];
     eprintln!("load {}", load());
     for turn in 0..scale(9) {
-        for watched in [false, true] {
+        // The neighbour takes as much of the processors as those who look on just did.
+        let (mut share, mut spent_before) = (0.0, 0.0);
+        for (condition, turns) in conditions.iter().zip(&mut turns) {
+            let watched = *condition == "watched";
             let viewers = watched.then(|| Viewers::arrive(&run, &cookie, &channels));
+            let neighbour = (*condition == "beside a neighbour").then(|| Neighbour::arrive(share));
             thread::sleep(Duration::from_millis(300));
             let before = Turn::now(&run, &cookie);
             thread::sleep(time);
             let come_to = Turn::now(&run, &cookie).since(before);
             let seen = viewers.map_or(0, Viewers::leave);
+            drop(neighbour);
+            let spent = come_to.processor_s / time.as_secs_f64();
             eprintln!(
-                "turn {turn}, {}: {} frames, {} lost, {:.0} ns of the receiving thread a frame, {seen} snapshots seen",
-                if watched { "watched" } else { "alone" },
+                "turn {turn}, {condition}: {} frames, {} lost, {:.0} ns of the receiving thread a frame, \
+                 {:.2} of a processor, {seen} snapshots seen",
                 come_to.frames,
                 come_to.lost,
-                come_to.ns_per_frame()
+                come_to.ns_per_frame(),
+                spent
             );
             assert!(!watched || seen > VIEWERS as u64, "nobody saw anything: {seen}");
-            turns[usize::from(watched)].push(come_to);
+            (share, spent_before) = (spent - spent_before, spent);
+            turns.push(come_to);
         }
     }
     let medians =
         turns.each_ref().map(|turns| median(turns.iter().map(Turn::ns_per_frame).collect()));
     let lost = turns.each_ref().map(|turns| turns.iter().map(|turn| turn.lost).sum::<u64>());
-    eprintln!(
-        "load {}; alone: {:.0} ns a frame, {} lost; watched: {:.0} ns, {} lost: {:+.1} %",
-        load(),
-        medians[0],
-        lost[0],
-        medians[1],
-        lost[1],
-        100.0 * (medians[1] / medians[0] - 1.0)
-    );
+    eprintln!("load {}", load());
+    for ((condition, median), lost) in conditions.iter().zip(medians).zip(lost) {
+        let more = 100.0 * (median / medians[0] - 1.0);
+        eprintln!("{condition}: {median:.0} ns a frame, {more:+.1} %, {lost} lost");
+    }
 
     let viewers = Viewers::arrive(&run, &cookie, &channels);
     let begin = Instant::now();
