@@ -56,6 +56,8 @@ pub struct Watch<'a> {
     looked_at: Option<Instant>,
     /// Runs whose end was seen.
     ended: u64,
+    /// The present run ends by itself, and the program does not wait for it.
+    abandons: bool,
 }
 
 impl<'a> Watch<'a> {
@@ -80,6 +82,7 @@ impl<'a> Watch<'a> {
             serving: None,
             looked_at: None,
             ended: 0,
+            abandons: false,
         }
     }
 
@@ -119,7 +122,8 @@ impl<'a> Watch<'a> {
             let Some((report, ending)) = ended else { continue };
             print(&report)?;
             worst = worse(worst, report.outcome());
-            if !self.stays(ending) || self.signals.received().is_some() {
+            // After a signal, whatever still runs is ended, and what has ended is told, before it rests.
+            if !self.stays(ending) || self.abandons {
                 break;
             }
         }
@@ -269,7 +273,7 @@ impl<'a> Watch<'a> {
 
     /// Does what whoever sends signals during a drain wants; gives a report if that is not to wait for the files.
     fn turn(
-        &self,
+        &mut self,
         turn: Turn,
         run: Option<&Underway>,
         display: &mut LiveDisplay,
@@ -289,6 +293,7 @@ impl<'a> Watch<'a> {
             (Turn::GivesUp, true) => {
                 display.note("the files are not read back; `gannet verify` does it");
                 self.station.abandon();
+                self.abandons = true;
                 return Some(Report::unread(Snapshot::clone(&self.latest())));
             }
         }

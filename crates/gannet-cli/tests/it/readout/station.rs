@@ -214,6 +214,21 @@ fn an_address_without_tls_is_not_asked_by_it() {
     station.end("-TERM");
 }
 
+#[test]
+fn what_runs_came_to_is_told_though_nobody_reads_it_until_the_end() {
+    let _alone = alone();
+    let station = Station::start();
+    // More than a pipe takes.
+    let runs = 8;
+    for _ in 0..runs {
+        station.told(&["start"]);
+        // It may end before its first frame has come.
+        let _perhaps_degraded = station.ctl(&["stop"]);
+    }
+    let (_, reports, _) = station.end("-INT");
+    assert_eq!(reports.len(), runs);
+}
+
 fn status_of(station: &Station) -> Value {
     serde_json::from_str(&station.told(&["status", "--json"])).unwrap()
 }
