@@ -328,7 +328,8 @@ fn who_may_see_the_pages_is_answered_whatever_others_do() {
     let (id, to) = (readout.id(), readout.pages.unwrap());
     let front_end = bench.emulate(readout.address, None);
     let mut guest = Guest::new(to);
-    entertained(&mut guest, || thread::sleep(Duration::from_secs(2)));
+    // What the run itself takes grows while it uses its buffers for the first time.
+    entertained(&mut guest, || thread::sleep(Duration::from_secs(1 + scale(60))));
     let before = resident_kib(id);
     let mut attack = |what: &str, work: &(dyn Fn() + Sync)| {
         let begin = Instant::now();
