@@ -1,4 +1,4 @@
-//! The thread that looks at the channels once a second, and keeps a table of them in a file.
+//! The thread that looks at the channels twice a second, and keeps a table of them in a file.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::detector::ChannelSurvey;
 use crate::snapshot::ChannelsSnapshot;
 
 /// Time between two looks.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(500);
 
 /// What the thread shares with whoever watches it.
 #[derive(Debug)]
