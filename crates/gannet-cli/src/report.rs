@@ -166,7 +166,7 @@ impl Report {
             let is_unsure = snapshot.streams.iter().any(|s| s.missing_max > s.missing);
             let why = match is_unsure {
                 true => "in the place of some came frames with another time",
-                false => "the kernel dropped datagrams that no stream lacks",
+                false => "some were dropped before the socket that no stream lacks",
             };
             writeln!(out, "    {bounds}: {why}")?;
         }

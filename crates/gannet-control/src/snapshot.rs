@@ -50,8 +50,9 @@ pub struct Snapshot {
     /// Frames that the streams made and that were not taken, for whatever cause: the drops of the
     /// stage `sent`. If `frames_lost_max` is more, at least so many.
     pub frames_lost: u64,
-    /// Frames lost at most: more if some stream has a `missing_max`, or if the kernel dropped datagrams
-    /// that no stream lacks, which may be frames that all streams lost at the end.
+    /// Frames lost at most: more if some stream has a `missing_max`, or if the kernel dropped datagrams,
+    /// or a sender had no leave for frames, that no stream lacks, which may be frames that all streams
+    /// lost at the end.
     pub frames_lost_max: u64,
     /// Each source.
     pub sources: Vec<SourceSnapshot>,

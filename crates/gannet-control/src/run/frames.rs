@@ -274,6 +274,19 @@ impl FrameAccount {
     }
 }
 
+/// Frames at most that the kernel dropped, which are `kernel_drops_max` of all, or that their sender
+/// could not write, beyond those that streams lack: none if streams lack as many.
+pub(super) fn lost_unseen(ledger: &[Statement], kernel_drops_max: u64) -> u64 {
+    let count = |stage: &str, reason: &str| -> u64 {
+        ledger.iter().filter(|s| s.stage == stage).map(|s| s.count(reason)).sum()
+    };
+    let known = count("sent", "kernel_queue");
+    let is_short = count("source", "kernel_queue") > 0;
+    let dropped = if is_short { kernel_drops_max.saturating_sub(known) } else { 0 };
+    let unwritten = count("source", "no_leave") + count("source", "given_up");
+    dropped + unwritten.saturating_sub(count("sent", "refused"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -504,5 +517,19 @@ mod tests {
         let sent = account.statement(&mut source, &frames);
         assert_eq!((sent.count("kernel_queue"), source.count("kernel_queue")), (4, 16));
         assert!(sent.closes() && source.closes());
+        assert_eq!(lost_unseen(&[sent, source], 21), 17);
+    }
+
+    #[test]
+    fn frames_that_their_sender_could_not_write_may_be_the_last_of_all_streams() {
+        let mut source = statement("source", 120, 100, &[("no_leave", 13), ("given_up", 7)]);
+        let frames = statement("frames", 100, 100, &[]);
+        let lost = |source: &mut Statement, lost| {
+            let account = FrameAccount { made: 100 + lost, lost, ..FrameAccount::default() };
+            let sent = account.statement(source, &frames);
+            lost_unseen(&[sent, source.clone()], 0)
+        };
+        assert_eq!(lost(&mut source, 20), 0, "the streams lack them all");
+        assert_eq!(lost(&mut source, 16), 4);
     }
 }

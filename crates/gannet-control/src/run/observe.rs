@@ -26,7 +26,7 @@ use super::decide::AnswerAccount;
 use super::drain::DrainState;
 use super::exports::ExportStatus;
 use super::flows;
-use super::frames::{Edges, FrameAccount, Missing, StreamSpan};
+use super::frames::{Edges, FrameAccount, Missing, StreamSpan, lost_unseen};
 use super::lag::{ObservedRing, RingReaders};
 use super::life::Life;
 use super::recorded;
@@ -166,6 +166,7 @@ impl Observed {
         let sources = self.sources.iter().map(|source| source.snapshot(behind(source)));
         let sources: Vec<_> = sources.chain(self.far_sources()).collect();
         let frames_lost = ledger[0].dropped_total();
+        let kernel_drops_max = sources.iter().map(|source| source.kernel_drops_max).sum();
         let decide_cpu_s = self.decide_cpu_ns.get() as f64 * 1e-9;
         let cpu_s = sources.iter().map(|source| source.receive_cpu_s).sum::<f64>() + decide_cpu_s;
         let mut snapshot = Snapshot {
@@ -179,7 +180,7 @@ impl Observed {
             alarms: Vec::new(),
             elapsed_s: self.life.elapsed_s(now_ns),
             frames_lost,
-            frames_lost_max: frames_lost + unsure + kernel_rest(&ledger, &sources),
+            frames_lost_max: frames_lost + unsure + lost_unseen(&ledger, kernel_drops_max),
             tpg_share: tpg_share(&sources),
             sources,
             streams,
@@ -534,17 +535,6 @@ fn tpg_share(sources: &[SourceSnapshot]) -> Option<f64> {
     let cpu_s: f64 = sources.iter().map(|source| source.receive_cpu_s).sum();
     let busy_s: f64 = sources.iter().map(|source| source.tpg_busy_s).sum();
     (cpu_s > 0.0 && busy_s > 0.0).then(|| busy_s / cpu_s)
-}
-
-/// Frames at most that the kernel dropped beyond those that streams lack: none if streams lack as
-/// many as it dropped.
-fn kernel_rest(ledger: &[Statement], sources: &[SourceSnapshot]) -> u64 {
-    let kernel_queue = |stage: &str| {
-        ledger.iter().filter(|s| s.stage == stage).map(|s| s.count("kernel_queue")).sum::<u64>()
-    };
-    let most: u64 = sources.iter().map(|source| source.kernel_drops_max).sum();
-    let known = kernel_queue("sent");
-    if kernel_queue("source") > 0 { most.saturating_sub(known) } else { 0 }
 }
 
 /// The sum of statements of one stage.
