@@ -14,7 +14,7 @@ import { WaterfallPicture } from "./waterfall.js";
 const PERIOD_MS = 200;
 /** The same after there was nothing to see. */
 const EXCUSED_MS = 1000;
-/** Time from one look at all channels to the next, in milliseconds: they are looked at twice a second. */
+/** Time between requests for what was last seen of all channels, in milliseconds. */
 const ALL_MS = 2000;
 /** How often the hits of a waveform are asked for. */
 const TRIES = 5;
