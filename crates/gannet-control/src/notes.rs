@@ -189,6 +189,16 @@ mod tests {
     }
 
     #[test]
+    fn the_time_of_a_note_is_read_back_to_the_last_bit() {
+        let (directory, notes) = notes();
+        // Read without care, this number comes out as its neighbour.
+        let at = 1_795_705_996.960_048_7;
+        let line = format!("{{\"at\":{at},\"run\":null,\"by\":\"\",\"text\":\"t\"}}\n");
+        fs::write(directory.path().join(FILE), line).unwrap();
+        assert_eq!(notes.last().unwrap()[0].at, at);
+    }
+
+    #[test]
     fn what_is_no_note_is_refused_or_left_out() {
         let (directory, notes) = notes();
         for (by, text) in [("", ""), ("", " \n"), ("", &*"x".repeat(2001)), (&*"x".repeat(65), "a")]
