@@ -68,15 +68,17 @@ mod fifo;
 #[cfg(test)]
 #[path = "../tests/it/line.rs"]
 mod line;
+mod payloads;
 mod receiver;
+mod report;
 #[cfg(test)]
 mod tests;
 mod transmitter;
 mod window;
 
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, FRAME_BYTES_MAX, Form};
 pub use counters::Counters;
-pub use end::{Diagnostics, Event, Link, Sent, State};
+pub use end::{Diagnostics, Event, FrameError, Link, Sent, State};
 pub use fifo::Arrival;
 pub use receiver::Stage;
 pub use transmitter::Refused;

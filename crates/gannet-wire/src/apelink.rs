@@ -28,6 +28,7 @@
 mod crc;
 mod credit;
 mod footer;
+pub mod frame;
 mod header;
 pub mod hls;
 pub mod packet;
@@ -37,6 +38,7 @@ pub mod secded;
 pub use crc::Crc;
 pub use credit::{Credit, DATA_USED_MAX, HEADERS_USED_MAX, NEXT_MODULUS, Used, VIRTUAL_CHANNELS};
 pub use footer::{Footer, TIME_BITS};
+pub use frame::Frame;
 pub use header::{Destination, HEADER_ONLY, HOPS_MAX, Header, NODES_MAX};
 pub use packet::Packet;
 

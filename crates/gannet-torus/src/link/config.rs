@@ -1,14 +1,31 @@
 //! What the two ends of a link agree on.
 
+use gannet_wire::apelink::frame::HEAD_LEN;
 use gannet_wire::apelink::{
-    DATA_USED_MAX, HEADERS_USED_MAX, NEXT_MODULUS, PAYLOAD_WORDS_MAX, VIRTUAL_CHANNELS,
+    DATA_USED_MAX, HEADERS_USED_MAX, NEXT_MODULUS, PAYLOAD_WORDS_MAX, VIRTUAL_CHANNELS, WORD_LEN,
 };
 use thiserror::Error;
 
-/// Most packets that may be sent and not yet acknowledged.
-pub const WINDOW_PACKETS_MAX: usize = NEXT_MODULUS as usize / 2;
-/// Most words that the replay buffer may have: 16 MiB.
-pub const WINDOW_WORDS_MAX: usize = 1 << 20;
+/// Most words that a FIFO or the replay buffer may have: 16 MiB.
+pub const WORDS_MAX: usize = 1 << 20;
+/// Most packets that a FIFO or the replay buffer may have.
+pub const PACKETS_MAX: usize = 1 << 16;
+/// Longest frame, bytes: what a UDP datagram carries.
+pub const FRAME_BYTES_MAX: usize = 65_507;
+/// Bytes of a frame that are not payload, if it has one packet.
+const FRAME_BESIDE: usize = HEAD_LEN + 2 * WORD_LEN;
+
+/// What crosses the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Words, as lines in hardware carry them.
+    Words,
+    /// Frames of whole packets, as lines in software do.
+    Frames {
+        /// Longest frame, bytes, the same at both ends.
+        bytes: usize,
+    },
+}
 
 /// Parameters of a link; both ends have the same but for the session.
 ///
@@ -19,6 +36,8 @@ pub const WINDOW_WORDS_MAX: usize = 1 << 20;
 /// FIFO sizes are those of the public core: APE-group/APEIRON, VHDL `link_pkg`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
+    /// What crosses the line.
+    pub form: Form,
     /// Virtual channels, 1 to 4.
     pub virtual_channels: usize,
     /// Words of the data FIFO of each virtual channel.
@@ -47,14 +66,15 @@ pub struct Config {
     /// Time without a good credit, or without one that answers this end, after which the line
     /// counts as dead, ticks.
     pub dead_after: u64,
-    /// Number of this life of this end, not 0. A restarted end has to take another one; with
-    /// retransmission, most of the time the ends notice if it does not.
-    pub session: u8,
+    /// Number of this life of this end, not 0, at most 255 on a line of words. A restarted end has to
+    /// take another one; with retransmission, most of the time the ends notice if it does not.
+    pub session: u32,
 }
 
 impl Default for Config {
     fn default() -> Self {
         Self {
+            form: Form::Words,
             virtual_channels: 2,
             fifo_words: 512,
             fifo_headers: 128,
@@ -92,8 +112,15 @@ impl Config {
     ///
     /// The first field that is out of its range.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let words = usize::from(DATA_USED_MAX).saturating_sub(self.margin);
-        let headers = usize::from(HEADERS_USED_MAX).saturating_sub(self.margin);
+        let (words, headers, packets, frame_bytes) = match self.form {
+            Form::Words => (
+                usize::from(DATA_USED_MAX).saturating_sub(self.margin),
+                usize::from(HEADERS_USED_MAX).saturating_sub(self.margin),
+                NEXT_MODULUS as usize / 2,
+                FRAME_BYTES_MAX,
+            ),
+            Form::Frames { bytes } => (WORDS_MAX, PACKETS_MAX, PACKETS_MAX, bytes),
+        };
         // A FIFO that the margin fills never has room.
         let margin = self.fifo_words.min(self.fifo_headers).saturating_sub(1);
         let sizes = [
@@ -101,10 +128,11 @@ impl Config {
             ("fifo_words", 1, words, self.fifo_words),
             ("fifo_headers", 1, headers, self.fifo_headers),
             ("margin", 0, margin, self.margin),
-            ("window_packets", 1, WINDOW_PACKETS_MAX, self.window_packets),
-            ("window_words", PAYLOAD_WORDS_MAX, WINDOW_WORDS_MAX, self.window_words),
-            ("session", 1, usize::from(u8::MAX), usize::from(self.session)),
+            ("window_packets", 1, packets, self.window_packets),
+            ("window_words", PAYLOAD_WORDS_MAX, WORDS_MAX, self.window_words),
+            ("session", 1, self.session_max() as usize, self.session as usize),
             ("credit_interval", 1, u32::MAX as usize, self.credit_interval as usize),
+            ("the bytes of a frame", FRAME_BESIDE + WORD_LEN, FRAME_BYTES_MAX, frame_bytes),
         ];
         let sizes = sizes.map(|(field, min, max, got)| (field, min as u64, max as u64, got as u64));
         let times = [
@@ -122,6 +150,23 @@ impl Config {
 
     /// Most words of payload that a packet may have on this link.
     pub(crate) fn packet_words_max(&self) -> usize {
-        self.fifo_words.saturating_sub(self.margin).min(PAYLOAD_WORDS_MAX)
+        let frame = match self.form {
+            Form::Words => PAYLOAD_WORDS_MAX,
+            Form::Frames { bytes } => bytes.saturating_sub(FRAME_BESIDE) / WORD_LEN,
+        };
+        self.fifo_words.saturating_sub(self.margin).min(PAYLOAD_WORDS_MAX).min(frame)
+    }
+
+    /// Largest number of a session.
+    fn session_max(&self) -> u32 {
+        match self.form {
+            Form::Words => u8::MAX.into(),
+            Form::Frames { .. } => u32::MAX,
+        }
+    }
+
+    /// The number of a session after `session`.
+    pub(super) fn session_after(&self, session: u32) -> u32 {
+        if session < self.session_max() { session + 1 } else { 1 }
     }
 }

@@ -1,11 +1,15 @@
 //! One end of a link: both halves, and what joins them to the other end.
 
-use gannet_wire::apelink::{Credit, Header, NEXT_MODULUS, Used, Word, words_of};
+use gannet_wire::Record;
+use gannet_wire::apelink::frame::{HEAD_LEN, Head, Room};
+use gannet_wire::apelink::{Header, WORD_LEN, Word};
+use thiserror::Error;
 
-use super::config::{Config, ConfigError};
+use super::config::{Config, ConfigError, Form};
 use super::counters::Counters;
 use super::fifo::Arrival;
 use super::receiver::{LinkReceiver, Received, Stage};
+use super::report::Report;
 use super::transmitter::{Refused, Transmitter};
 use super::window::Origin;
 
@@ -55,6 +59,39 @@ pub struct Sent {
     pub is_credit: bool,
 }
 
+/// Why a frame is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// It is no frame, or of another version, or its head is damaged.
+    #[error(transparent)]
+    Format(#[from] gannet_wire::Error),
+    /// The two ends are made for frames of different length.
+    #[error(
+        "the other end takes frames of {far} bytes and this one of {near}: give both interfaces the \
+         same MTU, and both ends the same length of frames"
+    )]
+    FrameBytes {
+        /// Bytes that this end takes.
+        near: usize,
+        /// Bytes that the other end takes.
+        far: usize,
+    },
+    /// The two ends are made for different numbers of virtual channels.
+    #[error(
+        "the other end has {far} virtual channels and this one {near}: give both the same number"
+    )]
+    VirtualChannels {
+        /// Virtual channels of this end.
+        near: usize,
+        /// Virtual channels of the other end.
+        far: usize,
+    },
+    /// This end is made for words.
+    #[error("this end of the link carries words, not frames")]
+    Words,
+}
+
 /// One end of a link. See the [module](super).
 #[derive(Clone, Debug)]
 pub struct Link {
@@ -65,11 +102,11 @@ pub struct Link {
     /// Bits sent in every credit.
     diagnostics: u16,
     /// The last good credit, and when it came.
-    heard: Option<(Credit, u64)>,
+    heard: Option<(Report, u64)>,
     /// The last credit sent.
-    told: Option<Credit>,
+    told: Option<Report>,
     /// Session of this end.
-    session: u8,
+    session: u32,
     /// The other end answers this session, and both number packets from its beginning.
     joined: bool,
     /// Good credits come.
@@ -130,9 +167,9 @@ impl Link {
         self.receiver.stage()
     }
 
-    /// What the receive FIFOs of virtual channel `vc` hold; nothing if the link has no such.
-    pub fn used(&self, vc: u8) -> Used {
-        self.receiver.fifo(vc).map(|fifo| fifo.used()).unwrap_or_default()
+    /// What the receive FIFOs of virtual channel `vc` leave free; nothing if the link has no such.
+    pub fn room(&self, vc: u8) -> Room {
+        self.receiver.fifo(vc).map(|fifo| fifo.room()).unwrap_or_default()
     }
 
     /// Sets the bits for the fault monitor that every credit carries from now on.
@@ -142,7 +179,7 @@ impl Link {
 
     /// The bits for the fault monitor in the last good credit.
     pub fn diagnostics(&self) -> Option<Diagnostics> {
-        self.heard.map(|(credit, at)| Diagnostics { bits: credit.diagnostics, at })
+        self.heard.map(|(report, at)| Diagnostics { bits: report.diagnostics, at })
     }
 
     /// When the last good credit came, ticks.
@@ -157,7 +194,10 @@ impl Link {
     /// Why not. [`Refused::NotUp`], [`Refused::NoCredit`] and [`Refused::WindowFull`] pass.
     pub fn can_send(&self, header: &Header) -> Result<(), Refused> {
         self.transmitter.refuses(header)?;
-        if self.state() == State::Up { Ok(()) } else { Err(Refused::NotUp) }
+        if self.state() != State::Up {
+            return Err(Refused::NotUp);
+        }
+        self.transmitter.has_room(header)
     }
 
     /// Takes a whole packet; the size in its header becomes the length of `payload`.
@@ -166,13 +206,13 @@ impl Link {
     ///
     /// As [`can_send`](Self::can_send); nothing has been taken then.
     pub fn send(&mut self, header: Header, origin: Origin, payload: &[u8]) -> Result<(), Refused> {
-        let max = self.config.packet_words_max() * gannet_wire::apelink::WORD_LEN;
+        let max = self.config.packet_words_max() * WORD_LEN;
         if payload.len() > max {
             return Err(Refused::TooLong { got: payload.len(), max });
         }
         let header = Header { size: payload.len() as u16, ..header };
         self.can_send(&header)?;
-        self.transmitter.send(&header, origin, words_of(payload));
+        self.transmitter.send(&header, origin, payload);
         Ok(())
     }
 
@@ -188,35 +228,106 @@ impl Link {
         if let Some(word) = self.transmitter.next(now, up, &mut self.counters) {
             return Sent { word, is_credit: false };
         }
-        let credit = self.credit();
-        self.told = Some(credit);
+        let report = self.report();
+        self.told = Some(report);
         self.counters.tx_credits += 1;
-        Sent { word: credit.to_word(), is_credit: true }
+        Sent { word: report.to_credit(&self.config).to_word(), is_credit: true }
     }
 
     /// The next word to be sent on a line that charges for every word: words of packets, and a
     /// credit when it has something new to tell or [`Config::credit_period`] is over. Diagnostics
     /// are not new; they ride along.
     pub fn transmit_due(&mut self, now: u64) -> Option<Sent> {
-        let is_due = !self.is_idle() || self.transmitter.is_credit_due(now) || self.has_news();
-        is_due.then(|| self.transmit(now))
+        self.is_due(now).then(|| self.transmit(now))
+    }
+
+    /// Writes the frame that is due to the front of `frame`, and gives its length; 0 if none is. More may be
+    /// due behind it.
+    ///
+    /// A frame has a credit and as many packets as fit. One without packets is due where a credit is on a line
+    /// that charges for every word ([`transmit_due`](Self::transmit_due)).
+    ///
+    /// # Panics
+    ///
+    /// When `frame` is shorter than the head of a frame.
+    pub fn emit(&mut self, frame: &mut [u8], now: u64) -> usize {
+        let Form::Frames { bytes } = self.config.form else { return 0 };
+        if !self.is_due(now) {
+            return 0;
+        }
+        let up = self.state() == State::Up;
+        let length = frame.len().min(bytes);
+        let (head, packets) = frame[..length].split_at_mut(HEAD_LEN);
+        let (count, len) = self.transmitter.emit(now, up, packets, &mut self.counters);
+        self.transmitter.credit_sent(now);
+        self.counters.tx_credits += 1;
+        let report = self.report();
+        self.told = Some(report);
+        report.to_head(&self.config, count).emit(head);
+        HEAD_LEN + len
+    }
+
+    /// Takes a frame that has arrived; `out` is told what it has brought, in order.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing of it was taken. What is damaged behind the head is counted and comes again.
+    pub fn accept(
+        &mut self,
+        frame: &[u8],
+        now: u64,
+        mut out: impl FnMut(Event),
+    ) -> Result<(), FrameError> {
+        let head = self.check_head(frame)?;
+        self.counters.rx_credits += 1;
+        out(self.hear(Report::of_head(&head), now));
+        let mut rest = Some(&frame[HEAD_LEN..]);
+        for _ in 0..head.packets {
+            let Some(bytes) = rest else { break };
+            let (received, behind) = self.receiver.packet(bytes, now, &mut self.counters);
+            rest = behind;
+            if let Some(Received::Packet(vc)) = received {
+                out(Event::Packet(vc));
+            }
+        }
+        Ok(())
+    }
+
+    /// The head of a frame that fits this end.
+    fn check_head(&mut self, frame: &[u8]) -> Result<Head, FrameError> {
+        let Form::Frames { bytes: near } = self.config.form else { return Err(FrameError::Words) };
+        let head = Head::parse(frame).inspect_err(|_| self.counters.rx_credit_errors += 1)?;
+        let far = head.frame_bytes as usize;
+        if far != near {
+            return Err(FrameError::FrameBytes { near, far });
+        }
+        let (near, far) = (self.config.virtual_channels, usize::from(head.virtual_channels));
+        if far != near {
+            return Err(FrameError::VirtualChannels { near, far });
+        }
+        Ok(head)
+    }
+
+    /// Whether there are packets to be sent, or a credit has something new to tell or its time has come.
+    fn is_due(&self, now: u64) -> bool {
+        !self.is_idle() || self.transmitter.is_credit_due(now) || self.has_news()
     }
 
     /// Whether a credit would tell more than the last one.
     fn has_news(&self) -> bool {
         let Some(told) = self.told else { return true };
-        Credit { diagnostics: told.diagnostics, ..self.credit() } != told
+        Report { diagnostics: told.diagnostics, ..self.report() } != told
     }
 
-    fn credit(&self) -> Credit {
+    fn report(&self) -> Report {
         // An end that hears nothing answers nobody: the other one must know that it is not heard.
         let heard = self.heard.filter(|_| self.alive);
-        Credit {
-            used: self.receiver.used(),
+        Report {
+            room: self.receiver.room(),
             diagnostics: self.diagnostics,
-            next: (self.receiver.expected() % NEXT_MODULUS) as u16,
+            next: self.receiver.expected(),
             session: self.session,
-            echo: heard.map_or(0, |(credit, _)| credit.session),
+            echo: heard.map_or(0, |(report, _)| report.session),
             resend: self.receiver.resend(),
         }
     }
@@ -225,18 +336,21 @@ impl Link {
     pub fn receive(&mut self, word: Word, now: u64) -> Option<Event> {
         match self.receiver.receive(word, now, &mut self.counters)? {
             Received::Packet(vc) => Some(Event::Packet(vc)),
-            Received::Credit(credit) => Some(self.hear(credit, now)),
+            Received::Credit(credit) => {
+                let report = Report::of_credit(&credit, &self.config, self.transmitter.base());
+                Some(self.hear(report, now))
+            }
         }
     }
 
     /// Acts on a good credit.
-    fn hear(&mut self, credit: Credit, now: u64) -> Event {
-        let before = self.heard.replace((credit, now)).map(|(before, _)| before);
+    fn hear(&mut self, report: Report, now: u64) -> Event {
+        let before = self.heard.replace((report, now)).map(|(before, _)| before);
         let was_up = self.state() == State::Up;
         self.alive = true;
-        let answers = credit.echo == self.session;
-        let renewed = before.is_some_and(|before| before.session != credit.session);
-        let answers_another = !answers && credit.echo != 0;
+        let answers = report.echo == self.session;
+        let renewed = before.is_some_and(|before| before.session != report.session);
+        let answers_another = !answers && report.echo != 0;
         if renewed || self.joined && answers_another {
             self.restart();
             return Event::Restarted;
@@ -250,9 +364,9 @@ impl Link {
             // The other end must know that it is heard before the first packet comes.
             self.transmitter.hasten_credit();
         }
-        if !self.transmitter.apply(&credit, now, &mut self.counters) {
+        if !self.transmitter.apply(&report, now, &mut self.counters) {
             // The other end shares no past with this one, or the reverse: both begin anew.
-            self.session = self.session.checked_add(1).unwrap_or(1);
+            self.session = self.config.session_after(self.session);
             self.restart();
             return Event::Restarted;
         }
@@ -311,9 +425,9 @@ impl Link {
         self.receiver.fifo(vc)?.front()
     }
 
-    /// The payload words of the oldest packet on virtual channel `vc`; the last one is padded.
-    pub fn payload(&self, vc: u8) -> impl Iterator<Item = Word> {
-        self.receiver.fifo(vc).into_iter().flat_map(|fifo| fifo.payload())
+    /// The payload of the oldest packet on virtual channel `vc`.
+    pub fn payload(&self, vc: u8) -> &[u8] {
+        self.receiver.fifo(vc).map_or(&[], |fifo| fifo.payload())
     }
 
     /// Takes the oldest packet of virtual channel `vc` out, without its payload.
@@ -324,11 +438,9 @@ impl Link {
     /// Takes the oldest packet of virtual channel `vc` out; its payload goes to the front of
     /// `buffer`, or as much of it as finds place.
     pub fn take(&mut self, vc: u8, buffer: &mut [u8]) -> Option<Arrival> {
-        let fifo = self.receiver.fifo(vc)?;
-        let size = usize::from(fifo.front()?.header.size).min(buffer.len());
-        for (place, word) in buffer[..size].chunks_mut(size_of::<Word>()).zip(fifo.payload()) {
-            place.copy_from_slice(&word.to_le_bytes()[..place.len()]);
-        }
+        let payload = self.payload(vc);
+        let size = payload.len().min(buffer.len());
+        buffer[..size].copy_from_slice(&payload[..size]);
         self.pop(vc)
     }
 }

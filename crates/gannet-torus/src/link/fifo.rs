@@ -1,9 +1,11 @@
-//! The receive FIFO of one virtual channel: data words, and headers beside them.
+//! The receive FIFO of one virtual channel: payloads, and headers beside them.
 
 use std::collections::VecDeque;
 
-use gannet_wire::apelink::{Header, Used, Word};
+use gannet_wire::apelink::frame::Room;
+use gannet_wire::apelink::{Crc, Header};
 
+use super::payloads::Payloads;
 use super::window::Origin;
 
 /// A packet that has arrived.
@@ -15,83 +17,99 @@ pub struct Arrival {
     pub origin: Origin,
 }
 
-/// Packets of one virtual channel in the order of arrival. The last one may be under way.
+/// A packet of which not all has come.
+#[derive(Clone, Copy, Debug)]
+struct Coming {
+    /// Where its payload is put.
+    at: usize,
+    words: usize,
+    /// Bytes of payload that are there.
+    filled: usize,
+}
+
+/// Packets of one virtual channel in the order of arrival, and the one that is under way.
 #[derive(Clone, Debug)]
 pub(super) struct Fifo {
-    data: VecDeque<Word>,
-    data_max: usize,
-    headers: VecDeque<Arrival>,
-    headers_max: usize,
-    /// Words of `data` that belong to whole packets.
-    accepted: usize,
-    /// There is room for the packet under way.
-    fits: bool,
+    payloads: Payloads,
+    words_max: usize,
+    /// Words of payload of whole packets.
+    words: usize,
+    /// Whole packets and where their payloads are.
+    packets: VecDeque<(Arrival, usize)>,
+    packets_max: usize,
+    /// The packet under way, if there is one and room for it.
+    coming: Option<Coming>,
 }
 
 impl Fifo {
-    pub(super) fn new(data_max: usize, headers_max: usize) -> Self {
+    pub(super) fn new(words_max: usize, packets_max: usize) -> Self {
         Self {
-            data: VecDeque::with_capacity(data_max),
-            data_max,
-            headers: VecDeque::with_capacity(headers_max),
-            headers_max,
-            accepted: 0,
-            fits: false,
+            payloads: Payloads::new(words_max),
+            words_max,
+            words: 0,
+            packets: VecDeque::with_capacity(packets_max),
+            packets_max,
+            coming: None,
         }
     }
 
     /// Begins a packet of `words` in the place of any other under way.
     pub(super) fn begin(&mut self, words: usize) {
-        self.data.truncate(self.accepted);
-        self.fits = self.accepted + words <= self.data_max && self.headers.len() < self.headers_max;
+        let fits = self.words + words <= self.words_max && self.packets.len() < self.packets_max;
+        let at = self.payloads.place(words, self.packets.is_empty());
+        self.coming = fits.then_some(Coming { at, words, filled: 0 });
     }
 
-    /// Adds a word to the packet under way; it is thrown away if the packet does not fit.
-    pub(super) fn push(&mut self, word: Word) {
-        if self.fits && self.data.len() < self.data_max {
-            self.data.push_back(word);
+    /// Adds whole words to the payload of the packet under way, and all of them to `crc`; they are thrown
+    /// away if the packet does not fit.
+    pub(super) fn push(&mut self, bytes: &[u8], crc: &mut Crc) {
+        let place = self.coming.as_mut().and_then(|Coming { at, words, filled }| {
+            let from = std::mem::replace(filled, *filled + bytes.len());
+            self.payloads.get_mut(*at, *words).get_mut(from..*filled)
+        });
+        match place {
+            Some(place) => crc.copy_padded(bytes, place),
+            None => crc.add_bytes(bytes),
         }
     }
 
     /// Forgets the packet under way.
     pub(super) fn abandon(&mut self) {
-        self.data.truncate(self.accepted);
-        self.fits = false;
+        self.coming = None;
     }
 
     /// Accepts the packet under way; `false` if there was no room for it.
     pub(super) fn accept(&mut self, arrival: Arrival) -> bool {
-        let fits = self.fits;
-        if fits {
-            self.headers.push_back(arrival);
-            self.accepted = self.data.len();
-        }
-        self.fits = false;
-        fits
+        let Some(Coming { at, words, .. }) = self.coming.take() else { return false };
+        self.payloads.keep(at, words);
+        self.packets.push_back((arrival, at));
+        self.words += words;
+        true
     }
 
-    /// What whole packets take.
-    pub(super) fn used(&self) -> Used {
-        Used { data: self.accepted as u16, headers: self.headers.len() as u16 }
+    /// What whole packets leave free.
+    pub(super) fn room(&self) -> Room {
+        Room {
+            words: (self.words_max - self.words) as u32,
+            headers: (self.packets_max - self.packets.len()) as u32,
+        }
     }
 
     /// The oldest packet.
     pub(super) fn front(&self) -> Option<&Arrival> {
-        self.headers.front()
+        self.packets.front().map(|(arrival, _)| arrival)
     }
 
-    /// The payload words of the oldest packet, the last one padded.
-    pub(super) fn payload(&self) -> impl ExactSizeIterator<Item = Word> {
-        let words = self.front().map_or(0, |arrival| arrival.header.payload_words());
-        self.data.iter().take(words).copied()
+    /// The payload of the oldest packet, without padding.
+    pub(super) fn payload(&self) -> &[u8] {
+        let Some((Arrival { header, .. }, at)) = self.packets.front() else { return &[] };
+        &self.payloads.get(*at, header.payload_words())[..header.size.into()]
     }
 
     /// Takes the oldest packet out.
     pub(super) fn pop(&mut self) -> Option<Arrival> {
-        let arrival = self.headers.pop_front()?;
-        let words = arrival.header.payload_words();
-        self.data.drain(..words);
-        self.accepted -= words;
+        let (arrival, _) = self.packets.pop_front()?;
+        self.words -= arrival.header.payload_words();
         Some(arrival)
     }
 }
@@ -104,10 +122,18 @@ mod tests {
         Arrival { header: Header { size, ..Header::default() }, origin: Origin::default() }
     }
 
-    fn put(fifo: &mut Fifo, words: u16) -> bool {
-        fifo.begin(usize::from(words));
-        (0..words).for_each(|word| fifo.push(word.into()));
-        fifo.accept(arrival(16 * words))
+    fn push(fifo: &mut Fifo, word: u8) {
+        fifo.push(&[word; 16], &mut Crc::of_header(0));
+    }
+
+    fn put(fifo: &mut Fifo, words: u8) -> bool {
+        fifo.begin(words.into());
+        (0..words).for_each(|word| push(fifo, word));
+        fifo.accept(arrival(16 * u16::from(words)))
+    }
+
+    fn firsts(fifo: &Fifo) -> Vec<u8> {
+        fifo.payload().iter().step_by(16).copied().collect()
     }
 
     #[test]
@@ -115,14 +141,14 @@ mod tests {
         let mut fifo = Fifo::new(8, 2);
         assert!(put(&mut fifo, 5));
         fifo.begin(3);
-        fifo.push(7);
-        assert_eq!(fifo.used(), Used { data: 5, headers: 1 });
+        push(&mut fifo, 7);
+        assert_eq!(fifo.room(), Room { words: 3, headers: 1 });
         assert_eq!(fifo.pop(), Some(arrival(80)));
-        assert_eq!(fifo.used(), Used { data: 0, headers: 0 });
-        fifo.push(8);
-        fifo.push(9);
+        assert_eq!(fifo.room(), Room { words: 8, headers: 2 });
+        push(&mut fifo, 8);
+        push(&mut fifo, 9);
         assert!(fifo.accept(arrival(48)));
-        assert_eq!(fifo.payload().collect::<Vec<_>>(), [7, 8, 9]);
+        assert_eq!(firsts(&fifo), [7, 8, 9]);
     }
 
     #[test]
@@ -132,8 +158,18 @@ mod tests {
         assert!(!put(&mut fifo, 4));
         assert!(put(&mut fifo, 3));
         assert!(!put(&mut fifo, 0), "no room for a third header");
-        assert_eq!(fifo.used(), Used { data: 8, headers: 2 });
+        assert_eq!(fifo.room(), Room::default());
         fifo.pop();
-        assert_eq!(fifo.payload().collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(firsts(&fifo), [0, 1, 2]);
+    }
+
+    #[test]
+    fn words_that_no_packet_has_are_added_and_thrown_away() {
+        let mut fifo = Fifo::new(8, 2);
+        let (mut sum, mut same) = (Crc::of_header(1), Crc::of_header(1));
+        fifo.push(&[3; 32], &mut sum);
+        same.add_bytes(&[3; 32]);
+        assert_eq!(sum, same);
+        assert!(!fifo.accept(arrival(32)));
     }
 }

@@ -1,9 +1,10 @@
 //! The receiving half: words become packets and credits.
 
+use gannet_wire::apelink::frame::Room;
 use gannet_wire::apelink::secded::{self, Decoded};
 use gannet_wire::apelink::{
-    Crc, Credit, ESCAPED_START, Footer, Header, MAGIC, PAYLOAD_LEN_MAX, START, Used,
-    VIRTUAL_CHANNELS, Word,
+    Crc, Credit, ESCAPED_START, Footer, Header, MAGIC, PAYLOAD_LEN_MAX, START, VIRTUAL_CHANNELS,
+    WORD_LEN, Word,
 };
 
 use super::config::Config;
@@ -82,13 +83,16 @@ impl LinkReceiver {
         self.fifos.get_mut(usize::from(vc))
     }
 
-    /// What a credit tells of the FIFOs: used and margin, by virtual channel.
-    pub(super) fn used(&self) -> [Used; VIRTUAL_CHANNELS] {
-        let margin = self.config.margin as u16;
-        let mut told = [Used::default(); VIRTUAL_CHANNELS];
+    /// What a report tells of the FIFOs: room without the margin, by virtual channel.
+    pub(super) fn room(&self) -> [Room; VIRTUAL_CHANNELS] {
+        let margin = self.config.margin as u32;
+        let mut told = [Room::default(); VIRTUAL_CHANNELS];
         for (told, fifo) in told.iter_mut().zip(&self.fifos) {
-            let used = fifo.used();
-            *told = Used { data: used.data + margin, headers: used.headers + margin };
+            let Room { words, headers } = fifo.room();
+            *told = Room {
+                words: words.saturating_sub(margin),
+                headers: headers.saturating_sub(margin),
+            };
         }
         told
     }
@@ -171,21 +175,71 @@ impl LinkReceiver {
         self.progress_at = now;
         match self.stage {
             Stage::Start => None,
-            Stage::Header => self.header(word, counters),
-            Stage::Payload => {
-                self.crc.add(word);
-                self.fifos[usize::from(self.header.virtual_channel)].push(word);
-                self.left -= 1;
-                if self.left == 0 {
-                    self.stage = Stage::Footer;
+            Stage::Header => {
+                if let Some((header, word)) = self.read_header(word, counters) {
+                    self.begin(header, word, counters);
                 }
+                None
+            }
+            Stage::Payload => {
+                self.payload(&word.to_le_bytes());
                 None
             }
             Stage::Footer => self.footer(word, counters),
         }
     }
 
-    fn header(&mut self, word: Word, counters: &mut Counters) -> Option<Received> {
+    /// Takes the packet at the front of `bytes`. Gives what it has completed, and the bytes behind it
+    /// unless it cannot be told where it ends.
+    pub(super) fn packet<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        now: u64,
+        counters: &mut Counters,
+    ) -> (Option<Received>, Option<&'a [u8]>) {
+        self.start(now, counters);
+        let Some((word, bytes)) = bytes.split_first_chunk() else {
+            return self.cut(counters);
+        };
+        let Some((header, word)) = self.read_header(Word::from_le_bytes(*word), counters) else {
+            return (None, None);
+        };
+        let begun = self.begin(header, word, counters);
+        if header.is_header_only() {
+            return (None, Some(bytes));
+        }
+        let Some((payload, bytes)) = bytes.split_at_checked(WORD_LEN * header.payload_words())
+        else {
+            return self.cut(counters);
+        };
+        let Some((footer, bytes)) = bytes.split_first_chunk() else {
+            return self.cut(counters);
+        };
+        if !begun {
+            return (None, Some(bytes));
+        }
+        self.payload(payload);
+        (self.footer(Word::from_le_bytes(*footer), counters), Some(bytes))
+    }
+
+    /// Drops the packet that the end of a frame cuts short.
+    fn cut<'a>(&mut self, counters: &mut Counters) -> (Option<Received>, Option<&'a [u8]>) {
+        counters.cut_packets += 1;
+        self.refuse();
+        (None, None)
+    }
+
+    /// Takes words of payload, no more than are to come.
+    fn payload(&mut self, words: &[u8]) {
+        self.fifos[usize::from(self.header.virtual_channel)].push(words, &mut self.crc);
+        self.left -= words.len() / WORD_LEN;
+        if self.left == 0 {
+            self.stage = Stage::Footer;
+        }
+    }
+
+    /// The header in `word`, and that word put right; refuses a packet whose end cannot be known.
+    fn read_header(&mut self, word: Word, counters: &mut Counters) -> Option<(Header, Word)> {
         let word = match secded::decode(word) {
             Decoded::Clean(word) => word,
             Decoded::Corrected(word) => {
@@ -206,22 +260,26 @@ impl LinkReceiver {
             return None;
         }
         counters.rx_headers += 1;
+        Some((header, word))
+    }
+
+    /// Begins a packet, unless it is none that this end takes.
+    fn begin(&mut self, header: Header, word: Word, counters: &mut Counters) -> bool {
+        self.stage = Stage::Start;
         if !self.accepting {
             counters.strangers += 1;
-            self.stage = Stage::Start;
-            return None;
+            return false;
         }
         if header.is_header_only() {
             counters.header_refused += 1;
-            self.stage = Stage::Start;
-            return None;
+            return false;
         }
         self.header = header;
         self.crc = Crc::of_header(word);
         self.left = header.payload_words();
         self.fifos[usize::from(header.virtual_channel)].begin(self.left);
         self.stage = if self.left == 0 { Stage::Footer } else { Stage::Payload };
-        None
+        true
     }
 
     fn footer(&mut self, word: Word, counters: &mut Counters) -> Option<Received> {

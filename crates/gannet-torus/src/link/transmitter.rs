@@ -1,12 +1,14 @@
 //! The sending half: packets and credits become words.
 
+use gannet_wire::apelink::frame::Room;
 use gannet_wire::apelink::{
-    Crc, Credit, ESCAPED_START, Footer, Header, MAGIC, START, Used, VIRTUAL_CHANNELS, Word,
+    ESCAPED_START, Footer, Header, MAGIC, START, VIRTUAL_CHANNELS, WORD_LEN, Word,
 };
 use thiserror::Error;
 
 use super::config::Config;
 use super::counters::Counters;
+use super::report::Report;
 use super::window::{Entry, Origin, Window};
 
 /// Why a packet is not taken now, or never.
@@ -69,14 +71,13 @@ pub(super) struct Transmitter {
     window: Window,
     place: Place,
     second: Option<Second>,
-    crc: Crc,
     /// Words sent since the last credit.
     since_credit: u32,
     credit_due: bool,
     /// When the last credit was begun.
     credit_at: u64,
-    /// What the far FIFOs hold, by the last credit.
-    far: [Used; VIRTUAL_CHANNELS],
+    /// What is free of the far FIFOs, by the last credit.
+    far: [Room; VIRTUAL_CHANNELS],
     promised: [Promised; VIRTUAL_CHANNELS],
     rewind_due: bool,
     /// The packet for which a demand to send again has been met; further ones are old.
@@ -90,18 +91,22 @@ impl Transmitter {
             window: Window::new(config.window_packets, config.window_words),
             place: Place::Between,
             second: None,
-            crc: Crc::of_header(0),
             since_credit: 0,
             credit_due: true,
             credit_at: 0,
-            far: [Used::default(); VIRTUAL_CHANNELS],
+            far: [Room::default(); VIRTUAL_CHANNELS],
             promised: [Promised::default(); VIRTUAL_CHANNELS],
             rewind_due: false,
             answered: None,
         }
     }
 
-    /// Why a packet with `header` cannot be taken now.
+    /// Sequence number of the first packet that is not acknowledged.
+    pub(super) fn base(&self) -> u32 {
+        self.window.base()
+    }
+
+    /// Why a packet with `header` is never taken.
     pub(super) fn refuses(&self, header: &Header) -> Result<(), Refused> {
         let vc = header.virtual_channel;
         if usize::from(vc) >= self.config.virtual_channels {
@@ -115,26 +120,22 @@ impl Transmitter {
         if words > max {
             return Err(Refused::TooLong { got: header.size.into(), max: max * 16 });
         }
-        if !self.has_credit(vc.into(), words) {
+        Ok(())
+    }
+
+    /// Whether there is room for a packet with `header`: in the far FIFO, beside all that was promised, and
+    /// in the window.
+    pub(super) fn has_room(&self, header: &Header) -> Result<(), Refused> {
+        let (vc, words) = (header.virtual_channel, header.payload_words());
+        let (far, promised) = (self.far[usize::from(vc)], self.promised[usize::from(vc)]);
+        if promised.data + words > far.words as usize || promised.headers >= far.headers as usize {
             return Err(Refused::NoCredit(vc));
         }
         if self.window.has_room(words) { Ok(()) } else { Err(Refused::WindowFull) }
     }
 
-    /// Whether the far FIFO has room for a packet of `words` beside all that was promised.
-    fn has_credit(&self, vc: usize, words: usize) -> bool {
-        let (far, promised) = (&self.far[vc], &self.promised[vc]);
-        usize::from(far.data) + promised.data + words <= self.config.fifo_words
-            && usize::from(far.headers) + promised.headers < self.config.fifo_headers
-    }
-
-    /// Takes a packet that [`refuses`](Self::refuses) does not.
-    pub(super) fn send(
-        &mut self,
-        header: &Header,
-        origin: Origin,
-        payload: impl Iterator<Item = Word>,
-    ) {
+    /// Takes a packet that is not [refused](Self::refuses) and has [room](Self::has_room).
+    pub(super) fn send(&mut self, header: &Header, origin: Origin, payload: &[u8]) {
         let promised = &mut self.promised[usize::from(header.virtual_channel)];
         promised.data += header.payload_words();
         promised.headers += 1;
@@ -184,7 +185,7 @@ impl Transmitter {
             self.since_credit += if self.second.is_some() { 2 } else { 1 };
             return Some(word);
         }
-        (self.credit_due, self.since_credit, self.credit_at) = (false, 0, now);
+        self.credit_sent(now);
         counters.tx_magic += 1;
         self.second = Some(Second::Credit);
         Some(MAGIC)
@@ -197,7 +198,6 @@ impl Transmitter {
             Place::Header => {
                 let entry = self.window.current()?;
                 let (header, words) = (entry.header, entry.words);
-                self.crc = Crc::of_header(header);
                 self.place = if words == 0 { Place::Footer } else { Place::Payload(0) };
                 counters.tx_headers += 1;
                 Some(self.content(header, counters))
@@ -206,27 +206,71 @@ impl Transmitter {
                 let word = self.window.word(index)?;
                 let last = self.window.current().is_none_or(|entry| index + 1 == entry.words);
                 self.place = if last { Place::Footer } else { Place::Payload(index + 1) };
-                self.crc.add(word);
                 counters.tx_payload_words += 1;
                 Some(self.content(word, counters))
             }
             Place::Footer => {
-                let Origin { source, time } = self.window.current()?.origin;
-                let footer = Footer { crc: 0, sequence: self.window.sequence(), source, time };
+                let footer = self.footer(self.window.current()?);
                 self.window.advance(now);
                 self.place = Place::Between;
                 counters.tx_footers += 1;
-                Some(self.content(footer.sealed(self.crc).to_word(), counters))
+                Some(self.content(footer, counters))
             }
         }
     }
 
-    fn start(&mut self, up: bool, counters: &mut Counters) -> Option<Word> {
-        if self.rewind_due {
-            self.rewind_due = false;
+    /// The footer of the packet at the cursor.
+    fn footer(&self, entry: &Entry) -> Word {
+        let Origin { source, time } = entry.origin;
+        let footer = Footer { crc: 0, sequence: self.window.sequence(), source, time };
+        footer.sealed(entry.crc).to_word()
+    }
+
+    /// Writes the packets that are to be sent to the front of `frame`, as many as find place; gives their
+    /// number and their bytes.
+    pub(super) fn emit(
+        &mut self,
+        now: u64,
+        up: bool,
+        frame: &mut [u8],
+        counters: &mut Counters,
+    ) -> (u16, usize) {
+        self.go_back_if_due(counters);
+        let (mut packets, mut len) = (0, 0);
+        while up
+            && packets < u16::MAX
+            && let Some(entry) = self.window.current()
+            && let payload = self.window.payload(entry)
+            && let Some(place) = frame.get_mut(len..len + payload.len() + 2 * WORD_LEN)
+        {
+            let (head, rest) = place.split_at_mut(WORD_LEN);
+            let (body, foot) = rest.split_at_mut(payload.len());
+            head.copy_from_slice(&entry.header.to_le_bytes());
+            body.copy_from_slice(payload);
+            foot.copy_from_slice(&self.footer(entry).to_le_bytes());
+            counters.tx_payload_words += entry.words as u64;
+            (packets, len) = (packets + 1, len + place.len());
+            self.window.advance(now);
+        }
+        counters.tx_headers += u64::from(packets);
+        counters.tx_footers += u64::from(packets);
+        (packets, len)
+    }
+
+    /// Notes that a credit is sent.
+    pub(super) fn credit_sent(&mut self, now: u64) {
+        (self.credit_due, self.since_credit, self.credit_at) = (false, 0, now);
+    }
+
+    fn go_back_if_due(&mut self, counters: &mut Counters) {
+        if std::mem::take(&mut self.rewind_due) {
             self.window.rewind();
             counters.tx_rewinds += 1;
         }
+    }
+
+    fn start(&mut self, up: bool, counters: &mut Counters) -> Option<Word> {
+        self.go_back_if_due(counters);
         if !up {
             return None;
         }
@@ -253,12 +297,12 @@ impl Transmitter {
 
     /// Takes note of a good credit of the session that this end is in; `false` if the other end
     /// acknowledges what cannot be, because one of them has restarted without a new session.
-    pub(super) fn apply(&mut self, credit: &Credit, now: u64, counters: &mut Counters) -> bool {
-        self.far = credit.used;
-        let acknowledged = self.window.acknowledged(credit.next);
+    pub(super) fn apply(&mut self, report: &Report, now: u64, counters: &mut Counters) -> bool {
+        self.far = report.room;
+        let acknowledged = self.window.acknowledged(report.next);
         self.release(acknowledged.unwrap_or(0), counters);
         if self.config.retransmit {
-            self.answer(credit);
+            self.answer(report);
             return acknowledged.is_some();
         }
         // What was given up has moved the window past what the other end expects.
@@ -279,9 +323,9 @@ impl Transmitter {
     }
 
     /// Goes back if the other end demands it, once for each packet that it may have lost.
-    fn answer(&mut self, credit: &Credit) {
+    fn answer(&mut self, report: &Report) {
         let base = self.window.base();
-        let demanded = credit.resend && self.window.acknowledged(credit.next) == Some(0);
+        let demanded = report.resend && report.next == base;
         if demanded && self.window.awaits() && self.answered != Some(base) {
             self.answered = Some(base);
             self.rewind_due = true;

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use gannet_wire::apelink::{Header, NEXT_MODULUS, Word};
+use gannet_wire::apelink::{Crc, Header, WORD_LEN, Word};
+
+use super::payloads::Payloads;
 
 /// Where and when a packet began its way through the torus; routers hand it on unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,10 +23,12 @@ pub(super) struct Entry {
     /// Words of payload.
     pub(super) words: usize,
     pub(super) origin: Origin,
+    /// The sum of header and payload.
+    pub(super) crc: Crc,
     /// When its footer was sent last.
     sent_at: u64,
-    /// Number of its first word among all that were ever pushed.
-    first_word: u64,
+    /// Where its payload is.
+    at: usize,
 }
 
 /// The window. Packets before `cursor` have been sent, at least once since the last rewind.
@@ -32,10 +36,10 @@ pub(super) struct Entry {
 pub(super) struct Window {
     entries: VecDeque<Entry>,
     entries_max: usize,
-    words: VecDeque<Word>,
+    payloads: Payloads,
+    /// Words of all payloads together.
+    words: usize,
     words_max: usize,
-    /// Number of the first word of `words` among all that were ever pushed.
-    words_before: u64,
     /// Sequence number of the first packet.
     base: u32,
     cursor: usize,
@@ -48,9 +52,9 @@ impl Window {
         Self {
             entries: VecDeque::with_capacity(entries_max),
             entries_max,
-            words: VecDeque::with_capacity(words_max),
+            payloads: Payloads::new(words_max),
+            words: 0,
             words_max,
-            words_before: 0,
             base: 0,
             cursor: 0,
             sent: 0,
@@ -59,25 +63,28 @@ impl Window {
 
     /// Whether a packet of `words` finds place.
     pub(super) fn has_room(&self, words: usize) -> bool {
-        self.entries.len() < self.entries_max && self.words.len() + words <= self.words_max
+        self.entries.len() < self.entries_max && self.words + words <= self.words_max
     }
 
-    /// Appends a packet with the words of its payload.
-    pub(super) fn push(
-        &mut self,
-        header: &Header,
-        origin: Origin,
-        payload: impl Iterator<Item = Word>,
-    ) {
+    /// Appends a packet.
+    pub(super) fn push(&mut self, header: &Header, origin: Origin, payload: &[u8]) {
+        let words = header.payload_words();
+        let virtual_channel = usize::from(header.virtual_channel);
+        let header = header.to_word();
+        let at = self.payloads.place(words, self.entries.is_empty());
+        let mut crc = Crc::of_header(header);
+        crc.copy_padded(payload, self.payloads.get_mut(at, words));
+        self.payloads.keep(at, words);
+        self.words += words;
         self.entries.push_back(Entry {
-            header: header.to_word(),
-            virtual_channel: usize::from(header.virtual_channel),
-            words: header.payload_words(),
+            header,
+            virtual_channel,
+            words,
             origin,
+            crc,
             sent_at: 0,
-            first_word: self.words_before + self.words.len() as u64,
+            at,
         });
-        self.words.extend(payload);
     }
 
     /// The packet to be sent next, or under way.
@@ -90,10 +97,15 @@ impl Window {
         self.base.wrapping_add(self.cursor as u32)
     }
 
+    /// The payload of a packet, padded to whole words.
+    pub(super) fn payload(&self, entry: &Entry) -> &[u8] {
+        self.payloads.get(entry.at, entry.words)
+    }
+
     /// Word `index` of the payload of the packet at the cursor.
     pub(super) fn word(&self, index: usize) -> Option<Word> {
-        let first = self.current()?.first_word - self.words_before;
-        self.words.get(first as usize + index).copied()
+        let words = self.payload(self.current()?);
+        words.chunks(WORD_LEN).nth(index)?.first_chunk().copied().map(Word::from_le_bytes)
     }
 
     /// Notes that the packet at the cursor has been sent whole.
@@ -115,11 +127,11 @@ impl Window {
         if self.cursor > 0 { self.entries.front().map(|entry| entry.sent_at) } else { None }
     }
 
-    /// How many packets `next`, a sequence number modulo [`NEXT_MODULUS`], acknowledges; nothing if
-    /// it lies outside of what was sent.
-    pub(super) fn acknowledged(&self, next: u16) -> Option<usize> {
-        let count = u32::from(next).wrapping_sub(self.base) % NEXT_MODULUS;
-        (count as usize <= self.sent).then_some(count as usize)
+    /// How many packets are acknowledged where `next` is expected; nothing if that lies outside of what
+    /// was sent.
+    pub(super) fn acknowledged(&self, next: u32) -> Option<usize> {
+        let count = next.wrapping_sub(self.base) as usize;
+        (count <= self.sent).then_some(count)
     }
 
     /// Whether packets have been sent that are still here.
@@ -138,8 +150,7 @@ impl Window {
             return None;
         }
         let entry = self.entries.pop_front()?;
-        self.words.drain(..entry.words);
-        self.words_before += entry.words as u64;
+        self.words -= entry.words;
         self.base = self.base.wrapping_add(1);
         self.cursor -= 1;
         self.sent -= 1;
@@ -170,8 +181,9 @@ mod tests {
     fn window(packets: u16) -> Window {
         let mut window = Window::new(8, 64);
         for size in 0..packets {
-            let words = (0..size).map(|word| (100 * size + word).into());
-            window.push(&Header { size: 16 * size, ..Header::default() }, Origin::default(), words);
+            let words = (0..size).flat_map(|word| Word::from(100 * size + word).to_le_bytes());
+            let header = Header { size: 16 * size, ..Header::default() };
+            window.push(&header, Origin::default(), &words.collect::<Vec<_>>());
         }
         window
     }
@@ -195,7 +207,7 @@ mod tests {
         window.advance(0);
         assert_eq!(window.acknowledged(2), Some(2));
         assert_eq!(window.acknowledged(3), None);
-        assert_eq!(window.acknowledged(4095), None);
+        assert_eq!(window.acknowledged(u32::MAX), None);
         window.rewind();
         assert_eq!(window.acknowledged(2), Some(2), "a replay does not undo what was sent");
         assert!(window.release().is_none(), "the first packet is under way again");
@@ -215,7 +227,7 @@ mod tests {
     fn a_window_has_room_for_so_many_packets_and_words() {
         let mut window = Window::new(2, 10);
         let header = Header { size: 160, ..Header::default() };
-        window.push(&header, Origin::default(), std::iter::repeat_n(7, 10));
+        window.push(&header, Origin::default(), &[7; 160]);
         assert!(!window.has_room(1) && window.has_room(0));
     }
 }

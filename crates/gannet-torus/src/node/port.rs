@@ -2,10 +2,10 @@
 
 use gannet_lattice::{Direction, LINKS, Lattice, Node};
 use gannet_lofamo::{Disassembler, Nic, NicAction, Thresholds, Timing};
-use gannet_wire::apelink::{Header, Word};
+use gannet_wire::apelink::{Header, WORD_LEN, Word};
 use gannet_wire::lofamo::{Assembler, Diagnostic};
 
-use crate::link::{Config, ConfigError, Counters, Event, Link, Origin, Refused};
+use crate::link::{Config, ConfigError, Counters, Event, FrameError, Link, Origin, Refused};
 
 /// Bits of a word.
 const WORD_BITS: u64 = Word::BITS as u64;
@@ -40,6 +40,16 @@ impl Port {
     pub fn receive(&mut self, word: Word, now: u64) -> Option<Event> {
         self.words += 1;
         self.link.receive(word, now)
+    }
+
+    pub fn accept(
+        &mut self,
+        frame: &[u8],
+        now: u64,
+        out: impl FnMut(Event),
+    ) -> Result<(), FrameError> {
+        self.words += (frame.len() / WORD_LEN) as u64;
+        self.link.accept(frame, now, out)
     }
 
     /// What the good credit that has just come says.

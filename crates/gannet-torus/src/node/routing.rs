@@ -145,12 +145,12 @@ impl<M: PhysicalMemory> TorusNode<M> {
         if !self.engine.can_receive() {
             return self.wait_for_engine();
         }
-        let from = self.ports[port].as_mut();
-        let Some(arrival) = from.and_then(|port| port.link.take(vc, &mut self.buffer)) else {
+        let Self { ports, engine, .. } = self;
+        let Some(link) = ports[port].as_mut().map(|port| &mut port.link) else {
             return Move::Waits;
         };
-        let size = usize::from(arrival.header.size);
-        self.engine.packet_in(now, &self.buffer[..size]);
+        engine.packet_in(now, link.payload(vc));
+        let Some(arrival) = link.pop(vc) else { return Move::Waits };
         let latency = (now & TIME_MASK).wrapping_sub(arrival.origin.time) & TIME_MASK;
         let counters = &mut self.counters;
         counters.taken += 1;
@@ -172,27 +172,23 @@ impl<M: PhysicalMemory> TorusNode<M> {
         let (out, class) = port_of(output);
         let hops = arrival.header.hops + 1;
         let header = Header { virtual_channel: class, hops, ..arrival.header };
-        match self.ports[out].as_ref().map(|out| out.link.can_send(&header)) {
-            Some(Ok(())) => {}
-            Some(Err(Refused::NotUp | Refused::NoCredit(_) | Refused::WindowFull)) => {
-                return Move::Waits;
+        let Ok([Some(from), Some(to)]) = self.ports.get_disjoint_mut([port, out]) else {
+            self.drop_first(port, vc, Reason::LinkRefuses);
+            return Move::Done;
+        };
+        match to.send(header, arrival.origin, from.link.payload(vc)) {
+            Ok(()) => {
+                from.link.pop(vc);
+                self.counters.taken += 1;
+                self.counters.forwarded += 1;
+                Move::Done
             }
-            _ => {
+            Err(Refused::NotUp | Refused::NoCredit(_) | Refused::WindowFull) => Move::Waits,
+            Err(_) => {
                 self.drop_first(port, vc, Reason::LinkRefuses);
-                return Move::Done;
+                Move::Done
             }
         }
-        let size = usize::from(header.size);
-        if let Some(port) = &mut self.ports[port] {
-            port.link.take(vc, &mut self.buffer);
-        }
-        self.counters.taken += 1;
-        let payload = &self.buffer[..size];
-        match self.ports[out].as_mut().map(|out| out.send(header, arrival.origin, payload)) {
-            Some(Ok(())) => self.counters.forwarded += 1,
-            _ => self.counters.drop_one(Reason::LinkRefuses),
-        }
-        Move::Done
     }
 
     /// Gives a packet of the engine to a link.

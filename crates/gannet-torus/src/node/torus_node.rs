@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gannet_lattice::{Direction, LINKS, Node};
 use gannet_lofamo::{Nic, Thresholds, Timing};
 use gannet_rdma::{Engine, PhysicalMemory};
-use gannet_wire::apelink::{PAYLOAD_LEN_MAX, Word};
+use gannet_wire::apelink::Word;
 use gannet_wire::lofamo::Diagnostic;
 
 use super::arbiter::Arbiter;
@@ -15,7 +15,7 @@ use super::event::{Counters, EVENTS_MAX, Event};
 use super::guide::Guide;
 use super::injection::Injection;
 use super::port::{Monitor, Port};
-use crate::link::{self, Link};
+use crate::link::{self, FrameError, Link};
 use crate::routes::Routes;
 
 /// A node of a torus. See the [module](super).
@@ -34,8 +34,6 @@ pub struct TorusNode<M> {
     pub(super) is_stirred: bool,
     /// A packet waits for the engine to have room.
     pub(super) waits_for_engine: bool,
-    /// The packet on its way from one link to another.
-    pub(super) buffer: Box<[u8]>,
     events: VecDeque<Event>,
     notices: VecDeque<Diagnostic>,
     monitor: Option<Monitor>,
@@ -74,7 +72,6 @@ impl<M: PhysicalMemory> TorusNode<M> {
             is_paused: false,
             is_stirred: false,
             waits_for_engine: false,
-            buffer: vec![0; PAYLOAD_LEN_MAX].into_boxed_slice(),
             events: VecDeque::with_capacity(EVENTS_MAX),
             notices: VecDeque::with_capacity(EVENTS_MAX),
             monitor: None,
@@ -225,6 +222,52 @@ impl<M: PhysicalMemory> TorusNode<M> {
         words.iter().for_each(|&word| self.receive(direction, word, now));
     }
 
+    /// Writes the frame that is due on the link in `direction` to the front of `frame`, and gives its
+    /// length; 0 if none is. More may be due behind it: see [`Link::emit`].
+    ///
+    /// # Panics
+    ///
+    /// When `frame` is shorter than the head of a frame.
+    pub fn emit(&mut self, direction: Direction, frame: &mut [u8], now: u64) -> usize {
+        let Some(port) = &mut self.ports[direction.index()] else { return 0 };
+        let length = port.link.emit(frame, now);
+        if length > 0
+            && let Some(monitor) = &mut self.monitor
+        {
+            port.link.set_diagnostics(monitor.bits(direction, now));
+        }
+        length
+    }
+
+    /// Takes a frame that the link in `direction` has brought. Packets move at the next
+    /// [`advance`](Self::advance).
+    ///
+    /// # Errors
+    ///
+    /// As [`Link::accept`]; nothing of the frame was taken then.
+    pub fn accept(
+        &mut self,
+        direction: Direction,
+        frame: &[u8],
+        now: u64,
+    ) -> Result<(), FrameError> {
+        let at = direction.index();
+        let Some(port) = &mut self.ports[at] else { return Ok(()) };
+        // A credit first, and a bit for each channel that has a packet.
+        let (mut credit, mut arrived) = (None, 0u8);
+        port.accept(frame, now, |event| match event {
+            link::Event::Packet(vc) => arrived |= 1 << vc,
+            event => credit = Some(event),
+        })?;
+        if let Some(event) = credit {
+            self.heard(direction, event, now);
+        }
+        for vc in (0..self.virtual_channels as u8).filter(|vc| arrived >> vc & 1 == 1) {
+            self.arrived(at, vc);
+        }
+        Ok(())
+    }
+
     /// Takes a word that the link in `direction` has brought. Packets move at the next
     /// [`advance`](Self::advance).
     pub fn receive(&mut self, direction: Direction, word: Word, now: u64) {
@@ -232,12 +275,15 @@ impl<M: PhysicalMemory> TorusNode<M> {
         match port.and_then(|port| port.receive(word, now)) {
             None => {}
             Some(link::Event::Packet(vc)) => self.arrived(direction.index(), vc),
-            Some(event) => {
-                self.hear_credit(direction, now);
-                if event != link::Event::Credit {
-                    self.link_event(direction, event);
-                }
-            }
+            Some(event) => self.heard(direction, event, now),
+        }
+    }
+
+    /// A good credit has come, and with it what `event` says.
+    fn heard(&mut self, direction: Direction, event: link::Event, now: u64) {
+        self.hear_credit(direction, now);
+        if event != link::Event::Credit {
+            self.link_event(direction, event);
         }
     }
 

@@ -4,8 +4,11 @@
 use std::collections::VecDeque;
 
 use gannet_measure::random::Random;
+use gannet_wire::apelink::frame::{Frame, HEAD_LEN};
 use gannet_wire::apelink::{MAGIC, START, WORD_LEN, Word};
 
+/// Longest frame, bytes.
+const FRAME_BYTES_MAX: usize = 16 << 10;
 /// Bits of a word.
 const WORD_BITS: u64 = 8 * WORD_LEN as u64;
 
@@ -22,14 +25,22 @@ pub struct Noise {
     pub packet_loss: f64,
 }
 
-/// One direction of a line: a word in and a word out each word time.
+/// One direction of a line: a word in and a word out each word time, or frames that take so many word
+/// times as they have words.
 ///
-/// The words of packets are recognised by their control words, as a receiver does.
+/// The words of packets are recognised by their control words, as a receiver does. A frame is lost whole,
+/// where any of its words is, or its packet, or its credit if it has nothing else.
 #[derive(Clone, Debug)]
 pub struct Line {
     noise: Noise,
     random: Random,
     in_flight: VecDeque<Option<Word>>,
+    /// Frames and when they arrive.
+    frames: VecDeque<(u64, Vec<u8>)>,
+    /// Where a frame is written.
+    buffer: Box<[u8]>,
+    /// When the next frame may begin.
+    free_at: u64,
     length: usize,
     /// Bits until the next wrong one.
     good_bits: u64,
@@ -49,6 +60,9 @@ impl Line {
             noise,
             random: Random::new(seed),
             in_flight: VecDeque::with_capacity(length + 1),
+            frames: VecDeque::new(),
+            buffer: vec![0; FRAME_BYTES_MAX].into_boxed_slice(),
+            free_at: 0,
             length,
             good_bits: 0,
             after_magic: false,
@@ -76,6 +90,7 @@ impl Line {
     pub fn cut(&mut self) {
         self.is_cut = true;
         self.in_flight.iter_mut().for_each(|word| *word = None);
+        self.frames.clear();
     }
 
     /// Lets words through again.
@@ -94,6 +109,51 @@ impl Line {
         let word = if self.is_cut { None } else { self.pass(word) };
         self.in_flight.push_back(word);
         if self.in_flight.len() > self.length { self.in_flight.pop_front()? } else { None }
+    }
+
+    /// Takes the frame that `emit` writes, if the line is free, and gives the one that arrives, if one
+    /// does.
+    pub fn carry_frame(
+        &mut self,
+        now: u64,
+        emit: impl FnOnce(&mut [u8]) -> usize,
+    ) -> Option<Vec<u8>> {
+        if now >= self.free_at {
+            let len = emit(&mut self.buffer);
+            let mut frame = self.buffer[..len].to_vec();
+            self.free_at = now + (len / WORD_LEN) as u64;
+            if len > 0 && !self.is_cut && !self.loses(&frame) {
+                self.damage(&mut frame);
+                self.frames.push_back((self.free_at + self.length as u64, frame));
+            }
+        }
+        let arrives = self.frames.front().is_some_and(|(at, _)| *at <= now);
+        if arrives { self.frames.pop_front().map(|(_, frame)| frame) } else { None }
+    }
+
+    fn loses(&mut self, frame: &[u8]) -> bool {
+        let packets = Frame::new_checked(frame).map_or(0, |frame| frame.head().packets);
+        let words = (0..frame.len() / WORD_LEN).any(|_| self.random.chance(self.noise.word_loss));
+        let packet = (0..packets).any(|_| self.random.chance(self.noise.packet_loss));
+        words || packet || packets == 0 && self.random.chance(self.noise.credit_loss)
+    }
+
+    fn damage(&mut self, frame: &mut [u8]) {
+        let view = Frame::new_checked(&*frame).expect("a sender makes whole frames");
+        let headers: Vec<usize> = view
+            .packets()
+            .flatten()
+            .scan(HEAD_LEN, |at, packet| {
+                let header = *at;
+                *at += packet.packet_len();
+                Some(header)
+            })
+            .collect();
+        for (at, word) in frame.chunks_exact_mut(WORD_LEN).enumerate() {
+            let is_header = headers.contains(&(at * WORD_LEN));
+            let wrong = self.wrong_bits() ^ if is_header { self.header_error() } else { 0 };
+            word.iter_mut().zip(wrong.to_le_bytes()).for_each(|(byte, wrong)| *byte ^= wrong);
+        }
     }
 
     fn pass(&mut self, word: Word) -> Option<Word> {

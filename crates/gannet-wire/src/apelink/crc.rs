@@ -24,6 +24,25 @@ impl Crc {
         self.0 = crc32c::crc32c_append(self.0, &word.to_le_bytes());
     }
 
+    /// Adds words of payload as they lie in memory.
+    #[inline]
+    pub fn add_bytes(&mut self, words: &[u8]) {
+        self.0 = crc32c::crc32c_append(self.0, words);
+    }
+
+    /// Copies `payload` to the front of `words`, fills these up with zeros, and adds all of them.
+    ///
+    /// # Panics
+    ///
+    /// When `words` is shorter than `payload`.
+    pub fn copy_padded(&mut self, payload: &[u8], words: &mut [u8]) {
+        let (place, padding) = words.split_at_mut(payload.len());
+        place.copy_from_slice(payload);
+        padding.fill(0);
+        // Still in the cache of the first level: a packet has no more than 4 KiB.
+        self.add_bytes(words);
+    }
+
     /// The sum of the packet that ends with `footer`, whatever sum that holds.
     #[inline]
     pub fn with_footer(self, footer: &Footer) -> u32 {

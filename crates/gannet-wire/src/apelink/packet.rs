@@ -12,7 +12,7 @@
 
 use core::fmt;
 
-use super::{Crc, Footer, Header, PAYLOAD_LEN_MAX, WORD_LEN, Word, words_of};
+use super::{Crc, Footer, Header, PAYLOAD_LEN_MAX, WORD_LEN, Word};
 use crate::error::Result;
 use crate::layout::{array, check_len};
 use crate::record::Record;
@@ -24,6 +24,13 @@ const FORMAT: &str = "APElink packet";
 pub struct Packet<T> {
     buffer: T,
     header: Header,
+}
+
+impl<'a> Packet<&'a [u8]> {
+    /// The bytes behind the packet.
+    pub(super) fn behind(&self) -> &'a [u8] {
+        &self.buffer[packet_len(&self.header)..]
+    }
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
@@ -67,7 +74,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
         let Some(footer) = self.footer() else { return true };
         let padded = WORD_LEN * (1 + self.header.payload_words());
         let mut crc = Crc::of_header(self.header.to_word());
-        words_of(&self.buffer.as_ref()[WORD_LEN..padded]).for_each(|word| crc.add(word));
+        crc.add_bytes(&self.buffer.as_ref()[WORD_LEN..padded]);
         footer.seals(crc)
     }
 }
@@ -103,10 +110,7 @@ pub fn emit(header: &Header, payload: &[u8], footer: Footer, bytes: &mut [u8]) -
     let len = packet_len(&header);
     header.emit(bytes);
     let mut crc = Crc::of_header(header.to_word());
-    for (word, place) in words_of(payload).zip(bytes[WORD_LEN..].chunks_exact_mut(WORD_LEN)) {
-        crc.add(word);
-        place.copy_from_slice(&word.to_le_bytes());
-    }
+    crc.copy_padded(payload, &mut bytes[WORD_LEN..WORD_LEN * (1 + header.payload_words())]);
     if !header.is_header_only() {
         footer.sealed(crc).emit(&mut bytes[len - WORD_LEN..]);
     }

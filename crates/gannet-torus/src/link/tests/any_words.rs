@@ -72,7 +72,8 @@ proptest! {
                 end.take(1, &mut buffer);
             }
             for vc in 0..2 {
-                prop_assert!(end.used(vc).data <= 512 && end.used(vc).headers <= 128);
+                let room = end.room(vc);
+                prop_assert!(room.words <= 512 && room.headers <= 128);
             }
         }
     }

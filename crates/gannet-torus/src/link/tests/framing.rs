@@ -123,112 +123,117 @@ fn no_right_header_is_a_control_word() {
     }
 }
 
-#[test]
-fn sequence_numbers_wrap() {
-    let mut pair = Pair::new(Config::default(), 0, quiet(), 0);
-    pair.ends.iter_mut().for_each(|end| end.number_from(u32::MAX - 5000));
-    pair.bring_up();
-    (0..10_000).for_each(|number| pair.send(Header::default(), &numbered(number, 2)));
-    pair.run_until(10_000, |pair| pair.arrived[1].len() == 10_000);
-    assert!(pair.payloads().into_iter().eq((0..10_000).map(|number| numbered(number, 2))));
-    assert_eq!(pair.ends[0].counters().restarts, 0);
-}
-
-#[test]
-fn four_channels_may_share_a_link() {
-    let mut pair = Pair::new(Config { virtual_channels: 4, ..Config::default() }, 9, quiet(), 0);
-    pair.bring_up();
-    for number in 0..400 {
-        let header = Header { virtual_channel: (number % 4) as u8, ..Header::default() };
-        pair.send(header, &numbered(number, 60));
-    }
-    pair.run_until(100_000, |pair| pair.arrived[1].len() == 400);
-    for vc in 0..4u32 {
-        let got = pair.arrived[1].iter().filter(|(channel, ..)| u32::from(*channel) == vc);
-        let sent = (0..100).map(|number| numbered(4 * number + vc, 60));
-        assert!(got.map(|(.., payload)| payload.clone()).eq(sent));
-    }
-}
-
-#[test]
-fn every_field_of_a_header_arrives() {
-    let mut pair = Pair::new(Config::default(), 7, quiet(), 0);
-    pair.bring_up();
-    let header = Header {
-        virtual_channel: 1,
-        last_in_dimension: true,
-        process: 0xabc,
-        destination: Destination::Node(999_999),
-        port: 9,
-        out_of_lattice: true,
-        packet_type: 5,
-        size: 0,
-        address: 0x1234_5678_9abc,
-        hops: 1000,
-    };
-    pair.send(header, &[]);
-    pair.run_until(1000, |pair| !pair.arrived[1].is_empty());
-    assert_eq!(pair.arrived[1][0].1, header);
-}
-
-#[test]
-fn what_does_not_fit_the_link_is_refused() {
-    let mut pair = Pair::new(Config { fifo_words: 100, ..Config::default() }, 0, quiet(), 0);
-    let send = |pair: &mut Pair, vc, payload: &[u8]| {
-        let header = Header { virtual_channel: vc, ..Header::default() };
-        pair.ends[0].send(header, Origin::default(), payload).unwrap_err()
-    };
-    assert_eq!(send(&mut pair, 0, &[]), Refused::NotUp);
-    pair.bring_up();
-    assert_eq!(send(&mut pair, 2, &[]), Refused::VirtualChannel(2));
-    let alone = Header { packet_type: HEADER_ONLY, ..Header::default() };
-    assert_eq!(pair.ends[0].can_send(&alone), Err(Refused::HeaderOnly));
-    assert_eq!(send(&mut pair, 0, &[0; 1601]), Refused::TooLong { got: 1601, max: 1600 });
-    pair.ends[0].send(Header::default(), Origin::default(), &[0; 800]).unwrap();
-    assert_eq!(send(&mut pair, 0, &[0; 801]), Refused::NoCredit(0));
-    let error = Link::new(Config { fifo_words: 1024, ..Config::default() }).unwrap_err();
-    assert_eq!(error.to_string(), "fifo_words of a link is 1024: it must be 1 to 1023");
-}
-
-#[test]
-fn parameters_with_which_no_packet_would_ever_pass_are_refused() {
-    let good = Config::default();
-    for (field, config) in [
-        ("margin", Config { fifo_headers: 8, margin: 8, ..good }),
-        ("margin", Config { fifo_words: 100, margin: 100, ..good }),
-        ("timeout", Config { timeout: 0, ..good }),
-        ("dead_after", Config { dead_after: 0, ..good }),
-        ("credit_period", Config { credit_period: 0, ..good }),
-        ("credit_period", Config { credit_period: good.dead_after, ..good }),
-    ] {
-        assert_eq!(Link::new(config).unwrap_err().field, field);
-    }
-    for margin in [0, 7] {
-        let config = Config { fifo_words: 8, fifo_headers: 8, margin, ..good };
-        let mut pair = Pair::new(config, 2, quiet(), 0);
+in_both_forms! {
+    fn sequence_numbers_wrap(form: Form) {
+        let mut pair = Pair::new(Config { form, ..Config::default() }, 0, quiet(), 0);
+        pair.ends.iter_mut().for_each(|end| end.number_from(u32::MAX - 5000));
         pair.bring_up();
-        pair.send(Header::default(), &[1; 16]);
-        pair.run_until(1000, |pair| !pair.arrived[1].is_empty());
+        (0..10_000).for_each(|number| pair.send(Header::default(), &numbered(number, 2)));
+        pair.run_until(10_000, |pair| pair.arrived[1].len() == 10_000);
+        assert!(pair.payloads().into_iter().eq((0..10_000).map(|number| numbered(number, 2))));
+        assert_eq!(pair.ends[0].counters().restarts, 0);
     }
-    let patient = Config { dead_after: u64::MAX, timeout: u64::MAX, ..good };
-    Pair::new(patient, 2, quiet(), 0).bring_up();
-}
 
-#[test]
-fn a_full_channel_does_not_hold_up_the_other() {
-    let mut pair = Pair::new(Config { fifo_words: 64, ..Config::default() }, 20, quiet(), 0);
-    pair.bring_up();
-    let on = |virtual_channel| Header { virtual_channel, ..Header::default() };
-    let mut sent = [0; 2];
-    for _ in 0..5000 {
-        for vc in 0..2 {
-            let taken = pair.ends[0].send(on(vc), Origin::default(), &[vc; 160]).is_ok();
-            sent[usize::from(vc)] += u64::from(taken);
+    fn four_channels_may_share_a_link(form: Form) {
+        let mut pair =
+            Pair::new(Config { virtual_channels: 4, form, ..Config::default() }, 9, quiet(), 0);
+        pair.bring_up();
+        for number in 0..400 {
+            let header = Header { virtual_channel: (number % 4) as u8, ..Header::default() };
+            pair.send(header, &numbered(number, 60));
         }
-        pair.step_without_taking();
-        while pair.ends[1].pop(1).is_some() {}
+        pair.run_until(100_000, |pair| pair.arrived[1].len() == 400);
+        for vc in 0..4u32 {
+            let got = pair.arrived[1].iter().filter(|(channel, ..)| u32::from(*channel) == vc);
+            let sent = (0..100).map(|number| numbered(4 * number + vc, 60));
+            assert!(got.map(|(.., payload)| payload.clone()).eq(sent));
+        }
     }
-    assert_eq!((sent[0], pair.ends[1].used(0).data), (6, 60));
-    assert!(sent[1] > 100, "{sent:?}");
-    assert_eq!(pair.ends[1].counters().overflows, 0);
+
+    fn every_field_of_a_header_arrives(form: Form) {
+        let mut pair = Pair::new(Config { form, ..Config::default() }, 7, quiet(), 0);
+        pair.bring_up();
+        let header = Header {
+            virtual_channel: 1,
+            last_in_dimension: true,
+            process: 0xabc,
+            destination: Destination::Node(999_999),
+            port: 9,
+            out_of_lattice: true,
+            packet_type: 5,
+            size: 0,
+            address: 0x1234_5678_9abc,
+            hops: 1000,
+        };
+        pair.send(header, &[]);
+        pair.run_until(1000, |pair| !pair.arrived[1].is_empty());
+        assert_eq!(pair.arrived[1][0].1, header);
+    }
+
+    fn what_does_not_fit_the_link_is_refused(form: Form) {
+        let mut pair =
+            Pair::new(Config { fifo_words: 100, form, ..Config::default() }, 0, quiet(), 0);
+        let send = |pair: &mut Pair, vc, payload: &[u8]| {
+            let header = Header { virtual_channel: vc, ..Header::default() };
+            pair.ends[0].send(header, Origin::default(), payload).unwrap_err()
+        };
+        assert_eq!(send(&mut pair, 0, &[]), Refused::NotUp);
+        pair.bring_up();
+        assert_eq!(send(&mut pair, 2, &[]), Refused::VirtualChannel(2));
+        let alone = Header { packet_type: HEADER_ONLY, ..Header::default() };
+        assert_eq!(pair.ends[0].can_send(&alone), Err(Refused::HeaderOnly));
+        assert_eq!(send(&mut pair, 0, &[0; 1601]), Refused::TooLong { got: 1601, max: 1600 });
+        pair.ends[0].send(Header::default(), Origin::default(), &[0; 800]).unwrap();
+        assert_eq!(send(&mut pair, 0, &[0; 801]), Refused::NoCredit(0));
+        let (fifo_words, told) = match form {
+            Form::Words => (1024, "fifo_words of a link is 1024: it must be 1 to 1023"),
+            Form::Frames { .. } => {
+                (2 << 20, "fifo_words of a link is 2097152: it must be 1 to 1048576")
+            }
+        };
+        let error = Link::new(Config { fifo_words, form, ..Config::default() }).unwrap_err();
+        assert_eq!(error.to_string(), told);
+    }
+
+    fn parameters_with_which_no_packet_would_ever_pass_are_refused(form: Form) {
+        let good = Config { form, ..Config::default() };
+        for (field, config) in [
+            ("margin", Config { fifo_headers: 8, margin: 8, ..good }),
+            ("margin", Config { fifo_words: 100, margin: 100, ..good }),
+            ("timeout", Config { timeout: 0, ..good }),
+            ("dead_after", Config { dead_after: 0, ..good }),
+            ("credit_period", Config { credit_period: 0, ..good }),
+            ("credit_period", Config { credit_period: good.dead_after, ..good }),
+        ] {
+            assert_eq!(Link::new(config).unwrap_err().field, field);
+        }
+        for margin in [0, 7] {
+            let config = Config { fifo_words: 8, fifo_headers: 8, margin, ..good };
+            let mut pair = Pair::new(config, 2, quiet(), 0);
+            pair.bring_up();
+            pair.send(Header::default(), &[1; 16]);
+            pair.run_until(1000, |pair| !pair.arrived[1].is_empty());
+        }
+        let patient = Config { dead_after: u64::MAX, timeout: u64::MAX, ..good };
+        Pair::new(patient, 2, quiet(), 0).bring_up();
+    }
+
+    fn a_full_channel_does_not_hold_up_the_other(form: Form) {
+        let mut pair =
+            Pair::new(Config { fifo_words: 64, form, ..Config::default() }, 20, quiet(), 0);
+        pair.bring_up();
+        let on = |virtual_channel| Header { virtual_channel, ..Header::default() };
+        let mut sent = [0; 2];
+        for _ in 0..5000 {
+            for vc in 0..2 {
+                let taken = pair.ends[0].send(on(vc), Origin::default(), &[vc; 160]).is_ok();
+                sent[usize::from(vc)] += u64::from(taken);
+            }
+            pair.step_without_taking();
+            while pair.ends[1].pop(1).is_some() {}
+        }
+        assert_eq!((sent[0], pair.ends[1].room(0).words), (6, 4));
+        assert!(sent[1] > 100, "{sent:?}");
+        assert_eq!(pair.ends[1].counters().overflows, 0);
+    }
 }

@@ -1,5 +1,28 @@
-//! Two ends and two lines, driven word by word.
+//! Two ends and two lines, driven word by word, or frame by frame.
 
+/// Makes two tests of each function: one for each form.
+macro_rules! in_both_forms {
+    ($($(#[$attribute:meta])* fn $name:ident($form:ident: Form) $body:block)*) => {$(
+        mod $name {
+            use super::*;
+
+            $(#[$attribute])*
+            fn check($form: Form) $body
+
+            #[test]
+            fn words() {
+                check(Form::Words);
+            }
+
+            #[test]
+            fn frames() {
+                check(FRAMES);
+            }
+        }
+    )*};
+}
+
+mod any_frames;
 mod any_words;
 mod framing;
 mod loss;
@@ -8,7 +31,10 @@ mod sessions;
 use gannet_wire::apelink::{Header, WORD_LEN, Word};
 
 use super::line::{Line, Noise};
-use super::{Config, Event, Link, Origin, State};
+use super::{Config, Event, Form, Link, Origin, State};
+
+/// Frames of two of the longest packets.
+const FRAMES: Form = Form::Frames { bytes: 8500 };
 
 /// A packet taken: virtual channel, header, origin and payload.
 type Packet = (u8, Header, Origin, Vec<u8>);
@@ -46,17 +72,39 @@ impl Pair {
 
     pub fn step_without_taking(&mut self) {
         let now = self.now;
+        match self.ends[0].config().form {
+            Form::Words => self.carry_words(),
+            Form::Frames { .. } => self.carry_frames(),
+        }
+        for at in 0..2 {
+            let silence = self.ends[at].tick(now);
+            self.events[at].extend(silence);
+        }
+        self.now += 1;
+    }
+
+    fn carry_words(&mut self) {
+        let now = self.now;
         let [a, b] = [0, 1].map(|at| {
             let word = self.ends[at].transmit(now).word;
             self.lines[at].carry(word)
         });
         for (at, word) in [(0, b), (1, a)] {
             let event = word.and_then(|word| self.ends[at].receive(word, now));
-            let event = event.filter(|&event| event != Event::Credit);
-            let silence = self.ends[at].tick(now);
-            self.events[at].extend(event.into_iter().chain(silence));
+            self.events[at].extend(event.filter(|&event| event != Event::Credit));
         }
-        self.now += 1;
+    }
+
+    fn carry_frames(&mut self) {
+        let now = self.now;
+        let [a, b] = [0, 1]
+            .map(|at| self.lines[at].carry_frame(now, |frame| self.ends[at].emit(frame, now)));
+        for (at, frame) in [(0, b), (1, a)] {
+            let (end, events) = (&mut self.ends[at], &mut self.events[at]);
+            let tell = |event| events.extend(Some(event).filter(|&event| event != Event::Credit));
+            // A damaged head is counted.
+            let _ = frame.map(|frame| end.accept(&frame, now, tell));
+        }
     }
 
     pub fn take_all(&mut self, at: usize) {

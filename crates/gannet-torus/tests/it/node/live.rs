@@ -116,7 +116,7 @@ fn live_node(node: Node, routes: &Arc<Routes>) -> TorusNode<Memory> {
     let mut configuration = Configuration::new(routes.lattice(), node, 8);
     let link = &mut configuration.link;
     (link.credit_period, link.dead_after) = (CREDIT_PERIOD_NS, DEAD_AFTER_NS);
-    (link.timeout, link.session) = (100_000, 1 + node.0 as u8);
+    (link.timeout, link.session) = (100_000, 1 + node.0);
     let half = LENGTH.next_multiple_of(PAGE);
     configuration.engine.limits.pages = half / PAGE;
     let mut memory: Memory = (0..LENGTH).map(|at| byte(node, at)).collect();

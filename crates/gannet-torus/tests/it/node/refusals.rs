@@ -92,7 +92,7 @@ fn network(text: &str, configure: impl Fn(&mut Configuration)) -> Network<Vec<u8
     let routes = order(text);
     let node = |node: Node| {
         let mut configuration = Configuration::new(lattice(text), node, WORD_NS);
-        configuration.link.session = 1 + node.0 as u8;
+        configuration.link.session = 1 + node.0;
         configure(&mut configuration);
         TorusNode::new(configuration, vec![0; 4096], Arc::clone(&routes), 1)
     };

@@ -90,7 +90,7 @@ impl Traffic {
         let routes = Arc::new(routes.unwrap_or_else(|| Routes::dimension_order(lattice)));
         let node = |node: Node| {
             let mut configuration = Configuration::new(lattice, node, WORD_NS);
-            configuration.link.session = 1 + node.0 as u8;
+            configuration.link.session = 1 + node.0;
             configure(&mut configuration);
             let slot_bytes = slots[node.index()] * SLOT_BYTES;
             configuration.engine.limits.pages = (SOURCE_BYTES + slot_bytes) / PAGE as usize;

@@ -1,0 +1,86 @@
+//! Memory for the payloads of packets that are taken out in the order in which they came.
+
+use std::fmt;
+
+use gannet_wire::apelink::{PAYLOAD_WORDS_MAX, WORD_LEN};
+
+/// A ring in which every payload lies in one piece.
+///
+/// The last payload before the end of the ring may leave a tail unused that the next one does not
+/// fit. There is the room of a whole packet more than payloads may take, so that the next one always
+/// finds place in front.
+#[derive(Clone)]
+pub(super) struct Payloads {
+    bytes: Box<[u8]>,
+    /// First byte behind the last payload.
+    back: usize,
+}
+
+impl Payloads {
+    /// Room for payloads of `words` together.
+    pub(super) fn new(words: usize) -> Self {
+        let bytes = vec![0; (words + PAYLOAD_WORDS_MAX) * WORD_LEN].into_boxed_slice();
+        Self { bytes, back: 0 }
+    }
+
+    /// Where a payload of `words` would lie; `is_empty` if it is the only one. It has the place once it
+    /// is [kept](Self::keep).
+    pub(super) fn place(&self, words: usize, is_empty: bool) -> usize {
+        // Starting over where nothing lies touches the same memory again, which is in the cache.
+        let is_over = self.back + words * WORD_LEN > self.bytes.len();
+        if is_over || is_empty { 0 } else { self.back }
+    }
+
+    /// Keeps the payload of `words` that was placed at `at`, until nobody reads it any more.
+    pub(super) fn keep(&mut self, at: usize, words: usize) {
+        self.back = at + words * WORD_LEN;
+    }
+
+    /// The words of a payload.
+    pub(super) fn get(&self, at: usize, words: usize) -> &[u8] {
+        &self.bytes[at..at + words * WORD_LEN]
+    }
+
+    /// The words of a payload, to be written.
+    pub(super) fn get_mut(&mut self, at: usize, words: usize) -> &mut [u8] {
+        &mut self.bytes[at..at + words * WORD_LEN]
+    }
+}
+
+/// Prints how much there is, not what.
+impl fmt::Debug for Payloads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bytes, back } = self;
+        f.debug_struct("Payloads").field("bytes", &bytes.len()).field("back", back).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use gannet_measure::random::Random;
+
+    use super::*;
+
+    #[test]
+    fn payloads_never_overlap_as_long_as_they_fit_together() {
+        for words_max in [256, 300, 700] {
+            let mut payloads = Payloads::new(words_max);
+            let (mut random, mut held, mut used) = (Random::new(1), VecDeque::new(), 0);
+            for number in 0..20_000u32 {
+                let words = random.below(PAYLOAD_WORDS_MAX as u64 + 1) as usize;
+                while used + words > words_max {
+                    let (at, words, number): (usize, usize, u32) = held.pop_front().unwrap();
+                    assert!(payloads.get(at, words).iter().all(|&byte| byte == number as u8));
+                    used -= words;
+                }
+                let at = payloads.place(words, held.is_empty());
+                payloads.get_mut(at, words).fill(number as u8);
+                payloads.keep(at, words);
+                held.push_back((at, words, number));
+                used += words;
+            }
+        }
+    }
+}

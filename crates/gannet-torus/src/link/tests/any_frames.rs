@@ -1,0 +1,130 @@
+//! Whatever frames arrive, an end stays within its bounds and goes on.
+
+use gannet_wire::apelink::frame::Head;
+use gannet_wire::apelink::{Footer, packet};
+use gannet_wire::record::Record;
+use proptest::prelude::*;
+
+use super::*;
+use crate::link::FrameError;
+
+/// What a hostile line sends.
+fn frame() -> impl Strategy<Value = Vec<u8>> {
+    let head = (0u32..3, 0u32..3, 0u32..8, any::<bool>(), 0u16..6);
+    let packet = (0u8..4, 0u32..8, proptest::collection::vec(any::<u8>(), 0..300));
+    let whole = (head, proptest::collection::vec(packet, 0..4)).prop_map(|(head, packets)| {
+        let (session, echo, next, resend, count) = head;
+        let head = Head { session, echo, next, resend, packets: count, ..head_of_pair() };
+        let mut bytes = vec![0; 2000];
+        head.emit(&mut bytes);
+        let mut len = Head::LEN;
+        for (virtual_channel, sequence, payload) in packets {
+            let header = Header { virtual_channel, ..Header::default() };
+            let footer = Footer { sequence, ..Footer::default() };
+            len += packet::emit(&header, &payload, footer, &mut bytes[len..]);
+        }
+        bytes.truncate(len);
+        bytes
+    });
+    let cut = (whole.clone(), any::<prop::sample::Index>()).prop_map(|(mut bytes, at)| {
+        bytes.truncate(at.index(bytes.len()));
+        bytes
+    });
+    let damaged =
+        (whole.clone(), any::<prop::sample::Index>(), 0u8..8).prop_map(|(mut bytes, at, bit)| {
+            // Damage of the head is found by its sum.
+            let at = Head::LEN + at.index(bytes.len());
+            bytes.get_mut(at).into_iter().for_each(|byte| *byte ^= 1 << bit);
+            bytes
+        });
+    let any = proptest::collection::vec(any::<u8>(), 0..200);
+    prop_oneof![4 => whole, 1 => cut, 2 => damaged, 1 => any]
+}
+
+/// The head of a frame of the other end of such a link as these tests make.
+fn head_of_pair() -> Head {
+    let Form::Frames { bytes } = FRAMES else { unreachable!() };
+    Head { virtual_channels: 2, frame_bytes: bytes as u32, ..Head::default() }
+}
+
+fn end() -> Link {
+    Link::new(Config {
+        form: FRAMES,
+        timeout: 5,
+        credit_period: 4,
+        dead_after: 9,
+        ..Config::default()
+    })
+    .unwrap()
+}
+
+proptest! {
+    #[test]
+    fn an_end_stays_within_its_bounds(frames in proptest::collection::vec(frame(), 0..60), take_every in 1u64..20) {
+        let (mut end, mut buffer) = (end(), [0; 9000]);
+        for (now, frame) in (0..).zip(&frames) {
+            let mut packets = 0;
+            let taken = end.accept(frame, now, |event| packets += u32::from(matches!(event, Event::Packet(_))));
+            prop_assert!(taken.is_ok() || packets == 0);
+            end.tick(now);
+            let _ = end.send(Header::default(), Origin::default(), &[1; 200]);
+            prop_assert!(end.emit(&mut buffer, now) <= 8500);
+            if now % take_every == 0 {
+                end.pop(0);
+                end.pop(1);
+            }
+            for vc in 0..2 {
+                let room = end.room(vc);
+                prop_assert!(room.words <= 512 && room.headers <= 128);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_end_that_does_not_fit_is_refused_in_words() {
+    let refused = |head: Head| {
+        let mut bytes = [0; Head::LEN];
+        head.emit(&mut bytes);
+        let mut end = end();
+        let error = end.accept(&bytes, 0, |event| panic!("{event:?}")).unwrap_err();
+        assert_eq!(end.state(), State::Down);
+        error.to_string()
+    };
+    let told = refused(Head { frame_bytes: 1472, ..head_of_pair() });
+    assert!(
+        told.starts_with("the other end takes frames of 1472 bytes and this one of 8500: give")
+    );
+    let told = refused(Head { virtual_channels: 4, ..head_of_pair() });
+    assert!(
+        told.starts_with("the other end has 4 virtual channels and this one 2: give"),
+        "{told}"
+    );
+    let mut words = Link::new(Config::default()).unwrap();
+    assert_eq!(words.accept(&[], 0, |_| ()), Err(FrameError::Words));
+    assert_eq!(words.emit(&mut [0; 100], 0), 0);
+}
+
+#[test]
+fn frames_have_windows_of_megabytes() {
+    let config = Config {
+        form: FRAMES,
+        fifo_words: 4 << 16,
+        fifo_headers: 1 << 12,
+        window_packets: 1 << 12,
+        window_words: 4 << 16,
+        timeout: 1_000_000,
+        ..Config::default()
+    };
+    // A line on which a packet needs a hundred times as long as to be sent.
+    let mut pair = Pair::new(config, 30_000, Noise::default(), 0);
+    pair.bring_up();
+    for number in 0..1024 {
+        pair.ends[0].send(Header::default(), Origin::default(), &[number as u8; 4096]).unwrap();
+    }
+    let full = pair.ends[0].send(Header::default(), Origin::default(), &[0; 4096]);
+    assert!(full.is_err(), "4 MiB wait for acknowledgement");
+    pair.run_until(1024 * 270 + 40_000, |pair| pair.arrived[1].len() == 1024);
+    assert!((0..1024).all(|number| pair.arrived[1][number].3 == [number as u8; 4096]));
+    assert_eq!(pair.ends[0].counters().tx_rewinds, 0);
+}
