@@ -8,6 +8,7 @@ pub mod clusters;
 pub mod coincidences;
 mod cores;
 pub mod fabric;
+pub mod hop;
 pub mod ingest;
 pub mod latency;
 pub mod limits;

@@ -20,6 +20,7 @@ mod config;
 mod drops;
 mod group;
 mod intake;
+mod outbox;
 mod receiver;
 mod segments;
 mod setup;
@@ -35,6 +36,7 @@ pub use config::{Engine, UdpConfig};
 pub(crate) use drops::DropCount;
 #[cfg(test)]
 pub(crate) use drops::read_proc;
+pub use outbox::Outbox;
 pub use sink::{UdpSink, UdpSinkConfig};
 pub use source::{UdpSource, open, prepare};
 pub use spread::Spread;

@@ -3,6 +3,7 @@
 mod against;
 mod coincidences;
 mod fabric;
+mod hop;
 mod ingest;
 mod latency;
 mod names;
@@ -29,6 +30,7 @@ pub struct Arguments {
 enum What {
     Coincidences(coincidences::Arguments),
     Fabric(fabric::Arguments),
+    Hop(hop::Arguments),
     Ingest(ingest::Arguments),
     Latency(latency::Arguments),
     Register(register::Arguments),
@@ -41,6 +43,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     match &arguments.what {
         What::Coincidences(arguments) => coincidences::run(arguments),
         What::Fabric(arguments) => fabric::run(arguments),
+        What::Hop(arguments) => hop::run(arguments),
         What::Ingest(arguments) => ingest::run(arguments),
         What::Latency(arguments) => latency::run(arguments),
         What::Register(arguments) => register::run(arguments),

@@ -1,0 +1,366 @@
+//! What a hop of the torus costs in software: both ends of a link on one core, in memory.
+//!
+//! A packet is given to one end, which copies it to its window and takes its check sum, is copied to a frame, and by
+//! the other end out of the frame to a FIFO, with the check sum again. Beside it stands what no hop with check sums
+//! can do without: a copy and a check sum at each end, of the same bytes, measured in turn with it on the same core.
+//! Around a link stands a node: its engine reads a PUT from memory, in packets with an end-to-end header and a check
+//! sum of their own, and the far engine writes it.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gannet_lattice::{Direction, Lattice, Node};
+use gannet_memory::Registration;
+use gannet_rdma::{Completion, Put};
+use gannet_torus::Routes;
+use gannet_torus::link::{Config, ConfigError, Form, Link, Origin, State};
+use gannet_torus::node::{Configuration, ConfigurationError, TorusNode};
+use gannet_wire::apelink::{Crc, Header, Word};
+use serde::{Deserialize, Serialize};
+
+pub use gannet_torus::link::FRAME_BYTES_MAX;
+pub use gannet_wire::apelink::PAYLOAD_LEN_MAX;
+
+use crate::cores::Cores;
+
+/// Passes of each, in turn.
+const PASSES: usize = 7;
+/// Packets, or messages, between two looks at the clock.
+const BATCH: usize = 256;
+/// From one look at the clock of the links to the next; only a link that stands still sees its deadlines.
+const STEP_NS: u64 = 1000;
+/// Bytes of a PUT.
+const MESSAGE_BYTES: u32 = 1 << 16;
+const PAGE_BYTES: u64 = 4096;
+/// Where the far node has registered the place of a PUT.
+const ADDRESS: u64 = 1 << 40;
+
+/// What carries the payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Hop {
+    /// Two ends of a link, word by word as lines in hardware carry them.
+    Words,
+    /// Two ends of a link that exchange frames.
+    Frames,
+    /// Two nodes that exchange frames: PUTs of 64 KiB, of which each packet carries so much.
+    Put,
+}
+
+impl Hop {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Words, Self::Frames, Self::Put];
+}
+
+/// What is to be measured.
+#[derive(Clone, Debug)]
+pub struct HopPlan {
+    /// Bytes of payload of a packet, each at most [`PAYLOAD_LEN_MAX`].
+    pub bytes: Vec<usize>,
+    /// Bytes of a frame.
+    pub frame_bytes: usize,
+    /// Length of a pass.
+    pub time: Duration,
+}
+
+/// A hop of packets of one size.
+#[derive(Clone, Debug, Serialize)]
+pub struct HopRow {
+    /// What carried them.
+    pub hop: Hop,
+    /// Bytes of payload of a packet; those of a PUT are without its end-to-end header.
+    pub bytes: usize,
+    /// A packet, in ns: the median of the passes.
+    pub ns: f64,
+    /// Payload in Gbit/s.
+    pub gbit_per_s: f64,
+    /// Copying the payload and taking its check sum, twice each, in ns.
+    pub limit_ns: f64,
+    /// The limit by the packet: 1 is the best.
+    pub ratio: f64,
+    /// What is left of a packet without the copies and check sums that this hop makes, in ns.
+    pub beside_ns: f64,
+}
+
+/// Why the experiment cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No link can be made so.
+    #[error(transparent)]
+    Link(#[from] ConfigError),
+    /// No node can be made so.
+    #[error(transparent)]
+    Node(#[from] ConfigurationError),
+}
+
+/// Measures on one core, all hops in turn.
+///
+/// # Errors
+/// When frames or packets are too long or too short.
+///
+/// # Panics
+/// When a link loses what a line in memory cannot lose.
+pub fn measure(plan: &HopPlan) -> Result<Vec<HopRow>, Error> {
+    Cores::usable().pin(0);
+    let mut rows = Vec::new();
+    for &bytes in &plan.bytes {
+        let mut hops = Hop::ALL.map(|_| Vec::new());
+        let (mut copies, mut sums) = (Vec::new(), Vec::new());
+        for _ in 0..PASSES {
+            copies.push(copy_ns(bytes, plan.time));
+            sums.push(sum_ns(bytes, plan.time));
+            for (hop, times) in Hop::ALL.into_iter().zip(&mut hops) {
+                times.push(match hop {
+                    Hop::Words => link_ns(Form::Words, bytes, plan.time)?,
+                    Hop::Frames => {
+                        link_ns(Form::Frames { bytes: plan.frame_bytes }, bytes, plan.time)?
+                    }
+                    Hop::Put => put_ns(plan.frame_bytes, bytes, plan.time)?,
+                });
+            }
+        }
+        let (copy, sum) = (median(&mut copies), median(&mut sums));
+        let limit_ns = 2.0 * (copy + sum);
+        for (hop, mut times) in Hop::ALL.into_iter().zip(hops) {
+            let ns = median(&mut times);
+            // To the window, to the frame, to the FIFO; the engines copy and sum at both ends, too.
+            let (copied, summed) = if hop == Hop::Put { (5.0, 4.0) } else { (3.0, 2.0) };
+            rows.push(HopRow {
+                hop,
+                bytes,
+                ns,
+                gbit_per_s: 8.0 * bytes as f64 / ns,
+                limit_ns,
+                ratio: limit_ns / ns,
+                beside_ns: ns - copied * copy - summed * sum,
+            });
+        }
+    }
+    Ok(rows)
+}
+
+/// Nanoseconds to copy a payload.
+fn copy_ns(bytes: usize, time: Duration) -> f64 {
+    let (from, mut to) = (vec![1; bytes], vec![0; bytes]);
+    batch_ns(time, BATCH, || {
+        for _ in 0..BATCH {
+            black_box(&mut to).copy_from_slice(black_box(&from));
+        }
+    })
+}
+
+/// Nanoseconds to take the check sum of a payload.
+fn sum_ns(bytes: usize, time: Duration) -> f64 {
+    let payload = vec![1; bytes];
+    batch_ns(time, BATCH, || {
+        for _ in 0..BATCH {
+            let mut crc = Crc::of_header(0);
+            crc.add_bytes(black_box(&payload));
+            black_box(crc);
+        }
+    })
+}
+
+/// Two ends of a link, and the time that passes for them.
+struct Pair {
+    ends: [Link; 2],
+    frame: Vec<u8>,
+    words: Vec<Word>,
+    now: u64,
+}
+
+impl Pair {
+    fn new(form: Form) -> Result<Self, ConfigError> {
+        let end = |session| {
+            let config = Config { form, session, ..patient(Config::default()) };
+            Link::new(match form {
+                Form::Words => config,
+                Form::Frames { .. } => wide(config),
+            })
+        };
+        let frame = match form {
+            Form::Words => Vec::new(),
+            Form::Frames { bytes } => vec![0; bytes],
+        };
+        let mut pair = Self { ends: [end(1)?, end(2)?], frame, words: Vec::new(), now: 0 };
+        while pair.ends.iter().any(|end| end.state() != State::Up) {
+            (0..2).for_each(|from| pair.carry(from));
+        }
+        Ok(pair)
+    }
+
+    /// Carries all that an end has to say to the other one.
+    fn carry(&mut self, from: usize) {
+        let Self { ends: [a, b], frame, words, now } = self;
+        let (from, to) = if from == 0 { (a, b) } else { (b, a) };
+        *now += STEP_NS;
+        match from.config().form {
+            Form::Words => {
+                words.clear();
+                words.extend(std::iter::from_fn(|| from.transmit_due(*now)).map(|sent| sent.word));
+                words.iter().for_each(|&word| _ = to.receive(word, *now));
+            }
+            Form::Frames { .. } => loop {
+                let length = from.emit(frame, *now);
+                if length == 0 {
+                    break;
+                }
+                to.accept(&frame[..length], *now, |_| ()).expect("both ends are alike");
+            },
+        }
+    }
+
+    /// Sends a batch of packets with `payload`, and takes them.
+    fn batch(&mut self, payload: &[u8]) {
+        let mut left = BATCH;
+        while left > 0 {
+            while left > 0
+                && self.ends[0].send(Header::default(), Origin::default(), payload).is_ok()
+            {
+                left -= 1;
+            }
+            self.carry(0);
+            while !black_box(self.ends[1].payload(0)).is_empty() {
+                self.ends[1].pop(0);
+            }
+            self.carry(1);
+        }
+    }
+}
+
+/// With deadlines that a busy core does not meet by chance.
+fn patient(config: Config) -> Config {
+    let forever = 1 << 60;
+    Config { timeout: forever, credit_period: forever, dead_after: 2 * forever, ..config }
+}
+
+/// With windows of 64 KiB, which stay in the cache of a core.
+fn wide(config: Config) -> Config {
+    let (words, packets) = (1 << 12, 1 << 10);
+    Config {
+        fifo_words: words,
+        fifo_headers: packets,
+        window_words: words,
+        window_packets: packets,
+        ..config
+    }
+}
+
+/// Nanoseconds of a packet over a link.
+fn link_ns(form: Form, bytes: usize, time: Duration) -> Result<f64, Error> {
+    let mut pair = Pair::new(form)?;
+    let payload = vec![7; bytes];
+    let ns = batch_ns(time, BATCH, || pair.batch(&payload));
+    let counters = pair.ends[0].counters();
+    assert!(counters.tx_rewinds == 0 && counters.downs == 0, "{counters:?}");
+    Ok(ns)
+}
+
+/// Nanoseconds of a packet with `bytes` of a PUT from a node to its neighbour.
+fn put_ns(frame_bytes: usize, bytes: usize, time: Duration) -> Result<f64, Error> {
+    let lattice: Lattice = "2".parse().expect("a ring of two");
+    let routes = Arc::new(Routes::dimension_order(lattice));
+    let node = |number: u32| -> Result<_, ConfigurationError> {
+        let mut configuration = Configuration::new(lattice, Node(number), 1);
+        let form = Form::Frames { bytes: frame_bytes };
+        configuration.link =
+            Config { form, session: 1 + number, ..patient(wide(configuration.link)) };
+        let limits = &mut configuration.engine.limits;
+        limits.data_bytes = bytes.min(limits.data_bytes);
+        configuration.engine.replay.timeout_ns = 1 << 50;
+        configuration.engine.replay.timeout_max_ns = 1 << 50;
+        TorusNode::new(configuration, vec![0; MESSAGE_BYTES as usize], Arc::clone(&routes), 1)
+    };
+    let mut nodes = [node(0)?, node(1)?];
+    let pages: Vec<u64> = (0..u64::from(MESSAGE_BYTES)).step_by(PAGE_BYTES as usize).collect();
+    let place = Registration {
+        process: 0,
+        start: ADDRESS,
+        length: MESSAGE_BYTES.into(),
+        writable: true,
+        pages: &pages,
+    };
+    nodes[1].engine_mut().register(&place).expect("the memory has these pages");
+    let (mut frame, mut now) = (vec![0; frame_bytes], 0);
+    let mut message = || {
+        let put = Put {
+            source: 0,
+            destination: Node(1),
+            process: 0,
+            address: ADDRESS,
+            length: MESSAGE_BYTES,
+            tag: 0,
+        };
+        nodes[0].engine_mut().post_put(now, &put).expect("one is under way at most");
+        let mut is_done = false;
+        while !is_done {
+            now += STEP_NS;
+            for from in 0..2 {
+                nodes[from].advance(now);
+                for direction in [Direction::ALL[0], Direction::ALL[1]] {
+                    loop {
+                        let length = nodes[from].emit(direction, &mut frame, now);
+                        if length == 0 {
+                            break;
+                        }
+                        let to = &mut nodes[1 - from];
+                        let taken = to.accept(direction.opposite(), &frame[..length], now);
+                        taken.expect("both ends are alike");
+                    }
+                }
+            }
+            while let Some(completion) = nodes[0].engine_mut().poll_completion() {
+                is_done |= matches!(completion, Completion::TxDone { outcome: Ok(()), .. });
+            }
+            while nodes[1].engine_mut().poll_completion().is_some() {}
+        }
+    };
+    // Links come up by the first.
+    message();
+    let data = bytes.min(gannet_wire::rdma::DATA_LEN);
+    let packets = (MESSAGE_BYTES as usize).div_ceil(data);
+    Ok(batch_ns(time, packets, message) * data as f64 / bytes as f64)
+}
+
+/// Nanoseconds of one of the `count` of a batch.
+fn batch_ns(time: Duration, count: usize, mut batch: impl FnMut()) -> f64 {
+    let (begin, mut batches) = (Instant::now(), 0u64);
+    loop {
+        batch();
+        batches += 1;
+        let elapsed = begin.elapsed();
+        if elapsed >= time {
+            return elapsed.as_nanos() as f64 / (batches as usize * count) as f64;
+        }
+    }
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_hop_is_measured_beside_its_limit() {
+        let plan =
+            HopPlan { bytes: vec![64, PAYLOAD_LEN_MAX], frame_bytes: 8500, time: Duration::ZERO };
+        let rows = measure(&plan).unwrap();
+        assert_eq!(rows.len(), 2 * Hop::ALL.len());
+        for row in &rows {
+            assert!(row.ns > 0.0 && row.limit_ns > 0.0, "{row:?}");
+            assert_eq!(row.ratio, row.limit_ns / row.ns);
+        }
+    }
+
+    #[test]
+    fn frames_that_hold_no_packet_are_refused() {
+        let plan = HopPlan { bytes: vec![64], frame_bytes: 64, time: Duration::ZERO };
+        assert!(matches!(measure(&plan), Err(Error::Link(_))));
+    }
+}
