@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 
 use crate::sys::coalesced::{receive, send};
 use crate::sys::receive::MESSAGE_LEN_MAX;
@@ -64,6 +65,11 @@ impl CoalescedSocket {
     pub fn set_buffers(&self, bytes: u64) -> io::Result<u64> {
         self.socket.set_send_buffer(bytes)?;
         self.socket.set_receive_buffer(bytes)
+    }
+
+    /// What becomes readable when a message comes.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.descriptor()
     }
 
     /// Most datagrams that [`send`](Self::send) takes at once here.

@@ -1,0 +1,193 @@
+//! What keeps a node going between the ports of its links.
+
+use std::io;
+use std::time::Duration;
+
+use gannet_lattice::{Direction, LINKS};
+use gannet_measure::clock::{Clock, SystemClock};
+use gannet_rdma::PhysicalMemory;
+use gannet_torus::link::FrameError;
+use gannet_torus::node::TorusNode;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::port::Port;
+
+/// How long a driver sleeps while a cable takes no frames.
+const BLOCKED_NS: u64 = 100_000;
+
+/// What came and went by a port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames taken.
+    pub taken: u64,
+    /// Frames of others, that were dropped.
+    pub strangers: u64,
+    /// Frames that the link refused.
+    pub refused: u64,
+    /// Why it refused the last one of them.
+    pub refusal: Option<FrameError>,
+    /// Times that the cable was not there.
+    pub failures: u64,
+    /// What the system said the last time.
+    pub failure: Option<io::ErrorKind>,
+}
+
+#[derive(Debug)]
+struct Plugged {
+    port: Box<dyn Port + Send>,
+    counters: PortCounters,
+    /// The cable has not taken all that was due.
+    is_blocked: bool,
+}
+
+/// A node and its ports, on one thread.
+#[derive(Debug)]
+pub struct Driver<M> {
+    node: TorusNode<M>,
+    ports: [Option<Plugged>; LINKS],
+    clock: SystemClock,
+    spin_ns: u64,
+    /// When the last frame came.
+    busy_at: u64,
+}
+
+impl<M: PhysicalMemory> Driver<M> {
+    /// A driver of `node`, which has no cables yet and spins for `spin_ns` after the last frame before it sleeps.
+    pub fn new(node: TorusNode<M>, spin_ns: u64) -> Self {
+        let ports = [const { None }; LINKS];
+        Self { node, ports, clock: SystemClock::start(), spin_ns, busy_at: 0 }
+    }
+
+    /// Plugs the end of a cable into the link in `direction`, in the place of any other.
+    pub fn plug(&mut self, direction: Direction, port: Box<dyn Port + Send>) {
+        let counters = PortCounters::default();
+        self.ports[direction.index()] = Some(Plugged { port, counters, is_blocked: false });
+    }
+
+    /// The node.
+    pub fn node(&self) -> &TorusNode<M> {
+        &self.node
+    }
+
+    /// The node, to be posted to and polled; what is posted leaves in the next [`step`](Self::step).
+    pub fn node_mut(&mut self) -> &mut TorusNode<M> {
+        &mut self.node
+    }
+
+    /// The time of the node, ns.
+    pub fn now(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    /// What came and went by the port in `direction`, if a cable is plugged in there.
+    pub fn counters(&self, direction: Direction) -> Option<PortCounters> {
+        let Plugged { port, counters, .. } = self.ports[direction.index()].as_ref()?;
+        Some(PortCounters { strangers: port.strangers(), ..counters.clone() })
+    }
+
+    /// Takes what has come, lets time pass and sends what is due; gives whether a frame came or went.
+    pub fn step(&mut self) -> bool {
+        // Frames that waited while this thread did not run are heard before the silence is judged.
+        let now = self.clock.now_ns();
+        let mut is_busy = false;
+        for (plugged, direction) in self.ports.iter_mut().zip(Direction::ALL) {
+            if let Some(plugged) = plugged {
+                is_busy |= plugged.receive(&mut self.node, direction, now);
+            }
+        }
+        self.node.advance(now);
+        for (plugged, direction) in self.ports.iter_mut().zip(Direction::ALL) {
+            if let Some(plugged) = plugged {
+                is_busy |= plugged.send(&mut self.node, direction, now);
+            }
+        }
+        if is_busy {
+            self.busy_at = now;
+        }
+        is_busy
+    }
+
+    /// Sleeps until a frame comes or the node has something to do, at most for `most`; not at all within the time to
+    /// spin after the last frame.
+    ///
+    /// # Errors
+    /// When the system cannot wait for the ports.
+    pub fn wait(&self, most: Duration) -> io::Result<()> {
+        let now = self.clock.now_ns();
+        if now < self.busy_at.saturating_add(self.spin_ns) {
+            std::hint::spin_loop();
+            return Ok(());
+        }
+        let most_ns = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
+        let deadline = self.node.next_deadline().unwrap_or(u64::MAX).saturating_sub(now);
+        let blocked = self.ports.iter().flatten().any(|plugged| plugged.is_blocked);
+        let wait_ns = most_ns.min(deadline).min(if blocked { BLOCKED_NS } else { u64::MAX });
+        let ports = self.ports.iter().flatten().map(|plugged| plugged.port.descriptor());
+        let mut descriptors: Vec<PollFd<'_>> =
+            ports.map(|port| PollFd::from_borrowed_fd(port, PollFlags::IN)).collect();
+        let wait = Timespec {
+            tv_sec: (wait_ns / 1_000_000_000) as i64,
+            tv_nsec: (wait_ns % 1_000_000_000) as i64,
+        };
+        match poll(&mut descriptors, Some(&wait)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Plugged {
+    fn receive<M: PhysicalMemory>(
+        &mut self,
+        node: &mut TorusNode<M>,
+        direction: Direction,
+        now: u64,
+    ) -> bool {
+        let counters = &mut self.counters;
+        let before = counters.taken;
+        let received = self.port.receive(&mut |frame| match node.accept(direction, frame, now) {
+            Ok(()) => counters.taken += 1,
+            Err(refusal) => {
+                counters.refused += 1;
+                counters.refusal = Some(refusal);
+            }
+        });
+        let came = counters.taken > before;
+        match received {
+            Ok(were_all) => came || !were_all,
+            Err(error) => self.failed(&error) || came,
+        }
+    }
+
+    fn send<M: PhysicalMemory>(
+        &mut self,
+        node: &mut TorusNode<M>,
+        direction: Direction,
+        now: u64,
+    ) -> bool {
+        let counters = &mut self.counters;
+        let before = counters.sent;
+        let sent = self.port.send(&mut |frame| {
+            let length = node.emit(direction, frame, now);
+            counters.sent += u64::from(length > 0);
+            length
+        });
+        let went = counters.sent > before;
+        self.is_blocked = false;
+        match sent {
+            Ok(took_all) => self.is_blocked = !took_all,
+            Err(error) => _ = self.failed(&error),
+        }
+        went
+    }
+
+    /// Notes a failure, of which the link learns by the silence behind it.
+    fn failed(&mut self, error: &io::Error) -> bool {
+        self.counters.failures += 1;
+        self.counters.failure = Some(error.kind());
+        false
+    }
+}

@@ -1,0 +1,101 @@
+//! How long a node waits: all of it follows from the watchdog, and the sizes from the cables.
+
+use gannet_lattice::{Lattice, Node};
+use gannet_torus::link::{Config, Form};
+use gannet_torus::node::Configuration;
+use gannet_wire::apelink::frame::HEAD_LEN;
+use gannet_wire::apelink::{PAYLOAD_LEN_MAX, PAYLOAD_WORDS_MAX, WORD_LEN};
+use gannet_wire::rdma::HEADER_LEN;
+
+/// Header and footer of a packet in a frame, bytes.
+const PACKET_BESIDE: usize = 2 * WORD_LEN;
+/// Shortest packets with which a window of so many words is used up before that of packets.
+const PACKET_WORDS: usize = 8;
+
+/// What a user says of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// Within it every node knows of a fault of a neighbour, ns.
+    pub watchdog_ns: u64,
+    /// How long a driver looks for frames again and again after the last one, before it sleeps, ns.
+    pub spin_ns: u64,
+}
+
+impl Default for Patience {
+    /// A tenth of a second, and no spinning: a host with fewer cores than nodes or ports must not burn them.
+    fn default() -> Self {
+        Self { watchdog_ns: 100_000_000, spin_ns: 0 }
+    }
+}
+
+impl Patience {
+    /// Configuration of a node whose cables all carry frames of `frame_bytes`, with `window_bytes` under way on each.
+    ///
+    /// A neighbour counts as dead when it has been silent for half of the watchdog, in which it says something five
+    /// times: so a host may be kept from running for four tenths of the watchdog without being given up. Packets are
+    /// as long as fit a frame without rest.
+    pub fn configure(
+        &self,
+        lattice: Lattice,
+        node: Node,
+        frame_bytes: usize,
+        window_bytes: usize,
+        session: u32,
+    ) -> Configuration {
+        let mut configuration = Configuration::new(lattice, node, 1);
+        let words = (window_bytes / WORD_LEN).max(PAYLOAD_WORDS_MAX);
+        configuration.link = Config {
+            form: Form::Frames { bytes: frame_bytes },
+            fifo_words: words,
+            fifo_headers: words / PACKET_WORDS,
+            window_words: words,
+            window_packets: words / PACKET_WORDS,
+            credit_period: self.watchdog_ns / 10,
+            dead_after: self.watchdog_ns / 2,
+            timeout: self.watchdog_ns / 8,
+            session,
+            ..configuration.link
+        };
+        let limits = &mut configuration.engine.limits;
+        limits.data_bytes = limits.data_bytes.min(data_bytes(frame_bytes));
+        let replay = &mut configuration.engine.replay;
+        // What a link loses it sends again itself; this is for packets that a dead node had.
+        replay.timeout_ns = self.watchdog_ns / 4;
+        replay.timeout_max_ns = 2 * self.watchdog_ns;
+        configuration
+    }
+}
+
+/// Bytes of data in a packet of which a frame holds a whole number.
+fn data_bytes(frame_bytes: usize) -> usize {
+    let room = frame_bytes.saturating_sub(HEAD_LEN);
+    let packets = (room / (PAYLOAD_LEN_MAX + PACKET_BESIDE)).max(1);
+    let payload = (room / packets).saturating_sub(PACKET_BESIDE) / WORD_LEN * WORD_LEN;
+    payload.min(PAYLOAD_LEN_MAX).saturating_sub(HEADER_LEN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_fit_the_frames_of_common_cables() {
+        assert_eq!(data_bytes(1472), 1376 - 48);
+        assert_eq!(data_bytes(8972), 4096 - 48);
+        assert_eq!(data_bytes(65_507), 4096 - 48);
+        assert_eq!(data_bytes(100), 0);
+    }
+
+    #[test]
+    fn what_follows_from_the_watchdog_is_accepted_by_a_node() {
+        let lattice: Lattice = "2x2".parse().unwrap();
+        for (watchdog_ns, frame_bytes, window) in
+            [(1_000_000, 576, 1 << 10), (100_000_000, 8972, 4 << 20), (60_000_000_000, 65_507, 0)]
+        {
+            let patience = Patience { watchdog_ns, ..Patience::default() };
+            let configuration = patience.configure(lattice, Node(3), frame_bytes, window, 1);
+            configuration.link.check().unwrap();
+            configuration.engine.check().unwrap();
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What carries the frames of a link.
+
+use std::fmt::Debug;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+/// One end of a cable.
+///
+/// A cable carries whole frames in the order in which they were sent, or loses them; it may damage them, and bring
+/// frames of strangers. It never waits.
+pub trait Port: Debug {
+    /// Longest frame that the cable carries, bytes.
+    fn frame_bytes(&self) -> usize;
+
+    /// Bytes of frames that may be under way to this end without being lost.
+    fn window_bytes(&self) -> usize;
+
+    /// Sends the frames that `next` writes, until it has no more, which it says by 0, or the cable takes no more
+    /// now; gives whether the cable has taken all.
+    ///
+    /// # Errors
+    /// When the cable is not there; frames that it has taken may be lost.
+    fn send(&mut self, next: &mut dyn FnMut(&mut [u8]) -> usize) -> io::Result<bool>;
+
+    /// Gives `take` frames that have come, oldest first; gives whether those were all.
+    ///
+    /// # Errors
+    /// When the cable is not there.
+    fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<bool>;
+
+    /// Frames that came from others than the other end and were dropped.
+    fn strangers(&self) -> u64 {
+        0
+    }
+
+    /// What becomes readable when a frame comes.
+    fn descriptor(&self) -> BorrowedFd<'_>;
+}

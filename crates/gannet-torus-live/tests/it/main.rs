@@ -1,0 +1,4 @@
+//! Cables and nodes, with real threads, sockets and time.
+
+mod conformance;
+mod machine;
