@@ -20,10 +20,13 @@ use gannet_hdf5::{GroupReader, Reader};
 use gannet_log::format::encode_chunk;
 use gannet_log::{Kind, Label};
 use gannet_topology::TopologyFile;
-use gannet_torus::link::{Config, Link, Origin};
+use gannet_torus::link::{Config, Form, Link, Origin};
 use gannet_trigger::merge::{MergeConfig, Merged, Merger};
 use gannet_web::{Access, Commands, Content, Site};
-use gannet_wire::apelink::{Credit, Footer, Header, MAGIC, START, WORD_LEN, words_of};
+use gannet_wire::apelink::frame::{Head, Room};
+use gannet_wire::apelink::{
+    Credit, Footer, Header, MAGIC, START, VIRTUAL_CHANNELS, WORD_LEN, words_of,
+};
 use gannet_wire::daq_ethernet::CLOCK;
 use gannet_wire::exchange::UdpAddress;
 use gannet_wire::inspect::{Format, describe, identify};
@@ -79,8 +82,10 @@ pub fn show_files(target: fn(&[u8])) -> io::Result<()> {
 targets! {
     any_format: print_any_format,
     apelink: |bytes| print(Format::ApeLink, bytes),
+    apelink_accept: receive_frames,
     apelink_credit: read_record::<Credit>,
     apelink_footer: read_record::<Footer>,
+    apelink_frame: |bytes| print(Format::ApeLinkFrame, bytes),
     apelink_header: read_record::<Header>,
     apelink_link: receive_words,
     channel_map: read_channel_map,
@@ -321,6 +326,31 @@ fn read_record<R: Record + PartialEq + Display>(bytes: &[u8]) {
     let mut copy = vec![0; R::LEN];
     record.emit(&mut copy);
     assert!(R::parse(&copy).is_ok_and(|again| again == record), "{record}");
+}
+
+/// Shows an end of a link the bytes as frames: the first says how long each of them is, and whether its head is
+/// made right.
+fn receive_frames(bytes: &[u8]) {
+    let form = Form::Frames { bytes: 8500 };
+    let mut end = Link::new(Config { form, ..Config::default() }).expect("the form is valid");
+    let Some((&first, rest)) = bytes.split_first() else { return };
+    let mut room = [0; 8500];
+    for (now, frame) in (0..).zip(rest.chunks(65 + 4 * usize::from(first / 2))) {
+        let mut frame = frame.to_vec();
+        if first & 1 == 1 && frame.len() >= Head::LEN {
+            let number = |at: usize| u32::from(frame[at]);
+            let room = [Room { words: number(24), headers: number(40) }; VIRTUAL_CHANNELS];
+            let (resend, packets) = (frame[4] & 1 == 1, frame[6].into());
+            let (session, echo, next) = (9, 1, number(16));
+            let told = Head { resend, packets, session, echo, next, room, ..Head::default() };
+            Head { virtual_channels: 2, frame_bytes: 8500, ..told }.emit(&mut frame);
+        }
+        let _ = end.accept(&frame, now, |_| ());
+        end.tick(now);
+        let _ = end.send(Header::default(), Origin::default(), &bytes[..bytes.len().min(99)]);
+        assert!(end.emit(&mut room, now) <= room.len());
+        (0..2).for_each(|vc| _ = end.pop(vc));
+    }
 }
 
 /// Lets an end of a link receive `bytes`. The low bits of the first byte of each word say whether

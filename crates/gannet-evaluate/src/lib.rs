@@ -4,6 +4,7 @@
 //! A figure without its limit says little: 20 Gbit/s may be poor or all that memory gives. So an
 //! experiment measures both, one after the other, and reports the ratio.
 
+pub mod cable;
 pub mod clusters;
 pub mod coincidences;
 mod cores;

@@ -90,6 +90,13 @@ impl<M: PhysicalMemory> Driver<M> {
 
     /// Takes what has come, lets time pass and sends what is due; gives whether a frame came or went.
     pub fn step(&mut self) -> bool {
+        let came = self.receive();
+        self.send() || came
+    }
+
+    /// Takes what has come and lets time pass; gives whether a frame came. What is posted before the next
+    /// [`send`](Self::send) leaves with what is due.
+    pub fn receive(&mut self) -> bool {
         // Frames that waited while this thread did not run are heard before the silence is judged.
         let now = self.clock.now_ns();
         let mut is_busy = false;
@@ -98,7 +105,18 @@ impl<M: PhysicalMemory> Driver<M> {
                 is_busy |= plugged.receive(&mut self.node, direction, now);
             }
         }
-        self.node.advance(now);
+        self.node.advance_in_part(now);
+        if is_busy {
+            self.busy_at = now;
+        }
+        is_busy
+    }
+
+    /// Sends what is due; gives whether a frame went.
+    pub fn send(&mut self) -> bool {
+        let now = self.clock.now_ns();
+        self.node.advance_in_part(now);
+        let mut is_busy = false;
         for (plugged, direction) in self.ports.iter_mut().zip(Direction::ALL) {
             if let Some(plugged) = plugged {
                 is_busy |= plugged.send(&mut self.node, direction, now);

@@ -12,6 +12,9 @@ const PACKET_BESIDE: usize = 2 * WORD_LEN;
 /// Shortest packets with which a window of so many words is used up before that of packets.
 const PACKET_WORDS: usize = 8;
 
+/// How long an acknowledgement waits for packets to go with.
+const NEWS_DELAY_NS: u64 = 50_000;
+
 /// What a user says of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
@@ -51,6 +54,7 @@ impl Patience {
             window_words: words,
             window_packets: words / PACKET_WORDS,
             credit_period: self.watchdog_ns / 10,
+            news_delay: NEWS_DELAY_NS.min(self.watchdog_ns / 20),
             dead_after: self.watchdog_ns / 2,
             timeout: self.watchdog_ns / 8,
             session,

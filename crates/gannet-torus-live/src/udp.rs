@@ -9,8 +9,6 @@ use rustix::net::sockopt;
 
 use crate::port::Port;
 
-/// Messages of the socket that are taken at a time.
-const MESSAGES_MAX: usize = 16;
 /// Memory asked for frames that wait in the socket.
 const BUFFER_BYTES: u64 = 8 << 20;
 /// Headers of IP and UDP in front of a frame.
@@ -91,15 +89,14 @@ impl Port for UdpPort {
         outbox.send_all(socket, peer, write, |_, _| false)
     }
 
+    /// Takes one message of the socket: what it has brought is acknowledged, or passed on, while others come.
     fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
-        for _ in 0..MESSAGES_MAX {
-            let Some(message) = self.socket.receive(&mut self.room)? else { return Ok(true) };
-            let frames = self.room[..message.bytes].chunks(message.datagram);
-            if message.sender == self.peer {
-                frames.for_each(&mut *take);
-            } else {
-                self.strangers += frames.len() as u64;
-            }
+        let Some(message) = self.socket.receive(&mut self.room)? else { return Ok(true) };
+        let frames = self.room[..message.bytes].chunks(message.datagram);
+        if message.sender == self.peer {
+            frames.for_each(take);
+        } else {
+            self.strangers += frames.len() as u64;
         }
         Ok(false)
     }

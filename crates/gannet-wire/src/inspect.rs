@@ -124,6 +124,8 @@ formats! {
     Exchange = "exchange",
     /// Message between the readout and the builder of a run.
     ReadoutLink = "readout-link",
+    /// Frame of a link of the torus in software: credit and packets.
+    ApeLinkFrame = "apelink-frame",
 }
 
 /// Prints the name.

@@ -6,6 +6,7 @@ mod bench_ingest;
 mod bench_latency;
 mod bench_memory;
 mod bench_rings;
+mod bench_torus;
 mod bench_tpg;
 mod channels;
 mod check;

@@ -31,7 +31,7 @@ struct Figures {
 }
 
 /// Figures over loopback, for datagrams as long as the operations that are measured.
-pub(super) struct Datagrams(Vec<Figures>);
+pub(crate) struct Datagrams(Vec<Figures>);
 
 impl Datagrams {
     /// Measures between the first two processors.
@@ -60,10 +60,23 @@ impl Datagrams {
         })
     }
 
+    /// Half a round trip of datagrams of `bytes`, which are among those that were measured, ns.
+    pub fn half_trip_ns(&self, bytes: u64) -> f64 {
+        self.of(bytes).map_or(f64::NAN, |figures| figures.half_trip_ns)
+    }
+
+    /// Datagrams of `bytes` a second, which are among those that were measured.
+    pub fn per_s(&self, bytes: u64) -> f64 {
+        self.of(bytes).map_or(f64::NAN, |figures| figures.per_s)
+    }
+
+    fn of(&self, bytes: u64) -> Option<&Figures> {
+        self.0.iter().find(|figures| figures.bytes == bytes)
+    }
+
     /// The limit of an operation, ns of half a round trip or operations a second, and what it is.
     pub fn limit(&self, operation: Operation, bytes: u64) -> (f64, &'static str) {
-        let find = |of: u64| self.0.iter().find(|figures| figures.bytes == of);
-        let Some(figures) = find(bytes) else { return (f64::NAN, "") };
+        let Some(figures) = self.of(bytes) else { return (f64::NAN, "") };
         let datagrams = bytes.div_ceil(CoalescedSocket::BYTES_MAX as u64) as f64;
         match operation {
             Operation::RoundTrip if datagrams == 1.0 => {

@@ -15,7 +15,7 @@
 
 mod backend;
 mod comparison;
-mod datagrams;
+pub(crate) mod datagrams;
 mod driver;
 mod floors;
 mod page;

@@ -54,6 +54,9 @@ pub struct Config {
     /// line that charges for words, the usual one. Both ends hear each other at least twice in
     /// [`dead_after`](Self::dead_after).
     pub credit_period: u64,
+    /// How long a frame that only acknowledges packets, or tells of more room where there is much, waits for
+    /// packets to go with, ticks. Less than the timeout of the other end.
+    pub news_delay: u64,
     /// Most packets sent and not yet acknowledged.
     pub window_packets: usize,
     /// Most words of payload sent and not yet acknowledged: the replay buffer.
@@ -81,6 +84,7 @@ impl Default for Config {
             margin: 0,
             credit_interval: 128,
             credit_period: 512,
+            news_delay: 0,
             window_packets: 256,
             window_words: 1280,
             retransmit: true,
@@ -139,6 +143,7 @@ impl Config {
             ("timeout", 1, u64::MAX, self.timeout),
             ("dead_after", 2, u64::MAX, self.dead_after),
             ("credit_period", 1, self.dead_after / 2, self.credit_period),
+            ("news_delay", 0, self.credit_period, self.news_delay),
         ];
         for (field, min, max, got) in sizes.into_iter().chain(times) {
             if !(min..=max).contains(&got) {

@@ -105,6 +105,8 @@ pub struct Link {
     heard: Option<(Report, u64)>,
     /// The last credit sent.
     told: Option<Report>,
+    /// Words of packets that were accepted since then.
+    taken_words: usize,
     /// Session of this end.
     session: u32,
     /// The other end answers this session, and both number packets from its beginning.
@@ -135,6 +137,7 @@ impl Link {
             diagnostics: 0,
             heard: None,
             told: None,
+            taken_words: 0,
             session: config.session,
             joined: false,
             alive: false,
@@ -262,7 +265,7 @@ impl Link {
         self.transmitter.credit_sent(now);
         self.counters.tx_credits += 1;
         let report = self.report();
-        self.told = Some(report);
+        (self.told, self.taken_words) = (Some(report), 0);
         report.to_head(&self.config, count).emit(head);
         HEAD_LEN + len
     }
@@ -287,6 +290,7 @@ impl Link {
             let (received, behind) = self.receiver.packet(bytes, now, &mut self.counters);
             rest = behind;
             if let Some(Received::Packet(vc)) = received {
+                self.taken_words += (bytes.len() - behind.map_or(0, <[u8]>::len)) / WORD_LEN;
                 out(Event::Packet(vc));
             }
         }
@@ -310,13 +314,44 @@ impl Link {
 
     /// Whether there are packets to be sent, or a credit has something new to tell or its time has come.
     fn is_due(&self, now: u64) -> bool {
-        !self.is_idle() || self.transmitter.is_credit_due(now) || self.has_news()
+        !self.is_idle()
+            || self.transmitter.is_credit_due(now)
+            || self.has_news() && (self.news_due(now) || self.has_urgent_news())
+    }
+
+    /// Whether news have waited long enough for packets to go with.
+    fn news_due(&self, now: u64) -> bool {
+        now >= self.news_deadline()
+    }
+
+    fn news_deadline(&self) -> u64 {
+        self.transmitter.credit_sent_at().saturating_add(self.config.news_delay)
     }
 
     /// Whether a credit would tell more than the last one.
     fn has_news(&self) -> bool {
         let Some(told) = self.told else { return true };
         Report { diagnostics: told.diagnostics, ..self.report() } != told
+    }
+
+    /// Whether the other end may wait for what a credit would tell.
+    fn has_urgent_news(&self) -> bool {
+        let Some(told) = self.told else { return true };
+        let now = self.report();
+        let state = |report: &Report| (report.session, report.echo, report.resend);
+        let is_short = |room: &Room| {
+            room.words as usize <= self.config.fifo_words / 2
+                || room.headers as usize <= self.config.fifo_headers / 2
+        };
+        let taken = now.next.wrapping_sub(told.next) as usize;
+        state(&now) != state(&told)
+            || taken >= self.config.window_packets / 4
+            || self.taken_words >= self.config.window_words / 4
+            || told.room.iter().zip(&now.room).take(self.config.virtual_channels).any(
+                |(told, now)| {
+                    is_short(told) && (now.words > told.words || now.headers > told.headers)
+                },
+            )
     }
 
     fn report(&self) -> Report {
@@ -417,7 +452,9 @@ impl Link {
         let replay = self.transmitter.replay_deadline().filter(|_| self.state() == State::Up);
         let silence = heard.into_iter().chain(answered).map(dead);
         let packets = self.receiver.deadline().into_iter().chain(replay);
-        silence.chain(packets).fold(self.transmitter.credit_deadline(), u64::min)
+        let waits = self.config.news_delay > 0 && self.has_news();
+        let news = waits.then(|| self.news_deadline());
+        silence.chain(packets).chain(news).fold(self.transmitter.credit_deadline(), u64::min)
     }
 
     /// The oldest packet that has arrived on virtual channel `vc`.

@@ -160,6 +160,11 @@ impl Transmitter {
             || now.saturating_sub(self.credit_at) >= self.config.credit_period
     }
 
+    /// When the last credit was begun.
+    pub(super) fn credit_sent_at(&self) -> u64 {
+        self.credit_at
+    }
+
     /// When the next credit is due by time.
     pub(super) fn credit_deadline(&self) -> u64 {
         self.credit_at.saturating_add(self.config.credit_period)

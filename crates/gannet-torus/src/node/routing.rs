@@ -80,12 +80,13 @@ impl<M: PhysicalMemory> TorusNode<M> {
         self.arbiter.want(INJECTION, self.injection.outputs() & allowed);
     }
 
-    /// Moves packets while any of them has room where it goes.
+    /// Moves packets while any of them has room where it goes; of those of the engine, as many as find place at
+    /// once.
     pub(super) fn move_packets(&mut self, now: u64) {
         (self.is_stirred, self.waits_for_engine) = (false, false);
+        self.take_from_engine(now);
         let mut moved = true;
         while moved {
-            self.take_from_engine(now);
             moved = false;
             for output in 0..OUTPUTS {
                 while let Some(input) = self.arbiter.turn(output)

@@ -300,6 +300,15 @@ impl<M: PhysicalMemory> TorusNode<M> {
 
     /// Lets everything happen that can: deadlines, and packets that have room where they go.
     pub fn advance(&mut self, now: u64) {
+        self.advance_in_part(now);
+        while self.has_packet() {
+            self.move_packets(now);
+        }
+    }
+
+    /// The same for no more packets of the engine than may wait for a link, so that a driver sends the first ones while
+    /// others are made; with others left, [`next_deadline`](Self::next_deadline) is now.
+    pub fn advance_in_part(&mut self, now: u64) {
         self.now = now;
         for direction in Direction::ALL {
             let port = self.ports[direction.index()].as_mut();

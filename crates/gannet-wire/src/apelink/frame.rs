@@ -193,14 +193,6 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Prints the head and each packet, one field a line.
-impl fmt::Display for Frame<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.head)?;
-        self.packets().flatten().try_for_each(|packet| write!(f, "\n{packet}"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::{Footer, Header, packet};
@@ -267,7 +259,6 @@ mod tests {
         let frame = Frame::new_checked(&bytes).unwrap();
         let lengths = frame.packets().map(|packet| packet.unwrap().payload().len());
         assert_eq!(lengths.collect::<Vec<_>>(), [20, 0]);
-        assert!(frame.to_string().contains("payload, 20 bytes"));
         assert!(matches!(Frame::new_checked(&bytes[..100]), Err(Error::Truncated { .. })));
         bytes.push(0);
         assert!(matches!(Frame::new_checked(&bytes), Err(Error::Remainder { got: 1, .. })));

@@ -67,6 +67,7 @@ pub fn describe(format: Format, bytes: &[u8], out: &mut dyn Write) -> Result<()>
         Format::Mep => mep(bytes, out),
         Format::Tdm => tdm(bytes, out),
         Format::Exchange => records::<exchange::Message>(bytes, out),
+        Format::ApeLinkFrame => apelink_frame(bytes, out),
         Format::ReadoutLink => Ok(writeln!(out, "{}", readout_link::Message::parse(bytes)?)?),
         Format::SlowControl => {
             Ok(writeln!(out, "{}", slow_control::Datagram::new_checked(bytes)?)?)
@@ -108,6 +109,19 @@ fn apelink(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
     writeln!(out, "{packet}")?;
     if !packet.verify_crc() {
         writeln!(out, "  the check sum is wrong")?;
+    }
+    Ok(())
+}
+
+fn apelink_frame(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+    let frame = apelink::Frame::new_checked(bytes)?;
+    writeln!(out, "{}", frame.head())?;
+    for packet in frame.packets() {
+        let packet = packet?;
+        writeln!(out, "{packet}")?;
+        if !packet.verify_crc() {
+            writeln!(out, "  the check sum is wrong")?;
+        }
     }
     Ok(())
 }

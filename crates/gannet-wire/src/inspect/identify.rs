@@ -23,12 +23,13 @@ use crate::{
 type Test = fn(&[u8]) -> bool;
 
 /// The tests, surest first: a marker, then lengths that agree with each other, then small values.
-const TESTS: [(Format, Test); 30] = [
+const TESTS: [(Format, Test); 31] = [
     (Format::Fragment, |bytes| starts_with(bytes, fragment::Repr::MAGIC)),
     (Format::TriggerRecord, |bytes| starts_with(bytes, trigger_record::Repr::MAGIC)),
     (Format::TimeSlice, |bytes| starts_with(bytes, TimeSliceHeader::MAGIC)),
     (Format::Exchange, are_records::<exchange::Message>),
     (Format::ReadoutLink, |bytes| readout_link::Message::parse(bytes).is_ok()),
+    (Format::ApeLinkFrame, |bytes| apelink::Frame::new_checked(bytes).is_ok()),
     (Format::Pcap, |bytes| pcap::FileHeader::parse(bytes).is_ok()),
     (Format::Pcapng, |bytes| bytes.starts_with(&capture_file::PCAPNG_MAGIC)),
     (Format::TdeEth, |bytes| is_tpc_frame(bytes) && detector(bytes) == Detector::VdTopTpc),

@@ -1,6 +1,7 @@
 //! `gannet bench`: what does this machine reach?
 
 mod against;
+mod cable;
 mod coincidences;
 mod fabric;
 mod hop;
@@ -28,6 +29,7 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    Cable(cable::Arguments),
     Coincidences(coincidences::Arguments),
     Fabric(fabric::Arguments),
     Hop(hop::Arguments),
@@ -41,6 +43,7 @@ enum What {
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     match &arguments.what {
+        What::Cable(arguments) => cable::run(arguments),
         What::Coincidences(arguments) => coincidences::run(arguments),
         What::Fabric(arguments) => fabric::run(arguments),
         What::Hop(arguments) => hop::run(arguments),

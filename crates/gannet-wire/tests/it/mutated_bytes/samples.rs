@@ -53,6 +53,7 @@ pub fn sample(format: Format) -> Vec<u8> {
         Format::SlowControl => slow_control_command(),
         Format::Exchange => window_message(),
         Format::ReadoutLink => readout_message(),
+        Format::ApeLinkFrame => apelink_frame(),
         _ => panic!("no sample of {format}: make one"),
     }
 }
@@ -192,6 +193,21 @@ fn apelink_packet() -> Vec<u8> {
     let len = apelink::packet::emit(&header, &pattern(77), Default::default(), &mut bytes);
     bytes.truncate(len);
     bytes
+}
+
+fn apelink_frame() -> Vec<u8> {
+    let room = [apelink::frame::Room { words: 500, headers: 100 }; apelink::VIRTUAL_CHANNELS];
+    let head = apelink::frame::Head {
+        virtual_channels: 2,
+        packets: 2,
+        session: 7,
+        echo: 9,
+        next: 11,
+        room,
+        frame_bytes: 8972,
+        ..Default::default()
+    };
+    [head.to_bytes(), apelink_packet(), apelink_packet()].concat()
 }
 
 fn pcap_file() -> Vec<u8> {

@@ -1,0 +1,309 @@
+//! What a hop of the torus gives over sockets: PUTs between two nodes on threads of their own, joined by UDP over
+//! loopback.
+//!
+//! Beside each figure stands plain UDP, whose threads wait in the same way, with datagrams as long as the frames of the
+//! cable, or as the message if that is shorter: 32 of them under way, sent back, nothing mended.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gannet_lattice::{Direction, Lattice, Node};
+use gannet_memory::Registration;
+use gannet_rdma::{Completion, Put};
+use gannet_torus::Routes;
+use gannet_torus::node::{ConfigurationError, TorusNode};
+use gannet_torus_live::udp::UdpPort;
+use gannet_torus_live::{Driver, Patience, Port};
+use serde::Serialize;
+
+use crate::cores::Cores;
+use crate::fabric::datagrams::Datagrams;
+
+/// Repeats of each figure, in turn.
+const REPEATS: usize = 7;
+/// PUTs posted and not acknowledged.
+const UNDER_WAY: u32 = 8;
+/// Where nodes have registered the place of PUTs.
+const ADDRESS: u64 = 1 << 40;
+const PAGE_BYTES: u64 = 4096;
+/// Time without a PUT after which there is no path.
+const LOST: Duration = Duration::from_secs(5);
+/// Most bytes of a PUT.
+pub const BYTES_MAX: u64 = 1 << 26;
+
+/// What is to be measured.
+#[derive(Clone, Debug)]
+pub struct CablePlan {
+    /// Bytes of a PUT, each 1 to [`BYTES_MAX`].
+    pub bytes: Vec<u64>,
+    /// Longest frame, bytes.
+    pub frame_bytes: usize,
+    /// Length of each repeat.
+    pub time: Duration,
+}
+
+/// PUTs of one size.
+#[derive(Clone, Debug, Serialize)]
+pub struct CableRow {
+    /// Bytes of a PUT.
+    pub bytes: u64,
+    /// Longest frame of the cable, bytes.
+    pub frame_bytes: usize,
+    /// Bytes written and acknowledged, in Gbit/s: the median.
+    pub gbit_per_s: f64,
+    /// The same of plain datagrams.
+    pub limit_gbit_per_s: f64,
+    /// The first by the second.
+    pub rate_ratio: f64,
+    /// From a PUT to the completion of the answer to it, halved, ns: the median.
+    pub half_trip_ns: f64,
+    /// The same of plain datagrams.
+    pub limit_half_trip_ns: f64,
+    /// The first by the second.
+    pub trip_ratio: f64,
+    /// Packets that a link sent again.
+    pub rewinds: u64,
+}
+
+/// Why the experiment cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No sockets, or one is broken.
+    #[error(transparent)]
+    Socket(#[from] io::Error),
+    /// No node can be made so.
+    #[error(transparent)]
+    Node(#[from] ConfigurationError),
+    /// PUTs do not arrive.
+    #[error("no PUT was acknowledged for {LOST:?}: does the loopback interface pass UDP?")]
+    Lost,
+}
+
+/// Measures between the first two processors.
+///
+/// # Errors
+/// When there are no sockets, or frames are too short, or nothing arrives.
+///
+/// # Panics
+/// When there is no size to be measured.
+pub fn measure(plan: &CablePlan) -> Result<Vec<CableRow>, Error> {
+    let cores = Cores::usable();
+    let bytes_max = plan.bytes.iter().copied().max().expect("a size");
+    let datagrams: Vec<u64> =
+        plan.bytes.iter().map(|&bytes| bytes.min(plan.frame_bytes as u64)).collect();
+    let mut rows = plan.bytes.iter().map(|_| Figures::default()).collect::<Vec<_>>();
+    for _ in 0..REPEATS {
+        let plain = Datagrams::measure(&datagrams, plan.time, &cores)?;
+        let mut pair = Pair::start(plan.frame_bytes, bytes_max, &cores)?;
+        for ((row, &bytes), &datagram) in rows.iter_mut().zip(&plan.bytes).zip(&datagrams) {
+            row.plain_trips.push(plain.half_trip_ns(datagram));
+            row.plain_rates.push(8.0 * plain.per_s(datagram) * datagram as f64 / 1e9);
+            row.trips.push(pair.half_trip_ns(bytes, plan.time)?);
+            row.rates.push(8.0 * pair.bytes_per_s(bytes, plan.time)? / 1e9);
+            row.rewinds = row.rewinds.max(pair.rewinds());
+        }
+    }
+    let rows = rows.into_iter().zip(&plan.bytes);
+    Ok(rows.map(|(figures, &bytes)| figures.row(bytes, plan.frame_bytes)).collect())
+}
+
+#[derive(Default)]
+struct Figures {
+    rates: Vec<f64>,
+    plain_rates: Vec<f64>,
+    trips: Vec<f64>,
+    plain_trips: Vec<f64>,
+    rewinds: u64,
+}
+
+impl Figures {
+    fn row(self, bytes: u64, frame_bytes: usize) -> CableRow {
+        let Self { rates, plain_rates, trips, plain_trips, rewinds } = self;
+        let [gbit_per_s, limit_gbit_per_s, half_trip_ns, limit_half_trip_ns] =
+            [rates, plain_rates, trips, plain_trips].map(median);
+        CableRow {
+            bytes,
+            frame_bytes,
+            gbit_per_s,
+            limit_gbit_per_s,
+            rate_ratio: gbit_per_s / limit_gbit_per_s,
+            half_trip_ns,
+            limit_half_trip_ns,
+            trip_ratio: half_trip_ns / limit_half_trip_ns,
+            rewinds,
+        }
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// The near node, which this thread drives, and the thread of the far one.
+struct Pair {
+    near: Driver<Vec<u8>>,
+    stop: Arc<AtomicBool>,
+    far: Option<thread::JoinHandle<()>>,
+}
+
+impl Pair {
+    fn start(frame_bytes: usize, bytes_max: u64, cores: &Cores) -> Result<Self, Error> {
+        let lattice: Lattice = "2".parse().expect("a ring of two");
+        let routes = Arc::new(Routes::dimension_order(lattice));
+        // Both links of a ring of two go to the other node.
+        let (x, far_x) = cable(frame_bytes)?;
+        let (y, far_y) = cable(frame_bytes)?;
+        let ways = [Direction::of(0, true), Direction::of(0, false)];
+        let driver = |node: u32, ports: [UdpPort; 2]| -> Result<_, Error> {
+            let [frame_bytes, window_bytes] = [
+                ports.iter().map(Port::frame_bytes).min().unwrap_or(0),
+                ports.iter().map(Port::window_bytes).min().unwrap_or(0),
+            ];
+            let patience = Patience { watchdog_ns: 10_000_000_000, spin_ns: 1 << 60 };
+            let configuration =
+                patience.configure(lattice, Node(node), frame_bytes, window_bytes, 1 + node);
+            let mut driver =
+                Driver::new(torus_node(configuration, &routes, bytes_max)?, patience.spin_ns);
+            for (direction, port) in ways.into_iter().zip(ports) {
+                driver.plug(direction, Box::new(port));
+            }
+            Ok(driver)
+        };
+        let near = driver(0, [x, y])?;
+        let far = driver(1, [far_y, far_x])?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, cores) = (Arc::clone(&stop), cores.clone());
+        cores.pin(0);
+        let far = thread::spawn(move || {
+            cores.pin(1);
+            answer(far, &stopped);
+        });
+        Ok(Self { near, stop, far: Some(far) })
+    }
+
+    /// Posts a PUT; one with an answer is to be answered by the far node.
+    fn post(&mut self, bytes: u64, wants_answer: bool) {
+        let put = put_to(Node(1), bytes, wants_answer);
+        let now = self.near.now();
+        self.near.node_mut().engine_mut().post_put(now, &put).expect("there is room for it");
+    }
+
+    /// Half of the time from a PUT to the answer to it, ns: of which half take less.
+    fn half_trip_ns(&mut self, bytes: u64, time: Duration) -> Result<f64, Error> {
+        let (mut trips, begin) = (Vec::new(), Instant::now());
+        while trips.len() < 20 || begin.elapsed() < time {
+            let sent = Instant::now();
+            self.post(bytes, true);
+            let (mut is_back, mut is_done) = (false, false);
+            while !(is_back && is_done) {
+                self.near.send();
+                self.near.receive();
+                while let Some(completion) = self.near.node_mut().engine_mut().poll_completion() {
+                    match completion {
+                        Completion::RxDone { .. } => {
+                            is_back = true;
+                            trips.push(sent.elapsed().as_nanos() as f64 / 2.0);
+                        }
+                        _ => is_done = true,
+                    }
+                }
+                if sent.elapsed() > LOST {
+                    return Err(Error::Lost);
+                }
+            }
+        }
+        // The first ones find caches cold and links not yet up.
+        Ok(median(trips.split_off(10)))
+    }
+
+    /// Bytes a second that are acknowledged.
+    fn bytes_per_s(&mut self, bytes: u64, time: Duration) -> Result<f64, Error> {
+        let (mut posted, mut done, begin, mut heard) = (0, 0, Instant::now(), Instant::now());
+        while begin.elapsed() < time || done == 0 {
+            while posted - done < UNDER_WAY {
+                self.post(bytes, false);
+                posted += 1;
+            }
+            self.near.step();
+            while self.near.node_mut().engine_mut().poll_completion().is_some() {
+                done += 1;
+                heard = Instant::now();
+            }
+            if heard.elapsed() > LOST {
+                return Err(Error::Lost);
+            }
+        }
+        let rate = (u64::from(done) * bytes) as f64 / begin.elapsed().as_secs_f64();
+        while done < posted && heard.elapsed() < LOST {
+            self.near.step();
+            while self.near.node_mut().engine_mut().poll_completion().is_some() {
+                done += 1;
+            }
+        }
+        Ok(rate)
+    }
+
+    fn rewinds(&self) -> u64 {
+        let links = Direction::ALL.into_iter().filter_map(|way| self.near.node().link(way));
+        links.map(|link| link.counters().tx_rewinds).sum()
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(far) = self.far.take() {
+            let _ = far.join();
+        }
+    }
+}
+
+/// Takes PUTs, and answers those that want it.
+fn answer(mut driver: Driver<Vec<u8>>, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        driver.send();
+        driver.receive();
+        while let Some(completion) = driver.node_mut().engine_mut().poll_completion() {
+            if let Completion::RxDone { length, tag: 1, .. } = completion {
+                let (put, now) = (put_to(Node(0), length.into(), false), driver.now());
+                // One that finds no room is missed by the other side.
+                let _ = driver.node_mut().engine_mut().post_put(now, &put);
+            }
+        }
+    }
+}
+
+fn put_to(destination: Node, bytes: u64, wants_answer: bool) -> Put {
+    let (address, length, tag) = (ADDRESS, bytes as u32, u32::from(wants_answer));
+    Put { source: 0, destination, process: 0, address, length, tag }
+}
+
+/// A node with room for PUTs of up to `bytes_max`, from where it sends them, too.
+fn torus_node(
+    mut configuration: gannet_torus::node::Configuration,
+    routes: &Arc<Routes>,
+    bytes_max: u64,
+) -> Result<TorusNode<Vec<u8>>, ConfigurationError> {
+    let length = bytes_max.next_multiple_of(PAGE_BYTES);
+    let pages: Vec<u64> = (0..length).step_by(PAGE_BYTES as usize).collect();
+    configuration.engine.limits.pages = pages.len();
+    let mut node = TorusNode::new(configuration, vec![0; length as usize], Arc::clone(routes), 1)?;
+    let place = Registration { process: 0, start: ADDRESS, length, writable: true, pages: &pages };
+    node.engine_mut().register(&place).expect("the memory has these pages");
+    Ok(node)
+}
+
+/// The two ends of a cable over loopback.
+fn cable(frame_bytes: usize) -> io::Result<(UdpPort, UdpPort)> {
+    let free =
+        || -> io::Result<SocketAddr> { UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr() };
+    let (a, b) = (free()?, free()?);
+    let end = |from, to| Ok::<_, io::Error>(UdpPort::open(from, to)?.with_frames_of(frame_bytes));
+    Ok((end(a, b)?, end(b, a)?))
+}
