@@ -3,21 +3,6 @@
 use gannet_lattice::{Direction, Faults, LINKS, Node};
 use gannet_torus::routes::MAX_CHECKED_NODES;
 
-/// Links, both ways counted, between the halves of a machine along its longest ring.
-pub fn bisection_links(faults: &Faults) -> usize {
-    let lattice = faults.lattice();
-    let sizes = lattice.sizes();
-    let longest = (0..sizes.len()).max_by_key(|&dimension| (sizes[dimension], 3 - dimension));
-    let Some(dimension) = longest.filter(|&dimension| sizes[dimension] > 1) else { return 0 };
-    let plus = Direction::of(dimension, true);
-    let is_last = |node: &Node| {
-        let at = lattice.coordinates(*node)[dimension];
-        at == sizes[dimension] / 2 - 1 || at == sizes[dimension] - 1
-    };
-    let crossing = lattice.all().filter(is_last).filter(|&node| faults.link_works(node, plus));
-    2 * crossing.count()
-}
-
 /// Fewest cables whose loss separates working nodes; `None` for a large machine with faults.
 pub fn separating_cables(faults: &Faults) -> Option<usize> {
     let lattice = faults.lattice();
@@ -116,13 +101,5 @@ mod tests {
         let mut faults = Faults::none(lattice);
         faults.kill_node(Node(3));
         assert_eq!(separating_cables(&faults), Some(1));
-        assert_eq!(bisection_links(&faults), 2);
-    }
-
-    #[test]
-    fn bisections_are_the_published_ones() {
-        let links = |text: &str| bisection_links(&Faults::none(text.parse().unwrap()));
-        assert_eq!((links("4x4x1"), links("4x4x4"), links("8x8x8")), (16, 64, 256));
-        assert_eq!((links("46x46x46"), links("1"), links("2")), (8464, 0, 4));
     }
 }

@@ -1,5 +1,6 @@
 //! A switchless machine on paper: shape, cables, throughput, and what it survives.
 
+mod bisection;
 mod cabling;
 mod connectivity;
 mod demand;
@@ -56,7 +57,8 @@ pub struct Plan {
     pub node_cables: usize,
     /// Places between the ends of the longest cable, when nodes stand in the order of the cabling.
     pub longest_cable_places: u16,
-    /// Links, both ways counted, between the halves of the machine along its longest ring.
+    /// Links, both ways counted, between two halves of the nodes: the fewest without empty places, about the
+    /// fewest with some.
     pub bisection_links: usize,
     /// Their rate together.
     pub bisection_bit_per_s: f64,
@@ -129,7 +131,7 @@ fn unmeasured(demand: &Demand, shapes: Vec<Shape>, faults: &Faults, routes: &Rou
     let uniform = Pattern::Uniform;
     let limits = Limits::new(&machine(lattice, demand.nodes, uniform.clone()), routes);
     let wires = cabling(faults);
-    let bisection_links = connectivity::bisection_links(faults);
+    let bisection_links = bisection::bisection_links(faults);
     // There are always packets that arrive: those of a node to itself.
     let mean_hops = limits.mean_hops.unwrap_or(0.0);
     Plan {

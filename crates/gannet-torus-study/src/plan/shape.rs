@@ -3,7 +3,7 @@
 use gannet_lattice::Lattice;
 use serde::Serialize;
 
-use super::{connectivity, empty_places};
+use super::{bisection, empty_places};
 
 /// Shapes that a plan lists.
 pub(super) const LISTED: usize = 8;
@@ -26,7 +26,8 @@ pub struct Shape {
     /// Uniform load at which links are full, in terms of the rate of a link; more than 1 is more
     /// than a node can send on one port.
     pub uniform_bound: f64,
-    /// Links, both ways counted, between the halves.
+    /// Links, both ways counted, between two halves of the nodes: the fewest without empty places, about the
+    /// fewest with some.
     pub bisection_links: usize,
     /// The lattice.
     #[serde(skip)]
@@ -46,7 +47,7 @@ impl Shape {
             mean_hops: lattice.mean_distance(),
             max_hops: lattice.diameter(),
             uniform_bound: uniform_bound(lattice),
-            bisection_links: connectivity::bisection_links(&faults),
+            bisection_links: bisection::bisection_links(&faults),
             sizes: lattice,
         }
     }
