@@ -58,7 +58,8 @@ const ENOUGH: f64 = 1.5;
 
 /// All shapes of up to `dimensions` rings that hold `nodes` and leave few places empty, the best
 /// first: that which carries most uniform traffic, then that of the shortest ways, with each empty
-/// place counted as if the ways were longer by its share.
+/// place counted as if the ways were longer by its share, then that of the largest bisection, then that of
+/// the fewest cables.
 ///
 /// There is one at least, a ring, where `nodes` fit in one.
 pub fn shapes(nodes: usize, dimensions: usize) -> Vec<Shape> {
@@ -72,13 +73,20 @@ pub fn shapes(nodes: usize, dimensions: usize) -> Vec<Shape> {
             lattices.extend(lattice);
         }
     }
-    let rank = |lattice: &Lattice| {
+    // Figures that are equal may be sums of different parts, and then differ in their last digits.
+    let digits = |figure: f64| (figure * 1e9).round() as u64;
+    let bound = |lattice: &Lattice| digits(uniform_bound(*lattice).min(ENOUGH));
+    let hops = |lattice: &Lattice| {
         let missing = (lattice.nodes() - nodes) as f64 / nodes as f64;
-        (uniform_bound(*lattice).min(ENOUGH), lattice.mean_distance() * (1.0 + missing))
+        digits(lattice.mean_distance() * (1.0 + missing))
     };
+    let bisection = |lattice: &Lattice| bisection::bisection_links(&empty_places(*lattice, nodes));
+    let cables = |lattice: &Lattice| lattice.dimensions().count() * lattice.nodes();
     lattices.sort_by(|a, b| {
-        let ((bound_a, hops_a), (bound_b, hops_b)) = (rank(a), rank(b));
-        bound_b.total_cmp(&bound_a).then(hops_a.total_cmp(&hops_b))
+        (bound(b).cmp(&bound(a)))
+            .then_with(|| hops(a).cmp(&hops(b)))
+            .then_with(|| bisection(b).cmp(&bisection(a)))
+            .then_with(|| cables(a).cmp(&cables(b)))
     });
     lattices.truncate(LISTED);
     lattices.into_iter().map(|lattice| Shape::new(lattice, nodes)).collect()
@@ -134,6 +142,20 @@ mod tests {
             ("4x4x4".to_owned(), "8x8x8".to_owned(), "46x46x46".to_owned())
         );
         assert_eq!((best(16, 2), best(12, 1)), ("4x4x1".to_owned(), "12x1x1".to_owned()));
+    }
+
+    #[test]
+    fn of_equal_ways_the_larger_bisection_is_better_then_fewer_cables() {
+        let names = |nodes| {
+            let shapes = shapes(nodes, 3);
+            let name = |shape: &Shape| (shape.lattice.clone(), shape.bisection_links);
+            shapes.iter().map(name).collect::<Vec<_>>()
+        };
+        // The ninth place of 3x3 makes ways count as if they were as long as those of the others.
+        let eight = [("2x2x2".into(), 16), ("3x3x1".into(), 12), ("4x2x1".into(), 8)];
+        assert_eq!(names(8)[..3], eight);
+        assert_eq!(names(12)[..2], [("3x2x2".into(), 24), ("4x3x1".into(), 12)]);
+        assert_eq!(names(16)[..2], [("4x4x1".into(), 16), ("4x2x2".into(), 16)]);
     }
 
     #[test]

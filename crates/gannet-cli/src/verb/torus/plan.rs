@@ -23,7 +23,9 @@ use crate::progress::Progress;
 /// Plans a switchless machine: its shape, its cabling, what it carries and what failures it
 /// survives, compared with a single switch.
 ///
-/// Shapes are ranked by the uniform traffic they carry, then by mean distance and unused places.
+/// Shapes are ranked by the uniform traffic they carry, then by mean distance and unused places, then
+/// by the larger bisection, then by fewer cables. The bisection counts the fewest links, both ways,
+/// between two halves of the nodes; with unused places it may count a few more than the fewest.
 /// Bounds follow from the routes; --simulate also measures what routers of ordinary size reach.
 /// Failures are drawn at random.
 ///
