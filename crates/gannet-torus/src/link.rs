@@ -1,4 +1,4 @@
-//! One end of an APElink: packets in, words out; words in, packets out.
+//! One end of an APElink: packets in, words or frames out; words or frames in, packets out.
 //!
 //! [`Link`] is a state machine without input or output. The caller gives it the time and the words
 //! that arrive, and takes the words that are to be sent, one for each word time of the line:
@@ -31,6 +31,11 @@
 //!
 //! A line in software, that charges for every word, is given those of [`Link::transmit_due`]: words
 //! of packets, a credit when there is something new to tell, and one every [`Config::credit_period`].
+//!
+//! A line in software that moves datagrams has frames instead ([`Form::Frames`]): [`Link::emit`] writes a
+//! credit and as many whole packets as fit, [`Link::accept`] takes them. Nothing else differs. A frame counts
+//! in numbers that do not end at 16 KiB; where its packets come to an end that cannot be read, what is
+//! behind is lost and comes again.
 //!
 //! # Flow control
 //!

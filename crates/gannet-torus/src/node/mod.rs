@@ -66,10 +66,10 @@
 //!
 //! # Live links
 //!
-//! A driver owns one thread's worth of this: for each link a ring of words to a socket or a device.
-//! It takes words from the rings to [`TorusNode::receive_all`], calls [`TorusNode::advance`], and
-//! fills the rings from [`TorusNode::transmit_into`], which gives credits when they are due. Then it
-//! sleeps until words come or [`TorusNode::next_deadline`].
+//! A driver owns one thread's worth of this: for each link a socket, or a ring of words to a device.
+//! It takes what they have brought to [`TorusNode::accept`] or [`TorusNode::receive_all`], calls
+//! [`TorusNode::advance`], and sends what [`TorusNode::emit`] or [`TorusNode::transmit_into`] give, credits
+//! among it when they are due. Then it sleeps until something comes or [`TorusNode::next_deadline`].
 
 mod arbiter;
 mod configuration;
