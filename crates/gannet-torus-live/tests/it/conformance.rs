@@ -29,7 +29,10 @@ pub fn over_udp() -> Pair {
     (Box::new(UdpPort::open(a, b).unwrap()), Box::new(UdpPort::open(b, a).unwrap()))
 }
 
-const BOTH: [(&str, fn() -> Pair); 2] = [("memory", over_memory), ("udp", over_udp)];
+/// A kind of port, by name, and what makes two ends of a cable of it.
+type Kind = (&'static str, fn() -> Pair);
+
+const BOTH: [Kind; 2] = [("memory", over_memory), ("udp", over_udp)];
 
 /// A frame that tells which one it is.
 fn fill(room: &mut [u8], number: usize) -> usize {
