@@ -412,7 +412,7 @@ pub struct RecorderSnapshot {
     pub queue_fill: f64,
     /// Times that writing failed and had to be taken up again.
     pub outages: u64,
-    /// Times that the disk did not answer for half a second or longer, and then did.
+    /// Times that the disk did not answer for half a second or longer.
     pub silences: u64,
     /// Finished files, the last of them when there are very many.
     pub files: Vec<PathBuf>,

@@ -71,7 +71,7 @@ pub struct Status {
     pub losses: Vec<String>,
     /// Times that writing failed and had to be taken up again.
     pub outages: u64,
-    /// Times that the disk did not answer for [`DISK_SILENT_MAX`] or longer, and then did.
+    /// Times that the disk did not answer for [`DISK_SILENT_MAX`] or longer.
     pub silences: u64,
     /// The last error, also when it is over.
     pub last_error: Option<String>,

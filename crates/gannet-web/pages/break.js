@@ -11,7 +11,7 @@ import { grouped, si, spelled } from "./format.js";
 /** @typedef {{control: boolean, faults: Fault[], injections: Injection[]}} Listed */
 
 /** Time between two looks while this page is shown, in milliseconds. */
-const LOOK_MS = 250;
+const LOOK_MS = 100;
 
 /**
  * Faults that show at the same place of the ledger, added up: what was done, and what the run counted.

@@ -338,6 +338,12 @@ fn a_demonstration_that_was_stopped_is_looked_at_and_starts_again() {
         ask(&host, &token, &format!("POST /api/v1/run/{command}"), &headers, &body)
     };
     wait_for("running");
+    // Without a record nothing is exported.
+    let begin = Instant::now();
+    while ask(&host, &token, "GET /api/v1/snapshot", "", "").1["recorder"]["records"] == 0 {
+        assert!(begin.elapsed() < PATIENCE);
+        thread::sleep(Duration::from_millis(10));
+    }
     assert_eq!(command("a", "stop", "running").0, 202);
     let rest = wait_for("idle");
     assert_eq!((&rest["ended"], &rest["possible"]), (&json!(1), &json!(["start"])));
