@@ -47,6 +47,7 @@ mod layout;
 mod little_endian;
 pub mod lofamo;
 pub mod na62;
+pub mod neighbour;
 pub mod network;
 #[cfg(test)]
 mod noise;

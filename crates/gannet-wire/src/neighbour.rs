@@ -1,0 +1,776 @@
+//! What hosts of a torus tell each other over their cables: who they are, what they are joined to, and which machine
+//! they make together.
+//!
+//! A message is one datagram:
+//!
+//! ```text
+//! byte  0      4      5      6        8
+//!      | magic | kind | 0    | length | body, so many bytes
+//!
+//! magic: "GTN" and the version; integers are little-endian, but for the magic
+//!
+//! call    identity                     who is at this end, to whoever is at the other
+//! open    identity, Noise message      the first of a handshake
+//! answer  Noise message                the second
+//! sealed  counter (8), Noise message   items, as the handshake has agreed to seal them
+//!
+//! identity
+//!   0  8  host                          16  4  longest frame of the cable, bytes
+//!   8  8  life of the host              20  2  port
+//!  22  2  0
+//!  24 32  name of the host, zero behind it
+//!  56 16  name of the port, zero behind it
+//! ```
+//!
+//! An item is one byte of its kind, one of zero, two of its length, and a body:
+//!
+//! ```text
+//! alive   hears (1)                                       the sender of it is there, and hears the other end or not
+//! advert  host (8) life (8) number (8) frame bytes (4) ports (2) 0 (2) name (32), then for each port
+//!         other host (8) other port (2) port (2) state (1) 0 (3) name (16)
+//! order   number (8) master (8) sizes (3 of 2) nodes (2) frame bytes (4) 0 (4), then for each node
+//!         host (8), then for each node what of it is dead (1): bits 0 to 2 the cable that leads from it in the plus
+//!         direction of x, y, z; bit 3 the node
+//! taken   host (8) life (8) number (8) kind (1) 0 (7)     that item has come, and need not be sent again
+//! ```
+//!
+//! An advert of a host with a greater life, or with a greater number of the same life, is newer; so is an order with a
+//! greater number, or with the same number and a lesser master.
+//!
+//! Source: ours. Handshake: the Noise protocol framework, revision 34, pattern NNpsk0.
+
+use core::fmt;
+
+use crate::error::{Error, Result};
+use crate::layout::{array, check_len, put};
+use crate::record::{Record, check_value};
+
+/// Version of the layout.
+pub const VERSION: u8 = 1;
+/// Most hosts of a machine: an order for so many fits a datagram on Ethernet.
+pub const HOSTS_MAX: usize = 128;
+/// Most ports of a host.
+pub const PORTS_MAX: usize = 16;
+/// Most bytes of the name of a host.
+pub const HOST_NAME_MAX: usize = 32;
+/// Most bytes of the name of a port.
+pub const PORT_NAME_MAX: usize = 16;
+/// Bytes before the body of a message.
+pub const HEAD_LEN: usize = 8;
+/// Bytes before the Noise message of a [`Message::Sealed`].
+pub const SEALED_AT: usize = HEAD_LEN + size_of::<u64>();
+/// Bytes before the body of an item.
+pub const ITEM_HEAD_LEN: usize = 4;
+
+const FORMAT: &str = "torus neighbour";
+const MAGIC: u32 = u32::from_be_bytes(*b"\0GTN");
+const CALL: u8 = 1;
+const OPEN: u8 = 2;
+const ANSWER: u8 = 3;
+const SEALED: u8 = 4;
+
+const ALIVE: u8 = 1;
+const ADVERT: u8 = 2;
+const ORDER: u8 = 3;
+const TAKEN: u8 = 4;
+
+const ADVERT_LEN: usize = 64;
+const ADVERT_PORT_LEN: usize = 32;
+const ORDER_LEN: usize = 32;
+const TAKEN_LEN: usize = 32;
+/// Bits of what can be dead of a node.
+const DEAD: u8 = 0b1111;
+
+/// A host, by a number that outlives its restarts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId(pub u64);
+
+impl fmt::Display for HostId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// A short name of `N` bytes at most: letters, digits and signs of ASCII, without spaces.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name<const N: usize>([u8; N]);
+
+impl<const N: usize> Default for Name<N> {
+    fn default() -> Self {
+        Self([0; N])
+    }
+}
+
+impl<const N: usize> Name<N> {
+    /// As much of `text` as fits, with `?` for what is no sign of ASCII.
+    pub fn of(text: &str) -> Self {
+        let signs = text.chars().map(|sign| if sign.is_ascii_graphic() { sign as u8 } else { b'?' });
+        let mut name = [0; N];
+        name.iter_mut().zip(signs).for_each(|(place, sign)| *place = sign);
+        Self(name)
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        let len = self.0.iter().position(|&sign| sign == 0).unwrap_or(N);
+        str::from_utf8(&self.0[..len]).unwrap_or_default()
+    }
+
+    fn parse(bytes: &[u8], field: &'static str) -> Result<Self> {
+        let name: [u8; N] = array(bytes, 0);
+        let len = name.iter().position(|&sign| sign == 0).unwrap_or(N);
+        let stray = |sign: &&u8| !sign.is_ascii_graphic();
+        match name[..len].iter().find(stray).or_else(|| name[len..].iter().find(|&&sign| sign != 0)) {
+            Some(&got) => Err(Error::Unknown { format: FORMAT, field, got: got.into() }),
+            None => Ok(Self(name)),
+        }
+    }
+}
+
+impl<const N: usize> fmt::Display for Name<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl<const N: usize> fmt::Debug for Name<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+/// Who is at an end of a cable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// The host.
+    pub host: HostId,
+    /// Which life of the host: greater after each start.
+    pub life: u64,
+    /// Number of the port.
+    pub port: u16,
+    /// Longest frame that the cable carries from there, bytes.
+    pub frame_bytes: u32,
+    /// What people call the host.
+    pub host_name: Name<HOST_NAME_MAX>,
+    /// What people call the port.
+    pub port_name: Name<PORT_NAME_MAX>,
+}
+
+impl Identity {
+    /// Name of the host and of the port, as sentences have it.
+    pub fn place(&self) -> impl fmt::Display + use<> {
+        Place(*self)
+    }
+}
+
+struct Place(Identity);
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} port {}", self.0.host_name, self.0.port_name)
+    }
+}
+
+impl Record for Identity {
+    const FORMAT: &'static str = FORMAT;
+    const LEN: usize = 72;
+
+    fn check(bytes: &[u8]) -> Result<()> {
+        check_value(FORMAT, "reserved", 0, u16::from_le_bytes(array(bytes, 22)).into())?;
+        Name::<HOST_NAME_MAX>::parse(&bytes[24..], "host name")?;
+        Name::<PORT_NAME_MAX>::parse(&bytes[56..], "port name").map(drop)
+    }
+
+    fn read(bytes: &[u8]) -> Self {
+        Self {
+            host: HostId(u64::from_le_bytes(array(bytes, 0))),
+            life: u64::from_le_bytes(array(bytes, 8)),
+            frame_bytes: u32::from_le_bytes(array(bytes, 16)),
+            port: u16::from_le_bytes(array(bytes, 20)),
+            host_name: Name(array(bytes, 24)),
+            port_name: Name(array(bytes, 56)),
+        }
+    }
+
+    fn emit(&self, bytes: &mut [u8]) {
+        put(bytes, 0, self.host.0.to_le_bytes());
+        put(bytes, 8, self.life.to_le_bytes());
+        put(bytes, 16, self.frame_bytes.to_le_bytes());
+        put(bytes, 20, self.port.to_le_bytes());
+        put(bytes, 22, [0; 2]);
+        put(bytes, 24, self.host_name.0);
+        put(bytes, 56, self.port_name.0);
+    }
+}
+
+/// A message from one end of a cable to the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message<'a> {
+    /// Who is at this end.
+    Call(Identity),
+    /// The first message of a handshake, and who claims to send it.
+    Open(Identity, &'a [u8]),
+    /// The second message of a handshake.
+    Answer(&'a [u8]),
+    /// Items, sealed with this number.
+    Sealed(u64, &'a [u8]),
+}
+
+/// Whether a datagram is to be read as a message, and not as a frame of the link.
+#[inline]
+pub fn is_message(bytes: &[u8]) -> bool {
+    bytes.get(..3) == Some(&MAGIC.to_be_bytes()[1..])
+}
+
+impl<'a> Message<'a> {
+    /// Reads a datagram.
+    ///
+    /// # Errors
+    /// When it is no message, or one of another version.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self> {
+        check_len(FORMAT, bytes, HEAD_LEN)?;
+        let start = u32::from_be_bytes(array(bytes, 0));
+        check_value(FORMAT, "magic", MAGIC.into(), (start >> 8).into())?;
+        if start as u8 != VERSION {
+            let got = (start & 0xff).into();
+            return Err(Error::Version { format: FORMAT, known: "1", got });
+        }
+        check_value(FORMAT, "reserved", 0, bytes[5].into())?;
+        let (head, body) = bytes.split_at(HEAD_LEN);
+        check_value(FORMAT, "length", body.len() as u64, u16::from_le_bytes(array(head, 6)).into())?;
+        let identity = || -> Result<(Identity, &'a [u8])> {
+            Ok((Identity::parse(body)?, &body[Identity::LEN..]))
+        };
+        match head[4] {
+            CALL => {
+                let (identity, rest) = identity()?;
+                check_value(FORMAT, "bytes behind the identity", 0, rest.len() as u64)?;
+                Ok(Self::Call(identity))
+            }
+            OPEN => identity().map(|(identity, noise)| Self::Open(identity, noise)),
+            ANSWER => Ok(Self::Answer(body)),
+            SEALED => {
+                check_len(FORMAT, body, size_of::<u64>())?;
+                let (counter, noise) = body.split_at(size_of::<u64>());
+                Ok(Self::Sealed(u64::from_le_bytes(array(counter, 0)), noise))
+            }
+            got => Err(Error::Unknown { format: FORMAT, field: "kind", got: got.into() }),
+        }
+    }
+
+    /// Writes the message to the front of `bytes`, and gives its length; nothing where it does not fit, or is longer
+    /// than a message can be.
+    pub fn emit(&self, bytes: &mut [u8]) -> Option<usize> {
+        let (kind, identity, noise): (_, Option<&Identity>, &[u8]) = match self {
+            Self::Call(identity) => (CALL, Some(identity), &[]),
+            Self::Open(identity, noise) => (OPEN, Some(identity), noise),
+            Self::Answer(noise) => (ANSWER, None, noise),
+            Self::Sealed(_, noise) => (SEALED, None, noise),
+        };
+        let counter = if let Self::Sealed(counter, _) = self { Some(counter) } else { None };
+        let before =
+            identity.map_or(0, |_| Identity::LEN) + counter.map_or(0, |_| size_of::<u64>());
+        let len = u16::try_from(before + noise.len()).ok()?;
+        let body = bytes.get_mut(..HEAD_LEN + usize::from(len))?;
+        head(kind, len, body);
+        let body = &mut body[HEAD_LEN..];
+        if let Some(identity) = identity {
+            identity.emit(body);
+        }
+        if let Some(counter) = counter {
+            put(body, 0, counter.to_le_bytes());
+        }
+        body[before..].copy_from_slice(noise);
+        Some(HEAD_LEN + usize::from(len))
+    }
+}
+
+fn head(kind: u8, len: u16, bytes: &mut [u8]) {
+    put(bytes, 0, (MAGIC << 8 | u32::from(VERSION)).to_be_bytes());
+    put(bytes, 4, [kind, 0]);
+    put(bytes, 6, len.to_le_bytes());
+}
+
+/// Writes the head of a [`Message::Sealed`] whose Noise message of `len` bytes lies at [`SEALED_AT`] of `bytes`, and
+/// gives the length of all.
+///
+/// # Panics
+/// If `bytes` has no room for the head.
+pub fn emit_sealed_head(counter: u64, len: u16, bytes: &mut [u8]) -> usize {
+    head(SEALED, len.saturating_add(size_of::<u64>() as u16), bytes);
+    put(bytes, HEAD_LEN, counter.to_le_bytes());
+    SEALED_AT + usize::from(len)
+}
+
+/// How far an end of a cable is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum PortState {
+    /// Nobody is heard.
+    #[default]
+    Silent = 0,
+    /// The other end is heard, and says that it does not hear this one.
+    OneWay = 1,
+    /// Both ends hear each other.
+    Up = 2,
+}
+
+impl PortState {
+    fn read(got: u8) -> Result<Self> {
+        match got {
+            0 => Ok(Self::Silent),
+            1 => Ok(Self::OneWay),
+            2 => Ok(Self::Up),
+            _ => Err(Error::Unknown { format: FORMAT, field: "state", got: got.into() }),
+        }
+    }
+}
+
+/// A port of a host, as its adverts have it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AdvertPort {
+    /// Its number.
+    pub port: u16,
+    /// How far its cable is.
+    pub state: PortState,
+    /// Host and port at the other end, as they were last heard.
+    pub other: Option<(HostId, u16)>,
+    /// What people call it.
+    pub name: Name<PORT_NAME_MAX>,
+}
+
+/// What a host tells all others of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Advert {
+    /// The host.
+    pub host: HostId,
+    /// Which life of it.
+    pub life: u64,
+    /// Number of the advert in that life.
+    pub number: u64,
+    /// Longest frame that all of its cables carry, bytes.
+    pub frame_bytes: u32,
+    /// What people call it.
+    pub name: Name<HOST_NAME_MAX>,
+    /// Its ports.
+    pub ports: Vec<AdvertPort>,
+}
+
+/// What a machine of hosts is, and what of it is dead, as its master has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Order {
+    /// Number of the order.
+    pub number: u64,
+    /// The master.
+    pub master: HostId,
+    /// Sizes of the lattice in x, y and z.
+    pub sizes: [u16; 3],
+    /// Longest frame that all cables carry, bytes.
+    pub frame_bytes: u32,
+    /// The host of each node, and what of it is dead: bits 0 to 2 the cable that leads from it in the plus direction of
+    /// x, y and z, bit 3 the node.
+    pub nodes: Vec<(HostId, u8)>,
+}
+
+/// Something that is passed on from host to host until all have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// An [`Advert`].
+    Advert = ADVERT,
+    /// An [`Order`].
+    Order = ORDER,
+}
+
+/// Which advert or order has been taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Taken {
+    /// What it is.
+    pub kind: Kind,
+    /// The host that has made it.
+    pub host: HostId,
+    /// Life of that host; 0 of an order.
+    pub life: u64,
+    /// Its number.
+    pub number: u64,
+}
+
+/// A part of a sealed message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// The sender is there, and hears the other end, or does not.
+    Alive(bool),
+    /// What a host tells of itself.
+    Advert(Advert),
+    /// What the machine is.
+    Order(Order),
+    /// What has come need not be sent again.
+    Taken(Taken),
+}
+
+impl Item {
+    /// Bytes of the item.
+    pub fn len(&self) -> usize {
+        ITEM_HEAD_LEN
+            + match self {
+                Self::Alive(_) => 1,
+                Self::Advert(advert) => ADVERT_LEN + ADVERT_PORT_LEN * advert.ports.len(),
+                Self::Order(order) => ORDER_LEN + 9 * order.nodes.len(),
+                Self::Taken(_) => TAKEN_LEN,
+            }
+    }
+
+    /// Writes the item to the front of `bytes`.
+    ///
+    /// # Panics
+    /// If `bytes` is shorter than [`len`](Self::len), or the item has more ports or nodes than one may have.
+    pub fn emit(&self, bytes: &mut [u8]) {
+        let bytes = &mut bytes[..self.len()];
+        bytes.fill(0);
+        let body_len = (bytes.len() - ITEM_HEAD_LEN) as u16;
+        put(bytes, 2, body_len.to_le_bytes());
+        let (head, body) = bytes.split_at_mut(ITEM_HEAD_LEN);
+        head[0] = match self {
+            Self::Alive(hears) => {
+                body[0] = (*hears).into();
+                ALIVE
+            }
+            Self::Advert(advert) => {
+                emit_advert(advert, body);
+                ADVERT
+            }
+            Self::Order(order) => {
+                emit_order(order, body);
+                ORDER
+            }
+            Self::Taken(taken) => {
+                put(body, 0, taken.host.0.to_le_bytes());
+                put(body, 8, taken.life.to_le_bytes());
+                put(body, 16, taken.number.to_le_bytes());
+                body[24] = taken.kind as u8;
+                TAKEN
+            }
+        };
+    }
+
+    /// Reads the item at the front of `bytes`, and gives what is behind it.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8])> {
+        check_len(FORMAT, bytes, ITEM_HEAD_LEN)?;
+        check_value(FORMAT, "reserved", 0, bytes[1].into())?;
+        let (head, rest) = bytes.split_at(ITEM_HEAD_LEN);
+        let len = u16::from_le_bytes(array(head, 2)).into();
+        check_len(FORMAT, rest, len)?;
+        let (body, rest) = rest.split_at(len);
+        let item = match head[0] {
+            ALIVE => {
+                check_value(FORMAT, "length", 1, len as u64)?;
+                check_range("hears", 0, 1, body[0].into())?;
+                Self::Alive(body[0] == 1)
+            }
+            ADVERT => Self::Advert(parse_advert(body)?),
+            ORDER => Self::Order(parse_order(body)?),
+            TAKEN => Self::Taken(parse_taken(body)?),
+            got => return Err(Error::Unknown { format: FORMAT, field: "item", got: got.into() }),
+        };
+        Ok((item, rest))
+    }
+}
+
+fn check_range(field: &'static str, min: u64, max: u64, got: u64) -> Result<()> {
+    if !(min..=max).contains(&got) {
+        return Err(Error::Range { format: FORMAT, field, min, max, got });
+    }
+    Ok(())
+}
+
+fn emit_advert(advert: &Advert, body: &mut [u8]) {
+    put(body, 0, advert.host.0.to_le_bytes());
+    put(body, 8, advert.life.to_le_bytes());
+    put(body, 16, advert.number.to_le_bytes());
+    put(body, 24, advert.frame_bytes.to_le_bytes());
+    put(body, 28, (advert.ports.len() as u16).to_le_bytes());
+    put(body, 32, advert.name.0);
+    for (port, body) in advert.ports.iter().zip(body[ADVERT_LEN..].chunks_mut(ADVERT_PORT_LEN)) {
+        let (other, other_port) = port.other.unwrap_or_default();
+        put(body, 0, other.0.to_le_bytes());
+        put(body, 8, other_port.to_le_bytes());
+        put(body, 10, port.port.to_le_bytes());
+        // Whether anybody was ever heard is bit 7.
+        body[12] = port.state as u8 | if port.other.is_some() { 0x80 } else { 0 };
+        put(body, 16, port.name.0);
+    }
+}
+
+fn parse_advert(body: &[u8]) -> Result<Advert> {
+    check_len(FORMAT, body, ADVERT_LEN)?;
+    let count = u16::from_le_bytes(array(body, 28));
+    check_range("ports", 0, PORTS_MAX as u64, count.into())?;
+    let (head, ports) = body.split_at(ADVERT_LEN);
+    check_value(FORMAT, "reserved", 0, u16::from_le_bytes(array(head, 30)).into())?;
+    let expected = ADVERT_PORT_LEN * usize::from(count);
+    check_value(FORMAT, "length", expected as u64, ports.len() as u64)?;
+    let port = |body: &[u8]| {
+        check_value(FORMAT, "reserved", 0, array::<3>(body, 13).iter().copied().map(u64::from).sum())?;
+        let other = (HostId(u64::from_le_bytes(array(body, 0))), u16::from_le_bytes(array(body, 8)));
+        let was_heard = body[12] & 0x80 != 0;
+        if !was_heard {
+            check_value(FORMAT, "other", 0, other.0.0 | u64::from(other.1))?;
+        }
+        Ok(AdvertPort {
+            port: u16::from_le_bytes(array(body, 10)),
+            state: PortState::read(body[12] & 0x7f)?,
+            other: was_heard.then_some(other),
+            name: Name::parse(&body[16..], "port name")?,
+        })
+    };
+    Ok(Advert {
+        host: HostId(u64::from_le_bytes(array(head, 0))),
+        life: u64::from_le_bytes(array(head, 8)),
+        number: u64::from_le_bytes(array(head, 16)),
+        frame_bytes: u32::from_le_bytes(array(head, 24)),
+        name: Name::parse(&head[32..], "host name")?,
+        ports: ports.chunks_exact(ADVERT_PORT_LEN).map(port).collect::<Result<_>>()?,
+    })
+}
+
+fn emit_order(order: &Order, body: &mut [u8]) {
+    put(body, 0, order.number.to_le_bytes());
+    put(body, 8, order.master.0.to_le_bytes());
+    for (at, size) in order.sizes.iter().enumerate() {
+        put(body, 16 + 2 * at, size.to_le_bytes());
+    }
+    put(body, 22, (order.nodes.len() as u16).to_le_bytes());
+    put(body, 24, order.frame_bytes.to_le_bytes());
+    let (hosts, dead) = body[ORDER_LEN..].split_at_mut(8 * order.nodes.len());
+    for ((host, is_dead), (hosts, dead)) in
+        order.nodes.iter().zip(hosts.chunks_mut(8).zip(dead.iter_mut()))
+    {
+        put(hosts, 0, host.0.to_le_bytes());
+        *dead = *is_dead;
+    }
+}
+
+fn parse_order(body: &[u8]) -> Result<Order> {
+    check_len(FORMAT, body, ORDER_LEN)?;
+    let sizes = [16, 18, 20].map(|at| u16::from_le_bytes(array(body, at)));
+    let count = u16::from_le_bytes(array(body, 22));
+    check_range("nodes", 1, HOSTS_MAX as u64, count.into())?;
+    let product = sizes.iter().map(|&size| u64::from(size)).product();
+    check_value(FORMAT, "nodes of the lattice", count.into(), product)?;
+    check_value(FORMAT, "reserved", 0, u32::from_le_bytes(array(body, 28)).into())?;
+    let rest = &body[ORDER_LEN..];
+    check_value(FORMAT, "length", 9 * u64::from(count), rest.len() as u64)?;
+    let (hosts, dead) = rest.split_at(8 * usize::from(count));
+    let node = |(host, &dead): (&[u8], &u8)| {
+        check_range("what is dead", 0, DEAD.into(), dead.into())?;
+        Ok((HostId(u64::from_le_bytes(array(host, 0))), dead))
+    };
+    Ok(Order {
+        number: u64::from_le_bytes(array(body, 0)),
+        master: HostId(u64::from_le_bytes(array(body, 8))),
+        sizes,
+        frame_bytes: u32::from_le_bytes(array(body, 24)),
+        nodes: hosts.chunks_exact(8).zip(dead).map(node).collect::<Result<_>>()?,
+    })
+}
+
+fn parse_taken(body: &[u8]) -> Result<Taken> {
+    check_value(FORMAT, "length", TAKEN_LEN as u64, body.len() as u64)?;
+    let reserved: u64 = body[25..].iter().copied().map(u64::from).sum();
+    check_value(FORMAT, "reserved", 0, reserved)?;
+    let kind = match body[24] {
+        ADVERT => Kind::Advert,
+        ORDER => Kind::Order,
+        got => return Err(Error::Unknown { format: FORMAT, field: "what was taken", got: got.into() }),
+    };
+    Ok(Taken {
+        kind,
+        host: HostId(u64::from_le_bytes(array(body, 0))),
+        life: u64::from_le_bytes(array(body, 8)),
+        number: u64::from_le_bytes(array(body, 16)),
+    })
+}
+
+/// Prints what can be read without the key.
+impl fmt::Display for Message<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let identity = |f: &mut fmt::Formatter<'_>, identity: &Identity| {
+            write!(f, "\n  {:<22} {} ({})", "host", identity.host_name, identity.host)?;
+            write!(f, "\n  {:<22} {}", "life", identity.life)?;
+            write!(f, "\n  {:<22} {} ({})", "port", identity.port, identity.port_name)?;
+            write!(f, "\n  {:<22} {} bytes", "longest frame", identity.frame_bytes)
+        };
+        match self {
+            Self::Call(who) => {
+                write!(f, "{FORMAT}: call")?;
+                identity(f, who)
+            }
+            Self::Open(who, noise) => {
+                write!(f, "{FORMAT}: first message of a handshake, {} bytes", noise.len())?;
+                identity(f, who)
+            }
+            Self::Answer(noise) => {
+                write!(f, "{FORMAT}: second message of a handshake, {} bytes", noise.len())
+            }
+            Self::Sealed(counter, noise) => {
+                write!(f, "{FORMAT}: sealed message {counter}, {} bytes", noise.len())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn identity() -> impl Strategy<Value = Identity> {
+        let names = ("[!-~]{0,32}", "[!-~]{0,16}");
+        (any::<(u64, u64, u16, u32)>(), names).prop_map(
+            |((host, life, port, frame_bytes), (host_name, port_name))| Identity {
+                host: HostId(host),
+                life,
+                port,
+                frame_bytes,
+                host_name: Name::of(&host_name),
+                port_name: Name::of(&port_name),
+            },
+        )
+    }
+
+    fn advert() -> impl Strategy<Value = Advert> {
+        let port = (any::<u16>(), 0u8..3, any::<Option<(u64, u16)>>(), "[!-~]{0,16}").prop_map(
+            |(port, state, other, name)| AdvertPort {
+                port,
+                state: PortState::read(state).unwrap(),
+                other: other.map(|(host, port)| (HostId(host), port)),
+                name: Name::of(&name),
+            },
+        );
+        (identity(), any::<u64>(), vec(port, 0..=PORTS_MAX)).prop_map(|(of, number, ports)| Advert {
+            host: of.host,
+            life: of.life,
+            number,
+            frame_bytes: of.frame_bytes,
+            name: of.host_name,
+            ports,
+        })
+    }
+
+    fn order() -> impl Strategy<Value = Order> {
+        let sizes = [1u16..8, 1u16..5, 1u16..5];
+        (sizes, any::<(u64, u64, u32)>()).prop_flat_map(|(sizes, (number, master, frame_bytes))| {
+            let nodes = sizes.iter().map(|&size| usize::from(size)).product::<usize>();
+            let node = (any::<u64>().prop_map(HostId), 0u8..16);
+            vec(node, nodes).prop_map(move |nodes| Order {
+                number,
+                master: HostId(master),
+                sizes,
+                frame_bytes,
+                nodes,
+            })
+        })
+    }
+
+    fn item() -> impl Strategy<Value = Item> {
+        let taken = any::<(u64, u64, u64, bool)>().prop_map(|(host, life, number, is_order)| Taken {
+            kind: if is_order { Kind::Order } else { Kind::Advert },
+            host: HostId(host),
+            life,
+            number,
+        });
+        prop_oneof![
+            any::<bool>().prop_map(Item::Alive),
+            advert().prop_map(Item::Advert),
+            order().prop_map(Item::Order),
+            taken.prop_map(Item::Taken),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn messages_are_read_as_they_were_written(
+            identity in identity(), noise in vec(any::<u8>(), 0..300), counter: u64,
+        ) {
+            for message in [
+                Message::Call(identity),
+                Message::Open(identity, &noise),
+                Message::Answer(&noise),
+                Message::Sealed(counter, &noise),
+            ] {
+                let mut bytes = vec![0xff; 500];
+                let len = message.emit(&mut bytes).unwrap();
+                prop_assert!(is_message(&bytes[..len]));
+                prop_assert_eq!(Message::parse(&bytes[..len]), Ok(message));
+                prop_assert!(Message::parse(&bytes[..len - 1]).is_err());
+                prop_assert!(Message::parse(&bytes[..=len]).is_err());
+                prop_assert_eq!(message.emit(&mut bytes[..len - 1]), None);
+            }
+            let mut sealed = vec![0; SEALED_AT + noise.len()];
+            sealed[SEALED_AT..].copy_from_slice(&noise);
+            let len = emit_sealed_head(counter, noise.len() as u16, &mut sealed);
+            prop_assert_eq!(Message::parse(&sealed[..len]), Ok(Message::Sealed(counter, &noise)));
+        }
+
+        #[test]
+        fn items_are_read_as_they_were_written(items in vec(item(), 0..5)) {
+            let mut bytes = vec![0xff; items.iter().map(Item::len).sum()];
+            let mut rest = &mut bytes[..];
+            for item in &items {
+                item.emit(rest);
+                rest = &mut rest[item.len()..];
+            }
+            let mut rest = &bytes[..];
+            for item in items {
+                let (read, behind) = Item::parse(rest).unwrap();
+                prop_assert_eq!(read, item);
+                rest = behind;
+            }
+            prop_assert!(rest.is_empty());
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in vec(any::<u8>(), 0..200), kind: u8) {
+            let _parsed = Message::parse(&bytes);
+            let mut message = bytes.clone();
+            message.splice(..bytes.len().min(8), *b"\0GTN\x01\0\0\0");
+            if let Some(place) = message.get_mut(4) {
+                *place = kind;
+            }
+            let _parsed = Message::parse(&message);
+            let _parsed = Item::parse(&bytes);
+            let mut item = vec![kind % 5, 0, bytes.len() as u8, 0];
+            item.extend(bytes);
+            let _parsed = Item::parse(&item);
+        }
+    }
+
+    #[test]
+    fn the_largest_order_and_advert_fit_a_datagram_on_ethernet() {
+        let nodes = vec![(HostId(0), 0); HOSTS_MAX];
+        let order = Item::Order(Order { nodes, ..Order::default() });
+        let ports = vec![AdvertPort::default(); PORTS_MAX];
+        let advert = Item::Advert(Advert { ports, ..Advert::default() });
+        // A seal is 16 bytes long, and each message tells that its sender is there.
+        let beside = SEALED_AT + 16 + Item::Alive(true).len();
+        assert!(order.len() + beside <= 1232, "{}", order.len());
+        assert!(advert.len() + beside <= 1232, "{}", advert.len());
+    }
+
+    #[test]
+    fn a_name_that_could_write_on_a_terminal_is_none() {
+        let mut bytes = [0; Identity::LEN];
+        Identity { host_name: Name::of("n07"), ..Identity::default() }.emit(&mut bytes);
+        Identity::parse(&bytes).unwrap();
+        for sign in [b'\x1b', b' ', 0x80, 0] {
+            bytes[24] = sign;
+            let error = Identity::parse(&bytes).unwrap_err();
+            assert_eq!(error.to_string().split(" is ").next(), Some("torus neighbour: host name"));
+        }
+        assert_eq!(Name::<4>::of("a bcde").as_str(), "a?bc");
+    }
+}
