@@ -5,6 +5,7 @@
 //! packets find their way, and who notices a fault, is for others to say.
 #![forbid(unsafe_code)]
 
+pub mod cabling;
 mod faults;
 mod lattice;
 

@@ -8,6 +8,7 @@
 
 mod driver;
 pub mod memory;
+pub mod neighbour;
 mod patience;
 mod port;
 pub mod udp;

@@ -1,0 +1,405 @@
+//! What one end of a cable knows of the other: who it is, that it knows the key of the machine, and whether it is there.
+//!
+//! Both ends call until they hear each other. The one with the lesser host, or on one host the lesser port, opens a
+//! handshake (Noise, NNpsk0: both have to know the key, and agree on new keys that nobody else learns), the other answers, and
+//! what either says from then on is sealed. A handshake beside a session that lives takes over when its first
+//! sealed message has come, so who only repeats old messages ends nothing.
+//!
+//! Every message may be lost, doubled or forged. This is a state machine without clock, input and output.
+
+use std::collections::VecDeque;
+
+use gannet_wire::Record;
+use gannet_wire::neighbour::{Identity, Item, Message, SEALED_AT, emit_sealed_head};
+use snow::params::NoiseParams;
+use snow::{Builder, HandshakeState, StatelessTransportState};
+
+/// Pattern and primitives of the handshake.
+const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+/// What both ends mean by it.
+const PROLOGUE: &[u8] = b"gannet torus neighbour 1";
+/// Bytes that a seal adds, and that the longest Noise message of a handshake adds to its payload.
+const SEAL_LEN: usize = 16;
+const HANDSHAKE_LEN: usize = 32 + SEAL_LEN;
+/// Most bytes of a message, so that it fits any network that frames fit.
+pub const MESSAGE_MAX: usize = 1232;
+/// Calls become ever rarer while nobody answers, down to one in so long, ns.
+const CALL_MAX_NS: u64 = 1_000_000_000;
+
+/// Key of a machine: who does not know it does not take part.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key(pub [u8; 32]);
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+/// What has become known of the other end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// It has proved that it knows the key, for the first time or in another life.
+    Met(Identity),
+    /// It is heard again, or not any more.
+    Heard(bool),
+    /// It says that it hears this end, or does not.
+    Hears(bool),
+    /// It says this.
+    Said(Item),
+    /// Somebody who says to be it does not know the key.
+    WrongKey(Identity),
+    /// The cable leads back to this host.
+    Itself(Identity),
+    /// Another host has the number of this one.
+    SameHost(Identity),
+}
+
+/// Datagrams that were no use, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// They could not be read.
+    pub malformed: u64,
+    /// They did not prove to know the key.
+    pub forged: u64,
+    /// They had been heard before, or belong to a handshake or session that is over.
+    pub stale: u64,
+}
+
+/// Keys that two ends have agreed on, and who the other is.
+#[derive(Debug)]
+struct Session {
+    other: Identity,
+    seal: StatelessTransportState,
+    sent: u64,
+    /// Greatest number of a sealed message that was taken.
+    taken: Option<u64>,
+}
+
+/// A handshake under way.
+#[derive(Debug)]
+enum Handshake {
+    None,
+    /// This end has opened it, with whom, and with this message.
+    Opened(Box<HandshakeState>, Identity, Vec<u8>),
+    /// This end has answered with this message, and waits for the proof that the other end is there now.
+    Answered(Box<Session>, Vec<u8>),
+}
+
+/// One end of a cable.
+#[derive(Debug)]
+pub struct Neighbour {
+    own: Identity,
+    key: Key,
+    noise: NoiseParams,
+    watchdog_ns: u64,
+    session: Option<Session>,
+    handshake: Handshake,
+    /// The handshake's last message is to be sent.
+    answers: bool,
+    heard_at: u64,
+    is_heard: bool,
+    hears: bool,
+    call_at: u64,
+    call_ns: u64,
+    alive_at: u64,
+    /// Whose handshake was opened last, and when.
+    opened_at: u64,
+    items: VecDeque<Item>,
+    refused: Refused,
+    room: Box<[u8]>,
+}
+
+impl Neighbour {
+    /// The end of a cable at `own`, of a machine with `key`. The other end is not heard any more when it has been silent for
+    /// half of the watchdog.
+    pub fn new(own: Identity, key: Key, watchdog_ns: u64) -> Self {
+        Self {
+            own,
+            key,
+            noise: NOISE.parse().expect("a name that Noise knows"),
+            watchdog_ns,
+            session: None,
+            handshake: Handshake::None,
+            answers: false,
+            heard_at: 0,
+            is_heard: false,
+            hears: false,
+            call_at: 0,
+            call_ns: watchdog_ns / 4,
+            alive_at: 0,
+            opened_at: 0,
+            items: VecDeque::new(),
+            refused: Refused::default(),
+            room: vec![0; MESSAGE_MAX].into(),
+        }
+    }
+
+    /// Who is at this end.
+    pub fn own(&self) -> &Identity {
+        &self.own
+    }
+
+    /// Who was last met at the other end.
+    pub fn other(&self) -> Option<&Identity> {
+        self.session.as_ref().map(|session| &session.other)
+    }
+
+    /// Whether the other end is heard.
+    pub fn is_heard(&self) -> bool {
+        self.is_heard
+    }
+
+    /// Whether each end hears the other.
+    pub fn is_up(&self) -> bool {
+        self.is_heard && self.hears
+    }
+
+    /// Datagrams that were no use.
+    pub fn refused(&self) -> Refused {
+        self.refused
+    }
+
+    /// Lets `item` be said in the next sealed message; forgotten where there is no session.
+    pub fn say(&mut self, item: Item) {
+        if self.session.is_some() {
+            self.items.push_back(item);
+        }
+    }
+
+    /// Whether there is something to be said beside what says itself.
+    pub fn has_items(&self) -> bool {
+        !self.items.is_empty()
+    }
+
+    /// A frame of the link has come from the other end, which is there then.
+    pub fn hear_frame(&mut self, now: u64, news: &mut impl FnMut(News)) {
+        // A frame has no proof of its own: it keeps up what sealed messages have begun.
+        if self.is_heard {
+            self.heard(now, news);
+        }
+    }
+
+    /// Takes a datagram.
+    pub fn hear(&mut self, datagram: &[u8], now: u64, news: &mut impl FnMut(News)) {
+        match Message::parse(datagram) {
+            Ok(Message::Call(who)) => self.called(who, now, news),
+            Ok(Message::Open(who, noise)) => self.opened(who, noise, news),
+            Ok(Message::Answer(noise)) => self.answered(noise, now, news),
+            Ok(Message::Sealed(counter, noise)) => self.sealed(counter, noise, now, news),
+            Err(_) => self.refused.malformed += 1,
+        }
+    }
+
+    /// Whether this end opens handshakes with `other`.
+    fn opens_with(&self, other: &Identity) -> bool {
+        (self.own.host, self.own.port) < (other.host, other.port)
+    }
+
+    fn is_met(&self, who: &Identity) -> bool {
+        let is_it = |session: &Session| (session.other.host, session.other.life) == (who.host, who.life);
+        self.is_heard && self.session.as_ref().is_some_and(is_it)
+    }
+
+    fn called(&mut self, who: Identity, now: u64, news: &mut impl FnMut(News)) {
+        if who.host == self.own.host {
+            let is_own = who.life == self.own.life;
+            return news(if is_own { News::Itself(who) } else { News::SameHost(who) });
+        }
+        self.call_ns = self.watchdog_ns / 4;
+        if !self.opens_with(&who) {
+            // It opens when it hears this end.
+            self.call_at = self.call_at.min(now + self.call_ns);
+            return;
+        }
+        let is_early = now < self.opened_at + self.watchdog_ns / 8 && self.opened_at > 0;
+        if self.is_met(&who) || is_early {
+            return;
+        }
+        self.opened_at = now;
+        let Some(mut state) = self.begin(true) else { return };
+        let mut own = [0; Identity::LEN];
+        self.own.emit(&mut own);
+        let mut noise = [0; Identity::LEN + HANDSHAKE_LEN];
+        let Ok(len) = state.write_message(&own, &mut noise) else { return };
+        self.handshake = Handshake::Opened(Box::new(state), who, noise[..len].to_vec());
+        self.answers = true;
+    }
+
+    fn begin(&self, opens: bool) -> Option<HandshakeState> {
+        let builder = Builder::new(self.noise.clone()).psk(0, &self.key.0).ok()?;
+        let builder = builder.prologue(PROLOGUE).ok()?;
+        if opens { builder.build_initiator().ok() } else { builder.build_responder().ok() }
+    }
+
+    fn opened(&mut self, who: Identity, noise: &[u8], news: &mut impl FnMut(News)) {
+        if self.opens_with(&who) || who.host == self.own.host {
+            return self.refused.stale += 1;
+        }
+        let Some(mut state) = self.begin(false) else { return };
+        let Ok(len) = state.read_message(noise, &mut self.room) else {
+            self.refused.forged += 1;
+            return news(News::WrongKey(who));
+        };
+        // What is sealed is what counts.
+        if self.room.get(..len).map(Identity::parse) != Some(Ok(who)) {
+            return self.refused.forged += 1;
+        }
+        let mut own = [0; Identity::LEN];
+        self.own.emit(&mut own);
+        let mut noise = [0; Identity::LEN + HANDSHAKE_LEN];
+        let Ok(len) = state.write_message(&own, &mut noise) else { return };
+        let Ok(seal) = state.into_stateless_transport_mode() else { return };
+        let session = Session { other: who, seal, sent: 0, taken: None };
+        self.handshake = Handshake::Answered(Box::new(session), noise[..len].to_vec());
+        self.answers = true;
+    }
+
+    fn answered(&mut self, noise: &[u8], now: u64, news: &mut impl FnMut(News)) {
+        let Handshake::Opened(mut state, claimed, _) =
+            std::mem::replace(&mut self.handshake, Handshake::None)
+        else {
+            return self.refused.stale += 1;
+        };
+        let read = state.read_message(noise, &mut self.room);
+        let other = read.ok().and_then(|len| Identity::parse(self.room.get(..len)?).ok());
+        let Some(other) = other else {
+            // The state cannot be used again: the other end's next call opens another handshake.
+            self.refused.forged += 1;
+            return news(News::WrongKey(claimed));
+        };
+        self.answers = false;
+        let Ok(seal) = state.into_stateless_transport_mode() else { return };
+        self.meet(Session { other, seal, sent: 0, taken: None }, now, news);
+    }
+
+    fn meet(&mut self, session: Session, now: u64, news: &mut impl FnMut(News)) {
+        let other = session.other;
+        self.items.clear();
+        self.session = Some(session);
+        (self.alive_at, self.hears) = (now, false);
+        let was_heard = std::mem::replace(&mut self.is_heard, true);
+        self.heard_at = now;
+        news(News::Met(other));
+        if !was_heard {
+            news(News::Heard(true));
+        }
+    }
+
+    fn sealed(&mut self, counter: u64, noise: &[u8], now: u64, news: &mut impl FnMut(News)) {
+        if let Handshake::Answered(session, _) = &self.handshake
+            && session.seal.read_message(counter, noise, &mut self.room).is_ok()
+            && let Handshake::Answered(session, _) =
+                std::mem::replace(&mut self.handshake, Handshake::None)
+        {
+            self.answers = false;
+            self.meet(*session, now, news);
+        }
+        let Some(session) = &mut self.session else { return self.refused.stale += 1 };
+        if session.taken.is_some_and(|taken| counter <= taken) {
+            return self.refused.stale += 1;
+        }
+        let Ok(len) = session.seal.read_message(counter, noise, &mut self.room) else {
+            return self.refused.forged += 1;
+        };
+        session.taken = Some(counter);
+        self.heard(now, news);
+        let room = std::mem::take(&mut self.room);
+        let mut rest = &room[..len];
+        while !rest.is_empty() {
+            let Ok((item, behind)) = Item::parse(rest) else {
+                self.refused.malformed += 1;
+                break;
+            };
+            rest = behind;
+            match item {
+                Item::Alive(hears) => {
+                    if hears != std::mem::replace(&mut self.hears, hears) {
+                        news(News::Hears(hears));
+                    }
+                }
+                item => news(News::Said(item)),
+            }
+        }
+        self.room = room;
+    }
+
+    fn heard(&mut self, now: u64, news: &mut impl FnMut(News)) {
+        self.heard_at = now;
+        if !std::mem::replace(&mut self.is_heard, true) {
+            self.alive_at = now;
+            news(News::Heard(true));
+        }
+    }
+
+    /// Looks whether the other end has been silent for too long.
+    pub fn advance(&mut self, now: u64, news: &mut impl FnMut(News)) {
+        if self.is_heard && now >= self.silent_at() {
+            self.is_heard = false;
+            // It is told at once, and called: it may have begun anew.
+            (self.alive_at, self.call_at, self.call_ns) = (now, now, self.watchdog_ns / 4);
+            news(News::Heard(false));
+        }
+    }
+
+    fn silent_at(&self) -> u64 {
+        self.heard_at.saturating_add(self.watchdog_ns / 2)
+    }
+
+    /// When there is something to do if no datagram comes before.
+    pub fn deadline(&self) -> u64 {
+        if self.answers || self.has_items() && self.session.is_some() {
+            return 0;
+        }
+        let call = if self.is_heard { u64::MAX } else { self.call_at };
+        let alive = if self.session.is_some() { self.alive_at } else { u64::MAX };
+        let silent = if self.is_heard { self.silent_at() } else { u64::MAX };
+        call.min(alive).min(silent)
+    }
+
+    /// Writes the datagram that is due to the front of `room`, and gives its length; 0 if none is. More may be due.
+    pub fn due(&mut self, room: &mut [u8], now: u64) -> usize {
+        if std::mem::take(&mut self.answers) {
+            let message = match &self.handshake {
+                Handshake::None => None,
+                Handshake::Opened(.., noise) => Some(Message::Open(self.own, noise)),
+                Handshake::Answered(_, noise) => Some(Message::Answer(noise)),
+            };
+            if let Some(len) = message.and_then(|message| message.emit(room)) {
+                return len;
+            }
+        }
+        if self.session.is_some() && (self.has_items() || now >= self.alive_at) {
+            return self.seal(room, now);
+        }
+        if !self.is_heard && now >= self.call_at {
+            self.call_at = now + self.call_ns;
+            self.call_ns = (2 * self.call_ns).min(CALL_MAX_NS.max(self.watchdog_ns / 4));
+            return Message::Call(self.own).emit(room).unwrap_or(0);
+        }
+        0
+    }
+
+    /// Seals as many items as fit.
+    fn seal(&mut self, room: &mut [u8], now: u64) -> usize {
+        // Who is not heard is told so as rarely as it is called.
+        let again = if self.is_heard { self.watchdog_ns / 10 } else { self.call_ns };
+        self.alive_at = now + again;
+        let Some(session) = &mut self.session else { return 0 };
+        let most = MESSAGE_MAX.min(room.len()).saturating_sub(SEALED_AT + SEAL_LEN);
+        let alive = Item::Alive(self.is_heard);
+        let mut len = alive.len();
+        let Some(place) = self.room.get_mut(..len).filter(|_| len <= most) else { return 0 };
+        alive.emit(place);
+        while let Some(item) = self.items.pop_front_if(|item| len + item.len() <= most) {
+            item.emit(&mut self.room[len..len + item.len()]);
+            len += item.len();
+        }
+        let place = &mut room[SEALED_AT..];
+        session.sent += 1;
+        match session.seal.write_message(session.sent, &self.room[..len], place) {
+            Ok(len) => emit_sealed_head(session.sent, len as u16, room),
+            Err(_) => 0,
+        }
+    }
+}
