@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod driver;
+pub mod member;
 pub mod memory;
 pub mod neighbour;
 mod patience;

@@ -173,7 +173,7 @@ impl Neighbour {
     }
 
     /// A frame of the link has come from the other end, which is there then.
-    pub fn hear_frame(&mut self, now: u64, news: &mut impl FnMut(News)) {
+    pub fn hear_frame(&mut self, now: u64, news: &mut dyn FnMut(News)) {
         // A frame has no proof of its own: it keeps up what sealed messages have begun.
         if self.is_heard {
             self.heard(now, news);
@@ -181,7 +181,7 @@ impl Neighbour {
     }
 
     /// Takes a datagram.
-    pub fn hear(&mut self, datagram: &[u8], now: u64, news: &mut impl FnMut(News)) {
+    pub fn hear(&mut self, datagram: &[u8], now: u64, news: &mut dyn FnMut(News)) {
         match Message::parse(datagram) {
             Ok(Message::Call(who)) => self.called(who, now, news),
             Ok(Message::Open(who, noise)) => self.opened(who, noise, news),
@@ -201,7 +201,7 @@ impl Neighbour {
         self.is_heard && self.session.as_ref().is_some_and(is_it)
     }
 
-    fn called(&mut self, who: Identity, now: u64, news: &mut impl FnMut(News)) {
+    fn called(&mut self, who: Identity, now: u64, news: &mut dyn FnMut(News)) {
         if who.host == self.own.host {
             let is_own = who.life == self.own.life;
             return news(if is_own { News::Itself(who) } else { News::SameHost(who) });
@@ -232,7 +232,7 @@ impl Neighbour {
         if opens { builder.build_initiator().ok() } else { builder.build_responder().ok() }
     }
 
-    fn opened(&mut self, who: Identity, noise: &[u8], news: &mut impl FnMut(News)) {
+    fn opened(&mut self, who: Identity, noise: &[u8], news: &mut dyn FnMut(News)) {
         if self.opens_with(&who) || who.host == self.own.host {
             return self.refused.stale += 1;
         }
@@ -255,7 +255,7 @@ impl Neighbour {
         self.answers = true;
     }
 
-    fn answered(&mut self, noise: &[u8], now: u64, news: &mut impl FnMut(News)) {
+    fn answered(&mut self, noise: &[u8], now: u64, news: &mut dyn FnMut(News)) {
         let Handshake::Opened(mut state, claimed, _) =
             std::mem::replace(&mut self.handshake, Handshake::None)
         else {
@@ -273,11 +273,17 @@ impl Neighbour {
         self.meet(Session { other, seal, sent: 0, taken: None }, now, news);
     }
 
-    fn meet(&mut self, session: Session, now: u64, news: &mut impl FnMut(News)) {
+    fn meet(&mut self, session: Session, now: u64, news: &mut dyn FnMut(News)) {
         let other = session.other;
-        self.items.clear();
+        let is_known = self.is_heard && self.other() == Some(&other);
         self.session = Some(session);
-        (self.alive_at, self.hears) = (now, false);
+        self.alive_at = now;
+        if is_known {
+            // Only the keys are new.
+            return self.heard_at = now;
+        }
+        self.items.clear();
+        self.hears = false;
         let was_heard = std::mem::replace(&mut self.is_heard, true);
         self.heard_at = now;
         news(News::Met(other));
@@ -286,7 +292,7 @@ impl Neighbour {
         }
     }
 
-    fn sealed(&mut self, counter: u64, noise: &[u8], now: u64, news: &mut impl FnMut(News)) {
+    fn sealed(&mut self, counter: u64, noise: &[u8], now: u64, news: &mut dyn FnMut(News)) {
         if let Handshake::Answered(session, _) = &self.handshake
             && session.seal.read_message(counter, noise, &mut self.room).is_ok()
             && let Handshake::Answered(session, _) =
@@ -324,7 +330,7 @@ impl Neighbour {
         self.room = room;
     }
 
-    fn heard(&mut self, now: u64, news: &mut impl FnMut(News)) {
+    fn heard(&mut self, now: u64, news: &mut dyn FnMut(News)) {
         self.heard_at = now;
         if !std::mem::replace(&mut self.is_heard, true) {
             self.alive_at = now;
@@ -333,7 +339,7 @@ impl Neighbour {
     }
 
     /// Looks whether the other end has been silent for too long.
-    pub fn advance(&mut self, now: u64, news: &mut impl FnMut(News)) {
+    pub fn advance(&mut self, now: u64, news: &mut dyn FnMut(News)) {
         if self.is_heard && now >= self.silent_at() {
             self.is_heard = false;
             // It is told at once, and called: it may have begun anew.

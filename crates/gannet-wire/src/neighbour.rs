@@ -29,8 +29,8 @@
 //! advert  host (8) life (8) number (8) frame bytes (4) ports (2) 0 (2) name (32), then for each port
 //!         other host (8) other port (2) port (2) state (1) 0 (3) name (16)
 //! order   number (8) master (8) sizes (3 of 2) nodes (2) frame bytes (4) 0 (4), then for each node
-//!         host (8), then for each node what of it is dead (1): bits 0 to 2 the cable that leads from it in the plus
-//!         direction of x, y, z; bit 3 the node
+//!         host (8), its ports in the directions X+ X- Y+ Y- Z+ Z- (3: 4 bits each, 15 for none), and what of it is
+//!         dead (1): bits 0 to 2 the cable that leads from it in the plus direction of x, y, z; bit 3 the node
 //! taken   host (8) life (8) number (8) kind (1) 0 (7)     that item has come, and need not be sent again
 //! ```
 //!
@@ -48,9 +48,9 @@ use crate::record::{Record, check_value};
 /// Version of the layout.
 pub const VERSION: u8 = 1;
 /// Most hosts of a machine: an order for so many fits a datagram on Ethernet.
-pub const HOSTS_MAX: usize = 128;
+pub const HOSTS_MAX: usize = 96;
 /// Most ports of a host.
-pub const PORTS_MAX: usize = 16;
+pub const PORTS_MAX: usize = 15;
 /// Most bytes of the name of a host.
 pub const HOST_NAME_MAX: usize = 32;
 /// Most bytes of the name of a port.
@@ -77,6 +77,9 @@ const TAKEN: u8 = 4;
 const ADVERT_LEN: usize = 64;
 const ADVERT_PORT_LEN: usize = 32;
 const ORDER_LEN: usize = 32;
+const ORDER_NODE_LEN: usize = 12;
+/// Stands for a direction without a port.
+const NO_PORT: u8 = 0xf;
 const TAKEN_LEN: usize = 32;
 /// Bits of what can be dead of a node.
 const DEAD: u8 = 0b1111;
@@ -367,9 +370,19 @@ pub struct Order {
     pub sizes: [u16; 3],
     /// Longest frame that all cables carry, bytes.
     pub frame_bytes: u32,
-    /// The host of each node, and what of it is dead: bits 0 to 2 the cable that leads from it in the plus direction of
-    /// x, y and z, bit 3 the node.
-    pub nodes: Vec<(HostId, u8)>,
+    /// The nodes of the lattice, x running fastest.
+    pub nodes: Vec<OrderNode>,
+}
+
+/// A node of a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OrderNode {
+    /// Its host; 0 if none is known.
+    pub host: HostId,
+    /// The port of the host in the directions X+, X-, Y+, Y-, Z+ and Z-.
+    pub ports: [Option<u8>; 6],
+    /// What of it is dead: bits 0 to 2 the cable that leads from it in the plus direction of x, y and z, bit 3 the node.
+    pub dead: u8,
 }
 
 /// Something that is passed on from host to host until all have it.
@@ -415,7 +428,7 @@ impl Item {
             + match self {
                 Self::Alive(_) => 1,
                 Self::Advert(advert) => ADVERT_LEN + ADVERT_PORT_LEN * advert.ports.len(),
-                Self::Order(order) => ORDER_LEN + 9 * order.nodes.len(),
+                Self::Order(order) => ORDER_LEN + ORDER_NODE_LEN * order.nodes.len(),
                 Self::Taken(_) => TAKEN_LEN,
             }
     }
@@ -544,12 +557,12 @@ fn emit_order(order: &Order, body: &mut [u8]) {
     }
     put(body, 22, (order.nodes.len() as u16).to_le_bytes());
     put(body, 24, order.frame_bytes.to_le_bytes());
-    let (hosts, dead) = body[ORDER_LEN..].split_at_mut(8 * order.nodes.len());
-    for ((host, is_dead), (hosts, dead)) in
-        order.nodes.iter().zip(hosts.chunks_mut(8).zip(dead.iter_mut()))
-    {
-        put(hosts, 0, host.0.to_le_bytes());
-        *dead = *is_dead;
+    for (node, body) in order.nodes.iter().zip(body[ORDER_LEN..].chunks_mut(ORDER_NODE_LEN)) {
+        put(body, 0, node.host.0.to_le_bytes());
+        for (pair, place) in node.ports.chunks_exact(2).zip(&mut body[8..11]) {
+            *place = pair[0].unwrap_or(NO_PORT) | pair[1].unwrap_or(NO_PORT) << 4;
+        }
+        body[11] = node.dead;
     }
 }
 
@@ -562,18 +575,23 @@ fn parse_order(body: &[u8]) -> Result<Order> {
     check_value(FORMAT, "nodes of the lattice", count.into(), product)?;
     check_value(FORMAT, "reserved", 0, u32::from_le_bytes(array(body, 28)).into())?;
     let rest = &body[ORDER_LEN..];
-    check_value(FORMAT, "length", 9 * u64::from(count), rest.len() as u64)?;
-    let (hosts, dead) = rest.split_at(8 * usize::from(count));
-    let node = |(host, &dead): (&[u8], &u8)| {
-        check_range("what is dead", 0, DEAD.into(), dead.into())?;
-        Ok((HostId(u64::from_le_bytes(array(host, 0))), dead))
+    let expected = ORDER_NODE_LEN as u64 * u64::from(count);
+    check_value(FORMAT, "length", expected, rest.len() as u64)?;
+    let node = |body: &[u8]| {
+        check_range("what is dead", 0, DEAD.into(), body[11].into())?;
+        let port = |at: usize| (body[8 + at / 2] >> (4 * (at % 2))) & 0xf;
+        Ok(OrderNode {
+            host: HostId(u64::from_le_bytes(array(body, 0))),
+            ports: core::array::from_fn(|at| Some(port(at)).filter(|&port| port != NO_PORT)),
+            dead: body[11],
+        })
     };
     Ok(Order {
         number: u64::from_le_bytes(array(body, 0)),
         master: HostId(u64::from_le_bytes(array(body, 8))),
         sizes,
         frame_bytes: u32::from_le_bytes(array(body, 24)),
-        nodes: hosts.chunks_exact(8).zip(dead).map(node).collect::<Result<_>>()?,
+        nodes: rest.chunks_exact(ORDER_NODE_LEN).map(node).collect::<Result<_>>()?,
     })
 }
 
@@ -662,10 +680,16 @@ mod tests {
     }
 
     fn order() -> impl Strategy<Value = Order> {
-        let sizes = [1u16..8, 1u16..5, 1u16..5];
+        let sizes = [1u16..7, 1u16..5, 1u16..5];
         (sizes, any::<(u64, u64, u32)>()).prop_flat_map(|(sizes, (number, master, frame_bytes))| {
             let nodes = sizes.iter().map(|&size| usize::from(size)).product::<usize>();
-            let node = (any::<u64>().prop_map(HostId), 0u8..16);
+            let port = || proptest::option::of(0u8..15);
+            let ports = [port(), port(), port(), port(), port(), port()];
+            let node = (any::<u64>(), ports, 0u8..16).prop_map(|(host, ports, dead)| OrderNode {
+                host: HostId(host),
+                ports,
+                dead,
+            });
             vec(node, nodes).prop_map(move |nodes| Order {
                 number,
                 master: HostId(master),
@@ -751,7 +775,7 @@ mod tests {
 
     #[test]
     fn the_largest_order_and_advert_fit_a_datagram_on_ethernet() {
-        let nodes = vec![(HostId(0), 0); HOSTS_MAX];
+        let nodes = vec![OrderNode::default(); HOSTS_MAX];
         let order = Item::Order(Order { nodes, ..Order::default() });
         let ports = vec![AdvertPort::default(); PORTS_MAX];
         let advert = Item::Advert(Advert { ports, ..Advert::default() });

@@ -1,0 +1,254 @@
+//! What the master of the moment does: it finds the lattice, and says what of it is dead.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gannet_lattice::cabling::{self, Cabling, Recognised, recognise};
+use gannet_lattice::{DIMENSIONS, Direction, LINKS, Lattice, Node};
+use gannet_wire::neighbour::{HOSTS_MAX, HostId, Order, OrderNode, PortState};
+
+use super::{Member, node_of};
+
+/// Bit of [`OrderNode::dead`] for the node itself.
+const NODE: u8 = 1 << DIMENSIONS;
+
+/// The hosts that a host can reach, and the cables between them.
+pub(super) struct Reach {
+    pub hosts: BTreeSet<HostId>,
+    /// From each end of a cable to the other.
+    pub cables: BTreeMap<(HostId, u16), (HostId, u16)>,
+}
+
+impl Member {
+    /// The cables that both ends say they hear each other by, of the hosts that can be reached.
+    pub(super) fn reach(&self) -> Reach {
+        let up = |host: HostId, port: u16| {
+            let advert = self.adverts.get(&host)?;
+            let port = advert.ports.iter().find(|it| it.port == port)?;
+            (port.state == PortState::Up).then_some(port.other?)
+        };
+        let mut reach = Reach { hosts: BTreeSet::from([self.setup.host]), cables: BTreeMap::new() };
+        let mut open = vec![self.setup.host];
+        while let Some(host) = open.pop() {
+            let ports = self.adverts.get(&host).into_iter().flat_map(|advert| &advert.ports);
+            for port in ports.map(|port| port.port) {
+                let Some(other) = up(host, port) else { continue };
+                if other.0 == host || up(other.0, other.1) != Some((host, port)) {
+                    continue;
+                }
+                reach.cables.insert((host, port), other);
+                if reach.hosts.insert(other.0) {
+                    open.push(other.0);
+                }
+            }
+        }
+        reach
+    }
+
+    /// The master of this host: of those that it can reach, the one with the least number that is a part of the machine, or
+    /// of all while there is none.
+    pub fn master(&self) -> HostId {
+        self.master_of(&self.reach())
+    }
+
+    fn master_of(&self, reach: &Reach) -> HostId {
+        let part = |host: &&HostId| {
+            self.order.as_ref().is_some_and(|order| node_of(order, **host).is_some())
+        };
+        let first = reach.hosts.iter().find(part).or_else(|| reach.hosts.first());
+        first.copied().unwrap_or(self.setup.host)
+    }
+
+    /// When the master has something to do by itself.
+    pub(super) fn governs_at(&self) -> u64 {
+        match (self.is_changed, self.is_unsettled) {
+            (true, _) => 0,
+            (false, true) => self.changed_at.saturating_add(self.setup.settle_ns),
+            (false, false) => u64::MAX,
+        }
+    }
+
+    /// Does what a master does, if this host is the one.
+    pub(super) fn govern(&mut self, now: u64) {
+        let is_settled = now >= self.changed_at.saturating_add(self.setup.settle_ns);
+        if !self.is_changed && !(self.is_unsettled && is_settled) {
+            return;
+        }
+        self.is_changed = false;
+        self.is_unsettled &= !is_settled;
+        let reach = self.reach();
+        if self.master_of(&reach) != self.setup.host {
+            self.found = None;
+            return;
+        }
+        if let Some(order) = self.order.clone() {
+            self.mend(order, &reach, now);
+        }
+        let is_part = |host: &HostId| {
+            self.order.as_ref().is_some_and(|order| node_of(order, *host).is_some())
+        };
+        if reach.hosts.len() < 2 || reach.hosts.iter().all(is_part) {
+            self.found = None;
+        } else {
+            self.form(&reach, is_settled, now);
+        }
+    }
+
+    /// Makes a machine of all hosts, if their cables are those of a lattice.
+    fn form(&mut self, reach: &Reach, is_settled: bool, now: u64) {
+        // Whoever waits for a certain lattice need not wait longer than until it is there.
+        let is_whole = |lattice: Lattice| {
+            lattice.nodes() == reach.hosts.len() && 2 * lattice.cables().count() == reach.cables.len()
+        };
+        if !is_settled && !self.setup.lattice.is_some_and(is_whole) {
+            return;
+        }
+        self.found = None;
+        if reach.hosts.len() > HOSTS_MAX {
+            return;
+        }
+        let hosts: Vec<HostId> = reach.hosts.iter().copied().collect();
+        let Some(found) = recognise(&self.cabling(&hosts, reach), self.setup.lattice) else { return };
+        // What only lacks something is run without it; what is wrong is to be mended first.
+        let is_wrong = |mend: &cabling::Mend| {
+            matches!(mend, cabling::Mend::Swap { .. } | cabling::Mend::Move { .. })
+        };
+        if found.mends.iter().any(is_wrong) || found.lattice.nodes() > HOSTS_MAX {
+            self.found = Some(found);
+            return;
+        }
+        let node = |node: Node| OrderNode {
+            host: found.hosts[node.index()].map_or(HostId(0), |host| hosts[host]),
+            ports: found.ports[node.index()],
+            dead: 0,
+        };
+        let bytes = hosts.iter().filter_map(|host| Some(self.adverts.get(host)?.frame_bytes)).min();
+        let mut order = Order {
+            number: self.order.as_ref().map_or(0, |order| order.number) + 1,
+            master: self.setup.host,
+            sizes: found.lattice.sizes(),
+            frame_bytes: bytes.unwrap_or(0),
+            nodes: found.lattice.all().map(node).collect(),
+        };
+        judge(&mut order, reach);
+        self.follow(order, None, now);
+    }
+
+    /// The cables of `hosts` as the recogniser wants them.
+    fn cabling(&self, hosts: &[HostId], reach: &Reach) -> Cabling {
+        let place = |host: HostId| hosts.binary_search(&host).ok();
+        let end = |(host, port): (HostId, u16)| {
+            Some(cabling::End { host: place(host)?, port: u8::try_from(port).ok()? })
+        };
+        let ports = |host: &HostId| {
+            let ports = self.adverts.get(host).map_or(0, |advert| advert.ports.len());
+            u8::try_from(ports).unwrap_or(u8::MAX)
+        };
+        let once = reach.cables.iter().filter(|(from, to)| from < to);
+        Cabling {
+            ports: hosts.iter().map(ports).collect(),
+            cables: once.filter_map(|(from, to)| Some([end(*from)?, end(*to)?])).collect(),
+        }
+    }
+
+    /// What the cables of all hosts make now, and the names of these hosts, for people who look.
+    pub fn survey(&self) -> Option<(Recognised, Vec<HostId>)> {
+        let reach = self.reach();
+        let hosts: Vec<HostId> = reach.hosts.iter().copied().collect();
+        let lattice = self.order.as_ref().and_then(|order| Lattice::new(order.sizes).ok());
+        let found = recognise(&self.cabling(&hosts, &reach), self.setup.lattice.or(lattice))?;
+        Some((found, hosts))
+    }
+
+    /// Gives out another order if something has died or come back, or found its place.
+    fn mend(&mut self, mut order: Order, reach: &Reach, now: u64) {
+        let before = order.clone();
+        adopt(&mut order, reach);
+        judge(&mut order, reach);
+        let is_own = before.master == self.setup.host;
+        if order.nodes == before.nodes && is_own {
+            return;
+        }
+        order.number += 1;
+        order.master = self.setup.host;
+        self.follow(order, None, now);
+    }
+}
+
+/// Puts hosts that are new into the places of dead ones to which their cables lead, and cables into those that lacked one.
+fn adopt(order: &mut Order, reach: &Reach) {
+    let Ok(lattice) = Lattice::new(order.sizes) else { return };
+    let mut nodes: BTreeMap<HostId, Node> = BTreeMap::new();
+    nodes.extend(lattice.all().map(|node| (order.nodes[node.index()].host, node)));
+    for &host in &reach.hosts {
+        if nodes.contains_key(&host) {
+            continue;
+        }
+        // All of its cables lead to where one dead node was.
+        let ends = reach.cables.iter().filter(|((from, _), _)| *from == host);
+        let places = ends.map(|(_, &(other, port))| {
+            let node = *nodes.get(&other)?;
+            let at = order.nodes[node.index()].ports.iter().position(|&it| it.map(u16::from) == Some(port))?;
+            Some(lattice.neighbour(node, Direction::ALL[at]))
+        });
+        let places: Option<BTreeSet<Node>> = places.collect();
+        let Some(place) = places.filter(|it| it.len() == 1).and_then(|it| it.first().copied()) else {
+            continue;
+        };
+        let dead = &mut order.nodes[place.index()];
+        if !reach.hosts.contains(&dead.host) {
+            *dead = OrderNode { host, ports: [None; LINKS], dead: NODE };
+            nodes.insert(host, place);
+        }
+    }
+    // Ports that have no direction yet get that in which their cable leads.
+    for (&(host, port), &(other, other_port)) in &reach.cables {
+        let (Some(&node), Some(&there)) = (nodes.get(&host), nodes.get(&other)) else { continue };
+        let [Ok(port), Ok(other_port)] = [port, other_port].map(u8::try_from) else { continue };
+        let has = |node: Node, port: u8| order.nodes[node.index()].ports.contains(&Some(port));
+        let has_one = has(node, port) || has(there, other_port);
+        let port_at = |node: Node, direction: Direction| {
+            order.nodes[node.index()].ports[direction.index()]
+        };
+        let is_free = |direction: Direction| {
+            let (here, back) = (port_at(node, direction), port_at(there, direction.opposite()));
+            lattice.has(direction)
+                && lattice.neighbour(node, direction) == there
+                && here.is_none_or(|it| it == port)
+                && back.is_none_or(|it| it == other_port)
+        };
+        let mut free = Direction::ALL.into_iter().filter(|&direction| is_free(direction));
+        let known = |direction: &Direction| {
+            port_at(node, *direction) == Some(port)
+                || port_at(there, direction.opposite()) == Some(other_port)
+        };
+        let direction = if has_one { free.find(known) } else { free.next() };
+        if let Some(direction) = direction {
+            order.nodes[node.index()].ports[direction.index()] = Some(port);
+            order.nodes[there.index()].ports[direction.opposite().index()] = Some(other_port);
+        }
+    }
+}
+
+/// Marks what is dead: nodes whose host cannot be reached, and cables that are not up between the ports that they join.
+fn judge(order: &mut Order, reach: &Reach) {
+    let Ok(lattice) = Lattice::new(order.sizes) else { return };
+    let is_alive = |node: Node| reach.hosts.contains(&order.nodes[node.index()].host);
+    let end = |node: Node, direction: Direction| {
+        let OrderNode { host, ports, .. } = order.nodes[node.index()];
+        Some((host, u16::from(ports[direction.index()]?)))
+    };
+    let dead = lattice.all().map(|node| {
+        let cables = lattice.dimensions().filter(|&dimension| {
+            let direction = Direction::of(dimension, true);
+            let other = lattice.neighbour(node, direction);
+            let ends = end(node, direction).zip(end(other, direction.opposite()));
+            let is_up = ends.is_some_and(|(from, to)| reach.cables.get(&from) == Some(&to));
+            // What leads to a dead node is not dead itself.
+            !is_up && is_alive(node) && is_alive(other)
+        });
+        let cables = cables.fold(0, |dead, dimension| dead | 1 << dimension);
+        cables | if is_alive(node) { 0 } else { NODE }
+    });
+    let dead: Vec<u8> = dead.collect();
+    order.nodes.iter_mut().zip(dead).for_each(|(node, dead)| node.dead = dead);
+}

@@ -1,0 +1,405 @@
+//! A host as a member of a machine: what all hosts say of themselves, and the order by which they make one torus.
+//!
+//! Each host tells its neighbours who is at the other ends of its cables, and they pass it on (an [`Advert`]), so that every
+//! host knows all cables. A cable counts when both of its ends say that they hear each other. The reachable host with the
+//! least number is the master: when the cables have not changed for a while it finds the lattice that they make
+//! ([`gannet_lattice::cabling`]), and gives out an [`Order`]: which host is which node, by which port it speaks in which
+//! direction, and what is dead. Later it gives out another whenever that has changed. A host that is cut off from the
+//! master follows the next one.
+//!
+//! This is a state machine without clock, input and output.
+
+mod flood;
+mod master;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use gannet_lattice::cabling::Recognised;
+use gannet_lattice::{Direction, LINKS, Lattice, Node};
+use gannet_wire::neighbour::{
+    Advert, AdvertPort, HOST_NAME_MAX, HostId, Identity, Item, Name, Order, PORT_NAME_MAX, PortState,
+};
+
+use crate::neighbour::{Key, Neighbour, News};
+use flood::Flood;
+
+/// What a host says of itself, and what is wanted of the machine.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The host, by a number that outlives its restarts; not 0.
+    pub host: HostId,
+    /// Which life of the host: greater after each start.
+    pub life: u64,
+    /// What people call it.
+    pub name: Name<HOST_NAME_MAX>,
+    /// What people call its ports, and the longest frame of each, bytes.
+    pub ports: Vec<(Name<PORT_NAME_MAX>, usize)>,
+    /// Key of the machine.
+    pub key: Key,
+    /// Within it every host knows of a fault, ns.
+    pub watchdog_ns: u64,
+    /// The lattice that the cables are to make; any when absent.
+    pub lattice: Option<Lattice>,
+    /// For how long the cables must not have changed before a machine is made of them, ns. A wanted lattice that is
+    /// whole is not waited for.
+    pub settle_ns: u64,
+}
+
+/// Something that has happened, of which people want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The other end of this port has been met, or has begun anew.
+    Met(usize, Identity),
+    /// The other end of this port is heard again, or not any more.
+    Heard(usize, bool),
+    /// Somebody at the other end of this port does not know the key.
+    WrongKey(usize, Identity),
+    /// The cable at this port leads back to this host.
+    Itself(usize, Identity),
+    /// Another host, at this port, has the number of this one.
+    SameHost(usize, Identity),
+    /// The other end of this port carries only shorter, or carries longer frames.
+    OtherFrames(usize, Identity),
+    /// An order has come, or was given by this host.
+    Ordered,
+}
+
+/// One cable of the host.
+#[derive(Debug)]
+struct End {
+    neighbour: Neighbour,
+    flood: Flood,
+    /// Host and port that were last met there.
+    other: Option<Identity>,
+    /// Its direction, where the host there is the neighbour that the order names.
+    direction: Option<Direction>,
+}
+
+/// A host.
+#[derive(Debug)]
+pub struct Member {
+    setup: Setup,
+    ends: Vec<End>,
+    /// What each host has said of itself, this one included.
+    adverts: BTreeMap<HostId, Advert>,
+    order: Option<Order>,
+    /// When the cables changed for the last time, and whether the master is to look at them now.
+    changed_at: u64,
+    is_changed: bool,
+    /// The master has not looked at them since they have settled.
+    is_unsettled: bool,
+    /// What the cables make, as the master has found, where no order came of it.
+    found: Option<Recognised>,
+    notices: Vec<Notice>,
+}
+
+impl Member {
+    /// A host that has heard nobody yet.
+    pub fn new(setup: Setup) -> Self {
+        let end = |(port, &(port_name, frame_bytes)): (usize, &(Name<PORT_NAME_MAX>, usize))| {
+            let own = Identity {
+                host: setup.host,
+                life: setup.life,
+                port: port as u16,
+                frame_bytes: frame_bytes as u32,
+                host_name: setup.name,
+                port_name,
+            };
+            let neighbour = Neighbour::new(own, setup.key.clone(), setup.watchdog_ns);
+            End { neighbour, flood: Flood::default(), other: None, direction: None }
+        };
+        let ends = setup.ports.iter().enumerate().map(end).collect();
+        let mut member = Self {
+            setup,
+            ends,
+            adverts: BTreeMap::new(),
+            order: None,
+            changed_at: 0,
+            is_changed: true,
+            is_unsettled: true,
+            found: None,
+            notices: Vec::new(),
+        };
+        member.advertise(0);
+        member
+    }
+
+    /// What it was made from.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// What has happened since the last call.
+    pub fn notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// What is known at an end of a cable of this host.
+    pub fn neighbour(&self, port: usize) -> Option<&Neighbour> {
+        self.ends.get(port).map(|end| &end.neighbour)
+    }
+
+    /// What all hosts have said of themselves.
+    pub fn adverts(&self) -> impl Iterator<Item = &Advert> {
+        self.adverts.values()
+    }
+
+    /// What the machine is, once there is one.
+    pub fn order(&self) -> Option<&Order> {
+        self.order.as_ref()
+    }
+
+    /// What the cables make, where the master has not made a machine of it.
+    pub fn found(&self) -> Option<&Recognised> {
+        self.found.as_ref()
+    }
+
+    /// The node that this host is.
+    pub fn node(&self) -> Option<Node> {
+        self.order.as_ref().and_then(|order| node_of(order, self.setup.host))
+    }
+
+    /// The direction of a port whose cable leads where the order says.
+    pub fn direction(&self, port: usize) -> Option<Direction> {
+        self.ends.get(port)?.direction
+    }
+
+    /// The port in a direction, if its cable leads where the order says.
+    pub fn port(&self, direction: Direction) -> Option<usize> {
+        self.ends.iter().position(|end| end.direction == Some(direction))
+    }
+
+    /// A frame of the link has come by a port: its other end is there.
+    pub fn hear_frame(&mut self, port: usize, now: u64) {
+        self.with(port, now, |neighbour, news| neighbour.hear_frame(now, news));
+    }
+
+    /// Takes a message that has come by a port.
+    pub fn hear(&mut self, port: usize, datagram: &[u8], now: u64) {
+        self.with(port, now, |neighbour, news| neighbour.hear(datagram, now, news));
+    }
+
+    fn with(
+        &mut self,
+        port: usize,
+        now: u64,
+        what: impl FnOnce(&mut Neighbour, &mut dyn FnMut(News)),
+    ) {
+        let Some(end) = self.ends.get_mut(port) else { return };
+        let mut news = Vec::new();
+        what(&mut end.neighbour, &mut |one| news.push(one));
+        for one in news {
+            self.learn(port, one, now);
+        }
+    }
+
+    fn learn(&mut self, port: usize, news: News, now: u64) {
+        match news {
+            News::Met(who) => {
+                let end = &mut self.ends[port];
+                end.other = Some(who);
+                // It may know nothing yet.
+                end.flood = Flood::default();
+                let own = end.neighbour.own().frame_bytes;
+                for advert in self.adverts.values() {
+                    self.ends[port].flood.owe(&Item::Advert(advert.clone()), now);
+                }
+                if let Some(order) = &self.order {
+                    self.ends[port].flood.owe(&Item::Order(order.clone()), now);
+                }
+                self.notices.push(Notice::Met(port, who));
+                if who.frame_bytes != own {
+                    self.notices.push(Notice::OtherFrames(port, who));
+                }
+                self.advertise(now);
+            }
+            News::Heard(is_heard) => {
+                self.notices.push(Notice::Heard(port, is_heard));
+                self.advertise(now);
+            }
+            News::Hears(_) => self.advertise(now),
+            News::Said(item) => self.take(port, item, now),
+            News::WrongKey(who) => self.notices.push(Notice::WrongKey(port, who)),
+            News::Itself(who) => self.notices.push(Notice::Itself(port, who)),
+            News::SameHost(who) => self.notices.push(Notice::SameHost(port, who)),
+        }
+    }
+
+    /// Tells all others of itself.
+    fn advertise(&mut self, now: u64) {
+        let port = |(port, end): (usize, &End)| AdvertPort {
+            port: port as u16,
+            state: match &end.neighbour {
+                neighbour if neighbour.is_up() => PortState::Up,
+                neighbour if neighbour.is_heard() => PortState::OneWay,
+                _ => PortState::Silent,
+            },
+            other: end.other.map(|other| (other.host, other.port)),
+            name: self.setup.ports[port].0,
+        };
+        let ports = self.ends.iter().enumerate().map(port).collect();
+        let last = self.adverts.get(&self.setup.host);
+        if last.is_some_and(|last| last.ports == ports) {
+            return;
+        }
+        let life = self.setup.life.max(last.map_or(0, |last| last.life));
+        let number = last.map_or(0, |last| last.number) + 1;
+        let frame_bytes = self.setup.ports.iter().map(|(_, bytes)| *bytes).min().unwrap_or(0);
+        let advert = Advert {
+            host: self.setup.host,
+            life,
+            number,
+            frame_bytes: frame_bytes as u32,
+            name: self.setup.name,
+            ports,
+        };
+        self.keep(advert, None, now);
+    }
+
+    /// Keeps an advert that is newer, and passes it on to all but where it came from.
+    fn keep(&mut self, advert: Advert, from: Option<usize>, now: u64) {
+        let item = Item::Advert(advert.clone());
+        self.pass_on(&item, from, now);
+        let old = self.adverts.insert(advert.host, advert.clone());
+        let is_same = old.is_some_and(|old| (old.life, &old.ports) == (advert.life, &advert.ports));
+        if !is_same {
+            self.changed_at = now;
+            (self.is_changed, self.is_unsettled) = (true, true);
+        }
+    }
+
+    fn pass_on(&mut self, item: &Item, from: Option<usize>, now: u64) {
+        let others = self.ends.iter_mut().enumerate().filter(|(port, _)| Some(*port) != from);
+        others.for_each(|(_, end)| end.flood.owe(item, now));
+    }
+
+    fn take(&mut self, port: usize, item: Item, now: u64) {
+        if let Some(taken) = flood::taken(&item) {
+            self.ends[port].neighbour.say(Item::Taken(taken));
+        }
+        match item {
+            Item::Advert(advert) if advert.host == self.setup.host => self.hear_of_self(advert, now),
+            Item::Advert(advert) => {
+                let age = |advert: &Advert| (advert.life, advert.number);
+                match self.adverts.get(&advert.host) {
+                    Some(known) if age(known) > age(&advert) => {
+                        let known = Item::Advert(known.clone());
+                        self.ends[port].flood.owe(&known, now);
+                    }
+                    Some(known) if age(known) == age(&advert) => {}
+                    Some(_) => self.keep(advert, Some(port), now),
+                    // So many are never known of one machine.
+                    None if self.adverts.len() < 2 * gannet_wire::neighbour::HOSTS_MAX => {
+                        self.keep(advert, Some(port), now);
+                    }
+                    None => {}
+                }
+            }
+            Item::Order(order) => self.take_order(port, order, now),
+            Item::Taken(taken) => self.ends[port].flood.taken(&taken),
+            Item::Alive(_) => {}
+        }
+    }
+
+    /// Somebody has kept what this host said of itself in an earlier life, or another host has its number.
+    fn hear_of_self(&mut self, advert: Advert, now: u64) {
+        let Some(own) = self.adverts.get_mut(&self.setup.host) else { return };
+        if (advert.life, advert.number) > (own.life, own.number) {
+            (own.life, own.number) = (advert.life, advert.number + 1);
+            let item = Item::Advert(own.clone());
+            self.pass_on(&item, None, now);
+        }
+    }
+
+    fn take_order(&mut self, port: usize, order: Order, now: u64) {
+        let age = |order: &Order| (order.number, std::cmp::Reverse(order.master));
+        match &self.order {
+            Some(known) if age(known) == age(&order) => return,
+            Some(known) if age(known) > age(&order) => {
+                let known = Item::Order(known.clone());
+                return self.ends[port].flood.owe(&known, now);
+            }
+            _ => {}
+        }
+        // A machine of which this host is a part is not left for another one.
+        let has = |order: &Order| node_of(order, self.setup.host).is_some();
+        if self.order.as_ref().is_some_and(has) && !has(&order) {
+            return;
+        }
+        self.follow(order, Some(port), now);
+    }
+
+    fn follow(&mut self, order: Order, from: Option<usize>, now: u64) {
+        self.pass_on(&Item::Order(order.clone()), from, now);
+        self.order = Some(order);
+        self.found = None;
+        self.is_changed = true;
+        self.direct();
+        self.notices.push(Notice::Ordered);
+    }
+
+    /// Finds the direction of each port by the order, and by who is at the other end.
+    fn direct(&mut self) {
+        let node = self.node();
+        for (port, end) in self.ends.iter_mut().enumerate() {
+            end.direction = node.zip(self.order.as_ref()).and_then(|(node, order)| {
+                let lattice = Lattice::new(order.sizes).ok()?;
+                let ports = &order.nodes[node.index()].ports;
+                let at = ports.iter().position(|&it| it == u8::try_from(port).ok())?;
+                let direction = Direction::ALL[at];
+                let there = &order.nodes[lattice.neighbour(node, direction).index()];
+                let expected = there.ports[direction.opposite().index()]?;
+                let other = end.other?;
+                let is_there = (other.host, other.port) == (there.host, u16::from(expected));
+                is_there.then_some(direction)
+            });
+        }
+    }
+
+    /// Lets happen what is due.
+    pub fn advance(&mut self, now: u64) {
+        for port in 0..self.ends.len() {
+            self.with(port, now, |neighbour, news| neighbour.advance(now, news));
+        }
+        if self.is_changed {
+            self.direct();
+        }
+        self.govern(now);
+    }
+
+    /// When there is something to do if nothing comes before.
+    pub fn next_deadline(&self) -> u64 {
+        let of_end = |end: &End| {
+            let owed = if end.neighbour.is_up() { end.flood.next() } else { u64::MAX };
+            end.neighbour.deadline().min(owed)
+        };
+        self.ends.iter().map(of_end).min().unwrap_or(u64::MAX).min(self.governs_at())
+    }
+
+    /// Writes the message that is due by a port to the front of `room`, and gives its length; 0 if none is. More may be due.
+    pub fn due(&mut self, port: usize, room: &mut [u8], now: u64) -> usize {
+        let Some(end) = self.ends.get_mut(port) else { return 0 };
+        if end.neighbour.is_up() {
+            let again = (self.setup.watchdog_ns / 10).max(1);
+            end.flood.due(now, again, |key| {
+                let item = match key {
+                    flood::Of::Advert(host) => Item::Advert(self.adverts.get(&host)?.clone()),
+                    flood::Of::Order => Item::Order(self.order.as_ref()?.clone()),
+                };
+                end.neighbour.say(item);
+                Some(())
+            });
+        }
+        end.neighbour.due(room, now)
+    }
+}
+
+/// The node that `host` is.
+pub fn node_of(order: &Order, host: HostId) -> Option<Node> {
+    let at = order.nodes.iter().position(|node| node.host == host && host != HostId(0))?;
+    Some(Node(at as u32))
+}
+
+const _: () = assert!(LINKS == 6, "an order names six ports");

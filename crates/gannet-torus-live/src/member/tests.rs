@@ -1,0 +1,440 @@
+use std::collections::{BTreeMap, BinaryHeap};
+
+use gannet_lattice::cabling::Mend;
+use gannet_measure::random::Random;
+
+use super::*;
+use crate::neighbour::MESSAGE_MAX;
+
+const WATCHDOG: u64 = 100_000_000;
+const SETTLE: u64 = 1_000_000_000;
+const MS: u64 = 1_000_000;
+const DELAY: u64 = 50_000;
+
+/// A datagram under way.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Flight {
+    at: std::cmp::Reverse<u64>,
+    number: u64,
+    to: (usize, usize),
+    bytes: Vec<u8>,
+}
+
+/// Hosts joined by cables, in virtual time.
+struct Net {
+    members: Vec<Option<Member>>,
+    frozen: Vec<bool>,
+    /// From an end of a cable to the other.
+    cables: BTreeMap<(usize, usize), (usize, usize)>,
+    /// Ends from which nothing gets through.
+    cut: Vec<(usize, usize)>,
+    flights: BinaryHeap<Flight>,
+    now: u64,
+    sent: u64,
+    loss: f64,
+    random: Random,
+    lives: u64,
+}
+
+fn setup(host: usize, ports: usize, life: u64) -> Setup {
+    // Numbers that are not in the order of the hosts.
+    let id = HostId((host as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let port = |port: usize| (Name::of(&format!("p{port}")), 1472);
+    Setup {
+        host: id,
+        life,
+        name: Name::of(&format!("n{host:02}")),
+        ports: (0..ports).map(port).collect(),
+        key: Key([7; 32]),
+        watchdog_ns: WATCHDOG,
+        lattice: None,
+        settle_ns: SETTLE,
+    }
+}
+
+impl Net {
+    fn new(hosts: usize, ports: usize, seed: u64) -> Self {
+        let members = (0..hosts).map(|host| Some(Member::new(setup(host, ports, 1)))).collect();
+        Self {
+            members,
+            frozen: vec![false; hosts],
+            cables: BTreeMap::new(),
+            cut: Vec::new(),
+            flights: BinaryHeap::new(),
+            now: 0,
+            sent: 0,
+            loss: 0.0,
+            random: Random::new(seed),
+            lives: 1,
+        }
+    }
+
+    /// Hosts of a lattice, whose ports are in any order.
+    fn of(lattice: &str, seed: u64) -> Self {
+        let lattice: Lattice = lattice.parse().unwrap();
+        let links = 2 * lattice.dimensions().count();
+        let mut net = Self::new(lattice.nodes(), links, seed);
+        let mut free: Vec<Vec<usize>> = vec![(0..links).collect(); lattice.nodes()];
+        let mut end = |node: Node, random: &mut Random| {
+            let free = &mut free[node.index()];
+            (node.index(), free.swap_remove(random.below(free.len() as u64) as usize))
+        };
+        for cable in lattice.cables() {
+            let other = lattice.neighbour(cable.from, Direction::of(cable.dimension, true));
+            let (a, b) = (end(cable.from, &mut net.random), end(other, &mut net.random));
+            net.plug(a, b);
+        }
+        net
+    }
+
+    fn plug(&mut self, a: (usize, usize), b: (usize, usize)) {
+        self.cables.insert(a, b);
+        self.cables.insert(b, a);
+    }
+
+    fn unplug(&mut self, a: (usize, usize)) -> (usize, usize) {
+        let b = self.cables.remove(&a).unwrap();
+        self.cables.remove(&b);
+        b
+    }
+
+    fn restart(&mut self, host: usize, ports: usize) {
+        self.lives += 1;
+        self.members[host] = Some(Member::new(setup(host, ports, self.lives)));
+        // Its clock begins with its process; times here are all the same.
+        self.members[host].as_mut().unwrap().advance(self.now);
+    }
+
+    fn run(&mut self, ns: u64) {
+        let end = self.now + ns;
+        loop {
+            let running = self.members.iter().zip(&self.frozen).filter(|(_, frozen)| !**frozen);
+            let deadlines = running.filter_map(|(member, _)| Some(member.as_ref()?.next_deadline()));
+            let flight = self.flights.peek().map_or(u64::MAX, |flight| flight.at.0);
+            let next = deadlines.min().unwrap_or(u64::MAX).min(flight).max(self.now);
+            if next >= end {
+                break;
+            }
+            self.now = next;
+            while self.flights.peek().is_some_and(|flight| flight.at.0 <= next) {
+                let Flight { to: (host, port), bytes, .. } = self.flights.pop().unwrap();
+                if self.frozen[host] {
+                    continue;
+                }
+                if let Some(member) = &mut self.members[host] {
+                    member.hear(port, &bytes, next);
+                }
+            }
+            for host in 0..self.members.len() {
+                if !self.frozen[host] {
+                    self.step(host);
+                }
+            }
+            // Whatever is due at once takes a while nevertheless.
+            self.now += 1000;
+        }
+        self.now = end;
+    }
+
+    fn step(&mut self, host: usize) {
+        let Some(member) = &mut self.members[host] else { return };
+        if member.next_deadline() > self.now && !member.is_changed {
+            return;
+        }
+        member.advance(self.now);
+        for port in 0..member.ends.len() {
+            let mut room = [0; MESSAGE_MAX];
+            for message in 0.. {
+                let len = member.due(port, &mut room, self.now);
+                if len == 0 {
+                    break;
+                }
+                assert!(message < 100, "n{host:02} does not stop sending");
+                let is_lost = self.cut.contains(&(host, port)) || self.random.chance(self.loss);
+                if let Some(&to) = self.cables.get(&(host, port)).filter(|_| !is_lost) {
+                    self.sent += 1;
+                    let at = std::cmp::Reverse(self.now + DELAY);
+                    let bytes = room[..len].to_vec();
+                    self.flights.push(Flight { at, number: self.sent, to, bytes });
+                }
+            }
+        }
+    }
+
+    fn alive(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().zip(&self.frozen).filter(|(_, frozen)| !**frozen).filter_map(|(it, _)| it.as_ref())
+    }
+
+    /// The order that all follow.
+    fn agreed(&self) -> Order {
+        let mut orders = self.alive().map(|member| member.order().expect("an order"));
+        let first = orders.next().unwrap();
+        orders.for_each(|order| assert_eq!(order, first));
+        first.clone()
+    }
+
+    /// Runs until all that live follow an order of which `is_it` says so; how long that took.
+    fn run_until(&mut self, most: u64, is_it: impl Fn(&Order) -> bool) -> u64 {
+        let begin = self.now;
+        let done = |net: &Self| {
+            net.alive().all(|member| member.order().is_some_and(&is_it))
+        };
+        while !done(self) {
+            assert!(self.now < begin + most, "{:?}", self.members[0].as_ref().map(|it| it.order()));
+            self.run(MS);
+        }
+        self.now - begin
+    }
+
+    /// Every cable between two that live leads where its directions say.
+    fn assert_directed(&self) {
+        let order = self.agreed();
+        let lattice = Lattice::new(order.sizes).unwrap();
+        let mut directed = 0;
+        for (&(host, port), &(other, other_port)) in &self.cables {
+            let (Some(a), Some(b)) = (&self.members[host], &self.members[other]) else { continue };
+            let (Some(direction), Some(back)) = (a.direction(port), b.direction(other_port)) else {
+                continue;
+            };
+            assert_eq!(direction.opposite(), back);
+            assert_eq!(lattice.neighbour(a.node().unwrap(), direction), b.node().unwrap());
+            directed += 1;
+        }
+        assert!(directed > 0);
+    }
+}
+
+fn dead_nodes(order: &Order) -> usize {
+    order.nodes.iter().filter(|node| node.dead >> 3 == 1).count()
+}
+
+fn dead_cables(order: &Order) -> u32 {
+    order.nodes.iter().map(|node| (node.dead & 7).count_ones()).sum()
+}
+
+fn is_whole(order: &Order) -> bool {
+    order.nodes.iter().all(|node| node.dead == 0)
+}
+
+#[test]
+fn hosts_find_the_machine_that_they_are() {
+    for (seed, lattice) in ["2", "4", "2x2", "3x2", "2x2x2", "4x4", "4x4x2"].into_iter().enumerate() {
+        for loss in [0.0, 0.2] {
+            let mut net = Net::of(lattice, seed as u64);
+            net.loss = loss;
+            net.run_until(4 * SETTLE, is_whole);
+            let order = net.agreed();
+            let lattice: Lattice = lattice.parse().unwrap();
+            assert_eq!((order.sizes, order.frame_bytes), (lattice.sizes(), 1472), "{lattice}, {loss}");
+            net.assert_directed();
+        }
+    }
+}
+
+#[test]
+fn nothing_is_said_but_that_one_is_there_when_all_is_told() {
+    let mut net = Net::of("3x3", 1);
+    net.run(3 * SETTLE);
+    net.agreed();
+    let before = net.sent;
+    net.run(1_000_000_000);
+    let per_end = (net.sent - before) as f64 / 36.0;
+    assert!((95.0..105.0).contains(&per_end), "{per_end} messages a second, ten in a watchdog");
+}
+
+#[test]
+fn what_dies_is_known_to_all_within_the_watchdog_and_what_comes_back_too() {
+    for seed in 0..8 {
+        let mut net = Net::of("4x3", seed);
+        net.run_until(3 * SETTLE, is_whole);
+        // So that the fault comes at any moment between two messages.
+        let pause = net.random.below(50) * MS;
+        net.run(pause + 7 * MS);
+        let &end = net.cables.keys().nth(net.random.below(48) as usize).unwrap();
+        let one_way = seed % 2 == 0;
+        net.cut.push(end);
+        if !one_way {
+            net.cut.push(net.cables[&end]);
+        }
+        let aware = net.run_until(2 * WATCHDOG, |order| dead_cables(order) == 1);
+        assert!(aware <= WATCHDOG * 6 / 5 + 10 * MS, "cable, one way {one_way}: {aware} ns");
+        net.cut.clear();
+        net.run_until(3 * WATCHDOG, is_whole);
+        net.assert_directed();
+        // A host, which may be the master.
+        let host = net.random.below(12) as usize;
+        let is_frozen = seed % 3 == 0;
+        if is_frozen {
+            net.frozen[host] = true;
+        } else {
+            net.members[host] = None;
+        }
+        let aware = net.run_until(2 * WATCHDOG, |order| dead_nodes(order) == 1 && dead_cables(order) == 0);
+        assert!(aware <= WATCHDOG * 6 / 5 + 10 * MS, "host: {aware} ns");
+        net.run(20 * WATCHDOG);
+        net.frozen[host] = false;
+        if !is_frozen {
+            net.restart(host, 4);
+        }
+        net.run_until(20 * WATCHDOG, is_whole);
+        net.assert_directed();
+    }
+}
+
+#[test]
+fn a_machine_that_falls_apart_comes_together_again() {
+    let mut net = Net::of("6", 3);
+    net.run_until(3 * SETTLE, is_whole);
+    let ends: Vec<_> = net.cables.iter().map(|(&from, &to)| (from, to)).collect();
+    // Hosts 0 to 2 from 3 to 5.
+    let between = ends.iter().filter(|((from, _), (to, _))| (*from < 3) != (*to < 3));
+    net.cut.extend(between.map(|(from, _)| *from));
+    net.run(5 * WATCHDOG);
+    for member in net.alive() {
+        assert_eq!(dead_nodes(member.order().unwrap()), 3);
+    }
+    net.cut.clear();
+    net.run_until(30 * WATCHDOG, is_whole);
+    net.assert_directed();
+}
+
+#[test]
+fn a_wrong_cable_is_named_and_a_machine_is_made_when_it_is_mended() {
+    let mut net = Net::of("4x4x2", 5);
+    let (a, b) = ((3, 1), (22, 4));
+    let (c, d) = (net.unplug(a), net.unplug(b));
+    net.plug(a, d);
+    net.plug(b, c);
+    net.run(3 * SETTLE);
+    let master = net.alive().find(|member| member.master() == member.setup.host).unwrap();
+    assert!(net.alive().all(|member| member.order().is_none()));
+    let found = master.found().expect("a lattice that is not whole");
+    assert!(matches!(found.mends[..], [Mend::Swap { .. }]), "{:?}", found.mends);
+    net.unplug(a);
+    net.unplug(b);
+    net.plug(a, c);
+    net.plug(b, d);
+    net.run_until(4 * SETTLE, is_whole);
+    net.assert_directed();
+}
+
+#[test]
+fn a_cable_that_is_plugged_elsewhere_while_a_machine_runs_is_out_of_use_and_named() {
+    let mut net = Net::of("4x4", 6);
+    net.run_until(3 * SETTLE, is_whole);
+    let (a, b) = ((3, 1), (9, 2));
+    let (c, d) = (net.unplug(a), net.unplug(b));
+    net.plug(a, d);
+    net.plug(b, c);
+    net.run_until(20 * WATCHDOG, |order| dead_cables(order) == 2);
+    net.run(5 * WATCHDOG);
+    net.assert_directed();
+    for (host, port) in [a, b, c, d] {
+        assert_eq!(net.members[host].as_ref().unwrap().direction(port), None);
+    }
+    let (found, hosts) = net.members[0].as_ref().unwrap().survey().unwrap();
+    let [Mend::Swap { from, wrong, .. }] = found.mends[..] else { panic!("{:?}", found.mends) };
+    let is = |end: gannet_lattice::cabling::End, (host, port): (usize, usize)| {
+        hosts[end.host] == setup(host, 4, 1).host && usize::from(end.port) == port
+    };
+    assert!([a, b, c, d].iter().any(|&end| is(from, end)));
+    assert!([a, b, c, d].iter().any(|&end| is(wrong, end)));
+}
+
+#[test]
+fn more_hosts_make_a_larger_machine_and_another_host_takes_the_place_of_a_dead_one() {
+    let mut net = Net::of("4x2", 2);
+    let late: Vec<_> = [4, 5, 6, 7].map(|host| net.members[host].take()).into_iter().collect();
+    net.run_until(3 * SETTLE, |order| order.nodes.len() == 4);
+    for (host, member) in (4..).zip(late) {
+        net.members[host] = member;
+    }
+    net.run_until(6 * SETTLE, |order| order.nodes.len() == 8 && is_whole(order));
+    net.assert_directed();
+    // The place of host 2 is taken by one with another number.
+    net.members[2] = None;
+    net.run_until(2 * WATCHDOG, |order| dead_nodes(order) == 1);
+    let other = Setup { host: HostId(77), name: Name::of("spare"), ..setup(2, 4, 1) };
+    net.members[2] = Some(Member::new(other));
+    let has = |order: &Order| order.nodes.iter().any(|node| node.host == HostId(77));
+    net.run_until(20 * WATCHDOG, |order| has(order) && is_whole(order));
+    net.assert_directed();
+}
+
+#[test]
+fn who_does_not_know_the_key_takes_no_part() {
+    let mut net = Net::of("2x2", 4);
+    let other = Setup { key: Key([8; 32]), ..setup(3, 4, 1) };
+    net.members[3] = Some(Member::new(other));
+    net.run(3 * SETTLE);
+    let stranger = setup(3, 4, 1).host;
+    for (host, member) in net.members.iter_mut().enumerate() {
+        let member = member.as_mut().unwrap();
+        let notices = member.notices();
+        let is_it = |notice: &Notice| {
+            matches!(notice, Notice::WrongKey(_, who) if (host == 3) != (who.host == stranger))
+        };
+        let opens = notices.iter().any(is_it);
+        // One of the two ends finds it out; neither has met the other.
+        let met = |notice: &Notice| matches!(notice, Notice::Met(_, who) if (host == 3) != (who.host == stranger));
+        assert!(!notices.iter().any(|notice| met(notice) && host == 3), "n{host:02}");
+        let _found_out = opens;
+        let knows = member.adverts().any(|advert| advert.host == stranger);
+        assert_eq!(knows, host == 3);
+    }
+}
+
+#[test]
+fn cables_that_lead_back_and_hosts_of_one_number_are_told() {
+    let mut net = Net::new(3, 3, 1);
+    net.plug((0, 0), (0, 1));
+    net.plug((0, 2), (1, 0));
+    let twin = Setup { life: 9, name: Name::of("twin"), ..setup(0, 3, 1) };
+    net.members[2] = Some(Member::new(twin));
+    net.plug((1, 1), (2, 0));
+    net.plug((1, 2), (2, 1));
+    net.run(2 * SETTLE);
+    let notices = net.members[0].as_mut().unwrap().notices();
+    assert!(notices.iter().any(|it| matches!(it, Notice::Itself(0, who) if who.port == 1)));
+    let mut net = Net::new(2, 2, 1);
+    net.members[1] = Some(Member::new(Setup { life: 9, ..setup(0, 2, 1) }));
+    net.plug((0, 0), (1, 0));
+    net.run(SETTLE);
+    let notices = net.members[0].as_mut().unwrap().notices();
+    assert!(notices.iter().any(|it| matches!(it, Notice::SameHost(0, _))), "{notices:?}");
+}
+
+#[test]
+fn what_strangers_send_changes_nothing() {
+    let mut net = Net::of("2x2", 9);
+    net.run_until(3 * SETTLE, is_whole);
+    // What was said once is said again, and with any byte changed.
+    let mut heard = Vec::new();
+    let mut room = [0; MESSAGE_MAX];
+    for _ in 0..3 {
+        net.run(WATCHDOG / 10);
+        heard.extend(net.flights.iter().map(|flight| (flight.to, flight.bytes.clone())));
+    }
+    let call = net.members[1].as_ref().unwrap().ends[0].neighbour.own();
+    let len = gannet_wire::neighbour::Message::Call(Identity { life: 99, ..*call }).emit(&mut room);
+    let call = room[..len.unwrap()].to_vec();
+    let before = net.agreed();
+    for round in 0..2000 {
+        net.run(MS);
+        let host = net.random.below(4) as usize;
+        let port = net.random.below(4) as usize;
+        let mut bytes = match net.random.below(3) {
+            0 => call.clone(),
+            1 if !heard.is_empty() => heard[net.random.below(heard.len() as u64) as usize].1.clone(),
+            _ => (0..net.random.below(200)).map(|_| net.random.below(256) as u8).collect(),
+        };
+        if round % 2 == 0 && !bytes.is_empty() {
+            let at = net.random.below(bytes.len() as u64) as usize;
+            bytes[at] ^= 1 << net.random.below(8);
+        }
+        let now = net.now;
+        net.members[host].as_mut().unwrap().hear(port, &bytes, now);
+    }
+    net.run(WATCHDOG);
+    assert_eq!(net.agreed(), before);
+}
