@@ -147,7 +147,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// The near node, which this thread drives, and the thread of the far one.
 struct Pair {
-    near: Driver<Vec<u8>>,
+    near: Driver<TorusNode<Vec<u8>>>,
     stop: Arc<AtomicBool>,
     far: Option<thread::JoinHandle<()>>,
 }
@@ -171,7 +171,7 @@ impl Pair {
             let mut driver =
                 Driver::new(torus_node(configuration, &routes, bytes_max)?, patience.spin_ns);
             for (direction, port) in ways.into_iter().zip(ports) {
-                driver.plug(direction, Box::new(port));
+                driver.plug(direction.index(), Box::new(port));
             }
             Ok(driver)
         };
@@ -265,7 +265,7 @@ impl Drop for Pair {
 }
 
 /// Takes PUTs, and answers those that want it.
-fn answer(mut driver: Driver<Vec<u8>>, stop: &AtomicBool) {
+fn answer(mut driver: Driver<TorusNode<Vec<u8>>>, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         driver.send();
         driver.receive();

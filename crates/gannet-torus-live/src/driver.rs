@@ -1,9 +1,9 @@
-//! What keeps a node going between the ports of its links.
+//! What keeps a node going between its ports.
 
 use std::io;
 use std::time::Duration;
 
-use gannet_lattice::{Direction, LINKS};
+use gannet_lattice::Direction;
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_rdma::PhysicalMemory;
 use gannet_torus::link::FrameError;
@@ -43,37 +43,77 @@ struct Plugged {
     is_blocked: bool,
 }
 
-/// A node and its ports, on one thread.
+/// What takes the frames that ports bring, and has those that are to be sent.
+pub trait Speaker {
+    /// Takes a frame that has come by a port.
+    ///
+    /// # Errors
+    /// When it is of no use; nothing of it was taken then.
+    fn accept(&mut self, port: usize, frame: &[u8], now: u64) -> Result<(), FrameError>;
+
+    /// Writes the frame that is due by a port to the front of `frame`, and gives its length; 0 if none is. More may be
+    /// due behind it.
+    fn emit(&mut self, port: usize, frame: &mut [u8], now: u64) -> usize;
+
+    /// Lets time pass.
+    fn advance(&mut self, now: u64);
+
+    /// When there is something to do if no frame comes before; none if never.
+    fn next_deadline(&self) -> Option<u64>;
+}
+
+/// Its ports are its links, by the numbers of their directions.
+impl<M: PhysicalMemory> Speaker for TorusNode<M> {
+    fn accept(&mut self, port: usize, frame: &[u8], now: u64) -> Result<(), FrameError> {
+        self.accept(Direction::ALL[port], frame, now)
+    }
+
+    fn emit(&mut self, port: usize, frame: &mut [u8], now: u64) -> usize {
+        self.emit(Direction::ALL[port], frame, now)
+    }
+
+    fn advance(&mut self, now: u64) {
+        self.advance_in_part(now);
+    }
+
+    fn next_deadline(&self) -> Option<u64> {
+        self.next_deadline()
+    }
+}
+
+/// A node, or a host, and its ports, on one thread.
 #[derive(Debug)]
-pub struct Driver<M> {
-    node: TorusNode<M>,
-    ports: [Option<Plugged>; LINKS],
+pub struct Driver<S> {
+    node: S,
+    ports: Vec<Option<Plugged>>,
     clock: SystemClock,
     spin_ns: u64,
     /// When the last frame came.
     busy_at: u64,
 }
 
-impl<M: PhysicalMemory> Driver<M> {
+impl<S: Speaker> Driver<S> {
     /// A driver of `node`, which has no cables yet and spins for `spin_ns` after the last frame before it sleeps.
-    pub fn new(node: TorusNode<M>, spin_ns: u64) -> Self {
-        let ports = [const { None }; LINKS];
-        Self { node, ports, clock: SystemClock::start(), spin_ns, busy_at: 0 }
+    pub fn new(node: S, spin_ns: u64) -> Self {
+        Self { node, ports: Vec::new(), clock: SystemClock::start(), spin_ns, busy_at: 0 }
     }
 
-    /// Plugs the end of a cable into the link in `direction`, in the place of any other.
-    pub fn plug(&mut self, direction: Direction, port: Box<dyn Port + Send>) {
+    /// Plugs the end of a cable into the port of this number, in the place of any other.
+    pub fn plug(&mut self, number: usize, port: Box<dyn Port + Send>) {
+        if self.ports.len() <= number {
+            self.ports.resize_with(number + 1, || None);
+        }
         let counters = PortCounters::default();
-        self.ports[direction.index()] = Some(Plugged { port, counters, is_blocked: false });
+        self.ports[number] = Some(Plugged { port, counters, is_blocked: false });
     }
 
     /// The node.
-    pub fn node(&self) -> &TorusNode<M> {
+    pub fn node(&self) -> &S {
         &self.node
     }
 
     /// The node, to be posted to and polled; what is posted leaves in the next [`step`](Self::step).
-    pub fn node_mut(&mut self) -> &mut TorusNode<M> {
+    pub fn node_mut(&mut self) -> &mut S {
         &mut self.node
     }
 
@@ -82,9 +122,9 @@ impl<M: PhysicalMemory> Driver<M> {
         self.clock.now_ns()
     }
 
-    /// What came and went by the port in `direction`, if a cable is plugged in there.
-    pub fn counters(&self, direction: Direction) -> Option<PortCounters> {
-        let Plugged { port, counters, .. } = self.ports[direction.index()].as_ref()?;
+    /// What came and went by the port of this number, if a cable is plugged in there.
+    pub fn counters(&self, number: usize) -> Option<PortCounters> {
+        let Plugged { port, counters, .. } = self.ports.get(number)?.as_ref()?;
         Some(PortCounters { strangers: port.strangers(), ..counters.clone() })
     }
 
@@ -100,12 +140,12 @@ impl<M: PhysicalMemory> Driver<M> {
         // Frames that waited while this thread did not run are heard before the silence is judged.
         let now = self.clock.now_ns();
         let mut is_busy = false;
-        for (plugged, direction) in self.ports.iter_mut().zip(Direction::ALL) {
+        for (number, plugged) in self.ports.iter_mut().enumerate() {
             if let Some(plugged) = plugged {
-                is_busy |= plugged.receive(&mut self.node, direction, now);
+                is_busy |= plugged.receive(&mut self.node, number, now);
             }
         }
-        self.node.advance_in_part(now);
+        self.node.advance(now);
         if is_busy {
             self.busy_at = now;
         }
@@ -115,11 +155,11 @@ impl<M: PhysicalMemory> Driver<M> {
     /// Sends what is due; gives whether a frame went.
     pub fn send(&mut self) -> bool {
         let now = self.clock.now_ns();
-        self.node.advance_in_part(now);
+        self.node.advance(now);
         let mut is_busy = false;
-        for (plugged, direction) in self.ports.iter_mut().zip(Direction::ALL) {
+        for (number, plugged) in self.ports.iter_mut().enumerate() {
             if let Some(plugged) = plugged {
-                is_busy |= plugged.send(&mut self.node, direction, now);
+                is_busy |= plugged.send(&mut self.node, number, now);
             }
         }
         if is_busy {
@@ -158,15 +198,10 @@ impl<M: PhysicalMemory> Driver<M> {
 }
 
 impl Plugged {
-    fn receive<M: PhysicalMemory>(
-        &mut self,
-        node: &mut TorusNode<M>,
-        direction: Direction,
-        now: u64,
-    ) -> bool {
+    fn receive(&mut self, node: &mut impl Speaker, number: usize, now: u64) -> bool {
         let counters = &mut self.counters;
         let before = counters.taken;
-        let received = self.port.receive(&mut |frame| match node.accept(direction, frame, now) {
+        let received = self.port.receive(&mut |frame| match node.accept(number, frame, now) {
             Ok(()) => counters.taken += 1,
             Err(refusal) => {
                 counters.refused += 1;
@@ -180,16 +215,11 @@ impl Plugged {
         }
     }
 
-    fn send<M: PhysicalMemory>(
-        &mut self,
-        node: &mut TorusNode<M>,
-        direction: Direction,
-        now: u64,
-    ) -> bool {
+    fn send(&mut self, node: &mut impl Speaker, number: usize, now: u64) -> bool {
         let counters = &mut self.counters;
         let before = counters.sent;
         let sent = self.port.send(&mut |frame| {
-            let length = node.emit(direction, frame, now);
+            let length = node.emit(number, frame, now);
             counters.sent += u64::from(length > 0);
             length
         });

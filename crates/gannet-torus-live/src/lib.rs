@@ -1,19 +1,25 @@
-//! A torus of hosts: drivers of ports, and what keeps a node going between them.
+//! A torus of hosts: they find each other, make one machine, and carry its packets.
 //!
 //! A [`Port`] carries frames to the other end of a cable and from it: between threads of a process ([`memory`]), or as
-//! datagrams of a socket ([`udp`]). A [`Driver`] owns a node ([`gannet_torus::node::TorusNode`]) and the ports of its
-//! links, and does what lies between: it takes what has come, lets time pass, sends what is due, and sleeps until the
-//! next frame or deadline.
+//! datagrams of a socket ([`udp`]). A [`Driver`] owns a [`Speaker`] and its ports, and does what lies between: it takes what
+//! has come, lets time pass, sends what is due, and sleeps until the next frame or deadline.
+//!
+//! Who speaks is a node alone ([`gannet_torus::node::TorusNode`]), where it is known which cable leads where, or a
+//! [`Host`]: it meets its [`neighbour`]s, becomes a [`member`] of the machine that their cables make, and from then on
+//! drives the node that it is there.
 #![forbid(unsafe_code)]
 
 mod driver;
+mod host;
 pub mod member;
 pub mod memory;
 pub mod neighbour;
 mod patience;
 mod port;
+pub mod status;
 pub mod udp;
 
-pub use driver::{Driver, PortCounters};
+pub use driver::{Driver, PortCounters, Speaker};
+pub use host::{Host, Probe};
 pub use patience::Patience;
 pub use port::Port;

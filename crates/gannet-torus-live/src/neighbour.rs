@@ -239,7 +239,11 @@ impl Neighbour {
         let Some(mut state) = self.begin(false) else { return };
         let Ok(len) = state.read_message(noise, &mut self.room) else {
             self.refused.forged += 1;
-            return news(News::WrongKey(who));
+            // Who is there knows the key: a stranger has spoken in its name.
+            if !self.is_heard {
+                news(News::WrongKey(who));
+            }
+            return;
         };
         // What is sealed is what counts.
         if self.room.get(..len).map(Identity::parse) != Some(Ok(who)) {

@@ -65,7 +65,7 @@ impl Machine {
         let routes = Arc::new(Routes::dimension_order(lattice));
         let frame_bytes = ports.iter().map(|(.., port)| port.frame_bytes()).min().unwrap();
         let window = ports.iter().map(|(.., port)| port.window_bytes()).min().unwrap();
-        let mut drivers: Vec<Driver<Vec<u8>>> = lattice
+        let mut drivers: Vec<Driver<TorusNode<Vec<u8>>>> = lattice
             .all()
             .map(|node| {
                 let session = 100 + node.0;
@@ -74,7 +74,7 @@ impl Machine {
             })
             .collect();
         for (node, direction, port) in ports {
-            drivers[node.index()].plug(direction, port);
+            drivers[node.index()].plug(direction.index(), port);
         }
         let nodes = lattice.nodes() as u32;
         let threads = drivers.into_iter().map(|driver| {
@@ -124,7 +124,7 @@ fn live_node(
 
 /// Runs a node: its next PUT is posted when the last one is acknowledged.
 fn run(
-    mut driver: Driver<Vec<u8>>,
+    mut driver: Driver<TorusNode<Vec<u8>>>,
     shared: &Shared,
     (nodes, far, rounds): (u32, u32, u32),
 ) -> Finished {
@@ -174,7 +174,7 @@ fn run(
             shared.up.fetch_add(u32::from(is_up), Ordering::Relaxed);
         }
     }
-    let refused = Direction::ALL.into_iter().filter_map(|direction| driver.counters(direction));
+    let refused = Direction::ALL.into_iter().filter_map(|direction| driver.counters(direction.index()));
     Finished {
         counters: *driver.node().counters(),
         downs: links(driver.node()).map(|link| link.counters().downs).sum(),

@@ -1,4 +1,5 @@
 //! Cables and nodes, with real threads, sockets and time.
 
 mod conformance;
+mod host;
 mod machine;

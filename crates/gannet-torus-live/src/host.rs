@@ -1,0 +1,299 @@
+//! A host: a member of a machine, and the node that it is there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gannet_lattice::{Cable, DIMENSIONS, Faults, Lattice, Node};
+use gannet_memory::Registration;
+use gannet_rdma::{Completion, Put, Request};
+use gannet_torus::Routes;
+use gannet_torus::link::FrameError;
+use gannet_torus::node::TorusNode;
+use gannet_wire::neighbour::{HostId, Order, is_message};
+
+use crate::driver::Speaker;
+use crate::member::{Member, Notice};
+use crate::patience::Patience;
+
+/// Bytes of a page of the memory of a node.
+const PAGE: usize = 4096;
+/// Where in the memory of every host the page lies to which others send their probes.
+const PROBE_ADDRESS: u64 = 1 << 40;
+/// Bytes of a probe.
+const PROBE_LEN: usize = 64;
+
+/// What makes another node necessary when it changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    lattice: Lattice,
+    node: Node,
+    frame_bytes: usize,
+}
+
+/// Packets to another node and back, as they were measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Probe {
+    /// Time from the post to the acknowledgement of the last that came back, ns; none before the first.
+    pub round_trip_ns: Option<u64>,
+    /// How many came back.
+    pub answered: u64,
+    /// How many did not.
+    pub failed: u64,
+}
+
+/// A host.
+///
+/// While it has a node, it sends each other node a few bytes in turn, so that it is known whether the torus carries
+/// them there, and how long it takes.
+#[derive(Debug)]
+pub struct Host {
+    member: Member,
+    patience: Patience,
+    /// Bytes that may be under way on each cable.
+    window_bytes: usize,
+    node: Option<TorusNode<Vec<u8>>>,
+    shape: Option<Shape>,
+    /// Why there is no node, or no other routes, where the order wants one.
+    trouble: Option<String>,
+    probes: BTreeMap<HostId, Probe>,
+    /// To whom a probe is under way, and since when.
+    probing: Option<(Request, HostId, u64)>,
+    probed: Node,
+    probe_at: u64,
+    /// What each port has met that is no neighbour, in words.
+    strangers: Vec<Option<String>>,
+    notices: Vec<Notice>,
+}
+
+impl Host {
+    /// A host that has heard nobody yet, on each of whose cables `window_bytes` may be under way.
+    pub fn new(member: Member, patience: Patience, window_bytes: usize) -> Self {
+        let strangers = vec![None; member.setup().ports.len()];
+        Self {
+            member,
+            patience,
+            window_bytes,
+            node: None,
+            shape: None,
+            trouble: None,
+            probes: BTreeMap::new(),
+            probing: None,
+            probed: Node(0),
+            probe_at: 0,
+            strangers,
+            notices: Vec::new(),
+        }
+    }
+
+    /// What the host knows of the machine.
+    pub fn member(&self) -> &Member {
+        &self.member
+    }
+
+    /// What has happened since the last call.
+    pub fn notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// The node that it is, once there is a machine.
+    pub fn node(&self) -> Option<&TorusNode<Vec<u8>>> {
+        self.node.as_ref()
+    }
+
+    /// Why there is no node, or no other routes, where there should be.
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// What a port has met that is no neighbour, in words; none once it has met one.
+    pub fn stranger(&self, port: usize) -> Option<&str> {
+        self.strangers.get(port)?.as_deref()
+    }
+
+    /// How long packets take to another host and back.
+    pub fn probe(&self, host: HostId) -> Probe {
+        self.probes.get(&host).copied().unwrap_or_default()
+    }
+
+    /// Looks whether there is another order.
+    fn follow(&mut self) {
+        let notices = self.member.notices();
+        if notices.contains(&Notice::Ordered)
+            && let Some(order) = self.member.order().cloned()
+        {
+            self.trouble = self.obey(&order).err();
+        }
+        for notice in &notices {
+            let (port, stranger) = match notice {
+                Notice::Met(port, _) => (*port, None),
+                Notice::WrongKey(port, who) => {
+                    let what = format!("{} has another key; give all hosts the same one", who.place());
+                    (*port, Some(what))
+                }
+                Notice::Itself(port, who) => {
+                    let what = format!("its cable leads back to this host, port {}", who.port_name);
+                    (*port, Some(what))
+                }
+                Notice::SameHost(port, who) => {
+                    let what = format!(
+                        "{} has the number of this host, {}; give one of them another name",
+                        who.place(),
+                        who.host
+                    );
+                    (*port, Some(what))
+                }
+                Notice::OtherFrames(port, who) => {
+                    let own = self.member.setup().ports[*port].1;
+                    let what = format!(
+                        "it carries frames of {own} bytes and {} of {}; the shorter ones are used:                          set the MTU of both ends alike",
+                        who.place(),
+                        who.frame_bytes
+                    );
+                    (*port, Some(what))
+                }
+                Notice::Heard(..) | Notice::Ordered => continue,
+            };
+            self.strangers[port] = stranger;
+        }
+        self.notices.extend(notices);
+    }
+
+    fn obey(&mut self, order: &Order) -> Result<(), String> {
+        let lattice = Lattice::new(order.sizes).map_err(|error| error.to_string())?;
+        let Some(node) = self.member.node() else {
+            (self.node, self.shape) = (None, None);
+            return Err("this host has no place in the machine".into());
+        };
+        let shape = Shape { lattice, node, frame_bytes: order.frame_bytes as usize };
+        let is_other = self.shape != Some(shape);
+        let session = (self.member.setup().life as u32).wrapping_add(order.number as u32).max(1);
+        let configuration =
+            self.patience.configure(lattice, node, shape.frame_bytes, self.window_bytes, session);
+        let channels = configuration.link.virtual_channels as u8;
+        let (routes, ..) =
+            Routes::around(&faults(order, lattice), channels).map_err(|refused| refused.to_string())?;
+        let (routes, epoch) = (Arc::new(routes), order.number as u8);
+        match &mut self.node {
+            Some(node) if !is_other => {
+                if node.epoch() != epoch {
+                    node.set_routes(routes, epoch).map_err(|unfit| unfit.to_string())?;
+                }
+            }
+            _ => {
+                let mut node = TorusNode::new(configuration, vec![0; 2 * PAGE], routes, epoch)
+                    .map_err(|error| error.to_string())?;
+                let page = Registration {
+                    process: 0,
+                    start: PROBE_ADDRESS,
+                    length: PAGE as u64,
+                    writable: true,
+                    pages: &[PAGE as u64],
+                };
+                node.engine_mut().register(&page).map_err(|error| error.to_string())?;
+                (self.node, self.shape, self.probing) = (Some(node), Some(shape), None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what has become of the last probe, and sends the next one.
+    fn probe_others(&mut self, now: u64) {
+        let Some(node) = &mut self.node else { return };
+        while let Some(completion) = node.engine_mut().poll_completion() {
+            if let Completion::TxDone { request, outcome, .. } = completion
+                && let Some((_, host, since)) = self.probing.take_if(|(it, ..)| *it == request)
+            {
+                let probe = self.probes.entry(host).or_default();
+                match outcome {
+                    Ok(_) => {
+                        probe.answered += 1;
+                        probe.round_trip_ns = Some(now.saturating_sub(since));
+                    }
+                    Err(_) => probe.failed += 1,
+                }
+            }
+        }
+        if now < self.probe_at || self.probing.is_some() {
+            return;
+        }
+        self.probe_at = now + self.patience.watchdog_ns;
+        let Some(order) = self.member.order() else { return };
+        let next = (1..=order.nodes.len()).map(|step| (self.probed.index() + step) % order.nodes.len());
+        let is_other = |at: &usize| {
+            let it = &order.nodes[*at];
+            it.dead >> DIMENSIONS == 0 && Node(*at as u32) != node.node()
+        };
+        let Some(at) = next.into_iter().find(is_other) else { return };
+        self.probed = Node(at as u32);
+        let put = Put {
+            source: 0,
+            destination: self.probed,
+            process: 0,
+            address: PROBE_ADDRESS,
+            length: PROBE_LEN as u32,
+            tag: 0,
+        };
+        if let Ok(request) = node.engine_mut().post_put(now, &put) {
+            self.probing = Some((request, order.nodes[at].host, now));
+        }
+    }
+}
+
+impl Speaker for Host {
+    fn accept(&mut self, port: usize, frame: &[u8], now: u64) -> Result<(), FrameError> {
+        if is_message(frame) {
+            self.member.hear(port, frame, now);
+            self.follow();
+            return Ok(());
+        }
+        let direction = self.member.direction(port);
+        let Some((direction, node)) = direction.zip(self.node.as_mut()) else { return Ok(()) };
+        node.accept(direction, frame, now)?;
+        self.member.hear_frame(port, now);
+        Ok(())
+    }
+
+    fn emit(&mut self, port: usize, frame: &mut [u8], now: u64) -> usize {
+        let length = self.member.due(port, frame, now);
+        if length > 0 {
+            return length;
+        }
+        let direction = self.member.direction(port);
+        let Some((direction, node)) = direction.zip(self.node.as_mut()) else { return 0 };
+        let most = self.shape.map_or(0, |shape| shape.frame_bytes).min(frame.len());
+        node.emit(direction, &mut frame[..most], now)
+    }
+
+    fn advance(&mut self, now: u64) {
+        self.member.advance(now);
+        self.follow();
+        if let Some(node) = &mut self.node {
+            node.advance_in_part(now);
+            // What happens to links and packets is counted, and told by the member.
+            while node.next_event().is_some() {}
+            self.probe_others(now);
+        }
+    }
+
+    fn next_deadline(&self) -> Option<u64> {
+        let probe = self.node.is_some().then_some(self.probe_at).filter(|_| self.probing.is_none());
+        let node = self.node.as_ref().and_then(TorusNode::next_deadline);
+        [Some(self.member.next_deadline()), node, probe].into_iter().flatten().min()
+    }
+}
+
+/// What of a machine is dead.
+pub(crate) fn faults(order: &Order, lattice: Lattice) -> Faults {
+    let mut faults = Faults::none(lattice);
+    for (node, it) in lattice.all().zip(&order.nodes) {
+        if it.dead >> DIMENSIONS & 1 == 1 {
+            faults.kill_node(node);
+        }
+        for dimension in lattice.dimensions().filter(|dimension| it.dead >> dimension & 1 == 1) {
+            faults.kill_cable(Cable { from: node, dimension });
+        }
+    }
+    faults
+}
+
+

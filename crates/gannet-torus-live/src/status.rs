@@ -1,0 +1,374 @@
+//! What a host knows of the machine, for people.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+
+use gannet_lattice::{Direction, Lattice, Node};
+use gannet_torus::link::State;
+use gannet_wire::neighbour::{HostId, Order, OrderNode, PortState};
+use serde::{Deserialize, Serialize};
+
+use crate::driver::{Driver, PortCounters};
+use crate::host::Host;
+
+/// What a host knows of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Name of the host, and its number in hexadecimal digits.
+    pub host: String,
+    /// See `host`.
+    pub id: String,
+    /// Time since the host was started, s.
+    pub up_s: f64,
+    /// The lattice; none while there is no machine.
+    pub lattice: Option<String>,
+    /// Sizes of the lattice in x, y and z.
+    pub sizes: Option<[u16; 3]>,
+    /// Place of this host in it.
+    pub place: Option<[u16; 3]>,
+    /// Name of the master of this host.
+    pub master: String,
+    /// Number of the order that it follows.
+    pub order: Option<u64>,
+    /// Longest frame of the cables of the machine, bytes.
+    pub frame_bytes: Option<u32>,
+    /// Why there is no machine, or no node of this host in it.
+    pub waits: Option<String>,
+    /// Ports of this host.
+    pub ports: Vec<Port>,
+    /// Nodes of the machine, x running fastest.
+    pub nodes: Vec<Member>,
+    /// What is wrong, in words.
+    pub faults: Vec<Fault>,
+}
+
+/// A port of the host that tells.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Port {
+    /// Its name.
+    pub name: String,
+    /// `X+` to `Z-`; none where it leads to no neighbour of the lattice.
+    pub direction: Option<String>,
+    /// `silent`, `one-way` or `up`.
+    pub state: String,
+    /// Host and port that were last met there.
+    pub other: Option<String>,
+    /// Whether packets can cross its link.
+    pub link_up: bool,
+    /// Frames sent, taken, of others, and refused, messages included.
+    pub sent: u64,
+    /// See `sent`.
+    pub taken: u64,
+    /// See `sent`.
+    pub strangers: u64,
+    /// See `sent`.
+    pub refused: u64,
+    /// Messages that could not be read, did not prove to know the key, or had been heard before.
+    pub messages_refused: u64,
+    /// What the system said the last time that the cable was not there.
+    pub failure: Option<String>,
+}
+
+/// A node of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Member {
+    /// Name of its host; none where none is known.
+    pub host: Option<String>,
+    /// Its place.
+    pub place: [u16; 3],
+    /// Whether its host can be reached.
+    pub alive: bool,
+    /// The cables that lead from it in the directions X+, Y+ and Z+ and are dead.
+    pub dead_cables: Vec<String>,
+    /// Time of the last few bytes sent there and acknowledged, µs.
+    pub round_trip_us: Option<f64>,
+    /// How often they came there, and did not.
+    pub answered: u64,
+    /// See `answered`.
+    pub failed: u64,
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Fault {
+    /// What it is, and what to do.
+    pub text: String,
+    /// For how long it has been so, s.
+    pub for_s: f64,
+}
+
+/// Since when each fault has been told, by its text, ns.
+#[derive(Debug, Default)]
+pub struct Since(BTreeMap<String, u64>);
+
+impl Status {
+    /// What the host of a driver knows now.
+    pub fn of(driver: &Driver<Host>, since: &mut Since) -> Self {
+        let (host, now) = (driver.node(), driver.now());
+        let member = host.member();
+        let setup = member.setup();
+        let names = Names::of(host);
+        let order = member.order();
+        let lattice = order.and_then(|order| Lattice::new(order.sizes).ok());
+        let mut faults = told(host, &names);
+        if let Some((order, lattice)) = order.zip(lattice) {
+            faults.extend(dead(order, lattice, &names));
+        }
+        faults.extend(wrong_cables(host, &names));
+        since.0.retain(|text, _| faults.contains(text));
+        let fault = |text: String| {
+            let begin = *since.0.entry(text.clone()).or_insert(now);
+            Fault { text, for_s: now.saturating_sub(begin) as f64 * 1e-9 }
+        };
+        Self {
+            host: setup.name.to_string(),
+            id: setup.host.to_string(),
+            up_s: now as f64 * 1e-9,
+            lattice: lattice.map(|lattice| lattice.to_string()),
+            sizes: lattice.map(|lattice| lattice.sizes()),
+            place: lattice.zip(member.node()).map(|(lattice, node)| lattice.coordinates(node)),
+            master: names.host(member.master()),
+            order: order.map(|order| order.number),
+            frame_bytes: order.map(|order| order.frame_bytes),
+            waits: waits(host),
+            ports: (0..setup.ports.len()).map(|port| Port::of(driver, port)).collect(),
+            nodes: order
+                .zip(lattice)
+                .map(|(order, lattice)| members(host, order, lattice, &names))
+                .unwrap_or_default(),
+            faults: faults.into_iter().map(fault).collect(),
+        }
+    }
+}
+
+/// Names of hosts and their ports, as they say themselves.
+struct Names(BTreeMap<HostId, (String, Vec<String>)>);
+
+impl Names {
+    fn of(host: &Host) -> Self {
+        let names = host.member().adverts().map(|advert| {
+            let ports = advert.ports.iter().map(|port| port.name.to_string()).collect();
+            (advert.host, (advert.name.to_string(), ports))
+        });
+        Self(names.collect())
+    }
+
+    fn host(&self, host: HostId) -> String {
+        self.0.get(&host).map_or_else(|| format!("host {host}"), |(name, _)| name.clone())
+    }
+
+    fn port(&self, host: HostId, port: u16) -> String {
+        let name = self.0.get(&host).and_then(|(_, ports)| ports.get(usize::from(port)));
+        let port = name.cloned().unwrap_or_else(|| port.to_string());
+        format!("{} port {port}", self.host(host))
+    }
+}
+
+fn waits(host: &Host) -> Option<String> {
+    let member = host.member();
+    let heard = member.adverts().count();
+    if let Some(trouble) = host.trouble() {
+        return Some(trouble.to_owned());
+    }
+    match (member.order(), member.found()) {
+        (Some(_), _) => None,
+        (None, Some(_)) => Some("the cables make no lattice; see what is wrong".into()),
+        (None, None) if heard < 2 => Some("no other host is heard".into()),
+        (None, None) => Some(format!("{heard} hosts are heard; a machine is made when no more come")),
+    }
+}
+
+/// What ports have met that is no neighbour.
+fn told(host: &Host, names: &Names) -> Vec<String> {
+    let member = host.member();
+    let own = |port: usize| names.port(member.setup().host, port as u16);
+    let ports = (0..member.setup().ports.len()).filter_map(|port| Some((port, host.stranger(port)?)));
+    ports.map(|(port, what)| format!("{}: {what}", own(port))).collect()
+}
+
+/// What of the machine is dead.
+fn dead(order: &Order, lattice: Lattice, names: &Names) -> Vec<String> {
+    let mut faults = Vec::new();
+    let end = |node: Node, direction: Direction| {
+        let OrderNode { host, ports, .. } = order.nodes[node.index()];
+        match ports[direction.index()] {
+            Some(port) => names.port(host, port.into()),
+            None => format!("{} ({direction})", names.host(host)),
+        }
+    };
+    for node in lattice.all() {
+        let it = &order.nodes[node.index()];
+        if it.dead >> 3 & 1 == 1 {
+            let [x, y, z] = lattice.coordinates(node);
+            faults.push(match it.host {
+                HostId(0) => format!("no host is at {x},{y},{z}"),
+                host => format!("{} at {x},{y},{z} cannot be reached", names.host(host)),
+            });
+        }
+        for dimension in lattice.dimensions().filter(|dimension| it.dead >> dimension & 1 == 1) {
+            let direction = Direction::of(dimension, true);
+            let other = lattice.neighbour(node, direction);
+            let (from, to) = (end(node, direction), end(other, direction.opposite()));
+            faults.push(format!("the cable from {from} to {to} carries nothing"));
+        }
+    }
+    faults
+}
+
+/// Cables that are not where they should be.
+fn wrong_cables(host: &Host, names: &Names) -> Vec<String> {
+    let Some((found, hosts)) = host.member().survey() else { return Vec::new() };
+    let name = |host: usize, port: Option<u8>| match port {
+        Some(port) => names.port(hosts[host], port.into()),
+        None => names.host(hosts[host]),
+    };
+    // A cable that only carries nothing has been told; whether it is plugged in nobody knows.
+    let is_told = host.member().order().is_some();
+    let is_lacking = |mend: &gannet_lattice::cabling::Mend| {
+        use gannet_lattice::cabling::Mend;
+        matches!(mend, Mend::Plug(_) | Mend::NoPort(_))
+    };
+    let mends = found.mends.iter().filter(|mend| !(is_told && is_lacking(mend)));
+    mends.map(|mend| mend.words(found.lattice, name).to_string()).collect()
+}
+
+impl Port {
+    fn of(driver: &Driver<Host>, port: usize) -> Self {
+        let host = driver.node();
+        let member = host.member();
+        let counters = driver.counters(port).unwrap_or_default();
+        let PortCounters { sent, taken, strangers, refused, failure, .. } = counters;
+        let direction = member.direction(port);
+        let link = direction.and_then(|direction| host.node()?.link(direction));
+        let neighbour = member.neighbour(port);
+        let state = match neighbour {
+            Some(neighbour) if neighbour.is_up() => PortState::Up,
+            Some(neighbour) if neighbour.is_heard() => PortState::OneWay,
+            _ => PortState::Silent,
+        };
+        let messages = neighbour.map(|neighbour| neighbour.refused()).unwrap_or_default();
+        Self {
+            name: member.setup().ports[port].0.to_string(),
+            direction: direction.map(|direction| direction.to_string()),
+            state: match state {
+                PortState::Silent => "silent",
+                PortState::OneWay => "one-way",
+                PortState::Up => "up",
+            }
+            .into(),
+            other: neighbour.and_then(|it| it.other()).map(|other| other.place().to_string()),
+            link_up: link.is_some_and(|link| link.state() == State::Up),
+            sent,
+            taken,
+            strangers,
+            refused,
+            messages_refused: messages.malformed + messages.forged + messages.stale,
+            failure: failure.map(|kind| kind.to_string()),
+        }
+    }
+}
+
+fn members(host: &Host, order: &Order, lattice: Lattice, names: &Names) -> Vec<Member> {
+    let member = |(node, it): (Node, &OrderNode)| {
+        let probe = host.probe(it.host);
+        let dead = lattice.dimensions().filter(|dimension| it.dead >> dimension & 1 == 1);
+        Member {
+            host: (it.host != HostId(0)).then(|| names.host(it.host)),
+            place: lattice.coordinates(node),
+            alive: it.dead >> 3 & 1 == 0,
+            dead_cables: dead.map(|it| Direction::of(it, true).to_string()).collect(),
+            round_trip_us: probe.round_trip_ns.map(|ns| ns as f64 * 1e-3),
+            answered: probe.answered,
+            failed: probe.failed,
+        }
+    };
+    lattice.all().zip(&order.nodes).map(member).collect()
+}
+
+/// The machine as people look at it: in words, with its lattice as planes.
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.lattice, self.place, self.order) {
+            (Some(lattice), Some([x, y, z]), Some(order)) => writeln!(
+                f,
+                "{} is node {x},{y},{z} of {lattice}; the master is {}, whose order {order} it follows",
+                self.host, self.master
+            )?,
+            _ => writeln!(f, "{} ({}) is part of no machine yet", self.host, self.id)?,
+        }
+        if let Some(waits) = &self.waits {
+            writeln!(f, "{waits}")?;
+        }
+        writeln!(f, "\n  {:<16} {:<4} {:<8} {:<5} other end", "port", "way", "state", "link")?;
+        for port in &self.ports {
+            writeln!(
+                f,
+                "  {:<16} {:<4} {:<8} {:<5} {}",
+                port.name,
+                port.direction.as_deref().unwrap_or("-"),
+                port.state,
+                if port.link_up { "up" } else { "down" },
+                port.other.as_deref().unwrap_or("-"),
+            )?;
+        }
+        if let Some(sizes) = self.sizes {
+            self.planes(sizes, f)?;
+        }
+        if !self.nodes.is_empty() {
+            writeln!(f, "\n  {:<16} {:<10} round trip", "host", "place")?;
+            for node in &self.nodes {
+                let [x, y, z] = node.place;
+                let trip = match (node.alive, node.round_trip_us) {
+                    (false, _) => "cannot be reached".to_owned(),
+                    (true, Some(us)) => format!("{us:.0} us"),
+                    (true, None) => "-".to_owned(),
+                };
+                let host = node.host.as_deref().unwrap_or("-");
+                writeln!(f, "  {host:<16} {:<10} {trip}", format!("{x},{y},{z}"))?;
+            }
+        }
+        match self.faults.len() {
+            0 if self.lattice.is_some() => writeln!(f, "\nnothing is wrong"),
+            0 => Ok(()),
+            _ => {
+                writeln!(f, "\nwhat is wrong, and for how long:")?;
+                self.faults.iter().try_for_each(|it| writeln!(f, "  {:>8.1} s  {}", it.for_s, it.text))
+            }
+        }
+    }
+}
+
+impl Status {
+    /// Each plane of the lattice: hosts by name, `--` and `|` for cables, spaces for dead ones, `x` before dead hosts.
+    fn planes(&self, [x, y, z]: [u16; 3], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = |place: [u16; 3]| self.nodes.iter().find(|node| node.place == place);
+        let name = |node: Option<&Member>| {
+            let name = node.and_then(|node| node.host.as_deref()).unwrap_or("-");
+            let mark = if node.is_some_and(|node| node.alive) { "" } else { "x" };
+            format!("{mark}{name}")
+        };
+        let width = self.nodes.iter().map(|node| name(Some(node)).len()).max().unwrap_or(0);
+        let works = |place: [u16; 3], way: &str| {
+            at(place).is_some_and(|node| node.alive && !node.dead_cables.iter().any(|it| it == way))
+        };
+        for plane in 0..z {
+            writeln!(f, "{}", if z > 1 { format!("\n  z = {plane}") } else { String::new() })?;
+            for row in 0..y {
+                let mut line = String::new();
+                for column in 0..x {
+                    let place = [column, row, plane];
+                    let cable = if x > 1 && works(place, "X+") { "--" } else { "  " };
+                    write!(line, "{:^width$}{cable}", name(at(place)))?;
+                }
+                writeln!(f, "    {}", line.trim_end())?;
+                if y > 1 {
+                    let cable = |column| if works([column, row, plane], "Y+") { "|" } else { " " };
+                    let line: String =
+                        (0..x).map(|column| format!("{:^width$}  ", cable(column))).collect();
+                    writeln!(f, "    {}", line.trim_end())?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

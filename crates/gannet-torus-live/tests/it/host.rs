@@ -1,0 +1,160 @@
+//! Hosts on threads of their own, joined by sockets and by cables in memory: they find each other, reach each other, and
+//! go on when something dies.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use gannet_lattice::{Direction, Lattice, Node};
+use gannet_torus_live::member::{Member, Setup};
+use gannet_torus_live::memory;
+use gannet_torus_live::neighbour::Key;
+use gannet_torus_live::status::{Since, Status};
+use gannet_torus_live::{Driver, Host, Patience, Port};
+use gannet_wire::neighbour::{HostId, Name};
+
+use crate::conformance::over_udp;
+
+const PATIENCE: Patience = Patience { watchdog_ns: 200_000_000, spin_ns: 0 };
+
+/// What a host said last, and whether it is to stop.
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    status: Mutex<Status>,
+}
+
+struct Running {
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
+}
+
+fn host(number: usize, ports: &[Box<dyn Port + Send>]) -> Host {
+    let port = |(at, port): (usize, &Box<dyn Port + Send>)| {
+        (Name::of(&format!("p{at}")), port.frame_bytes())
+    };
+    let setup = Setup {
+        host: HostId(number as u64 + 1),
+        life: 1,
+        name: Name::of(&format!("n{number:02}")),
+        ports: ports.iter().enumerate().map(port).collect(),
+        key: Key([1; 32]),
+        watchdog_ns: PATIENCE.watchdog_ns,
+        lattice: None,
+        settle_ns: 300_000_000,
+    };
+    let window = ports.iter().map(|port| port.window_bytes()).min().unwrap();
+    Host::new(Member::new(setup), PATIENCE, window)
+}
+
+fn start(number: usize, ports: Vec<Box<dyn Port + Send>>) -> Running {
+    let mut driver = Driver::new(host(number, &ports), PATIENCE.spin_ns);
+    for (at, port) in ports.into_iter().enumerate() {
+        driver.plug(at, port);
+    }
+    let shared = Arc::new(Shared::default());
+    let thread = thread::spawn({
+        let shared = Arc::clone(&shared);
+        move || {
+            let (mut since, mut told) = (Since::default(), Instant::now());
+            while !shared.stop.load(Ordering::Relaxed) {
+                if !driver.step() {
+                    driver.wait(Duration::from_millis(10)).unwrap();
+                }
+                if told.elapsed() > Duration::from_millis(50) {
+                    told = Instant::now();
+                    *shared.status.lock().unwrap() = Status::of(&driver, &mut since);
+                }
+            }
+        }
+    });
+    Running { shared, thread }
+}
+
+/// Hosts of a lattice, with the cables that `cable` makes.
+fn machine(
+    lattice: &str,
+    mut cable: impl FnMut() -> (Box<dyn Port + Send>, Box<dyn Port + Send>),
+) -> Vec<Running> {
+    let lattice: Lattice = lattice.parse().unwrap();
+    let mut ports: Vec<Vec<Box<dyn Port + Send>>> = lattice.all().map(|_| Vec::new()).collect();
+    for it in lattice.cables() {
+        let (near, far) = cable();
+        let other: Node = lattice.neighbour(it.from, Direction::of(it.dimension, true));
+        ports[it.from.index()].push(near);
+        ports[other.index()].push(far);
+    }
+    ports.into_iter().enumerate().map(|(number, ports)| start(number, ports)).collect()
+}
+
+fn wait_for(hosts: &[&Running], what: &str, is_it: impl Fn(&Status) -> bool) {
+    let begin = Instant::now();
+    loop {
+        let statuses: Vec<Status> =
+            hosts.iter().map(|host| host.shared.status.lock().unwrap().clone()).collect();
+        if statuses.iter().all(&is_it) {
+            return;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "{what}: {}", statuses[0]);
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn stop(hosts: Vec<Running>) {
+    for host in &hosts {
+        host.shared.stop.store(true, Ordering::Relaxed);
+    }
+    hosts.into_iter().for_each(|host| host.thread.join().unwrap());
+}
+
+/// How many nodes have answered, but for the one that asks.
+fn answered(status: &Status) -> usize {
+    status.nodes.iter().filter(|node| node.answered > 0).count()
+}
+
+#[test]
+fn hosts_over_sockets_make_a_machine_in_which_each_reaches_each() {
+    let hosts = machine("2x2", over_udp);
+    let all: Vec<&Running> = hosts.iter().collect();
+    wait_for(&all, "a machine", |status| status.lattice.as_deref() == Some("2x2x1"));
+    wait_for(&all, "answers", |status| answered(status) == 3 && status.faults.is_empty());
+    let status = hosts[2].shared.status.lock().unwrap().clone();
+    assert_eq!((status.host.as_str(), status.master.as_str()), ("n02", "n00"));
+    assert!(status.ports.iter().all(|port| port.link_up && port.state == "up"), "{status}");
+    let text = status.to_string();
+    assert!(text.contains("--n01--\n") && text.contains("nothing is wrong"), "{text}");
+    let json = serde_json::to_string(&status).unwrap();
+    assert_eq!(serde_json::from_str::<Status>(&json).unwrap(), status);
+    stop(hosts);
+}
+
+#[test]
+fn others_go_on_when_a_cable_and_a_host_die() {
+    let mut ways = Vec::new();
+    let mut hosts = machine("3x2", || {
+        let (a, b) = memory::cable(1472, 64).unwrap();
+        ways.push([a.way(), b.way()]);
+        (Box::new(a), Box::new(b))
+    });
+    let all: Vec<&Running> = hosts.iter().collect();
+    wait_for(&all, "a machine", |status| answered(status) == 5 && status.faults.is_empty());
+    ways[0].iter().for_each(|way| way.set(true));
+    let says = |status: &Status, what: &str| status.faults.iter().any(|it| it.text.contains(what));
+    wait_for(&all, "a cut cable", |status| says(status, "carries nothing"));
+    let before: u64 = all[0].shared.status.lock().unwrap().nodes.iter().map(|it| it.answered).sum();
+    let more = |status: &Status| {
+        status.host != "n00" || status.nodes.iter().map(|it| it.answered).sum::<u64>() >= before + 10
+    };
+    wait_for(&all, "answers by other ways", more);
+    ways[0].iter().for_each(|way| way.set(false));
+    wait_for(&all, "the cable again", |status| status.faults.is_empty());
+    // The master, of all hosts.
+    let first = hosts.remove(0);
+    stop(vec![first]);
+    let rest: Vec<&Running> = hosts.iter().collect();
+    wait_for(&rest, "another master", |status| {
+        status.master == "n01" && says(status, "n00 at ") && says(status, "cannot be reached")
+    });
+    stop(hosts);
+}
