@@ -8,6 +8,7 @@ use gannet_control::config::Problem;
 use gannet_control::emulation::EmulationError;
 use gannet_control::run::RunError;
 use gannet_evaluate::{coincidences, rings, tpg};
+use gannet_fabric::SecretError;
 use gannet_kernels::tpg::Error as KernelError;
 use gannet_offline::find::FindError;
 use gannet_offline::replay::ReplayError;
@@ -50,6 +51,18 @@ impl fmt::Display for Unwritable {
 }
 
 impl std::error::Error for Unwritable {}
+
+/// What this machine lacks of what was asked for, in words.
+#[derive(Debug)]
+pub struct Lacking(pub String);
+
+impl fmt::Display for Lacking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Lacking {}
 
 /// Nobody answers at a socket or an address.
 #[derive(Debug)]
@@ -113,7 +126,7 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
         Err(error) => error,
     };
     log::say(format_args!("error: {}", message(&error)));
-    if error.is::<Problem>() {
+    if error.is::<Problem>() || error.is::<SecretError>() {
         return ExitCode::from(CONFIGURATION_INVALID);
     }
     if error.is::<RunError>() || error.is::<gannet_web::Error>() {
@@ -134,7 +147,7 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
     if let Some(error) = error.downcast_ref::<RetriggerError>() {
         return ExitCode::from(retrigger_code(error));
     }
-    if error.is::<Unwritable>() || error.is::<Unreachable>() {
+    if error.is::<Unwritable>() || error.is::<Unreachable>() || error.is::<Lacking>() {
         return ExitCode::from(Outcome::ResourceMissing.code());
     }
     if error.is::<Usage>() {

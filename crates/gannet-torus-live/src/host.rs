@@ -127,7 +127,8 @@ impl Host {
             let (port, stranger) = match notice {
                 Notice::Met(port, _) => (*port, None),
                 Notice::WrongKey(port, who) => {
-                    let what = format!("{} has another key; give all hosts the same one", who.place());
+                    let what =
+                        format!("{} has another key; give all hosts the same one", who.place());
                     (*port, Some(what))
                 }
                 Notice::Itself(port, who) => {
@@ -170,8 +171,8 @@ impl Host {
         let configuration =
             self.patience.configure(lattice, node, shape.frame_bytes, self.window_bytes, session);
         let channels = configuration.link.virtual_channels as u8;
-        let (routes, ..) =
-            Routes::around(&faults(order, lattice), channels).map_err(|refused| refused.to_string())?;
+        let (routes, ..) = Routes::around(&faults(order, lattice), channels)
+            .map_err(|refused| refused.to_string())?;
         let (routes, epoch) = (Arc::new(routes), order.number as u8);
         match &mut self.node {
             Some(node) if !is_other => {
@@ -218,7 +219,8 @@ impl Host {
         }
         self.probe_at = now + self.patience.watchdog_ns;
         let Some(order) = self.member.order() else { return };
-        let next = (1..=order.nodes.len()).map(|step| (self.probed.index() + step) % order.nodes.len());
+        let next =
+            (1..=order.nodes.len()).map(|step| (self.probed.index() + step) % order.nodes.len());
         let is_other = |at: &usize| {
             let it = &order.nodes[*at];
             it.dead >> DIMENSIONS == 0 && Node(*at as u32) != node.node()
@@ -295,5 +297,3 @@ pub(crate) fn faults(order: &Order, lattice: Lattice) -> Faults {
     }
     faults
 }
-
-

@@ -11,6 +11,7 @@
 
 mod driver;
 mod host;
+pub mod identity;
 pub mod member;
 pub mod memory;
 pub mod neighbour;

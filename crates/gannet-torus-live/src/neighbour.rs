@@ -14,6 +14,8 @@ use gannet_wire::neighbour::{Identity, Item, Message, SEALED_AT, emit_sealed_hea
 use snow::params::NoiseParams;
 use snow::{Builder, HandshakeState, StatelessTransportState};
 
+use crate::identity::Key;
+
 /// Pattern and primitives of the handshake.
 const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 /// What both ends mean by it.
@@ -25,16 +27,6 @@ const HANDSHAKE_LEN: usize = 32 + SEAL_LEN;
 pub const MESSAGE_MAX: usize = 1232;
 /// Calls become ever rarer while nobody answers, down to one in so long, ns.
 const CALL_MAX_NS: u64 = 1_000_000_000;
-
-/// Key of a machine: who does not know it does not take part.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Key(pub [u8; 32]);
-
-impl std::fmt::Debug for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Key")
-    }
-}
 
 /// What has become known of the other end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,7 +189,8 @@ impl Neighbour {
     }
 
     fn is_met(&self, who: &Identity) -> bool {
-        let is_it = |session: &Session| (session.other.host, session.other.life) == (who.host, who.life);
+        let is_it =
+            |session: &Session| (session.other.host, session.other.life) == (who.host, who.life);
         self.is_heard && self.session.as_ref().is_some_and(is_it)
     }
 

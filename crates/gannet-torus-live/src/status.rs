@@ -98,7 +98,7 @@ pub struct Fault {
 }
 
 /// Since when each fault has been told, by its text, ns.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Since(BTreeMap<String, u64>);
 
 impl Status {
@@ -174,7 +174,9 @@ fn waits(host: &Host) -> Option<String> {
         (Some(_), _) => None,
         (None, Some(_)) => Some("the cables make no lattice; see what is wrong".into()),
         (None, None) if heard < 2 => Some("no other host is heard".into()),
-        (None, None) => Some(format!("{heard} hosts are heard; a machine is made when no more come")),
+        (None, None) => {
+            Some(format!("{heard} hosts are heard; a machine is made when no more come"))
+        }
     }
 }
 
@@ -182,7 +184,8 @@ fn waits(host: &Host) -> Option<String> {
 fn told(host: &Host, names: &Names) -> Vec<String> {
     let member = host.member();
     let own = |port: usize| names.port(member.setup().host, port as u16);
-    let ports = (0..member.setup().ports.len()).filter_map(|port| Some((port, host.stranger(port)?)));
+    let ports =
+        (0..member.setup().ports.len()).filter_map(|port| Some((port, host.stranger(port)?)));
     ports.map(|(port, what)| format!("{}: {what}", own(port))).collect()
 }
 
@@ -332,7 +335,9 @@ impl fmt::Display for Status {
             0 => Ok(()),
             _ => {
                 writeln!(f, "\nwhat is wrong, and for how long:")?;
-                self.faults.iter().try_for_each(|it| writeln!(f, "  {:>8.1} s  {}", it.for_s, it.text))
+                self.faults
+                    .iter()
+                    .try_for_each(|it| writeln!(f, "  {:>8.1} s  {}", it.for_s, it.text))
             }
         }
     }

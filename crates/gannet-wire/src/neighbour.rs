@@ -107,7 +107,8 @@ impl<const N: usize> Default for Name<N> {
 impl<const N: usize> Name<N> {
     /// As much of `text` as fits, with `?` for what is no sign of ASCII.
     pub fn of(text: &str) -> Self {
-        let signs = text.chars().map(|sign| if sign.is_ascii_graphic() { sign as u8 } else { b'?' });
+        let signs =
+            text.chars().map(|sign| if sign.is_ascii_graphic() { sign as u8 } else { b'?' });
         let mut name = [0; N];
         name.iter_mut().zip(signs).for_each(|(place, sign)| *place = sign);
         Self(name)
@@ -123,7 +124,8 @@ impl<const N: usize> Name<N> {
         let name: [u8; N] = array(bytes, 0);
         let len = name.iter().position(|&sign| sign == 0).unwrap_or(N);
         let stray = |sign: &&u8| !sign.is_ascii_graphic();
-        match name[..len].iter().find(stray).or_else(|| name[len..].iter().find(|&&sign| sign != 0)) {
+        match name[..len].iter().find(stray).or_else(|| name[len..].iter().find(|&&sign| sign != 0))
+        {
             Some(&got) => Err(Error::Unknown { format: FORMAT, field, got: got.into() }),
             None => Ok(Self(name)),
         }
@@ -240,7 +242,12 @@ impl<'a> Message<'a> {
         }
         check_value(FORMAT, "reserved", 0, bytes[5].into())?;
         let (head, body) = bytes.split_at(HEAD_LEN);
-        check_value(FORMAT, "length", body.len() as u64, u16::from_le_bytes(array(head, 6)).into())?;
+        check_value(
+            FORMAT,
+            "length",
+            body.len() as u64,
+            u16::from_le_bytes(array(head, 6)).into(),
+        )?;
         let identity = || -> Result<(Identity, &'a [u8])> {
             Ok((Identity::parse(body)?, &body[Identity::LEN..]))
         };
@@ -526,8 +533,14 @@ fn parse_advert(body: &[u8]) -> Result<Advert> {
     let expected = ADVERT_PORT_LEN * usize::from(count);
     check_value(FORMAT, "length", expected as u64, ports.len() as u64)?;
     let port = |body: &[u8]| {
-        check_value(FORMAT, "reserved", 0, array::<3>(body, 13).iter().copied().map(u64::from).sum())?;
-        let other = (HostId(u64::from_le_bytes(array(body, 0))), u16::from_le_bytes(array(body, 8)));
+        check_value(
+            FORMAT,
+            "reserved",
+            0,
+            array::<3>(body, 13).iter().copied().map(u64::from).sum(),
+        )?;
+        let other =
+            (HostId(u64::from_le_bytes(array(body, 0))), u16::from_le_bytes(array(body, 8)));
         let was_heard = body[12] & 0x80 != 0;
         if !was_heard {
             check_value(FORMAT, "other", 0, other.0.0 | u64::from(other.1))?;
@@ -602,7 +615,9 @@ fn parse_taken(body: &[u8]) -> Result<Taken> {
     let kind = match body[24] {
         ADVERT => Kind::Advert,
         ORDER => Kind::Order,
-        got => return Err(Error::Unknown { format: FORMAT, field: "what was taken", got: got.into() }),
+        got => {
+            return Err(Error::Unknown { format: FORMAT, field: "what was taken", got: got.into() });
+        }
     };
     Ok(Taken {
         kind,
@@ -669,13 +684,15 @@ mod tests {
                 name: Name::of(&name),
             },
         );
-        (identity(), any::<u64>(), vec(port, 0..=PORTS_MAX)).prop_map(|(of, number, ports)| Advert {
-            host: of.host,
-            life: of.life,
-            number,
-            frame_bytes: of.frame_bytes,
-            name: of.host_name,
-            ports,
+        (identity(), any::<u64>(), vec(port, 0..=PORTS_MAX)).prop_map(|(of, number, ports)| {
+            Advert {
+                host: of.host,
+                life: of.life,
+                number,
+                frame_bytes: of.frame_bytes,
+                name: of.host_name,
+                ports,
+            }
         })
     }
 
@@ -701,12 +718,13 @@ mod tests {
     }
 
     fn item() -> impl Strategy<Value = Item> {
-        let taken = any::<(u64, u64, u64, bool)>().prop_map(|(host, life, number, is_order)| Taken {
-            kind: if is_order { Kind::Order } else { Kind::Advert },
-            host: HostId(host),
-            life,
-            number,
-        });
+        let taken =
+            any::<(u64, u64, u64, bool)>().prop_map(|(host, life, number, is_order)| Taken {
+                kind: if is_order { Kind::Order } else { Kind::Advert },
+                host: HostId(host),
+                life,
+                number,
+            });
         prop_oneof![
             any::<bool>().prop_map(Item::Alive),
             advert().prop_map(Item::Advert),

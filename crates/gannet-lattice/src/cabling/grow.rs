@@ -65,7 +65,8 @@ impl Places {
                 }
             }
         }
-        let (&host, &most) = votes.iter().max_by_key(|&(&host, &votes)| (votes, usize::MAX - host))?;
+        let (&host, &most) =
+            votes.iter().max_by_key(|&(&host, &votes)| (votes, usize::MAX - host))?;
         let others = votes.iter().filter(|&(&other, _)| other != host);
         let second = others.map(|(_, &votes)| votes).max().unwrap_or(0);
         Some((Choice { lead: most - second, votes: most }, host))
@@ -74,7 +75,8 @@ impl Places {
     /// The nodes around one, each once, with the number of cables that lead there.
     fn around(&self, node: Node) -> impl Iterator<Item = (Node, usize)> {
         let lattice = self.lattice;
-        let directions = Direction::ALL.into_iter().filter(move |&direction| lattice.has(direction));
+        let directions =
+            Direction::ALL.into_iter().filter(move |&direction| lattice.has(direction));
         directions.filter_map(move |direction| {
             let is_double = lattice.sizes()[direction.dimension()] == 2;
             let other = lattice.neighbour(node, direction);
@@ -87,7 +89,8 @@ impl Places {
     fn begin_anew(&self, neighbours: &Neighbours) -> Option<(usize, Node)> {
         let left = (0..self.nodes.len()).filter(|&host| self.nodes[host].is_none());
         let to_others = |host: &usize| {
-            let others = neighbours.of[*host].iter().filter(|(other, _)| self.nodes[**other].is_none());
+            let others =
+                neighbours.of[*host].iter().filter(|(other, _)| self.nodes[**other].is_none());
             (others.map(|(_, cables)| cables).sum::<usize>(), *host)
         };
         let free = self.lattice.all().filter(|node| self.hosts[node.index()].is_none());
@@ -163,7 +166,8 @@ impl Places {
 
     /// Cables that join neighbours of the lattice.
     fn right(&self, neighbours: &Neighbours) -> usize {
-        let votes = |(host, node): (usize, &Option<Node>)| Some(self.votes(neighbours, host, (*node)?));
+        let votes =
+            |(host, node): (usize, &Option<Node>)| Some(self.votes(neighbours, host, (*node)?));
         self.nodes.iter().enumerate().filter_map(votes).sum::<usize>() / 2
     }
 }
@@ -232,9 +236,8 @@ fn extend(
         return;
     };
     let seed = Node(0);
-    let ends = [true, false].map(|plus| {
-        places.lattice.neighbour(seed, Direction::of(dimension, plus))
-    });
+    let ends =
+        [true, false].map(|plus| places.lattice.neighbour(seed, Direction::of(dimension, plus)));
     let is_double = ends[0] == ends[1];
     let without = |taken: &[usize]| -> Vec<(usize, usize)> {
         left.iter().filter(|(host, _)| !taken.contains(host)).copied().collect()

@@ -62,12 +62,17 @@ impl<D: fmt::Display, N: Fn(usize, Option<u8>) -> D> fmt::Display for Words<N> {
             Mend::Swap { from, wrong, right } => write!(
                 f,
                 "{} goes to {}; for {lattice} it should go to {}: swap it with the cable of {}",
-                port(from), port(wrong), port(right), port(right)
+                port(from),
+                port(wrong),
+                port(right),
+                port(right)
             ),
             Mend::Move { from, wrong, right } => write!(
                 f,
                 "{} goes to {}; for {lattice} it should go to {}, which is free: move it there",
-                port(from), port(wrong), port(right)
+                port(from),
+                port(wrong),
+                port(right)
             ),
             Mend::Plug([a, b]) => {
                 write!(f, "for {lattice} a cable is missing between {} and {}", port(a), port(b))
@@ -75,12 +80,14 @@ impl<D: fmt::Display, N: Fn(usize, Option<u8>) -> D> fmt::Display for Words<N> {
             Mend::NoPort([a, b]) => write!(
                 f,
                 "for {lattice} a cable is missing between {} and {}, and one of them has no port left for it",
-                host(a), host(b)
+                host(a),
+                host(b)
             ),
             Mend::Unplug([a, b]) => write!(
                 f,
                 "{} goes to {}, which {lattice} has no cable between: unplug it",
-                port(a), port(b)
+                port(a),
+                port(b)
             ),
         }
     }
@@ -198,7 +205,8 @@ fn find(
         let host = wrong[cable][stays].host;
         for (lack, &[a, b]) in lacking.iter().enumerate().filter(|(_, pair)| pair.contains(&host)) {
             let to = if a == host { b } else { a };
-            let there = || ends().filter(|&(other, end)| other != cable && wrong[other][end].host == to);
+            let there =
+                || ends().filter(|&(other, end)| other != cable && wrong[other][end].host == to);
             let goes = wrong[cable][1 - stays].host;
             let is_exchange = |&(other, end): &(usize, usize)| {
                 let pair = [goes, wrong[other][1 - end].host];

@@ -120,7 +120,9 @@ fn shapes_of(nodes: usize) -> impl Iterator<Item = Lattice> {
     divisors(nodes).flat_map(move |x| {
         let fits = move |&y: &usize| y <= x && nodes / x / y <= y;
         divisors(nodes / x).filter(fits).filter_map(move |y| {
-            let [Ok(x), Ok(y), Ok(z)] = [x, y, nodes / x / y].map(u16::try_from) else { return None };
+            let [Ok(x), Ok(y), Ok(z)] = [x, y, nodes / x / y].map(u16::try_from) else {
+                return None;
+            };
             Lattice::new([x, y, z]).ok()
         })
     })

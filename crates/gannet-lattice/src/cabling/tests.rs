@@ -62,10 +62,11 @@ fn assert_is(found: &Recognised, cabling: &Cabling, lattice: Lattice) {
                 host: found.hosts[node.index()].unwrap(),
                 port: found.ports[node.index()][direction.index()].unwrap(),
             };
-            let ends =
-                [end(node, direction), end(lattice.neighbour(node, direction), direction.opposite())];
-            let is_cable =
-                cabling.cables.iter().any(|&[a, b]| [a, b] == ends || [b, a] == ends);
+            let ends = [
+                end(node, direction),
+                end(lattice.neighbour(node, direction), direction.opposite()),
+            ];
+            let is_cable = cabling.cables.iter().any(|&[a, b]| [a, b] == ends || [b, a] == ends);
             assert!(is_cable, "{lattice}: {ends:?}");
         }
     }
@@ -114,7 +115,12 @@ const ERRORS: [Error; 6] = [
 ];
 
 /// Puts an error in; whether there was room for it.
-fn spoil(cabling: &mut Cabling, dead: &mut BTreeSet<usize>, error: Error, random: &mut Random) -> bool {
+fn spoil(
+    cabling: &mut Cabling,
+    dead: &mut BTreeSet<usize>,
+    error: Error,
+    random: &mut Random,
+) -> bool {
     let pick = |random: &mut Random, of: usize| random.below(of as u64) as usize;
     let free = |cabling: &Cabling| -> Vec<End> {
         let used: BTreeSet<End> = cabling.cables.iter().flatten().copied().collect();
@@ -171,7 +177,8 @@ fn spoil(cabling: &mut Cabling, dead: &mut BTreeSet<usize>, error: Error, random
 /// Without the hosts that are dead, which nobody hears.
 fn without(cabling: &Cabling, dead: &BTreeSet<usize>) -> Cabling {
     let left: Vec<usize> = (0..cabling.ports.len()).filter(|host| !dead.contains(host)).collect();
-    let place = |end: End| End { host: left.iter().position(|&host| host == end.host).unwrap(), ..end };
+    let place =
+        |end: End| End { host: left.iter().position(|&host| host == end.host).unwrap(), ..end };
     Cabling {
         ports: left.iter().map(|&host| cabling.ports[host]).collect(),
         cables: cabling.cables.iter().map(|ends| ends.map(place)).collect(),
@@ -186,7 +193,8 @@ fn what_is_wrong_with_500_cablings_is_named_and_mended() {
         let random = &mut Random::new(seed);
         let lattice = shapes[random.below(shapes.len() as u64) as usize];
         let mut cabling = wired(lattice, random.below(3) as u8, random);
-        let (wanted, mut dead, mut errors) = (random.below(5) as usize, BTreeSet::new(), Vec::new());
+        let (wanted, mut dead, mut errors) =
+            (random.below(5) as usize, BTreeSet::new(), Vec::new());
         while errors.len() < wanted && tries < 100_000 {
             tries += 1;
             let error = ERRORS[random.below(6) as usize];
@@ -211,7 +219,9 @@ fn what_is_wrong_with_500_cablings_is_named_and_mended() {
             assert!(found.distance() <= told.distance(), "seed {seed}: {lattice} {errors:?}");
             // A ring without a host is one that is smaller by one and lacks a cable.
             let is_ring = lattice.dimensions().count() == 1 && errors.contains(&Error::DeadHost);
-            others.extend((!is_ring).then(|| (lattice.to_string(), found.lattice.to_string(), errors)));
+            others.extend(
+                (!is_ring).then(|| (lattice.to_string(), found.lattice.to_string(), errors)),
+            );
         }
     }
     // Few hosts and many errors are as near to another lattice.
@@ -228,8 +238,7 @@ fn assert_mends(cabling: &Cabling, found: &Recognised, wanted: Option<Lattice>, 
     let different: BTreeSet<End> = ends.iter().copied().collect();
     assert_eq!(ends.len(), different.len(), "seed {seed}: two cables in one port");
     let after = recognise(&mended, wanted.or(Some(found.lattice))).unwrap();
-    let left: Vec<_> =
-        after.mends.iter().filter(|mend| !matches!(mend, Mend::NoPort(_))).collect();
+    let left: Vec<_> = after.mends.iter().filter(|mend| !matches!(mend, Mend::NoPort(_))).collect();
     assert!(left.is_empty(), "seed {seed}: {}: {:?}, then {left:?}", found.lattice, found.mends);
     assert_eq!(after.lattice, found.lattice, "seed {seed}");
 }
@@ -275,7 +284,10 @@ fn a_wrong_cable_is_told_by_name() {
         mend.words(found.lattice, name).to_string(),
         format!(
             "{} goes to {}; for 4x4x2 it should go to {}: swap it with the cable of {}",
-            port(from), port(wrong), port(right), port(right)
+            port(from),
+            port(wrong),
+            port(right),
+            port(right)
         )
     );
 }

@@ -97,7 +97,8 @@ impl Member {
     fn form(&mut self, reach: &Reach, is_settled: bool, now: u64) {
         // Whoever waits for a certain lattice need not wait longer than until it is there.
         let is_whole = |lattice: Lattice| {
-            lattice.nodes() == reach.hosts.len() && 2 * lattice.cables().count() == reach.cables.len()
+            lattice.nodes() == reach.hosts.len()
+                && 2 * lattice.cables().count() == reach.cables.len()
         };
         if !is_settled && !self.setup.lattice.is_some_and(is_whole) {
             return;
@@ -107,7 +108,9 @@ impl Member {
             return;
         }
         let hosts: Vec<HostId> = reach.hosts.iter().copied().collect();
-        let Some(found) = recognise(&self.cabling(&hosts, reach), self.setup.lattice) else { return };
+        let Some(found) = recognise(&self.cabling(&hosts, reach), self.setup.lattice) else {
+            return;
+        };
         // What only lacks something is run without it; what is wrong is to be mended first.
         let is_wrong = |mend: &cabling::Mend| {
             matches!(mend, cabling::Mend::Swap { .. } | cabling::Mend::Move { .. })
@@ -187,11 +190,15 @@ fn adopt(order: &mut Order, reach: &Reach) {
         let ends = reach.cables.iter().filter(|((from, _), _)| *from == host);
         let places = ends.map(|(_, &(other, port))| {
             let node = *nodes.get(&other)?;
-            let at = order.nodes[node.index()].ports.iter().position(|&it| it.map(u16::from) == Some(port))?;
+            let at = order.nodes[node.index()]
+                .ports
+                .iter()
+                .position(|&it| it.map(u16::from) == Some(port))?;
             Some(lattice.neighbour(node, Direction::ALL[at]))
         });
         let places: Option<BTreeSet<Node>> = places.collect();
-        let Some(place) = places.filter(|it| it.len() == 1).and_then(|it| it.first().copied()) else {
+        let Some(place) = places.filter(|it| it.len() == 1).and_then(|it| it.first().copied())
+        else {
             continue;
         };
         let dead = &mut order.nodes[place.index()];
@@ -206,9 +213,8 @@ fn adopt(order: &mut Order, reach: &Reach) {
         let [Ok(port), Ok(other_port)] = [port, other_port].map(u8::try_from) else { continue };
         let has = |node: Node, port: u8| order.nodes[node.index()].ports.contains(&Some(port));
         let has_one = has(node, port) || has(there, other_port);
-        let port_at = |node: Node, direction: Direction| {
-            order.nodes[node.index()].ports[direction.index()]
-        };
+        let port_at =
+            |node: Node, direction: Direction| order.nodes[node.index()].ports[direction.index()];
         let is_free = |direction: Direction| {
             let (here, back) = (port_at(node, direction), port_at(there, direction.opposite()));
             lattice.has(direction)

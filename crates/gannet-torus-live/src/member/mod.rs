@@ -19,10 +19,12 @@ use std::collections::BTreeMap;
 use gannet_lattice::cabling::Recognised;
 use gannet_lattice::{Direction, LINKS, Lattice, Node};
 use gannet_wire::neighbour::{
-    Advert, AdvertPort, HOST_NAME_MAX, HostId, Identity, Item, Name, Order, PORT_NAME_MAX, PortState,
+    Advert, AdvertPort, HOST_NAME_MAX, HostId, Identity, Item, Name, Order, PORT_NAME_MAX,
+    PortState,
 };
 
-use crate::neighbour::{Key, Neighbour, News};
+use crate::identity::Key;
+use crate::neighbour::{Neighbour, News};
 use flood::Flood;
 
 /// What a host says of itself, and what is wanted of the machine.
@@ -280,7 +282,9 @@ impl Member {
             self.ends[port].neighbour.say(Item::Taken(taken));
         }
         match item {
-            Item::Advert(advert) if advert.host == self.setup.host => self.hear_of_self(advert, now),
+            Item::Advert(advert) if advert.host == self.setup.host => {
+                self.hear_of_self(advert, now)
+            }
             Item::Advert(advert) => {
                 let age = |advert: &Advert| (advert.life, advert.number);
                 match self.adverts.get(&advert.host) {

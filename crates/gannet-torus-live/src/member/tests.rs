@@ -109,7 +109,8 @@ impl Net {
         let end = self.now + ns;
         loop {
             let running = self.members.iter().zip(&self.frozen).filter(|(_, frozen)| !**frozen);
-            let deadlines = running.filter_map(|(member, _)| Some(member.as_ref()?.next_deadline()));
+            let deadlines =
+                running.filter_map(|(member, _)| Some(member.as_ref()?.next_deadline()));
             let flight = self.flights.peek().map_or(u64::MAX, |flight| flight.at.0);
             let next = deadlines.min().unwrap_or(u64::MAX).min(flight).max(self.now);
             if next >= end {
@@ -162,7 +163,11 @@ impl Net {
     }
 
     fn alive(&self) -> impl Iterator<Item = &Member> {
-        self.members.iter().zip(&self.frozen).filter(|(_, frozen)| !**frozen).filter_map(|(it, _)| it.as_ref())
+        self.members
+            .iter()
+            .zip(&self.frozen)
+            .filter(|(_, frozen)| !**frozen)
+            .filter_map(|(it, _)| it.as_ref())
     }
 
     /// The order that all follow.
@@ -176,9 +181,7 @@ impl Net {
     /// Runs until all that live follow an order of which `is_it` says so; how long that took.
     fn run_until(&mut self, most: u64, is_it: impl Fn(&Order) -> bool) -> u64 {
         let begin = self.now;
-        let done = |net: &Self| {
-            net.alive().all(|member| member.order().is_some_and(&is_it))
-        };
+        let done = |net: &Self| net.alive().all(|member| member.order().is_some_and(&is_it));
         while !done(self) {
             assert!(self.now < begin + most, "{:?}", self.members[0].as_ref().map(|it| it.order()));
             self.run(MS);
@@ -218,14 +221,19 @@ fn is_whole(order: &Order) -> bool {
 
 #[test]
 fn hosts_find_the_machine_that_they_are() {
-    for (seed, lattice) in ["2", "4", "2x2", "3x2", "2x2x2", "4x4", "4x4x2"].into_iter().enumerate() {
+    for (seed, lattice) in ["2", "4", "2x2", "3x2", "2x2x2", "4x4", "4x4x2"].into_iter().enumerate()
+    {
         for loss in [0.0, 0.05] {
             let mut net = Net::of(lattice, seed as u64);
             net.loss = loss;
             net.run_until(4 * SETTLE, is_whole);
             let order = net.agreed();
             let lattice: Lattice = lattice.parse().unwrap();
-            assert_eq!((order.sizes, order.frame_bytes), (lattice.sizes(), 1472), "{lattice}, {loss}");
+            assert_eq!(
+                (order.sizes, order.frame_bytes),
+                (lattice.sizes(), 1472),
+                "{lattice}, {loss}"
+            );
             net.assert_directed();
         }
     }
@@ -269,7 +277,8 @@ fn what_dies_is_known_to_all_within_the_watchdog_and_what_comes_back_too() {
         } else {
             net.members[host] = None;
         }
-        let aware = net.run_until(2 * WATCHDOG, |order| dead_nodes(order) == 1 && dead_cables(order) == 0);
+        let aware =
+            net.run_until(2 * WATCHDOG, |order| dead_nodes(order) == 1 && dead_cables(order) == 0);
         assert!(aware <= WATCHDOG * 6 / 5 + 10 * MS, "host: {aware} ns");
         net.run(20 * WATCHDOG);
         net.frozen[host] = false;
@@ -371,9 +380,7 @@ fn who_does_not_know_the_key_takes_no_part() {
     for (host, member) in net.members.iter_mut().enumerate() {
         let member = member.as_mut().unwrap();
         let notices = member.notices();
-        let is_it = |notice: &Notice| {
-            matches!(notice, Notice::WrongKey(_, who) if (host == 3) != (who.host == stranger))
-        };
+        let is_it = |notice: &Notice| matches!(notice, Notice::WrongKey(_, who) if (host == 3) != (who.host == stranger));
         let opens = notices.iter().any(is_it);
         // One of the two ends finds it out; neither has met the other.
         let met = |notice: &Notice| matches!(notice, Notice::Met(_, who) if (host == 3) != (who.host == stranger));
@@ -425,7 +432,9 @@ fn what_strangers_send_changes_nothing() {
         let port = net.random.below(4) as usize;
         let mut bytes = match net.random.below(3) {
             0 => call.clone(),
-            1 if !heard.is_empty() => heard[net.random.below(heard.len() as u64) as usize].1.clone(),
+            1 if !heard.is_empty() => {
+                heard[net.random.below(heard.len() as u64) as usize].1.clone()
+            }
             _ => (0..net.random.below(200)).map(|_| net.random.below(256) as u8).collect(),
         };
         if round % 2 == 0 && !bytes.is_empty() {

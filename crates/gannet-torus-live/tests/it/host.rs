@@ -7,9 +7,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use gannet_lattice::{Direction, Lattice, Node};
+use gannet_torus_live::identity::Key;
 use gannet_torus_live::member::{Member, Setup};
 use gannet_torus_live::memory;
-use gannet_torus_live::neighbour::Key;
 use gannet_torus_live::status::{Since, Status};
 use gannet_torus_live::{Driver, Host, Patience, Port};
 use gannet_wire::neighbour::{HostId, Name};
@@ -144,7 +144,8 @@ fn others_go_on_when_a_cable_and_a_host_die() {
     wait_for(&all, "a cut cable", |status| says(status, "carries nothing"));
     let before: u64 = all[0].shared.status.lock().unwrap().nodes.iter().map(|it| it.answered).sum();
     let more = |status: &Status| {
-        status.host != "n00" || status.nodes.iter().map(|it| it.answered).sum::<u64>() >= before + 10
+        status.host != "n00"
+            || status.nodes.iter().map(|it| it.answered).sum::<u64>() >= before + 10
     };
     wait_for(&all, "answers by other ways", more);
     ways[0].iter().for_each(|way| way.set(false));

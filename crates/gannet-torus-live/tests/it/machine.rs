@@ -174,7 +174,8 @@ fn run(
             shared.up.fetch_add(u32::from(is_up), Ordering::Relaxed);
         }
     }
-    let refused = Direction::ALL.into_iter().filter_map(|direction| driver.counters(direction.index()));
+    let refused =
+        Direction::ALL.into_iter().filter_map(|direction| driver.counters(direction.index()));
     Finished {
         counters: *driver.node().counters(),
         downs: links(driver.node()).map(|link| link.counters().downs).sum(),

@@ -1,13 +1,16 @@
-//! `gannet torus`: a switchless machine before a cable is bought.
+//! `gannet torus`: a switchless machine, before a cable is bought and when it runs.
 
 mod ablate;
 mod animate;
 mod faults;
 mod link;
 mod machine;
+mod node;
 mod plan;
 mod quantity;
 mod simulate;
+mod socket;
+mod status;
 
 use std::io::{self, Write};
 
@@ -15,8 +18,8 @@ use clap::Subcommand;
 
 use crate::exit::Outcome;
 
-/// Plans and simulates a switchless machine, a torus of direct links: its cabling, its traffic flit
-/// by flit, and how soon its faults are known.
+/// Plans, simulates and runs a switchless machine, a torus of direct links: its cabling, its traffic flit
+/// by flit, how soon its faults are known, and a node of it on this host.
 ///
 /// Example: gannet torus simulate --lattice 4x4x4 --load 0.1..0.9:0.1
 #[derive(Debug, clap::Args)]
@@ -33,6 +36,8 @@ enum What {
     Ablate(ablate::Arguments),
     Link(link::Arguments),
     Faults(faults::Arguments),
+    Node(node::Arguments),
+    Status(status::Arguments),
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -43,6 +48,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         What::Ablate(arguments) => ablate::run(arguments),
         What::Link(arguments) => link::run(arguments),
         What::Faults(arguments) => faults::run(arguments),
+        What::Node(arguments) => node::run(arguments),
+        What::Status(arguments) => status::run(arguments),
     }
 }
 

@@ -1,0 +1,248 @@
+//! `gannet torus node`: a node of a live torus on this host.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::{Duration, Instant, SystemTime};
+
+use gannet_fabric::Trust;
+use gannet_lattice::Lattice;
+use gannet_measure::quantity::Span;
+use gannet_torus_live::identity::{Key, host_id};
+use gannet_torus_live::member::{Member, Notice, Setup};
+use gannet_torus_live::status::{Since, Status};
+use gannet_torus_live::udp::UdpPort;
+use gannet_torus_live::{Driver, Host, Patience, Port as _};
+use gannet_wire::neighbour::{Name, PORTS_MAX};
+
+use super::socket::{self, Socket};
+use crate::exit::{Lacking, Outcome, Usage};
+use crate::log;
+use crate::signals::Signals;
+
+/// How often it looks for signals and for who asks, at least.
+const LOOK: Duration = Duration::from_millis(50);
+/// How often what is wrong is told.
+const TELL: Duration = Duration::from_millis(500);
+/// Times that a watchdog may have.
+const WATCHDOG_MIN: Span = Span::ms(10);
+const WATCHDOG_MAX: Span = Span::s(60);
+
+/// Runs a node of a torus on this host: it meets the hosts at the other ends of its cables, finds with them the lattice
+/// that all cables make, and carries packets between them, round cables and hosts that die.
+///
+/// Start one on each host, with the same key. No host needs to know the shape, its place or the direction of a cable: these
+/// are found when no more hosts come. Where the cables make no lattice, `gannet torus status` names each that is wrong,
+/// and where it should go.
+///
+/// Make the key by `(umask 077; head -c 32 /dev/urandom | base64 > torus.key)`, and bring it to each host. Neighbours
+/// prove that they know it before anything else is heard from them. Packets themselves are neither sealed nor signed
+/// yet: the cables have to be direct ones, or a network that nobody else can reach.
+///
+/// Runs until Ctrl-C. Exit code 4 when the key cannot be used, 5 when an address of this host or the socket cannot be had.
+///
+/// Example: gannet torus node --key torus.key --port 10.0.0.1:4700=10.0.0.2:4700 --port 10.0.1.1:4700=10.0.1.2:4700
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// An end of a cable: address and UDP port of this host, and those of the other end. Once for each cable, at most 15.
+    #[arg(long = "port", value_name = "OWN=OTHER", required = true)]
+    ports: Vec<Ends>,
+    /// File with the secret of the machine, for this user only.
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    /// Name of this host for people [default: that of the system].
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Make this lattice, and say what else the cables make; without it any lattice that they make is taken.
+    #[arg(long, value_name = "SIZES")]
+    lattice: Option<Lattice>,
+    /// Within this time every host knows of a fault.
+    #[arg(long, value_name = "TIME", default_value = "100 ms")]
+    watchdog: Span,
+    /// For so long no more hosts and cables must come before a machine is made of those that are there.
+    #[arg(long, value_name = "TIME", default_value = "2 s")]
+    settle: Span,
+    /// Socket for `gannet torus status` [default: gannet-torus-NAME.sock in $XDG_RUNTIME_DIR, or where temporary files are].
+    #[arg(long, value_name = "SOCKET")]
+    status: Option<PathBuf>,
+}
+
+/// The two ends of a cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ends {
+    own: SocketAddr,
+    other: SocketAddr,
+}
+
+impl FromStr for Ends {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let ends = text.split_once('=').and_then(|(own, other)| {
+            Some(Self { own: own.trim().parse().ok()?, other: other.trim().parse().ok()? })
+        });
+        let ends = ends.filter(|it| it.own.is_ipv4() == it.other.is_ipv4() && it.other.port() > 0);
+        ends.ok_or_else(|| {
+            format!("`{text}` is no cable: write OWN=OTHER, such as 10.0.0.1:4700=10.0.0.2:4700")
+        })
+    }
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    check(arguments)?;
+    let Trust::Secret(secret) = Trust::from_file(&arguments.key)? else {
+        return Err(Usage("a torus of one user has a key, too".into()).into());
+    };
+    let name = match &arguments.name {
+        Some(name) => name.clone(),
+        None => {
+            fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+        }
+    };
+    let name = if name.is_empty() { "host".to_owned() } else { name };
+    let machine = fs::read("/etc/machine-id").unwrap_or_else(|_| name.clone().into_bytes());
+    let mut ports = Vec::new();
+    for Ends { own, other } in &arguments.ports {
+        let port = UdpPort::open(*own, *other).map_err(|error| {
+            Lacking(format!("cannot open the port from {own} to {other}: {error}"))
+        })?;
+        ports.push(port);
+    }
+    let of_port = |(at, port): (usize, &UdpPort)| (Name::of(&format!("p{at}")), port.frame_bytes());
+    let window = ports.iter().map(|port| port.window_bytes()).min().unwrap_or(0);
+    let patience = Patience { watchdog_ns: arguments.watchdog.ns(), ..Patience::default() };
+    let setup = Setup {
+        host: host_id(&machine, &name),
+        life: life(),
+        name: Name::of(&name),
+        ports: ports.iter().enumerate().map(of_port).collect(),
+        key: Key::of(&secret),
+        watchdog_ns: patience.watchdog_ns,
+        lattice: arguments.lattice,
+        settle_ns: arguments.settle.ns(),
+    };
+    let socket = Socket::open(arguments.status.clone().unwrap_or_else(|| socket::of_host(&name)))?;
+    let mut driver = Driver::new(Host::new(Member::new(setup), patience, window), patience.spin_ns);
+    for (at, port) in ports.into_iter().enumerate() {
+        log::say(format_args!("port p{at}: {}", arguments.ports[at].words()));
+        driver.plug(at, Box::new(port));
+    }
+    log::say(format_args!(
+        "{name} looks for its neighbours; how it is: {}",
+        socket.path().display()
+    ));
+    drive(driver, &socket)
+}
+
+impl Ends {
+    fn words(self) -> String {
+        format!("{} to {}", self.own, self.other)
+    }
+}
+
+fn check(arguments: &Arguments) -> Result<(), Usage> {
+    if arguments.ports.len() > PORTS_MAX {
+        let got = arguments.ports.len();
+        return Err(Usage(format!("{got} ports are too many: a host has at most {PORTS_MAX}")));
+    }
+    if !(WATCHDOG_MIN.ns()..=WATCHDOG_MAX.ns()).contains(&arguments.watchdog.ns()) {
+        return Err(Usage(format!("--watchdog must be {WATCHDOG_MIN} to {WATCHDOG_MAX}")));
+    }
+    let own: BTreeSet<_> = arguments.ports.iter().map(|port| port.own).collect();
+    if own.len() < arguments.ports.len() {
+        return Err(Usage("two ports have one address of this host: each needs its own".into()));
+    }
+    Ok(())
+}
+
+/// A number that is greater at each start.
+fn life() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(1, |time| time.as_nanos() as u64).max(1)
+}
+
+/// Keeps the host going until a signal comes, and tells what happens.
+fn drive(mut driver: Driver<Host>, socket: &Socket) -> anyhow::Result<Outcome> {
+    let signals = Signals::install()?;
+    let (mut since, mut faults, mut told) = (Since::default(), BTreeSet::new(), Instant::now());
+    loop {
+        if !driver.step() {
+            driver.wait(LOOK)?;
+        }
+        if let Some(signal) = signals.received() {
+            return Ok(Outcome::Interrupted(signal));
+        }
+        tell_notices(&mut driver);
+        socket.tell(|| Status::of(&driver, &mut Since::clone(&since)));
+        if told.elapsed() >= TELL {
+            told = Instant::now();
+            let status = Status::of(&driver, &mut since);
+            let now: BTreeSet<String> = status.faults.into_iter().map(|fault| fault.text).collect();
+            for fault in now.difference(&faults) {
+                log::say(fault);
+            }
+            for fault in faults.difference(&now) {
+                log::say(format_args!("no more: {fault}"));
+            }
+            faults = now;
+        }
+    }
+}
+
+fn tell_notices(driver: &mut Driver<Host>) {
+    let notices = driver.node_mut().notices();
+    let member = driver.node().member();
+    let name = |port: usize| member.setup().ports[port].0;
+    for notice in notices {
+        match notice {
+            Notice::Met(port, who) => {
+                log::say(format_args!("port {}: met {}", name(port), who.place()))
+            }
+            Notice::Heard(port, true) => log::say(format_args!("port {}: heard again", name(port))),
+            Notice::Heard(port, false) => log::say(format_args!("port {}: silent", name(port))),
+            Notice::Ordered => {
+                let Some(order) = member.order() else { continue };
+                let [x, y, z] = order.sizes;
+                log::say(match member.node() {
+                    Some(node) => format!("order {}: {node} of {x}x{y}x{z}", order.number),
+                    None => format!("order {}: no place in {x}x{y}x{z}", order.number),
+                });
+            }
+            // What is wrong is told with the rest of it.
+            Notice::WrongKey(..)
+            | Notice::Itself(..)
+            | Notice::SameHost(..)
+            | Notice::OtherFrames(..) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cables_are_read_and_other_text_is_refused() {
+        let ends: Ends = "10.0.0.1:4700=10.0.0.2:4701".parse().unwrap();
+        assert_eq!(ends.words(), "10.0.0.1:4700 to 10.0.0.2:4701");
+        assert!("[::1]:1=[::1]:2".parse::<Ends>().is_ok());
+        for text in [
+            "",
+            "eth0",
+            "10.0.0.1:1",
+            "10.0.0.1=10.0.0.2",
+            "10.0.0.1:1=[::1]:2",
+            "1.2.3.4:1=1.2.3.4:0",
+        ] {
+            assert!(text.parse::<Ends>().unwrap_err().contains("is no cable"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_later_start_is_a_greater_life() {
+        let first = life();
+        assert!(life() >= first && first > 1 << 60);
+    }
+}

@@ -1,0 +1,142 @@
+//! The socket at which a node of a torus tells how the machine is: whoever connects is sent a JSON document.
+
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use gannet_torus_live::status::Status;
+
+use crate::exit::Lacking;
+
+/// How long either side waits for the other.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Most bytes of a document.
+const LEN_MAX: u64 = 16 << 20;
+const BEGIN: &str = "gannet-torus-";
+const END: &str = ".sock";
+
+/// Where sockets are, unless said otherwise: in the directory of the user, or else in that for temporary files.
+fn directory() -> PathBuf {
+    let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_dir());
+    own.unwrap_or_else(std::env::temp_dir)
+}
+
+/// Where the socket of a host of this name is.
+pub fn of_host(name: &str) -> PathBuf {
+    directory().join(format!("{BEGIN}{name}{END}"))
+}
+
+/// The only socket of a host on this machine.
+///
+/// # Errors
+/// When there is none, or there are several.
+pub fn only() -> Result<PathBuf, Lacking> {
+    let directory = directory();
+    let is_one = |name: &OsString| {
+        name.to_str().is_some_and(|name| name.starts_with(BEGIN) && name.ends_with(END))
+    };
+    let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> =
+        entries.filter(|entry| is_one(&entry.file_name())).map(|entry| entry.path()).collect();
+    found.sort();
+    match &found[..] {
+        [one] => Ok(one.clone()),
+        [] => Err(Lacking(format!(
+            "no node of a torus runs here: there is no {BEGIN}NAME{END} in {}; start one by `gannet torus node`, or name its socket",
+            directory.display()
+        ))),
+        [first, ..] => Err(Lacking(format!(
+            "{} nodes of a torus run here: name the socket of one, such as {}",
+            found.len(),
+            first.display()
+        ))),
+    }
+}
+
+/// What the host at a socket says.
+///
+/// # Errors
+/// When nobody is there, or says anything.
+pub fn ask(path: &Path) -> Result<Status, Lacking> {
+    let read = || -> io::Result<String> {
+        let stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut text = String::new();
+        stream.take(LEN_MAX).read_to_string(&mut text)?;
+        Ok(text)
+    };
+    let lacking =
+        |why: String| Lacking(format!("no node of a torus answers at {}: {why}", path.display()));
+    let text = read().map_err(|error| lacking(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| lacking(error.to_string()))
+}
+
+/// The socket of a host, gone when this is.
+pub struct Socket {
+    path: PathBuf,
+    asks: Receiver<Sender<String>>,
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _gone = fs::remove_file(&self.path);
+    }
+}
+
+impl Socket {
+    /// A socket at `path`, for the user of this process only.
+    ///
+    /// # Errors
+    /// When another node has it, or it cannot be made.
+    pub fn open(path: PathBuf) -> Result<Self, Lacking> {
+        if UnixStream::connect(&path).is_ok() {
+            let place = path.display();
+            return Err(Lacking(format!(
+                "another node answers at {place}: give this one another --name, or --status"
+            )));
+        }
+        let lacking =
+            |error: io::Error| Lacking(format!("cannot make {}: {error}", path.display()));
+        // What a node that was killed has left.
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(lacking(error)),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&path).map_err(lacking)?;
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(lacking)?;
+        let (ask, asks) = channel();
+        let serve = move || {
+            for stream in listener.incoming().flatten() {
+                let (tell, told) = channel();
+                if ask.send(tell).is_err() {
+                    return;
+                }
+                let _timed = stream.set_write_timeout(Some(PATIENCE));
+                if let Ok(text) = told.recv_timeout(PATIENCE) {
+                    let _written = (&stream).write_all(String::as_bytes(&text));
+                }
+            }
+        };
+        thread::Builder::new().name("status".into()).spawn(serve).map_err(lacking)?;
+        Ok(Self { path, asks })
+    }
+
+    /// Tells all who have asked.
+    pub fn tell(&self, status: impl Fn() -> Status) {
+        for tell in self.asks.try_iter() {
+            let text = serde_json::to_string_pretty(&status()).unwrap_or_default();
+            let _told = tell.send(text);
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
