@@ -31,6 +31,7 @@ use gannet_wire::daq_ethernet::CLOCK;
 use gannet_wire::exchange::UdpAddress;
 use gannet_wire::inspect::{Format, describe, identify};
 use gannet_wire::lofamo::{Assembler, FaultDescriptorRepr, HostWatchdogRepr, NicWatchdogRepr};
+use gannet_wire::neighbour::Item;
 use gannet_wire::network::{Checksums, from_ethernet};
 use gannet_wire::record::Record;
 use gannet_wire::roce;
@@ -110,6 +111,8 @@ targets! {
     merger: merge,
     mgp: |bytes| print(Format::Mgp, bytes),
     mtp: |bytes| print(Format::Mtp, bytes),
+    neighbour: |bytes| print(Format::Neighbour, bytes),
+    neighbour_items: read_items,
     packet: take_packet,
     pcap: |bytes| print(Format::Pcap, bytes),
     pcapng: |bytes| print(Format::Pcapng, bytes),
@@ -138,6 +141,17 @@ targets! {
 /// Prints `bytes` as `format`, which calls every accessor of what is accepted.
 fn print(format: Format, bytes: &[u8]) {
     let _ = describe(format, bytes, &mut String::new());
+}
+
+/// Reads what a sealed message of a neighbour holds, and writes what was read to the same bytes.
+fn read_items(mut bytes: &[u8]) {
+    while let Ok((item, behind)) = Item::parse(bytes) {
+        let read = &bytes[..bytes.len() - behind.len()];
+        let mut written = vec![0; item.buffer_len()];
+        item.emit(&mut written);
+        assert_eq!(written, read);
+        bytes = behind;
+    }
 }
 
 /// Prints a packet of RoCEv2, and makes a packet of what was read whose check sum is right: it has the same

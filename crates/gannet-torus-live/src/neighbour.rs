@@ -391,12 +391,12 @@ impl Neighbour {
         let Some(session) = &mut self.session else { return 0 };
         let most = MESSAGE_MAX.min(room.len()).saturating_sub(SEALED_AT + SEAL_LEN);
         let alive = Item::Alive(self.is_heard);
-        let mut len = alive.len();
+        let mut len = alive.buffer_len();
         let Some(place) = self.room.get_mut(..len).filter(|_| len <= most) else { return 0 };
         alive.emit(place);
-        while let Some(item) = self.items.pop_front_if(|item| len + item.len() <= most) {
-            item.emit(&mut self.room[len..len + item.len()]);
-            len += item.len();
+        while let Some(item) = self.items.pop_front_if(|item| len + item.buffer_len() <= most) {
+            item.emit(&mut self.room[len..len + item.buffer_len()]);
+            len += item.buffer_len();
         }
         let place = &mut room[SEALED_AT..];
         session.sent += 1;

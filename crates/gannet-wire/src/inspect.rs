@@ -126,6 +126,8 @@ formats! {
     ReadoutLink = "readout-link",
     /// Frame of a link of the torus in software: credit and packets.
     ApeLinkFrame = "apelink-frame",
+    /// Message between hosts at the ends of a cable of the torus.
+    Neighbour = "neighbour",
 }
 
 /// Prints the name.

@@ -430,7 +430,7 @@ pub enum Item {
 
 impl Item {
     /// Bytes of the item.
-    pub fn len(&self) -> usize {
+    pub fn buffer_len(&self) -> usize {
         ITEM_HEAD_LEN
             + match self {
                 Self::Alive(_) => 1,
@@ -443,9 +443,9 @@ impl Item {
     /// Writes the item to the front of `bytes`.
     ///
     /// # Panics
-    /// If `bytes` is shorter than [`len`](Self::len), or the item has more ports or nodes than one may have.
+    /// If `bytes` is shorter than [`buffer_len`](Self::buffer_len), or the item has more ports or nodes than one may have.
     pub fn emit(&self, bytes: &mut [u8]) {
-        let bytes = &mut bytes[..self.len()];
+        let bytes = &mut bytes[..self.buffer_len()];
         bytes.fill(0);
         let body_len = (bytes.len() - ITEM_HEAD_LEN) as u16;
         put(bytes, 2, body_len.to_le_bytes());
@@ -616,7 +616,11 @@ fn parse_taken(body: &[u8]) -> Result<Taken> {
         ADVERT => Kind::Advert,
         ORDER => Kind::Order,
         got => {
-            return Err(Error::Unknown { format: FORMAT, field: "what was taken", got: got.into() });
+            return Err(Error::Unknown {
+                format: FORMAT,
+                field: "what was taken",
+                got: got.into(),
+            });
         }
     };
     Ok(Taken {
@@ -760,11 +764,11 @@ mod tests {
 
         #[test]
         fn items_are_read_as_they_were_written(items in vec(item(), 0..5)) {
-            let mut bytes = vec![0xff; items.iter().map(Item::len).sum()];
+            let mut bytes = vec![0xff; items.iter().map(Item::buffer_len).sum()];
             let mut rest = &mut bytes[..];
             for item in &items {
                 item.emit(rest);
-                rest = &mut rest[item.len()..];
+                rest = &mut rest[item.buffer_len()..];
             }
             let mut rest = &bytes[..];
             for item in items {
@@ -798,9 +802,9 @@ mod tests {
         let ports = vec![AdvertPort::default(); PORTS_MAX];
         let advert = Item::Advert(Advert { ports, ..Advert::default() });
         // A seal is 16 bytes long, and each message tells that its sender is there.
-        let beside = SEALED_AT + 16 + Item::Alive(true).len();
-        assert!(order.len() + beside <= 1232, "{}", order.len());
-        assert!(advert.len() + beside <= 1232, "{}", advert.len());
+        let beside = SEALED_AT + 16 + Item::Alive(true).buffer_len();
+        assert!(order.buffer_len() + beside <= 1232, "{}", order.buffer_len());
+        assert!(advert.buffer_len() + beside <= 1232, "{}", advert.buffer_len());
     }
 
     #[test]

@@ -70,7 +70,8 @@ impl Member {
     /// Does what a master does, if this host is the one.
     pub(super) fn govern(&mut self, now: u64) {
         let is_settled = now >= self.changed_at.saturating_add(self.setup.settle_ns);
-        if !self.is_changed && !(self.is_unsettled && is_settled) {
+        let is_due = self.is_changed || self.is_unsettled && is_settled;
+        if !is_due {
             return;
         }
         self.is_changed = false;

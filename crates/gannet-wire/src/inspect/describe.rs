@@ -21,7 +21,7 @@ use crate::trigger_primitive::TriggerPrimitive;
 use crate::trigger_primitive_v1::TriggerPrimitiveV1;
 use crate::trigger_record::TriggerRecordHeader;
 use crate::{
-    apelink, daq_ethernet, ethernet, exchange, ipv4, protowib, rdma, readout_link, roce,
+    apelink, daq_ethernet, ethernet, exchange, ipv4, neighbour, protowib, rdma, readout_link, roce,
     slow_control, tdeeth, tpc_frame, udp, wibeth,
 };
 
@@ -68,6 +68,7 @@ pub fn describe(format: Format, bytes: &[u8], out: &mut dyn Write) -> Result<()>
         Format::Tdm => tdm(bytes, out),
         Format::Exchange => records::<exchange::Message>(bytes, out),
         Format::ApeLinkFrame => apelink_frame(bytes, out),
+        Format::Neighbour => Ok(writeln!(out, "{}", neighbour::Message::parse(bytes)?)?),
         Format::ReadoutLink => Ok(writeln!(out, "{}", readout_link::Message::parse(bytes)?)?),
         Format::SlowControl => {
             Ok(writeln!(out, "{}", slow_control::Datagram::new_checked(bytes)?)?)

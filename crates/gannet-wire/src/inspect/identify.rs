@@ -15,21 +15,22 @@ use crate::trigger_candidate::TriggerCandidateData;
 use crate::trigger_primitive::TriggerPrimitive;
 use crate::trigger_primitive_v1::{self, TriggerPrimitiveV1};
 use crate::{
-    apelink, capture_file, daq_ethernet, ethernet, exchange, fragment, ipv4, pcap, protowib, rdma,
-    readout_link, slow_control, tpc_frame, trigger_record,
+    apelink, capture_file, daq_ethernet, ethernet, exchange, fragment, ipv4, neighbour, pcap,
+    protowib, rdma, readout_link, slow_control, tpc_frame, trigger_record,
 };
 
 /// A test whether bytes look like a format.
 type Test = fn(&[u8]) -> bool;
 
 /// The tests, surest first: a marker, then lengths that agree with each other, then small values.
-const TESTS: [(Format, Test); 31] = [
+const TESTS: [(Format, Test); 32] = [
     (Format::Fragment, |bytes| starts_with(bytes, fragment::Repr::MAGIC)),
     (Format::TriggerRecord, |bytes| starts_with(bytes, trigger_record::Repr::MAGIC)),
     (Format::TimeSlice, |bytes| starts_with(bytes, TimeSliceHeader::MAGIC)),
     (Format::Exchange, are_records::<exchange::Message>),
     (Format::ReadoutLink, |bytes| readout_link::Message::parse(bytes).is_ok()),
     (Format::ApeLinkFrame, |bytes| apelink::Frame::new_checked(bytes).is_ok()),
+    (Format::Neighbour, |bytes| neighbour::Message::parse(bytes).is_ok()),
     (Format::Pcap, |bytes| pcap::FileHeader::parse(bytes).is_ok()),
     (Format::Pcapng, |bytes| bytes.starts_with(&capture_file::PCAPNG_MAGIC)),
     (Format::TdeEth, |bytes| is_tpc_frame(bytes) && detector(bytes) == Detector::VdTopTpc),

@@ -167,6 +167,7 @@ fn life() -> u64 {
 fn drive(mut driver: Driver<Host>, socket: &Socket) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let (mut since, mut faults, mut told) = (Since::default(), BTreeSet::new(), Instant::now());
+    let mut place = String::new();
     loop {
         if !driver.step() {
             driver.wait(LOOK)?;
@@ -174,7 +175,7 @@ fn drive(mut driver: Driver<Host>, socket: &Socket) -> anyhow::Result<Outcome> {
         if let Some(signal) = signals.received() {
             return Ok(Outcome::Interrupted(signal));
         }
-        tell_notices(&mut driver);
+        tell_notices(&mut driver, &mut place);
         socket.tell(|| Status::of(&driver, &mut Since::clone(&since)));
         if told.elapsed() >= TELL {
             told = Instant::now();
@@ -191,12 +192,18 @@ fn drive(mut driver: Driver<Host>, socket: &Socket) -> anyhow::Result<Outcome> {
     }
 }
 
-fn tell_notices(driver: &mut Driver<Host>) {
+/// Tells what has happened; `place` is what was last told of the place of this host.
+fn tell_notices(driver: &mut Driver<Host>, place: &mut String) {
     let notices = driver.node_mut().notices();
     let member = driver.node().member();
     let name = |port: usize| member.setup().ports[port].0;
+    let met: Vec<usize> = notices
+        .iter()
+        .filter_map(|it| if let Notice::Met(port, _) = it { Some(*port) } else { None })
+        .collect();
     for notice in notices {
         match notice {
+            Notice::Heard(port, true) if met.contains(&port) => {}
             Notice::Met(port, who) => {
                 log::say(format_args!("port {}: met {}", name(port), who.place()))
             }
@@ -204,11 +211,15 @@ fn tell_notices(driver: &mut Driver<Host>) {
             Notice::Heard(port, false) => log::say(format_args!("port {}: silent", name(port))),
             Notice::Ordered => {
                 let Some(order) = member.order() else { continue };
-                let [x, y, z] = order.sizes;
-                log::say(match member.node() {
-                    Some(node) => format!("order {}: {node} of {x}x{y}x{z}", order.number),
-                    None => format!("order {}: no place in {x}x{y}x{z}", order.number),
-                });
+                let Ok(lattice) = Lattice::new(order.sizes) else { continue };
+                let now = match member.node().map(|node| lattice.coordinates(node)) {
+                    Some([x, y, z]) => format!("this host is node {x},{y},{z} of {lattice}"),
+                    None => format!("this host has no place in the machine of {lattice}"),
+                };
+                if now != *place {
+                    log::say(&now);
+                    *place = now;
+                }
             }
             // What is wrong is told with the rest of it.
             Notice::WrongKey(..)

@@ -42,8 +42,10 @@ pub fn only() -> Result<PathBuf, Lacking> {
         name.to_str().is_some_and(|name| name.starts_with(BEGIN) && name.ends_with(END))
     };
     let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-    let mut found: Vec<PathBuf> =
-        entries.filter(|entry| is_one(&entry.file_name())).map(|entry| entry.path()).collect();
+    // One that was killed has left its socket.
+    let answers = |path: &PathBuf| UnixStream::connect(path).is_ok();
+    let sockets = entries.filter(|entry| is_one(&entry.file_name())).map(|entry| entry.path());
+    let mut found: Vec<PathBuf> = sockets.filter(answers).collect();
     found.sort();
     match &found[..] {
         [one] => Ok(one.clone()),

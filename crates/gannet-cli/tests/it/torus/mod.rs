@@ -4,6 +4,7 @@ mod ablate;
 mod animate;
 mod faults;
 mod link;
+mod node;
 mod plan;
 mod simulate;
 mod survival;

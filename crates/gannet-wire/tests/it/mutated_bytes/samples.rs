@@ -14,8 +14,9 @@ use gannet_wire::trigger_candidate::TriggerCandidateData;
 use gannet_wire::trigger_primitive::TriggerPrimitive;
 use gannet_wire::trigger_primitive_v1::{self, TriggerPrimitiveV1};
 use gannet_wire::{
-    FragmentType, SourceId, Subsystem, daq_ethernet, ethernet, exchange, fragment, ipv4, overlay,
-    pcap, pcapng, protowib, rdma, readout_link, roce, slow_control, tpc_frame, trigger_record, udp,
+    FragmentType, SourceId, Subsystem, daq_ethernet, ethernet, exchange, fragment, ipv4, neighbour,
+    overlay, pcap, pcapng, protowib, rdma, readout_link, roce, slow_control, tpc_frame,
+    trigger_record, udp,
 };
 
 /// Valid bytes of `format`.
@@ -54,6 +55,7 @@ pub fn sample(format: Format) -> Vec<u8> {
         Format::Exchange => window_message(),
         Format::ReadoutLink => readout_message(),
         Format::ApeLinkFrame => apelink_frame(),
+        Format::Neighbour => neighbour_message(),
         _ => panic!("no sample of {format}: make one"),
     }
 }
@@ -208,6 +210,21 @@ fn apelink_frame() -> Vec<u8> {
         ..Default::default()
     };
     [head.to_bytes(), apelink_packet(), apelink_packet()].concat()
+}
+
+fn neighbour_message() -> Vec<u8> {
+    let identity = neighbour::Identity {
+        host: neighbour::HostId(7),
+        life: 9,
+        port: 3,
+        frame_bytes: 8972,
+        host_name: neighbour::Name::of("n07"),
+        port_name: neighbour::Name::of("p3"),
+    };
+    let mut bytes = vec![0; 200];
+    let len = neighbour::Message::Open(identity, &pattern(48)).emit(&mut bytes).unwrap();
+    bytes.truncate(len);
+    bytes
 }
 
 fn pcap_file() -> Vec<u8> {
