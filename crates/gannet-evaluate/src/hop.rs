@@ -269,8 +269,10 @@ fn put_ns(frame_bytes: usize, bytes: usize, time: Duration) -> Result<f64, Error
             Config { form, session: 1 + number, ..patient(wide(configuration.link)) };
         let limits = &mut configuration.engine.limits;
         limits.data_bytes = bytes.min(limits.data_bytes);
-        configuration.engine.replay.timeout_ns = 1 << 50;
-        configuration.engine.replay.timeout_max_ns = 1 << 50;
+        let replay = &mut configuration.engine.replay;
+        let forever = 1 << 50;
+        (replay.timeout_ns, replay.timeout_min_ns, replay.timeout_max_ns) =
+            (forever, forever, forever);
         TorusNode::new(configuration, vec![0; MESSAGE_BYTES as usize], Arc::clone(&routes), 1)
     };
     let mut nodes = [node(0)?, node(1)?];

@@ -185,12 +185,19 @@ impl Default for Limits {
 }
 
 /// When packets are acknowledged and sent again. Times are in nanoseconds.
+///
+/// How long an answer is waited for follows from the round trips to each node (RFC 6298): their mean and four times their
+/// deviation, and twice as long each time that nothing was answered. It counts from when the packet was sent, or when the node was last
+/// heard of another one, whichever is later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replay {
-    /// A packet without acknowledgement is sent again after this time, then after twice, four
-    /// times and so on; so is a GET that finds the other node busy.
+    /// How long an answer is waited for before a round trip was measured; and how long a GET waits that finds the other node busy,
+    /// then twice, four times and so on.
     pub timeout_ns: u64,
-    /// The longest of these times.
+    /// The shortest time that is waited once round trips are measured: longer than both ends may keep an answer for reasons that
+    /// no earlier round trip has shown. As long as [`timeout_max_ns`](Self::timeout_max_ns) it makes all times equal.
+    pub timeout_min_ns: u64,
+    /// The longest of these times, so that a node that comes back is found soon.
     pub timeout_max_ns: u64,
     /// How often a packet is sent before its destination is given up.
     pub attempts: u8,
@@ -206,25 +213,28 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Time to wait after the `sends`-th time that something was sent, ns.
-    pub(super) fn timeout(&self, sends: u8) -> u64 {
-        let doublings = u32::from(sends.saturating_sub(1)).min(32);
-        let grown = u128::from(self.timeout_ns) << doublings;
-        grown.min(u128::from(self.timeout_max_ns.max(self.timeout_ns))) as u64
+    /// For round trips of microseconds: at least five times as long as an acknowledgement waits.
+    pub const DEFAULT: Self = Self {
+        timeout_ns: 200_000,
+        timeout_min_ns: 50_000,
+        timeout_max_ns: 20_000_000,
+        attempts: 16,
+        reorder: 8,
+        ack_packets: 4,
+        ack_delay_ns: 10_000,
+        get_timeout_ns: 1_000_000_000,
+    };
+
+    /// A time to wait after it has doubled so often, ns.
+    pub(super) fn backed_off(&self, once: u64, doublings: u8) -> u64 {
+        let grown = u128::from(once) << doublings.min(64);
+        grown.min(u128::from(self.timeout_max_ns)) as u64
     }
 }
 
 impl Default for Replay {
     fn default() -> Self {
-        Self {
-            timeout_ns: 200_000,
-            timeout_max_ns: 20_000_000,
-            attempts: 16,
-            reorder: 8,
-            ack_packets: 4,
-            ack_delay_ns: 10_000,
-            get_timeout_ns: 1_000_000_000,
-        }
+        Self::DEFAULT
     }
 }
 

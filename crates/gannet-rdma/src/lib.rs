@@ -19,8 +19,8 @@
 //!
 //! How: the packets from one node to another are numbered, at most [`WINDOW`] of them are under
 //! way, and the receiver tells the next number it waits for and which later ones it has. What is
-//! not told in time is sent again, with growing patience; after so many times the engine gives the
-//! node up: what was posted to it fails, and empty packets take the place of those under way, so
+//! not told in time is sent again: in the time that round trips to the node took so far, and with growing patience ([`Replay`]). After
+//! so many times the engine gives the node up: what was posted to it fails, and empty packets take the place of those under way, so
 //! that nothing is numbered anew and taken twice. Only when the other node says that it knows
 //! nothing of the numbers, since it has started anew, a new epoch of them begins. See [`gannet_wire::rdma`] for the header that carries
 //! this.
@@ -65,6 +65,7 @@ mod epoch;
 mod memory;
 mod operations;
 mod receive_window;
+mod round_trip;
 mod send_window;
 
 pub use completion::{Completion, Failure, Reason, Request};

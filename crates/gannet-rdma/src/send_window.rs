@@ -4,6 +4,7 @@ use gannet_wire::rdma::WINDOW;
 
 use super::configuration::Replay;
 use super::epoch::Epoch;
+use super::round_trip::RoundTrip;
 
 /// A packet under way: which piece of which operation it carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,13 +17,22 @@ pub(super) struct Slot {
     pub length: u16,
     /// How often it was sent.
     sends: u8,
+    /// How often the time to wait for its answer has doubled.
+    doublings: u8,
+    /// Whether its number was sent more than once, also with what it said before.
+    is_repeated: bool,
     /// When it was sent last.
     sent_at: u64,
 }
 
 impl Slot {
     pub fn new(request: u32, offset: u32, length: u16) -> Self {
-        Self { request, offset, length, sends: 0, sent_at: 0 }
+        Self { request, offset, length, ..Self::default() }
+    }
+
+    /// A packet that says nothing, in the place of this one.
+    fn emptied(&self) -> Self {
+        Self { is_repeated: self.is_repeated || self.sends > 0, ..Self::default() }
     }
 }
 
@@ -50,6 +60,9 @@ pub(super) struct SendWindow {
     sent: u32,
     /// Told to have arrived, ahead of their turn.
     placed: u32,
+    round_trip: RoundTrip,
+    /// When the receiver last told of a packet that it had not told of before.
+    heard_at: u64,
 }
 
 /// Mask of the lowest `count` bits, of which there may be 32.
@@ -66,7 +79,18 @@ fn bits(mask: u32) -> impl Iterator<Item = u32> {
 impl SendWindow {
     pub fn new(epoch: Epoch) -> Self {
         let slots = [Slot::default(); WINDOW as usize];
-        Self { epoch, reported: None, base: 0, count: 0, slots, pending: 0, sent: 0, placed: 0 }
+        Self {
+            epoch,
+            reported: None,
+            base: 0,
+            count: 0,
+            slots,
+            pending: 0,
+            sent: 0,
+            placed: 0,
+            round_trip: RoundTrip::default(),
+            heard_at: 0,
+        }
     }
 
     /// Gives up all packets under way, after whose operations nobody asks any more.
@@ -85,8 +109,11 @@ impl SendWindow {
             return;
         }
         for index in 0..self.count {
-            self.slots[(self.base.wrapping_add(index) % WINDOW) as usize] = Slot::default();
+            let slot = self.slot_at(index);
+            *slot = slot.emptied();
         }
+        // What it was like before it fell silent says little of the node that comes back.
+        self.round_trip = RoundTrip::default();
         (self.sent, self.pending) = (0, low(self.count) & (!self.placed | 1));
     }
 
@@ -114,6 +141,11 @@ impl SendWindow {
         Some(self.base.wrapping_add(index))
     }
 
+    /// The packet of a bit of a mask.
+    fn slot_at(&mut self, index: u32) -> &mut Slot {
+        self.slot_mut(self.base.wrapping_add(index))
+    }
+
     fn slot_mut(&mut self, sequence: u32) -> &mut Slot {
         &mut self.slots[(sequence % WINDOW) as usize]
     }
@@ -134,19 +166,21 @@ impl SendWindow {
     /// Notes that the link has taken a packet; gives the time at which it expires.
     pub fn sent(&mut self, sequence: u32, now: u64, replay: &Replay) -> u64 {
         self.sent |= 1 << sequence.wrapping_sub(self.base);
+        let round_trip = self.round_trip;
         let slot = self.slot_mut(sequence);
+        slot.is_repeated |= slot.sends > 0;
         slot.sends = slot.sends.saturating_add(1);
+        slot.doublings = round_trip.doublings(slot.sends);
         slot.sent_at = now;
-        now.saturating_add(replay.timeout(slot.sends))
+        now.saturating_add(round_trip.timeout(slot.doublings, replay))
     }
 
-    /// Notes what the receiver told; hands out the operations of the packets that are done, and
-    /// marks those that seem lost. Gives the number of the latter.
+    /// Notes what the receiver told: the epoch, the number that it waits for, and which later ones it has. Hands out the
+    /// operations of the packets that are done, and marks those that seem lost; gives the number of the latter.
     pub fn acknowledge(
         &mut self,
-        epoch: Epoch,
-        acknowledged: u32,
-        selective: u32,
+        now: u64,
+        (epoch, acknowledged, selective): (Epoch, u32, u32),
         reorder: u32,
         mut done: impl FnMut(u32),
     ) -> u32 {
@@ -156,8 +190,10 @@ impl SendWindow {
             return 0;
         }
         self.reported = None;
+        let told = low(count) | selective.checked_shl(count).unwrap_or(0);
+        self.hear(now, told & low(self.count) & !self.placed);
         for index in 0..count {
-            done(self.slots[(self.base.wrapping_add(index) % WINDOW) as usize].request);
+            done(self.slot_at(index).request);
         }
         let shift = |mask: u32| mask.checked_shr(count).unwrap_or(0);
         (self.pending, self.sent) = (shift(self.pending), shift(self.sent));
@@ -169,9 +205,25 @@ impl SendWindow {
         self.sent |= self.placed;
         if self.placed & 1 == 1 {
             // The receiver answers: it has the packet, and only waits for its host.
-            self.slot_mut(acknowledged).sends = 1;
+            let slot = self.slot_mut(acknowledged);
+            (slot.sends, slot.doublings) = (1, 0);
+            self.round_trip.answered();
         }
         self.mark_overtaken(reorder)
+    }
+
+    /// Notes that the packets of a mask have arrived, of which nothing was known before.
+    fn hear(&mut self, now: u64, news: u32) {
+        if news == 0 {
+            return;
+        }
+        self.heard_at = now;
+        for index in bits(news) {
+            let slot = *self.slot_at(index);
+            if slot.sends > 0 && !slot.is_repeated {
+                self.round_trip.measure(slot.sent_at, now);
+            }
+        }
     }
 
     /// Marks what was sent once and overtaken by `reorder` packets; later losses of the same
@@ -181,7 +233,7 @@ impl SendWindow {
         let overtaken = self.sent & !self.placed & low(last.saturating_sub(reorder));
         let mut marked = 0;
         for index in bits(overtaken) {
-            if self.slots[(self.base.wrapping_add(index) % WINDOW) as usize].sends == 1 {
+            if self.slot_at(index).sends == 1 {
                 self.pending |= 1 << index;
                 self.sent &= !(1 << index);
                 marked += 1;
@@ -198,20 +250,29 @@ impl SendWindow {
 
     /// When the first packet expires.
     pub fn deadline(&self, replay: &Replay) -> u64 {
-        let expires = |index: u32| {
-            let slot = &self.slots[(self.base.wrapping_add(index) % WINDOW) as usize];
-            slot.sent_at.saturating_add(replay.timeout(slot.sends))
-        };
+        let expires = |index| self.expires(index, replay);
         bits(self.watched()).map(expires).min().unwrap_or(u64::MAX)
+    }
+
+    /// When the packet of a bit of a mask expires.
+    fn expires(&self, index: u32, replay: &Replay) -> u64 {
+        let slot = &self.slots[(self.base.wrapping_add(index) % WINDOW) as usize];
+        // What was sent again has waited long enough for those before it.
+        let since = if slot.is_repeated { slot.sent_at } else { slot.sent_at.max(self.heard_at) };
+        since.saturating_add(self.round_trip.timeout(slot.doublings, replay))
     }
 
     /// Marks the packets that have expired.
     pub fn expire(&mut self, now: u64, replay: &Replay) -> Expiry {
         let mut replayed = 0;
         for index in bits(self.watched()) {
-            let slot = self.slots[(self.base.wrapping_add(index) % WINDOW) as usize];
-            if slot.sent_at.saturating_add(replay.timeout(slot.sends)) > now {
+            if self.expires(index, replay) > now {
                 continue;
+            }
+            let slot = *self.slot_at(index);
+            // A receiver that has told of others since has lost this one; of one that is silent the path may have grown longer.
+            if slot.sent_at >= self.heard_at {
+                self.round_trip.expired(slot.doublings);
             }
             if slot.sends >= replay.attempts {
                 return Expiry::GiveUp;
@@ -226,9 +287,9 @@ impl SendWindow {
     /// Makes all packets of an operation say nothing, and sends them at once.
     pub fn abandon(&mut self, request: u32) {
         for index in 0..self.count {
-            let slot = &mut self.slots[(self.base.wrapping_add(index) % WINDOW) as usize];
+            let slot = self.slot_at(index);
             if slot.request == request {
-                *slot = Slot::default();
+                *slot = slot.emptied();
                 if self.sent >> index & 1 == 1 && self.placed >> index & 1 == 0 {
                     self.sent &= !(1 << index);
                     self.pending |= 1 << index;
@@ -243,7 +304,8 @@ mod tests {
     use super::*;
 
     fn replay() -> Replay {
-        Replay { timeout_ns: 100, timeout_max_ns: 350, attempts: 4, ..Replay::default() }
+        let (timeout_ns, timeout_min_ns, timeout_max_ns) = (100, 20, 350);
+        Replay { timeout_ns, timeout_min_ns, timeout_max_ns, attempts: 4, ..Replay::DEFAULT }
     }
 
     fn window(packets: u32) -> SendWindow {
@@ -266,11 +328,12 @@ mod tests {
         let mut window = window(WINDOW);
         assert!(!window.has_room());
         let mut done = Vec::new();
-        window.acknowledge(Epoch::first(1), 2, 0, 8, |request| done.push(request));
+        window.acknowledge(0, (Epoch::first(1), 2, 0), 8, |request| done.push(request));
         assert_eq!((window.base, window.count, done), (2, WINDOW - 5, vec![1, 2, 3, 4, 5]));
-        window.acknowledge(Epoch::first(1), 2 + WINDOW, 0, 8, |_| panic!("more than was sent"));
-        window.acknowledge(Epoch::first(1), 1, 0, 8, |_| panic!("an old acknowledgement"));
-        window.acknowledge(Epoch::first(1), 2 + WINDOW - 5, u32::MAX, 8, |_| ());
+        window
+            .acknowledge(0, (Epoch::first(1), 2 + WINDOW, 0), 8, |_| panic!("more than was sent"));
+        window.acknowledge(0, (Epoch::first(1), 1, 0), 8, |_| panic!("an old acknowledgement"));
+        window.acknowledge(0, (Epoch::first(1), 2 + WINDOW - 5, u32::MAX), 8, |_| ());
         assert_eq!((window.count, window.placed, window.sent), (0, 0, 0));
         assert_eq!(window.deadline(&replay()), u64::MAX);
     }
@@ -279,14 +342,14 @@ mod tests {
     fn what_was_overtaken_is_sent_again_once_without_waiting() {
         let mut window = window(12);
         let base = window.base;
-        window.acknowledge(Epoch::first(1), base, 0b0000_0010, 3, |_| ());
+        window.acknowledge(0, (Epoch::first(1), base, 0b0000_0010), 3, |_| ());
         assert!(pending(&mut window).is_empty());
-        window.acknowledge(Epoch::first(1), base, 0b0010_0010, 3, |_| ());
+        window.acknowledge(0, (Epoch::first(1), base, 0b0010_0010), 3, |_| ());
         assert_eq!(pending(&mut window), [0, 2]);
         for index in [0, 2] {
             window.sent(base.wrapping_add(index), 10, &replay());
         }
-        window.acknowledge(Epoch::first(1), base, 0b0010_0010, 3, |_| ());
+        window.acknowledge(0, (Epoch::first(1), base, 0b0010_0010), 3, |_| ());
         assert!(pending(&mut window).is_empty());
     }
 
@@ -313,7 +376,7 @@ mod tests {
         let mut window = window(3);
         let base = window.base;
         for round in 1..100 {
-            window.acknowledge(Epoch::first(1), base, 0b111, 8, |_| panic!("not done"));
+            window.acknowledge(0, (Epoch::first(1), base, 0b111), 8, |_| panic!("not done"));
             let now = window.deadline(&replay());
             assert_eq!(window.expire(now, &replay()), Expiry::Replay(1), "round {round}");
             assert_eq!(window.take_pending(), Some(base));
@@ -327,8 +390,8 @@ mod tests {
         let mut window = window(2);
         let base = window.base;
         assert_eq!(window.expire(100, &replay()), Expiry::Replay(2));
-        window.acknowledge(Epoch::first(1), base, 0b10, 8, |_| panic!("not done"));
-        window.acknowledge(Epoch::first(1), base.wrapping_add(1), 0b1, 8, |_| ());
+        window.acknowledge(0, (Epoch::first(1), base, 0b10), 8, |_| panic!("not done"));
+        window.acknowledge(0, (Epoch::first(1), base.wrapping_add(1), 0b1), 8, |_| ());
         assert!(!window.has_pending());
         let now = window.deadline(&replay());
         assert_eq!(window.expire(now, &replay()), Expiry::Replay(1));
@@ -340,7 +403,7 @@ mod tests {
             let mut window = window(5);
             for &(epoch, acknowledged) in reported {
                 let acknowledged = window.base.wrapping_add(acknowledged);
-                window.acknowledge(Epoch::from_number(epoch), acknowledged, 0b100, 8, |_| ());
+                window.acknowledge(0, (Epoch::from_number(epoch), acknowledged, 0b100), 8, |_| ());
             }
             window.give_up();
             (window.epoch.number(), window.count, window.pending)
@@ -363,7 +426,77 @@ mod tests {
         window.slots[(base.wrapping_add(2) % WINDOW) as usize].request = 2;
         window.abandon(2);
         assert_eq!(pending(&mut window), [1, 2]);
-        assert_eq!(window.slot(base.wrapping_add(2)), Some(&Slot::default()));
+        assert_eq!(
+            window.slot(base.wrapping_add(2)).map(|slot| (slot.request, slot.length)),
+            Some((0, 0))
+        );
         assert_eq!(window.slot(base.wrapping_add(4)), None);
+    }
+
+    #[test]
+    fn what_was_sent_twice_measures_nothing_and_later_packets_wait_longer_too() {
+        let mut window = window(1);
+        let base = window.base;
+        window.expire(100, &replay());
+        window.take_pending();
+        assert_eq!(window.sent(base, 100, &replay()), 300);
+        // The answer to the first one, or a very fast one to the second.
+        window.acknowledge(101, (Epoch::first(1), base.wrapping_add(1), 0), 8, |_| ());
+        let sequence = window.push(Slot::new(2, 0, 1));
+        assert_eq!(window.sent(sequence, 110, &replay()), 310);
+        window.acknowledge(150, (Epoch::first(1), sequence.wrapping_add(1), 0), 8, |_| ());
+        // 40 and 4 times 20.
+        let sequence = window.push(Slot::new(3, 0, 1));
+        assert_eq!(window.sent(sequence, 200, &replay()), 320);
+    }
+
+    #[test]
+    fn what_a_number_said_before_measures_nothing() {
+        for end in [|window: &mut SendWindow| window.abandon(1), SendWindow::give_up] {
+            let mut window = window(1);
+            let base = window.base;
+            end(&mut window);
+            assert_eq!(window.take_pending(), Some(base));
+            window.sent(base, 90, &replay());
+            window.acknowledge(91, (Epoch::first(1), base.wrapping_add(1), 0), 8, |_| ());
+            let sequence = window.push(Slot::new(2, 0, 1));
+            assert_eq!(window.sent(sequence, 100, &replay()), 200, "the first time to wait");
+        }
+    }
+
+    #[test]
+    fn packets_expire_together_and_the_time_to_wait_doubles_once() {
+        let mut window = window(8);
+        assert_eq!(window.expire(100, &replay()), Expiry::Replay(8));
+        let sequence = window.push(Slot::new(9, 0, 1));
+        assert_eq!(window.sent(sequence, 100, &replay()), 300);
+    }
+
+    #[test]
+    fn losses_among_packets_that_arrive_let_no_others_wait_longer() {
+        let mut window = window(8);
+        let base = window.base;
+        window.acknowledge(40, (Epoch::first(1), base, 0b10), 8, |_| ());
+        assert_eq!(window.expire(40 + 120, &replay()), Expiry::Replay(7));
+        let sequence = window.push(Slot::new(9, 0, 1));
+        assert_eq!(window.sent(sequence, 200, &replay()), 320);
+        assert_eq!(window.take_pending(), Some(base));
+        assert_eq!(window.sent(base, 200, &replay()), 440, "but itself");
+    }
+
+    #[test]
+    fn a_receiver_that_goes_on_is_waited_for_anew() {
+        let mut window = window(12);
+        let base = window.base;
+        for told in 1..=10 {
+            let now = u64::from(told) * 90;
+            assert_eq!(window.expire(now, &replay()), Expiry::Replay(0), "at {now}");
+            window.acknowledge(now, (Epoch::first(1), base.wrapping_add(told), 0), 8, |_| ());
+        }
+        // 90 and 4 times 45: all were sent before it was measured. Two are left, of which one is told again.
+        window.acknowledge(1000, (Epoch::first(1), base.wrapping_add(10), 0), 8, |_| ());
+        assert_eq!(window.deadline(&replay()), 900 + 270);
+        window.acknowledge(1000, (Epoch::first(1), base.wrapping_add(10), 0b10), 8, |_| ());
+        assert_eq!(window.deadline(&replay()), 1000 + 270);
     }
 }

@@ -63,8 +63,9 @@ impl Patience {
         let limits = &mut configuration.engine.limits;
         limits.data_bytes = limits.data_bytes.min(data_bytes(frame_bytes));
         let replay = &mut configuration.engine.replay;
-        // What a link loses it sends again itself; this is for packets that a dead node had.
+        // What a link loses it sends again itself, also twice; this is for packets that a dead node had.
         replay.timeout_ns = self.watchdog_ns / 4;
+        replay.timeout_min_ns = replay.timeout_ns;
         replay.timeout_max_ns = 2 * self.watchdog_ns;
         configuration
     }

@@ -18,7 +18,8 @@ use crate::windows::{PAGES, PAGES_MAX, Windows, parts};
 
 /// Most operations to one endpoint that are not done.
 const POSTS: usize = 256;
-/// First time to wait for an acknowledgement: longer than a processor is usually away.
+/// Shortest time to wait for an acknowledgement, and the first one: longer than a processor is usually away, of which
+/// round trips before say nothing.
 const TIMEOUT_NS: u64 = 1_000_000;
 /// Time for a byte on the slowest path that is waited for, ns: 10 MB/s.
 const NS_PER_BYTE: u64 = 100;
@@ -331,7 +332,7 @@ fn configuration(side: Side, data_bytes: usize, limits: &Limits) -> Configuratio
     };
     configuration.translation.page_size = PAGES;
     let replay = &mut configuration.replay;
-    replay.timeout_ns = TIMEOUT_NS;
+    (replay.timeout_ns, replay.timeout_min_ns) = (TIMEOUT_NS, TIMEOUT_NS);
     replay.timeout_max_ns = (deadline_ns / 8).max(TIMEOUT_NS);
     replay.get_timeout_ns = deadline_ns;
     let (mut waited, mut wait, mut attempts) = (0, TIMEOUT_NS, 0u8);

@@ -233,6 +233,20 @@ fn times_are_those_of_the_path() {
 }
 
 #[test]
+fn a_path_of_milliseconds_is_learned_once() {
+    let path = Path { packet_bytes: 1000, ..Path::new(vec![Hop { latency_ns: 5 * MS, ..LINK }]) };
+    let mut world = World::new(&Limits::default(), &path, &path, 1 << 20);
+    let timeouts = [1, 2].map(|number| {
+        world.put(1_000_000, number).unwrap();
+        world.run_until(|world| world.told[1].len() == number as usize);
+        world.near.traffic(world.far_peer).unwrap().timeouts
+    });
+    // Answers come after 10 ms. The first window is sent again after 1, 3 and 7 ms, the second one after 8, the
+    // third one is waited for, and what it tells is kept to.
+    assert_eq!(timeouts, [4 * 32; 2]);
+}
+
+#[test]
 fn hours_pass_in_moments() {
     let path = switched(Faults { loss: 0.01, ..Faults::default() });
     let mut world = World::new(&Limits::default(), &path, &path, 4096);

@@ -60,15 +60,17 @@ impl<M: PhysicalMemory> Engine<M> {
 
     /// Ends what the other node has acknowledged.
     fn acknowledged(&mut self, index: u32, header: &Repr) {
-        let reorder = self.configuration.replay.reorder;
+        let (now, replay) = (self.now, self.configuration.replay);
         let send = &mut self.flows[index as usize].send;
         let epoch = Epoch::from_number(header.acknowledged_epoch);
         let (mut done, mut count) = ([0; WINDOW as usize], 0);
-        let overtaken =
-            send.acknowledge(epoch, header.acknowledged, header.selective, reorder, |request| {
-                done[count] = request;
-                count += 1;
-            });
+        let told = (epoch, header.acknowledged, header.selective);
+        let overtaken = send.acknowledge(now, told, replay.reorder, |request| {
+            done[count] = request;
+            count += 1;
+        });
+        // Who answers is waited for anew, perhaps for a shorter time.
+        self.timer_at = self.timer_at.min(send.deadline(&replay));
         self.counters.overtaken += u64::from(overtaken);
         for &request in &done[..count] {
             let Some(operation) = self.operations.find(request) else { continue };
@@ -116,7 +118,8 @@ impl<M: PhysicalMemory> Engine<M> {
         let Some(operation) = self.operations.find(request) else { return };
         (operation.outstanding, operation.refused) = (0, Some(Reason::Busy));
         operation.busy = operation.busy.saturating_add(1);
-        let wait = self.configuration.replay.timeout(operation.busy);
+        let replay = self.configuration.replay;
+        let wait = replay.backed_off(replay.timeout_ns, operation.busy.saturating_sub(1));
         operation.retry_at = self.now.saturating_add(wait);
         self.timer_at = self.timer_at.min(operation.retry_at);
         if operation.deadline == u64::MAX {

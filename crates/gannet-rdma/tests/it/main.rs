@@ -11,7 +11,7 @@ mod turns;
 use std::ops::Range;
 
 use gannet_memory::{PageSize, Replacement};
-use gannet_rdma::{Configuration, Timing, TranslationCache};
+use gannet_rdma::{Configuration, Replay, Timing, TranslationCache};
 
 use path::Faults;
 use traffic::{Culprit, Traffic};
@@ -146,7 +146,7 @@ fn nodes_given_up_too_early_get_nothing_twice() {
         };
         let mut traffic = Traffic::new(3, 300, faults, seed, |configuration| {
             let replay = &mut configuration.replay;
-            (replay.timeout_ns, replay.timeout_max_ns, replay.attempts) = (60_000, 90_000, 4);
+            (replay.timeout_ns, replay.timeout_max_ns, replay.attempts) = (60_000, 70_000, 4);
             replay.get_timeout_ns = 400_000;
             (configuration.limits.posts, configuration.limits.completions) = (4, 16);
         });
@@ -185,6 +185,38 @@ fn nodes_that_start_anew_get_and_give_nothing_twice() {
         assert!(traffic.restarts.is_empty() && traffic.failures() < 150, "{}", traffic.failures());
     }
     assert!(failures > 0);
+}
+
+#[test]
+fn a_long_path_is_learned_and_then_needs_no_packet_twice() {
+    // Each round trip takes ten times as long as the first one is waited for.
+    let faults = Faults { delay_ns: 1_000_000, jitter_ns: 20_000, ..Faults::NONE };
+    let traffic = trial("a_long_path", 2, 1000, faults, 1, |configuration| {
+        configuration.replay.reorder = 32;
+    });
+    for engine in &traffic.path.engines {
+        let counters = engine.counters();
+        // The first window, four times: after 200, 400, 800 and 1600 us.
+        assert!(counters.sent > 500 && counters.timeouts <= 8 * 32, "{counters:?}");
+    }
+}
+
+#[test]
+fn a_loss_on_a_short_path_is_mended_in_its_round_trips() {
+    let mut path = refusals::pair(Faults::NONE, |_| ());
+    let mut took = |loss, tag| {
+        let begin = path.now;
+        path.engines[0].post_put(begin, &refusals::put(refusals::BUFFER_AT, 4, tag)).unwrap();
+        path.faults.loss = loss;
+        path.step();
+        path.faults.loss = 0.0;
+        while path.engines[0].poll_completion().is_none() {
+            assert!(path.step(), "stuck");
+        }
+        path.now - begin
+    };
+    let trip = (0..20).map(|tag| took(0.0, tag)).max().unwrap();
+    assert_eq!(took(1.0, 20), Replay::DEFAULT.timeout_min_ns + trip);
 }
 
 #[test]

@@ -165,7 +165,11 @@ fn engine(node: u32, timing: Timing, cache: TranslationCache) -> Engine<Nothing>
     configuration.limits.data_bytes = PACKET_BYTES as usize;
     // No packet is lost, so none may be sent again, however long it has to wait.
     let patience = 1_000_000_000;
-    configuration.replay =
-        Replay { timeout_ns: patience, timeout_max_ns: patience, ..Replay::default() };
+    configuration.replay = Replay {
+        timeout_ns: patience,
+        timeout_min_ns: patience,
+        timeout_max_ns: patience,
+        ..Replay::DEFAULT
+    };
     Engine::new(configuration, Nothing)
 }
