@@ -394,9 +394,17 @@ impl Neighbour {
         let mut len = alive.buffer_len();
         let Some(place) = self.room.get_mut(..len).filter(|_| len <= most) else { return 0 };
         alive.emit(place);
-        while let Some(item) = self.items.pop_front_if(|item| len + item.buffer_len() <= most) {
-            item.emit(&mut self.room[len..len + item.buffer_len()]);
-            len += item.buffer_len();
+        let first = len;
+        while let Some(item) = self.items.pop_front() {
+            let end = len + item.buffer_len();
+            if end <= most {
+                item.emit(&mut self.room[len..end]);
+                len = end;
+            } else if len > first {
+                self.items.push_front(item);
+                break;
+            }
+            // What is longer than any message of this cable cannot be said over it.
         }
         let place = &mut room[SEALED_AT..];
         session.sent += 1;

@@ -97,13 +97,18 @@ pub struct Fault {
     pub for_s: f64,
 }
 
-/// Since when each fault has been told, by its text, ns.
+/// What is remembered from one status to the next.
 #[derive(Clone, Debug, Default)]
-pub struct Since(BTreeMap<String, u64>);
+pub struct Memory {
+    /// Since when each fault has been told, by its text, ns.
+    since: BTreeMap<String, u64>,
+    /// What is wrong with the cables, and after how many changes of them that was found.
+    wrong_cables: Option<(u64, Vec<String>)>,
+}
 
 impl Status {
     /// What the host of a driver knows now.
-    pub fn of(driver: &Driver<Host>, since: &mut Since) -> Self {
+    pub fn of(driver: &Driver<Host>, memory: &mut Memory) -> Self {
         let (host, now) = (driver.node(), driver.now());
         let member = host.member();
         let setup = member.setup();
@@ -114,10 +119,10 @@ impl Status {
         if let Some((order, lattice)) = order.zip(lattice) {
             faults.extend(dead(order, lattice, &names));
         }
-        faults.extend(wrong_cables(host, &names));
-        since.0.retain(|text, _| faults.contains(text));
+        faults.extend(memory.wrong_cables(host, &names));
+        memory.since.retain(|text, _| faults.contains(text));
         let fault = |text: String| {
-            let begin = *since.0.entry(text.clone()).or_insert(now);
+            let begin = *memory.since.entry(text.clone()).or_insert(now);
             Fault { text, for_s: now.saturating_sub(begin) as f64 * 1e-9 }
         };
         Self {
@@ -216,6 +221,17 @@ fn dead(order: &Order, lattice: Lattice, names: &Names) -> Vec<String> {
         }
     }
     faults
+}
+
+impl Memory {
+    /// Cables that are not where they should be; looked for only when something has changed.
+    fn wrong_cables(&mut self, host: &Host, names: &Names) -> Vec<String> {
+        let changes = host.member().changes();
+        if self.wrong_cables.as_ref().is_none_or(|(after, _)| *after != changes) {
+            self.wrong_cables = Some((changes, wrong_cables(host, names)));
+        }
+        self.wrong_cables.as_ref().map(|(_, wrong)| wrong.clone()).unwrap_or_default()
+    }
 }
 
 /// Cables that are not where they should be.

@@ -89,6 +89,8 @@ pub struct Member {
     order: Option<Order>,
     /// When the cables changed for the last time, and whether the master is to look at them now.
     changed_at: u64,
+    /// How often the cables, or the order, have changed.
+    changes: u64,
     is_changed: bool,
     /// The master has not looked at them since they have settled.
     is_unsettled: bool,
@@ -119,6 +121,7 @@ impl Member {
             adverts: BTreeMap::new(),
             order: None,
             changed_at: 0,
+            changes: 0,
             is_changed: true,
             is_unsettled: true,
             found: None,
@@ -136,6 +139,11 @@ impl Member {
     /// What has happened since the last call.
     pub fn notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
+    }
+
+    /// How often the cables, or the order, have changed so far.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// What is known at an end of a cable of this host.
@@ -268,6 +276,7 @@ impl Member {
         let is_same = old.is_some_and(|old| (old.life, &old.ports) == (advert.life, &advert.ports));
         if !is_same {
             self.changed_at = now;
+            self.changes += 1;
             (self.is_changed, self.is_unsettled) = (true, true);
         }
     }
@@ -338,6 +347,7 @@ impl Member {
     fn follow(&mut self, order: Order, from: Option<usize>, now: u64) {
         self.pass_on(&Item::Order(order.clone()), from, now);
         self.order = Some(order);
+        self.changes += 1;
         self.found = None;
         self.is_changed = true;
         self.direct();

@@ -10,7 +10,7 @@ use gannet_lattice::{Direction, Lattice, Node};
 use gannet_torus_live::identity::Key;
 use gannet_torus_live::member::{Member, Setup};
 use gannet_torus_live::memory;
-use gannet_torus_live::status::{Since, Status};
+use gannet_torus_live::status::{Memory, Status};
 use gannet_torus_live::{Driver, Host, Patience, Port};
 use gannet_wire::neighbour::{HostId, Name};
 
@@ -57,14 +57,14 @@ fn start(number: usize, ports: Vec<Box<dyn Port + Send>>) -> Running {
     let thread = thread::spawn({
         let shared = Arc::clone(&shared);
         move || {
-            let (mut since, mut told) = (Since::default(), Instant::now());
+            let (mut memory, mut told) = (Memory::default(), Instant::now());
             while !shared.stop.load(Ordering::Relaxed) {
                 if !driver.step() {
                     driver.wait(Duration::from_millis(10)).unwrap();
                 }
                 if told.elapsed() > Duration::from_millis(50) {
                     told = Instant::now();
-                    *shared.status.lock().unwrap() = Status::of(&driver, &mut since);
+                    *shared.status.lock().unwrap() = Status::of(&driver, &mut memory);
                 }
             }
         }

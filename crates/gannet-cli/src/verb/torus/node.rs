@@ -12,7 +12,7 @@ use gannet_lattice::Lattice;
 use gannet_measure::quantity::Span;
 use gannet_torus_live::identity::{Key, host_id};
 use gannet_torus_live::member::{Member, Notice, Setup};
-use gannet_torus_live::status::{Since, Status};
+use gannet_torus_live::status::{Memory, Status};
 use gannet_torus_live::udp::UdpPort;
 use gannet_torus_live::{Driver, Host, Patience, Port as _};
 use gannet_wire::neighbour::{Name, PORTS_MAX};
@@ -166,7 +166,7 @@ fn life() -> u64 {
 /// Keeps the host going until a signal comes, and tells what happens.
 fn drive(mut driver: Driver<Host>, socket: &Socket) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
-    let (mut since, mut faults, mut told) = (Since::default(), BTreeSet::new(), Instant::now());
+    let (mut memory, mut faults, mut told) = (Memory::default(), BTreeSet::new(), Instant::now());
     let mut place = String::new();
     loop {
         if !driver.step() {
@@ -176,10 +176,10 @@ fn drive(mut driver: Driver<Host>, socket: &Socket) -> anyhow::Result<Outcome> {
             return Ok(Outcome::Interrupted(signal));
         }
         tell_notices(&mut driver, &mut place);
-        socket.tell(|| Status::of(&driver, &mut Since::clone(&since)));
+        socket.tell(|| Status::of(&driver, &mut memory.clone()));
         if told.elapsed() >= TELL {
             told = Instant::now();
-            let status = Status::of(&driver, &mut since);
+            let status = Status::of(&driver, &mut memory);
             let now: BTreeSet<String> = status.faults.into_iter().map(|fault| fault.text).collect();
             for fault in now.difference(&faults) {
                 log::say(fault);
