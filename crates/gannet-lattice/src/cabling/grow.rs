@@ -173,8 +173,13 @@ impl Places {
 }
 
 /// The way in which the cables of `cabling` are most those of `lattice`; none where it has no room, or more than
-/// `lacking` cables are not there.
-pub(super) fn grow(cabling: &Cabling, lattice: Lattice, lacking: usize) -> Option<Recognised> {
+/// `lacking` cables are not there. When the `budget` of hosts that may be put somewhere is used up, only one way is tried.
+pub(super) fn grow(
+    cabling: &Cabling,
+    lattice: Lattice,
+    lacking: usize,
+    budget: &mut usize,
+) -> Option<Recognised> {
     let hosts = cabling.ports.len();
     if hosts == 0 || hosts > lattice.nodes() {
         return None;
@@ -191,7 +196,10 @@ pub(super) fn grow(cabling: &Cabling, lattice: Lattice, lacking: usize) -> Optio
             // Another has to be better.
             let most = best.as_ref().map_or(Some(lacking), |best| best.lacking.checked_sub(1));
             let Some(most) = most else { break 'seeds };
-            let grown = spread(&neighbours, start, most).map(|places| places.polished(&neighbours));
+            if *budget == 0 && (best.is_some() || lacking < usize::MAX) {
+                break 'seeds;
+            }
+            let grown = spread(&neighbours, start, most, budget).map(|places| places.polished(&neighbours));
             best = grown.or(best);
         }
     }
@@ -278,7 +286,12 @@ fn extend(
 
 /// Puts one host after the other where most of its cables lead, those first of which that is surest; none where more
 /// than `most` cables are not there.
-fn spread(neighbours: &Neighbours, mut places: Places, most: usize) -> Option<Places> {
+fn spread(
+    neighbours: &Neighbours,
+    mut places: Places,
+    most: usize,
+    budget: &mut usize,
+) -> Option<Places> {
     let lattice = places.lattice;
     let mut choices: Vec<Option<(Choice, usize)>> = vec![None; lattice.nodes()];
     let begin: Vec<Node> = places.nodes.iter().flatten().copied().collect();
@@ -292,6 +305,7 @@ fn spread(neighbours: &Neighbours, mut places: Places, most: usize) -> Option<Pl
     loop {
         let next = best(&choices).map(|(at, (_, host))| (host, Node(at as u32)));
         let Some((host, node)) = next.or_else(|| places.begin_anew(neighbours)) else { break };
+        *budget = budget.saturating_sub(1);
         places.put(neighbours, host, node);
         if places.lacking > most {
             return None;

@@ -24,6 +24,10 @@ pub use mend::Mend;
 /// Holes that a lattice may have, beyond a sixteenth of its nodes.
 const HOLES_MAX: usize = 4;
 
+/// So often a host is put somewhere, in all tries together, before no more ways are looked for: cables that make nothing
+/// like a lattice must not keep whoever asks.
+const PLACED_MAX: usize = 200_000;
+
 /// So many cables may be lacking, in one try after the other.
 const LACKING: [usize; 4] = [0, 4, 16, usize::MAX];
 
@@ -84,11 +88,13 @@ pub fn recognise(cabling: &Cabling, wanted: Option<Lattice>) -> Option<Recognise
         Some(lattice) => vec![lattice],
         None => shapes(cabling),
     };
+    let mut budget = PLACED_MAX;
     // What lacks little is found soonest by giving up soon whatever lacks more.
     for lacking in LACKING {
         let holes = |lattice: &&Lattice| lattice.nodes().saturating_sub(cabling.ports.len());
         let fit = shapes.iter().filter(|lattice| holes(lattice) <= lacking);
-        let found = fit.filter_map(|&lattice| grow::grow(cabling, lattice, lacking));
+        let found =
+            fit.filter_map(|&lattice| grow::grow(cabling, lattice, lacking, &mut budget));
         let best = found.min_by_key(|found| (found.distance(), usize::MAX - found.right));
         if let Some(best) = best.filter(|best| best.distance() <= lacking) {
             return Some(best);
