@@ -199,7 +199,8 @@ pub(super) fn grow(
             if *budget == 0 && (best.is_some() || lacking < usize::MAX) {
                 break 'seeds;
             }
-            let grown = spread(&neighbours, start, most, budget).map(|places| places.polished(&neighbours));
+            let grown =
+                spread(&neighbours, start, most, budget).map(|places| places.polished(&neighbours));
             best = grown.or(best);
         }
     }

@@ -93,8 +93,7 @@ pub fn recognise(cabling: &Cabling, wanted: Option<Lattice>) -> Option<Recognise
     for lacking in LACKING {
         let holes = |lattice: &&Lattice| lattice.nodes().saturating_sub(cabling.ports.len());
         let fit = shapes.iter().filter(|lattice| holes(lattice) <= lacking);
-        let found =
-            fit.filter_map(|&lattice| grow::grow(cabling, lattice, lacking, &mut budget));
+        let found = fit.filter_map(|&lattice| grow::grow(cabling, lattice, lacking, &mut budget));
         let best = found.min_by_key(|found| (found.distance(), usize::MAX - found.right));
         if let Some(best) = best.filter(|best| best.distance() <= lacking) {
             return Some(best);

@@ -31,14 +31,13 @@ struct Running {
 }
 
 fn host(number: usize, ports: &[Box<dyn Port + Send>]) -> Host {
-    let port = |(at, port): (usize, &Box<dyn Port + Send>)| {
-        (Name::of(&format!("p{at}")), port.frame_bytes())
-    };
+    let frames = ports.iter().map(|port| port.frame_bytes());
+    let named = frames.enumerate().map(|(at, bytes)| (Name::of(&format!("p{at}")), bytes));
     let setup = Setup {
         host: HostId(number as u64 + 1),
         life: 1,
         name: Name::of(&format!("n{number:02}")),
-        ports: ports.iter().enumerate().map(port).collect(),
+        ports: named.collect(),
         key: Key([1; 32]),
         watchdog_ns: PATIENCE.watchdog_ns,
         lattice: None,
