@@ -19,6 +19,8 @@ use crate::patience::Patience;
 const PAGE: usize = 4096;
 /// Where in the memory of every host the page lies to which others send their probes.
 const PROBE_ADDRESS: u64 = 1 << 40;
+/// Most notices that wait to be taken; older ones are forgotten.
+const NOTICES_MAX: usize = 256;
 /// Bytes of a probe.
 const PROBE_LEN: usize = 64;
 
@@ -53,6 +55,8 @@ pub struct Host {
     window_bytes: usize,
     node: Option<TorusNode<Vec<u8>>>,
     shape: Option<Shape>,
+    /// Number of the order whose routes it follows.
+    followed: u64,
     /// Why there is no node, or no other routes, where the order wants one.
     trouble: Option<String>,
     probes: BTreeMap<HostId, Probe>,
@@ -75,6 +79,7 @@ impl Host {
             window_bytes,
             node: None,
             shape: None,
+            followed: 0,
             trouble: None,
             probes: BTreeMap::new(),
             probing: None,
@@ -146,7 +151,8 @@ impl Host {
                 Notice::OtherFrames(port, who) => {
                     let own = self.member.setup().ports[*port].1;
                     let what = format!(
-                        "it carries frames of {own} bytes and {} of {}; the shorter ones are used:                          set the MTU of both ends alike",
+                        "it carries frames of {own} bytes and {} of {}; the shorter ones are used; set \
+                         the MTU of both ends alike",
                         who.place(),
                         who.frame_bytes
                     );
@@ -157,6 +163,8 @@ impl Host {
             self.strangers[port] = stranger;
         }
         self.notices.extend(notices);
+        let forgotten = self.notices.len().saturating_sub(NOTICES_MAX);
+        self.notices.drain(..forgotten);
     }
 
     fn obey(&mut self, order: &Order) -> Result<(), String> {
@@ -166,17 +174,20 @@ impl Host {
             return Err("this host has no place in the machine".into());
         };
         let shape = Shape { lattice, node, frame_bytes: order.frame_bytes as usize };
-        let is_other = self.shape != Some(shape);
+        let epoch = order.number as u8;
+        // Routes of a number that wraps to the same are not told apart by packets.
+        let is_same_epoch = self.node.as_ref().is_some_and(|node| node.epoch() == epoch);
+        let is_other = self.shape != Some(shape) || is_same_epoch && self.followed != order.number;
         let session = (self.member.setup().life as u32).wrapping_add(order.number as u32).max(1);
         let configuration =
             self.patience.configure(lattice, node, shape.frame_bytes, self.window_bytes, session);
         let channels = configuration.link.virtual_channels as u8;
         let (routes, ..) = Routes::around(&faults(order, lattice), channels)
             .map_err(|refused| refused.to_string())?;
-        let (routes, epoch) = (Arc::new(routes), order.number as u8);
+        let routes = Arc::new(routes);
         match &mut self.node {
             Some(node) if !is_other => {
-                if node.epoch() != epoch {
+                if !is_same_epoch {
                     node.set_routes(routes, epoch).map_err(|unfit| unfit.to_string())?;
                 }
             }
@@ -194,6 +205,7 @@ impl Host {
                 (self.node, self.shape, self.probing) = (Some(node), Some(shape), None);
             }
         }
+        self.followed = order.number;
         Ok(())
     }
 

@@ -102,8 +102,8 @@ pub struct Fault {
 pub struct Memory {
     /// Since when each fault has been told, by its text, ns.
     since: BTreeMap<String, u64>,
-    /// What is wrong with the cables, and after how many changes of them that was found.
-    wrong_cables: Option<(u64, Vec<String>)>,
+    /// What is wrong with the cables, after how many changes of them that was found, and whether they had settled.
+    wrong_cables: Option<((u64, bool), Vec<String>)>,
 }
 
 impl Status {
@@ -116,6 +116,12 @@ impl Status {
         let order = member.order();
         let lattice = order.and_then(|order| Lattice::new(order.sizes).ok());
         let mut faults = told(host, &names);
+        if member.has_twin(now) {
+            let id = setup.host;
+            faults.push(format!(
+                "another host has the number of this one, {id}: give one of them another name"
+            ));
+        }
         if let Some((order, lattice)) = order.zip(lattice) {
             faults.extend(dead(order, lattice, &names));
         }
@@ -226,9 +232,9 @@ fn dead(order: &Order, lattice: Lattice, names: &Names) -> Vec<String> {
 impl Memory {
     /// Cables that are not where they should be; looked for only when something has changed.
     fn wrong_cables(&mut self, host: &Host, names: &Names) -> Vec<String> {
-        let changes = host.member().changes();
-        if self.wrong_cables.as_ref().is_none_or(|(after, _)| *after != changes) {
-            self.wrong_cables = Some((changes, wrong_cables(host, names)));
+        let now = (host.member().changes(), host.member().is_settled());
+        if self.wrong_cables.as_ref().is_none_or(|(after, _)| *after != now) {
+            self.wrong_cables = Some((now, wrong_cables(host, names)));
         }
         self.wrong_cables.as_ref().map(|(_, wrong)| wrong.clone()).unwrap_or_default()
     }
@@ -236,7 +242,10 @@ impl Memory {
 
 /// Cables that are not where they should be.
 fn wrong_cables(host: &Host, names: &Names) -> Vec<String> {
-    let Some((found, hosts)) = host.member().survey() else { return Vec::new() };
+    // While hosts still come, what is not there yet is not wrong.
+    let member = host.member();
+    let survey = member.is_settled().then(|| member.survey()).flatten();
+    let Some((found, hosts)) = survey else { return Vec::new() };
     let name = |host: usize, port: Option<u8>| match port {
         Some(port) => names.port(hosts[host], port.into()),
         None => names.host(hosts[host]),

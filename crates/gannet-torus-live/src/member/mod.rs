@@ -68,6 +68,21 @@ pub enum Notice {
     Ordered,
 }
 
+/// How often in a row somebody else speaks for this host before that is another host with its number, and not what was kept of
+/// an earlier life.
+const CONTESTS: u32 = 4;
+
+/// What others say in the name of this host.
+#[derive(Clone, Copy, Debug, Default)]
+struct Contest {
+    /// The newest of it: life and number.
+    greatest: (u64, u64),
+    /// Until then it is not answered again.
+    again_at: u64,
+    /// How often it was answered, one soon after the other.
+    count: u32,
+}
+
 /// One cable of the host.
 #[derive(Debug)]
 struct End {
@@ -97,6 +112,7 @@ pub struct Member {
     /// What the cables make, as the master has found, where no order came of it.
     found: Option<Recognised>,
     notices: Vec<Notice>,
+    contest: Contest,
 }
 
 impl Member {
@@ -126,6 +142,7 @@ impl Member {
             is_unsettled: true,
             found: None,
             notices: Vec::new(),
+            contest: Contest::default(),
         };
         member.advertise(0);
         member
@@ -139,6 +156,11 @@ impl Member {
     /// What has happened since the last call.
     pub fn notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
+    }
+
+    /// Whether there is a machine, or the cables have not changed for long enough to make one.
+    pub fn is_settled(&self) -> bool {
+        self.order.is_some() || !self.is_unsettled
     }
 
     /// How often the cables, or the order, have changed so far.
@@ -292,7 +314,7 @@ impl Member {
         }
         match item {
             Item::Advert(advert) if advert.host == self.setup.host => {
-                self.hear_of_self(advert, now)
+                self.hear_of_self(&advert, now)
             }
             Item::Advert(advert) => {
                 let age = |advert: &Advert| (advert.life, advert.number);
@@ -317,13 +339,35 @@ impl Member {
     }
 
     /// Somebody has kept what this host said of itself in an earlier life, or another host has its number.
-    fn hear_of_self(&mut self, advert: Advert, now: u64) {
-        let Some(own) = self.adverts.get_mut(&self.setup.host) else { return };
-        if (advert.life, advert.number) > (own.life, own.number) {
-            (own.life, own.number) = (advert.life, advert.number + 1);
-            let item = Item::Advert(own.clone());
-            self.pass_on(&item, None, now);
+    fn hear_of_self(&mut self, advert: &Advert, now: u64) {
+        let age = |advert: &Advert| (advert.life, advert.number);
+        let Some(own) = self.adverts.get(&self.setup.host) else { return };
+        if age(advert) > age(own).max(self.contest.greatest) {
+            self.contest.greatest = age(advert);
+            self.contend(now);
         }
+    }
+
+    /// Says again what this host is, as the newest; not at once where that was just done, since another host with its number
+    /// answers in kind.
+    fn contend(&mut self, now: u64) {
+        let Some(own) = self.adverts.get_mut(&self.setup.host) else { return };
+        let Contest { greatest: (life, number), again_at, count } = &mut self.contest;
+        if (*life, *number) < (own.life, own.number) || now < *again_at {
+            return;
+        }
+        let is_long_ago = now > again_at.saturating_add(10 * self.setup.watchdog_ns);
+        *count = if is_long_ago { 1 } else { *count + 1 };
+        *again_at = now + self.setup.watchdog_ns;
+        (own.life, own.number) = (*life, *number + 1);
+        let item = Item::Advert(own.clone());
+        self.pass_on(&item, None, now);
+    }
+
+    /// Whether another host that can be reached has the number of this one.
+    pub fn has_twin(&self, now: u64) -> bool {
+        let Contest { again_at, count, .. } = self.contest;
+        count >= CONTESTS && now <= again_at.saturating_add(10 * self.setup.watchdog_ns)
     }
 
     fn take_order(&mut self, port: usize, order: Order, now: u64) {
@@ -377,6 +421,7 @@ impl Member {
         for port in 0..self.ends.len() {
             self.with(port, now, |neighbour, news| neighbour.advance(now, news));
         }
+        self.contend(now);
         if self.is_changed {
             self.direct();
         }
@@ -389,7 +434,11 @@ impl Member {
             let owed = if end.neighbour.is_up() { end.flood.next() } else { u64::MAX };
             end.neighbour.deadline().min(owed)
         };
-        self.ends.iter().map(of_end).min().unwrap_or(u64::MAX).min(self.governs_at())
+        let own = self.adverts.get(&self.setup.host).map(|own| (own.life, own.number));
+        let is_contested = own.is_some_and(|own| self.contest.greatest >= own);
+        let contends = if is_contested { self.contest.again_at } else { u64::MAX };
+        let ends = self.ends.iter().map(of_end).min().unwrap_or(u64::MAX);
+        ends.min(self.governs_at()).min(contends)
     }
 
     /// Writes the message that is due by a port to the front of `room`, and gives its length; 0 if none is. More may be due.

@@ -412,6 +412,38 @@ fn cables_that_lead_back_and_hosts_of_one_number_are_told() {
 }
 
 #[test]
+fn two_hosts_of_one_number_that_are_no_neighbours_are_told_and_do_not_talk_without_end() {
+    let mut net = Net::new(4, 2, 3);
+    (0..4).for_each(|host| net.plug((host, 0), ((host + 1) % 4, 1)));
+    let twin = Setup { life: 9, name: Name::of("twin"), ..setup(0, 2, 1) };
+    net.members[2] = Some(Member::new(twin));
+    net.run(2 * SETTLE);
+    let has_twin = |net: &Net, host: usize| net.members[host].as_ref().unwrap().has_twin(net.now);
+    assert!(has_twin(&net, 0) && has_twin(&net, 2));
+    let before = net.sent;
+    net.run(1_000_000_000);
+    let per_end = (net.sent - before) / 8;
+    assert!(per_end < 300, "{per_end} messages a second, of which 100 say that one is there");
+    net.members[2] = Some(Member::new(setup(2, 2, 1)));
+    net.run_until(10 * SETTLE, is_whole);
+    net.run(20 * WATCHDOG);
+    assert!(!has_twin(&net, 0));
+}
+
+#[test]
+fn a_host_that_starts_with_its_clock_behind_is_believed() {
+    let mut net = Net::of("2x2", 8);
+    net.members[1] = Some(Member::new(setup(1, 4, 1000)));
+    net.run_until(3 * SETTLE, is_whole);
+    net.members[1] = None;
+    net.run_until(2 * WATCHDOG, |order| dead_nodes(order) == 1);
+    net.members[1] = Some(Member::new(setup(1, 4, 10)));
+    net.run_until(20 * WATCHDOG, is_whole);
+    net.assert_directed();
+    assert!(!net.members[1].as_ref().unwrap().has_twin(net.now));
+}
+
+#[test]
 fn what_strangers_send_changes_nothing() {
     let mut net = Net::of("2x2", 9);
     net.run_until(3 * SETTLE, is_whole);
