@@ -1,6 +1,7 @@
 //! The account closes to the datagram, over real sockets, whatever is lost and however rudely
 //! the source is started and stopped.
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gannet_ingest::udp::{self, Engine, Spread, UdpConfig, UdpSink, UdpSinkConfig, UdpSource};
-use gannet_ingest::{Datagram, DropSizes, Landing, Sink, Source, SourceDrop};
+use gannet_ingest::{Datagram, DropSizes, Error, Landing, Sink, Source, SourceDrop};
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_measure::quantity::Bytes;
 
@@ -28,8 +29,28 @@ fn loopback() -> UdpConfig {
 }
 
 fn open(config: &UdpConfig) -> Vec<UdpSource> {
+    try_open(config).unwrap()
+}
+
+fn try_open(config: &UdpConfig) -> Result<Vec<UdpSource>, Error> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    udp::open(config, LANDING, &clock).unwrap()
+    udp::open(config, LANDING, &clock)
+}
+
+/// Waits until a call that binds an address just given up succeeds: a process that another test
+/// starts in this moment holds copies of all sockets until it runs its own program.
+fn bound_again<T>(mut bind: impl FnMut() -> Result<T, Error>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        match bind() {
+            Err(Error::Socket { cause, .. })
+                if cause.kind() == ErrorKind::AddrInUse && Instant::now() < deadline =>
+            {
+                thread::sleep(Duration::from_millis(1));
+            }
+            other => return other.unwrap(),
+        }
+    }
 }
 
 /// Tests each configuration that this machine offers, under a name.
@@ -147,9 +168,9 @@ fn nothing_is_lost_between_a_start_under_traffic_and_a_stop_under_traffic() {
             })
         };
         for _ in 0..10 {
-            // The port is free again at once: the last source left nothing behind.
+            // The port is free again: the last source left nothing behind.
             let config = UdpConfig { listen: vec![address], ..config.clone() };
-            start_and_stop(name, &mut open(&config).remove(0));
+            start_and_stop(name, &mut bound_again(|| try_open(&config)).remove(0));
         }
         over.store(true, Ordering::Relaxed);
         sender.join().unwrap();
@@ -201,7 +222,7 @@ fn a_prepared_source_has_no_port_yet() {
     assert_eq!(source.landed().facts().address, None);
     assert!(source.bind().is_err(), "the port is taken");
     drop(other);
-    source.bind().unwrap();
+    bound_again(|| source.bind());
     assert_eq!(source.landed().facts().address, Some(config.listen[0]));
 }
 

@@ -15,7 +15,7 @@ use gannet_torus_live::member::{Member, Notice, Setup};
 use gannet_torus_live::status::{Memory, Status};
 use gannet_torus_live::udp::UdpPort;
 use gannet_torus_live::{Driver, Host, Patience, Port as _};
-use gannet_wire::neighbour::{Name, PORTS_MAX};
+use gannet_wire::neighbour::{HOST_NAME_MAX, Name, PORTS_MAX};
 
 use super::socket::{self, Socket};
 use crate::exit::{Lacking, Outcome, Usage};
@@ -93,15 +93,9 @@ impl FromStr for Ends {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     check(arguments)?;
     let Trust::Secret(secret) = Trust::from_file(&arguments.key)? else {
-        return Err(Usage("a torus of one user has a key, too".into()).into());
+        return Err(Usage(format!("{} has no secret", arguments.key.display())).into());
     };
-    let name = match &arguments.name {
-        Some(name) => name.clone(),
-        None => {
-            fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
-        }
-    };
-    let name = if name.is_empty() { "host".to_owned() } else { name };
+    let name = arguments.name.clone().unwrap_or_else(system_name);
     let machine = fs::read("/etc/machine-id").unwrap_or_else(|_| name.clone().into_bytes());
     let mut ports = Vec::new();
     for Ends { own, other } in &arguments.ports {
@@ -147,6 +141,11 @@ fn check(arguments: &Arguments) -> Result<(), Usage> {
         let got = arguments.ports.len();
         return Err(Usage(format!("{got} ports are too many: a host has at most {PORTS_MAX}")));
     }
+    if let Some(name) = arguments.name.as_deref().filter(|name| !is_name(name)) {
+        return Err(Usage(format!(
+            "`{name}` is no name of a host: write up to {HOST_NAME_MAX} letters, digits, and - . _"
+        )));
+    }
     if !(WATCHDOG_MIN.ns()..=WATCHDOG_MAX.ns()).contains(&arguments.watchdog.ns()) {
         return Err(Usage(format!("--watchdog must be {WATCHDOG_MIN} to {WATCHDOG_MAX}")));
     }
@@ -155,6 +154,19 @@ fn check(arguments: &Arguments) -> Result<(), Usage> {
         return Err(Usage("two ports have one address of this host: each needs its own".into()));
     }
     Ok(())
+}
+
+/// Whether a text can be the name of a host, and a part of that of its socket.
+fn is_name(text: &str) -> bool {
+    let is_sign = |sign: char| sign.is_ascii_alphanumeric() || "-._".contains(sign);
+    (1..=HOST_NAME_MAX).contains(&text.len()) && text.chars().all(is_sign)
+}
+
+/// The name that the system has, as far as it can be one here.
+fn system_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name: String = name.trim().chars().take(HOST_NAME_MAX).collect();
+    if is_name(&name) { name } else { "host".to_owned() }
 }
 
 /// A number that is greater at each start.
@@ -248,6 +260,16 @@ mod tests {
             "1.2.3.4:1=1.2.3.4:0",
         ] {
             assert!(text.parse::<Ends>().unwrap_err().contains("is no cable"), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_those_that_a_file_may_have() {
+        for name in ["n07", "daq-1.example.org", "a_b", &system_name()] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", "../x", "a b", "\u{1b}[2J", "é", &"n".repeat(33)] {
+            assert!(!is_name(name), "{name}");
         }
     }
 
