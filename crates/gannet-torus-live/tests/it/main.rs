@@ -3,3 +3,4 @@
 mod conformance;
 mod host;
 mod machine;
+mod users;
