@@ -20,6 +20,7 @@ pub mod neighbour;
 mod patience;
 mod port;
 pub mod status;
+pub mod tunnel;
 pub mod udp;
 pub mod user;
 pub mod users;

@@ -17,7 +17,7 @@ const ADDRESS: u64 = 0x5000_0000;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The process of this number at a host, once that has a place in a machine.
-fn user(directory: &Path, host: usize, process: u16) -> User {
+pub fn user(directory: &Path, host: usize, process: u16) -> User {
     let (path, begin) = (directory.join(format!("n{host:02}")), Instant::now());
     let mut user = loop {
         match User::connect(&path, Some(process)) {
