@@ -177,6 +177,8 @@ pub struct Reader<W, const N: usize> {
     drained: u64,
     /// Whether to let the writer get ahead before the next look.
     lags: bool,
+    /// Whether it has asked to be woken.
+    sleeps: bool,
 }
 
 impl<W: Words, const N: usize> Reader<W, N> {
@@ -186,12 +188,23 @@ impl<W: Words, const N: usize> Reader<W, N> {
     /// As [`Writer::new`].
     pub fn new(memory: W, entries: usize) -> Self {
         assert!(entries.is_power_of_two() && memory.words().len() == words::<N>(entries));
-        Self { memory, entries: entries as u64, taken: 0, told: 0, drained: 0, lags: false }
+        Self {
+            memory,
+            entries: entries as u64,
+            taken: 0,
+            told: 0,
+            drained: 0,
+            lags: false,
+            sleeps: false,
+        }
     }
 
     /// Takes the next entry.
     #[inline]
     pub fn pop(&mut self) -> Option<[u64; N]> {
+        if mem::take(&mut self.sleeps) {
+            self.memory.words()[SLEEPS].store(0, Ordering::Relaxed);
+        }
         if mem::take(&mut self.lags) {
             (0..LAG).for_each(|_| spin_loop());
         }
@@ -215,18 +228,14 @@ impl<W: Words, const N: usize> Reader<W, N> {
         self.taken
     }
 
-    /// Asks the writer to wake this reader for the next entry; gives whether it may sleep, which it may not if there
-    /// is one.
+    /// Asks the writer to wake this reader for the next entry, until it looks for one; gives whether it may sleep, which
+    /// it may not if there is one.
     pub fn may_sleep(&mut self) -> bool {
         self.tell();
-        let sleeps = &self.memory.words()[SLEEPS];
-        sleeps.store(1, Ordering::Relaxed);
+        self.memory.words()[SLEEPS].store(1, Ordering::Relaxed);
+        self.sleeps = true;
         fence(Ordering::SeqCst);
-        let is_there = self.next().0.load(Ordering::Acquire) == self.taken + 1;
-        if is_there {
-            sleeps.store(0, Ordering::Relaxed);
-        }
-        !is_there
+        self.next().0.load(Ordering::Acquire) != self.taken + 1
     }
 
     #[inline]

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::Ipv4Addr;
+use std::ops::AddAssign;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -94,6 +95,37 @@ impl Counters {
     /// Packets of the device that were dropped here.
     pub fn dropped(&self) -> u64 {
         self.other_protocol + self.no_node + self.full + self.failed
+    }
+}
+
+impl AddAssign for Counters {
+    fn add_assign(&mut self, more: Self) {
+        let Self {
+            offered,
+            sent,
+            sent_bytes,
+            other_protocol,
+            no_node,
+            full,
+            failed,
+            delivered,
+            delivered_bytes,
+            malformed,
+            refused,
+            missed,
+        } = more;
+        self.offered += offered;
+        self.sent += sent;
+        self.sent_bytes += sent_bytes;
+        self.other_protocol += other_protocol;
+        self.no_node += no_node;
+        self.full += full;
+        self.failed += failed;
+        self.delivered += delivered;
+        self.delivered_bytes += delivered_bytes;
+        self.malformed += malformed;
+        self.refused += refused;
+        self.missed += missed;
     }
 }
 
