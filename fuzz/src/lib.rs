@@ -36,6 +36,7 @@ use gannet_wire::network::{Checksums, from_ethernet};
 use gannet_wire::record::Record;
 use gannet_wire::roce;
 use gannet_wire::roce::invariant_crc::{self, SocketCheck};
+use gannet_wire::torus_user;
 use gannet_wire::tpc_frame::FRAME_LEN;
 use gannet_wire::{ChannelMap, TriggerPrimitive};
 
@@ -128,6 +129,7 @@ targets! {
     tdeeth: |bytes| print_tpc_frame(Format::TdeEth, bytes),
     tdm: |bytes| print(Format::Tdm, bytes),
     time_slice: |bytes| print(Format::TimeSlice, bytes),
+    torus_user: read_record::<torus_user::Message>,
     topology_file: predict_paths,
     trigger_activity: |bytes| print(Format::TriggerActivity, bytes),
     trigger_candidate: |bytes| print(Format::TriggerCandidate, bytes),

@@ -20,6 +20,7 @@ pub mod clop;
 pub mod endpoint;
 #[cfg(not(loom))]
 pub mod exchange;
+pub mod local;
 #[cfg(not(loom))]
 pub mod meet;
 #[cfg(not(loom))]
@@ -32,6 +33,7 @@ mod own;
 mod packet;
 #[cfg(not(loom))]
 mod peers;
+#[cfg(not(loom))]
 pub mod shm;
 #[cfg(not(loom))]
 pub mod sim;

@@ -12,10 +12,11 @@ use std::time::Duration;
 pub use self::reception::{Reception, Strangers};
 use crate::endpoint::{Endpoint, Level, Peer};
 use crate::exchange::{JoinError, Side};
+use crate::local::{self, Listener};
 use crate::ofi::provider::{Choice, ChooseError, Wanted, choose};
 use crate::ofi::{self, Library, Ofi};
 use crate::own::Limits;
-use crate::shm::{self, Shm};
+use crate::shm::Shm;
 use crate::tcp;
 use crate::trust::Trust;
 use crate::udp::{self, Udp};
@@ -106,33 +107,33 @@ pub struct OverShm(pub PathBuf);
 
 impl Meet for OverShm {
     type Endpoint = Shm;
-    type Listener = shm::Listener;
+    type Listener = Listener;
     type Caller = OwnedFd;
 
     /// A socket that a process has left behind, which was killed, is replaced; who listens there takes the
     /// question for somebody who did not join.
-    fn listen(&self) -> io::Result<shm::Listener> {
+    fn listen(&self) -> io::Result<Listener> {
         let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
         // Files of other kinds refuse as well.
         let is_socket = || self.0.symlink_metadata().is_ok_and(|file| file.file_type().is_socket());
-        match shm::Listener::bind(&self.0) {
+        match Listener::bind(&self.0) {
             Err(error)
                 if error.kind() == io::ErrorKind::AddrInUse
                     && is_socket()
-                    && shm::connected(&self.0).is_err_and(is_refused) =>
+                    && local::connected(&self.0).is_err_and(is_refused) =>
             {
                 std::fs::remove_file(&self.0)?;
-                shm::Listener::bind(&self.0)
+                Listener::bind(&self.0)
             }
             bound => bound,
         }
     }
 
-    fn place(&self, _: &shm::Listener) -> String {
+    fn place(&self, _: &Listener) -> String {
         self.0.display().to_string()
     }
 
-    fn come(&self, listener: &shm::Listener, wait: Duration) -> io::Result<OwnedFd> {
+    fn come(&self, listener: &Listener, wait: Duration) -> io::Result<OwnedFd> {
         listener.accept(wait)
     }
 
@@ -158,7 +159,7 @@ impl Meet for OverShm {
     }
 
     fn is_listening(&self) -> io::Result<bool> {
-        answer(shm::connected(&self.0))
+        answer(local::connected(&self.0))
     }
 }
 

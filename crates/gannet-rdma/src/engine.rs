@@ -173,6 +173,11 @@ impl<M: PhysicalMemory> Engine<M> {
         &mut self.memory
     }
 
+    /// The memory, to go on with in another engine.
+    pub fn into_memory(self) -> M {
+        self.memory
+    }
+
     /// What happened so far.
     pub fn counters(&self) -> &Counters {
         &self.counters

@@ -1,6 +1,7 @@
 //! What keeps a node going between its ports.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use gannet_lattice::Direction;
@@ -60,6 +61,20 @@ pub trait Speaker {
 
     /// When there is something to do if no frame comes before; none if never.
     fn next_deadline(&self) -> Option<u64>;
+
+    /// What becomes readable when there is something to do for another reason.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Whether there is nothing to do before a frame comes or the [`descriptor`](Self::descriptor) becomes readable, which it does
+    /// only after this was called.
+    fn may_sleep(&mut self) -> bool {
+        true
+    }
+
+    /// Takes note that the descriptor is readable.
+    fn woken(&mut self) {}
 }
 
 /// Its ports are its links, by the numbers of their directions.
@@ -173,10 +188,13 @@ impl<S: Speaker> Driver<S> {
     ///
     /// # Errors
     /// When the system cannot wait for the ports.
-    pub fn wait(&self, most: Duration) -> io::Result<()> {
+    pub fn wait(&mut self, most: Duration) -> io::Result<()> {
         let now = self.clock.now_ns();
         if now < self.busy_at.saturating_add(self.spin_ns) {
             std::hint::spin_loop();
+            return Ok(());
+        }
+        if !self.node.may_sleep() {
             return Ok(());
         }
         let most_ns = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
@@ -184,16 +202,26 @@ impl<S: Speaker> Driver<S> {
         let blocked = self.ports.iter().flatten().any(|plugged| plugged.is_blocked);
         let wait_ns = most_ns.min(deadline).min(if blocked { BLOCKED_NS } else { u64::MAX });
         let ports = self.ports.iter().flatten().map(|plugged| plugged.port.descriptor());
-        let mut descriptors: Vec<PollFd<'_>> =
-            ports.map(|port| PollFd::from_borrowed_fd(port, PollFlags::IN)).collect();
+        let mut descriptors: Vec<PollFd<'_>> = self
+            .node
+            .descriptor()
+            .into_iter()
+            .chain(ports)
+            .map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN))
+            .collect();
         let wait = Timespec {
             tv_sec: (wait_ns / 1_000_000_000) as i64,
             tv_nsec: (wait_ns % 1_000_000_000) as i64,
         };
         match poll(&mut descriptors, Some(&wait)) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
+        let first = descriptors.first().is_some_and(|it| it.revents().contains(PollFlags::IN));
+        if first && self.node.descriptor().is_some() {
+            self.node.woken();
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! A host: a member of a machine, and the node that it is there.
 
 use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use gannet_lattice::{Cable, DIMENSIONS, Faults, Lattice, Node};
@@ -10,13 +11,14 @@ use gannet_torus::Routes;
 use gannet_torus::link::FrameError;
 use gannet_torus::node::TorusNode;
 use gannet_wire::neighbour::{HostId, Order, is_message};
+use gannet_wire::torus_user::Place;
 
 use crate::driver::Speaker;
 use crate::member::{Member, Notice};
 use crate::patience::Patience;
+use crate::users::memory::{NodeMemory, PAGE};
+use crate::users::{Seat, Users};
 
-/// Bytes of a page of the memory of a node.
-const PAGE: usize = 4096;
 /// Where in the memory of every host the page lies to which others send their probes.
 const PROBE_ADDRESS: u64 = 1 << 40;
 /// Most notices that wait to be taken; older ones are forgotten.
@@ -53,7 +55,10 @@ pub struct Host {
     patience: Patience,
     /// Bytes that may be under way on each cable.
     window_bytes: usize,
-    node: Option<TorusNode<Vec<u8>>>,
+    node: Option<TorusNode<NodeMemory>>,
+    /// The memory of the node while there is none.
+    memory: NodeMemory,
+    users: Option<Users>,
     shape: Option<Shape>,
     /// Number of the order whose routes it follows.
     followed: u64,
@@ -78,6 +83,8 @@ impl Host {
             patience,
             window_bytes,
             node: None,
+            memory: NodeMemory::default(),
+            users: None,
             shape: None,
             followed: 0,
             trouble: None,
@@ -88,6 +95,16 @@ impl Host {
             strangers,
             notices: Vec::new(),
         }
+    }
+
+    /// The host with processes that use its node.
+    pub fn with_users(self, users: Users) -> Self {
+        Self { users: Some(users), ..self }
+    }
+
+    /// The processes that use its node.
+    pub fn users(&self) -> Option<&Users> {
+        self.users.as_ref()
     }
 
     /// What the host knows of the machine.
@@ -101,7 +118,7 @@ impl Host {
     }
 
     /// The node that it is, once there is a machine.
-    pub fn node(&self) -> Option<&TorusNode<Vec<u8>>> {
+    pub fn node(&self) -> Option<&TorusNode<NodeMemory>> {
         self.node.as_ref()
     }
 
@@ -170,7 +187,7 @@ impl Host {
     fn obey(&mut self, order: &Order) -> Result<(), String> {
         let lattice = Lattice::new(order.sizes).map_err(|error| error.to_string())?;
         let Some(node) = self.member.node() else {
-            (self.node, self.shape) = (None, None);
+            self.replace(None);
             return Err("this host has no place in the machine".into());
         };
         let shape = Shape { lattice, node, frame_bytes: order.frame_bytes as usize };
@@ -192,7 +209,8 @@ impl Host {
                 }
             }
             _ => {
-                let mut node = TorusNode::new(configuration, vec![0; 2 * PAGE], routes, epoch)
+                // The memory follows when it is known that the node can be made.
+                let mut node = TorusNode::new(configuration, NodeMemory::default(), routes, epoch)
                     .map_err(|error| error.to_string())?;
                 let page = Registration {
                     process: 0,
@@ -202,18 +220,37 @@ impl Host {
                     pages: &[PAGE as u64],
                 };
                 node.engine_mut().register(&page).map_err(|error| error.to_string())?;
-                (self.node, self.shape, self.probing) = (Some(node), Some(shape), None);
+                self.replace(Some((node, shape)));
             }
         }
         self.followed = order.number;
         Ok(())
     }
 
-    /// Takes what has become of the last probe, and sends the next one.
-    fn probe_others(&mut self, now: u64) {
+    /// Goes on with another node, or with none; memory of processes and what they have registered go along.
+    fn replace(&mut self, next: Option<(TorusNode<NodeMemory>, Shape)>) {
+        if let Some(node) = self.node.take() {
+            self.memory = node.into_memory();
+        }
+        (self.node, self.shape) = next.unzip();
+        self.probing = None;
+        if let Some(node) = &mut self.node {
+            std::mem::swap(node.engine_mut().memory_mut(), &mut self.memory);
+        }
+        if let Some(users) = &mut self.users {
+            users.begin(seat(&mut self.node, &mut self.memory));
+        }
+    }
+
+    /// Takes what has become of the last probe and of what processes have posted.
+    fn take_completions(&mut self, now: u64) {
         let Some(node) = &mut self.node else { return };
         while let Some(completion) = node.engine_mut().poll_completion() {
-            if let Completion::TxDone { request, outcome, .. } = completion
+            let own = match &mut self.users {
+                Some(users) => users.take(completion),
+                None => Some(completion),
+            };
+            if let Some(Completion::TxDone { request, outcome, .. }) = own
                 && let Some((_, host, since)) = self.probing.take_if(|(it, ..)| *it == request)
             {
                 let probe = self.probes.entry(host).or_default();
@@ -226,6 +263,11 @@ impl Host {
                 }
             }
         }
+    }
+
+    /// Sends the next probe when it is due.
+    fn probe_others(&mut self, now: u64) {
+        let Some(node) = &mut self.node else { return };
         if now < self.probe_at || self.probing.is_some() {
             return;
         }
@@ -285,14 +327,45 @@ impl Speaker for Host {
             node.advance_in_part(now);
             // What happens to links and packets is counted, and told by the member.
             while node.next_event().is_some() {}
+            self.take_completions(now);
             self.probe_others(now);
+        }
+        if let Some(users) = &mut self.users {
+            let order = self.member.order().zip(self.shape);
+            users.tell_place(
+                order.map(|(order, Shape { node, .. })| Place { node: node.0, sizes: order.sizes }),
+            );
+            users.serve(seat(&mut self.node, &mut self.memory), now);
         }
     }
 
     fn next_deadline(&self) -> Option<u64> {
         let probe = self.node.is_some().then_some(self.probe_at).filter(|_| self.probing.is_none());
         let node = self.node.as_ref().and_then(TorusNode::next_deadline);
-        [Some(self.member.next_deadline()), node, probe].into_iter().flatten().min()
+        let users = self.users.as_ref().and_then(Users::next_deadline);
+        [Some(self.member.next_deadline()), node, probe, users].into_iter().flatten().min()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.users.as_ref().map(Users::descriptor)
+    }
+
+    fn may_sleep(&mut self) -> bool {
+        self.users.as_mut().is_none_or(Users::may_sleep)
+    }
+
+    fn woken(&mut self) {
+        if let Some(users) = &mut self.users {
+            users.woken();
+        }
+    }
+}
+
+/// What processes are served with.
+fn seat<'a>(node: &'a mut Option<TorusNode<NodeMemory>>, memory: &'a mut NodeMemory) -> Seat<'a> {
+    match node {
+        Some(node) => Seat::Node(node.engine_mut()),
+        None => Seat::Idle(memory),
     }
 }
 

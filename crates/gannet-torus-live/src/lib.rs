@@ -7,6 +7,8 @@
 //! Who speaks is a node alone ([`gannet_torus::node::TorusNode`]), where it is known which cable leads where, or a
 //! [`Host`]: it meets its [`neighbour`]s, becomes a [`member`] of the machine that their cables make, and from then on
 //! drives the node that it is there.
+//!
+//! Processes of a host use its node by a socket: [`users`] serves them, and [`user`] is what they link.
 #![forbid(unsafe_code)]
 
 mod driver;
@@ -18,7 +20,10 @@ pub mod neighbour;
 mod patience;
 mod port;
 pub mod status;
+pub mod tunnel;
 pub mod udp;
+pub mod user;
+pub mod users;
 
 pub use driver::{Driver, PortCounters, Speaker};
 pub use host::{Host, Probe};

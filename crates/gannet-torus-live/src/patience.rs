@@ -12,6 +12,13 @@ const PACKET_BESIDE: usize = 2 * WORD_LEN;
 /// Shortest packets with which a window of so many words is used up before that of packets.
 const PACKET_WORDS: usize = 8;
 
+/// PUTs and GETs under way.
+const POSTS_MAX: usize = 1024;
+/// Registered buffers.
+const BUFFERS_MAX: usize = 1024;
+/// Pages of 4 KiB of all of them: 8 GiB.
+const PAGES_MAX: usize = 2 << 20;
+
 /// How long an acknowledgement waits for packets to go with.
 const NEWS_DELAY_NS: u64 = 50_000;
 
@@ -62,6 +69,11 @@ impl Patience {
         };
         let limits = &mut configuration.engine.limits;
         limits.data_bytes = limits.data_bytes.min(data_bytes(frame_bytes));
+        // Of all processes of the host together.
+        limits.posts = POSTS_MAX;
+        limits.completions = 2 * POSTS_MAX;
+        limits.buffers = BUFFERS_MAX;
+        limits.pages = PAGES_MAX;
         let replay = &mut configuration.engine.replay;
         // What a link loses it sends again itself, also twice; this is for packets that a dead node had.
         replay.timeout_ns = self.watchdog_ns / 4;

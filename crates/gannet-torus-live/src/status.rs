@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::driver::{Driver, PortCounters};
 use crate::host::Host;
+use crate::users::Counters;
 
 /// What a host knows of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -38,8 +39,24 @@ pub struct Status {
     pub ports: Vec<Port>,
     /// Nodes of the machine, x running fastest.
     pub nodes: Vec<Member>,
+    /// Processes that use the node of this host.
+    #[serde(default)]
+    pub processes: Processes,
     /// What is wrong, in words.
     pub faults: Vec<Fault>,
+}
+
+/// What processes do, since the host was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Processes {
+    /// Those that use the node now.
+    pub count: usize,
+    /// PUTs and GETs that they have posted.
+    pub posts: u64,
+    /// Those of them that failed.
+    pub failed: u64,
+    /// PUTs of others that have arrived for them.
+    pub arrived: u64,
 }
 
 /// A port of the host that tells.
@@ -147,6 +164,10 @@ impl Status {
                 .zip(lattice)
                 .map(|(order, lattice)| members(host, order, lattice, &names))
                 .unwrap_or_default(),
+            processes: host.users().map_or_else(Processes::default, |users| {
+                let Counters { processes: count, posts, failed, arrived } = users.counters();
+                Processes { count, posts, failed, arrived }
+            }),
             faults: faults.into_iter().map(fault).collect(),
         }
     }
@@ -354,6 +375,13 @@ impl fmt::Display for Status {
                 let host = node.host.as_deref().unwrap_or("-");
                 writeln!(f, "  {host:<16} {:<10} {trip}", format!("{x},{y},{z}"))?;
             }
+        }
+        let Processes { count, posts, failed, arrived } = self.processes;
+        if count > 0 || posts > 0 || arrived > 0 {
+            writeln!(
+                f,
+                "\n{count} processes use this node: {posts} posts, {failed} of them failed; {arrived} PUTs have arrived for them"
+            )?;
         }
         match self.faults.len() {
             0 if self.lattice.is_some() => writeln!(f, "\nnothing is wrong"),

@@ -64,6 +64,7 @@ pub mod slow_control;
 pub mod source_id;
 pub mod tdeeth;
 pub mod time_slice;
+pub mod torus_user;
 pub mod tpc_frame;
 pub mod tpc_streams;
 pub mod trigger_activity;

@@ -6,14 +6,14 @@ use std::path::Path;
 use gannet_memory::{Access, Kind, Refusal, SharedRegion};
 use gannet_wire::exchange::{self, Message};
 
-use super::listener::{Listener, connected};
+use super::event::Event;
 use super::peer::Joint;
-use super::ring::Event;
 use crate::endpoint::{
     Completion, Endpoint, Facts, Failure, Get, Key, Level, Local, OpenError, Opening, Peer,
     PostError, Put, RegionId, Remote, Request,
 };
 use crate::exchange::{JoinError, Side};
+use crate::local::{Listener, connected};
 use crate::own::{Counters, Limits, Own};
 use crate::peers::Peers;
 use crate::trust::Trust;
@@ -151,12 +151,13 @@ impl Shm {
     fn take_events(&mut self, slot: usize, completions: &mut Vec<Completion>) {
         let Some((peer, joint)) = self.peers.at(slot) else { return };
         while completions.len() < completions.capacity() {
-            let Some(Event { key, offset, bytes, immediate }) = joint.inbound.pop() else {
+            let Some(event) = joint.inbound.pop().map(Event::from) else {
                 if let Some(failure) = joint.ending {
                     self.leave(peer, failure);
                 }
                 return;
             };
+            let Event { key, offset, bytes, immediate } = event;
             let bytes = u64::from(bytes);
             match self.own.windows.find(key, offset, bytes, true) {
                 Ok(_) => {
@@ -192,7 +193,8 @@ impl Shm {
         let from = self.own.region(source.region);
         from.copy_to(source.offset as usize, memory, place.offset as usize, bytes as usize);
         if let Some(immediate) = immediate {
-            joint.outbound.push(Event { key, offset, bytes: bytes as u32, immediate });
+            let event = Event { key, offset, bytes: bytes as u32, immediate };
+            joint.outbound.push(event.into());
         }
         Ok(self.done())
     }

@@ -8,22 +8,9 @@
 //! could write anywhere in a region of which it has one. Windows of one region are a matter of order, not of
 //! defence; memory that a process must not see has a region of its own.
 
-#[cfg(not(loom))]
 mod endpoint;
-#[cfg(not(loom))]
-mod line;
-#[cfg(not(loom))]
-mod listener;
-#[cfg(not(loom))]
+mod event;
 mod peer;
-#[cfg_attr(loom, expect(dead_code, reason = "the model tests the ring alone"))]
-mod ring;
 
-#[cfg(not(loom))]
 pub use crate::own::{Counters, Limits};
-#[cfg(not(loom))]
 pub use endpoint::Shm;
-#[cfg(not(loom))]
-pub use listener::Listener;
-#[cfg(not(loom))]
-pub(crate) use listener::connected;

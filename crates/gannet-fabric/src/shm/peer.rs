@@ -3,37 +3,20 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::AtomicU64;
 
 use gannet_memory::{Access, SharedRegion};
 use gannet_wire::exchange::{self, Message};
 
-use super::line::Line;
-use super::ring::{self, Reader, Words, Writer};
+use super::event::WORDS;
 use crate::endpoint::{Failure, Key, Local, RegionId, Window};
 use crate::exchange::{JoinError, Side, meet};
+use crate::local::{ENTRIES, Line, Reader, RingMemory, Writer};
 use crate::own::{Limits, Returns};
 use crate::trust::Trust;
 use crate::windows::Windows;
 
 /// Number of this backend in a hello.
 const BACKEND: u32 = 1;
-/// Entries that a ring may have.
-const ENTRIES: std::ops::RangeInclusive<usize> = 2..=1 << 20;
-
-/// The words of a ring in shared memory.
-#[derive(Debug)]
-pub(super) struct RingMemory {
-    region: SharedRegion,
-    words: usize,
-}
-
-impl Words for RingMemory {
-    #[inline]
-    fn words(&self) -> &[AtomicU64] {
-        self.region.words(0, self.words)
-    }
-}
 
 /// A ring without room.
 #[derive(Clone, Copy, Debug)]
@@ -48,9 +31,9 @@ struct Full {
 pub(super) struct Joint {
     line: Line,
     /// Events that the other one writes.
-    pub inbound: Reader<RingMemory>,
+    pub inbound: Reader<RingMemory, WORDS>,
     /// Events for the other one.
-    pub outbound: Writer<RingMemory>,
+    pub outbound: Writer<RingMemory, WORDS>,
     /// Windows of the other one; the region of a place is one of `mapped`.
     pub windows: Windows,
     mapped: Vec<Option<SharedRegion>>,
@@ -80,12 +63,11 @@ impl Joint {
             }
         }
         meet(&mut line, side, &trust.key()?, BACKEND, limits.deadline)?;
-        let words = ring::words(limits.events);
-        let region = SharedRegion::new(words * size_of::<u64>())?;
-        let file = region.descriptor(Access::Write)?;
+        let memory = RingMemory::new::<WORDS>(limits.events)?;
+        let file = memory.descriptor()?;
         let entries = limits.events as u32;
         line.send(&Message::Events { entries }, Some(file.as_fd()), true)?;
-        let inbound = Reader::new(RingMemory { region, words }, limits.events);
+        let inbound = Reader::new(memory, limits.events);
         let outbound = match line.receive(true)?.ok_or(JoinError::Closed)? {
             (Message::Events { entries }, Some(file)) => ring_of(entries, file)?,
             (message, _) => return Err(JoinError::Turn(message)),
@@ -200,13 +182,10 @@ impl Joint {
 }
 
 /// The ring of which the other one reads.
-fn ring_of(entries: u32, file: OwnedFd) -> Result<Writer<RingMemory>, JoinError> {
+fn ring_of(entries: u32, file: OwnedFd) -> Result<Writer<RingMemory, WORDS>, JoinError> {
     let count = entries as usize;
     if !ENTRIES.contains(&count) || !count.is_power_of_two() {
         return Err(JoinError::Turn(Message::Events { entries }));
     }
-    let words = ring::words(count);
-    let bytes = (words * size_of::<u64>()).next_multiple_of(4096) as u64;
-    let region = SharedRegion::attach(file, bytes, Access::Write)?;
-    Ok(Writer::new(RingMemory { region, words }, count))
+    Ok(Writer::new(RingMemory::attach::<WORDS>(file, count)?, count))
 }

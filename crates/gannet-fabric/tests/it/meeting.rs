@@ -8,8 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use gannet_fabric::exchange::{JoinError, Side};
+use gannet_fabric::local::Listener;
 use gannet_fabric::meet::{OverShm, OverUdp, Reception};
-use gannet_fabric::shm::{Limits, Listener, Shm};
+use gannet_fabric::shm::{Limits, Shm};
 use gannet_fabric::{Endpoint, Local, Meet, Opening, Trust};
 use gannet_measure::random::Random;
 use gannet_memory::{Access, SharedRegion};

@@ -1,6 +1,7 @@
 //! Hosts on threads of their own, joined by sockets and by cables in memory: they find each other, reach each other, and
 //! go on when something dies.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -11,6 +12,7 @@ use gannet_torus_live::identity::Key;
 use gannet_torus_live::member::{Member, Setup};
 use gannet_torus_live::memory;
 use gannet_torus_live::status::{Memory, Status};
+use gannet_torus_live::users::Users;
 use gannet_torus_live::{Driver, Host, Patience, Port};
 use gannet_wire::neighbour::{HostId, Name};
 
@@ -25,7 +27,7 @@ struct Shared {
     status: Mutex<Status>,
 }
 
-struct Running {
+pub struct Running {
     shared: Arc<Shared>,
     thread: JoinHandle<()>,
 }
@@ -48,7 +50,12 @@ fn host(number: usize, ports: &[Box<dyn Port + Send>]) -> Host {
 }
 
 fn start(number: usize, ports: Vec<Box<dyn Port + Send>>) -> Running {
-    let mut driver = Driver::new(host(number, &ports), PATIENCE.spin_ns);
+    let host = host(number, &ports);
+    start_host(host, ports)
+}
+
+fn start_host(host: Host, ports: Vec<Box<dyn Port + Send>>) -> Running {
+    let mut driver = Driver::new(host, PATIENCE.spin_ns);
     for (at, port) in ports.into_iter().enumerate() {
         driver.plug(at, port);
     }
@@ -71,11 +78,29 @@ fn start(number: usize, ports: Vec<Box<dyn Port + Send>>) -> Running {
     Running { shared, thread }
 }
 
+type Ends = (Box<dyn Port + Send>, Box<dyn Port + Send>);
+
 /// Hosts of a lattice, with the cables that `cable` makes.
-fn machine(
-    lattice: &str,
-    mut cable: impl FnMut() -> (Box<dyn Port + Send>, Box<dyn Port + Send>),
-) -> Vec<Running> {
+fn machine(lattice: &str, cable: impl FnMut() -> Ends) -> Vec<Running> {
+    let ports = cabled(lattice, cable);
+    ports.into_iter().enumerate().map(|(number, ports)| start(number, ports)).collect()
+}
+
+/// Hosts of a lattice over cables in memory, whose users find them at `n00`, `n01` and so on in `directory`.
+pub fn machine_with_users(lattice: &str, directory: &Path) -> Vec<Running> {
+    let ports = cabled(lattice, || {
+        let (near, far) = memory::cable(8972, 64).unwrap();
+        (Box::new(near), Box::new(far))
+    });
+    let start = |(number, ports): (usize, Vec<Box<dyn Port + Send>>)| {
+        let users = Users::listen(&directory.join(format!("n{number:02}"))).unwrap();
+        start_host(host(number, &ports).with_users(users), ports)
+    };
+    ports.into_iter().enumerate().map(start).collect()
+}
+
+/// The ports of each host of a lattice.
+fn cabled(lattice: &str, mut cable: impl FnMut() -> Ends) -> Vec<Vec<Box<dyn Port + Send>>> {
     let lattice: Lattice = lattice.parse().unwrap();
     let mut ports: Vec<Vec<Box<dyn Port + Send>>> = lattice.all().map(|_| Vec::new()).collect();
     for it in lattice.cables() {
@@ -84,10 +109,10 @@ fn machine(
         ports[it.from.index()].push(near);
         ports[other.index()].push(far);
     }
-    ports.into_iter().enumerate().map(|(number, ports)| start(number, ports)).collect()
+    ports
 }
 
-fn wait_for(hosts: &[&Running], what: &str, is_it: impl Fn(&Status) -> bool) {
+pub fn wait_for(hosts: &[&Running], what: &str, is_it: impl Fn(&Status) -> bool) {
     let begin = Instant::now();
     loop {
         let statuses: Vec<Status> =
@@ -100,7 +125,7 @@ fn wait_for(hosts: &[&Running], what: &str, is_it: impl Fn(&Status) -> bool) {
     }
 }
 
-fn stop(hosts: Vec<Running>) {
+pub fn stop(hosts: Vec<Running>) {
     for host in &hosts {
         host.shared.stop.store(true, Ordering::Relaxed);
     }

@@ -3,3 +3,5 @@
 mod conformance;
 mod host;
 mod machine;
+mod tunnel;
+mod users;

@@ -110,6 +110,11 @@ impl<M: PhysicalMemory> TorusNode<M> {
         &self.engine
     }
 
+    /// The memory, to go on with in another node.
+    pub fn into_memory(self) -> M {
+        self.engine.into_memory()
+    }
+
     /// The engine, to register memory, post and poll. What is posted leaves at the next
     /// [`advance`](Self::advance).
     pub fn engine_mut(&mut self) -> &mut Engine<M> {

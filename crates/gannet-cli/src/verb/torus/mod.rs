@@ -11,6 +11,7 @@ mod quantity;
 mod simulate;
 mod socket;
 mod status;
+mod tun;
 
 use std::io::{self, Write};
 
@@ -38,6 +39,7 @@ enum What {
     Faults(faults::Arguments),
     Node(node::Arguments),
     Status(status::Arguments),
+    Tun(tun::Arguments),
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -50,6 +52,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         What::Faults(arguments) => faults::run(arguments),
         What::Node(arguments) => node::run(arguments),
         What::Status(arguments) => status::run(arguments),
+        What::Tun(arguments) => tun::run(arguments),
     }
 }
 

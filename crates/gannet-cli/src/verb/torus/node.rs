@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -14,10 +14,11 @@ use gannet_torus_live::identity::{Key, host_id};
 use gannet_torus_live::member::{Member, Notice, Setup};
 use gannet_torus_live::status::{Memory, Status};
 use gannet_torus_live::udp::UdpPort;
+use gannet_torus_live::users::Users;
 use gannet_torus_live::{Driver, Host, Patience, Port as _};
 use gannet_wire::neighbour::{HOST_NAME_MAX, Name, PORTS_MAX};
 
-use super::socket::{self, Socket};
+use super::socket::{self, Door, Socket};
 use crate::exit::{Lacking, Outcome, Usage};
 use crate::log;
 use crate::signals::Signals;
@@ -67,6 +68,9 @@ pub struct Arguments {
     /// Socket for `gannet torus status` [default: gannet-torus-NAME.sock in $XDG_RUNTIME_DIR, or where temporary files are].
     #[arg(long, value_name = "SOCKET")]
     status: Option<PathBuf>,
+    /// Socket for processes of this user that use the node, such as `gannet torus tun` [default: the same, but with .processes at its end].
+    #[arg(long, value_name = "SOCKET")]
+    processes: Option<PathBuf>,
 }
 
 /// The two ends of a cable.
@@ -117,8 +121,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         lattice: arguments.lattice,
         settle_ns: arguments.settle.ns(),
     };
-    let socket = Socket::open(arguments.status.clone().unwrap_or_else(|| socket::of_host(&name)))?;
-    let mut driver = Driver::new(Host::new(Member::new(setup), patience, window), patience.spin_ns);
+    let status = arguments.status.clone();
+    let status = status.unwrap_or_else(|| socket::of_host(&name));
+    let processes = arguments.processes.clone();
+    let users = users(&processes.unwrap_or_else(|| status.with_extension("processes")))?;
+    let socket = Socket::open(status)?;
+    let host = Host::new(Member::new(setup), patience, window).with_users(users);
+    let mut driver = Driver::new(host, patience.spin_ns);
     for (at, port) in ports.into_iter().enumerate() {
         log::say(format_args!("port p{at}: {}", arguments.ports[at].words()));
         driver.plug(at, Box::new(port));
@@ -128,6 +137,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         socket.path().display()
     ));
     drive(driver, &socket)
+}
+
+/// The processes that use the node by the socket at `path`.
+fn users(path: &Path) -> Result<Users, Lacking> {
+    Door::Processes.clear(path)?;
+    Users::listen(path).map_err(|error| Lacking(format!("cannot make {}: {error}", path.display())))
 }
 
 impl Ends {

@@ -1,4 +1,5 @@
-//! The socket at which a node of a torus tells how the machine is: whoever connects is sent a JSON document.
+//! The sockets of a node of a torus: at one it tells how the machine is, to whoever connects, as a JSON document; the other
+//! is for processes that use the node.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -10,6 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use gannet_fabric::local::connected;
 use gannet_torus_live::status::Status;
 
 use crate::exit::Lacking;
@@ -19,7 +21,52 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Most bytes of a document.
 const LEN_MAX: u64 = 16 << 20;
 const BEGIN: &str = "gannet-torus-";
-const END: &str = ".sock";
+
+/// Which of the sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// That for `gannet torus status`.
+    Status,
+    /// That for processes that use the node.
+    Processes,
+}
+
+impl Door {
+    fn end(self) -> &'static str {
+        match self {
+            Self::Status => ".sock",
+            Self::Processes => ".processes",
+        }
+    }
+
+    fn answers(self, path: &Path) -> bool {
+        match self {
+            Self::Status => UnixStream::connect(path).is_ok(),
+            Self::Processes => connected(path).is_ok(),
+        }
+    }
+
+    /// Makes place for a socket at `path`.
+    ///
+    /// # Errors
+    /// When another node has it, or what is there cannot be taken away.
+    pub fn clear(self, path: &Path) -> Result<(), Lacking> {
+        let place = path.display();
+        if self.answers(path) {
+            let option = if self == Self::Status { "--status" } else { "--processes" };
+            return Err(Lacking(format!(
+                "another node answers at {place}: give this one another --name, or {option}"
+            )));
+        }
+        // What a node that was killed has left.
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Lacking(format!("cannot make {place}: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
 
 /// Where sockets are, unless said otherwise: in the directory of the user, or else in that for temporary files.
 fn directory() -> PathBuf {
@@ -27,30 +74,29 @@ fn directory() -> PathBuf {
     own.unwrap_or_else(std::env::temp_dir)
 }
 
-/// Where the socket of a host of this name is.
+/// Where the socket for `gannet torus status` of a host of this name is.
 pub fn of_host(name: &str) -> PathBuf {
-    directory().join(format!("{BEGIN}{name}{END}"))
+    directory().join(format!("{BEGIN}{name}{}", Door::Status.end()))
 }
 
-/// The only socket of a host on this machine.
+/// The only such socket of a host on this machine.
 ///
 /// # Errors
 /// When there is none, or there are several.
-pub fn only() -> Result<PathBuf, Lacking> {
-    let directory = directory();
+pub fn only(door: Door) -> Result<PathBuf, Lacking> {
+    let (directory, end) = (directory(), door.end());
     let is_one = |name: &OsString| {
-        name.to_str().is_some_and(|name| name.starts_with(BEGIN) && name.ends_with(END))
+        name.to_str().is_some_and(|name| name.starts_with(BEGIN) && name.ends_with(end))
     };
     let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
     // One that was killed has left its socket.
-    let answers = |path: &PathBuf| UnixStream::connect(path).is_ok();
     let sockets = entries.filter(|entry| is_one(&entry.file_name())).map(|entry| entry.path());
-    let mut found: Vec<PathBuf> = sockets.filter(answers).collect();
+    let mut found: Vec<PathBuf> = sockets.filter(|path| door.answers(path)).collect();
     found.sort();
     match &found[..] {
         [one] => Ok(one.clone()),
         [] => Err(Lacking(format!(
-            "no node of a torus runs here: there is no {BEGIN}NAME{END} in {}; start one by `gannet torus node`, or name its socket",
+            "no node of a torus runs here: there is no {BEGIN}NAME{end} in {}; start one by `gannet torus node`, or name its socket",
             directory.display()
         ))),
         [first, ..] => Err(Lacking(format!(
@@ -97,19 +143,9 @@ impl Socket {
     /// # Errors
     /// When another node has it, or it cannot be made.
     pub fn open(path: PathBuf) -> Result<Self, Lacking> {
-        if UnixStream::connect(&path).is_ok() {
-            let place = path.display();
-            return Err(Lacking(format!(
-                "another node answers at {place}: give this one another --name, or --status"
-            )));
-        }
+        Door::Status.clear(&path)?;
         let lacking =
             |error: io::Error| Lacking(format!("cannot make {}: {error}", path.display()));
-        // What a node that was killed has left.
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(lacking(error)),
-            _ => {}
-        }
         let listener = UnixListener::bind(&path).map_err(lacking)?;
         fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(lacking)?;
         let (ask, asks) = channel();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use super::socket;
+use super::socket::{self, Door};
 use crate::exit::Outcome;
 use crate::output;
 use crate::signals::Signals;
@@ -35,7 +35,7 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let path = arguments.socket.clone().map_or_else(socket::only, Ok)?;
+    let path = arguments.socket.clone().map_or_else(|| socket::only(Door::Status), Ok)?;
     let signals = Signals::install()?;
     loop {
         let status = socket::ask(&path)?;

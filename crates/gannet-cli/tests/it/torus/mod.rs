@@ -8,6 +8,7 @@ mod node;
 mod plan;
 mod simulate;
 mod survival;
+mod tun;
 
 use std::io::BufReader;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};

@@ -28,7 +28,7 @@ impl Drop for Hosts {
     }
 }
 
-fn key(directory: &Path, name: &str, mode: u32) -> PathBuf {
+pub fn key(directory: &Path, name: &str, mode: u32) -> PathBuf {
     let path = directory.join(name);
     fs::write(&path, format!("a secret that nobody guesses: {name}")).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();

@@ -1,17 +1,18 @@
-//! A socket at which endpoints of one host find each other.
+//! A socket at which processes of one host find each other.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, chmod, unlink};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
     socket_with, sockopt,
 };
 
-/// A socket that waits for endpoints; its name is taken away again when it is dropped.
+/// A socket that waits for other processes; its name is taken away again when it is dropped.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
@@ -33,10 +34,27 @@ impl Listener {
         Ok(listener)
     }
 
-    /// Waits for an endpoint, no longer than `wait`.
-    pub(crate) fn accept(&self, wait: Duration) -> io::Result<OwnedFd> {
+    /// Waits for another process, no longer than `wait`.
+    ///
+    /// # Errors
+    /// When none comes in time.
+    pub fn accept(&self, wait: Duration) -> io::Result<OwnedFd> {
         sockopt::set_socket_timeout(&self.socket, sockopt::Timeout::Recv, Some(wait))?;
         Ok(accept_with(&self.socket, SocketFlags::CLOEXEC)?)
+    }
+}
+
+impl Listener {
+    /// Another process that waits to be let in, if there is one.
+    ///
+    /// # Errors
+    /// When the system gives no descriptor for it.
+    pub fn next(&self) -> io::Result<Option<OwnedFd>> {
+        let mut socket = [PollFd::new(&self.socket, PollFlags::IN)];
+        match poll(&mut socket, Some(&Timespec::default()))? {
+            0 => Ok(None),
+            _ => Ok(Some(accept_with(&self.socket, SocketFlags::CLOEXEC)?)),
+        }
     }
 }
 
@@ -47,7 +65,10 @@ impl Drop for Listener {
 }
 
 /// Connects to the listener at `path`.
-pub(crate) fn connected(path: &Path) -> io::Result<OwnedFd> {
+///
+/// # Errors
+/// When nobody listens there.
+pub fn connected(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket()?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
@@ -55,4 +76,10 @@ pub(crate) fn connected(path: &Path) -> io::Result<OwnedFd> {
 
 fn socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
 }

@@ -1,0 +1,223 @@
+//! `gannet torus tun`: IP over the torus, for programs that know nothing of it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gannet_fabric::JoinError;
+use gannet_torus_live::tunnel::{Addresses, Counters, Device, PROCESS, Tunnel};
+use gannet_torus_live::user::{Place, User, UserError};
+use gannet_wire::torus_user::Refused;
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+use super::socket::{self, Door};
+use crate::exit::{Lacking, Outcome, Usage};
+use crate::log;
+use crate::output;
+use crate::signals::Signals;
+
+/// How long a signal may wait.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long who had the number of this process before may take to leave.
+const LEAVES_WITHIN: Duration = Duration::from_secs(5);
+/// From one try to reach the node to the next.
+const AGAIN: Duration = Duration::from_millis(500);
+/// Bits that the addresses of all nodes have in common.
+const PREFIX: u8 = 8;
+/// MTUs that the system takes.
+const MTU: std::ops::RangeInclusive<u16> = 576..=u16::MAX;
+
+/// Carries IP over the torus: makes a network device by which programs of this host reach the other hosts of the machine, as over any
+/// network. Run it on each host, beside `gannet torus node`.
+///
+/// The address of each host follows from its place: the one at x,y,z has 10.(x+1).(y+1).(z+1). What is sent to another host
+/// goes by PUT to its memory; packets that find no room there are dropped and counted, as on any network. The device follows the host when the
+/// machine gives it another place, and is gone when this ends.
+///
+/// Runs until Ctrl-C, and then says what was carried and what was dropped. Exit code 5 when no node answers, or the device cannot be made.
+///
+/// Example: gannet torus tun --mtu 32768
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Socket of the node for processes [default: that of the only node on this machine].
+    #[arg(value_name = "SOCKET")]
+    socket: Option<PathBuf>,
+    /// Name of the device.
+    #[arg(long, value_name = "NAME", default_value = "gannet0")]
+    device: String,
+    /// Bytes of the longest packet, 576 to 65535. Long ones are carried with the least work.
+    #[arg(long, value_name = "BYTES", default_value_t = 32_768)]
+    mtu: u16,
+    /// First byte of all addresses.
+    #[arg(long, value_name = "BYTE", default_value_t = 10)]
+    network: u8,
+    /// Print what was carried as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A network device of the system.
+struct Tun(SyncDevice);
+
+impl AsFd for Tun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Device for Tun {
+    fn read(&mut self, packet: &mut [u8]) -> io::Result<usize> {
+        self.0.recv(packet)
+    }
+
+    fn write(&mut self, packet: &[u8]) -> io::Result<()> {
+        self.0.send(packet).map(drop)
+    }
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    check(arguments)?;
+    let path = arguments.socket.clone().map_or_else(|| socket::only(Door::Processes), Ok)?;
+    let signals = Signals::install()?;
+    let mut sum = Counters::default();
+    let mut user = Some(connect(&path)?);
+    let signal = loop {
+        let Some(own) = user.take().map_or_else(|| again(&path, &signals), |it| Ok(Some(it)))?
+        else {
+            break signals.received();
+        };
+        let Some((own, place)) = placed(own, &signals)? else {
+            if signals.received().is_some() {
+                break signals.received();
+            }
+            continue;
+        };
+        let mut tunnel = Tunnel::new(own, place, arguments.network)
+            .map_err(|error| Lacking(error.to_string()))?;
+        let ended = carry(&mut tunnel, place, arguments, &signals);
+        sum += tunnel.counters();
+        if let Some(signal) = ended? {
+            break Some(signal);
+        }
+    };
+    if arguments.json {
+        output::json(&sum)?;
+    } else {
+        output::text(&sum.to_string())?;
+    }
+    Ok(signal.map_or(Outcome::Ok, Outcome::Interrupted))
+}
+
+fn check(arguments: &Arguments) -> Result<(), Usage> {
+    if !MTU.contains(&arguments.mtu) {
+        let (least, most) = (MTU.start(), MTU.end());
+        return Err(Usage(format!("--mtu must be {least} to {most}")));
+    }
+    if !(1..224).contains(&arguments.network) || arguments.network == 127 {
+        let got = arguments.network;
+        return Err(Usage(format!(
+            "no host has addresses that begin with {got}: write 1 to 223, and not 127"
+        )));
+    }
+    if arguments.device.is_empty() || arguments.device.len() > 15 {
+        return Err(Usage("the name of a device has 1 to 15 letters".into()));
+    }
+    Ok(())
+}
+
+/// The process that carries IP at the node that listens at `path`.
+fn connect(path: &Path) -> Result<User, Lacking> {
+    let begin = Instant::now();
+    loop {
+        match User::connect(path, Some(PROCESS)) {
+            Err(UserError::Refused(Refused::Taken)) if begin.elapsed() < LEAVES_WITHIN => {
+                thread::sleep(Duration::from_millis(20));
+            }
+            Err(UserError::Refused(Refused::Taken)) => {
+                return Err(Lacking("another `gannet torus tun` runs at this node".into()));
+            }
+            result => {
+                return result.map_err(|error| Lacking(format!("{}: {error}", path.display())));
+            }
+        }
+    }
+}
+
+/// The same, for a node that has ended and may come back; none when a signal comes first.
+fn again(path: &Path, signals: &Signals) -> anyhow::Result<Option<User>> {
+    log::say("the node of this host has ended; waiting for it to come back");
+    while signals.received().is_none() {
+        match User::connect(path, Some(PROCESS)) {
+            Ok(user) => return Ok(Some(user)),
+            Err(
+                UserError::Join(JoinError::System(_) | JoinError::Closed)
+                | UserError::System(_)
+                | UserError::Refused(Refused::Taken),
+            ) => thread::sleep(AGAIN),
+            Err(error) => return Err(Lacking(format!("{}: {error}", path.display())).into()),
+        }
+    }
+    Ok(None)
+}
+
+/// Waits until the host has a place in the machine; none when the node ends or a signal comes first.
+fn placed(mut user: User, signals: &Signals) -> anyhow::Result<Option<(User, Place)>> {
+    if user.place().is_none() {
+        log::say("waiting until this host has a place in a machine");
+    }
+    loop {
+        if let Some(place) = user.place() {
+            return Ok(Some((user, place)));
+        }
+        if user.has_ended() || signals.received().is_some() {
+            return Ok(None);
+        }
+        user.wait(LOOK)?;
+    }
+}
+
+/// Carries packets of a device until a signal comes, or the host has no longer this place.
+fn carry(
+    tunnel: &mut Tunnel,
+    place: Place,
+    arguments: &Arguments,
+    signals: &Signals,
+) -> anyhow::Result<Option<i32>> {
+    let mut device = device(place, arguments)?;
+    while !tunnel.is_over() {
+        if let Some(signal) = signals.received() {
+            return Ok(Some(signal));
+        }
+        tunnel.step(&mut device, LOOK)?;
+    }
+    Ok(None)
+}
+
+fn device(place: Place, arguments: &Arguments) -> anyhow::Result<Tun> {
+    let Arguments { device: name, mtu, network, .. } = arguments;
+    let addresses = Addresses { first: *network, lattice: place.lattice };
+    let Some(address) = addresses.of(place.node) else {
+        let lattice = place.lattice;
+        return Err(Lacking(format!("{lattice} has more nodes in a row than addresses")).into());
+    };
+    let built = DeviceBuilder::new().name(name).ipv4(address, PREFIX, None).mtu(*mtu).build_sync();
+    let device = built.and_then(|device| device.set_nonblocking(true).map(|()| device));
+    let device = device.map_err(|error| {
+        let advice = match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                "; it takes the capability CAP_NET_ADMIN: run this as root, or by `sudo`"
+            }
+            io::ErrorKind::NotFound => "; load its module by `modprobe tun`",
+            io::ErrorKind::ResourceBusy => "; another program has it: choose another --device",
+            _ => "",
+        };
+        Lacking(format!("cannot make the network device {name}: {error}{advice}"))
+    })?;
+    log::say(format_args!(
+        "{name} has the address {address}; the one at x,y,z of {} has {network}.(x+1).(y+1).(z+1)",
+        place.lattice
+    ));
+    Ok(Tun(device))
+}

@@ -1,0 +1,454 @@
+//! IP over the torus: packets of a network device go by PUT into a ring of the host that has their address.
+//!
+//! Each node has an address by its place: node x,y,z is 10.(x+1).(y+1).(z+1), if 10 is what all addresses begin with. Every
+//! node keeps a ring of bytes for each other one. Who sends knows what of it is free, since the other side tells up to which
+//! packet it has taken them; a packet that finds no room is dropped and counted, as a network interface does.
+
+mod lane;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::net::Ipv4Addr;
+use std::ops::AddAssign;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use gannet_lattice::{Lattice, Node};
+use gannet_memory::SharedRegion;
+use gannet_wire::torus_user::Outcome;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use serde::Serialize;
+
+use self::lane::Lane;
+use crate::user::{Completion, Local, Place, Reach, RegionId, Remote, User, UserError};
+
+/// Number of the process that carries IP at each node.
+pub const PROCESS: u16 = 1;
+/// Longest packet.
+pub const PACKET_MAX: usize = 65_535;
+/// Bytes of all rings for other nodes together, and of the shortest and longest of them.
+const RINGS_BYTES: u64 = 16 << 20;
+const RING_BYTES_MIN: u64 = 256 << 10;
+const RING_BYTES_MAX: u64 = 1 << 20;
+/// Virtual address of the rings, in order of the nodes.
+const RINGS_ADDRESS: u64 = 2 << 40;
+/// Virtual address to which nodes tell what they have taken.
+const TAKEN_ADDRESS: u64 = 3 << 40;
+/// Packets that are taken from the device before what has arrived has its turn.
+const PACKETS_AT_ONCE: usize = 16;
+/// Posts under way beyond which packets wait in the device.
+const POSTS_MAX: usize = 192;
+/// Packets of a node after which it is told that they were taken, even if more come.
+const TELL_EVERY: u32 = 8;
+/// How long the other side may take to say that it has taken a packet.
+const PATIENCE_NS: u64 = 1_000_000_000;
+/// Shortest header of IP, bytes.
+const HEADER_LEN: usize = 20;
+
+/// A device that gives and takes IP packets, and never waits.
+pub trait Device: AsFd {
+    /// Reads the next packet to `packet`; gives its length.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when there is none.
+    fn read(&mut self, packet: &mut [u8]) -> io::Result<usize>;
+
+    /// Hands over a packet.
+    ///
+    /// # Errors
+    /// When it is not taken.
+    fn write(&mut self, packet: &[u8]) -> io::Result<()>;
+}
+
+/// What has become of packets. Those offered by the device are sent or dropped for a reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Packets that the device has offered.
+    pub offered: u64,
+    /// Packets that are in memory of the other node, and their bytes.
+    pub sent: u64,
+    /// See `sent`.
+    pub sent_bytes: u64,
+    /// Packets that are no IPv4.
+    pub other_protocol: u64,
+    /// Packets for an address that no node has.
+    pub no_node: u64,
+    /// Packets that found no room at the other node.
+    pub full: u64,
+    /// Packets of which the torus says that they have perhaps not arrived.
+    pub failed: u64,
+    /// Packets that have arrived and were handed to the device, and their bytes.
+    pub delivered: u64,
+    /// See `delivered`.
+    pub delivered_bytes: u64,
+    /// Arrivals that are no packet.
+    pub malformed: u64,
+    /// Arrived packets that the device did not take.
+    pub refused: u64,
+    /// Arrivals, packets or not, that were not told, since this process took none for too long.
+    pub missed: u64,
+}
+
+impl Counters {
+    /// Packets of the device that were dropped here.
+    pub fn dropped(&self) -> u64 {
+        self.other_protocol + self.no_node + self.full + self.failed
+    }
+}
+
+impl AddAssign for Counters {
+    fn add_assign(&mut self, more: Self) {
+        let Self {
+            offered,
+            sent,
+            sent_bytes,
+            other_protocol,
+            no_node,
+            full,
+            failed,
+            delivered,
+            delivered_bytes,
+            malformed,
+            refused,
+            missed,
+        } = more;
+        self.offered += offered;
+        self.sent += sent;
+        self.sent_bytes += sent_bytes;
+        self.other_protocol += other_protocol;
+        self.no_node += no_node;
+        self.full += full;
+        self.failed += failed;
+        self.delivered += delivered;
+        self.delivered_bytes += delivered_bytes;
+        self.malformed += malformed;
+        self.refused += refused;
+        self.missed += missed;
+    }
+}
+
+impl fmt::Display for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "sent       {:>12} packets, {} bytes", self.sent, self.sent_bytes)?;
+        writeln!(f, "delivered  {:>12} packets, {} bytes", self.delivered, self.delivered_bytes)?;
+        let dropped = [
+            ("no IPv4", self.other_protocol),
+            ("for no node", self.no_node),
+            ("no room there", self.full),
+            ("not arrived", self.failed),
+            ("no packets", self.malformed),
+            ("not taken by the device", self.refused),
+            ("not told in time", self.missed),
+        ];
+        for (why, count) in dropped.into_iter().filter(|(_, count)| *count > 0) {
+            writeln!(f, "dropped    {count:>12} {why}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Addresses of nodes: all begin with one byte, and end in the coordinates, counted from one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// The first byte.
+    pub first: u8,
+    /// The machine.
+    pub lattice: Lattice,
+}
+
+impl Addresses {
+    /// The address of a node; none in a lattice of more than 254 in a row.
+    pub fn of(&self, node: Node) -> Option<Ipv4Addr> {
+        let mut octets = [self.first, 0, 0, 0];
+        for (octet, at) in octets[1..].iter_mut().zip(self.lattice.coordinates(node)) {
+            *octet = u8::try_from(at + 1).ok().filter(|octet| *octet < u8::MAX)?;
+        }
+        Some(octets.into())
+    }
+
+    /// The node that has an address.
+    pub fn node(&self, address: Ipv4Addr) -> Option<Node> {
+        let [first, place @ ..] = address.octets();
+        let coordinates = place.map(|octet| u16::from(octet).wrapping_sub(1));
+        let is_inside = coordinates.iter().zip(self.lattice.sizes()).all(|(at, size)| *at < size);
+        (first == self.first && is_inside).then(|| self.lattice.node(coordinates))
+    }
+}
+
+/// What was posted.
+#[derive(Clone, Copy, Debug)]
+enum Posted {
+    Packet { node: Node, number: u32, bytes: u64 },
+    Taken { node: Node },
+}
+
+/// What is to be told to a node: up to which packet this one has taken them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    number: u32,
+    /// Packets that it was not told of.
+    untold: u32,
+    is_under_way: bool,
+}
+
+/// What carries packets between a device and the torus.
+#[derive(Debug)]
+pub struct Tunnel {
+    user: User,
+    place: Place,
+    addresses: Addresses,
+    ring_bytes: u64,
+    rings: RegionId,
+    copies: RegionId,
+    lanes: Vec<Lane>,
+    taken: Vec<Taken>,
+    posted: HashMap<u32, Posted>,
+    began: Instant,
+    buffer: Vec<u8>,
+    counters: Counters,
+}
+
+impl Tunnel {
+    /// Carries packets for a process that has a place in the machine, with addresses that begin with `first`.
+    ///
+    /// # Errors
+    /// When memory for the rings cannot be had or registered.
+    pub fn new(mut user: User, place: Place, first: u8) -> Result<Self, UserError> {
+        let nodes = place.lattice.nodes() as u64;
+        let ring_bytes = (RINGS_BYTES / nodes).clamp(RING_BYTES_MIN, RING_BYTES_MAX);
+        let ring_bytes = 1 << ring_bytes.ilog2();
+        let memory = |bytes: u64| {
+            SharedRegion::new(bytes as usize)
+                .map_err(|error| UserError::System(io::Error::other(error)))
+        };
+        let rings = user.register(memory(ring_bytes * nodes)?, RINGS_ADDRESS, Reach::Write)?;
+        user.register(memory(1)?, TAKEN_ADDRESS, Reach::Write)?;
+        let copies = user.register(memory(ring_bytes * nodes)?, 0, Reach::Own)?;
+        Ok(Self {
+            user,
+            place,
+            addresses: Addresses { first, lattice: place.lattice },
+            ring_bytes,
+            rings,
+            copies,
+            lanes: (0..nodes).map(|_| Lane::new(ring_bytes)).collect(),
+            taken: vec![Taken::default(); nodes as usize],
+            posted: HashMap::new(),
+            began: Instant::now(),
+            buffer: vec![0; PACKET_MAX],
+            counters: Counters::default(),
+        })
+    }
+
+    /// What has become of packets.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Whether it has to be made anew: the node has ended, or the host has another place.
+    pub fn is_over(&self) -> bool {
+        self.user.has_ended() || self.user.place().is_some_and(|place| place != self.place)
+    }
+
+    /// Carries what is there both ways, and sleeps for at most `most` if there is nothing.
+    ///
+    /// # Errors
+    /// When the device is gone, or the system cannot wait.
+    pub fn step(&mut self, device: &mut impl Device, most: Duration) -> io::Result<()> {
+        let arrived = self.take(device);
+        let came = self.send(device)?;
+        if arrived || came {
+            return Ok(());
+        }
+        let takes_more = self.user.under_way() < POSTS_MAX;
+        if !self.user.may_sleep() {
+            return Ok(());
+        }
+        let [woken, line] = self.user.descriptors();
+        let wanted = if takes_more { PollFlags::IN } else { PollFlags::empty() };
+        let mut descriptors = [
+            PollFd::from_borrowed_fd(woken, PollFlags::IN),
+            PollFd::from_borrowed_fd(line, PollFlags::IN),
+            PollFd::new(device, wanted),
+        ];
+        let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
+        match poll(&mut descriptors, Some(&most)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.user.woken();
+        let now = self.now();
+        for lane in &mut self.lanes {
+            lane.expire(now, PATIENCE_NS);
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    /// Takes what has arrived and what was done; gives whether anything was.
+    fn take(&mut self, device: &mut impl Device) -> bool {
+        let mut was_any = false;
+        while let Some(completion) = self.user.poll() {
+            was_any = true;
+            match completion {
+                Completion::Done { request, outcome } => self.done(request.0, outcome),
+                Completion::Arrived { node, address: TAKEN_ADDRESS, tag, .. } => {
+                    if let Some(lane) = self.lanes.get_mut(node.index()) {
+                        lane.taken(tag);
+                    }
+                }
+                Completion::Arrived { node, address, length, tag } => {
+                    self.arrived(device, node, address, length, tag);
+                }
+                Completion::Missed(count) => self.counters.missed += count,
+            }
+        }
+        for node in 0..self.taken.len() {
+            if self.taken[node].untold > 0 {
+                self.tell_taken(Node(node as u32));
+            }
+        }
+        was_any
+    }
+
+    fn done(&mut self, request: u32, outcome: Outcome) {
+        match self.posted.remove(&request) {
+            Some(Posted::Packet { node, number, .. }) if outcome != Outcome::Done => {
+                self.counters.failed += 1;
+                self.lanes[node.index()].failed(number);
+            }
+            Some(Posted::Packet { bytes, .. }) => {
+                self.counters.sent += 1;
+                self.counters.sent_bytes += bytes;
+            }
+            Some(Posted::Taken { node }) => self.taken[node.index()].is_under_way = false,
+            None => {}
+        }
+    }
+
+    /// Hands a packet that has come from another node to the device.
+    fn arrived(
+        &mut self,
+        device: &mut impl Device,
+        node: Node,
+        address: u64,
+        length: u32,
+        number: u32,
+    ) {
+        let offset = address.wrapping_sub(RINGS_ADDRESS);
+        let length = length as usize;
+        let is_own = offset / self.ring_bytes == u64::from(node.0);
+        if node.index() >= self.lanes.len() || !is_own || length > PACKET_MAX {
+            self.counters.malformed += 1;
+            return;
+        }
+        let packet = &mut self.buffer[..length];
+        self.user.region(self.rings).read(offset as usize, packet);
+        match device.write(packet) {
+            Ok(()) => {
+                self.counters.delivered += 1;
+                self.counters.delivered_bytes += length as u64;
+            }
+            Err(_) => self.counters.refused += 1,
+        }
+        let taken = &mut self.taken[node.index()];
+        (taken.number, taken.untold) = (number, taken.untold + 1);
+        if taken.untold >= TELL_EVERY {
+            self.tell_taken(node);
+        }
+    }
+
+    /// Tells a node what was taken of its packets.
+    fn tell_taken(&mut self, node: Node) {
+        let taken = &mut self.taken[node.index()];
+        if taken.is_under_way {
+            return;
+        }
+        let target = Remote { node, process: PROCESS, address: TAKEN_ADDRESS };
+        let source = Local { region: self.copies, offset: 0 };
+        if let Ok(request) = self.user.put(source, target, 0, taken.number) {
+            (taken.untold, taken.is_under_way) = (0, true);
+            self.posted.insert(request.0, Posted::Taken { node });
+        }
+    }
+
+    /// Sends packets of the device; gives whether there were any.
+    fn send(&mut self, device: &mut impl Device) -> io::Result<bool> {
+        for packets in 0..PACKETS_AT_ONCE {
+            if self.user.under_way() >= POSTS_MAX {
+                return Ok(packets > 0);
+            }
+            let mut buffer = std::mem::take(&mut self.buffer);
+            let read = device.read(&mut buffer);
+            let sent = read.map(|length| self.send_packet(&buffer[..length]));
+            self.buffer = buffer;
+            match sent {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(packets > 0);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    fn send_packet(&mut self, packet: &[u8]) {
+        self.counters.offered += 1;
+        if packet.len() < HEADER_LEN || packet[0] >> 4 != 4 {
+            self.counters.other_protocol += 1;
+            return;
+        }
+        let destination: [u8; 4] = packet[16..20].try_into().expect("there are four bytes");
+        let Some(node) = self.addresses.node(destination.into()) else {
+            self.counters.no_node += 1;
+            return;
+        };
+        let now = self.now();
+        let lane = &mut self.lanes[node.index()];
+        let Some((at, number)) = lane.place(packet.len(), now) else {
+            self.counters.full += 1;
+            return;
+        };
+        let own = self.ring_bytes * u64::from(node.0) + at;
+        self.user.region(self.copies).write(own as usize, packet);
+        let there = RINGS_ADDRESS + self.ring_bytes * u64::from(self.place.node.0) + at;
+        let source = Local { region: self.copies, offset: own };
+        let target = Remote { node, process: PROCESS, address: there };
+        match self.user.put(source, target, packet.len() as u32, number) {
+            Ok(request) => {
+                let bytes = packet.len() as u64;
+                self.posted.insert(request.0, Posted::Packet { node, number, bytes });
+            }
+            Err(_) => {
+                self.counters.failed += 1;
+                lane.failed(number);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_follow_the_coordinates() {
+        let addresses = Addresses { first: 10, lattice: "4x3x2".parse().unwrap() };
+        assert_eq!(addresses.of(Node(0)), Some([10, 1, 1, 1].into()));
+        assert_eq!(addresses.of(Node(23)), Some([10, 4, 3, 2].into()));
+        for node in addresses.lattice.all() {
+            assert_eq!(addresses.node(addresses.of(node).unwrap()), Some(node));
+        }
+        for none in
+            [[10, 0, 1, 1], [10, 5, 1, 1], [10, 1, 1, 3], [11, 1, 1, 1], [10, 255, 255, 255]]
+        {
+            assert_eq!(addresses.node(none.into()), None, "{none:?}");
+        }
+    }
+}

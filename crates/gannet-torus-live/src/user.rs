@@ -1,0 +1,448 @@
+//! What a process uses the node of its host by: PUT and GET over the torus.
+//!
+//! A process registers memory at a virtual address of its choosing; from then on processes of other hosts reach it by node,
+//! number of the process, and address. What they may do is said with it ([`Reach`]). What happens is told by
+//! [`User::poll`], and [`User::wait`] sleeps until something has.
+//!
+//! Nothing waits but [`User::connect`], [`User::register`] and [`User::deregister`], for the node of this host, and no longer than a few
+//! seconds. When that node ends, all that is under way is told to have failed.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use gannet_fabric::JoinError;
+use gannet_fabric::local::{ENTRIES, Line, Reader, RingMemory, Writer, connected};
+use gannet_lattice::{Lattice, Node};
+use gannet_memory::{Access, SharedRegion};
+use gannet_wire::torus_user::{self, Message, Outcome, Post, Refused, WORDS};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use thiserror::Error;
+
+pub use gannet_wire::torus_user::Reach;
+
+/// How long the node of this host is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Looks at an empty ring before the socket is looked at.
+const LOOKS: u32 = 1024;
+
+/// Why a process cannot use a node.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum UserError {
+    /// There is no node, or it does not answer.
+    #[error("no node of a torus answers: {0}")]
+    Join(#[from] JoinError),
+    /// The operating system refuses it.
+    #[error("cannot use the node of this host: {0}")]
+    System(#[from] io::Error),
+    /// The node refuses it.
+    #[error("the node of this host refuses: {0}")]
+    Refused(Refused),
+    /// The node has ended.
+    #[error("the node of this host has ended")]
+    Ended,
+    /// So much is under way that there is no room for more.
+    #[error("the queue of posts is full; poll completions and post again")]
+    Full,
+}
+
+impl From<Errno> for UserError {
+    fn from(error: Errno) -> Self {
+        Self::System(error.into())
+    }
+}
+
+/// Memory that is registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegionId(u32);
+
+/// A PUT or GET that was posted; unique among the last four billion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Request(pub u32);
+
+/// Bytes of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Local {
+    /// Region that has them.
+    pub region: RegionId,
+    /// Where they begin in it, bytes.
+    pub offset: u64,
+}
+
+/// Bytes of another process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remote {
+    /// Its node.
+    pub node: Node,
+    /// Its number there.
+    pub process: u16,
+    /// Virtual address of the first byte.
+    pub address: u64,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// A PUT or GET is done: its data are in the far or the own memory, or an outcome says why perhaps not.
+    Done {
+        /// Which.
+        request: Request,
+        /// What has become of it.
+        outcome: Outcome,
+    },
+    /// A PUT of another process has placed all its bytes in memory of this one.
+    Arrived {
+        /// From which node.
+        node: Node,
+        /// Virtual address of the first byte.
+        address: u64,
+        /// Bytes.
+        length: u32,
+        /// What the other process says of them.
+        tag: u32,
+    },
+    /// So many arrivals were not told, since this process took none for too long.
+    Missed(u64),
+}
+
+/// Where the host is in the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The lattice of the machine.
+    pub lattice: Lattice,
+    /// The node that the host is there.
+    pub node: Node,
+}
+
+/// A process that uses the node of its host.
+#[derive(Debug)]
+pub struct User {
+    line: Line<Message>,
+    posts: Writer<RingMemory, WORDS>,
+    completions: Reader<RingMemory, WORDS>,
+    wake: OwnedFd,
+    woken: OwnedFd,
+    process: u16,
+    place: Option<Place>,
+    regions: Vec<Option<SharedRegion>>,
+    under_way: BTreeSet<u32>,
+    next_request: u32,
+    looks: u32,
+    has_ended: bool,
+}
+
+impl User {
+    /// Uses the node that listens at `path`, as the process of this number, or of any.
+    ///
+    /// # Errors
+    /// When no node answers there, or refuses.
+    pub fn connect(path: &Path, process: Option<u16>) -> Result<Self, UserError> {
+        let line = Line::new(connected(path)?, PATIENCE)?;
+        line.send(&Message::Hello { process: process.unwrap_or(0) }, None, true)?;
+        Self::welcomed(line)
+    }
+
+    /// What this process is called by others, with its node.
+    pub fn process(&self) -> u16 {
+        self.process
+    }
+
+    /// Where this host is in the machine; none while there is none.
+    pub fn place(&self) -> Option<Place> {
+        self.place
+    }
+
+    /// Whether the node of this host has ended; what was under way is still told.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Registers memory at a virtual address, a whole number of pages, which means nothing for memory that is only sent from.
+    /// Data of GETs go to memory that others may write.
+    ///
+    /// # Errors
+    /// When the node refuses it, or has ended.
+    pub fn register(
+        &mut self,
+        memory: SharedRegion,
+        address: u64,
+        reach: Reach,
+    ) -> Result<RegionId, UserError> {
+        let free = self.regions.iter().position(Option::is_none).unwrap_or(self.regions.len());
+        let (region, bytes) = (free as u32, memory.len() as u64);
+        let file = memory.descriptor(Access::Write)?;
+        let register = Message::Register { region, reach, bytes, address };
+        self.ask(&register, Some(file.as_fd()), Message::Registered { region })?;
+        if free == self.regions.len() {
+            self.regions.push(None);
+        }
+        self.regions[free] = Some(memory);
+        Ok(RegionId(region))
+    }
+
+    /// Gives memory back, which others cannot reach from now on, once nothing of it is under way.
+    ///
+    /// # Errors
+    /// When the node has ended, or does not answer.
+    ///
+    /// # Panics
+    /// When there is no such region.
+    pub fn deregister(&mut self, region: RegionId) -> Result<SharedRegion, UserError> {
+        let memory = self.regions[region.0 as usize].take().expect("the region is registered");
+        let RegionId(region) = region;
+        self.ask(&Message::Deregister { region }, None, Message::Deregistered { region })?;
+        Ok(memory)
+    }
+
+    /// Memory that is registered.
+    ///
+    /// # Panics
+    /// When there is no such region.
+    pub fn region(&self, region: RegionId) -> &SharedRegion {
+        self.regions[region.0 as usize].as_ref().expect("the region is registered")
+    }
+
+    /// Posts a PUT of `length` bytes, of which the other process is told with `tag`. They may not be changed before it is done.
+    ///
+    /// # Errors
+    /// When there is no room, or the node has ended; nothing happened then.
+    pub fn put(
+        &mut self,
+        source: Local,
+        target: Remote,
+        length: u32,
+        tag: u32,
+    ) -> Result<Request, UserError> {
+        self.post(false, source, target, length, tag)
+    }
+
+    /// Posts a GET of `length` bytes. They mean nothing before it is done.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn get(
+        &mut self,
+        source: Remote,
+        target: Local,
+        length: u32,
+    ) -> Result<Request, UserError> {
+        self.post(true, target, source, length, 0)
+    }
+
+    fn post(
+        &mut self,
+        is_get: bool,
+        local: Local,
+        remote: Remote,
+        length: u32,
+        tag: u32,
+    ) -> Result<Request, UserError> {
+        if self.has_ended {
+            return Err(UserError::Ended);
+        }
+        if !self.posts.has_room() {
+            return Err(UserError::Full);
+        }
+        let request = self.next_request;
+        self.next_request = request.wrapping_add(1);
+        let Remote { node: Node(node), process, address } = remote;
+        let Local { region: RegionId(region), offset } = local;
+        let post = Post { is_get, request, node, process, address, region, offset, length, tag };
+        self.posts.push(post.into());
+        self.under_way.insert(request);
+        if self.posts.must_wake() {
+            rustix::io::write(&self.wake, &1u64.to_ne_bytes())?;
+        }
+        Ok(Request(request))
+    }
+
+    /// Posts that are not done.
+    pub fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// The next thing that happened, oldest first.
+    pub fn poll(&mut self) -> Option<Completion> {
+        while let Some(words) = self.completions.pop() {
+            match torus_user::Completion::of(words) {
+                Some(torus_user::Completion::Done { request, outcome })
+                    if self.under_way.remove(&request) =>
+                {
+                    return Some(Completion::Done { request: Request(request), outcome });
+                }
+                Some(torus_user::Completion::Arrived { node, address, length, tag }) => {
+                    return Some(Completion::Arrived { node: Node(node), address, length, tag });
+                }
+                Some(torus_user::Completion::Missed(count)) => {
+                    return Some(Completion::Missed(count));
+                }
+                _ => {}
+            }
+        }
+        self.looks += 1;
+        if self.looks >= LOOKS {
+            self.hear();
+        }
+        if !self.has_ended {
+            return None;
+        }
+        let request = Request(self.under_way.pop_first()?);
+        Some(Completion::Done { request, outcome: Outcome::Ended })
+    }
+
+    /// Sleeps until something has happened, at most for `most`.
+    ///
+    /// # Errors
+    /// When the system cannot wait.
+    pub fn wait(&mut self, most: Duration) -> io::Result<()> {
+        if !self.may_sleep() {
+            return Ok(());
+        }
+        let mut descriptors =
+            self.descriptors().map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN));
+        let most = Timespec {
+            tv_sec: most.as_secs().min(i64::MAX as u64) as i64,
+            tv_nsec: most.subsec_nanos().into(),
+        };
+        match poll(&mut descriptors, Some(&most)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.woken();
+        Ok(())
+    }
+
+    /// Asks to be woken by [`descriptors`](Self::descriptors), for who waits for others, too; gives whether to sleep, which there is no
+    /// reason to if something has happened. After it [`woken`](Self::woken) is due.
+    pub fn may_sleep(&mut self) -> bool {
+        let is_told = self.has_ended && !self.under_way.is_empty();
+        !is_told && self.completions.may_sleep()
+    }
+
+    /// What becomes readable when something happens.
+    pub fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.woken.as_fd(), self.line.as_fd()]
+    }
+
+    /// Takes note of what the node says.
+    pub fn woken(&mut self) {
+        // Nothing is read if it was something else that woke this process.
+        let _count = rustix::io::read(&self.woken, &mut [0; 8]);
+        self.hear();
+    }
+
+    /// Hears what the node says unasked.
+    fn hear(&mut self) {
+        self.looks = 0;
+        while !self.has_ended {
+            match self.line.receive(false) {
+                Ok(Some((message, _))) => self.note(&message),
+                Err(JoinError::System(error)) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return;
+                }
+                _ => self.has_ended = true,
+            }
+        }
+    }
+
+    fn note(&mut self, message: &Message) {
+        if let Message::Place(place) = message {
+            self.place = place.and_then(place_of);
+        }
+    }
+
+    /// Says something, and waits for its answer.
+    fn ask(
+        &mut self,
+        message: &Message,
+        file: Option<BorrowedFd<'_>>,
+        expected: Message,
+    ) -> Result<(), UserError> {
+        if self.has_ended {
+            return Err(UserError::Ended);
+        }
+        self.line.send(message, file, true)?;
+        loop {
+            match self.line.receive(true)? {
+                None => {
+                    self.has_ended = true;
+                    return Err(UserError::Ended);
+                }
+                Some((Message::Refused { reason, .. }, _)) => {
+                    return Err(UserError::Refused(reason));
+                }
+                Some((message, _)) if message == expected => return Ok(()),
+                Some((message, _)) => self.note(&message),
+            }
+        }
+    }
+
+    /// Takes what the node gives to a process that it lets use it.
+    fn welcomed(line: Line<Message>) -> Result<Self, UserError> {
+        let (process, posts) = match next(&line)? {
+            (Message::Posts { process, entries }, Some(file)) => {
+                (process, Writer::new(ring(file, entries)?, entries as usize))
+            }
+            _ => return Err(nonsense()),
+        };
+        let completions = match next(&line)? {
+            (Message::Completions { entries }, Some(file)) => {
+                Reader::new(ring(file, entries)?, entries as usize)
+            }
+            _ => return Err(nonsense()),
+        };
+        let event = |of_process: bool| match next(&line)? {
+            (Message::Wake { is_process }, Some(file)) if is_process == of_process => Ok(file),
+            _ => Err(nonsense()),
+        };
+        let (wake, woken) = (event(false)?, event(true)?);
+        let mut user = Self {
+            line,
+            posts,
+            completions,
+            wake,
+            woken,
+            process,
+            place: None,
+            regions: Vec::new(),
+            under_way: BTreeSet::new(),
+            next_request: 0,
+            looks: 0,
+            has_ended: false,
+        };
+        let (message, _) = next(&user.line)?;
+        user.note(&message);
+        Ok(user)
+    }
+}
+
+/// The next message of a node that lets a process use it.
+fn next(line: &Line<Message>) -> Result<(Message, Option<OwnedFd>), UserError> {
+    match line.receive(true)? {
+        None => Err(JoinError::Closed.into()),
+        Some((Message::Refused { reason, .. }, _)) => Err(UserError::Refused(reason)),
+        Some(received) => Ok(received),
+    }
+}
+
+fn ring(file: OwnedFd, entries: u32) -> Result<RingMemory, UserError> {
+    let entries = entries as usize;
+    if !ENTRIES.contains(&entries) || !entries.is_power_of_two() {
+        return Err(nonsense());
+    }
+    Ok(RingMemory::attach::<WORDS>(file, entries).map_err(JoinError::from)?)
+}
+
+fn place_of(torus_user::Place { node, sizes }: torus_user::Place) -> Option<Place> {
+    let lattice = Lattice::new(sizes).ok()?;
+    ((node as usize) < lattice.nodes()).then_some(Place { lattice, node: Node(node) })
+}
+
+fn nonsense() -> UserError {
+    let what = "it says something out of turn: it may be of another version";
+    UserError::System(io::Error::new(io::ErrorKind::InvalidData, what))
+}

@@ -1,0 +1,307 @@
+//! A process that uses a node.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use gannet_fabric::local::{Line, Reader, RingMemory, Writer};
+use gannet_lattice::Node;
+use gannet_memory::Registration;
+use gannet_rdma::{Get, PostError, Put, Request};
+use gannet_wire::torus_user::{Completion, Message, Outcome, Post, Reach, Refused, WORDS};
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::Seat;
+use super::memory::Slot;
+
+/// Entries of either ring.
+const ENTRIES: usize = 1024;
+/// Most posts of a process that are under way. So many completions always find room.
+const POSTS_MAX: u64 = 256;
+/// Posts of a process that are taken before others have their turn.
+const POSTS_AT_ONCE: usize = 16;
+/// Most regions of a process.
+const REGIONS_MAX: usize = 64;
+
+/// Memory of a process.
+#[derive(Clone, Copy, Debug)]
+struct Region {
+    number: u32,
+    slot: Slot,
+    bytes: u64,
+    address: u64,
+    reach: Reach,
+}
+
+/// A process.
+#[derive(Debug)]
+pub struct Process {
+    pub number: u16,
+    pub line: Line<Message>,
+    posts: Reader<RingMemory, WORDS>,
+    completions: Writer<RingMemory, WORDS>,
+    /// What wakes it.
+    wake: OwnedFd,
+    /// What it wakes the node by, to be looked at as long as it is there.
+    pub wakes_node: Option<OwnedFd>,
+    regions: Vec<Region>,
+    /// Regions that go when nothing is under way.
+    leaving: Vec<Region>,
+    /// A post for which the engine had no room.
+    pending: Option<Post>,
+    /// Posts under way.
+    posted: u64,
+    /// Arrivals that were not told.
+    missed: u64,
+    /// Whether it was told something since it was last woken.
+    is_told: bool,
+    /// Whether it has ended; it goes when nothing is under way.
+    pub is_gone: bool,
+}
+
+impl Process {
+    /// Lets the process at the other end of `line` use the node; gives with it what it wakes the node by.
+    ///
+    /// # Errors
+    /// When the system has not what it takes, or the process is gone.
+    pub fn welcome(number: u16, line: Line<Message>) -> io::Result<(Self, OwnedFd)> {
+        let other = |error: gannet_memory::RegionError| io::Error::other(error);
+        let posts = RingMemory::new::<WORDS>(ENTRIES).map_err(other)?;
+        let completions = RingMemory::new::<WORDS>(ENTRIES).map_err(other)?;
+        let event = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let (wakes_node, wake) = (event()?, event()?);
+        let entries = ENTRIES as u32;
+        let tell = |message: Message, file: &OwnedFd| send(&line, message, Some(file));
+        tell(Message::Posts { process: number, entries }, &posts.descriptor()?)?;
+        tell(Message::Completions { entries }, &completions.descriptor()?)?;
+        tell(Message::Wake { is_process: false }, &wakes_node)?;
+        tell(Message::Wake { is_process: true }, &wake)?;
+        let process = Self {
+            number,
+            line,
+            posts: Reader::new(posts, ENTRIES),
+            completions: Writer::new(completions, ENTRIES),
+            wake,
+            wakes_node: None,
+            regions: Vec::new(),
+            leaving: Vec::new(),
+            pending: None,
+            posted: 0,
+            missed: 0,
+            is_told: false,
+            is_gone: false,
+        };
+        Ok((process, wakes_node))
+    }
+
+    /// Tells it something; a process that does not read what it is told is gone.
+    pub fn tell(&mut self, message: Message) {
+        self.is_gone |= send(&self.line, message, None).is_err();
+    }
+
+    /// Why it may not register memory, as far as that is known before it is mapped.
+    pub fn refuses(&self, region: u32) -> Option<Refused> {
+        let mut all = self.regions.iter().chain(&self.leaving);
+        if self.regions.len() + self.leaving.len() >= REGIONS_MAX {
+            Some(Refused::Memory)
+        } else {
+            all.any(|it| it.number == region).then_some(Refused::Region)
+        }
+    }
+
+    /// Registers memory that was attached.
+    pub fn register(
+        &mut self,
+        (number, reach, bytes, address): (u32, Reach, u64, u64),
+        slot: Slot,
+        seat: &mut Seat<'_>,
+    ) -> Result<(), Refused> {
+        let region = Region { number, slot, bytes, address, reach };
+        // Without an engine nobody says what is wrong before there is one.
+        let is_free = |it: &Region| {
+            it.reach == Reach::Own
+                || address >= it.address + it.bytes
+                || it.address >= address + bytes
+        };
+        let is_page = address.is_multiple_of(super::memory::PAGE as u64);
+        let is_address = is_page && address.checked_add(bytes).is_some_and(|end| end <= 1 << 48);
+        let mut all = self.regions.iter().chain(&self.leaving);
+        if reach != Reach::Own && !(is_address && all.all(is_free)) {
+            return Err(Refused::Address);
+        }
+        enter(self.number, &region, seat)?;
+        self.regions.push(region);
+        Ok(())
+    }
+
+    /// Lets nobody reach a region any more; it is let go when nothing is under way.
+    pub fn deregister(&mut self, number: u32, seat: &mut Seat<'_>) {
+        let Some(at) = self.regions.iter().position(|it| it.number == number) else { return };
+        let region = self.regions.remove(at);
+        if let Seat::Node(engine) = seat
+            && region.reach != Reach::Own
+        {
+            engine.deregister(self.number, region.address);
+        }
+        self.leaving.push(region);
+    }
+
+    /// Lets nobody reach its memory any more.
+    pub fn leave(&mut self, seat: &mut Seat<'_>) {
+        self.is_gone = true;
+        while let Some(Region { number, .. }) = self.regions.last().copied() {
+            self.deregister(number, seat);
+        }
+    }
+
+    /// Lets go of memory that leaves, once nothing is under way.
+    pub fn settle(&mut self, seat: &mut Seat<'_>) {
+        if self.posted > 0 || self.leaving.is_empty() {
+            return;
+        }
+        for region in std::mem::take(&mut self.leaving) {
+            seat.memory().detach(region.slot);
+            if !self.is_gone {
+                self.tell(Message::Deregistered { region: region.number });
+            }
+        }
+    }
+
+    /// Whether nothing of it is left.
+    pub fn has_left(&self) -> bool {
+        self.is_gone && self.posted == 0 && self.leaving.is_empty()
+    }
+
+    /// Goes on with another engine, which knows nothing of it.
+    pub fn begin(&mut self, seat: &mut Seat<'_>) {
+        for region in &self.regions {
+            // There was room for them before.
+            let _entered = enter(self.number, region, seat);
+        }
+    }
+
+    /// Takes posts; gives those that are under way now with the numbers that the process gave them, by `posted`.
+    pub fn take_posts(
+        &mut self,
+        seat: &mut Seat<'_>,
+        now: u64,
+        mut posted: impl FnMut(Request, u32),
+    ) -> bool {
+        for _ in 0..POSTS_AT_ONCE {
+            if self.is_blocked() {
+                return false;
+            }
+            let next = self.pending.take().or_else(|| self.posts.pop().map(Post::from));
+            let Some(post) = next else { return false };
+            match self.post(&post, seat, now) {
+                Ok(request) => {
+                    self.posted += 1;
+                    posted(request, post.request);
+                }
+                Err(None) => {
+                    self.pending = Some(post);
+                    return false;
+                }
+                Err(Some(outcome)) => {
+                    self.push(Completion::Done { request: post.request, outcome })
+                }
+            }
+        }
+        true
+    }
+
+    /// Hands a post to the engine; no outcome if it has no room.
+    fn post(&self, post: &Post, seat: &mut Seat<'_>, now: u64) -> Result<Request, Option<Outcome>> {
+        let Seat::Node(engine) = seat else { return Err(Some(Outcome::Unreachable)) };
+        let region = self.regions.iter().find(|it| it.number == post.region);
+        let end = post.offset.checked_add(post.length.into());
+        let is_inside = |it: &&Region| end.is_some_and(|end| end <= it.bytes);
+        let region = region.filter(is_inside).ok_or(Some(Outcome::Invalid))?;
+        let &Post { node, process, address, length, tag, .. } = post;
+        let result = if post.is_get {
+            let (local_process, local_address) = (self.number, region.address + post.offset);
+            let source = Node(node);
+            if region.reach != Reach::Write {
+                return Err(Some(Outcome::Invalid));
+            }
+            let get = Get { source, process, address, local_process, local_address, length, tag };
+            engine.post_get(now, &get)
+        } else {
+            let source = region.slot.address(post.offset);
+            let destination = Node(node);
+            engine.post_put(now, &Put { source, destination, process, address, length, tag })
+        };
+        result.map_err(|error| match error {
+            PostError::Full => None,
+            _ => Some(Outcome::Invalid),
+        })
+    }
+
+    /// A post of it is done.
+    pub fn done(&mut self, request: u32, outcome: Outcome) {
+        self.posted -= 1;
+        self.push(Completion::Done { request, outcome });
+    }
+
+    /// Tells what has arrived, if it takes it.
+    pub fn arrived(&mut self, arrived: Completion) {
+        let room = self.completions.room().saturating_sub(self.posted);
+        // One more says how many were missed.
+        if self.missed > 0 && room > 1 {
+            let missed = std::mem::take(&mut self.missed);
+            self.push(Completion::Missed(missed));
+        }
+        if self.missed == 0 && room > 1 {
+            self.push(arrived);
+        } else {
+            self.missed += 1;
+        }
+    }
+
+    fn push(&mut self, completion: Completion) {
+        if !self.is_gone {
+            self.completions.push(completion.into());
+            self.is_told = true;
+        }
+    }
+
+    /// Wakes it if it was told something and sleeps.
+    pub fn wake(&mut self) {
+        if std::mem::take(&mut self.is_told) && self.completions.must_wake() {
+            let _woken = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Whether no more posts of it are taken before it takes completions, or posts under way are done.
+    fn is_blocked(&mut self) -> bool {
+        self.is_gone || self.posted >= POSTS_MAX || self.completions.room() <= self.posted
+    }
+
+    /// Whether the node need not look for posts of it before it is woken, by this process or by a frame.
+    pub fn may_sleep(&mut self) -> bool {
+        self.is_blocked() || self.pending.is_some() || self.posts.may_sleep()
+    }
+}
+
+/// Lets others reach memory of a process, as far as they may.
+fn enter(process: u16, region: &Region, seat: &mut Seat<'_>) -> Result<(), Refused> {
+    let Seat::Node(engine) = seat else { return Ok(()) };
+    if region.reach == Reach::Own {
+        return Ok(());
+    }
+    let pages = region.slot.pages(region.bytes);
+    let registration = Registration {
+        process,
+        start: region.address,
+        length: region.bytes,
+        writable: region.reach == Reach::Write,
+        pages: &pages,
+    };
+    engine.register(&registration).map_err(|_| Refused::Memory)
+}
+
+fn send(line: &Line<Message>, message: Message, file: Option<&OwnedFd>) -> io::Result<()> {
+    match line.send(&message, file.map(AsFd::as_fd), false)? {
+        true => Ok(()),
+        false => Err(io::ErrorKind::WouldBlock.into()),
+    }
+}

@@ -1,0 +1,150 @@
+//! IP packets over the torus, between sockets that stand for network devices.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use gannet_lattice::Node;
+use gannet_torus_live::tunnel::{Addresses, Counters, Device, PROCESS, Tunnel};
+
+use crate::host::{machine_with_users, stop};
+use crate::users::user;
+
+/// The end of a device that the tunnel has.
+struct Socket(UnixDatagram);
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Device for Socket {
+    fn read(&mut self, packet: &mut [u8]) -> io::Result<usize> {
+        self.0.recv(packet)
+    }
+
+    fn write(&mut self, packet: &[u8]) -> io::Result<()> {
+        self.0.send(packet).map(drop)
+    }
+}
+
+/// A tunnel on a thread of its own, and the end of its device that programs have.
+struct Carried {
+    addresses: Addresses,
+    node: Node,
+    program: UnixDatagram,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Counters>,
+}
+
+impl Carried {
+    fn at(directory: &Path, host: usize) -> Self {
+        let user = user(directory, host, PROCESS);
+        let place = user.place().unwrap();
+        let mut tunnel = Tunnel::new(user, place, 10).unwrap();
+        let (device, program) = UnixDatagram::pair().unwrap();
+        device.set_nonblocking(true).unwrap();
+        program.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            let mut device = Socket(device);
+            while !over.load(Ordering::Relaxed) {
+                tunnel.step(&mut device, Duration::from_millis(20)).unwrap();
+            }
+            tunnel.counters()
+        });
+        let addresses = Addresses { first: 10, lattice: place.lattice };
+        Self { addresses, node: place.node, program, stop, thread }
+    }
+
+    /// Sends a packet of `length` bytes to a node.
+    fn send(&self, to: Node, number: u32, length: usize) {
+        self.program
+            .send(&packet(self.addresses.of(to).unwrap().octets(), number, length))
+            .unwrap();
+    }
+
+    fn end(self) -> Counters {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+fn packet(to: [u8; 4], number: u32, length: usize) -> Vec<u8> {
+    let mut packet: Vec<u8> = (0..length).map(|at| (at as u8).wrapping_add(number as u8)).collect();
+    packet[0] = 0x45;
+    packet[4..8].copy_from_slice(&number.to_le_bytes());
+    packet[16..20].copy_from_slice(&to);
+    packet
+}
+
+#[test]
+fn packets_come_whole_and_in_order_and_the_rest_is_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = machine_with_users("3", directory.path());
+    let (near, far) = (Carried::at(directory.path(), 0), Carried::at(directory.path(), 2));
+    // More than a ring holds, and answers to each, so that nothing is sent faster than it is taken.
+    let mut buffer = vec![0; 70_000];
+    for number in 0..400u32 {
+        let length = 20 + (number as usize * 7919) % 30_000;
+        near.send(far.node, number, length);
+        let got = far.program.recv(&mut buffer).unwrap();
+        let to = near.addresses.of(far.node).unwrap().octets();
+        assert_eq!(buffer[..got], packet(to, number, length), "packet {number}");
+        far.send(near.node, number, 40);
+        assert_eq!(near.program.recv(&mut buffer).unwrap(), 40);
+    }
+    // Nobody carries packets at the third one, and there is no fourth.
+    let third = (0..3).map(Node).find(|node| ![near.node, far.node].contains(node)).unwrap();
+    near.send(third, 0, 100);
+    near.program.send(&packet([10, 4, 1, 1], 0, 100)).unwrap();
+    near.program.send(&[0x60; 40]).unwrap();
+    near.program.send(&[0x45; 19]).unwrap();
+    near.send(far.node, 400, 50);
+    far.program.recv(&mut buffer).unwrap();
+    thread::sleep(Duration::from_millis(300));
+    let (near, far) = (near.end(), far.end());
+    assert_eq!((near.sent, near.delivered, near.offered), (401, 400, 405));
+    assert_eq!((near.failed, near.no_node, near.other_protocol, near.full), (1, 1, 2, 0));
+    assert_eq!((far.sent, far.delivered, far.malformed, far.missed), (400, 401, 0, 0));
+    assert_eq!(near.sent_bytes, far.delivered_bytes);
+    stop(hosts);
+}
+
+#[test]
+fn a_flood_loses_only_what_is_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = machine_with_users("2", directory.path());
+    let (near, far) = (Carried::at(directory.path(), 0), Carried::at(directory.path(), 1));
+    let (to, count) = (far.node, 3000);
+    let reader = far.program.try_clone().unwrap();
+    reader.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    let taker = thread::spawn(move || {
+        let (mut buffer, mut last, mut taken) = (vec![0; 70_000], None, 0u64);
+        while let Ok(length) = reader.recv(&mut buffer) {
+            let number = u32::from_le_bytes(buffer[4..8].try_into().unwrap());
+            assert!(last < Some(number), "{number} after {last:?}");
+            assert_eq!(buffer[length - 1], (length as u8 - 1).wrapping_add(number as u8));
+            (last, taken) = (Some(number), taken + 1);
+        }
+        taken
+    });
+    for number in 0..count {
+        near.send(to, number, 9000);
+    }
+    let taken = taker.join().unwrap();
+    let (near, far) = (near.end(), far.end());
+    assert_eq!(near.offered, u64::from(count));
+    assert_eq!(near.offered, near.sent + near.dropped());
+    assert_eq!(near.sent, far.delivered + far.refused + far.missed);
+    assert_eq!(taken, far.delivered);
+    assert!(taken > 100, "{near} {far}");
+    stop(hosts);
+}

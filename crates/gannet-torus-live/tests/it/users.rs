@@ -1,0 +1,277 @@
+//! Processes that use the nodes of their hosts, each on a thread of its own.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gannet_lattice::Node;
+use gannet_memory::SharedRegion;
+use gannet_torus_live::user::{
+    Completion, Local, Reach, RegionId, Remote, Request, User, UserError,
+};
+use gannet_wire::torus_user::{Outcome, Refused};
+
+use crate::host::{machine_with_users, stop, wait_for};
+
+const ADDRESS: u64 = 0x5000_0000;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The process of this number at a host, once that has a place in a machine.
+pub fn user(directory: &Path, host: usize, process: u16) -> User {
+    let (path, begin) = (directory.join(format!("n{host:02}")), Instant::now());
+    let mut user = loop {
+        match User::connect(&path, Some(process)) {
+            Ok(user) => break user,
+            // Posts of who had the number are still under way.
+            Err(UserError::Refused(Refused::Taken)) => {
+                assert!(begin.elapsed() < PATIENCE, "the number stays taken");
+                thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    while user.place().is_none() {
+        assert!(begin.elapsed() < PATIENCE, "there is no machine");
+        user.wait(Duration::from_millis(100)).unwrap();
+    }
+    user
+}
+
+/// The next completion; panics when none comes.
+fn next(user: &mut User) -> Completion {
+    let begin = Instant::now();
+    loop {
+        if let Some(completion) = user.poll() {
+            return completion;
+        }
+        assert!(begin.elapsed() < PATIENCE, "nothing happens");
+        user.wait(Duration::from_millis(100)).unwrap();
+    }
+}
+
+fn outcome(user: &mut User, request: Request) -> Outcome {
+    loop {
+        if let Completion::Done { request: done, outcome } = next(user)
+            && done == request
+        {
+            return outcome;
+        }
+    }
+}
+
+fn memory(user: &mut User, bytes: usize, address: u64, reach: Reach) -> RegionId {
+    user.register(SharedRegion::new(bytes).unwrap(), address, reach).unwrap()
+}
+
+fn pattern(length: usize, seed: u8) -> Vec<u8> {
+    (0..length).map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed)).collect()
+}
+
+fn read(user: &User, region: RegionId, offset: usize, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    user.region(region).read(offset, &mut bytes);
+    bytes
+}
+
+#[test]
+fn processes_put_and_get_over_the_torus() {
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = machine_with_users("2x2", directory.path());
+    let (mut near, mut far) = (user(directory.path(), 0, 7), user(directory.path(), 3, 9));
+    let (here, there) = (near.place().unwrap(), far.place().unwrap());
+    assert_eq!((here.lattice, here.lattice.nodes()), (there.lattice, 4));
+    let source = memory(&mut near, 1 << 20, ADDRESS, Reach::Write);
+    let target = memory(&mut far, 1 << 20, ADDRESS, Reach::Write);
+    let closed = memory(&mut far, 4096, 2 * ADDRESS, Reach::Read);
+    let sent = pattern(300_001, 5);
+    near.region(source).write(11, &sent);
+
+    let local = Local { region: source, offset: 11 };
+    let remote = Remote { node: there.node, process: 9, address: ADDRESS + 17 };
+    let request = near.put(local, remote, sent.len() as u32, 42).unwrap();
+    let length = sent.len() as u32;
+    let arrived = Completion::Arrived { node: here.node, address: ADDRESS + 17, length, tag: 42 };
+    assert_eq!(next(&mut far), arrived);
+    assert_eq!(outcome(&mut near, request), Outcome::Done);
+    assert_eq!(read(&far, target, 17, sent.len()), sent);
+
+    let kept = pattern(70_000, 9);
+    far.region(target).write(500_000, &kept);
+    let from = Remote { address: ADDRESS + 500_000, ..remote };
+    let to = Local { region: source, offset: 600_000 };
+    let request = near.get(from, to, kept.len() as u32).unwrap();
+    assert_eq!(outcome(&mut near, request), Outcome::Done);
+    assert_eq!(read(&near, source, 600_000, kept.len()), kept);
+
+    let mut refused = |remote: Remote, local: Local, length| {
+        let request = near.put(local, remote, length, 0).unwrap();
+        outcome(&mut near, request)
+    };
+    let end = Remote { address: ADDRESS + (1 << 20) - 8, ..remote };
+    let read_only = Remote { address: 2 * ADDRESS, ..remote };
+    assert_eq!(refused(Remote { process: 8, ..remote }, local, 8), Outcome::Unknown);
+    assert_eq!(refused(read_only, local, 8), Outcome::ReadOnly);
+    assert_eq!(refused(Remote { node: Node(4), ..remote }, local, 8), Outcome::Invalid);
+    assert_eq!(refused(remote, Local { offset: u64::MAX, ..local }, 8), Outcome::Invalid);
+    assert!(matches!(refused(end, local, 9), Outcome::OutOfRange | Outcome::Unknown));
+    assert_eq!(refused(end, local, 8), Outcome::Done);
+
+    let mut beside = user(directory.path(), 0, 8);
+    let own = memory(&mut beside, 1 << 20, ADDRESS, Reach::Write);
+    let to_own = Remote { node: here.node, process: 8, address: ADDRESS };
+    let request = near.put(local, to_own, sent.len() as u32, 7).unwrap();
+    assert_eq!(outcome(&mut near, request), Outcome::Done);
+    assert!(matches!(next(&mut beside), Completion::Arrived { tag: 7, .. }));
+    assert_eq!(read(&beside, own, 0, sent.len()), sent);
+
+    far.deregister(closed).unwrap();
+    far.deregister(target).unwrap();
+    let request = near.put(local, remote, 8, 0).unwrap();
+    assert_eq!(outcome(&mut near, request), Outcome::Unknown);
+    stop(hosts);
+}
+
+#[test]
+fn what_a_node_cannot_grant_it_refuses_in_words() {
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = machine_with_users("2", directory.path());
+    let path = directory.path().join("n00");
+    let mut first = User::connect(&path, Some(5)).unwrap();
+    let taken = User::connect(&path, Some(5)).unwrap_err();
+    assert!(matches!(taken, UserError::Refused(Refused::Taken)), "{taken}");
+    let other = User::connect(&path, None).unwrap();
+    assert!(other.process() >= 1024);
+    let region = || SharedRegion::new(8192).unwrap();
+    first.register(region(), ADDRESS, Reach::Write).unwrap();
+    for address in [ADDRESS, ADDRESS + 4096, ADDRESS - 4096, 1, 1 << 48] {
+        let refused = first.register(region(), address, Reach::Read).unwrap_err();
+        assert!(matches!(refused, UserError::Refused(Refused::Address)), "{refused}");
+    }
+    let mut regions = 1;
+    let full = loop {
+        match first.register(region(), 0, Reach::Own) {
+            Ok(_) => regions += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(full, UserError::Refused(Refused::Memory)) && regions == 64, "{full}");
+    drop(first);
+    let begin = Instant::now();
+    while let Err(error) = User::connect(&path, Some(5)) {
+        assert!(matches!(error, UserError::Refused(Refused::Taken)), "{error}");
+        assert!(begin.elapsed() < PATIENCE, "the number stays taken");
+    }
+    stop(hosts);
+}
+
+#[test]
+fn a_process_that_ends_fails_what_others_send_it_and_frees_its_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = machine_with_users("3", directory.path());
+    let mut near = user(directory.path(), 0, 1);
+    let source = memory(&mut near, 1 << 20, ADDRESS, Reach::Write);
+    for round in 0..20 {
+        let mut far = user(directory.path(), 1, 1);
+        let own_memory = memory(&mut far, 1 << 20, ADDRESS, Reach::Write);
+        let own = far.place().unwrap().node;
+        let remote = Remote { node: own, process: 1, address: ADDRESS };
+        let back = Remote { node: near.place().unwrap().node, ..remote };
+        let local = Local { region: source, offset: 0 };
+        let sent: Vec<Request> =
+            (0..8).map(|_| near.put(local, remote, 200_000, round).unwrap()).collect();
+        for _ in 0..8 {
+            far.put(Local { region: own_memory, offset: 0 }, back, 100_000, 1).unwrap();
+        }
+        if round % 2 == 0 {
+            next(&mut far);
+        }
+        drop(far);
+        for request in sent {
+            let outcome = outcome(&mut near, request);
+            assert!(matches!(outcome, Outcome::Done | Outcome::Unknown), "{outcome}");
+        }
+        wait_for(&[&hosts[1]], "nobody uses the node", |it| it.processes.count == 0);
+    }
+    stop(hosts);
+}
+
+#[test]
+fn a_process_whose_node_ends_is_told_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = machine_with_users("2", directory.path());
+    let mut near = user(directory.path(), 0, 1);
+    let source = memory(&mut near, 4096, 0, Reach::Own);
+    stop(hosts);
+    let remote = Remote { node: Node(1), process: 1, address: ADDRESS };
+    let posted = near.put(Local { region: source, offset: 0 }, remote, 8, 0).unwrap();
+    assert_eq!(outcome(&mut near, posted), Outcome::Ended);
+    let local = Local { region: source, offset: 0 };
+    assert!(matches!(near.put(local, remote, 8, 0), Err(UserError::Ended)));
+    assert!(near.has_ended() && near.poll().is_none() && near.deregister(source).is_err());
+}
+
+#[test]
+fn what_a_process_does_not_take_is_counted_and_stops_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = machine_with_users("2", directory.path());
+    let (mut near, mut slow) = (user(directory.path(), 0, 1), user(directory.path(), 1, 1));
+    let mut quick = user(directory.path(), 1, 2);
+    let source = memory(&mut near, 4096, 0, Reach::Own);
+    memory(&mut slow, 4096, ADDRESS, Reach::Write);
+    memory(&mut quick, 4096, ADDRESS, Reach::Write);
+    let node = slow.place().unwrap().node;
+    let local = Local { region: source, offset: 0 };
+    let count = 3000;
+    let put = |near: &mut User, process| {
+        let remote = Remote { node, process, address: ADDRESS };
+        let request = near.put(local, remote, 8, 0).unwrap();
+        assert_eq!(outcome(near, request), Outcome::Done);
+    };
+    (0..count).for_each(|_| put(&mut near, 1));
+    put(&mut near, 2);
+    assert!(matches!(next(&mut quick), Completion::Arrived { .. }));
+    let (mut arrived, mut missed) = (0, 0);
+    let mut take = |slow: &mut User| {
+        while let Some(completion) = slow.poll() {
+            match completion {
+                Completion::Arrived { .. } => arrived += 1,
+                Completion::Missed(count) => missed += count,
+                Completion::Done { .. } => panic!("it has posted nothing"),
+            }
+        }
+        arrived + missed
+    };
+    take(&mut slow);
+    let begin = Instant::now();
+    put(&mut near, 1);
+    while take(&mut slow) < count + 1 {
+        assert!(begin.elapsed() < PATIENCE, "an arrival is not accounted for");
+        slow.wait(Duration::from_millis(10)).unwrap();
+    }
+    assert_eq!(take(&mut slow), count + 1);
+    assert!(missed > 1000 && arrived > 900, "{arrived} arrived, {missed} missed");
+    stop(hosts);
+}
+
+#[test]
+fn what_was_registered_before_there_is_a_machine_is_reached_in_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = machine_with_users("2", directory.path());
+    let connect = |host: &str| User::connect(&directory.path().join(host), Some(3)).unwrap();
+    let (mut near, mut far) = (connect("n00"), connect("n01"));
+    assert_eq!(near.place(), None, "hosts settle for longer than this takes");
+    let source = memory(&mut near, 4096, 0, Reach::Own);
+    memory(&mut far, 4096, ADDRESS, Reach::Write);
+    let remote = Remote { node: Node(1), process: 3, address: ADDRESS };
+    let early = near.put(Local { region: source, offset: 0 }, remote, 8, 0).unwrap();
+    assert_eq!(outcome(&mut near, early), Outcome::Unreachable);
+    drop((user(directory.path(), 0, 4), user(directory.path(), 1, 4)));
+    while far.place().is_none() {
+        far.wait(Duration::from_millis(10)).unwrap();
+    }
+    let remote = Remote { node: far.place().unwrap().node, ..remote };
+    let late = near.put(Local { region: source, offset: 0 }, remote, 8, 0).unwrap();
+    assert_eq!(outcome(&mut near, late), Outcome::Done);
+    assert!(matches!(next(&mut far), Completion::Arrived { length: 8, .. }));
+    stop(hosts);
+}
