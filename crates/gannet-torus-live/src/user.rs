@@ -141,7 +141,8 @@ impl User {
     /// # Errors
     /// When no node answers there, or refuses.
     pub fn connect(path: &Path, process: Option<u16>) -> Result<Self, UserError> {
-        let line = Line::new(connected(path)?, PATIENCE)?;
+        let socket = connected(path).map_err(JoinError::from)?;
+        let line = Line::new(socket, PATIENCE)?;
         line.send(&Message::Hello { process: process.unwrap_or(0) }, None, true)?;
         Self::welcomed(line)
     }

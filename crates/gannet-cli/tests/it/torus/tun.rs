@@ -49,9 +49,9 @@ impl Ring {
         for from in 0..HOSTS {
             let to = (from + 1) % HOSTS;
             let (here, there) = (ring.namespace(from), ring.namespace(to));
-            ip(&format!("link add up netns {here} type veth peer name down netns {there}"))?;
+            ip(&format!("link add east netns {here} type veth peer name west netns {there}"))?;
             let address = |end: usize| format!("172.31.{from}.{end}");
-            for (namespace, device, end) in [(&here, "up", 1), (&there, "down", 2)] {
+            for (namespace, device, end) in [(&here, "east", 1), (&there, "west", 2)] {
                 ip(&format!("-n {namespace} address add {}/30 dev {device}", address(end)))?;
                 ip(&format!("-n {namespace} link set {device} mtu 9000 up"))?;
             }
@@ -169,7 +169,7 @@ fn a_connection_of_programs_that_know_nothing_of_it_survives_a_cut_cable() {
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     for round in 0..60u32 {
         if round == 20 {
-            ip(&format!("-n {} link set up down", ring.namespace(0))).unwrap();
+            ip(&format!("-n {} link set east down", ring.namespace(0))).unwrap();
         }
         let sent: Vec<u8> = (0..100_000u32).map(|at| (at * 7 + round) as u8).collect();
         stream.write_all(&sent).unwrap();
