@@ -9,7 +9,7 @@ use gannet_torus_study::{
     Error, Experiment, Limits, LinkTable, LoadReport, PlotError, Point, Saturation, curve_svg,
 };
 
-use super::machine::{MachineArguments, title};
+use super::machine::{MachineArguments, tell_left_out, title};
 use crate::background;
 use crate::destination::Destination;
 use crate::exit::{Outcome, Usage};
@@ -120,6 +120,7 @@ fn measure(
         None => arguments.machine.loads(),
     };
     let (count, saturation) = (loads.len(), arguments.saturation);
+    let machine = experiment.machine().clone();
     let mut progress = Progress::new("simulating");
     progress.show(0, count as u64);
     let mut failed = None;
@@ -128,11 +129,13 @@ fn measure(
         match step {
             Step::Point(point) => {
                 let (line, row) = (line_of(&point), row_of(&point, &report.limits));
+                let (name, end) = (format!("load {}", point.load), point.cycles);
                 report.add(*point);
                 let done = report.points.len();
                 if count > 1 && (arguments.json || !output::is_terminal()) {
                     log::say(format_args!("{done:>3} of {count}: {line}"));
                 }
+                tell_left_out(&machine, &name, end, "--cycles");
                 progress.show(done as u64, count as u64);
                 // With a reader that has gone, nobody will see the other loads.
                 if !arguments.json {
