@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use gannet_measure::quantity::Bytes;
+use gannet_memory::headroom;
 use gannet_torus::Routes;
 use gannet_torus::routes::Means;
 use gannet_torus::simulator::{Event, Pattern, Script, Simulation, WarmUp, Windows};
@@ -18,6 +20,11 @@ const WINDOW: u32 = 5000;
 const PACKETS_LEAST: f64 = 40_000.0;
 /// Cycles of the longest window that is chosen for want of packets.
 const WINDOW_MAX: f64 = 200_000.0;
+
+/// Memory beside that of the nodes: the program, its routes, counts and results, and stacks.
+const BESIDE: u64 = 64 << 20;
+const BESIDE_PART: u64 = 8;
+const BESIDE_THREAD: u64 = 4 << 20;
 
 /// When a load is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +58,11 @@ impl Experiment {
     /// Plans the routes of a machine and walks them.
     ///
     /// # Errors
-    /// When a value of the setup is out of range or the faults leave no fit routes.
+    /// When a value of the setup is out of range, the simulation needs more memory than this
+    /// process may take, or the faults leave no fit routes.
     pub fn new(machine: Machine, timing: Timing) -> Result<Self, Error> {
         machine.setup.check(&machine.pattern, 0.0)?;
+        check_memory(&machine)?;
         let (routes, means) = machine.routes()?;
         let limits = Limits::new(&machine, &routes);
         Ok(Self { machine, routes, means, limits, timing })
@@ -142,6 +151,23 @@ impl Experiment {
 }
 
 /// How closely the saturation load is searched.
+/// The system would rather end a program than refuse it memory.
+fn check_memory(machine: &Machine) -> Result<(), Error> {
+    let Machine { setup, pattern, .. } = machine;
+    let nodes = setup.bytes(pattern);
+    let beside = BESIDE + BESIDE_THREAD * setup.threads as u64;
+    let needed = nodes.saturating_add(nodes / BESIDE_PART).saturating_add(beside);
+    match headroom() {
+        Some(room) if room.bytes < needed => {
+            let whole = |bytes: u64| Bytes::mib(bytes.div_ceil(1 << 20));
+            let (lattice, needed, left) =
+                (setup.lattice, whole(needed), Bytes::mib(room.bytes >> 20));
+            Err(Error::Memory { lattice, needed, left, bound: room.bound })
+        }
+        _ => Ok(()),
+    }
+}
+
 const RESOLUTION: f64 = 0.005;
 
 /// Where a network saturates, and what it does beyond.
