@@ -32,7 +32,7 @@ pub struct Slice {
     pub cycle: u32,
     /// Cycles; more than asked for when sources had to wait at the end for a change of routes.
     pub cycles: u32,
-    /// Flits that arrived.
+    /// Flits that arrived, in packets that were whole.
     pub accepted_flits: u64,
     /// Cycles from the making of a packet to its arrival, over packets that arrived.
     pub latency: Summary,
@@ -193,7 +193,7 @@ impl Simulation {
         Slice {
             cycle,
             cycles: self.now() - cycle,
-            accepted_flits: tally.window_flits,
+            accepted_flits: tally.accepted_flits(),
             latency: tally.latency.summary(),
             lost: tally.lost - before.lost,
             replayed: tally.replayed - before.replayed,

@@ -182,7 +182,11 @@ fn line_of(point: &Point) -> String {
     let latency = point.latency_mean_cycles.map(|cycles| format!(", {cycles:.1} cycles"));
     let latency = latency.unwrap_or_default();
     let saturated = if point.saturated { ", saturated" } else { "" };
-    format!("load {load}: {accepted:.4} accepted{latency}{saturated}")
+    let taken = match point.taken_by_faults {
+        0.0 => String::new(),
+        taken => format!(", {taken:.4} taken by faults"),
+    };
+    format!("load {load}: {accepted:.4} accepted{taken}{latency}{saturated}")
 }
 
 /// Heading, unit and value of a column.
@@ -244,9 +248,15 @@ fn print_rest(mut out: &mut impl Write, report: &LoadReport) -> io::Result<()> {
              send more than the others"
         )?;
     }
-    if let Some(point) = report.points.iter().rfind(|point| point.lost > 0) {
-        let Point { load, lost, replayed, .. } = point;
-        writeln!(out, "at a load of {load:.4}, {lost} packets were lost, {replayed} sent again")?;
+    for point in report.points.iter().filter(|point| point.lost > 0 || point.taken_by_faults > 0.0)
+    {
+        let Point { load, taken_by_faults: taken, lost, replayed, .. } = point;
+        let part = 100.0 * taken / point.offered;
+        writeln!(
+            out,
+            "at a load of {load:.4}, faults took {taken:.4} flits per node and cycle, {part:.1} % of \
+             what was offered; in all cycles {lost} packets were lost, {replayed} sent again"
+        )?;
     }
     if let Some(saturation) = &report.saturation {
         print_saturation(&mut out, saturation)?;
