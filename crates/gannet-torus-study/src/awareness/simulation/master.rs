@@ -90,7 +90,9 @@ impl Simulation {
     }
 
     pub(super) fn probe(&mut self, node: Node, number: u32) {
-        if self.truth.can_deliver(node) {
+        // A host that has begun anew cannot vouch for a NIC of which it has not heard yet.
+        let host = &self.hosts[node.index()];
+        if self.truth.can_deliver(node) && host.nic() != Status::Unknown {
             let own = self.nics[node.index()].own(self.now_ns);
             let answer = self.hosts[node.index()].probed(number, own);
             self.serve(self.surroundings.wake_ns, Event::Answer(answer));
