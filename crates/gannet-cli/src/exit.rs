@@ -239,6 +239,7 @@ fn coincidences_code(error: &coincidences::Error) -> u8 {
 /// Exit code of a torus that was not measured.
 fn torus_code(error: &torus::Error) -> u8 {
     match error {
+        torus::Error::Memory { .. } => Outcome::ResourceMissing.code(),
         torus::Error::Refused(Refused::Unfit(_)) => 1,
         _ => USAGE,
     }

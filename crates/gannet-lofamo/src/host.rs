@@ -174,6 +174,13 @@ impl Host {
         }
     }
 
+    /// There is another master, which has heard nothing: what this host says for its NIC is told
+    /// again.
+    pub fn renew(&mut self, now_ns: u64, out: &mut impl FnMut(HostAction)) {
+        self.told = None;
+        self.speak(now_ns, out);
+    }
+
     /// Answers the probe of this number; `own` is what the NIC says of the node.
     pub fn probed(&self, number: u32, own: FaultDescriptorRepr) -> Answer {
         let speaks = self.watch.status() != Status::Failed;
@@ -249,6 +256,19 @@ mod tests {
             assert_eq!((told(&mut host, 3 * PERIOD_NS), host.deadline_ns()), (Vec::new(), None));
             host.statuses_mut().memory = Status::Normal;
             assert_eq!(told(&mut host, now_ns), [(Status::Normal, Status::Failed)]);
+        }
+    }
+
+    #[test]
+    fn a_host_without_a_nic_tells_a_new_master_again() {
+        for mode in Mode::ALL {
+            let mut host = alone(mode);
+            acknowledge(&mut host);
+            let mut reports = 0;
+            host.renew(2 * PERIOD_NS, &mut |_| reports += 1);
+            assert_eq!((reports, told(&mut host, 2 * PERIOD_NS)), (1, Vec::new()), "{mode:?}");
+            let mut host = Host::new(Node(3), Timing::new(mode, PERIOD_NS));
+            host.renew(0, &mut |_| panic!("its NIC speaks for itself"));
         }
     }
 

@@ -125,6 +125,15 @@ impl Timing {
         (self.confirm_ns << tries.min(20)).min(self.poll_ns.max(self.confirm_ns))
     }
 
+    /// How long a NIC may be silent until its host has noticed, with an eighth for lateness.
+    pub fn nic_silence_ns(&self) -> u64 {
+        let silence_ns = match self.mode {
+            Mode::Poll => self.poll_ns * (u64::from(self.nic_misses) + 1),
+            Mode::Push => self.deadline_ns + self.tick_ns,
+        };
+        silence_ns + silence_ns / 8
+    }
+
     /// How long a NIC waits until a host that was not interrupted has told the master: one period
     /// of its readings, and the way to the master.
     pub fn confirm_polled_ns(&self) -> u64 {

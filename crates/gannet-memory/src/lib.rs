@@ -14,6 +14,7 @@
 //! Raw memory is touched only in `sys`; everything else is safe code.
 
 pub mod clop;
+mod headroom;
 pub mod receive_list;
 pub mod registration;
 mod sync;
@@ -22,6 +23,7 @@ pub mod tlb;
 mod window;
 
 pub use clop::{Cell, Geometry, Overwritten, Producer, Reader, clop, clop_over};
+pub use headroom::{Bound, Headroom, headroom};
 pub use receive_list::receive_list;
 pub use registration::{RegisterError, RegisteredBuffers, Registration};
 pub use sys::huge::vec_on_huge_pages;

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use gannet_measure::quantity::Bytes;
+use gannet_memory::headroom;
 use gannet_torus::Routes;
 use gannet_torus::routes::Means;
 use gannet_torus::simulator::{Event, Pattern, Script, Simulation, WarmUp, Windows};
@@ -10,7 +12,7 @@ use serde::Serialize;
 use super::Error;
 use super::limits::Limits;
 use super::machine::Machine;
-use super::point::{Cost, Point};
+use super::point::{Cost, Fate, Point};
 
 /// Cycles of a window, unless chance would show.
 const WINDOW: u32 = 5000;
@@ -18,6 +20,11 @@ const WINDOW: u32 = 5000;
 const PACKETS_LEAST: f64 = 40_000.0;
 /// Cycles of the longest window that is chosen for want of packets.
 const WINDOW_MAX: f64 = 200_000.0;
+
+/// Memory beside that of the nodes: the program, its routes, counts and results, and stacks.
+const BESIDE: u64 = 64 << 20;
+const BESIDE_PART: u64 = 8;
+const BESIDE_THREAD: u64 = 4 << 20;
 
 /// When a load is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +58,11 @@ impl Experiment {
     /// Plans the routes of a machine and walks them.
     ///
     /// # Errors
-    /// When a value of the setup is out of range or the faults leave no fit routes.
+    /// When a value of the setup is out of range, the simulation needs more memory than this
+    /// process may take, or the faults leave no fit routes.
     pub fn new(machine: Machine, timing: Timing) -> Result<Self, Error> {
         machine.setup.check(&machine.pattern, 0.0)?;
+        check_memory(&machine)?;
         let (routes, means) = machine.routes()?;
         let limits = Limits::new(&machine, &routes);
         Ok(Self { machine, routes, means, limits, timing })
@@ -122,8 +131,9 @@ impl Experiment {
             wall_s: begin.elapsed().as_secs_f64(),
             bytes_per_node: simulation.bytes_per_node(),
         };
-        let (load, totals) = (own.unwrap_or(load), simulation.totals());
-        Ok(Point::new(report, (load, self.timing.drain), totals, cost, &self.limits, &self.machine))
+        let load = own.unwrap_or(load);
+        let fate = Fate { totals: simulation.totals(), waiting_again: simulation.waiting_again() };
+        Ok(Point::new(report, (load, self.timing.drain), fate, cost, &self.limits, &self.machine))
     }
 
     fn windows(&self, load: f64) -> Windows {
@@ -138,6 +148,23 @@ impl Experiment {
         let wanted = (PACKETS_LEAST / packets_per_cycle).min(WINDOW_MAX) as u32;
         let measure = self.timing.window.unwrap_or(wanted.max(WINDOW));
         Windows { warm_up: self.timing.warm_up.unwrap_or(WarmUp::Steady), measure, drain }
+    }
+}
+
+/// The system would rather end a program than refuse it memory.
+fn check_memory(machine: &Machine) -> Result<(), Error> {
+    let Machine { setup, pattern, .. } = machine;
+    let nodes = setup.bytes(pattern);
+    let beside = BESIDE + BESIDE_THREAD * setup.threads as u64;
+    let needed = nodes.saturating_add(nodes / BESIDE_PART).saturating_add(beside);
+    match headroom() {
+        Some(room) if room.bytes < needed => {
+            let whole = |bytes: u64| Bytes::mib(bytes.div_ceil(1 << 20));
+            let (lattice, needed, left) =
+                (setup.lattice, whole(needed), Bytes::mib(room.bytes >> 20));
+            Err(Error::Memory { lattice, needed, left, bound: room.bound })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -293,6 +320,44 @@ mod tests {
         let point = Experiment::new(machine, Timing::default()).unwrap().measure(0.2).unwrap();
         assert!(!point.saturated && point.keeps_up() && point.accepted_least.is_none());
         assert!(point.accepted < 0.19, "{point:?}");
+    }
+
+    /// A 4x4 lattice all of whose cables from x = 1 to x = 2 are cut at cycle 700, in the window.
+    fn cut(pattern: Pattern, replay_after: Option<u32>, reroute_after: Option<u32>) -> Point {
+        let mut machine = Machine::new(Setup::new("4x4".parse().unwrap()), pattern);
+        machine.setup.replay_after = replay_after;
+        machine.script = Script::parse("700,cut,X,1\n", machine.setup.lattice).unwrap();
+        machine.reroute_after = reroute_after;
+        let timing =
+            Timing { warm_up: Some(WarmUp::Cycles(500)), window: Some(20_000), drain: 5000 };
+        Experiment::new(machine, timing).unwrap().measure(0.2).unwrap()
+    }
+
+    #[test]
+    fn what_a_cut_takes_is_loss_and_no_saturation() {
+        // Of packets in x, one in four goes from x = 1 to 2 and on, or back over the same cable.
+        for replay_after in [None, Some(200)] {
+            let point = cut(Pattern::Uniform, replay_after, None);
+            let missing = 0.2 - point.accepted;
+            assert!(!point.saturated && missing > 0.03, "{point:?}");
+            assert!((point.taken_by_faults - missing).abs() < 0.004, "{point:?}");
+        }
+        let around = cut(Pattern::Uniform, Some(200), Some(100));
+        assert!(!around.saturated && around.taken_by_faults < 0.002, "{around:?}");
+        let full = cut(Pattern::HotSpot { fraction: 0.5 }, None, None);
+        assert!(full.saturated && full.taken_by_faults > 0.03, "{full:?}");
+    }
+
+    #[test]
+    fn what_goes_to_a_dead_node_is_taken_by_its_fault() {
+        for reroute_after in [None, Some(50)] {
+            let mut machine = Machine::new(Setup::new("4x4".parse().unwrap()), Pattern::Uniform);
+            machine.script = Script::parse("100,node-down,5\n", machine.setup.lattice).unwrap();
+            machine.reroute_after = reroute_after;
+            let timing = Timing { warm_up: Some(WarmUp::Cycles(500)), ..Timing::default() };
+            let point = Experiment::new(machine, timing).unwrap().measure(0.2).unwrap();
+            assert!(!point.saturated && point.taken_by_faults > 0.01, "{point:?}");
+        }
     }
 
     fn saturation(pattern: Pattern, vcs: u8) -> Saturation {

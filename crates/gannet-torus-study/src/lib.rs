@@ -24,6 +24,8 @@ pub mod survival;
 pub mod trials;
 
 use gannet_lattice::{Lattice, MAX_NODES, Node};
+use gannet_measure::quantity::Bytes;
+use gannet_memory::Bound;
 use gannet_torus::routes::Refused;
 use gannet_torus::simulator::SetupError;
 
@@ -45,6 +47,21 @@ pub enum Error {
     /// A value of the setup is outside its range.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// The simulation needs more memory than this process may take.
+    #[error(
+        "a simulation of {lattice} needs {needed} of memory, but only {left} can be had ({bound}): \
+         make the lattice, its queues or its delays smaller"
+    )]
+    Memory {
+        /// The lattice.
+        lattice: Lattice,
+        /// What it needs.
+        needed: Bytes,
+        /// What is left to this process.
+        left: Bytes,
+        /// What bounds that.
+        bound: Bound,
+    },
     /// No routes lead round the faults.
     #[error(transparent)]
     Refused(#[from] Refused),

@@ -5,15 +5,11 @@ use gannet_plot::{
 };
 
 use crate::ablation::{Ablations, TlbRow};
-use crate::awareness::{CampaignReport, Distribution, FaultKind};
+use crate::awareness::{CampaignReport, Distribution, FaultKind, PUBLISHED_PERIODS};
 use crate::point::Point;
 use crate::report::LoadReport;
 use crate::survival::{Instant, RerouteReport, RoutingReport, Row};
 
-/// Awareness time over the watchdog period that was published: 0.9 s at 500 ms.
-///
-/// Source: Ammendola et al., arXiv:1307.0433.
-const PUBLISHED_PERIODS: f64 = 1.8;
 /// Latencies above this many times that of a packet alone lie outside the picture.
 const LATENCY_TOP: f64 = 8.0;
 
@@ -175,7 +171,9 @@ pub fn awareness_svg(reports: &[CampaignReport]) -> Result<String, PlotError> {
     let mut chart = Chart::new(time, Axis::up_to("faults known, % in T/100", [highest]));
     chart.marks = marks;
     chart.limit_at(published_s);
-    legend.push(Key::limit(format!("published: {PUBLISHED_PERIODS} periods")));
+    legend.push(Key::limit(format!(
+        "published: {PUBLISHED_PERIODS} periods, of a beat; push has two"
+    )));
     let period_ms = first.period_s * 1e3;
     let lattice = &first.lattice;
     let title =
@@ -315,7 +313,7 @@ mod tests {
     fn awareness_is_drawn_in_both_modes_beside_the_published_line() {
         let report = |mode| {
             let machine = Watched::new("3x3".parse().unwrap(), mode, 500_000_000);
-            run_all(&Campaign { machine, trials: 40, faults: 6 })
+            run_all(&Campaign::new(machine, 40, 6))
         };
         let reports = Mode::ALL.map(report);
         let picture = awareness_svg(&reports).unwrap();

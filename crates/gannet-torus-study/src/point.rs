@@ -23,7 +23,7 @@ pub struct Point {
     pub load: f64,
     /// Those of them whose destination can be reached.
     pub offered: f64,
-    /// Flits per node and cycle that arrived; of a whole trace, over all cycles until its last
+    /// Flits per node and cycle that arrived in whole packets; of a whole trace, over all cycles until its last
     /// packet arrived.
     pub accepted: f64,
     /// Flits per cycle of the node that got the least into the network; absent where some cannot
@@ -47,6 +47,9 @@ pub struct Point {
     pub packets: u64,
     /// Those of them that had not arrived when the simulation ended.
     pub unfinished: u64,
+    /// Flits per node and cycle that faults of the script took in the window: lost and not sent
+    /// again, or refused for want of a way. They do not make the network saturated.
+    pub taken_by_faults: f64,
     /// Packets lost to faults, over all cycles.
     pub lost: u64,
     /// Lost packets that were sent again, over all cycles.
@@ -82,6 +85,15 @@ pub struct Point {
     needed: f64,
 }
 
+/// What became of packets by the end of a simulation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fate {
+    /// Of all packets.
+    pub totals: Totals,
+    /// Lost packets that wait to be sent again.
+    pub waiting_again: u64,
+}
+
 /// What a simulation takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
@@ -97,16 +109,19 @@ impl Point {
     pub(super) fn new(
         report: Report,
         (load, drain): (f64, u32),
-        totals: Totals,
+        fate: Fate,
         cost: Cost,
         limits: &Limits,
         machine: &Machine,
     ) -> Self {
         let offered = load * limits.reachable;
-        let needed = needed(&report, offered, machine);
-        // Packets that are just under way at the end of a short drain say nothing.
+        let taken = taken_by_faults(&report, load - offered, machine);
+        let needed = needed(&report, offered, machine) - taken;
+        // Packets that are just under way at the end of a short drain say nothing, nor do those
+        // that faults keep from arriving.
         let is_long = f64::from(drain) > LONG_DRAIN * report.latency.mean;
-        let saturated = report.accepted < needed || report.unfinished > 0 && is_long;
+        let is_stuck = report.unfinished > 0 && is_long && fate.waiting_again == 0;
+        let saturated = report.accepted < needed || is_stuck;
         let some = report.latency.count > 0;
         Self {
             load,
@@ -121,8 +136,9 @@ impl Point {
             latency_max_cycles: some.then_some(report.latency.max),
             packets: report.packets,
             unfinished: report.unfinished,
-            lost: totals.lost,
-            replayed: totals.replayed,
+            taken_by_faults: taken,
+            lost: fate.totals.lost,
+            replayed: fate.totals.replayed,
             link_load_mean: report.link_load.mean,
             link_load_max: report.link_load.max,
             steady: report.steady,
@@ -172,6 +188,15 @@ impl Point {
     }
 }
 
+/// Flits per node and cycle that faults of the script took in a window, beside the `refused` ones
+/// that the faults from the start cost.
+fn taken_by_faults(report: &Report, refused: f64, machine: &Machine) -> f64 {
+    if machine.script.is_empty() {
+        return 0.0;
+    }
+    report.lost + (report.refused - refused).max(0.0)
+}
+
 /// Flits per node and cycle that a network which keeps up accepts at least in a window.
 fn needed(report: &Report, offered: f64, machine: &Machine) -> f64 {
     if matches!(machine.pattern, Pattern::Trace(_)) {
@@ -180,7 +205,7 @@ fn needed(report: &Report, offered: f64, machine: &Machine) -> f64 {
     let flits = f64::from(machine.setup.packet_flits);
     let unit =
         flits / machine.setup.lattice.nodes() as f64 / f64::from(report.window_cycles.max(1));
-    // Bursts may leave the window with less than the load.
+    // Bursts, and sources that die, may leave the window with less than the load.
     let is_all = report.unfinished == 0;
     let made = if is_all { report.packets as f64 * unit } else { offered };
     let offered = offered.min(made);

@@ -27,7 +27,7 @@ use gannet_dune::tpg::{Chain, IsaChoice};
 use gannet_kernels::tpg::Ahead;
 use gannet_kernels::{Isa, IsaError};
 use gannet_measure::quantity::Bytes;
-use gannet_memory::RegionError;
+use gannet_memory::{RegionError, headroom};
 use serde::{Deserialize, Serialize};
 
 use self::content::Content;
@@ -265,7 +265,8 @@ fn check(plan: &TpgPlan, frame_len: usize) -> Result<(), Error> {
         within("working set", set.bytes(), least, WORKING_SET_MAX)?;
         let needed = Bytes(set.bytes().0 * plan.threads as u64);
         // The system would rather end a program than refuse it memory.
-        if let Some(free) = working_set::free_memory().filter(|free| *free < needed) {
+        if let Some(room) = headroom().filter(|room| room.bytes < needed.0) {
+            let free = Bytes::mib(room.bytes >> 20);
             return Err(Error::Full { needed, free });
         }
     }

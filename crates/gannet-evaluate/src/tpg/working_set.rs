@@ -8,8 +8,6 @@ use gannet_measure::quantity::{Bytes, ParseQuantityError};
 
 /// Where Linux tells of the caches of the first core.
 const CACHES: &str = "/sys/devices/system/cpu/cpu0/cache";
-/// Where Linux tells of the memory.
-const MEMORY: &str = "/proc/meminfo";
 /// Most entries of that directory that are looked at; machines have four.
 const CACHES_MAX: usize = 16;
 /// Taken for the second-level cache where the system does not tell.
@@ -57,14 +55,6 @@ impl FromStr for WorkingSet {
     }
 }
 
-/// Memory that can be had without pushing anything out, in whole MiB, where the system tells.
-pub(super) fn free_memory() -> Option<Bytes> {
-    let told = fs::read_to_string(MEMORY).ok()?;
-    let free = told.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = free.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(Bytes::mib(kib / 1024))
-}
-
 /// Size of the cache of a level that the first core uses.
 fn cache(level: u32) -> Option<Bytes> {
     cache_in(Path::new(CACHES), level)
@@ -99,11 +89,6 @@ mod tests {
     fn a_named_set_has_a_size_on_every_machine() {
         let (l2, memory) = (WorkingSet::L2.bytes(), WorkingSet::Memory.bytes());
         assert!(l2 >= Bytes(1 << 14) && memory >= MEMORY_MIN && l2 < memory, "{l2} {memory}");
-    }
-
-    #[test]
-    fn some_memory_is_free() {
-        assert!(free_memory().is_none_or(|free| free > Bytes::mib(1)));
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl Master {
             return;
         }
         let told = answer.descriptor.filter(|descriptor| {
-            descriptor.origin == node.0 && !self.is_contradicted(node, descriptor)
+            descriptor.origin == node.0 && !self.is_contradicted(now_ns, node, descriptor)
         });
         let doubt = &mut self.doubts[node.index()];
         doubt.replied = true;
@@ -121,6 +121,12 @@ impl Master {
         }
     }
 
+    /// Whether a node is believed gone that has changed since: it is back, whatever its count.
+    pub(super) fn is_back(&self, node: Node, change: Change) -> bool {
+        let verdict_ns = self.doubts[node.index()].verdict_ns;
+        verdict_ns.is_some_and(|at| change.at_ns > at + AGE_ERROR_NS)
+    }
+
     /// Whether a change is later than the verdict that its node is gone; if so, this is void.
     pub(super) fn is_after_verdict(&mut self, node: Node, change: Change) -> bool {
         let verdict_ns = &mut self.doubts[node.index()].verdict_ns;
@@ -131,14 +137,16 @@ impl Master {
 
     /// Whether a host under doubt shows a register of its NIC by which links work that, by their
     /// other ends, do not: the register of a NIC that is dead, which the host has not noticed yet.
-    /// A NIC that lives sees a link that is cut as soon as the other end does.
-    fn is_contradicted(&self, node: Node, descriptor: &FaultDescriptorRepr) -> bool {
+    /// A NIC that lives sees a link that is cut as soon as the other end does, unless it is cut one
+    /// way only. So a host that stands by its NIC for longer than it needs to notice is right.
+    fn is_contradicted(&self, now_ns: u64, node: Node, descriptor: &FaultDescriptorRepr) -> bool {
         let is_doubted = self.doubts[node.index()].deadline_ns.is_some();
         let links = descriptor.links();
         is_doubted
             && Direction::ALL.into_iter().filter(|&d| self.lattice.has(d)).any(|direction| {
                 let far = self.picture(self.lattice.neighbour(node, direction));
                 far.links[direction.opposite().index()] == Status::Failed
+                    && now_ns < far.since_ns + self.timing.nic_silence_ns()
                     && matches!(links[direction.index()], Status::Normal | Status::Sick)
             })
     }

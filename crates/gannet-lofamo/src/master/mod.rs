@@ -165,7 +165,8 @@ impl Master {
         let known = &self.pictures[node.index()];
         let change = Change::of(now_ns, descriptor);
         let known_change = Change { epoch: known.epoch, at_ns: known.since_ns };
-        if known.heard != Heard::Never && !change.is_after(known_change) {
+        let is_news = known.heard == Heard::Never || change.is_after(known_change);
+        if !is_news && !self.is_back(node, change) {
             return;
         }
         if self.is_after_verdict(node, change) {

@@ -68,6 +68,22 @@ impl Nic {
             }
         } else if diagnostic.relayed {
             self.hurry(now_ns, diagnostic, out);
+        } else if self.neighbours[direction.index()] == origin {
+            self.remind(direction, &diagnostic.descriptor, out);
+        }
+    }
+
+    /// A neighbour says of itself what is older than what is known of it: it has begun anew, and
+    /// nobody believes it before its count has overtaken the one that it had. It hears of that.
+    fn remind(
+        &mut self,
+        direction: Direction,
+        theirs: &FaultDescriptorRepr,
+        out: &mut impl FnMut(NicAction),
+    ) {
+        let known = self.news.of(theirs.origin);
+        if known.is_some_and(|known| is_after(known.change.epoch, theirs.epoch)) {
+            fresh(self.news.refresh(theirs.origin, 1 << direction.index()), out);
         }
     }
 
@@ -139,6 +155,16 @@ impl Nic {
             }
             self.confirm_deadline_ns = self.confirm_deadline_ns.min(self.own.deadline_ns);
         }
+    }
+
+    /// There is another master, which has heard nothing: the host is to bring it all that is known.
+    pub fn renew(&mut self, now_ns: u64, out: &mut impl FnMut(NicAction)) {
+        self.own.phase = Phase::Pending;
+        for index in 0..self.news.len() {
+            let Entry { origin, .. } = *self.news.at(index);
+            self.news.of_mut(origin).into_iter().for_each(|entry| entry.phase = Phase::Pending);
+        }
+        self.offer_all(now_ns, out);
     }
 
     /// Passes the news of `origin` on over all links but the one they came from.

@@ -159,6 +159,40 @@ fn a_node_to_which_nothing_leads_and_which_does_not_answer_is_gone() {
 }
 
 #[test]
+fn a_node_that_is_back_within_a_second_is_believed_though_its_count_began_anew() {
+    let mut desk = Desk::new();
+    (0..4).for_each(|node| desk.says(0, node, &descriptor(node, 9, N, [N, N])));
+    desk.says(10, 1, &descriptor(1, 10, N, [F, N]));
+    desk.says(10, 3, &descriptor(3, 10, N, [N, F]));
+    desk.poll(12);
+    assert_eq!(desk.picture(2).nic, F);
+    let back = descriptor(2, 1, N, [N, N]);
+    desk.says(14, 3, &back);
+    assert_eq!(desk.picture(2).nic, F, "by the error of ages, it may be from before");
+    desk.says(20, 3, &back);
+    assert_eq!((desk.picture(2).nic, desk.picture(2).epoch), (N, 1));
+}
+
+/// A link that is cut one way only is dead to the other end alone.
+#[test]
+fn a_host_that_stands_by_its_nic_for_long_enough_is_right() {
+    let mut desk = Desk::of_healthy();
+    let own = descriptor(2, 1, N, [N, N]);
+    let number = silence(&mut desk);
+    desk.answers(10, number, &own);
+    assert_eq!(desk.picture(2).nic, F);
+    for at_ms in (20..400).step_by(10) {
+        desk.poll(at_ms);
+        if let Some(number) = desk.probe(2) {
+            desk.answers(at_ms, number, &own);
+            let has_noticed = at_ms >= 10 + 141;
+            assert_eq!(desk.picture(2).nic, if has_noticed { N } else { F }, "{at_ms}");
+        }
+    }
+    assert_eq!(desk.picture(2).nic, N);
+}
+
+#[test]
 fn a_node_whose_cables_are_all_cut_answers_and_is_not_gone() {
     let mut desk = Desk::of_healthy();
     let number = silence(&mut desk);

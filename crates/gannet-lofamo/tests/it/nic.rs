@@ -81,3 +81,44 @@ fn what_is_not_confirmed_is_offered_again_ever_more_seldom() {
     nic.confirm(Node(6), 1);
     assert_eq!(nic.confirm_deadline_ns(), u64::MAX);
 }
+
+#[test]
+fn a_new_master_is_told_all_again() {
+    let mut nic = known_nic();
+    let news = FaultDescriptorRepr { origin: 6, epoch: 1, ..Default::default() };
+    let news = Diagnostic { descriptor: news, relayed: false };
+    nic.receive(MS_NS, Direction::XPlus, &news, &mut |_| ());
+    nic.confirm(Node(6), 1);
+    let mut told = Vec::new();
+    nic.renew(2 * MS_NS, &mut |action| {
+        if let NicAction::Notify(diagnostic) = action {
+            told.push(diagnostic.descriptor.origin);
+        }
+    });
+    assert_eq!(told, [5, 6]);
+}
+
+/// Whoever begins anew is not believed before its count has overtaken the one that it had.
+#[test]
+fn a_neighbour_that_began_anew_hears_how_far_its_count_was() {
+    let mut nic = known_nic();
+    let says = |nic: &mut Nic, epoch| {
+        let descriptor = FaultDescriptorRepr { origin: 6, epoch, ..Default::default() };
+        let mut links = Vec::new();
+        nic.receive(
+            MS_NS,
+            Direction::XPlus,
+            &Diagnostic { descriptor, relayed: false },
+            &mut |it| {
+                if let NicAction::Fresh(direction) = it {
+                    links.push(direction);
+                }
+            },
+        );
+        links
+    };
+    assert_eq!(says(&mut nic, 9), []);
+    assert_eq!(says(&mut nic, 9), []);
+    assert_eq!(says(&mut nic, 2), [Direction::XPlus]);
+    assert_eq!(nic.diagnostic(MS_NS, Direction::XPlus).descriptor.epoch, 9);
+}

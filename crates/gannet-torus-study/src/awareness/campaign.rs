@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use gannet_lofamo::Mode;
+use gannet_lofamo::{Mode, Timing};
 use gannet_measure::random::Random;
 use serde::Serialize;
 
 use super::distribution::{Distribution, Limits, Times};
-use super::fault::{FaultKind, random_faults};
-use super::machine::Watched;
-use super::simulation::{Fate, Simulation};
+use super::fault::{Fault, FaultKind, random_faults};
+use super::hardship::Hardship;
+use super::machine::{Surroundings, Watched};
+use super::simulation::{Case, Fate, Simulation};
 use super::truth::must_be_known;
 use crate::trials::{Failure, Trace, Trials, keep};
 
@@ -22,6 +23,8 @@ pub struct Campaign {
     pub trials: u64,
     /// Most faults of a trial, see [`random_faults`].
     pub faults: u32,
+    /// How much harder faults are than the published ones.
+    pub hardship: Hardship,
 }
 
 /// What came of a trial.
@@ -29,6 +32,9 @@ pub struct Campaign {
 pub struct TrialResult {
     /// Kind of each fault that became known, and how long after it began, in nanoseconds.
     pub known: Vec<(FaultKind, u64)>,
+    /// The same of faults that a master has yet to hear of that took over meanwhile, or had to hear
+    /// of again.
+    pub known_by_next: Vec<u64>,
     /// Faults of things that the master already held for broken, be it for another cause: a picture
     /// says that a host is sick, and not of what.
     pub known_before: u64,
@@ -37,6 +43,10 @@ pub struct TrialResult {
     pub known_beyond_rule: u64,
     /// Faults that did not become known and, by the rule of reachability, could not.
     pub unreachable: u64,
+    /// Faults that healed before they became known, sooner than they had to.
+    pub healed: u64,
+    /// Masters that took over.
+    pub takeovers: u32,
     /// Faults that did not become known although they could.
     pub undetected: Vec<String>,
     /// Faults that became known later than the mode promises.
@@ -69,6 +79,12 @@ pub struct CampaignReport {
     pub trials: u64,
     /// Most faults of a trial.
     pub faults_per_trial: u32,
+    /// How much harder they were than the published ones.
+    pub hardship: Hardship,
+    /// Surroundings.
+    pub surroundings: Surroundings,
+    /// Beats in a watchdog period.
+    pub beats_per_period: f64,
     /// Seed.
     pub seed: u64,
     /// Faults of all trials.
@@ -82,14 +98,21 @@ pub struct CampaignReport {
     pub known_beyond_rule: u64,
     /// Faults that nobody could tell the master of.
     pub unreachable: u64,
+    /// Faults that healed before they became known, sooner than they had to.
+    pub healed: u64,
+    /// Masters that took over.
+    pub takeovers: u64,
     /// Faults that did not become known although they could: must be 0.
     pub undetected: u64,
     /// What was said of healthy things: must be 0.
     pub false_reports: u64,
     /// Faults known later than promised: must be 0.
     pub late: u64,
-    /// Time from fault to knowledge, over these.
+    /// Time from fault to knowledge, over these but for the next.
     pub awareness: Distribution,
+    /// The same of faults that became known while there was no master, or soon after one took
+    /// over: their longest may be longer by that.
+    pub awareness_of_next: Distribution,
     /// What the awareness time may be.
     pub limits: Limits,
     /// Whether mean and worst are within the limits, for each kind of fault, too; nothing where no
@@ -120,32 +143,71 @@ impl CampaignReport {
 pub struct Sums {
     report: CampaignReport,
     times: BTreeMap<FaultKind, Times>,
+    times_of_next: Times,
 }
 
 impl Campaign {
+    /// Trials of faults that are like the published ones.
+    pub fn new(machine: Watched, trials: u64, faults: u32) -> Self {
+        Self { machine, trials, faults, hardship: Hardship::default() }
+    }
+
     /// What came of the faults of a simulation that has run.
     fn result(&self, simulation: &Simulation, worst_ns: u64) -> TrialResult {
         let lattice = self.machine.lattice;
         let mut result = TrialResult { events: simulation.events(), ..TrialResult::default() };
-        for (fault, fate) in &simulation.faults {
-            let must = || must_be_known(lattice, &simulation.truth, fault);
+        for case in &simulation.faults {
+            let Case { fault, fate, since_ns, .. } = case;
+            let must = || must_be_known(lattice, &simulation.ever, fault);
+            let known_at_end = || case.has_healed || simulation.is_known_at_end(case, worst_ns);
             match *fate {
+                Fate::Known { .. } | Fate::KnownBefore if must() && !known_at_end() => {
+                    result.undetected.push(format!("{fault}, which a master knew before"));
+                }
                 Fate::Known { after_ns } if must() => {
-                    result.known.push((fault.kind, after_ns));
-                    if after_ns > worst_ns && Limits::hold_for(lattice) {
+                    let since_ns = since_ns.unwrap_or(fault.at_ns);
+                    let delay_ns = simulation.delay_ns(since_ns, since_ns + after_ns, worst_ns);
+                    match delay_ns {
+                        0 => result.known.push((fault.kind, after_ns)),
+                        _ => result.known_by_next.push(after_ns),
+                    }
+                    if after_ns > worst_ns + delay_ns && Limits::hold_for(lattice) {
                         let after_s = after_ns as f64 * 1e-9;
                         result.late.push(format!("{fault}: known after {after_s:.6} s"));
                     }
                 }
                 Fate::Known { .. } => result.known_beyond_rule += 1,
                 Fate::KnownBefore => result.known_before += 1,
-                Fate::Open if must() => result.undetected.push(fault.to_string()),
-                Fate::Open => result.unreachable += 1,
+                Fate::Open if !must() => result.unreachable += 1,
+                Fate::Open if Self::had_no_time(simulation, case, worst_ns) => result.healed += 1,
+                Fate::Open => result.undetected.push(fault.to_string()),
             }
         }
+        result.takeovers = simulation.takeovers();
         result.false_reports =
             simulation.false_claims.iter().map(|claim| claim.1.clone()).collect();
         result
+    }
+}
+
+impl Campaign {
+    /// Whether a fault healed before it had to be known.
+    fn had_no_time(simulation: &Simulation, case: &Case, worst_ns: u64) -> bool {
+        let since_ns = case.since_ns.unwrap_or(u64::MAX);
+        case.fault.until_ns.is_some_and(|until_ns| {
+            let delay_ns = simulation.delay_ns(since_ns, until_ns, worst_ns);
+            until_ns < since_ns.saturating_add(worst_ns + delay_ns)
+        })
+    }
+
+    /// When the last comes of a fault, and how long after it all must be known.
+    fn settles(&self, faults: &[Fault], worst_ns: u64) -> (u64, u64) {
+        let last_ns = faults.iter().map(Fault::last_ns).max().unwrap_or(0);
+        let Watched { period_ns, .. } = self.machine;
+        // A master may die with the last fault, and another with the host that took over.
+        let masters = u64::from(self.hardship.mortal_master);
+        let heals = u64::from(self.hardship.heal > 0.0);
+        (last_ns, worst_ns + (masters * 4 + heals) * (worst_ns + period_ns))
     }
 }
 
@@ -170,17 +232,22 @@ impl Trials for Campaign {
     fn run(&self, index: u64, simulation: &mut Simulation, trace: &mut Trace) -> TrialResult {
         let Watched { lattice, mode, period_ns, seed, .. } = self.machine;
         let mut random = Random::stream(seed, index);
-        let faults = random_faults(lattice, period_ns, self.faults, &mut random);
-        let last_ns = faults.iter().map(|fault| fault.at_ns).max().unwrap_or(0);
-        simulation.restart(random, faults);
-        let worst_ns = Limits::of(mode, period_ns).worst_ns();
+        let mut faults = random_faults(lattice, period_ns, self.faults, &mut random);
+        let limits = Limits::of(mode, period_ns);
+        self.hardship.harden(&mut faults, (lattice, limits), &mut random);
+        let worst_ns = limits.worst_ns();
+        let (last_ns, settling_ns) = self.settles(&faults, worst_ns);
+        simulation.restart(random, faults, self.hardship.mortal_master);
         // Past this, what is not known never will be, and what is false has been said: every watch
         // has looked once more.
-        let settled_ns = last_ns + worst_ns - 10_000_000;
+        let settled_ns = last_ns + settling_ns - 10_000_000;
         std::mem::swap(trace, &mut simulation.trace);
-        simulation.run(last_ns + worst_ns + period_ns, |it| {
+        simulation.run(last_ns + settling_ns + period_ns, |it| {
             it.open == 0 && it.all_begun() && it.now_ns() > settled_ns
         });
+        if self.hardship.is_any() {
+            simulation.judge_end();
+        }
         std::mem::swap(trace, &mut simulation.trace);
         self.result(simulation, worst_ns)
     }
@@ -193,34 +260,46 @@ impl Trials for Campaign {
             period_s: period_ns as f64 * 1e-9,
             trials: 0,
             faults_per_trial: self.faults,
+            hardship: self.hardship,
+            surroundings: self.machine.surroundings,
+            beats_per_period: period_ns as f64 / Timing::new(mode, period_ns).beat_ns as f64,
             seed,
             faults: 0,
             known: 0,
             known_before: 0,
             known_beyond_rule: 0,
             unreachable: 0,
+            healed: 0,
+            takeovers: 0,
             undetected: 0,
             false_reports: 0,
             late: 0,
             awareness: Distribution::default(),
+            awareness_of_next: Distribution::default(),
             limits: Limits::of(mode, period_ns),
             within_limits: None,
             kinds: Vec::new(),
             failures: Vec::new(),
             events: 0,
         };
-        Sums { report, times: BTreeMap::new() }
+        Sums { report, times: BTreeMap::new(), times_of_next: Times::default() }
     }
 
-    fn add(&self, Sums { report, times }: &mut Sums, trial: u64, result: TrialResult) {
+    fn add(&self, sums: &mut Sums, trial: u64, result: TrialResult) {
+        let Sums { report, times, times_of_next } = sums;
         report.trials += 1;
-        report.known += result.known.len() as u64;
+        report.known += (result.known.len() + result.known_by_next.len()) as u64;
+        for after_ns in result.known_by_next {
+            times_of_next.add(after_ns, self.machine.period_ns);
+        }
         for (kind, after_ns) in result.known {
             times.entry(kind).or_default().add(after_ns, self.machine.period_ns);
         }
         report.known_before += result.known_before;
         report.known_beyond_rule += result.known_beyond_rule;
         report.unreachable += result.unreachable;
+        report.healed += result.healed;
+        report.takeovers += u64::from(result.takeovers);
         report.events += result.events;
         for (name, count, found) in [
             ("undetected", &mut report.undetected, result.undetected),
@@ -234,17 +313,19 @@ impl Trials for Campaign {
         }
     }
 
-    fn report(&self, Sums { mut report, times }: Sums) -> CampaignReport {
+    fn report(&self, Sums { mut report, times, times_of_next }: Sums) -> CampaignReport {
         let mut all = Times::default();
         times.values().for_each(|times| all.merge(times));
         let distribution = |times: &Times| Distribution::new(times, self.machine.period_ns);
         report.awareness = distribution(&all);
+        report.awareness_of_next = distribution(&times_of_next);
         let kind = |(&kind, times)| KindReport { kind, awareness: distribution(times) };
         report.kinds = times.iter().map(kind).collect();
         report.faults = report.known
             + report.known_before
             + report.known_beyond_rule
             + report.unreachable
+            + report.healed
             + report.undetected;
         let is_judged = Limits::hold_for(self.machine.lattice) && report.known > 0;
         report.within_limits = is_judged.then(|| {

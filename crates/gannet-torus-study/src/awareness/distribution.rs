@@ -10,6 +10,12 @@ const RESOLUTION: u64 = 1000;
 /// Such parts in a bin of the histogram of a report.
 const PARTS_A_BIN: usize = 10;
 
+/// Awareness time over the watchdog period that was published, of one beat a period: 0.9 s at
+/// 500 ms.
+///
+/// Source: Ammendola et al., arXiv:1307.0433.
+pub const PUBLISHED_PERIODS: f64 = 1.8;
+
 /// Times counted to a thousandth of the watchdog period and, where that is less, to 3 % of
 /// themselves, however many they are.
 #[derive(Debug, Default)]

@@ -42,6 +42,18 @@ pub(super) enum Event {
     MasterTimer,
     /// The fault of this number happens.
     Fault(u32),
+    /// The fault of this number heals.
+    Heal(u32),
+    /// No picture may tell of a fault any more that healed a while ago.
+    HealKnown,
+    /// The credit words of a link that works stay away for too long.
+    Lull(Node, Direction),
+    /// They come again, if the link still works.
+    Flow(Node, Direction),
+    /// Another master begins.
+    TakeOver,
+    /// A host hears that there is another master.
+    NewMaster(Node),
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -29,11 +29,14 @@ pub enum FaultKind {
     CableCut,
     /// A cable has many errors.
     CableFlaky,
+    /// A cable carries nothing any more in one direction. Only [`Hardship`](super::Hardship) makes
+    /// it, of cables that are cut.
+    CableHalfCut,
 }
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::HostHung,
         Self::NicDead,
         Self::NodeDead,
@@ -42,7 +45,10 @@ impl FaultKind {
         Self::SensorHigh,
         Self::CableCut,
         Self::CableFlaky,
+        Self::CableHalfCut,
     ];
+    /// Kinds that are drawn, the first of all; the last two of them are of cables.
+    const DRAWN: usize = 8;
 
     /// The name used in tables.
     pub fn name(self) -> &'static str {
@@ -55,59 +61,76 @@ impl FaultKind {
             Self::SensorHigh => "sensor high",
             Self::CableCut => "cable cut",
             Self::CableFlaky => "cable flaky",
+            Self::CableHalfCut => "cable half cut",
         }
     }
 
     /// Whether a cable breaks, not a node.
     pub fn is_of_cable(self) -> bool {
-        matches!(self, Self::CableCut | Self::CableFlaky)
+        matches!(self, Self::CableCut | Self::CableFlaky | Self::CableHalfCut)
     }
 }
 
-/// One fault. It stays.
+/// Errors of a flaky cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errors {
+    /// How many each end gets.
+    pub count: u32,
+    /// From one to the next, in the mean.
+    pub gap_ns: u64,
+}
+
+impl Errors {
+    /// More than any threshold in use, at 1e-6 of 28 Gbit/s.
+    pub const MANY: Self = Self { count: 16, gap_ns: 36_000 };
+}
+
+/// One fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// When it begins.
     pub at_ns: u64,
     /// What happens.
     pub kind: FaultKind,
-    /// The node, or the end of the cable from which it leads in a plus direction.
+    /// The node, or the end of the cable that `direction` is of.
     pub node: Node,
-    /// The dimension of the cable; 0 for faults of nodes.
-    pub dimension: usize,
+    /// The link by which the cable leaves the node: the one that is dead if half of it is cut, else
+    /// a plus direction; X+ for faults of nodes.
+    pub direction: Direction,
+    /// When it has healed; `None` stays.
+    pub until_ns: Option<u64>,
+    /// Errors of a flaky cable.
+    pub errors: Errors,
 }
 
 impl Fault {
     /// A fault of a node.
     pub fn of_node(at_ns: u64, kind: FaultKind, node: Node) -> Self {
-        Self { at_ns, kind, node, dimension: 0 }
+        let (direction, errors) = (Direction::XPlus, Errors::MANY);
+        Self { at_ns, kind, node, direction, until_ns: None, errors }
     }
 
     /// A fault of a cable.
     pub fn of_cable(at_ns: u64, kind: FaultKind, cable: Cable) -> Self {
-        Self { at_ns, kind, node: cable.from, dimension: cable.dimension }
-    }
-
-    /// The cable of a fault of a cable.
-    pub fn cable(&self) -> Cable {
-        Cable { from: self.node, dimension: self.dimension }
-    }
-
-    /// The link by which the cable leaves its node.
-    pub fn direction(&self) -> Direction {
-        Direction::of(self.dimension, true)
+        let direction = Direction::of(cable.dimension, true);
+        Self { direction, ..Self::of_node(at_ns, kind, cable.from) }
     }
 
     /// What breaks, whenever it does.
     fn thing(&self) -> (Node, FaultKind, usize) {
-        (self.node, self.kind, self.dimension)
+        (self.node, self.kind, self.direction.index())
+    }
+
+    /// When the last comes of it.
+    pub fn last_ns(&self) -> u64 {
+        self.until_ns.unwrap_or(self.at_ns)
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {}", self.kind.name(), self.node)?;
-        if self.kind.is_of_cable() { write!(f, " {}", self.direction()) } else { Ok(()) }
+        if self.kind.is_of_cable() { write!(f, " {}", self.direction) } else { Ok(()) }
     }
 }
 
@@ -150,7 +173,7 @@ fn any_node(lattice: Lattice, random: &mut Random) -> Node {
 fn random_fault(lattice: Lattice, at_ns: u64, centre: Option<Node>, random: &mut Random) -> Fault {
     let links: Vec<Direction> =
         Direction::ALL.into_iter().filter(|&direction| lattice.has(direction)).collect();
-    let kinds = FaultKind::ALL.len() - if links.is_empty() { 2 } else { 0 };
+    let kinds = FaultKind::DRAWN - if links.is_empty() { 2 } else { 0 };
     let kind = FaultKind::ALL[random.below(kinds as u64) as usize];
     let node = match centre {
         Some(centre) if random.chance(0.2) => centre,

@@ -54,6 +54,12 @@ pub struct Surroundings {
     pub jitter: Jitter,
     /// From one credit word of a link to the next.
     pub credit_ns: u64,
+    /// Part of the credit words of links that work which are lost, or damaged and so thrown away.
+    pub credit_loss: f64,
+    /// Part of those credit words that are late, with all behind them.
+    pub credit_late: f64,
+    /// How late these are, in the mean of an exponential distribution.
+    pub credit_late_ns: u64,
     /// Time of flight of a link.
     pub flight_ns: u64,
     /// From an interrupt to the program that waits for it.
@@ -69,12 +75,15 @@ pub struct Surroundings {
 }
 
 impl Default for Surroundings {
-    /// A credit word a microsecond, 10 us to wake a program, and 40 to 150 us of a service network
+    /// A credit word a microsecond, none lost or late, 10 us to wake a program, and 40 to 150 us of a service network
     /// that loses nothing.
     fn default() -> Self {
         Self {
             jitter: Jitter::default(),
             credit_ns: 1000,
+            credit_loss: 0.0,
+            credit_late: 0.0,
+            credit_late_ns: 4000,
             flight_ns: 500,
             wake_ns: 10_000,
             service_ns: 40_000,
@@ -86,6 +95,36 @@ impl Default for Surroundings {
 }
 
 impl Surroundings {
+    /// Lulls of a link that works, in a nanosecond, for want of credit words: silences longer than
+    /// `silence_ns`, by loss and by lateness.
+    fn lulls(&self, silence_ns: u64) -> [f64; 2] {
+        let credit_ns = self.credit_ns as f64;
+        let words = (silence_ns / self.credit_ns) as i32;
+        let lost = self.credit_loss.powi(words) * (1.0 - self.credit_loss);
+        let waits_ns = silence_ns.saturating_sub(self.credit_ns) as f64;
+        let late = self.credit_late * (-waits_ns / self.credit_late_ns as f64).exp();
+        [lost / credit_ns, late / credit_ns]
+    }
+
+    /// Time until the next lull of a link; none if there are none.
+    pub(super) fn next_lull(&self, silence_ns: u64, random: &mut Random) -> Option<u64> {
+        let rate: f64 = self.lulls(silence_ns).iter().sum();
+        (rate > 0.0).then(|| random.exponential(1.0 / rate) as u64)
+    }
+
+    /// How long a lull lasts beyond `silence_ns`.
+    pub(super) fn rest_of_lull(&self, silence_ns: u64, random: &mut Random) -> u64 {
+        let [lost, late] = self.lulls(silence_ns);
+        if random.chance(late / (lost + late)) {
+            return 1 + random.exponential(self.credit_late_ns as f64) as u64;
+        }
+        let mut words = 1;
+        while random.chance(self.credit_loss) {
+            words += 1;
+        }
+        words * self.credit_ns
+    }
+
     /// Delay of one message over the service network; none if it is lost.
     #[inline]
     pub fn service_delay(&self, random: &mut Random) -> Option<u64> {
@@ -117,5 +156,40 @@ impl Watched {
     pub fn new(lattice: Lattice, mode: Mode, period_ns: u64) -> Self {
         let surroundings = Surroundings::default();
         Self { lattice, mode, period_ns, surroundings, seed: 1, threads: 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lulls_are_as_frequent_as_words_drawn_one_by_one() {
+        let surroundings = Surroundings {
+            credit_loss: 0.4,
+            credit_late: 0.001,
+            credit_late_ns: 6000,
+            ..Surroundings::default()
+        };
+        let (silence_ns, words) = (10_000, 4_000_000);
+        let mut random = Random::new(5);
+        let (mut lulls, mut heard_ns, mut behind_ns) = (0, 0, 0);
+        for word in 0..words {
+            let due_ns = 1000 * word;
+            if random.chance(0.001) {
+                behind_ns = behind_ns.max(due_ns + random.exponential(6000.0) as u64);
+            }
+            if random.chance(0.4) {
+                continue;
+            }
+            let at_ns = due_ns.max(behind_ns);
+            lulls += u64::from(at_ns - heard_ns > silence_ns);
+            heard_ns = at_ns;
+        }
+        let rate: f64 = surroundings.lulls(silence_ns).iter().sum();
+        let expected = rate * 1000.0 * words as f64;
+        // Lateness that comes upon loss is not counted.
+        assert!((0.9..1.3).contains(&(lulls as f64 / expected)), "{lulls}, expected {expected}");
+        assert_eq!(Surroundings::default().next_lull(silence_ns, &mut random), None);
     }
 }

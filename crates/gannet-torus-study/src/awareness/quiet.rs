@@ -73,7 +73,7 @@ impl Trials for Quiet {
 
     fn run(&self, hour: u64, simulation: &mut Simulation, _: &mut Trace) -> Self::Outcome {
         let part = (self.hours - hour as f64).min(1.0);
-        simulation.restart(Random::stream(self.machine.seed, hour), Vec::new());
+        simulation.restart(Random::stream(self.machine.seed, hour), Vec::new(), false);
         simulation.run((HOUR_NS as f64 * part) as u64, |_| false);
         (simulation.false_claims.clone(), simulation.events())
     }

@@ -1,7 +1,7 @@
 //! What is really broken, which only the simulation knows, and what must be said of it: is a fault
 //! known, must it be, and is what is said true?
 
-use gannet_lattice::{Cable, DIMENSIONS, Direction, Lattice, Node};
+use gannet_lattice::{Direction, LINKS, Lattice, Node};
 use gannet_lofamo::Master;
 use gannet_wire::lofamo::Status;
 
@@ -14,8 +14,10 @@ struct NodeTruth {
     service_works: bool,
     host_sick: bool,
     sensor_high: bool,
-    /// By dimension, of the cable in its plus direction.
-    cables: [Status; DIMENSIONS],
+    /// By link, of what it carries away from here.
+    lines: [Status; LINKS],
+    /// One bit a link on which more errors came in than are borne.
+    noisy: u8,
 }
 
 const HEALTHY: NodeTruth = NodeTruth {
@@ -24,7 +26,8 @@ const HEALTHY: NodeTruth = NodeTruth {
     service_works: true,
     host_sick: false,
     sensor_high: false,
-    cables: [Status::Normal; DIMENSIONS],
+    lines: [Status::Normal; LINKS],
+    noisy: 0,
 };
 
 /// The true state of all nodes and cables.
@@ -45,6 +48,14 @@ impl Truth {
         self.nodes.fill(HEALTHY);
     }
 
+    /// Makes it what it is while these faults last; what errors came in is not undone.
+    pub fn rebuild<'a>(&mut self, faults: impl Iterator<Item = &'a Fault>) {
+        for node in &mut self.nodes {
+            *node = NodeTruth { noisy: node.noisy, ..HEALTHY };
+        }
+        faults.for_each(|fault| self.apply(fault));
+    }
+
     /// Lets a fault happen.
     pub fn apply(&mut self, fault: &Fault) {
         let node = &mut self.nodes[fault.node.index()];
@@ -55,12 +66,31 @@ impl Truth {
             FaultKind::ServiceDown => node.service_works = false,
             FaultKind::HostSick => node.host_sick = true,
             FaultKind::SensorHigh => node.sensor_high = true,
-            FaultKind::CableCut => node.cables[fault.dimension] = Status::Failed,
-            FaultKind::CableFlaky => {
-                let cable = &mut node.cables[fault.dimension];
-                *cable = (*cable).max(Status::Sick);
-            }
+            FaultKind::CableHalfCut => self.worsen(fault.node, fault.direction, Status::Failed),
+            FaultKind::CableCut => self.worsen_both(fault, Status::Failed),
+            FaultKind::CableFlaky => self.worsen_both(fault, Status::Sick),
         }
+    }
+
+    fn worsen(&mut self, node: Node, direction: Direction, to: Status) {
+        let line = &mut self.nodes[node.index()].lines[direction.index()];
+        *line = (*line).max(to);
+    }
+
+    fn worsen_both(&mut self, fault: &Fault, to: Status) {
+        let far = self.lattice.neighbour(fault.node, fault.direction);
+        self.worsen(fault.node, fault.direction, to);
+        self.worsen(far, fault.direction.opposite(), to);
+    }
+
+    /// More errors came in to `node` on this link than are borne.
+    pub fn note_errors(&mut self, node: Node, direction: Direction) {
+        self.nodes[node.index()].noisy |= 1 << direction.index();
+    }
+
+    #[inline]
+    fn is_noisy(&self, node: Node, direction: Direction) -> bool {
+        self.nodes[node.index()].noisy >> direction.index() & 1 == 1
     }
 
     #[inline]
@@ -78,6 +108,16 @@ impl Truth {
         self.nodes[node.index()].sensor_high
     }
 
+    #[inline]
+    pub fn is_service_down(&self, node: Node) -> bool {
+        !self.nodes[node.index()].service_works
+    }
+
+    #[inline]
+    pub fn is_host_sick(&self, node: Node) -> bool {
+        self.nodes[node.index()].host_sick
+    }
+
     /// Whether the host can speak with the master.
     #[inline]
     pub fn can_deliver(&self, node: Node) -> bool {
@@ -85,18 +125,32 @@ impl Truth {
         node.host_works && node.service_works
     }
 
+    /// The state of what a link carries away from `node`.
     #[inline]
-    pub fn cable(&self, cable: Cable) -> Status {
-        self.nodes[cable.from.index()].cables[cable.dimension]
+    pub fn line(&self, node: Node, direction: Direction) -> Status {
+        self.nodes[node.index()].lines[direction.index()]
     }
 
-    /// Whether words sent on this link arrive at a NIC that works.
+    /// Whether words that `node` sends on this link arrive at a NIC that works.
     #[inline]
-    pub fn link_works(&self, node: Node, direction: Direction) -> bool {
+    pub fn carries(&self, node: Node, direction: Direction) -> bool {
         self.lattice.has(direction)
-            && self.cable(self.lattice.cable(node, direction)) != Status::Failed
+            && self.line(node, direction) != Status::Failed
             && self.nic_works(node)
             && self.nic_works(self.lattice.neighbour(node, direction))
+    }
+
+    /// Whether words come to `node` on this link.
+    #[inline]
+    pub fn hears(&self, node: Node, direction: Direction) -> bool {
+        self.carries(self.lattice.neighbour(node, direction), direction.opposite())
+    }
+
+    /// Whether words pass on this link both ways, between NICs that work. NICs send no news where
+    /// they hear nothing.
+    #[inline]
+    pub fn link_works(&self, node: Node, direction: Direction) -> bool {
+        self.carries(node, direction) && self.hears(node, direction)
     }
 
     /// What a host deserves to be called at worst.
@@ -120,10 +174,13 @@ impl Truth {
 
     /// What a link deserves to be called at worst, by the end at `node`.
     pub fn link_status(&self, node: Node, direction: Direction) -> Status {
-        if self.nic_works(self.lattice.neighbour(node, direction)) {
-            self.cable(self.lattice.cable(node, direction))
-        } else {
+        let far = self.lattice.neighbour(node, direction);
+        if !self.nic_works(far) || self.line(far, direction.opposite()) == Status::Failed {
             Status::Failed
+        } else if self.is_noisy(node, direction) {
+            Status::Sick
+        } else {
+            Status::Normal
         }
     }
 
@@ -151,17 +208,23 @@ impl Truth {
         false
     }
 
-    /// The nodes at the other ends of cables that work, which notice when `node` falls silent.
+    /// The nodes to which cables carry what `node` sends, which notice when it falls silent.
     pub fn witnesses(&self, node: Node) -> impl Iterator<Item = Node> {
         let joined = move |direction: &Direction| {
-            let cable = self.lattice.cable(node, *direction);
-            self.lattice.has(*direction) && self.cable(cable) != Status::Failed
+            self.lattice.has(*direction) && self.line(node, *direction) != Status::Failed
         };
         let lattice = self.lattice;
         Direction::ALL
             .into_iter()
             .filter(joined)
             .map(move |direction| lattice.neighbour(node, direction))
+    }
+
+    /// Whether an end of the link that is heard got more errors than are borne.
+    fn has_told_noise(&self, node: Node, direction: Direction) -> bool {
+        let far = (self.lattice.neighbour(node, direction), direction.opposite());
+        let told = |(node, direction)| self.is_noisy(node, direction) && self.is_heard(node);
+        told((node, direction)) || told(far)
     }
 }
 
@@ -177,8 +240,10 @@ pub(super) fn is_known(master: &Master, fault: &Fault) -> bool {
         }
         FaultKind::ServiceDown | FaultKind::HostSick => picture.host.is_fault(),
         FaultKind::SensorHigh => picture.nic.is_fault(),
-        FaultKind::CableCut => master.link(fault.node, fault.direction()) == Status::Failed,
-        FaultKind::CableFlaky => master.link(fault.node, fault.direction()).is_fault(),
+        FaultKind::CableCut | FaultKind::CableHalfCut => {
+            master.link(fault.node, fault.direction) == Status::Failed
+        }
+        FaultKind::CableFlaky => master.link(fault.node, fault.direction).is_fault(),
     }
 }
 
@@ -201,12 +266,14 @@ pub(super) fn must_be_known(lattice: Lattice, truth: &Truth, fault: &Fault) -> b
         }
         FaultKind::NodeDead => is_witnessed(),
         FaultKind::NicDead => truth.can_deliver(node) || is_witnessed(),
-        FaultKind::CableCut | FaultKind::CableFlaky => {
-            let far = lattice.neighbour(node, fault.direction());
-            // Errors need traffic: a NIC that died before they added up leaves none to count.
-            let needs_both = fault.kind == FaultKind::CableFlaky;
-            let both = truth.link_works(node, fault.direction());
-            (truth.is_heard(node) || truth.is_heard(far)) && (both || !needs_both)
+        FaultKind::CableCut => {
+            let far = lattice.neighbour(node, fault.direction);
+            truth.is_heard(node) || truth.is_heard(far)
+        }
+        FaultKind::CableHalfCut => truth.is_heard(lattice.neighbour(node, fault.direction)),
+        // Errors need traffic: a NIC that died before they added up leaves none to count.
+        FaultKind::CableFlaky => {
+            truth.link_works(node, fault.direction) && truth.has_told_noise(node, fault.direction)
         }
     }
 }

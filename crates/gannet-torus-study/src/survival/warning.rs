@@ -72,7 +72,7 @@ impl Delays<u64> {
 
     fn watched(lattice: Lattice, mode: Mode, period_ns: u64, cycle_ns: f64, seed: u64) -> Self {
         let machine = Watched { seed, ..Watched::new(lattice, mode, period_ns) };
-        let campaign = Campaign { machine, trials: TRIALS_MAX, faults: 1 };
+        let campaign = Campaign::new(machine, TRIALS_MAX, 1);
         let (mut simulation, mut trace) = (campaign.bench(), Trace::default());
         let cycles = |ns: u64| ((ns as f64 / cycle_ns).ceil() as u64).max(1);
         let mut delays = Self { cables: Vec::new(), nodes: Vec::new() };

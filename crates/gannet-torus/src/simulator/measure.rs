@@ -51,8 +51,12 @@ pub struct LinkLoad {
 /// What was measured at one load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Flits per node and cycle that arrived within the window.
+    /// Flits per node and cycle that arrived within the window, in packets that were whole.
     pub accepted: f64,
+    /// Flits per node and cycle that were lost within the window and not sent again in it.
+    pub lost: f64,
+    /// Flits per node and cycle of packets made in the window that had no way.
+    pub refused: f64,
     /// Flits per cycle that the node sent which got the least into the network.
     pub accepted_least: f64,
     /// Cycles from the making of a packet to the arrival of its last flit, over packets of the
@@ -98,7 +102,9 @@ impl Simulation {
         let nodes = self.setup().lattice.nodes() as f64;
         let cycles = f64::from(windows.measure.max(1));
         Report {
-            accepted: tally.window_flits as f64 / nodes / cycles,
+            accepted: tally.accepted_flits() as f64 / nodes / cycles,
+            lost: tally.window_missing_flits() as f64 / nodes / cycles,
+            refused: tally.window_refused_flits as f64 / nodes / cycles,
             accepted_least: f64::from(tally.sent.iter().copied().min().unwrap_or(0)) / cycles,
             latency: tally.latency.summary(),
             packets: tally.marked,

@@ -48,6 +48,9 @@ pub struct Script {
     events: VecDeque<(u32, Event)>,
 }
 
+/// Most events of a script; a cut counts once for each of its cables.
+const EVENTS_MAX: usize = 100_000;
+
 /// The lines that a script may have.
 const FORMS: &str = "cycle,cable-down,NODE,LINK; cycle,cable-up,NODE,LINK; \
                      cycle,cable-flaky,NODE,LINK,PART; cycle,node-down,NODE; \
@@ -67,7 +70,8 @@ impl Script {
     ///
     /// # Errors
     ///
-    /// The first line that is none of these, or names what the lattice does not have.
+    /// The first line that is none of these, names what the lattice does not have, or has the event
+    /// after the hundred-thousandth.
     pub fn parse(text: &str, lattice: Lattice) -> Result<Self, LineError> {
         let mut events = Vec::new();
         for (line, content) in (1..).zip(text.lines()) {
@@ -81,8 +85,23 @@ impl Script {
             let cycle = number(cycle, "cycle").map_err(place)?;
             let happen = Line { lattice }.events(rest).map_err(place)?;
             events.extend(happen.into_iter().map(|event| (cycle, event)));
+            if events.len() > EVENTS_MAX {
+                return Err(place(format!(
+                    "more than {EVENTS_MAX} events, each cable of a cut counted: leave some out"
+                )));
+            }
         }
         Ok(Self::new(events))
+    }
+
+    /// Whether nothing is to happen.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Number of events in cycle `end` and later.
+    pub fn after(&self, end: u32) -> usize {
+        self.events.len() - self.events.partition_point(|&(cycle, _)| cycle < end)
     }
 
     /// Cycle of the next event.
@@ -208,6 +227,20 @@ mod tests {
         let cable = Cable { from: Node(3), dimension: 0 };
         assert_eq!(events, [(10, Event::CableDown(cable)), (90, Event::NodeDown(Node(5)))]);
         assert_eq!(parse("7,cut,X,1").unwrap().events.len(), 3);
+    }
+
+    #[test]
+    fn events_from_a_cycle_on_are_counted() {
+        let script = parse("90,node-down,5\n10,node-down,1\n90,node-down,2\n").unwrap();
+        assert_eq!([0, 10, 11, 90, 91].map(|end| script.after(end)), [3, 3, 2, 2, 0]);
+    }
+
+    #[test]
+    fn a_script_has_so_many_events_and_no_more() {
+        let cuts = |count| parse(&"1,cut,X,1\n".repeat(count));
+        assert_eq!(cuts(EVENTS_MAX / 3).unwrap().after(0), EVENTS_MAX / 3 * 3);
+        let error = cuts(EVENTS_MAX / 3 + 1).unwrap_err().to_string();
+        assert!(error.starts_with("line 33334: more than 100000 events"), "{error}");
     }
 
     #[test]

@@ -73,21 +73,7 @@ pub enum SetupError {
         /// What it may be.
         range: String,
     },
-    /// The machine would need more memory than is sensible.
-    #[error(
-        "{nodes} nodes of {bytes_per_node} bytes need more than {gib} GiB: make the lattice, its \
-         queues or its delays smaller", gib = BYTES_MAX >> 30
-    )]
-    Memory {
-        /// Nodes of the lattice.
-        nodes: usize,
-        /// Memory that each would need.
-        bytes_per_node: usize,
-    },
 }
-
-/// Most memory that a simulation allocates for its nodes.
-pub(super) const BYTES_MAX: usize = 64 << 30;
 
 /// Most virtual channels of a link.
 pub(super) const MAX_VCS: u8 = 8;

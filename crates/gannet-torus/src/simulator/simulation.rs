@@ -11,7 +11,7 @@ use super::partition::Partition;
 use super::partitions::{Network, Partitions};
 use super::rules::Delays;
 use super::script::{Agenda, Happening};
-use super::setup::{BYTES_MAX, FlowControl, MAX_VCS, Setup, SetupError};
+use super::setup::{FlowControl, MAX_VCS, Setup, SetupError};
 use super::tally::Tally;
 use super::traffic::{Pattern, Traffic};
 use crate::routes::Routes;
@@ -32,7 +32,7 @@ pub struct Slice {
     pub cycle: u32,
     /// Cycles; more than asked for when sources had to wait at the end for a change of routes.
     pub cycles: u32,
-    /// Flits that arrived.
+    /// Flits that arrived, in packets that were whole.
     pub accepted_flits: u64,
     /// Cycles from the making of a packet to its arrival, over packets that arrived.
     pub latency: Summary,
@@ -193,7 +193,7 @@ impl Simulation {
         Slice {
             cycle,
             cycles: self.now() - cycle,
-            accepted_flits: tally.window_flits,
+            accepted_flits: tally.accepted_flits(),
             latency: tally.latency.summary(),
             lost: tally.lost - before.lost,
             replayed: tally.replayed - before.replayed,
@@ -237,19 +237,15 @@ impl Setup {
             let range = "0 to 1 flit per node and cycle".to_owned();
             return Err(SetupError::Range { name: "the load", value: load.to_string(), range });
         }
-        self.check_memory(pattern)
-    }
-
-    fn check_memory(&self, pattern: &Pattern) -> Result<(), SetupError> {
-        let (nodes, bytes_per_node) = (self.lattice.nodes(), self.bytes_per_node(pattern));
-        if nodes * bytes_per_node > BYTES_MAX {
-            return Err(SetupError::Memory { nodes, bytes_per_node });
-        }
         Ok(())
     }
 
-    /// Bytes of memory that each node takes under traffic of this pattern, but for lost packets
-    /// that wait to be sent again.
+    /// Bytes of memory that the nodes of a simulation take under traffic of this pattern, but for
+    /// lost packets that wait to be sent again.
+    pub fn bytes(&self, pattern: &Pattern) -> u64 {
+        (self.lattice.nodes() as u64).saturating_mul(self.bytes_per_node(pattern) as u64)
+    }
+
     fn bytes_per_node(&self, pattern: &Pattern) -> usize {
         let (places, delays) = (self.places(pattern), Delays::new(self));
         match self.vcs.next_power_of_two() {

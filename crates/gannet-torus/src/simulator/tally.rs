@@ -24,8 +24,14 @@ pub(super) struct Tally {
     pub marked_done: u64,
     /// Cycles from the making of a marked packet to the arrival of its last flit.
     pub latency: Histogram,
-    /// Flits that arrived within the window.
+    /// Flits that arrived within the window, and those of them whose packet was thrown away.
     pub window_flits: u64,
+    pub window_thrown_flits: u64,
+    /// Flits of packets that were lost and sent again within the window, and of packets made in it
+    /// that were refused.
+    pub window_lost_flits: u64,
+    pub window_replayed_flits: u64,
+    pub window_refused_flits: u64,
     /// By node of the part: flits sent into the network within the window.
     pub sent: Vec<u32>,
     /// By node of the part and link: flits sent within the window.
@@ -38,6 +44,16 @@ impl Tally {
 
     pub fn new(nodes: usize) -> Self {
         Self { sent: vec![0; nodes], links: vec![[0; LINKS]; nodes], ..Self::default() }
+    }
+
+    /// Flits of whole packets that arrived within the window.
+    pub fn accepted_flits(&self) -> u64 {
+        self.window_flits.saturating_sub(self.window_thrown_flits)
+    }
+
+    /// Flits that were lost within the window and not sent again in it.
+    pub fn window_missing_flits(&self) -> u64 {
+        self.window_lost_flits.saturating_sub(self.window_replayed_flits)
     }
 
     /// Forgets what was counted of marked packets and within the window.
@@ -70,6 +86,10 @@ impl Tally {
         self.marked_done += part.marked_done;
         self.latency.absorb(&part.latency);
         self.window_flits += part.window_flits;
+        self.window_thrown_flits += part.window_thrown_flits;
+        self.window_lost_flits += part.window_lost_flits;
+        self.window_replayed_flits += part.window_replayed_flits;
+        self.window_refused_flits += part.window_refused_flits;
         self.sent.extend_from_slice(&part.sent);
         self.links.extend_from_slice(&part.links);
     }

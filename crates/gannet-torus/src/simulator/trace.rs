@@ -22,6 +22,9 @@ pub struct Trace {
     pub(super) by_source: Vec<Vec<TracedPacket>>,
 }
 
+/// Most packets of a trace.
+const PACKETS_MAX: usize = 4 << 20;
+
 /// What is wrong with a line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {problem}")]
@@ -38,17 +41,22 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// The first line that is not four numbers, or names a node outside the lattice.
+    /// The first line that is not four numbers, names a node outside the lattice, or is a packet too
+    /// many: a trace has at most 4194304.
     pub fn parse(text: &str, lattice: Lattice) -> Result<Self, LineError> {
-        let mut by_source = vec![Vec::new(); lattice.nodes()];
+        let (mut by_source, mut count) = (vec![Vec::new(); lattice.nodes()], 0);
         for (line, content) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
             let content = content.trim();
             let is_title = line == 1 && content.starts_with("cycle");
             if content.is_empty() || content.starts_with('#') || is_title {
                 continue;
             }
-            let (source, packet) =
-                traced(content, lattice).map_err(|problem| LineError { line, problem })?;
+            let place = |problem| LineError { line, problem };
+            let (source, packet) = traced(content, lattice).map_err(place)?;
+            count += 1;
+            if count > PACKETS_MAX {
+                return Err(place(format!("more than {PACKETS_MAX} packets: leave some out")));
+            }
             by_source[source.index()].push(packet);
         }
         for packets in &mut by_source {
@@ -71,6 +79,11 @@ impl Trace {
     pub fn packets(&self) -> impl Iterator<Item = (Node, &TracedPacket)> {
         let sources = (0..).map(Node).zip(&self.by_source);
         sources.flat_map(|(source, packets)| packets.iter().map(move |packet| (source, packet)))
+    }
+
+    /// Number of packets made in cycle `end` and later.
+    pub fn after(&self, end: u32) -> usize {
+        self.by_source.iter().flatten().filter(|packet| packet.cycle >= end).count()
     }
 
     /// Length of the longest packet, in flits.

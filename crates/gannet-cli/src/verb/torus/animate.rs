@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use gannet_torus::simulator::WarmUp;
 use gannet_torus_study::{Animation, CurvePoint, Error, Experiment, Timing};
 
-use super::machine::{MachineArguments, title};
+use super::machine::{MachineArguments, tell_left_out, title};
 use crate::background;
 use crate::destination::Destination;
 use crate::exit::Outcome;
@@ -66,6 +66,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         }
         ControlFlow::Break(signal) => return Ok(Outcome::Interrupted(signal)),
     };
+    let machine = experiment.machine().clone();
     let page = Destination::begin(&arguments.page, arguments.overwrite)?;
     let loads = arguments.machine.loads();
     let curve = curve_loads(&experiment, arguments.machine.has_loads().then_some(&loads));
@@ -90,8 +91,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let Some(animation) = made else {
         return Ok(signal.map_or(Outcome::Ok, Outcome::Interrupted));
     };
+    let animation = animation?;
+    if let Some(last) = animation.frames.last() {
+        tell_left_out(&machine, "the animation", last.cycle + last.cycles, "--frames");
+    }
     // Within a script element, only the end tag would end the data.
-    let json = serde_json::to_string(&animation?)?.replace("</", "<\\/");
+    let json = serde_json::to_string(&animation)?.replace("</", "<\\/");
     page.write(&PAGE.replacen(DATA, &json, 1))?;
     Ok(Outcome::Ok)
 }

@@ -1,5 +1,6 @@
 //! `gannet torus faults`: how soon does a master know of a fault?
 
+mod hardship;
 mod reroute;
 mod routing;
 mod table;
@@ -19,6 +20,7 @@ use gannet_torus_study::trials::TRIALS_MAX;
 use gannet_torus_study::{PlotError, awareness_svg};
 use serde::Serialize;
 
+use self::hardship::HardshipArguments;
 use self::trials::Judged;
 use super::quantity::{number, period};
 use crate::destination::Destination;
@@ -48,6 +50,12 @@ const HOURS_MAX: f64 = 8784.0;
 /// per T, and 0.75 T of silence is a failure; awareness may take 0.6 T on average and 1.2 T + 10 ms
 /// at most. Averages are judged from 100 faults of a kind on. A live host may be late by 0.10 T in
 /// poll mode and by 0.24 T in push mode before it is reported as failed.
+///
+/// By default faults stay, cables are cut both ways and get sixteen errors at once when they are
+/// flaky, working links lose no credit word, and the master never dies: so the published figures
+/// are made. The options for harder trials change that. What healed must be forgotten within the
+/// longest awareness time and T; a new master must know within that time all that the one before
+/// it knew.
 ///
 /// The exit code is 6 when a detectable fault was missed, something healthy was reported as broken,
 /// or one of these limits was exceeded; standard error says which. Each failed trial is listed with
@@ -97,6 +105,8 @@ pub struct Arguments {
     /// limits are for a network that loses nothing.
     #[arg(long, default_value = "0", value_name = "PART", value_parser = part)]
     service_loss: f64,
+    #[command(flatten)]
+    hardship: HardshipArguments,
     /// Also simulate this many hours without faults and look for false reports.
     #[arg(long, default_value = "0", value_name = "HOURS", value_parser = hours)]
     hours: f64,
@@ -273,6 +283,7 @@ fn machines(arguments: &Arguments) -> Vec<Watched> {
     let jitter = Jitter { period: arguments.jitter, late_max: arguments.late, ..Jitter::default() };
     let service_loss = arguments.service_loss;
     let surroundings = Surroundings { jitter, service_loss, ..Surroundings::default() };
+    let surroundings = arguments.hardship.harden(surroundings);
     let (seed, threads) = (arguments.seed, arguments.threads.into());
     let mut machines = Vec::new();
     for &lattice in &arguments.lattice {
@@ -290,7 +301,8 @@ fn machines(arguments: &Arguments) -> Vec<Watched> {
 fn campaigns(arguments: &Arguments) -> Vec<Campaign> {
     let Arguments { trials, faults, .. } = *arguments;
     let machines = machines(arguments).into_iter();
-    machines.map(|machine| Campaign { machine, trials, faults }).collect()
+    let hardship = arguments.hardship.hardship();
+    machines.map(|machine| Campaign { machine, trials, faults, hardship }).collect()
 }
 
 /// The command that runs a trial again.
@@ -300,8 +312,9 @@ fn command(arguments: &Arguments, campaign: &Campaign, trial: u64) -> String {
     let Arguments { jitter, late, service_loss, .. } = arguments;
     format!(
         "gannet torus faults --lattice {lattice} --mode {mode} --period {} --faults {faults} \
-         --jitter {jitter} --late {late} --service-loss {service_loss} --seed {seed} --trial {trial}",
-        period.replace(' ', "")
+         --jitter {jitter} --late {late} --service-loss {service_loss}{} --seed {seed} --trial {trial}",
+        period.replace(' ', ""),
+        arguments.hardship.options()
     )
 }
 

@@ -1,6 +1,7 @@
 //! The options of a machine, the same for every verb that simulates one.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use gannet_lattice::{Direction, Lattice};
+use gannet_measure::quantity::Bytes;
 use gannet_torus::simulator::{
     Arbitration, FlowControl, PACKET_FLITS_MAX, Pattern, Script, Setup, Trace, WarmUp,
 };
@@ -16,7 +18,11 @@ use gannet_torus_study::{Error, Experiment, Machine, Timing, pattern_name};
 use super::quantity::{Loads, loads, number};
 use crate::background;
 use crate::exit::Usage;
+use crate::log;
 
+/// Most bytes that are read of a script, and of a trace.
+const SCRIPT_MAX: Bytes = Bytes::mib(4);
+const TRACE_MAX: Bytes = Bytes::mib(64);
 /// Part of the packets that go to a hot spot, unless asked for.
 const HOT_SPOT_FRACTION: f64 = 0.1;
 
@@ -181,7 +187,7 @@ impl MachineArguments {
         self.check_traffic()?;
         let mut machine = self.machine()?;
         if let Some(file) = &self.script {
-            let script = Script::parse(&read(file)?, self.lattice);
+            let script = Script::parse(&read(file, SCRIPT_MAX)?, self.lattice);
             machine.script = script.with_context(|| file.display().to_string())?;
             machine.reroute_after = self.reroute_after;
         }
@@ -263,7 +269,7 @@ impl MachineArguments {
             PatternName::AllToAll => Pattern::AllToAll,
             PatternName::Trace => {
                 let file = self.trace.as_ref().context("the pattern trace needs --trace FILE")?;
-                let trace = Trace::parse(&read(file)?, self.lattice)
+                let trace = Trace::parse(&read(file, TRACE_MAX)?, self.lattice)
                     .with_context(|| file.display().to_string())?;
                 ensure!(
                     !trace.is_empty(),
@@ -276,8 +282,31 @@ impl MachineArguments {
     }
 }
 
-fn read(file: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+fn read(file: &Path, most: Bytes) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let read = File::open(file).and_then(|file| file.take(most.0 + 1).read_to_string(&mut text));
+    read.with_context(|| format!("cannot read {}", file.display()))?;
+    let name = file.display();
+    ensure!(text.len() as u64 <= most.0, "{name}: longer than {most}: leave lines out");
+    Ok(text)
+}
+
+/// Says on standard error what of script and trace was left out, since `what` ended before cycle
+/// `end`; `option` would make it longer.
+pub fn tell_left_out(machine: &Machine, what: &str, end: u32, option: &str) {
+    let packets = match &machine.pattern {
+        Pattern::Trace(trace) => trace.after(end),
+        _ => 0,
+    };
+    let events = machine.script.after(end);
+    for (count, of) in [(events, "events of the script"), (packets, "packets of the trace")] {
+        if count > 0 {
+            log::say(format_args!(
+                "{what} ended at cycle {end}, so these {of} were left out: {count}; raise {option}, \
+                 or let them come sooner"
+            ));
+        }
+    }
 }
 
 /// A line that tells machine, traffic and faults.

@@ -9,7 +9,7 @@ use gannet_torus_study::{
     Error, Experiment, Limits, LinkTable, LoadReport, PlotError, Point, Saturation, curve_svg,
 };
 
-use super::machine::{MachineArguments, title};
+use super::machine::{MachineArguments, tell_left_out, title};
 use crate::background;
 use crate::destination::Destination;
 use crate::exit::{Outcome, Usage};
@@ -120,6 +120,7 @@ fn measure(
         None => arguments.machine.loads(),
     };
     let (count, saturation) = (loads.len(), arguments.saturation);
+    let machine = experiment.machine().clone();
     let mut progress = Progress::new("simulating");
     progress.show(0, count as u64);
     let mut failed = None;
@@ -128,11 +129,13 @@ fn measure(
         match step {
             Step::Point(point) => {
                 let (line, row) = (line_of(&point), row_of(&point, &report.limits));
+                let (name, end) = (format!("load {}", point.load), point.cycles);
                 report.add(*point);
                 let done = report.points.len();
                 if count > 1 && (arguments.json || !output::is_terminal()) {
                     log::say(format_args!("{done:>3} of {count}: {line}"));
                 }
+                tell_left_out(&machine, &name, end, "--cycles");
                 progress.show(done as u64, count as u64);
                 // With a reader that has gone, nobody will see the other loads.
                 if !arguments.json {
@@ -179,7 +182,11 @@ fn line_of(point: &Point) -> String {
     let latency = point.latency_mean_cycles.map(|cycles| format!(", {cycles:.1} cycles"));
     let latency = latency.unwrap_or_default();
     let saturated = if point.saturated { ", saturated" } else { "" };
-    format!("load {load}: {accepted:.4} accepted{latency}{saturated}")
+    let taken = match point.taken_by_faults {
+        0.0 => String::new(),
+        taken => format!(", {taken:.4} taken by faults"),
+    };
+    format!("load {load}: {accepted:.4} accepted{taken}{latency}{saturated}")
 }
 
 /// Heading, unit and value of a column.
@@ -241,9 +248,15 @@ fn print_rest(mut out: &mut impl Write, report: &LoadReport) -> io::Result<()> {
              send more than the others"
         )?;
     }
-    if let Some(point) = report.points.iter().rfind(|point| point.lost > 0) {
-        let Point { load, lost, replayed, .. } = point;
-        writeln!(out, "at a load of {load:.4}, {lost} packets were lost, {replayed} sent again")?;
+    for point in report.points.iter().filter(|point| point.lost > 0 || point.taken_by_faults > 0.0)
+    {
+        let Point { load, taken_by_faults: taken, lost, replayed, .. } = point;
+        let part = 100.0 * taken / point.offered;
+        writeln!(
+            out,
+            "at a load of {load:.4}, faults took {taken:.4} flits per node and cycle, {part:.1} % of \
+             what was offered; in all cycles {lost} packets were lost, {replayed} sent again"
+        )?;
     }
     if let Some(saturation) = &report.saturation {
         print_saturation(&mut out, saturation)?;

@@ -42,6 +42,10 @@ fn faults_of_options_and_script_are_in_the_frames() {
     let script = root.path().join("script.csv");
     fs::write(&script, "50,cable-down,0,X+\n90,node-down,7\n").unwrap();
     let script = ["--script", script.to_str().unwrap(), "--reroute-after", "5"];
+    let other = root.path().join("b.html");
+    let short = ["animate", other.to_str().unwrap(), "--lattice", "4x3", "--frames", "1"];
+    let told = text(&torus(&[&short[..], &script].concat()).stderr);
+    assert!(told.contains("events of the script were left out: 2; raise --frames"), "{told}");
     let options = [&["--dead-node", "11"], &script[..]].concat();
     let (_, data) = page(&root.path().join("a.html"), &options);
     let faults = |frame: usize| data["frames"][frame]["faults"].as_array().unwrap();

@@ -25,6 +25,33 @@ fn what_is_found_stands_in_the_document_on_any_number_of_threads() {
 }
 
 #[test]
+fn harder_trials_are_replayed_under_their_options() {
+    let hard = ["--half-cut", "1", "--heal", "0.25", "--random-errors", "0.5", "--mortal-master"];
+    let bad = ["--credit-loss", "0.4", "--credit-late", "0.00001"];
+    let all = [&QUICK[..], &hard, &bad].concat();
+    let output = torus(&[&all[..], &["--json"]].concat());
+    assert_eq!(output.status.code(), Some(6), "links so bad look dead");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let campaign = &report["campaigns"][1];
+    assert_eq!(
+        (&campaign["beats_per_period"], &campaign["hardship"]["half_cut"]),
+        (&2.0.into(), &1.0.into())
+    );
+    let replay = campaign["replays"][0].as_str().unwrap();
+    for (name, value) in [("half-cut", "1"), ("heal", "0.25"), ("credit-late", "0.00001")] {
+        assert!(replay.contains(&format!("--{name} {value} ")), "{replay}");
+    }
+    assert!(replay.contains("--mortal-master"), "{replay}");
+    let arguments: Vec<&str> = replay.split(' ').skip(2).collect();
+    assert!(refused(&arguments, 6).is_empty());
+    let table = text(&torus(&QUICK).stdout);
+    assert!(
+        table.contains("published: 18.0 ms, at a beat in T; here there are 2.00 beats"),
+        "{table}"
+    );
+}
+
+#[test]
 fn one_node_alone_has_no_limits() {
     let report = json(&["faults", "--lattice", "1", "--trials", "20"]);
     assert_eq!(report["campaigns"][0]["within_limits"], Value::Null);

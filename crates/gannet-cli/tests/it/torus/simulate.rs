@@ -213,6 +213,58 @@ fn packets_lost_to_a_script_are_sent_again() {
 }
 
 #[test]
+fn more_memory_than_there_is_is_refused_before_any_is_taken() {
+    let large = ["simulate", "--lattice", "1024x1024", "--vcs", "8", "--vc-depth", "4096"];
+    let message = refused(&large, 5);
+    assert!(message.contains("a simulation of 1024x1024x1 needs"), "{message}");
+    let gannet = env!("CARGO_BIN_EXE_gannet");
+    let limited = format!("ulimit -v 400000; exec {gannet} torus simulate --lattice 40x40x40");
+    let output = std::process::Command::new("sh").args(["-c", &limited]).output().unwrap();
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{message}");
+    assert!(message.contains("can be had (the limit of the address space"), "{message}");
+}
+
+#[test]
+fn loss_by_a_cut_is_told_as_such() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("script.csv");
+    fs::write(&file, "300,cut,X,1\n").unwrap();
+    let script = ["--load", "0.2", "--script", file.to_str().unwrap()];
+    let report = quick(&script);
+    assert_eq!(report["saturated"], false, "{report}");
+    let table = text(&torus(&[&QUICK[..], &script].concat()).stdout);
+    assert!(table.contains("at a load of 0.2000, faults took 0.0"), "{table}");
+    assert!(!table.contains("in brackets"), "{table}");
+}
+
+#[test]
+fn what_comes_after_the_end_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let (script, trace) = (root.path().join("script.csv"), root.path().join("trace.csv"));
+    fs::write(&script, "300,cable-down,0,X+\n100000,cut,X,1\n").unwrap();
+    let script = ["--script", script.to_str().unwrap()];
+    let told = text(&torus(&[&QUICK[..], &script].concat()).stderr);
+    assert!(told.contains("so these events of the script were left out: 4; raise"), "{told}");
+    fs::write(&trace, "0,0,5,4\n500,3,0,1\n").unwrap();
+    let trace = ["--pattern", "trace", "--trace", trace.to_str().unwrap()];
+    let told = text(&torus(&[&["simulate", "--lattice", "4x4"], &trace[..]].concat()).stderr);
+    assert!(!told.contains("left out"), "{told}");
+    let short = ["simulate", "--lattice", "4x4", "--cycles", "100"];
+    let told = text(&torus(&[&short[..], &trace].concat()).stderr);
+    assert!(told.contains("so these packets of the trace were left out: 1; raise"), "{told}");
+}
+
+#[test]
+fn files_without_end_are_refused() {
+    let script = ["simulate", "--lattice", "4x4", "--script", "/dev/zero"];
+    let message = refused(&script, 1);
+    assert!(message.contains("/dev/zero: longer than 4 MiB: leave lines out"), "{message}");
+    let trace = ["simulate", "--lattice", "4x4", "--pattern", "trace", "--trace", "/dev/zero"];
+    assert!(refused(&trace, 1).contains("/dev/zero: longer than 64 MiB: leave lines out"));
+}
+
+#[test]
 fn what_cannot_be_simulated_says_why() {
     let message = |arguments: &[&str]| refused(&[&["simulate"], arguments].concat(), 2);
     assert!(message(&["--lattice", "8x8x"]).contains("such as 8x8x8"));

@@ -1,8 +1,10 @@
 //! Hosts, NICs and a master, driven by events.
 
+mod healing;
+mod master;
 mod nodes;
 
-use gannet_lattice::{Direction, Lattice, Node};
+use gannet_lattice::{Direction, LINKS, Lattice, Node};
 use gannet_lofamo::{
     Host, HostAction, Master, MasterAction, Mode, Nic, NicAction, Thresholds, Timing,
 };
@@ -28,6 +30,16 @@ pub(super) enum Fate {
     Known { after_ns: u64 },
 }
 
+/// A fault of a trial, and what has become of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Case {
+    pub fault: Fault,
+    pub fate: Fate,
+    /// When it could first be noticed; `None` before.
+    pub since_ns: Option<u64>,
+    pub has_healed: bool,
+}
+
 /// What of a node is not in its machines.
 #[derive(Clone, Copy, Debug, Default)]
 struct Desk {
@@ -44,7 +56,17 @@ struct Desk {
     busy: u8,
     /// One bit a link: credit words come in.
     flowing: u8,
+    /// Errors of each link, as far as they are counted.
+    errors: [u8; LINKS],
+    /// One bit each, of [`BEAT`], [`READ`] and [`TICK`]: the next is no longer to come.
+    stopped: u8,
+    /// The last master that the host has heard of, by number.
+    master: u32,
 }
+
+const BEAT: u8 = 1;
+const READ: u8 = 2;
+const TICK: u8 = 4;
 
 /// A machine of many nodes, from a healthy state on.
 pub struct Simulation {
@@ -61,8 +83,12 @@ pub struct Simulation {
     /// Earliest timer event of the master under way.
     master_timer_ns: u64,
     desks: Vec<Desk>,
+    /// What is broken, what is or was until just now, and what ever was in this trial.
     pub(in crate::awareness) truth: Truth,
-    pub(in crate::awareness) faults: Vec<(Fault, Fate)>,
+    pub(in crate::awareness) excused: Truth,
+    pub(in crate::awareness) ever: Truth,
+    pub(in crate::awareness) faults: Vec<Case>,
+    seat: master::Seat,
     /// Faults that have begun.
     begun: usize,
     /// Faults that have begun and are not known.
@@ -97,6 +123,9 @@ impl Simulation {
             master_timer_ns: NEVER,
             desks: vec![Desk::default(); lattice.nodes()],
             truth: Truth::new(lattice),
+            excused: Truth::new(lattice),
+            ever: Truth::new(lattice),
+            seat: master::Seat::new(false),
             faults: Vec::new(),
             begun: 0,
             open: 0,
@@ -167,13 +196,17 @@ impl Simulation {
     }
 
     /// Begins anew from the healthy state, with beats in phases of `random`, and `faults` to come.
-    pub fn restart(&mut self, mut random: Random, faults: Vec<Fault>) {
+    /// A master that is mortal runs on the host of a node.
+    pub fn restart(&mut self, mut random: Random, faults: Vec<Fault>, has_mortal_master: bool) {
         self.nics.clone_from(&self.healthy.0);
         self.hosts.clone_from(&self.healthy.1);
         self.master.clone_from(&self.healthy.2);
         self.master_timer_ns = NEVER;
         self.desks.clone_from(&self.healthy.3);
-        self.truth.repair();
+        for truth in [&mut self.truth, &mut self.excused, &mut self.ever] {
+            truth.repair();
+        }
+        self.seat = master::Seat::new(has_mortal_master);
         self.queue.clear();
         (self.now_ns, self.begun, self.open) = (0, 0, 0);
         self.false_claims.clear();
@@ -189,10 +222,19 @@ impl Simulation {
         }
         for (index, fault) in faults.iter().enumerate() {
             self.queue.push(fault.at_ns, Event::Fault(index as u32));
+            if let Some(at_ns) = fault.until_ns {
+                self.queue.push(at_ns, Event::Heal(index as u32));
+            }
         }
         self.faults.clear();
-        self.faults.extend(faults.into_iter().map(|fault| (fault, Fate::Open)));
+        self.faults.extend(faults.into_iter().map(|fault| Case {
+            fault,
+            fate: Fate::Open,
+            since_ns: None,
+            has_healed: false,
+        }));
         self.random = random;
+        self.begin_lulls();
         for node in self.lattice.all() {
             self.arm_nic(node);
             self.arm_host(node);
@@ -255,6 +297,12 @@ impl Simulation {
             Event::Answer(answer) => self.answer(&answer),
             Event::MasterTimer => self.master_timer(),
             Event::Fault(index) => self.fault(index as usize),
+            Event::Heal(index) => self.heal(index as usize),
+            Event::HealKnown => self.judge_by_what_lasts(),
+            Event::Lull(node, direction) => self.lull(node, direction),
+            Event::Flow(node, direction) => self.flow(node, direction),
+            Event::TakeOver => self.take_over(),
+            Event::NewMaster(node) => self.hear_of_master(node),
         }
     }
 }

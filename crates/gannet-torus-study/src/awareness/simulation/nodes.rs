@@ -1,31 +1,25 @@
 //! What faults do, hosts, NICs and links, and the master with its network.
 
 use gannet_lattice::{Direction, Node};
-use gannet_lofamo::{
-    Answer, Host, HostAction, Master, MasterAction, Mode, Nic, NicAction, Readings, Report,
-};
+use gannet_lofamo::{Host, HostAction, Mode, Nic, NicAction, Readings, Thresholds};
 use gannet_wire::lofamo::{DIAGNOSTIC_WORDS, Diagnostic, Status};
 
-use super::{Fate, NEVER, Simulation, brief};
+use super::{BEAT, Fate, NEVER, READ, Simulation, TICK, brief};
 use crate::awareness::events::Event;
-use crate::awareness::fault::FaultKind;
-use crate::awareness::truth::{false_claim, is_known};
+use crate::awareness::fault::{Errors, Fault, FaultKind};
+use crate::awareness::truth::is_known;
 
-/// From one error of a flaky cable to the next, in the mean: 1e-6 of 28 Gbit/s.
-const ERROR_GAP_NS: f64 = 36_000.0;
-/// Bits of a link in a nanosecond.
-const BITS_PER_NS: u64 = 28;
+/// Bits between two errors of a link: 36 us of 28 Gbit/s.
+const ERROR_GAP_BITS: u64 = 36_000 * 28;
 /// Part of the messages that a flaky cable loses.
 const LOSS: f64 = 0.01;
 /// A reading over the threshold of a sensor.
 const HOT: Readings = Readings { temperature_c: 85.0, ..Readings::USUAL };
 
-/// Errors of a flaky cable that are simulated: more than any threshold in use.
-const ERRORS: u32 = 16;
-
 impl Simulation {
     pub(super) fn host_beats(&mut self, node: Node) {
         if !self.truth.host_works(node) {
+            self.desks[node.index()].stopped |= BEAT;
             return;
         }
         let now_ns = self.now_ns;
@@ -44,6 +38,7 @@ impl Simulation {
 
     pub(super) fn nic_ticks(&mut self, node: Node) {
         if !self.truth.nic_works(node) {
+            self.desks[node.index()].stopped |= TICK;
             return;
         }
         let now_ns = self.now_ns;
@@ -68,6 +63,7 @@ impl Simulation {
 
     pub(super) fn host_reads(&mut self, node: Node) {
         if !self.truth.host_works(node) {
+            self.desks[node.index()].stopped |= READ;
             return;
         }
         let now_ns = self.now_ns;
@@ -168,7 +164,7 @@ impl Simulation {
         self.tell(|| format!("NIC of {node} sends on {direction}: {}", brief(&diagnostic)));
         let message_ns = DIAGNOSTIC_WORDS as u64 * self.surroundings.credit_ns;
         let mut arrival_ns = now_ns + message_ns + self.surroundings.flight_ns;
-        if self.truth.cable(self.lattice.cable(node, direction)) == Status::Sick {
+        if self.truth.line(node, direction) == Status::Sick {
             // What is lost comes again, after the own descriptor.
             while self.random.chance(LOSS) {
                 arrival_ns += 2 * message_ns;
@@ -188,7 +184,7 @@ impl Simulation {
     }
 
     pub(super) fn arrive(&mut self, node: Node, direction: Direction, diagnostic: Diagnostic) {
-        if !self.truth.link_works(node, direction) {
+        if !self.truth.hears(node, direction) {
             return;
         }
         let now_ns = self.now_ns;
@@ -198,13 +194,35 @@ impl Simulation {
     }
 
     pub(super) fn link_error(&mut self, node: Node, direction: Direction) {
-        if !self.truth.link_works(node, direction) {
+        let far = self.lattice.neighbour(node, direction);
+        let is_flaky = self.truth.line(far, direction.opposite()) == Status::Sick;
+        if !is_flaky || !self.truth.hears(node, direction) {
             return;
         }
-        let (now_ns, bits) = (self.now_ns, ERROR_GAP_NS as u64 * BITS_PER_NS);
+        let count = &mut self.desks[node.index()].errors[direction.index()];
+        *count = count.saturating_add(1);
+        if u32::from(*count) == Thresholds::default().corrected_per_minute + 1 {
+            self.note_errors(node, direction);
+        }
+        let now_ns = self.now_ns;
         self.nic(node, |nic, out| {
-            nic.link_errors(now_ns, direction, bits, 1, &mut |a| out.push(a));
+            nic.link_errors(now_ns, direction, ERROR_GAP_BITS, 1, &mut |a| out.push(a));
         });
+    }
+
+    /// A link has more errors than are borne: the fault of its cable can be noticed.
+    fn note_errors(&mut self, node: Node, direction: Direction) {
+        for truth in [&mut self.truth, &mut self.excused, &mut self.ever] {
+            truth.note_errors(node, direction);
+        }
+        let far = (self.lattice.neighbour(node, direction), direction.opposite());
+        let is_it = |fault: &Fault| {
+            let end = (fault.node, fault.direction);
+            fault.kind == FaultKind::CableFlaky && (end == (node, direction) || end == far)
+        };
+        for case in self.faults[..self.begun].iter_mut().filter(|case| is_it(&case.fault)) {
+            case.since_ns.get_or_insert(self.now_ns);
+        }
     }
 
     /// Lets a host act, and does what it asks for.
@@ -229,16 +247,22 @@ impl Simulation {
     }
 
     pub(super) fn fault(&mut self, index: usize) {
-        let fault = self.faults[index].0;
+        let fault = self.faults[index].fault;
         self.tell(|| format!("FAULT: {fault}"));
         self.begun += 1;
         if is_known(&self.master, &fault) {
-            self.faults[index].1 = Fate::KnownBefore;
+            self.faults[index].fate = Fate::KnownBefore;
         } else {
             self.open += 1;
         }
-        self.truth.apply(&fault);
-        let node = fault.node;
+        // Of errors that are many, all times count from the first.
+        let is_at_once = fault.kind != FaultKind::CableFlaky || fault.errors == Errors::MANY;
+        self.faults[index].since_ns = is_at_once.then_some(self.now_ns);
+        for truth in [&mut self.truth, &mut self.excused, &mut self.ever] {
+            truth.apply(&fault);
+        }
+        let (node, direction) = (fault.node, fault.direction);
+        let far = self.lattice.neighbour(node, direction);
         match fault.kind {
             FaultKind::HostHung | FaultKind::SensorHigh => {}
             FaultKind::NicDead | FaultKind::NodeDead => {
@@ -248,23 +272,19 @@ impl Simulation {
                     self.fall_silent(far, direction.opposite());
                 }
             }
-            FaultKind::ServiceDown => {
-                self.hosts[node.index()].statuses_mut().service_network = Status::Failed;
-            }
-            FaultKind::HostSick => {
-                self.hosts[node.index()].statuses_mut().memory = Status::Sick;
-            }
+            FaultKind::ServiceDown | FaultKind::HostSick => self.set_statuses(node),
             FaultKind::CableCut => {
-                let direction = fault.direction();
                 self.fall_silent(node, direction);
-                self.fall_silent(self.lattice.neighbour(node, direction), direction.opposite());
+                self.fall_silent(far, direction.opposite());
             }
-            FaultKind::CableFlaky => self.become_flaky(node, fault.direction()),
+            FaultKind::CableHalfCut => self.fall_silent(far, direction.opposite()),
+            FaultKind::CableFlaky => self.become_flaky(&fault),
         }
+        self.look_after_master();
     }
 
     /// No more credit words come to `node` on this link; the last came a moment ago.
-    fn fall_silent(&mut self, node: Node, direction: Direction) {
+    pub(super) fn fall_silent(&mut self, node: Node, direction: Direction) {
         let bit = 1 << direction.index();
         if self.desks[node.index()].flowing & bit == 0 {
             return;
@@ -280,101 +300,16 @@ impl Simulation {
         self.queue.push(last_ns + self.timing.link_silence_ns, Event::LinkSilent(node));
     }
 
-    fn become_flaky(&mut self, node: Node, direction: Direction) {
+    fn become_flaky(&mut self, fault: &Fault) {
+        let Fault { node, direction, errors, .. } = *fault;
         for (end, direction) in
             [(node, direction), (self.lattice.neighbour(node, direction), direction.opposite())]
         {
             let mut at_ns = self.now_ns;
-            for _ in 0..ERRORS {
-                at_ns += self.random.exponential(ERROR_GAP_NS) as u64;
+            for _ in 0..errors.count {
+                at_ns += self.random.exponential(errors.gap_ns as f64) as u64;
                 self.queue.push(at_ns, Event::LinkError(end, direction));
             }
-        }
-    }
-
-    /// Sends over the service network, after a wait; what is lost never arrives.
-    pub(super) fn serve(&mut self, wait_ns: u64, event: Event) {
-        if let Some(delay_ns) = self.surroundings.service_delay(&mut self.random) {
-            self.queue.push(self.now_ns + wait_ns + delay_ns, event);
-        }
-    }
-
-    /// Lets the master act, and does what it asks for.
-    fn master(&mut self, act: impl FnOnce(&mut Master, &mut Vec<MasterAction>)) {
-        let mut actions = std::mem::take(&mut self.master_actions);
-        act(&mut self.master, &mut actions);
-        for action in actions.drain(..) {
-            match action {
-                MasterAction::Acknowledge(to, receipt) => {
-                    self.serve(0, Event::Acknowledged(to, receipt));
-                }
-                MasterAction::Probe(node, number) => {
-                    self.tell(|| format!("the master probes {node}"));
-                    self.serve(0, Event::Probe(node, number));
-                }
-                MasterAction::Changed(node) => self.changed(node),
-            }
-        }
-        self.master_actions = actions;
-        if let Some(at_ns) = self.master.deadline_ns().filter(|&at| at < self.master_timer_ns) {
-            self.master_timer_ns = at_ns;
-            self.queue.push(at_ns, Event::MasterTimer);
-        }
-    }
-
-    pub(super) fn master_timer(&mut self) {
-        let now_ns = self.now_ns;
-        if self.master_timer_ns == now_ns {
-            self.master_timer_ns = NEVER;
-            self.master(|master, out| master.poll(now_ns, &mut |a| out.push(a)));
-        }
-    }
-
-    pub(super) fn report(&mut self, report: &Report) {
-        let now_ns = self.now_ns;
-        self.tell(|| {
-            let descriptor = report.descriptor;
-            let diagnostic = Diagnostic { descriptor, relayed: report.relayed };
-            format!("the master hears from {}: {}", report.from, brief(&diagnostic))
-        });
-        self.master(|master, out| master.report(now_ns, report, &mut |a| out.push(a)));
-    }
-
-    pub(super) fn probe(&mut self, node: Node, number: u32) {
-        if self.truth.can_deliver(node) {
-            let own = self.nics[node.index()].own(self.now_ns);
-            let answer = self.hosts[node.index()].probed(number, own);
-            self.serve(self.surroundings.wake_ns, Event::Answer(answer));
-        }
-    }
-
-    pub(super) fn answer(&mut self, answer: &Answer) {
-        let now_ns = self.now_ns;
-        self.tell(|| format!("{} answers the master", answer.from));
-        self.master(|master, out| master.answer(now_ns, answer, &mut |a| out.push(a)));
-    }
-
-    /// The master has changed its mind about `node`: which faults does it know now, and is it right?
-    fn changed(&mut self, node: Node) {
-        let picture = *self.master.picture(node);
-        self.tell(|| {
-            let links = picture.links.map(Status::name).join(" ");
-            let (host, nic) = (picture.host, picture.nic);
-            format!("the master holds {node} for: host {host}, NIC {nic}, links {links}")
-        });
-        let now_ns = self.now_ns;
-        for index in 0..self.begun {
-            let (fault, fate) = self.faults[index];
-            if fate == Fate::Open && is_known(&self.master, &fault) {
-                let after_ns = now_ns - fault.at_ns;
-                self.faults[index].1 = Fate::Known { after_ns };
-                self.open -= 1;
-                self.tell(|| format!("KNOWN after {:.6} s: {fault}", after_ns as f64 * 1e-9));
-            }
-        }
-        if let Some(claim) = false_claim(self.lattice, &self.master, &self.truth, node) {
-            self.tell(|| format!("FALSE: {claim}"));
-            self.false_claims.push((now_ns, claim));
         }
     }
 }

@@ -40,6 +40,9 @@ impl<const V: usize> Partition<V> {
             let to = self.traffic.lattice.node(self.rules.packing.unpack(packet.destination));
             let packet = self.routed(id, to, packet)?;
             self.tally.replayed += 1;
+            if self.window.contains(&now) {
+                self.tally.window_replayed_flits += u64::from(packet.flits);
+            }
             return Some(packet);
         }
         let source = &mut self.sources[node];
@@ -59,7 +62,12 @@ impl<const V: usize> Partition<V> {
     fn routed(&mut self, from: Node, to: Node, packet: Packet) -> Option<Packet> {
         let Some(via) = self.rules.routes.way(from, to) else {
             self.tally.refused += 1;
-            self.tally.marked_done += u64::from(self.window.contains(&packet.born));
+            if self.window.contains(&packet.born) {
+                self.tally.marked_done += 1;
+                // Those that were sent before are counted as lost.
+                let is_first = packet.replays == 0;
+                self.tally.window_refused_flits += u64::from(packet.flits) * u64::from(is_first);
+            }
             return None;
         };
         let (lattice, packing) = (self.traffic.lattice, self.rules.packing);

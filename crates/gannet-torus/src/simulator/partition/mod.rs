@@ -330,6 +330,9 @@ impl<const V: usize> Partition<V> {
             return;
         }
         if departure.packet.damaged {
+            if self.window.contains(&at) {
+                self.tally.window_thrown_flits += u64::from(departure.packet.flits);
+            }
             self.lose(departure.packet, now);
             return;
         }
@@ -344,6 +347,9 @@ impl<const V: usize> Partition<V> {
     /// Counts a lost packet, and tells its source.
     fn lose(&mut self, packet: Packet, now: u32) {
         self.tally.lost += 1;
+        if self.window.contains(&now) {
+            self.tally.window_lost_flits += u64::from(packet.flits);
+        }
         let Some(wait) = self.replay_after else {
             self.tally.marked_done += u64::from(self.window.contains(&packet.born));
             return;

@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use gannet_measure::quantity::Span;
-use gannet_torus_study::awareness::{CampaignReport, Distribution, Limits, TrialResult};
+use gannet_torus_study::awareness::{
+    CampaignReport, Distribution, Limits, PUBLISHED_PERIODS, TrialResult,
+};
 
 use super::Report;
 use super::trials::{Judged, trials_of};
@@ -22,7 +24,7 @@ pub fn end_of_trial(out: &mut impl Write, result: &TrialResult) -> io::Result<()
     writeln!(
         out,
         "{} faults known, {} beyond the rule, {} known before, {} unreachable, {} undetected, {} false reports",
-        result.known.len(),
+        result.known.len() + result.known_by_next.len(),
         result.known_beyond_rule,
         result.known_before,
         result.unreachable,
@@ -73,6 +75,10 @@ fn print_campaign(out: &mut impl Write, campaign: &Judged<CampaignReport>) -> io
         report.false_reports,
         report.late
     )?;
+    if report.healed > 0 || report.takeovers > 0 {
+        let (healed, takeovers) = (grouped(report.healed), grouped(report.takeovers));
+        writeln!(out, "  {healed} faults healed unknown in time; {takeovers} masters took over")?;
+    }
     let headings = ["mean", "median", "99 %", "longest"];
     let units = headings.map(|_| format!("{:>11}", "ms"));
     writeln!(out, "  {:<22}{:>11}{}", "aware after", "faults", units.concat())?;
@@ -81,6 +87,9 @@ fn print_campaign(out: &mut impl Write, campaign: &Judged<CampaignReport>) -> io
         line(out, kind.kind.name(), &kind.awareness)?;
     }
     line(out, "all", &report.awareness)?;
+    if report.awareness_of_next.count > 0 {
+        line(out, "by the next master", &report.awareness_of_next)?;
+    }
     print_limits(out, report)?;
     for (failure, replay) in report.failures.iter().zip(&campaign.replays) {
         writeln!(out, "  trial {}: {}\n    {replay}", failure.trial, failure.what)?;
@@ -96,7 +105,13 @@ fn print_limits(out: &mut impl Write, report: &CampaignReport) -> io::Result<()>
         None => return writeln!(out, "  limits: none; no neighbours, or nothing known"),
     };
     let (mean_ms, worst_ms) = (mean_s * 1e3, worst_s * 1e3);
-    writeln!(out, "  limits: mean {mean_ms:.1} ms, longest {worst_ms:.1} ms: {verdict}")
+    writeln!(out, "  limits: mean {mean_ms:.1} ms, longest {worst_ms:.1} ms: {verdict}")?;
+    let (published_ms, beats) =
+        (PUBLISHED_PERIODS * report.period_s * 1e3, report.beats_per_period);
+    writeln!(
+        out,
+        "  published: {published_ms:.1} ms, at a beat in T; here there are {beats:.2} beats in T"
+    )
 }
 
 fn line(out: &mut impl Write, name: &str, times: &Distribution) -> io::Result<()> {
