@@ -14,8 +14,14 @@ use rustix::io::Errno;
 
 use crate::port::Port;
 
+/// Most ports of a driver.
+pub const PORTS_MAX: usize = 16;
+
 /// How long a driver sleeps while a cable takes no frames.
 const BLOCKED_NS: u64 = 100_000;
+/// A port by which nothing has come for so long, while frames went elsewhere, is looked at only so often.
+const QUIET_NS: u64 = 100_000;
+const LOOK_NS: u64 = 5_000;
 
 /// What came and went by a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,6 +48,9 @@ struct Plugged {
     counters: PortCounters,
     /// The cable has not taken all that was due.
     is_blocked: bool,
+    /// When it was last looked whether a frame had come, and when one had.
+    looked_at: u64,
+    heard_at: u64,
 }
 
 /// What takes the frames that ports bring, and has those that are to be sent.
@@ -114,12 +123,18 @@ impl<S: Speaker> Driver<S> {
     }
 
     /// Plugs the end of a cable into the port of this number, in the place of any other.
+    ///
+    /// # Panics
+    /// When `number` is not below [`PORTS_MAX`].
     pub fn plug(&mut self, number: usize, port: Box<dyn Port + Send>) {
+        assert!(number < PORTS_MAX, "port {number} of {PORTS_MAX}");
         if self.ports.len() <= number {
             self.ports.resize_with(number + 1, || None);
         }
         let counters = PortCounters::default();
-        self.ports[number] = Some(Plugged { port, counters, is_blocked: false });
+        let (looked_at, heard_at) = (0, self.clock.now_ns());
+        let plugged = Plugged { port, counters, is_blocked: false, looked_at, heard_at };
+        self.ports[number] = Some(plugged);
     }
 
     /// The node.
@@ -152,11 +167,14 @@ impl<S: Speaker> Driver<S> {
     /// Takes what has come and lets time pass; gives whether a frame came. What is posted before the next
     /// [`send`](Self::send) leaves with what is due.
     pub fn receive(&mut self) -> bool {
-        // Frames that waited while this thread did not run are heard before the silence is judged.
+        // Frames that waited while this thread did not run are heard before the silence is judged: all that came up to
+        // LOOK_NS ago.
         let now = self.clock.now_ns();
         let mut is_busy = false;
         for (number, plugged) in self.ports.iter_mut().enumerate() {
-            if let Some(plugged) = plugged {
+            if let Some(plugged) = plugged
+                && plugged.is_worth_a_look(now, self.busy_at)
+            {
                 is_busy |= plugged.receive(&mut self.node, number, now);
             }
         }
@@ -201,24 +219,26 @@ impl<S: Speaker> Driver<S> {
         let deadline = self.node.next_deadline().unwrap_or(u64::MAX).saturating_sub(now);
         let blocked = self.ports.iter().flatten().any(|plugged| plugged.is_blocked);
         let wait_ns = most_ns.min(deadline).min(if blocked { BLOCKED_NS } else { u64::MAX });
+        let own = self.node.descriptor();
         let ports = self.ports.iter().flatten().map(|plugged| plugged.port.descriptor());
-        let mut descriptors: Vec<PollFd<'_>> = self
-            .node
-            .descriptor()
-            .into_iter()
-            .chain(ports)
-            .map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN))
-            .collect();
+        let mut all = own.into_iter().chain(ports);
+        let count = all.clone().count();
+        let Some(first) = all.clone().next() else {
+            std::thread::sleep(Duration::from_nanos(wait_ns));
+            return Ok(());
+        };
+        let mut descriptors: [PollFd<'_>; PORTS_MAX + 1] = std::array::from_fn(|_| {
+            PollFd::from_borrowed_fd(all.next().unwrap_or(first), PollFlags::IN)
+        });
         let wait = Timespec {
             tv_sec: (wait_ns / 1_000_000_000) as i64,
             tv_nsec: (wait_ns % 1_000_000_000) as i64,
         };
-        match poll(&mut descriptors, Some(&wait)) {
+        match poll(&mut descriptors[..count], Some(&wait)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let first = descriptors.first().is_some_and(|it| it.revents().contains(PollFlags::IN));
-        if first && self.node.descriptor().is_some() {
+        if own.is_some() && descriptors[0].revents().contains(PollFlags::IN) {
             self.node.woken();
         }
         Ok(())
@@ -226,7 +246,14 @@ impl<S: Speaker> Driver<S> {
 }
 
 impl Plugged {
+    /// Whether a frame is to be expected, or it has not been looked for one for long; a look costs a system call.
+    fn is_worth_a_look(&self, now: u64, busy_at: u64) -> bool {
+        let is_quiet = self.heard_at.saturating_add(QUIET_NS) < busy_at;
+        !is_quiet || now >= self.looked_at.saturating_add(LOOK_NS)
+    }
+
     fn receive(&mut self, node: &mut impl Speaker, number: usize, now: u64) -> bool {
+        self.looked_at = now;
         let counters = &mut self.counters;
         let before = counters.taken;
         let received = self.port.receive(&mut |frame| match node.accept(number, frame, now) {
@@ -237,6 +264,9 @@ impl Plugged {
             }
         });
         let came = counters.taken > before;
+        if came {
+            self.heard_at = now;
+        }
         match received {
             Ok(were_all) => came || !were_all,
             Err(error) => self.failed(&error) || came,
@@ -265,5 +295,91 @@ impl Plugged {
         self.counters.failures += 1;
         self.counters.failure = Some(error.kind());
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::BorrowedFd;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// Takes all, and says nothing.
+    #[derive(Debug)]
+    struct Listener;
+
+    impl Speaker for Listener {
+        fn accept(&mut self, _: usize, _: &[u8], _: u64) -> Result<(), FrameError> {
+            Ok(())
+        }
+
+        fn emit(&mut self, _: usize, _: &mut [u8], _: u64) -> usize {
+            0
+        }
+
+        fn advance(&mut self, _: u64) {}
+
+        fn next_deadline(&self) -> Option<u64> {
+            None
+        }
+    }
+
+    /// Counts the looks at it, and has a frame at each or at none.
+    #[derive(Debug)]
+    struct Counting {
+        looks: Arc<AtomicU64>,
+        is_busy: bool,
+    }
+
+    impl Port for Counting {
+        fn frame_bytes(&self) -> usize {
+            64
+        }
+
+        fn window_bytes(&self) -> usize {
+            64
+        }
+
+        fn send(&mut self, _: &mut dyn FnMut(&mut [u8]) -> usize) -> io::Result<bool> {
+            Ok(true)
+        }
+
+        fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
+            self.looks.fetch_add(1, Ordering::Relaxed);
+            if self.is_busy {
+                take(&[0; 64]);
+            }
+            Ok(true)
+        }
+
+        fn descriptor(&self) -> BorrowedFd<'_> {
+            unreachable!("nobody sleeps")
+        }
+    }
+
+    #[test]
+    fn a_quiet_port_is_looked_at_rarely_while_another_is_busy() {
+        let mut driver = Driver::new(Listener, 0);
+        let looks = [true, false].map(|is_busy| {
+            let looks = Arc::new(AtomicU64::new(0));
+            let port = Counting { looks: Arc::clone(&looks), is_busy };
+            driver.plug(usize::from(!is_busy), Box::new(port));
+            looks
+        });
+        while driver.now() <= 2 * QUIET_NS {
+            driver.step();
+        }
+        let count = || looks.each_ref().map(|looks| looks.load(Ordering::Relaxed));
+        let (before, begin) = (count(), driver.now());
+        let mut steps = 0;
+        while steps < 1000 || driver.now() <= begin + 2 * LOOK_NS {
+            driver.step();
+            steps += 1;
+        }
+        let ([busy, quiet], time) = (count(), driver.now() - begin);
+        assert_eq!(busy - before[0], steps);
+        assert!((1..=time / LOOK_NS + 1).contains(&(quiet - before[1])), "{quiet} in {time} ns");
     }
 }

@@ -380,7 +380,7 @@ impl fmt::Display for Status {
         if count > 0 || posts > 0 || arrived > 0 {
             writeln!(
                 f,
-                "\n{count} processes use this node: {posts} posts, {failed} of them failed; {arrived} PUTs have arrived for them"
+                "\nprocesses that use this node: {count}; {posts} posts, {failed} of them failed; {arrived} PUTs have arrived for them"
             )?;
         }
         match self.faults.len() {

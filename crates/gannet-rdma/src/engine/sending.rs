@@ -38,10 +38,13 @@ impl<M: PhysicalMemory> Engine<M> {
         }
     }
 
-    /// A packet that only acknowledges or refuses.
+    /// A packet that only acknowledges or refuses; none where the next one with data does that as well.
     fn control_packet(&mut self, out: &mut [u8]) -> Option<Outgoing> {
         let index = self.control.pop_front()?;
         self.flow(index).is_in_control = false;
+        if !self.flow(index).receive.has_refusal() && self.is_next(index) {
+            return None;
+        }
         let refusal = self.flow(index).receive.take_refusal();
         if self.flow(index).receive.has_refusal() {
             self.mark_control(index);
@@ -59,6 +62,21 @@ impl<M: PhysicalMemory> Engine<M> {
         Some(Outgoing { destination: Node(header.destination), address: 0, length: HEADER_LEN })
     }
 
+    /// Whether the next packet that has been read is one of this flow, and still wanted.
+    fn is_next(&self, index: u32) -> bool {
+        self.reads.front().is_some_and(|read| {
+            let is_ready = read.flow == index && read.ready_at <= self.now;
+            is_ready && self.wanted(read).is_some()
+        })
+    }
+
+    /// What a packet that has been read carries, if it still has something to tell.
+    fn wanted(&self, read: &Read) -> Option<Slot> {
+        let send = &self.flows[read.flow as usize].send;
+        let slot = send.slot(read.sequence).copied()?;
+        (send.epoch == read.epoch && send.is_wanted(read.sequence)).then_some(slot)
+    }
+
     /// The next packet that has been read and is still wanted.
     fn data_packet(&mut self, out: &mut [u8]) -> Option<Outgoing> {
         while let Some(read) = self.reads.front().copied() {
@@ -66,11 +84,7 @@ impl<M: PhysicalMemory> Engine<M> {
                 return None;
             }
             self.reads.pop_front();
-            let send = &self.flow(read.flow).send;
-            if send.epoch == read.epoch
-                && let Some(&slot) = send.slot(read.sequence)
-                && send.is_wanted(read.sequence)
-            {
+            if let Some(slot) = self.wanted(&read) {
                 return Some(self.seal_data(&read, slot, out));
             }
         }

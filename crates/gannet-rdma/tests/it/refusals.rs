@@ -160,7 +160,9 @@ fn a_node_given_up_in_the_middle_takes_each_put_at_most_once() {
 
 #[test]
 fn a_get_whose_answer_stays_away_ends() {
-    let mut path = pair(Faults::NONE, |configuration| configuration.replay.attempts = 3);
+    let mut path = pair(Faults::NONE, |configuration| {
+        (configuration.replay.attempts, configuration.timing.read_latency_ns) = (3, 1);
+    });
     path.engines[0].post_get(0, &get(BUFFER_AT, 10, 1)).unwrap();
     let mut packet = [0; 4096];
     let request = path.engines[0].next_packet(0, &mut packet).unwrap();
@@ -329,14 +331,16 @@ fn a_packet_read_in_an_epoch_that_is_over_is_not_sent() {
     let [sender, receiver] = &mut path.engines[..] else { panic!("two engines") };
     sender.memory_mut()[8192..].fill(9);
     let mut packet = [0; 4096];
-    sender.post_put(0, &put(BUFFER_AT, 8000, 1)).unwrap();
+    sender.post_put(0, &put(BUFFER_AT, 12_000, 1)).unwrap();
     assert!(sender.next_packet(0, &mut packet).is_some());
     // The other node knows nothing of the numbers of this one, and says so.
     receiver.post_put(0, &Put { destination: Node(0), ..put(BUFFER_AT, 0, 7) }).unwrap();
     let other = receiver.next_packet(0, &mut packet).unwrap();
     sender.packet_in(0, &packet[..other.length]);
-    assert!(sender.next_packet(0, &mut packet).is_some(), "an acknowledgement");
-    // The second packet waits for the link while the first one is given up.
+    let second = sender.next_packet(0, &mut packet).unwrap();
+    let told = Packet::new_checked(&packet[..second.length]).unwrap();
+    assert_eq!((told.header().sequence(), told.header().acknowledged()), (1, 1));
+    // The third packet waits for the link while the first one is given up.
     assert!(sender.has_packet());
     let mut now = 0;
     while sender.counters().given_up == 0 {

@@ -26,6 +26,21 @@ fn a_packet_no_longer_wanted_does_not_hide_the_one_behind_it() {
 }
 
 #[test]
+fn an_answer_carries_the_acknowledgement() {
+    let mut path = pair(Faults::NONE, |_| ());
+    let [near, far] = &mut path.engines[..] else { panic!("two engines") };
+    let mut packet = [0; 4096];
+    near.post_put(0, &put(BUFFER_AT, 4, 1)).unwrap();
+    let sent = near.next_packet(0, &mut packet).unwrap();
+    far.packet_in(0, &packet[..sent.length]);
+    far.post_put(0, &Put { destination: Node(0), ..put(BUFFER_AT, 4, 2) }).unwrap();
+    let answer = far.next_packet(0, &mut packet).unwrap();
+    let view = Packet::new_checked(&packet[..answer.length]).unwrap();
+    assert_eq!((view.header().tag(), view.header().acknowledged()), (2, 1));
+    assert!(!far.has_packet());
+}
+
+#[test]
 fn a_slow_host_hears_all_its_senders() {
     let mut path = engines(3, Faults::NONE, |configuration| {
         (configuration.limits.posts, configuration.limits.completions) = (200, 201);
