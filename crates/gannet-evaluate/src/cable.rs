@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use gannet_lattice::{Direction, Lattice, Node};
 use gannet_memory::Registration;
-use gannet_rdma::{Completion, Put};
+use gannet_rdma::{Completion, Failure, Put};
 use gannet_torus::Routes;
 use gannet_torus::node::{ConfigurationError, TorusNode};
 use gannet_torus_live::udp::UdpPort;
@@ -31,7 +31,7 @@ const UNDER_WAY: u32 = 8;
 const ADDRESS: u64 = 1 << 40;
 const PAGE_BYTES: u64 = 4096;
 /// Time without a PUT after which there is no path.
-const LOST: Duration = Duration::from_secs(5);
+const LOST: Duration = Duration::from_secs(1);
 /// Most bytes of a PUT.
 pub const BYTES_MAX: u64 = 1 << 26;
 
@@ -67,6 +67,8 @@ pub struct CableRow {
     pub trip_ratio: f64,
     /// Packets that a link sent again.
     pub rewinds: u64,
+    /// Processors that there were for the two threads.
+    pub processors: usize,
 }
 
 /// Why the experiment cannot be made.
@@ -82,12 +84,20 @@ pub enum Error {
     /// PUTs do not arrive.
     #[error("no PUT was acknowledged for {LOST:?}: does the loopback interface pass UDP?")]
     Lost,
+    /// A PUT was not written.
+    #[error("a PUT of {bytes} bytes failed: {failure}")]
+    Failed {
+        /// Its bytes.
+        bytes: u64,
+        /// Why.
+        failure: Failure,
+    },
 }
 
 /// Measures between the first two processors.
 ///
 /// # Errors
-/// When there are no sockets, or frames are too short, or nothing arrives.
+/// When there are no sockets, or frames are too short, or PUTs do not arrive or fail.
 ///
 /// # Panics
 /// When there is no size to be measured.
@@ -109,7 +119,8 @@ pub fn measure(plan: &CablePlan) -> Result<Vec<CableRow>, Error> {
         }
     }
     let rows = rows.into_iter().zip(&plan.bytes);
-    Ok(rows.map(|(figures, &bytes)| figures.row(bytes, plan.frame_bytes)).collect())
+    let row = |(figures, &bytes): (Figures, _)| figures.row(bytes, plan.frame_bytes, cores.count());
+    Ok(rows.map(row).collect())
 }
 
 #[derive(Default)]
@@ -122,7 +133,7 @@ struct Figures {
 }
 
 impl Figures {
-    fn row(self, bytes: u64, frame_bytes: usize) -> CableRow {
+    fn row(self, bytes: u64, frame_bytes: usize, processors: usize) -> CableRow {
         let Self { rates, plain_rates, trips, plain_trips, rewinds } = self;
         let [gbit_per_s, limit_gbit_per_s, half_trip_ns, limit_half_trip_ns] =
             [rates, plain_rates, trips, plain_trips].map(median);
@@ -136,6 +147,7 @@ impl Figures {
             limit_half_trip_ns,
             trip_ratio: half_trip_ns / limit_half_trip_ns,
             rewinds,
+            processors,
         }
     }
 }
@@ -205,12 +217,12 @@ impl Pair {
                 self.near.send();
                 self.near.receive();
                 while let Some(completion) = self.near.node_mut().engine_mut().poll_completion() {
-                    match completion {
-                        Completion::RxDone { .. } => {
-                            is_back = true;
-                            trips.push(sent.elapsed().as_nanos() as f64 / 2.0);
-                        }
-                        _ => is_done = true,
+                    if let Completion::RxDone { .. } = completion {
+                        is_back = true;
+                        trips.push(sent.elapsed().as_nanos() as f64 / 2.0);
+                    } else {
+                        is_done = true;
+                        succeeded(completion, bytes)?;
                     }
                 }
                 if sent.elapsed() > LOST {
@@ -231,7 +243,8 @@ impl Pair {
                 posted += 1;
             }
             self.near.step();
-            while self.near.node_mut().engine_mut().poll_completion().is_some() {
+            while let Some(completion) = self.near.node_mut().engine_mut().poll_completion() {
+                succeeded(completion, bytes)?;
                 done += 1;
                 heard = Instant::now();
             }
@@ -261,6 +274,14 @@ impl Drop for Pair {
         if let Some(far) = self.far.take() {
             let _ = far.join();
         }
+    }
+}
+
+/// Whether a PUT of `bytes` was written.
+fn succeeded(completion: Completion, bytes: u64) -> Result<(), Error> {
+    match completion {
+        Completion::TxDone { outcome: Err(failure), .. } => Err(Error::Failed { bytes, failure }),
+        _ => Ok(()),
     }
 }
 

@@ -26,9 +26,14 @@ impl Cores {
         Self(ordered(allowed.into_iter().flatten().collect(), rank_in_core))
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// Whether each of so many threads can have one of its own.
     pub fn has(&self, threads: usize) -> bool {
-        threads <= self.0.len()
+        threads <= self.count()
     }
 
     /// The processors of the first two threads.

@@ -69,9 +69,9 @@ pub struct HopPlan {
 pub struct HopRow {
     /// What carried them.
     pub hop: Hop,
-    /// Bytes of payload of a packet; those of a PUT are without its end-to-end header.
+    /// Bytes of payload of a packet; of a PUT without the end-to-end header, beside which fewer may fit.
     pub bytes: usize,
-    /// A packet, in ns: the median of the passes.
+    /// So many bytes, in ns: the median of the passes.
     pub ns: f64,
     /// Payload in Gbit/s.
     pub gbit_per_s: f64,
@@ -258,7 +258,8 @@ fn link_ns(form: Form, bytes: usize, time: Duration) -> Result<f64, Error> {
     Ok(ns)
 }
 
-/// Nanoseconds of a packet with `bytes` of a PUT from a node to its neighbour.
+/// Nanoseconds of `bytes` of a PUT from a node to its neighbour, in packets with as many as fit one; the last of them is
+/// shorter.
 fn put_ns(frame_bytes: usize, bytes: usize, time: Duration) -> Result<f64, Error> {
     let lattice: Lattice = "2".parse().expect("a ring of two");
     let routes = Arc::new(Routes::dimension_order(lattice));
@@ -321,9 +322,7 @@ fn put_ns(frame_bytes: usize, bytes: usize, time: Duration) -> Result<f64, Error
     };
     // Links come up by the first.
     message();
-    let data = bytes.min(gannet_wire::rdma::DATA_LEN);
-    let packets = (MESSAGE_BYTES as usize).div_ceil(data);
-    Ok(batch_ns(time, packets, message) * data as f64 / bytes as f64)
+    Ok(batch_ns(time, 1, message) * bytes as f64 / f64::from(MESSAGE_BYTES))
 }
 
 /// Nanoseconds of one of the `count` of a batch.

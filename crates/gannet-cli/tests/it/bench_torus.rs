@@ -40,5 +40,6 @@ fn each_cable_has_plain_datagrams_beside_it() {
         assert!(figure("half_trip_ns") > 0.0, "{row}");
     }
     let table = bench(&["cable", "--bytes", "8"]);
-    assert!(table.contains("half trip us") && table.lines().count() == 2, "{table}");
+    assert!(table.contains("half trip us") && table.lines().count() == 4, "{table}");
+    assert!(rows[0]["processors"].as_u64() > Some(0) && table.contains("processors: "), "{table}");
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,10 +17,11 @@ const WINDOW: u64 = 32;
 const BUFFER_BYTES: u64 = 8 << 20;
 /// Time after which a datagram is taken for lost.
 const LOST: Duration = Duration::from_millis(100);
-/// What a datagram asks for, in its first byte: to be sent back, to be counted, the end.
+/// Time without any after which there is no path.
+const SILENCE: Duration = Duration::from_secs(1);
+/// What a datagram asks for, in its first byte: to be sent back, or to be counted.
 const ECHO: u8 = 0;
 const COUNT: u8 = 1;
-const END: u8 = 2;
 
 /// Figures of datagrams of one length.
 struct Figures {
@@ -42,19 +44,17 @@ impl Datagrams {
             io::Result::Ok(socket)
         };
         let (here, there) = (socket()?, socket()?);
-        let to = there.address()?;
+        let (to, stop) = (there.address()?, AtomicBool::new(false));
         thread::scope(|scope| {
+            let stopped = &stop;
             let answering = scope.spawn(move || {
                 cores.pin(1);
-                answer(&there)
+                answer(&there, stopped)
             });
             let mut asking = Asking { socket: here, to, room: vec![0; CoalescedSocket::ROOM] };
             let figures = sizes.iter().map(|&bytes| asking.figures(bytes, time));
             let figures = figures.collect::<io::Result<Vec<_>>>();
-            while !answering.is_finished() {
-                asking.socket.send(&[END], 1, &to)?;
-                thread::sleep(Duration::from_millis(1));
-            }
+            stop.store(true, Ordering::Relaxed);
             answering.join().unwrap_or_else(|_| Err(io::Error::other("the thread ended")))?;
             Ok(Self(figures?))
         })
@@ -97,14 +97,13 @@ impl Datagrams {
     }
 }
 
-/// Sends back, or counts, what comes.
-fn answer(socket: &CoalescedSocket) -> io::Result<()> {
+/// Sends back, or counts, what comes, until it is stopped.
+fn answer(socket: &CoalescedSocket, stop: &AtomicBool) -> io::Result<()> {
     let (mut room, mut count) = (vec![0; CoalescedSocket::ROOM], 0u64);
-    loop {
+    while !stop.load(Ordering::Relaxed) {
         let Some(message) = socket.receive(&mut room)? else { continue };
         let (bytes, datagram) = (&room[..message.bytes], message.datagram);
         match bytes.first() {
-            Some(&END) => return Ok(()),
             Some(&COUNT) => {
                 count += bytes.chunks(datagram).len() as u64;
                 socket.send(&count.to_le_bytes(), 8, &message.sender)?;
@@ -112,6 +111,12 @@ fn answer(socket: &CoalescedSocket) -> io::Result<()> {
             _ => _ = socket.send(bytes, datagram, &message.sender)?,
         }
     }
+    Ok(())
+}
+
+fn silent() -> io::Error {
+    let what = "no datagram came back in 1 s: does the loopback interface pass UDP?";
+    io::Error::new(io::ErrorKind::TimedOut, what)
 }
 
 /// The side that measures.
@@ -125,11 +130,16 @@ impl Asking {
     fn figures(&mut self, bytes: u64, time: Duration) -> io::Result<Figures> {
         let datagram = vec![ECHO; (bytes as usize).min(CoalescedSocket::BYTES_MAX)];
         let mut trips = Vec::new();
-        let begin = Instant::now();
+        let (begin, mut heard) = (Instant::now(), Instant::now());
         while trips.len() < 120 || begin.elapsed() < time {
             let sent = Instant::now();
             self.socket.send(&datagram, datagram.len(), &self.to)?;
             while self.socket.receive(&mut self.room)?.is_none() && sent.elapsed() < LOST {}
+            if sent.elapsed() < LOST {
+                heard = Instant::now();
+            } else if heard.elapsed() > SILENCE {
+                return Err(silent());
+            }
             trips.push(sent.elapsed().as_nanos() as f64 / 2.0);
         }
         // The first ones are for the other thread to come to its processor.
@@ -145,8 +155,9 @@ impl Asking {
         let together = fit.clamp(1, WINDOW as usize / 2);
         let message = vec![COUNT; together * datagram];
         let mut counted = self.counted(&message[..datagram], datagram)?;
-        let (first, mut sent, mut heard) = (counted, counted, Instant::now());
+        let (first, mut sent) = (counted, counted);
         let begin = Instant::now();
+        let (mut heard, mut lost) = (begin, begin);
         while begin.elapsed() < time || counted < first + 4 * WINDOW {
             while sent - counted + together as u64 <= WINDOW
                 && self.socket.send(&message, datagram, &self.to)?
@@ -155,10 +166,11 @@ impl Asking {
             }
             if let Some(count) = self.count()? {
                 (counted, heard) = (count, Instant::now());
-            } else if heard.elapsed() > LOST {
+            } else if heard.elapsed() > SILENCE {
+                return Err(silent());
+            } else if heard.max(lost).elapsed() > LOST {
                 // They are not sent again, and the count goes on without them.
-                sent = counted;
-                heard = Instant::now();
+                (sent, lost) = (counted, Instant::now());
             }
         }
         Ok((counted - first) as f64 / begin.elapsed().as_secs_f64())
@@ -166,7 +178,8 @@ impl Asking {
 
     /// The count, from which on others are counted.
     fn counted(&mut self, message: &[u8], datagram: usize) -> io::Result<u64> {
-        loop {
+        let begin = Instant::now();
+        while begin.elapsed() <= SILENCE {
             self.socket.send(message, datagram, &self.to)?;
             let sent = Instant::now();
             let mut last = None;
@@ -177,6 +190,7 @@ impl Asking {
                 return Ok(count);
             }
         }
+        Err(silent())
     }
 
     fn count(&mut self) -> io::Result<Option<u64>> {

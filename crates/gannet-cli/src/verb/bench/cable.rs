@@ -69,5 +69,7 @@ fn print(out: &mut impl Write, rows: &[CableRow]) -> io::Result<()> {
             row.limit_half_trip_ns / 1e3,
             row.trip_ratio
         )
-    })
+    })?;
+    let processors = rows.first().map_or(0, |row| row.processors);
+    writeln!(out, "\nprocessors: {processors}")
 }
