@@ -2,4 +2,5 @@
 
 mod conformance;
 mod host;
+mod interfaces;
 mod machine;
