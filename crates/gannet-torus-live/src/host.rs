@@ -67,6 +67,9 @@ pub struct Host {
     /// What each port has met that is no neighbour, in words.
     strangers: Vec<Option<String>>,
     notices: Vec<Notice>,
+    /// Host and life of each node, as the engine knows them, and after how many changes of the machine they were looked at.
+    peers: BTreeMap<Node, (HostId, u64)>,
+    looked_at: Option<u64>,
 }
 
 impl Host {
@@ -87,6 +90,8 @@ impl Host {
             probe_at: 0,
             strangers,
             notices: Vec::new(),
+            peers: BTreeMap::new(),
+            looked_at: None,
         }
     }
 
@@ -165,6 +170,26 @@ impl Host {
         self.notices.extend(notices);
         let forgotten = self.notices.len().saturating_sub(NOTICES_MAX);
         self.notices.drain(..forgotten);
+        self.meet_again();
+    }
+
+    /// Tells the engine of nodes that have begun anew.
+    fn meet_again(&mut self) {
+        let Some((node, order)) = self.node.as_mut().zip(self.member.order()) else { return };
+        let changes = Some(self.member.changes());
+        if std::mem::replace(&mut self.looked_at, changes) == changes {
+            return;
+        }
+        for (at, it) in order.nodes.iter().enumerate() {
+            let peer = Node(at as u32);
+            let Some(advert) = self.member.adverts().find(|advert| advert.host == it.host) else {
+                continue;
+            };
+            let now = (advert.host, advert.life);
+            if self.peers.insert(peer, now).is_some_and(|before| before != now) {
+                node.engine_mut().renewed(peer, first_epoch(advert.life));
+            }
+        }
     }
 
     fn obey(&mut self, order: &Order) -> Result<(), String> {
@@ -179,8 +204,9 @@ impl Host {
         let is_same_epoch = self.node.as_ref().is_some_and(|node| node.epoch() == epoch);
         let is_other = self.shape != Some(shape) || is_same_epoch && self.followed != order.number;
         let session = (self.member.setup().life as u32).wrapping_add(order.number as u32).max(1);
-        let configuration =
+        let mut configuration =
             self.patience.configure(lattice, node, shape.frame_bytes, self.window_bytes, session);
+        configuration.engine.epoch = first_epoch(self.member.setup().life);
         let channels = configuration.link.virtual_channels as u8;
         let (routes, ..) = Routes::around(&faults(order, lattice), channels)
             .map_err(|refused| refused.to_string())?;
@@ -192,8 +218,9 @@ impl Host {
                 }
             }
             _ => {
-                let mut node = TorusNode::new(configuration, vec![0; 2 * PAGE], routes, epoch)
-                    .map_err(|error| error.to_string())?;
+                let mut node =
+                    TorusNode::new(configuration, vec![0; 2 * PAGE], routes, epoch)
+                        .map_err(|error| error.to_string())?;
                 let page = Registration {
                     process: 0,
                     start: PROBE_ADDRESS,
@@ -203,14 +230,15 @@ impl Host {
                 };
                 node.engine_mut().register(&page).map_err(|error| error.to_string())?;
                 (self.node, self.shape, self.probing) = (Some(node), Some(shape), None);
+                (self.peers, self.looked_at) = (BTreeMap::new(), None);
             }
         }
         self.followed = order.number;
         Ok(())
     }
 
-    /// Takes what has become of the last probe, and sends the next one.
-    fn probe_others(&mut self, now: u64) {
+    /// Takes what has become of the last probe.
+    fn take_completions(&mut self, now: u64) {
         let Some(node) = &mut self.node else { return };
         while let Some(completion) = node.engine_mut().poll_completion() {
             if let Completion::TxDone { request, outcome, .. } = completion
@@ -226,6 +254,11 @@ impl Host {
                 }
             }
         }
+    }
+
+    /// Sends the next probe, if it is time.
+    fn probe_others(&mut self, now: u64) {
+        let Some(node) = &mut self.node else { return };
         if now < self.probe_at || self.probing.is_some() {
             return;
         }
@@ -285,6 +318,7 @@ impl Speaker for Host {
             node.advance_in_part(now);
             // What happens to links and packets is counted, and told by the member.
             while node.next_event().is_some() {}
+            self.take_completions(now);
             self.probe_others(now);
         }
     }
@@ -294,6 +328,12 @@ impl Speaker for Host {
         let node = self.node.as_ref().and_then(TorusNode::next_deadline);
         [Some(self.member.next_deadline()), node, probe].into_iter().flatten().min()
     }
+}
+
+/// The epoch from which on a host numbers its packets in this life: most likely another one than in the life before, so that nobody
+/// takes its packets for those.
+fn first_epoch(life: u64) -> u8 {
+    ((life.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % 255) as u8 + 1
 }
 
 /// What of a machine is dead.
