@@ -211,6 +211,22 @@ impl<M: PhysicalMemory> Engine<M> {
         pages.is_some()
     }
 
+    /// Takes note that the node `peer` has begun anew, and numbers its packets from `epoch` on: what was posted to it before
+    /// fails as unreachable, and packets to it and from it are counted anew. Without this call the nodes find that out
+    /// themselves, when their patience is over.
+    pub fn renewed(&mut self, peer: Node, epoch: u8) {
+        if !self.is_node(peer.0) {
+            return;
+        }
+        let (index, epoch) = (self.flow_to(peer.0), Epoch::first(epoch));
+        // It may have been heard already.
+        if self.flow(index).receive.epoch() != epoch {
+            self.answers_to_come -= self.flow(index).receive.restart(epoch);
+        }
+        self.flow(index).send.disown();
+        self.give_up(index);
+    }
+
     /// All events that are there, or that find room while these are taken, oldest first. With
     /// [`take`](Iterator::take) a batch of them.
     pub fn completions(&mut self) -> impl Iterator<Item = Completion> {

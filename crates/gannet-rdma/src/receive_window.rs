@@ -109,6 +109,10 @@ impl ReceiveWindow {
         }
     }
 
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
     /// Whether a packet begins a new count of the numbers. Its number is then one of the first:
     /// a larger one says that its sender goes on with what this node has forgotten.
     pub fn is_restart(&self, epoch: Epoch, sequence: u32) -> bool {

@@ -117,6 +117,11 @@ impl SendWindow {
         (self.sent, self.pending) = (0, low(self.count) & (!self.placed | 1));
     }
 
+    /// The receiver has begun anew, and knows none of the numbers.
+    pub fn disown(&mut self) {
+        self.reported = Some(self.epoch);
+    }
+
     pub fn has_room(&self) -> bool {
         self.count < WINDOW
     }

@@ -72,6 +72,9 @@ pub struct Host {
     /// What each port has met that is no neighbour, in words.
     strangers: Vec<Option<String>>,
     notices: Vec<Notice>,
+    /// Host and life of each node, as the engine knows them, and after how many changes of the machine they were looked at.
+    peers: BTreeMap<Node, (HostId, u64)>,
+    looked_at: Option<u64>,
 }
 
 impl Host {
@@ -94,6 +97,8 @@ impl Host {
             probe_at: 0,
             strangers,
             notices: Vec::new(),
+            peers: BTreeMap::new(),
+            looked_at: None,
         }
     }
 
@@ -182,6 +187,26 @@ impl Host {
         self.notices.extend(notices);
         let forgotten = self.notices.len().saturating_sub(NOTICES_MAX);
         self.notices.drain(..forgotten);
+        self.meet_again();
+    }
+
+    /// Tells the engine of nodes that have begun anew.
+    fn meet_again(&mut self) {
+        let Some((node, order)) = self.node.as_mut().zip(self.member.order()) else { return };
+        let changes = Some(self.member.changes());
+        if std::mem::replace(&mut self.looked_at, changes) == changes {
+            return;
+        }
+        for (at, it) in order.nodes.iter().enumerate() {
+            let peer = Node(at as u32);
+            let Some(advert) = self.member.adverts().find(|advert| advert.host == it.host) else {
+                continue;
+            };
+            let now = (advert.host, advert.life);
+            if self.peers.insert(peer, now).is_some_and(|before| before != now) {
+                node.engine_mut().renewed(peer, first_epoch(advert.life));
+            }
+        }
     }
 
     fn obey(&mut self, order: &Order) -> Result<(), String> {
@@ -196,8 +221,9 @@ impl Host {
         let is_same_epoch = self.node.as_ref().is_some_and(|node| node.epoch() == epoch);
         let is_other = self.shape != Some(shape) || is_same_epoch && self.followed != order.number;
         let session = (self.member.setup().life as u32).wrapping_add(order.number as u32).max(1);
-        let configuration =
+        let mut configuration =
             self.patience.configure(lattice, node, shape.frame_bytes, self.window_bytes, session);
+        configuration.engine.epoch = first_epoch(self.member.setup().life);
         let channels = configuration.link.virtual_channels as u8;
         let (routes, ..) = Routes::around(&faults(order, lattice), channels)
             .map_err(|refused| refused.to_string())?;
@@ -221,6 +247,7 @@ impl Host {
                 };
                 node.engine_mut().register(&page).map_err(|error| error.to_string())?;
                 self.replace(Some((node, shape)));
+                (self.peers, self.looked_at) = (BTreeMap::new(), None);
             }
         }
         self.followed = order.number;
@@ -367,6 +394,12 @@ fn seat<'a>(node: &'a mut Option<TorusNode<NodeMemory>>, memory: &'a mut NodeMem
         Some(node) => Seat::Node(node.engine_mut()),
         None => Seat::Idle(memory),
     }
+}
+
+/// The epoch from which on a host numbers its packets in this life: most likely another one than in the life before, so that nobody
+/// takes its packets for those.
+fn first_epoch(life: u64) -> u8 {
+    ((life.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % 255) as u8 + 1
 }
 
 /// What of a machine is dead.

@@ -199,6 +199,12 @@ pub fn is_message(bytes: &[u8]) -> bool {
     bytes.get(..3) == Some(&MAGIC.to_be_bytes()[1..])
 }
 
+/// Whether a datagram is a [`Message::Call`], which is for whoever is at the other end.
+#[inline]
+pub fn is_call(bytes: &[u8]) -> bool {
+    is_message(bytes) && bytes.get(4) == Some(&CALL)
+}
+
 impl<'a> Message<'a> {
     /// Reads a datagram.
     ///
@@ -346,6 +352,7 @@ mod tests {
                 let mut bytes = vec![0xff; 500];
                 let len = message.emit(&mut bytes).unwrap();
                 prop_assert!(is_message(&bytes[..len]));
+                prop_assert_eq!(is_call(&bytes[..len]), matches!(message, Message::Call(_)));
                 prop_assert_eq!(Message::parse(&bytes[..len]), Ok(message));
                 prop_assert!(Message::parse(&bytes[..len - 1]).is_err());
                 prop_assert!(Message::parse(&bytes[..=len]).is_err());

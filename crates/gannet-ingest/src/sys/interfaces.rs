@@ -8,25 +8,39 @@ use std::ptr;
 /// The interfaces of this machine that have addresses, one entry an address; empty when the system
 /// does not tell.
 pub fn interface_addresses() -> Vec<(String, IpAddr)> {
+    let mut found = Vec::new();
+    for_each(|name, entry| found.extend(address(entry.ifa_addr).map(|ip| (name.to_owned(), ip))));
+    found
+}
+
+/// Whether the interface `name` of this machine has been set up; none when there is no such interface.
+pub fn is_interface_up(name: &str) -> Option<bool> {
+    let mut is_up = None;
+    for_each(|found, entry| {
+        if found == name {
+            is_up = Some(entry.ifa_flags & libc::IFF_UP as libc::c_uint != 0);
+        }
+    });
+    is_up
+}
+
+/// Gives `what` each entry that the system has for an interface, at least one each, with its name.
+fn for_each(mut what: impl FnMut(&str, &libc::ifaddrs)) {
     let mut first = ptr::null_mut();
     // SAFETY: the pointer is written when the call succeeds, and only then used.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
-        return Vec::new();
+        return;
     }
-    let mut found = Vec::new();
     let mut next: *const libc::ifaddrs = first;
     // SAFETY: the list ends in a null pointer and lives until it is freed below.
     while let Some(entry) = unsafe { next.as_ref() } {
-        if let Some(ip) = address(entry.ifa_addr) {
-            // SAFETY: the name of an entry is a text that ends in a zero byte.
-            let name = unsafe { CStr::from_ptr(entry.ifa_name) };
-            found.push((name.to_string_lossy().into_owned(), ip));
-        }
+        // SAFETY: the name of an entry is a text that ends in a zero byte.
+        let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+        what(&name.to_string_lossy(), entry);
         next = entry.ifa_next;
     }
     // SAFETY: the list is the one made above, and nothing refers to it any more.
     unsafe { libc::freeifaddrs(first) };
-    found
 }
 
 /// The address behind a pointer of `getifaddrs`, if it is one of the Internet.
@@ -63,5 +77,11 @@ mod tests {
         }
         let loopback = |(_, ip): &(String, IpAddr)| *ip == Ipv4Addr::LOCALHOST;
         assert!(found.iter().any(loopback), "{found:?}");
+    }
+
+    #[test]
+    fn an_interface_is_up_or_not_there() {
+        assert_eq!(is_interface_up("lo"), Some(true));
+        assert_eq!(is_interface_up("no-such"), None);
     }
 }

@@ -1,7 +1,7 @@
 //! A socket for who sends and receives bytes of its own, several datagrams at a time.
 
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
 use crate::sys::coalesced::{receive, send};
@@ -41,7 +41,21 @@ impl CoalescedSocket {
     /// # Errors
     /// When the address is not of this host, or taken.
     pub fn bind(address: &SocketAddr) -> io::Result<Self> {
-        let socket = Socket::new(address)?;
+        Self::set_up(Socket::new(address)?, address)
+    }
+
+    /// The same at all IPv6 addresses that `interface` has, or will have, and for what comes by it alone.
+    ///
+    /// # Errors
+    /// When there is no such interface, or the port is taken there.
+    pub fn bind_at(interface: &str, port: u16) -> io::Result<Self> {
+        let address = (Ipv6Addr::UNSPECIFIED, port).into();
+        let socket = Socket::new(&address)?;
+        socket.confine(interface)?;
+        Self::set_up(socket, &address)
+    }
+
+    fn set_up(socket: Socket, address: &SocketAddr) -> io::Result<Self> {
         // Kernels before 4.18 and 5.0 do without.
         let cuts = socket.set_segment_len(0).is_ok();
         let _ = socket.set_coalescing(true);

@@ -454,3 +454,37 @@ fn a_node_that_was_away_for_more_epochs_than_there_are_is_taken_back() {
         assert_eq!(told[1], [(2, Ok(()))], "after {epochs}");
     }
 }
+
+#[test]
+fn a_node_that_is_told_to_have_begun_anew_is_reached_and_heard_at_once() {
+    let mut path = pair(Faults::NONE, |_| ());
+    let puts = |path: &mut Path, from: usize, tags: std::ops::Range<u32>| {
+        for tag in tags {
+            let destination = Node(1 - from as u32);
+            let put = Put { destination, ..put(BUFFER_AT, 100, tag) };
+            path.engines[from].post_put(path.now, &put).unwrap();
+        }
+    };
+    puts(&mut path, 0, 0..40);
+    puts(&mut path, 1, 0..3);
+    let before = [0, 1].map(|node| outcomes(&mut path, node).len());
+    assert_eq!(before, [43, 43]);
+    // One is under way when the other node dies.
+    puts(&mut path, 0, 40..41);
+    let mut again = pair(Faults::NONE, |configuration| configuration.epoch = 77);
+    path.engines[1] = again.engines.remove(1);
+    path.engines[0].renewed(Node(1), 77);
+    let failed = path.engines[0].poll_completion();
+    let is_40 =
+        |it| matches!(it, Completion::TxDone { tag: 40, outcome: Err(Failure::Unreachable), .. });
+    assert!(failed.is_some_and(is_40), "{failed:?}");
+    puts(&mut path, 1, 50..55);
+    puts(&mut path, 0, 60..65);
+    for node in [0, 1] {
+        let mut got = outcomes(&mut path, node);
+        got.sort_unstable_by_key(|(tag, _)| *tag);
+        let all: Vec<_> = (50..55).chain(60..65).map(|tag| (tag, Ok(()))).collect();
+        assert_eq!(got, all, "node {node}");
+        assert_eq!(path.engines[node].counters().timeouts, 0, "node {node}");
+    }
+}

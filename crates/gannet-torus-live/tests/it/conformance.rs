@@ -4,10 +4,14 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
+use gannet_measure::testing::skipped;
 use gannet_torus_live::Port;
 use gannet_torus_live::memory;
 use gannet_torus_live::udp::UdpPort;
+use gannet_wire::neighbour::{HostId, Identity, Message};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::interfaces;
 
 type Pair = (Box<dyn Port + Send>, Box<dyn Port + Send>);
 
@@ -29,10 +33,33 @@ pub fn over_udp() -> Pair {
     (Box::new(UdpPort::open(a, b).unwrap()), Box::new(UdpPort::open(b, a).unwrap()))
 }
 
+/// Two interfaces that have met.
+fn over_interfaces() -> Pair {
+    let [mut a, mut b] = interfaces::cable().unwrap().map(|end| Box::new(end.open()));
+    let begin = Instant::now();
+    let (mut heard_a, mut heard_b) = (false, false);
+    while !(heard_a && heard_b) {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{heard_a} {heard_b}");
+        // While the kernel looks whether another has its address, nothing can be sent.
+        let _sent = (a.send(&mut call()), b.send(&mut call()));
+        std::thread::sleep(Duration::from_millis(20));
+        while !a.receive(&mut |_| heard_a = true).unwrap() {}
+        while !b.receive(&mut |_| heard_b = true).unwrap() {}
+    }
+    (a, b)
+}
+
 /// A kind of port, by name, and what makes two ends of a cable of it.
 type Kind = (&'static str, fn() -> Pair);
 
-const BOTH: [Kind; 2] = [("memory", over_memory), ("udp", over_udp)];
+fn kinds() -> Vec<Kind> {
+    let mut kinds: Vec<Kind> = vec![("memory", over_memory), ("udp", over_udp)];
+    match interfaces::cable() {
+        Ok(_) => kinds.push(("interfaces", over_interfaces)),
+        Err(why) => skipped("a cable between interfaces", &why),
+    }
+    kinds
+}
 
 /// A frame that tells which one it is.
 fn fill(room: &mut [u8], number: usize) -> usize {
@@ -57,7 +84,7 @@ fn receive(port: &mut dyn Port, count: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn frames_come_whole_and_in_order() {
-    for (name, pair) in BOTH {
+    for (name, pair) in kinds() {
         let (mut a, mut b) = pair();
         for round in 0..20 {
             let numbers = 30 * round..30 * round + 30;
@@ -82,7 +109,7 @@ fn receive_now(port: &mut dyn Port) -> Vec<Vec<u8>> {
 
 #[test]
 fn the_longest_frame_passes() {
-    for (name, pair) in BOTH {
+    for (name, pair) in kinds() {
         let (mut a, mut b) = pair();
         assert_eq!(a.frame_bytes(), b.frame_bytes(), "{name}");
         let length = a.frame_bytes();
@@ -100,7 +127,7 @@ fn the_longest_frame_passes() {
 
 #[test]
 fn a_full_window_loses_nothing() {
-    for (name, pair) in BOTH {
+    for (name, pair) in kinds() {
         let (mut a, mut b) = pair();
         let count = b.window_bytes() / b.frame_bytes();
         let mut left = count;
@@ -124,7 +151,7 @@ fn who_waits_is_woken_by_a_frame_and_not_without() {
         let wait = Timespec { tv_sec: 0, tv_nsec: ms * 1_000_000 };
         poll(&mut descriptors, Some(&wait)).unwrap() > 0
     };
-    for (name, pair) in BOTH {
+    for (name, pair) in kinds() {
         let (mut a, mut b) = pair();
         assert!(!is_readable(&*b, 1), "{name}");
         send(&mut *a, 0..3);
@@ -158,6 +185,12 @@ fn a_port_whose_other_end_is_not_there_goes_on() {
     let mut other = UdpPort::open(b, a).unwrap();
     while !port.send(&mut one()).is_ok_and(|took_all| took_all) {}
     assert!(!receive(&mut other, 1).is_empty());
+}
+
+/// A call from one end to the other, once.
+pub fn call() -> impl FnMut(&mut [u8]) -> usize {
+    let mut message = Some(Message::Call(Identity { host: HostId(1), ..Identity::default() }));
+    move |room| message.take().map_or(0, |message| message.emit(room).unwrap())
 }
 
 fn one() -> impl FnMut(&mut [u8]) -> usize {

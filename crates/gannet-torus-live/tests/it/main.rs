@@ -2,6 +2,7 @@
 
 mod conformance;
 mod host;
+mod interfaces;
 mod machine;
 mod tunnel;
 mod users;

@@ -7,6 +7,7 @@ mod link;
 mod machine;
 mod node;
 mod plan;
+mod ports;
 mod quantity;
 mod simulate;
 mod socket;

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::{Duration, Instant, SystemTime};
 
 use gannet_fabric::Trust;
@@ -16,8 +14,9 @@ use gannet_torus_live::status::{Memory, Status};
 use gannet_torus_live::udp::UdpPort;
 use gannet_torus_live::users::Users;
 use gannet_torus_live::{Driver, Host, Patience, Port as _};
-use gannet_wire::neighbour::{HOST_NAME_MAX, Name, PORTS_MAX};
+use gannet_wire::neighbour::{HOST_NAME_MAX, Name};
 
+use super::ports::{self, End};
 use super::socket::{self, Door, Socket};
 use crate::exit::{Lacking, Outcome, Usage};
 use crate::log;
@@ -38,18 +37,22 @@ const WATCHDOG_MAX: Span = Span::s(60);
 /// are found when no more hosts come. Where the cables make no lattice, `gannet torus status` names each that is wrong,
 /// and where it should go.
 ///
+/// Cables between interfaces need no addresses: the ends call to each other over IPv6 on the link (UDP port 4700, group
+/// ff12::6761:6e6e:6574), which a firewall must let through.
+///
 /// Make the key by `(umask 077; head -c 32 /dev/urandom | base64 > torus.key)`, and bring it to each host. Neighbours
 /// prove that they know it before anything else is heard from them. Packets themselves are neither sealed nor signed
 /// yet: the cables have to be direct ones, or a network that nobody else can reach.
 ///
-/// Runs until Ctrl-C. Exit code 4 when the key cannot be used, 5 when an address of this host or the socket cannot be had.
+/// Runs until Ctrl-C. Exit code 4 when the key cannot be used, 5 when an interface, an address of this host or the socket cannot be had.
 ///
-/// Example: gannet torus node --key torus.key --port 10.0.0.1:4700=10.0.0.2:4700 --port 10.0.1.1:4700=10.0.1.2:4700
+/// Example: gannet torus node --key torus.key --port eth1,eth2,eth3,eth4
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// An end of a cable: address and UDP port of this host, and those of the other end. Once for each cable, at most 15.
-    #[arg(long = "port", value_name = "OWN=OTHER", required = true)]
-    ports: Vec<Ends>,
+    /// Ends of cables: interfaces of this host, such as eth1,eth2, at each of which the other end is found; or address and UDP
+    /// port of this host and those of the other end, as OWN=OTHER. At most 15 in all.
+    #[arg(long = "port", value_name = "END,...", value_delimiter = ',', required = true)]
+    ports: Vec<End>,
     /// File with the secret of the machine, for this user only.
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
@@ -73,27 +76,6 @@ pub struct Arguments {
     processes: Option<PathBuf>,
 }
 
-/// The two ends of a cable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Ends {
-    own: SocketAddr,
-    other: SocketAddr,
-}
-
-impl FromStr for Ends {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let ends = text.split_once('=').and_then(|(own, other)| {
-            Some(Self { own: own.trim().parse().ok()?, other: other.trim().parse().ok()? })
-        });
-        let ends = ends.filter(|it| it.own.is_ipv4() == it.other.is_ipv4() && it.other.port() > 0);
-        ends.ok_or_else(|| {
-            format!("`{text}` is no cable: write OWN=OTHER, such as 10.0.0.1:4700=10.0.0.2:4700")
-        })
-    }
-}
-
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     check(arguments)?;
     let Trust::Secret(secret) = Trust::from_file(&arguments.key)? else {
@@ -102,13 +84,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let name = arguments.name.clone().unwrap_or_else(system_name);
     let machine = fs::read("/etc/machine-id").unwrap_or_else(|_| name.clone().into_bytes());
     let mut ports = Vec::new();
-    for Ends { own, other } in &arguments.ports {
-        let port = UdpPort::open(*own, *other).map_err(|error| {
-            Lacking(format!("cannot open the port from {own} to {other}: {error}"))
-        })?;
-        ports.push(port);
+    // A neighbour that is not heard for so long is given up.
+    let silence = Duration::from_nanos(arguments.watchdog.ns() / 2);
+    for end in &arguments.ports {
+        ports.push(end.open(&name, silence)?);
     }
-    let of_port = |(at, port): (usize, &UdpPort)| (Name::of(&format!("p{at}")), port.frame_bytes());
+    let of_port = |(at, port): (usize, &UdpPort)| {
+        (Name::of(&arguments.ports[at].name(at)), port.frame_bytes())
+    };
     let window = ports.iter().map(|port| port.window_bytes()).min().unwrap_or(0);
     let patience = Patience { watchdog_ns: arguments.watchdog.ns(), ..Patience::default() };
     let setup = Setup {
@@ -129,7 +112,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host = Host::new(Member::new(setup), patience, window).with_users(users);
     let mut driver = Driver::new(host, patience.spin_ns);
     for (at, port) in ports.into_iter().enumerate() {
-        log::say(format_args!("port p{at}: {}", arguments.ports[at].words()));
+        let end = &arguments.ports[at];
+        log::say(format_args!("port {}: {end}", end.name(at)));
         driver.plug(at, Box::new(port));
     }
     log::say(format_args!(
@@ -145,17 +129,8 @@ fn users(path: &Path) -> Result<Users, Lacking> {
     Users::listen(path).map_err(|error| Lacking(format!("cannot make {}: {error}", path.display())))
 }
 
-impl Ends {
-    fn words(self) -> String {
-        format!("{} to {}", self.own, self.other)
-    }
-}
-
 fn check(arguments: &Arguments) -> Result<(), Usage> {
-    if arguments.ports.len() > PORTS_MAX {
-        let got = arguments.ports.len();
-        return Err(Usage(format!("{got} ports are too many: a host has at most {PORTS_MAX}")));
-    }
+    ports::check(&arguments.ports)?;
     if let Some(name) = arguments.name.as_deref().filter(|name| !is_name(name)) {
         return Err(Usage(format!(
             "`{name}` is no name of a host: write up to {HOST_NAME_MAX} letters, digits, and - . _"
@@ -163,10 +138,6 @@ fn check(arguments: &Arguments) -> Result<(), Usage> {
     }
     if !(WATCHDOG_MIN.ns()..=WATCHDOG_MAX.ns()).contains(&arguments.watchdog.ns()) {
         return Err(Usage(format!("--watchdog must be {WATCHDOG_MIN} to {WATCHDOG_MAX}")));
-    }
-    let own: BTreeSet<_> = arguments.ports.iter().map(|port| port.own).collect();
-    if own.len() < arguments.ports.len() {
-        return Err(Usage("two ports have one address of this host: each needs its own".into()));
     }
     Ok(())
 }
@@ -260,23 +231,6 @@ fn tell_notices(driver: &mut Driver<Host>, place: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cables_are_read_and_other_text_is_refused() {
-        let ends: Ends = "10.0.0.1:4700=10.0.0.2:4701".parse().unwrap();
-        assert_eq!(ends.words(), "10.0.0.1:4700 to 10.0.0.2:4701");
-        assert!("[::1]:1=[::1]:2".parse::<Ends>().is_ok());
-        for text in [
-            "",
-            "eth0",
-            "10.0.0.1:1",
-            "10.0.0.1=10.0.0.2",
-            "10.0.0.1:1=[::1]:2",
-            "1.2.3.4:1=1.2.3.4:0",
-        ] {
-            assert!(text.parse::<Ends>().unwrap_err().contains("is no cable"), "{text}");
-        }
-    }
 
     #[test]
     fn names_are_those_that_a_file_may_have() {

@@ -203,9 +203,14 @@ fn what_cannot_be_used_is_refused_in_words() {
         refused(&directory.path().join("none"), slice::from_ref(&port), 4)
             .contains("cannot read the secret")
     );
-    assert!(refused(&good, &["eth0".into()], 2).contains("is no cable"));
+    assert!(refused(&good, &["10.0.0.1:1".into()], 2).contains("is no end of a cable"));
+    let said = refused(&good, &["no-such".into()], 5);
+    assert!(said.contains("n0 port no-such: there is no such interface"), "{said}");
     assert!(refused(&good, &[], 2).contains("--port"));
-    assert!(refused(&good, &[port.clone(), port.clone()], 2).contains("each needs its own"));
+    assert!(
+        refused(&good, &[port.clone(), port.clone()], 2)
+            .contains("each cable has an end of its own")
+    );
     let nowhere = "203.0.113.7:4700=203.0.113.8:4700".to_owned();
     let said = refused(&good, &[nowhere], 5);
     assert!(said.contains("203.0.113.7:4700 to 203.0.113.8:4700"), "{said}");

@@ -1,13 +1,20 @@
-//! A cable of UDP datagrams between two addresses: any network, no rights.
+//! A cable of UDP datagrams: between two addresses of any network, or between two interfaces that have none but what the
+//! kernel gives them. No rights.
+
+mod interface;
 
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use gannet_ingest::udp::{CoalescedSocket, Outbox};
+use gannet_wire::neighbour::is_call;
 use rustix::net::sockopt;
 
 use crate::port::Port;
+pub use interface::{GROUP, InterfaceError, PORT};
+use interface::{Interface, Meeting};
 
 /// Memory asked for frames that wait in the socket.
 const BUFFER_BYTES: u64 = 8 << 20;
@@ -15,11 +22,18 @@ const BUFFER_BYTES: u64 = 8 << 20;
 const IPV4_HEADERS: u32 = 20 + 8;
 const IPV6_HEADERS: u32 = 40 + 8;
 
+/// Where the other end of a cable is.
+#[derive(Debug)]
+enum Other {
+    At(SocketAddr),
+    Met(Meeting),
+}
+
 /// An end of a cable over UDP.
 #[derive(Debug)]
 pub struct UdpPort {
     socket: CoalescedSocket,
-    peer: SocketAddr,
+    other: Other,
     outbox: Outbox,
     room: Box<[u8]>,
     frame_bytes: usize,
@@ -34,11 +48,27 @@ impl UdpPort {
     /// When the address is not of this host, or taken, or `peer` cannot be reached from it.
     pub fn open(local: SocketAddr, peer: SocketAddr) -> io::Result<Self> {
         let socket = CoalescedSocket::bind(&local)?;
+        Self::new(socket, Other::At(peer), path_bytes(&local, &peer)?)
+    }
+
+    /// An end at `interface` of the cable that is plugged in there, whatever is at its other end: both call to each other
+    /// over IPv6, by [`GROUP`] and [`PORT`], and need no addresses but those of the link that the kernel gives them.
+    /// Who was met there is the other end until it has been silent for `silence`.
+    ///
+    /// # Errors
+    /// When there is no such interface, or it is down, or without IPv6.
+    pub fn open_at(interface: &str, silence: Duration) -> Result<Self, InterfaceError> {
+        let Interface { socket, index, mtu } = Interface::open(interface)?;
+        let frame_bytes = mtu.saturating_sub(IPV6_HEADERS as usize);
+        let other = Other::Met(Meeting::new(index, silence));
+        Ok(Self::new(socket, other, frame_bytes.min(CoalescedSocket::BYTES_MAX))?)
+    }
+
+    fn new(socket: CoalescedSocket, other: Other, frame_bytes: usize) -> io::Result<Self> {
         let window_bytes = socket.set_buffers(BUFFER_BYTES)? as usize;
-        let frame_bytes = path_bytes(&local, &peer)?;
         Ok(Self {
             socket,
-            peer,
+            other,
             outbox: Outbox::default(),
             room: vec![0; CoalescedSocket::ROOM].into_boxed_slice(),
             frame_bytes,
@@ -84,16 +114,41 @@ impl Port for UdpPort {
     }
 
     fn send(&mut self, next: &mut dyn FnMut(&mut [u8]) -> usize) -> io::Result<bool> {
-        let Self { socket, peer, outbox, frame_bytes, .. } = self;
-        let write = |room: &mut [u8]| Some(next(&mut room[..*frame_bytes])).filter(|&len| len > 0);
-        outbox.send_all(socket, peer, write, |_, _| false)
+        let Self { socket, other, outbox, frame_bytes, .. } = self;
+        let mut frame =
+            |room: &mut [u8]| Some(next(&mut room[..*frame_bytes])).filter(|&len| len > 0);
+        let meeting = match other {
+            Other::At(peer) => return outbox.send_all(socket, peer, frame, |_, _| false),
+            Other::Met(meeting) => meeting,
+        };
+        let mut called = Ok(true);
+        let to = meeting.met();
+        let write = |room: &mut [u8]| loop {
+            let len = frame(room)?;
+            let frame = &room[..len];
+            if is_call(frame) {
+                let sent = socket.send(frame, len, &meeting.group());
+                called = std::mem::replace(&mut called, Ok(true)).and(sent);
+            } else if to.is_some() {
+                return Some(len);
+            }
+            // What is said to nobody is lost.
+        };
+        let sent = outbox.send_all(socket, &to.unwrap_or(meeting.group()), write, |_, _| false);
+        called.and(sent)
     }
 
     /// Takes one message of the socket: what it has brought is acknowledged, or passed on, while others come.
     fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
         let Some(message) = self.socket.receive(&mut self.room)? else { return Ok(true) };
         let frames = self.room[..message.bytes].chunks(message.datagram);
-        if message.sender == self.peer {
+        let is_of_other = match &mut self.other {
+            Other::At(peer) => message.sender == *peer,
+            Other::Met(meeting) => {
+                meeting.hears(message.sender, frames.clone().next().unwrap_or_default())
+            }
+        };
+        if is_of_other {
             frames.for_each(take);
         } else {
             self.strangers += frames.len() as u64;

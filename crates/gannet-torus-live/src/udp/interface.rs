@@ -1,0 +1,114 @@
+//! The other end of a cable at an interface of this host, which is found and not told.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::time::{Duration, Instant};
+
+use gannet_ingest::is_interface_up;
+use gannet_ingest::udp::CoalescedSocket;
+use gannet_wire::neighbour::is_message;
+use rustix::net::netdevice::name_to_index;
+use rustix::net::sockopt;
+
+/// UDP port at both ends of a cable between interfaces.
+pub const PORT: u16 = 4700;
+/// Group of the link to which an end calls: `gannet` in ASCII behind the prefix of groups that nobody has assigned.
+pub const GROUP: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0x6761, 0x6e6e, 0x6574);
+
+/// Why an interface is no end of a cable, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum InterfaceError {
+    /// There is none of this name.
+    #[error("there is no such interface; `ip link` lists those of this host")]
+    NoSuch,
+    /// It was not set up.
+    #[error("the interface is down; set it up by `ip link set {0} up`")]
+    Down(String),
+    /// It has no IPv6.
+    #[error(
+        "IPv6 is off there, over which the other end is found; `sysctl net.ipv6.conf.{0}.disable_ipv6=0` lets the \
+         kernel give it a link-local address, which is all that is needed"
+    )]
+    NoIpv6(String),
+    /// Another socket has the port.
+    #[error("UDP port {PORT} is taken there; is another node of a torus at this interface?")]
+    Taken,
+    /// What the system said else.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+/// What a socket at an interface needs to know of it.
+pub(super) struct Interface {
+    pub(super) socket: CoalescedSocket,
+    pub(super) index: u32,
+    /// Longest IPv6 packet, bytes.
+    pub(super) mtu: usize,
+}
+
+impl Interface {
+    pub(super) fn open(name: &str) -> Result<Self, InterfaceError> {
+        if !is_interface_up(name).ok_or(InterfaceError::NoSuch)? {
+            return Err(InterfaceError::Down(name.into()));
+        }
+        let setting =
+            |what: &str| fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{name}/{what}"));
+        let mtu = setting("mtu").ok().and_then(|text| text.trim().parse().ok());
+        let is_off = setting("disable_ipv6").map_or(true, |text| text.trim() != "0");
+        let mtu = mtu.filter(|_| !is_off).ok_or_else(|| InterfaceError::NoIpv6(name.into()))?;
+        let socket = CoalescedSocket::bind_at(name, PORT).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => InterfaceError::Taken,
+            _ => InterfaceError::System(error),
+        })?;
+        let index = name_to_index(socket.descriptor(), name).map_err(io::Error::from)?;
+        let wanted = |result: rustix::io::Result<()>| result.map_err(io::Error::from);
+        wanted(sockopt::set_ipv6_add_membership(socket.descriptor(), &GROUP, index))?;
+        // A call is for the other end, and not for who else is at this one.
+        wanted(sockopt::set_ipv6_multicast_loop(socket.descriptor(), false))?;
+        Ok(Self { socket, index, mtu })
+    }
+}
+
+/// Who is at the other end: whoever was heard there first, until it has been silent for some time.
+#[derive(Debug)]
+pub(super) struct Meeting {
+    index: u32,
+    silence: Duration,
+    met: Option<(SocketAddr, Instant)>,
+}
+
+impl Meeting {
+    pub(super) fn new(index: u32, silence: Duration) -> Self {
+        Self { index, silence, met: None }
+    }
+
+    /// Whether what `sender` has sent is of the other end.
+    pub(super) fn hears(&mut self, sender: SocketAddr, datagram: &[u8]) -> bool {
+        let now = Instant::now();
+        let is_new = match self.met {
+            Some((met, _)) if met == sender => true,
+            Some((_, at)) if now.duration_since(at) < self.silence => false,
+            _ => is_local(&sender) && is_message(datagram),
+        };
+        if is_new {
+            self.met = Some((sender, now));
+        }
+        is_new
+    }
+
+    /// Where the other end is, if it was met.
+    pub(super) fn met(&self) -> Option<SocketAddr> {
+        self.met.map(|(met, _)| met)
+    }
+
+    /// Whoever is on the link.
+    pub(super) fn group(&self) -> SocketAddr {
+        SocketAddrV6::new(GROUP, PORT, 0, self.index).into()
+    }
+}
+
+/// Whether an address is one of the link alone, so that who has it is at the other end of the cable.
+fn is_local(address: &SocketAddr) -> bool {
+    matches!(address, SocketAddr::V6(v6) if v6.ip().is_unicast_link_local())
+}
