@@ -17,6 +17,7 @@ use gannet_torus::Routes;
 use gannet_torus::link::{Config, ConfigError, Form, Link, Origin, State};
 use gannet_torus::node::{Configuration, ConfigurationError, TorusNode};
 use gannet_wire::apelink::{Crc, Header, Word};
+use gannet_wire::copy::copy;
 use serde::{Deserialize, Serialize};
 
 pub use gannet_torus::link::FRAME_BYTES_MAX;
@@ -146,7 +147,7 @@ fn copy_ns(bytes: usize, time: Duration) -> f64 {
     let (from, mut to) = (vec![1; bytes], vec![0; bytes]);
     batch_ns(time, BATCH, || {
         for _ in 0..BATCH {
-            black_box(&mut to).copy_from_slice(black_box(&from));
+            copy(black_box(&from), black_box(&mut to));
         }
     })
 }

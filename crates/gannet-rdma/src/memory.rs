@@ -3,6 +3,7 @@
 
 use gannet_memory::tlb::ADDRESS_BITS;
 use gannet_memory::{Mapping, Refusal, RegisteredBuffers, Tlb};
+use gannet_wire::copy::copy;
 
 use super::configuration::{ENGINES_MAX, Limits, Timing, TranslationCache};
 
@@ -34,11 +35,11 @@ impl PhysicalMemory for Vec<u8> {
     }
 
     fn read(&self, address: u64, out: &mut [u8]) {
-        out.copy_from_slice(&self[address as usize..][..out.len()]);
+        copy(&self[address as usize..][..out.len()], out);
     }
 
     fn write(&mut self, address: u64, data: &[u8]) {
-        self[address as usize..][..data.len()].copy_from_slice(data);
+        copy(data, &mut self[address as usize..][..data.len()]);
     }
 }
 

@@ -19,9 +19,11 @@ pub const PORTS_MAX: usize = 16;
 
 /// How long a driver sleeps while a cable takes no frames.
 const BLOCKED_NS: u64 = 100_000;
-/// A port by which nothing has come for so long, while frames went elsewhere, is looked at only so often.
+/// A port by which nothing has come for so long, while frames went elsewhere, is quiet.
 const QUIET_NS: u64 = 100_000;
-const LOOK_NS: u64 = 5_000;
+/// How often quiet ports are looked at by a driver that spins, and by one that sleeps, which the system tells of them.
+const LOOK_SPINNING_NS: u64 = 5_000;
+const LOOK_SLEEPING_NS: u64 = 50_000;
 
 /// What came and went by a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +50,7 @@ struct Plugged {
     counters: PortCounters,
     /// The cable has not taken all that was due.
     is_blocked: bool,
-    /// When it was last looked whether a frame had come, and when one had.
+    /// When it was known to have no frame, 0 if one may be there, and when one has come.
     looked_at: u64,
     heard_at: u64,
 }
@@ -167,13 +169,14 @@ impl<S: Speaker> Driver<S> {
     /// Takes what has come and lets time pass; gives whether a frame came. What is posted before the next
     /// [`send`](Self::send) leaves with what is due.
     pub fn receive(&mut self) -> bool {
-        // Frames that waited while this thread did not run are heard before the silence is judged: all that came up to
-        // LOOK_NS ago.
+        // Frames that waited while this thread did not run are heard before the silence is judged, but for what has come to
+        // quiet ports since the last look, a few microseconds ago.
+        let spins = self.spin_ns > 0;
         let now = self.clock.now_ns();
         let mut is_busy = false;
         for (number, plugged) in self.ports.iter_mut().enumerate() {
             if let Some(plugged) = plugged
-                && plugged.is_worth_a_look(now, self.busy_at)
+                && plugged.is_worth_a_look(now, self.busy_at, spins)
             {
                 is_busy |= plugged.receive(&mut self.node, number, now);
             }
@@ -235,10 +238,17 @@ impl<S: Speaker> Driver<S> {
             tv_nsec: (wait_ns % 1_000_000_000) as i64,
         };
         match poll(&mut descriptors[..count], Some(&wait)) {
-            Ok(_) | Err(Errno::INTR) => {}
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        if own.is_some() && descriptors[0].revents().contains(PollFlags::IN) {
+        let came = descriptors.map(|descriptor| !descriptor.revents().is_empty());
+        let (of_node, of_ports) = came.split_at(usize::from(own.is_some()));
+        let now = self.clock.now_ns();
+        for (plugged, came) in self.ports.iter_mut().flatten().zip(of_ports) {
+            plugged.looked_at = if *came { 0 } else { now };
+        }
+        if of_node == [true] {
             self.node.woken();
         }
         Ok(())
@@ -247,13 +257,13 @@ impl<S: Speaker> Driver<S> {
 
 impl Plugged {
     /// Whether a frame is to be expected, or it has not been looked for one for long; a look costs a system call.
-    fn is_worth_a_look(&self, now: u64, busy_at: u64) -> bool {
-        let is_quiet = self.heard_at.saturating_add(QUIET_NS) < busy_at;
-        !is_quiet || now >= self.looked_at.saturating_add(LOOK_NS)
+    fn is_worth_a_look(&self, now: u64, busy_at: u64, spins: bool) -> bool {
+        let is_lively = self.heard_at.saturating_add(QUIET_NS) >= busy_at;
+        let look_ns = if spins { LOOK_SPINNING_NS } else { LOOK_SLEEPING_NS };
+        spins && is_lively || now >= self.looked_at.saturating_add(look_ns)
     }
 
     fn receive(&mut self, node: &mut impl Speaker, number: usize, now: u64) -> bool {
-        self.looked_at = now;
         let counters = &mut self.counters;
         let before = counters.taken;
         let received = self.port.receive(&mut |frame| match node.accept(number, frame, now) {
@@ -267,6 +277,7 @@ impl Plugged {
         if came {
             self.heard_at = now;
         }
+        self.looked_at = if let Ok(false) = received { 0 } else { now };
         match received {
             Ok(were_all) => came || !were_all,
             Err(error) => self.failed(&error) || came,
@@ -361,7 +372,7 @@ mod tests {
 
     #[test]
     fn a_quiet_port_is_looked_at_rarely_while_another_is_busy() {
-        let mut driver = Driver::new(Listener, 0);
+        let mut driver = Driver::new(Listener, 1);
         let looks = [true, false].map(|is_busy| {
             let looks = Arc::new(AtomicU64::new(0));
             let port = Counting { looks: Arc::clone(&looks), is_busy };
@@ -374,12 +385,15 @@ mod tests {
         let count = || looks.each_ref().map(|looks| looks.load(Ordering::Relaxed));
         let (before, begin) = (count(), driver.now());
         let mut steps = 0;
-        while steps < 1000 || driver.now() <= begin + 2 * LOOK_NS {
+        while steps < 1000 || driver.now() <= begin + 2 * LOOK_SPINNING_NS {
             driver.step();
             steps += 1;
         }
         let ([busy, quiet], time) = (count(), driver.now() - begin);
         assert_eq!(busy - before[0], steps);
-        assert!((1..=time / LOOK_NS + 1).contains(&(quiet - before[1])), "{quiet} in {time} ns");
+        assert!(
+            (1..=time / LOOK_SPINNING_NS + 1).contains(&(quiet - before[1])),
+            "{quiet} in {time} ns"
+        );
     }
 }

@@ -25,6 +25,8 @@ const PROBE_ADDRESS: u64 = 1 << 40;
 const NOTICES_MAX: usize = 256;
 /// Bytes of a probe.
 const PROBE_LEN: usize = 64;
+/// From one probe to the next, in watchdogs.
+const PROBE_WATCHDOGS: u64 = 5;
 
 /// What makes another node necessary when it changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -298,7 +300,7 @@ impl Host {
         if now < self.probe_at || self.probing.is_some() {
             return;
         }
-        self.probe_at = now + self.patience.watchdog_ns;
+        self.probe_at = now + PROBE_WATCHDOGS * self.patience.watchdog_ns;
         let Some(order) = self.member.order() else { return };
         let next =
             (1..=order.nodes.len()).map(|step| (self.probed.index() + step) % order.nodes.len());
@@ -344,7 +346,11 @@ impl Speaker for Host {
         let direction = self.member.direction(port);
         let Some((direction, node)) = direction.zip(self.node.as_mut()) else { return 0 };
         let most = self.shape.map_or(0, |shape| shape.frame_bytes).min(frame.len());
-        node.emit(direction, &mut frame[..most], now)
+        let length = node.emit(direction, &mut frame[..most], now);
+        if length > 0 {
+            self.member.frame_sent(port, now);
+        }
+        length
     }
 
     fn advance(&mut self, now: u64) {

@@ -15,6 +15,7 @@ use snow::params::NoiseParams;
 use snow::{Builder, HandshakeState, StatelessTransportState};
 
 use crate::identity::Key;
+use crate::patience::{beat_ns, silence_ns};
 
 /// Pattern and primitives of the handshake.
 const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
@@ -95,6 +96,9 @@ pub struct Neighbour {
     call_at: u64,
     call_ns: u64,
     alive_at: u64,
+    /// When something was sealed for the last time, and when a frame of the link has come.
+    sealed_at: u64,
+    framed_at: Option<u64>,
     /// Whose handshake was opened last, and when.
     opened_at: u64,
     items: VecDeque<Item>,
@@ -104,7 +108,7 @@ pub struct Neighbour {
 
 impl Neighbour {
     /// The end of a cable at `own`, of a machine with `key`. The other end is not heard any more when it has been silent for
-    /// half of the watchdog.
+    /// six tenths of the watchdog.
     pub fn new(own: Identity, key: Key, watchdog_ns: u64) -> Self {
         Self {
             own,
@@ -120,6 +124,8 @@ impl Neighbour {
             call_at: 0,
             call_ns: watchdog_ns / 4,
             alive_at: 0,
+            sealed_at: 0,
+            framed_at: None,
             opened_at: 0,
             items: VecDeque::new(),
             refused: Refused::default(),
@@ -168,7 +174,18 @@ impl Neighbour {
     pub fn hear_frame(&mut self, now: u64, news: &mut dyn FnMut(News)) {
         // A frame has no proof of its own: it keeps up what sealed messages have begun.
         if self.is_heard {
+            self.framed_at = Some(now);
             self.heard(now, news);
+        }
+    }
+
+    /// A frame of the link goes to the other end. Where frames go both ways they say that this end is there, and sealed
+    /// messages say it once in a watchdog only, should the last that has told something new be lost.
+    pub fn frame_sent(&mut self, now: u64) {
+        let beat = beat_ns(self.watchdog_ns);
+        if self.is_up() && self.framed_at.is_some_and(|at| now < at + 2 * beat) {
+            let later = (now + beat + beat / 2).min(self.sealed_at + 8 * beat);
+            self.alive_at = self.alive_at.max(later);
         }
     }
 
@@ -346,7 +363,7 @@ impl Neighbour {
     }
 
     fn silent_at(&self) -> u64 {
-        self.heard_at.saturating_add(self.watchdog_ns / 2)
+        self.heard_at.saturating_add(silence_ns(self.watchdog_ns))
     }
 
     /// When there is something to do if no datagram comes before.
@@ -386,8 +403,10 @@ impl Neighbour {
     /// Seals as many items as fit.
     fn seal(&mut self, room: &mut [u8], now: u64) -> usize {
         // Who is not heard is told so as rarely as it is called.
-        let again = if self.is_heard { self.watchdog_ns / 10 } else { self.call_ns };
-        self.alive_at = now + again;
+        let again = if self.is_heard { beat_ns(self.watchdog_ns) } else { self.call_ns };
+        // At multiples of the time, as frames of links are, so that all ports speak at once.
+        self.alive_at = (now / again.max(1) + 1) * again;
+        self.sealed_at = now;
         let Some(session) = &mut self.session else { return 0 };
         let most = MESSAGE_MAX.min(room.len()).saturating_sub(SEALED_AT + SEAL_LEN);
         let alive = Item::Alive(self.is_heard);

@@ -22,6 +22,16 @@ const PAGES_MAX: usize = 2 << 20;
 /// How long an acknowledgement waits for packets to go with.
 const NEWS_DELAY_NS: u64 = 50_000;
 
+/// How often an end says that it is there, for a watchdog, ns.
+pub(crate) const fn beat_ns(watchdog_ns: u64) -> u64 {
+    watchdog_ns / 8
+}
+
+/// For how long an end may be silent before it counts as dead, for a watchdog, ns: what is left is for telling it.
+pub(crate) const fn silence_ns(watchdog_ns: u64) -> u64 {
+    watchdog_ns / 5 * 3
+}
+
 /// What a user says of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
@@ -41,9 +51,9 @@ impl Default for Patience {
 impl Patience {
     /// Configuration of a node whose cables all carry frames of `frame_bytes`, with `window_bytes` under way on each.
     ///
-    /// A neighbour counts as dead when it has been silent for half of the watchdog, in which it says something five
-    /// times: so a host may be kept from running for four tenths of the watchdog without being given up. Packets are
-    /// as long as fit a frame without rest.
+    /// A neighbour counts as dead when it has been silent for six tenths of the watchdog, in which it says something four
+    /// times at least: so a host may be kept from running for more than four tenths of the watchdog without being given up.
+    /// Packets are as long as fit a frame without rest.
     pub fn configure(
         &self,
         lattice: Lattice,
@@ -60,9 +70,9 @@ impl Patience {
             fifo_headers: words / PACKET_WORDS,
             window_words: words,
             window_packets: words / PACKET_WORDS,
-            credit_period: self.watchdog_ns / 10,
+            credit_period: beat_ns(self.watchdog_ns),
             news_delay: NEWS_DELAY_NS.min(self.watchdog_ns / 20),
-            dead_after: self.watchdog_ns / 2,
+            dead_after: silence_ns(self.watchdog_ns),
             timeout: self.watchdog_ns / 8,
             session,
             ..configuration.link

@@ -30,6 +30,7 @@ pub mod capture_file;
 pub mod channel_map;
 mod checksum;
 pub mod component_request;
+pub mod copy;
 mod crc32;
 pub mod daq_ethernet;
 pub mod detector;

@@ -208,6 +208,13 @@ impl Member {
         self.with(port, now, |neighbour, news| neighbour.hear_frame(now, news));
     }
 
+    /// A frame of the link goes by a port.
+    pub fn frame_sent(&mut self, port: usize, now: u64) {
+        if let Some(end) = self.ends.get_mut(port) {
+            end.neighbour.frame_sent(now);
+        }
+    }
+
     /// Takes a message that has come by a port.
     pub fn hear(&mut self, port: usize, datagram: &[u8], now: u64) {
         self.with(port, now, |neighbour, news| neighbour.hear(datagram, now, news));

@@ -54,10 +54,11 @@ pub(super) struct LinkReceiver {
 
 impl LinkReceiver {
     pub(super) fn new(config: &Config) -> Self {
-        let fifo = Fifo::new(config.fifo_words, config.fifo_headers);
+        // Each is made anew: memory that nothing was written to costs nothing, and a copy would write all of it.
+        let fifo = |_| Fifo::new(config.fifo_words, config.fifo_headers);
         Self {
             config: *config,
-            fifos: (0..config.virtual_channels).map(|_| fifo.clone()).collect(),
+            fifos: (0..config.virtual_channels).map(fifo).collect(),
             stage: Stage::Start,
             after_magic: false,
             header: Header::default(),

@@ -4,9 +4,10 @@ use gannet_wire::apelink::frame::Room;
 use gannet_wire::apelink::{
     ESCAPED_START, Footer, Header, MAGIC, START, VIRTUAL_CHANNELS, WORD_LEN, Word,
 };
+use gannet_wire::copy::copy;
 use thiserror::Error;
 
-use super::config::Config;
+use super::config::{Config, Form};
 use super::counters::Counters;
 use super::report::Report;
 use super::window::{Entry, Origin, Window};
@@ -157,7 +158,7 @@ impl Transmitter {
     pub(super) fn is_credit_due(&self, now: u64) -> bool {
         self.credit_due
             || self.since_credit >= self.config.credit_interval
-            || now.saturating_sub(self.credit_at) >= self.config.credit_period
+            || now >= self.credit_deadline()
     }
 
     /// When the last credit was begun.
@@ -165,9 +166,16 @@ impl Transmitter {
         self.credit_at
     }
 
-    /// When the next credit is due by time.
+    /// When the next credit is due by time. Frames are due at multiples of the period, so that all links of a node, which
+    /// have one clock, speak at once, and a driver wakes once for all of them.
     pub(super) fn credit_deadline(&self) -> u64 {
-        self.credit_at.saturating_add(self.config.credit_period)
+        let period = self.config.credit_period;
+        match self.config.form {
+            Form::Words => self.credit_at.saturating_add(period),
+            Form::Frames { .. } => {
+                (self.credit_at / period).saturating_add(1).saturating_mul(period)
+            }
+        }
     }
 
     /// When the first packet has to be sent again if it is not acknowledged before.
@@ -251,7 +259,7 @@ impl Transmitter {
             let (head, rest) = place.split_at_mut(WORD_LEN);
             let (body, foot) = rest.split_at_mut(payload.len());
             head.copy_from_slice(&entry.header.to_le_bytes());
-            body.copy_from_slice(payload);
+            copy(payload, body);
             foot.copy_from_slice(&self.footer(entry).to_le_bytes());
             counters.tx_payload_words += entry.words as u64;
             (packets, len) = (packets + 1, len + place.len());

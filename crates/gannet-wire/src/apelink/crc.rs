@@ -6,6 +6,7 @@
 //! Source: ours; polynomial of Castagnoli as in RFC 3720 section 12.1.
 
 use super::{Footer, Word};
+use crate::copy::copy;
 
 /// A sum under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ impl Crc {
     /// When `words` is shorter than `payload`.
     pub fn copy_padded(&mut self, payload: &[u8], words: &mut [u8]) {
         let (place, padding) = words.split_at_mut(payload.len());
-        place.copy_from_slice(payload);
+        copy(payload, place);
         padding.fill(0);
         // Still in the cache of the first level: a packet has no more than 4 KiB.
         self.add_bytes(words);
