@@ -11,6 +11,7 @@ use gannet_torus::link::FrameError;
 use gannet_torus::node::TorusNode;
 use gannet_wire::neighbour::{HostId, Order, is_message};
 
+use crate::drill::Traffic;
 use crate::driver::Speaker;
 use crate::member::{Member, Notice};
 use crate::patience::Patience;
@@ -70,6 +71,8 @@ pub struct Host {
     /// Host and life of each node, as the engine knows them, and after how many changes of the machine they were looked at.
     peers: BTreeMap<Node, (HostId, u64)>,
     looked_at: Option<u64>,
+    /// What it sends in a drill.
+    traffic: Option<Traffic>,
 }
 
 impl Host {
@@ -92,7 +95,13 @@ impl Host {
             notices: Vec::new(),
             peers: BTreeMap::new(),
             looked_at: None,
+            traffic: None,
         }
+    }
+
+    /// The same, which sends to all others in a drill.
+    pub(crate) fn with_traffic(self, traffic: Traffic) -> Self {
+        Self { traffic: Some(traffic), ..self }
     }
 
     /// What the host knows of the machine.
@@ -218,8 +227,9 @@ impl Host {
                 }
             }
             _ => {
+                let more = self.traffic.as_ref().map_or(0, Traffic::memory_bytes);
                 let mut node =
-                    TorusNode::new(configuration, vec![0; 2 * PAGE], routes, epoch)
+                    TorusNode::new(configuration, vec![0; 2 * PAGE + more], routes, epoch)
                         .map_err(|error| error.to_string())?;
                 let page = Registration {
                     process: 0,
@@ -229,6 +239,10 @@ impl Host {
                     pages: &[PAGE as u64],
                 };
                 node.engine_mut().register(&page).map_err(|error| error.to_string())?;
+                if let Some(traffic) = &mut self.traffic {
+                    let begun = traffic.begin(node.engine_mut(), 2 * PAGE as u64);
+                    begun.map_err(|error| error.to_string())?;
+                }
                 (self.node, self.shape, self.probing) = (Some(node), Some(shape), None);
                 (self.peers, self.looked_at) = (BTreeMap::new(), None);
             }
@@ -238,9 +252,12 @@ impl Host {
     }
 
     /// Takes what has become of the last probe.
-    fn take_completions(&mut self, now: u64) {
+    pub(crate) fn take_completions(&mut self, now: u64) {
         let Some(node) = &mut self.node else { return };
         while let Some(completion) = node.engine_mut().poll_completion() {
+            if let Some(traffic) = &mut self.traffic {
+                traffic.take(&completion, node.engine().memory());
+            }
             if let Completion::TxDone { request, outcome, .. } = completion
                 && let Some((_, host, since)) = self.probing.take_if(|(it, ..)| *it == request)
             {
@@ -321,12 +338,18 @@ impl Speaker for Host {
             self.take_completions(now);
             self.probe_others(now);
         }
+        if let Some(traffic) = &mut self.traffic
+            && let Some((node, order)) = self.node.as_mut().zip(self.member.order())
+        {
+            traffic.post(node.engine_mut(), order, now);
+        }
     }
 
     fn next_deadline(&self) -> Option<u64> {
         let probe = self.node.is_some().then_some(self.probe_at).filter(|_| self.probing.is_none());
         let node = self.node.as_ref().and_then(TorusNode::next_deadline);
-        [Some(self.member.next_deadline()), node, probe].into_iter().flatten().min()
+        let traffic = self.traffic.as_ref().filter(|_| self.node.is_some()).map(Traffic::next_at);
+        [Some(self.member.next_deadline()), node, probe, traffic].into_iter().flatten().min()
     }
 }
 

@@ -9,6 +9,7 @@
 //! drives the node that it is there.
 #![forbid(unsafe_code)]
 
+pub mod drill;
 mod driver;
 mod host;
 pub mod identity;
