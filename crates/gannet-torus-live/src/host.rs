@@ -13,6 +13,7 @@ use gannet_torus::node::TorusNode;
 use gannet_wire::neighbour::{HostId, Order, is_message};
 use gannet_wire::torus_user::Place;
 
+use crate::drill::Traffic;
 use crate::driver::Speaker;
 use crate::member::{Member, Notice};
 use crate::patience::Patience;
@@ -77,6 +78,8 @@ pub struct Host {
     /// Host and life of each node, as the engine knows them, and after how many changes of the machine they were looked at.
     peers: BTreeMap<Node, (HostId, u64)>,
     looked_at: Option<u64>,
+    /// What it sends in a drill.
+    traffic: Option<Traffic>,
 }
 
 impl Host {
@@ -101,6 +104,7 @@ impl Host {
             notices: Vec::new(),
             peers: BTreeMap::new(),
             looked_at: None,
+            traffic: None,
         }
     }
 
@@ -112,6 +116,12 @@ impl Host {
     /// The processes that use its node.
     pub fn users(&self) -> Option<&Users> {
         self.users.as_ref()
+    }
+
+    /// The same, which sends to all others in a drill.
+    pub(crate) fn with_traffic(self, traffic: Traffic) -> Self {
+        let memory = NodeMemory::with_more(traffic.memory_bytes());
+        Self { traffic: Some(traffic), memory, ..self }
     }
 
     /// What the host knows of the machine.
@@ -249,6 +259,10 @@ impl Host {
                 };
                 node.engine_mut().register(&page).map_err(|error| error.to_string())?;
                 self.replace(Some((node, shape)));
+                if let Some((traffic, node)) = self.traffic.as_mut().zip(self.node.as_mut()) {
+                    let begun = traffic.begin(node.engine_mut(), NodeMemory::MORE_FROM);
+                    begun.map_err(|error| error.to_string())?;
+                }
                 (self.peers, self.looked_at) = (BTreeMap::new(), None);
             }
         }
@@ -272,9 +286,12 @@ impl Host {
     }
 
     /// Takes what has become of the last probe and of what processes have posted.
-    fn take_completions(&mut self, now: u64) {
+    pub(crate) fn take_completions(&mut self, now: u64) {
         let Some(node) = &mut self.node else { return };
         while let Some(completion) = node.engine_mut().poll_completion() {
+            if let Some(traffic) = &mut self.traffic {
+                traffic.take(&completion, node.engine().memory());
+            }
             let own = match &mut self.users {
                 Some(users) => users.take(completion),
                 None => Some(completion),
@@ -363,6 +380,11 @@ impl Speaker for Host {
             self.take_completions(now);
             self.probe_others(now);
         }
+        if let Some(traffic) = &mut self.traffic
+            && let Some((node, order)) = self.node.as_mut().zip(self.member.order())
+        {
+            traffic.post(node.engine_mut(), order, now);
+        }
         if let Some(users) = &mut self.users {
             let order = self.member.order().zip(self.shape);
             users.tell_place(
@@ -376,7 +398,8 @@ impl Speaker for Host {
         let probe = self.node.is_some().then_some(self.probe_at).filter(|_| self.probing.is_none());
         let node = self.node.as_ref().and_then(TorusNode::next_deadline);
         let users = self.users.as_ref().and_then(Users::next_deadline);
-        [Some(self.member.next_deadline()), node, probe, users].into_iter().flatten().min()
+        let traffic = self.traffic.as_ref().filter(|_| self.node.is_some()).map(Traffic::next_at);
+        [Some(self.member.next_deadline()), node, probe, users, traffic].into_iter().flatten().min()
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

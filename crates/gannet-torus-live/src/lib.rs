@@ -11,6 +11,7 @@
 //! Processes of a host use its node by a socket: [`users`] serves them, and [`user`] is what they link.
 #![forbid(unsafe_code)]
 
+pub mod drill;
 mod driver;
 mod host;
 pub mod identity;

@@ -397,6 +397,11 @@ impl fmt::Display for Status {
 }
 
 impl Status {
+    /// The planes of the lattice, as the whole text has them; nothing while there is none.
+    pub fn picture(&self) -> impl fmt::Display {
+        fmt::from_fn(|f| self.sizes.map_or(Ok(()), |sizes| self.planes(sizes, f)))
+    }
+
     /// Each plane of the lattice: hosts by name, `--` and `|` for cables, spaces for dead ones, `x` before dead hosts.
     fn planes(&self, [x, y, z]: [u16; 3], f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = |place: [u16; 3]| self.nodes.iter().find(|node| node.place == place);

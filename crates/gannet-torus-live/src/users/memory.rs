@@ -40,11 +40,19 @@ pub struct NodeMemory {
 
 impl Default for NodeMemory {
     fn default() -> Self {
-        Self { own: vec![0; OWN_PAGES * PAGE], slots: Vec::new() }
+        Self::with_more(0)
     }
 }
 
 impl NodeMemory {
+    /// Physical address behind the pages that every node has.
+    pub const MORE_FROM: u64 = (OWN_PAGES * PAGE) as u64;
+
+    /// Memory with `bytes` more of its own.
+    pub fn with_more(bytes: usize) -> Self {
+        Self { own: vec![0; OWN_PAGES * PAGE + bytes], slots: Vec::new() }
+    }
+
     /// Adds a region; none if there are as many as may be, or it is too long.
     pub fn attach(&mut self, region: SharedRegion) -> Option<Slot> {
         if region.len() as u64 > 1 << OFFSET_BITS {

@@ -1,6 +1,7 @@
 //! Cables and nodes, with real threads, sockets and time.
 
 mod conformance;
+mod drill;
 mod host;
 mod interfaces;
 mod machine;

@@ -2,6 +2,7 @@
 
 mod ablate;
 mod animate;
+mod demo;
 mod faults;
 mod link;
 mod machine;
@@ -38,6 +39,7 @@ enum What {
     Ablate(ablate::Arguments),
     Link(link::Arguments),
     Faults(faults::Arguments),
+    Demo(demo::Arguments),
     Node(node::Arguments),
     Status(status::Arguments),
     Tun(tun::Arguments),
@@ -51,6 +53,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         What::Ablate(arguments) => ablate::run(arguments),
         What::Link(arguments) => link::run(arguments),
         What::Faults(arguments) => faults::run(arguments),
+        What::Demo(arguments) => demo::run(arguments),
         What::Node(arguments) => node::run(arguments),
         What::Status(arguments) => status::run(arguments),
         What::Tun(arguments) => tun::run(arguments),

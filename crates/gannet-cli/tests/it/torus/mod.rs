@@ -2,6 +2,7 @@
 
 mod ablate;
 mod animate;
+mod demo;
 mod faults;
 mod link;
 mod node;

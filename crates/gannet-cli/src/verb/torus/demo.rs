@@ -1,0 +1,204 @@
+//! `gannet torus demo`: a torus at work on this machine, which is broken and mended.
+
+use std::collections::VecDeque;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gannet_lattice::Lattice;
+use gannet_measure::quantity::Span;
+use gannet_torus_live::drill::{Drill, Error, Event, HOSTS_MAX, Setup, Summary};
+
+use crate::exit::{Lacking, Outcome, Usage};
+use crate::log;
+use crate::output::{self, grouped};
+use crate::signals::Signals;
+
+/// How often the drill is asked what has happened.
+const LOOK: Duration = Duration::from_millis(2);
+/// How often the picture changes.
+const REDRAW: Duration = Duration::from_millis(200);
+/// Lines below the picture.
+const LINES: usize = 12;
+/// Times that may be asked for.
+const WATCHDOG_MIN: Span = Span::ms(20);
+const WATCHDOG_MAX: Span = Span::s(10);
+const EVERY_MIN: Span = Span::ms(100);
+
+/// Shows a live torus on this machine: hosts that find each other over UDP sockets, all of which send to all others by PUT
+/// without a pause, while cables are cut and hosts are killed, and mended again. Needs no rights, no network card and no set-up.
+///
+/// Each byte that arrives is compared with what was sent. The last line tells how many PUTs arrived, each once, and how
+/// soon the faults were known to all and packets went round them. A terminal shows the lattice: `--` and `|` for cables, an
+/// `x` before hosts that cannot be reached.
+///
+/// The hosts are threads of one process. The default watchdog stands on two cores that others use too; where there are cores
+/// for all hosts, 100 ms does.
+///
+/// Ctrl-C mends what is broken, lets all PUTs arrive, and ends; a second one ends at once. Exit code 6 when anything was
+/// lost, came twice or came wrong.
+///
+/// Example: gannet torus demo --lattice 2x2x2 --duration '30 s'
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Lattice of the hosts.
+    #[arg(long, default_value = "2x2x2", value_name = "SIZES")]
+    lattice: Lattice,
+    /// After this time nothing more is broken.
+    #[arg(long, default_value = "30 s", value_name = "TIME")]
+    duration: Span,
+    /// From one fault to the next, if it was survived by then.
+    #[arg(long, default_value = "4 s", value_name = "TIME")]
+    every: Span,
+    /// Within this time every host is to know of a fault.
+    #[arg(long, default_value = "500 ms", value_name = "TIME")]
+    watchdog: Span,
+    /// Draws what is broken.
+    #[arg(long, default_value = "1", value_name = "N")]
+    seed: u64,
+    /// Print what was shown as JSON, and what happens on standard error.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    check(arguments)?;
+    let signals = Signals::install()?;
+    let setup = Setup {
+        lattice: arguments.lattice,
+        watchdog_ns: arguments.watchdog.ns(),
+        every: Duration::from_nanos(arguments.every.ns()),
+        seed: arguments.seed,
+    };
+    let mut screen = Screen::new(arguments)?;
+    let mut drill = Drill::start(setup).map_err(lacking)?;
+    let begin = Instant::now();
+    loop {
+        match drill.step().map_err(lacking)? {
+            Some(Event::Over(summary)) => return end(arguments, screen, &summary, &signals),
+            Some(event) => screen.tell(&event)?,
+            None => thread::sleep(LOOK),
+        }
+        match signals.requests() {
+            0 if begin.elapsed() < Duration::from_nanos(arguments.duration.ns()) => {}
+            0 | 1 => drill.end(),
+            _ => return Ok(signals.received().map_or(Outcome::Ok, Outcome::Interrupted)),
+        }
+        screen.draw(&drill)?;
+    }
+}
+
+fn check(arguments: &Arguments) -> Result<(), Usage> {
+    let hosts = arguments.lattice.nodes();
+    if !(2..=HOSTS_MAX).contains(&hosts) {
+        return Err(Usage(format!("--lattice has {hosts} hosts; choose 2 to {HOSTS_MAX}")));
+    }
+    if !(WATCHDOG_MIN.ns()..=WATCHDOG_MAX.ns()).contains(&arguments.watchdog.ns()) {
+        return Err(Usage(format!("--watchdog must be {WATCHDOG_MIN} to {WATCHDOG_MAX}")));
+    }
+    if arguments.every.ns() < EVERY_MIN.ns() {
+        return Err(Usage(format!("--every must be at least {EVERY_MIN}")));
+    }
+    Ok(())
+}
+
+/// What a drill lacks is lacking here; what it does not do is an error.
+fn lacking(error: Error) -> anyhow::Error {
+    match error {
+        Error::System(_) => Lacking(error.to_string()).into(),
+        Error::Stuck(_) => error.into(),
+    }
+}
+
+fn end(
+    arguments: &Arguments,
+    screen: Screen,
+    summary: &Summary,
+    signals: &Signals,
+) -> anyhow::Result<Outcome> {
+    if arguments.json {
+        output::json(summary)?;
+    } else {
+        screen.close(summary)?;
+    }
+    Ok(match signals.received() {
+        _ if !summary.puts.is_clean() => Outcome::NotVerified,
+        Some(signal) => Outcome::Interrupted(signal),
+        None => Outcome::Ok,
+    })
+}
+
+/// Where it is shown: as a picture on a terminal, or line by line.
+struct Screen {
+    begin: Instant,
+    is_picture: bool,
+    is_json: bool,
+    head: String,
+    drawn: Option<Instant>,
+    lines: VecDeque<String>,
+}
+
+impl Screen {
+    fn new(arguments: &Arguments) -> anyhow::Result<Self> {
+        let Arguments { lattice, every, watchdog, .. } = arguments;
+        let (hosts, cables) = (lattice.nodes(), lattice.cables().count());
+        let head = format!(
+            "{hosts} hosts make a {lattice} torus of {cables} cables; a fault each {every}, watchdog {watchdog}; Ctrl-C ends it"
+        );
+        let is_picture = output::is_terminal() && !arguments.json;
+        let screen = Self {
+            begin: Instant::now(),
+            is_picture,
+            is_json: arguments.json,
+            head,
+            drawn: None,
+            lines: VecDeque::new(),
+        };
+        if !is_picture {
+            screen.line(&screen.head)?;
+        }
+        Ok(screen)
+    }
+
+    fn line(&self, line: &str) -> anyhow::Result<()> {
+        if self.is_json {
+            log::say(line);
+            return Ok(());
+        }
+        output::text(&format!("{line}\n"))
+    }
+
+    fn tell(&mut self, event: &Event) -> anyhow::Result<()> {
+        let line = format!("{:>8.3} s  {event}", self.begin.elapsed().as_secs_f64());
+        if !self.is_picture {
+            return self.line(&line);
+        }
+        if self.lines.len() >= LINES {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(line);
+        Ok(())
+    }
+
+    fn draw(&mut self, drill: &Drill) -> anyhow::Result<()> {
+        if !self.is_picture || self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
+            return Ok(());
+        }
+        let clear = if self.drawn.is_none() { "\x1b[2J" } else { "" };
+        self.drawn = Some(Instant::now());
+        let totals = drill.totals();
+        let (arrived, bytes) = (grouped(totals.arrived), grouped(totals.bytes));
+        let lines: Vec<&str> = self.lines.iter().map(String::as_str).collect();
+        let text = format!(
+            "{}\n{}\n{arrived} PUTs have arrived, {bytes} bytes compared\n\n{}\n",
+            self.head,
+            drill.status().picture(),
+            lines.join("\n")
+        );
+        // Each line takes the place of the one that was there.
+        output::text(&format!("{clear}\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n")))
+    }
+
+    fn close(self, summary: &Summary) -> anyhow::Result<()> {
+        output::text(&format!("{summary}\n"))
+    }
+}

@@ -1,0 +1,58 @@
+//! `gannet torus demo`: nothing is lost, and the last line says so.
+
+use std::io::{BufRead, Read};
+
+use crate::torus::{interrupt, json, refused, started, text, torus};
+
+/// A watchdog that stands while other tests run.
+const CALM: [&str; 4] = ["--watchdog", "1 s", "--lattice", "2x2"];
+
+#[test]
+fn faults_are_survived_and_every_put_arrives_once() {
+    let document = json(&[&["demo", "--duration", "6 s", "--every", "500 ms"], &CALM[..]].concat());
+    let puts = &document["puts"];
+    let count = |name: &str| puts[name].as_u64().unwrap();
+    assert!(count("arrived") > 50, "{document}");
+    for none in ["wrong", "twice", "refused", "missing"] {
+        assert_eq!(count(none), 0, "{document}");
+    }
+    assert_eq!(count("posted"), count("arrived") + count("failed") + count("orphaned"));
+    assert!(count("bytes") >= 12_000 * count("arrived"), "{document}");
+    assert!(document["faults"].as_u64().unwrap() >= 1, "{document}");
+    assert!(document["known_ms"].as_f64().unwrap() > 0.0, "{document}");
+}
+
+#[test]
+fn a_stop_by_ctrl_c_lets_all_arrive() {
+    let (mut child, mut errors) =
+        started(&[&["demo", "--json", "--duration", "300 s"], &CALM[..]].concat());
+    let mut line = String::new();
+    while !line.contains("is whole") {
+        line.clear();
+        assert!(errors.read_line(&mut line).unwrap() > 0, "it ends before it is whole");
+    }
+    interrupt(&child);
+    let mut document = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut document).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["puts"]["missing"], 0, "{document}");
+    assert!(document["puts"]["arrived"].as_u64().unwrap() > 0, "{document}");
+}
+
+#[test]
+fn lines_are_told_where_there_is_no_terminal() {
+    let output = torus(&[&["demo", "--duration", "10 ms"], &CALM[..]].concat());
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("4 hosts make a 2x2x1 torus of 8 cables"), "{said}");
+    assert!(said.lines().last().unwrap().contains("PUTs"), "{said}");
+    assert!(!said.contains('\x1b'), "{said}");
+}
+
+#[test]
+fn what_cannot_be_shown_is_refused() {
+    assert!(refused(&["demo", "--lattice", "8x8x8"], 2).contains("512 hosts"));
+    assert!(refused(&["demo", "--watchdog", "1 ms"], 2).contains("--watchdog must be"));
+    assert!(refused(&["demo", "--every", "1 ms"], 2).contains("--every must be"));
+}

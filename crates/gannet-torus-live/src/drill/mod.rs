@@ -1,0 +1,420 @@
+//! A drill: all hosts of a machine in one process, over sockets of their own, whose cables are cut and whose hosts are killed
+//! while each sends to each other, and every byte is compared.
+//!
+//! A [`Drill`] is led by whoever calls [`Drill::step`]: it does what is due, and tells what has happened.
+
+mod cable;
+mod ledger;
+mod running;
+mod shared;
+mod traffic;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gannet_lattice::Lattice;
+use gannet_measure::random::Random;
+use serde::Serialize;
+
+use crate::status::Status;
+use cable::Cable;
+pub use ledger::Totals;
+use running::Running;
+use shared::{Report, Shared};
+pub(crate) use traffic::Traffic;
+
+/// Most hosts of a drill.
+pub const HOSTS_MAX: usize = 64;
+/// Of so many faults one kills a host.
+const HOST_IN: usize = 3;
+/// PUTs a second of all hosts, and the least time between two of one host to another one.
+const RATE: u64 = 2800;
+const PACE_NS: u64 = 20_000_000;
+/// How long anything may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What a drill is to be.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The lattice, of 2 to [`HOSTS_MAX`] hosts.
+    pub lattice: Lattice,
+    /// Within it every host is to know of a fault, ns.
+    pub watchdog_ns: u64,
+    /// From one fault to the next.
+    pub every: Duration,
+    /// What draws the faults.
+    pub seed: u64,
+}
+
+/// What may break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fault {
+    Cable(usize),
+    Host(usize),
+}
+
+/// What has happened in a drill. What broke is named in words.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The hosts have made the machine, so long after their start, and each reaches each.
+    Whole(Duration),
+    /// This was broken.
+    Broken(String),
+    /// All others knew of it so long after it broke, and after that time a PUT posted since had passed from each to each.
+    Survived(String, Duration, Duration),
+    /// This was mended.
+    Mended(String),
+    /// So long after that no host knew of any fault, and a PUT posted since had passed from each to each.
+    Restored(String, Duration),
+    /// A host takes for dead what nobody has broken.
+    Alarm(String),
+    /// All is over.
+    Over(Summary),
+}
+
+/// What a drill has shown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Summary {
+    /// What became of the PUTs.
+    pub puts: Totals,
+    /// Faults that all hosts came to know, and which all traffic survived.
+    pub faults: usize,
+    /// The longest time until all knew of one, ms.
+    pub known_ms: f64,
+    /// The longest time until PUTs passed from each to each again, ms.
+    pub flowing_ms: f64,
+    /// Faults that were told and were none.
+    pub false_alarms: usize,
+}
+
+/// Why a drill did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The machine did not do what it should.
+    #[error("{0} within {limit} s", limit = LIMIT.as_secs())]
+    Stuck(String),
+    /// The system has no sockets or threads.
+    #[error("cannot start a host: {0}")]
+    System(#[from] io::Error),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Gathering,
+    Quiet { until: Instant },
+    Breaking { fault: Fault, known: Option<Duration> },
+    Broken { fault: Fault, until: Instant },
+    Mending { fault: Fault },
+    Emptying,
+}
+
+/// A machine that is broken and mended.
+#[derive(Debug)]
+pub struct Drill {
+    setup: Setup,
+    shared: Arc<Shared>,
+    cables: Vec<Cable>,
+    /// The cables at the ports of each host.
+    at: Vec<Vec<usize>>,
+    hosts: Vec<Option<Running>>,
+    lives: Vec<u64>,
+    random: Random,
+    phase: Phase,
+    /// When it began.
+    since: Instant,
+    is_ending: bool,
+    broken: usize,
+    alarmed: BTreeSet<Fault>,
+    summary: Summary,
+}
+
+/// What people call a host.
+fn host_name(host: usize) -> String {
+    format!("n{host}")
+}
+
+impl Drill {
+    /// Starts all hosts, which know nothing of each other yet.
+    ///
+    /// # Errors
+    /// When the system has no sockets or threads for them.
+    ///
+    /// # Panics
+    /// When there are too few or too many hosts.
+    pub fn start(setup: Setup) -> Result<Self, Error> {
+        let hosts = setup.lattice.nodes();
+        assert!((2..=HOSTS_MAX).contains(&hosts), "{hosts} hosts");
+        let pairs = (hosts * (hosts - 1)) as u64;
+        let shared = Arc::new(Shared::new(hosts, PACE_NS.max(pairs * 1_000_000_000 / RATE)));
+        let (cables, at) = cable::lay(setup.lattice);
+        let mut drill = Self {
+            random: Random::new(setup.seed),
+            setup,
+            shared,
+            cables,
+            at,
+            hosts: (0..hosts).map(|_| None).collect(),
+            lives: vec![0; hosts],
+            phase: Phase::Gathering,
+            since: Instant::now(),
+            is_ending: false,
+            broken: 0,
+            alarmed: BTreeSet::new(),
+            summary: Summary::default(),
+        };
+        (0..hosts).try_for_each(|host| drill.start_host(host))?;
+        Ok(drill)
+    }
+
+    fn start_host(&mut self, host: usize) -> Result<(), Error> {
+        self.lives[host] += 1;
+        let cables = (&self.cables[..], &self.at[..]);
+        let running = Running::start(host, self.lives[host], &self.setup, &self.shared, cables)?;
+        self.hosts[host] = Some(running);
+        Ok(())
+    }
+
+    /// What has become of the PUTs so far.
+    pub fn totals(&self) -> Totals {
+        self.shared.ledger().totals(false)
+    }
+
+    /// What a host that lives knew of the machine when this was called last.
+    pub fn status(&self) -> Status {
+        let host = self.hosts.iter().flatten().next();
+        host.map(|host| {
+            host.ask();
+            host.report().status
+        })
+        .unwrap_or_default()
+    }
+
+    /// Breaks nothing more, mends what is broken, and lets all PUTs come to their end.
+    pub fn end(&mut self) {
+        self.is_ending = true;
+    }
+
+    /// Does what is due, and gives what has happened, if anything; to be called every few milliseconds, which the times that
+    /// it tells are exact to.
+    ///
+    /// # Errors
+    /// When something takes too long, or a host cannot be started.
+    pub fn step(&mut self) -> Result<Option<Event>, Error> {
+        let reports: Vec<(usize, Report)> =
+            self.living().map(|(host, it)| (host, it.report())).collect();
+        if let Some(event) = self.alarm(&reports) {
+            return Ok(Some(event));
+        }
+        let since = self.since.elapsed();
+        match self.phase {
+            Phase::Gathering if self.is_ending => Ok(self.enter(Phase::Emptying, None)),
+            Phase::Gathering if self.is_whole(&reports) => {
+                let quiet = Phase::Quiet { until: Instant::now() + self.setup.every / 2 };
+                Ok(self.enter(quiet, Some(Event::Whole(since))))
+            }
+            Phase::Quiet { .. } if self.is_ending => Ok(self.enter(Phase::Emptying, None)),
+            Phase::Quiet { until } if Instant::now() >= until => Ok(self.break_one()),
+            Phase::Quiet { .. } => Ok(None),
+            Phase::Breaking { fault, known } => {
+                let is_known = reports.iter().all(|(_, report)| report.dead.contains(&fault));
+                let known = known.or(is_known.then_some(since));
+                self.phase = Phase::Breaking { fault, known };
+                match known.filter(|_| self.flows(&reports)) {
+                    Some(known) => Ok(self.survive(fault, known, since)),
+                    None => self
+                        .patience(|it| format!("not all knew and went round {}", it.words(fault))),
+                }
+            }
+            Phase::Broken { fault, until } if self.is_ending || Instant::now() >= until => {
+                self.mend(fault)
+            }
+            Phase::Broken { .. } => Ok(None),
+            Phase::Mending { fault } if self.is_whole(&reports) => {
+                let quiet = Phase::Quiet { until: Instant::now() + self.setup.every / 2 };
+                let restored = Event::Restored(self.words(fault), since);
+                Ok(self.enter(quiet, Some(restored)))
+            }
+            Phase::Mending { fault } => {
+                self.patience(|it| format!("{} was not in use again", it.words(fault)))
+            }
+            Phase::Gathering => {
+                // A host may change its place until all follow one order, and what it had posted is lost with its node.
+                let orders: BTreeSet<_> = reports.iter().map(|(_, report)| report.order).collect();
+                if orders.len() == 1 && orders.first().is_some_and(Option::is_some) {
+                    self.shared.begin();
+                }
+                self.patience(|_| "the hosts did not make the machine".into())
+            }
+            Phase::Emptying => Ok(self.empty(since)),
+        }
+    }
+
+    fn living(&self) -> impl Iterator<Item = (usize, &Running)> {
+        self.hosts.iter().enumerate().filter_map(|(host, it)| Some((host, it.as_ref()?)))
+    }
+
+    fn flows(&self, reports: &[(usize, Report)]) -> bool {
+        let hosts: Vec<usize> = reports.iter().map(|(host, _)| *host).collect();
+        self.shared.flows_between(&hosts)
+    }
+
+    fn is_whole(&self, reports: &[(usize, Report)]) -> bool {
+        let is_well = |(_, report): &(usize, Report)| report.has_place && report.dead.is_empty();
+        reports.len() == self.hosts.len() && reports.iter().all(is_well) && self.flows(reports)
+    }
+
+    fn enter(&mut self, phase: Phase, event: Option<Event>) -> Option<Event> {
+        (self.phase, self.since) = (phase, Instant::now());
+        if matches!(phase, Phase::Emptying) {
+            self.shared.end();
+        }
+        event
+    }
+
+    fn patience(&self, what: impl Fn(&Self) -> String) -> Result<Option<Event>, Error> {
+        if self.since.elapsed() < LIMIT { Ok(None) } else { Err(Error::Stuck(what(self))) }
+    }
+
+    fn words(&self, fault: Fault) -> String {
+        match fault {
+            Fault::Host(host) => host_name(host),
+            Fault::Cable(cable) => {
+                let [a, b] =
+                    self.cables[cable].ends.map(|(host, port)| format!("n{host} port p{port}"));
+                format!("the cable from {a} to {b}")
+            }
+        }
+    }
+
+    /// Whether a host that takes `other` for dead is right while `fault` is there.
+    fn explains(&self, fault: Fault, other: Fault) -> bool {
+        match (fault, other) {
+            (Fault::Host(host), Fault::Cable(cable)) => {
+                self.cables[cable].ends.iter().any(|(end, _)| *end == host)
+            }
+            _ => fault == other,
+        }
+    }
+
+    fn alarm(&mut self, reports: &[(usize, Report)]) -> Option<Event> {
+        let fault = match self.phase {
+            Phase::Gathering => return None,
+            Phase::Quiet { .. } | Phase::Emptying => None,
+            Phase::Breaking { fault, .. }
+            | Phase::Broken { fault, .. }
+            | Phase::Mending { fault } => Some(fault),
+        };
+        // Who was started again hears nobody yet.
+        let newcomer = match self.phase {
+            Phase::Mending { fault: Fault::Host(host) } => Some(host),
+            _ => None,
+        };
+        let others = reports.iter().filter(|(host, _)| Some(*host) != newcomer);
+        let told: BTreeSet<Fault> = others.flat_map(|(_, it)| it.dead.iter().copied()).collect();
+        self.alarmed.retain(|it| told.contains(it));
+        let is_none = |it: &Fault| !fault.is_some_and(|fault| self.explains(fault, *it));
+        let alarm = told.into_iter().filter(is_none).find(|it| !self.alarmed.contains(it))?;
+        self.alarmed.insert(alarm);
+        self.summary.false_alarms += 1;
+        Some(Event::Alarm(self.words(alarm)))
+    }
+
+    fn break_one(&mut self) -> Option<Event> {
+        self.broken += 1;
+        let fault = if self.broken.is_multiple_of(HOST_IN) {
+            Fault::Host(self.random.below(self.hosts.len() as u64) as usize)
+        } else {
+            Fault::Cable(self.random.below(self.cables.len() as u64) as usize)
+        };
+        let event = Event::Broken(self.words(fault));
+        let event = self.enter(Phase::Breaking { fault, known: None }, Some(event));
+        match fault {
+            Fault::Cable(cable) => self.cables[cable].cut(true),
+            Fault::Host(host) => {
+                self.hosts[host] = None;
+                self.shared.ledger().die(host);
+            }
+        }
+        self.shared.next_round();
+        event
+    }
+
+    fn survive(&mut self, fault: Fault, known: Duration, flowing: Duration) -> Option<Event> {
+        let summary = &mut self.summary;
+        summary.faults += 1;
+        summary.known_ms = summary.known_ms.max(ms(&known));
+        summary.flowing_ms = summary.flowing_ms.max(ms(&flowing));
+        let event = Event::Survived(self.words(fault), known, flowing);
+        let until = Instant::now() + self.setup.every / 2;
+        self.enter(Phase::Broken { fault, until }, Some(event))
+    }
+
+    fn mend(&mut self, fault: Fault) -> Result<Option<Event>, Error> {
+        let event = Event::Mended(self.words(fault));
+        let event = self.enter(Phase::Mending { fault }, Some(event));
+        match fault {
+            Fault::Cable(cable) => self.cables[cable].cut(false),
+            Fault::Host(host) => self.start_host(host)?,
+        }
+        self.shared.next_round();
+        Ok(event)
+    }
+
+    fn empty(&mut self, since: Duration) -> Option<Event> {
+        if self.shared.ledger().open() > 0 && since < LIMIT {
+            return None;
+        }
+        self.hosts.iter_mut().for_each(|host| *host = None);
+        self.summary.puts = self.shared.ledger().totals(true);
+        Some(Event::Over(self.summary.clone()))
+    }
+}
+
+fn ms(time: &Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(after) => write!(f, "the machine is whole after {:.0} ms", ms(after)),
+            Self::Broken(what) if what.starts_with("the cable") => write!(f, "{what} is cut"),
+            Self::Broken(what) => write!(f, "{what} is killed"),
+            Self::Survived(what, known, flowing) => {
+                let (known, flowing) = (ms(known), ms(flowing));
+                write!(
+                    f,
+                    "{what}: known to all after {known:.0} ms, all flows after {flowing:.0} ms"
+                )
+            }
+            Self::Mended(what) if what.starts_with("the cable") => write!(f, "{what} is mended"),
+            Self::Mended(what) => write!(f, "{what} is started again"),
+            Self::Restored(what, after) => {
+                write!(f, "{what} is in use again after {:.0} ms", ms(after))
+            }
+            Self::Alarm(what) => write!(f, "a false alarm: nobody has broken {what}"),
+            Self::Over(summary) => summary.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { puts, faults, known_ms, flowing_ms, false_alarms } = self;
+        write!(f, "{puts}; {faults} faults")?;
+        if *faults > 0 {
+            write!(
+                f,
+                ", each known to all within {known_ms:.0} ms, all flows again within {flowing_ms:.0} ms"
+            )?;
+        }
+        match false_alarms {
+            0 => Ok(()),
+            1 => write!(f, "; 1 false alarm"),
+            alarms => write!(f, "; {alarms} false alarms"),
+        }
+    }
+}

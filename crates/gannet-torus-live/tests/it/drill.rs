@@ -1,0 +1,41 @@
+//! A machine that is broken and mended while its traffic is checked.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gannet_torus_live::drill::{Drill, Event, Setup, Summary};
+
+/// Goes through a drill with at least so many faults, and gives what it has shown.
+fn go_through(lattice: &str, faults: usize) -> Summary {
+    let setup = Setup {
+        lattice: lattice.parse().unwrap(),
+        watchdog_ns: 400_000_000,
+        every: Duration::from_millis(200),
+        seed: 7,
+    };
+    let mut drill = Drill::start(setup).unwrap();
+    let (begin, mut survived) = (Instant::now(), 0);
+    loop {
+        match drill.step().unwrap() {
+            Some(Event::Over(summary)) => return summary,
+            Some(event) => {
+                println!("{:>6} ms  {event}", begin.elapsed().as_millis());
+                survived += usize::from(matches!(event, Event::Survived(..)));
+                if survived >= faults {
+                    drill.end();
+                }
+            }
+            None => thread::sleep(Duration::from_millis(2)),
+        }
+    }
+}
+
+#[test]
+fn cables_and_hosts_die_and_nothing_is_lost() {
+    let summary = go_through("2x2", 4);
+    println!("{summary}");
+    let totals = summary.puts;
+    assert!(totals.is_clean(), "{summary}");
+    assert!(totals.arrived > 100 && summary.faults >= 4, "{summary}");
+    assert!(totals.bytes >= 12_000 * totals.arrived, "{summary}");
+}
