@@ -9,6 +9,7 @@ use std::process::{Command, Output, Stdio};
 use gannet_dune::detector::TpcPlan;
 use gannet_emulate::FrontEnd;
 use gannet_emulate::tpc::TpcFrontEnd;
+use gannet_measure::testing::skipped;
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::network::Addresses;
 use gannet_wire::{ChannelMap, ethernet, pcap, tpc_frame};
@@ -139,4 +140,25 @@ fn capture(config: &Path) -> Vec<u8> {
         }
     }
     file
+}
+
+#[test]
+fn the_story_of_a_torus_comes_to_its_end_and_leaves_nothing() {
+    let mut story = Command::new(examples().join("torus/story.sh"));
+    story.env("GANNET", gannet(Path::new(".")).get_program());
+    story.env("PAUSE", "0").env("WATCHDOG", "1 s");
+    let child = story.arg("2x2").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let namespaces = format!("gannet-story-{}-", child.id());
+    let output = child.wait_with_output().unwrap();
+    let (said, errors) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.code() == Some(5) {
+        return skipped("the story of a torus", errors.trim());
+    }
+    assert!(output.status.success(), "{said}{errors}");
+    for step in ["is pulled", "it should go to", "cannot be reached", "whole at the end"] {
+        assert!(said.contains(step), "{step}: {said}");
+    }
+    let left = Command::new("ip").args(["netns"]).output().unwrap();
+    assert!(!String::from_utf8_lossy(&left.stdout).contains(&namespaces));
 }

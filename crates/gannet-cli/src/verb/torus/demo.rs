@@ -31,8 +31,8 @@ const EVERY_MIN: Span = Span::ms(100);
 /// soon the faults were known to all and packets went round them. A terminal shows the lattice: `--` and `|` for cables, an
 /// `x` before hosts that cannot be reached.
 ///
-/// The hosts are threads of one process. The default watchdog stands on two cores that others use too; where there are cores
-/// for all hosts, 100 ms does.
+/// The hosts are threads of one process. The default watchdog stands on two cores that others use too; where it is so short
+/// that a host which did not run for a while is taken for dead, a false alarm is told.
 ///
 /// Ctrl-C mends what is broken, lets all PUTs arrive, and ends; a second one ends at once. Exit code 6 when anything was
 /// lost, came twice or came wrong.
