@@ -165,7 +165,9 @@ impl Asking {
                 sent += together as u64;
             }
             if let Some(count) = self.count()? {
-                (counted, heard) = (count, Instant::now());
+                (counted, heard) = (counted.max(count), Instant::now());
+                // Some that were taken for lost were late.
+                sent = sent.max(counted);
             } else if heard.elapsed() > SILENCE {
                 return Err(silent());
             } else if heard.max(lost).elapsed() > LOST {
@@ -195,8 +197,9 @@ impl Asking {
 
     fn count(&mut self) -> io::Result<Option<u64>> {
         let Some(message) = self.socket.receive(&mut self.room)? else { return Ok(None) };
-        // Counts may come together: the last one counts. Late echoes have another length.
+        // Counts may come together: the last one counts. Late echoes have another length, or are zeros.
         let count = self.room[..message.bytes].as_chunks::<8>().0.last();
-        Ok(count.filter(|_| message.datagram == 8).map(|count| u64::from_le_bytes(*count)))
+        let count = count.filter(|_| message.datagram == 8).map(|count| u64::from_le_bytes(*count));
+        Ok(count.filter(|&count| count > 0))
     }
 }
