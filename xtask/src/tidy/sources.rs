@@ -7,10 +7,11 @@ use super::tree::{File, Tree};
 
 const FORMATS: &str = "crates/gannet-wire/src";
 /// Modules of the formats' room that serve formats and are none themselves.
-const NOT_FORMATS: [&str; 14] = [
+const NOT_FORMATS: [&str; 15] = [
     "lib",
     "capture",
     "capture_file",
+    "copy",
     "error",
     "frame_format",
     "inspect",
