@@ -20,7 +20,7 @@ pub enum Event {
     Mended(String),
     /// So long after that no host knew of any fault, and a PUT posted since had passed from each to each.
     Restored(String, Duration),
-    /// A host takes for dead what nobody has broken.
+    /// Hosts take for dead what nobody has broken.
     Alarm(String),
     /// All is over.
     Over(Summary),
@@ -63,7 +63,10 @@ impl fmt::Display for Event {
             Self::Restored(what, after) => {
                 write!(f, "{what} is in use again after {:.0} ms", ms(after))
             }
-            Self::Alarm(what) => write!(f, "a false alarm: nobody has broken {what}"),
+            Self::Alarm(what) => write!(
+                f,
+                "a false alarm, for which the watchdog may be too short: nobody has broken {what}"
+            ),
             Self::Over(summary) => summary.fmt(f),
         }
     }

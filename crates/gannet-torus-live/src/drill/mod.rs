@@ -32,8 +32,8 @@ pub const HOSTS_MAX: usize = 64;
 /// Of so many faults one kills a host.
 const HOST_IN: usize = 3;
 /// PUTs a second of all hosts, and the least time between two of one host to another one.
-const RATE: u64 = 2800;
-const PACE_NS: u64 = 20_000_000;
+const RATE: u64 = 1000;
+const PACE_NS: u64 = 50_000_000;
 /// How long anything may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -283,10 +283,14 @@ impl Drill {
         let told: BTreeSet<Fault> = others.flat_map(|(_, it)| it.dead.iter().copied()).collect();
         self.alarmed.retain(|it| told.contains(it));
         let is_none = |it: &Fault| !fault.is_some_and(|fault| self.explains(fault, *it));
-        let alarm = told.into_iter().filter(is_none).find(|it| !self.alarmed.contains(it))?;
-        self.alarmed.insert(alarm);
-        self.summary.false_alarms += 1;
-        Some(Event::Alarm(self.words(alarm)))
+        let new: Vec<Fault> =
+            told.into_iter().filter(is_none).filter(|it| !self.alarmed.contains(it)).collect();
+        let first = *new.first()?;
+        self.summary.false_alarms += new.len();
+        let more = new.len() - 1;
+        self.alarmed.extend(new);
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        Some(Event::Alarm(self.words(first) + &more))
     }
 
     fn break_one(&mut self) -> Option<Event> {
