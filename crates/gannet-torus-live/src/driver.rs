@@ -127,7 +127,7 @@ impl<S: Speaker> Driver<S> {
     /// Plugs the end of a cable into the port of this number, in the place of any other.
     ///
     /// # Panics
-    /// When `number` is not below the most ports of a host.
+    /// When no host has a port of this number.
     pub fn plug(&mut self, number: usize, port: Box<dyn Port + Send>) {
         assert!(number < PORTS_MAX, "port {number} of {PORTS_MAX}");
         if self.ports.len() <= number {
