@@ -21,6 +21,8 @@ struct Open {
     destination: usize,
     /// How often the destination had died when it was posted.
     deaths: u64,
+    /// Whether it was dead then, which who posted it did not know yet.
+    was_dead: bool,
     /// In which life of the destination it has arrived.
     arrived: Option<u64>,
     is_told_done: bool,
@@ -33,7 +35,7 @@ pub struct Totals {
     pub posted: u64,
     /// Those that have arrived once, with the bytes that were sent, and were acknowledged.
     pub arrived: u64,
-    /// Those that failed, as was told, since their destination was killed.
+    /// Those that failed, as was told, since their destination was killed or dead.
     pub failed: u64,
     /// Those that were under way when the host that had posted them was killed.
     pub orphaned: u64,
@@ -89,6 +91,7 @@ pub(crate) struct Ledger {
     /// Those that may still arrive, but need not.
     loose: BTreeSet<Put>,
     deaths: Vec<u64>,
+    dead: Vec<bool>,
     totals: Totals,
 }
 
@@ -96,13 +99,14 @@ impl Ledger {
     /// That of so many hosts.
     pub(crate) fn new(hosts: usize) -> Self {
         let (open, loose, deaths) = (BTreeMap::new(), BTreeSet::new(), vec![0; hosts]);
-        Self { open, loose, deaths, totals: Totals::default() }
+        Self { open, loose, deaths, dead: vec![false; hosts], totals: Totals::default() }
     }
 
     /// A PUT was posted.
     pub(crate) fn post(&mut self, put: Put, destination: usize) {
         let deaths = self.deaths[destination];
-        let open = Open { destination, deaths, arrived: None, is_told_done: false };
+        let was_dead = self.dead[destination];
+        let open = Open { destination, deaths, was_dead, arrived: None, is_told_done: false };
         self.open.insert(put, open);
         self.totals.posted += 1;
     }
@@ -144,7 +148,7 @@ impl Ledger {
         }
         let open = *open;
         self.open.remove(&put);
-        let is_just = self.deaths[open.destination] > open.deaths;
+        let is_just = open.was_dead || self.deaths[open.destination] > open.deaths;
         let count = if is_just { &mut self.totals.failed } else { &mut self.totals.refused };
         *count += 1;
         if open.arrived.is_none() {
@@ -160,6 +164,7 @@ impl Ledger {
     /// A host was killed, and with it what it had posted.
     pub(crate) fn die(&mut self, host: usize) {
         self.deaths[host] += 1;
+        self.dead[host] = true;
         let (gone, open) =
             std::mem::take(&mut self.open).into_iter().partition(|(put, _)| put.source == host);
         self.open = open;
@@ -175,6 +180,11 @@ impl Ledger {
                 self.loose.insert(put);
             }
         }
+    }
+
+    /// A host that was killed is in use again.
+    pub(crate) fn revive(&mut self, host: usize) {
+        self.dead[host] = false;
     }
 
     /// PUTs of which not all is known.
@@ -243,6 +253,13 @@ mod tests {
         assert_eq!((ledger.totals(true).failed, ledger.totals(true).twice), (1, 0));
         ledger.arrive(put(1), 1, 7, Ok(1));
         assert_eq!(ledger.totals(true).twice, 1);
+        // Posted before it was known that the destination is dead, and after it was in use again.
+        ledger.post(put(2), 1);
+        ledger.revive(1);
+        ledger.post(put(3), 1);
+        ledger.tell(put(2), false);
+        ledger.tell(put(3), false);
+        assert_eq!((ledger.totals(false).failed, ledger.totals(false).refused), (2, 2));
     }
 
     #[test]

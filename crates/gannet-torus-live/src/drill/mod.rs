@@ -202,6 +202,9 @@ impl Drill {
             Phase::Mending { fault } if self.is_whole(&reports) => {
                 let quiet = Phase::Quiet { until: Instant::now() + self.setup.every / 2 };
                 let restored = Event::Restored(self.words(fault), since);
+                if let Fault::Host(host) = fault {
+                    self.shared.ledger().revive(host);
+                }
                 Ok(self.enter(quiet, Some(restored)))
             }
             Phase::Mending { fault } => {
