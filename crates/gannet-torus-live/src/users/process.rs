@@ -218,11 +218,12 @@ impl Process {
         let region = region.filter(is_inside).ok_or(Some(Outcome::Invalid))?;
         let &Post { node, process, address, length, tag, .. } = post;
         let result = if post.is_get {
-            let (local_process, local_address) = (self.number, region.address + post.offset);
-            let source = Node(node);
+            // The address of other memory means nothing, and may be any.
             if region.reach != Reach::Write {
                 return Err(Some(Outcome::Invalid));
             }
+            let (local_process, local_address) = (self.number, region.address + post.offset);
+            let source = Node(node);
             let get = Get { source, process, address, local_process, local_address, length, tag };
             engine.post_get(now, &get)
         } else {

@@ -116,6 +116,11 @@ fn processes_put_and_get_over_the_torus() {
     assert!(matches!(refused(end, local, 9), Outcome::OutOfRange | Outcome::Unknown));
     assert_eq!(refused(end, local, 8), Outcome::Done);
 
+    // What is only sent from has no address that counts.
+    let own = memory(&mut near, 4096, u64::MAX, Reach::Own);
+    let request = near.get(remote, Local { region: own, offset: 8 }, 8).unwrap();
+    assert_eq!(outcome(&mut near, request), Outcome::Invalid);
+
     let mut beside = user(directory.path(), 0, 8);
     let own = memory(&mut beside, 1 << 20, ADDRESS, Reach::Write);
     let to_own = Remote { node: here.node, process: 8, address: ADDRESS };
