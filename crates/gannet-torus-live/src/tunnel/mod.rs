@@ -206,6 +206,7 @@ pub struct Tunnel {
     taken: Vec<Taken>,
     posted: HashMap<u32, Posted>,
     began: Instant,
+    expire_at: u64,
     buffer: Vec<u8>,
     counters: Counters,
 }
@@ -237,6 +238,7 @@ impl Tunnel {
             taken: vec![Taken::default(); nodes as usize],
             posted: HashMap::new(),
             began: Instant::now(),
+            expire_at: 0,
             buffer: vec![0; PACKET_MAX],
             counters: Counters::default(),
         })
@@ -257,6 +259,7 @@ impl Tunnel {
     /// # Errors
     /// When the device is gone, or the system cannot wait.
     pub fn step(&mut self, device: &mut impl Device, most: Duration) -> io::Result<()> {
+        self.expire();
         let arrived = self.take(device);
         let came = self.send(device)?;
         if arrived || came {
@@ -279,11 +282,18 @@ impl Tunnel {
             Err(error) => return Err(error.into()),
         }
         self.user.woken();
-        let now = self.now();
-        for lane in &mut self.lanes {
-            lane.expire(now, PATIENCE_NS);
-        }
         Ok(())
+    }
+
+    /// Frees from time to time what other nodes do not speak of any more.
+    fn expire(&mut self) {
+        let now = self.now();
+        if now >= self.expire_at {
+            self.expire_at = now + PATIENCE_NS / 10;
+            for lane in &mut self.lanes {
+                lane.expire(now, PATIENCE_NS);
+            }
+        }
     }
 
     fn now(&self) -> u64 {
