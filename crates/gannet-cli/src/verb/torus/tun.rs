@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use gannet_fabric::JoinError;
 use gannet_torus_live::tunnel::{Addresses, Counters, Device, PROCESS, Tunnel};
 use gannet_torus_live::user::{Place, User, UserError};
@@ -94,8 +95,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             }
             continue;
         };
-        let mut tunnel = Tunnel::new(own, place, arguments.network)
-            .map_err(|error| Lacking(error.to_string()))?;
+        let mut tunnel = match Tunnel::new(own, place, arguments.network) {
+            Ok(tunnel) => tunnel,
+            Err(UserError::Ended) => continue,
+            Err(error) => return Err(Lacking(error.to_string()).into()),
+        };
         let ended = carry(&mut tunnel, place, arguments, &signals);
         sum += tunnel.counters();
         if let Some(signal) = ended? {
@@ -190,7 +194,8 @@ fn carry(
         if let Some(signal) = signals.received() {
             return Ok(Some(signal));
         }
-        tunnel.step(&mut device, LOOK)?;
+        let carried = tunnel.step(&mut device, LOOK);
+        carried.with_context(|| format!("the network device {} is gone", arguments.device))?;
     }
     Ok(None)
 }
