@@ -9,13 +9,11 @@ use gannet_measure::clock::{Clock, SystemClock};
 use gannet_rdma::PhysicalMemory;
 use gannet_torus::link::FrameError;
 use gannet_torus::node::TorusNode;
+use gannet_wire::neighbour::PORTS_MAX;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::port::Port;
-
-/// Most ports of a driver.
-pub const PORTS_MAX: usize = 16;
 
 /// How long a driver sleeps while a cable takes no frames.
 const BLOCKED_NS: u64 = 100_000;
