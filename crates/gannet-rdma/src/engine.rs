@@ -127,6 +127,8 @@ pub struct Engine<M> {
     control: VecDeque<u32>,
     /// No acknowledgement, packet or GET is due before.
     timer_at: u64,
+    /// No GET is due before.
+    gets_at: u64,
     now: u64,
     counters: Counters,
 }
@@ -156,6 +158,7 @@ impl<M: PhysicalMemory> Engine<M> {
             ready: VecDeque::with_capacity(limits.nodes),
             control: VecDeque::with_capacity(limits.nodes),
             timer_at: u64::MAX,
+            gets_at: u64::MAX,
             now: 0,
             counters: Counters::default(),
             configuration,
@@ -356,16 +359,29 @@ impl<M: PhysicalMemory> Engine<M> {
         for index in 0..self.flows.len() as u32 {
             self.run_flow_timers(index);
         }
+        if self.now >= self.gets_at {
+            self.run_get_timers();
+        }
+        let replay = self.configuration.replay;
+        let deadline = |flow: &Flow| flow.send.deadline(&replay).min(flow.receive.acknowledge_at);
+        let flows = self.flows.iter().map(deadline).min().unwrap_or(u64::MAX);
+        self.timer_at = flows.min(self.gets_at);
+    }
+
+    fn run_get_timers(&mut self) {
         while let Some(request) = self.operations.any(|it| it.deadline <= self.now) {
             self.give_up_get(request);
         }
         while let Some(request) = self.operations.any(|it| it.retry_at <= self.now) {
             self.ask_again(request);
         }
-        let replay = self.configuration.replay;
-        let deadline = |flow: &Flow| flow.send.deadline(&replay).min(flow.receive.acknowledge_at);
-        let flows = self.flows.iter().map(deadline).min().unwrap_or(u64::MAX);
-        self.timer_at = flows.min(self.operations.deadline());
+        self.gets_at = self.operations.deadline();
+    }
+
+    /// Looks after GETs at `at`, if not before.
+    fn look_after_gets(&mut self, at: u64) {
+        self.gets_at = self.gets_at.min(at);
+        self.timer_at = self.timer_at.min(at);
     }
 
     fn run_flow_timers(&mut self, index: u32) {

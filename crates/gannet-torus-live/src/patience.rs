@@ -84,6 +84,8 @@ impl Patience {
         limits.completions = 2 * POSTS_MAX;
         limits.buffers = BUFFERS_MAX;
         limits.pages = PAGES_MAX;
+        // In software the table of buffers is no further away than a cache of it.
+        configuration.engine.translation.entries = 0;
         let replay = &mut configuration.engine.replay;
         // What a link loses it sends again itself, also twice; this is for packets that a dead node had.
         replay.timeout_ns = self.watchdog_ns / 4;

@@ -90,8 +90,9 @@ impl<M: PhysicalMemory> Engine<M> {
     /// Gives a GET the time that an answer may take.
     fn await_answer(&mut self, request: u32) {
         let Some(operation) = self.operations.find(request) else { return };
-        operation.deadline = self.now.saturating_add(self.configuration.replay.get_timeout_ns);
-        self.timer_at = self.timer_at.min(operation.deadline);
+        let deadline = self.now.saturating_add(self.configuration.replay.get_timeout_ns);
+        operation.deadline = deadline;
+        self.look_after_gets(deadline);
     }
 
     /// Ends a PUT or GET that the other node refuses. Its packets keep their numbers and say
@@ -120,9 +121,10 @@ impl<M: PhysicalMemory> Engine<M> {
         operation.busy = operation.busy.saturating_add(1);
         let replay = self.configuration.replay;
         let wait = replay.backed_off(replay.timeout_ns, operation.busy.saturating_sub(1));
-        operation.retry_at = self.now.saturating_add(wait);
-        self.timer_at = self.timer_at.min(operation.retry_at);
-        if operation.deadline == u64::MAX {
+        let (retry_at, is_first) = (self.now.saturating_add(wait), operation.deadline == u64::MAX);
+        operation.retry_at = retry_at;
+        self.look_after_gets(retry_at);
+        if is_first {
             self.await_answer(request);
         }
     }
