@@ -5,9 +5,12 @@ use std::ops::RangeInclusive;
 use gannet_lattice::{MAX_NODES, Node};
 use gannet_memory::tlb::TLB_ENTRIES_MAX;
 use gannet_memory::{PageSize, Replacement};
-use gannet_wire::rdma::{DATA_LEN, DATA_LEN_MAX};
+use gannet_wire::rdma::{DATA_LEN, DATA_LEN_MAX, SELECTIVE};
 use serde::Serialize;
 use thiserror::Error;
+
+use super::memory::WHOLE_PAGES;
+use super::receive_window::WINDOW_MAX;
 
 /// Most DMA engines of one direction.
 pub const ENGINES_MAX: usize = 4;
@@ -81,6 +84,7 @@ impl Configuration {
             ("receive_queue", limits.receive_queue, entries.clone()),
             ("transmit_queue", limits.transmit_queue, entries),
             ("data_bytes", limits.data_bytes, 1..=self.data_bytes_max()),
+            ("window", limits.window as usize, 1..=WINDOW_MAX as usize),
             ("buffers", limits.buffers, 0..=ENTRIES_MAX),
             ("pages", limits.pages, 0..=ENTRIES_MAX),
             ("entries of the TLB", self.translation.entries, 0..=TLB_ENTRIES_MAX),
@@ -101,9 +105,9 @@ impl Configuration {
 }
 
 impl Configuration {
-    /// Most bytes of data in a packet: it may touch two pages, and no more.
+    /// Most bytes of data in a packet.
     pub(crate) fn data_bytes_max(&self) -> usize {
-        DATA_LEN_MAX.min(self.translation.page_size.bytes() as usize)
+        DATA_LEN_MAX.min(WHOLE_PAGES * self.translation.page_size.bytes() as usize)
     }
 }
 
@@ -159,9 +163,12 @@ pub struct Limits {
     pub receive_queue: usize,
     /// Packets read from memory, or being read, and not yet taken by the link.
     pub transmit_queue: usize,
-    /// Bytes of data in a packet, at most [`DATA_LEN_MAX`], and a page. The default leaves room for the end-to-end header
+    /// Bytes of data in a packet, at most [`DATA_LEN_MAX`], and four pages. The default leaves room for the end-to-end header
     /// in a link packet of 4096 bytes.
     pub data_bytes: usize,
+    /// Packets under way to one node, at most [`WINDOW_MAX`]. By default as many as one acknowledgement can speak of; of more of them
+    /// the later ones are told by the next.
+    pub window: u32,
     /// Registered buffers.
     pub buffers: usize,
     /// Pages of all registered buffers together.
@@ -178,6 +185,7 @@ impl Default for Limits {
             receive_queue: 64,
             transmit_queue: 4,
             data_bytes: DATA_LEN,
+            window: SELECTIVE,
             buffers: 256,
             pages: 1 << 16,
         }

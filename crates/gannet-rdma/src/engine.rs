@@ -317,9 +317,10 @@ impl<M: PhysicalMemory> Engine<M> {
 
     /// Puts the flow in turn to be read from, if it has a packet that may be sent.
     fn mark_ready(&mut self, index: u32) {
+        let window = self.configuration.limits.window;
         let flow = self.flow(index);
         let may_send =
-            flow.send.has_pending() || (!flow.backlog.is_empty() && flow.send.has_room());
+            flow.send.has_pending() || (!flow.backlog.is_empty() && flow.send.has_room(window));
         if may_send && !flow.is_ready {
             flow.is_ready = true;
             self.ready.push_back(index);

@@ -17,7 +17,7 @@
 //! * what cannot be done is told: a refused address with its reason, a silent node as
 //!   [`Failure::Unreachable`]. Data of such a PUT may have arrived in part, or all.
 //!
-//! How: the packets from one node to another are numbered, at most [`WINDOW`] of them are under
+//! How: the packets from one node to another are numbered, at most [`Limits::window`] of them are under
 //! way, and the receiver tells the next number it waits for and which later ones it has. What is
 //! not told in time is sent again: in the time that round trips to the node took so far, and with growing patience ([`Replay`]). After
 //! so many times the engine gives the node up: what was posted to it fails, and empty packets take the place of those under way, so
@@ -74,5 +74,5 @@ pub use configuration::{
     Replay, Timing, TranslationCache, UNLIMITED,
 };
 pub use engine::{Counters, Engine, Get, Outgoing, PostError, Put, RegistrationError};
-pub use gannet_wire::rdma::WINDOW;
 pub use memory::PhysicalMemory;
+pub use receive_window::WINDOW_MAX;

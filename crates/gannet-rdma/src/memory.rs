@@ -43,14 +43,21 @@ impl PhysicalMemory for Vec<u8> {
     }
 }
 
-/// Physical places of up to a page of bytes, which may lie on two pages.
+/// Pages on which the data of a packet may lie.
+const PAGES: usize = 5;
+/// Pages that the data of a packet may be long.
+pub(crate) const WHOLE_PAGES: usize = PAGES - 1;
+
+/// Physical places of the data of a packet, which may begin and end within a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Extents([(u64, usize); 2]);
+pub(super) struct Extents([(u64, usize); PAGES]);
 
 impl Extents {
     /// Bytes that lie together.
     pub fn contiguous(physical: u64, length: usize) -> Self {
-        Self([(physical, length), (0, 0)])
+        let mut extents = Self::default();
+        extents.0[0] = (physical, length);
+        extents
     }
 
     /// Physical address and length of each piece.
@@ -84,7 +91,7 @@ impl Translation {
 
     /// Where `length` bytes from `address` lie, and when that is known if it is asked at `at`.
     ///
-    /// `length` is at most a page.
+    /// `length` is at most [`WHOLE_PAGES`].
     pub fn translate(
         &mut self,
         at: u64,
@@ -112,7 +119,7 @@ impl Translation {
             }
             (address, left) = (address + piece, left - piece);
         }
-        debug_assert_eq!(left, 0, "a packet is longer than a page");
+        debug_assert_eq!(left, 0, "a packet is longer than its extents");
         (time, Ok(extents))
     }
 

@@ -1,7 +1,5 @@
 //! Packets that came from one node, until all before them have come.
 
-use gannet_wire::rdma::WINDOW;
-
 use super::completion::Reason;
 use super::epoch::Epoch;
 
@@ -71,21 +69,27 @@ pub(super) enum Arrival {
     Stale,
 }
 
-/// The next [`WINDOW`] packets of an epoch. Bit `i` of a mask speaks of number `next + i`.
+/// A bit for each packet of a window.
+pub(super) type Mask = u128;
+
+/// Most packets that may be under way from one node to another.
+pub const WINDOW_MAX: u32 = Mask::BITS;
+
+/// The next [`WINDOW_MAX`] packets of an epoch. Bit `i` of a mask speaks of number `next + i`.
 #[derive(Clone, Debug)]
 pub(super) struct ReceiveWindow {
     /// None before the first packet.
     epoch: Epoch,
     next: u32,
     /// Accepted.
-    arrived: u32,
+    arrived: Mask,
     /// Accepted, and their data are in memory.
-    placed: u32,
-    deliveries: [Delivery; WINDOW as usize],
+    placed: Mask,
+    deliveries: [Delivery; WINDOW_MAX as usize],
     /// Refused, and their sender is to be told.
-    refused: u32,
+    refused: Mask,
     /// Request and reason of these.
-    refusals: [(u32, Reason); WINDOW as usize],
+    refusals: [(u32, Reason); WINDOW_MAX as usize],
     progress: Progress,
     /// Packets placed since the last acknowledgement.
     unacknowledged: u8,
@@ -100,9 +104,9 @@ impl ReceiveWindow {
             next: 0,
             arrived: 0,
             placed: 0,
-            deliveries: [Delivery::Nothing; WINDOW as usize],
+            deliveries: [Delivery::Nothing; WINDOW_MAX as usize],
             refused: 0,
-            refusals: [(0, Reason::Busy); WINDOW as usize],
+            refusals: [(0, Reason::Busy); WINDOW_MAX as usize],
             progress: Progress::default(),
             unacknowledged: 0,
             acknowledge_at: u64::MAX,
@@ -116,7 +120,7 @@ impl ReceiveWindow {
     /// Whether a packet begins a new count of the numbers. Its number is then one of the first:
     /// a larger one says that its sender goes on with what this node has forgotten.
     pub fn is_restart(&self, epoch: Epoch, sequence: u32) -> bool {
-        epoch.is_after(self.epoch) && sequence < WINDOW
+        epoch.is_after(self.epoch) && sequence < WINDOW_MAX
     }
 
     /// Begins a new count; gives the number of answers that will not be asked for again.
@@ -133,7 +137,7 @@ impl ReceiveWindow {
             Arrival::Stale
         } else if index >= 1 << 31 {
             Arrival::Duplicate
-        } else if index >= WINDOW {
+        } else if index >= WINDOW_MAX {
             Arrival::Beyond
         } else if self.arrived >> index & 1 == 1 {
             Arrival::Duplicate
@@ -144,24 +148,24 @@ impl ReceiveWindow {
 
     /// Accepts a fresh packet.
     pub fn arrive(&mut self, sequence: u32, delivery: Delivery) {
-        debug_assert!(sequence.wrapping_sub(self.next) < WINDOW);
+        debug_assert!(sequence.wrapping_sub(self.next) < WINDOW_MAX);
         let bit = 1 << sequence.wrapping_sub(self.next);
         self.arrived |= bit;
         self.refused &= !bit;
-        self.deliveries[(sequence % WINDOW) as usize] = delivery;
+        self.deliveries[(sequence % WINDOW_MAX) as usize] = delivery;
     }
 
     /// Refuses a fresh packet.
     pub fn refuse(&mut self, sequence: u32, request: u32, reason: Reason) {
-        debug_assert!(sequence.wrapping_sub(self.next) < WINDOW);
+        debug_assert!(sequence.wrapping_sub(self.next) < WINDOW_MAX);
         self.refused |= 1 << sequence.wrapping_sub(self.next);
-        self.refusals[(sequence % WINDOW) as usize] = (request, reason);
+        self.refusals[(sequence % WINDOW_MAX) as usize] = (request, reason);
     }
 
     /// Takes the first refusal to be told: sequence number, request and reason.
     pub fn take_refusal(&mut self) -> Option<(u32, u32, Reason)> {
         let sequence = self.next.wrapping_add(self.refused.trailing_zeros());
-        let (request, reason) = self.refusals[(sequence % WINDOW) as usize];
+        let (request, reason) = self.refusals[(sequence % WINDOW_MAX) as usize];
         let is_some = self.has_refusal();
         self.refused &= self.refused.wrapping_sub(1);
         is_some.then_some((sequence, request, reason))
@@ -180,13 +184,13 @@ impl ReceiveWindow {
         self.placed |= 1 << sequence.wrapping_sub(self.next);
         self.unacknowledged = self.unacknowledged.saturating_add(1);
         self.placed & self.placed.wrapping_add(1) != 0
-            || self.deliveries[(sequence % WINDOW) as usize].is_end()
+            || self.deliveries[(sequence % WINDOW_MAX) as usize].is_end()
             || self.unacknowledged >= ack_packets
     }
 
     /// The delivery whose turn it is.
     pub fn front(&self) -> Option<Delivery> {
-        (self.placed & 1 == 1).then(|| self.deliveries[(self.next % WINDOW) as usize])
+        (self.placed & 1 == 1).then(|| self.deliveries[(self.next % WINDOW_MAX) as usize])
     }
 
     /// Takes note of a piece in its turn; gives whether it and all before it of its message came.
@@ -200,16 +204,17 @@ impl ReceiveWindow {
 
     /// Goes on to the next one.
     pub fn advance(&mut self) {
-        self.deliveries[(self.next % WINDOW) as usize] = Delivery::Nothing;
+        self.deliveries[(self.next % WINDOW_MAX) as usize] = Delivery::Nothing;
         self.next = self.next.wrapping_add(1);
         (self.arrived, self.placed) = (self.arrived >> 1, self.placed >> 1);
         self.refused >>= 1;
     }
 
-    /// Epoch, next number and later ones, for a packet that tells them; none is owed after that.
+    /// Epoch, next number and those of the later ones that a header speaks of, for a packet that tells them; none is owed after
+    /// that.
     pub fn acknowledge(&mut self) -> (Epoch, u32, u32) {
         (self.unacknowledged, self.acknowledge_at) = (0, u64::MAX);
-        (self.epoch, self.next, self.placed)
+        (self.epoch, self.next, self.placed as u32)
     }
 }
 
@@ -223,12 +228,12 @@ mod tests {
     fn an_epoch_begins_with_its_first_numbers() {
         let epoch = Epoch::first;
         let mut window = ReceiveWindow::new();
-        assert!(!window.is_restart(epoch(7), WINDOW));
-        assert!(window.is_restart(epoch(7), WINDOW - 1));
+        assert!(!window.is_restart(epoch(7), WINDOW_MAX));
+        assert!(window.is_restart(epoch(7), WINDOW_MAX - 1));
         window.restart(epoch(250));
         assert!(window.is_restart(epoch(251), 0) && window.is_restart(epoch(3), 0));
         assert!(!window.is_restart(epoch(250), 0) && !window.is_restart(epoch(249), 0));
-        assert!(!window.is_restart(epoch(251), WINDOW));
+        assert!(!window.is_restart(epoch(251), WINDOW_MAX));
         assert_eq!(window.classify(epoch(249), 0), Arrival::Stale);
         let (process, address, length, tag) = (0, 0, 0, 0);
         window.arrive(0, Delivery::Answer { request: 1, process, address, length, tag });
@@ -283,7 +288,7 @@ mod tests {
                 let sequence = start.wrapping_add(number as u32);
                 let expected = match number {
                     _ if seen.contains(&number) => Arrival::Duplicate,
-                    _ if number >= delivered + u64::from(WINDOW) => Arrival::Beyond,
+                    _ if number >= delivered + u64::from(WINDOW_MAX) => Arrival::Beyond,
                     _ => Arrival::Fresh,
                 };
                 prop_assert_eq!(window.classify(Epoch::first(1), sequence), expected);

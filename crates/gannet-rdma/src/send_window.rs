@@ -1,6 +1,6 @@
 //! Packets under way to one node, until it has acknowledged them.
 
-use gannet_wire::rdma::WINDOW;
+use crate::receive_window::{Mask, WINDOW_MAX};
 
 use super::configuration::Replay;
 use super::epoch::Epoch;
@@ -45,7 +45,7 @@ pub(super) enum Expiry {
     GiveUp,
 }
 
-/// Up to [`WINDOW`] packets, numbered from `base`. Bit `i` of a mask speaks of number `base + i`.
+/// Up to [`WINDOW_MAX`] packets, numbered from `base`. Bit `i` of a mask speaks of number `base + i`.
 #[derive(Clone, Debug)]
 pub(super) struct SendWindow {
     pub epoch: Epoch,
@@ -53,32 +53,32 @@ pub(super) struct SendWindow {
     reported: Option<Epoch>,
     base: u32,
     count: u32,
-    slots: [Slot; WINDOW as usize],
+    slots: [Slot; WINDOW_MAX as usize],
     /// To be sent, or sent again.
-    pending: u32,
+    pending: Mask,
     /// Sent and waited for.
-    sent: u32,
+    sent: Mask,
     /// Told to have arrived, ahead of their turn.
-    placed: u32,
+    placed: Mask,
     round_trip: RoundTrip,
     /// When the receiver last told of a packet that it had not told of before.
     heard_at: u64,
 }
 
-/// Mask of the lowest `count` bits, of which there may be 32.
-fn low(count: u32) -> u32 {
-    1u32.checked_shl(count).map_or(u32::MAX, |bit| bit - 1)
+/// Mask of the lowest `count` bits.
+fn low(count: u32) -> Mask {
+    (1 as Mask).checked_shl(count).map_or(Mask::MAX, |bit| bit - 1)
 }
 
-fn bits(mask: u32) -> impl Iterator<Item = u32> {
+fn bits(mask: Mask) -> impl Iterator<Item = u32> {
     std::iter::successors(Some(mask), |left| Some(left & left.wrapping_sub(1)))
         .take_while(|&left| left != 0)
-        .map(u32::trailing_zeros)
+        .map(Mask::trailing_zeros)
 }
 
 impl SendWindow {
     pub fn new(epoch: Epoch) -> Self {
-        let slots = [Slot::default(); WINDOW as usize];
+        let slots = [Slot::default(); WINDOW_MAX as usize];
         Self {
             epoch,
             reported: None,
@@ -122,8 +122,9 @@ impl SendWindow {
         self.reported = Some(self.epoch);
     }
 
-    pub fn has_room(&self) -> bool {
-        self.count < WINDOW
+    /// Whether fewer than `most` packets are under way.
+    pub fn has_room(&self, most: u32) -> bool {
+        self.count < most
     }
 
     pub fn has_pending(&self) -> bool {
@@ -132,7 +133,7 @@ impl SendWindow {
 
     /// Adds a packet and gives its number; it is at once taken to be sent.
     pub fn push(&mut self, slot: Slot) -> u32 {
-        debug_assert!(self.has_room());
+        debug_assert!(self.has_room(WINDOW_MAX));
         let sequence = self.base.wrapping_add(self.count);
         self.count += 1;
         *self.slot_mut(sequence) = slot;
@@ -152,13 +153,13 @@ impl SendWindow {
     }
 
     fn slot_mut(&mut self, sequence: u32) -> &mut Slot {
-        &mut self.slots[(sequence % WINDOW) as usize]
+        &mut self.slots[(sequence % WINDOW_MAX) as usize]
     }
 
     /// The packet of a number under way.
     pub fn slot(&self, sequence: u32) -> Option<&Slot> {
         let under_way = sequence.wrapping_sub(self.base) < self.count;
-        under_way.then(|| &self.slots[(sequence % WINDOW) as usize])
+        under_way.then(|| &self.slots[(sequence % WINDOW_MAX) as usize])
     }
 
     /// Whether sending the packet may tell its receiver something. The first one always may: its
@@ -195,12 +196,13 @@ impl SendWindow {
             return 0;
         }
         self.reported = None;
+        let selective = Mask::from(selective);
         let told = low(count) | selective.checked_shl(count).unwrap_or(0);
         self.hear(now, told & low(self.count) & !self.placed);
         for index in 0..count {
             done(self.slot_at(index).request);
         }
-        let shift = |mask: u32| mask.checked_shr(count).unwrap_or(0);
+        let shift = |mask: Mask| mask.checked_shr(count).unwrap_or(0);
         (self.pending, self.sent) = (shift(self.pending), shift(self.sent));
         self.placed = shift(self.placed);
         (self.base, self.count) = (acknowledged, self.count - count);
@@ -218,7 +220,7 @@ impl SendWindow {
     }
 
     /// Notes that the packets of a mask have arrived, of which nothing was known before.
-    fn hear(&mut self, now: u64, news: u32) {
+    fn hear(&mut self, now: u64, news: Mask) {
         if news == 0 {
             return;
         }
@@ -234,7 +236,7 @@ impl SendWindow {
     /// Marks what was sent once and overtaken by `reorder` packets; later losses of the same
     /// packet are left to time, since what overtook it may have done so before.
     fn mark_overtaken(&mut self, reorder: u32) -> u32 {
-        let last = u32::BITS - self.placed.leading_zeros();
+        let last = Mask::BITS - self.placed.leading_zeros();
         let overtaken = self.sent & !self.placed & low(last.saturating_sub(reorder));
         let mut marked = 0;
         for index in bits(overtaken) {
@@ -249,7 +251,7 @@ impl SendWindow {
 
     /// Packets whose time is watched: those sent and not known to have arrived, and the first one,
     /// which asks a receiver that holds back whether it goes on.
-    fn watched(&self) -> u32 {
+    fn watched(&self) -> Mask {
         self.sent & (!self.placed | 1)
     }
 
@@ -261,7 +263,7 @@ impl SendWindow {
 
     /// When the packet of a bit of a mask expires.
     fn expires(&self, index: u32, replay: &Replay) -> u64 {
-        let slot = &self.slots[(self.base.wrapping_add(index) % WINDOW) as usize];
+        let slot = &self.slots[(self.base.wrapping_add(index) % WINDOW_MAX) as usize];
         // What was sent again has waited long enough for those before it.
         let since = if slot.is_repeated { slot.sent_at } else { slot.sent_at.max(self.heard_at) };
         since.saturating_add(self.round_trip.timeout(slot.doublings, replay))
@@ -330,15 +332,16 @@ mod tests {
 
     #[test]
     fn numbers_wrap_and_the_window_is_bounded() {
-        let mut window = window(WINDOW);
-        assert!(!window.has_room());
+        let mut window = window(WINDOW_MAX);
+        assert!(!window.has_room(WINDOW_MAX));
         let mut done = Vec::new();
         window.acknowledge(0, (Epoch::first(1), 2, 0), 8, |request| done.push(request));
-        assert_eq!((window.base, window.count, done), (2, WINDOW - 5, vec![1, 2, 3, 4, 5]));
-        window
-            .acknowledge(0, (Epoch::first(1), 2 + WINDOW, 0), 8, |_| panic!("more than was sent"));
+        assert_eq!((window.base, window.count, done), (2, WINDOW_MAX - 5, vec![1, 2, 3, 4, 5]));
+        window.acknowledge(0, (Epoch::first(1), 2 + WINDOW_MAX, 0), 8, |_| {
+            panic!("more than was sent")
+        });
         window.acknowledge(0, (Epoch::first(1), 1, 0), 8, |_| panic!("an old acknowledgement"));
-        window.acknowledge(0, (Epoch::first(1), 2 + WINDOW - 5, u32::MAX), 8, |_| ());
+        window.acknowledge(0, (Epoch::first(1), 2 + WINDOW_MAX - 5, u32::MAX), 8, |_| ());
         assert_eq!((window.count, window.placed, window.sent), (0, 0, 0));
         assert_eq!(window.deadline(&replay()), u64::MAX);
     }
@@ -428,7 +431,7 @@ mod tests {
     fn an_abandoned_operation_leaves_empty_packets() {
         let mut window = window(4);
         let base = window.base;
-        window.slots[(base.wrapping_add(2) % WINDOW) as usize].request = 2;
+        window.slots[(base.wrapping_add(2) % WINDOW_MAX) as usize].request = 2;
         window.abandon(2);
         assert_eq!(pending(&mut window), [1, 2]);
         assert_eq!(

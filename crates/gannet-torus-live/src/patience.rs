@@ -1,10 +1,11 @@
 //! How long a node waits: all of it follows from the watchdog, and the sizes from the cables.
 
 use gannet_lattice::{Lattice, Node};
+use gannet_rdma::WINDOW_MAX;
 use gannet_torus::link::{Config, Form};
 use gannet_torus::node::Configuration;
 use gannet_wire::apelink::frame::HEAD_LEN;
-use gannet_wire::apelink::{PAYLOAD_LEN_MAX, PAYLOAD_WORDS_MAX, WORD_LEN};
+use gannet_wire::apelink::{FRAMED_LEN_MAX, FRAMED_WORDS_MAX, WORD_LEN};
 use gannet_wire::rdma::HEADER_LEN;
 
 /// Header and footer of a packet in a frame, bytes.
@@ -53,7 +54,7 @@ impl Patience {
     ///
     /// A neighbour counts as dead when it has been silent for six tenths of the watchdog, in which it says something four
     /// times at least: so a host may be kept from running for more than four tenths of the watchdog without being given up.
-    /// Packets are as long as fit a frame without rest.
+    /// A packet fills a frame, or an equal part of one.
     pub fn configure(
         &self,
         lattice: Lattice,
@@ -63,7 +64,7 @@ impl Patience {
         session: u32,
     ) -> Configuration {
         let mut configuration = Configuration::new(lattice, node, 1);
-        let words = (window_bytes / WORD_LEN).max(PAYLOAD_WORDS_MAX);
+        let words = (window_bytes / WORD_LEN).max(FRAMED_WORDS_MAX);
         configuration.link = Config {
             form: Form::Frames { bytes: frame_bytes },
             fifo_words: words,
@@ -78,7 +79,8 @@ impl Patience {
             ..configuration.link
         };
         let limits = &mut configuration.engine.limits;
-        limits.data_bytes = limits.data_bytes.min(data_bytes(frame_bytes));
+        limits.data_bytes = data_bytes(frame_bytes);
+        limits.window = WINDOW_MAX;
         // Of all processes of the host together.
         limits.posts = POSTS_MAX;
         limits.completions = 2 * POSTS_MAX;
@@ -95,12 +97,12 @@ impl Patience {
     }
 }
 
-/// Bytes of data in a packet of which a frame holds a whole number.
+/// Bytes of data in the longest packets of which a whole number fills a frame.
 fn data_bytes(frame_bytes: usize) -> usize {
     let room = frame_bytes.saturating_sub(HEAD_LEN);
-    let packets = (room / (PAYLOAD_LEN_MAX + PACKET_BESIDE)).max(1);
+    let packets = room.div_ceil(FRAMED_LEN_MAX + PACKET_BESIDE).max(1);
     let payload = (room / packets).saturating_sub(PACKET_BESIDE) / WORD_LEN * WORD_LEN;
-    payload.min(PAYLOAD_LEN_MAX).saturating_sub(HEADER_LEN)
+    payload.saturating_sub(HEADER_LEN)
 }
 
 #[cfg(test)]
@@ -110,8 +112,8 @@ mod tests {
     #[test]
     fn packets_fit_the_frames_of_common_cables() {
         assert_eq!(data_bytes(1472), 1376 - 48);
-        assert_eq!(data_bytes(8972), 4096 - 48);
-        assert_eq!(data_bytes(65_507), 4096 - 48);
+        assert_eq!(data_bytes(8972), 8864 - 48);
+        assert_eq!(data_bytes(65_507), 16_320 - 48);
         assert_eq!(data_bytes(100), 0);
     }
 

@@ -54,8 +54,8 @@ pub const DATA_LEN_MAX: usize = 65_408;
 pub const DATA_LEN: usize = 4096 - HEADER_LEN;
 /// The version of the layout.
 pub const VERSION: u8 = 1;
-/// Sequence numbers that `selective` speaks of: no more packets may be under way.
-pub const WINDOW: u32 = 32;
+/// Sequence numbers that `selective` speaks of.
+pub const SELECTIVE: u32 = 32;
 
 const FORMAT: &str = "RDMA packet";
 /// Where the check sum lies, in bytes.

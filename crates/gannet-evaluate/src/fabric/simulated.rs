@@ -7,7 +7,7 @@ use gannet_fabric::{
 };
 use gannet_measure::clock::Clock;
 use gannet_memory::SharedRegion;
-use gannet_wire::rdma::WINDOW;
+use gannet_wire::rdma::SELECTIVE;
 
 use super::backend::limits;
 use super::driver::{Driver, span};
@@ -125,7 +125,7 @@ impl Bounds<'_> {
         let packet_bytes = out.packet_bytes as u64;
         let round_trip_ns = out.packet_ns(bytes.min(packet_bytes)) + back.packet_ns(0);
         let packets = bytes.div_ceil(packet_bytes) as f64;
-        let window = f64::from(WINDOW) / (round_trip_ns * 1e-9) / packets;
+        let window = f64::from(SELECTIVE) / (round_trip_ns * 1e-9) / packets;
         match window < rate / bytes as f64 {
             true => (window, "32 packets for each round trip"),
             false => (rate / bytes as f64, "the slowest hop"),

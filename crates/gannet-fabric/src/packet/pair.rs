@@ -7,7 +7,6 @@ use gannet_lattice::Node;
 use gannet_memory::{Access, Registration};
 use gannet_rdma::{Completion as Event, Configuration, Engine, Failure as Fault, Reason};
 use gannet_wire::exchange::{self, Message};
-use gannet_wire::rdma::WINDOW;
 
 use super::memory::Memory;
 use super::{Cable, Port};
@@ -318,14 +317,16 @@ fn configuration(side: Side, data_bytes: usize, limits: &Limits) -> Configuratio
     let near = Node(1 - far(side).0);
     let mut configuration = Configuration::new(near);
     let deadline_ns = limits.deadline.as_nanos() as u64;
+    let window = configuration.limits.window;
     configuration.limits = gannet_rdma::Limits {
         nodes: 2,
         posts: POSTS,
         replies: POSTS,
         completions: POSTS + limits.events,
-        receive_queue: WINDOW as usize,
-        transmit_queue: WINDOW as usize,
+        receive_queue: window as usize,
+        transmit_queue: window as usize,
         data_bytes,
+        window,
         // Each window, and each region for what is got, under two processes.
         buffers: 2 * (limits.windows + limits.regions),
         pages: 4 * PAGES_MAX,

@@ -1,7 +1,7 @@
 //! From packets to memory and completions.
 
 use gannet_lattice::Node;
-use gannet_wire::rdma::{Operation as Says, Packet, Repr, WINDOW};
+use gannet_wire::rdma::{Operation as Says, Packet, Repr};
 
 use super::{Engine, Write};
 use crate::completion::{Completion, Failure, Reason};
@@ -9,7 +9,7 @@ use crate::configuration::Overflow;
 use crate::epoch::Epoch;
 use crate::memory::{Claim, PhysicalMemory};
 use crate::operations::{Kind, Operation};
-use crate::receive_window::{Arrival, Delivery, Piece};
+use crate::receive_window::{Arrival, Delivery, Piece, WINDOW_MAX};
 
 /// What an accepted packet leads to: when its place is known, bytes to be written, and what is
 /// told when its turn comes.
@@ -63,7 +63,7 @@ impl<M: PhysicalMemory> Engine<M> {
         let (now, replay) = (self.now, self.configuration.replay);
         let send = &mut self.flows[index as usize].send;
         let epoch = Epoch::from_number(header.acknowledged_epoch);
-        let (mut done, mut count) = ([0; WINDOW as usize], 0);
+        let (mut done, mut count) = ([0; WINDOW_MAX as usize], 0);
         let told = (epoch, header.acknowledged, header.selective);
         let overtaken = send.acknowledge(now, told, replay.reorder, |request| {
             done[count] = request;

@@ -5,6 +5,7 @@ use gannet_wire::rdma::{HEADER_LEN, Operation as Says, Repr};
 
 use super::{Engine, Read};
 use crate::completion::Reason;
+use crate::configuration::Limits;
 use crate::memory::{Extents, PhysicalMemory};
 use crate::operations::{Kind, Operation};
 use crate::send_window::Slot;
@@ -134,17 +135,17 @@ impl<M: PhysicalMemory> Engine<M> {
 
     /// A packet to be sent again, or else the next one of the operation whose turn it is.
     fn next_sequence(&mut self, index: u32) -> Option<u32> {
-        let data_bytes = self.configuration.limits.data_bytes as u32;
+        let Limits { data_bytes, window, .. } = self.configuration.limits;
         let flow = &mut self.flows[index as usize];
         if let Some(sequence) = flow.send.take_pending() {
             return Some(sequence);
         }
-        if !flow.send.has_room() {
+        if !flow.send.has_room(window) {
             return None;
         }
         let request = flow.backlog.first(&self.operations)?;
         let operation = self.operations.find(request)?;
-        let slot = pack(operation, request, data_bytes);
+        let slot = pack(operation, request, data_bytes as u32);
         if operation.is_packed {
             flow.backlog.remove(&mut self.operations, request);
         }

@@ -1,7 +1,7 @@
 //! How much an engine may keep, and for how many nodes.
 
 use gannet_lattice::Node;
-use gannet_rdma::{Configuration, ConfigurationError, Put};
+use gannet_rdma::{Configuration, ConfigurationError, Engine, Put, WINDOW_MAX};
 use gannet_wire::rdma::{HEADER_LEN, Operation, Repr};
 
 use crate::path::Faults;
@@ -10,7 +10,7 @@ use crate::refusals::{BUFFER_AT, engines, outcomes, pair, put};
 #[test]
 fn a_parameter_out_of_its_range_is_named() {
     type Change = fn(&mut Configuration);
-    let wrong: [(&str, Change); 14] = [
+    let wrong: [(&str, Change); 15] = [
         ("nodes", |c| c.limits.nodes = 0),
         ("nodes", |c| c.limits.nodes = (1 << 20) + 1),
         ("posts", |c| c.limits.posts = usize::MAX),
@@ -19,7 +19,8 @@ fn a_parameter_out_of_its_range_is_named() {
         ("completions", |c| c.limits.completions = usize::MAX),
         ("receive_queue", |c| c.limits.receive_queue = 0),
         ("transmit_queue", |c| c.limits.transmit_queue = usize::MAX),
-        ("data_bytes", |c| c.limits.data_bytes = 4097),
+        ("data_bytes", |c| c.limits.data_bytes = 4 * 4096 + 1),
+        ("window", |c| c.limits.window = 129),
         ("buffers", |c| c.limits.buffers = usize::MAX),
         ("pages", |c| c.limits.pages = usize::MAX),
         ("entries of the TLB", |c| c.translation.entries = 1 << 20),
@@ -79,4 +80,26 @@ fn what_is_no_node_takes_no_room() {
     assert!(!path.engines[1].has_packet());
     path.engines[0].post_put(0, &put(BUFFER_AT, 4, 1)).unwrap();
     assert_eq!(outcomes(&mut path, 0), [(1, Ok(()))]);
+}
+
+#[test]
+fn no_more_packets_are_under_way_than_the_window_has() {
+    for window in [1, 32, 33, WINDOW_MAX] {
+        let mut configuration = Configuration::new(Node(0));
+        configuration.limits.window = window;
+        configuration.limits.data_bytes = 16;
+        let mut engine = Engine::new(configuration, vec![0; 1 << 16]);
+        let put = Put {
+            source: 0,
+            destination: Node(1),
+            process: 0,
+            address: 0,
+            length: 1 << 16,
+            tag: 0,
+        };
+        engine.post_put(0, &put).unwrap();
+        let mut packet = [0; 4096];
+        let sent = std::iter::from_fn(|| engine.next_packet(0, &mut packet)).count();
+        assert_eq!(sent, window as usize);
+    }
 }

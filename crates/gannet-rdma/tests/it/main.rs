@@ -11,7 +11,7 @@ mod turns;
 use std::ops::Range;
 
 use gannet_memory::{PageSize, Replacement};
-use gannet_rdma::{Configuration, Replay, Timing, TranslationCache};
+use gannet_rdma::{Configuration, Replay, Timing, TranslationCache, WINDOW_MAX};
 
 use path::Faults;
 use traffic::{Culprit, Traffic};
@@ -110,6 +110,23 @@ fn any_mixture_of_faults_loses_nothing() {
                 hardware(configuration);
             }
         });
+    }
+}
+
+/// As hosts without such hardware configure it: long packets, and many of them under way.
+fn software(configuration: &mut Configuration) {
+    configuration.limits.window = WINDOW_MAX;
+    configuration.limits.data_bytes = 4 * 4096;
+    configuration.translation.entries = 0;
+}
+
+#[test]
+fn long_packets_and_more_of_them_than_one_answer_tells_of_lose_nothing() {
+    let any = Faults { loss: 0.03, duplication: 0.02, delay_ns: 300_000, ..Faults::NONE };
+    for seed in seeds(130..136) {
+        let jitter_ns = if seed % 2 == 0 { 500 } else { 50_000 };
+        let faults = Faults { jitter_ns, ..any };
+        trial("long_packets", 2 + seed as usize % 3, 300, faults, seed, software);
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 
 use gannet_measure::random::Random;
 use gannet_rdma::Engine;
+use gannet_wire::rdma::HEADER_LEN;
 
 /// What the path does to a packet. Probabilities are per packet, or per bit where it says so.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +83,7 @@ impl Path {
     }
 
     fn take_packets(&mut self, from: usize) {
-        let mut packet = [0; 4096];
+        let mut packet = [0; HEADER_LEN + 4 * 4096];
         while let Some(outgoing) = self.engines[from].next_packet(self.now, &mut packet) {
             if self.silent.contains(&from) || self.random.chance(self.faults.loss) {
                 self.lost += 1;

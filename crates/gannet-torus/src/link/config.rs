@@ -2,7 +2,8 @@
 
 use gannet_wire::apelink::frame::HEAD_LEN;
 use gannet_wire::apelink::{
-    DATA_USED_MAX, HEADERS_USED_MAX, NEXT_MODULUS, PAYLOAD_WORDS_MAX, VIRTUAL_CHANNELS, WORD_LEN,
+    DATA_USED_MAX, FRAMED_WORDS_MAX, HEADERS_USED_MAX, NEXT_MODULUS, PAYLOAD_WORDS_MAX,
+    VIRTUAL_CHANNELS, WORD_LEN,
 };
 use thiserror::Error;
 
@@ -25,6 +26,18 @@ pub enum Form {
         /// Longest frame, bytes, the same at both ends.
         bytes: usize,
     },
+}
+
+impl Form {
+    /// Most words of payload that a packet may have in this form.
+    pub(super) fn packet_words_max(&self) -> usize {
+        match self {
+            Self::Words => PAYLOAD_WORDS_MAX,
+            Self::Frames { bytes } => {
+                (bytes.saturating_sub(FRAME_BESIDE) / WORD_LEN).min(FRAMED_WORDS_MAX)
+            }
+        }
+    }
 }
 
 /// Parameters of a link; both ends have the same but for the session.
@@ -133,7 +146,7 @@ impl Config {
             ("fifo_headers", 1, headers, self.fifo_headers),
             ("margin", 0, margin, self.margin),
             ("window_packets", 1, packets, self.window_packets),
-            ("window_words", PAYLOAD_WORDS_MAX, WORDS_MAX, self.window_words),
+            ("window_words", self.packet_words_max().max(1), WORDS_MAX, self.window_words),
             ("session", 1, self.session_max() as usize, self.session as usize),
             ("credit_interval", 1, u32::MAX as usize, self.credit_interval as usize),
             ("the bytes of a frame", FRAME_BESIDE + WORD_LEN, FRAME_BYTES_MAX, frame_bytes),
@@ -155,11 +168,7 @@ impl Config {
 
     /// Most words of payload that a packet may have on this link.
     pub(crate) fn packet_words_max(&self) -> usize {
-        let frame = match self.form {
-            Form::Words => PAYLOAD_WORDS_MAX,
-            Form::Frames { bytes } => bytes.saturating_sub(FRAME_BESIDE) / WORD_LEN,
-        };
-        self.fifo_words.saturating_sub(self.margin).min(PAYLOAD_WORDS_MAX).min(frame)
+        self.fifo_words.saturating_sub(self.margin).min(self.form.packet_words_max())
     }
 
     /// Largest number of a session.

@@ -42,9 +42,9 @@ pub(super) struct Fifo {
 }
 
 impl Fifo {
-    pub(super) fn new(words_max: usize, packets_max: usize) -> Self {
+    pub(super) fn new(words_max: usize, packets_max: usize, packet_words: usize) -> Self {
         Self {
-            payloads: Payloads::new(words_max),
+            payloads: Payloads::new(words_max, packet_words),
             words_max,
             words: 0,
             packets: VecDeque::with_capacity(packets_max),
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn counts_whole_packets_only() {
-        let mut fifo = Fifo::new(8, 2);
+        let mut fifo = Fifo::new(8, 2, 8);
         assert!(put(&mut fifo, 5));
         fifo.begin(3);
         push(&mut fifo, 7);
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_packet_without_room_is_thrown_away_and_the_others_stay() {
-        let mut fifo = Fifo::new(8, 2);
+        let mut fifo = Fifo::new(8, 2, 8);
         assert!(put(&mut fifo, 5));
         assert!(!put(&mut fifo, 4));
         assert!(put(&mut fifo, 3));
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn words_that_no_packet_has_are_added_and_thrown_away() {
-        let mut fifo = Fifo::new(8, 2);
+        let mut fifo = Fifo::new(8, 2, 8);
         let (mut sum, mut same) = (Crc::of_header(1), Crc::of_header(1));
         fifo.push(&[3; 32], &mut sum);
         same.add_bytes(&[3; 32]);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use gannet_wire::apelink::{PAYLOAD_WORDS_MAX, WORD_LEN};
+use gannet_wire::apelink::WORD_LEN;
 
 /// A ring in which every payload lies in one piece.
 ///
@@ -17,9 +17,9 @@ pub(super) struct Payloads {
 }
 
 impl Payloads {
-    /// Room for payloads of `words` together.
-    pub(super) fn new(words: usize) -> Self {
-        let bytes = vec![0; (words + PAYLOAD_WORDS_MAX) * WORD_LEN].into_boxed_slice();
+    /// Room for payloads of `words` together, each of at most `packet_words`.
+    pub(super) fn new(words: usize, packet_words: usize) -> Self {
+        let bytes = vec![0; (words + packet_words) * WORD_LEN].into_boxed_slice();
         Self { bytes, back: 0 }
     }
 
@@ -65,11 +65,11 @@ mod tests {
 
     #[test]
     fn payloads_never_overlap_as_long_as_they_fit_together() {
-        for words_max in [256, 300, 700] {
-            let mut payloads = Payloads::new(words_max);
+        for (words_max, packet_words) in [(256, 256), (300, 256), (700, 256), (1500, 1023)] {
+            let mut payloads = Payloads::new(words_max, packet_words);
             let (mut random, mut held, mut used) = (Random::new(1), VecDeque::new(), 0);
             for number in 0..20_000u32 {
-                let words = random.below(PAYLOAD_WORDS_MAX as u64 + 1) as usize;
+                let words = random.below(packet_words as u64 + 1) as usize;
                 while used + words > words_max {
                     let (at, words, number): (usize, usize, u32) = held.pop_front().unwrap();
                     assert!(payloads.get(at, words).iter().all(|&byte| byte == number as u8));

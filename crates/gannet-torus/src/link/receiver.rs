@@ -3,8 +3,7 @@
 use gannet_wire::apelink::frame::Room;
 use gannet_wire::apelink::secded::{self, Decoded};
 use gannet_wire::apelink::{
-    Crc, Credit, ESCAPED_START, Footer, Header, MAGIC, PAYLOAD_LEN_MAX, START, VIRTUAL_CHANNELS,
-    WORD_LEN, Word,
+    Crc, Credit, ESCAPED_START, Footer, Header, MAGIC, START, VIRTUAL_CHANNELS, WORD_LEN, Word,
 };
 
 use super::config::Config;
@@ -55,7 +54,8 @@ pub(super) struct LinkReceiver {
 impl LinkReceiver {
     pub(super) fn new(config: &Config) -> Self {
         // Each is made anew: memory that nothing was written to costs nothing, and a copy would write all of it.
-        let fifo = |_| Fifo::new(config.fifo_words, config.fifo_headers);
+        let packet_words = config.packet_words_max();
+        let fifo = |_| Fifo::new(config.fifo_words, config.fifo_headers, packet_words);
         Self {
             config: *config,
             fifos: (0..config.virtual_channels).map(fifo).collect(),
@@ -255,7 +255,7 @@ impl LinkReceiver {
         };
         let header = Header::from_word(word);
         let exists = usize::from(header.virtual_channel) < self.fifos.len();
-        if usize::from(header.size) > PAYLOAD_LEN_MAX || !exists {
+        if header.payload_words() > self.config.form.packet_words_max() || !exists {
             counters.header_refused += 1;
             self.refuse();
             return None;

@@ -89,7 +89,11 @@ impl Transmitter {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             config: *config,
-            window: Window::new(config.window_packets, config.window_words),
+            window: Window::new(
+                config.window_packets,
+                config.window_words,
+                config.packet_words_max(),
+            ),
             place: Place::Between,
             second: None,
             since_credit: 0,

@@ -48,11 +48,11 @@ pub(super) struct Window {
 }
 
 impl Window {
-    pub(super) fn new(entries_max: usize, words_max: usize) -> Self {
+    pub(super) fn new(entries_max: usize, words_max: usize, packet_words: usize) -> Self {
         Self {
             entries: VecDeque::with_capacity(entries_max),
             entries_max,
-            payloads: Payloads::new(words_max),
+            payloads: Payloads::new(words_max, packet_words),
             words: 0,
             words_max,
             base: 0,
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     fn window(packets: u16) -> Window {
-        let mut window = Window::new(8, 64);
+        let mut window = Window::new(8, 64, 64);
         for size in 0..packets {
             let words = (0..size).flat_map(|word| Word::from(100 * size + word).to_le_bytes());
             let header = Header { size: 16 * size, ..Header::default() };
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_window_has_room_for_so_many_packets_and_words() {
-        let mut window = Window::new(2, 10);
+        let mut window = Window::new(2, 10, 10);
         let header = Header { size: 160, ..Header::default() };
         window.push(&header, Origin::default(), &[7; 160]);
         assert!(!window.has_room(1) && window.has_room(0));

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use gannet_rdma::Outgoing;
-use gannet_wire::apelink::PAYLOAD_LEN_MAX;
 
 /// A packet that waits, and the output it waits for.
 #[derive(Clone, Debug)]
@@ -22,9 +21,9 @@ pub(super) struct Injection {
 }
 
 impl Injection {
-    /// Place for `packets`; all memory is allocated here.
-    pub fn new(packets: usize) -> Self {
-        let buffer = || vec![0; PAYLOAD_LEN_MAX].into_boxed_slice();
+    /// Place for `packets`, each of at most `bytes`; all memory is allocated here.
+    pub fn new(packets: usize, bytes: usize) -> Self {
+        let buffer = || vec![0; bytes].into_boxed_slice();
         Self {
             waiting: VecDeque::with_capacity(packets),
             free: std::iter::repeat_with(buffer).take(packets).collect(),

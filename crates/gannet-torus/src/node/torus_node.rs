@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gannet_lattice::{Direction, LINKS, Node};
 use gannet_lofamo::{Nic, Thresholds, Timing};
 use gannet_rdma::{Engine, PhysicalMemory};
-use gannet_wire::apelink::Word;
+use gannet_wire::apelink::{WORD_LEN, Word};
 use gannet_wire::lofamo::Diagnostic;
 
 use super::arbiter::Arbiter;
@@ -67,7 +67,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
             engine: Engine::new(engine, memory),
             ports,
             arbiter: Arbiter::new(),
-            injection: Injection::new(injection_packets),
+            injection: Injection::new(injection_packets, link.packet_words_max() * WORD_LEN),
             counters: Counters::default(),
             is_paused: false,
             is_stirred: false,

@@ -40,7 +40,7 @@ impl Crc {
         let (place, padding) = words.split_at_mut(payload.len());
         copy(payload, place);
         padding.fill(0);
-        // Still in the cache of the first level: a packet has no more than 4 KiB.
+        // Still in the cache of the first level: a packet has no more than 16 KiB.
         self.add_bytes(words);
     }
 

@@ -37,7 +37,7 @@ use core::fmt;
 
 use super::run::Run;
 use super::secded::{self, Decoded};
-use super::{PAYLOAD_LEN_MAX, WORD_LEN, Word, payload_words};
+use super::{FRAMED_LEN_MAX, WORD_LEN, Word, payload_words};
 use crate::error::{Error, Result};
 use crate::layout::{array, put};
 use crate::record::Record;
@@ -117,7 +117,8 @@ pub struct Header {
     pub out_of_lattice: bool,
     /// Type, 5 bits; those with [`HEADER_ONLY`] have no payload and no footer.
     pub packet_type: u8,
-    /// Size of the payload, bytes; 14 bits, of which up to [`PAYLOAD_LEN_MAX`] is valid.
+    /// Size of the payload, bytes; 14 bits: up to [`PAYLOAD_LEN_MAX`](super::PAYLOAD_LEN_MAX) on a line of words, and up to
+    /// [`FRAMED_LEN_MAX`] in a frame.
     pub size: u16,
     /// Virtual address at the destination, 48 bits.
     pub address: u64,
@@ -207,7 +208,7 @@ impl Record for Header {
                 got: (word >> secded::DATA_BITS) as u64,
             });
         };
-        let (size, max) = (field::SIZE.of(word), PAYLOAD_LEN_MAX as u64);
+        let (size, max) = (field::SIZE.of(word), FRAMED_LEN_MAX as u64);
         if size > max {
             return Err(Error::Range {
                 format: Self::FORMAT,
@@ -314,11 +315,11 @@ mod tests {
 
     #[test]
     fn a_payload_that_is_too_long_or_bytes_that_are_too_few_are_refused() {
-        let header = Header { size: 4097, ..Header::default() };
+        let header = Header { size: 16_369, ..Header::default() };
         let bytes = header.to_word().to_le_bytes();
         assert_eq!(
             Header::parse(&bytes).unwrap_err().to_string(),
-            "APElink header: size is 4097, expected 0 to 4096"
+            "APElink header: size is 16369, expected 0 to 16368"
         );
         assert!(matches!(Header::parse(&bytes[1..]), Err(Error::Truncated { got: 15, .. })));
     }

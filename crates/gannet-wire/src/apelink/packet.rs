@@ -12,7 +12,7 @@
 
 use core::fmt;
 
-use super::{Crc, Footer, Header, PAYLOAD_LEN_MAX, WORD_LEN, Word};
+use super::{Crc, FRAMED_LEN_MAX, Footer, Header, WORD_LEN, Word};
 use crate::error::Result;
 use crate::layout::{array, check_len};
 use crate::record::Record;
@@ -38,7 +38,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
     ///
     /// # Errors
     ///
-    /// When the header cannot be corrected, when its size is above 4096 bytes, or when the buffer
+    /// When the header cannot be corrected, when its size is above [`FRAMED_LEN_MAX`], or when the buffer
     /// ends before the packet.
     pub fn new_checked(buffer: T) -> Result<Self> {
         let header = Header::parse(buffer.as_ref())?;
@@ -101,10 +101,10 @@ fn packet_len(header: &Header) -> usize {
 ///
 /// # Panics
 ///
-/// When the payload is longer than [`PAYLOAD_LEN_MAX`], when the header is of a type without
+/// When the payload is longer than [`FRAMED_LEN_MAX`], when the header is of a type without
 /// payload and there is one, or when `bytes` is too short.
 pub fn emit(header: &Header, payload: &[u8], footer: Footer, bytes: &mut [u8]) -> usize {
-    assert!(payload.len() <= PAYLOAD_LEN_MAX, "a payload has at most 4096 bytes");
+    assert!(payload.len() <= FRAMED_LEN_MAX, "a payload has at most {FRAMED_LEN_MAX} bytes");
     assert!(payload.is_empty() || !header.is_header_only(), "this type has no payload");
     let header = Header { size: payload.len() as u16, ..*header };
     let len = packet_len(&header);
@@ -172,7 +172,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parse_after_emit_gives_back_any_payload(seed: u64, len in 0..=PAYLOAD_LEN_MAX) {
+        fn parse_after_emit_gives_back_any_payload(seed: u64, len in 0..=FRAMED_LEN_MAX) {
             let payload = noise::bytes(seed, len);
             let bytes = packet(&payload);
             let packet = Packet::new_checked(&bytes).unwrap();

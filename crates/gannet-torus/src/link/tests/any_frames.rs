@@ -6,7 +6,7 @@ use gannet_wire::record::Record;
 use proptest::prelude::*;
 
 use super::*;
-use crate::link::FrameError;
+use crate::link::{FrameError, Refused};
 
 /// What a hostile line sends.
 fn frame() -> impl Strategy<Value = Vec<u8>> {
@@ -103,6 +103,24 @@ fn an_end_that_does_not_fit_is_refused_in_words() {
     let mut words = Link::new(Config::default()).unwrap();
     assert_eq!(words.accept(&[], 0, |_| ()), Err(FrameError::Words));
     assert_eq!(words.emit(&mut [0; 100], 0), 0);
+}
+
+#[test]
+fn a_packet_may_fill_a_frame() {
+    let Form::Frames { bytes } = FRAMES else { unreachable!() };
+    let config = Config { form: FRAMES, fifo_words: 2048, window_words: 2048, ..Config::default() };
+    let most = (bytes - Head::LEN - 2 * 16) / 16 * 16;
+    let payload: Vec<u8> = (0..most).map(|at| (at / 16) as u8).collect();
+    let mut pair = Pair::new(config, 100, Noise::default(), 0);
+    pair.bring_up();
+    let longer = vec![0; most + 1];
+    let refused = pair.ends[0].send(Header::default(), Origin::default(), &longer);
+    assert_eq!(refused, Err(Refused::TooLong { got: most + 1, max: most }));
+    for _ in 0..3 {
+        pair.ends[0].send(Header::default(), Origin::default(), &payload).unwrap();
+    }
+    pair.run_until(20_000, |pair| pair.arrived[1].len() == 3);
+    assert!(pair.arrived[1].iter().all(|arrived| arrived.3 == payload));
 }
 
 #[test]

@@ -28,7 +28,7 @@ mod framing;
 mod loss;
 mod sessions;
 
-use gannet_wire::apelink::{Header, WORD_LEN, Word};
+use gannet_wire::apelink::{FRAMED_LEN_MAX, Header, WORD_LEN, Word};
 
 use super::line::{Line, Noise};
 use super::{Config, Event, Form, Link, Origin, State};
@@ -108,7 +108,7 @@ impl Pair {
     }
 
     pub fn take_all(&mut self, at: usize) {
-        let mut buffer = [0; 4096];
+        let mut buffer = [0; FRAMED_LEN_MAX];
         for vc in 0..4 {
             while let Some(packet) = self.ends[at].take(vc, &mut buffer) {
                 let payload = buffer[..usize::from(packet.header.size)].to_vec();
