@@ -396,7 +396,9 @@ impl Speaker for Host {
 
     fn next_deadline(&self) -> Option<u64> {
         let probe = self.node.is_some().then_some(self.probe_at).filter(|_| self.probing.is_none());
-        let node = self.node.as_ref().and_then(TorusNode::next_deadline);
+        // A link whose cable is not there is heard by nobody.
+        let has_cable = |direction| self.member.port(direction).is_some();
+        let node = self.node.as_ref().and_then(|node| node.next_deadline_of(has_cable));
         let users = self.users.as_ref().and_then(Users::next_deadline);
         let traffic = self.traffic.as_ref().filter(|_| self.node.is_some()).map(Traffic::next_at);
         [Some(self.member.next_deadline()), node, probe, users, traffic].into_iter().flatten().min()

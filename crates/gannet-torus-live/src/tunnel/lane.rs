@@ -22,12 +22,13 @@ pub struct Lane {
     tail: u64,
     waiting: VecDeque<Waiting>,
     next_number: u32,
+    is_stuck: bool,
 }
 
 impl Lane {
     /// A ring of `bytes` bytes.
     pub fn new(bytes: u64) -> Self {
-        Self { bytes, head: 0, tail: 0, waiting: VecDeque::new(), next_number: 0 }
+        Self { bytes, head: 0, tail: 0, waiting: VecDeque::new(), next_number: 0, is_stuck: false }
     }
 
     /// A place for a packet, and its number, if there is room.
@@ -75,6 +76,16 @@ impl Lane {
         old
     }
 
+    /// Whether it was full for too long, and nothing was taken since.
+    pub fn is_stuck(&self) -> bool {
+        self.is_stuck
+    }
+
+    /// Takes note that it was full for too long.
+    pub fn set_stuck(&mut self) {
+        self.is_stuck = true;
+    }
+
     fn find(&self, number: u32) -> Option<usize> {
         let at = number.wrapping_sub(self.waiting.front()?.number) as usize;
         (at < self.waiting.len()).then_some(at)
@@ -83,6 +94,7 @@ impl Lane {
     fn settle(&mut self) {
         while let Some(first) = self.waiting.pop_front_if(|it| it.is_free) {
             self.tail = first.end;
+            self.is_stuck = false;
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Each node has an address by its place: node x,y,z is 10.(x+1).(y+1).(z+1), if 10 is what all addresses begin with. Every
 //! node keeps a ring of bytes for each other one. Who sends knows what of it is free, since the other side tells up to which
-//! packet it has taken them; a packet that finds no room is dropped and counted, as a network interface does.
+//! packet it has taken them. A packet that finds no room waits for a moment, and the device with it, so that programs that send
+//! too fast are slowed down and not robbed; then it is dropped and counted, as are all to that node until it takes one again.
 
 mod lane;
 
@@ -44,6 +45,8 @@ const POSTS_MAX: usize = 192;
 const TELL_EVERY: u32 = 8;
 /// How long the other side may take to say that it has taken a packet.
 const PATIENCE_NS: u64 = 1_000_000_000;
+/// How long a packet waits for room at its node, while those to other nodes wait with it.
+const ROOM_NS: u64 = 50_000_000;
 /// Shortest header of IP, bytes.
 const HEADER_LEN: usize = 20;
 
@@ -177,6 +180,14 @@ impl Addresses {
     }
 }
 
+/// A packet of the device that waits for room at its node.
+#[derive(Debug)]
+struct Held {
+    node: Node,
+    packet: Vec<u8>,
+    since: u64,
+}
+
 /// What was posted.
 #[derive(Clone, Copy, Debug)]
 enum Posted {
@@ -205,6 +216,7 @@ pub struct Tunnel {
     lanes: Vec<Lane>,
     taken: Vec<Taken>,
     posted: HashMap<u32, Posted>,
+    held: Option<Held>,
     began: Instant,
     expire_at: u64,
     buffer: Vec<u8>,
@@ -237,6 +249,7 @@ impl Tunnel {
             lanes: (0..nodes).map(|_| Lane::new(ring_bytes)).collect(),
             taken: vec![Taken::default(); nodes as usize],
             posted: HashMap::new(),
+            held: None,
             began: Instant::now(),
             expire_at: 0,
             buffer: vec![0; PACKET_MAX],
@@ -265,7 +278,11 @@ impl Tunnel {
         if arrived || came {
             return Ok(());
         }
-        let takes_more = self.user.under_way() < POSTS_MAX;
+        let takes_more = self.user.under_way() < POSTS_MAX && self.held.is_none();
+        let most = match self.held {
+            Some(_) => most.min(Duration::from_nanos(ROOM_NS)),
+            None => most,
+        };
         if !self.user.may_sleep() {
             return Ok(());
         }
@@ -389,9 +406,13 @@ impl Tunnel {
 
     /// Sends packets of the device; gives whether there were any.
     fn send(&mut self, device: &mut impl Device) -> io::Result<bool> {
+        let was_held = self.held.is_some();
+        if !self.release() {
+            return Ok(false);
+        }
         for packets in 0..PACKETS_AT_ONCE {
-            if self.user.under_way() >= POSTS_MAX {
-                return Ok(packets > 0);
+            if self.user.under_way() >= POSTS_MAX || self.held.is_some() {
+                return Ok(packets > 0 || was_held);
             }
             let mut buffer = std::mem::take(&mut self.buffer);
             let read = device.read(&mut buffer);
@@ -400,7 +421,7 @@ impl Tunnel {
             match sent {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Ok(packets > 0);
+                    return Ok(packets > 0 || was_held);
                 }
                 Err(error) => return Err(error),
             }
@@ -419,12 +440,37 @@ impl Tunnel {
             self.counters.no_node += 1;
             return;
         };
-        let now = self.now();
-        let lane = &mut self.lanes[node.index()];
-        let Some((at, number)) = lane.place(packet.len(), now) else {
-            self.counters.full += 1;
+        let since = self.now();
+        if self.put(node, packet, since) {
             return;
-        };
+        }
+        if self.lanes[node.index()].is_stuck() {
+            self.counters.full += 1;
+        } else {
+            self.held = Some(Held { node, packet: packet.to_vec(), since });
+        }
+    }
+
+    /// Sends the packet that waits, or drops it when its time is over; gives whether none waits any more.
+    fn release(&mut self) -> bool {
+        let Some(held) = self.held.take() else { return true };
+        let now = self.now();
+        if self.put(held.node, &held.packet, now) {
+            return true;
+        }
+        if now.saturating_sub(held.since) < ROOM_NS {
+            self.held = Some(held);
+            return false;
+        }
+        self.lanes[held.node.index()].set_stuck();
+        self.counters.full += 1;
+        true
+    }
+
+    /// Sends a packet to a node; gives whether it found room there.
+    fn put(&mut self, node: Node, packet: &[u8], now: u64) -> bool {
+        let lane = &mut self.lanes[node.index()];
+        let Some((at, number)) = lane.place(packet.len(), now) else { return false };
         let own = self.ring_bytes * u64::from(node.0) + at;
         self.user.region(self.copies).write(own as usize, packet);
         let there = RINGS_ADDRESS + self.ring_bytes * u64::from(self.place.node.0) + at;
@@ -440,6 +486,7 @@ impl Tunnel {
                 lane.failed(number);
             }
         }
+        true
     }
 }
 

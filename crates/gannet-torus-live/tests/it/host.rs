@@ -2,7 +2,7 @@
 //! go on when something dies.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -20,10 +20,11 @@ use crate::conformance::over_udp;
 
 const PATIENCE: Patience = Patience { watchdog_ns: 200_000_000, spin_ns: 0 };
 
-/// What a host said last, and whether it is to stop.
+/// What a host said last, how often it had a look at its ports, and whether it is to stop.
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
+    steps: AtomicU64,
     status: Mutex<Status>,
 }
 
@@ -65,6 +66,7 @@ fn start_host(host: Host, ports: Vec<Box<dyn Port + Send>>) -> Running {
         move || {
             let (mut memory, mut told) = (Memory::default(), Instant::now());
             while !shared.stop.load(Ordering::Relaxed) {
+                shared.steps.fetch_add(1, Ordering::Relaxed);
                 if !driver.step() {
                     driver.wait(Duration::from_millis(10)).unwrap();
                 }
@@ -150,6 +152,24 @@ fn hosts_over_sockets_make_a_machine_in_which_each_reaches_each() {
     assert!(text.contains("--n01--\n") && text.contains("nothing is wrong"), "{text}");
     let json = serde_json::to_string(&status).unwrap();
     assert_eq!(serde_json::from_str::<Status>(&json).unwrap(), status);
+    stop(hosts);
+}
+
+#[test]
+fn hosts_that_lack_a_cable_sleep() {
+    let mut ports = cabled("3x2", over_udp);
+    // The first cable has an end at the first port of either host.
+    ports[0].remove(0);
+    ports[1].remove(0);
+    let hosts: Vec<Running> =
+        ports.into_iter().enumerate().map(|(number, ports)| start(number, ports)).collect();
+    let all: Vec<&Running> = hosts.iter().collect();
+    wait_for(&all, "a machine", |status| answered(status) == 5 && status.faults.len() == 1);
+    let steps = || all.iter().map(|host| host.shared.steps.load(Ordering::Relaxed)).max().unwrap();
+    let before = steps();
+    thread::sleep(Duration::from_secs(1));
+    // Beats of three ports, calls and probes: some hundreds. A host that does not sleep makes hundreds of thousands.
+    assert!(steps() - before < 5000, "{} steps in a second", steps() - before);
     stop(hosts);
 }
 

@@ -335,7 +335,14 @@ impl<M: PhysicalMemory> TorusNode<M> {
     /// When [`advance`](Self::advance) and then [`transmit_into`](Self::transmit_into) have something
     /// to do if no word comes before; `None` if never.
     pub fn next_deadline(&self) -> Option<u64> {
-        let links = self.ports.iter().flatten().map(|port| port.link.deadline());
+        self.next_deadline_of(|_| true)
+    }
+
+    /// The same where only links in directions that `has_line` have a line; what others would say stays due.
+    pub fn next_deadline_of(&self, has_line: impl Fn(Direction) -> bool) -> Option<u64> {
+        let links = self.ports.iter().zip(Direction::ALL).filter_map(|(port, direction)| {
+            port.as_ref().filter(|_| has_line(direction)).map(|port| port.link.deadline())
+        });
         let monitor = self.nic().and_then(Nic::deadline_ns);
         let soon = (self.is_stirred || self.has_packet()).then_some(self.now);
         links.chain(self.engine.next_deadline()).chain(monitor).chain(soon).min()
