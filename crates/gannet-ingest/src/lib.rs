@@ -50,4 +50,4 @@ pub use memory::{DATAGRAMS_AT_ONCE, Datagrams, MemorySource, Next};
 pub use pcap::{PcapConfig, PcapSource};
 pub use sink::{Datagram, Sent, Sink};
 pub use source::{Arrival, Counters, DropSizes, Facts, KernelBuffer, Landing, Source, SourceDrop};
-pub use sys::interfaces::{interface_addresses, is_interface_up};
+pub use sys::interfaces::{InterfaceState, interface_addresses, interface_state};

@@ -350,6 +350,7 @@ impl Speaker for Host {
         }
         let direction = self.member.direction(port);
         let Some((direction, node)) = direction.zip(self.node.as_mut()) else { return Ok(()) };
+        let Some(frame) = self.member.proved(port, frame) else { return Ok(()) };
         node.accept(direction, frame, now)?;
         self.member.hear_frame(port, now);
         Ok(())
@@ -364,10 +365,11 @@ impl Speaker for Host {
         let Some((direction, node)) = direction.zip(self.node.as_mut()) else { return 0 };
         let most = self.shape.map_or(0, |shape| shape.frame_bytes).min(frame.len());
         let length = node.emit(direction, &mut frame[..most], now);
-        if length > 0 {
-            self.member.frame_sent(port, now);
+        if length == 0 {
+            return 0;
         }
-        length
+        self.member.frame_sent(port, now);
+        self.member.prove(port, frame, length)
     }
 
     fn advance(&mut self, now: u64) {

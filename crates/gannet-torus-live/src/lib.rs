@@ -20,6 +20,7 @@ pub mod memory;
 pub mod neighbour;
 mod patience;
 mod port;
+mod protection;
 pub mod status;
 pub mod tunnel;
 pub mod udp;

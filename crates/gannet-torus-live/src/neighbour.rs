@@ -16,6 +16,7 @@ use snow::{Builder, HandshakeState, StatelessTransportState};
 
 use crate::identity::Key;
 use crate::patience::{beat_ns, silence_ns};
+use crate::protection::{Protection, Refusal};
 
 /// Pattern and primitives of the handshake.
 const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
@@ -67,6 +68,8 @@ struct Session {
     sent: u64,
     /// Greatest number of a sealed message that was taken.
     taken: Option<u64>,
+    /// What proves frames of the link, if either end wants that.
+    protection: Option<Protection>,
 }
 
 /// A handshake under way.
@@ -170,9 +173,30 @@ impl Neighbour {
         !self.items.is_empty()
     }
 
+    /// Writes what proves the frame that the first `len` bytes of `frame` are behind it, if either end wants that, and gives the
+    /// length of both; 0 where it cannot be proved.
+    pub fn prove(&mut self, frame: &mut [u8], len: usize) -> usize {
+        match self.session.as_mut().map(|session| &mut session.protection) {
+            Some(Some(protection)) => protection.prove(frame, len),
+            Some(None) => len,
+            None => 0,
+        }
+    }
+
+    /// The frame of the link that has come, if it is one of the other end.
+    pub fn proved<'a>(&mut self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let Some(protection) = &mut self.session.as_mut()?.protection else { return Some(bytes) };
+        match protection.check(bytes) {
+            Ok(frame) => return Some(frame),
+            Err(Refusal::Forged) => self.refused.forged += 1,
+            Err(Refusal::Stale) => self.refused.stale += 1,
+        }
+        None
+    }
+
     /// A frame of the link has come from the other end, which is there then.
     pub fn hear_frame(&mut self, now: u64, news: &mut dyn FnMut(News)) {
-        // A frame has no proof of its own: it keeps up what sealed messages have begun.
+        // Where frames prove nothing they only keep up what sealed messages have begun.
         if self.is_heard {
             self.framed_at = Some(now);
             self.heard(now, news);
@@ -263,8 +287,7 @@ impl Neighbour {
         self.own.emit(&mut own);
         let mut noise = [0; Identity::LEN + HANDSHAKE_LEN];
         let Ok(len) = state.write_message(&own, &mut noise) else { return };
-        let Ok(seal) = state.into_stateless_transport_mode() else { return };
-        let session = Session { other: who, seal, sent: 0, taken: None };
+        let Some(session) = self.agreed(state, who, false) else { return };
         self.handshake = Handshake::Answered(Box::new(session), noise[..len].to_vec());
         self.answers = true;
     }
@@ -283,8 +306,17 @@ impl Neighbour {
             return news(News::WrongKey(claimed));
         };
         self.answers = false;
-        let Ok(seal) = state.into_stateless_transport_mode() else { return };
-        self.meet(Session { other, seal, sent: 0, taken: None }, now, news);
+        let Some(session) = self.agreed(*state, other, true) else { return };
+        self.meet(session, now, news);
+    }
+
+    /// The session that follows from a handshake that is over.
+    fn agreed(&self, state: HandshakeState, other: Identity, opens: bool) -> Option<Session> {
+        let wanted = self.own.protects || other.protects;
+        let protection =
+            wanted.then(|| Protection::new(&self.key, state.get_handshake_hash(), opens));
+        let seal = state.into_stateless_transport_mode().ok()?;
+        Some(Session { other, seal, sent: 0, taken: None, protection })
     }
 
     fn meet(&mut self, session: Session, now: u64, news: &mut dyn FnMut(News)) {

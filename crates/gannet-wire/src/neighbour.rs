@@ -17,12 +17,12 @@
 //! identity
 //!   0  8  host                          16  4  longest frame of the cable, bytes
 //!   8  8  life of the host              20  2  port
-//!  22  2  0
+//!  22  2  flags: bit 0, frames of the link are to be proved; the others are 0
 //!  24 32  name of the host, zero behind it
 //!  56 16  name of the port, zero behind it
 //! ```
 //!
-//! What sealed messages hold: [`Item`].
+//! What sealed messages hold: [`Item`]. Where frames of the link are proved, [`PROOF_LEN`] bytes lie behind each.
 //!
 //! Source: ours. Handshake: the Noise protocol framework, revision 34, pattern NNpsk0.
 
@@ -44,12 +44,16 @@ pub const VERSION: u8 = 1;
 pub const HOST_NAME_MAX: usize = 32;
 /// Most bytes of the name of a port.
 pub const PORT_NAME_MAX: usize = 16;
+/// Bytes behind a frame of the link that prove who has sent it: a number (8), greater than those before, and a tag (16).
+pub const PROOF_LEN: usize = 24;
 /// Bytes before the body of a message.
 pub const HEAD_LEN: usize = 8;
 /// Bytes before the Noise message of a [`Message::Sealed`].
 pub const SEALED_AT: usize = HEAD_LEN + size_of::<u64>();
 
 const FORMAT: &str = "torus neighbour";
+/// Flag of an identity.
+const PROTECTS: u16 = 1;
 const MAGIC: u32 = u32::from_be_bytes(*b"\0GTN");
 const CALL: u8 = 1;
 const OPEN: u8 = 2;
@@ -125,8 +129,10 @@ pub struct Identity {
     pub life: u64,
     /// Number of the port.
     pub port: u16,
-    /// Longest frame that the cable carries from there, bytes.
+    /// Longest frame that the cable carries from there, bytes, with what proves it.
     pub frame_bytes: u32,
+    /// Whether this end wants frames of the link to be proved, which both ends do then ([`PROOF_LEN`]).
+    pub protects: bool,
     /// What people call the host.
     pub host_name: Name<HOST_NAME_MAX>,
     /// What people call the port.
@@ -153,7 +159,7 @@ impl Record for Identity {
     const LEN: usize = 72;
 
     fn check(bytes: &[u8]) -> Result<()> {
-        check_value(FORMAT, "reserved", 0, u16::from_le_bytes(array(bytes, 22)).into())?;
+        check_value(FORMAT, "flags", 0, (u16::from_le_bytes(array(bytes, 22)) & !PROTECTS).into())?;
         Name::<HOST_NAME_MAX>::parse(&bytes[24..], "host name")?;
         Name::<PORT_NAME_MAX>::parse(&bytes[56..], "port name").map(drop)
     }
@@ -164,6 +170,7 @@ impl Record for Identity {
             life: u64::from_le_bytes(array(bytes, 8)),
             frame_bytes: u32::from_le_bytes(array(bytes, 16)),
             port: u16::from_le_bytes(array(bytes, 20)),
+            protects: u16::from_le_bytes(array(bytes, 22)) & PROTECTS != 0,
             host_name: Name(array(bytes, 24)),
             port_name: Name(array(bytes, 56)),
         }
@@ -174,7 +181,7 @@ impl Record for Identity {
         put(bytes, 8, self.life.to_le_bytes());
         put(bytes, 16, self.frame_bytes.to_le_bytes());
         put(bytes, 20, self.port.to_le_bytes());
-        put(bytes, 22, [0; 2]);
+        put(bytes, 22, if self.protects { PROTECTS } else { 0 }.to_le_bytes());
         put(bytes, 24, self.host_name.0);
         put(bytes, 56, self.port_name.0);
     }
@@ -297,7 +304,8 @@ impl fmt::Display for Message<'_> {
             write!(f, "\n  {:<22} {} ({})", "host", identity.host_name, identity.host)?;
             write!(f, "\n  {:<22} {}", "life", identity.life)?;
             write!(f, "\n  {:<22} {} ({})", "port", identity.port, identity.port_name)?;
-            write!(f, "\n  {:<22} {} bytes", "longest frame", identity.frame_bytes)
+            write!(f, "\n  {:<22} {} bytes", "longest frame", identity.frame_bytes)?;
+            write!(f, "\n  {:<22} {}", "protects frames", identity.protects)
         };
         match self {
             Self::Call(who) => {
@@ -326,8 +334,9 @@ mod tests {
 
     fn identity() -> impl Strategy<Value = Identity> {
         let names = ("[!-~]{0,32}", "[!-~]{0,16}");
-        (any::<(u64, u64, u16, u32)>(), names).prop_map(
-            |((host, life, port, frame_bytes), (host_name, port_name))| Identity {
+        (any::<(u64, u64, u16, u32, bool)>(), names).prop_map(
+            |((host, life, port, frame_bytes, protects), (host_name, port_name))| Identity {
+                protects,
                 host: HostId(host),
                 life,
                 port,

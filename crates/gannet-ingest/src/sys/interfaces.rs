@@ -13,15 +13,26 @@ pub fn interface_addresses() -> Vec<(String, IpAddr)> {
     found
 }
 
-/// Whether the interface `name` of this machine has been set up; none when there is no such interface.
-pub fn is_interface_up(name: &str) -> Option<bool> {
-    let mut is_up = None;
+/// What an interface is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterfaceState {
+    /// It has been set up.
+    pub is_up: bool,
+    /// It leads back to this host.
+    pub is_loopback: bool,
+}
+
+/// The state of the interface `name` of this machine; none when there is no such interface.
+pub fn interface_state(name: &str) -> Option<InterfaceState> {
+    let mut state = None;
     for_each(|found, entry| {
         if found == name {
-            is_up = Some(entry.ifa_flags & libc::IFF_UP as libc::c_uint != 0);
+            let has = |flag: libc::c_int| entry.ifa_flags & flag as libc::c_uint != 0;
+            let (is_up, is_loopback) = (has(libc::IFF_UP), has(libc::IFF_LOOPBACK));
+            state = Some(InterfaceState { is_up, is_loopback });
         }
     });
-    is_up
+    state
 }
 
 /// Gives `what` each entry that the system has for an interface, at least one each, with its name.
@@ -81,7 +92,8 @@ mod tests {
 
     #[test]
     fn an_interface_is_up_or_not_there() {
-        assert_eq!(is_interface_up("lo"), Some(true));
-        assert_eq!(is_interface_up("no-such"), None);
+        let lo = InterfaceState { is_up: true, is_loopback: true };
+        assert_eq!(interface_state("lo"), Some(lo));
+        assert_eq!(interface_state("no-such"), None);
     }
 }

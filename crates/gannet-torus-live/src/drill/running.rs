@@ -81,6 +81,7 @@ impl Running {
             name: Name::of(&host_name(number)),
             ports: named.collect(),
             key: Key([7; 32]),
+            protects: true,
             watchdog_ns: setup.watchdog_ns,
             lattice: Some(setup.lattice),
             settle_ns: 2 * setup.watchdog_ns,

@@ -20,7 +20,7 @@ use gannet_lattice::cabling::Recognised;
 use gannet_lattice::{Direction, LINKS, Lattice, Node};
 use gannet_wire::neighbour::{
     Advert, AdvertPort, HOST_NAME_MAX, HostId, Identity, Item, Name, Order, PORT_NAME_MAX,
-    PortState,
+    PROOF_LEN, PortState,
 };
 
 use crate::identity::Key;
@@ -40,6 +40,8 @@ pub struct Setup {
     pub ports: Vec<(Name<PORT_NAME_MAX>, usize)>,
     /// Key of the machine.
     pub key: Key,
+    /// Whether frames carry a proof that their sender knows the key; they do, too, where the other end of a cable wants it.
+    pub protects: bool,
     /// Within it every host knows of a fault, ns.
     pub watchdog_ns: u64,
     /// The lattice that the cables are to make; any when absent.
@@ -124,6 +126,7 @@ impl Member {
                 life: setup.life,
                 port: port as u16,
                 frame_bytes: frame_bytes as u32,
+                protects: setup.protects,
                 host_name: setup.name,
                 port_name,
             };
@@ -201,6 +204,16 @@ impl Member {
     /// The port in a direction, if its cable leads where the order says.
     pub fn port(&self, direction: Direction) -> Option<usize> {
         self.ends.iter().position(|end| end.direction == Some(direction))
+    }
+
+    /// Writes what proves the frame that goes by a port behind it: see [`Neighbour::prove`].
+    pub fn prove(&mut self, port: usize, frame: &mut [u8], len: usize) -> usize {
+        self.ends.get_mut(port).map_or(0, |end| end.neighbour.prove(frame, len))
+    }
+
+    /// The frame that has come by a port, if it is one of its other end.
+    pub fn proved<'a>(&mut self, port: usize, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        self.ends.get_mut(port)?.neighbour.proved(bytes)
     }
 
     /// A frame of the link has come by a port: its other end is there.
@@ -285,7 +298,9 @@ impl Member {
         }
         let life = self.setup.life.max(last.map_or(0, |last| last.life));
         let number = last.map_or(0, |last| last.number) + 1;
+        // The same whether frames are proved or not, so that all hosts of a machine may have the same.
         let frame_bytes = self.setup.ports.iter().map(|(_, bytes)| *bytes).min().unwrap_or(0);
+        let frame_bytes = frame_bytes.saturating_sub(PROOF_LEN);
         let advert = Advert {
             host: self.setup.host,
             life,

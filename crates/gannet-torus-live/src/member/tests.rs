@@ -46,6 +46,7 @@ fn setup(host: usize, ports: usize, life: u64) -> Setup {
         name: Name::of(&format!("n{host:02}")),
         ports: (0..ports).map(port).collect(),
         key: Key([7; 32]),
+        protects: false,
         watchdog_ns: WATCHDOG,
         lattice: None,
         settle_ns: SETTLE,
@@ -231,7 +232,7 @@ fn hosts_find_the_machine_that_they_are() {
             let lattice: Lattice = lattice.parse().unwrap();
             assert_eq!(
                 (order.sizes, order.frame_bytes),
-                (lattice.sizes(), 1472),
+                (lattice.sizes(), 1472 - gannet_wire::neighbour::PROOF_LEN as u32),
                 "{lattice}, {loss}"
             );
             net.assert_directed();

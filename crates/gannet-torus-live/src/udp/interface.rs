@@ -5,7 +5,7 @@ use std::io;
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::{Duration, Instant};
 
-use gannet_ingest::is_interface_up;
+use gannet_ingest::interface_state;
 use gannet_ingest::udp::CoalescedSocket;
 use gannet_wire::neighbour::is_message;
 use rustix::net::netdevice::name_to_index;
@@ -22,6 +22,12 @@ pub enum InterfaceError {
     /// There is none of this name.
     #[error("there is no such interface; `ip link` lists those of this host")]
     NoSuch,
+    /// Its other end is this host.
+    #[error(
+        "this interface leads back to this host and is no cable; nodes of one host are joined by addresses, such as \
+         127.0.0.1:4701=127.0.0.1:4702"
+    )]
+    Loopback,
     /// It was not set up.
     #[error("the interface is down; set it up by `ip link set {0} up`")]
     Down(String),
@@ -49,7 +55,11 @@ pub(super) struct Interface {
 
 impl Interface {
     pub(super) fn open(name: &str) -> Result<Self, InterfaceError> {
-        if !is_interface_up(name).ok_or(InterfaceError::NoSuch)? {
+        let state = interface_state(name).ok_or(InterfaceError::NoSuch)?;
+        if state.is_loopback {
+            return Err(InterfaceError::Loopback);
+        }
+        if !state.is_up {
             return Err(InterfaceError::Down(name.into()));
         }
         let setting =

@@ -80,6 +80,8 @@ fn an_interface_that_is_no_end_of_a_cable_is_told_with_what_to_do() {
     };
     let open = || end.within(|| UdpPort::open_at("v0", SILENCE)).map(drop);
     assert!(matches!(open(), Err(InterfaceError::NoSuch)));
+    let loopback = end.within(|| UdpPort::open_at("lo", SILENCE)).map(drop);
+    assert!(matches!(loopback, Err(InterfaceError::Loopback)));
     ip(&format!("-n {} link add v0 type veth peer name v1", end.0)).unwrap();
     let down = open().unwrap_err();
     assert!(

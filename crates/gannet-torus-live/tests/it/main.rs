@@ -5,5 +5,6 @@ mod drill;
 mod host;
 mod interfaces;
 mod machine;
+mod protection;
 mod tunnel;
 mod users;

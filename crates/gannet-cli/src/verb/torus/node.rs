@@ -41,8 +41,9 @@ const WATCHDOG_MAX: Span = Span::s(60);
 /// ff12::6761:6e6e:6574), which a firewall must let through.
 ///
 /// Make the key by `(umask 077; head -c 32 /dev/urandom | base64 > torus.key)`, and bring it to each host. Neighbours
-/// prove that they know it before anything else is heard from them. Packets themselves are neither sealed nor signed
-/// yet: the cables have to be direct ones, or a network that nobody else can reach.
+/// prove that they know it before anything else is heard from them, and so does each frame that they send: who can reach a
+/// cable can neither change, forge nor repeat what it carries, but can read it. `--protect none` saves that work where all cables
+/// are direct ones.
 ///
 /// Runs until Ctrl-C. Exit code 4 when the key cannot be used, 5 when an interface, an address of this host or the socket cannot be had.
 ///
@@ -65,6 +66,9 @@ pub struct Arguments {
     /// Within this time every host knows of a fault.
     #[arg(long, value_name = "TIME", default_value = "100 ms")]
     watchdog: Span,
+    /// What proves that frames come from a host of the machine. Where either end of a cable wants it, both do it.
+    #[arg(long, value_enum, default_value_t = Protect::Mac)]
+    protect: Protect,
     /// For so long no more hosts and cables must come before a machine is made of those that are there.
     #[arg(long, value_name = "TIME", default_value = "2 s")]
     settle: Span,
@@ -74,6 +78,15 @@ pub struct Arguments {
     /// Socket for processes of this user that use the node, such as `gannet torus tun` [default: the same, but with .processes at its end].
     #[arg(long, value_name = "SOCKET")]
     processes: Option<PathBuf>,
+}
+
+/// What proves where a frame comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Protect {
+    /// A tag behind each frame, by ChaCha20-Poly1305 with keys that both ends have agreed on.
+    Mac,
+    /// Nothing: only for direct cables, at which nobody else can be.
+    None,
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -100,6 +113,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         name: Name::of(&name),
         ports: ports.iter().enumerate().map(of_port).collect(),
         key: Key::of(&secret),
+        protects: arguments.protect == Protect::Mac,
         watchdog_ns: patience.watchdog_ns,
         lattice: arguments.lattice,
         settle_ns: arguments.settle.ns(),
@@ -115,6 +129,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         let end = &arguments.ports[at];
         log::say(format_args!("port {}: {end}", end.name(at)));
         driver.plug(at, Box::new(port));
+    }
+    if arguments.protect == Protect::None {
+        log::say(
+            "frames are not protected where the other end of a cable does not want it either: whoever can reach such a cable \
+             can disturb the machine and change what it carries",
+        );
     }
     log::say(format_args!(
         "{name} looks for its neighbours; how it is: {}",

@@ -49,7 +49,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "gannet0")]
     device: String,
     /// Bytes of the longest packet, 576 to 65535. Long ones are carried with the least work.
-    #[arg(long, value_name = "BYTES", default_value_t = 32_768)]
+    #[arg(long, value_name = "BYTES", default_value_t = u16::MAX)]
     mtu: u16,
     /// First byte of all addresses.
     #[arg(long, value_name = "BYTE", default_value_t = 10)]

@@ -218,6 +218,7 @@ fn neighbour_message() -> Vec<u8> {
         life: 9,
         port: 3,
         frame_bytes: 8972,
+        protects: true,
         host_name: neighbour::Name::of("n07"),
         port_name: neighbour::Name::of("p3"),
     };

@@ -1,0 +1,144 @@
+//! The proof behind a frame: who does not know the key of the machine can neither make a frame up on a cable, nor change
+//! or repeat one.
+//!
+//! The tag is that of ChaCha20-Poly1305 (RFC 8439) over the frame as associated data, with the number as nonce. The keys of both
+//! ways follow from the key of the machine and from the handshake (HKDF, RFC 5869), so that each session has its own. Frames
+//! can be read by others, as bytes of a cable can.
+
+use gannet_wire::neighbour::PROOF_LEN;
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, Tag, UnboundKey};
+use ring::hkdf::{HKDF_SHA256, Salt};
+
+use crate::identity::Key;
+
+const NUMBER_LEN: usize = size_of::<u64>();
+
+/// Why a frame is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Who has sent it does not know the key, or it was changed.
+    Forged,
+    /// It, or one after it, was taken before.
+    Stale,
+}
+
+/// Proofs of the frames of a session, both ways.
+#[derive(Debug)]
+pub struct Protection {
+    own: LessSafeKey,
+    other: LessSafeKey,
+    sent: u64,
+    taken: u64,
+}
+
+impl Protection {
+    /// For the session of a handshake with this hash, which this end has opened or answered.
+    pub fn new(key: &Key, handshake: &[u8], opens: bool) -> Self {
+        let secret = Salt::new(HKDF_SHA256, handshake).extract(&key.0);
+        let [of_opener, of_answerer] = [&b"gannet torus frames of the opener"[..], b"of the other"]
+            .map(|purpose| {
+                let purpose = [purpose];
+                let expanded = secret.expand(&purpose, &CHACHA20_POLY1305);
+                LessSafeKey::new(UnboundKey::from(expanded.expect("a key is not too long")))
+            });
+        let (own, other) = if opens { (of_opener, of_answerer) } else { (of_answerer, of_opener) };
+        Self { own, other, sent: 0, taken: 0 }
+    }
+
+    /// Writes the proof behind the first `len` bytes of `frame`, and gives the length of both; 0 where it finds no room.
+    pub fn prove(&mut self, frame: &mut [u8], len: usize) -> usize {
+        let Some((frame, proof)) =
+            frame.get_mut(..len + PROOF_LEN).map(|all| all.split_at_mut(len))
+        else {
+            return 0;
+        };
+        self.sent += 1;
+        let (nonce, aad) = (nonce(self.sent), Aad::from(&*frame));
+        let Ok(tag) = self.own.seal_in_place_separate_tag(nonce, aad, &mut []) else { return 0 };
+        proof[..NUMBER_LEN].copy_from_slice(&self.sent.to_le_bytes());
+        proof[NUMBER_LEN..].copy_from_slice(tag.as_ref());
+        len + PROOF_LEN
+    }
+
+    /// The frame of which `bytes` has the proof, too.
+    ///
+    /// # Errors
+    /// When it is to be dropped.
+    pub fn check<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Refusal> {
+        let (rest, tag) = bytes.split_last_chunk().ok_or(Refusal::Forged)?;
+        let (frame, number) = rest.split_last_chunk().ok_or(Refusal::Forged)?;
+        let number = u64::from_le_bytes(*number);
+        if number <= self.taken {
+            return Err(Refusal::Stale);
+        }
+        let aad = Aad::from(frame);
+        self.other
+            .open_in_place_separate_tag(nonce(number), aad, Tag::from(*tag), &mut [], 0..)
+            .map_err(|_| Refusal::Forged)?;
+        self.taken = number;
+        Ok(frame)
+    }
+}
+
+fn nonce(number: u64) -> Nonce {
+    let mut bytes = [0; NONCE_LEN];
+    bytes[NONCE_LEN - NUMBER_LEN..].copy_from_slice(&number.to_le_bytes());
+    Nonce::assume_unique_for_key(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Protection, Protection) {
+        let key = Key([7; 32]);
+        (Protection::new(&key, b"handshake", true), Protection::new(&key, b"handshake", false))
+    }
+
+    fn proved(end: &mut Protection, frame: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; frame.len() + PROOF_LEN];
+        bytes[..frame.len()].copy_from_slice(frame);
+        assert_eq!(end.prove(&mut bytes, frame.len()), bytes.len());
+        bytes
+    }
+
+    #[test]
+    fn frames_are_taken_once_and_in_their_order() {
+        let (mut near, mut far) = pair();
+        let frames = [&b"first"[..], b"", b"third"].map(|frame| (frame, proved(&mut near, frame)));
+        assert_eq!(far.check(&frames[0].1), Ok(frames[0].0));
+        assert_eq!(far.check(&frames[0].1), Err(Refusal::Stale));
+        assert_eq!(far.check(&frames[2].1), Ok(frames[2].0), "one may be lost");
+        assert_eq!(far.check(&frames[1].1), Err(Refusal::Stale), "it is too late");
+        let back = proved(&mut far, b"back");
+        assert_eq!(near.check(&back), Ok(&b"back"[..]));
+        let again = proved(&mut near, b"again");
+        assert_eq!(near.check(&again), Err(Refusal::Forged), "it is of this end");
+    }
+
+    #[test]
+    fn no_bit_can_be_changed() {
+        let (mut near, mut far) = pair();
+        let good = proved(&mut near, &[5; 40]);
+        for bit in 0..8 * good.len() {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(far.check(&bad).is_err(), "bit {bit}");
+        }
+        for len in 0..good.len() {
+            assert_eq!(far.check(&good[..len]), Err(Refusal::Forged), "{len} bytes");
+        }
+        assert_eq!(far.check(&good), Ok(&[5; 40][..]), "what was refused has left no trace");
+    }
+
+    #[test]
+    fn other_keys_and_other_sessions_prove_nothing() {
+        let (mut near, _) = pair();
+        let good = proved(&mut near, b"frame");
+        for (key, handshake) in [([8; 32], &b"handshake"[..]), ([7; 32], b"another")] {
+            let mut other = Protection::new(&Key(key), handshake, false);
+            assert_eq!(other.check(&good), Err(Refusal::Forged));
+        }
+        assert_eq!(near.prove(&mut [0; 30], 10), 0, "there is no room for a proof");
+    }
+}
