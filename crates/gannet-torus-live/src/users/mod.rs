@@ -31,6 +31,8 @@ const PROCESSES_MAX: usize = 16;
 const HELLO_NS: u64 = 1_000_000_000;
 /// How often the node looks for messages while it is busy, ns.
 const LOOK_NS: u64 = 1_000_000;
+/// In the place of the time of the next look: none is due before the node is woken, or has been busy for a while.
+const ASLEEP: u64 = u64::MAX;
 /// Longest region, bytes.
 const REGION_BYTES_MAX: u64 = 4 << 30;
 /// Processes that ask for no number get one from here on.
@@ -151,7 +153,12 @@ impl Users {
 
     /// Whether there is nothing to do before something wakes the node.
     pub fn may_sleep(&mut self) -> bool {
-        self.processes.iter_mut().all(Process::may_sleep)
+        let may_sleep = self.processes.iter_mut().all(Process::may_sleep);
+        if may_sleep {
+            // Messages that come meanwhile wake the node.
+            self.look_at = ASLEEP;
+        }
+        may_sleep
     }
 
     /// When there is something to do at the latest.
@@ -161,8 +168,11 @@ impl Users {
 
     /// Hears what processes say, takes what they post, and wakes those that were told something.
     pub fn serve(&mut self, mut seat: Seat<'_>, now: u64) {
-        if now >= self.look_at {
+        let is_due = now >= self.look_at || self.next_deadline().is_some_and(|at| now >= at);
+        if is_due || self.look_at == ASLEEP {
             self.look_at = now + LOOK_NS;
+        }
+        if is_due {
             self.look(&mut seat, now);
         }
         let (posted, counters) = (&mut self.posted, &mut self.counters);

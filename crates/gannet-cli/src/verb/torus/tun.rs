@@ -1,5 +1,6 @@
 //! `gannet torus tun`: IP over the torus, for programs that know nothing of it.
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ const MTU: std::ops::RangeInclusive<u16> = 576..=u16::MAX;
 /// network. Run it on each host, beside `gannet torus node`.
 ///
 /// The address of each host follows from its place: the one at x,y,z has 10.(x+1).(y+1).(z+1). What is sent to another host
-/// goes by PUT to its memory; packets that find no room there are dropped and counted, as on any network. The device follows the host when the
+/// goes by PUT to its memory; packets that find no room there wait for a moment, and are then dropped and counted. The device follows the host when the
 /// machine gives it another place, and is gone when this ends.
 ///
 /// Runs until Ctrl-C, and then says what was carried and what was dropped. Exit code 5 when no node answers, or the device cannot be made.
@@ -220,6 +221,8 @@ fn device(place: Place, arguments: &Arguments) -> anyhow::Result<Tun> {
         };
         Lacking(format!("cannot make the network device {name}: {error}{advice}"))
     })?;
+    // It carries IPv4 alone. What the kernel says over IPv6 by itself would only be dropped; so it is where this cannot be written.
+    let _left = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
     log::say(format_args!(
         "{name} has the address {address}; the one at x,y,z of {} has {network}.(x+1).(y+1).(z+1)",
         place.lattice
