@@ -230,6 +230,15 @@ impl<M: PhysicalMemory> Engine<M> {
         self.give_up(index);
     }
 
+    /// Sends all packets again that were not told to have arrived: many were lost, as when others carry them on by other routes
+    /// from now on. It is no attempt that counts.
+    pub fn resend(&mut self) {
+        for index in 0..self.flows.len() as u32 {
+            self.flow(index).send.resend();
+            self.mark_ready(index);
+        }
+    }
+
     /// All events that are there, or that find room while these are taken, oldest first. With
     /// [`take`](Iterator::take) a batch of them.
     pub fn completions(&mut self) -> impl Iterator<Item = Completion> {

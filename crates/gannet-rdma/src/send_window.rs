@@ -291,6 +291,17 @@ impl SendWindow {
         Expiry::Replay(replayed)
     }
 
+    /// Marks all packets that are waited for to be sent again, beside the times that they may be sent; what is heard of them measures
+    /// nothing.
+    pub fn resend(&mut self) {
+        let lost = self.sent & !self.placed;
+        for index in bits(lost) {
+            let slot = self.slot_at(index);
+            (slot.is_repeated, slot.sends) = (true, slot.sends.saturating_sub(1));
+        }
+        (self.pending, self.sent) = (self.pending | lost, self.sent & !lost);
+    }
+
     /// Makes all packets of an operation say nothing, and sends them at once.
     pub fn abandon(&mut self, request: u32) {
         for index in 0..self.count {
@@ -470,6 +481,20 @@ mod tests {
             let sequence = window.push(Slot::new(2, 0, 1));
             assert_eq!(window.sent(sequence, 100, &replay()), 200, "the first time to wait");
         }
+    }
+
+    #[test]
+    fn what_is_sent_again_for_another_reason_is_not_counted_as_an_attempt() {
+        let mut window = window(3);
+        window.acknowledge(10, (Epoch::first(1), window.base, 0b100), 8, |_| ());
+        for round in 0..10 {
+            window.resend();
+            assert_eq!(pending(&mut window), [0, 1], "{round}");
+            for index in 0..2 {
+                window.sent(window.base.wrapping_add(index), 20, &replay());
+            }
+        }
+        assert!(matches!(window.expire(1000, &replay()), Expiry::Replay(_)), "none was given up");
     }
 
     #[test]

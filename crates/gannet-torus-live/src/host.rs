@@ -26,6 +26,8 @@ const PROBE_ADDRESS: u64 = 1 << 40;
 const NOTICES_MAX: usize = 256;
 /// Bytes of a probe.
 const PROBE_LEN: usize = 64;
+/// Part of the watchdog in which an order reaches all hosts, unless a message of it is lost.
+const TURNS_IN: u64 = 20;
 /// From one probe to the next, in watchdogs.
 const PROBE_WATCHDOGS: u64 = 5;
 
@@ -65,6 +67,9 @@ pub struct Host {
     shape: Option<Shape>,
     /// Number of the order whose routes it follows.
     followed: u64,
+    /// Its routes have changed, and when packets are sent again that were on their way.
+    has_turned: bool,
+    resend_at: Option<u64>,
     /// Why there is no node, or no other routes, where the order wants one.
     trouble: Option<String>,
     probes: BTreeMap<HostId, Probe>,
@@ -95,6 +100,8 @@ impl Host {
             users: None,
             shape: None,
             followed: 0,
+            has_turned: false,
+            resend_at: None,
             trouble: None,
             probes: BTreeMap::new(),
             probing: None,
@@ -244,6 +251,7 @@ impl Host {
             Some(node) if !is_other => {
                 if !is_same_epoch {
                     node.set_routes(routes, epoch).map_err(|unfit| unfit.to_string())?;
+                    self.has_turned = true;
                 }
             }
             _ => {
@@ -376,6 +384,13 @@ impl Speaker for Host {
         self.member.advance(now);
         self.follow();
         if let Some(node) = &mut self.node {
+            if std::mem::take(&mut self.has_turned) {
+                // Until then the others have turned, too; who has not takes no packets of these routes.
+                self.resend_at = Some(now + self.patience.watchdog_ns / TURNS_IN);
+            }
+            if self.resend_at.take_if(|at| now >= *at).is_some() {
+                node.engine_mut().resend();
+            }
             node.advance_in_part(now);
             // What happens to links and packets is counted, and told by the member.
             while node.next_event().is_some() {}
@@ -397,13 +412,17 @@ impl Speaker for Host {
     }
 
     fn next_deadline(&self) -> Option<u64> {
+        let resend = self.resend_at;
         let probe = self.node.is_some().then_some(self.probe_at).filter(|_| self.probing.is_none());
         // A link whose cable is not there is heard by nobody.
         let has_cable = |direction| self.member.port(direction).is_some();
         let node = self.node.as_ref().and_then(|node| node.next_deadline_of(has_cable));
         let users = self.users.as_ref().and_then(Users::next_deadline);
         let traffic = self.traffic.as_ref().filter(|_| self.node.is_some()).map(Traffic::next_at);
-        [Some(self.member.next_deadline()), node, probe, users, traffic].into_iter().flatten().min()
+        [Some(self.member.next_deadline()), node, probe, users, traffic, resend]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
