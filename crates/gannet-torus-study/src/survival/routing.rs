@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use gannet_lattice::Lattice;
 use gannet_torus::routes::Means;
-use gannet_torus::simulator::{Arbitration, FlowControl, Setup};
+use gannet_torus::simulator::{FlowControl, Setup};
 use serde::Serialize;
 
 pub use trial::{Routed, RoutingResult};
@@ -152,12 +152,7 @@ impl RoutingCampaign {
     /// many flits, deeper channels or equal shares may pass for thousands.
     pub fn new(lattice: Lattice) -> Self {
         Self {
-            setup: Setup {
-                packet_flits: 1,
-                vc_depth: 1,
-                arbitration: Arbitration::Turns,
-                ..Setup::new(lattice)
-            },
+            setup: Setup { packet_flits: 1, vc_depth: 1, ..Setup::new(lattice) },
             load: 1.0,
             cycles: 500,
             counts: FaultCounts { nodes: (0, 8), cables: (0, 16) },
