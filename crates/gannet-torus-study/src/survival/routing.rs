@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use gannet_lattice::Lattice;
 use gannet_torus::routes::Means;
-use gannet_torus::simulator::{Arbitration, FlowControl, Setup};
+use gannet_torus::simulator::{FlowControl, Setup};
 use serde::Serialize;
 
 pub use trial::{Routed, RoutingResult};
@@ -149,15 +149,10 @@ impl RoutingCampaign {
     /// A campaign of 1000 trials on packets of one flit in channels of one, at a load that keeps
     /// every source busy, with turns. That is the traffic which finds a cycle soonest where there is
     /// one: on routes of one class it gets stuck within 500 cycles in most cases, while packets of
-    /// many flits, deeper channels or equal shares may pass for thousands.
+    /// many flits or deeper channels may pass for thousands.
     pub fn new(lattice: Lattice) -> Self {
         Self {
-            setup: Setup {
-                packet_flits: 1,
-                vc_depth: 1,
-                arbitration: Arbitration::Turns,
-                ..Setup::new(lattice)
-            },
+            setup: Setup { packet_flits: 1, vc_depth: 1, ..Setup::new(lattice) },
             load: 1.0,
             cycles: 500,
             counts: FaultCounts { nodes: (0, 8), cables: (0, 16) },

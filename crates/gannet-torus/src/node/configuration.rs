@@ -6,6 +6,7 @@ use gannet_wire::rdma::HEADER_LEN;
 use thiserror::Error;
 
 use crate::link;
+use crate::router::Arbitration;
 use crate::routes::Routes;
 
 /// Most packets of the engine that may wait for a link.
@@ -24,6 +25,8 @@ pub struct Configuration {
     /// Packets of the engine that may wait for a link, 1 to [`INJECTION_PACKETS_MAX`]; as many of
     /// them wait before one for another link is held up.
     pub injection_packets: usize,
+    /// Who goes first where packets compete for a link.
+    pub arbitration: Arbitration,
 }
 
 impl Configuration {
@@ -44,6 +47,7 @@ impl Configuration {
             },
             hop_limit: HOPS_MAX,
             injection_packets: 8,
+            arbitration: Arbitration::default(),
         }
     }
 

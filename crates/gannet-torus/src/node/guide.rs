@@ -7,14 +7,17 @@ use gannet_wire::apelink::{Destination, Header};
 
 use super::arbiter::{EJECTION, channel};
 use super::event::Reason;
+use crate::router::{Stranded, channels_of_class, class_of, next_hop};
 use crate::routes::{Hop, Journey, LOCAL, Position, Routes};
 
 /// The routes that a node follows.
 #[derive(Clone, Debug)]
 pub(super) struct Guide {
     pub node: Node,
-    at: Coordinates,
+    pub at: Coordinates,
     routes: Arc<Routes>,
+    /// Virtual channels of a link.
+    channels: u8,
     /// Number of the routes; packets carry it.
     pub epoch: u8,
     pub hop_limit: u16,
@@ -27,13 +30,13 @@ pub(super) struct Guide {
 pub(super) struct Came {
     pub source: u32,
     pub port: u8,
-    pub class: u8,
+    pub vc: u8,
 }
 
 impl Guide {
-    pub fn new(node: Node, routes: Arc<Routes>, epoch: u8, hop_limit: u16) -> Self {
+    pub fn new(node: Node, routes: Arc<Routes>, channels: u8, epoch: u8, hop_limit: u16) -> Self {
         let at = routes.lattice().coordinates(node);
-        Self { node, at, routes, epoch, hop_limit, down: 0 }
+        Self { node, at, routes, channels, epoch, hop_limit, down: 0 }
     }
 
     pub fn lattice(&self) -> Lattice {
@@ -60,7 +63,7 @@ impl Guide {
         if destination.index() >= self.lattice().nodes() {
             return Err(Reason::NoSuchNode);
         }
-        let came = Came { source: self.node.0, port: LOCAL, class: 0 };
+        let came = Came { source: self.node.0, port: LOCAL, vc: 0 };
         if destination == self.node { Ok(EJECTION) } else { self.next(destination, came) }
     }
 
@@ -85,19 +88,31 @@ impl Guide {
     }
 
     fn next(&self, destination: Node, came: Came) -> Result<usize, Reason> {
-        let lattice = self.lattice();
         let source = Node(came.source);
         // Every node knows the node to pass on the way, since all follow the same routes.
         let via = self.routes.way(source, destination).ok_or(Reason::NoRoute)?;
-        let [source, destination, via] =
-            [source, destination, via].map(|node| lattice.coordinates(node));
-        let position = Position { at: self.at, port: came.port, class: came.class };
-        let hop = self.routes.hop(position, &Journey { source, destination, via });
-        let Hop { port, class } = hop.filter(|hop| hop.port != LOCAL).ok_or(Reason::NoRoute)?;
-        if self.down >> port & 1 == 1 {
-            return Err(Reason::LinkDown);
+        let place = |node| self.lattice().coordinates(node);
+        let journey =
+            Journey { source: place(source), destination: place(destination), via: place(via) };
+        let classes = self.routes.classes();
+        let class = class_of(came.vc, self.channels, classes);
+        let position = Position { at: self.at, port: came.port, class };
+        let Hop { port, class } = next_hop(&self.routes, self.down, position, &journey)?;
+        if port == LOCAL {
+            return Err(Reason::NoRoute);
         }
-        Ok(channel(port.into(), class))
+        // Packets to a node keep to one channel: none overtakes another, and those that wait for a slow
+        // node hold up a part of the others only.
+        let channels = channels_of_class(class, self.channels, classes);
+        let number: u32 = journey.destination.map(u32::from).iter().sum();
+        let vc = channels.start + number % channels.len() as u32;
+        Ok(channel(port.into(), vc as u8))
+    }
+
+    /// Where a source is; nowhere in particular if the lattice has no such node.
+    pub fn place(&self, source: u32) -> Coordinates {
+        let exists = (source as usize) < self.lattice().nodes();
+        if exists { self.lattice().coordinates(Node(source)) } else { Coordinates::default() }
     }
 
     /// The node that a header names, in either form.
@@ -110,6 +125,15 @@ impl Guide {
                 let inside = place.iter().zip(lattice.sizes()).all(|(&at, size)| at < size);
                 inside.then(|| lattice.node(place))
             }
+        }
+    }
+}
+
+impl From<Stranded> for Reason {
+    fn from(stranded: Stranded) -> Self {
+        match stranded {
+            Stranded::NoRoute => Self::NoRoute,
+            Stranded::LinkDown => Self::LinkDown,
         }
     }
 }

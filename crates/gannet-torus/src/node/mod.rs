@@ -9,8 +9,8 @@
 //!
 //! 1. The engine makes a packet. It waits in a bounded place until its link has room; packets for
 //!    other links pass it.
-//! 2. Each node asks [`Routes::hop`](crate::Routes::hop) for the next link and class, and the class
-//!    is the virtual channel. Where the direct way is broken, [`Routes::way`](crate::Routes::way)
+//! 2. Each node asks [`Routes::hop`](crate::Routes::hop) for the next link and class; of the virtual
+//!    channels of the class, the destination chooses one, so that packets to it keep their order. Where the direct way is broken, [`Routes::way`](crate::Routes::way)
 //!    names a node to pass; every node finds the same one, since the footer carries the source.
 //! 3. At its destination it goes to the engine.
 //!
@@ -27,7 +27,8 @@
 //!
 //! A packet is taken out of a receive FIFO only when the link it goes to takes it, or the engine
 //! does. Otherwise it stays, the FIFO fills, and credits hold back the node before. Inputs that want
-//! one output have it in turn, packet by packet, and an engine is one input among them.
+//! one output have it in turn, packet by packet, or by equal shares ([`router`](crate::router)), and an
+//! engine is one input among them.
 //!
 //! # No deadlock
 //!

@@ -1,14 +1,15 @@
 //! Packets from input to output.
 
-use gannet_lattice::LINKS;
+use gannet_lattice::{Coordinates, LINKS};
 use gannet_rdma::{Outgoing, PhysicalMemory};
 use gannet_wire::apelink::{Destination, Header, TIME_BITS};
 
-use super::arbiter::{EJECTION, INJECTION, OUTPUTS, channel, port_of};
+use super::arbiter::{EJECTION, INJECTION, channel, port_of};
 use super::event::{Event, Reason};
 use super::guide::Came;
 use super::torus_node::TorusNode;
 use crate::link::{Arrival, Origin, Refused};
+use crate::routes::PORTS;
 
 /// Times in footers count up to this and begin anew.
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
@@ -17,8 +18,10 @@ const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 enum Move {
     /// It has left its input.
     Done,
-    /// It has to wait.
+    /// It has to wait for room in its channel.
     Waits,
+    /// It has to wait for the link, and all others with it.
+    LinkWaits,
 }
 
 impl<M: PhysicalMemory> TorusNode<M> {
@@ -32,13 +35,16 @@ impl<M: PhysicalMemory> TorusNode<M> {
     fn look(&mut self, port: usize, vc: u8) {
         let input = channel(port, vc);
         while let Some(arrival) = self.front(port, vc) {
-            let came = Came { source: arrival.origin.source, port: port as u8, class: vc };
+            let came = Came { source: arrival.origin.source, port: port as u8, vc };
             match self.guide.output(&arrival.header, came) {
-                Ok(output) => return self.arbiter.want(input, 1 << output),
+                Ok(output) => {
+                    let source = self.guide.place(came.source);
+                    return self.arbiter.want(input, 1 << output, source);
+                }
                 Err(reason) => self.drop_first(port, vc, reason),
             }
         }
-        self.arbiter.want(input, 0);
+        self.arbiter.want(input, 0, Coordinates::default());
     }
 
     fn front(&self, port: usize, vc: u8) -> Option<Arrival> {
@@ -77,7 +83,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
     /// Enters which outputs packets of the engine wait for.
     pub(super) fn look_at_injection(&mut self) {
         let allowed = if self.is_paused { 1 << EJECTION } else { u32::MAX };
-        self.arbiter.want(INJECTION, self.injection.outputs() & allowed);
+        self.arbiter.inject(self.injection.outputs() & allowed);
     }
 
     /// Moves packets while any of them has room where it goes; of those of the engine, as many as find place at
@@ -88,12 +94,18 @@ impl<M: PhysicalMemory> TorusNode<M> {
         let mut moved = true;
         while moved {
             moved = false;
-            for output in 0..OUTPUTS {
-                while let Some(input) = self.arbiter.turn(output)
-                    && let Move::Done = self.move_one(input, output, now)
-                {
-                    self.arbiter.served(output, input);
-                    moved = true;
+            for port in 0..PORTS {
+                let mut full = 0;
+                while let Some(grant) = self.arbiter.turn(port, full) {
+                    match self.move_one(grant.input, grant.output, now) {
+                        Move::Done => {
+                            self.arbiter.served(grant);
+                            moved = true;
+                        }
+                        Move::Waits => full |= 1 << grant.output,
+                        // What goes first keeps its turn: another may fit into less room, again and again.
+                        Move::LinkWaits => break,
+                    }
                 }
             }
         }
@@ -126,7 +138,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
         }
         let (port, vc) = port_of(input);
         let Some(arrival) = self.front(port, vc) else {
-            self.arbiter.want(input, 0);
+            self.arbiter.want(input, 0, Coordinates::default());
             return Move::Waits;
         };
         let moved = if output == EJECTION {
@@ -169,24 +181,25 @@ impl<M: PhysicalMemory> TorusNode<M> {
     }
 
     /// Gives the oldest packet of a FIFO to another link, or drops it if that never takes it.
-    fn forward(&mut self, port: usize, vc: u8, arrival: Arrival, output: usize) -> Move {
-        let (out, class) = port_of(output);
+    fn forward(&mut self, port: usize, from_vc: u8, arrival: Arrival, output: usize) -> Move {
+        let (out, vc) = port_of(output);
         let hops = arrival.header.hops + 1;
-        let header = Header { virtual_channel: class, hops, ..arrival.header };
+        let header = Header { virtual_channel: vc, hops, ..arrival.header };
         let Ok([Some(from), Some(to)]) = self.ports.get_disjoint_mut([port, out]) else {
-            self.drop_first(port, vc, Reason::LinkRefuses);
+            self.drop_first(port, from_vc, Reason::LinkRefuses);
             return Move::Done;
         };
-        match to.send(header, arrival.origin, from.link.payload(vc)) {
+        match to.send(header, arrival.origin, from.link.payload(from_vc)) {
             Ok(()) => {
-                from.link.pop(vc);
+                from.link.pop(from_vc);
                 self.counters.taken += 1;
                 self.counters.forwarded += 1;
                 Move::Done
             }
-            Err(Refused::NotUp | Refused::NoCredit(_) | Refused::WindowFull) => Move::Waits,
+            Err(Refused::NoCredit(_)) => Move::Waits,
+            Err(Refused::NotUp | Refused::WindowFull) => Move::LinkWaits,
             Err(_) => {
-                self.drop_first(port, vc, Reason::LinkRefuses);
+                self.drop_first(port, from_vc, Reason::LinkRefuses);
                 Move::Done
             }
         }
@@ -194,14 +207,14 @@ impl<M: PhysicalMemory> TorusNode<M> {
 
     /// Gives a packet of the engine to a link.
     fn inject(&mut self, output: usize, now: u64) -> Move {
-        let (out, class) = port_of(output);
+        let (out, vc) = port_of(output);
         let (Some(waiting), Some(port)) = (self.injection.first(output), self.ports[out].as_mut())
         else {
             return Move::Waits;
         };
         let Outgoing { destination, address, length } = waiting.outgoing;
         let header = Header {
-            virtual_channel: class,
+            virtual_channel: vc,
             process: self.guide.epoch.into(),
             destination: Destination::Node(destination.0),
             size: length as u16,
@@ -212,9 +225,8 @@ impl<M: PhysicalMemory> TorusNode<M> {
         let origin = Origin { source: self.guide.node.0, time: now & TIME_MASK };
         match port.send(header, origin, &waiting.bytes[..length]) {
             Ok(()) => self.counters.forwarded += 1,
-            Err(Refused::NotUp | Refused::NoCredit(_) | Refused::WindowFull) => {
-                return Move::Waits;
-            }
+            Err(Refused::NoCredit(_)) => return Move::Waits,
+            Err(Refused::NotUp | Refused::WindowFull) => return Move::LinkWaits,
             Err(_) => self.counters.drop_one(Reason::LinkRefuses),
         }
         self.injection.pop(output, |_| ());

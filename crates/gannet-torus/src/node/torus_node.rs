@@ -54,7 +54,8 @@ impl<M: PhysicalMemory> TorusNode<M> {
         routes: Arc<Routes>,
         epoch: u8,
     ) -> Result<Self, ConfigurationError> {
-        let Configuration { engine, link, hop_limit, injection_packets } = configuration.clone();
+        let Configuration { engine, link, hop_limit, injection_packets, arbitration } =
+            configuration.clone();
         let lattice = routes.lattice();
         configuration.check(lattice)?;
         check_routes(&routes, lattice, link.virtual_channels)?;
@@ -62,11 +63,13 @@ impl<M: PhysicalMemory> TorusNode<M> {
         for direction in Direction::ALL.into_iter().filter(|&direction| lattice.has(direction)) {
             ports[direction.index()] = Some(Port::new(link)?);
         }
+        let channels = link.virtual_channels as u8;
+        let guide = Guide::new(engine.node, routes, channels, epoch, hop_limit);
         Ok(Self {
-            guide: Guide::new(engine.node, routes, epoch, hop_limit),
+            arbiter: Arbiter::new(arbitration, guide.at),
+            guide,
             engine: Engine::new(engine, memory),
             ports,
-            arbiter: Arbiter::new(),
             injection: Injection::new(injection_packets, link.packet_words_max() * WORD_LEN),
             counters: Counters::default(),
             is_paused: false,

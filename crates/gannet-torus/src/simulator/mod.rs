@@ -29,12 +29,12 @@ mod tally;
 mod trace;
 mod traffic;
 
+pub use crate::router::{Arbitration, channels_of_class};
 pub use fault::Totals;
 pub use measure::{LinkLoad, Report, WarmUp, Windows};
 pub use packet::PACKET_FLITS_MAX;
-pub use rules::channels_of_class;
 pub use script::{Event, Happening, Script, Switched, What};
-pub use setup::{Arbitration, FlowControl, Setup, SetupError};
+pub use setup::{FlowControl, Setup, SetupError};
 pub use simulation::{Arrivals, Simulation, Slice};
 pub use trace::{LineError, Trace, TracedPacket};
 pub use traffic::Pattern;

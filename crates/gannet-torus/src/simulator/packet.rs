@@ -38,7 +38,12 @@ impl Packing {
 
     #[inline]
     pub(super) fn unpack(&self, place: Place) -> Coordinates {
-        std::array::from_fn(|d| (place.0 >> self.shift[d] & self.mask[d]) as u16)
+        std::array::from_fn(|d| self.coordinate(place, d))
+    }
+
+    #[inline]
+    pub(super) fn coordinate(&self, place: Place, dimension: usize) -> u16 {
+        (place.0 >> self.shift[dimension] & self.mask[dimension]) as u16
     }
 }
 
@@ -53,8 +58,6 @@ pub(super) struct Packet {
     pub source: Place,
     /// Cycle at which it was made, before it waited at its source.
     pub born: u32,
-    /// Flits that its source had sent before it.
-    pub sent_before: u32,
     /// Length in flits.
     pub flits: u16,
     /// How often it was sent before and lost.

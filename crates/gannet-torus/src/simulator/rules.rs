@@ -7,17 +7,11 @@ use gannet_lattice::DIMENSIONS;
 
 use super::packet::Packing;
 use super::{Arbitration, FlowControl, Setup};
+use crate::router::channels_of_class;
 use crate::routes::{LOCAL, MAX_CLASSES, PORTS, Routes};
 
 /// Cycles from the source to the first router, and of a credit on its way back there.
 pub(super) const INJECTION_DELAY: u32 = 2;
-
-/// A source may lead another by this many flits and packets, and this part of what the other has
-/// sent. Measured: less lifts peaks that the reference does not reach, more lets overload collapse
-/// before it recovers (decision 9).
-const LEAD_FLITS: u64 = 12;
-const LEAD_PACKETS: u64 = 4;
-const LEAD_PART: u64 = 24;
 
 /// Shared by all routers, and replaced as a whole when routes change.
 #[derive(Clone, Debug)]
@@ -25,12 +19,12 @@ pub(super) struct Rules {
     pub routes: Arc<Routes>,
     pub packing: Packing,
     pub flow_control: FlowControl,
+    /// Whether sources that have sent less over a link go first.
+    pub shares_equally: bool,
     /// Virtual channels of a link.
     pub vcs: u8,
     /// Flits that a virtual channel holds.
     pub depth: u16,
-    /// Flits by which a source may lead another, beside a part, and still have its turn.
-    lead: u64,
     pub delays: Delays,
     /// Output channels by port and class, see [`Rules::channels`].
     channels: [u64; PORTS * MAX_CLASSES as usize],
@@ -80,27 +74,11 @@ impl Rules {
             flow_control: setup.flow_control,
             vcs: setup.vcs,
             depth: setup.vc_depth,
-            lead: match setup.arbitration {
-                Arbitration::EqualShares => {
-                    LEAD_FLITS + LEAD_PACKETS * u64::from(setup.packet_flits)
-                }
-                Arbitration::Turns => u64::from(u32::MAX),
-            },
+            shares_equally: setup.arbitration == Arbitration::EqualShares,
             delays: Delays::new(setup),
             channels: channels(&routes, setup.vcs, stride),
             routes,
         }
-    }
-
-    /// Whether, of two sources that have sent `less` and `more` flits, the first goes before its
-    /// turn.
-    ///
-    /// A source may lead another by some flits and a part, so that below saturation, where all get
-    /// what they ask for, turns decide: chance makes greater leads of larger packets.
-    #[inline]
-    pub fn owes(&self, less: u32, more: u32) -> bool {
-        let (less, more) = (u64::from(less), u64::from(more));
-        more > less + less / LEAD_PART + self.lead
     }
 
     /// Output channels, by bit, for a wish as the router keeps it: port and class.
@@ -108,15 +86,6 @@ impl Rules {
     pub fn channels(&self, want: u8) -> u64 {
         self.channels[usize::from(want)]
     }
-}
-
-/// Virtual channels of a link, by number, that serve a class of the routes.
-///
-/// They are divided evenly among the classes; the first have one more, since most packets are in
-/// them.
-pub fn channels_of_class(class: u8, vcs: u8, classes: u8) -> Range<u32> {
-    let share = |class: u8| (u32::from(vcs) * u32::from(class)).div_ceil(u32::from(classes));
-    share(class)..share(class + 1)
 }
 
 /// The virtual channels of each port by class; all serve packets to the node.
@@ -137,35 +106,8 @@ fn channels(routes: &Routes, vcs: u8, stride: usize) -> [u64; PORTS * MAX_CLASSE
     channels
 }
 
-/// The class that virtual channel `vc` belongs to.
-#[inline]
-pub(super) fn class_of(vc: u8, vcs: u8, classes: u8) -> u8 {
-    // The inverse of `channels_of_class`.
-    (u32::from(vc) * u32::from(classes) / u32::from(vcs)) as u8
-}
-
 /// Dimensions are looked at in order, so a packet that goes straight on keeps to its ring.
 #[inline]
 pub(super) fn goes_straight(from: u8, to: u8) -> bool {
     from / 2 == to / 2 && usize::from(to) < 2 * DIMENSIONS
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_class_of_a_channel_is_the_one_it_was_given_to() {
-        for vcs in 1..=8u8 {
-            for classes in 1..=vcs.min(4) {
-                for vc in 0..vcs {
-                    let class = class_of(vc, vcs, classes);
-                    assert!(
-                        channels_of_class(class, vcs, classes).contains(&u32::from(vc)),
-                        "channel {vc} of {vcs}, {classes} classes: {class}"
-                    );
-                }
-            }
-        }
-    }
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::traffic::Pattern;
+use crate::router::Arbitration;
 
 /// When a packet may take a virtual channel of its next link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -18,18 +19,6 @@ pub enum FlowControl {
     /// As virtual cut-through, and a packet enters a ring only where room for one more packet is
     /// left behind it. Rings then need no dateline, and all channels serve all packets.
     Bubble,
-}
-
-/// Who goes first where packets compete for a channel or for the switch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arbitration {
-    /// The packet of the source that has sent less, where sources are far apart; else turns.
-    #[default]
-    EqualShares,
-    /// Each input in its turn. In overload, sources that meet few others then take the share of
-    /// those that meet many, down to nothing.
-    Turns,
 }
 
 /// A machine, and how it is simulated.

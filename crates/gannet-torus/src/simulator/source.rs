@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::packet::Packet;
 use super::rules::Rules;
 use super::traffic::Generator;
+use crate::router::Turn;
 
 /// One node's queue into its router, a flit per cycle.
 ///
@@ -16,12 +17,12 @@ pub(super) struct Source<const V: usize> {
     /// Packets that were lost and wait to be sent again, with the cycle at which they may.
     pub again: VecDeque<(u32, Packet)>,
     is_dead: bool,
-    /// Flits of all packets started.
-    sent: u32,
     /// Flits of the packet under way that have not been sent.
     left: u16,
     /// Channel of the packet under way, or of the last one.
     vc: u8,
+    /// Turn of the channels with room.
+    turn: Turn,
     /// Free places of each channel into the router.
     credits: [u16; V],
 }
@@ -32,10 +33,12 @@ impl<const V: usize> Source<V> {
             generator,
             again: VecDeque::new(),
             is_dead: false,
-            sent: 0,
             left: 0,
             vc: 0,
-            credits: [rules.depth; V],
+            turn: Turn::default(),
+            credits: std::array::from_fn(
+                |vc| if vc < usize::from(rules.vcs) { rules.depth } else { 0 },
+            ),
         }
     }
 
@@ -93,29 +96,23 @@ impl<const V: usize> Source<V> {
         }
     }
 
-    /// Whether any channel has room for the first flit of a packet; it becomes the channel of that
-    /// packet.
+    /// Whether any channel has room for the first flit of a packet; the one whose turn it is becomes
+    /// the channel of that packet.
     #[inline]
-    pub fn choose_channel(&mut self, vcs: u8) -> bool {
-        let next = |vc: u8| if vc + 1 >= vcs { 0 } else { vc + 1 };
-        let mut vc = self.vc;
-        for _ in 0..vcs {
-            vc = next(vc);
-            if self.credits[usize::from(vc)] > 0 {
-                self.vc = vc;
-                return true;
-            }
+    pub fn choose_channel(&mut self) -> bool {
+        let room = |room, (vc, &credits): (usize, &u16)| room | u64::from(credits > 0) << vc;
+        let room = self.credits.iter().enumerate().fold(0, room);
+        if room != 0 {
+            self.vc = self.turn.first(room);
+            self.turn.served(self.vc);
         }
-        false
+        room != 0
     }
 
-    /// Starts to send a packet, which learns how much was sent before it.
+    /// Starts to send a packet of so many flits.
     #[inline]
-    pub fn start(&mut self, packet: Packet) -> Packet {
-        self.left = packet.flits;
-        let sent_before = self.sent;
-        self.sent = sent_before.wrapping_add(u32::from(packet.flits));
-        Packet { sent_before, ..packet }
+    pub fn start(&mut self, flits: u16) {
+        self.left = flits;
     }
 
     /// Sends a flit if there is room: the channel that it goes to.

@@ -68,9 +68,9 @@ pub struct MachineArguments {
     /// entering a ring, for one packet more.
     #[arg(long, default_value = "wormhole", value_name = "RULE")]
     flow_control: FlowControlName,
-    /// Which of the competing packets goes first: equal-shares favours sources that have sent far
-    /// less than others; turns is plain round robin.
-    #[arg(long, default_value = "equal-shares", value_name = "RULE")]
+    /// Which of the competing packets goes first: turns is round robin, as live nodes have it;
+    /// equal-shares favours the nodes of a ring that have sent less over a link, and bears overload.
+    #[arg(long, default_value = "turns", value_name = "RULE")]
     arbitration: ArbitrationName,
     /// Dead or missing nodes by number; several with commas.
     #[arg(long, value_name = "NODE", value_delimiter = ',')]
@@ -142,8 +142,8 @@ enum FlowControlName {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ArbitrationName {
-    EqualShares,
     Turns,
+    EqualShares,
 }
 
 fn part(text: &str) -> Result<f64, String> {

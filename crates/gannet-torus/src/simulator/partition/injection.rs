@@ -12,11 +12,11 @@ impl<const V: usize> Partition<V> {
     pub(super) fn feed(&mut self, node: usize, now: u32) {
         let id = Node(self.nodes.start + node as u32);
         if !self.sources[node].is_sending() {
-            if self.paused || !self.sources[node].choose_channel(self.rules.vcs) {
+            if self.paused || !self.sources[node].choose_channel() {
                 return;
             }
             let Some(packet) = self.next_packet(node, id, now) else { return };
-            let packet = self.sources[node].start(packet);
+            self.sources[node].start(packet.flits);
             let channel = self.sources[node].send_flit().expect("the channel has room");
             self.inject(node, now, channel, Some(packet));
         } else if let Some(channel) = self.sources[node].send_flit() {

@@ -1,10 +1,13 @@
-//! Both allocators: who gets which channel, and who passes the switch; and the turns over bit masks
-//! by which they decide.
+//! Both allocators: who gets which channel, and who passes the switch.
 
 use super::{Departure, Queue, Router};
-use crate::routes::{MAX_CLASSES, PORTS};
+use crate::router::take_lowest;
+use crate::routes::{LOCAL, MAX_CLASSES, PORTS};
 use crate::simulator::FlowControl;
 use crate::simulator::rules::Rules;
+
+/// The virtual channels of each input port, one bit each, that ask for each output port.
+type Lanes = [[u8; PORTS]; PORTS];
 
 impl<const V: usize> Router<V> {
     /// Matches packets that wait with output channels that are free. Input and output channels of
@@ -29,8 +32,8 @@ impl<const V: usize> Router<V> {
                 let output = take_lowest(&mut outputs);
                 let fit = self.fitting(requests[usize::from(want)], output, rules);
                 if fit != 0 {
-                    let turn = self.output(output).turn;
-                    let input = self.first_input(fit, turn, rules);
+                    let first = self.first_channels(fit, output, rules);
+                    let input = self.output(output).turn.first(first);
                     offers[usize::from(input)] |= 1 << output;
                     offered |= 1 << input;
                 }
@@ -40,11 +43,11 @@ impl<const V: usize> Router<V> {
         while offered != 0 {
             let channel = take_lowest(&mut offered);
             let input = self.input(channel);
-            let output = next_from(offers[usize::from(channel)], input.turn);
-            input.turn = following(output, Self::CHANNELS);
+            let output = input.turn.first(offers[usize::from(channel)]);
+            input.turn.served(output);
             input.output = output;
             taken |= 1 << output;
-            self.output(output).turn = following(channel, Self::CHANNELS);
+            self.output(output).turn.served(channel);
         }
         (granted, taken)
     }
@@ -69,22 +72,36 @@ impl<const V: usize> Router<V> {
         fit
     }
 
-    /// The input channel that goes first: that of the source which is owed most, if any is, else the
-    /// one whose turn it is.
+    /// Those of the input channels, of whom the turn decides, that go first to an output channel.
     #[inline]
-    fn first_input(&mut self, channels: u64, turn: u8, rules: &Rules) -> u8 {
-        if channels & (channels - 1) == 0 {
-            return channels.trailing_zeros() as u8;
+    fn first_channels(&self, channels: u64, output: u8, rules: &Rules) -> u64 {
+        let output = output / V as u8;
+        if !rules.shares_equally || output == LOCAL {
+            return channels;
         }
-        let (mut least, mut most) = ((u32::MAX, 0), 0);
-        let mut left = channels;
-        while left != 0 {
-            let channel = take_lowest(&mut left);
-            let sent = self.input(channel).front.sent_before;
-            least = least.min((sent, channel));
-            most = most.max(sent);
+        self.shares[usize::from(output)].least(channels, |channel| {
+            self.place_of_source(usize::from(channel) / V, channel % V as u8, output, rules)
+        })
+    }
+
+    /// Those of the input ports, of whom the turn decides, that go first to an output port.
+    #[inline]
+    fn first_ports(&self, ports: u64, output: u8, lanes: &Lanes, rules: &Rules) -> u64 {
+        if !rules.shares_equally || output == LOCAL {
+            return ports;
         }
-        if rules.owes(least.0, most) { least.1 } else { next_from(channels, turn) }
+        self.shares[usize::from(output)].least(ports, |port| {
+            let port = usize::from(port);
+            let vc = self.lane[port].first(lanes[port][usize::from(output)].into());
+            self.place_of_source(port, vc, output, rules)
+        })
+    }
+
+    /// Where in the dimension of a link the source of the packet in front of a channel is.
+    #[inline]
+    fn place_of_source(&self, port: usize, vc: u8, output: u8, rules: &Rules) -> u16 {
+        let source = self.inputs[port][usize::from(vc)].front.source;
+        rules.packing.coordinate(source, usize::from(output) / 2)
     }
 
     /// Matches input ports with output ports, one flit each.
@@ -96,9 +113,9 @@ impl<const V: usize> Router<V> {
         queue: &mut Queue,
         departures: &mut Vec<Departure>,
     ) {
-        // For each output port the input ports that ask for it, and with which channel.
+        // For each output port the input ports that ask for it, and with which channels.
         let mut requests = [0u64; PORTS];
-        let mut chosen = [[0u8; PORTS]; PORTS];
+        let mut lanes: Lanes = [[0; PORTS]; PORTS];
         let mut outputs = 0u64;
         while ready != 0 {
             let channel = take_lowest(&mut ready);
@@ -108,10 +125,7 @@ impl<const V: usize> Router<V> {
             if self.outputs[output][usize::from(asked) % V].credits == 0 {
                 continue;
             }
-            let first = requests[output] >> input & 1 == 0;
-            if first || self.supersedes(input, vc, chosen[input][output], rules) {
-                chosen[input][output] = vc;
-            }
+            lanes[input][output] |= 1 << vc;
             requests[output] |= 1 << input;
             outputs |= 1 << output;
         }
@@ -120,99 +134,24 @@ impl<const V: usize> Router<V> {
         while outputs != 0 {
             let output = take_lowest(&mut outputs);
             let asking = requests[usize::from(output)];
-            let input = self.first_port(asking, output, &chosen, rules);
+            let first = self.first_ports(asking, output, &lanes, rules);
+            let input = self.grant[usize::from(output)].first(first);
             offers[usize::from(input)] |= 1 << output;
             offered |= 1 << input;
         }
         while offered != 0 {
             let input = take_lowest(&mut offered);
             let port = usize::from(input);
-            let output = next_from(offers[port], self.accept[port]);
-            let vc = chosen[port][usize::from(output)];
-            self.accept[port] = following(output, PORTS);
-            self.grant[usize::from(output)] = following(input, PORTS);
-            self.lane[port] = if vc + 1 == rules.vcs { 0 } else { vc + 1 };
+            let output = self.accept[port].first(offers[port]);
+            let vc = self.lane[port].first(lanes[port][usize::from(output)].into());
+            self.accept[port].served(output);
+            self.grant[usize::from(output)].served(input);
+            self.lane[port].served(vc);
+            if rules.shares_equally && output != LOCAL {
+                let place = self.place_of_source(port, vc, output, rules);
+                self.shares[usize::from(output)].count(place);
+            }
             self.pass(input * V as u8 + vc, rules, queue, departures);
         }
-    }
-
-    /// Whether `vc` goes before `other` of the same input port.
-    #[inline]
-    fn supersedes(&self, port: usize, vc: u8, other: u8, rules: &Rules) -> bool {
-        let sent = |vc: u8| self.inputs[port][usize::from(vc)].front.sent_before;
-        let (mine, theirs) = (sent(vc), sent(other));
-        if rules.owes(mine.min(theirs), mine.max(theirs)) {
-            return mine < theirs;
-        }
-        let turn = self.lane[port];
-        (vc >= turn, other) > (other >= turn, vc)
-    }
-
-    /// The input port that an output port grants itself to.
-    #[inline]
-    fn first_port(
-        &self,
-        ports: u64,
-        output: u8,
-        chosen: &[[u8; PORTS]; PORTS],
-        rules: &Rules,
-    ) -> u8 {
-        let turn = next_from(ports, self.grant[usize::from(output)]);
-        if ports & (ports - 1) == 0 {
-            return turn;
-        }
-        let sent = |port: u8| {
-            let vc = chosen[usize::from(port)][usize::from(output)];
-            self.inputs[usize::from(port)][usize::from(vc)].front.sent_before
-        };
-        let (mut least, mut most) = ((u32::MAX, turn), 0);
-        let mut left = ports;
-        while left != 0 {
-            let port = take_lowest(&mut left);
-            least = least.min((sent(port), port));
-            most = most.max(sent(port));
-        }
-        if rules.owes(least.0, most) { least.1 } else { turn }
-    }
-}
-
-/// The turn after `last`.
-#[inline]
-fn following(last: u8, all: usize) -> u8 {
-    if usize::from(last) + 1 == all { 0 } else { last + 1 }
-}
-
-/// The first set bit at or after `from`, wrapping round; `mask` is not 0.
-#[inline]
-fn next_from(mask: u64, from: u8) -> u8 {
-    debug_assert!(mask != 0 && from < 64);
-    let behind = mask >> from << from;
-    if behind != 0 { behind.trailing_zeros() as u8 } else { mask.trailing_zeros() as u8 }
-}
-
-/// Takes the lowest set bit out of `mask`, which is not 0.
-#[inline]
-pub(super) fn take_lowest(mask: &mut u64) -> u8 {
-    let bit = mask.trailing_zeros() as u8;
-    *mask &= *mask - 1;
-    bit
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_turn_goes_round() {
-        let mask = 0b1001_0010;
-        let turns: Vec<u8> = (0..8).map(|from| next_from(mask, from)).collect();
-        assert_eq!(turns, [1, 1, 4, 4, 4, 7, 7, 7]);
-        assert_eq!(next_from(mask, 8), 1);
-        let mut left = mask;
-        assert_eq!(
-            [take_lowest(&mut left), take_lowest(&mut left), take_lowest(&mut left)],
-            [1, 4, 7]
-        );
-        assert_eq!(left, 0);
     }
 }

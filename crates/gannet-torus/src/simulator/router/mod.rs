@@ -11,15 +11,14 @@ mod failure;
 
 use std::iter::repeat_n;
 
-use gannet_lattice::Coordinates;
+use gannet_lattice::{Coordinates, LINKS};
 use gannet_memory::{prefetch, vec_on_huge_pages};
 
+use crate::router::{Shares, Turn, class_of, next_hop, take_lowest};
 use crate::routes::{Hop, Journey, LOCAL, MAX_CLASSES, PORTS, Position};
 use crate::simulator::FlowControl;
 use crate::simulator::packet::Packet;
-use crate::simulator::rules::{Rules, class_of, goes_straight};
-
-use allocation::take_lowest;
+use crate::simulator::rules::{Rules, goes_straight};
 
 /// Stands for the output of a packet that has nowhere to go: its flits are thrown away.
 const NOWHERE: u8 = u8::MAX;
@@ -47,7 +46,7 @@ struct Input {
     /// The output channel it holds, or [`NOWHERE`].
     output: u8,
     /// Whose turn it is among output channels that offer themselves.
-    turn: u8,
+    turn: Turn,
     /// Whether the packet in front must keep its channel number.
     keeps_channel: bool,
 }
@@ -58,7 +57,7 @@ struct Output {
     /// Free places for flits.
     credits: u16,
     /// Whose turn it is among input channels that ask for it.
-    turn: u8,
+    turn: Turn,
 }
 
 /// A router whose channels are numbered `port * V + vc`.
@@ -78,13 +77,15 @@ pub(in crate::simulator) struct Router<const V: usize> {
     dead_links: u8,
     place: Coordinates,
     /// Turn of each output port among input ports.
-    grant: [u8; PORTS],
+    grant: [Turn; PORTS],
     /// Turn of each input port among output ports.
-    accept: [u8; PORTS],
+    accept: [Turn; PORTS],
     /// Turn of each input port among its virtual channels.
-    lane: [u8; PORTS],
+    lane: [Turn; PORTS],
     inputs: [[Input; V]; PORTS],
     outputs: [[Output; V]; PORTS],
+    /// What sources have sent over each link.
+    shares: [Shares; LINKS],
 }
 
 /// A flit that passes the switch.
@@ -110,7 +111,7 @@ impl<const V: usize> Router<V> {
 
     /// A router at `place` with nothing in it.
     pub fn new(place: Coordinates, rules: &Rules) -> Self {
-        let output = Output { credits: rules.depth, turn: 0 };
+        let output = Output { credits: rules.depth, turn: Turn::default() };
         let vcs = (1u64 << rules.vcs) - 1;
         Self {
             visible: 0,
@@ -120,11 +121,12 @@ impl<const V: usize> Router<V> {
             doomed: 0,
             dead_links: 0,
             place,
-            grant: [0; PORTS],
-            accept: [0; PORTS],
-            lane: [0; PORTS],
+            grant: Default::default(),
+            accept: Default::default(),
+            lane: Default::default(),
             inputs: [[Input::default(); V]; PORTS],
             outputs: [[output; V]; PORTS],
+            shares: Default::default(),
         }
     }
 
@@ -230,16 +232,16 @@ impl<const V: usize> Router<V> {
             via: rules.packing.unpack(packet.via),
         };
         let class = class_of(vc, rules.vcs, rules.routes.classes());
-        let hop = rules.routes.hop(Position { at: place, port, class }, &journey);
+        let position = Position { at: place, port, class };
         input.left = packet.flits;
         let bit = 1 << channel;
-        match hop.filter(|hop| dead_links >> hop.port & 1 == 0) {
-            None => {
+        match next_hop(&rules.routes, dead_links, position, &journey) {
+            Err(_) => {
                 input.output = NOWHERE;
                 self.active |= bit;
                 self.doomed |= bit;
             }
-            Some(hop) => {
+            Ok(hop) => {
                 input.want = hop.port * MAX_CLASSES + hop.class;
                 (input.room, input.keeps_channel) = reserve(rules, port, hop, packet.flits);
                 self.waiting |= bit;

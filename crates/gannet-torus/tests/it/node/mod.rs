@@ -10,6 +10,7 @@ use crate::line::Noise;
 use gannet_lattice::{Direction, Node};
 use gannet_lofamo::{Host, Mode, Thresholds, Timing};
 use gannet_torus::node::{Configuration, Reason, TorusNode};
+use gannet_torus::router::Arbitration;
 use gannet_wire::lofamo::Status;
 
 use traffic::{Memory, Plan, Traffic, WORD_NS};
@@ -58,12 +59,15 @@ fn assert_ledger(traffic: &Traffic) {
     }
 }
 
-#[test]
-fn perfect_lines_need_nothing_twice_and_only_the_shortest_ways() {
-    let _culprit = Culprit { test: "perfect_lines", seed: seeded(1) };
+/// Runs messages over perfect lines, on which nothing may be lost, overtaken or sent twice.
+fn run_on_perfect_lines(virtual_channels: usize, arbitration: Arbitration) {
     let plan =
         Plan { lattice: "4x3", messages: 150, noise: QUIET, control_words: false, seed: seeded(1) };
-    let mut traffic = Traffic::new(&plan, None, |_| (), plain);
+    let configure = |configuration: &mut Configuration| {
+        configuration.link.virtual_channels = virtual_channels;
+        configuration.arbitration = arbitration;
+    };
+    let mut traffic = Traffic::new(&plan, None, configure, plain);
     traffic.run(|_| ());
     assert_ledger(&traffic);
     assert_eq!(traffic.sum(|node| node.counters().packets_dropped()), 0);
@@ -78,6 +82,16 @@ fn perfect_lines_need_nothing_twice_and_only_the_shortest_ways() {
     // No packet was faster than light: 4 words of line, and its own words.
     let delivered = traffic.network.node(Node(0)).counters();
     assert!(delivered.latency_max_ns > 8 * WORD_NS && delivered.latency_max_ns < 1_000_000);
+}
+
+#[test]
+fn perfect_lines_need_nothing_twice_and_only_the_shortest_ways() {
+    let _culprit = Culprit { test: "perfect_lines", seed: seeded(1) };
+    for arbitration in [Arbitration::Turns, Arbitration::EqualShares] {
+        for virtual_channels in [2, 4] {
+            run_on_perfect_lines(virtual_channels, arbitration);
+        }
+    }
 }
 
 #[test]

@@ -7,8 +7,8 @@ use gannet_measure::random::Random;
 use gannet_torus::Routes;
 use gannet_torus::routes::Means;
 use gannet_torus::simulator::{
-    Event, FlowControl, PACKET_FLITS_MAX, Pattern, Report, Script, Setup, Simulation, Switched,
-    Trace, WarmUp, What, Windows,
+    Arbitration, Event, FlowControl, PACKET_FLITS_MAX, Pattern, Report, Script, Setup, Simulation,
+    Switched, Trace, WarmUp, What, Windows,
 };
 
 fn setup(lattice: &str) -> Setup {
@@ -72,16 +72,39 @@ fn throughput_in_overload_is_that_of_the_reference() {
     assert_close(peak(&two, Pattern::Neighbour), 0.5, 0.01);
 }
 
+/// Measured with BookSim2, in which turns starve nodes as well.
 #[test]
-fn overload_by_tornado_neither_collapses_nor_starves_a_node() {
-    let setup = setup("8x8");
+fn unfair_turns_peak_and_collapse_as_the_reference_does() {
+    let (one, many) =
+        (setup("8x8"), Setup { packet_flits: 18, vcs: 2, vc_depth: 36, ..setup("8x8") });
+    let peak = |setup, pattern: Pattern, loads: [f64; 3]| {
+        let accepted = loads.map(|load| measured(setup, pattern.clone(), load, 3000).accepted);
+        accepted.into_iter().fold(0.0, f64::max)
+    };
+    assert_close(peak(&one, Pattern::BitComplement, [0.42, 0.46, 0.5]), 0.422, 0.03);
+    assert_close(peak(&many, Pattern::BitComplement, [0.38, 0.4, 0.44]), 0.394, 0.04);
+    assert_close(peak(&one, Pattern::Tornado, [0.22, 0.24, 0.26]), 0.237, 0.03);
+    assert_close(measured(&one, Pattern::Tornado, 1.0, 3000).accepted, 0.085, 0.03);
+}
+
+#[test]
+fn with_equal_shares_overload_by_tornado_neither_collapses_nor_starves_a_node() {
+    let setup = Setup { arbitration: Arbitration::EqualShares, ..setup("8x8") };
     let peak = measured(&setup, Pattern::Tornado, 0.25, 3000).accepted;
     for load in [0.35, 0.6, 1.0] {
         let report = measured(&setup, Pattern::Tornado, load, 3000);
         assert!(report.accepted < 0.98 * load, "{} at {load}", report.accepted);
         assert!(report.accepted >= 0.9 * peak, "{} of {peak} at {load}", report.accepted);
-        assert!(report.accepted_least >= 0.5 * report.accepted, "{}", report.accepted_least);
+        assert!(report.accepted_least >= 0.7 * report.accepted, "{}", report.accepted_least);
     }
+}
+
+#[test]
+fn with_equal_shares_bit_complement_reaches_what_links_can_carry() {
+    let setup = Setup { arbitration: Arbitration::EqualShares, ..setup("8x8") };
+    let report = measured(&setup, Pattern::BitComplement, 0.7, 3000);
+    assert_close(report.accepted, 0.5, 0.01);
+    assert_close(report.accepted_least, 0.5, 0.01);
 }
 
 /// A script of random faults, with a change of routes after each.
@@ -222,13 +245,13 @@ fn packets_of_traces_are_as_long_as_others() {
     assert_eq!(refused, "line 1: a packet has 1 to 4096 flits");
 }
 
-/// Queues alone take 51 GiB here, routers and what is on its way another 36.
+/// Queues alone take 41 GiB here, and what is on its way another 36 where links are long.
 #[test]
 fn memory_is_known_before_any_is_taken() {
     let large = Setup { vcs: 8, vc_depth: 40, ..setup("1024x1024") };
     let slow = Setup { router_delay: 200, link_delay: 1000, ..large.clone() };
     let gib = [large, slow].map(|setup| setup.bytes(&Pattern::Uniform) >> 30);
-    assert!(gib[0] > 51 && (30..40).contains(&(gib[1] - gib[0])), "{gib:?}");
+    assert!(gib[0] > 41 && (30..40).contains(&(gib[1] - gib[0])), "{gib:?}");
 }
 
 #[test]
