@@ -330,10 +330,11 @@ impl User {
         Ok(Request(request))
     }
 
-    /// Arrivals that find room while none is taken, as long as posts of which no completion was taken are not more than [`POSTS_MAX`].
+    /// Arrivals that find room while none is taken, as long as no more than [`POSTS_MAX`] posts are under way or have completions that were not
+    /// taken.
     pub fn arrivals_max(&self) -> u64 {
-        // One more would say how many were missed.
-        self.entries.saturating_sub(POSTS_MAX + 2)
+        // The node knows of all but a quarter of what was taken. One more would say how many were missed.
+        self.entries - self.entries / 4 - (POSTS_MAX + 2).min(self.entries / 2)
     }
 
     /// Posts that are not done.

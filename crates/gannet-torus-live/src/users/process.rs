@@ -15,8 +15,9 @@ use rustix::event::{EventfdFlags, eventfd};
 use super::Seat;
 use super::memory::{PAGE, Slot};
 
-/// Entries of either ring.
-const ENTRIES: usize = 1024;
+/// Entries of the rings for posts and for completions: the second has room for what others send while a process does not look.
+const POSTS: usize = 1024;
+const COMPLETIONS: usize = 8192;
 /// Posts of a process that are taken before others have their turn.
 const POSTS_AT_ONCE: usize = 16;
 /// Most regions of a process.
@@ -76,21 +77,20 @@ impl Process {
     /// When the system has not what it takes, or the process is gone.
     pub fn welcome(number: u16, line: Line<Message>) -> io::Result<(Self, OwnedFd)> {
         let other = |error: gannet_memory::RegionError| io::Error::other(error);
-        let posts = RingMemory::new::<WORDS>(ENTRIES).map_err(other)?;
-        let completions = RingMemory::new::<WORDS>(ENTRIES).map_err(other)?;
+        let posts = RingMemory::new::<WORDS>(POSTS).map_err(other)?;
+        let completions = RingMemory::new::<WORDS>(COMPLETIONS).map_err(other)?;
         let event = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let (wakes_node, wake) = (event()?, event()?);
-        let entries = ENTRIES as u32;
         let tell = |message: Message, file: &OwnedFd| send(&line, message, Some(file));
-        tell(Message::Posts { process: number, entries }, &posts.descriptor()?)?;
-        tell(Message::Completions { entries }, &completions.descriptor()?)?;
+        tell(Message::Posts { process: number, entries: POSTS as u32 }, &posts.descriptor()?)?;
+        tell(Message::Completions { entries: COMPLETIONS as u32 }, &completions.descriptor()?)?;
         tell(Message::Wake { is_process: false }, &wakes_node)?;
         tell(Message::Wake { is_process: true }, &wake)?;
         let process = Self {
             number,
             line,
-            posts: Reader::new(posts, ENTRIES),
-            completions: Writer::new(completions, ENTRIES),
+            posts: Reader::new(posts, POSTS),
+            completions: Writer::new(completions, COMPLETIONS),
             wake,
             wakes_node: None,
             regions: Vec::new(),

@@ -132,6 +132,74 @@ fn a_window_begins_anywhere_and_has_millions_of_bytes() {
     stop(hosts);
 }
 
+#[test]
+fn who_is_joined_to_several_of_one_node_knows_them_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = machine("2", directory.path());
+    let node = |host| socket(directory.path(), host);
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = listener.address().unwrap();
+    let far = node(1);
+    let others = thread::spawn(move || {
+        let join = |_| {
+            let mut other = Torus::new(far.clone(), limits());
+            other.add_region(SharedRegion::new(4096).unwrap()).unwrap();
+            let peer = other.connect(address, &secret()).unwrap();
+            (other, peer)
+        };
+        [0, 1].map(join)
+    });
+    let mut middle = Torus::new(node(0), limits());
+    middle.add_region(SharedRegion::new(4096).unwrap()).unwrap();
+    let start = Local { region: REGION, offset: 0 };
+    let opening = Opening { start, bytes: 64, access: Access::Write, label: 1 };
+    let key = middle.open_window(&opening).unwrap();
+    let peers = [0, 1].map(|_| middle.accept(&listener, &secret()).unwrap());
+    let [first, second] = others.join().unwrap();
+    let begin = Instant::now();
+    let (mut told, mut ended) = (Vec::with_capacity(64), Vec::with_capacity(64));
+    let mut ends = [Some(first), Some(second)];
+    let mut notified = [false; 2];
+    while !notified.iter().all(|&it| it) || ended.is_empty() {
+        for (number, end) in ends.iter_mut().enumerate() {
+            let Some((endpoint, peer)) = end else { continue };
+            endpoint.progress(begin.elapsed().as_nanos() as u64);
+            told.clear();
+            endpoint.poll(&mut told);
+            for completion in told.drain(..) {
+                match completion {
+                    Completion::WindowOpened { window, .. } => {
+                        let target = Remote { peer: *peer, key: window.key, offset: 8 };
+                        let put = Put { source: start, target, bytes: 8 };
+                        endpoint.put_notify(&put, number as u32).unwrap();
+                    }
+                    Completion::Done { outcome, .. } => assert_eq!(outcome, Ok(())),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        middle.progress(begin.elapsed().as_nanos() as u64);
+        middle.poll(&mut told);
+        for completion in told.drain(..) {
+            match completion {
+                Completion::Notified { peer, immediate, key: window, .. } => {
+                    assert_eq!((peer, window), (peers[immediate as usize], key));
+                    notified[immediate as usize] = true;
+                }
+                Completion::Left { peer, .. } => ended.push(peer),
+                other => panic!("{other:?}"),
+            }
+        }
+        if notified[0] {
+            // One that goes is nothing to the other.
+            ends[0] = None;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{notified:?}");
+    }
+    assert_eq!(ended, peers[..1]);
+    stop(hosts);
+}
+
 /// An open window of the far end, and a PUT to its begin.
 fn window(pair: &mut Pair) -> Put {
     let start = Local { region: REGION, offset: 0 };
@@ -139,6 +207,53 @@ fn window(pair: &mut Pair) -> Put {
     let key: Key = pair.far.open_window(&opening).unwrap();
     wait(pair, "no window", |it| matches!(it, Completion::WindowOpened { .. }));
     pair.put(0, key, 0, 8)
+}
+
+#[test]
+fn none_is_missed_by_who_takes_few_at_a_time_and_sends_as_well() {
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = machine("2", directory.path());
+    let node = |host| socket(directory.path(), host);
+    // More than find room at a node at once.
+    const FRAMES: u32 = 20_000;
+    let many = Limits { events: 1 << 14, ..limits() };
+    let mut pair = pair(&node(0), &node(1), &many);
+    let there = window(&mut pair);
+    let start = Local { region: REGION, offset: 8192 };
+    let opening = Opening { start, bytes: 64, access: Access::Write, label: 2 };
+    let here = pair.near.open_window(&opening).unwrap();
+    wait(&mut pair, "no window", |it| matches!(it, Completion::WindowOpened { .. }));
+    let source = Local { region: REGION, offset: 0 };
+    let back =
+        Put { source, target: Remote { peer: pair.near_peer, key: here, offset: 0 }, bytes: 8 };
+    let (mut posted, mut taken, mut begin) = (0, 0, Instant::now());
+    let mut told = Vec::with_capacity(256);
+    while taken < FRAMES {
+        // As many as find room, before any is taken.
+        while posted < FRAMES && pair.near.put_notify(&there, posted).is_ok() {
+            posted += 1;
+        }
+        while pair.far.put_notify(&back, 0).is_ok() {}
+        pair.step();
+        told.clear();
+        pair.near.poll(&mut told);
+        assert!(!told.iter().any(|it| matches!(it, Completion::Left { .. })), "{told:?}");
+        let mut few = Vec::with_capacity(7);
+        pair.far.poll(&mut few);
+        for completion in few {
+            match completion {
+                Completion::Notified { immediate, .. } => {
+                    assert_eq!(immediate, taken);
+                    taken += 1;
+                    begin = Instant::now();
+                }
+                Completion::Done { outcome, .. } => assert_eq!(outcome, Ok(())),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(begin.elapsed() < PATIENCE, "{taken} of {posted}");
+    }
+    stop(hosts);
 }
 
 #[test]

@@ -283,7 +283,7 @@ fn what_a_process_does_not_take_is_counted_and_stops_nobody() {
     memory(&mut quick, 4096, ADDRESS, Reach::Write);
     let node = slow.place().unwrap().node;
     let local = Local { region: source, offset: 0 };
-    let count = 3000;
+    let count = 10_000;
     let put = |near: &mut User, process| {
         let remote = Remote { node, process, address: ADDRESS };
         let request = near.put(local, remote, 8, 0).unwrap();
@@ -311,7 +311,7 @@ fn what_a_process_does_not_take_is_counted_and_stops_nobody() {
         slow.wait(Duration::from_millis(10)).unwrap();
     }
     assert_eq!(take(&mut slow), count + 1);
-    assert!(missed > 1000 && arrived > 900, "{arrived} arrived, {missed} missed");
+    assert!(missed > 1000 && arrived > 7000, "{arrived} arrived, {missed} missed");
     stop(hosts);
 }
 

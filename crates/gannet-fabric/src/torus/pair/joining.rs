@@ -90,9 +90,19 @@ impl Pair {
     /// Lets the node reach a region of the endpoint, for what goes and what is got.
     pub fn add_region(&mut self, region: &SharedRegion) -> Result<(), Failure> {
         let memory = region.again().map_err(|_| Failure::Resources)?;
-        let (region, _) = register(&mut self.user, memory).map_err(|_| self.refusal())?;
+        let registered = register(&mut self.user, memory);
+        let (region, _) = registered.map_err(|error| refusal(&error))?;
         self.regions.push(region);
         Ok(())
+    }
+}
+
+/// What the refusal of memory by the node means for an endpoint, for which it is logged.
+pub(super) fn refusal(error: &UserError) -> Failure {
+    tracing::warn!(%error, "the node of the torus does not take memory of an endpoint");
+    match error {
+        UserError::Ended => Failure::Node,
+        _ => Failure::Resources,
     }
 }
 

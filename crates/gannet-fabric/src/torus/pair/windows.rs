@@ -4,7 +4,7 @@ use gannet_memory::Access;
 use gannet_wire::exchange::{self, Message};
 
 use super::super::user::Reach;
-use super::joining::{PAGE, address_for, at_free_address};
+use super::joining::{PAGE, address_for, at_free_address, refusal};
 use super::{Pair, Viewed};
 use crate::endpoint::{Failure, Key, Local, Opening, RegionId, Window};
 
@@ -18,7 +18,7 @@ impl Pair {
             let address = address_for(bytes + PAGE)? + start.offset % PAGE;
             Ok((self.user.view(region, (start.offset, bytes), address, reach)?, address))
         });
-        let (view, address) = viewed.map_err(|_| self.refusal())?;
+        let (view, address) = viewed.map_err(|error| refusal(&error))?;
         self.views.push(Viewed { key, view, address, bytes });
         self.tell(&Message::Window(exchange::Window {
             key: key.0,
@@ -28,11 +28,6 @@ impl Pair {
             is_writable: access == Access::Write,
             ..exchange::Window::default()
         }))
-    }
-
-    /// Why the node has refused memory.
-    pub fn refusal(&self) -> Failure {
-        if self.user.has_ended() { Failure::Node } else { Failure::Resources }
     }
 
     /// Lets the other side reach a window no more.
