@@ -28,7 +28,7 @@ use gannet_wire::apelink::{
     Credit, Footer, Header, MAGIC, START, VIRTUAL_CHANNELS, WORD_LEN, words_of,
 };
 use gannet_wire::daq_ethernet::CLOCK;
-use gannet_wire::exchange::UdpAddress;
+use gannet_wire::exchange::{TorusAddress, UdpAddress};
 use gannet_wire::inspect::{Format, describe, identify};
 use gannet_wire::lofamo::{Assembler, FaultDescriptorRepr, HostWatchdogRepr, NicWatchdogRepr};
 use gannet_wire::neighbour::Item;
@@ -99,6 +99,7 @@ targets! {
     daq_ethernet: |bytes| print(Format::DaqEthernet, bytes),
     ethernet: |bytes| print(Format::Ethernet, bytes),
     exchange: |bytes| print(Format::Exchange, bytes),
+    exchange_torus: read_record::<TorusAddress>,
     exchange_udp: read_record::<UdpAddress>,
     fragment: |bytes| print(Format::Fragment, bytes),
     hdf5: read_hdf5,

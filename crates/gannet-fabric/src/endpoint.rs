@@ -188,6 +188,9 @@ pub enum Failure {
     /// This endpoint has no more files or memory for the other one.
     #[error("this process has too many open files, or no memory, for the other endpoint")]
     Resources,
+    /// The node of the torus that this endpoint uses has ended, or has another place in its machine.
+    #[error("the node of this host has ended, or is at another place of its machine")]
+    Node,
     /// What carries the data failed.
     #[error("the provider of libfabric has failed: error {0}")]
     Carrier(i32),

@@ -70,6 +70,17 @@ pub enum JoinError {
     /// Shared memory of this side cannot be had.
     #[error(transparent)]
     Region(#[from] gannet_memory::RegionError),
+    /// The node of the torus that this side uses refuses, or there is none.
+    #[error("{0}")]
+    Node(Box<crate::torus::user::UserError>),
+    /// The node of this host has no place in a machine.
+    #[error(
+        "the node of this host is in no machine yet; see what is missing by `gannet torus status`"
+    )]
+    NoMachine,
+    /// The torus does not get to the other side.
+    #[error("the torus does not reach the other side: {0}; are both hosts in one machine?")]
+    Torus(gannet_wire::torus_user::Outcome),
     /// There is no provider of libfabric for the other side.
     #[error(transparent)]
     Provider(#[from] crate::ofi::provider::ChooseError),
@@ -92,6 +103,12 @@ pub enum JoinError {
         /// Its name.
         provider: String,
     },
+}
+
+impl From<crate::torus::user::UserError> for JoinError {
+    fn from(error: crate::torus::user::UserError) -> Self {
+        Self::Node(Box::new(error))
+    }
 }
 
 /// A connection that carries messages whole and in order.

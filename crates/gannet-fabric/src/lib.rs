@@ -7,7 +7,7 @@
 //! that is gone or takes nothing is given up after a deadline.
 //!
 //! Backends: [`shm`], memory that processes of one host share; [`udp`], sockets of any hosts; [`ofi`], whatever
-//! libfabric has, RDMA cards above all; and [`sim`], paths in virtual time. All pass one suite of conformance,
+//! libfabric has, RDMA cards above all; [`torus`], a live torus of hosts; and [`sim`], paths in virtual time. All pass one suite of conformance,
 //! `tests/it/conformance.rs`.
 //!
 //! Frames go by PUT into the ring of a far source with [`clop`].
@@ -40,6 +40,8 @@ pub mod sim;
 #[cfg(not(loom))]
 pub mod tcp;
 #[cfg(not(loom))]
+pub mod torus;
+#[cfg(not(loom))]
 mod trust;
 #[cfg(not(loom))]
 pub mod udp;
@@ -53,7 +55,7 @@ pub use endpoint::{
 #[cfg(not(loom))]
 pub use exchange::JoinError;
 #[cfg(not(loom))]
-pub use meet::{Meet, OverOfi, OverShm, OverUdp};
+pub use meet::{Meet, OverOfi, OverShm, OverTorus, OverUdp};
 #[cfg(not(loom))]
 pub use own::{Counters, Limits};
 #[cfg(not(loom))]

@@ -18,6 +18,7 @@ use crate::ofi::{self, Library, Ofi};
 use crate::own::Limits;
 use crate::shm::Shm;
 use crate::tcp;
+use crate::torus::{self, Torus, here};
 use crate::trust::Trust;
 use crate::udp::{self, Udp};
 
@@ -303,5 +304,88 @@ impl Meet for OverOfi {
 
     fn is_listening(&self) -> io::Result<bool> {
         OverUdp(self.place.clone()).is_listening()
+    }
+}
+
+/// Meeting over a torus of hosts, at the address of a TCP socket: a host, or its number, and a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverTorus {
+    /// The address.
+    pub place: String,
+    /// Socket of the node of this host for processes; that of the only node, or the one that the environment names
+    /// ([`here::NODE_VARIABLE`]), without one.
+    pub node: Option<PathBuf>,
+}
+
+impl OverTorus {
+    /// Whether there is a node to use on this host.
+    ///
+    /// # Errors
+    /// When there is none, or there are several and none is named.
+    pub fn check(&self) -> io::Result<()> {
+        let node = self.node()?;
+        let nobody = |error| {
+            // Of another kind: what is not there is no directory of the place to meet.
+            io::Error::other(format!("no node of a torus listens at {}: {error}", node.display()))
+        };
+        local::connected(&node).map(drop).map_err(nobody)
+    }
+
+    fn node(&self) -> io::Result<PathBuf> {
+        self.node.clone().map_or_else(|| here::node().map_err(io::Error::other), Ok)
+    }
+
+    fn endpoint(&self, limits: &Limits) -> io::Result<Torus> {
+        Ok(Torus::new(self.node()?, limits.clone()))
+    }
+
+    fn udp(&self) -> OverUdp {
+        OverUdp(self.place.clone())
+    }
+}
+
+impl Meet for OverTorus {
+    type Endpoint = Torus;
+    type Listener = tcp::Listener;
+    type Caller = TcpStream;
+
+    /// Whether the node listens is found out now, and not by who comes.
+    fn listen(&self) -> io::Result<tcp::Listener> {
+        self.check()?;
+        self.udp().listen()
+    }
+
+    fn place(&self, listener: &tcp::Listener) -> String {
+        self.udp().place(listener)
+    }
+
+    fn come(&self, listener: &tcp::Listener, wait: Duration) -> io::Result<TcpStream> {
+        listener.come(wait)
+    }
+
+    fn socket<'a>(&self, caller: &'a TcpStream) -> Option<BorrowedFd<'a>> {
+        Some(caller.as_fd())
+    }
+
+    fn join(
+        &self,
+        caller: TcpStream,
+        limits: &Limits,
+        trust: &Trust,
+    ) -> Result<(Torus, Peer), JoinError> {
+        let connection = tcp::answer(caller, trust, torus::BACKEND, limits.deadline)?;
+        let mut endpoint = self.endpoint(limits)?;
+        let peer = endpoint.join(connection)?;
+        Ok((endpoint, peer))
+    }
+
+    fn connect(&self, limits: &Limits, trust: &Trust) -> Result<(Torus, Peer), JoinError> {
+        let mut endpoint = self.endpoint(limits)?;
+        let peer = endpoint.connect(&self.place, trust)?;
+        Ok((endpoint, peer))
+    }
+
+    fn is_listening(&self) -> io::Result<bool> {
+        self.udp().is_listening()
     }
 }

@@ -8,8 +8,8 @@ pub(super) const NONE: u16 = u16::MAX;
 /// What an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Sends from a local physical address.
-    Put { source: u64 },
+    /// Sends from a local physical address; the other node tells nobody of a quiet one.
+    Put { source: u64, is_quiet: bool },
     /// Asks for data, to be written at a local virtual address.
     Get { process: u16, address: u64 },
     /// Sends from a local virtual address what `request` of the other node asked for.
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     fn put(flow: u32) -> Operation {
-        Operation::new(Kind::Put { source: 0 }, flow, (0, 0), 1, 0)
+        Operation::new(Kind::Put { source: 0, is_quiet: false }, flow, (0, 0), 1, 0)
     }
 
     #[test]

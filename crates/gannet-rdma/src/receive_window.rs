@@ -9,8 +9,8 @@ pub(super) enum Delivery {
     /// Nothing: the packet fills a place.
     #[default]
     Nothing,
-    /// A piece of a PUT.
-    Put { piece: Piece, process: u16, address: u64, tag: u32 },
+    /// A piece of a PUT; its end is told unless it is quiet.
+    Put { piece: Piece, process: u16, address: u64, tag: u32, is_quiet: bool },
     /// A GET of the other node is to be answered.
     Answer { request: u32, process: u16, address: u64, length: u32, tag: u32 },
     /// A piece of the answer to a GET of this node.
@@ -299,7 +299,7 @@ mod tests {
                 let tag = number as u32;
                 let piece = Piece { request: 1, offset: 0, bytes: 0, length: 0 };
                 window.arrive(
-                    sequence, Delivery::Put { piece, process: 0, address: 0, tag },
+                    sequence, Delivery::Put { piece, process: 0, address: 0, tag, is_quiet: false },
                 );
                 prop_assert!(window.place(Epoch::first(1), sequence, 4));
                 while let Some(Delivery::Put { tag, .. }) = window.front() {

@@ -8,7 +8,7 @@
 //! [`Host`]: it meets its [`neighbour`]s, becomes a [`member`] of the machine that their cables make, and from then on
 //! drives the node that it is there.
 //!
-//! Processes of a host use its node by a socket: [`users`] serves them, and [`user`] is what they link.
+//! Processes of a host use its node by a socket: [`users`] serves them, and [`user`] is what they link ([`gannet_fabric::torus`]).
 #![forbid(unsafe_code)]
 
 pub mod drill;
@@ -24,8 +24,9 @@ mod protection;
 pub mod status;
 pub mod tunnel;
 pub mod udp;
-pub mod user;
 pub mod users;
+
+pub use gannet_fabric::torus::user;
 
 pub use driver::{Driver, PortCounters, Speaker};
 pub use host::{Host, Probe};

@@ -10,7 +10,7 @@
 //! hello    8 nonce (32)   40 backend (4)   44 deadline in ms (4)
 //! proof    8 code (32)
 //! events   8 entries (4)
-//! window   8 key (8)   16 bytes (8)   24 offset in its region (8)   32 bytes of the region (8)
+//! window   8 key (8)   16 bytes (8)   24 offset in its region, or its address over a torus (8)   32 bytes of the region (8)
 //!         40 region (4)   44 label (4)   48 access (4): 0 read, 1 write
 //! close    8 key (8)
 //! closed   8 key (8)   16 events (8)
@@ -65,7 +65,7 @@ pub struct Window {
     pub key: u64,
     /// Length.
     pub bytes: u64,
-    /// Where it begins in its region, bytes.
+    /// Where it begins in its region, bytes; over a torus, the virtual address of its first byte.
     pub offset: u64,
     /// Length of the region.
     pub region_bytes: u64,
@@ -299,6 +299,56 @@ impl fmt::Display for UdpAddress {
     }
 }
 
+/// What the backend over a torus says as its address. Little-endian.
+///
+/// ```text
+/// 0   node 32   4   process 16   6   room for events 32   10   address of its words 64   18
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TorusAddress {
+    /// Node of its host.
+    pub node: u32,
+    /// Its number there.
+    pub process: u16,
+    /// How many events it can have that it has not taken.
+    pub events: u32,
+    /// Virtual address of the words that the other side writes.
+    pub words: u64,
+}
+
+impl Record for TorusAddress {
+    const FORMAT: &'static str = "address over a torus";
+    const LEN: usize = 18;
+
+    fn check(_: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn read(bytes: &[u8]) -> Self {
+        Self {
+            node: le::u32(bytes, 0),
+            process: le::u16(bytes, 4),
+            events: le::u32(bytes, 6),
+            words: le::u64(bytes, 10),
+        }
+    }
+
+    fn emit(&self, bytes: &mut [u8]) {
+        put(bytes, 0, self.node.to_le_bytes());
+        put(bytes, 4, self.process.to_le_bytes());
+        put(bytes, 6, self.events.to_le_bytes());
+        put(bytes, 10, self.words.to_le_bytes());
+    }
+}
+
+/// Prints it without the virtual address, which strangers are not to know.
+impl fmt::Display for TorusAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { node, process, events, .. } = self;
+        write!(f, "process {process} of node {node}, room for {events} events")
+    }
+}
+
 /// Prints what it says; no key and no code of a secret.
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -308,12 +358,9 @@ impl fmt::Display for Message {
             }
             Self::Proof { .. } => f.write_str("proof of the secret"),
             Self::Events { entries } => write!(f, "room for {entries} events"),
-            Self::Window(Window { bytes, offset, region, label, is_writable, .. }) => {
+            Self::Window(Window { bytes, region, label, is_writable, .. }) => {
                 let access = if *is_writable { "written" } else { "read" };
-                write!(
-                    f,
-                    "window {label}: {bytes} bytes from {offset} of region {region} may be {access}"
-                )
+                write!(f, "window {label}: {bytes} bytes of region {region} may be {access}")
             }
             Self::Close { .. } => f.write_str("a window is taken back"),
             Self::Closed { .. } => f.write_str("a window is used no more"),
@@ -341,6 +388,17 @@ mod tests {
         assert!(UdpAddress::parse(&bytes[..13]).is_err());
     }
 
+    #[test]
+    fn an_address_over_a_torus_has_eighteen_bytes() {
+        let (node, process, events) = (0x0403_0201, 0x0605, 0x0a09_0807);
+        let address = TorusAddress { node, process, events, words: 0x1211_100f_0e0d_0c0b };
+        let mut bytes = [0; TorusAddress::LEN];
+        address.emit(&mut bytes);
+        assert!(bytes.into_iter().eq(1..=18));
+        assert_eq!(TorusAddress::parse(&bytes).unwrap(), address);
+        assert!(TorusAddress::parse(&bytes[..17]).is_err());
+    }
+
     const WINDOW: Window = Window {
         key: 0x0807_0605_0403_0201,
         bytes: 100,
@@ -359,7 +417,7 @@ mod tests {
         assert_eq!((bytes[40], bytes[44], bytes[48]), (3, 9, 1));
         assert_eq!(Message::parse(&bytes), Ok(Message::Window(WINDOW)));
         let text = Message::Window(WINDOW).to_string();
-        assert_eq!(text, "window 9: 100 bytes from 4096 of region 3 may be written");
+        assert_eq!(text, "window 9: 100 bytes of region 3 may be written");
     }
 
     #[test]

@@ -80,6 +80,8 @@ numbered! {
         Skip = 5 => "skip",
         /// The packet with number `sequence` of the way back is refused; `tag` says why.
         Refused = 6 => "refused",
+        /// Write the data at `base + offset`, and tell nobody of them.
+        QuietPut = 7 => "quiet-put",
     }
 }
 
@@ -171,7 +173,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
             Operation::Other(number) => {
                 Err(Error::Unknown { format: FORMAT, field: "operation", got: number.into() })
             }
-            Operation::Put | Operation::Reply => self.check_data(),
+            Operation::Put | Operation::QuietPut | Operation::Reply => self.check_data(),
             _ => Ok(()),
         }
     }

@@ -17,6 +17,7 @@
 //! registered    8 region (4)
 //! deregistered  8 region (4)
 //! refused       8 reason (4)  12 region (4)
+//! view          8 region (4)  12 reach (4)  16 bytes (8)  24 address (8)  32 offset (8)  40 of (4)
 //! ```
 //!
 //! The process says hello and is answered by `posts`, `completions`, `wake` twice and `place`, or by `refused`. From then on
@@ -51,6 +52,8 @@ pub const MAGIC: u32 = u32::from_le_bytes(*b"GNTU");
 pub const VERSION: u16 = 1;
 /// Words of an entry of a ring.
 pub const WORDS: usize = 7;
+/// Most posts of a process that are under way; so many completions always find room.
+pub const POSTS_MAX: u64 = 256;
 
 mod field {
     pub const MAGIC: usize = 0;
@@ -61,6 +64,8 @@ mod field {
     pub const BYTES: usize = 16;
     pub const ADDRESS: usize = 24;
     pub const HAS_PLACE: usize = 18;
+    pub const OFFSET: usize = 32;
+    pub const OF: usize = 40;
 }
 
 /// What other nodes may do with memory of a process.
@@ -89,9 +94,9 @@ pub enum Refused {
     Memory,
     /// The memory cannot be mapped, or has another length than was said.
     Attach,
-    /// The address is no whole number of pages, or others of the process are there.
+    /// The address is not that of a page, or has another place in its page than the bytes; or others of the process are there.
     Address,
-    /// The number of the region is in use.
+    /// The number of the region is in use, or a view is of none, or not all within it.
     Region,
 }
 
@@ -108,7 +113,9 @@ impl fmt::Display for Refused {
             Self::Memory => "as much memory as it serves is registered with the node",
             Self::Attach => "the node cannot map the memory",
             Self::Address => "the address is not that of a page, or the process has memory there",
-            Self::Region => "the process has a region of this number",
+            Self::Region => {
+                "the process has a region of this number, or the view is not all within one"
+            }
         })
     }
 }
@@ -182,10 +189,26 @@ pub enum Message {
         /// Number of the memory in question.
         region: u32,
     },
+    /// A part of registered memory is to be reached at an address of its own. It is answered, and taken back by number, as
+    /// memory is; it goes with the memory that it is of.
+    View {
+        /// Number by which the process calls it.
+        region: u32,
+        /// What others may do with it.
+        reach: Reach,
+        /// Its length.
+        bytes: u64,
+        /// Virtual address of its first byte, with the same place in a page as that byte.
+        address: u64,
+        /// Where it begins in the memory, bytes.
+        offset: u64,
+        /// Number of the memory.
+        of: u32,
+    },
 }
 
 impl Message {
-    const KINDS: u16 = 10;
+    const KINDS: u16 = 11;
 
     fn kind(&self) -> u16 {
         match self {
@@ -199,6 +222,7 @@ impl Message {
             Self::Registered { .. } => 8,
             Self::Deregistered { .. } => 9,
             Self::Refused { .. } => 10,
+            Self::View { .. } => 11,
         }
     }
 }
@@ -221,7 +245,7 @@ impl Record for Message {
         };
         below("kind", u64::from(kind).wrapping_sub(1), usize::from(Self::KINDS))?;
         match kind {
-            2 => below("reach", le::u32(bytes, field::SECOND).into(), Reach::ALL.len()),
+            2 | 11 => below("reach", le::u32(bytes, field::SECOND).into(), Reach::ALL.len()),
             6 => below("whom", le::u32(bytes, field::BODY).into(), 2),
             7 => below("whether", le::u16(bytes, field::HAS_PLACE).into(), 2),
             10 => below("reason", le::u32(bytes, field::BODY).into(), Refused::ALL.len()),
@@ -251,7 +275,15 @@ impl Record for Message {
             }
             8 => Self::Registered { region: first },
             9 => Self::Deregistered { region: first },
-            _ => Self::Refused { reason: Refused::ALL[first as usize], region: second },
+            10 => Self::Refused { reason: Refused::ALL[first as usize], region: second },
+            _ => Self::View {
+                region: first,
+                reach: Reach::ALL[second as usize],
+                bytes: le::u64(bytes, field::BYTES),
+                address: le::u64(bytes, field::ADDRESS),
+                offset: le::u64(bytes, field::OFFSET),
+                of: le::u32(bytes, field::OF),
+            },
         }
     }
 
@@ -266,6 +298,14 @@ impl Record for Message {
                 put(bytes, field::SECOND, (reach as u32).to_le_bytes());
                 put(bytes, field::BYTES, length.to_le_bytes());
                 put(bytes, field::ADDRESS, address.to_le_bytes());
+                region
+            }
+            Self::View { region, reach, bytes: length, address, offset, of } => {
+                put(bytes, field::SECOND, (reach as u32).to_le_bytes());
+                put(bytes, field::BYTES, length.to_le_bytes());
+                put(bytes, field::ADDRESS, address.to_le_bytes());
+                put(bytes, field::OFFSET, offset.to_le_bytes());
+                put(bytes, field::OF, of.to_le_bytes());
                 region
             }
             Self::Posts { process, entries } => {
@@ -303,6 +343,10 @@ impl fmt::Display for Message {
             Self::Register { region, bytes, address, reach } => {
                 write!(f, "register region {region}: {bytes} bytes at {address:#x}, {reach:?}")
             }
+            Self::View { region, bytes, address, reach, offset, of } => write!(
+                f,
+                "view {region}: {bytes} bytes from {offset} of region {of} at {address:#x}, {reach:?}"
+            ),
             Self::Deregister { region } => write!(f, "deregister region {region}"),
             Self::Posts { process, entries } => {
                 write!(f, "room for {entries} posts of process {process}")
@@ -321,11 +365,22 @@ impl fmt::Display for Message {
     }
 }
 
+/// What a post asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A PUT, of which the other process is told.
+    Put = 1,
+    /// A GET.
+    Get = 2,
+    /// A PUT of which the other process is told nothing.
+    QuietPut = 3,
+}
+
 /// What a process wants the node to do: an entry of the ring for posts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Post {
-    /// Whether it is a GET; a PUT if not.
-    pub is_get: bool,
+    /// What it is.
+    pub operation: Operation,
     /// By which the process knows its completion.
     pub request: u32,
     /// The other node.
@@ -347,7 +402,7 @@ pub struct Post {
 impl From<Post> for [u64; WORDS] {
     fn from(post: Post) -> Self {
         [
-            (1 + u64::from(post.is_get)) | u64::from(post.request) << 32,
+            post.operation as u64 | u64::from(post.request) << 32,
             u64::from(post.node) | u64::from(post.process) << 32,
             post.address,
             post.region.into(),
@@ -362,7 +417,11 @@ impl From<[u64; WORDS]> for Post {
     /// Of any words: a process may write what it likes.
     fn from([kind, place, address, region, offset, length, _]: [u64; WORDS]) -> Self {
         Self {
-            is_get: kind as u8 == 2,
+            operation: match kind as u8 {
+                2 => Operation::Get,
+                3 => Operation::QuietPut,
+                _ => Operation::Put,
+            },
             request: (kind >> 32) as u32,
             node: place as u32,
             process: (place >> 32) as u16,
@@ -497,6 +556,7 @@ mod tests {
 
     fn messages() -> impl Strategy<Value = Message> {
         let reach = prop::sample::select(&Reach::ALL[..]);
+        let view_reach = prop::sample::select(&Reach::ALL[..]);
         let reason = prop::sample::select(&Refused::ALL[..]);
         let place = any::<(u32, [u16; 3])>().prop_map(|(node, sizes)| Place { node, sizes });
         prop_oneof![
@@ -517,6 +577,16 @@ mod tests {
             any::<u32>().prop_map(|region| Message::Registered { region }),
             any::<u32>().prop_map(|region| Message::Deregistered { region }),
             (reason, any::<u32>()).prop_map(|(reason, region)| Message::Refused { reason, region }),
+            (any::<(u32, u32)>(), view_reach, any::<(u64, u64, u64)>()).prop_map(
+                |((region, of), reach, (bytes, address, offset))| Message::View {
+                    region,
+                    reach,
+                    bytes,
+                    address,
+                    offset,
+                    of
+                }
+            ),
         ]
     }
 
@@ -528,7 +598,7 @@ mod tests {
         assert_eq!(known[16..20], [2, 0, 1, 0]);
         assert!(known[20..].iter().all(|&byte| byte == 0));
         let post = Post {
-            is_get: true,
+            operation: Operation::Get,
             request: 5,
             node: 6,
             process: 7,
@@ -547,7 +617,7 @@ mod tests {
         let (reach, region) = (Reach::Write, 1);
         let good = bytes(&Message::Register { region, reach, bytes: 4096, address: 0 });
         for (at, value, name) in
-            [(0, 0, "magic"), (4, 2, "version"), (6, 0, "kind"), (6, 11, "kind"), (12, 3, "reach")]
+            [(0, 0, "magic"), (4, 2, "version"), (6, 0, "kind"), (6, 12, "kind"), (12, 3, "reach")]
         {
             let mut bytes = good;
             bytes[at] = value;
@@ -564,7 +634,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_read_of_any_bytes_says_the_same_again(mut any in any::<[u8; LEN]>(), kind in 0..12u8) {
+        fn what_is_read_of_any_bytes_says_the_same_again(mut any in any::<[u8; LEN]>(), kind in 0..13u8) {
             any[..8].copy_from_slice(&[b'G', b'N', b'T', b'U', 1, 0, kind, 0]);
             if let Ok(message) = Message::parse(&any) {
                 prop_assert_eq!(Message::parse(&bytes(&message)), Ok(message));

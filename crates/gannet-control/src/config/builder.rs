@@ -31,9 +31,10 @@ pub enum Role {
 #[serde(deny_unknown_fields, default)]
 pub struct BuilderConfig {
     /// Where the builder waits for readouts: the path of a socket for `shm`, an address and port of TCP for
-    /// `udp` and `ofi`. Empty: a run is one process.
+    /// `udp`, `ofi` and `torus`. Empty: a run is one process.
     pub listen: String,
-    /// What carries their data: `shm` on one host, `udp` between hosts, or `ofi`, a provider of libfabric.
+    /// What carries their data: `shm` on one host, `udp` between hosts, `ofi`, a provider of libfabric, or `torus`, the nodes
+    /// of the hosts (`gannet torus node`).
     pub backend: Backend,
     /// Provider of libfabric, for `ofi`; absent: the best one that can be used.
     pub provider: Option<String>,
@@ -105,7 +106,7 @@ mod tests {
     fn a_provider_is_for_libfabric_alone() {
         let builder = "[builder]\nlisten = \"127.0.0.1:7000\"\nsecret_file = \"secret\"\n\
                        provider = \"tcp\"\nbackend = ";
-        for backend in ["shm", "udp"] {
+        for backend in ["shm", "udp", "torus"] {
             let wrong = parse(&format!("{builder}{backend:?}\n")).unwrap_err();
             assert_eq!((wrong.line, wrong.column), (4, 12), "{wrong}");
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use gannet_fabric::clop::Backend;
-use gannet_fabric::meet::OverOfi;
+use gannet_fabric::meet::{OverOfi, OverTorus};
 use gannet_fabric::messenger::{Messenger, Ring};
 use gannet_fabric::{Endpoint, Limits, Peer, Trust};
 use gannet_measure::clock::Clock;
@@ -70,6 +70,10 @@ impl Meeting {
             let usable = over_ofi(config).check(limits);
             usable.map_err(|error| RunError::Builder(error.to_string()))?;
         }
+        if config.backend == Backend::Torus {
+            let node = over_torus(config).check();
+            node.map_err(|error| RunError::Builder(error.to_string()))?;
+        }
         Ok(self)
     }
 
@@ -99,6 +103,10 @@ impl Meeting {
 
 fn over_ofi(config: &BuilderConfig) -> OverOfi {
     OverOfi { place: config.listen.clone(), provider: config.provider.clone() }
+}
+
+fn over_torus(config: &BuilderConfig) -> OverTorus {
+    OverTorus { place: config.listen.clone(), node: None }
 }
 
 /// What a thread of the link shares with the run.

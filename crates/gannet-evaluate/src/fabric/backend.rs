@@ -7,7 +7,7 @@ use std::time::Duration;
 use gannet_fabric::meet::Reception;
 use gannet_fabric::ofi::Ofi;
 use gannet_fabric::udp::Udp;
-use gannet_fabric::{Limits, Meet, OverOfi, OverShm, OverUdp, Peer, Trust, tcp};
+use gannet_fabric::{Limits, Meet, OverOfi, OverShm, OverTorus, OverUdp, Peer, Trust, tcp};
 use serde::{Deserialize, Serialize};
 
 use super::Error;
@@ -25,6 +25,8 @@ pub enum Backend {
     Udp,
     /// A provider of libfabric.
     Ofi,
+    /// A live torus, by the nodes of its hosts.
+    Torus,
     /// A path that is described, in virtual time.
     Sim,
 }
@@ -32,7 +34,7 @@ pub enum Backend {
 impl Backend {
     /// Whether processes need a secret to meet.
     pub fn needs_secret(self) -> bool {
-        matches!(self, Self::Udp | Self::Ofi)
+        matches!(self, Self::Udp | Self::Ofi | Self::Torus)
     }
 }
 
@@ -102,5 +104,11 @@ impl Measured for OverOfi {
 
     fn provider(endpoint: &Ofi) -> Option<String> {
         Some(endpoint.provider().info.provider())
+    }
+}
+
+impl Measured for OverTorus {
+    fn free() -> io::Result<String> {
+        free_address()
     }
 }

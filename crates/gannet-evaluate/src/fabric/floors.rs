@@ -58,7 +58,7 @@ impl Floors {
                 let copies = plan.sizes.iter().map(copies);
                 Carrier::Copies(copies.collect::<Result<_, Error>>()?)
             }
-            Backend::Udp => {
+            Backend::Udp | Backend::Torus => {
                 let measured = Datagrams::measure(&plan.sizes, plan.time, cores);
                 Carrier::Datagrams(measured.map_err(Error::Sockets)?)
             }

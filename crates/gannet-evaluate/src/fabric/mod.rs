@@ -33,7 +33,7 @@ pub use gannet_fabric::Trust;
 use gannet_fabric::endpoint::{Failure, OpenError, PostError};
 use gannet_fabric::ofi::CallError;
 use gannet_fabric::ofi::provider::ChooseError;
-use gannet_fabric::{JoinError, OverOfi, OverShm, OverUdp, Peer};
+use gannet_fabric::{JoinError, OverOfi, OverShm, OverTorus, OverUdp, Peer};
 use gannet_measure::clock::SystemClock;
 use gannet_memory::{RegionError, SharedRegion};
 use serde::{Deserialize, Serialize};
@@ -323,6 +323,7 @@ pub fn measure(plan: &FabricPlan<'_>, told: impl FnMut(usize)) -> Result<FabricR
             let provider = &plan.provider;
             measure_over(|place| OverOfi { place, provider: provider.clone() }, plan, told)
         }
+        Backend::Torus => measure_over(|place| OverTorus { place, node: None }, plan, told),
         Backend::Sim => Err(Error::NoPath),
     }
 }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use gannet_fabric::{
-    Completion, Endpoint, Failure, Key, Local, Opening, OverOfi, OverShm, OverUdp, Peer, PostError,
-    Put, RegionId, Remote, Trust,
+    Completion, Endpoint, Failure, Key, Local, Opening, OverOfi, OverShm, OverTorus, OverUdp, Peer,
+    PostError, Put, RegionId, Remote, Trust,
 };
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_memory::{Access, SharedRegion};
@@ -61,6 +61,7 @@ impl Serving {
                 let (place, provider) = (self.place.clone(), self.provider.clone());
                 self.answer(&OverOfi { place, provider })
             }
+            Backend::Torus => self.answer(&OverTorus { place: self.place.clone(), node: None }),
             Backend::Sim => Err(Error::NoPath),
         }
     }

@@ -24,6 +24,8 @@ pub enum Backend {
     Udp,
     /// A provider of libfabric, of any hosts: RDMA cards, and TCP.
     Ofi,
+    /// A live torus, by the nodes of its hosts.
+    Torus,
 }
 
 impl std::fmt::Display for Backend {
@@ -32,6 +34,7 @@ impl std::fmt::Display for Backend {
             Self::Shm => "shm",
             Self::Udp => "udp",
             Self::Ofi => "ofi",
+            Self::Torus => "torus",
         })
     }
 }
@@ -52,9 +55,11 @@ pub enum Policy {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FabricConfig {
-    /// Where the sender finds it: the path of a socket for `shm`, an address and port of TCP for `udp` and `ofi`.
+    /// Where the sender finds it: the path of a socket for `shm`, an address and port of TCP for `udp`, `ofi` and
+    /// `torus`.
     pub listen: String,
-    /// What carries the frames: `shm` on one host, `udp` between hosts, or `ofi`, a provider of libfabric.
+    /// What carries the frames: `shm` on one host, `udp` between hosts, `ofi`, a provider of libfabric, or `torus`, the nodes of
+    /// the hosts (`gannet torus node`).
     pub backend: Backend,
     /// Provider of libfabric, for `ofi`; absent: the best one that can be used.
     #[serde(default)]
@@ -107,7 +112,7 @@ impl FabricConfig {
                 return Err(Error::Path(listen()));
             }
             Backend::Shm => {}
-            Backend::Udp | Backend::Ofi => {
+            Backend::Udp | Backend::Ofi | Backend::Torus => {
                 let port = self.listen.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
                 if !matches!(port, Some(Ok(_))) {
                     return Err(Error::Address(listen()));

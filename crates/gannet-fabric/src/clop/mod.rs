@@ -48,7 +48,7 @@ use gannet_measure::clock::Clock;
 use gannet_measure::quantity::Span;
 use thiserror::Error;
 
-use crate::meet::{Meet, OverOfi, OverShm, OverUdp};
+use crate::meet::{Meet, OverOfi, OverShm, OverTorus, OverUdp};
 use crate::{Failure, JoinError, SecretError};
 
 pub use config::{Backend, FabricConfig, Policy};
@@ -168,6 +168,7 @@ pub fn open(
         Backend::Shm => Box::new(ClopSource::new(shm(config), config, landing, clock)?),
         Backend::Udp => Box::new(ClopSource::new(udp(config), config, landing, clock)?),
         Backend::Ofi => Box::new(ClopSource::new(ofi(config), config, landing, clock)?),
+        Backend::Torus => Box::new(ClopSource::new(torus(config), config, landing, clock)?),
     })
 }
 
@@ -181,6 +182,7 @@ pub fn connect(config: &FabricConfig) -> Result<Box<dyn Sink>, gannet_ingest::Er
         Backend::Shm => Box::new(ClopSink::connect(shm(config), config)?),
         Backend::Udp => Box::new(ClopSink::connect(udp(config), config)?),
         Backend::Ofi => Box::new(ClopSink::connect(ofi(config), config)?),
+        Backend::Torus => Box::new(ClopSink::connect(torus(config), config)?),
     })
 }
 
@@ -193,6 +195,7 @@ pub fn is_listening(config: &FabricConfig) -> io::Result<bool> {
         Backend::Shm => shm(config).is_listening(),
         Backend::Udp => udp(config).is_listening(),
         Backend::Ofi => ofi(config).is_listening(),
+        Backend::Torus => torus(config).is_listening(),
     }
 }
 
@@ -207,6 +210,7 @@ pub fn can_listen(config: &FabricConfig) -> Result<(), Error> {
         Backend::Shm => shm(config).listen().map(drop),
         Backend::Udp => udp(config).listen().map(drop),
         Backend::Ofi => ofi(config).listen().map(drop),
+        Backend::Torus => torus(config).listen().map(drop),
     };
     listening.map_err(|cause| Error::Listen { place: config.listen.clone(), cause })
 }
@@ -217,6 +221,10 @@ fn shm(config: &FabricConfig) -> OverShm {
 
 fn ofi(config: &FabricConfig) -> OverOfi {
     OverOfi { place: config.listen.clone(), provider: config.provider.clone() }
+}
+
+fn torus(config: &FabricConfig) -> OverTorus {
+    OverTorus { place: config.listen.clone(), node: None }
 }
 
 fn udp(config: &FabricConfig) -> OverUdp {

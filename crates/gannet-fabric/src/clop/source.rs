@@ -81,6 +81,7 @@ impl<M: Meet> ClopSource<M> {
             super::Backend::Shm => "shm",
             super::Backend::Udp => "udp",
             super::Backend::Ofi => "ofi",
+            super::Backend::Torus => "torus",
         };
         let lengths = landing.lengths;
         let ring = Ring { cell_bytes: cell_bytes as u64, cells };

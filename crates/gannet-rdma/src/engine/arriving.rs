@@ -182,7 +182,7 @@ impl<M: PhysicalMemory> Engine<M> {
     ) -> Result<Accepted, Reason> {
         let nothing = Accepted { ready: claim.start, bytes: 0, delivery: Delivery::Nothing };
         match header.operation {
-            Says::Put => self.accept_put(claim, header, data),
+            Says::Put | Says::QuietPut => self.accept_put(claim, header, data),
             Says::Get => self.accept_get(claim, header),
             // The other node answers what this one has asked before it began anew.
             Says::Reply | Says::ReplyRefused
@@ -205,7 +205,8 @@ impl<M: PhysicalMemory> Engine<M> {
         let address = header.base + u64::from(header.offset);
         let ready = self.write(claim, header.process, address, data)?;
         let &Repr { process, base: address, tag, .. } = header;
-        let delivery = Delivery::Put { piece: piece(header, data), process, address, tag };
+        let (piece, is_quiet) = (piece(header, data), header.operation == Says::QuietPut);
+        let delivery = Delivery::Put { piece, process, address, tag, is_quiet };
         Ok(Accepted { ready, bytes: data.len(), delivery })
     }
 
@@ -308,13 +309,14 @@ impl<M: PhysicalMemory> Engine<M> {
         while let Some(delivery) = self.flow(index).receive.front() {
             match delivery {
                 Delivery::Nothing => {}
-                Delivery::Put { piece, process, address, tag } => {
-                    if piece.is_last() && !self.has_room_for_completion() {
+                Delivery::Put { piece, process, address, tag, is_quiet } => {
+                    let is_told = piece.is_last() && !is_quiet;
+                    if is_told && !self.has_room_for_completion() {
                         self.hold(index);
                         break;
                     }
                     let is_whole = self.flow(index).receive.is_whole_so_far(&piece);
-                    if piece.is_last() && is_whole {
+                    if is_told && is_whole {
                         let source = Node(self.flow(index).peer);
                         let length = piece.length;
                         self.tell(Completion::RxDone { source, process, address, length, tag });

@@ -79,11 +79,23 @@ impl<M: PhysicalMemory> Engine<M> {
     /// # Errors
     /// When the descriptor is wrong or there is no room for it; nothing has happened then.
     pub fn post_put(&mut self, now: u64, put: &Put) -> Result<Request, PostError> {
+        self.put(now, put, false)
+    }
+
+    /// Posts a PUT of which the other node tells nobody; its tag comes back with its own completion only.
+    ///
+    /// # Errors
+    /// As [`post_put`](Self::post_put).
+    pub fn post_quiet_put(&mut self, now: u64, put: &Put) -> Result<Request, PostError> {
+        self.put(now, put, true)
+    }
+
+    fn put(&mut self, now: u64, put: &Put, is_quiet: bool) -> Result<Request, PostError> {
         if !self.memory.contains(put.source, put.length.into()) {
             let (source_address, length) = (put.source, put.length);
             return Err(PostError::OutsideMemory { source_address, length });
         }
-        let kind = Kind::Put { source: put.source };
+        let kind = Kind::Put { source: put.source, is_quiet };
         self.post(now, kind, put.destination, (put.process, put.address), put.length, put.tag)
     }
 

@@ -95,7 +95,7 @@ impl<M: PhysicalMemory> Engine<M> {
     fn seal_data(&mut self, read: &Read, slot: Slot, out: &mut [u8]) -> Outgoing {
         let operation = self.operations.find(slot.request).copied();
         let says = packet_header(&slot, operation.as_ref());
-        let carries = matches!(says.operation, Says::Put | Says::Reply);
+        let carries = matches!(says.operation, Says::Put | Says::QuietPut | Says::Reply);
         let mut length = HEADER_LEN;
         for (physical, bytes) in read.extents.iter().filter(|_| carries) {
             self.memory.read(physical, &mut out[length..length + bytes]);
@@ -116,7 +116,7 @@ impl<M: PhysicalMemory> Engine<M> {
         let (now, replay) = (self.now, self.configuration.replay);
         let expires = self.flow(read.flow).send.sent(read.sequence, now, &replay);
         self.timer_at = self.timer_at.min(expires);
-        let is_put = header.operation == Says::Put;
+        let is_put = matches!(header.operation, Says::Put | Says::QuietPut);
         let address = if is_put { header.base + u64::from(header.offset) } else { 0 };
         Outgoing { destination: Node(header.destination), address, length }
     }
@@ -180,7 +180,9 @@ impl<M: PhysicalMemory> Engine<M> {
         let length = usize::from(slot.length);
         let Some(operation) = self.operations.find(slot.request) else { return Extents::default() };
         match operation.kind {
-            Kind::Put { source } => Extents::contiguous(source + u64::from(slot.offset), length),
+            Kind::Put { source, .. } => {
+                Extents::contiguous(source + u64::from(slot.offset), length)
+            }
             Kind::Get { .. } => Extents::default(),
             Kind::Reply { .. } => {
                 let (process, address) = (operation.process, operation.base);
@@ -232,7 +234,8 @@ fn packet_header(slot: &Slot, operation: Option<&Operation>) -> Repr {
         ..Repr::default()
     };
     match (operation.kind, operation.refused) {
-        (Kind::Put { .. }, _) => Repr { operation: Says::Put, ..header },
+        (Kind::Put { is_quiet: false, .. }, _) => Repr { operation: Says::Put, ..header },
+        (Kind::Put { is_quiet: true, .. }, _) => Repr { operation: Says::QuietPut, ..header },
         (Kind::Get { .. }, _) => Repr { operation: Says::Get, ..header },
         (Kind::Reply { request }, None) => Repr { operation: Says::Reply, request, ..header },
         (Kind::Reply { request }, Some(reason)) => {

@@ -358,6 +358,28 @@ fn a_packet_read_in_an_epoch_that_is_over_is_not_sent() {
 }
 
 #[test]
+fn nobody_is_told_of_a_quiet_put() {
+    let limits = |configuration: &mut Configuration| {
+        (configuration.limits.posts, configuration.limits.completions) = (1, 2);
+    };
+    let mut path = pair(Faults::NONE, limits);
+    for tag in [1, 2] {
+        path.engines[0].post_put(0, &put(BUFFER_AT, 1, tag)).unwrap();
+        assert_eq!(outcomes(&mut path, 0), [(tag, Ok(()))]);
+    }
+    // There is no room for a completion at the other node now, and none is needed.
+    path.engines[0].post_quiet_put(0, &put(BUFFER_AT, 8000, 3)).unwrap();
+    assert_eq!(outcomes(&mut path, 0), [(3, Ok(()))]);
+    // Pages of the buffer lie the other way round.
+    let memory = path.engines[1].memory_mut();
+    assert!(memory[4096..].iter().take(4096).chain(&memory[..3904]).all(|&byte| byte == 1));
+    assert!(memory[3904..4096].iter().all(|&byte| byte == 2));
+    path.engines[0].post_quiet_put(0, &put(BUFFER_AT - 1, 1, 4)).unwrap();
+    assert_eq!(outcomes(&mut path, 0), [(4, refused(Refusal::Unknown))]);
+    assert_eq!(outcomes(&mut path, 1), [(1, Ok(())), (2, Ok(()))]);
+}
+
+#[test]
 fn a_put_that_is_refused_in_part_is_not_told_as_arrived() {
     let mut path = pair(Faults::NONE, |_| ());
     // The first packet ends in the gap before the buffer, the last one lies in it.

@@ -22,9 +22,10 @@ impl Slot {
         self.0 + offset
     }
 
-    /// Physical addresses of the pages of the first `bytes` bytes.
-    pub fn pages(self, bytes: u64) -> Vec<u64> {
-        (0..bytes.div_ceil(PAGE as u64)).map(|page| self.0 + page * PAGE as u64).collect()
+    /// Physical addresses of the pages that hold `bytes` bytes from `offset` on.
+    pub fn pages(self, offset: u64, bytes: u64) -> Vec<u64> {
+        let page = PAGE as u64;
+        (offset / page..(offset + bytes).div_ceil(page)).map(|at| self.0 + at * page).collect()
     }
 }
 
@@ -145,7 +146,9 @@ mod tests {
         let mut bytes = [0; 6];
         memory.read(second.address(4095), &mut bytes);
         assert_eq!(&bytes, b"gannet");
-        assert_eq!(second.pages(4097), [second.address(0), second.address(4096)]);
+        assert_eq!(second.pages(0, 4097), [second.address(0), second.address(4096)]);
+        assert_eq!(second.pages(4095, 2), second.pages(0, 4097));
+        assert_eq!(second.pages(4096, 4096), [second.address(4096)]);
     }
 
     #[test]

@@ -330,6 +330,13 @@ impl Users {
                     self.attach(at, asked, file);
                 }
                 Ok(Some((Message::Deregister { region }, _))) => process.deregister(region, seat),
+                Ok(Some((Message::View { region, reach, bytes, address, offset, of }, _))) => {
+                    let viewed = process.view((region, reach, address), (of, offset, bytes), seat);
+                    process.tell(match viewed {
+                        Ok(()) => Message::Registered { region },
+                        Err(reason) => Message::Refused { reason, region },
+                    });
+                }
                 Err(error) if is_nothing(&error) => return,
                 _ => process.is_gone = true,
             }

@@ -7,29 +7,41 @@ use gannet_fabric::local::{Line, Reader, RingMemory, Writer};
 use gannet_lattice::Node;
 use gannet_memory::Registration;
 use gannet_rdma::{Get, PostError, Put, Request};
-use gannet_wire::torus_user::{Completion, Message, Outcome, Post, Reach, Refused, WORDS};
+use gannet_wire::torus_user::{
+    Completion, Message, Operation, Outcome, POSTS_MAX, Post, Reach, Refused, WORDS,
+};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::Seat;
-use super::memory::Slot;
+use super::memory::{PAGE, Slot};
 
-/// Entries of either ring.
-const ENTRIES: usize = 1024;
-/// Most posts of a process that are under way. So many completions always find room.
-const POSTS_MAX: u64 = 256;
+/// Entries of the rings for posts and for completions: the second has room for what others send while a process does not look.
+const POSTS: usize = 1024;
+const COMPLETIONS: usize = 8192;
 /// Posts of a process that are taken before others have their turn.
 const POSTS_AT_ONCE: usize = 16;
 /// Most regions of a process.
 const REGIONS_MAX: usize = 64;
 
-/// Memory of a process.
+/// Memory of a process, or a view of it.
 #[derive(Clone, Copy, Debug)]
 struct Region {
     number: u32,
     slot: Slot,
+    /// Where it begins in the memory, and of which region it is a view.
+    offset: u64,
+    of: Option<u32>,
     bytes: u64,
     address: u64,
     reach: Reach,
+}
+
+impl Region {
+    /// Addresses of the pages that hold its own.
+    fn pages(&self) -> std::ops::Range<u64> {
+        let page = PAGE as u64;
+        self.address / page * page..(self.address + self.bytes).next_multiple_of(page)
+    }
 }
 
 /// A process.
@@ -65,21 +77,20 @@ impl Process {
     /// When the system has not what it takes, or the process is gone.
     pub fn welcome(number: u16, line: Line<Message>) -> io::Result<(Self, OwnedFd)> {
         let other = |error: gannet_memory::RegionError| io::Error::other(error);
-        let posts = RingMemory::new::<WORDS>(ENTRIES).map_err(other)?;
-        let completions = RingMemory::new::<WORDS>(ENTRIES).map_err(other)?;
+        let posts = RingMemory::new::<WORDS>(POSTS).map_err(other)?;
+        let completions = RingMemory::new::<WORDS>(COMPLETIONS).map_err(other)?;
         let event = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let (wakes_node, wake) = (event()?, event()?);
-        let entries = ENTRIES as u32;
         let tell = |message: Message, file: &OwnedFd| send(&line, message, Some(file));
-        tell(Message::Posts { process: number, entries }, &posts.descriptor()?)?;
-        tell(Message::Completions { entries }, &completions.descriptor()?)?;
+        tell(Message::Posts { process: number, entries: POSTS as u32 }, &posts.descriptor()?)?;
+        tell(Message::Completions { entries: COMPLETIONS as u32 }, &completions.descriptor()?)?;
         tell(Message::Wake { is_process: false }, &wakes_node)?;
         tell(Message::Wake { is_process: true }, &wake)?;
         let process = Self {
             number,
             line,
-            posts: Reader::new(posts, ENTRIES),
-            completions: Writer::new(completions, ENTRIES),
+            posts: Reader::new(posts, POSTS),
+            completions: Writer::new(completions, COMPLETIONS),
             wake,
             wakes_node: None,
             regions: Vec::new(),
@@ -115,17 +126,36 @@ impl Process {
         slot: Slot,
         seat: &mut Seat<'_>,
     ) -> Result<(), Refused> {
-        let region = Region { number, slot, bytes, address, reach };
+        self.add(Region { number, slot, offset: 0, of: None, bytes, address, reach }, seat)
+    }
+
+    /// Lets a part of a region, of which `offset` and `bytes` are given, be reached at an address of its own.
+    pub fn view(
+        &mut self,
+        (number, reach, address): (u32, Reach, u64),
+        (of, offset, bytes): (u32, u64, u64),
+        seat: &mut Seat<'_>,
+    ) -> Result<(), Refused> {
+        self.refuses(number).map_or(Ok(()), Err)?;
+        let whole = self.regions.iter().find(|it| it.number == of && it.of.is_none());
+        let end = offset.checked_add(bytes).filter(|_| bytes > 0);
+        let whole = whole.filter(|whole| end.is_some_and(|end| end <= whole.bytes));
+        let slot = whole.ok_or(Refused::Region)?.slot;
+        self.add(Region { number, slot, offset, of: Some(of), bytes, address, reach }, seat)
+    }
+
+    fn add(&mut self, region: Region, seat: &mut Seat<'_>) -> Result<(), Refused> {
+        let Region { address, bytes, offset, .. } = region;
         // Without an engine nobody says what is wrong before there is one.
-        let is_free = |it: &Region| {
-            it.reach == Reach::Own
-                || address >= it.address + it.bytes
-                || it.address >= address + bytes
-        };
-        let is_page = address.is_multiple_of(super::memory::PAGE as u64);
+        let is_page = (address ^ offset).is_multiple_of(PAGE as u64);
         let is_address = is_page && address.checked_add(bytes).is_some_and(|end| end <= 1 << 48);
+        let is_beside = |it: &Region| {
+            let (own, others) = (region.pages(), it.pages());
+            own.start >= others.end || others.start >= own.end
+        };
+        let is_free = |it: &Region| it.reach == Reach::Own || is_beside(it);
         let mut all = self.regions.iter().chain(&self.leaving);
-        if reach != Reach::Own && !(is_address && all.all(is_free)) {
+        if region.reach != Reach::Own && !(is_address && all.all(is_free)) {
             return Err(Refused::Address);
         }
         enter(self.number, &region, seat)?;
@@ -133,16 +163,24 @@ impl Process {
         Ok(())
     }
 
-    /// Lets nobody reach a region any more; it is let go when nothing is under way.
+    /// Lets nobody reach a region or its views any more; it is let go when nothing is under way.
     pub fn deregister(&mut self, number: u32, seat: &mut Seat<'_>) {
-        let Some(at) = self.regions.iter().position(|it| it.number == number) else { return };
-        let region = self.regions.remove(at);
-        if let Seat::Node(engine) = seat
-            && region.reach != Reach::Own
-        {
-            engine.deregister(self.number, region.address);
+        let is_left = |it: &mut Region| it.number == number || it.of == Some(number);
+        for region in self.regions.extract_if(.., is_left) {
+            if let Seat::Node(engine) = seat
+                && region.reach != Reach::Own
+            {
+                engine.deregister(self.number, region.address);
+            }
+            self.leaving.push(region);
         }
-        self.leaving.push(region);
+        // Views have no memory that is to be kept.
+        for view in self.leaving.extract_if(.., |it| it.of.is_some()) {
+            if view.number == number && !self.is_gone {
+                let told = send(&self.line, Message::Deregistered { region: number }, None);
+                self.is_gone |= told.is_err();
+            }
+        }
     }
 
     /// Lets nobody reach its memory any more.
@@ -217,7 +255,7 @@ impl Process {
         let is_inside = |it: &&Region| end.is_some_and(|end| end <= it.bytes);
         let region = region.filter(is_inside).ok_or(Some(Outcome::Invalid))?;
         let &Post { node, process, address, length, tag, .. } = post;
-        let result = if post.is_get {
+        let result = if post.operation == Operation::Get {
             // The address of other memory means nothing, and may be any.
             if region.reach != Reach::Write {
                 return Err(Some(Outcome::Invalid));
@@ -227,9 +265,13 @@ impl Process {
             let get = Get { source, process, address, local_process, local_address, length, tag };
             engine.post_get(now, &get)
         } else {
-            let source = region.slot.address(post.offset);
+            let source = region.slot.address(region.offset + post.offset);
             let destination = Node(node);
-            engine.post_put(now, &Put { source, destination, process, address, length, tag })
+            let put = Put { source, destination, process, address, length, tag };
+            match post.operation {
+                Operation::QuietPut => engine.post_quiet_put(now, &put),
+                _ => engine.post_put(now, &put),
+            }
         };
         result.map_err(|error| match error {
             PostError::Full => None,
@@ -289,7 +331,7 @@ fn enter(process: u16, region: &Region, seat: &mut Seat<'_>) -> Result<(), Refus
     if region.reach == Reach::Own {
         return Ok(());
     }
-    let pages = region.slot.pages(region.bytes);
+    let pages = region.slot.pages(region.offset, region.bytes);
     let registration = Registration {
         process,
         start: region.address,

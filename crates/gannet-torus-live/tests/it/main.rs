@@ -2,6 +2,10 @@
 
 mod conformance;
 mod drill;
+mod endpoint;
+#[path = "../../../gannet-fabric/tests/it/conformance.rs"]
+#[expect(dead_code, reason = "time is virtual where the suite is at home")]
+mod fabric_conformance;
 mod host;
 mod interfaces;
 mod machine;

@@ -30,9 +30,12 @@ const VIRTUAL_TIME: Duration = Duration::from_millis(1);
 ///
 /// The other process is started, or found with --to where it was started with --listen and the same sizes. Beside
 /// each value stands what the machine allows, measured in the same run between the same processors. Over shared memory
-/// that is copying as many bytes, and cache lines that pass from one processor to the other; over UDP, datagrams
+/// that is copying as many bytes, and cache lines that pass from one processor to the other; over UDP and a torus, datagrams
 /// over loopback without more, also where the other process is on another host; over libfabric, a bare loop over the same
 /// provider between two threads. What was moved is compared with what was sent.
+///
+/// With --backend torus each process uses the node of its host (`gannet torus node`): the only one there, or the one whose socket for
+/// processes GANNET_TORUS_NODE names. A process that is started uses the same node.
 ///
 /// With --backend sim the path is one that is not there: of --topology FILE, as for gannet predict, where a hop has a latency, too, or
 /// of one --hop after the other. The engine that UDP uses runs over it in virtual time, with all that it sends again;
@@ -46,7 +49,7 @@ const VIRTUAL_TIME: Duration = Duration::from_millis(1);
 /// JSON output is a list. Its `limit` is in operations a second, and for round-trip in ns of half a round trip;
 /// `ratio` is the rate by its limit, and for round-trip the time by its limit.
 ///
-/// Over UDP and libfabric two hosts need a secret: the same bytes in a file of each, which others cannot read. Nothing is encrypted.
+/// Over UDP, libfabric and a torus two hosts need a secret: the same bytes in a file of each, which others cannot read. Nothing is encrypted.
 ///
 /// Example: gannet bench fabric --operation round-trip --bytes 8,4096
 ///
@@ -82,7 +85,7 @@ pub struct Arguments {
     /// Least length of each measurement: 0.1 if absent, and 0.001 of virtual time with sim.
     #[arg(long, value_name = "S", value_parser = output::seconds)]
     seconds: Option<Duration>,
-    /// Be the other process, and listen at this socket, or for udp and ofi at this host and port; ends with the one that measures.
+    /// Be the other process, and listen at this socket, or for udp, ofi and torus at this host and port; ends with the one that measures.
     #[arg(long, value_name = "SOCKET", conflicts_with = "to")]
     listen: Option<String>,
     /// Find the other process at this socket, or host and port, in place of starting one; it answers once, so all is measured

@@ -1,7 +1,6 @@
 //! The sockets of a node of a torus: at one it tells how the machine is, to whoever connects, as a JSON document; the other
 //! is for processes that use the node.
 
-use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -12,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use gannet_fabric::local::connected;
+use gannet_fabric::torus::here::{self, PROCESSES, SOCKET_BEGIN};
 use gannet_torus_live::status::Status;
 
 use crate::exit::Lacking;
@@ -20,7 +20,6 @@ use crate::exit::Lacking;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Most bytes of a document.
 const LEN_MAX: u64 = 16 << 20;
-const BEGIN: &str = "gannet-torus-";
 
 /// Which of the sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +34,7 @@ impl Door {
     fn end(self) -> &'static str {
         match self {
             Self::Status => ".sock",
-            Self::Processes => ".processes",
+            Self::Processes => PROCESSES,
         }
     }
 
@@ -68,43 +67,21 @@ impl Door {
     }
 }
 
-/// Where sockets are, unless said otherwise: in the directory of the user, or else in that for temporary files.
-fn directory() -> PathBuf {
-    let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_dir());
-    own.unwrap_or_else(std::env::temp_dir)
-}
-
 /// Where the socket for `gannet torus status` of a host of this name is.
 pub fn of_host(name: &str) -> PathBuf {
-    directory().join(format!("{BEGIN}{name}{}", Door::Status.end()))
+    here::directory().join(format!("{SOCKET_BEGIN}{name}{}", Door::Status.end()))
 }
 
-/// The only such socket of a host on this machine.
+/// The only such socket of a host on this machine; for processes the one that the environment names, if it names one.
 ///
 /// # Errors
 /// When there is none, or there are several.
 pub fn only(door: Door) -> Result<PathBuf, Lacking> {
-    let (directory, end) = (directory(), door.end());
-    let is_one = |name: &OsString| {
-        name.to_str().is_some_and(|name| name.starts_with(BEGIN) && name.ends_with(end))
+    let found = match door {
+        Door::Status => here::only(door.end(), |path| door.answers(path)),
+        Door::Processes => here::node(),
     };
-    let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-    // One that was killed has left its socket.
-    let sockets = entries.filter(|entry| is_one(&entry.file_name())).map(|entry| entry.path());
-    let mut found: Vec<PathBuf> = sockets.filter(|path| door.answers(path)).collect();
-    found.sort();
-    match &found[..] {
-        [one] => Ok(one.clone()),
-        [] => Err(Lacking(format!(
-            "no node of a torus runs here: there is no {BEGIN}NAME{end} in {}; start one by `gannet torus node`, or name its socket",
-            directory.display()
-        ))),
-        [first, ..] => Err(Lacking(format!(
-            "{} nodes of a torus run here: name the socket of one, such as {}",
-            found.len(),
-            first.display()
-        ))),
-    }
+    found.map_err(|error| Lacking(error.to_string()))
 }
 
 /// What the host at a socket says.

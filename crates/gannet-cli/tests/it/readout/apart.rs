@@ -143,7 +143,7 @@ pub fn take_recorded(bench: &Bench) -> [Vec<Vec<u8>>; 2] {
 }
 
 /// One run by one process, and one by two, which `builder` lets meet and `gannet` starts, the readout as the first.
-fn two_processes_record_what_one_does(builder: &str, gannet: impl Fn(usize) -> Command) {
+pub fn two_processes_record_what_one_does(builder: &str, gannet: impl Fn(usize) -> Command) {
     let _alone = alone();
     let bench = bench("capture = \"frames.pcap\"", builder, "");
     capture(&bench, 4000);

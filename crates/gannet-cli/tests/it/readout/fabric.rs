@@ -15,7 +15,7 @@ use crate::readout::process::{Bench, Ended, QUIET, Readout, alone, free_address,
 const BACKENDS: [&str; 2] = ["shm", "udp"];
 
 /// Streams that come over `backend`; `fabric` has more keys of the source.
-fn bench(backend: &str, streams: u64, rate_scale: f64, fabric: &str) -> Bench {
+pub fn bench(backend: &str, streams: u64, rate_scale: f64, fabric: &str) -> Bench {
     let place = match backend {
         "shm" => r#""ring""#.to_owned(),
         _ => format!("\"{}\", secret_file = \"secret\"", free_address()),
@@ -46,14 +46,18 @@ tracks = {{ rate_hz = 50.0 }}
 
 /// `gannet emulate` of a configuration.
 fn emulate(bench: &Bench, frames: Option<u64>) -> Child {
-    let mut command = Command::new(gannet());
+    emulate_by(Command::new(gannet()), bench, frames)
+}
+
+/// The same by a command of its own.
+pub fn emulate_by(mut command: Command, bench: &Bench, frames: Option<u64>) -> Child {
     command.arg("emulate").arg(bench.config()).arg("--json");
     frames.into_iter().for_each(|frames| _ = command.args(["--frames", &frames.to_string()]));
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// What an emulator did that has ended with `code`.
-fn sent(output: &Output, code: i32) -> EmulationReport {
+pub fn sent(output: &Output, code: i32) -> EmulationReport {
     assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -66,7 +70,7 @@ fn refusal(bench: &Bench) -> String {
 }
 
 /// Ends a readout when what was sent is in.
-fn stop(readout: Readout) -> Ended {
+pub fn stop(readout: Readout) -> Ended {
     thread::sleep(QUIET);
     let ended = readout.stop();
     assert_eq!(ended.open_books(), [""; 0]);

@@ -15,6 +15,7 @@ mod http;
 mod interruption;
 mod ledger;
 mod namespaces;
+mod over_torus;
 mod pages;
 pub mod process;
 mod raw_streams;

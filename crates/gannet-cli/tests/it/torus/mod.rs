@@ -5,7 +5,7 @@ mod animate;
 mod demo;
 mod faults;
 mod link;
-mod node;
+pub mod node;
 mod plan;
 mod simulate;
 mod survival;

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::torus::text;
 
 /// A machine of hosts on this one, killed when this is dropped.
-struct Hosts {
+pub struct Hosts {
     directory: tempfile::TempDir,
     children: Vec<Child>,
 }
@@ -58,14 +58,14 @@ fn cable(from: usize, to: usize, number: u16) -> [String; 2] {
 }
 
 impl Hosts {
-    /// So many in a ring.
-    fn ring(hosts: usize) -> Self {
+    /// So many in a ring, at addresses of this number on.
+    pub fn ring(first: usize, hosts: usize) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let key = key(directory.path(), "key", 0o600);
         let mut ports = vec![Vec::new(); hosts];
         for from in 0..hosts {
             let to = (from + 1) % hosts;
-            let [near, far] = cable(from, to, from as u16);
+            let [near, far] = cable(first + from, first + to, from as u16);
             ports[from].push(near);
             ports[to].push(far);
         }
@@ -79,6 +79,21 @@ impl Hosts {
         };
         let children = ports.iter().enumerate().map(start).collect();
         Self { directory, children }
+    }
+
+    /// Waits until all of them are one machine, of this lattice.
+    pub fn become_a_machine(&self, lattice: &str) {
+        let others = self.children.len() - 1;
+        for host in 0..self.children.len() {
+            self.wait_for(host, "a machine", |it| {
+                it["lattice"] == lattice && answered(it) == others
+            });
+        }
+    }
+
+    /// The socket of a host for processes.
+    pub fn processes(&self, host: usize) -> PathBuf {
+        self.directory.path().join(format!("n{host}.processes"))
     }
 
     fn ask(&self, host: usize, arguments: &[&str]) -> Output {
@@ -118,7 +133,7 @@ fn faults(status: &Value) -> String {
 
 #[test]
 fn hosts_become_a_machine_and_tell_who_hangs_who_dies_and_who_is_back() {
-    let mut hosts = Hosts::ring(4);
+    let mut hosts = Hosts::ring(0, 4);
     for host in 0..4 {
         let status =
             hosts.wait_for(host, "a machine", |it| it["lattice"] == "4x1x1" && answered(it) == 3);

@@ -9,13 +9,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gannet_fabric::clop::Backend;
-use gannet_fabric::meet::{Meet, OverOfi, OverShm, OverUdp, Reception, Strangers};
+use gannet_fabric::meet::{Meet, OverOfi, OverShm, OverTorus, OverUdp, Reception, Strangers};
 use gannet_fabric::messenger::Messenger;
 use gannet_readout::remote::{BuilderEnd, Event};
 use gannet_trigger::Item;
 use gannet_wire::record::Record;
 
-use super::{Meeting, REST, Shared, over_ofi};
+use super::{Meeting, REST, Shared, over_ofi, over_torus};
 use crate::config::{BuilderConfig, Plan};
 use crate::run::RunError;
 
@@ -27,6 +27,7 @@ pub(in crate::run) enum Listening {
     Shm(OverShm, <OverShm as Meet>::Listener),
     Udp(OverUdp, <OverUdp as Meet>::Listener),
     Ofi(OverOfi, <OverOfi as Meet>::Listener),
+    Torus(OverTorus, <OverTorus as Meet>::Listener),
 }
 
 impl Listening {
@@ -52,6 +53,11 @@ impl Listening {
                 let place = over_ofi(config);
                 let listener = place.listen().map_err(refuse)?;
                 Self::Ofi(place, listener)
+            }
+            Backend::Torus => {
+                let place = over_torus(config);
+                let listener = place.listen().map_err(refuse)?;
+                Self::Torus(place, listener)
             }
         })
     }
@@ -102,6 +108,7 @@ impl<I: Item + Record> BuilderLink<I> {
             Listening::Shm(place, listener) => self.serve(place, listener),
             Listening::Udp(place, listener) => self.serve(place, listener),
             Listening::Ofi(place, listener) => self.serve(place, listener),
+            Listening::Torus(place, listener) => self.serve(place, listener),
         }
     }
 

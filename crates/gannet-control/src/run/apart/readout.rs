@@ -12,7 +12,7 @@ use gannet_readout::remote::{LinkError, ReadoutEnd};
 use gannet_trigger::Item;
 use gannet_wire::record::Record;
 
-use super::{Meeting, REST, Shared, over_ofi};
+use super::{Meeting, REST, Shared, over_ofi, over_torus};
 
 /// Time after which a readout looks for the builder again.
 const RETRY: Duration = Duration::from_millis(100);
@@ -56,10 +56,12 @@ impl<I: Item + Record, N: Fn(u32)> ReadoutLink<I, N> {
     pub fn run(self) {
         let config = &self.meeting.config;
         let (listen, ofi) = (config.listen.clone(), over_ofi(config));
+        let torus = over_torus(config);
         match config.backend {
             Backend::Shm => self.serve_all(&OverShm(listen.into())),
             Backend::Udp => self.serve_all(&OverUdp(listen)),
             Backend::Ofi => self.serve_all(&ofi),
+            Backend::Torus => self.serve_all(&torus),
         }
     }
 

@@ -4,8 +4,8 @@
 //! number of the process, and address. What they may do is said with it ([`Reach`]). What happens is told by
 //! [`User::poll`], and [`User::wait`] sleeps until something has.
 //!
-//! Nothing waits but [`User::connect`], [`User::register`] and [`User::deregister`], for the node of this host, and no longer than a few
-//! seconds. When that node ends, all that is under way is told to have failed.
+//! Nothing waits but [`User::connect`], [`User::register`], [`User::view`] and [`User::deregister`], for the node of this host, and no longer than a
+//! few seconds. When that node ends, all that is under way is told to have failed.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,16 +13,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use gannet_fabric::JoinError;
-use gannet_fabric::local::{ENTRIES, Line, Reader, RingMemory, Writer, connected};
 use gannet_lattice::{Lattice, Node};
 use gannet_memory::{Access, SharedRegion};
-use gannet_wire::torus_user::{self, Message, Outcome, Post, Refused, WORDS};
+use gannet_wire::torus_user::{self, Message, Operation, POSTS_MAX, Post, Refused, WORDS};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use thiserror::Error;
 
-pub use gannet_wire::torus_user::Reach;
+use crate::exchange::JoinError;
+use crate::local::{ENTRIES, Line, Reader, RingMemory, Writer, connected};
+
+pub use gannet_wire::torus_user::{Outcome, Reach};
 
 /// How long the node of this host is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -59,6 +60,10 @@ impl From<Errno> for UserError {
 /// Memory that is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionId(u32);
+
+/// A part of memory that others reach at an address of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct View(u32);
 
 /// A PUT or GET that was posted; unique among the last four billion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -118,6 +123,13 @@ pub struct Place {
     pub node: Node,
 }
 
+/// What a number of this process stands for.
+#[derive(Debug)]
+enum Held {
+    Memory(SharedRegion),
+    View,
+}
+
 /// A process that uses the node of its host.
 #[derive(Debug)]
 pub struct User {
@@ -127,8 +139,10 @@ pub struct User {
     wake: OwnedFd,
     woken: OwnedFd,
     process: u16,
+    /// Entries of the ring for completions.
+    entries: u64,
     place: Option<Place>,
-    regions: Vec<Option<SharedRegion>>,
+    regions: Vec<Option<Held>>,
     under_way: BTreeSet<u32>,
     next_request: u32,
     looks: u32,
@@ -173,16 +187,54 @@ impl User {
         address: u64,
         reach: Reach,
     ) -> Result<RegionId, UserError> {
-        let free = self.regions.iter().position(Option::is_none).unwrap_or(self.regions.len());
-        let (region, bytes) = (free as u32, memory.len() as u64);
+        let (region, bytes) = (self.free_number(), memory.len() as u64);
         let file = memory.descriptor(Access::Write)?;
         let register = Message::Register { region, reach, bytes, address };
         self.ask(&register, Some(file.as_fd()), Message::Registered { region })?;
+        self.regions[region as usize] = Some(Held::Memory(memory));
+        Ok(RegionId(region))
+    }
+
+    /// Lets others reach `bytes` bytes of a region from `offset` on at a virtual address of their own, which has the same place in
+    /// a page as the first of them.
+    ///
+    /// # Errors
+    /// When the node refuses it, or has ended.
+    pub fn view(
+        &mut self,
+        of: RegionId,
+        (offset, bytes): (u64, u64),
+        address: u64,
+        reach: Reach,
+    ) -> Result<View, UserError> {
+        let (region, RegionId(of)) = (self.free_number(), of);
+        let view = Message::View { region, reach, bytes, address, offset, of };
+        self.ask(&view, None, Message::Registered { region })?;
+        self.regions[region as usize] = Some(Held::View);
+        Ok(View(region))
+    }
+
+    /// Takes a view back, without waiting for the node to do so.
+    ///
+    /// # Errors
+    /// When the node has ended, or does not listen.
+    pub fn close_view(&mut self, view: View) -> Result<(), UserError> {
+        let View(region) = view;
+        self.regions[region as usize] = None;
+        // The node takes messages in their order: whatever gets this number next comes behind this one.
+        match self.line.send(&Message::Deregister { region }, None, false) {
+            Ok(true) => Ok(()),
+            _ => Err(UserError::Ended),
+        }
+    }
+
+    /// A number that nothing has.
+    fn free_number(&mut self) -> u32 {
+        let free = self.regions.iter().position(Option::is_none).unwrap_or(self.regions.len());
         if free == self.regions.len() {
             self.regions.push(None);
         }
-        self.regions[free] = Some(memory);
-        Ok(RegionId(region))
+        free as u32
     }
 
     /// Gives memory back, which others cannot reach from now on, once nothing of it is under way.
@@ -193,7 +245,8 @@ impl User {
     /// # Panics
     /// When there is no such region.
     pub fn deregister(&mut self, region: RegionId) -> Result<SharedRegion, UserError> {
-        let memory = self.regions[region.0 as usize].take().expect("the region is registered");
+        let held = self.regions[region.0 as usize].take();
+        let Some(Held::Memory(memory)) = held else { panic!("the region is registered") };
         let RegionId(region) = region;
         self.ask(&Message::Deregister { region }, None, Message::Deregistered { region })?;
         Ok(memory)
@@ -204,7 +257,10 @@ impl User {
     /// # Panics
     /// When there is no such region.
     pub fn region(&self, region: RegionId) -> &SharedRegion {
-        self.regions[region.0 as usize].as_ref().expect("the region is registered")
+        match &self.regions[region.0 as usize] {
+            Some(Held::Memory(memory)) => memory,
+            _ => panic!("the region is registered"),
+        }
     }
 
     /// Posts a PUT of `length` bytes, of which the other process is told with `tag`. They may not be changed before it is done.
@@ -218,7 +274,20 @@ impl User {
         length: u32,
         tag: u32,
     ) -> Result<Request, UserError> {
-        self.post(false, source, target, length, tag)
+        self.post(Operation::Put, source, target, length, tag)
+    }
+
+    /// Posts a PUT of `length` bytes of which the other process is told nothing. They may not be changed before it is done.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn put_quietly(
+        &mut self,
+        source: Local,
+        target: Remote,
+        length: u32,
+    ) -> Result<Request, UserError> {
+        self.post(Operation::QuietPut, source, target, length, 0)
     }
 
     /// Posts a GET of `length` bytes. They mean nothing before it is done.
@@ -231,12 +300,12 @@ impl User {
         target: Local,
         length: u32,
     ) -> Result<Request, UserError> {
-        self.post(true, target, source, length, 0)
+        self.post(Operation::Get, target, source, length, 0)
     }
 
     fn post(
         &mut self,
-        is_get: bool,
+        operation: Operation,
         local: Local,
         remote: Remote,
         length: u32,
@@ -252,13 +321,20 @@ impl User {
         self.next_request = request.wrapping_add(1);
         let Remote { node: Node(node), process, address } = remote;
         let Local { region: RegionId(region), offset } = local;
-        let post = Post { is_get, request, node, process, address, region, offset, length, tag };
+        let post = Post { operation, request, node, process, address, region, offset, length, tag };
         self.posts.push(post.into());
         self.under_way.insert(request);
         if self.posts.must_wake() {
             rustix::io::write(&self.wake, &1u64.to_ne_bytes())?;
         }
         Ok(Request(request))
+    }
+
+    /// Arrivals that find room while none is taken, as long as no more than [`POSTS_MAX`] posts are under way or have completions that were not
+    /// taken.
+    pub fn arrivals_max(&self) -> u64 {
+        // The node knows of all but a quarter of what was taken. One more would say how many were missed.
+        self.entries - self.entries / 4 - (POSTS_MAX + 2).min(self.entries / 2)
     }
 
     /// Posts that are not done.
@@ -337,7 +413,7 @@ impl User {
     }
 
     /// Hears what the node says unasked.
-    fn hear(&mut self) {
+    pub(super) fn hear(&mut self) {
         self.looks = 0;
         while !self.has_ended {
             match self.line.receive(false) {
@@ -390,9 +466,9 @@ impl User {
             }
             _ => return Err(nonsense()),
         };
-        let completions = match next(&line)? {
+        let (completions, entries) = match next(&line)? {
             (Message::Completions { entries }, Some(file)) => {
-                Reader::new(ring(file, entries)?, entries as usize)
+                (Reader::new(ring(file, entries)?, entries as usize), entries.into())
             }
             _ => return Err(nonsense()),
         };
@@ -408,6 +484,7 @@ impl User {
             wake,
             woken,
             process,
+            entries,
             place: None,
             regions: Vec::new(),
             under_way: BTreeSet::new(),
