@@ -103,7 +103,7 @@ fn a_window_begins_anywhere_and_has_millions_of_bytes() {
     for endpoint in [&mut near, &mut far] {
         endpoint.add_region(SharedRegion::new(1 << 23).unwrap()).unwrap();
     }
-    let sent: Vec<u8> = (0..bytes).map(|at| (at * 31 >> 3) as u8).collect();
+    let sent: Vec<u8> = (0..bytes).map(|at| ((at * 31) >> 3) as u8).collect();
     near.region(REGION).write(3, &sent);
     assert_eq!(near.facts().done_is, Level::Placed);
     let start = Local { region: REGION, offset: 1_234_567 };
