@@ -42,7 +42,7 @@ fn host(number: usize, ports: &[Box<dyn Port + Send>]) -> Host {
         name: Name::of(&format!("n{number:02}")),
         ports: named.collect(),
         key: Key([1; 32]),
-        protects: number % 2 == 0,
+        protects: number.is_multiple_of(2),
         watchdog_ns: PATIENCE.watchdog_ns,
         lattice: None,
         settle_ns: 300_000_000,
