@@ -199,7 +199,7 @@ mod tests {
     fn addresses_begin_pages_and_leave_room() {
         for bytes in [1, PAGE, 4 << 30] {
             let drawn: Vec<u64> = (0..100).map(|_| address_for(bytes).unwrap()).collect();
-            let is_address = |it: &u64| it % PAGE == 0 && it + bytes <= 1 << ADDRESS_BITS;
+            let is_address = |it: &u64| it.is_multiple_of(PAGE) && it + bytes <= 1 << ADDRESS_BITS;
             assert!(drawn.iter().all(is_address), "{drawn:x?}");
             assert!(drawn.iter().any(|it| it >> 40 != 0), "high ones are drawn too");
         }
