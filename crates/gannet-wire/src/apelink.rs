@@ -51,9 +51,9 @@ pub const WORD_LEN: usize = 16;
 pub const PAYLOAD_LEN_MAX: usize = 4096;
 /// Most words of payload in a packet on a line of words.
 pub const PAYLOAD_WORDS_MAX: usize = PAYLOAD_LEN_MAX / WORD_LEN;
-/// Most words of payload in a packet of a [frame](frame): as many as the size in its header can tell. Ours.
+/// Most words of payload in a packet of a [frame]: as many as the size in its header can tell. Ours.
 pub const FRAMED_WORDS_MAX: usize = ((1 << 14) - 1) / WORD_LEN;
-/// Most bytes of payload in a packet of a [frame](frame).
+/// Most bytes of payload in a packet of a [frame].
 pub const FRAMED_LEN_MAX: usize = FRAMED_WORDS_MAX * WORD_LEN;
 /// Words of a packet beside its payload: MAGIC, START, header and footer.
 pub const FRAMING_WORDS: usize = 4;
