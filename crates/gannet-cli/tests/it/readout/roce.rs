@@ -114,6 +114,8 @@ fn frames(bench: &Bench, count: u64) -> Vec<Vec<u8>> {
 fn heard(bench: &Bench, count: u64) -> Vec<Vec<u8>> {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(QUIET)).unwrap();
+    // What the system gives at most: this thread may not run for a while.
+    rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 4 << 20).unwrap();
     let emulation = bench.emulate(socket.local_addr().unwrap(), Some(count));
     let mut frames = Vec::new();
     let mut buffer = vec![0; 1 << 16];
