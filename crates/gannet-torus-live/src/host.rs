@@ -285,6 +285,8 @@ impl Host {
         }
         (self.node, self.shape) = next.unzip();
         self.probing = None;
+        // Nothing of the node before is under way any more.
+        (self.has_turned, self.resend_at) = (false, None);
         if let Some(node) = &mut self.node {
             std::mem::swap(node.engine_mut().memory_mut(), &mut self.memory);
         }
