@@ -360,7 +360,7 @@ impl Speaker for Host {
         }
         let direction = self.member.direction(port);
         let Some((direction, node)) = direction.zip(self.node.as_mut()) else { return Ok(()) };
-        let Some(frame) = self.member.proved(port, frame) else { return Ok(()) };
+        let Some(frame) = self.member.proved(port, frame, now) else { return Ok(()) };
         node.accept(direction, frame, now)?;
         self.member.hear_frame(port, now);
         Ok(())

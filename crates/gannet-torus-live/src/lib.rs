@@ -15,6 +15,7 @@ pub mod drill;
 mod driver;
 mod host;
 pub mod identity;
+mod losses;
 pub mod member;
 pub mod memory;
 pub mod neighbour;

@@ -10,13 +10,14 @@
 use std::collections::VecDeque;
 
 use gannet_wire::Record;
-use gannet_wire::neighbour::{Identity, Item, Message, SEALED_AT, emit_sealed_head};
+use gannet_wire::neighbour::{Identity, Item, Message, PortState, SEALED_AT, emit_sealed_head};
 use snow::params::NoiseParams;
 use snow::{Builder, HandshakeState, StatelessTransportState};
 
 use crate::identity::Key;
+use crate::losses::Losses;
 use crate::patience::{beat_ns, silence_ns};
-use crate::protection::{Protection, Refusal};
+use crate::protection::{Protection, Refusal, Taken};
 
 /// Pattern and primitives of the handshake.
 const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
@@ -39,6 +40,8 @@ pub enum News {
     Heard(bool),
     /// It says that it hears this end, or does not.
     Hears(bool),
+    /// Much of what it sends is lost, or no longer.
+    Lossy,
     /// It says this.
     Said(Item),
     /// Somebody who says to be it does not know the key.
@@ -68,8 +71,8 @@ struct Session {
     sent: u64,
     /// Greatest number of a sealed message that was taken.
     taken: Option<u64>,
-    /// What proves frames of the link, if either end wants that.
-    protection: Option<Protection>,
+    /// What numbers frames of the link, and proves them if either end wants that.
+    protection: Protection,
 }
 
 /// A handshake under way.
@@ -105,13 +108,14 @@ pub struct Neighbour {
     /// Whose handshake was opened last, and when.
     opened_at: u64,
     items: VecDeque<Item>,
+    losses: Losses,
     refused: Refused,
     room: Box<[u8]>,
 }
 
 impl Neighbour {
     /// The end of a cable at `own`, of a machine with `key`. The other end is not heard any more when it has been silent for
-    /// six tenths of the watchdog.
+    /// nine sixteenths of the watchdog.
     pub fn new(own: Identity, key: Key, watchdog_ns: u64) -> Self {
         Self {
             own,
@@ -131,6 +135,7 @@ impl Neighbour {
             framed_at: None,
             opened_at: 0,
             items: VecDeque::new(),
+            losses: Losses::new(watchdog_ns),
             refused: Refused::default(),
             room: vec![0; MESSAGE_MAX].into(),
         }
@@ -156,6 +161,21 @@ impl Neighbour {
         self.is_heard && self.hears
     }
 
+    /// Whether much of what the other end sends is lost.
+    pub fn is_lossy(&self) -> bool {
+        self.losses.is_lossy()
+    }
+
+    /// How far the cable is, as this end knows it.
+    pub fn state(&self) -> PortState {
+        match (self.is_heard, self.hears, self.is_lossy()) {
+            (true, true, true) => PortState::Lossy,
+            (true, true, false) => PortState::Up,
+            (true, false, _) => PortState::OneWay,
+            (false, ..) => PortState::Silent,
+        }
+    }
+
     /// Datagrams that were no use.
     pub fn refused(&self) -> Refused {
         self.refused
@@ -173,21 +193,26 @@ impl Neighbour {
         !self.items.is_empty()
     }
 
-    /// Writes what proves the frame that the first `len` bytes of `frame` are behind it, if either end wants that, and gives the
-    /// length of both; 0 where it cannot be proved.
+    /// Writes number and proof of the frame that the first `len` bytes of `frame` are behind it, and gives the length of both; 0 where
+    /// nobody was met.
     pub fn prove(&mut self, frame: &mut [u8], len: usize) -> usize {
-        match self.session.as_mut().map(|session| &mut session.protection) {
-            Some(Some(protection)) => protection.prove(frame, len),
-            Some(None) => len,
-            None => 0,
-        }
+        self.session.as_mut().map_or(0, |session| session.protection.prove(frame, len))
     }
 
     /// The frame of the link that has come, if it is one of the other end.
-    pub fn proved<'a>(&mut self, bytes: &'a [u8]) -> Option<&'a [u8]> {
-        let Some(protection) = &mut self.session.as_mut()?.protection else { return Some(bytes) };
-        match protection.check(bytes) {
-            Ok(frame) => return Some(frame),
+    pub fn proved<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        now: u64,
+        news: &mut dyn FnMut(News),
+    ) -> Option<&'a [u8]> {
+        match self.session.as_mut()?.protection.check(bytes) {
+            Ok(Taken { frame, is_behind_gap }) => {
+                if self.losses.frame(is_behind_gap, now) {
+                    news(News::Lossy);
+                }
+                return Some(frame);
+            }
             Err(Refusal::Forged) => self.refused.forged += 1,
             Err(Refusal::Stale) => self.refused.stale += 1,
         }
@@ -313,8 +338,10 @@ impl Neighbour {
     /// The session that follows from a handshake that is over.
     fn agreed(&self, state: HandshakeState, other: Identity, opens: bool) -> Option<Session> {
         let wanted = self.own.protects || other.protects;
-        let protection =
-            wanted.then(|| Protection::new(&self.key, state.get_handshake_hash(), opens));
+        let protection = match wanted {
+            true => Protection::new(&self.key, state.get_handshake_hash(), opens),
+            false => Protection::none(),
+        };
         let seal = state.into_stateless_transport_mode().ok()?;
         Some(Session { other, seal, sent: 0, taken: None, protection })
     }
@@ -329,6 +356,7 @@ impl Neighbour {
             return self.heard_at = now;
         }
         self.items.clear();
+        self.losses = Losses::new(self.watchdog_ns);
         self.hears = false;
         let was_heard = std::mem::replace(&mut self.is_heard, true);
         self.heard_at = now;

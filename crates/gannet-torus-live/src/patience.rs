@@ -30,7 +30,7 @@ pub(crate) const fn beat_ns(watchdog_ns: u64) -> u64 {
 
 /// For how long an end may be silent before it counts as dead, for a watchdog, ns: what is left is for telling it.
 pub(crate) const fn silence_ns(watchdog_ns: u64) -> u64 {
-    watchdog_ns / 5 * 3
+    watchdog_ns / 16 * 9
 }
 
 /// What a user says of time.
@@ -52,7 +52,7 @@ impl Default for Patience {
 impl Patience {
     /// Configuration of a node whose cables all carry frames of `frame_bytes`, with `window_bytes` under way on each.
     ///
-    /// A neighbour counts as dead when it has been silent for six tenths of the watchdog, in which it says something four
+    /// A neighbour counts as dead when it has been silent for nine sixteenths of the watchdog, in which it says something four
     /// times at least: so a host may be kept from running for more than four tenths of the watchdog without being given up.
     /// A packet fills a frame, or an equal part of one.
     pub fn configure(

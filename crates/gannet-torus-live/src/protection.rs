@@ -1,7 +1,7 @@
-//! The proof behind a frame: who does not know the key of the machine can neither make a frame up on a cable, nor change
-//! or repeat one.
+//! What lies behind each frame: its number, by which losses are seen, and the proof that its sender knows the key of the machine,
+//! so that nobody else can make a frame up on a cable, nor change or repeat one.
 //!
-//! The tag is that of ChaCha20-Poly1305 (RFC 8439) over the frame as associated data, with the number as nonce. The keys of both
+//! The proof is left out, and zero, where no end of a cable wants it. Its tag is that of ChaCha20-Poly1305 (RFC 8439) over the frame as associated data, with the number as nonce. The keys of both
 //! ways follow from the key of the machine and from the handshake (HKDF, RFC 5869), so that each session has its own. Frames
 //! can be read by others, as bytes of a cable can.
 
@@ -22,16 +22,36 @@ pub enum Refusal {
     Stale,
 }
 
-/// Proofs of the frames of a session, both ways.
+/// A frame that is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken<'a> {
+    /// Its bytes, without what lies behind them.
+    pub frame: &'a [u8],
+    /// Whether frames that were sent before it have not come.
+    pub is_behind_gap: bool,
+}
+
+/// Keys that prove frames of this end, and of the other one.
 #[derive(Debug)]
-pub struct Protection {
+struct Keys {
     own: LessSafeKey,
     other: LessSafeKey,
+}
+
+/// Numbers and proofs of the frames of a session, both ways.
+#[derive(Debug, Default)]
+pub struct Protection {
+    keys: Option<Keys>,
     sent: u64,
     taken: u64,
 }
 
 impl Protection {
+    /// Numbers alone.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
     /// For the session of a handshake with this hash, which this end has opened or answered.
     pub fn new(key: &Key, handshake: &[u8], opens: bool) -> Self {
         let secret = Salt::new(HKDF_SHA256, handshake).extract(&key.0);
@@ -42,10 +62,10 @@ impl Protection {
                 LessSafeKey::new(UnboundKey::from(expanded.expect("a key is not too long")))
             });
         let (own, other) = if opens { (of_opener, of_answerer) } else { (of_answerer, of_opener) };
-        Self { own, other, sent: 0, taken: 0 }
+        Self { keys: Some(Keys { own, other }), ..Self::default() }
     }
 
-    /// Writes the proof behind the first `len` bytes of `frame`, and gives the length of both; 0 where it finds no room.
+    /// Writes number and proof behind the first `len` bytes of `frame`, and gives the length of both; 0 where it finds no room.
     pub fn prove(&mut self, frame: &mut [u8], len: usize) -> usize {
         let Some((frame, proof)) =
             frame.get_mut(..len + PROOF_LEN).map(|all| all.split_at_mut(len))
@@ -53,30 +73,38 @@ impl Protection {
             return 0;
         };
         self.sent += 1;
+        let (number, place) = proof.split_at_mut(NUMBER_LEN);
+        number.copy_from_slice(&self.sent.to_le_bytes());
+        let Some(keys) = &self.keys else {
+            place.fill(0);
+            return len + PROOF_LEN;
+        };
         let (nonce, aad) = (nonce(self.sent), Aad::from(&*frame));
-        let Ok(tag) = self.own.seal_in_place_separate_tag(nonce, aad, &mut []) else { return 0 };
-        proof[..NUMBER_LEN].copy_from_slice(&self.sent.to_le_bytes());
-        proof[NUMBER_LEN..].copy_from_slice(tag.as_ref());
+        let Ok(tag) = keys.own.seal_in_place_separate_tag(nonce, aad, &mut []) else { return 0 };
+        place.copy_from_slice(tag.as_ref());
         len + PROOF_LEN
     }
 
-    /// The frame of which `bytes` has the proof, too.
+    /// The frame of which `bytes` has number and proof, too.
     ///
     /// # Errors
     /// When it is to be dropped.
-    pub fn check<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Refusal> {
+    pub fn check<'a>(&mut self, bytes: &'a [u8]) -> Result<Taken<'a>, Refusal> {
         let (rest, tag) = bytes.split_last_chunk().ok_or(Refusal::Forged)?;
         let (frame, number) = rest.split_last_chunk().ok_or(Refusal::Forged)?;
         let number = u64::from_le_bytes(*number);
         if number <= self.taken {
             return Err(Refusal::Stale);
         }
-        let aad = Aad::from(frame);
-        self.other
-            .open_in_place_separate_tag(nonce(number), aad, Tag::from(*tag), &mut [], 0..)
-            .map_err(|_| Refusal::Forged)?;
+        if let Some(Keys { other, .. }) = &self.keys {
+            let aad = Aad::from(frame);
+            other
+                .open_in_place_separate_tag(nonce(number), aad, Tag::from(*tag), &mut [], 0..)
+                .map_err(|_| Refusal::Forged)?;
+        }
+        let is_behind_gap = number > self.taken + 1;
         self.taken = number;
-        Ok(frame)
+        Ok(Taken { frame, is_behind_gap })
     }
 }
 
@@ -105,15 +133,26 @@ mod tests {
     #[test]
     fn frames_are_taken_once_and_in_their_order() {
         let (mut near, mut far) = pair();
+        let taken = |frame, is_behind_gap| Ok(Taken { frame, is_behind_gap });
         let frames = [&b"first"[..], b"", b"third"].map(|frame| (frame, proved(&mut near, frame)));
-        assert_eq!(far.check(&frames[0].1), Ok(frames[0].0));
+        assert_eq!(far.check(&frames[0].1), taken(frames[0].0, false));
         assert_eq!(far.check(&frames[0].1), Err(Refusal::Stale));
-        assert_eq!(far.check(&frames[2].1), Ok(frames[2].0), "one may be lost");
+        assert_eq!(far.check(&frames[2].1), taken(frames[2].0, true), "one may be lost");
         assert_eq!(far.check(&frames[1].1), Err(Refusal::Stale), "it is too late");
         let back = proved(&mut far, b"back");
-        assert_eq!(near.check(&back), Ok(&b"back"[..]));
+        assert_eq!(near.check(&back), taken(b"back", false));
         let again = proved(&mut near, b"again");
         assert_eq!(near.check(&again), Err(Refusal::Forged), "it is of this end");
+    }
+
+    #[test]
+    fn without_keys_frames_are_only_numbered() {
+        let (mut near, mut far) = (Protection::none(), Protection::none());
+        let frames = [&b"first"[..], b"second", b"third"].map(|frame| proved(&mut near, frame));
+        let gap = |taken: Result<Taken, _>| taken.map(|taken| taken.is_behind_gap);
+        assert_eq!(gap(far.check(&frames[0])), Ok(false));
+        assert_eq!(gap(far.check(&frames[2])), Ok(true));
+        assert_eq!(gap(far.check(&frames[2])), Err(Refusal::Stale));
     }
 
     #[test]
@@ -128,7 +167,8 @@ mod tests {
         for len in 0..good.len() {
             assert_eq!(far.check(&good[..len]), Err(Refusal::Forged), "{len} bytes");
         }
-        assert_eq!(far.check(&good), Ok(&[5; 40][..]), "what was refused has left no trace");
+        let taken = Taken { frame: &[5; 40], is_behind_gap: false };
+        assert_eq!(far.check(&good), Ok(taken), "what was refused has left no trace");
     }
 
     #[test]

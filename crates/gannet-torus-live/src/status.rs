@@ -1,6 +1,6 @@
 //! What a host knows of the machine, for people.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 
 use gannet_lattice::{Direction, Lattice, Node};
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::driver::{Driver, PortCounters};
 use crate::host::Host;
+use crate::neighbour::Neighbour;
 use crate::users::Counters;
 
 /// What a host knows of the machine.
@@ -66,7 +67,7 @@ pub struct Port {
     pub name: String,
     /// `X+` to `Z-`; none where it leads to no neighbour of the lattice.
     pub direction: Option<String>,
-    /// `silent`, `one-way` or `up`.
+    /// `silent`, `one-way`, `up` or `lossy`.
     pub state: String,
     /// Host and port that were last met there.
     pub other: Option<String>,
@@ -140,8 +141,9 @@ impl Status {
             ));
         }
         if let Some((order, lattice)) = order.zip(lattice) {
-            faults.extend(dead(order, lattice, &names));
+            faults.extend(dead(host, order, lattice, &names));
         }
+        faults.extend(lossy(host, &names));
         faults.extend(memory.wrong_cables(host, &names));
         memory.since.retain(|text, _| faults.contains(text));
         let fault = |text: String| {
@@ -221,9 +223,34 @@ fn told(host: &Host, names: &Names) -> Vec<String> {
     ports.map(|(port, what)| format!("{}: {what}", own(port))).collect()
 }
 
-/// What of the machine is dead.
-fn dead(order: &Order, lattice: Lattice, names: &Names) -> Vec<String> {
+/// Ends of cables at which much of what the other end sends is lost, and those other ends.
+fn lossy_ends(host: &Host) -> impl Iterator<Item = [(HostId, u16); 2]> {
+    host.member().adverts().flat_map(|advert| {
+        let ports = advert.ports.iter().filter(|port| port.state == PortState::Lossy);
+        ports.filter_map(|port| Some([(advert.host, port.port), port.other?]))
+    })
+}
+
+/// Cables that lose too much.
+fn lossy(host: &Host, names: &Names) -> Vec<String> {
+    let words = |[here, there]: [(HostId, u16); 2]| {
+        let (here, there) = (names.port(here.0, here.1), names.port(there.0, there.1));
+        format!(
+            "the cable from {there} to {here} loses frames on that way; packets avoid it where they can; look after its \
+             plugs, or use another one"
+        )
+    };
+    lossy_ends(host).map(words).collect()
+}
+
+/// What of the machine is dead, but for what is only avoided.
+fn dead(host: &Host, order: &Order, lattice: Lattice, names: &Names) -> Vec<String> {
     let mut faults = Vec::new();
+    let lossy: BTreeSet<(HostId, u16)> = lossy_ends(host).flatten().collect();
+    let is_lossy = |node: Node, direction: Direction| {
+        let OrderNode { host, ports, .. } = order.nodes[node.index()];
+        ports[direction.index()].is_some_and(|port| lossy.contains(&(host, port.into())))
+    };
     let end = |node: Node, direction: Direction| {
         let OrderNode { host, ports, .. } = order.nodes[node.index()];
         match ports[direction.index()] {
@@ -243,6 +270,9 @@ fn dead(order: &Order, lattice: Lattice, names: &Names) -> Vec<String> {
         for dimension in lattice.dimensions().filter(|dimension| it.dead >> dimension & 1 == 1) {
             let direction = Direction::of(dimension, true);
             let other = lattice.neighbour(node, direction);
+            if is_lossy(node, direction) && is_lossy(other, direction.opposite()) {
+                continue;
+            }
             let (from, to) = (end(node, direction), end(other, direction.opposite()));
             faults.push(format!("the cable from {from} to {to} carries nothing"));
         }
@@ -290,11 +320,7 @@ impl Port {
         let direction = member.direction(port);
         let link = direction.and_then(|direction| host.node()?.link(direction));
         let neighbour = member.neighbour(port);
-        let state = match neighbour {
-            Some(neighbour) if neighbour.is_up() => PortState::Up,
-            Some(neighbour) if neighbour.is_heard() => PortState::OneWay,
-            _ => PortState::Silent,
-        };
+        let state = neighbour.map(Neighbour::state).unwrap_or_default();
         let messages = neighbour.map(|neighbour| neighbour.refused()).unwrap_or_default();
         Self {
             name: member.setup().ports[port].0.to_string(),
@@ -303,6 +329,7 @@ impl Port {
                 PortState::Silent => "silent",
                 PortState::OneWay => "one-way",
                 PortState::Up => "up",
+                PortState::Lossy => "lossy",
             }
             .into(),
             other: neighbour.and_then(|it| it.other()).map(|other| other.place().to_string()),

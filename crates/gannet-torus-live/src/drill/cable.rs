@@ -1,12 +1,13 @@
-//! Cables of a drill, which can be cut where they meet the socket.
+//! Cables of a drill, which can be harmed where they meet the socket.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use gannet_lattice::{Direction, Lattice};
+use gannet_measure::random::Random;
 
 use crate::port::Port;
 use crate::udp::UdpPort;
@@ -15,12 +16,34 @@ use crate::udp::UdpPort;
 const FRAME_BYTES: usize = 8972;
 /// First UDP port of the cables.
 const PORT: u16 = 4700;
+/// What is lost of a cable that loses frames.
+const LOSS: f64 = 0.05;
 
 /// A cable between two ports of hosts, by their numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Cable {
     pub(super) ends: [(usize, usize); 2],
-    is_cut: Arc<AtomicBool>,
+    state: Arc<AtomicU8>,
+}
+
+/// What a cable carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Carries {
+    /// All.
+    All,
+    /// Nothing.
+    Nothing,
+    /// Nothing to its second end.
+    OneWay,
+    /// Nineteen of twenty frames.
+    Most,
+}
+
+impl Carries {
+    fn of(state: u8) -> Self {
+        [Self::All, Self::Nothing, Self::OneWay, Self::Most][usize::from(state)]
+    }
 }
 
 /// The cables of a lattice, and those at the ports of each host, by their numbers.
@@ -33,7 +56,7 @@ pub(super) fn lay(lattice: Lattice) -> (Vec<Cable>, Vec<Vec<usize>>) {
     let cables = lattice.cables().enumerate().map(|(number, it)| {
         let other = lattice.neighbour(it.from, Direction::of(it.dimension, true));
         let ends = [it.from, other].map(|node| plug(node.index(), number));
-        Cable { ends, is_cut: Arc::default() }
+        Cable { ends, state: Arc::default() }
     });
     (cables.collect(), at)
 }
@@ -45,31 +68,34 @@ fn address((host, port): (usize, usize)) -> SocketAddr {
 }
 
 impl Cable {
-    /// Cuts it, or mends it.
-    pub(super) fn cut(&self, is_cut: bool) {
-        self.is_cut.store(is_cut, Ordering::Release);
+    /// Breaks it, or mends it.
+    pub(super) fn set(&self, state: Carries) {
+        self.state.store(state as u8, Ordering::Release);
     }
 
     /// Its end at a host and port.
     ///
     /// # Errors
     /// When the system gives no socket.
-    pub(super) fn open(&self, end: (usize, usize)) -> io::Result<CutPort> {
-        let other = if self.ends[0] == end { self.ends[1] } else { self.ends[0] };
+    pub(super) fn open(&self, end: (usize, usize)) -> io::Result<FrailPort> {
+        let is_second = self.ends[1] == end;
+        let other = self.ends[usize::from(!is_second)];
         let port = UdpPort::open(address(end), address(other))?.with_frames_of(FRAME_BYTES);
-        Ok(CutPort { port, is_cut: Arc::clone(&self.is_cut), lost: vec![0; FRAME_BYTES].into() })
+        let random = Random::stream(end.0 as u64, end.1 as u64);
+        Ok(FrailPort { port, is_second, state: Arc::clone(&self.state), random })
     }
 }
 
-/// A port whose cable may be cut: then what it sends is lost, and what comes is not heard.
+/// A port to which not all comes that its cable was given.
 #[derive(Debug)]
-pub(super) struct CutPort {
+pub(super) struct FrailPort {
     port: UdpPort,
-    is_cut: Arc<AtomicBool>,
-    lost: Box<[u8]>,
+    is_second: bool,
+    state: Arc<AtomicU8>,
+    random: Random,
 }
 
-impl Port for CutPort {
+impl Port for FrailPort {
     fn frame_bytes(&self) -> usize {
         self.port.frame_bytes()
     }
@@ -79,18 +105,20 @@ impl Port for CutPort {
     }
 
     fn send(&mut self, next: &mut dyn FnMut(&mut [u8]) -> usize) -> io::Result<bool> {
-        if !self.is_cut.load(Ordering::Acquire) {
-            return self.port.send(next);
-        }
-        while next(&mut self.lost) > 0 {}
-        Ok(true)
+        self.port.send(next)
     }
 
     fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
-        if self.is_cut.load(Ordering::Acquire) {
-            self.port.receive(&mut |_| {})
-        } else {
-            self.port.receive(take)
+        let Self { port, is_second, random, .. } = self;
+        match Carries::of(self.state.load(Ordering::Acquire)) {
+            Carries::OneWay if !*is_second => port.receive(take),
+            Carries::All => port.receive(take),
+            Carries::Nothing | Carries::OneWay => port.receive(&mut |_| {}),
+            Carries::Most => port.receive(&mut |frame| {
+                if !random.chance(LOSS) {
+                    take(frame);
+                }
+            }),
         }
     }
 

@@ -19,9 +19,9 @@ pub(crate) struct Put {
 #[derive(Clone, Copy, Debug)]
 struct Open {
     destination: usize,
-    /// How often the destination had died when it was posted.
-    deaths: u64,
-    /// Whether it was dead then, which who posted it did not know yet.
+    /// How often source and destination had been given up for dead when it was posted.
+    deaths: [u64; 2],
+    /// Whether the destination was dead then, which who posted it did not know yet.
     was_dead: bool,
     /// In which life of the destination it has arrived.
     arrived: Option<u64>,
@@ -35,7 +35,7 @@ pub struct Totals {
     pub posted: u64,
     /// Those that have arrived once, with the bytes that were sent, and were acknowledged.
     pub arrived: u64,
-    /// Those that failed, as was told, since their destination was killed or dead.
+    /// Those that failed, as was told, since one of both hosts was killed or halted.
     pub failed: u64,
     /// Those that were under way when the host that had posted them was killed.
     pub orphaned: u64,
@@ -78,7 +78,7 @@ impl fmt::Display for Totals {
             (0, 0) => Ok(()),
             _ => write!(
                 f,
-                ", {failed} failed since their host was killed, {orphaned} died with the host that sent them"
+                ", {failed} failed since a host was killed or halted, {orphaned} died with the host that sent them"
             ),
         }
     }
@@ -104,7 +104,7 @@ impl Ledger {
 
     /// A PUT was posted.
     pub(crate) fn post(&mut self, put: Put, destination: usize) {
-        let deaths = self.deaths[destination];
+        let deaths = [put.source, destination].map(|host| self.deaths[host]);
         let was_dead = self.dead[destination];
         let open = Open { destination, deaths, was_dead, arrived: None, is_told_done: false };
         self.open.insert(put, open);
@@ -148,7 +148,8 @@ impl Ledger {
         }
         let open = *open;
         self.open.remove(&put);
-        let is_just = open.was_dead || self.deaths[open.destination] > open.deaths;
+        let deaths = [put.source, open.destination].map(|host| self.deaths[host]);
+        let is_just = open.was_dead || deaths != open.deaths;
         let count = if is_just { &mut self.totals.failed } else { &mut self.totals.refused };
         *count += 1;
         if open.arrived.is_none() {
@@ -161,10 +162,15 @@ impl Ledger {
         self.totals.arrived += 1;
     }
 
-    /// A host was killed, and with it what it had posted.
-    pub(crate) fn die(&mut self, host: usize) {
+    /// A host does nothing for so long that all others give it up. What it has posted is still its own.
+    pub(crate) fn halt(&mut self, host: usize) {
         self.deaths[host] += 1;
         self.dead[host] = true;
+    }
+
+    /// A host was killed, and with it what it had posted.
+    pub(crate) fn die(&mut self, host: usize) {
+        self.halt(host);
         let (gone, open) =
             std::mem::take(&mut self.open).into_iter().partition(|(put, _)| put.source == host);
         self.open = open;
@@ -182,7 +188,7 @@ impl Ledger {
         }
     }
 
-    /// A host that was killed is in use again.
+    /// A host that was killed or halted is in use again.
     pub(crate) fn revive(&mut self, host: usize) {
         self.dead[host] = false;
     }
@@ -260,6 +266,21 @@ mod tests {
         ledger.tell(put(2), false);
         ledger.tell(put(3), false);
         assert_eq!((ledger.totals(false).failed, ledger.totals(false).refused), (2, 2));
+    }
+
+    #[test]
+    fn what_a_halted_host_had_posted_may_fail_or_arrive() {
+        let mut ledger = ledger(3);
+        ledger.halt(0);
+        ledger.tell(put(0), false);
+        ledger.arrive(put(1), 1, 7, Ok(1));
+        ledger.tell(put(1), true);
+        ledger.revive(0);
+        ledger.post(put(3), 1);
+        ledger.tell(put(3), false);
+        let totals = ledger.totals(true);
+        assert_eq!((totals.failed, totals.arrived), (1, 1));
+        assert_eq!((totals.refused, totals.missing), (1, 1), "both hosts lived");
     }
 
     #[test]

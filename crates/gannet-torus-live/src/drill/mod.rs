@@ -1,5 +1,5 @@
-//! A drill: all hosts of a machine in one process, over sockets of their own, whose cables are cut and whose hosts are killed
-//! while each sends to each other, and every byte is compared.
+//! A drill: all hosts of a machine in one process, over sockets of their own, whose cables and hosts are harmed in all ways while
+//! each sends to each other, and every byte is compared.
 //!
 //! A [`Drill`] is led by whoever calls [`Drill::step`]: it does what is due, and tells what has happened.
 
@@ -19,9 +19,8 @@ use gannet_lattice::Lattice;
 use gannet_measure::random::Random;
 
 use crate::status::Status;
-use cable::Cable;
-use event::ms;
-pub use event::{Event, Summary};
+use cable::{Cable, Carries};
+pub use event::{Event, Harm, Spread, Summary, Times};
 pub use ledger::Totals;
 use running::Running;
 use shared::{Report, Shared};
@@ -29,11 +28,9 @@ pub(crate) use traffic::Traffic;
 
 /// Most hosts of a drill.
 pub const HOSTS_MAX: usize = 64;
-/// Of so many faults one kills a host.
-const HOST_IN: usize = 3;
 /// PUTs a second of all hosts, and the least time between two of one host to another one.
-const RATE: u64 = 1000;
-const PACE_NS: u64 = 50_000_000;
+const RATE: u64 = 3000;
+const PACE_NS: u64 = 20_000_000;
 /// How long anything may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -52,9 +49,16 @@ pub struct Setup {
 
 /// What may break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Fault {
+enum Part {
     Cable(usize),
     Host(usize),
+}
+
+/// What is done to a part.
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    part: Part,
+    harm: Harm,
 }
 
 /// Why a drill did not come to its end.
@@ -94,7 +98,7 @@ pub struct Drill {
     since: Instant,
     is_ending: bool,
     broken: usize,
-    alarmed: BTreeSet<Fault>,
+    alarmed: BTreeSet<Part>,
     summary: Summary,
 }
 
@@ -151,12 +155,13 @@ impl Drill {
 
     /// What a host that lives knew of the machine when this was called last.
     pub fn status(&self) -> Status {
-        let host = self.hosts.iter().flatten().next();
-        host.map(|host| {
-            host.ask();
-            host.report().status
-        })
-        .unwrap_or_default()
+        self.living()
+            .next()
+            .map(|(_, host)| {
+                host.ask();
+                host.report().status
+            })
+            .unwrap_or_default()
     }
 
     /// Breaks nothing more, mends what is broken, and lets all PUTs come to their end.
@@ -186,13 +191,14 @@ impl Drill {
             Phase::Quiet { until } if Instant::now() >= until => Ok(self.break_one()),
             Phase::Quiet { .. } => Ok(None),
             Phase::Breaking { fault, known } => {
-                let is_known = reports.iter().all(|(_, report)| report.dead.contains(&fault));
+                let is_known = reports.iter().all(|(_, report)| report.dead.contains(&fault.part));
                 let known = known.or(is_known.then_some(since));
                 self.phase = Phase::Breaking { fault, known };
                 match known.filter(|_| self.flows(&reports)) {
                     Some(known) => Ok(self.survive(fault, known, since)),
-                    None => self
-                        .patience(|it| format!("not all knew and went round {}", it.words(fault))),
+                    None => self.patience(|it| {
+                        format!("not all knew and went round {}", it.words(fault.part))
+                    }),
                 }
             }
             Phase::Broken { fault, until } if self.is_ending || Instant::now() >= until => {
@@ -201,14 +207,14 @@ impl Drill {
             Phase::Broken { .. } => Ok(None),
             Phase::Mending { fault } if self.is_whole(&reports) => {
                 let quiet = Phase::Quiet { until: Instant::now() + self.setup.every / 2 };
-                let restored = Event::Restored(self.words(fault), since);
-                if let Fault::Host(host) = fault {
+                let restored = Event::Restored(self.words(fault.part), since);
+                if let Part::Host(host) = fault.part {
                     self.shared.ledger().revive(host);
                 }
                 Ok(self.enter(quiet, Some(restored)))
             }
             Phase::Mending { fault } => {
-                self.patience(|it| format!("{} was not in use again", it.words(fault)))
+                self.patience(|it| format!("{} was not in use again", it.words(fault.part)))
             }
             Phase::Gathering => {
                 // A host may change its place until all follow one order, and what it had posted is lost with its node.
@@ -223,7 +229,9 @@ impl Drill {
     }
 
     fn living(&self) -> impl Iterator<Item = (usize, &Running)> {
-        self.hosts.iter().enumerate().filter_map(|(host, it)| Some((host, it.as_ref()?)))
+        let hosts = self.hosts.iter().enumerate();
+        let hosts = hosts.filter_map(|(host, it)| Some((host, it.as_ref()?)));
+        hosts.filter(|(_, it)| it.is_at_work())
     }
 
     fn flows(&self, reports: &[(usize, Report)]) -> bool {
@@ -248,10 +256,10 @@ impl Drill {
         if self.since.elapsed() < LIMIT { Ok(None) } else { Err(Error::Stuck(what(self))) }
     }
 
-    fn words(&self, fault: Fault) -> String {
-        match fault {
-            Fault::Host(host) => host_name(host),
-            Fault::Cable(cable) => {
+    fn words(&self, part: Part) -> String {
+        match part {
+            Part::Host(host) => host_name(host),
+            Part::Cable(cable) => {
                 let [a, b] =
                     self.cables[cable].ends.map(|(host, port)| format!("n{host} port p{port}"));
                 format!("the cable from {a} to {b}")
@@ -259,13 +267,13 @@ impl Drill {
         }
     }
 
-    /// Whether a host that takes `other` for dead is right while `fault` is there.
-    fn explains(&self, fault: Fault, other: Fault) -> bool {
-        match (fault, other) {
-            (Fault::Host(host), Fault::Cable(cable)) => {
+    /// Whether a host that takes `other` for dead is right while `part` is broken.
+    fn explains(&self, part: Part, other: Part) -> bool {
+        match (part, other) {
+            (Part::Host(host), Part::Cable(cable)) => {
                 self.cables[cable].ends.iter().any(|(end, _)| *end == host)
             }
-            _ => fault == other,
+            _ => part == other,
         }
     }
 
@@ -279,14 +287,14 @@ impl Drill {
         };
         // Who was started again hears nobody yet.
         let newcomer = match self.phase {
-            Phase::Mending { fault: Fault::Host(host) } => Some(host),
+            Phase::Mending { fault: Fault { part: Part::Host(host), .. } } => Some(host),
             _ => None,
         };
         let others = reports.iter().filter(|(host, _)| Some(*host) != newcomer);
-        let told: BTreeSet<Fault> = others.flat_map(|(_, it)| it.dead.iter().copied()).collect();
+        let told: BTreeSet<Part> = others.flat_map(|(_, it)| it.dead.iter().copied()).collect();
         self.alarmed.retain(|it| told.contains(it));
-        let is_none = |it: &Fault| !fault.is_some_and(|fault| self.explains(fault, *it));
-        let new: Vec<Fault> =
+        let is_none = |it: &Part| !fault.is_some_and(|fault| self.explains(fault.part, *it));
+        let new: Vec<Part> =
             told.into_iter().filter(is_none).filter(|it| !self.alarmed.contains(it)).collect();
         let first = *new.first()?;
         self.summary.false_alarms += new.len();
@@ -297,17 +305,25 @@ impl Drill {
     }
 
     fn break_one(&mut self) -> Option<Event> {
+        let harm = Harm::ALL[self.broken % Harm::ALL.len()];
         self.broken += 1;
-        let fault = if self.broken.is_multiple_of(HOST_IN) {
-            Fault::Host(self.random.below(self.hosts.len() as u64) as usize)
-        } else {
-            Fault::Cable(self.random.below(self.cables.len() as u64) as usize)
+        let mut any = |count: usize| self.random.below(count as u64) as usize;
+        let part = match harm {
+            Harm::Cut | Harm::OneWay | Harm::Lossy => Part::Cable(any(self.cables.len())),
+            Harm::Killed | Harm::Halted => Part::Host(any(self.hosts.len())),
         };
-        let event = Event::Broken(self.words(fault));
+        let fault = Fault { part, harm };
+        let event = Event::Broken(self.words(part), harm);
         let event = self.enter(Phase::Breaking { fault, known: None }, Some(event));
-        match fault {
-            Fault::Cable(cable) => self.cables[cable].cut(true),
-            Fault::Host(host) => {
+        match (part, harm) {
+            (Part::Cable(cable), Harm::OneWay) => self.cables[cable].set(Carries::OneWay),
+            (Part::Cable(cable), Harm::Lossy) => self.cables[cable].set(Carries::Most),
+            (Part::Cable(cable), _) => self.cables[cable].set(Carries::Nothing),
+            (Part::Host(host), Harm::Halted) => {
+                self.hosts[host].iter().for_each(|host| host.halt(true));
+                self.shared.ledger().halt(host);
+            }
+            (Part::Host(host), _) => {
                 self.hosts[host] = None;
                 self.shared.ledger().die(host);
             }
@@ -317,21 +333,21 @@ impl Drill {
     }
 
     fn survive(&mut self, fault: Fault, known: Duration, flowing: Duration) -> Option<Event> {
-        let summary = &mut self.summary;
-        summary.faults += 1;
-        summary.known_ms = summary.known_ms.max(ms(&known));
-        summary.flowing_ms = summary.flowing_ms.max(ms(&flowing));
-        let event = Event::Survived(self.words(fault), known, flowing);
+        self.summary.faults.entry(fault.harm).or_default().add(known, flowing);
+        let event = Event::Survived(self.words(fault.part), known, flowing);
         let until = Instant::now() + self.setup.every / 2;
         self.enter(Phase::Broken { fault, until }, Some(event))
     }
 
     fn mend(&mut self, fault: Fault) -> Result<Option<Event>, Error> {
-        let event = Event::Mended(self.words(fault));
+        let event = Event::Mended(self.words(fault.part), fault.harm);
         let event = self.enter(Phase::Mending { fault }, Some(event));
-        match fault {
-            Fault::Cable(cable) => self.cables[cable].cut(false),
-            Fault::Host(host) => self.start_host(host)?,
+        match fault.part {
+            Part::Cable(cable) => self.cables[cable].set(Carries::All),
+            Part::Host(host) => match &self.hosts[host] {
+                Some(halted) => halted.halt(false),
+                None => self.start_host(host)?,
+            },
         }
         self.shared.next_round();
         Ok(event)

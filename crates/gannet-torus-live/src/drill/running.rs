@@ -13,7 +13,7 @@ use gannet_wire::neighbour::{Name, Order};
 use super::cable::Cable;
 use super::shared::{Report, Shared};
 use super::traffic::{Traffic, host, id};
-use super::{Fault, Setup, host_name};
+use super::{Part, Setup, host_name};
 use crate::driver::Driver;
 use crate::host::Host;
 use crate::identity::Key;
@@ -29,6 +29,8 @@ const LOOK: Duration = Duration::from_millis(10);
 #[derive(Debug, Default)]
 struct Line {
     is_over: AtomicBool,
+    /// Whether the host is to do nothing for now.
+    is_halted: AtomicBool,
     /// Whether a status is wanted.
     is_asked: AtomicBool,
     report: Mutex<Report>,
@@ -105,6 +107,16 @@ impl Running {
         self.line.report().clone()
     }
 
+    /// Lets it do nothing, as a process that was stopped by SIGSTOP, or go on.
+    pub(super) fn halt(&self, is_halted: bool) {
+        self.line.is_halted.store(is_halted, Ordering::Release);
+    }
+
+    /// Whether it does anything.
+    pub(super) fn is_at_work(&self) -> bool {
+        !self.line.is_halted.load(Ordering::Acquire)
+    }
+
     /// Asks for a status.
     pub(super) fn ask(&self) {
         self.line.is_asked.store(true, Ordering::Release);
@@ -114,6 +126,10 @@ impl Running {
 fn drive(mut driver: Driver<Host>, line: &Line, at: &[Vec<usize>]) {
     let (mut memory, mut changes) = (Memory::default(), None);
     while !line.is_over.load(Ordering::Acquire) {
+        if line.is_halted.load(Ordering::Acquire) {
+            thread::sleep(LOOK);
+            continue;
+        }
         // A system that cannot wait is asked again.
         if !driver.step() && driver.wait(LOOK).is_err() {
             thread::sleep(LOOK);
@@ -136,17 +152,17 @@ fn drive(mut driver: Driver<Host>, line: &Line, at: &[Vec<usize>]) {
 }
 
 /// What an order says to be dead, where `at` are the cables at the ports of each host.
-fn dead(order: &Order, at: &[Vec<usize>]) -> BTreeSet<Fault> {
+fn dead(order: &Order, at: &[Vec<usize>]) -> BTreeSet<Part> {
     let mut dead = BTreeSet::new();
     for node in &order.nodes {
         let Some(host) = host(node.host) else { continue };
         if node.dead >> DIMENSIONS & 1 == 1 {
-            dead.insert(Fault::Host(host));
+            dead.insert(Part::Host(host));
         }
         for dimension in (0..DIMENSIONS).filter(|dimension| node.dead >> dimension & 1 == 1) {
             let port = node.ports[Direction::of(dimension, true).index()];
             let cable = port.and_then(|port| at.get(host)?.get(usize::from(port)));
-            dead.extend(cable.map(|&cable| Fault::Cable(cable)));
+            dead.extend(cable.map(|&cable| Part::Cable(cable)));
         }
     }
     dead

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gannet_wire::neighbour::HostId;
 
-use super::Fault;
+use super::Part;
 use super::ledger::Ledger;
 use crate::status::Status;
 
@@ -18,7 +18,7 @@ pub(super) struct Report {
     /// Master and number of the order that it follows.
     pub(super) order: Option<(HostId, u64)>,
     /// What it knows to be dead.
-    pub(super) dead: BTreeSet<Fault>,
+    pub(super) dead: BTreeSet<Part>,
     /// What it knows of the machine, where that was asked for.
     pub(super) status: Status,
 }

@@ -16,6 +16,26 @@ pub(super) struct Reach {
     pub hosts: BTreeSet<HostId>,
     /// From each end of a cable to the other.
     pub cables: BTreeMap<(HostId, u16), (HostId, u16)>,
+    /// Ends of cables, among those above, where much of what the other end sends is lost.
+    pub lossy: BTreeSet<(HostId, u16)>,
+}
+
+impl Reach {
+    /// The cables that had better carry packets: without those that are lossy, unless some host is reached by these alone.
+    fn worthy(&self) -> BTreeMap<(HostId, u16), (HostId, u16)> {
+        let is_good = |(from, to): &(_, _)| !self.lossy.contains(from) && !self.lossy.contains(to);
+        let good: BTreeMap<_, _> = self.cables.clone().into_iter().filter(is_good).collect();
+        let mut met: BTreeSet<HostId> = self.hosts.first().copied().into_iter().collect();
+        let mut open: Vec<HostId> = met.iter().copied().collect();
+        while let Some(host) = open.pop() {
+            for (_, &(other, _)) in good.range((host, 0)..=(host, u16::MAX)) {
+                if met.insert(other) {
+                    open.push(other);
+                }
+            }
+        }
+        if met.len() == self.hosts.len() { good } else { self.cables.clone() }
+    }
 }
 
 impl Member {
@@ -24,18 +44,27 @@ impl Member {
         let up = |host: HostId, port: u16| {
             let advert = self.adverts.get(&host)?;
             let port = advert.ports.iter().find(|it| it.port == port)?;
-            (port.state == PortState::Up).then_some(port.other?)
+            let is_up = matches!(port.state, PortState::Up | PortState::Lossy);
+            is_up.then_some((port.other?, port.state == PortState::Lossy))
         };
-        let mut reach = Reach { hosts: BTreeSet::from([self.setup.host]), cables: BTreeMap::new() };
+        let mut reach = Reach {
+            hosts: BTreeSet::from([self.setup.host]),
+            cables: BTreeMap::new(),
+            lossy: BTreeSet::new(),
+        };
         let mut open = vec![self.setup.host];
         while let Some(host) = open.pop() {
             let ports = self.adverts.get(&host).into_iter().flat_map(|advert| &advert.ports);
             for port in ports.map(|port| port.port) {
-                let Some(other) = up(host, port) else { continue };
-                if other.0 == host || up(other.0, other.1) != Some((host, port)) {
+                let Some((other, is_lossy)) = up(host, port) else { continue };
+                let back = up(other.0, other.1).map(|(back, _)| back);
+                if other.0 == host || back != Some((host, port)) {
                     continue;
                 }
                 reach.cables.insert((host, port), other);
+                if is_lossy {
+                    reach.lossy.insert((host, port));
+                }
                 if reach.hosts.insert(other.0) {
                     open.push(other.0);
                 }
@@ -82,6 +111,10 @@ impl Member {
             return;
         }
         if let Some(order) = self.order.clone() {
+            if !is_settled && !self.is_informed(&order) {
+                // Who has just started hears of the others one after the other.
+                return self.is_unsettled = true;
+            }
             self.mend(order, &reach, now);
         }
         let is_part = |host: &HostId| {
@@ -92,6 +125,12 @@ impl Member {
         } else {
             self.form(&reach, is_settled, now);
         }
+    }
+
+    /// Whether all hosts that live by an order have been heard of.
+    fn is_informed(&self, order: &Order) -> bool {
+        let living = order.nodes.iter().filter(|node| node.dead & NODE == 0);
+        living.map(|node| node.host).all(|host| self.adverts.contains_key(&host))
     }
 
     /// Makes a machine of all hosts, if their cables are those of a lattice.
@@ -134,6 +173,7 @@ impl Member {
             nodes: found.lattice.all().map(node).collect(),
         };
         judge(&mut order, reach);
+        self.is_lonely = false;
         self.follow(order, None, now);
     }
 
@@ -169,7 +209,8 @@ impl Member {
         adopt(&mut order, reach);
         judge(&mut order, reach);
         let is_own = before.master == self.setup.host;
-        if order.nodes == before.nodes && is_own {
+        let was_lonely = std::mem::replace(&mut self.is_lonely, reach.hosts.len() == 1);
+        if order.nodes == before.nodes && is_own && self.is_lonely == was_lonely {
             return;
         }
         order.number += 1;
@@ -236,9 +277,11 @@ fn adopt(order: &mut Order, reach: &Reach) {
     }
 }
 
-/// Marks what is dead: nodes whose host cannot be reached, and cables that are not up between the ports that they join.
+/// Marks what is dead: nodes whose host cannot be reached, and cables that do not carry packets between the ports that they
+/// join.
 fn judge(order: &mut Order, reach: &Reach) {
     let Ok(lattice) = Lattice::new(order.sizes) else { return };
+    let worthy = reach.worthy();
     let is_alive = |node: Node| reach.hosts.contains(&order.nodes[node.index()].host);
     let end = |node: Node, direction: Direction| {
         let OrderNode { host, ports, .. } = order.nodes[node.index()];
@@ -249,9 +292,9 @@ fn judge(order: &mut Order, reach: &Reach) {
             let direction = Direction::of(dimension, true);
             let other = lattice.neighbour(node, direction);
             let ends = end(node, direction).zip(end(other, direction.opposite()));
-            let is_up = ends.is_some_and(|(from, to)| reach.cables.get(&from) == Some(&to));
+            let carries = ends.is_some_and(|(from, to)| worthy.get(&from) == Some(&to));
             // What leads to a dead node is not dead itself.
-            !is_up && is_alive(node) && is_alive(other)
+            !carries && is_alive(node) && is_alive(other)
         });
         let cables = cables.fold(0, |dead, dimension| dead | 1 << dimension);
         cables | if is_alive(node) { 0 } else { NODE }

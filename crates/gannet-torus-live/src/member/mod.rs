@@ -20,7 +20,7 @@ use gannet_lattice::cabling::Recognised;
 use gannet_lattice::{Direction, LINKS, Lattice, Node};
 use gannet_wire::neighbour::{
     Advert, AdvertPort, HOST_NAME_MAX, HostId, Identity, Item, Name, Order, PORT_NAME_MAX,
-    PROOF_LEN, PortState,
+    PROOF_LEN,
 };
 
 use crate::identity::Key;
@@ -104,6 +104,8 @@ pub struct Member {
     /// What each host has said of itself, this one included.
     adverts: BTreeMap<HostId, Advert>,
     order: Option<Order>,
+    /// The order was given by this host when it reached no other one, and is for nobody else: what others say counts for more.
+    is_lonely: bool,
     /// When the cables changed for the last time, and whether the master is to look at them now.
     changed_at: u64,
     /// How often the cables, or the order, have changed.
@@ -139,6 +141,7 @@ impl Member {
             ends,
             adverts: BTreeMap::new(),
             order: None,
+            is_lonely: false,
             changed_at: 0,
             changes: 0,
             is_changed: true,
@@ -212,8 +215,10 @@ impl Member {
     }
 
     /// The frame that has come by a port, if it is one of its other end.
-    pub fn proved<'a>(&mut self, port: usize, bytes: &'a [u8]) -> Option<&'a [u8]> {
-        self.ends.get_mut(port)?.neighbour.proved(bytes)
+    pub fn proved<'a>(&mut self, port: usize, bytes: &'a [u8], now: u64) -> Option<&'a [u8]> {
+        let mut frame = None;
+        self.with(port, now, |neighbour, news| frame = neighbour.proved(bytes, now, news));
+        frame
     }
 
     /// A frame of the link has come by a port: its other end is there.
@@ -258,7 +263,7 @@ impl Member {
                 for advert in self.adverts.values() {
                     self.ends[port].flood.owe(&Item::Advert(advert.clone()), now);
                 }
-                if let Some(order) = &self.order {
+                if let Some(order) = self.order.as_ref().filter(|_| !self.is_lonely) {
                     self.ends[port].flood.owe(&Item::Order(order.clone()), now);
                 }
                 self.notices.push(Notice::Met(port, who));
@@ -271,7 +276,7 @@ impl Member {
                 self.notices.push(Notice::Heard(port, is_heard));
                 self.advertise(now);
             }
-            News::Hears(_) => self.advertise(now),
+            News::Hears(_) | News::Lossy => self.advertise(now),
             News::Said(item) => self.take(port, item, now),
             News::WrongKey(who) => self.notices.push(Notice::WrongKey(port, who)),
             News::Itself(who) => self.notices.push(Notice::Itself(port, who)),
@@ -283,11 +288,7 @@ impl Member {
     fn advertise(&mut self, now: u64) {
         let port = |(port, end): (usize, &End)| AdvertPort {
             port: port as u16,
-            state: match &end.neighbour {
-                neighbour if neighbour.is_up() => PortState::Up,
-                neighbour if neighbour.is_heard() => PortState::OneWay,
-                _ => PortState::Silent,
-            },
+            state: end.neighbour.state(),
             other: end.other.map(|other| (other.host, other.port)),
             name: self.setup.ports[port].0,
         };
@@ -394,7 +395,7 @@ impl Member {
 
     fn take_order(&mut self, port: usize, order: Order, now: u64) {
         let age = |order: &Order| (order.number, std::cmp::Reverse(order.master));
-        match &self.order {
+        match self.order.as_ref().filter(|_| !self.is_lonely) {
             Some(known) if age(known) == age(&order) => return,
             Some(known) if age(known) > age(&order) => {
                 let known = Item::Order(known.clone());
@@ -407,11 +408,14 @@ impl Member {
         if self.order.as_ref().is_some_and(has) && !has(&order) {
             return;
         }
+        self.is_lonely = false;
         self.follow(order, Some(port), now);
     }
 
     fn follow(&mut self, order: Order, from: Option<usize>, now: u64) {
-        self.pass_on(&Item::Order(order.clone()), from, now);
+        if !self.is_lonely {
+            self.pass_on(&Item::Order(order.clone()), from, now);
+        }
         self.order = Some(order);
         self.changes += 1;
         self.found = None;

@@ -480,3 +480,56 @@ fn what_strangers_send_changes_nothing() {
     net.run(WATCHDOG);
     assert_eq!(net.agreed(), before);
 }
+
+#[test]
+fn a_master_that_comes_back_makes_nobody_take_the_others_for_dead() {
+    for (seed, lattice) in ["3", "2x2x2", "4x4"].into_iter().enumerate() {
+        let mut net = Net::of(lattice, seed as u64);
+        net.run_until(4 * SETTLE, is_whole);
+        let master = net.agreed().master;
+        let host =
+            |member: &Option<Member>| member.as_ref().is_some_and(|it| it.setup.host == master);
+        let host = net.members.iter().position(host).unwrap();
+        let ports = net.members[host].as_ref().unwrap().ends.len();
+        for is_killed in [false, true] {
+            if is_killed {
+                net.members[host] = None;
+            } else {
+                net.frozen[host] = true;
+            }
+            net.run_until(2 * WATCHDOG, |order| dead_nodes(order) == 1);
+            net.run(10 * WATCHDOG);
+            if is_killed {
+                net.restart(host, ports);
+            } else {
+                net.frozen[host] = false;
+            }
+            for _ in 0..1000 {
+                net.run(MS / 5);
+                let others = net.members.iter().enumerate().filter(|(at, _)| *at != host);
+                for (at, member) in others {
+                    let order = member.as_ref().unwrap().order().unwrap();
+                    assert!(
+                        dead_nodes(order) <= 1 && dead_cables(order) == 0,
+                        "n{at:02} of {lattice}, {is_killed}: {order:?}"
+                    );
+                }
+            }
+            assert!(is_whole(&net.agreed()));
+            assert_eq!(net.agreed().master, master);
+        }
+    }
+}
+
+#[test]
+fn who_is_alone_keeps_what_it_believes_to_itself() {
+    let mut net = Net::of("2", 3);
+    net.run_until(4 * SETTLE, is_whole);
+    let cables: Vec<_> = net.cables.keys().copied().filter(|(host, _)| *host == 0).collect();
+    let others: Vec<_> = cables.iter().map(|&end| net.unplug(end)).collect();
+    // Each of two takes the other one for dead, and both are right.
+    net.run_until(2 * WATCHDOG, |order| dead_nodes(order) == 1);
+    cables.iter().zip(&others).for_each(|(a, b)| net.plug(*a, *b));
+    net.run_until(2 * WATCHDOG, is_whole);
+    net.assert_directed();
+}

@@ -44,6 +44,10 @@ fn proved(end: &mut Neighbour, frame: &[u8]) -> Vec<u8> {
     bytes
 }
 
+fn taken<'a>(end: &mut Neighbour, bytes: &'a [u8]) -> Option<&'a [u8]> {
+    end.proved(bytes, 1, &mut |news| panic!("{news:?}"))
+}
+
 #[test]
 fn one_end_that_wants_proofs_is_enough() {
     for (near, far) in [(true, true), (true, false), (false, true)] {
@@ -51,27 +55,49 @@ fn one_end_that_wants_proofs_is_enough() {
         meet(&mut near, &mut far, 1);
         for frame in [&b"a frame"[..], &[7; 900]] {
             let mut bytes = proved(&mut near, frame);
-            assert_eq!(far.proved(frame), None, "it has no proof");
+            assert_eq!(taken(&mut far, frame), None, "it has no proof");
             bytes[0] ^= 1;
-            assert_eq!(far.proved(&bytes), None, "it was changed");
+            assert_eq!(taken(&mut far, &bytes), None, "it was changed");
             bytes[0] ^= 1;
-            assert_eq!(far.proved(&bytes), Some(frame));
-            assert_eq!(far.proved(&bytes), None, "it was heard before");
+            assert_eq!(taken(&mut far, &bytes), Some(frame));
+            assert_eq!(taken(&mut far, &bytes), None, "it was heard before");
             let back = proved(&mut far, frame);
-            assert_eq!(near.proved(&back), Some(frame));
+            assert_eq!(taken(&mut near, &back), Some(frame));
         }
         assert_eq!((far.refused().forged, far.refused().stale), (4, 2));
     }
 }
 
 #[test]
-fn where_no_end_wants_proofs_frames_go_as_they_are() {
+fn where_no_end_wants_proofs_frames_are_only_numbered() {
     let (mut near, mut far) = (end(1, 1, false), end(2, 1, false));
     assert_eq!(near.prove(&mut [0; 100], 10), 0, "nobody was met");
-    assert_eq!(far.proved(b"frame"), None);
+    assert_eq!(taken(&mut far, b"frame"), None);
     meet(&mut near, &mut far, 1);
-    assert_eq!(proved(&mut near, b"frame"), b"frame");
-    assert_eq!(far.proved(b"frame"), Some(&b"frame"[..]));
+    let first = proved(&mut near, b"frame");
+    assert_eq!(taken(&mut far, &first), Some(&b"frame"[..]));
+    assert_eq!(taken(&mut far, &first), None, "it was heard before");
+}
+
+#[test]
+fn an_end_says_when_much_is_lost_and_when_no_longer() {
+    for protects in [true, false] {
+        let (mut near, mut far) = (end(1, 1, protects), end(2, 1, protects));
+        meet(&mut near, &mut far, 1);
+        let mut changes = Vec::new();
+        for number in 0..20_000 {
+            let bytes = proved(&mut near, b"frame");
+            let is_lost = (5000..6000).contains(&number) && number % 20 == 0;
+            if !is_lost {
+                let now = number * WATCHDOG_NS / 100;
+                let mut news = |news| changes.push((news, number));
+                far.proved(&bytes, now, &mut news).expect("it is right");
+            }
+        }
+        let states: Vec<_> = changes.iter().map(|(news, at)| (news.clone(), at / 1000)).collect();
+        assert_eq!(states, [(News::Lossy, 5), (News::Lossy, 9)], "{changes:?}");
+        assert!(!far.is_lossy());
+    }
 }
 
 #[test]
@@ -81,7 +107,7 @@ fn frames_of_an_earlier_life_prove_nothing() {
     let old = proved(&mut near, b"frame");
     let mut near = end(1, 2, true);
     meet(&mut near, &mut far, 10 * WATCHDOG_NS);
-    assert_eq!(far.proved(&old), None);
+    assert_eq!(taken(&mut far, &old), None);
     let new = proved(&mut near, b"frame");
-    assert_eq!(far.proved(&new), Some(&b"frame"[..]));
+    assert_eq!(taken(&mut far, &new), Some(&b"frame"[..]));
 }

@@ -55,6 +55,8 @@ pub enum PortState {
     OneWay = 1,
     /// Both ends hear each other.
     Up = 2,
+    /// Both ends hear each other, but much of what the other end sends is lost.
+    Lossy = 3,
 }
 
 impl PortState {
@@ -63,6 +65,7 @@ impl PortState {
             0 => Ok(Self::Silent),
             1 => Ok(Self::OneWay),
             2 => Ok(Self::Up),
+            3 => Ok(Self::Lossy),
             _ => Err(Error::Unknown { format: FORMAT, field: "state", got: got.into() }),
         }
     }

@@ -25,10 +25,11 @@ const WATCHDOG_MAX: Span = Span::s(10);
 const EVERY_MIN: Span = Span::ms(100);
 
 /// Shows a live torus on this machine: hosts that find each other over UDP sockets, all of which send to all others by PUT
-/// without a pause, while cables are cut and hosts are killed, and mended again. Needs no rights, no network card and no set-up.
+/// without a pause, while in turn a cable is cut, a host killed, a cable cut in one direction, a host halted, and a cable made to lose
+/// one of twenty frames, and each of them mended again. Needs no rights, no network card and no set-up.
 ///
-/// Each byte that arrives is compared with what was sent. The last line tells how many PUTs arrived, each once, and how
-/// soon the faults were known to all and packets went round them. A terminal shows the lattice: `--` and `|` for cables, an
+/// Each byte that arrives is compared with what was sent. The last lines tell how many PUTs arrived, each once, and for each
+/// kind of fault how soon it was known to all, and how much later packets went round it. A terminal shows the lattice: `--` and `|` for cables, an
 /// `x` before hosts that cannot be reached.
 ///
 /// The hosts are threads of one process. The default watchdog stands on two cores that others use too; where it is so short
