@@ -117,18 +117,17 @@ status() { # HOST
     "$GANNET" torus status "$DIRECTORY/n$1.sock" || true
 }
 
-# Waits until host 0 says that all is well, or a sentence with these words in it.
+# Waits until host 0 says that all is well, or a sentence with these words in it, and tells how long that took.
 wait_for() {
-    local said code end=$((SECONDS + PATIENCE))
+    local said code begin=${EPOCHREALTIME/[.,]/} end=$((SECONDS + PATIENCE))
     while ((SECONDS < end)); do
         code=0
         said=$("$GANNET" torus status "$DIRECTORY/n0.sock" 2>&1) || code=$?
-        if (($# == 0)); then
-            ((code != 0)) || return 0
-        elif [[ $said == *"$1"* ]]; then
+        if (($# == 0 && code == 0)) || [[ -n ${1-} && $said == *"$1"* ]]; then
+            echo "after $(((${EPOCHREALTIME/[.,]/} - begin) / 1000)) ms:"
             return 0
         fi
-        sleep 0.2
+        sleep 0.02
     done
     echo "$said"
     tail -n 5 "$DIRECTORY"/n*.log

@@ -20,6 +20,8 @@ const BUFFERS_MAX: usize = 1024;
 /// Pages of 4 KiB of all of them: 8 GiB.
 const PAGES_MAX: usize = 2 << 20;
 
+/// Packets of one message after which they are acknowledged: an eighth of those that may be under way.
+const ACK_PACKETS: u8 = WINDOW_MAX as u8 / 8;
 /// How long an acknowledgement waits for packets to go with.
 const NEWS_DELAY_NS: u64 = 50_000;
 
@@ -89,6 +91,9 @@ impl Patience {
         // In software the table of buffers is no further away than a cache of it.
         configuration.engine.translation.entries = 0;
         let replay = &mut configuration.engine.replay;
+        // The last packet of a message is acknowledged at once.
+        replay.ack_packets = ACK_PACKETS;
+        replay.ack_delay_ns = configuration.link.news_delay;
         // What a link loses it sends again itself, also twice; this is for packets that a dead node had.
         replay.timeout_ns = self.watchdog_ns / 4;
         replay.timeout_min_ns = replay.timeout_ns;

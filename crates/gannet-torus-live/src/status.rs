@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
+use std::ops::AddAssign;
 
 use gannet_lattice::{Direction, Lattice, Node};
+use gannet_rdma::PhysicalMemory;
 use gannet_torus::link::State;
+use gannet_torus::node::{self, TorusNode};
 use gannet_wire::neighbour::{HostId, Order, OrderNode, PortState};
 use serde::{Deserialize, Serialize};
 
@@ -40,11 +43,85 @@ pub struct Status {
     pub ports: Vec<Port>,
     /// Nodes of the machine, x running fastest.
     pub nodes: Vec<Member>,
+    /// What has become of the packets of its node, since that was made.
+    #[serde(default)]
+    pub packets: Packets,
     /// Processes that use the node of this host.
     #[serde(default)]
     pub processes: Processes,
     /// What is wrong, in words.
     pub faults: Vec<Fault>,
+}
+
+/// What has become of packets at nodes: `injected + taken = delivered + forwarded + waiting`, and those that were dropped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Packets {
+    /// Those of the own engine.
+    pub injected: u64,
+    /// Those of links.
+    pub taken: u64,
+    /// Those that were given to the engine.
+    pub delivered: u64,
+    /// Those that were given to links.
+    pub forwarded: u64,
+    /// Those of the engine that wait for a link.
+    pub waiting: u64,
+    /// Those that were dropped, by reason. What the engine of another node has sent it sends again.
+    pub dropped: BTreeMap<String, u64>,
+}
+
+impl Packets {
+    /// Those of a node.
+    pub fn of<M: PhysicalMemory>(node: &TorusNode<M>) -> Self {
+        let counters = node.counters();
+        let &node::Counters { injected, taken, delivered, forwarded, .. } = counters;
+        let dropped = node::Reason::ALL.into_iter().filter_map(|reason| {
+            let count = Some(counters.dropped(reason)).filter(|&count| count > 0)?;
+            let name = match reason {
+                node::Reason::NoSuchNode => "no such node",
+                node::Reason::NoRoute => "no route",
+                node::Reason::OtherRoutes => "other routes",
+                node::Reason::HopLimit => "too many hops",
+                node::Reason::LinkDown => "link down",
+                node::Reason::LinkRefuses => "link refuses",
+            };
+            Some((name.to_owned(), count))
+        });
+        let (waiting, dropped) = (node.waiting() as u64, dropped.collect());
+        Self { injected, taken, delivered, forwarded, waiting, dropped }
+    }
+
+    /// Whether each is accounted for.
+    pub fn is_balanced(&self) -> bool {
+        let Self { injected, taken, delivered, forwarded, waiting, dropped } = self;
+        injected + taken == delivered + forwarded + waiting + dropped.values().sum::<u64>()
+    }
+}
+
+impl AddAssign for Packets {
+    fn add_assign(&mut self, more: Self) {
+        let Self { injected, taken, delivered, forwarded, waiting, dropped } = more;
+        self.injected += injected;
+        self.taken += taken;
+        self.delivered += delivered;
+        self.forwarded += forwarded;
+        self.waiting += waiting;
+        for (reason, count) in dropped {
+            *self.dropped.entry(reason).or_default() += count;
+        }
+    }
+}
+
+impl fmt::Display for Packets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { injected, taken, delivered, forwarded, dropped, .. } = self;
+        write!(
+            f,
+            "packets: {injected} sent from here and {taken} taken from cables; {delivered} delivered and {forwarded} passed on"
+        )?;
+        dropped.iter().try_for_each(|(reason, count)| write!(f, ", {count} dropped: {reason}"))?;
+        write!(f, "{}", if self.is_balanced() { "" } else { "; these sums do not agree" })
+    }
 }
 
 /// What processes do, since the host was started.
@@ -166,6 +243,7 @@ impl Status {
                 .zip(lattice)
                 .map(|(order, lattice)| members(host, order, lattice, &names))
                 .unwrap_or_default(),
+            packets: host.node().map(Packets::of).unwrap_or_default(),
             processes: host.users().map_or_else(Processes::default, |users| {
                 let Counters { processes: count, posts, failed, arrived } = users.counters();
                 Processes { count, posts, failed, arrived }
@@ -402,6 +480,9 @@ impl fmt::Display for Status {
                 let host = node.host.as_deref().unwrap_or("-");
                 writeln!(f, "  {host:<16} {:<10} {trip}", format!("{x},{y},{z}"))?;
             }
+        }
+        if self.packets != Packets::default() {
+            writeln!(f, "\n{}", self.packets)?;
         }
         let Processes { count, posts, failed, arrived } = self.processes;
         if count > 0 || posts > 0 || arrived > 0 {

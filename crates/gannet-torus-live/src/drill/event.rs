@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::ledger::Totals;
+use crate::status::Packets;
 
 /// What is done to a cable or a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -114,6 +115,8 @@ impl Times {
 pub struct Summary {
     /// What became of the PUTs.
     pub puts: Totals,
+    /// What became of packets at all nodes.
+    pub packets: Packets,
     /// Faults that all hosts came to know, and which all traffic survived, by what was done.
     pub faults: BTreeMap<Harm, Times>,
     /// Faults that were told and were none.
@@ -149,15 +152,23 @@ impl fmt::Display for Event {
     }
 }
 
+impl Summary {
+    /// Whether all is as it should be.
+    pub fn is_clean(&self) -> bool {
+        self.puts.is_clean() && self.packets.is_balanced()
+    }
+}
+
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { puts, faults, false_alarms } = self;
+        let Self { puts, packets, faults, false_alarms } = self;
         write!(f, "{puts}; ")?;
         match false_alarms {
             0 => write!(f, "no false alarm"),
             1 => write!(f, "1 false alarm"),
             alarms => write!(f, "{alarms} false alarms"),
         }?;
+        write!(f, "\n{packets}")?;
         for (harm, Times { faults, known_ms, flowing_after_ms }) in faults {
             write!(
                 f,

@@ -359,6 +359,7 @@ impl Drill {
         }
         self.hosts.iter_mut().for_each(|host| *host = None);
         self.summary.puts = self.shared.ledger().totals(true);
+        self.summary.packets = self.shared.packets().clone();
         Some(Event::Over(self.summary.clone()))
     }
 }

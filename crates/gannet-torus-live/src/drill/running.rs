@@ -20,7 +20,7 @@ use crate::identity::Key;
 use crate::member::{self, Member};
 use crate::patience::Patience;
 use crate::port::Port;
-use crate::status::{Memory, Status};
+use crate::status::{Memory, Packets, Status};
 
 /// How often a host looks whether something is wanted of it, at least.
 const LOOK: Duration = Duration::from_millis(10);
@@ -96,8 +96,11 @@ impl Running {
             driver.plug(at, Box::new(port));
         }
         let line = Arc::new(Line::default());
-        let (own, at) = (Arc::clone(&line), at.to_vec());
-        let run = move || drive(driver, &own, &at);
+        let (own, at, shared) = (Arc::clone(&line), at.to_vec(), Arc::clone(shared));
+        let run = move || {
+            let packets = drive(driver, &own, &at);
+            *shared.packets() += packets;
+        };
         let thread = thread::Builder::new().name(host_name(number)).spawn(run)?;
         Ok(Self { line, thread: Some(thread) })
     }
@@ -123,7 +126,8 @@ impl Running {
     }
 }
 
-fn drive(mut driver: Driver<Host>, line: &Line, at: &[Vec<usize>]) {
+/// Drives a host until it is over; gives what has become of the packets at its node.
+fn drive(mut driver: Driver<Host>, line: &Line, at: &[Vec<usize>]) -> Packets {
     let (mut memory, mut changes) = (Memory::default(), None);
     while !line.is_over.load(Ordering::Acquire) {
         if line.is_halted.load(Ordering::Acquire) {
@@ -149,6 +153,7 @@ fn drive(mut driver: Driver<Host>, line: &Line, at: &[Vec<usize>]) {
     // What has arrived, and was perhaps acknowledged, is looked at before its memory is gone.
     let now = driver.now();
     driver.node_mut().take_completions(now);
+    driver.node().node().map(Packets::of).unwrap_or_default()
 }
 
 /// What an order says to be dead, where `at` are the cables at the ports of each host.

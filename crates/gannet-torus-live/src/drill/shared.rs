@@ -8,7 +8,7 @@ use gannet_wire::neighbour::HostId;
 
 use super::Part;
 use super::ledger::Ledger;
-use crate::status::Status;
+use crate::status::{Packets, Status};
 
 /// What a host says of itself.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     round: AtomicU64,
     is_sending: AtomicBool,
     ledger: Mutex<Ledger>,
+    /// What had become of packets at nodes that have ended.
+    packets: Mutex<Packets>,
     /// For each host and each other one the last change after which a PUT has passed.
     flows: Vec<AtomicU64>,
 }
@@ -45,12 +47,17 @@ impl Shared {
             round: AtomicU64::new(1),
             is_sending: AtomicBool::new(false),
             ledger: Mutex::new(Ledger::new(hosts)),
+            packets: Mutex::default(),
             flows: (0..hosts * hosts).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
     pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn packets(&self) -> MutexGuard<'_, Packets> {
+        self.packets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn round(&self) -> u64 {

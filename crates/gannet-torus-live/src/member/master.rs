@@ -166,7 +166,7 @@ impl Member {
         };
         let bytes = hosts.iter().filter_map(|host| Some(self.adverts.get(host)?.frame_bytes)).min();
         let mut order = Order {
-            number: self.order.as_ref().map_or(0, |order| order.number) + 1,
+            number: self.greatest + 1,
             master: self.setup.host,
             sizes: found.lattice.sizes(),
             frame_bytes: bytes.unwrap_or(0),
@@ -213,7 +213,7 @@ impl Member {
         if order.nodes == before.nodes && is_own && self.is_lonely == was_lonely {
             return;
         }
-        order.number += 1;
+        order.number = self.greatest + 1;
         order.master = self.setup.host;
         self.follow(order, None, now);
     }

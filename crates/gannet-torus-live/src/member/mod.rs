@@ -106,6 +106,8 @@ pub struct Member {
     order: Option<Order>,
     /// The order was given by this host when it reached no other one, and is for nobody else: what others say counts for more.
     is_lonely: bool,
+    /// The greatest number of an order that was followed or given, so that no two orders of this host have the same.
+    greatest: u64,
     /// When the cables changed for the last time, and whether the master is to look at them now.
     changed_at: u64,
     /// How often the cables, or the order, have changed.
@@ -142,6 +144,7 @@ impl Member {
             adverts: BTreeMap::new(),
             order: None,
             is_lonely: false,
+            greatest: 0,
             changed_at: 0,
             changes: 0,
             is_changed: true,
@@ -416,6 +419,7 @@ impl Member {
         if !self.is_lonely {
             self.pass_on(&Item::Order(order.clone()), from, now);
         }
+        self.greatest = self.greatest.max(order.number);
         self.order = Some(order);
         self.changes += 1;
         self.found = None;

@@ -522,6 +522,29 @@ fn a_master_that_comes_back_makes_nobody_take_the_others_for_dead() {
 }
 
 #[test]
+fn all_agree_however_often_a_master_comes_and_goes() {
+    let mut net = Net::of("2x2x2", 4);
+    net.run_until(4 * SETTLE, is_whole);
+    let master = net.agreed().master;
+    let is_master = |it: &Option<Member>| it.as_ref().is_some_and(|it| it.setup.host == master);
+    let host = net.members.iter().position(is_master).unwrap();
+    for _ in 0..60 {
+        net.frozen[host] = true;
+        let pause = net.random.below(3 * WATCHDOG);
+        net.run(pause);
+        net.frozen[host] = false;
+        // Some of its cables come back before others do.
+        net.loss = 0.3;
+        let pause = net.random.below(WATCHDOG);
+        net.run(pause);
+        net.loss = 0.0;
+        net.run_until(10 * WATCHDOG, is_whole);
+        net.run(WATCHDOG);
+        assert!(is_whole(&net.agreed()));
+    }
+}
+
+#[test]
 fn who_is_alone_keeps_what_it_believes_to_itself() {
     let mut net = Net::of("2", 3);
     net.run_until(4 * SETTLE, is_whole);

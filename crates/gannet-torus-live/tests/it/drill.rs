@@ -35,7 +35,8 @@ fn cables_and_hosts_break_in_all_ways_and_nothing_is_lost() {
     let summary = go_through("2x2", 5);
     println!("{summary}");
     let totals = summary.puts;
-    assert!(totals.is_clean(), "{summary}");
+    assert!(totals.is_clean() && summary.packets.is_balanced(), "{summary}");
+    assert!(summary.packets.delivered > totals.arrived, "{summary}");
     assert!(totals.arrived > 50 && summary.faults.len() == 5, "{summary}");
     assert!(totals.bytes >= 12_000 * totals.arrived, "{summary}");
 }

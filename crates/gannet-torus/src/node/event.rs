@@ -27,8 +27,17 @@ pub enum Reason {
     LinkRefuses,
 }
 
-/// Number of [`Reason`]s.
-const REASONS: usize = 6;
+impl Reason {
+    /// All.
+    pub const ALL: [Self; 6] = [
+        Self::NoSuchNode,
+        Self::NoRoute,
+        Self::OtherRoutes,
+        Self::HopLimit,
+        Self::LinkDown,
+        Self::LinkRefuses,
+    ];
+}
 
 /// What has happened to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +58,7 @@ pub enum Event {
 
 /// Counts of a node since it was made.
 ///
-/// Of a node that is quiet, `injected + taken = delivered + forwarded + dropped`.
+/// At any time, `injected + taken = delivered + forwarded + dropped +` [`waiting`](super::TorusNode::waiting).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// Packets taken from the engine.
@@ -67,7 +76,7 @@ pub struct Counters {
     /// The longest of these times, ns.
     pub latency_max_ns: u64,
     /// Packets dropped, by [`Reason`] in its order.
-    dropped: [u64; REASONS],
+    dropped: [u64; Reason::ALL.len()],
     /// Events and notices of which the host was not told because it had not taken the
     /// ones before.
     pub untold: u64,

@@ -30,6 +30,11 @@ impl Injection {
         }
     }
 
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     pub fn has_room(&self) -> bool {
         !self.free.is_empty()
     }

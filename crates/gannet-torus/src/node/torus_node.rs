@@ -134,6 +134,11 @@ impl<M: PhysicalMemory> TorusNode<M> {
         &self.counters
     }
 
+    /// Packets taken from the engine that wait for a link.
+    pub fn waiting(&self) -> usize {
+        self.injection.len()
+    }
+
     /// The fault monitor, if there is one.
     pub fn nic(&self) -> Option<&Nic> {
         self.monitor.as_ref().map(|monitor| &monitor.nic)

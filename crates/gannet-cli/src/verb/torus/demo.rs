@@ -122,7 +122,7 @@ fn end(
         screen.close(summary)?;
     }
     Ok(match signals.received() {
-        _ if !summary.puts.is_clean() => Outcome::NotVerified,
+        _ if !summary.is_clean() => Outcome::NotVerified,
         Some(signal) => Outcome::Interrupted(signal),
         None => Outcome::Ok,
     })
