@@ -7,6 +7,8 @@
 //! the same transfer where the provider keeps writes in order. Endpoints meet over TCP, and try the provider
 //! both ways before they are joined.
 
+mod apart;
+mod drive;
 mod endpoint;
 mod pair;
 pub mod provider;
