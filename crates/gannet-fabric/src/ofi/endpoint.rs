@@ -28,8 +28,6 @@ pub(crate) const BACKEND: u32 = 3;
 const LOOK_NS: u64 = 100_000;
 /// Messages of an endpoint that are taken at a look.
 const MESSAGES_MAX: usize = 16;
-/// Times that a provider has nothing to tell, after which nothing more comes from one that has ended.
-const SILENCE: u32 = 4;
 
 /// An endpoint over libfabric.
 ///
@@ -38,8 +36,7 @@ const SILENCE: u32 = 4;
 #[derive(Debug)]
 pub struct Ofi {
     own: Own,
-    /// Those that are joined, and how often in turn the provider had nothing to tell of them.
-    peers: Peers<(Pair, u32)>,
+    peers: Peers<Pair>,
     choice: Choice,
     level: Level,
     bytes_max: u64,
@@ -115,7 +112,7 @@ impl Ofi {
             ending = ending.and_then(|()| pair.open(*key, opening));
         }
         pair.ending = ending.err();
-        Ok(self.peers.insert(slot, (pair, 0)))
+        Ok(self.peers.insert(slot, pair))
     }
 
     /// What happened so far.
@@ -130,8 +127,8 @@ impl Ofi {
     /// Adds what an endpoint tells to `completions`, and lets go of one that has ended after its last word.
     fn take(&mut self, slot: usize, completions: &mut Vec<Completion>) {
         let now = self.now();
-        let Some((peer, (pair, silence))) = self.peers.at(slot) else { return };
-        *silence = if pair.work(now) == 0 { *silence + 1 } else { 0 };
+        let Some((peer, pair)) = self.peers.at(slot) else { return };
+        pair.work(now);
         let has_room = |completions: &Vec<Completion>| completions.len() < completions.capacity();
         while has_room(completions)
             && let Some(event) = pair.event()
@@ -151,7 +148,7 @@ impl Ofi {
             completions.push(done);
         }
         if let Some(failure) = pair.ending
-            && *silence >= SILENCE
+            && pair.is_silent()
             && has_room(completions)
         {
             self.leave(peer, failure);
@@ -160,7 +157,7 @@ impl Ofi {
 
     /// Lets go of another endpoint.
     fn leave(&mut self, peer: Peer, failure: Failure) {
-        if let Some((pair, _)) = self.peers.remove(peer) {
+        if let Some(pair) = self.peers.remove(peer) {
             pair.rest(failure).for_each(|completion| self.own.push(completion));
             self.own.left(peer, failure);
         }
@@ -171,7 +168,7 @@ impl Ofi {
         for _ in 0..MESSAGES_MAX {
             // Messages wait where completions do not find room.
             let has_room = self.own.room() > 0;
-            let Some((peer, (pair, _))) = self.peers.at(slot).filter(|_| has_room) else { break };
+            let Some((peer, pair)) = self.peers.at(slot).filter(|_| has_room) else { break };
             match pair.hear()? {
                 None => break,
                 Some(Message::Region { region, base, key }) => {
@@ -191,7 +188,7 @@ impl Ofi {
 
     /// Takes note of windows that are used no more, here or there.
     fn settle(&mut self, slot: usize, now: u64) -> Result<(), Failure> {
-        let Some((peer, (pair, _))) = self.peers.at(slot) else { return Ok(()) };
+        let Some((peer, pair)) = self.peers.at(slot) else { return Ok(()) };
         while let Some(key) = pair.window_free(now)? {
             self.own.push(Completion::WindowClosed { peer, key });
         }
@@ -215,8 +212,8 @@ impl Ofi {
 
 /// An endpoint that has not ended.
 #[inline]
-fn joined(peers: &mut Peers<(Pair, u32)>, peer: Peer) -> Result<&mut Pair, PostError> {
-    let pair = peers.find(peer).map(|(pair, _)| pair).filter(|pair| pair.ending.is_none());
+fn joined(peers: &mut Peers<Pair>, peer: Peer) -> Result<&mut Pair, PostError> {
+    let pair = peers.find(peer).filter(|pair| pair.ending.is_none());
     pair.ok_or(PostError::NotJoined(peer))
 }
 
@@ -238,10 +235,11 @@ impl Endpoint for Ofi {
         let region = self.own.add_region(region)?;
         let mapped = Arc::new(mapped);
         for slot in self.peers.slots() {
-            if let Some((_, (pair, _))) = self.peers.at(slot)
+            if let Some((_, pair)) = self.peers.at(slot)
+                && pair.ending.is_none()
                 && let Err(failure) = pair.add_region(mapped.clone())
             {
-                pair.ending.get_or_insert(failure);
+                pair.ending = Some(failure);
             }
         }
         self.mapped.push(mapped);
@@ -255,7 +253,7 @@ impl Endpoint for Ofi {
     fn open_window(&mut self, opening: &Opening) -> Result<Key, OpenError> {
         let key = self.own.open(opening)?;
         for slot in self.peers.slots() {
-            if let Some((_, (pair, _))) = self.peers.at(slot)
+            if let Some((_, pair)) = self.peers.at(slot)
                 && pair.ending.is_none()
             {
                 pair.ending = pair.open(key, opening).err();
@@ -315,13 +313,13 @@ impl Endpoint for Ofi {
         }
         let deadline = self.own.limits.deadline;
         for slot in self.peers.slots() {
-            let Some((_, (pair, _))) = self.peers.at(slot) else { continue };
+            let Some((_, pair)) = self.peers.at(slot) else { continue };
             pair.work(now);
             if !is_time || pair.ending.is_some() {
                 continue;
             }
             let heard = self.hear(slot).and_then(|()| self.settle(slot, now));
-            if let Some((_, (pair, _))) = self.peers.at(slot) {
+            if let Some((_, pair)) = self.peers.at(slot) {
                 let ending = heard.and_then(|()| pair.watch(now, deadline)).err();
                 pair.ending = pair.ending.or(ending);
             }

@@ -5,8 +5,11 @@
 //!
 //! A PUT is a write of the provider; what tells of it is an event that is written into a ring of the other side, in
 //! the same transfer where the provider keeps writes in order. Endpoints meet over TCP, and try the provider
-//! both ways before they are joined.
+//! both ways before they are joined. The library is called by who has the endpoint, but for a provider that may not
+//! return: there each pair has a thread for it.
 
+mod apart;
+mod drive;
 mod endpoint;
 mod pair;
 pub mod provider;

@@ -9,8 +9,6 @@ use super::sys::{CallError, Hints, Info, Lack, Library, LibraryError};
 
 /// The provider that reaches processes of one host only.
 const ONE_HOST: &str = "shm";
-/// The version from which on that provider takes no locks of the other process, which die with their holder.
-const LOCKLESS: (u16, u16) = (1, 18);
 /// Providers that are not used, whatever they offer.
 const DEPRECATED: &str = "sockets";
 
@@ -118,9 +116,9 @@ impl fmt::Display for Choice {
             (false, []) => f.write_str(", the first that libfabric has")?,
             (false, refused) => write!(f, ", the first that can be used: {}", Refused(refused))?,
         }
-        if self.info.provider() == ONE_HOST && library.version() < LOCKLESS {
-            f.write_str("; a process that is killed may leave the other one waiting for ever: ")?;
-            f.write_str("use libfabric 1.18 or later, or the backend shm")?;
+        if may_hang(&self.info) {
+            f.write_str("; it has a thread for each endpoint, since a process that is killed ")?;
+            f.write_str("may leave it waiting for ever: the backend shm does without")?;
         }
         Ok(())
     }
@@ -177,6 +175,13 @@ impl Choice {
     }
 }
 
+/// Whether a call of the provider may never return. Processes share spin locks in the memory of this one, and who is killed
+/// with such a lock never gives it back. Until 1.17 there is one for all transfers; later versions, but for 2.5, still have it
+/// for those that are neither very short nor long.
+pub(super) fn may_hang(info: &Info) -> bool {
+    info.provider() == ONE_HOST
+}
+
 /// The file in `/dev/shm` and the process of an endpoint of this host, by its name.
 fn shared(name: &[u8]) -> Option<(&str, u32)> {
     // `fi_shm://`, process, and numbers behind colons: what follows the slashes is a file.
@@ -201,12 +206,19 @@ pub(super) struct FarName(pub Vec<u8>);
 
 impl Drop for FarName {
     fn drop(&mut self) {
-        let Some((file, process)) = shared(&self.0) else { return };
+        let Some((_, process)) = shared(&self.0) else { return };
         // A process that is gone has no program any more, whether or not its parent knows.
         let program = std::fs::read_link(format!("/proc/{process}/exe"));
         if program.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
-            let _ = std::fs::remove_file(std::path::Path::new("/dev/shm").join(file));
+            remove_memory(&self.0);
         }
+    }
+}
+
+/// Removes the memory of an endpoint of this host, by its name, if it has some, for a provider that does not.
+pub(super) fn remove_memory(name: &[u8]) {
+    if let Some((file, _)) = shared(name) {
+        let _ = std::fs::remove_file(std::path::Path::new("/dev/shm").join(file));
     }
 }
 

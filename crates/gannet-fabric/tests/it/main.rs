@@ -11,5 +11,6 @@ mod relay;
 mod shm;
 mod sim;
 mod sim_clop;
+mod stuck;
 mod tcp;
 mod udp;

@@ -12,7 +12,8 @@ use gannet_wire::exchange::Message;
 
 pub(super) use self::transfers::Posted;
 use self::transfers::{Operation, Part, Untold};
-use super::provider::{FarName, is_too_near};
+use super::drive::Drive;
+use super::provider::{FarName, is_too_near, may_hang};
 use super::ring::{EVENT_LEN, Ring, Word};
 use super::sys::{Cable, CallError, Info, Lent, Mapped, Piece, Reach};
 use crate::endpoint::{Failure, Key, Level};
@@ -27,6 +28,8 @@ const POSTS: usize = 256;
 const WORDS: usize = 2;
 /// Number of the ring among the memory of a cable; regions follow.
 const RING: usize = 0;
+/// Times that the provider has nothing to tell, in turn, after which nothing more comes from one that has ended.
+const SILENCE: u32 = 8;
 
 /// How the events of PUTs follow their bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +53,7 @@ struct Full {
 #[derive(Debug)]
 pub(super) struct Pair {
     connection: Connection,
-    cable: Cable,
+    cable: Drive,
     ring: Ring,
     far_ring: Reach,
     _far_name: FarName,
@@ -82,6 +85,8 @@ pub(super) struct Pair {
     full: Option<Full>,
     /// What the provider says is wrong, and since when.
     broken: Option<(i32, u64)>,
+    /// How often in turn the provider had nothing to tell.
+    silence: u32,
     windows_max: usize,
     /// Why it is used no more.
     pub ending: Option<Failure>,
@@ -113,9 +118,10 @@ impl Pair {
         };
         let posts_max = (transfers.saturating_sub(WORDS) / each).clamp(1, POSTS);
         let ring = Ring::new(limits.events, posts_max)?;
-        let mut cable = Cable::open(info, posts_max * each + WORDS, limits.events)?;
-        let protocol = info.protocol();
-        tell_address(&mut connection, &address(protocol, &cable.name()?))?;
+        let transfers = posts_max * each + WORDS;
+        let mut cable = Cable::open(info, transfers, limits.events)?;
+        let (protocol, own_name) = (info.protocol(), cable.name()?);
+        tell_address(&mut connection, &address(protocol, &own_name))?;
         let theirs = hear_address(&mut connection)?;
         let (words, name) = theirs.split_at_checked(8).ok_or(JoinError::Address)?;
         if words != address(protocol, &[]) {
@@ -134,6 +140,11 @@ impl Pair {
             return Err(JoinError::Turn(message));
         };
         connection.stop_waiting()?;
+        // Until here nothing was asked of the provider that waits for the other side.
+        let cable = match may_hang(info) {
+            true => Drive::apart(cable, own_name, transfers, limits.deadline)?,
+            false => Drive::Here(cable),
+        };
         let mut pair = Self {
             connection,
             cable,
@@ -160,6 +171,7 @@ impl Pair {
             since: 0,
             full: None,
             broken: None,
+            silence: 0,
             windows_max: limits.windows,
             ending: None,
         };
@@ -181,7 +193,7 @@ impl Pair {
             }
             self.work(0);
             if let Some((code, _)) = self.broken {
-                return Err(self.cable.describe(code).into());
+                return Err(info.library().error("moving data", code as isize).into());
             }
             let is_done = is_posted && !self.is_telling && self.ring.is_probed();
             if is_done && !is_told {
@@ -218,6 +230,11 @@ impl Pair {
 
     pub fn add_region(&mut self, region: Arc<Mapped>) -> Result<(), Failure> {
         self.cable.add_memory(region).map_err(|_| Failure::Resources)
+    }
+
+    /// Whether the provider has told all that it will, if the other side has ended.
+    pub fn is_silent(&self) -> bool {
+        self.silence >= SILENCE || self.cable.is_lost()
     }
 
     pub fn tell(&mut self, message: &Message) -> Result<(), Failure> {

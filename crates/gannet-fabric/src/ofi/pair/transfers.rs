@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
+use super::super::drive::{Drive, NS_PER_BYTE};
 use super::super::ring::{EVENT_LEN, Event as Told, Word};
-use super::super::sys::{Cable, CallError, Event, Piece};
+use super::super::sys::{CallError, Event, Piece};
 use super::{Full, Pair, RING, Telling};
 use crate::endpoint::{Completion, Failure, Key, Level, Local, PostError, Request};
 use crate::own::Own;
 
-/// Time for a byte on the slowest path that is waited for, ns: 10 MB/s.
-const NS_PER_BYTE: u64 = 100;
 /// Time that the connection has to tell why the provider fails.
 const REASON_NS: u64 = 200_000_000;
 const FULL: PostError = PostError::Full { queue: "operations" };
@@ -182,7 +181,7 @@ impl Pair {
     #[inline]
     pub(super) fn try_to(
         &mut self,
-        post: impl FnOnce(&mut Cable) -> Result<bool, CallError>,
+        post: impl FnOnce(&mut Drive) -> Result<bool, CallError>,
     ) -> bool {
         post(&mut self.cable).unwrap_or_else(|error| {
             // It is told with the next look at the clock.
@@ -224,9 +223,12 @@ impl Pair {
         }
     }
 
-    /// Lets the provider work, and takes note of what it tells; gives how much that was.
+    /// Lets the provider work, and takes note of what it tells.
     #[inline]
-    pub fn work(&mut self, now: u64) -> usize {
+    pub fn work(&mut self, now: u64) {
+        if self.ending.is_some() && self.is_silent() {
+            return;
+        }
         let Self { cable, operations, first, ring, is_telling, broken, ending, .. } = self;
         let mut is_settled = true;
         let mut done = |tag: u64, outcome: Result<(), Failure>| match Part::of(tag) {
@@ -254,6 +256,11 @@ impl Pair {
                 }
             }
         });
+        match count {
+            Some(0) => self.silence = self.silence.saturating_add(1),
+            Some(_) => self.silence = 0,
+            None => {}
+        }
         if !is_settled {
             self.settle();
         }
@@ -268,7 +275,6 @@ impl Pair {
                 self.is_telling = true;
             }
         }
-        count
     }
 
     /// Posts the events that may go now.
@@ -330,6 +336,9 @@ impl Pair {
             if now - since > REASON_NS {
                 return Err(Failure::Carrier(code));
             }
+        }
+        if self.cable.is_lost() {
+            return Err(Failure::Unresponsive);
         }
         let deadline_ns = deadline.as_nanos() as u64;
         let is_over = |since: u64, more: u64| now.saturating_sub(since) > deadline_ns + more;

@@ -20,7 +20,7 @@ const NAME_MAX: usize = 256;
 /// Completions that are read at a time.
 const READ_MAX: usize = 16;
 /// Most pieces of a transfer.
-const PIECES_MAX: usize = 2;
+pub const PIECES_MAX: usize = 2;
 
 /// How the other side reaches memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +106,9 @@ pub struct Cable {
 unsafe impl Send for Cable {}
 
 impl Cable {
+    /// Most events that are told at a time.
+    pub(crate) const EVENTS_MAX: usize = READ_MAX;
+
     /// Opens an endpoint as `info` offers it, for `transfers` under way at a time and `events` that wait to be
     /// read besides.
     ///

@@ -227,7 +227,7 @@ impl Library {
         unsafe { Info::of(self.clone(), (self.duplicate_info)(entry)) }
     }
 
-    pub(super) fn error(&self, what: &'static str, code: isize) -> CallError {
+    pub(in super::super) fn error(&self, what: &'static str, code: isize) -> CallError {
         let code = code.unsigned_abs() as i32;
         // SAFETY: for any number the library gives a string that stays, or nothing.
         let text = unsafe {
