@@ -1,26 +1,22 @@
 //! How two endpoints of a backend meet at a place that both know.
 
+mod address;
 mod reception;
 
 use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use self::address::{Address, OverOfi, OverTorus, OverUdp};
 pub use self::reception::{Reception, Strangers};
-use crate::endpoint::{Endpoint, Level, Peer};
+use crate::endpoint::{Endpoint, Peer};
 use crate::exchange::{JoinError, Side};
 use crate::local::{self, Listener};
-use crate::ofi::provider::{Choice, ChooseError, Wanted, choose};
-use crate::ofi::{self, Library, Ofi};
 use crate::own::Limits;
 use crate::shm::Shm;
-use crate::tcp;
-use crate::torus::{self, Torus, here};
 use crate::trust::Trust;
-use crate::udp::{self, Udp};
 
 /// A place at which endpoints of one backend meet: one listens, others connect.
 pub trait Meet: Clone + Send + 'static {
@@ -161,231 +157,5 @@ impl Meet for OverShm {
 
     fn is_listening(&self) -> io::Result<bool> {
         answer(local::connected(&self.0))
-    }
-}
-
-/// Meeting over UDP, at the address of a TCP socket: a host, or its number, and a port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OverUdp(pub String);
-
-/// Time within which a host says whether a port of it is taken.
-const ANSWER_WITHIN: Duration = Duration::from_secs(1);
-
-impl OverUdp {
-    fn address(&self) -> io::Result<SocketAddr> {
-        let nowhere = || io::Error::from(io::ErrorKind::AddrNotAvailable);
-        self.0.to_socket_addrs()?.next().ok_or_else(nowhere)
-    }
-
-    /// An endpoint for one at `address`, or of it.
-    fn endpoint(address: &SocketAddr, limits: &Limits) -> io::Result<Udp> {
-        let any = match address {
-            SocketAddr::V4(_) => "0.0.0.0:0",
-            SocketAddr::V6(_) => "[::]:0",
-        };
-        Udp::bind(&any.parse().map_err(io::Error::other)?, limits.clone())
-    }
-}
-
-impl Meet for OverUdp {
-    type Endpoint = Udp;
-    type Listener = tcp::Listener;
-    type Caller = TcpStream;
-
-    fn listen(&self) -> io::Result<tcp::Listener> {
-        tcp::Listener::bind(self.address()?)
-    }
-
-    fn place(&self, listener: &tcp::Listener) -> String {
-        listener.address().map_or_else(|_| self.0.clone(), |address| address.to_string())
-    }
-
-    fn come(&self, listener: &tcp::Listener, wait: Duration) -> io::Result<TcpStream> {
-        listener.come(wait)
-    }
-
-    fn socket<'a>(&self, caller: &'a TcpStream) -> Option<BorrowedFd<'a>> {
-        Some(caller.as_fd())
-    }
-
-    fn join(
-        &self,
-        caller: TcpStream,
-        limits: &Limits,
-        trust: &Trust,
-    ) -> Result<(Udp, Peer), JoinError> {
-        let address = caller.local_addr()?;
-        let connection = tcp::answer(caller, trust, udp::BACKEND, limits.deadline)?;
-        let mut endpoint = Self::endpoint(&address, limits)?;
-        let peer = endpoint.join(connection)?;
-        Ok((endpoint, peer))
-    }
-
-    fn connect(&self, limits: &Limits, trust: &Trust) -> Result<(Udp, Peer), JoinError> {
-        let address = self.address()?;
-        let mut endpoint = Self::endpoint(&address, limits)?;
-        let peer = endpoint.connect(address, trust)?;
-        Ok((endpoint, peer))
-    }
-
-    fn is_listening(&self) -> io::Result<bool> {
-        answer(TcpStream::connect_timeout(&self.address()?, ANSWER_WITHIN))
-    }
-}
-
-/// Meeting over a provider of libfabric, at the address of a TCP socket: a host, or its number, and a port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OverOfi {
-    /// The address.
-    pub place: String,
-    /// Name of the provider; the best one that can be used without one.
-    pub provider: Option<String>,
-}
-
-impl OverOfi {
-    fn choice(&self) -> Result<Choice, ChooseError> {
-        let wanted = Wanted { provider: self.provider.clone(), address: None };
-        choose(&Library::open()?, &wanted)
-    }
-
-    /// Whether there is a provider for endpoints of these limits on this host.
-    ///
-    /// # Errors
-    /// What keeps it from being used.
-    pub fn check(&self, limits: &Limits) -> Result<(), ChooseError> {
-        self.endpoint(limits).map(drop)
-    }
-
-    fn endpoint(&self, limits: &Limits) -> Result<Ofi, ChooseError> {
-        Ok(Ofi::new(self.choice()?, Level::Sent, limits.clone()))
-    }
-}
-
-impl Meet for OverOfi {
-    type Endpoint = Ofi;
-    type Listener = tcp::Listener;
-    type Caller = TcpStream;
-
-    /// The provider is chosen now: that takes a second with some libraries, and who connects does not wait so long.
-    fn listen(&self) -> io::Result<tcp::Listener> {
-        self.choice().map_err(io::Error::other)?;
-        tcp::Listener::bind(&self.place)
-    }
-
-    fn place(&self, listener: &tcp::Listener) -> String {
-        listener.address().map_or_else(|_| self.place.clone(), |address| address.to_string())
-    }
-
-    fn come(&self, listener: &tcp::Listener, wait: Duration) -> io::Result<TcpStream> {
-        listener.come(wait)
-    }
-
-    fn socket<'a>(&self, caller: &'a TcpStream) -> Option<BorrowedFd<'a>> {
-        Some(caller.as_fd())
-    }
-
-    fn join(
-        &self,
-        caller: TcpStream,
-        limits: &Limits,
-        trust: &Trust,
-    ) -> Result<(Ofi, Peer), JoinError> {
-        let connection = tcp::answer(caller, trust, ofi::BACKEND, limits.deadline)?;
-        let mut endpoint = self.endpoint(limits)?;
-        let peer = endpoint.join(connection)?;
-        Ok((endpoint, peer))
-    }
-
-    fn connect(&self, limits: &Limits, trust: &Trust) -> Result<(Ofi, Peer), JoinError> {
-        let mut endpoint = self.endpoint(limits)?;
-        let peer = endpoint.connect(&self.place, trust)?;
-        Ok((endpoint, peer))
-    }
-
-    fn is_listening(&self) -> io::Result<bool> {
-        OverUdp(self.place.clone()).is_listening()
-    }
-}
-
-/// Meeting over a torus of hosts, at the address of a TCP socket: a host, or its number, and a port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OverTorus {
-    /// The address.
-    pub place: String,
-    /// Socket of the node of this host for processes; that of the only node, or the one that the environment names
-    /// ([`here::NODE_VARIABLE`]), without one.
-    pub node: Option<PathBuf>,
-}
-
-impl OverTorus {
-    /// Whether there is a node to use on this host.
-    ///
-    /// # Errors
-    /// When there is none, or there are several and none is named.
-    pub fn check(&self) -> io::Result<()> {
-        let node = self.node()?;
-        let nobody = |error| {
-            // Of another kind: what is not there is no directory of the place to meet.
-            io::Error::other(format!("no node of a torus listens at {}: {error}", node.display()))
-        };
-        local::connected(&node).map(drop).map_err(nobody)
-    }
-
-    fn node(&self) -> io::Result<PathBuf> {
-        self.node.clone().map_or_else(|| here::node().map_err(io::Error::other), Ok)
-    }
-
-    fn endpoint(&self, limits: &Limits) -> io::Result<Torus> {
-        Ok(Torus::new(self.node()?, limits.clone()))
-    }
-
-    fn udp(&self) -> OverUdp {
-        OverUdp(self.place.clone())
-    }
-}
-
-impl Meet for OverTorus {
-    type Endpoint = Torus;
-    type Listener = tcp::Listener;
-    type Caller = TcpStream;
-
-    /// Whether the node listens is found out now, and not by who comes.
-    fn listen(&self) -> io::Result<tcp::Listener> {
-        self.check()?;
-        self.udp().listen()
-    }
-
-    fn place(&self, listener: &tcp::Listener) -> String {
-        self.udp().place(listener)
-    }
-
-    fn come(&self, listener: &tcp::Listener, wait: Duration) -> io::Result<TcpStream> {
-        listener.come(wait)
-    }
-
-    fn socket<'a>(&self, caller: &'a TcpStream) -> Option<BorrowedFd<'a>> {
-        Some(caller.as_fd())
-    }
-
-    fn join(
-        &self,
-        caller: TcpStream,
-        limits: &Limits,
-        trust: &Trust,
-    ) -> Result<(Torus, Peer), JoinError> {
-        let connection = tcp::answer(caller, trust, torus::BACKEND, limits.deadline)?;
-        let mut endpoint = self.endpoint(limits)?;
-        let peer = endpoint.join(connection)?;
-        Ok((endpoint, peer))
-    }
-
-    fn connect(&self, limits: &Limits, trust: &Trust) -> Result<(Torus, Peer), JoinError> {
-        let mut endpoint = self.endpoint(limits)?;
-        let peer = endpoint.connect(&self.place, trust)?;
-        Ok((endpoint, peer))
-    }
-
-    fn is_listening(&self) -> io::Result<bool> {
-        self.udp().is_listening()
     }
 }

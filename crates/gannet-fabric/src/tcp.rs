@@ -19,7 +19,7 @@ use gannet_wire::exchange::{LEN, Message};
 use gannet_wire::record::Record;
 use rustix::net::sockopt;
 
-use crate::endpoint::Failure;
+use crate::endpoint::{Failure, Peer};
 use crate::exchange::{Carrier, JoinError, Side, meet};
 use crate::trust::Trust;
 
@@ -29,6 +29,37 @@ const LOOK: Duration = Duration::from_millis(1);
 const PROBE: Duration = Duration::from_secs(1);
 /// Times that it asks at least: some of them may be lost.
 const PROBES: u32 = 4;
+
+/// An endpoint that others join by a connection.
+pub trait Joins {
+    /// Number of its backend in a hello.
+    const BACKEND: u32;
+
+    /// How long it waits for another one.
+    fn deadline(&self) -> Duration;
+
+    /// Joins the endpoint at the other end of a connection.
+    ///
+    /// # Errors
+    /// When it cannot be reached as the backend reaches others.
+    fn join(&mut self, connection: Connection) -> Result<Peer, JoinError>;
+
+    /// Waits for an endpoint at a listener, and joins it.
+    ///
+    /// # Errors
+    /// When none comes in time, or it may not join.
+    fn accept(&mut self, listener: &Listener, trust: &Trust) -> Result<Peer, JoinError> {
+        self.join(listener.accept(trust, Self::BACKEND, self.deadline())?)
+    }
+
+    /// Joins the endpoint that listens at `address`.
+    ///
+    /// # Errors
+    /// When nobody listens there, or does not let this one join.
+    fn connect(&mut self, address: impl ToSocketAddrs, trust: &Trust) -> Result<Peer, JoinError> {
+        self.join(connect(address, trust, Self::BACKEND, self.deadline())?)
+    }
+}
 
 /// Waits for others at an address.
 #[derive(Debug)]

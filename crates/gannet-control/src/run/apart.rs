@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use gannet_fabric::clop::Backend;
-use gannet_fabric::meet::{OverOfi, OverTorus};
+use gannet_fabric::meet::{Address, OverOfi, OverTorus};
 use gannet_fabric::messenger::{Messenger, Ring};
 use gannet_fabric::{Endpoint, Limits, Peer, Trust};
 use gannet_measure::clock::Clock;
@@ -65,15 +65,12 @@ impl Meeting {
 
     /// What can only be had by one who connects is looked for now, so that its want is no reason to try for ever.
     pub fn prepared(self) -> Result<Self, RunError> {
-        let (config, limits) = (&self.config, &self.limits);
-        if config.backend == Backend::Ofi {
-            let usable = over_ofi(config).check(limits);
-            usable.map_err(|error| RunError::Builder(error.to_string()))?;
-        }
-        if config.backend == Backend::Torus {
-            let node = over_torus(config).check();
-            node.map_err(|error| RunError::Builder(error.to_string()))?;
-        }
+        let prepared = match self.config.backend {
+            Backend::Ofi => over_ofi(&self.config).prepare(),
+            Backend::Torus => over_torus(&self.config).prepare(),
+            Backend::Shm | Backend::Udp => Ok(()),
+        };
+        prepared.map_err(|error| RunError::Builder(error.to_string()))?;
         Ok(self)
     }
 

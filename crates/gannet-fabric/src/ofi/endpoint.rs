@@ -1,8 +1,7 @@
 //! The endpoint.
 
-use std::net::ToSocketAddrs;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gannet_memory::SharedRegion;
 use gannet_wire::exchange::Message;
@@ -18,12 +17,9 @@ use crate::endpoint::{
 use crate::exchange::JoinError;
 use crate::own::{Counters, Limits, Own};
 use crate::peers::Peers;
-use crate::tcp::{self, Connection, Listener};
-use crate::trust::Trust;
+use crate::tcp::{Connection, Joins};
 use crate::windows::Keys;
 
-/// Number of this backend in a hello.
-pub(crate) const BACKEND: u32 = 3;
 /// How often an endpoint looks for messages of the others, in nanoseconds.
 const LOOK_NS: u64 = 100_000;
 /// Messages of an endpoint that are taken at a look.
@@ -72,47 +68,6 @@ impl Ofi {
     /// The provider.
     pub fn provider(&self) -> &Choice {
         &self.choice
-    }
-
-    /// Waits for an endpoint at a listener, and joins it.
-    ///
-    /// # Errors
-    /// When none comes in time, or it may not join.
-    pub fn accept(&mut self, listener: &Listener, trust: &Trust) -> Result<Peer, JoinError> {
-        let connection = listener.accept(trust, BACKEND, self.own.limits.deadline)?;
-        self.join(connection)
-    }
-
-    /// Joins the endpoint that listens at `address`.
-    ///
-    /// # Errors
-    /// When nobody listens there, or does not let this one join.
-    pub fn connect(
-        &mut self,
-        address: impl ToSocketAddrs,
-        trust: &Trust,
-    ) -> Result<Peer, JoinError> {
-        let connection = tcp::connect(address, trust, BACKEND, self.own.limits.deadline)?;
-        self.join(connection)
-    }
-
-    /// Joins the endpoint at the other end of a connection.
-    ///
-    /// # Errors
-    /// When the provider does not reach it, which is tried both ways.
-    pub fn join(&mut self, connection: Connection) -> Result<Peer, JoinError> {
-        let slot = self.peers.free()?;
-        let info = self.choice.met_at(connection.local()?)?;
-        let mut pair = Pair::join(connection, &info, self.level, &self.own.limits)?;
-        let mut ending = Ok(());
-        for region in &self.mapped {
-            ending = ending.and_then(|()| pair.add_region(region.clone()));
-        }
-        for (key, opening) in &self.own.openings {
-            ending = ending.and_then(|()| pair.open(*key, opening));
-        }
-        pair.ending = ending.err();
-        Ok(self.peers.insert(slot, pair))
     }
 
     /// What happened so far.
@@ -207,6 +162,30 @@ impl Ofi {
         let pair = joined(&mut self.peers, target.peer)?;
         let place = (target.key, target.offset, bytes);
         pair.post(&mut self.own, now, Posted::Put(source, immediate), place)
+    }
+}
+
+impl Joins for Ofi {
+    const BACKEND: u32 = 3;
+
+    fn deadline(&self) -> Duration {
+        self.own.limits.deadline
+    }
+
+    // When the provider does not reach it, which is tried both ways.
+    fn join(&mut self, connection: Connection) -> Result<Peer, JoinError> {
+        let slot = self.peers.free()?;
+        let info = self.choice.met_at(connection.local()?)?;
+        let mut pair = Pair::join(connection, &info, self.level, &self.own.limits)?;
+        let mut ending = Ok(());
+        for region in &self.mapped {
+            ending = ending.and_then(|()| pair.add_region(region.clone()));
+        }
+        for (key, opening) in &self.own.openings {
+            ending = ending.and_then(|()| pair.open(*key, opening));
+        }
+        pair.ending = ending.err();
+        Ok(self.peers.insert(slot, pair))
     }
 }
 

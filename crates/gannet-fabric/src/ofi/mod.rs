@@ -16,7 +16,6 @@ pub mod provider;
 mod ring;
 mod sys;
 
-pub(crate) use endpoint::BACKEND;
 pub use endpoint::Ofi;
 pub use sys::{
     Cable, CallError, Event, Info, Lack, Lent, Library, LibraryError, Mapped, Piece, Reach,

@@ -1,8 +1,7 @@
 //! The endpoint.
 
-use std::net::ToSocketAddrs;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gannet_lattice::Node;
 use gannet_memory::SharedRegion;
@@ -16,12 +15,9 @@ use crate::endpoint::{
 use crate::exchange::JoinError;
 use crate::own::{Counters, Limits, Own};
 use crate::peers::Peers;
-use crate::tcp::{self, Connection, Listener};
-use crate::trust::Trust;
+use crate::tcp::{Connection, Joins};
 use crate::windows::Keys;
 
-/// Number of this backend in a hello.
-pub(crate) const BACKEND: u32 = 4;
 /// How often an endpoint looks for messages of the others, in nanoseconds.
 const LOOK_NS: u64 = 100_000;
 /// Messages of an endpoint that are taken at a look.
@@ -60,46 +56,6 @@ impl Torus {
             begin: Instant::now(),
             look_at: 0,
         }
-    }
-
-    /// Waits for an endpoint at a listener, and joins it.
-    ///
-    /// # Errors
-    /// When none comes in time, or it may not join.
-    pub fn accept(&mut self, listener: &Listener, trust: &Trust) -> Result<Peer, JoinError> {
-        let connection = listener.accept(trust, BACKEND, self.own.limits.deadline)?;
-        self.join(connection)
-    }
-
-    /// Joins the endpoint that listens at `address`.
-    ///
-    /// # Errors
-    /// When nobody listens there, or does not let this one join.
-    pub fn connect(
-        &mut self,
-        address: impl ToSocketAddrs,
-        trust: &Trust,
-    ) -> Result<Peer, JoinError> {
-        let connection = tcp::connect(address, trust, BACKEND, self.own.limits.deadline)?;
-        self.join(connection)
-    }
-
-    /// Joins the endpoint at the other end of a connection.
-    ///
-    /// # Errors
-    /// When no node listens, it is in no machine, or the other endpoint is not reached over it.
-    pub fn join(&mut self, connection: Connection) -> Result<Peer, JoinError> {
-        let slot = self.peers.free()?;
-        let mut pair = Pair::join(connection, &self.node, &self.own.limits)?;
-        let mut ending = Ok(());
-        for region in &self.own.regions {
-            ending = ending.and_then(|()| pair.add_region(region));
-        }
-        for (key, opening) in &self.own.openings {
-            ending = ending.and_then(|()| pair.open(*key, opening));
-        }
-        pair.ending = ending.err();
-        Ok(self.peers.insert(slot, pair))
     }
 
     /// What happened so far.
@@ -193,6 +149,29 @@ impl Torus {
     }
 }
 
+impl Joins for Torus {
+    const BACKEND: u32 = 4;
+
+    fn deadline(&self) -> Duration {
+        self.own.limits.deadline
+    }
+
+    // When no node listens, it is in no machine, or the other endpoint is not reached over it.
+    fn join(&mut self, connection: Connection) -> Result<Peer, JoinError> {
+        let slot = self.peers.free()?;
+        let mut pair = Pair::join(connection, &self.node, &self.own.limits)?;
+        let mut ending = Ok(());
+        for region in &self.own.regions {
+            ending = ending.and_then(|()| pair.add_region(region));
+        }
+        for (key, opening) in &self.own.openings {
+            ending = ending.and_then(|()| pair.open(*key, opening));
+        }
+        pair.ending = ending.err();
+        Ok(self.peers.insert(slot, pair))
+    }
+}
+
 /// An endpoint that has not ended.
 #[inline]
 fn joined(peers: &mut Peers<Pair>, peer: Peer) -> Result<&mut Pair, PostError> {
@@ -206,7 +185,7 @@ impl Endpoint for Torus {
             backend: "torus",
             done_is: Level::Placed,
             bytes_max: BYTES_MAX,
-            limit: "32 packets of 4 KiB under way from node to node for each round trip",
+            limit: "128 packets under way from node to node for each round trip",
         }
     }
 

@@ -17,5 +17,4 @@ pub mod here;
 mod pair;
 pub mod user;
 
-pub(crate) use endpoint::BACKEND;
 pub use endpoint::Torus;

@@ -1,7 +1,8 @@
 //! The endpoint, and how it meets others.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::cable::Cable;
 use super::socket::Socket;
@@ -9,12 +10,8 @@ use crate::endpoint::Peer;
 use crate::exchange::JoinError;
 use crate::own::Limits;
 use crate::packet::PacketEndpoint;
-use crate::tcp::{self, Connection, Listener};
-use crate::trust::Trust;
+use crate::tcp::{Connection, Joins};
 use crate::windows::Keys;
-
-/// Number of this backend in a hello.
-pub(crate) const BACKEND: u32 = 2;
 
 /// An endpoint over UDP.
 pub type Udp = PacketEndpoint<Socket>;
@@ -40,34 +37,17 @@ impl Udp {
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.port.address()
     }
+}
 
-    /// Waits for an endpoint at a listener, and joins it.
-    ///
-    /// # Errors
-    /// When none comes in time, or it may not join.
-    pub fn accept(&mut self, listener: &Listener, trust: &Trust) -> Result<Peer, JoinError> {
-        let connection = listener.accept(trust, BACKEND, self.own.limits.deadline)?;
-        self.join(connection)
+impl Joins for Udp {
+    const BACKEND: u32 = 2;
+
+    fn deadline(&self) -> Duration {
+        self.own.limits.deadline
     }
 
-    /// Joins the endpoint that listens at `address`.
-    ///
-    /// # Errors
-    /// When nobody listens there, or does not let this one join.
-    pub fn connect(
-        &mut self,
-        address: impl ToSocketAddrs,
-        trust: &Trust,
-    ) -> Result<Peer, JoinError> {
-        let connection = tcp::connect(address, trust, BACKEND, self.own.limits.deadline)?;
-        self.join(connection)
-    }
-
-    /// Joins the endpoint at the other end of a connection.
-    ///
-    /// # Errors
-    /// When it does not tell how to reach it, or cannot be reached.
-    pub fn join(&mut self, connection: Connection) -> Result<Peer, JoinError> {
+    // When it does not tell how to reach it, or cannot be reached.
+    fn join(&mut self, connection: Connection) -> Result<Peer, JoinError> {
         self.join_by(|endpoint, slot| {
             let port = endpoint.address()?.port();
             Cable::agree(connection, slot, port, endpoint.port.datagram_max)

@@ -18,5 +18,4 @@ mod endpoint;
 mod outgoing;
 mod socket;
 
-pub(crate) use endpoint::BACKEND;
 pub use endpoint::Udp;

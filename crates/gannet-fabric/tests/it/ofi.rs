@@ -5,7 +5,7 @@ use std::thread;
 
 use gannet_fabric::ofi::provider::{ChooseError, Wanted, choose, providers};
 use gannet_fabric::ofi::{Library, LibraryError, Ofi};
-use gannet_fabric::tcp::Listener;
+use gannet_fabric::tcp::{Joins, Listener};
 use gannet_fabric::{Level, Peer};
 use gannet_measure::testing::skipped;
 

@@ -10,7 +10,7 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use gannet_fabric::ofi::Library;
-use gannet_fabric::tcp::Listener;
+use gannet_fabric::tcp::{Joins, Listener};
 use gannet_fabric::{Completion, Endpoint, Failure, Key, Level, Local, Opening, Put, Remote};
 use gannet_measure::testing::skipped;
 use gannet_memory::{Access, SharedRegion};

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gannet_fabric::tcp::Listener;
+use gannet_fabric::tcp::{Joins, Listener};
 use gannet_fabric::udp::Udp;
 use gannet_fabric::{
     Completion, Endpoint, Get, Key, Limits, Local, Opening, Peer, PostError, Put, RegionId, Remote,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gannet_fabric::tcp::Listener;
+use gannet_fabric::tcp::{Joins, Listener};
 use gannet_fabric::torus::Torus;
 use gannet_fabric::{
     Completion, Endpoint, Failure, JoinError, Key, Level, Limits, Local, Opening, Peer, PostError,
