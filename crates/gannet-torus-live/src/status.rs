@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
+use std::net::Ipv6Addr;
 
 use gannet_lattice::{Direction, Lattice, Node};
 use gannet_torus::link::State;
@@ -70,6 +71,12 @@ pub struct Port {
     pub state: String,
     /// Host and port that were last met there.
     pub other: Option<String>,
+    /// Interface of this host that the cable is plugged into; none where it is one between addresses.
+    #[serde(default)]
+    pub interface: Option<String>,
+    /// Address of the other end on that link, once it was met.
+    #[serde(default)]
+    pub other_address: Option<Ipv6Addr>,
     /// Whether packets can cross its link.
     pub link_up: bool,
     /// Frames sent, taken, of others, and refused, messages included.
@@ -296,6 +303,7 @@ impl Port {
             _ => PortState::Silent,
         };
         let messages = neighbour.map(|neighbour| neighbour.refused()).unwrap_or_default();
+        let (interface, other_address) = driver.interface(port).unzip();
         Self {
             name: member.setup().ports[port].0.to_string(),
             direction: direction.map(|direction| direction.to_string()),
@@ -306,6 +314,8 @@ impl Port {
             }
             .into(),
             other: neighbour.and_then(|it| it.other()).map(|other| other.place().to_string()),
+            interface: interface.map(Into::into),
+            other_address: other_address.flatten(),
             link_up: link.is_some_and(|link| link.state() == State::Up),
             sent,
             taken,

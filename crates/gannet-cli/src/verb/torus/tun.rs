@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use gannet_fabric::JoinError;
-use gannet_torus_live::tunnel::{Addresses, Counters, Device, PROCESS, Tunnel};
+use gannet_torus_live::addresses::Addresses;
+use gannet_torus_live::tunnel::{Counters, Device, PROCESS, Tunnel};
 use gannet_torus_live::user::{Place, User, UserError};
 use gannet_wire::torus_user::Refused;
 use tun_rs::{DeviceBuilder, SyncDevice};
