@@ -15,6 +15,7 @@ use gannet_torus_live::user::{Place, User, UserError};
 use gannet_wire::torus_user::Refused;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
+use super::network;
 use super::socket::{self, Door};
 use crate::exit::{Lacking, Outcome, Usage};
 use crate::log;
@@ -54,7 +55,7 @@ pub struct Arguments {
     #[arg(long, value_name = "BYTES", default_value_t = u16::MAX)]
     mtu: u16,
     /// First byte of all addresses.
-    #[arg(long, value_name = "BYTE", default_value_t = 10)]
+    #[arg(long, value_name = "BYTE", default_value_t = 10, value_parser = network::first_byte)]
     network: u8,
     /// Print what was carried as JSON.
     #[arg(long)]
@@ -120,12 +121,6 @@ fn check(arguments: &Arguments) -> Result<(), Usage> {
     if !MTU.contains(&arguments.mtu) {
         let (least, most) = (MTU.start(), MTU.end());
         return Err(Usage(format!("--mtu must be {least} to {most}")));
-    }
-    if !(1..224).contains(&arguments.network) || arguments.network == 127 {
-        let got = arguments.network;
-        return Err(Usage(format!(
-            "no host has addresses that begin with {got}: write 1 to 223, and not 127"
-        )));
     }
     if arguments.device.is_empty() || arguments.device.len() > 15 {
         return Err(Usage("the name of a device has 1 to 15 letters".into()));
