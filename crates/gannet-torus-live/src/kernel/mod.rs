@@ -28,7 +28,7 @@ pub use writer::{Changes, Kernel, KernelError};
 pub const PROTOCOL: u8 = 71;
 /// Metric of the routes: one to the same host that was set by hand has a smaller one and wins.
 pub const METRIC: u32 = 4700;
-/// How long the kernel keeps address and routes of a process that does not renew them.
+/// How long the kernel keeps address and routes of a process that hangs.
 pub const LEASE: Duration = Duration::from_secs(5);
 
 /// The routes of a host to all others of its machine.

@@ -45,8 +45,6 @@ pub struct Address {
     pub address: Ipv4Addr,
     /// Number of the interface.
     pub interface: u32,
-    /// Whether the kernel removes it some time.
-    pub is_leased: bool,
 }
 
 /// What asks the kernel.
@@ -222,9 +220,5 @@ fn address_of(message: &AddressMessage) -> Option<Address> {
         AddressAttribute::Local(IpAddr::V4(address)) => Some(*address),
         _ => None,
     })?;
-    let is_leased = message
-        .attributes
-        .iter()
-        .any(|it| matches!(it, AddressAttribute::CacheInfo(life) if life.ifa_valid != u32::MAX));
-    Some(Address { address, interface: message.header.index, is_leased })
+    Some(Address { address, interface: message.header.index })
 }

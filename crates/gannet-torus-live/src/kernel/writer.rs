@@ -14,8 +14,6 @@ use rustix::thread::{CapabilitySet, capabilities};
 use super::netlink::{Netlink, Route};
 use super::{HostRoute, HostRoutes, LEASE};
 
-/// The interface that has the address of the host.
-const LOOPBACK: &str = "lo";
 /// Where the program that writes the routes of this host is known by: a socket without a file, gone with the program.
 const WRITER: &str = "gannet-torus-routes";
 /// The first Linux with routes of IPv4 by neighbours of IPv6.
@@ -62,6 +60,12 @@ pub enum KernelError {
     System(io::Error),
 }
 
+impl From<Errno> for KernelError {
+    fn from(error: Errno) -> Self {
+        io::Error::from(error).into()
+    }
+}
+
 impl From<io::Error> for KernelError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
@@ -73,11 +77,13 @@ impl From<io::Error> for KernelError {
 
 /// The routes of this host in its kernel.
 ///
-/// The address of the host is leased: the kernel removes it, and with it all routes that name it as their source, when it was
-/// not renewed for [`LEASE`], be the process killed, stopped or hung. Until then another one takes over what is there.
+/// All routes name the address of the host as their source, and the kernel removes them with it. It does so when the device goes
+/// that has the address, which is to be one that goes with its process; and when the address was not renewed for [`LEASE`],
+/// since the process hangs.
 pub struct Kernel {
     netlink: Netlink,
-    loopback: u32,
+    /// Number of the interface that has the address.
+    device: u32,
     /// The address that this process has leased.
     address: Option<Ipv4Addr>,
     /// Who has this socket writes the routes.
@@ -85,27 +91,17 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// What writes the routes of this host, alone.
+    /// What writes the routes of this host, alone, whose address is at the interface that `device` makes.
     ///
     /// # Errors
-    /// When another process does, or this one may not, or the kernel has no such routes.
-    pub fn open() -> Result<Self, KernelError> {
-        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        if version(&release).is_some_and(|version| version < LINUX_MIN) {
-            return Err(KernelError::TooOld(release.trim().into()));
-        }
-        let own = capabilities(None).map_err(io::Error::from)?;
-        if !own.effective.contains(CapabilitySet::NET_ADMIN) {
-            return Err(KernelError::Rights);
-        }
-        let writer = SocketAddr::from_abstract_name(WRITER)
-            .and_then(|name| UnixDatagram::bind_addr(&name))
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::AddrInUse => KernelError::Another,
-                _ => error.into(),
-            })?;
-        let loopback = name_to_index(&writer, LOOPBACK).map_err(io::Error::from)?;
-        Ok(Self { netlink: Netlink::open()?, loopback, address: None, writer })
+    /// When another process does, or this one may not, or the kernel has no such routes, or `device` fails.
+    pub fn open<E: From<KernelError>>(
+        device: impl FnOnce() -> Result<String, E>,
+    ) -> Result<Self, E> {
+        let writer = claim()?;
+        let device = name_to_index(&writer, &device()?).map_err(KernelError::from)?;
+        let netlink = Netlink::open().map_err(KernelError::from)?;
+        Ok(Self { netlink, device, address: None, writer })
     }
 
     /// Makes the routes of the kernel those that are wanted, new ones in the place of old ones, and renews the lease. To be called
@@ -144,7 +140,7 @@ impl Kernel {
         }
         // It was the source of the routes until now.
         if let Some(before) = before {
-            is_done(self.netlink.release(self.loopback, before))?;
+            is_done(self.netlink.release(self.device, before))?;
         }
         Ok(changes)
     }
@@ -159,7 +155,7 @@ impl Kernel {
             is_done(self.netlink.remove(route))?;
         }
         if let Some(address) = self.address.take() {
-            is_done(self.netlink.release(self.loopback, address))?;
+            is_done(self.netlink.release(self.device, address))?;
         }
         Ok(there.len())
     }
@@ -168,7 +164,7 @@ impl Kernel {
     fn lease(&mut self, address: Ipv4Addr) -> Result<(), KernelError> {
         if self.address != Some(address) {
             let mut others = self.netlink.addresses()?.into_iter().filter(|it| {
-                let is_own = it.interface == self.loopback && it.is_leased;
+                let is_own = it.interface == self.device;
                 it.address == address && !is_own
             });
             if let Some(other) = others.next() {
@@ -176,7 +172,7 @@ impl Kernel {
             }
         }
         let seconds = LEASE.as_secs() as u32;
-        self.netlink.lease(self.loopback, address, seconds)?;
+        self.netlink.lease(self.device, address, seconds)?;
         Ok(())
     }
 
@@ -198,6 +194,23 @@ impl Kernel {
     fn name(&self, interface: u32) -> String {
         index_to_name(&self.writer, interface).unwrap_or_else(|_| format!("interface {interface}"))
     }
+}
+
+/// Makes sure that this process alone writes routes, and can.
+fn claim() -> Result<UnixDatagram, KernelError> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    if version(&release).is_some_and(|version| version < LINUX_MIN) {
+        return Err(KernelError::TooOld(release.trim().into()));
+    }
+    let own = capabilities(None)?;
+    if !own.effective.contains(CapabilitySet::NET_ADMIN) {
+        return Err(KernelError::Rights);
+    }
+    let name = SocketAddr::from_abstract_name(WRITER)?;
+    UnixDatagram::bind_addr(&name).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => KernelError::Another,
+        _ => error.into(),
+    })
 }
 
 /// Whether something was removed, or was gone before.

@@ -3,6 +3,7 @@
 mod ablate;
 mod animate;
 mod demo;
+mod device;
 mod faults;
 mod link;
 mod machine;

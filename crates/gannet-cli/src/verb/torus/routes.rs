@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use gannet_torus_live::kernel::{Changes, HostRoutes, Kernel, KernelError, obstacles};
 use gannet_torus_live::status::Status;
+use tun_rs::DeviceBuilder;
 
-use super::network;
 use super::socket::{self, Door, Following};
+use super::{device, network};
 use crate::exit::{Lacking, Outcome};
 use crate::log;
 use crate::output;
@@ -29,11 +30,12 @@ const GRACE: Duration = Duration::from_secs(2);
 ///
 /// The routes are the shortest ones over cables and hosts that are alive, without faults those of dimension order, and are walked from each host to
 /// each other one before they are used. All cables must be plugged into interfaces (`gannet torus node --port eth1,eth2`); these
-/// need no IPv4 addresses. The address of each host follows from its place: the one at x,y,z has 10.(x+1).(y+1).(z+1), at its interface lo.
+/// need no IPv4 addresses. The address of each host follows from its place: the one at x,y,z has 10.(x+1).(y+1).(z+1). It is at a device that this makes
+/// for it, and that carries nothing.
 ///
 /// Run it with --install on each host, as root, since each sends by way of others. Forwarding must be on, and rp_filter not 1: it
 /// says so where they are not, and changes no setting. When an order of the machine names other cables as dead, only routes that differ
-/// are replaced. Ctrl-C removes all; when this is killed, the kernel does so within 5 s; when the node ends and does not come back,
+/// are replaced. Ctrl-C removes all, and so does the kernel when this is killed, or hangs for 5 s; when the node ends and does not come back,
 /// they go after 2 s. The routes have protocol 71: `ip route show proto 71`.
 ///
 /// Exit code 3 when some host cannot be reached, 5 when no node answers, or routes cannot be installed here.
@@ -47,6 +49,9 @@ pub struct Arguments {
     /// Have the kernel of this host route so, until Ctrl-C.
     #[arg(long)]
     install: bool,
+    /// Name of the device that has the address of this host.
+    #[arg(long, value_name = "NAME", default_value = "torus0", value_parser = device::name)]
+    device: String,
     /// First byte of all addresses, the same on all hosts.
     #[arg(long, value_name = "BYTE", default_value_t = 10, value_parser = network::first_byte)]
     network: u8,
@@ -58,7 +63,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let path = arguments.socket.clone().map_or_else(|| socket::only(Door::Status), Ok)?;
     if arguments.install {
-        return install(&path, arguments.network);
+        return install(&path, arguments);
     }
     let Some(routes) = HostRoutes::of(&socket::ask(&path)?, arguments.network)? else {
         return Err(Lacking("this host has no place in a machine yet".into()).into());
@@ -111,10 +116,16 @@ impl From<KernelError> for Lacking {
 }
 
 /// Has the kernel follow the orders of the machine until a signal comes.
-fn install(path: &Path, network: u8) -> anyhow::Result<Outcome> {
+fn install(path: &Path, arguments: &Arguments) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let mut following = follow(path).map(Some)?;
-    let mut installed = Installed::new(Kernel::open().map_err(Lacking::from)?, network);
+    // It is gone with this process, however it ends, and the address and the routes with it.
+    let mut device = None;
+    let kernel = Kernel::open(|| {
+        device = Some(device::make(DeviceBuilder::new(), &arguments.device)?);
+        Ok::<_, Lacking>(arguments.device.clone())
+    })?;
+    let mut installed = Installed::new(kernel, arguments);
     let result = loop {
         if let Some(signal) = signals.received() {
             break Ok(Outcome::Interrupted(signal));
@@ -145,6 +156,7 @@ fn install(path: &Path, network: u8) -> anyhow::Result<Outcome> {
         }
     };
     let cleared = installed.kernel.clear().map_err(Lacking::from);
+    drop(device);
     let outcome = result?;
     cleared?;
     Ok(outcome)
@@ -159,9 +171,11 @@ fn follow(path: &Path) -> Result<Following, Lacking> {
 /// What is in the kernel, and since when nothing confirms it.
 struct Installed {
     kernel: Kernel,
+    /// Name of the device that has the address.
+    device: String,
     network: u8,
     routes: Option<HostRoutes>,
-    /// When the node last told of a machine, or this began; what a process before has left stays for as long.
+    /// When the node last told of a machine, or this began.
     confirmed: Instant,
     is_cleared: bool,
     renewed: Instant,
@@ -169,11 +183,12 @@ struct Installed {
 }
 
 impl Installed {
-    fn new(kernel: Kernel, network: u8) -> Self {
+    fn new(kernel: Kernel, arguments: &Arguments) -> Self {
         let now = Instant::now();
         Self {
             kernel,
-            network,
+            device: arguments.device.clone(),
+            network: arguments.network,
             routes: None,
             confirmed: now,
             is_cleared: false,
@@ -225,7 +240,7 @@ impl Installed {
         let before = self.routes.as_ref().map(|before| before.address);
         let Changes { written, removed, .. } = self.write(routes)?;
         if before != Some(address) {
-            log::say(format_args!("this host has the address {address}"));
+            log::say(format_args!("{} has the address {address}", self.device));
         }
         if written + removed > 0 || is_first {
             log::say(format_args!("order {order}: {written} routes written, {removed} removed"));

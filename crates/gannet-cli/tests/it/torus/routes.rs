@@ -42,17 +42,24 @@ impl Ring {
     fn install(&self, host: usize) -> Child {
         let mut command = self.gannet(host, &["torus", "routes", "--install"]);
         let child = command.arg(self.status(host)).spawn().unwrap();
-        patiently("no routes", || (self.left(host).len() == HOSTS).then_some(()));
+        self.wait_until_all_is_there(host);
         child
     }
 
-    /// What a host has of routes and addresses of the machine, a line each.
+    /// What a host has of routes and addresses of the machine, and of devices for these, a line each.
     fn left(&self, host: usize) -> Vec<String> {
         let namespace = self.namespace(host);
         let routes = ip(&format!("-n {namespace} route show proto 71")).unwrap();
         let addresses =
             ip(&format!("-n {namespace} -oneline -4 address show to 10.0.0.0/8")).unwrap();
-        routes.lines().chain(addresses.lines()).map(str::to_owned).collect()
+        let links = ip(&format!("-n {namespace} -oneline link show")).unwrap();
+        let devices = links.lines().filter(|link| link.contains("torus0"));
+        routes.lines().chain(addresses.lines()).chain(devices).map(str::to_owned).collect()
+    }
+
+    /// Waits for a device, its address and a route to each other host.
+    fn wait_until_all_is_there(&self, host: usize) {
+        patiently("no routes", || (self.left(host).len() == 2 + HOSTS - 1).then_some(()));
     }
 
     fn wait_until_nothing_is_left(&self, host: usize) {
@@ -96,21 +103,23 @@ fn nothing_is_left_of_routes_however_they_end() {
     signal(&routes, "TERM");
     assert_eq!(routes.wait().unwrap().code(), Some(143));
     assert_eq!(ring.left(0), Vec::<String>::new());
-    // Whoever is killed cannot clear up, and the next one takes over what is there.
-    for _ in 0..2 {
-        let mut routes = ring.install(0);
-        routes.kill().unwrap();
-        routes.wait().unwrap();
-        assert_eq!(ring.left(0).len(), HOSTS);
-    }
-    ring.wait_until_nothing_is_left(0);
+    // Whoever is killed cannot clear up.
     let mut routes = ring.install(0);
+    routes.kill().unwrap();
+    routes.wait().unwrap();
+    ring.wait_until_nothing_is_left(0);
+    // Whoever hangs has nothing but its device.
+    let mut routes = ring.install(0);
+    signal(&routes, "STOP");
+    patiently("routes are left", || (ring.left(0).len() == 1).then_some(()));
+    signal(&routes, "CONT");
+    ring.wait_until_all_is_there(0);
+    // The node is killed, and comes back.
     ring.nodes[0].kill().unwrap();
     ring.nodes[0].wait().unwrap();
-    ring.wait_until_nothing_is_left(0);
-    // They are back with the node.
+    patiently("routes are left", || (ring.left(0).len() == 1).then_some(()));
     ring.nodes[0] = ring.node(0, &["east".into(), "west".into()]);
-    patiently("no routes again", || (ring.left(0).len() == HOSTS).then_some(()));
+    ring.wait_until_all_is_there(0);
     signal(&routes, "INT");
     assert_eq!(routes.wait().unwrap().code(), Some(130));
     assert_eq!(ring.left(0), Vec::<String>::new());
