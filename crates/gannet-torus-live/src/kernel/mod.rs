@@ -26,7 +26,8 @@ pub use writer::{Changes, Kernel, KernelError};
 
 /// Number of the routing protocol of these routes, by which `ip route show proto 71` lists them; no other program is known to have it.
 pub const PROTOCOL: u8 = 71;
-/// Metric of the routes: one to the same host that was set by hand has a smaller one and wins.
+/// Metric of the routes: one to the same host that was set by hand has a smaller one and wins. Behind each is one of a greater
+/// metric that says that the host cannot be reached, so that nothing for it goes to other networks.
 pub const METRIC: u32 = 4700;
 /// How long the kernel keeps address and routes of a process that hangs.
 pub const LEASE: Duration = Duration::from_secs(5);

@@ -31,10 +31,9 @@ const BITS: u8 = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     pub destination: Ipv4Addr,
-    /// The neighbour on the link.
-    pub next_hop: Ipv6Addr,
-    /// Number of the interface.
-    pub interface: u32,
+    /// The neighbour on the link, and the number of the interface; none for what is used only where there is no such route, and
+    /// says that the host cannot be reached.
+    pub by: Option<(Ipv6Addr, u32)>,
     /// Where packets come from that programs of this host send without naming an address.
     pub source: Ipv4Addr,
 }
@@ -162,16 +161,18 @@ fn message_of(route: &Route) -> RouteMessage {
         table: RouteHeader::RT_TABLE_MAIN,
         protocol: PROTOCOL.into(),
         scope: RouteScope::Universe,
-        kind: RouteType::Unicast,
+        kind: if route.by.is_some() { RouteType::Unicast } else { RouteType::Unreachable },
         ..RouteHeader::default()
     };
     message.attributes = vec![
         RouteAttribute::Destination(RouteAddress::Inet(route.destination)),
         RouteAttribute::PrefSource(RouteAddress::Inet(route.source)),
-        RouteAttribute::Oif(route.interface),
-        RouteAttribute::Via(RouteVia::Inet6(route.next_hop)),
-        RouteAttribute::Priority(METRIC),
+        RouteAttribute::Priority(METRIC + u32::from(route.by.is_none())),
     ];
+    if let Some((next_hop, interface)) = route.by {
+        message.attributes.push(RouteAttribute::Oif(interface));
+        message.attributes.push(RouteAttribute::Via(RouteVia::Inet6(next_hop)));
+    }
     message
 }
 
@@ -198,7 +199,8 @@ fn route_of(message: &RouteMessage) -> Option<Route> {
             _ => {}
         }
     }
-    Some(Route { destination: destination?, next_hop, interface, source })
+    let is_way = message.header.kind != RouteType::Unreachable;
+    Some(Route { destination: destination?, by: is_way.then_some((next_hop, interface)), source })
 }
 
 fn address_message(interface: u32, address: Ipv4Addr) -> AddressMessage {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
@@ -114,28 +114,34 @@ impl Kernel {
         let before = self.address.replace(wanted.address).filter(|it| *it != wanted.address);
         let mut changes = Changes::default();
         let there = self.netlink.routes()?;
-        let mut routes = Vec::with_capacity(wanted.routes.len());
-        for it in wanted.routes.iter().filter(|it| it.way.is_some()) {
-            match self.route(it, wanted.address) {
-                Ok(route) => routes.push(route),
+        let mut routes = Vec::with_capacity(2 * wanted.routes.len());
+        for it in &wanted.routes {
+            let (destination, source) = (it.address, wanted.address);
+            match self.next_hop(it) {
+                Ok(None) => {}
+                Ok(by) => routes.push(Route { destination, by, source }),
                 Err(trouble) => _ = changes.troubles.insert(trouble),
             }
+            routes.push(Route { destination, by: None, source });
         }
         for route in routes.iter().filter(|route| !there.contains(route)) {
             match self.netlink.write(route) {
-                Ok(()) => changes.written += 1,
+                Ok(()) => changes.written += usize::from(route.by.is_some()),
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                     return Err(KernelError::Rights);
                 }
                 Err(error) => {
-                    let name = self.name(route.interface);
+                    let name = self.name(route.by.map_or(self.device, |(_, interface)| interface));
                     changes.troubles.insert(format!("no routes by {name}: {error}"));
                 }
             }
         }
         for old in there {
-            if !routes.iter().any(|route| route.destination == old.destination) {
-                changes.removed += usize::from(is_done(self.netlink.remove(&old))?);
+            let is_same = |it: &Route| {
+                (it.destination, it.by.is_some()) == (old.destination, old.by.is_some())
+            };
+            if !routes.iter().any(is_same) && is_done(self.netlink.remove(&old))? {
+                changes.removed += usize::from(old.by.is_some());
             }
         }
         // It was the source of the routes until now.
@@ -145,7 +151,7 @@ impl Kernel {
         Ok(changes)
     }
 
-    /// Removes all routes of this program, and the address; gives how many routes there were.
+    /// Removes all routes of this program, and the address; gives how many ways there were.
     ///
     /// # Errors
     /// When the system refuses.
@@ -157,7 +163,7 @@ impl Kernel {
         if let Some(address) = self.address.take() {
             is_done(self.netlink.release(self.device, address))?;
         }
-        Ok(there.len())
+        Ok(there.iter().filter(|route| route.by.is_some()).count())
     }
 
     /// Takes the address of the host for the time of a lease, unless somebody else has it.
@@ -176,18 +182,17 @@ impl Kernel {
         Ok(())
     }
 
-    /// A route as the kernel has it, or why there can be none now.
-    fn route(&self, wanted: &HostRoute, source: Ipv4Addr) -> Result<Route, String> {
-        let HostRoute { interface, next_hop, way, .. } = wanted;
-        let way = way.as_deref().unwrap_or("-");
+    /// The next hop of a route as the kernel knows it, none where there is no way, or why there can be none now.
+    fn next_hop(&self, route: &HostRoute) -> Result<Option<(Ipv6Addr, u32)>, String> {
+        let HostRoute { interface, next_hop, way: Some(way), .. } = route else { return Ok(None) };
         let interface = interface
             .as_deref()
             .ok_or_else(|| format!("no routes by {way}: no interface leads there"))?;
         let next_hop = next_hop
             .ok_or_else(|| format!("no routes by {interface}: nobody was met at its other end"))?;
-        let interface = name_to_index(&self.writer, interface)
+        let number = name_to_index(&self.writer, interface)
             .map_err(|_| format!("no routes by {interface}: there is no such interface"))?;
-        Ok(Route { destination: wanted.address, next_hop, interface, source })
+        Ok(Some((next_hop, number)))
     }
 
     /// The name of an interface.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gannet_torus_live::kernel::{Changes, HostRoutes, Kernel, KernelError, obstacles};
+use gannet_torus_live::kernel::{Changes, HostRoutes, Kernel, KernelError, RoutesError, obstacles};
 use gannet_torus_live::status::Status;
 use tun_rs::DeviceBuilder;
 
@@ -35,7 +35,7 @@ const GRACE: Duration = Duration::from_secs(2);
 ///
 /// Run it with --install on each host, as root, since each sends by way of others. Forwarding must be on, and rp_filter not 1: it
 /// says so where they are not, and changes no setting. When an order of the machine names other cables as dead, only routes that differ
-/// are replaced. Ctrl-C removes all, and so does the kernel when this is killed, or hangs for 5 s; when the node ends and does not come back,
+/// are replaced; a host to which there is no way is unreachable, and nothing for it goes to other networks. Ctrl-C removes all, and so does the kernel when this is killed, or hangs for 5 s; when the node ends and does not come back,
 /// they go after 2 s. The routes have protocol 71: `ip route show proto 71`.
 ///
 /// Exit code 3 when some host cannot be reached, 5 when no node answers, or routes cannot be installed here.
@@ -65,7 +65,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if arguments.install {
         return install(&path, arguments);
     }
-    let Some(routes) = HostRoutes::of(&socket::ask(&path)?, arguments.network)? else {
+    let routes = HostRoutes::of(&socket::ask(&path)?, arguments.network).map_err(Lacking::from)?;
+    let Some(routes) = routes else {
         return Err(Lacking("this host has no place in a machine yet".into()).into());
     };
     if arguments.json {
@@ -106,6 +107,12 @@ impl fmt::Display for Table<'_> {
             writeln!(f, "{way:<4} {interface:<15} {hops:>4}  {next_hop}")?;
         }
         f.write_char('\n')
+    }
+}
+
+impl From<RoutesError> for Lacking {
+    fn from(error: RoutesError) -> Self {
+        Self(error.to_string())
     }
 }
 
@@ -200,7 +207,7 @@ impl Installed {
     /// Takes what the node has told, if it has, and lets time pass.
     fn step(&mut self, told: Option<Status>) -> anyhow::Result<()> {
         if let Some(status) = told
-            && let Some(routes) = HostRoutes::of(&status, self.network)?
+            && let Some(routes) = HostRoutes::of(&status, self.network).map_err(Lacking::from)?
         {
             self.confirmed = Instant::now();
             if self.routes.as_ref() != Some(&routes) {

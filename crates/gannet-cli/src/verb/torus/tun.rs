@@ -37,7 +37,8 @@ const MTU: std::ops::RangeInclusive<u16> = 576..=u16::MAX;
 ///
 /// The address of each host follows from its place: the one at x,y,z has 10.(x+1).(y+1).(z+1). What is sent to another host
 /// goes by PUT to its memory; packets that find no room there wait for a moment, and are then dropped and counted. The device follows the host when the
-/// machine gives it another place, and is gone when this ends.
+/// machine gives it another place, and is gone when this ends. Where all cables are plugged into interfaces, `gannet torus routes --install` is
+/// several times as fast.
 ///
 /// Runs until Ctrl-C, and then says what was carried and what was dropped. Exit code 5 when no node answers, or the device cannot be made.
 ///
