@@ -25,18 +25,21 @@ const RENEW: Duration = Duration::from_secs(1);
 /// How long routes stay when the node of this host is not heard, or has no place in a machine.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Tells by which neighbour this host reaches each other host of the machine, and with --install has its kernel route so: TCP and all else then go by
-/// the kernel alone, as over any network, without a program in between.
+/// Tells by which neighbour this host reaches each other host of the machine, and with --install has its kernel route so: TCP
+/// and all else then go by the kernel alone, as over any network, without a program in between.
 ///
-/// The routes are the shortest ones over cables and hosts that are alive, without faults those of dimension order, and are walked from each host to
-/// each other one before they are used. All cables must be plugged into interfaces (`gannet torus node --port eth1,eth2`); these
-/// need no IPv4 addresses. The address of each host follows from its place: the one at x,y,z has 10.(x+1).(y+1).(z+1). It is at a device that this makes
-/// for it, and that carries nothing.
+/// The routes are the shortest ones over cables and hosts that are alive, without faults those of dimension order, and are
+/// walked from each host to each other one before they are used. All cables must be plugged into interfaces (`gannet torus
+/// node --port eth1,eth2`); these need no IPv4 addresses. The address of each host follows from its place: the one at x,y,z
+/// has 10.(x+1).(y+1).(z+1). It is at a device that this makes for it, and that carries nothing.
 ///
-/// Run it with --install on each host, as root, since each sends by way of others. Forwarding must be on, and rp_filter not 1: it
-/// says so where they are not, and changes no setting. When an order of the machine names other cables as dead, only routes that differ
-/// are replaced; a host to which there is no way is unreachable, and nothing for it goes to other networks. Ctrl-C removes all, and so does the kernel when this is killed, or hangs for 5 s; when the node ends and does not come back,
-/// they go after 2 s. The routes have protocol 71: `ip route show proto 71`.
+/// Run it with --install on each host, as root, since each sends by way of others. Forwarding must be on, and rp_filter not
+/// 1: it says so where they are not, and changes no setting. When an order of the machine names other cables as dead, only
+/// routes that differ are replaced; a host to which there is no way is unreachable, and nothing for it goes to other
+/// networks.
+///
+/// Ctrl-C removes all, and so does the kernel when this is killed, or hangs for 5 s; when the node ends and does not come
+/// back, they go after 2 s. The routes have protocol 71: `ip route show proto 71`.
 ///
 /// Exit code 3 when some host cannot be reached, 5 when no node answers, or routes cannot be installed here.
 ///
