@@ -1,6 +1,7 @@
 //! What keeps a node going between its ports.
 
 use std::io;
+use std::net::Ipv6Addr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -156,6 +157,11 @@ impl<S: Speaker> Driver<S> {
     pub fn counters(&self, number: usize) -> Option<PortCounters> {
         let Plugged { port, counters, .. } = self.ports.get(number)?.as_ref()?;
         Some(PortCounters { strangers: port.strangers(), ..counters.clone() })
+    }
+
+    /// Interface and other end of the cable at the port of this number: see [`Port::interface`].
+    pub fn interface(&self, number: usize) -> Option<(&str, Option<Ipv6Addr>)> {
+        self.ports.get(number)?.as_ref()?.port.interface()
     }
 
     /// Takes what has come, lets time pass and sends what is due; gives whether a frame came or went.

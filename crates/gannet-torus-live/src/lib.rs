@@ -8,17 +8,22 @@
 //! [`Host`]: it meets its [`neighbour`]s, becomes a [`member`] of the machine that their cables make, and from then on
 //! drives the node that it is there.
 //!
+//! The [`kernel`] of a host may have its routes, too, where cables join interfaces: IP then goes by it alone.
+//!
 //! Processes of a host use its node by a socket: [`users`] serves them, and [`user`] is what they link ([`gannet_fabric::torus`]).
 #![forbid(unsafe_code)]
 
+pub mod addresses;
 pub mod drill;
 mod driver;
 mod host;
 pub mod identity;
+pub mod kernel;
 mod losses;
 pub mod member;
 pub mod memory;
 pub mod neighbour;
+mod packets;
 mod patience;
 mod port;
 mod protection;

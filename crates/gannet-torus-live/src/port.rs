@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::io;
+use std::net::Ipv6Addr;
 use std::os::fd::BorrowedFd;
 
 /// One end of a cable.
@@ -31,6 +32,12 @@ pub trait Port: Debug {
     /// Frames that came from others than the other end and were dropped.
     fn strangers(&self) -> u64 {
         0
+    }
+
+    /// The interface of this host that the cable is plugged into, and the address of the other end on that link once it was
+    /// met; none where the cable is not one between interfaces.
+    fn interface(&self) -> Option<(&str, Option<Ipv6Addr>)> {
+        None
     }
 
     /// What becomes readable when a frame comes.

@@ -2,18 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
-use std::ops::AddAssign;
+use std::net::Ipv6Addr;
 
 use gannet_lattice::{Direction, Lattice, Node};
-use gannet_rdma::PhysicalMemory;
 use gannet_torus::link::State;
-use gannet_torus::node::{self, TorusNode};
 use gannet_wire::neighbour::{HostId, Order, OrderNode, PortState};
 use serde::{Deserialize, Serialize};
 
 use crate::driver::{Driver, PortCounters};
 use crate::host::Host;
 use crate::neighbour::Neighbour;
+pub use crate::packets::Packets;
 use crate::users::Counters;
 
 /// What a host knows of the machine.
@@ -53,77 +52,6 @@ pub struct Status {
     pub faults: Vec<Fault>,
 }
 
-/// What has become of packets at nodes: `injected + taken = delivered + forwarded + waiting`, and those that were dropped.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Packets {
-    /// Those of the own engine.
-    pub injected: u64,
-    /// Those of links.
-    pub taken: u64,
-    /// Those that were given to the engine.
-    pub delivered: u64,
-    /// Those that were given to links.
-    pub forwarded: u64,
-    /// Those of the engine that wait for a link.
-    pub waiting: u64,
-    /// Those that were dropped, by reason. What the engine of another node has sent it sends again.
-    pub dropped: BTreeMap<String, u64>,
-}
-
-impl Packets {
-    /// Those of a node.
-    pub fn of<M: PhysicalMemory>(node: &TorusNode<M>) -> Self {
-        let counters = node.counters();
-        let &node::Counters { injected, taken, delivered, forwarded, .. } = counters;
-        let dropped = node::Reason::ALL.into_iter().filter_map(|reason| {
-            let count = Some(counters.dropped(reason)).filter(|&count| count > 0)?;
-            let name = match reason {
-                node::Reason::NoSuchNode => "no such node",
-                node::Reason::NoRoute => "no route",
-                node::Reason::OtherRoutes => "other routes",
-                node::Reason::HopLimit => "too many hops",
-                node::Reason::LinkDown => "link down",
-                node::Reason::LinkRefuses => "link refuses",
-            };
-            Some((name.to_owned(), count))
-        });
-        let (waiting, dropped) = (node.waiting() as u64, dropped.collect());
-        Self { injected, taken, delivered, forwarded, waiting, dropped }
-    }
-
-    /// Whether each is accounted for.
-    pub fn is_balanced(&self) -> bool {
-        let Self { injected, taken, delivered, forwarded, waiting, dropped } = self;
-        injected + taken == delivered + forwarded + waiting + dropped.values().sum::<u64>()
-    }
-}
-
-impl AddAssign for Packets {
-    fn add_assign(&mut self, more: Self) {
-        let Self { injected, taken, delivered, forwarded, waiting, dropped } = more;
-        self.injected += injected;
-        self.taken += taken;
-        self.delivered += delivered;
-        self.forwarded += forwarded;
-        self.waiting += waiting;
-        for (reason, count) in dropped {
-            *self.dropped.entry(reason).or_default() += count;
-        }
-    }
-}
-
-impl fmt::Display for Packets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { injected, taken, delivered, forwarded, dropped, .. } = self;
-        write!(
-            f,
-            "packets: {injected} sent from here and {taken} taken from cables; {delivered} delivered and {forwarded} passed on"
-        )?;
-        dropped.iter().try_for_each(|(reason, count)| write!(f, ", {count} dropped: {reason}"))?;
-        write!(f, "{}", if self.is_balanced() { "" } else { "; these sums do not agree" })
-    }
-}
-
 /// What processes do, since the host was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Processes {
@@ -148,6 +76,12 @@ pub struct Port {
     pub state: String,
     /// Host and port that were last met there.
     pub other: Option<String>,
+    /// Interface of this host that the cable is plugged into; none where it is one between addresses.
+    #[serde(default)]
+    pub interface: Option<String>,
+    /// Address of the other end on that link, once it was met.
+    #[serde(default)]
+    pub other_address: Option<Ipv6Addr>,
     /// Whether packets can cross its link.
     pub link_up: bool,
     /// Frames sent, taken, of others, and refused, messages included.
@@ -400,6 +334,7 @@ impl Port {
         let neighbour = member.neighbour(port);
         let state = neighbour.map(Neighbour::state).unwrap_or_default();
         let messages = neighbour.map(|neighbour| neighbour.refused()).unwrap_or_default();
+        let (interface, other_address) = driver.interface(port).unzip();
         Self {
             name: member.setup().ports[port].0.to_string(),
             direction: direction.map(|direction| direction.to_string()),
@@ -411,6 +346,8 @@ impl Port {
             }
             .into(),
             other: neighbour.and_then(|it| it.other()).map(|other| other.place().to_string()),
+            interface: interface.map(Into::into),
+            other_address: other_address.flatten(),
             link_up: link.is_some_and(|link| link.state() == State::Up),
             sent,
             taken,

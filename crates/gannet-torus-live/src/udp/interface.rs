@@ -83,14 +83,20 @@ impl Interface {
 /// Who is at the other end: whoever was heard there first, until it has been silent for some time.
 #[derive(Debug)]
 pub(super) struct Meeting {
+    interface: String,
     index: u32,
     silence: Duration,
     met: Option<(SocketAddr, Instant)>,
 }
 
 impl Meeting {
-    pub(super) fn new(index: u32, silence: Duration) -> Self {
-        Self { index, silence, met: None }
+    pub(super) fn new(interface: &str, index: u32, silence: Duration) -> Self {
+        Self { interface: interface.into(), index, silence, met: None }
+    }
+
+    /// The name of the interface.
+    pub(super) fn interface(&self) -> &str {
+        &self.interface
     }
 
     /// Whether what `sender` has sent is of the other end.
@@ -110,6 +116,14 @@ impl Meeting {
     /// Where the other end is, if it was met.
     pub(super) fn met(&self) -> Option<SocketAddr> {
         self.met.map(|(met, _)| met)
+    }
+
+    /// The address of the other end on the link, if it was met.
+    pub(super) fn address(&self) -> Option<Ipv6Addr> {
+        match self.met()? {
+            SocketAddr::V6(met) => Some(*met.ip()),
+            SocketAddr::V4(_) => None,
+        }
     }
 
     /// Whoever is on the link.

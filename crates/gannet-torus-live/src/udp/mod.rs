@@ -4,7 +4,7 @@
 mod interface;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl UdpPort {
     pub fn open_at(interface: &str, silence: Duration) -> Result<Self, InterfaceError> {
         let Interface { socket, index, mtu } = Interface::open(interface)?;
         let frame_bytes = mtu.saturating_sub(IPV6_HEADERS as usize);
-        let other = Other::Met(Meeting::new(index, silence));
+        let other = Other::Met(Meeting::new(interface, index, silence));
         Ok(Self::new(socket, other, frame_bytes.min(CoalescedSocket::BYTES_MAX))?)
     }
 
@@ -158,6 +158,13 @@ impl Port for UdpPort {
 
     fn strangers(&self) -> u64 {
         self.strangers
+    }
+
+    fn interface(&self) -> Option<(&str, Option<Ipv6Addr>)> {
+        match &self.other {
+            Other::At(_) => None,
+            Other::Met(meeting) => Some((meeting.interface(), meeting.address())),
+        }
     }
 
     fn descriptor(&self) -> BorrowedFd<'_> {

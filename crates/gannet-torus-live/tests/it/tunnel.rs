@@ -10,7 +10,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use gannet_lattice::Node;
-use gannet_torus_live::tunnel::{Addresses, Counters, Device, PROCESS, Tunnel};
+use gannet_torus_live::addresses::Addresses;
+use gannet_torus_live::tunnel::{Counters, Device, PROCESS, Tunnel};
 
 use crate::host::{machine_with_users, stop};
 use crate::users::user;

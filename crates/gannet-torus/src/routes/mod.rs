@@ -3,12 +3,14 @@
 //! A route is a sequence of [`Hop`]s: a port, and the *class* of virtual channels to use on it.
 //! Classes are what keeps routes free of deadlock; a router divides its virtual channels evenly
 //! among them. [`Routes::around`] plans the routes of a machine with faults, by the simplest means
-//! that reach every node, and installs nothing that [`check`](check::check) has not walked.
+//! that reach every node, and installs nothing that [`check`](check::check) has not walked. [`NextHops`] are those of machines
+//! whose routers look at the destination alone.
 
 use gannet_lattice::{Coordinates, DIMENSIONS, Direction, Faults, LINKS, Lattice, Node};
 
 pub mod check;
 mod detour;
+mod next_hops;
 mod plan;
 mod ring;
 mod tree;
@@ -17,6 +19,7 @@ use detour::Detours;
 use ring::Rings;
 use tree::Tree;
 
+pub use next_hops::NextHops;
 pub use plan::{MAX_CHECKED_NODES, Means, Refused};
 
 /// The port of a router that leads to its own node; ports 0 to 5 are the links.

@@ -3,13 +3,16 @@
 mod ablate;
 mod animate;
 mod demo;
+mod device;
 mod faults;
 mod link;
 mod machine;
+mod network;
 mod node;
 mod plan;
 mod ports;
 mod quantity;
+mod routes;
 mod simulate;
 mod socket;
 mod status;
@@ -43,6 +46,7 @@ enum What {
     Node(node::Arguments),
     Status(status::Arguments),
     Tun(tun::Arguments),
+    Routes(routes::Arguments),
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -57,6 +61,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         What::Node(arguments) => node::run(arguments),
         What::Status(arguments) => status::run(arguments),
         What::Tun(arguments) => tun::run(arguments),
+        What::Routes(arguments) => routes::run(arguments),
     }
 }
 

@@ -24,7 +24,7 @@ use crate::signals::Signals;
 
 /// How often it looks for signals and for who asks, at least.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often what is wrong is told.
+/// How often what is wrong is told, and all to those who follow.
 const TELL: Duration = Duration::from_millis(500);
 /// Times that a watchdog may have.
 const WATCHDOG_MIN: Span = Span::ms(10);
@@ -122,7 +122,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let status = status.unwrap_or_else(|| socket::of_host(&name));
     let processes = arguments.processes.clone();
     let users = users(&processes.unwrap_or_else(|| status.with_extension("processes")))?;
-    let socket = Socket::open(status)?;
+    let mut socket = Socket::open(status)?;
     let host = Host::new(Member::new(setup), patience, window).with_users(users);
     let mut driver = Driver::new(host, patience.spin_ns);
     for (at, port) in ports.into_iter().enumerate() {
@@ -140,7 +140,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         "{name} looks for its neighbours; how it is: {}",
         socket.path().display()
     ));
-    drive(driver, &socket)
+    drive(driver, &mut socket)
 }
 
 /// The processes that use the node by the socket at `path`.
@@ -182,7 +182,7 @@ fn life() -> u64 {
 }
 
 /// Keeps the host going until a signal comes, and tells what happens.
-fn drive(mut driver: Driver<Host>, socket: &Socket) -> anyhow::Result<Outcome> {
+fn drive(mut driver: Driver<Host>, socket: &mut Socket) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let (mut memory, mut faults, mut told) = (Memory::default(), BTreeSet::new(), Instant::now());
     let mut place = String::new();
@@ -193,9 +193,10 @@ fn drive(mut driver: Driver<Host>, socket: &Socket) -> anyhow::Result<Outcome> {
         if let Some(signal) = signals.received() {
             return Ok(Outcome::Interrupted(signal));
         }
-        tell_notices(&mut driver, &mut place);
-        socket.tell(|| Status::of(&driver, &mut memory.clone()));
-        if told.elapsed() >= TELL {
+        let is_time = told.elapsed() >= TELL;
+        let news = tell_notices(&mut driver, &mut place) || is_time;
+        socket.tell(news, || Status::of(&driver, &mut memory.clone()));
+        if is_time {
             told = Instant::now();
             let status = Status::of(&driver, &mut memory);
             let now: BTreeSet<String> = status.faults.into_iter().map(|fault| fault.text).collect();
@@ -210,8 +211,9 @@ fn drive(mut driver: Driver<Host>, socket: &Socket) -> anyhow::Result<Outcome> {
     }
 }
 
-/// Tells what has happened; `place` is what was last told of the place of this host.
-fn tell_notices(driver: &mut Driver<Host>, place: &mut String) {
+/// Tells what has happened; `place` is what was last told of the place of this host. Gives whether there is another order or
+/// neighbour.
+fn tell_notices(driver: &mut Driver<Host>, place: &mut String) -> bool {
     let notices = driver.node_mut().notices();
     let member = driver.node().member();
     let name = |port: usize| member.setup().ports[port].0;
@@ -219,6 +221,8 @@ fn tell_notices(driver: &mut Driver<Host>, place: &mut String) {
         .iter()
         .filter_map(|it| if let Notice::Met(port, _) = it { Some(*port) } else { None })
         .collect();
+    let is_news = |it: &Notice| matches!(it, Notice::Met(..) | Notice::Ordered);
+    let news = notices.iter().any(is_news);
     for notice in notices {
         match notice {
             Notice::Heard(port, true) if met.contains(&port) => {}
@@ -246,6 +250,7 @@ fn tell_notices(driver: &mut Driver<Host>, place: &mut String) {
             | Notice::OtherFrames(..) => {}
         }
     }
+    news
 }
 
 #[cfg(test)]

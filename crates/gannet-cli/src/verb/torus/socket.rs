@@ -1,12 +1,17 @@
-//! The sockets of a node of a torus: at one it tells how the machine is, to whoever connects, as a JSON document; the other
-//! is for processes that use the node.
+//! The sockets of a node of a torus: at one it tells how the machine is, to whoever connects, as a JSON document in a line; the
+//! other is for processes that use the node.
+//!
+//! Who has nothing to say, and ends its side of the connection, is told once. Who says [`FOLLOW`] is told again whenever the order
+//! or a neighbour has changed, and now and then in between.
 
 use std::fs::{self, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -20,6 +25,12 @@ use crate::exit::Lacking;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Most bytes of a document.
 const LEN_MAX: u64 = 16 << 20;
+/// What somebody says who is to be told of changes.
+const FOLLOW: &[u8] = b"follow\n";
+/// Most connections at a time; one more is closed at once.
+const CONNECTIONS_MAX: usize = 16;
+/// Documents that wait for one who follows; who takes none is let go.
+const WAITING_MAX: usize = 16;
 
 /// Which of the sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +103,7 @@ pub fn ask(path: &Path) -> Result<Status, Lacking> {
     let read = || -> io::Result<String> {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(PATIENCE))?;
+        stream.shutdown(Shutdown::Write)?;
         let mut text = String::new();
         stream.take(LEN_MAX).read_to_string(&mut text)?;
         Ok(text)
@@ -102,10 +114,55 @@ pub fn ask(path: &Path) -> Result<Status, Lacking> {
     serde_json::from_str(&text).map_err(|error| lacking(error.to_string()))
 }
 
+/// What a host says, now and whenever something has changed.
+pub struct Following {
+    stream: BufReader<UnixStream>,
+    /// What has come of the next document.
+    line: Vec<u8>,
+}
+
+impl Following {
+    /// Follows the host at a socket.
+    ///
+    /// # Errors
+    /// When nobody is there.
+    pub fn begin(path: &Path) -> io::Result<Self> {
+        let mut stream = UnixStream::connect(path)?;
+        stream.write_all(FOLLOW)?;
+        Ok(Self { stream: BufReader::new(stream), line: Vec::new() })
+    }
+
+    /// The next document; none if none comes for `most`.
+    ///
+    /// # Errors
+    /// When the host has ended; [`io::ErrorKind::InvalidData`] when what it says is no such document.
+    pub fn next(&mut self, most: Duration) -> io::Result<Option<Status>> {
+        self.stream.get_ref().set_read_timeout(Some(most))?;
+        let room = LEN_MAX - self.line.len() as u64;
+        match self.stream.by_ref().take(room).read_until(b'\n', &mut self.line) {
+            Ok(_) if self.line.ends_with(b"\n") => {
+                let status = serde_json::from_slice(&self.line);
+                self.line.clear();
+                status.map(Some).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+            }
+            Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Somebody who is to be told.
+struct Ask {
+    tell: SyncSender<Arc<str>>,
+    follows: bool,
+}
+
 /// The socket of a host, gone when this is.
 pub struct Socket {
     path: PathBuf,
-    asks: Receiver<Sender<String>>,
+    asks: Receiver<Ask>,
+    followers: Vec<SyncSender<Arc<str>>>,
 }
 
 impl Drop for Socket {
@@ -126,32 +183,117 @@ impl Socket {
         let listener = UnixListener::bind(&path).map_err(lacking)?;
         fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(lacking)?;
         let (ask, asks) = channel();
-        let serve = move || {
+        let accept = move || {
+            // Each connection has one of it.
+            let open = Arc::new(());
             for stream in listener.incoming().flatten() {
-                let (tell, told) = channel();
-                if ask.send(tell).is_err() {
-                    return;
+                if Arc::strong_count(&open) > CONNECTIONS_MAX {
+                    continue;
                 }
-                let _timed = stream.set_write_timeout(Some(PATIENCE));
-                if let Ok(text) = told.recv_timeout(PATIENCE) {
-                    let _written = (&stream).write_all(String::as_bytes(&text));
-                }
+                let (ask, open) = (ask.clone(), Arc::clone(&open));
+                let serve = move || {
+                    // Who is gone need not be told.
+                    let _told = serve(&stream, &ask);
+                    drop(open);
+                };
+                let _closed = thread::Builder::new().name("status".into()).spawn(serve);
             }
         };
-        thread::Builder::new().name("status".into()).spawn(serve).map_err(lacking)?;
-        Ok(Self { path, asks })
+        thread::Builder::new().name("status".into()).spawn(accept).map_err(lacking)?;
+        Ok(Self { path, asks, followers: Vec::new() })
     }
 
-    /// Tells all who have asked.
-    pub fn tell(&self, status: impl Fn() -> Status) {
-        for tell in self.asks.try_iter() {
-            let text = serde_json::to_string_pretty(&status()).unwrap_or_default();
-            let _told = tell.send(text);
+    /// Tells all who have asked, and those who follow if there are `news`.
+    pub fn tell(&mut self, news: bool, status: impl FnOnce() -> Status) {
+        let mut asks = self.asks.try_iter().peekable();
+        let is_awaited = news && !self.followers.is_empty() || asks.peek().is_some();
+        if !is_awaited {
+            return;
+        }
+        let mut text = serde_json::to_string(&status()).unwrap_or_default();
+        text.push('\n');
+        let text: Arc<str> = text.into();
+        if news {
+            self.followers.retain(|tell| tell.try_send(Arc::clone(&text)).is_ok());
+        }
+        for Ask { tell, follows } in asks {
+            if tell.try_send(Arc::clone(&text)).is_ok() && follows {
+                self.followers.push(tell);
+            }
         }
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// Tells somebody who has connected.
+fn serve(mut stream: &UnixStream, asks: &Sender<Ask>) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut word = Vec::new();
+    BufReader::new(stream).take(FOLLOW.len() as u64).read_until(b'\n', &mut word)?;
+    let (tell, told) = sync_channel(WAITING_MAX);
+    let follows = word == FOLLOW;
+    asks.send(Ask { tell, follows }).map_err(|_| io::ErrorKind::UnexpectedEof)?;
+    let mut text: Arc<str> = told.recv_timeout(PATIENCE).map_err(|_| io::ErrorKind::TimedOut)?;
+    loop {
+        stream.write_all(text.as_bytes())?;
+        match told.recv() {
+            Ok(next) => text = next,
+            Err(_) => return Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_follows_is_told_of_news_and_others_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let mut socket = Socket::open(path.clone()).unwrap();
+        let status = |order| Status { order: Some(order), ..Status::default() };
+        let mut following = Following::begin(&path).unwrap();
+        let mut next = |most| following.next(Duration::from_millis(most)).unwrap();
+        assert_eq!(next(10), None);
+        let once = thread::spawn(move || ask(&path).map_err(|error| error.to_string()));
+        // Both have asked by then, one soon after the other.
+        while socket.followers.is_empty() || !once.is_finished() {
+            socket.tell(false, || status(1));
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(once.join().unwrap().unwrap().order, Some(1));
+        assert_eq!(next(5000).and_then(|it| it.order), Some(1));
+        for order in [2, 3] {
+            socket.tell(true, || status(order));
+        }
+        socket.tell(false, || panic!("nobody has asked, and there are no news"));
+        for order in [2, 3] {
+            assert_eq!(next(5000).and_then(|it| it.order), Some(order));
+        }
+        assert_eq!(next(10), None);
+        drop(socket);
+        assert!(following.next(Duration::from_secs(5)).is_err());
+    }
+
+    #[test]
+    fn who_follows_and_does_not_read_is_let_go() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let mut socket = Socket::open(path.clone()).unwrap();
+        let _silent = Following::begin(&path).unwrap();
+        while socket.followers.is_empty() {
+            socket.tell(false, Status::default);
+        }
+        let long = || Status { host: "n".repeat(1 << 20), ..Status::default() };
+        for _ in 0..2 * WAITING_MAX {
+            socket.tell(true, long);
+        }
+        assert!(socket.followers.is_empty());
     }
 }
