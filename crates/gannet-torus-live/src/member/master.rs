@@ -219,6 +219,27 @@ impl Member {
     }
 }
 
+/// Takes the direction from ports whose cable leads elsewhere: it was plugged into another port, or its host counts its ports
+/// in another order since it was started again.
+fn forget_moved(order: &mut Order, lattice: Lattice, reach: &Reach) {
+    let is_moved = |node: Node, direction: Direction| {
+        let OrderNode { host, ports, .. } = order.nodes[node.index()];
+        let end = ports[direction.index()].map(|port| (host, u16::from(port)));
+        let there = &order.nodes[lattice.neighbour(node, direction).index()];
+        let expected = there.ports[direction.opposite().index()].map(u16::from);
+        end.and_then(|end| reach.cables.get(&end)).is_some_and(|&(other, port)| {
+            other != there.host || expected.is_some_and(|expected| expected != port)
+        })
+    };
+    let all = lattice.all().flat_map(|node| Direction::ALL.map(|direction| (node, direction)));
+    let moved: Vec<_> = all
+        .filter(|&(node, direction)| lattice.has(direction) && is_moved(node, direction))
+        .collect();
+    for (node, direction) in moved {
+        order.nodes[node.index()].ports[direction.index()] = None;
+    }
+}
+
 /// Puts hosts that are new into the places of dead ones to which their cables lead, and cables into those that lacked one.
 fn adopt(order: &mut Order, reach: &Reach) {
     let Ok(lattice) = Lattice::new(order.sizes) else { return };
@@ -249,7 +270,8 @@ fn adopt(order: &mut Order, reach: &Reach) {
             nodes.insert(host, place);
         }
     }
-    // Ports that have no direction yet get that in which their cable leads.
+    forget_moved(order, lattice, reach);
+    // Ports that have no direction, or no longer, get that in which their cable leads.
     for (&(host, port), &(other, other_port)) in &reach.cables {
         let (Some(&node), Some(&there)) = (nodes.get(&host), nodes.get(&other)) else { continue };
         let [Ok(port), Ok(other_port)] = [port, other_port].map(u8::try_from) else { continue };

@@ -545,6 +545,34 @@ fn all_agree_however_often_a_master_comes_and_goes() {
 }
 
 #[test]
+fn cables_of_a_host_that_change_places_are_found_again() {
+    for (seed, lattice) in ["3", "3x3", "2x2x2", "4x3"].into_iter().enumerate() {
+        let mut net = Net::of(lattice, seed as u64);
+        net.run_until(4 * SETTLE, is_whole);
+        for is_restarted in [false, true] {
+            for host in 0..net.members.len() {
+                let ports = net.members[host].as_ref().unwrap().ends.len();
+                if is_restarted {
+                    net.members[host] = None;
+                    net.run(2 * WATCHDOG);
+                }
+                // Each cable into the next port.
+                let others: Vec<_> = (0..ports).map(|port| net.unplug((host, port))).collect();
+                for (port, other) in others.into_iter().enumerate() {
+                    net.plug((host, (port + 1) % ports), other);
+                }
+                if is_restarted {
+                    net.restart(host, ports);
+                }
+                net.run(3 * WATCHDOG);
+                net.run_until(10 * WATCHDOG, is_whole);
+                net.assert_directed();
+            }
+        }
+    }
+}
+
+#[test]
 fn who_is_alone_keeps_what_it_believes_to_itself() {
     let mut net = Net::of("2", 3);
     net.run_until(4 * SETTLE, is_whole);

@@ -4,6 +4,7 @@ mod ablate;
 mod animate;
 mod demo;
 mod faults;
+mod kills;
 mod link;
 mod namespaces;
 pub mod node;
