@@ -479,7 +479,9 @@ impl Member {
             end.flood.due(now, again, |key| {
                 let item = match key {
                     flood::Of::Advert(host) => Item::Advert(self.adverts.get(&host)?.clone()),
-                    flood::Of::Order => Item::Order(self.order.as_ref()?.clone()),
+                    flood::Of::Order => {
+                        Item::Order(self.order.as_ref().filter(|_| !self.is_lonely)?.clone())
+                    }
                 };
                 end.neighbour.say(item);
                 Some(())
