@@ -366,6 +366,10 @@ impl Speaker for Host {
         Ok(())
     }
 
+    fn has_proof(&mut self, port: usize) -> bool {
+        self.member.has_proof(port)
+    }
+
     fn emit(&mut self, port: usize, frame: &mut [u8], now: u64) -> usize {
         let length = self.member.due(port, frame, now);
         if length > 0 {

@@ -109,6 +109,8 @@ pub struct Neighbour {
     opened_at: u64,
     items: VecDeque<Item>,
     losses: Losses,
+    /// It has proved to know the key since that was asked for.
+    has_proof: bool,
     refused: Refused,
     room: Box<[u8]>,
 }
@@ -136,6 +138,7 @@ impl Neighbour {
             opened_at: 0,
             items: VecDeque::new(),
             losses: Losses::new(watchdog_ns),
+            has_proof: false,
             refused: Refused::default(),
             room: vec![0; MESSAGE_MAX].into(),
         }
@@ -159,6 +162,11 @@ impl Neighbour {
     /// Whether each end hears the other.
     pub fn is_up(&self) -> bool {
         self.is_heard && self.hears
+    }
+
+    /// Whether the other end has proved to know the key since the last call.
+    pub fn has_proof(&mut self) -> bool {
+        std::mem::take(&mut self.has_proof)
     }
 
     /// Whether much of what the other end sends is lost.
@@ -206,8 +214,10 @@ impl Neighbour {
         now: u64,
         news: &mut dyn FnMut(News),
     ) -> Option<&'a [u8]> {
-        match self.session.as_mut()?.protection.check(bytes) {
+        let protection = &mut self.session.as_mut()?.protection;
+        match protection.check(bytes) {
             Ok(Taken { frame, is_behind_gap }) => {
+                self.has_proof |= protection.proves();
                 if self.losses.frame(is_behind_gap, now) {
                     news(News::Lossy);
                 }
@@ -350,6 +360,7 @@ impl Neighbour {
         let other = session.other;
         let is_known = self.is_heard && self.other() == Some(&other);
         self.session = Some(session);
+        self.has_proof = true;
         self.alive_at = now;
         if is_known {
             // Only the keys are new.
@@ -383,6 +394,7 @@ impl Neighbour {
             return self.refused.forged += 1;
         };
         session.taken = Some(counter);
+        self.has_proof = true;
         self.heard(now, news);
         let room = std::mem::take(&mut self.room);
         let mut rest = &room[..len];

@@ -34,6 +34,9 @@ pub trait Port: Debug {
         0
     }
 
+    /// Whoever has sent what was taken last has proved to be the other end.
+    fn confirm(&mut self) {}
+
     /// The interface of this host that the cable is plugged into, and the address of the other end on that link once it was
     /// met; none where the cable is not one between interfaces.
     fn interface(&self) -> Option<(&str, Option<Ipv6Addr>)> {

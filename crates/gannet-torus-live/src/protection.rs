@@ -65,6 +65,11 @@ impl Protection {
         Self { keys: Some(Keys { own, other }), ..Self::default() }
     }
 
+    /// Whether frames that are taken prove who has sent them.
+    pub fn proves(&self) -> bool {
+        self.keys.is_some()
+    }
+
     /// Writes number and proof behind the first `len` bytes of `frame`, and gives the length of both; 0 where it finds no room.
     pub fn prove(&mut self, frame: &mut [u8], len: usize) -> usize {
         let Some((frame, proof)) =

@@ -248,8 +248,8 @@ fn lossy(host: &Host, names: &Names) -> Vec<String> {
     let words = |[here, there]: [(HostId, u16); 2]| {
         let (here, there) = (names.port(here.0, here.1), names.port(there.0, there.1));
         format!(
-            "the cable from {there} to {here} loses frames on that way; packets avoid it where they can; look after its \
-             plugs, or use another one"
+            "the cable from {there} to {here} loses frames on that way, or brings them too late; packets avoid it where they \
+             can; look after its plugs, or use another one"
         )
     };
     lossy_ends(host).map(words).collect()

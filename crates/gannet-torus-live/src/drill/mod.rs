@@ -65,7 +65,7 @@ struct Fault {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The machine did not do what it should.
-    #[error("{0} within {limit} s", limit = LIMIT.as_secs())]
+    #[error("{0} within {limit} s; a busy machine needs a longer watchdog", limit = LIMIT.as_secs())]
     Stuck(String),
     /// The system has no sockets or threads.
     #[error("cannot start a host: {0}")]

@@ -18,6 +18,7 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
+use rustix::net::netdevice::{index_to_name, name_to_index};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use super::{METRIC, PROTOCOL};
@@ -61,6 +62,17 @@ impl Netlink {
         // Without it the kernel tells all routes, of which those of others are left out here.
         let _older = socket.set_netlink_get_strict_chk(true);
         Ok(Self { socket, sequence: 0 })
+    }
+
+    /// The number of an interface.
+    pub fn index(&self, interface: &str) -> io::Result<u32> {
+        Ok(name_to_index(self.socket.as_fd(), interface)?)
+    }
+
+    /// The name of an interface.
+    pub fn name(&self, interface: u32) -> String {
+        index_to_name(self.socket.as_fd(), interface)
+            .unwrap_or_else(|_| format!("interface {interface}"))
     }
 
     /// The routes of this program.

@@ -4,18 +4,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use rustix::io::Errno;
-use rustix::net::netdevice::{index_to_name, name_to_index};
 use rustix::thread::{CapabilitySet, capabilities};
 
-use super::netlink::{Netlink, Route};
+use super::netlink::{Address, Netlink, Route};
 use super::{HostRoute, HostRoutes, LEASE};
 
-/// Where the program that writes the routes of this host is known by: a socket without a file, gone with the program.
-const WRITER: &str = "gannet-torus-routes";
 /// The first Linux with routes of IPv4 by neighbours of IPv6.
 const LINUX_MIN: (u32, u32) = (5, 2);
 /// What the kernel says of a route, an address or an interface that is not there.
@@ -38,16 +33,13 @@ pub enum KernelError {
     /// Not without the right to do so.
     #[error("writing routes takes the capability CAP_NET_ADMIN: run this as root, or by `sudo`")]
     Rights,
-    /// Another process writes them.
-    #[error("another `gannet torus routes --install` runs on this host")]
-    Another,
     /// The kernel has no such routes.
     #[error("Linux {0} has no IPv4 routes by IPv6 neighbours, which came with 5.2")]
     TooOld(String),
     /// Somebody else has the address of this host.
     #[error(
-        "{address} is an address of {interface} already; if `gannet torus tun` runs here, give it another --network on all \
-         hosts, or end it"
+        "{address} is an address of {interface} already; if `gannet torus tun` or another `gannet torus routes` runs here, give \
+         it another --network on all hosts, or end it"
     )]
     Taken {
         /// The address.
@@ -86,22 +78,20 @@ pub struct Kernel {
     device: u32,
     /// The address that this process has leased.
     address: Option<Ipv4Addr>,
-    /// Who has this socket writes the routes.
-    writer: UnixDatagram,
 }
 
 impl Kernel {
-    /// What writes the routes of this host, alone, whose address is at the interface that `device` makes.
+    /// What writes the routes of this host, whose address is at the interface that `device` makes.
     ///
     /// # Errors
-    /// When another process does, or this one may not, or the kernel has no such routes, or `device` fails.
+    /// When this process may not, or the kernel has no such routes, or `device` fails.
     pub fn open<E: From<KernelError>>(
         device: impl FnOnce() -> Result<String, E>,
     ) -> Result<Self, E> {
-        let writer = claim()?;
-        let device = name_to_index(&writer, &device()?).map_err(KernelError::from)?;
+        check()?;
         let netlink = Netlink::open().map_err(KernelError::from)?;
-        Ok(Self { netlink, device, address: None, writer })
+        let device = netlink.index(&device()?).map_err(KernelError::from)?;
+        Ok(Self { netlink, device, address: None })
     }
 
     /// Makes the routes of the kernel those that are wanted, new ones in the place of old ones, and renews the lease. To be called
@@ -113,7 +103,7 @@ impl Kernel {
         self.lease(wanted.address)?;
         let before = self.address.replace(wanted.address).filter(|it| *it != wanted.address);
         let mut changes = Changes::default();
-        let there = self.netlink.routes()?;
+        let there = self.own_routes(&[Some(wanted.address), before])?;
         let mut routes = Vec::with_capacity(2 * wanted.routes.len());
         for it in &wanted.routes {
             let (destination, source) = (it.address, wanted.address);
@@ -131,7 +121,8 @@ impl Kernel {
                     return Err(KernelError::Rights);
                 }
                 Err(error) => {
-                    let name = self.name(route.by.map_or(self.device, |(_, interface)| interface));
+                    let name =
+                        self.netlink.name(route.by.map_or(self.device, |(_, interface)| interface));
                     changes.troubles.insert(format!("no routes by {name}: {error}"));
                 }
             }
@@ -156,7 +147,7 @@ impl Kernel {
     /// # Errors
     /// When the system refuses.
     pub fn clear(&mut self) -> Result<usize, KernelError> {
-        let there = self.netlink.routes()?;
+        let there = self.own_routes(&[self.address])?;
         for route in &there {
             is_done(self.netlink.remove(route))?;
         }
@@ -166,16 +157,21 @@ impl Kernel {
         Ok(there.iter().filter(|route| route.by.is_some()).count())
     }
 
-    /// Takes the address of the host for the time of a lease, unless somebody else has it.
+    /// The routes of the kernel by one of these addresses, which this host has or had.
+    fn own_routes(&mut self, addresses: &[Option<Ipv4Addr>]) -> io::Result<Vec<Route>> {
+        let mut routes = self.netlink.routes()?;
+        routes.retain(|route| addresses.contains(&Some(route.source)));
+        Ok(routes)
+    }
+
+    /// Takes the address of the host for the time of a lease, unless somebody else has it: then the kernel would keep the routes when
+    /// this process is gone.
     fn lease(&mut self, address: Ipv4Addr) -> Result<(), KernelError> {
-        if self.address != Some(address) {
-            let mut others = self.netlink.addresses()?.into_iter().filter(|it| {
-                let is_own = it.interface == self.device;
-                it.address == address && !is_own
-            });
-            if let Some(other) = others.next() {
-                return Err(KernelError::Taken { address, interface: self.name(other.interface) });
-            }
+        let there = self.netlink.addresses()?;
+        let is_other = |it: &&Address| it.address == address && it.interface != self.device;
+        if let Some(other) = there.iter().find(is_other) {
+            let interface = self.netlink.name(other.interface);
+            return Err(KernelError::Taken { address, interface });
         }
         let seconds = LEASE.as_secs() as u32;
         self.netlink.lease(self.device, address, seconds)?;
@@ -190,32 +186,34 @@ impl Kernel {
             .ok_or_else(|| format!("no routes by {way}: no interface leads there"))?;
         let next_hop = next_hop
             .ok_or_else(|| format!("no routes by {interface}: nobody was met at its other end"))?;
-        let number = name_to_index(&self.writer, interface)
+        let number = self
+            .netlink
+            .index(interface)
             .map_err(|_| format!("no routes by {interface}: there is no such interface"))?;
         Ok(Some((next_hop, number)))
     }
-
-    /// The name of an interface.
-    fn name(&self, interface: u32) -> String {
-        index_to_name(&self.writer, interface).unwrap_or_else(|_| format!("interface {interface}"))
-    }
 }
 
-/// Makes sure that this process alone writes routes, and can.
-fn claim() -> Result<UnixDatagram, KernelError> {
+/// Makes sure that routes can be written here.
+fn check() -> Result<(), KernelError> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     if version(&release).is_some_and(|version| version < LINUX_MIN) {
         return Err(KernelError::TooOld(release.trim().into()));
     }
-    let own = capabilities(None)?;
-    if !own.effective.contains(CapabilitySet::NET_ADMIN) {
+    if !capabilities(None)?.effective.contains(CapabilitySet::NET_ADMIN) {
         return Err(KernelError::Rights);
     }
-    let name = SocketAddr::from_abstract_name(WRITER)?;
-    UnixDatagram::bind_addr(&name).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => KernelError::Another,
-        _ => error.into(),
-    })
+    Ok(())
+}
+
+/// The interface of this host that has an address.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn interface_with(address: Ipv4Addr) -> io::Result<Option<String>> {
+    let mut netlink = Netlink::open()?;
+    let there = netlink.addresses()?.into_iter().find(|it| it.address == address);
+    Ok(there.map(|it| netlink.name(it.interface)))
 }
 
 /// Whether something was removed, or was gone before.

@@ -224,6 +224,11 @@ impl Member {
         frame
     }
 
+    /// Whether the other end of a port has proved to know the key since the last call.
+    pub fn has_proof(&mut self, port: usize) -> bool {
+        self.ends.get_mut(port).is_some_and(|end| end.neighbour.has_proof())
+    }
+
     /// A frame of the link has come by a port: its other end is there.
     pub fn hear_frame(&mut self, port: usize, now: u64) {
         self.with(port, now, |neighbour, news| neighbour.hear_frame(now, news));

@@ -80,18 +80,21 @@ impl Interface {
     }
 }
 
-/// Who is at the other end: whoever was heard there first, until it has been silent for some time.
+/// Who is at the other end: whoever has proved it, until it has been silent for some time. Then whoever is on the link is heard, and
+/// spoken to, until one has proved it again.
 #[derive(Debug)]
 pub(super) struct Meeting {
     interface: String,
     index: u32,
     silence: Duration,
     met: Option<(SocketAddr, Instant)>,
+    /// Who has sent what was taken last, if that is another one.
+    candidate: Option<SocketAddr>,
 }
 
 impl Meeting {
     pub(super) fn new(interface: &str, index: u32, silence: Duration) -> Self {
-        Self { interface: interface.into(), index, silence, met: None }
+        Self { interface: interface.into(), index, silence, met: None, candidate: None }
     }
 
     /// The name of the interface.
@@ -99,28 +102,36 @@ impl Meeting {
         &self.interface
     }
 
-    /// Whether what `sender` has sent is of the other end.
+    /// Whether what `sender` has sent may be of the other end.
     pub(super) fn hears(&mut self, sender: SocketAddr, datagram: &[u8]) -> bool {
-        let now = Instant::now();
-        let is_new = match self.met {
-            Some((met, _)) if met == sender => true,
-            Some((_, at)) if now.duration_since(at) < self.silence => false,
-            _ => is_local(&sender) && is_message(datagram),
-        };
-        if is_new {
-            self.met = Some((sender, now));
+        self.candidate = None;
+        match &mut self.met {
+            Some((met, at)) if *met == sender => *at = Instant::now(),
+            Some((_, at)) if at.elapsed() < self.silence => return false,
+            _ if is_local(&sender) && is_message(datagram) => self.candidate = Some(sender),
+            _ => return false,
         }
-        is_new
+        true
     }
 
-    /// Where the other end is, if it was met.
-    pub(super) fn met(&self) -> Option<SocketAddr> {
-        self.met.map(|(met, _)| met)
+    /// Whoever was heard last has proved to be the other end.
+    pub(super) fn confirm(&mut self) {
+        if let Some(candidate) = self.candidate.take() {
+            self.met = Some((candidate, Instant::now()));
+        }
+    }
+
+    /// Where to speak to the other end.
+    pub(super) fn place(&self) -> SocketAddr {
+        match self.met {
+            Some((met, at)) if at.elapsed() < self.silence => met,
+            _ => self.group(),
+        }
     }
 
     /// The address of the other end on the link, if it was met.
     pub(super) fn address(&self) -> Option<Ipv6Addr> {
-        match self.met()? {
+        match self.met?.0 {
             SocketAddr::V6(met) => Some(*met.ip()),
             SocketAddr::V4(_) => None,
         }
@@ -135,4 +146,44 @@ impl Meeting {
 /// Whether an address is one of the link alone, so that who has it is at the other end of the cable.
 fn is_local(address: &SocketAddr) -> bool {
     matches!(address, SocketAddr::V6(v6) if v6.ip().is_unicast_link_local())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    fn end(host: u16) -> SocketAddr {
+        (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, host), PORT).into()
+    }
+
+    #[test]
+    fn nobody_takes_the_place_of_the_other_end_who_has_not_proved_to_be_it() {
+        let silence = Duration::from_millis(20);
+        let mut meeting = Meeting::new("eth1", 7, silence);
+        let message = b"GTN\x01\0\0\0\0";
+        assert!(meeting.hears(end(1), message) && meeting.hears(end(2), message));
+        assert!(!meeting.hears(end(1), b"a frame"), "nobody was met");
+        assert_eq!((meeting.place(), meeting.address()), (meeting.group(), None));
+        assert!(meeting.hears(end(2), message));
+        meeting.confirm();
+        assert_eq!(meeting.place(), end(2));
+        assert!(meeting.hears(end(2), b"a frame") && !meeting.hears(end(1), message));
+        thread::sleep(2 * silence);
+        // After a silence others may be the other end, and the one that was met, too.
+        for _ in 0..3 {
+            assert!(meeting.hears(end(1), message));
+            assert_eq!(meeting.place(), meeting.group());
+        }
+        assert!(meeting.hears(end(2), b"a frame"));
+        meeting.confirm();
+        assert_eq!(meeting.place(), end(2), "it is there again");
+        thread::sleep(2 * silence);
+        assert!(meeting.hears(end(1), message));
+        meeting.confirm();
+        assert_eq!(meeting.place(), end(1));
+        let SocketAddr::V6(met) = end(1) else { unreachable!() };
+        assert_eq!(meeting.address(), Some(*met.ip()));
+    }
 }

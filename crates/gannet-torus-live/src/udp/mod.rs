@@ -122,19 +122,18 @@ impl Port for UdpPort {
             Other::Met(meeting) => meeting,
         };
         let mut called = Ok(true);
-        let to = meeting.met();
+        let to = meeting.place();
         let write = |room: &mut [u8]| loop {
             let len = frame(room)?;
             let frame = &room[..len];
-            if is_call(frame) {
-                let sent = socket.send(frame, len, &meeting.group());
-                called = std::mem::replace(&mut called, Ok(true)).and(sent);
-            } else if to.is_some() {
+            if !is_call(frame) {
+                // Of who is not known yet only the true one can read what is sealed.
                 return Some(len);
             }
-            // What is said to nobody is lost.
+            let sent = socket.send(frame, len, &meeting.group());
+            called = std::mem::replace(&mut called, Ok(true)).and(sent);
         };
-        let sent = outbox.send_all(socket, &to.unwrap_or(meeting.group()), write, |_, _| false);
+        let sent = outbox.send_all(socket, &to, write, |_, _| false);
         called.and(sent)
     }
 
@@ -158,6 +157,12 @@ impl Port for UdpPort {
 
     fn strangers(&self) -> u64 {
         self.strangers
+    }
+
+    fn confirm(&mut self) {
+        if let Other::Met(meeting) = &mut self.other {
+            meeting.confirm();
+        }
     }
 
     fn interface(&self) -> Option<(&str, Option<Ipv6Addr>)> {

@@ -188,6 +188,8 @@ struct Installed {
     /// When the node last told of a machine, or this began.
     confirmed: Instant,
     is_cleared: bool,
+    /// Whether there ever were routes.
+    has_begun: bool,
     renewed: Instant,
     troubles: BTreeSet<String>,
 }
@@ -202,6 +204,7 @@ impl Installed {
             routes: None,
             confirmed: now,
             is_cleared: false,
+            has_begun: false,
             renewed: now,
             troubles: BTreeSet::new(),
         }
@@ -230,7 +233,7 @@ impl Installed {
 
     /// Goes on with other routes.
     fn change(&mut self, status: &Status, routes: HostRoutes) -> anyhow::Result<()> {
-        let is_first = self.routes.is_none();
+        let is_new = self.routes.is_none();
         let used = status.ports.iter().filter(|port| port.direction.is_some());
         if let Some(port) = used.clone().find(|port| port.interface.is_none()) {
             return Err(Lacking(format!(
@@ -240,7 +243,8 @@ impl Installed {
             ))
             .into());
         }
-        if is_first {
+        // What changes later is told, and may be mended.
+        if !std::mem::replace(&mut self.has_begun, true) {
             let found = obstacles(used.filter_map(|port| port.interface.as_deref()));
             if !found.is_empty() {
                 return Err(Lacking(found.join("\n")).into());
@@ -252,7 +256,7 @@ impl Installed {
         if before != Some(address) {
             log::say(format_args!("{} has the address {address}", self.device));
         }
-        if written + removed > 0 || is_first {
+        if written + removed > 0 || is_new {
             log::say(format_args!("order {order}: {written} routes written, {removed} removed"));
         }
         Ok(())

@@ -111,6 +111,9 @@ pub fn ask(path: &Path) -> Result<Status, Lacking> {
     let lacking =
         |why: String| Lacking(format!("no node of a torus answers at {}: {why}", path.display()));
     let text = read().map_err(|error| lacking(error.to_string()))?;
+    if text.is_empty() {
+        return Err(lacking("too many ask it at once".into()));
+    }
     serde_json::from_str(&text).map_err(|error| lacking(error.to_string()))
 }
 
@@ -234,7 +237,12 @@ fn serve(mut stream: &UnixStream, asks: &Sender<Ask>) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut word = Vec::new();
-    BufReader::new(stream).take(FOLLOW.len() as u64).read_until(b'\n', &mut word)?;
+    // Who says nothing for so long, and goes on listening, is told once, too.
+    let read = BufReader::new(stream).take(FOLLOW.len() as u64).read_until(b'\n', &mut word);
+    read.or_else(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => Ok(0),
+        _ => Err(error),
+    })?;
     let (tell, told) = sync_channel(WAITING_MAX);
     let follows = word == FOLLOW;
     asks.send(Ask { tell, follows }).map_err(|_| io::ErrorKind::UnexpectedEof)?;

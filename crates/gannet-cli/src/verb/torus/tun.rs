@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use gannet_fabric::JoinError;
 use gannet_torus_live::addresses::Addresses;
+use gannet_torus_live::kernel;
 use gannet_torus_live::tunnel::{Counters, Device, PROCESS, Tunnel};
 use gannet_torus_live::user::{Place, User, UserError};
 use gannet_wire::torus_user::Refused;
@@ -201,6 +202,13 @@ fn make(place: Place, arguments: &Arguments) -> anyhow::Result<Tun> {
         let lattice = place.lattice;
         return Err(Lacking(format!("{lattice} has more nodes in a row than addresses")).into());
     };
+    if let Ok(Some(interface)) = kernel::interface_with(address) {
+        return Err(Lacking(format!(
+            "{address} is an address of {interface} already; if `gannet torus routes` runs here, give it another --network on \
+             all hosts, or end it"
+        ))
+        .into());
+    }
     let builder = DeviceBuilder::new().ipv4(address, PREFIX, None).mtu(*mtu);
     let device = device::make(builder, name)?;
     log::say(format_args!(

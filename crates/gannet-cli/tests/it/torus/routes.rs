@@ -100,7 +100,7 @@ fn nothing_is_left_of_routes_however_they_end() {
     };
     (0..HOSTS).for_each(|host| _ = ring.address(host));
     let mut routes = ring.install(0);
-    assert!(ring.refused(0).contains("another `gannet torus routes --install`"));
+    assert!(ring.refused(0).contains("cannot make the network device torus0"));
     signal(&routes, "TERM");
     assert_eq!(routes.wait().unwrap().code(), Some(143));
     assert_eq!(ring.left(0), Vec::<String>::new());
