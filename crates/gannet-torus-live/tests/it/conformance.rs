@@ -46,6 +46,8 @@ fn over_interfaces() -> Pair {
         while !a.receive(&mut |_| heard_a = true).unwrap() {}
         while !b.receive(&mut |_| heard_b = true).unwrap() {}
     }
+    a.confirm();
+    b.confirm();
     (a, b)
 }
 

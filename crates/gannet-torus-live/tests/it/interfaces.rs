@@ -134,6 +134,7 @@ fn another_end_takes_the_place_of_one_that_is_silent_and_of_no_other() {
         thread::sleep(Duration::from_millis(20));
         let mut heard = 0;
         while !to.receive(&mut |_| heard += 1).unwrap() {}
+        to.confirm();
         heard
     };
     while step(&mut [b], a) == 0 {}
