@@ -10,6 +10,8 @@ use super::{Member, node_of};
 
 /// Bit of [`OrderNode::dead`] for the node itself.
 const NODE: u8 = 1 << DIMENSIONS;
+/// How far the numbers of orders of a host that is alone are from those of others, so that their routes are told apart by the last byte.
+const ALONE: u64 = 128;
 
 /// The hosts that a host can reach, and the cables between them.
 pub(super) struct Reach {
@@ -106,6 +108,13 @@ impl Member {
         self.is_changed = false;
         self.is_unsettled &= !is_settled;
         let reach = self.reach();
+        if reach.hosts.len() > 1
+            && let Some(before) = self.before_alone.take()
+        {
+            // The others have perhaps not missed it.
+            self.follow(before, None, now);
+            self.is_changed = false;
+        }
         if self.master_of(&reach) != self.setup.host {
             self.found = None;
             return;
@@ -173,7 +182,7 @@ impl Member {
             nodes: found.lattice.all().map(node).collect(),
         };
         judge(&mut order, reach);
-        self.is_lonely = false;
+        self.before_alone = None;
         self.follow(order, None, now);
     }
 
@@ -209,11 +218,14 @@ impl Member {
         adopt(&mut order, reach);
         judge(&mut order, reach);
         let is_own = before.master == self.setup.host;
-        let was_lonely = std::mem::replace(&mut self.is_lonely, reach.hosts.len() == 1);
-        if order.nodes == before.nodes && is_own && self.is_lonely == was_lonely {
+        if order.nodes == before.nodes && is_own {
             return;
         }
         order.number = self.greatest + 1;
+        if reach.hosts.len() == 1 {
+            order.number = (self.greatest + ALONE).max(before.number + 1);
+            self.before_alone.get_or_insert(before);
+        }
         order.master = self.setup.host;
         self.follow(order, None, now);
     }

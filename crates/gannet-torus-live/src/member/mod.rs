@@ -104,9 +104,10 @@ pub struct Member {
     /// What each host has said of itself, this one included.
     adverts: BTreeMap<HostId, Advert>,
     order: Option<Order>,
-    /// The order was given by this host when it reached no other one, and is for nobody else: what others say counts for more.
-    is_lonely: bool,
-    /// The greatest number of an order that was followed or given, so that no two orders of this host have the same.
+    /// The order that it followed before it reached no other host. While there is one, its order is its own, and for nobody else:
+    /// what others say counts for more.
+    before_alone: Option<Order>,
+    /// The greatest number of an order of several hosts that was followed or given, so that no two orders have the same.
     greatest: u64,
     /// When the cables changed for the last time, and whether the master is to look at them now.
     changed_at: u64,
@@ -143,7 +144,7 @@ impl Member {
             ends,
             adverts: BTreeMap::new(),
             order: None,
-            is_lonely: false,
+            before_alone: None,
             greatest: 0,
             changed_at: 0,
             changes: 0,
@@ -271,7 +272,7 @@ impl Member {
                 for advert in self.adverts.values() {
                     self.ends[port].flood.owe(&Item::Advert(advert.clone()), now);
                 }
-                if let Some(order) = self.order.as_ref().filter(|_| !self.is_lonely) {
+                if let Some(order) = self.order.as_ref().filter(|_| self.before_alone.is_none()) {
                     self.ends[port].flood.owe(&Item::Order(order.clone()), now);
                 }
                 self.notices.push(Notice::Met(port, who));
@@ -403,7 +404,7 @@ impl Member {
 
     fn take_order(&mut self, port: usize, order: Order, now: u64) {
         let age = |order: &Order| (order.number, std::cmp::Reverse(order.master));
-        match self.order.as_ref().filter(|_| !self.is_lonely) {
+        match self.order.as_ref().filter(|_| self.before_alone.is_none()) {
             Some(known) if age(known) == age(&order) => return,
             Some(known) if age(known) > age(&order) => {
                 let known = Item::Order(known.clone());
@@ -416,15 +417,15 @@ impl Member {
         if self.order.as_ref().is_some_and(has) && !has(&order) {
             return;
         }
-        self.is_lonely = false;
+        self.before_alone = None;
         self.follow(order, Some(port), now);
     }
 
     fn follow(&mut self, order: Order, from: Option<usize>, now: u64) {
-        if !self.is_lonely {
+        if self.before_alone.is_none() {
+            self.greatest = self.greatest.max(order.number);
             self.pass_on(&Item::Order(order.clone()), from, now);
         }
-        self.greatest = self.greatest.max(order.number);
         self.order = Some(order);
         self.changes += 1;
         self.found = None;
@@ -484,9 +485,9 @@ impl Member {
             end.flood.due(now, again, |key| {
                 let item = match key {
                     flood::Of::Advert(host) => Item::Advert(self.adverts.get(&host)?.clone()),
-                    flood::Of::Order => {
-                        Item::Order(self.order.as_ref().filter(|_| !self.is_lonely)?.clone())
-                    }
+                    flood::Of::Order => Item::Order(
+                        self.order.as_ref().filter(|_| self.before_alone.is_none())?.clone(),
+                    ),
                 };
                 end.neighbour.say(item);
                 Some(())

@@ -545,6 +545,22 @@ fn all_agree_however_often_a_master_comes_and_goes() {
 }
 
 #[test]
+fn who_does_not_run_for_about_as_long_as_others_wait_is_no_longer_alone_afterwards() {
+    let mut net = Net::of("3x2", 6);
+    net.run_until(4 * SETTLE, is_whole);
+    for _ in 0..200 {
+        let host = net.random.below(net.members.len() as u64) as usize;
+        net.frozen[host] = true;
+        let pause = WATCHDOG / 5 * 2 + net.random.below(WATCHDOG / 2);
+        net.run(pause);
+        net.frozen[host] = false;
+        net.run_until(4 * WATCHDOG, is_whole);
+        net.run(WATCHDOG);
+        assert!(is_whole(&net.agreed()));
+    }
+}
+
+#[test]
 fn cables_of_a_host_that_change_places_are_found_again() {
     for (seed, lattice) in ["3", "3x3", "2x2x2", "4x3"].into_iter().enumerate() {
         let mut net = Net::of(lattice, seed as u64);
