@@ -83,7 +83,7 @@ impl Member {
 
     fn master_of(&self, reach: &Reach) -> HostId {
         let part = |host: &&HostId| {
-            self.order.as_ref().is_some_and(|order| node_of(order, **host).is_some())
+            self.orders.followed.as_ref().is_some_and(|order| node_of(order, **host).is_some())
         };
         let first = reach.hosts.iter().find(part).or_else(|| reach.hosts.first());
         first.copied().unwrap_or(self.setup.host)
@@ -109,7 +109,7 @@ impl Member {
         self.is_unsettled &= !is_settled;
         let reach = self.reach();
         if reach.hosts.len() > 1
-            && let Some(before) = self.before_alone.take()
+            && let Some(before) = self.orders.before_alone.take()
         {
             // The others have perhaps not missed it.
             self.follow(before, None, now);
@@ -119,15 +119,16 @@ impl Member {
             self.found = None;
             return;
         }
-        if let Some(order) = self.order.clone() {
+        if let Some(order) = self.orders.followed.clone() {
             if !is_settled && !self.is_informed(&order) {
                 // Who has just started hears of the others one after the other.
-                return self.is_unsettled = true;
+                self.is_unsettled = true;
+                return;
             }
             self.mend(order, &reach, now);
         }
         let is_part = |host: &HostId| {
-            self.order.as_ref().is_some_and(|order| node_of(order, *host).is_some())
+            self.orders.followed.as_ref().is_some_and(|order| node_of(order, *host).is_some())
         };
         if reach.hosts.len() < 2 || reach.hosts.iter().all(is_part) {
             self.found = None;
@@ -175,14 +176,14 @@ impl Member {
         };
         let bytes = hosts.iter().filter_map(|host| Some(self.adverts.get(host)?.frame_bytes)).min();
         let mut order = Order {
-            number: self.greatest + 1,
+            number: self.orders.next(),
             master: self.setup.host,
             sizes: found.lattice.sizes(),
             frame_bytes: bytes.unwrap_or(0),
             nodes: found.lattice.all().map(node).collect(),
         };
         judge(&mut order, reach);
-        self.before_alone = None;
+        self.orders.before_alone = None;
         self.follow(order, None, now);
     }
 
@@ -207,7 +208,8 @@ impl Member {
     pub fn survey(&self) -> Option<(Recognised, Vec<HostId>)> {
         let reach = self.reach();
         let hosts: Vec<HostId> = reach.hosts.iter().copied().collect();
-        let lattice = self.order.as_ref().and_then(|order| Lattice::new(order.sizes).ok());
+        let lattice =
+            self.orders.followed.as_ref().and_then(|order| Lattice::new(order.sizes).ok());
         let found = recognise(&self.cabling(&hosts, &reach), self.setup.lattice.or(lattice))?;
         Some((found, hosts))
     }
@@ -221,10 +223,10 @@ impl Member {
         if order.nodes == before.nodes && is_own {
             return;
         }
-        order.number = self.greatest + 1;
+        order.number = self.orders.next();
         if reach.hosts.len() == 1 {
-            order.number = (self.greatest + ALONE).max(before.number + 1);
-            self.before_alone.get_or_insert(before);
+            order.number = (order.number + ALONE).max(before.number + 1);
+            self.orders.before_alone.get_or_insert(before);
         }
         order.master = self.setup.host;
         self.follow(order, None, now);

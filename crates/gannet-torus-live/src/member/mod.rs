@@ -96,6 +96,27 @@ struct End {
     direction: Option<Direction>,
 }
 
+/// The orders of a host.
+#[derive(Debug, Default)]
+struct Orders {
+    followed: Option<Order>,
+    /// The one that it followed before it reached no other host. While there is one, that which it follows is its own, and
+    /// told to nobody.
+    before_alone: Option<Order>,
+}
+
+impl Orders {
+    /// The one that others are told, and give way to where theirs is older.
+    fn shared(&self) -> Option<&Order> {
+        self.before_alone.as_ref().or(self.followed.as_ref())
+    }
+
+    /// The number of the next one that is told to others: none is given twice.
+    fn next(&self) -> u64 {
+        self.shared().map_or(0, |order| order.number) + 1
+    }
+}
+
 /// A host.
 #[derive(Debug)]
 pub struct Member {
@@ -103,12 +124,7 @@ pub struct Member {
     ends: Vec<End>,
     /// What each host has said of itself, this one included.
     adverts: BTreeMap<HostId, Advert>,
-    order: Option<Order>,
-    /// The order that it followed before it reached no other host. While there is one, its order is its own, and for nobody else:
-    /// what others say counts for more.
-    before_alone: Option<Order>,
-    /// The greatest number of an order of several hosts that was followed or given, so that no two orders have the same.
-    greatest: u64,
+    orders: Orders,
     /// When the cables changed for the last time, and whether the master is to look at them now.
     changed_at: u64,
     /// How often the cables, or the order, have changed.
@@ -143,9 +159,7 @@ impl Member {
             setup,
             ends,
             adverts: BTreeMap::new(),
-            order: None,
-            before_alone: None,
-            greatest: 0,
+            orders: Orders::default(),
             changed_at: 0,
             changes: 0,
             is_changed: true,
@@ -170,7 +184,7 @@ impl Member {
 
     /// Whether there is a machine, or the cables have not changed for long enough to make one.
     pub fn is_settled(&self) -> bool {
-        self.order.is_some() || !self.is_unsettled
+        self.orders.followed.is_some() || !self.is_unsettled
     }
 
     /// How often the cables, or the order, have changed so far.
@@ -190,7 +204,7 @@ impl Member {
 
     /// What the machine is, once there is one.
     pub fn order(&self) -> Option<&Order> {
-        self.order.as_ref()
+        self.orders.followed.as_ref()
     }
 
     /// What the cables make, where the master has not made a machine of it.
@@ -200,7 +214,7 @@ impl Member {
 
     /// The node that this host is.
     pub fn node(&self) -> Option<Node> {
-        self.order.as_ref().and_then(|order| node_of(order, self.setup.host))
+        self.orders.followed.as_ref().and_then(|order| node_of(order, self.setup.host))
     }
 
     /// The direction of a port whose cable leads where the order says.
@@ -272,7 +286,7 @@ impl Member {
                 for advert in self.adverts.values() {
                     self.ends[port].flood.owe(&Item::Advert(advert.clone()), now);
                 }
-                if let Some(order) = self.order.as_ref().filter(|_| self.before_alone.is_none()) {
+                if let Some(order) = self.orders.shared() {
                     self.ends[port].flood.owe(&Item::Order(order.clone()), now);
                 }
                 self.notices.push(Notice::Met(port, who));
@@ -404,7 +418,7 @@ impl Member {
 
     fn take_order(&mut self, port: usize, order: Order, now: u64) {
         let age = |order: &Order| (order.number, std::cmp::Reverse(order.master));
-        match self.order.as_ref().filter(|_| self.before_alone.is_none()) {
+        match self.orders.shared() {
             Some(known) if age(known) == age(&order) => return,
             Some(known) if age(known) > age(&order) => {
                 let known = Item::Order(known.clone());
@@ -414,19 +428,18 @@ impl Member {
         }
         // A machine of which this host is a part is not left for another one.
         let has = |order: &Order| node_of(order, self.setup.host).is_some();
-        if self.order.as_ref().is_some_and(has) && !has(&order) {
+        if self.orders.followed.as_ref().is_some_and(has) && !has(&order) {
             return;
         }
-        self.before_alone = None;
+        self.orders.before_alone = None;
         self.follow(order, Some(port), now);
     }
 
     fn follow(&mut self, order: Order, from: Option<usize>, now: u64) {
-        if self.before_alone.is_none() {
-            self.greatest = self.greatest.max(order.number);
+        if self.orders.before_alone.is_none() {
             self.pass_on(&Item::Order(order.clone()), from, now);
         }
-        self.order = Some(order);
+        self.orders.followed = Some(order);
         self.changes += 1;
         self.found = None;
         self.is_changed = true;
@@ -438,7 +451,7 @@ impl Member {
     fn direct(&mut self) {
         let node = self.node();
         for (port, end) in self.ends.iter_mut().enumerate() {
-            end.direction = node.zip(self.order.as_ref()).and_then(|(node, order)| {
+            end.direction = node.zip(self.orders.followed.as_ref()).and_then(|(node, order)| {
                 let lattice = Lattice::new(order.sizes).ok()?;
                 let ports = &order.nodes[node.index()].ports;
                 let at = ports.iter().position(|&it| it == u8::try_from(port).ok())?;
@@ -485,9 +498,7 @@ impl Member {
             end.flood.due(now, again, |key| {
                 let item = match key {
                     flood::Of::Advert(host) => Item::Advert(self.adverts.get(&host)?.clone()),
-                    flood::Of::Order => Item::Order(
-                        self.order.as_ref().filter(|_| self.before_alone.is_none())?.clone(),
-                    ),
+                    flood::Of::Order => Item::Order(self.orders.shared()?.clone()),
                 };
                 end.neighbour.say(item);
                 Some(())

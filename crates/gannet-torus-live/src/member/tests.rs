@@ -34,6 +34,8 @@ struct Net {
     loss: f64,
     random: Random,
     lives: u64,
+    /// What hosts have told others to follow, by number and master.
+    orders: BTreeMap<(u64, HostId), Order>,
 }
 
 fn setup(host: usize, ports: usize, life: u64) -> Setup {
@@ -67,6 +69,7 @@ impl Net {
             loss: 0.0,
             random: Random::new(seed),
             lives: 1,
+            orders: BTreeMap::new(),
         }
     }
 
@@ -144,6 +147,11 @@ impl Net {
             return;
         }
         member.advance(self.now);
+        if let Some(order) = member.orders.shared() {
+            let name = (order.number, order.master);
+            let first = self.orders.entry(name).or_insert_with(|| order.clone());
+            assert!(first == order, "two orders of one number: {first:?}, {order:?}");
+        }
         for port in 0..member.ends.len() {
             let mut room = [0; MESSAGE_MAX];
             for message in 0.. {
@@ -599,4 +607,32 @@ fn who_is_alone_keeps_what_it_believes_to_itself() {
     cables.iter().zip(&others).for_each(|(a, b)| net.plug(*a, *b));
     net.run_until(2 * WATCHDOG, is_whole);
     net.assert_directed();
+}
+
+#[test]
+fn a_master_that_took_an_older_order_of_others_gives_no_number_twice() {
+    let mut net = Net::of("5", 5);
+    net.run_until(4 * SETTLE, is_whole);
+    let master = net.agreed().master;
+    let first = net.members.iter().flatten().position(|it| it.setup.host == master).unwrap();
+    let host = |place: usize| (first + place) % 5;
+    let cut = |net: &mut Net, a: usize, b: usize| {
+        let between = |(from, to): (&(usize, usize), &(usize, usize))| {
+            (from.0 == host(a) && to.0 == host(b)).then_some(*from)
+        };
+        let end = net.cables.iter().find_map(between).unwrap();
+        let other = net.unplug(end);
+        net.run(4 * WATCHDOG);
+        (end, other)
+    };
+    // Two parts, of which that of the master loses a host more, so that its orders have greater numbers.
+    cut(&mut net, 2, 3);
+    let (near, far) = cut(&mut net, 4, 0);
+    net.frozen[host(2)] = true;
+    net.run(4 * WATCHDOG);
+    cut(&mut net, 0, 1);
+    net.plug(near, far);
+    net.run(4 * WATCHDOG);
+    let order = net.members[host(3)].as_ref().unwrap().order().unwrap();
+    assert_eq!((order.master, dead_nodes(order)), (master, 2));
 }
