@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use gannet_wire::exchange::{LEN, Message};
@@ -221,16 +221,16 @@ impl Connection {
     ///
     /// # Errors
     /// When it is gone.
-    pub fn peer(&self) -> io::Result<IpAddr> {
-        Ok(self.stream.peer_addr()?.ip())
+    pub fn peer(&self) -> io::Result<SocketAddr> {
+        self.stream.peer_addr()
     }
 
     /// The address of this host by which the other end reaches it.
     ///
     /// # Errors
     /// When the connection is gone.
-    pub fn local(&self) -> io::Result<IpAddr> {
-        Ok(self.stream.local_addr()?.ip())
+    pub fn local(&self) -> io::Result<SocketAddr> {
+        self.stream.local_addr()
     }
 
     /// Sends a message now, or as soon as the socket takes it; no more than `waiting_max` may wait.

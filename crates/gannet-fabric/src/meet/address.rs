@@ -1,7 +1,7 @@
 //! Meeting at the address of a TCP socket.
 
 use std::io;
-use std::net::{IpAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -37,11 +37,11 @@ pub trait Address: Clone + Send + 'static {
         Ok(())
     }
 
-    /// An endpoint that is joined to nobody, of a host that is met by its address `local`.
+    /// An endpoint that is joined to nobody, of a host that is met at `local`.
     ///
     /// # Errors
     /// When the system has none.
-    fn endpoint(&self, local: IpAddr, limits: &Limits) -> Result<Self::Endpoint, JoinError>;
+    fn endpoint(&self, local: SocketAddr, limits: &Limits) -> Result<Self::Endpoint, JoinError>;
 }
 
 impl<A: Address> Meet for A {
@@ -72,7 +72,7 @@ impl<A: Address> Meet for A {
         limits: &Limits,
         trust: &Trust,
     ) -> Result<(A::Endpoint, Peer), JoinError> {
-        let local = caller.local_addr()?.ip();
+        let local = caller.local_addr()?;
         let connection = tcp::answer(caller, trust, A::Endpoint::BACKEND, limits.deadline)?;
         let mut endpoint = self.endpoint(local, limits)?;
         let peer = endpoint.join(connection)?;
@@ -106,12 +106,10 @@ impl Address for OverUdp {
         &self.0
     }
 
-    fn endpoint(&self, local: IpAddr, limits: &Limits) -> Result<Udp, JoinError> {
-        let any = match local {
-            IpAddr::V4(_) => "0.0.0.0:0",
-            IpAddr::V6(_) => "[::]:0",
-        };
-        Ok(Udp::bind(&any.parse().map_err(io::Error::other)?, limits.clone())?)
+    /// It sends from the address by which the other one knows this host, which may have several.
+    fn endpoint(&self, mut local: SocketAddr, limits: &Limits) -> Result<Udp, JoinError> {
+        local.set_port(0);
+        Ok(Udp::bind(&local, limits.clone())?)
     }
 }
 
@@ -143,7 +141,7 @@ impl Address for OverOfi {
         self.choice().map(drop).map_err(io::Error::other)
     }
 
-    fn endpoint(&self, _: IpAddr, limits: &Limits) -> Result<Ofi, JoinError> {
+    fn endpoint(&self, _: SocketAddr, limits: &Limits) -> Result<Ofi, JoinError> {
         Ok(Ofi::new(self.choice()?, Level::Sent, limits.clone()))
     }
 }
@@ -181,7 +179,7 @@ impl Address for OverTorus {
         local::connected(&node).map(drop).map_err(nobody)
     }
 
-    fn endpoint(&self, _: IpAddr, limits: &Limits) -> Result<Torus, JoinError> {
+    fn endpoint(&self, _: SocketAddr, limits: &Limits) -> Result<Torus, JoinError> {
         Ok(Torus::new(self.node()?, limits.clone()))
     }
 }

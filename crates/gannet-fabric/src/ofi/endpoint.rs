@@ -175,7 +175,7 @@ impl Joins for Ofi {
     // When the provider does not reach it, which is tried both ways.
     fn join(&mut self, connection: Connection) -> Result<Peer, JoinError> {
         let slot = self.peers.free()?;
-        let info = self.choice.met_at(connection.local()?)?;
+        let info = self.choice.met_at(connection.local()?.ip())?;
         let mut pair = Pair::join(connection, &info, self.level, &self.own.limits)?;
         let mut ending = Ok(());
         for region in &self.mapped {

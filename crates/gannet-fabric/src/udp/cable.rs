@@ -53,7 +53,8 @@ impl Cable {
         tell_address(&mut connection, &own)?;
         let theirs = hear_address(&mut connection)?;
         let theirs = UdpAddress::parse(&theirs).map_err(|_| JoinError::Address)?;
-        let address = SocketAddr::new(connection.peer()?, theirs.port);
+        let mut address = connection.peer()?;
+        address.set_port(theirs.port);
         let datagram = path_datagram(&address)?.min(theirs.datagram_max as usize);
         let data_bytes = datagram.saturating_sub(NUMBER_LEN + HEADER_LEN).min(DATA_LEN_MAX);
         if data_bytes < DATA_MIN {

@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use gannet_fabric::meet::OverUdp;
 use gannet_fabric::tcp::{Joins, Listener};
 use gannet_fabric::udp::Udp;
 use gannet_fabric::{
-    Completion, Endpoint, Get, Key, Limits, Local, Opening, Peer, PostError, Put, RegionId, Remote,
-    Trust,
+    Completion, Endpoint, Get, Key, Limits, Local, Meet, Opening, Peer, PostError, Put, RegionId,
+    Remote, Trust,
 };
 use gannet_measure::random::Random;
 use gannet_memory::{Access, SharedRegion};
@@ -50,6 +51,22 @@ fn conforms() {
         let ((near, far_peer), (far, near_peer)) = joined(limits(), limits());
         test(Pair::new((Box::new(near), far_peer), (Box::new(far), near_peer), Clock::real()));
     }
+}
+
+/// A host has several addresses, and is met at any of them.
+#[test]
+fn datagrams_come_from_the_address_that_was_met() {
+    let meet = OverUdp("127.0.0.2:0".into());
+    let listener = meet.listen().unwrap();
+    let there = OverUdp(meet.place(&listener));
+    let far = thread::spawn(move || {
+        let caller = meet.come(&listener, PATIENCE).unwrap();
+        meet.join(caller, &limits(), &secret()).unwrap()
+    });
+    let (near, far_peer) = there.connect(&limits(), &secret()).unwrap();
+    let (far, near_peer) = far.join().unwrap();
+    let (_, test) = SUITE[0];
+    test(Pair::new((Box::new(near), far_peer), (Box::new(far), near_peer), Clock::real()));
 }
 
 /// Two endpoints of this process that meet through a relay.
