@@ -11,6 +11,8 @@ use std::time::Duration;
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType, connect, send, socket};
 use serde_json::Value;
 
+use crate::readout::process::free_address;
+
 fn bench(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gannet"));
     command.args(["bench", "fabric", "--seconds", "0"]).args(arguments).output().unwrap()
@@ -67,9 +69,7 @@ fn over_udp_another_terminal_needs_the_same_secret() {
     std::fs::write(&secret, "gannets and terns").unwrap();
     std::fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
     let secret = secret.to_str().unwrap();
-    // Free now, and hardly given to another one.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let place = free.to_string();
+    let place = free_address().to_string();
     let mut other = Command::new(env!("CARGO_BIN_EXE_gannet"))
         .args(["bench", "fabric", "--backend", "udp", "--bytes", "64", "--listen", &place])
         .args(["--secret-file", secret])

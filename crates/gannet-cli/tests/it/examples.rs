@@ -2,7 +2,7 @@
 //! machine are run.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -14,6 +14,8 @@ use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::network::Addresses;
 use gannet_wire::{ChannelMap, ethernet, pcap, tpc_frame};
 use serde_json::Value;
+
+use crate::readout::process::free_address;
 
 /// Frames of each stream in a capture: somewhat more than two intervals of the trigger.
 const CAPTURED: u64 = 700;
@@ -64,7 +66,7 @@ fn every_example_is_a_right_configuration_and_is_told_of() {
 fn calibration_pulses_are_read_out_by_the_periodic_trigger() {
     let directory = tempfile::tempdir().unwrap();
     let text = fs::read_to_string(examples().join("calibration-pulser.toml")).unwrap();
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_address().port();
     let text = text.replace("7440", &port.to_string());
     fs::write(directory.path().join("pulser.toml"), text).unwrap();
     // It ends by itself whenever the front end is done, however slow the machine is.

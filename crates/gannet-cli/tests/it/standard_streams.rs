@@ -2,10 +2,10 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
-use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+use crate::readout::process::free_address;
 use crate::sys;
 
 /// Three streams, of which the emulator breaks frames so that the readout has much to say.
@@ -40,9 +40,9 @@ fn deaf(full: bool) -> Stdio {
     writer.into()
 }
 
-/// A configuration in `directory` that listens on a port that was free a moment ago.
+/// A configuration in `directory` that listens on a free port.
 fn config_in(directory: &Path) -> String {
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_address().port();
     let text = CONFIG.replace("PORT", &port.to_string());
     let text = text.replace("DIRECTORY", directory.to_str().unwrap());
     let file = directory.join("run.toml");

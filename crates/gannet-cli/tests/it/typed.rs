@@ -4,9 +4,10 @@
 //! (UDP) and 9180 (metrics) stand for any free ones.
 
 use std::fmt::Write as _;
-use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Output};
+
+use crate::readout::process::free_address;
 
 /// Ports that documents name.
 const UDP_PORT: &str = "7431";
@@ -88,9 +89,7 @@ pub fn add_commands(script: &mut String, block: &Block<'_>) {
 /// Runs `script` in an empty directory below `directory`, with free ports in place of those that it
 /// names, and the programs of the directory `programs`.
 pub fn run(script: &str, directory: &Path, programs: &Path) -> Output {
-    let udp = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    let metrics = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let metrics = metrics.to_string();
+    let [udp, metrics] = [(); 2].map(|()| free_address().port().to_string());
     let script = script.replace(UDP_PORT, &udp).replace(METRICS_PORT, &metrics);
     let file = directory.join("tutorial.sh");
     std::fs::write(&file, script).unwrap();

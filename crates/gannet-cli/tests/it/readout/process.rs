@@ -2,11 +2,12 @@
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -44,9 +45,11 @@ pub fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An address of this machine that no other program has, for a front end to send to.
+/// An address that no other program has: an IP address of this process, and a port that no socket is given unasked.
 pub fn free_address() -> SocketAddr {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    static PORT: AtomicU16 = AtomicU16::new(20_000);
+    let [low, high, ..] = std::process::id().to_le_bytes();
+    (Ipv4Addr::new(127, high, low, 1), PORT.fetch_add(1, Ordering::Relaxed)).into()
 }
 
 /// Resident memory of a process, in KiB.
