@@ -45,11 +45,12 @@ pub fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An address that no other program has: an IP address of this process, and a port that no socket is given unasked.
+/// An address that no other program has: its port is one of those that the system gives to nobody unasked.
 pub fn free_address() -> SocketAddr {
-    static PORT: AtomicU16 = AtomicU16::new(20_000);
-    let [low, high, ..] = std::process::id().to_le_bytes();
-    (Ipv4Addr::new(127, high, low, 1), PORT.fetch_add(1, Ordering::Relaxed)).into()
+    static GIVEN: AtomicU16 = AtomicU16::new(0);
+    // Those of another run of the tests begin elsewhere.
+    let first = 10_000 + (std::process::id() % 100) as u16 * 200;
+    (Ipv4Addr::LOCALHOST, first + GIVEN.fetch_add(1, Ordering::Relaxed) % 2000).into()
 }
 
 /// Resident memory of a process, in KiB.
