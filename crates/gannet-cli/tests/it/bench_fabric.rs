@@ -8,10 +8,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use gannet_measure::testing::free_address;
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType, connect, send, socket};
 use serde_json::Value;
-
-use crate::readout::process::free_address;
 
 fn bench(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gannet"));

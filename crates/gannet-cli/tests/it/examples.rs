@@ -9,13 +9,11 @@ use std::process::{Command, Output, Stdio};
 use gannet_dune::detector::TpcPlan;
 use gannet_emulate::FrontEnd;
 use gannet_emulate::tpc::TpcFrontEnd;
-use gannet_measure::testing::skipped;
+use gannet_measure::testing::{free_address, skipped};
 use gannet_wire::capture::{LINK_TYPE_ETHERNET, Packet};
 use gannet_wire::network::Addresses;
 use gannet_wire::{ChannelMap, ethernet, pcap, tpc_frame};
 use serde_json::Value;
-
-use crate::readout::process::free_address;
 
 /// Frames of each stream in a capture: somewhat more than two intervals of the trigger.
 const CAPTURED: u64 = 700;

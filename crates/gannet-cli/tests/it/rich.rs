@@ -5,9 +5,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
+use gannet_measure::testing::free_address;
 use serde_json::Value;
 
-use crate::readout::process::{Ended, QUIET, Readout, alone, free_address, gannet, scale};
+use crate::readout::process::{Ended, QUIET, Readout, alone, gannet, scale};
 
 /// Boards at a rate that a busy machine bears, and a budget that it keeps.
 fn config(packets: &str, level0: SocketAddr, rest: &str) -> String {

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use gannet_emulate::FrontEnd;
 use gannet_emulate::rich::{Config, Packets, RichFrontEnd};
 use gannet_log::{Kind, Reader};
+use gannet_measure::testing::free_address;
 use gannet_record::StoredRecord;
 use gannet_rich::detector::Level0Config;
 use gannet_wire::na62::{FINE_CLOCK, FRAME_FINE_BITS, PmMap, Source, Time, mgp, mtp};
 use gannet_wire::trigger_record::TriggerRecordHeader;
 
-use crate::readout::process::{QUIET, Readout, alone, free_address, gannet};
+use crate::readout::process::{QUIET, Readout, alone, gannet};
 
 /// Datagrams of the RICH that are sent.
 const BLOCKS: u64 = 3000;

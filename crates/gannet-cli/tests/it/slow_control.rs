@@ -10,11 +10,10 @@ use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use gannet_measure::testing::free_address;
 use serde_json::Value;
 
-use crate::readout::process::{
-    Bench, Ended, QUIET, Readout, alone, free_address, gannet, has_program, scale,
-};
+use crate::readout::process::{Bench, Ended, QUIET, Readout, alone, gannet, has_program, scale};
 
 /// A run of one stream with four modules.
 fn bench(lines: &str) -> Bench {

@@ -5,7 +5,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::readout::process::free_address;
+use gannet_measure::testing::free_address;
+
 use crate::sys;
 
 /// Three streams, of which the emulator breaks frames so that the readout has much to say.

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::readout::process::free_address;
+use gannet_measure::testing::free_address;
 
 /// Ports that documents name.
 const UDP_PORT: &str = "7431";

@@ -10,12 +10,12 @@ use gannet_emulate::FrontEnd;
 use gannet_fabric::ofi::Library;
 use gannet_fabric::ofi::provider::{Wanted, choose};
 use gannet_log::{Kind, Reader};
-use gannet_measure::testing::skipped;
+use gannet_measure::testing::{free_address, skipped};
 use serde_json::Value;
 
 use crate::finding::recordings;
 use crate::readout::namespaces::Namespaces;
-use crate::readout::process::{Bench, Ended, alone, free_address, gannet};
+use crate::readout::process::{Bench, Ended, alone, gannet};
 
 const STREAMS: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(60);

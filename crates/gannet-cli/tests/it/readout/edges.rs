@@ -12,10 +12,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use gannet_emulate::FrontEnd;
+use gannet_measure::testing::free_address;
 use gannet_wire::tpc_frame::FRAME_LEN;
 use serde_json::Value;
 
-use crate::readout::process::{Bench, alone, free_address, gannet, has_program, rounds};
+use crate::readout::process::{Bench, alone, gannet, has_program, rounds};
 use crate::sys;
 
 /// Where the readout of every test here listens.

@@ -8,9 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use gannet_control::emulation::EmulationReport;
+use gannet_measure::testing::free_address;
 
 use crate::readout::equality::{expected, recorded};
-use crate::readout::process::{Bench, Ended, QUIET, Readout, alone, free_address, gannet};
+use crate::readout::process::{Bench, Ended, QUIET, Readout, alone, gannet};
 
 const BACKENDS: [&str; 2] = ["shm", "udp"];
 

@@ -7,8 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gannet_measure::random::Random;
+use gannet_measure::testing::free_address;
 
-use crate::readout::process::{Bench, Readout, alone, free_address, gannet, rounds, scale};
+use crate::readout::process::{Bench, Readout, alone, gannet, rounds, scale};
 
 /// Streams with a trigger 200 times a second, to an address of their own. In the long version they are
 /// sixteen at the true rate, so that starts and stops happen at 0.488 Mframe/s.

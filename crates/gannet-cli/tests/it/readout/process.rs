@@ -2,12 +2,11 @@
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -43,14 +42,6 @@ pub fn rounds(short: u64, long: u64) -> Range<u64> {
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// An address that no other program has: its port is one of those that the system gives to nobody unasked.
-pub fn free_address() -> SocketAddr {
-    static GIVEN: AtomicU16 = AtomicU16::new(0);
-    // Those of another run of the tests begin elsewhere.
-    let first = 10_000 + (std::process::id() % 100) as u16 * 200;
-    (Ipv4Addr::LOCALHOST, first + GIVEN.fetch_add(1, Ordering::Relaxed) % 2000).into()
 }
 
 /// Resident memory of a process, in KiB.

@@ -9,14 +9,13 @@ use std::time::{Duration, Instant};
 
 use gannet_control::emulation::{Target, receivers};
 use gannet_measure::random::Random;
+use gannet_measure::testing::free_address;
 use gannet_wire::capture::{self, LINK_TYPE_ETHERNET};
 use gannet_wire::network::Addresses;
 use gannet_wire::roce::{Opcode, Repr, Write, invariant_crc};
 use gannet_wire::{ethernet, pcap};
 
-use crate::readout::process::{
-    Bench, QUIET, Readout, alone, free_address, gannet, resident_kib, scale,
-};
+use crate::readout::process::{Bench, QUIET, Readout, alone, gannet, resident_kib, scale};
 
 /// The encoder, and what it is told of a window.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/judges/roce.py");

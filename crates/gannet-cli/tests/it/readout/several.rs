@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use gannet_emulate::FrontEnd;
-use gannet_measure::testing::skipped;
+use gannet_measure::testing::{free_address, skipped};
 use gannet_record::StoredRecord;
 
 use crate::finding::recordings;
@@ -16,7 +16,7 @@ use crate::readout::apart::{
     BETWEEN_HOSTS, BY_SHM, Part, by_libfabric, by_udp, libfabric, take_recorded,
 };
 use crate::readout::namespaces::Namespaces;
-use crate::readout::process::{Bench, Ended, alone, free_address, gannet};
+use crate::readout::process::{Bench, Ended, alone, gannet};
 
 /// Streams of the two sources, each on a board of its own.
 const NORTH: Range<usize> = 0..8;

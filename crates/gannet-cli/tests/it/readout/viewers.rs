@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use gannet_measure::testing::free_address;
 use serde_json::Value;
 
 use crate::readout::pages::Demo;
-use crate::readout::process::{alone, free_address, gannet, resident_kib, scale};
+use crate::readout::process::{alone, gannet, resident_kib, scale};
 
 /// Browsers that look on, as a page does: all snapshots, five waveforms a second, decisions once a second.
 const VIEWERS: usize = 10;
