@@ -610,7 +610,7 @@ fn who_is_alone_keeps_what_it_believes_to_itself() {
 }
 
 #[test]
-fn a_master_that_took_an_older_order_of_others_gives_no_number_twice() {
+fn a_master_that_was_alone_between_two_parts_gives_no_number_twice() {
     let mut net = Net::of("5", 5);
     net.run_until(4 * SETTLE, is_whole);
     let master = net.agreed().master;
