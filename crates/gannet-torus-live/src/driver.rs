@@ -16,8 +16,6 @@ use rustix::io::Errno;
 
 use crate::port::Port;
 
-/// How long a driver sleeps while a cable takes no frames.
-const BLOCKED_NS: u64 = 100_000;
 /// A port by which nothing has come for so long, while frames went elsewhere, is quiet.
 const QUIET_NS: u64 = 100_000;
 /// How often quiet ports are looked at by a driver that spins, and by one that sleeps, which the system tells of them.
@@ -75,8 +73,9 @@ pub trait Speaker {
         true
     }
 
-    /// When there is something to do if no frame comes before; none if never.
-    fn next_deadline(&self) -> Option<u64>;
+    /// When there is something to do if no frame comes before; none if never. What is due by a port that takes none, since its cable
+    /// has not taken all, is nothing to do.
+    fn next_deadline(&self, takes: &dyn Fn(usize) -> bool) -> Option<u64>;
 
     /// What becomes readable when there is something to do for another reason.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -107,8 +106,8 @@ impl<M: PhysicalMemory> Speaker for TorusNode<M> {
         self.advance_in_part(now);
     }
 
-    fn next_deadline(&self) -> Option<u64> {
-        self.next_deadline()
+    fn next_deadline(&self, takes: &dyn Fn(usize) -> bool) -> Option<u64> {
+        self.next_deadline_of(|direction| takes(direction.index()))
     }
 }
 
@@ -229,9 +228,13 @@ impl<S: Speaker> Driver<S> {
             return Ok(());
         }
         let most_ns = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
-        let deadline = self.node.next_deadline().unwrap_or(u64::MAX).saturating_sub(now);
-        let blocked = self.ports.iter().flatten().any(|plugged| plugged.is_blocked);
-        let wait_ns = most_ns.min(deadline).min(if blocked { BLOCKED_NS } else { u64::MAX });
+        let takes = |number: usize| {
+            self.ports.get(number).is_none_or(|it| it.as_ref().is_none_or(|it| !it.is_blocked))
+        };
+        let deadline = self.node.next_deadline(&takes).unwrap_or(u64::MAX).saturating_sub(now);
+        let blocked = self.ports.iter().flatten().filter(|plugged| plugged.is_blocked);
+        let blocked = blocked.map(|plugged| plugged.port.asked_again_after().as_nanos() as u64);
+        let wait_ns = blocked.fold(most_ns.min(deadline), u64::min);
         let own = self.node.descriptor();
         let ports = self.ports.iter().flatten().map(|plugged| plugged.port.descriptor());
         let mut all = own.into_iter().chain(ports);
@@ -324,7 +327,8 @@ impl Plugged {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::BorrowedFd;
+    use std::net::UdpSocket;
+    use std::os::fd::{AsFd, BorrowedFd};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -345,7 +349,7 @@ mod tests {
 
         fn advance(&mut self, _: u64) {}
 
-        fn next_deadline(&self) -> Option<u64> {
+        fn next_deadline(&self, _: &dyn Fn(usize) -> bool) -> Option<u64> {
             None
         }
     }
@@ -381,6 +385,68 @@ mod tests {
         fn descriptor(&self) -> BorrowedFd<'_> {
             unreachable!("nobody sleeps")
         }
+    }
+
+    /// Takes nothing for now.
+    #[derive(Debug)]
+    struct Blocked(UdpSocket);
+
+    const BLOCKED: Duration = Duration::from_millis(5);
+
+    impl Port for Blocked {
+        fn frame_bytes(&self) -> usize {
+            64
+        }
+
+        fn window_bytes(&self) -> usize {
+            64
+        }
+
+        fn send(&mut self, _: &mut dyn FnMut(&mut [u8]) -> usize) -> io::Result<bool> {
+            Ok(false)
+        }
+
+        fn asked_again_after(&self) -> Duration {
+            BLOCKED
+        }
+
+        fn receive(&mut self, _: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
+            Ok(true)
+        }
+
+        fn descriptor(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+    }
+
+    /// Has always something to send by its port.
+    #[derive(Debug)]
+    struct Talker;
+
+    impl Speaker for Talker {
+        fn accept(&mut self, _: usize, _: &[u8], _: u64) -> Result<(), FrameError> {
+            Ok(())
+        }
+
+        fn emit(&mut self, _: usize, _: &mut [u8], _: u64) -> usize {
+            64
+        }
+
+        fn advance(&mut self, _: u64) {}
+
+        fn next_deadline(&self, takes: &dyn Fn(usize) -> bool) -> Option<u64> {
+            takes(0).then_some(0)
+        }
+    }
+
+    #[test]
+    fn a_driver_sleeps_while_its_cable_takes_nothing() {
+        let mut driver = Driver::new(Talker, 0);
+        driver.plug(0, Box::new(Blocked(UdpSocket::bind("127.0.0.1:0").unwrap())));
+        assert!(!driver.step());
+        let begin = driver.now();
+        driver.wait(Duration::from_secs(1)).unwrap();
+        assert!(driver.now() - begin >= BLOCKED.as_nanos() as u64, "it would spin");
     }
 
     #[test]

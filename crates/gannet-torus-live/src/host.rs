@@ -417,11 +417,11 @@ impl Speaker for Host {
         }
     }
 
-    fn next_deadline(&self) -> Option<u64> {
+    fn next_deadline(&self, takes: &dyn Fn(usize) -> bool) -> Option<u64> {
         let resend = self.resend_at;
         let probe = self.node.is_some().then_some(self.probe_at).filter(|_| self.probing.is_none());
         // A link whose cable is not there is heard by nobody.
-        let has_cable = |direction| self.member.port(direction).is_some();
+        let has_cable = |direction| self.member.port(direction).is_some_and(takes);
         let node = self.node.as_ref().and_then(|node| node.next_deadline_of(has_cable));
         let users = self.users.as_ref().and_then(Users::next_deadline);
         let traffic = self.traffic.as_ref().filter(|_| self.node.is_some()).map(Traffic::next_at);

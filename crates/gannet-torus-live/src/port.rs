@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 /// One end of a cable.
 ///
@@ -22,6 +23,11 @@ pub trait Port: Debug {
     /// # Errors
     /// When the cable is not there; frames that it has taken may be lost.
     fn send(&mut self, next: &mut dyn FnMut(&mut [u8]) -> usize) -> io::Result<bool>;
+
+    /// After how long a cable that has not taken all is to be asked again.
+    fn asked_again_after(&self) -> Duration {
+        Duration::from_micros(100)
+    }
 
     /// Gives `take` frames that have come, oldest first; gives whether those were all.
     ///
