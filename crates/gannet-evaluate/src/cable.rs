@@ -321,7 +321,7 @@ fn torus_node(
 }
 
 /// The two ends of a cable over loopback.
-fn cable(frame_bytes: usize) -> io::Result<(UdpPort, UdpPort)> {
+pub(crate) fn cable(frame_bytes: usize) -> io::Result<(UdpPort, UdpPort)> {
     let free =
         || -> io::Result<SocketAddr> { UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr() };
     let (a, b) = (free()?, free()?);

@@ -17,5 +17,6 @@ pub mod registering;
 pub mod rings;
 pub mod search;
 mod sys;
+pub mod torus;
 pub mod tpg;
 pub mod translation;

@@ -1,13 +1,16 @@
-//! `gannet bench hop` and `gannet bench cable` through the binary: fields and tables.
+//! `gannet bench hop`, `cable` and `torus` through the binary: fields and tables.
 
-use std::process::Command;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gannet")).arg("bench").args(arguments).output().unwrap()
+}
+
 /// What a bench of no length prints.
 fn bench(arguments: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gannet"));
-    let output = command.arg("bench").args(arguments).args(["--seconds", "0"]).output().unwrap();
+    let output = run(&[arguments, &["--seconds", "0"]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
@@ -42,4 +45,41 @@ fn each_cable_has_plain_datagrams_beside_it() {
     let table = bench(&["cable", "--bytes", "8"]);
     assert!(table.contains("half trip us") && table.lines().count() == 4, "{table}");
     assert!(rows[0]["processors"].as_u64() > Some(0) && table.contains("processors: "), "{table}");
+}
+
+#[test]
+fn the_machine_that_runs_has_the_simulated_one_beside_it() {
+    let arguments = ["torus", "--lattice", "2x2", "--load", "0.3", "--seconds", "0.5"];
+    let output = run(&[&arguments[..], &["--json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["lattice"], &report["pattern"]), (&"2x2x1".into(), &"uniform".into()));
+    // A packet is stored whole at each node: its flits, and what the node itself takes.
+    assert!(report["hop_cycles"].as_f64() > Some(16.0), "{report}");
+    let point = |name: &str| report["points"][0][name].as_f64().unwrap();
+    assert!((0.2..0.4).contains(&point("simulated")), "{report}");
+    assert!((0.0..0.6).contains(&point("accepted")) && point("accepted") > 0.0, "{report}");
+    assert!(point("latency_cycles") > 16.0 && point("busy") > 0.0, "{report}");
+    let table = run(&arguments);
+    let table = String::from_utf8(table.stdout).unwrap();
+    assert!(
+        table.starts_with("2x2x1, uniform, 16 flits a packet") && table.contains("peak: "),
+        "{table}"
+    );
+}
+
+#[test]
+fn what_no_torus_can_be_measured_with_is_refused() {
+    for (arguments, code, says) in [
+        (&["torus", "--lattice", "1"][..], 2, "choose 2 to 64"),
+        (&["torus", "--lattice", "5x5x5"], 2, "choose 2 to 64"),
+        (&["torus", "--pattern", "trace"], 2, "choose another pattern"),
+        (&["torus", "--rate", "20"], 2, "100Gbit/s"),
+        (&["torus", "--lattice", "2", "--seconds", "0"], 1, "measure for longer"),
+    ] {
+        let output = run(arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{error}");
+        assert!(error.contains(says), "{error}");
+    }
 }

@@ -37,4 +37,4 @@ pub use script::{Event, Happening, Script, Switched, What};
 pub use setup::{FlowControl, Setup, SetupError};
 pub use simulation::{Arrivals, Simulation, Slice};
 pub use trace::{LineError, Trace, TracedPacket};
-pub use traffic::Pattern;
+pub use traffic::{Generator, Made, Pattern, Traffic};

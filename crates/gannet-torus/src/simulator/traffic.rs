@@ -66,7 +66,7 @@ impl Pattern {
 
 /// Makes the packets of one node.
 #[derive(Clone, Debug)]
-pub(super) struct Generator {
+pub struct Generator {
     random: Random,
     /// Packets made so far, for patterns that go round.
     made: u32,
@@ -74,24 +74,24 @@ pub(super) struct Generator {
     born: u32,
 }
 
-/// What all generators of a simulation have in common.
+/// What the generators of all nodes have in common.
 #[derive(Clone, Debug)]
-pub(super) struct Traffic {
-    pub lattice: Lattice,
-    pub pattern: Pattern,
+pub struct Traffic {
+    pub(super) lattice: Lattice,
+    pub(super) pattern: Pattern,
     /// Flits of a packet.
-    pub flits: u16,
+    pub(super) flits: u16,
     /// Logarithm of the probability that a node makes no packet in a cycle.
     log_idle: f64,
     /// Cycles from one burst to the next.
     burst_period: f64,
 }
 
-/// No packet will be made any more.
+/// The cycle of a packet that is never made.
 pub(super) const NEVER: u32 = u32::MAX;
 
 impl Traffic {
-    /// Traffic of `load` flits per node and cycle.
+    /// Traffic of `load` flits per node and cycle, in packets of `flits`; a trace brings its own.
     pub fn new(lattice: Lattice, pattern: Pattern, load: f64, flits: u16) -> Self {
         let packets = load / f64::from(flits);
         let burst_period = (pattern.burst(lattice) as f64 / packets).max(1.0);
@@ -154,14 +154,17 @@ impl Traffic {
 
 /// A packet as it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Made {
+pub struct Made {
+    /// The cycle of it.
     pub born: u32,
+    /// Where it goes.
     pub destination: Node,
+    /// Its flits.
     pub flits: u16,
 }
 
 impl Generator {
-    /// Cycle at which the next packet is made, or [`NEVER`].
+    /// Cycle at which the next packet is made; the last one that there is if none is made any more.
     #[inline]
     pub fn next_at(&self) -> u32 {
         self.born

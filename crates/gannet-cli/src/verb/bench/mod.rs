@@ -12,6 +12,7 @@ mod register;
 mod rings;
 mod simulated;
 mod tlb;
+mod torus;
 mod tpg;
 
 use clap::Subcommand;
@@ -38,6 +39,7 @@ enum What {
     Register(register::Arguments),
     Rings(rings::Arguments),
     Tlb(tlb::Arguments),
+    Torus(torus::Arguments),
     Tpg(tpg::Arguments),
 }
 
@@ -52,6 +54,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         What::Register(arguments) => register::run(arguments),
         What::Rings(arguments) => rings::run(arguments),
         What::Tlb(arguments) => tlb::run(arguments),
+        What::Torus(arguments) => torus::run(arguments),
         What::Tpg(arguments) => tpg::run(arguments),
     }
 }

@@ -109,8 +109,9 @@ pub struct MachineArguments {
     drain: u32,
 }
 
+/// Traffic patterns by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum PatternName {
+pub enum PatternName {
     /// Any node, including the sender.
     Uniform,
     /// The next node in all dimensions at once.
@@ -131,6 +132,24 @@ enum PatternName {
     AllToAll,
     /// The packets of a file.
     Trace,
+}
+
+impl PatternName {
+    /// The pattern, with this part of the packets for a hot spot; none for a trace, which is in a file.
+    pub fn pattern(self, hot_spot_fraction: Option<f64>) -> Option<Pattern> {
+        Some(match self {
+            Self::Uniform => Pattern::Uniform,
+            Self::Neighbour => Pattern::Neighbour,
+            Self::Tornado => Pattern::Tornado,
+            Self::BitComplement => Pattern::BitComplement,
+            Self::HotSpot => {
+                Pattern::HotSpot { fraction: hot_spot_fraction.unwrap_or(HOT_SPOT_FRACTION) }
+            }
+            Self::Halo => Pattern::Halo,
+            Self::AllToAll => Pattern::AllToAll,
+            Self::Trace => return None,
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -257,28 +276,18 @@ impl MachineArguments {
     }
 
     fn pattern(&self) -> anyhow::Result<Pattern> {
-        Ok(match self.pattern {
-            PatternName::Uniform => Pattern::Uniform,
-            PatternName::Neighbour => Pattern::Neighbour,
-            PatternName::Tornado => Pattern::Tornado,
-            PatternName::BitComplement => Pattern::BitComplement,
-            PatternName::HotSpot => {
-                Pattern::HotSpot { fraction: self.hot_spot_fraction.unwrap_or(HOT_SPOT_FRACTION) }
-            }
-            PatternName::Halo => Pattern::Halo,
-            PatternName::AllToAll => Pattern::AllToAll,
-            PatternName::Trace => {
-                let file = self.trace.as_ref().context("the pattern trace needs --trace FILE")?;
-                let trace = Trace::parse(&read(file, TRACE_MAX)?, self.lattice)
-                    .with_context(|| file.display().to_string())?;
-                ensure!(
-                    !trace.is_empty(),
-                    "{}: there are no packets: write lines cycle,source,destination,flits",
-                    file.display()
-                );
-                Pattern::Trace(Arc::new(trace))
-            }
-        })
+        if let Some(pattern) = self.pattern.pattern(self.hot_spot_fraction) {
+            return Ok(pattern);
+        }
+        let file = self.trace.as_ref().context("the pattern trace needs --trace FILE")?;
+        let trace = Trace::parse(&read(file, TRACE_MAX)?, self.lattice)
+            .with_context(|| file.display().to_string())?;
+        ensure!(
+            !trace.is_empty(),
+            "{}: there are no packets: write lines cycle,source,destination,flits",
+            file.display()
+        );
+        Ok(Pattern::Trace(Arc::new(trace)))
     }
 }
 
